@@ -1,0 +1,19 @@
+//! Everything Punctual decides, and nothing it does.
+//!
+//! No async, no I/O, no clock and no randomness: time, jitter and ids come in as
+//! arguments, so that the same code runs in production and in the simulator.
+
+pub mod attempt;
+pub mod id;
+pub mod job;
+pub mod lifecycle;
+pub mod retry;
+pub mod shard;
+pub mod task;
+pub mod time;
+
+pub use attempt::{AttemptNo, Outcome, Ran};
+pub use id::{JobId, ServerId, ShardId, TaskId, WorkerId};
+pub use job::{Counters, JobKey, JobRow};
+pub use lifecycle::JobState;
+pub use time::{Span, Timestamp};

@@ -1,0 +1,93 @@
+//! How often and how soon a job is tried again.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Span;
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields, default)]
+pub struct RetryPolicy {
+    /// Attempts after the first.
+    pub max: u16,
+    /// The wait before the first retry.
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "1s"))]
+    pub initial: Span,
+    /// Each wait is this many times the one before.
+    pub factor: f64,
+    /// No wait is longer.
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "10m"))]
+    pub cap: Span,
+    /// The part of the wait, 0 to 1, that is left to chance, so that jobs which
+    /// failed together do not come back together.
+    pub jitter: f64,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self { max: 3, initial: Span::from_secs(1), factor: 2.0, cap: Span::from_secs(10 * 60), jitter: 0.2 }
+    }
+}
+
+impl RetryPolicy {
+    pub const MAX_MAX: u16 = 1000;
+    pub const FACTOR_MAX: f64 = 100.0;
+
+    /// A lost worker says nothing about the job: try again at once, elsewhere.
+    pub fn after_node_failure() -> Self {
+        Self { initial: Span::ZERO, ..Self::default() }
+    }
+
+    /// The wait before retry number `retry` (from 1), or `None` when no retry is left.
+    /// `chance` is a fraction from 0 to 1 that comes from outside.
+    pub fn wait(&self, retry: u16, chance: f64) -> Option<Span> {
+        if retry == 0 || retry > self.max {
+            return None;
+        }
+        let exponent = i32::from(retry - 1);
+        let full = self.initial.as_micros() as f64 * self.factor.powi(exponent);
+        let capped = full.min(self.cap.as_micros() as f64);
+        let wait = capped * (1.0 - self.jitter * chance.clamp(0.0, 1.0));
+        Some(Span::from_micros(wait as i64))
+    }
+
+    pub fn check(&self) -> Result<(), &'static str> {
+        if self.max > Self::MAX_MAX {
+            return Err("max must be at most 1000");
+        }
+        if !(1.0..=Self::FACTOR_MAX).contains(&self.factor) {
+            return Err("factor must be between 1 and 100");
+        }
+        if !(0.0..=1.0).contains(&self.jitter) {
+            return Err("jitter must be between 0 and 1");
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_up_to_the_cap_and_then_end() {
+        let policy = RetryPolicy { max: 4, cap: Span::from_secs(3), jitter: 0.0, ..RetryPolicy::default() };
+        let waits: Vec<_> = (0..6).map(|retry| policy.wait(retry, 0.5)).collect();
+        let secs = |n| Some(Span::from_secs(n));
+        assert_eq!(waits, [None, secs(1), secs(2), secs(3), secs(3), None]);
+    }
+
+    #[test]
+    fn jitter_only_shortens_and_never_by_more_than_its_share() {
+        let policy = RetryPolicy { jitter: 0.2, ..RetryPolicy::default() };
+        assert_eq!(policy.wait(1, 0.0), Some(Span::from_secs(1)));
+        assert_eq!(policy.wait(1, 1.0), Some(Span::from_millis(800)));
+        assert_eq!(policy.wait(1, 7.0), Some(Span::from_millis(800)));
+    }
+
+    #[test]
+    fn a_huge_exponent_stays_at_the_cap() {
+        let policy = RetryPolicy { max: 1000, factor: 100.0, jitter: 0.0, ..RetryPolicy::default() };
+        assert_eq!(policy.wait(1000, 0.0), Some(policy.cap));
+    }
+}

@@ -1,0 +1,293 @@
+//! Delete, cancel, run now and rerun: decided here, in the owner's one order, and
+//! answered when they are durable.
+
+use crate::id::{JobId, ShardId};
+use crate::job::Counters;
+use crate::lifecycle::{self, JobEvent, JobState, Next};
+use crate::shard::event::{Command, Found, Refusal, Reply, Token};
+use crate::shard::live::{Live, Stage};
+use crate::shard::write::{CancelMark, Requeue, Rerun, Settle, Write};
+use crate::shard::{Bug, Lookup, Owner};
+
+impl Command {
+    const fn event(self) -> JobEvent {
+        match self {
+            Self::Delete => JobEvent::Delete,
+            Self::Cancel => JobEvent::Cancel,
+            Self::RunNow => JobEvent::RunNow,
+            Self::Rerun => JobEvent::Rerun,
+        }
+    }
+}
+
+impl Owner {
+    pub(super) fn command(&mut self, token: Token, id: JobId, command: Command) {
+        let Some(shard) = self.shard_mut(id.shard()) else {
+            self.effects.replies.push((token, Reply::NotOwner));
+            return;
+        };
+        let is_ending = shard.jobs.get(&id).is_some_and(|live| matches!(live.stage, Stage::Ending { .. }));
+        if is_ending || shard.busy.contains(&id) {
+            shard.deferred.push((token, id, command));
+            return;
+        }
+        let Some(live) = shard.jobs.get(&id) else {
+            self.look_up(id, Lookup::Command { token, command });
+            return;
+        };
+        match live.stage {
+            Stage::Waiting | Stage::Ready => self.command_waiting(token, id, command),
+            Stage::Starting(_) | Stage::Running(_) => self.command_running(token, id, command),
+            Stage::Ending { .. } => unreachable!("deferred above"),
+        }
+    }
+
+    fn command_waiting(&mut self, token: Token, id: JobId, command: Command) {
+        let now = self.now;
+        let live = self.live(id);
+        let (key, counters) = (live.key, live.counters);
+        match command {
+            // A job that waits for a retry has started before.
+            Command::Delete if counters.has_started() => {
+                self.refuse(token, JobState::Scheduled, Refusal::AlreadyStarted);
+            }
+            Command::Delete | Command::Cancel => {
+                let state = self.settle_waiting(id, command.event(), None);
+                self.reply_after(id, token, Reply::Done(state));
+            }
+            Command::RunNow if key.due_at <= now => {
+                self.effects.replies.push((token, Reply::Done(JobState::Scheduled)));
+            }
+            Command::RunNow => {
+                self.dequeue(id);
+                self.live_mut(id).stage = Stage::MOVING;
+                let cancel = CancelMark::None;
+                self.push(Write::Requeue(Requeue { key, due_at: now, counters, attempt: None, cancel }));
+                self.reply_after(id, token, Reply::Done(JobState::Scheduled));
+            }
+            Command::Rerun => self.refuse(token, JobState::Scheduled, Refusal::NotFinished),
+        }
+    }
+
+    fn command_running(&mut self, token: Token, id: JobId, command: Command) {
+        if command == Command::Delete && self.config.has(Bug::DeleteIgnoresRunning) {
+            self.delete_running(token, id);
+            return;
+        }
+        match lifecycle::next(JobState::Running, command.event()) {
+            Next::Ask => {
+                let live = self.live_mut(id);
+                let key = live.key;
+                match &mut live.stage {
+                    // Not sent yet: it is taken back as soon as its start is durable.
+                    Stage::Starting(run) => {
+                        run.cancel = CancelMark::Recorded;
+                        self.reply_after(id, token, Reply::Done(JobState::Cancelled));
+                    }
+                    Stage::Running(run) if run.cancel == CancelMark::Recorded => {
+                        // The same wish may still be on its way to the store.
+                        match self.replies.get_mut(&id) {
+                            Some(waiting) => waiting.push((token, Reply::Asked)),
+                            None => self.effects.replies.push((token, Reply::Asked)),
+                        }
+                    }
+                    Stage::Running(run) => {
+                        run.cancel = CancelMark::Recorded;
+                        self.push(Write::RequestCancel { key });
+                        self.reply_after(id, token, Reply::Asked);
+                    }
+                    Stage::Waiting | Stage::Ready | Stage::Ending { .. } => {
+                        unreachable!("only called for a job with an attempt")
+                    }
+                }
+            }
+            Next::Refused | Next::Stale | Next::To(_) => {
+                let refusal = match command {
+                    Command::Rerun => Refusal::NotFinished,
+                    Command::Delete | Command::Cancel | Command::RunNow => Refusal::AlreadyStarted,
+                };
+                self.refuse(token, JobState::Running, refusal);
+            }
+        }
+    }
+
+    /// Planted: see [`Bug::DeleteIgnoresRunning`].
+    fn delete_running(&mut self, token: Token, id: JobId) {
+        let now = self.now;
+        let live = self.live_mut(id);
+        let (key, counters) = (live.key, live.counters);
+        live.stage = Stage::MOVING;
+        self.push(Write::Settle(Settle {
+            key,
+            state: JobState::Deleted,
+            finished_at: now,
+            counters,
+            attempt: None,
+            reason: None,
+            output: None,
+            cancel: CancelMark::None,
+        }));
+        self.reply_after(id, token, Reply::Done(JobState::Deleted));
+    }
+
+    /// The answer to a lookup. The job may have come into memory meanwhile.
+    pub(super) fn found(&mut self, token: Token, id: JobId, found: Found) {
+        let Some((epoch, read, lookup)) = self.lookups.remove(&token) else { return };
+        let ghosts = self.config.has(Bug::GhostRows);
+        // Asked under an older epoch, it says nothing about what was taken over since.
+        let is_outdated = match self.shard_mut(id.shard()).filter(|shard| shard.epoch == epoch) {
+            None => {
+                if let Lookup::Command { token, .. } = lookup {
+                    self.effects.replies.push((token, Reply::NotOwner));
+                }
+                return;
+            }
+            Some(shard) => {
+                let moved_on = shard.jobs.contains_key(&id)
+                    || shard.busy.contains(&id)
+                    || (shard.reads.is_outdated(read, id) && !ghosts);
+                shard.reads.end(read);
+                moved_on
+            }
+        };
+        match lookup {
+            Lookup::Command { token, command } if is_outdated => self.command(token, id, command),
+            Lookup::LateReport { worker, report } if is_outdated => self.report(worker, report),
+            Lookup::LateReport { worker, report } => self.late_report(worker, report, found),
+            Lookup::Command { token, command } => self.command_found(token, id, command, found),
+        }
+    }
+
+    fn command_found(&mut self, token: Token, id: JobId, command: Command, found: Found) {
+        match found {
+            Found::Absent => self.effects.replies.push((token, Reply::NotFound)),
+            Found::Waiting(job) => {
+                // Taken into memory for the command alone, outside the window's count:
+                // the commit takes it out again.
+                let class = self.ready.class_of(&job.task, &mut self.workers);
+                let mut live = Live::new(job, class, self.now);
+                live.stage = Stage::MOVING;
+                self.command_far(token, id, command, live);
+            }
+            Found::Finished { state, counters, .. } => {
+                self.command_finished(token, id, command, state, counters);
+            }
+        }
+    }
+
+    /// A command on a job that waits outside the window.
+    fn command_far(&mut self, token: Token, id: JobId, command: Command, live: Live) {
+        let (now, key, counters) = (self.now, live.key, live.counters);
+        let cancel = CancelMark::None;
+        let (write, reply) = match command {
+            Command::Delete if counters.has_started() => {
+                return self.refuse(token, JobState::Scheduled, Refusal::AlreadyStarted);
+            }
+            Command::Rerun => return self.refuse(token, JobState::Scheduled, Refusal::NotFinished),
+            Command::Delete | Command::Cancel => {
+                let Next::To(state) = lifecycle::next(JobState::Scheduled, command.event()) else {
+                    unreachable!("{command:?} ends a scheduled job in the transition table")
+                };
+                let settle = Settle {
+                    key,
+                    state,
+                    finished_at: now,
+                    counters,
+                    attempt: None,
+                    reason: None,
+                    output: None,
+                    cancel,
+                };
+                (Write::Settle(settle), Reply::Done(state))
+            }
+            Command::RunNow if key.due_at <= now => {
+                return self.effects.replies.push((token, Reply::Done(JobState::Scheduled)));
+            }
+            Command::RunNow => {
+                let requeue = Requeue { key, due_at: now, counters, attempt: None, cancel };
+                (Write::Requeue(requeue), Reply::Done(JobState::Scheduled))
+            }
+        };
+        let shard = self.shard_mut(id.shard()).expect("the job's shard is owned");
+        shard.jobs.insert(id, live);
+        self.push(write);
+        self.reply_after(id, token, reply);
+    }
+
+    fn command_finished(&mut self, token: Token, id: JobId, command: Command, state: JobState, counters: Counters) {
+        match lifecycle::next(state, command.event()) {
+            Next::To(JobState::Scheduled) => {
+                let due_at = self.now;
+                self.set_busy(id);
+                self.push(Write::Rerun(Rerun { id, due_at, counters: counters.fresh() }));
+                self.reply_after(id, token, Reply::Done(JobState::Scheduled));
+            }
+            Next::To(_) | Next::Ask | Next::Stale | Next::Refused => {
+                // Asking twice for what is done is not a mistake.
+                let is_repeated = matches!(
+                    (command, state),
+                    (Command::Delete, JobState::Deleted) | (Command::Cancel, JobState::Cancelled)
+                );
+                if is_repeated {
+                    self.effects.replies.push((token, Reply::Done(state)));
+                    return;
+                }
+                let refusal = match state {
+                    JobState::Deleted => Refusal::Deleted,
+                    _ if command == Command::Delete && counters.has_started() => Refusal::AlreadyStarted,
+                    _ => Refusal::AlreadyFinished,
+                };
+                self.refuse(token, state, refusal);
+            }
+        }
+    }
+
+    pub(super) fn look_up(&mut self, id: JobId, lookup: Lookup) {
+        self.lookups_made += 1;
+        let token = Token(self.lookups_made);
+        let shard = self.shard_mut(id.shard()).expect("lookups are for owned shards");
+        let (epoch, read) = (shard.epoch, shard.reads.begin());
+        self.lookups.insert(token, (epoch, read, lookup));
+        self.effects.lookups.push((token, id));
+    }
+
+    pub(super) fn set_busy(&mut self, id: JobId) {
+        self.shard_mut(id.shard()).expect("the job's shard is owned").busy.insert(id);
+    }
+
+    fn refuse(&mut self, token: Token, state: JobState, refusal: Refusal) {
+        self.effects.replies.push((token, Reply::Refused(state, refusal)));
+    }
+
+    /// Answers when the write that was just pushed for this job is durable.
+    fn reply_after(&mut self, id: JobId, token: Token, reply: Reply) {
+        if self.config.has(Bug::AnswerBeforeDurable) {
+            self.effects.replies.push((token, reply));
+            return;
+        }
+        self.replies.entry(id).or_default().push((token, reply));
+    }
+
+    pub(super) fn answer_not_owner(&mut self, shard: ShardId, deferred: &[(Token, JobId, Command)]) {
+        let effects = &mut self.effects;
+        self.replies.retain(|id, waiting| {
+            let is_kept = id.shard() != shard;
+            if !is_kept {
+                effects.replies.extend(waiting.iter().map(|(token, _)| (*token, Reply::NotOwner)));
+            }
+            is_kept
+        });
+        effects.replies.extend(deferred.iter().map(|(token, _, _)| (*token, Reply::NotOwner)));
+        self.late.retain(|id, _| id.shard() != shard);
+    }
+
+    fn live(&self, id: JobId) -> &Live {
+        let shard = self.shard(id.shard()).expect("the job's shard is owned");
+        shard.jobs.get(&id).expect("the job is in memory")
+    }
+
+    fn live_mut(&mut self, id: JobId) -> &mut Live {
+        let shard = self.shard_mut(id.shard()).expect("the job's shard is owned");
+        shard.jobs.get_mut(&id).expect("the job is in memory")
+    }
+}

@@ -1,0 +1,287 @@
+//! From decisions to durable ones: batches, and what follows when they commit.
+
+use std::sync::Arc;
+
+use crate::attempt::{AttemptNo, AttemptRecord, Ending};
+use crate::id::{JobId, ShardId};
+use crate::job::{Input, JobKey};
+use crate::lifecycle::JobState;
+use crate::shard::event::{AssignedInput, Assignment, Change, Reply, Send};
+use crate::shard::judge::End;
+use crate::shard::live::{Live, Stage};
+use crate::shard::outcomes::is_taken_back;
+use crate::shard::write::{Batch, BatchSeq, CancelMark, Epoch, Requeue, Settle, SharedBatch, Start, Write};
+use crate::shard::{Bug, Owner};
+use crate::time::Timestamp;
+
+impl Owner {
+    pub fn has_writes(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
+    pub fn batches_in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// The next transaction, or `None` when nothing was decided since the last.
+    pub fn take_batch(&mut self, now: Timestamp) -> Option<SharedBatch> {
+        if self.outbox.is_empty() {
+            return None;
+        }
+        self.batches_made += 1;
+        let len = self.outbox.len().min(self.config.batch_max);
+        let writes: Vec<Write> = self.outbox.drain(..len).collect();
+        let mut touched: Vec<ShardId> = writes.iter().map(Write::shard).collect();
+        touched.sort_unstable();
+        touched.dedup();
+        let fence = |id: ShardId| {
+            let shard = self.shard(id).expect("the outbox holds writes of owned shards only");
+            (id, shard.epoch)
+        };
+        let fences: Vec<(ShardId, Epoch)> = touched.into_iter().map(fence).collect();
+        let seq = BatchSeq(self.batches_made);
+        let batch = Arc::new(Batch { seq, server: self.server, fences, at: now, writes });
+        self.register_starts(&batch);
+        self.in_flight.push_back(Arc::clone(&batch));
+        Some(batch)
+    }
+
+    fn register_starts(&mut self, batch: &Batch) {
+        for write in &batch.writes {
+            let Write::Start(start) = write else { continue };
+            let starts = batch.starts_id(start.key.shard());
+            let shard = self.shard_mut(starts.shard).expect("the batch is of owned shards");
+            *shard.open_starts.entry(starts).or_default() += 1;
+            let live = shard.jobs.get_mut(&start.key.id).expect("a starting job is in memory");
+            if let Stage::Starting(run) = &mut live.stage {
+                run.starts = Some(starts);
+            }
+        }
+    }
+
+    /// The oldest batch in flight is durable: what depends on it may happen. The
+    /// writes about waiting jobs in `void` were left out, because the jobs were not
+    /// there: a hint came so late that its job had started or ended before.
+    pub fn committed(&mut self, void: &[JobId], now: Timestamp) {
+        self.now = now;
+        let batch = self.in_flight.pop_front().expect("a commit answers a batch");
+        self.counts.commits += 1;
+        for write in &batch.writes {
+            if self.still_holds(&batch, write.shard()) {
+                self.written(write, void);
+            }
+        }
+        for id in batch.fences.iter().map(|(id, _)| *id) {
+            let Some(shard) = self.shard_mut(id) else { continue };
+            for (token, job, command) in std::mem::take(&mut shard.deferred) {
+                self.command(token, job, command);
+            }
+        }
+    }
+
+    /// The oldest batch in flight was refused, and nothing of it applied: these
+    /// shards are not ours any more. What it held for others is tried again.
+    pub fn fenced(&mut self, lost: &[ShardId], now: Timestamp) {
+        self.now = now;
+        let batch = self.in_flight.pop_front().expect("a refusal answers a batch");
+        for &shard in lost {
+            if self.still_holds(&batch, shard) {
+                self.forget(shard);
+            }
+        }
+        for write in batch.writes.iter().rev() {
+            if !self.still_holds(&batch, write.shard()) || self.is_overtaken(write) {
+                continue;
+            }
+            self.outbox.push_front(write.clone());
+            if let (Write::Start(_), Some(shard)) = (write, self.shard_mut(write.shard())) {
+                // The next batch names its record anew.
+                shard.open_starts.remove(&batch.starts_id(write.shard()));
+            }
+        }
+    }
+
+    /// A later batch may be applied before what is tried again. No two writes of one
+    /// job are ever under way together, but for a wish to cancel and the end that it
+    /// may have brought about.
+    fn is_overtaken(&self, write: &Write) -> bool {
+        let Write::RequestCancel { key } = write else { return false };
+        let live = self.shard(key.shard()).and_then(|shard| shard.jobs.get(&key.id));
+        !live.is_some_and(|live| matches!(live.stage, Stage::Running(_)))
+    }
+
+    /// The shard may have been given up, and even taken again, while the batch was on its way.
+    fn still_holds(&self, batch: &Batch, shard: ShardId) -> bool {
+        self.shard(shard).map(|shard| shard.epoch) == batch.epoch_of(shard)
+    }
+
+    /// Nobody knows whether the oldest batch in flight was applied. Its shards are
+    /// given up; taking them over again, with a new epoch, shows what the store holds.
+    pub fn unknown(&mut self, now: Timestamp) -> Vec<ShardId> {
+        self.now = now;
+        let batch = self.in_flight.pop_front().expect("an answer belongs to a batch");
+        let touched = batch.fences.iter().map(|(id, _)| *id);
+        let given_up: Vec<ShardId> = touched.filter(|id| self.still_holds(&batch, *id)).collect();
+        for &shard in &given_up {
+            self.forget(shard);
+        }
+        given_up
+    }
+
+    fn written(&mut self, write: &Write, void: &[JobId]) {
+        match write {
+            Write::Start(Start { key, .. })
+            | Write::Settle(Settle { key, attempt: None, .. })
+            | Write::Requeue(Requeue { key, attempt: None, .. })
+                if void.contains(&key.id) =>
+            {
+                self.voided(key.id);
+            }
+            Write::Start(start) => self.started(start),
+            Write::Settle(settle) => self.settled(settle),
+            Write::Requeue(requeue) => self.requeued(requeue),
+            Write::Rerun(rerun) => {
+                self.clear_busy(rerun.id);
+                self.changed(rerun.id, JobState::Scheduled, None);
+                self.answer(rerun.id);
+                self.read_again(JobKey { due_at: rerun.due_at, id: rerun.id });
+            }
+            Write::RequestCancel { key } => self.cancel_requested(*key),
+            Write::ResolveLost(resolve) => {
+                self.clear_busy(resolve.id);
+                self.count(resolve.state);
+                self.changed(resolve.id, resolve.state, Some(resolve.attempt));
+                if let Some(worker) = self.late.remove(&resolve.id) {
+                    self.ack(worker, resolve.id, resolve.attempt);
+                }
+            }
+            Write::Stale(stale) => self.ack(stale.worker, stale.id, stale.attempt),
+            Write::CloseStarts(_) => {}
+        }
+    }
+
+    fn started(&mut self, start: &Start) {
+        let id = start.key.id;
+        let sends_now = !self.config.has(Bug::ExecuteBeforeDurable);
+        let shard = self.shard_mut(id.shard()).expect("checked by the caller");
+        let Some(live) = shard.jobs.get_mut(&id) else { return };
+        let Stage::Starting(run) = live.stage else { return };
+        live.stage = Stage::Running(run);
+        let assignment = live.assignment(run.attempt, run.started_at);
+        self.counts.started += 1;
+        self.changed(id, JobState::Running, Some(run.attempt));
+        // Its worker went away, even if it came back, or the job was cancelled: it was not
+        // sent and never will be.
+        if !self.workers.awaits(run.worker, id) || run.cancel == CancelMark::Recorded {
+            self.end_attempt(id, End::NeverReceived);
+        } else if sends_now {
+            self.send(run.worker, Send::Assign(assignment));
+        }
+    }
+
+    fn voided(&mut self, id: JobId) {
+        let shard = self.shard_mut(id.shard()).expect("checked by the caller");
+        let Some(live) = shard.remove(id) else { return };
+        if let Stage::Starting(run) = live.stage {
+            self.workers.release(run.worker, id, &mut self.ready);
+            self.release_start(run.starts);
+        }
+        // A command that came meanwhile is decided anew, on what the store holds.
+        let replies = self.replies.remove(&id).unwrap_or_default();
+        self.effects.replies.extend(replies.into_iter().map(|(token, _)| (token, Reply::NotOwner)));
+    }
+
+    fn settled(&mut self, settle: &Settle) {
+        let id = settle.key.id;
+        let shard = self.shard_mut(id.shard()).expect("checked by the caller");
+        let ended = shard.remove(id);
+        self.release_start(ended.and_then(|live| live.stage.starts()));
+        self.count(settle.state);
+        let attempt = settle.attempt.as_ref().map(|attempt| attempt.attempt);
+        self.changed(id, settle.state, attempt);
+        if let Some(attempt) = &settle.attempt {
+            self.let_go(id, attempt);
+        }
+        self.answer(id);
+    }
+
+    fn requeued(&mut self, requeue: &Requeue) {
+        let id = requeue.key.id;
+        if !is_taken_back(requeue.attempt.as_ref()) {
+            self.counts.retried += 1;
+        }
+        if let Some(attempt) = &requeue.attempt {
+            self.let_go(id, attempt);
+        }
+        self.changed(id, JobState::Scheduled, None);
+        let shard = self.shard_mut(id.shard()).expect("checked by the caller");
+        if let Some(live) = shard.jobs.get_mut(&id) {
+            live.key.due_at = requeue.due_at;
+            live.counters = requeue.counters;
+            let starts = live.stage.starts();
+            self.release_start(starts);
+        }
+        self.readmit(id);
+        self.answer(id);
+    }
+
+    /// The end of an attempt is durable: its worker may forget it.
+    fn let_go(&mut self, id: JobId, ended: &AttemptRecord) {
+        let attempt = ended.attempt;
+        match ended.ending {
+            // We ended it, and it may still run.
+            Ending::TimedOut => self.send(ended.worker, Send::Stop { id, attempt }),
+            // It may yet report, and that report is not on record.
+            Ending::WorkerLost => {}
+            Ending::Succeeded | Ending::Failed | Ending::Cancelled | Ending::NotStarted => {
+                self.ack(ended.worker, id, attempt);
+            }
+        }
+    }
+
+    fn cancel_requested(&mut self, key: JobKey) {
+        let shard = self.shard(key.shard()).expect("checked by the caller");
+        if let Some(Stage::Running(run)) = shard.jobs.get(&key.id).map(|live| live.stage) {
+            self.send(run.worker, Send::Cancel { id: key.id, attempt: run.attempt });
+        }
+        self.answer(key.id);
+    }
+
+    fn answer(&mut self, id: JobId) {
+        if let Some(replies) = self.replies.remove(&id) {
+            self.effects.replies.extend(replies);
+        }
+    }
+
+    fn clear_busy(&mut self, id: JobId) {
+        let shard = self.shard_mut(id.shard()).expect("checked by the caller");
+        shard.busy.remove(&id);
+        shard.reads.left(id);
+    }
+
+    fn changed(&mut self, id: JobId, state: JobState, attempt: Option<AttemptNo>) {
+        self.effects.changes.push(Change { id, state, attempt, at: self.now });
+    }
+
+    fn count(&mut self, state: JobState) {
+        self.counts.finished(state);
+    }
+}
+
+impl Live {
+    pub(super) fn assignment(&self, attempt: AttemptNo, started_at: Timestamp) -> Assignment {
+        let input = match &self.input {
+            Input::None => AssignedInput::None,
+            Input::Inline(bytes) => AssignedInput::Inline(bytes.clone()),
+            Input::Stored { .. } => AssignedInput::Stored,
+        };
+        Assignment {
+            key: self.key,
+            attempt,
+            task: Arc::clone(&self.task),
+            tracing_id: self.tracing_id.clone(),
+            input,
+            started_at,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The settings of an owner, each with the mission's default.
+
+use crate::time::Span;
+
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// How far ahead rows are read into memory.
+    pub look_ahead: Span,
+    /// Jobs that wait in memory, over all shards. When it is full, rows stay in the
+    /// store until there is room: nothing is lost, only read later.
+    pub window_max: usize,
+    /// Rows of one read.
+    pub page_len: usize,
+    /// How often the look-ahead is read on.
+    pub sweep_every: Span,
+    /// How often all rows up to the look-ahead are read again, for what a hint missed
+    /// and for rows that became visible after the sweep had passed them.
+    pub floor_sweep_every: Span,
+    /// A worker that was not heard of for this long is dead.
+    pub worker_silence: Span,
+    /// Workers end what overruns its timeout; the owner does so this much later.
+    pub timeout_grace: Span,
+    /// A job is set aside when this many workers died while they ran it.
+    pub quarantine_after: u16,
+    /// A receiver cannot put a retry off for longer than this.
+    pub retry_after_max: Span,
+    /// Writes of one transaction. More would hold the fence, and all who wait for the
+    /// commit, for longer than they gain.
+    pub batch_max: usize,
+    /// A bug that the simulator has to find.
+    #[cfg(feature = "planted-bugs")]
+    pub bug: Option<Bug>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            look_ahead: Span::from_secs(30),
+            window_max: 20_000,
+            page_len: 1000,
+            sweep_every: Span::from_secs(1),
+            floor_sweep_every: Span::from_secs(10),
+            worker_silence: Span::from_secs(20),
+            timeout_grace: Span::from_secs(10),
+            quarantine_after: 3,
+            retry_after_max: Span::from_secs(24 * 3600),
+            batch_max: 2000,
+            #[cfg(feature = "planted-bugs")]
+            bug: None,
+        }
+    }
+}
+
+/// Bugs that can be switched on, one at a time, to show that the simulator finds them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bug {
+    /// An assignment is sent before its start is durable.
+    ExecuteBeforeDurable,
+    /// A job that runs can be deleted.
+    DeleteIgnoresRunning,
+    /// A command is answered before it is durable.
+    AnswerBeforeDurable,
+    /// One retry more than the policy grants.
+    OneRetryTooMany,
+    /// An outcome counts whatever attempt it is of.
+    StaleOutcomeAccepted,
+    /// A start that is taken back gives its number to the next.
+    AttemptReused,
+    /// Jobs start 50 ms before they are due.
+    EarlyStart,
+    /// A lost `exactly_once` attempt is simply started again.
+    LostIsRetried,
+    /// A row that was read before its job ended is taken for a new job.
+    GhostRows,
+    /// A full window forgets what it had no room for.
+    FullWindowForgets,
+    /// A reconnecting worker's attempts are taken for never received.
+    HeldIsIgnored,
+    /// A takeover forgets what was running.
+    TakeoverForgetsRunning,
+}
+
+impl Bug {
+    pub const ALL: [Self; 12] = [
+        Self::ExecuteBeforeDurable,
+        Self::DeleteIgnoresRunning,
+        Self::AnswerBeforeDurable,
+        Self::OneRetryTooMany,
+        Self::StaleOutcomeAccepted,
+        Self::AttemptReused,
+        Self::EarlyStart,
+        Self::LostIsRetried,
+        Self::GhostRows,
+        Self::FullWindowForgets,
+        Self::HeldIsIgnored,
+        Self::TakeoverForgetsRunning,
+    ];
+}
+
+impl Config {
+    #[cfg(feature = "planted-bugs")]
+    pub(super) fn has(&self, bug: Bug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    pub(super) const fn has(&self, _bug: Bug) -> bool {
+        false
+    }
+}

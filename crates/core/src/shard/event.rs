@@ -1,0 +1,244 @@
+//! What comes into the owner and what goes out of it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::attempt::{AttemptNo, Outcome};
+use crate::id::{JobId, ShardId, WorkerId};
+use crate::job::{Counters, JobKey, JobRow};
+use crate::lifecycle::JobState;
+use crate::shard::write::{Epoch, OpenStart, StartsId};
+use crate::task::Task;
+use crate::time::Timestamp;
+
+/// One connection of a worker; a reconnection makes a larger one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct StreamId(pub u64);
+
+/// Lets whoever waits for an answer find it again.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Token(pub u64);
+
+/// A waiting job with the definition it runs by.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    pub row: JobRow,
+    pub task: Arc<Task>,
+}
+
+/// A start that outlived its owner, with the job it belongs to.
+#[derive(Debug, Clone)]
+pub struct Adopted {
+    pub start: OpenStart,
+    pub job: Loaded,
+}
+
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// This server owns the shard from now on, under this epoch.
+    Acquired {
+        shard: ShardId,
+        epoch: Epoch,
+        running: Vec<Adopted>,
+        spent: Vec<StartsId>,
+    },
+    /// The shard was given up or taken away: forget it.
+    Released {
+        shard: ShardId,
+    },
+    /// Jobs that have just become durable. May be lost: the sweep finds them.
+    Submitted {
+        jobs: Vec<Loaded>,
+    },
+    /// The answer to a [`Load`]; fewer jobs than asked for means that there are no more.
+    Page {
+        load: Load,
+        jobs: Vec<Loaded>,
+    },
+    /// The answer to a lookup.
+    Found {
+        token: Token,
+        id: JobId,
+        found: Found,
+    },
+    /// A task was changed; waiting jobs follow it.
+    TaskChanged {
+        task: Arc<Task>,
+    },
+    WorkerHello {
+        worker: WorkerId,
+        stream: StreamId,
+        spec: WorkerSpec,
+        held: Vec<(JobId, AttemptNo)>,
+    },
+    WorkerDisconnected {
+        worker: WorkerId,
+        stream: StreamId,
+    },
+    WorkerCredit {
+        worker: WorkerId,
+        stream: StreamId,
+        credit: u32,
+    },
+    WorkerAlive {
+        worker: WorkerId,
+    },
+    Outcomes {
+        worker: WorkerId,
+        reports: Vec<Report>,
+    },
+    Command {
+        token: Token,
+        id: JobId,
+        command: Command,
+    },
+}
+
+/// What a worker can do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerSpec {
+    pub queues: Vec<String>,
+    pub capabilities: Vec<String>,
+    pub labels: std::collections::BTreeMap<String, String>,
+    /// How many attempts this server may have in flight on it.
+    pub credit: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    pub id: JobId,
+    pub attempt: AttemptNo,
+    pub outcome: Outcome,
+    /// The worker ended the attempt because its time was over.
+    pub timed_out: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    Delete,
+    Cancel,
+    RunNow,
+    Rerun,
+}
+
+#[derive(Debug, Clone)]
+pub enum Found {
+    Waiting(Loaded),
+    Finished { state: JobState, attempt: Option<AttemptNo>, counters: Counters },
+    Absent,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// It is durable.
+    Done(JobState),
+    /// Durable as a wish: the worker is being asked.
+    Asked,
+    Refused(JobState, Refusal),
+    NotFound,
+    /// The shard changed hands while the command was under way: ask again.
+    NotOwner,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    AlreadyStarted,
+    AlreadyFinished,
+    NotFinished,
+    Deleted,
+}
+
+/// Which rows a load reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// All of them, in due order.
+    All,
+    /// Those with a priority above normal, so that a long backlog does not hide them.
+    Urgent,
+    /// All of them from the very first, to find what a hint missed.
+    Floor,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    pub shard: ShardId,
+    pub epoch: Epoch,
+    pub lane: Lane,
+    pub after: Option<JobKey>,
+    pub until: Timestamp,
+    pub limit: usize,
+}
+
+/// A message for a worker.
+#[derive(Debug, Clone)]
+pub enum Send {
+    Assign(Assignment),
+    /// The outcome is durable, or is known to be stale: the worker may forget it.
+    Ack {
+        id: JobId,
+        attempt: AttemptNo,
+    },
+    /// End the attempt and report how it went.
+    Cancel {
+        id: JobId,
+        attempt: AttemptNo,
+    },
+    /// The attempt is not yours any more: end it, nobody waits for it.
+    Stop {
+        id: JobId,
+        attempt: AttemptNo,
+    },
+}
+
+#[derive(Debug, Clone)]
+pub struct Assignment {
+    pub key: JobKey,
+    pub attempt: AttemptNo,
+    pub task: Arc<Task>,
+    pub tracing_id: Option<String>,
+    pub input: AssignedInput,
+    pub started_at: Timestamp,
+}
+
+#[derive(Debug, Clone)]
+pub enum AssignedInput {
+    None,
+    Inline(Bytes),
+    /// To be read from the store before the assignment is sent.
+    Stored,
+}
+
+/// A durable change of a job, for those who watch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    pub id: JobId,
+    pub state: JobState,
+    pub attempt: Option<AttemptNo>,
+    pub at: Timestamp,
+}
+
+/// What is to be done now. Nothing here may be done before the event's own
+/// writes are durable: the owner emits it only then.
+#[derive(Debug, Default)]
+pub struct Effects {
+    /// Each for one connection: what is sent on another was never received.
+    pub sends: Vec<(WorkerId, StreamId, Send)>,
+    pub loads: Vec<Load>,
+    pub lookups: Vec<(Token, JobId)>,
+    pub replies: Vec<(Token, Reply)>,
+    pub changes: Vec<Change>,
+    /// Connections to cut: these workers must say hello again.
+    pub disconnects: Vec<WorkerId>,
+}
+
+impl Effects {
+    pub fn is_empty(&self) -> bool {
+        self.sends.is_empty()
+            && self.loads.is_empty()
+            && self.lookups.is_empty()
+            && self.replies.is_empty()
+            && self.changes.is_empty()
+            && self.disconnects.is_empty()
+    }
+}

@@ -1,0 +1,180 @@
+//! What the owner keeps in memory of a shard and of each job near its time.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+
+use crate::attempt::AttemptNo;
+use crate::id::{JobId, ShardId, WorkerId};
+use crate::job::{Counters, Input, JobKey};
+use crate::shard::event::{Command, Lane, Loaded, Token};
+use crate::shard::reads::{ReadNo, Reads};
+use crate::shard::ready::ClassId;
+use crate::shard::write::{CancelMark, Epoch, StartsId};
+use crate::task::{Priority, Task};
+use crate::time::Timestamp;
+
+/// Hashes an id by its own random bits: quick, and the same in every run, so that
+/// a simulation repeats itself.
+#[derive(Default)]
+pub(super) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for chunk in bytes.chunks(8) {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+    fn write_u128(&mut self, value: u128) {
+        self.0 = ((value as u64) ^ ((value >> 64) as u64)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+}
+
+pub(super) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
+pub(super) type IdSet<K> = HashSet<K, BuildHasherDefault<IdHasher>>;
+
+pub(super) struct Shard {
+    pub(super) id: ShardId,
+    pub(super) epoch: Epoch,
+    pub(super) jobs: IdMap<JobId, Live>,
+    /// Jobs whose time has not come, in order.
+    pub(super) waiting: BTreeSet<JobKey>,
+    pub(super) all: LaneState,
+    pub(super) urgent: LaneState,
+    pub(super) floor: LaneState,
+    pub(super) reads: Reads,
+    /// Jobs outside memory with a write under way.
+    pub(super) busy: IdSet<JobId>,
+    /// How many jobs of each record of starts have not ended.
+    pub(super) open_starts: IdMap<StartsId, u32>,
+    /// Commands on jobs with a write under way, to be looked at after it.
+    pub(super) deferred: Vec<(Token, JobId, Command)>,
+}
+
+/// How far a lane was read.
+#[derive(Default)]
+pub(super) struct LaneState {
+    /// Everything up to here was read.
+    pub(super) cursor: Option<JobKey>,
+    pub(super) in_flight: Option<ReadNo>,
+    /// The cursor was set back while a read was in flight.
+    pub(super) rewound: Option<JobKey>,
+    /// There was nothing more up to the look-ahead of that moment.
+    pub(super) caught_up: bool,
+    pub(super) next_at: Timestamp,
+}
+
+impl Shard {
+    pub(super) fn new(id: ShardId, epoch: Epoch) -> Self {
+        Self {
+            id,
+            epoch,
+            jobs: IdMap::default(),
+            waiting: BTreeSet::new(),
+            all: LaneState::default(),
+            urgent: LaneState::default(),
+            floor: LaneState::default(),
+            reads: Reads::default(),
+            busy: IdSet::default(),
+            open_starts: IdMap::default(),
+            deferred: Vec::new(),
+        }
+    }
+
+    pub(super) fn lane_mut(&mut self, lane: Lane) -> &mut LaneState {
+        match lane {
+            Lane::All => &mut self.all,
+            Lane::Urgent => &mut self.urgent,
+            Lane::Floor => &mut self.floor,
+        }
+    }
+
+    /// Takes a job out of memory, for good or until a read brings it back.
+    pub(super) fn remove(&mut self, id: JobId) -> Option<Live> {
+        self.reads.left(id);
+        self.jobs.remove(&id)
+    }
+}
+
+/// A job in memory.
+pub(super) struct Live {
+    pub(super) key: JobKey,
+    pub(super) task: Arc<Task>,
+    pub(super) class: ClassId,
+    pub(super) priority: Priority,
+    pub(super) counters: Counters,
+    pub(super) tracing_id: Option<String>,
+    pub(super) input: Input,
+    pub(super) picked_up_at: Timestamp,
+    pub(super) stage: Stage,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Stage {
+    /// For its time.
+    Waiting,
+    /// For a worker.
+    Ready,
+    /// Its start was decided and is not yet durable.
+    Starting(Run),
+    Running(Run),
+    /// Its end or its move was decided and is not yet durable.
+    Ending {
+        attempt: Option<AttemptNo>,
+        starts: Option<StartsId>,
+    },
+}
+
+impl Stage {
+    /// The end or the move of a job that has no attempt under way.
+    pub(super) const MOVING: Self = Self::Ending { attempt: None, starts: None };
+
+    /// The record of the start that is ending.
+    pub(super) fn starts(self) -> Option<StartsId> {
+        match self {
+            Self::Ending { starts, .. } => starts,
+            Self::Waiting | Self::Ready | Self::Starting(_) | Self::Running(_) => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Run {
+    pub(super) attempt: AttemptNo,
+    pub(super) worker: WorkerId,
+    pub(super) started_at: Timestamp,
+    /// The durable record; known once the batch was made.
+    pub(super) starts: Option<StartsId>,
+    pub(super) cancel: CancelMark,
+}
+
+impl Live {
+    pub(super) fn new(job: Loaded, class: ClassId, picked_up_at: Timestamp) -> Self {
+        let Loaded { row, task } = job;
+        Self {
+            key: row.key,
+            task,
+            class,
+            priority: row.priority,
+            counters: row.counters,
+            tracing_id: row.tracing_id,
+            input: row.input,
+            picked_up_at,
+            stage: Stage::Waiting,
+        }
+    }
+
+    pub(super) fn rank(&self) -> (i64, JobId) {
+        (self.priority.rank(self.key.due_at), self.key.id)
+    }
+
+    /// Waits for its time or for a worker.
+    pub(super) fn is_in_window(&self) -> bool {
+        matches!(self.stage, Stage::Waiting | Stage::Ready)
+    }
+}

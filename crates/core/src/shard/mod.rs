@@ -1,0 +1,196 @@
+//! The state machine of the shards that one server owns.
+//!
+//! [`Owner`] is single-threaded and pure: events and the time go in, [`Effects`]
+//! and batches of [`Write`]s come out. It alone decides what starts, where, and
+//! what an outcome means. It never acts on a decision before the decision is
+//! durable: an effect that depends on a write is emitted by [`Owner::committed`].
+//!
+//! Does no I/O, reads no clock and keeps nothing that its shards' rows could not
+//! rebuild; see `engine` for what drives it.
+
+mod chance;
+mod commands;
+mod commit;
+mod config;
+pub mod event;
+mod judge;
+mod live;
+mod outcomes;
+mod reads;
+mod ready;
+mod view;
+mod window;
+mod workers;
+pub mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+
+pub use config::{Bug, Config};
+pub use view::{Counts, LiveView, WorkerStatus};
+
+use crate::id::{JobId, ServerId, ShardId};
+use crate::shard::chance::Chance;
+use crate::shard::event::{Command, Effects, Event, Reply, Report, Token};
+use crate::shard::live::Shard;
+use crate::shard::ready::Ready;
+use crate::shard::workers::Workers;
+use crate::shard::write::{Epoch, SharedBatch, Write};
+use crate::time::{Span, Timestamp};
+
+/// Decides for all shards of one server.
+pub struct Owner {
+    config: Config,
+    server: ServerId,
+    /// By shard number; `None` where the shard is not ours.
+    shards: Vec<Option<Box<Shard>>>,
+    workers: Workers,
+    ready: Ready,
+    /// Decided and not yet handed to the store.
+    outbox: VecDeque<Write>,
+    /// Handed to the store and not yet answered, oldest first.
+    in_flight: VecDeque<SharedBatch>,
+    batches_made: u64,
+    /// Answers that wait for the next write of their job to be durable.
+    replies: BTreeMap<JobId, Vec<(Token, Reply)>>,
+    /// What to do when a lookup is answered, and the epoch under which it was asked.
+    lookups: BTreeMap<Token, (Epoch, reads::ReadNo, Lookup)>,
+    lookups_made: u64,
+    /// Who reported the late outcome of a lost job that is being resolved.
+    late: BTreeMap<JobId, crate::id::WorkerId>,
+    effects: Effects,
+    chance: Chance,
+    counts: Counts,
+    /// Jobs in memory that wait for their time or for a worker.
+    window_len: usize,
+    now: Timestamp,
+    ticked_at: Option<Timestamp>,
+    next_check: Timestamp,
+}
+
+enum Lookup {
+    Command { token: Token, command: Command },
+    LateReport { worker: crate::id::WorkerId, report: Report },
+}
+
+/// How often silence, overdue attempts and queue timeouts are looked for.
+const CHECK_EVERY: Span = Span::from_secs(1);
+
+impl Owner {
+    /// `seed` feeds the jitter of retries.
+    pub fn new(server: ServerId, config: Config, seed: u64) -> Self {
+        Self {
+            config,
+            server,
+            shards: Vec::new(),
+            workers: Workers::default(),
+            ready: Ready::default(),
+            outbox: VecDeque::new(),
+            in_flight: VecDeque::new(),
+            batches_made: 0,
+            replies: BTreeMap::new(),
+            lookups: BTreeMap::new(),
+            lookups_made: 0,
+            late: BTreeMap::new(),
+            effects: Effects::default(),
+            chance: Chance::new(seed),
+            counts: Counts::default(),
+            window_len: 0,
+            now: Timestamp::EPOCH,
+            ticked_at: None,
+            next_check: Timestamp::EPOCH,
+        }
+    }
+
+    /// Takes in what happened. Call [`Owner::tick`] after the last event at hand.
+    pub fn handle(&mut self, event: Event, now: Timestamp) {
+        self.now = now;
+        match event {
+            Event::Acquired { shard, epoch, running, spent } => self.acquired(shard, epoch, running, spent),
+            Event::Released { shard } => self.forget(shard),
+            Event::Submitted { jobs } => {
+                for job in jobs {
+                    self.admit(job);
+                }
+            }
+            Event::Page { load, jobs } => self.page(load, jobs),
+            Event::Found { token, id, found } => self.found(token, id, found),
+            Event::TaskChanged { task } => self.task_changed(&task),
+            Event::WorkerHello { worker, stream, spec, held } => self.worker_hello(worker, stream, spec, &held),
+            Event::WorkerDisconnected { worker, stream } => {
+                self.workers.disconnect(worker, stream, &mut self.ready);
+            }
+            Event::WorkerCredit { worker, stream, credit } => {
+                self.workers.set_credit(worker, stream, credit, &mut self.ready);
+                self.workers.seen(worker, now);
+            }
+            Event::WorkerAlive { worker } => self.workers.seen(worker, now),
+            Event::Outcomes { worker, reports } => {
+                self.workers.seen(worker, now);
+                for report in reports {
+                    self.report(worker, report);
+                }
+            }
+            Event::Command { token, id, command } => self.command(token, id, command),
+        }
+    }
+
+    /// Lets time do its part: what has become due, silent or overdue, what to read
+    /// next, and who runs what.
+    pub fn tick(&mut self, now: Timestamp) {
+        self.now = now;
+        self.forgive_own_pause();
+        self.wake_due();
+        if now >= self.next_check {
+            self.next_check = now + CHECK_EVERY;
+            self.reap_silent_workers();
+            self.end_overdue();
+        }
+        self.request_loads();
+        self.match_ready();
+    }
+
+    /// The next moment at which [`Owner::tick`] has something to do by itself.
+    pub fn next_wake(&self) -> Timestamp {
+        self.owned()
+            .filter_map(|shard| shard.waiting.first().map(|key| key.due_at))
+            .fold(self.next_check, Timestamp::min)
+    }
+
+    pub fn take_effects(&mut self) -> Effects {
+        std::mem::take(&mut self.effects)
+    }
+
+    pub fn server(&self) -> ServerId {
+        self.server
+    }
+
+    /// A stopped process or a stepped clock makes every worker look silent. The gap
+    /// is ours, so it is not held against them.
+    fn forgive_own_pause(&mut self) {
+        const PAUSE_MIN: Span = Span::from_secs(3);
+        if let Some(before) = self.ticked_at {
+            if self.now.since(before) > PAUSE_MIN {
+                self.workers.forgive(self.now.since(before));
+            } else if self.now < before {
+                self.workers.clamp_seen(self.now);
+                self.next_check = self.now;
+            }
+        }
+        self.ticked_at = Some(self.now);
+    }
+
+    fn owned(&self) -> impl Iterator<Item = &Shard> {
+        self.shards.iter().flatten().map(|shard| &**shard)
+    }
+
+    fn shard(&self, id: ShardId) -> Option<&Shard> {
+        self.shards.get(usize::from(id.0))?.as_deref()
+    }
+
+    fn shard_mut(&mut self, id: ShardId) -> Option<&mut Shard> {
+        self.shards.get_mut(usize::from(id.0))?.as_deref_mut()
+    }
+}

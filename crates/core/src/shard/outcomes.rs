@@ -1,0 +1,210 @@
+//! How attempts end, whoever says so.
+
+use crate::attempt::{AttemptNo, AttemptRecord, Ending, Outcome};
+use crate::id::{JobId, WorkerId};
+use crate::job::Counters;
+use crate::lifecycle::{self, JobEvent, JobState, Next};
+use crate::shard::event::{Found, Report, Send};
+use crate::shard::judge::{Case, End, Then, judge};
+use crate::shard::live::Stage;
+use crate::shard::write::{CancelMark, Requeue, ResolveLost, Settle, StaleOutcome, Write};
+use crate::shard::{Bug, Lookup, Owner};
+use crate::task::{Delivery, TaskSpec};
+use crate::time::Span;
+
+impl Owner {
+    /// A worker reports how an attempt went. The first report of the current attempt
+    /// counts; any other is answered and changes nothing.
+    pub(super) fn report(&mut self, worker: WorkerId, report: Report) {
+        let accepts_any = self.config.has(Bug::StaleOutcomeAccepted);
+        let Some(shard) = self.shard(report.id.shard()) else { return };
+        if shard.busy.contains(&report.id) {
+            // A write of this job is under way. The worker repeats what is not acknowledged.
+            return;
+        }
+        let Some(live) = shard.jobs.get(&report.id) else {
+            self.look_up(report.id, Lookup::LateReport { worker, report });
+            return;
+        };
+        match live.stage {
+            Stage::Running(run) if run.attempt == report.attempt || accepts_any => {
+                self.end_attempt(report.id, End::Reported { outcome: report.outcome, timed_out: report.timed_out });
+            }
+            // A repetition; the acknowledgement comes with the commit.
+            Stage::Ending { attempt, .. } if attempt == Some(report.attempt) => {}
+            Stage::Waiting | Stage::Ready | Stage::Starting(_) | Stage::Running(_) | Stage::Ending { .. } => {
+                self.stale(worker, &report);
+            }
+        }
+    }
+
+    fn stale(&mut self, worker: WorkerId, report: &Report) {
+        let outcome = match &report.outcome {
+            Outcome::Succeeded { .. } => "succeeded".to_owned(),
+            Outcome::Failed(failure) => format!("failed: {}", failure.reason),
+            Outcome::Cancelled => "cancelled".to_owned(),
+            Outcome::NotStarted { reason } => format!("not started: {reason}"),
+        };
+        let (id, attempt, at) = (report.id, report.attempt, self.now);
+        self.counts.stale += 1;
+        // Acknowledged when it is durable: it may be us who are out of date, and then the
+        // fence says so.
+        self.push(Write::Stale(StaleOutcome { id, attempt, worker, at, outcome }));
+    }
+
+    pub(super) fn ack(&mut self, worker: WorkerId, id: JobId, attempt: AttemptNo) {
+        self.send(worker, Send::Ack { id, attempt });
+    }
+
+    /// The report is of a job that is not in memory: it has ended, or waits far ahead.
+    pub(super) fn late_report(&mut self, worker: WorkerId, report: Report, found: Found) {
+        let Found::Finished { state, attempt, .. } = found else {
+            self.stale(worker, &report);
+            return;
+        };
+        if attempt != Some(report.attempt) {
+            self.stale(worker, &report);
+            return;
+        }
+        let (event, reason, output) = match report.outcome.clone() {
+            Outcome::Succeeded { output } => (JobEvent::Succeed, None, output),
+            Outcome::Failed(failure) => (JobEvent::Fail, Some(failure.reason), None),
+            Outcome::Cancelled => (JobEvent::EndCancelled, None, None),
+            Outcome::NotStarted { reason } => (JobEvent::TakeBack, Some(reason), None),
+        };
+        match lifecycle::next(state, event) {
+            Next::To(to) => {
+                let (id, attempt) = (report.id, report.attempt);
+                self.set_busy(id);
+                self.late.insert(id, worker);
+                let finished_at = self.now;
+                self.push(Write::ResolveLost(ResolveLost { id, attempt, state: to, finished_at, reason, output }));
+            }
+            // The acknowledgement got lost and the worker repeats itself: the outcome is on record.
+            Next::Stale if lifecycle::next(JobState::Running, event) == Next::To(state) => {
+                self.ack(worker, report.id, report.attempt);
+            }
+            Next::Stale | Next::Ask | Next::Refused => self.stale(worker, &report),
+        }
+    }
+
+    /// Ends the running attempt of a job in memory, and decides what becomes of the job.
+    pub(super) fn end_attempt(&mut self, id: JobId, end: End) {
+        let chance = self.chance.fraction();
+        let (now, server) = (self.now, self.server);
+        let reuses_number = self.config.has(Bug::AttemptReused) && matches!(end, End::NeverReceived);
+        let retries_lost = self.config.has(Bug::LostIsRetried);
+        let shard = self.shards[usize::from(id.shard().0)].as_deref_mut().expect("running jobs are of owned shards");
+        let live = shard.jobs.get_mut(&id).expect("a running job is in memory");
+        let Stage::Running(run) = live.stage else { unreachable!("only a running attempt ends") };
+        let number = if reuses_number { run.attempt } else { run.attempt.next() };
+        let counters = Counters { next_attempt: number, ..live.counters };
+        let mut lax: TaskSpec;
+        let mut spec = &live.task.spec;
+        if retries_lost && matches!(end, End::WorkerLost) {
+            lax = spec.clone();
+            lax.delivery = Delivery::AtLeastOnce;
+            spec = &lax;
+        }
+        let cancel_requested = run.cancel == CancelMark::Recorded;
+        let case = Case { spec, counters, cancel_requested, now, chance, config: &self.config };
+        let verdict = judge(&case, end);
+        let attempt = AttemptRecord {
+            attempt: run.attempt,
+            worker: run.worker,
+            server,
+            picked_up_at: live.picked_up_at,
+            started_at: run.started_at,
+            finished_at: now.max(run.started_at),
+            ending: verdict.ending,
+            reason: verdict.reason,
+        };
+        let key = live.key;
+        live.stage = Stage::Ending { attempt: Some(run.attempt), starts: run.starts };
+        let write = match verdict.then {
+            Then::Settle { state, counters } => {
+                live.counters = counters;
+                Write::Settle(Settle {
+                    key,
+                    state,
+                    finished_at: attempt.finished_at,
+                    counters,
+                    attempt: Some(attempt),
+                    reason: None,
+                    output: verdict.output,
+                    cancel: run.cancel,
+                })
+            }
+            Then::Requeue { due_at, counters } => {
+                live.counters = counters;
+                // The key must differ from the one it had, whatever the clock does.
+                let due_at = due_at.max(key.due_at + Span::from_micros(1));
+                Write::Requeue(Requeue { key, due_at, counters, attempt: Some(attempt), cancel: run.cancel })
+            }
+        };
+        self.workers.release(run.worker, id, &mut self.ready);
+        self.push(write);
+    }
+
+    /// Ends attempts that outlived their timeout and jobs that waited too long for a worker.
+    pub(super) fn end_overdue(&mut self) {
+        let now = self.now;
+        let grace = self.config.timeout_grace;
+        let mut overrun: Vec<JobId> = Vec::new();
+        let mut unserved: Vec<JobId> = Vec::new();
+        for shard in self.shards.iter().flatten() {
+            for live in shard.jobs.values() {
+                match live.stage {
+                    Stage::Running(run) if now > run.started_at + live.task.spec.timeout + grace => {
+                        overrun.push(live.key.id);
+                    }
+                    Stage::Ready => {
+                        let limit = live.task.spec.queue_timeout;
+                        if limit.is_some_and(|limit| now > live.key.due_at + limit) {
+                            unserved.push(live.key.id);
+                        }
+                    }
+                    Stage::Waiting | Stage::Starting(_) | Stage::Running(_) | Stage::Ending { .. } => {}
+                }
+            }
+        }
+        overrun.sort_unstable();
+        for id in overrun {
+            self.end_attempt(id, End::Overdue);
+        }
+        unserved.sort_unstable();
+        for id in unserved {
+            self.settle_waiting(id, JobEvent::Fail, Some("no worker took it in time".to_owned()));
+        }
+    }
+
+    /// Ends a job in memory that has no attempt under way.
+    pub(super) fn settle_waiting(&mut self, id: JobId, event: JobEvent, reason: Option<String>) -> JobState {
+        let Next::To(state) = lifecycle::next(JobState::Scheduled, event) else {
+            unreachable!("{event:?} ends a scheduled job in the transition table")
+        };
+        self.dequeue(id);
+        let now = self.now;
+        let shard = self.shard_mut(id.shard()).expect("the job's shard is owned");
+        let live = shard.jobs.get_mut(&id).expect("the job is in memory");
+        live.stage = Stage::MOVING;
+        let (key, counters) = (live.key, live.counters);
+        let cancel = CancelMark::None;
+        self.push(Write::Settle(Settle {
+            key,
+            state,
+            finished_at: now,
+            counters,
+            attempt: None,
+            reason,
+            output: None,
+            cancel,
+        }));
+        state
+    }
+}
+
+/// An ending that consumed no try of the job.
+pub(super) fn is_taken_back(record: Option<&AttemptRecord>) -> bool {
+    record.is_none_or(|record| record.ending == Ending::NotStarted)
+}

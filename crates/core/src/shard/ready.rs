@@ -1,0 +1,196 @@
+//! Due jobs that wait for a worker, and the workers that wait for jobs.
+//!
+//! Jobs are grouped in classes: those of one class can run on the same workers.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+
+use crate::id::{JobId, WorkerId};
+use crate::shard::Owner;
+use crate::shard::live::{Run, Stage};
+use crate::shard::workers::{Worker, Workers};
+use crate::shard::write::{CancelMark, Start, Write};
+use crate::task::Task;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct ClassId(usize);
+
+/// What a worker must offer.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Needs {
+    queue: String,
+    capability: String,
+    labels: BTreeMap<String, String>,
+}
+
+impl Needs {
+    fn of(task: &Task) -> Self {
+        Self {
+            queue: task.spec.queue.clone(),
+            capability: task.spec.run.capability(),
+            labels: task.spec.labels.clone(),
+        }
+    }
+
+    fn are_met_by(&self, worker: &Worker) -> bool {
+        worker.spec.queues.contains(&self.queue)
+            && worker.spec.capabilities.contains(&self.capability)
+            && self.labels.iter().all(|(key, value)| worker.spec.labels.get(key) == Some(value))
+    }
+}
+
+struct Class {
+    needs: Needs,
+    /// Lowest rank first.
+    jobs: BTreeSet<(i64, JobId)>,
+    /// Workers with a free slot.
+    idle: BTreeSet<WorkerId>,
+    /// Who was served last: the turn goes round.
+    served: Option<WorkerId>,
+}
+
+#[derive(Default)]
+pub(super) struct Ready {
+    classes: Vec<Class>,
+    by_needs: HashMap<Needs, ClassId>,
+    /// The classes of tasks seen lately, so that a job costs no comparison of texts.
+    by_task: HashMap<(crate::id::TaskId, u32), ClassId>,
+}
+
+/// One turn of matching takes at most so many jobs of a class, so that classes
+/// which share workers share them in order of age.
+const TURN_MAX: usize = 64;
+
+/// Beyond this the cache of tasks starts anew.
+const TASK_CACHE_MAX: usize = 4096;
+
+impl Ready {
+    pub(super) fn class_of(&mut self, task: &Task, workers: &mut Workers) -> ClassId {
+        if let Some(&class) = self.by_task.get(&(task.id, task.revision)) {
+            return class;
+        }
+        let needs = Needs::of(task);
+        let class = match self.by_needs.get(&needs) {
+            Some(&class) => class,
+            None => self.add_class(needs, workers),
+        };
+        if self.by_task.len() >= TASK_CACHE_MAX {
+            self.by_task.clear();
+        }
+        self.by_task.insert((task.id, task.revision), class);
+        class
+    }
+
+    fn add_class(&mut self, needs: Needs, workers: &mut Workers) -> ClassId {
+        let id = ClassId(self.classes.len());
+        let mut idle = BTreeSet::new();
+        for (worker_id, worker) in workers.iter_mut() {
+            if needs.are_met_by(worker) {
+                worker.classes.push(id);
+                if worker.free() > 0 {
+                    idle.insert(worker_id);
+                }
+            }
+        }
+        self.by_needs.insert(needs.clone(), id);
+        self.classes.push(Class { needs, jobs: BTreeSet::new(), idle, served: None });
+        id
+    }
+
+    /// The classes that a worker can serve.
+    pub(super) fn classes_for(&self, worker: &Worker) -> Vec<ClassId> {
+        let serves = |(place, class): (usize, &Class)| class.needs.are_met_by(worker).then_some(ClassId(place));
+        self.classes.iter().enumerate().filter_map(serves).collect()
+    }
+
+    pub(super) fn insert(&mut self, class: ClassId, rank: (i64, JobId)) {
+        self.classes[class.0].jobs.insert(rank);
+    }
+
+    pub(super) fn remove(&mut self, class: ClassId, rank: (i64, JobId)) {
+        self.classes[class.0].jobs.remove(&rank);
+    }
+
+    pub(super) fn set_idle(&mut self, id: WorkerId, worker: &Worker) {
+        for &class in &worker.classes {
+            self.classes[class.0].idle.insert(id);
+        }
+    }
+
+    pub(super) fn set_busy(&mut self, id: WorkerId, worker: &Worker) {
+        for &class in &worker.classes {
+            self.classes[class.0].idle.remove(&id);
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.classes.iter().map(|class| class.jobs.len()).sum()
+    }
+
+    /// Classes that have both jobs and workers; the one with the oldest job first.
+    fn servable(&self) -> Vec<ClassId> {
+        let mut classes: Vec<_> = (self.classes.iter().enumerate())
+            .filter(|(_, class)| !class.idle.is_empty())
+            .filter_map(|(place, class)| class.jobs.first().map(|&rank| (rank, ClassId(place))))
+            .collect();
+        classes.sort_unstable();
+        classes.into_iter().map(|(_, class)| class).collect()
+    }
+}
+
+impl Class {
+    fn next_worker(&mut self) -> Option<WorkerId> {
+        let after = self.served.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = self.idle.range((after, Bound::Unbounded)).next().or_else(|| self.idle.first()).copied();
+        self.served = next;
+        next
+    }
+}
+
+impl Owner {
+    /// Gives due jobs to free slots, the oldest first.
+    pub(super) fn match_ready(&mut self) {
+        loop {
+            let classes = self.ready.servable();
+            if classes.is_empty() {
+                return;
+            }
+            for class in classes {
+                self.match_class(class);
+            }
+        }
+    }
+
+    fn match_class(&mut self, class_id: ClassId) {
+        let class = &mut self.ready.classes[class_id.0];
+        // An earlier class may have taken the last slot.
+        let Some(worker_id) = class.next_worker() else { return };
+        let worker = self.workers.get(worker_id).expect("an idle worker is known");
+        let fair_share = class.jobs.len().div_ceil(class.idle.len());
+        let turn = fair_share.min(worker.free()).min(TURN_MAX);
+        let mut taken = Vec::with_capacity(turn);
+        for _ in 0..turn {
+            taken.extend(class.jobs.pop_first().map(|(_, id)| id));
+        }
+        for id in taken {
+            self.start(id, worker_id);
+        }
+    }
+
+    fn start(&mut self, id: JobId, worker: WorkerId) {
+        self.window_len -= 1;
+        let now = self.now;
+        let sends_first = self.config.has(super::Bug::ExecuteBeforeDurable);
+        let shard = self.shards[usize::from(id.shard().0)].as_deref_mut().expect("ready jobs are of owned shards");
+        let live = shard.jobs.get_mut(&id).expect("a ready job is in memory");
+        let attempt = live.counters.next_attempt;
+        let start = Start { key: live.key, attempt, worker, picked_up_at: live.picked_up_at, started_at: now };
+        live.stage = Stage::Starting(Run { attempt, worker, started_at: now, starts: None, cancel: CancelMark::None });
+        let assignment = sends_first.then(|| live.assignment(attempt, now));
+        self.workers.occupy(worker, id, &mut self.ready);
+        self.push(Write::Start(start));
+        if let Some(assignment) = assignment {
+            self.send(worker, crate::shard::event::Send::Assign(assignment));
+        }
+    }
+}

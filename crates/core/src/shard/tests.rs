@@ -1,0 +1,293 @@
+//! Facts about the owner, one step at a time. The simulator looks for what these
+//! did not think of.
+
+use std::sync::Arc;
+
+use super::event::{Command, Effects, Event, Loaded, Reply, Report, Send, StreamId, Token, WorkerSpec};
+use super::write::{Epoch, SharedBatch, Write};
+use super::{Config, Owner};
+use crate::attempt::{AttemptNo, Failure, Outcome};
+use crate::id::{JobId, ServerId, ShardId, TaskId, WorkerId};
+use crate::job::{Counters, Input, JobKey, JobRow};
+use crate::lifecycle::JobState;
+use crate::task::{Delivery, Priority, Probe, Run, Task, TaskSpec};
+use crate::time::{Span, Timestamp};
+
+const SHARD: ShardId = ShardId(0);
+const EPOCH: Epoch = Epoch(1);
+
+struct Bench {
+    owner: Owner,
+    now: Timestamp,
+    worker: WorkerId,
+    task: Arc<Task>,
+    jobs_made: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(TaskSpec::new(Run::Probe(Probe::default())), Config::default())
+    }
+
+    fn with(spec: TaskSpec, config: Config) -> Self {
+        let now = Timestamp::from_micros(1_000_000_000_000).unwrap();
+        let task = Task { id: TaskId::new(now, 1), name: None, revision: 1, created_at: now, updated_at: now, spec };
+        let mut owner = Owner::new(ServerId::new(now, 1), config, 7);
+        owner.handle(Event::Acquired { shard: SHARD, epoch: EPOCH, running: vec![], spent: vec![] }, now);
+        Self { owner, now, worker: WorkerId::new(now, 1), task: Arc::new(task), jobs_made: 0 }
+    }
+
+    fn connect(&mut self, stream: u64, held: Vec<(JobId, AttemptNo)>) {
+        let spec = WorkerSpec {
+            queues: vec!["default".into()],
+            capabilities: vec!["probe".into()],
+            labels: Default::default(),
+            credit: 4,
+        };
+        let (worker, stream) = (self.worker, StreamId(stream));
+        self.handle(Event::WorkerHello { worker, stream, spec, held });
+    }
+
+    fn job(&mut self, due_at: Timestamp, priority: i8) -> Loaded {
+        self.jobs_made += 1;
+        let row = JobRow {
+            key: JobKey::original(JobId::new(due_at, SHARD, self.jobs_made)),
+            task: self.task.id,
+            priority: Priority::new(priority).unwrap(),
+            counters: Counters::NEW,
+            submitted_at: self.now,
+            tracing_id: None,
+            input: Input::None,
+        };
+        Loaded { row, task: Arc::clone(&self.task) }
+    }
+
+    fn submit(&mut self, due_in: Span) -> JobId {
+        let job = self.job(self.now + due_in, 0);
+        let id = job.row.key.id;
+        self.handle(Event::Submitted { jobs: vec![job] });
+        id
+    }
+
+    fn handle(&mut self, event: Event) {
+        self.owner.handle(event, self.now);
+    }
+
+    /// Lets time pass and everything that was decided commit.
+    fn pass(&mut self, span: Span) -> Effects {
+        self.now = self.now + span;
+        self.owner.tick(self.now);
+        while let Some(_batch) = self.owner.take_batch(self.now) {
+            self.owner.committed(&[], self.now);
+            self.owner.tick(self.now);
+        }
+        self.owner.take_effects()
+    }
+
+    fn batch(&mut self) -> Option<SharedBatch> {
+        self.owner.tick(self.now);
+        self.owner.take_batch(self.now)
+    }
+
+    fn report(&mut self, id: JobId, attempt: u32, outcome: Outcome) {
+        let report = Report { id, attempt: AttemptNo(attempt), outcome, timed_out: false };
+        self.handle(Event::Outcomes { worker: self.worker, reports: vec![report] });
+    }
+
+    fn command(&mut self, id: JobId, command: Command) -> Vec<Reply> {
+        self.handle(Event::Command { token: Token(1), id, command });
+        self.pass(Span::ZERO).replies.into_iter().map(|(_, reply)| reply).collect()
+    }
+}
+
+fn assigned(effects: &Effects) -> Vec<(JobId, u32)> {
+    let assigned = |(_, _, send): &(WorkerId, StreamId, Send)| match send {
+        Send::Assign(assignment) => Some((assignment.key.id, assignment.attempt.0)),
+        _ => None,
+    };
+    effects.sends.iter().filter_map(assigned).collect()
+}
+
+#[test]
+fn a_job_starts_at_its_time_and_not_a_microsecond_before() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.submit(Span::from_secs(5));
+    assert!(assigned(&bench.pass(Span::from_micros(4_999_999))).is_empty());
+    assert!(bench.owner.next_wake() <= bench.now + Span::from_micros(1));
+    assert_eq!(assigned(&bench.pass(Span::from_micros(1))), [(id, 1)]);
+}
+
+#[test]
+fn nothing_is_sent_before_the_start_is_durable() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.submit(Span::ZERO);
+    let batch = bench.batch().expect("a start was decided");
+    assert!(matches!(&batch.writes[..], [Write::Start(start)] if start.key.id == id));
+    assert_eq!(batch.fences, [(SHARD, EPOCH)]);
+    assert!(assigned(&bench.owner.take_effects()).is_empty());
+    bench.owner.committed(&[], bench.now);
+    assert_eq!(assigned(&bench.owner.take_effects()), [(id, 1)]);
+}
+
+#[test]
+fn a_start_that_the_store_left_out_is_dropped() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.submit(Span::ZERO);
+    bench.batch().expect("a start was decided");
+    bench.owner.committed(&[id], bench.now);
+    assert!(assigned(&bench.pass(Span::from_secs(1))).is_empty());
+    assert_eq!(bench.owner.counts().running, 0);
+}
+
+#[test]
+fn the_oldest_due_job_goes_first_and_priority_is_worth_waiting_time() {
+    let mut bench = Bench::new();
+    let jobs: Vec<Loaded> = [(0, 0), (-60, 0), (0, 1), (-3600, 0)]
+        .map(|(due_in, priority)| {
+            let due_at = Timestamp::from_micros(bench.now.as_micros() + due_in * 1_000_000).unwrap();
+            bench.job(due_at, priority)
+        })
+        .into();
+    let ids: Vec<JobId> = jobs.iter().map(|job| job.row.key.id).collect();
+    bench.handle(Event::Submitted { jobs });
+    bench.connect(1, vec![]);
+    let order: Vec<JobId> = assigned(&bench.pass(Span::ZERO)).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(order, [ids[3], ids[2], ids[1], ids[0]]);
+}
+
+#[test]
+fn a_worker_never_has_more_than_its_credit() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let ids: Vec<JobId> = (0..6).map(|_| bench.submit(Span::ZERO)).collect();
+    assert_eq!(assigned(&bench.pass(Span::ZERO)).len(), 4);
+    bench.report(ids[0], 1, Outcome::Succeeded { output: None });
+    assert_eq!(assigned(&bench.pass(Span::ZERO)).len(), 1);
+    assert_eq!(bench.owner.counts().running, 4);
+}
+
+#[test]
+fn a_failed_attempt_is_tried_again_after_its_wait_with_the_next_number() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.submit(Span::ZERO);
+    bench.pass(Span::ZERO);
+    bench.report(id, 1, Outcome::Failed(Failure::new("no luck")));
+    assert!(assigned(&bench.pass(Span::from_millis(700))).is_empty(), "the wait is 0.8 to 1 s");
+    assert_eq!(assigned(&bench.pass(Span::from_millis(300))), [(id, 2)]);
+}
+
+#[test]
+fn the_outcome_of_an_attempt_that_was_given_up_changes_nothing() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.submit(Span::ZERO);
+    bench.pass(Span::ZERO);
+    bench.report(id, 1, Outcome::Failed(Failure::new("no luck")));
+    bench.pass(Span::from_secs(1));
+    bench.report(id, 1, Outcome::Succeeded { output: None });
+    let batch = bench.batch().expect("it is kept for the record");
+    assert!(matches!(&batch.writes[..], [Write::Stale(stale)] if stale.id == id));
+    assert!(bench.owner.running(id).is_some());
+}
+
+#[test]
+fn a_delete_is_granted_before_the_start_and_refused_after_it() {
+    let mut bench = Bench::new();
+    let waiting = bench.submit(Span::from_secs(5));
+    assert_eq!(bench.command(waiting, Command::Delete), [Reply::Done(JobState::Deleted)]);
+    bench.connect(1, vec![]);
+    let started = bench.submit(Span::ZERO);
+    bench.batch().expect("a start was decided");
+    // Decided counts, durable or not.
+    bench.handle(Event::Command { token: Token(1), id: started, command: Command::Delete });
+    let replies = bench.owner.take_effects().replies;
+    assert!(matches!(replies[..], [(Token(1), Reply::Refused(JobState::Running, _))]), "{replies:?}");
+}
+
+#[test]
+fn a_silent_worker_is_given_up_after_twenty_seconds_and_not_before() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.submit(Span::ZERO);
+    bench.pass(Span::ZERO);
+    for _ in 0..19 {
+        bench.pass(Span::from_secs(1));
+    }
+    assert!(bench.owner.running(id).is_some());
+    bench.pass(Span::from_secs(1));
+    bench.pass(Span::from_secs(1));
+    assert!(bench.owner.running(id).is_none());
+    bench.worker = WorkerId::new(bench.now, 2);
+    bench.connect(1, vec![]);
+    assert_eq!(assigned(&bench.pass(Span::ZERO)), [(id, 2)]);
+}
+
+#[test]
+fn a_pause_of_the_server_is_not_held_against_its_workers() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.submit(Span::ZERO);
+    bench.pass(Span::ZERO);
+    bench.pass(Span::from_secs(3600));
+    assert!(bench.owner.running(id).is_none_or(|view| view.attempt == AttemptNo(1)), "it is not lost, at most overdue");
+}
+
+#[test]
+fn what_a_reconnecting_worker_does_not_hold_was_never_received() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let (held, unheld) = (bench.submit(Span::ZERO), bench.submit(Span::ZERO));
+    bench.pass(Span::ZERO);
+    bench.connect(2, vec![(held, AttemptNo(1))]);
+    bench.pass(Span::ZERO);
+    assert_eq!(assigned(&bench.pass(Span::from_micros(1))), [(unheld, 2)], "at once, and without costing a retry");
+    assert_eq!(bench.owner.running(held).map(|view| view.attempt), Some(AttemptNo(1)));
+}
+
+#[test]
+fn an_exactly_once_job_is_lost_with_its_worker_and_not_started_again() {
+    let spec = TaskSpec { delivery: Delivery::ExactlyOnce, ..TaskSpec::new(Run::Probe(Probe::default())) };
+    let mut bench = Bench::with(spec, Config::default());
+    bench.connect(1, vec![]);
+    bench.submit(Span::ZERO);
+    bench.pass(Span::ZERO);
+    for _ in 0..25 {
+        bench.pass(Span::from_secs(1));
+    }
+    assert_eq!(bench.owner.counts().lost, 1);
+}
+
+#[test]
+fn a_job_that_kills_three_workers_is_set_aside() {
+    let mut bench = Bench::new();
+    bench.submit(Span::ZERO);
+    for life in 0..3 {
+        bench.worker = WorkerId::new(bench.now, 100 + life);
+        bench.connect(1, vec![]);
+        for _ in 0..25 {
+            bench.pass(Span::from_secs(1));
+        }
+    }
+    assert_eq!(bench.owner.counts().quarantined, 1);
+}
+
+#[test]
+fn a_full_window_reads_later_what_it_had_no_room_for() {
+    let config = Config { window_max: 2, page_len: 2, ..Config::default() };
+    let mut bench = Bench::with(TaskSpec::new(Run::Probe(Probe::default())), config);
+    // The sweep has passed the present.
+    let loads = bench.pass(Span::ZERO).loads;
+    for load in loads {
+        bench.handle(Event::Page { load, jobs: vec![] });
+    }
+    let jobs: Vec<JobId> = (0..3).map(|_| bench.submit(Span::ZERO)).collect();
+    assert_eq!(bench.owner.counts().ready, 2);
+    bench.connect(1, vec![]);
+    let loads = bench.pass(Span::from_secs(1)).loads;
+    let again = loads.iter().any(|load| load.after.is_none_or(|after| after < JobKey::original(jobs[2])));
+    assert!(again, "{loads:?}");
+}

@@ -1,0 +1,119 @@
+//! What people and programs may know of the owner's memory.
+
+use crate::attempt::AttemptNo;
+use crate::id::{JobId, ShardId, WorkerId};
+use crate::job::JobKey;
+use crate::lifecycle::JobState;
+use crate::shard::Owner;
+use crate::shard::live::{Live, Stage};
+use crate::shard::write::{CancelMark, Epoch};
+use crate::time::Timestamp;
+
+/// A running attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LiveView {
+    pub key: JobKey,
+    pub attempt: AttemptNo,
+    pub worker: WorkerId,
+    pub picked_up_at: Timestamp,
+    pub started_at: Timestamp,
+    pub cancel_requested: bool,
+}
+
+/// What this owner has made durable since it was made, and what it holds now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub started: u64,
+    pub succeeded: u64,
+    pub failed: u64,
+    pub cancelled: u64,
+    pub lost: u64,
+    pub quarantined: u64,
+    pub deleted: u64,
+    pub retried: u64,
+    pub stale: u64,
+    pub commits: u64,
+    pub running: u64,
+    pub ready: u64,
+    pub waiting: u64,
+    pub workers: u64,
+}
+
+impl Counts {
+    pub(super) fn finished(&mut self, state: JobState) {
+        let count = match state {
+            JobState::Succeeded => &mut self.succeeded,
+            JobState::Failed => &mut self.failed,
+            JobState::Cancelled => &mut self.cancelled,
+            JobState::Lost => &mut self.lost,
+            JobState::Quarantined => &mut self.quarantined,
+            JobState::Deleted => &mut self.deleted,
+            JobState::Scheduled | JobState::Running => return,
+        };
+        *count += 1;
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkerStatus {
+    pub id: WorkerId,
+    pub is_connected: bool,
+    pub credit: u32,
+    pub running: u32,
+    pub seen_at: Timestamp,
+}
+
+impl Owner {
+    /// The running attempt of a job, if it has one.
+    pub fn running(&self, id: JobId) -> Option<LiveView> {
+        self.shard(id.shard())?.jobs.get(&id).and_then(running_view)
+    }
+
+    /// Everything that runs, in order of key.
+    pub fn all_running(&self) -> Vec<LiveView> {
+        let mut views: Vec<_> = self.owned().flat_map(|shard| shard.jobs.values().filter_map(running_view)).collect();
+        views.sort_unstable_by_key(|view| view.key);
+        views
+    }
+
+    pub fn worker_status(&self) -> Vec<WorkerStatus> {
+        let status = |(id, worker): (WorkerId, &super::workers::Worker)| WorkerStatus {
+            id,
+            is_connected: worker.stream.is_some(),
+            credit: worker.spec.credit,
+            running: worker.jobs.len() as u32,
+            seen_at: worker.seen_at,
+        };
+        self.workers.iter().map(status).collect()
+    }
+
+    pub fn worker_is_connected(&self, id: WorkerId) -> bool {
+        self.workers.is_connected(id)
+    }
+
+    pub fn counts(&self) -> Counts {
+        let ready = self.ready.len() as u64;
+        let workers = self.workers.iter();
+        let (connected, running) = workers.fold((0, 0), |(connected, running), (_, worker)| {
+            (connected + u64::from(worker.stream.is_some()), running + worker.jobs.len() as u64)
+        });
+        let waiting = (self.window_len as u64).saturating_sub(ready);
+        Counts { running, ready, waiting, workers: connected, ..self.counts }
+    }
+
+    pub fn owned_shards(&self) -> Vec<(ShardId, Epoch)> {
+        self.owned().map(|shard| (shard.id, shard.epoch)).collect()
+    }
+}
+
+fn running_view(live: &Live) -> Option<LiveView> {
+    let Stage::Running(run) = live.stage else { return None };
+    Some(LiveView {
+        key: live.key,
+        attempt: run.attempt,
+        worker: run.worker,
+        picked_up_at: live.picked_up_at,
+        started_at: run.started_at,
+        cancel_requested: run.cancel == CancelMark::Recorded,
+    })
+}
