@@ -1,0 +1,146 @@
+//! Submitting jobs, and reading them for people.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use punctual_core::attempt::AttemptRecord;
+use punctual_core::task::Priority;
+use punctual_core::{Counters, JobId, JobKey, JobState, TaskId, Timestamp};
+
+use crate::Result;
+
+/// One request carries at most so many jobs: they are one transaction, and a
+/// larger one would hold up everybody behind it.
+pub const SUBMIT_MAX: usize = 10_000;
+
+/// A job to be stored. Its id says when it is due and in which shard it lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewJob {
+    pub id: JobId,
+    pub task: TaskId,
+    pub priority: Priority,
+    pub submitted_at: Timestamp,
+    pub tracing_id: Option<String>,
+    pub input: Option<Bytes>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submission {
+    pub jobs: Vec<NewJob>,
+    pub idempotency: Option<IdempotentAnswer>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyKey(pub String);
+
+/// The answer to keep under a key, so that a repeated request gets it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotentAnswer {
+    pub key: IdempotencyKey,
+    /// Of the request: another request under the same key is refused.
+    pub fingerprint: [u8; 32],
+    pub answer: Bytes,
+    pub now: Timestamp,
+    pub expires_at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Submitted {
+    Done,
+    /// The key was used before, by the same request: this was its answer.
+    Replayed {
+        answer: Bytes,
+    },
+    /// The key was used before, by another request.
+    KeyReused,
+}
+
+#[async_trait]
+pub trait Submit: Send + Sync + 'static {
+    /// Stores all of the jobs, or none. Not fenced: a new row disturbs no decision.
+    async fn submit(&self, submission: Submission) -> Result<Submitted>;
+}
+
+/// A job in the hot table: it waits or runs. Which of the two, only its owner knows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HotJob {
+    pub key: JobKey,
+    pub task: TaskId,
+    pub priority: Priority,
+    pub counters: Counters,
+    pub submitted_at: Timestamp,
+    pub tracing_id: Option<String>,
+    pub cancel_requested: bool,
+}
+
+/// Everything that is known of one job.
+#[derive(Debug, Clone, PartialEq)]
+pub enum JobRecord {
+    Hot { job: HotJob, input: Option<Bytes>, attempts: Vec<AttemptRecord> },
+    Finished { job: FinishedJob, input: Option<Bytes>, output: Option<Bytes>, attempts: Vec<AttemptRecord> },
+}
+
+/// A job in history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FinishedJob {
+    pub id: JobId,
+    pub task: TaskId,
+    pub priority: Priority,
+    pub counters: Counters,
+    pub submitted_at: Timestamp,
+    pub tracing_id: Option<String>,
+    pub state: JobState,
+    pub finished_at: Timestamp,
+    /// When it was due last; its id says when it was due first.
+    pub due_at: Timestamp,
+    /// Why it ended so, if it did not succeed.
+    pub reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    Ascending,
+    #[default]
+    Descending,
+}
+
+/// Which jobs a list shows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Filter {
+    pub task: Option<TaskId>,
+    /// The type of task: http, probe, …
+    pub kind: Option<String>,
+    pub queue: Option<String>,
+    /// Due at or after.
+    pub due_from: Option<Timestamp>,
+    /// Due before.
+    pub due_before: Option<Timestamp>,
+    /// In history only: these states. Empty: all.
+    pub states: Vec<JobState>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Position {
+    pub after: Option<JobKey>,
+    pub order: Order,
+    pub limit: usize,
+}
+
+/// Part of a list. A page may be short, even empty, and still not be the last:
+/// a read examines a bounded number of rows and then says where to go on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page<T> {
+    pub rows: Vec<T>,
+    /// Where the next page begins; `None` when there is no more.
+    pub next: Option<JobKey>,
+}
+
+#[async_trait]
+pub trait JobReads: Send + Sync + 'static {
+    async fn job(&self, id: JobId) -> Result<Option<JobRecord>>;
+
+    /// Hot jobs in order of (due time, id), over all shards.
+    async fn list_hot(&self, filter: Filter, position: Position) -> Result<Page<HotJob>>;
+
+    /// Finished jobs in order of id, which is the order of their first due time.
+    async fn list_finished(&self, filter: Filter, position: Position) -> Result<Page<FinishedJob>>;
+}

@@ -1,0 +1,31 @@
+//! The port: what must be durable, and what a crash before and after each call
+//! means. `store-sqlite` says how; `store-tests` holds every store to it.
+//!
+//! Two rules hold for every method that writes. A crash before it returns leaves
+//! all of it or none of it. Once it has returned `Ok`, it survives the loss of
+//! the process and of power.
+
+mod error;
+mod jobs;
+mod leases;
+mod logs;
+mod tasks;
+mod transitions;
+
+pub use error::StoreError;
+pub use jobs::{
+    Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobReads, JobRecord, NewJob, Order, Page, Position,
+    SUBMIT_MAX, Submission, Submit, Submitted,
+};
+pub use leases::{Leases, Owned};
+pub use logs::{LogChunk, LogPiece, Logs, Retention};
+pub use tasks::{TaskChange, Tasks};
+pub use transitions::{Applied, FoundRow, OpenStarts, Transitions};
+
+pub type Result<T> = std::result::Result<T, StoreError>;
+
+/// Everything the engine and the app need.
+pub trait Store: Tasks + Submit + JobReads + Leases + Transitions + Logs + Retention {
+    /// For people: the kind of store and how it writes, such as `sqlite, synchronous=FULL`.
+    fn description(&self) -> String;
+}

@@ -1,0 +1,41 @@
+//! What attempts print, and letting go of what is old.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use punctual_core::{AttemptNo, JobId, Timestamp};
+
+use crate::Result;
+
+/// A piece of an attempt's log. Its offset makes repeating it harmless.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogChunk {
+    pub job: JobId,
+    pub attempt: AttemptNo,
+    pub offset: u64,
+    pub bytes: Bytes,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LogPiece {
+    pub bytes: Bytes,
+    /// Where to read on.
+    pub next_offset: u64,
+}
+
+#[async_trait]
+pub trait Logs: Send + Sync + 'static {
+    /// Stores chunks; one that is there already is left as it is.
+    async fn append_logs(&self, chunks: Vec<LogChunk>) -> Result<()>;
+
+    /// From `offset`, at least one chunk if there is one, and not much more than `limit` bytes.
+    async fn read_log(&self, job: JobId, attempt: AttemptNo, offset: u64, limit: usize) -> Result<LogPiece>;
+}
+
+#[async_trait]
+pub trait Retention: Send + Sync + 'static {
+    /// Removes up to `limit` finished jobs, with their attempts and logs, that were due and
+    /// finished before `before`; also what expired by `now` (idempotency keys) and stale
+    /// outcomes from before `before`. The answer is how many jobs went; fewer than `limit`
+    /// means that all did.
+    async fn prune(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<usize>;
+}

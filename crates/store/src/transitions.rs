@@ -1,0 +1,64 @@
+//! The owner's reads and its one fenced write.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use punctual_core::attempt::AttemptNo;
+use punctual_core::shard::event::Load;
+use punctual_core::shard::write::{OpenStart, SharedBatch, StartsId};
+use punctual_core::{Counters, JobId, JobKey, JobRow, JobState, ShardId};
+
+use crate::Result;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Applied {
+    /// Durable, but for the starts in `void`: their rows were not there under that key and
+    /// attempt number, because the owner was told of them too late. They were left out.
+    Done { void: Vec<JobId> },
+    /// These shards have another epoch by now. Nothing of the batch was applied.
+    Fenced(Vec<ShardId>),
+}
+
+/// What a takeover finds.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct OpenStarts {
+    /// Starts without an end, with the job's row.
+    pub running: Vec<(OpenStart, JobRow)>,
+    /// Records all of whose jobs have ended; to be closed.
+    pub spent: Vec<StartsId>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum FoundRow {
+    Hot(JobRow),
+    Finished { state: JobState, attempt: Option<AttemptNo>, counters: Counters },
+    Absent,
+}
+
+#[async_trait]
+pub trait Transitions: Send + Sync + 'static {
+    /// Applies a batch in one transaction in which every fence is checked under a lock.
+    /// Calls of one server are applied in the order in which they were made.
+    ///
+    /// Crash before: nothing happened, and the next owner sees the old rows. Crash after,
+    /// before the answer: the next owner sees the new rows; a start among them waits for its
+    /// worker to report it.
+    ///
+    /// A start is recorded only if its job's row is there under that key with that attempt
+    /// number; see [`Applied::Done`]. Any other write that does not fit the rows (a job
+    /// settled twice) is `Inconsistent`, and nothing of the batch is applied.
+    async fn apply(&self, batch: SharedBatch) -> Result<Applied>;
+
+    /// Rows of one shard in order of (due time, id): after `load.after`, due no later than
+    /// `load.until`, at most `load.limit`. `Lane::Urgent` shows only rows with a priority
+    /// above zero. Inputs longer than `Input::INLINE_MAX` are left in the store.
+    async fn load(&self, load: Load) -> Result<Vec<JobRow>>;
+
+    /// One job, wherever it is.
+    async fn find(&self, id: JobId) -> Result<FoundRow>;
+
+    /// The full inputs of hot jobs, in the order asked for; `None` where there is none.
+    async fn inputs(&self, keys: Vec<JobKey>) -> Result<Vec<Option<Bytes>>>;
+
+    /// What former owners of the shard started and did not end.
+    async fn open_starts(&self, shard: ShardId) -> Result<OpenStarts>;
+}
