@@ -1,0 +1,92 @@
+//! One closed list of what can go wrong, and its total mappings.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+macro_rules! kinds {
+    ($($variant:ident $code:literal $status:literal $exit:literal $title:literal;)*) => {
+        /// Why a request was not granted. The codes are stable.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum ErrorKind { $($variant),* }
+
+        impl ErrorKind {
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            pub const fn code(self) -> &'static str {
+                match self { $(Self::$variant => $code),* }
+            }
+            pub const fn http_status(self) -> u16 {
+                match self { $(Self::$variant => $status),* }
+            }
+            /// What the command line exits with.
+            pub const fn exit_code(self) -> u8 {
+                match self { $(Self::$variant => $exit),* }
+            }
+            pub const fn title(self) -> &'static str {
+                match self { $(Self::$variant => $title),* }
+            }
+        }
+    };
+}
+
+kinds! {
+    InvalidRequest "invalid_request" 400 2 "The request is not valid";
+    ForbiddenHost "forbidden_host" 403 4 "This host name is not served";
+    ForbiddenOrigin "forbidden_origin" 403 4 "Requests from other web pages are refused";
+    NotFound "not_found" 404 5 "There is nothing here";
+    TaskNotFound "task_not_found" 404 5 "There is no such task";
+    JobNotFound "job_not_found" 404 5 "There is no such job";
+    MethodNotAllowed "method_not_allowed" 405 2 "This method is not allowed here";
+    TaskExists "task_exists" 409 6 "A task of this name exists";
+    JobAlreadyStarted "job_already_started" 409 6 "The job has started";
+    JobAlreadyFinished "job_already_finished" 409 6 "The job has finished";
+    JobNotFinished "job_not_finished" 409 6 "The job has not finished";
+    JobDeleted "job_deleted" 409 6 "The job was deleted";
+    RevisionConflict "revision_conflict" 412 6 "The task was changed by someone else";
+    PayloadTooLarge "payload_too_large" 413 2 "The request is too large";
+    UnsupportedMediaType "unsupported_media_type" 415 2 "The content type is not supported";
+    IdempotencyKeyReused "idempotency_key_reused" 422 6 "The idempotency key belongs to another request";
+    TooManyRequests "too_many_requests" 429 7 "The server has too much to do";
+    Internal "internal" 500 1 "Something is wrong in the server";
+    Unavailable "unavailable" 503 7 "The server cannot answer now";
+}
+
+impl ErrorKind {
+    pub fn from_code(code: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|kind| kind.code() == code)
+    }
+
+    /// Whether the same request may succeed later.
+    pub const fn is_retryable(self) -> bool {
+        matches!(self, Self::TooManyRequests | Self::Unavailable)
+    }
+}
+
+/// An error answer, after RFC 9457 (`application/problem+json`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// Names the kind of problem: `/problems/{code}`.
+    #[serde(rename = "type")]
+    pub type_uri: String,
+    pub title: String,
+    pub status: u16,
+    /// What was wrong with this request.
+    pub detail: String,
+    /// Stable, for programs.
+    pub code: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub hint: Option<String>,
+    pub request_id: String,
+    pub retryable: bool,
+    /// The fields that were wrong, where it was fields.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub errors: Vec<FieldError>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FieldError {
+    /// Where: a JSON pointer into the body, or the name of a parameter or header.
+    pub pointer: String,
+    pub detail: String,
+}

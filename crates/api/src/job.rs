@@ -1,0 +1,210 @@
+//! Jobs on the wire.
+
+use punctual_core::task::{Priority, TaskSpec};
+use punctual_core::{JobId, ServerId, TaskId, Timestamp, WorkerId};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use crate::schema;
+
+/// Asks for one run of a task. Either `task` names it, or `inline` defines it for
+/// this job alone.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct JobRequest {
+    /// The name of a task.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub task: Option<String>,
+    /// A task for this job alone.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub inline: Option<TaskSpec>,
+    /// RFC 3339 with a zone. Absent or in the past: now.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub run_at: Option<Timestamp>,
+    /// Any JSON, handed to the task as it is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Value, required = false)]
+    pub input: Option<Box<RawValue>>,
+    /// Instead of the task's own.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<i8>, minimum = -100, maximum = 100)]
+    pub priority: Option<Priority>,
+    /// Follows the job everywhere; at most 256 characters.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(max_length = 256)]
+    pub tracing_id: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BulkRequest {
+    /// 1 to 10,000. All of them are accepted, or none.
+    #[schema(min_items = 1, max_items = 10_000)]
+    pub jobs: Vec<JobRequest>,
+}
+
+/// The job is durable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobSubmitted {
+    #[schema(schema_with = schema::job_id)]
+    pub id: JobId,
+    #[schema(value_type = String, format = DateTime)]
+    pub due_at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct BulkSubmitted {
+    /// In the order of the request.
+    #[schema(schema_with = schema::job_ids)]
+    pub ids: Vec<JobId>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TaskRef {
+    #[schema(schema_with = schema::task_id)]
+    pub id: TaskId,
+    /// Absent for a one-off job.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub name: Option<String>,
+    /// The type of task: http, probe, handler.
+    pub kind: String,
+    pub queue: String,
+}
+
+/// One job with everything that is recorded of it.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct Job {
+    #[schema(schema_with = schema::job_id)]
+    pub id: JobId,
+    pub task: TaskRef,
+    #[schema(schema_with = schema::job_state)]
+    pub state: String,
+    /// Why it is in this state, and what happens next, for people.
+    pub explanation: String,
+    #[schema(value_type = i8)]
+    pub priority: Priority,
+    #[schema(value_type = String, format = DateTime)]
+    pub submitted_at: Timestamp,
+    /// When it is, or was last, due.
+    #[schema(value_type = String, format = DateTime)]
+    pub due_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub finished_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tracing_id: Option<String>,
+    /// It was asked to end and has not ended yet.
+    pub cancel_requested: bool,
+    /// Every attempt, the first one first.
+    pub attempts: Vec<Attempt>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Value, required = false)]
+    pub input: Option<Box<RawValue>>,
+    /// JSON as the task returned it; anything else as a string.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Value, required = false)]
+    pub output: Option<Box<RawValue>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Attempt {
+    pub attempt: u32,
+    #[schema(schema_with = schema::attempt_state)]
+    pub state: String,
+    #[schema(schema_with = schema::worker_id)]
+    pub worker: WorkerId,
+    #[schema(schema_with = schema::server_id)]
+    pub server: ServerId,
+    /// When the server took the job in hand.
+    #[schema(value_type = String, format = DateTime)]
+    pub picked_up_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub started_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub finished_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+}
+
+/// A job in a list: no payloads.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobSummary {
+    #[schema(schema_with = schema::job_id)]
+    pub id: JobId,
+    pub task: TaskRef,
+    #[schema(schema_with = schema::job_state)]
+    pub state: String,
+    #[schema(value_type = i8)]
+    pub priority: Priority,
+    #[schema(value_type = String, format = DateTime)]
+    pub submitted_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub due_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub finished_at: Option<Timestamp>,
+    /// How many attempts were started.
+    pub attempts: u32,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tracing_id: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct JobList {
+    pub jobs: Vec<JobSummary>,
+    /// Pass as `cursor` for the next page; absent on the last. A page may be short,
+    /// even empty, and not be the last: a filter may have to look far.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub next_cursor: Option<String>,
+}
+
+/// `GET /v1/jobs?…`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ListQuery {
+    /// One state, or several with commas.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub state: Option<String>,
+    /// The name of a task.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub task: Option<String>,
+    /// The type of task: http, probe, handler.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub kind: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub queue: Option<String>,
+    /// Due at or after this time.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub due_from: Option<String>,
+    /// Due before this time.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub due_before: Option<String>,
+    /// `desc` (latest due first, the default) or `asc`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub order: Option<String>,
+    /// 1 to 1000; 50 by default.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub limit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cursor: Option<String>,
+}
+
+/// The answer to a command on a job.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Answered {
+    #[schema(schema_with = schema::job_id)]
+    pub id: JobId,
+    /// The job's state now.
+    #[schema(schema_with = schema::job_state)]
+    pub state: String,
+    /// True when a running attempt was asked to end and has yet to do so.
+    pub pending: bool,
+}

@@ -1,0 +1,49 @@
+//! The words of the REST interface: what requests and answers look like in JSON.
+//! Shared by the server, which answers with them, and the client, which reads them.
+
+pub mod error;
+pub mod event;
+pub mod job;
+pub mod node;
+mod schema;
+pub mod task;
+
+pub use error::{ErrorKind, FieldError, Problem};
+pub use event::JobChange;
+pub use job::{
+    Answered, Attempt, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSubmitted, JobSummary, ListQuery,
+    TaskRef,
+};
+pub use node::{Node, Stats, WorkerList, WorkerView};
+pub use task::{TaskList, TaskRequest, TaskView};
+
+/// Limits of the interface, in one place for code and docs.
+pub mod limits {
+    /// A request body, but for bulk submissions.
+    pub const BODY_BYTES_MAX: usize = 1 << 20;
+    /// The body of a bulk submission.
+    pub const BULK_BODY_BYTES_MAX: usize = 16 << 20;
+    /// Jobs in one request.
+    pub const BULK_JOBS_MAX: usize = 10_000;
+    /// A job's input.
+    pub const INPUT_BYTES_MAX: usize = 256 << 10;
+    /// A tracing id, in characters.
+    pub const TRACING_ID_CHARS_MAX: usize = 256;
+    /// An idempotency key, in characters.
+    pub const IDEMPOTENCY_KEY_CHARS_MAX: usize = 255;
+    /// Names of tasks, queues and handlers: `[A-Za-z0-9._-]{1,128}`.
+    pub const NAME_CHARS_MAX: usize = 128;
+    pub const LABELS_MAX: usize = 64;
+    pub const LABEL_CHARS_MAX: usize = 256;
+    pub const HEADERS_MAX: usize = 64;
+    pub const URL_CHARS_MAX: usize = 2048;
+    /// The text of a task's request body.
+    pub const HTTP_BODY_BYTES_MAX: usize = 256 << 10;
+    /// Rows of a page of a list.
+    pub const PAGE_LEN_MAX: usize = 1000;
+    pub const PAGE_LEN_DEFAULT: usize = 50;
+    /// `?wait=` at most.
+    pub const WAIT_SECONDS_MAX: i64 = 60;
+    /// Nesting of JSON in a request.
+    pub const JSON_DEPTH_MAX: usize = 64;
+}

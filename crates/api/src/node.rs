@@ -1,0 +1,74 @@
+//! Servers and workers on the wire.
+
+use std::collections::BTreeMap;
+
+use punctual_core::{ServerId, Timestamp, WorkerId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WorkerView {
+    #[schema(schema_with = schema::worker_id)]
+    pub id: WorkerId,
+    pub name: String,
+    pub version: String,
+    /// connected, draining or silent.
+    pub state: String,
+    pub queues: Vec<String>,
+    pub capabilities: Vec<String>,
+    pub labels: BTreeMap<String, String>,
+    pub slots: u32,
+    pub running: u32,
+    #[schema(value_type = String, format = DateTime)]
+    pub last_seen_at: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WorkerList {
+    pub workers: Vec<WorkerView>,
+}
+
+/// The server that answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Node {
+    #[schema(schema_with = schema::server_id)]
+    pub id: ServerId,
+    pub version: String,
+    /// The store and how it writes.
+    pub store: String,
+    pub shards_total: u16,
+    pub shards_owned: u16,
+    #[schema(value_type = String, format = DateTime)]
+    pub started_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub now: Timestamp,
+}
+
+/// What this server has done since it started. Counted after the commit.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Stats {
+    pub submitted: u64,
+    pub started: u64,
+    pub succeeded: u64,
+    pub failed: u64,
+    pub cancelled: u64,
+    pub lost: u64,
+    pub quarantined: u64,
+    pub deleted: u64,
+    pub retried: u64,
+    /// Attempts that run now.
+    pub running: u64,
+    /// Jobs in this server's window that are due and wait for a worker.
+    pub ready: u64,
+    /// Jobs in this server's window that wait for their time.
+    pub waiting: u64,
+    /// Connected workers.
+    pub workers: u64,
+    /// Transactions that this server's owner committed.
+    pub commits: u64,
+    /// CPU time this process has used, in microseconds.
+    pub cpu_us: u64,
+    pub rss_bytes: u64,
+}

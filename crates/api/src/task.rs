@@ -1,0 +1,38 @@
+//! Tasks on the wire.
+
+use punctual_core::task::TaskSpec;
+use punctual_core::{TaskId, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
+
+/// Defines a task. `PUT /v1/tasks/{name}` takes the spec alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskRequest {
+    pub name: String,
+    pub spec: TaskSpec,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TaskView {
+    #[schema(schema_with = schema::task_id)]
+    pub id: TaskId,
+    pub name: String,
+    /// Grows by one with each update; also the ETag.
+    pub revision: u32,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Timestamp,
+    pub spec: TaskSpec,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TaskList {
+    pub tasks: Vec<TaskView>,
+    /// Pass as `cursor` for the next page; absent on the last.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub next_cursor: Option<String>,
+}
