@@ -1,0 +1,68 @@
+//! What the driver's thread is told, in one order.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+
+use punctual_core::shard::Owner;
+use punctual_core::shard::event::{Command, Event, Reply, StreamId};
+use punctual_core::{JobId, WorkerId};
+use punctual_store::{Applied, StoreError};
+use tokio::sync::oneshot;
+
+use crate::streams::OutgoingSender;
+
+pub(crate) enum Input {
+    Event(Event),
+    Connected {
+        event: Event,
+        worker: WorkerId,
+        stream: StreamId,
+        sender: OutgoingSender,
+    },
+    Command {
+        id: JobId,
+        command: Command,
+        answer: oneshot::Sender<Reply>,
+    },
+    Applied(Result<Applied, StoreError>),
+    /// A question about the owner's memory.
+    Query(Box<dyn FnOnce(&Owner) + Send>),
+    /// Finish what is on its way to the store, then end.
+    Stop,
+}
+
+/// Hints beyond this many are dropped: the sweep finds their jobs, and a flood of
+/// submissions cannot fill the memory.
+const HINTS_QUEUED_MAX: usize = 100_000;
+
+/// The sending side, shared by everyone who has something to tell.
+#[derive(Clone)]
+pub(crate) struct Inbox {
+    sender: mpsc::Sender<Input>,
+    hints_queued: Arc<AtomicUsize>,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> (Self, mpsc::Receiver<Input>) {
+        let (sender, receiver) = mpsc::channel();
+        (Self { sender, hints_queued: Arc::default() }, receiver)
+    }
+
+    /// False when the driver has ended.
+    pub(crate) fn send(&self, input: Input) -> bool {
+        self.sender.send(input).is_ok()
+    }
+
+    pub(crate) fn hint(&self, jobs: Vec<punctual_core::shard::event::Loaded>) {
+        let count = jobs.len();
+        if self.hints_queued.fetch_add(count, Ordering::Relaxed) + count > HINTS_QUEUED_MAX {
+            self.hints_queued.fetch_sub(count, Ordering::Relaxed);
+            return;
+        }
+        self.send(Input::Event(Event::Submitted { jobs }));
+    }
+
+    pub(crate) fn hints_taken(&self, count: usize) {
+        self.hints_queued.fetch_sub(count, Ordering::Relaxed);
+    }
+}

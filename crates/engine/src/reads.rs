@@ -1,0 +1,71 @@
+//! The owner's reads. Each is repeated until it succeeds: the owner waits for the
+//! answer, and a store that is away comes back.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::JobId;
+use punctual_core::shard::event::{Event, Found, Load, Token};
+use punctual_store::{FoundRow, Result, Store};
+
+use crate::inbox::{Inbox, Input};
+use crate::tasks::TaskCache;
+
+const RETRY_MIN: Duration = Duration::from_millis(50);
+const RETRY_MAX: Duration = Duration::from_secs(2);
+
+/// Repeats `read` until it succeeds, more slowly each time.
+pub(crate) async fn retry<T, F, R>(what: &'static str, mut read: F) -> T
+where
+    F: FnMut() -> R,
+    R: Future<Output = Result<T>>,
+{
+    let mut wait = RETRY_MIN;
+    loop {
+        match read().await {
+            Ok(value) => return value,
+            Err(error) => tracing::warn!(what, %error, "the store did not answer; trying again"),
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(RETRY_MAX);
+    }
+}
+
+pub(crate) struct Reads {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) tasks: Arc<TaskCache>,
+    pub(crate) inbox: Inbox,
+}
+
+impl Reads {
+    pub(crate) fn load(&self, load: Load) {
+        let (store, tasks, inbox) = (Arc::clone(&self.store), Arc::clone(&self.tasks), self.inbox.clone());
+        tokio::spawn(async move {
+            let jobs = retry("load", || async {
+                let rows = store.load(load).await?;
+                tasks.join(&*store, rows).await
+            });
+            let jobs = jobs.await;
+            inbox.send(Input::Event(Event::Page { load, jobs }));
+        });
+    }
+
+    pub(crate) fn find(&self, token: Token, id: JobId) {
+        let (store, tasks, inbox) = (Arc::clone(&self.store), Arc::clone(&self.tasks), self.inbox.clone());
+        tokio::spawn(async move {
+            let found = retry("find", || async {
+                Ok(match store.find(id).await? {
+                    FoundRow::Hot(row) => match tasks.join(&*store, vec![row]).await?.pop() {
+                        Some(job) => Found::Waiting(job),
+                        None => Found::Absent,
+                    },
+                    FoundRow::Finished { state, attempt, counters } => Found::Finished { state, attempt, counters },
+                    FoundRow::Absent => Found::Absent,
+                })
+            });
+            let found = found.await;
+            inbox.send(Input::Event(Event::Found { token, id, found }));
+        });
+    }
+}

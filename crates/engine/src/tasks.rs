@@ -1,0 +1,62 @@
+//! The definitions that jobs run by, kept near.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use punctual_core::shard::event::Loaded;
+use punctual_core::task::Task;
+use punctual_core::{JobRow, TaskId};
+use punctual_store::{Result, Store};
+
+/// Beyond this the cache starts anew; what is needed comes back from the store.
+const CACHED_MAX: usize = 10_000;
+
+#[derive(Default)]
+pub(crate) struct TaskCache(Mutex<HashMap<TaskId, Arc<Task>>>);
+
+impl TaskCache {
+    pub(crate) fn put(&self, task: Arc<Task>) {
+        let mut cached = self.0.lock().expect("no panic while the lock is held");
+        if cached.len() >= CACHED_MAX {
+            cached.clear();
+        }
+        // A read that began before an update must not bring the old definition back.
+        let is_newer = cached.get(&task.id).is_none_or(|known| known.revision <= task.revision);
+        if is_newer {
+            cached.insert(task.id, task);
+        }
+    }
+
+    pub(crate) fn get(&self, id: TaskId) -> Option<Arc<Task>> {
+        self.0.lock().expect("no panic while the lock is held").get(&id).cloned()
+    }
+
+    /// Joins rows with their tasks. A row whose task is gone is reported and left out:
+    /// it cannot run, and it must not stop the others.
+    pub(crate) async fn join(&self, store: &dyn Store, rows: Vec<JobRow>) -> Result<Vec<Loaded>> {
+        let mut missing: Vec<TaskId> = Vec::new();
+        for row in &rows {
+            if missing.last() != Some(&row.task) && self.get(row.task).is_none() {
+                missing.push(row.task);
+            }
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        let mut read: HashMap<TaskId, Arc<Task>> = HashMap::new();
+        if !missing.is_empty() {
+            for task in store.tasks_by_id(missing).await? {
+                let task = Arc::new(task);
+                self.put(Arc::clone(&task));
+                read.insert(task.id, task);
+            }
+        }
+        let join = |row: JobRow| match read.get(&row.task).cloned().or_else(|| self.get(row.task)) {
+            Some(task) => Some(Loaded { row, task }),
+            None => {
+                tracing::error!(job = %row.key.id, task = %row.task, "the job's task is not in the store");
+                None
+            }
+        };
+        Ok(rows.into_iter().filter_map(join).collect())
+    }
+}
