@@ -1,0 +1,89 @@
+//! Why a request was not granted, in words for people and a code for programs.
+
+use punctual_api::{ErrorKind, FieldError};
+use punctual_engine::EngineError;
+use punctual_store::StoreError;
+
+#[derive(Debug, Clone)]
+pub struct AppError {
+    pub kind: ErrorKind,
+    pub detail: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+    pub errors: Vec<FieldError>,
+}
+
+impl AppError {
+    pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
+        Self { kind, detail: detail.into(), hint: None, errors: Vec::new() }
+    }
+
+    pub fn invalid(detail: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InvalidRequest, detail)
+    }
+
+    /// A field that is wrong, by its JSON pointer.
+    pub fn field(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        let (pointer, detail) = (pointer.into(), detail.into());
+        let summary = summary(&pointer, &detail);
+        Self { errors: vec![FieldError { pointer, detail }], ..Self::invalid(summary) }
+    }
+
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// The same error, seen from an object that holds the field.
+    #[must_use]
+    pub fn under(mut self, parent: &str) -> Self {
+        for error in &mut self.errors {
+            error.pointer = format!("{parent}{}", error.pointer);
+        }
+        if let [only] = &self.errors[..] {
+            self.detail = summary(&only.pointer, &only.detail);
+        }
+        self
+    }
+}
+
+/// The whole body has no name of its own.
+fn summary(pointer: &str, detail: &str) -> String {
+    if pointer.is_empty() { detail.to_owned() } else { format!("{pointer}: {detail}") }
+}
+
+impl std::fmt::Display for AppError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.kind.code(), self.detail)
+    }
+}
+
+impl std::error::Error for AppError {}
+
+impl From<StoreError> for AppError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Unavailable(_) | StoreError::Closed => {
+                tracing::warn!(%error, "the store did not take a request");
+                Self::new(ErrorKind::Unavailable, "the store is not available")
+                    .hint("try again in a few seconds; if it lasts, look at the server's log and its disk")
+            }
+            StoreError::Inconsistent(_) | StoreError::InUse(_) | StoreError::Schema(_) => {
+                tracing::error!(%error, "the store refused a request");
+                Self::new(ErrorKind::Internal, "the store refused the request")
+                    .hint("this is a defect; the server's log says more under this request id")
+            }
+        }
+    }
+}
+
+impl From<EngineError> for AppError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Stopped => {
+                Self::new(ErrorKind::Unavailable, "the server is stopping").hint("try again in a few seconds")
+            }
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! One job: reading it, waiting for it, and commands on it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use punctual_api::{Answered, Attempt, ErrorKind, Job, TaskRef, limits};
+use punctual_core::attempt::AttemptRecord;
+use punctual_core::shard::LiveView;
+use punctual_core::shard::event::{Command, Refusal, Reply};
+use punctual_core::task::Task;
+use punctual_core::{JobId, JobState, Span, TaskId};
+use punctual_store::JobRecord;
+use serde_json::value::RawValue;
+
+use crate::{App, AppError, Result, explain};
+
+/// A shard that changes hands answers again within this many tries.
+const OWNER_TRIES: u32 = 20;
+const OWNER_WAIT: Duration = Duration::from_millis(100);
+
+/// How long to wait for a job's end before answering.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitFor(Duration);
+
+impl WaitFor {
+    pub fn parse(text: &str) -> Result<Self> {
+        let span = Span::parse(text).map_err(|error| AppError::field("wait", error.to_string()))?;
+        if span > Span::from_secs(limits::WAIT_SECONDS_MAX) {
+            let detail = format!("must be at most {}s", limits::WAIT_SECONDS_MAX);
+            return Err(
+                AppError::field("wait", detail).hint("ask again when the answer says that the job has not finished")
+            );
+        }
+        Ok(Self(span.to_std()))
+    }
+}
+
+impl App {
+    pub async fn job(&self, id: JobId, wait: Option<WaitFor>) -> Result<Job> {
+        let Some(WaitFor(limit)) = wait else { return self.read_job(id).await };
+        // Subscribed before the read, or an end in between would be missed.
+        let finish = self.0.engine.finish_of(id);
+        let job = self.read_job(id).await?;
+        let is_final = JobState::parse(&job.state).is_some_and(JobState::is_final);
+        if is_final || tokio::time::timeout(limit, finish).await.is_err() {
+            return if is_final { Ok(job) } else { self.read_job(id).await };
+        }
+        self.read_job(id).await
+    }
+
+    async fn read_job(&self, id: JobId) -> Result<Job> {
+        // First what runs, then the rows: a job that ends in between is seen as ended.
+        let running = self.0.engine.running(vec![id]).await?.pop().flatten();
+        let record = self.0.store.job(id).await?.ok_or_else(|| not_found(id))?;
+        let task_id = match &record {
+            JobRecord::Hot { job, .. } => job.task,
+            JobRecord::Finished { job, .. } => job.task,
+        };
+        let task = self.tasks_by_id(std::iter::once(task_id)).await?.remove(&task_id);
+        Ok(match record {
+            JobRecord::Hot { job, input, attempts } => {
+                let explanation = explain::hot(&job, running.as_ref(), &attempts, task.as_deref(), self.now());
+                let mut attempts: Vec<Attempt> = attempts.iter().map(attempt_view).collect();
+                attempts.extend(running.as_ref().map(|view| self.running_view(view)));
+                let state = if running.is_some() { JobState::Running } else { JobState::Scheduled };
+                Job {
+                    id,
+                    task: task_ref(task_id, task.as_deref()),
+                    state: state.as_str().to_owned(),
+                    explanation,
+                    priority: job.priority,
+                    submitted_at: job.submitted_at,
+                    due_at: job.key.due_at,
+                    finished_at: None,
+                    tracing_id: job.tracing_id,
+                    cancel_requested: job.cancel_requested,
+                    attempts,
+                    reason: None,
+                    input: input.and_then(raw_json),
+                    output: None,
+                }
+            }
+            JobRecord::Finished { job, input, output, attempts } => Job {
+                id,
+                task: task_ref(task_id, task.as_deref()),
+                state: job.state.as_str().to_owned(),
+                explanation: explain::finished(&job),
+                priority: job.priority,
+                submitted_at: job.submitted_at,
+                due_at: job.due_at,
+                finished_at: Some(job.finished_at),
+                tracing_id: job.tracing_id,
+                cancel_requested: false,
+                attempts: attempts.iter().map(attempt_view).collect(),
+                reason: job.reason,
+                input: input.and_then(raw_json),
+                output: output.and_then(raw_json),
+            },
+        })
+    }
+
+    fn running_view(&self, view: &LiveView) -> Attempt {
+        Attempt {
+            attempt: view.attempt.0,
+            state: JobState::Running.as_str().to_owned(),
+            worker: view.worker,
+            server: self.0.engine.server(),
+            picked_up_at: view.picked_up_at,
+            started_at: view.started_at,
+            finished_at: None,
+            reason: None,
+        }
+    }
+
+    /// Removes a job that has not started; it never will.
+    pub async fn delete_job(&self, id: JobId) -> Result<Answered> {
+        self.command(id, Command::Delete).await
+    }
+
+    /// Ends a job: at once if it waits; by asking its worker if it runs.
+    pub async fn cancel_job(&self, id: JobId) -> Result<Answered> {
+        self.command(id, Command::Cancel).await
+    }
+
+    /// Makes a finished job eligible again.
+    pub async fn retry_job(&self, id: JobId) -> Result<Answered> {
+        self.command(id, Command::Rerun).await
+    }
+
+    /// Starts a waiting job now.
+    pub async fn run_job_now(&self, id: JobId) -> Result<Answered> {
+        self.command(id, Command::RunNow).await
+    }
+
+    async fn command(&self, id: JobId, command: Command) -> Result<Answered> {
+        if id.shard().0 >= self.0.store.shard_count() {
+            return Err(not_found(id));
+        }
+        for _ in 0..OWNER_TRIES {
+            match self.0.engine.command(id, command).await? {
+                Reply::Done(state) => return Ok(Answered { id, state: state.as_str().to_owned(), pending: false }),
+                Reply::Asked => {
+                    return Ok(Answered { id, state: JobState::Running.as_str().to_owned(), pending: true });
+                }
+                Reply::Refused(state, refusal) => return Err(refused(id, state, refusal)),
+                Reply::NotFound => return Err(not_found(id)),
+                Reply::NotOwner => tokio::time::sleep(OWNER_WAIT).await,
+            }
+        }
+        Err(AppError::new(ErrorKind::Unavailable, "the job's shard is changing hands")
+            .hint("try again in a few seconds"))
+    }
+}
+
+pub(crate) fn not_found(id: JobId) -> AppError {
+    AppError::new(ErrorKind::JobNotFound, format!("there is no job {id}"))
+        .hint("finished jobs are removed when their retention is over; GET /v1/jobs lists what is there")
+}
+
+fn refused(id: JobId, state: JobState, refusal: Refusal) -> AppError {
+    let (kind, detail, hint) = match refusal {
+        Refusal::AlreadyStarted => (
+            ErrorKind::JobAlreadyStarted,
+            format!("{id} has started and cannot be deleted or started again"),
+            "POST /v1/jobs/{id}/cancel asks it to end",
+        ),
+        Refusal::AlreadyFinished => (
+            ErrorKind::JobAlreadyFinished,
+            format!("{id} has finished: {state}"),
+            "POST /v1/jobs/{id}/retry runs it again",
+        ),
+        Refusal::NotFinished => (
+            ErrorKind::JobNotFinished,
+            format!("{id} has not finished: {state}"),
+            "POST /v1/jobs/{id}/run starts a waiting job now",
+        ),
+        Refusal::Deleted => {
+            (ErrorKind::JobDeleted, format!("{id} was deleted"), "a deleted job never runs; submit a new one")
+        }
+    };
+    AppError::new(kind, detail).hint(hint)
+}
+
+pub(crate) fn task_ref(id: TaskId, task: Option<&Task>) -> TaskRef {
+    TaskRef {
+        id,
+        name: task.and_then(|task| task.name.clone()),
+        kind: task.map_or("unknown", |task| task.spec.run.kind()).to_owned(),
+        queue: task.map_or_else(String::new, |task| task.spec.queue.clone()),
+    }
+}
+
+fn attempt_view(record: &AttemptRecord) -> Attempt {
+    Attempt {
+        attempt: record.attempt.0,
+        state: record.ending.as_str().to_owned(),
+        worker: record.worker,
+        server: record.server,
+        picked_up_at: record.picked_up_at,
+        started_at: record.started_at,
+        finished_at: Some(record.finished_at),
+        reason: record.reason.clone(),
+    }
+}
+
+/// JSON is passed on byte for byte; anything else becomes a JSON string.
+fn raw_json(bytes: Bytes) -> Option<Box<RawValue>> {
+    let text = match String::from_utf8(bytes.into()) {
+        Ok(text) => text,
+        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+    };
+    RawValue::from_string(text.clone()).or_else(|_| serde_json::to_string(&text).and_then(RawValue::from_string)).ok()
+}

@@ -1,0 +1,255 @@
+//! Submitting jobs: one, or up to 10,000 of which all are accepted or none.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use punctual_api::{BulkRequest, BulkSubmitted, ErrorKind, JobRequest, JobSubmitted, limits};
+use punctual_core::job::Input;
+use punctual_core::shard::event::Loaded;
+use punctual_core::task::{Task, TaskSpec};
+use punctual_core::{Counters, JobId, JobKey, JobRow, ShardId, Span, Timestamp};
+use punctual_store::{IdempotencyKey, IdempotentAnswer, NewJob, Submission, Submitted};
+use sha2::{Digest, Sha256};
+
+use crate::{App, AppError, Result, validate};
+
+/// An answer is kept under its idempotency key for this long.
+const KEY_KEPT: Span = Span::from_secs(24 * 3600);
+
+/// Neighbours in a request go to one shard, so that their rows are neighbours too.
+const JOBS_PER_SHARD_TURN: usize = 256;
+
+/// Jobs due within this are told to their owner at once; the sweep finds the others.
+const HINT_AHEAD: Span = Span::from_secs(30);
+
+/// What was accepted, and whether now or at an earlier request with the same key.
+#[derive(Debug, Clone)]
+pub struct SubmittedAnswer<T> {
+    pub answer: T,
+    pub is_replayed: bool,
+}
+
+/// The idempotency key of a request, with the bytes that it stands for.
+#[derive(Debug, Clone)]
+pub struct KeyedRequest<'a> {
+    pub key: &'a str,
+    pub body: &'a [u8],
+}
+
+impl App {
+    pub async fn submit(
+        &self,
+        request: JobRequest,
+        keyed: Option<KeyedRequest<'_>>,
+    ) -> Result<SubmittedAnswer<JobSubmitted>> {
+        let submitted = self.submit_all(vec![request], keyed, "").await?;
+        let id = *submitted.answer.first().expect("one job makes one id");
+        let answer = JobSubmitted { id, due_at: id.due_at() };
+        Ok(SubmittedAnswer { answer, is_replayed: submitted.is_replayed })
+    }
+
+    pub async fn submit_bulk(
+        &self,
+        request: BulkRequest,
+        keyed: Option<KeyedRequest<'_>>,
+    ) -> Result<SubmittedAnswer<BulkSubmitted>> {
+        if request.jobs.is_empty() || request.jobs.len() > limits::BULK_JOBS_MAX {
+            let detail = format!("must be 1 to {} jobs, not {}", limits::BULK_JOBS_MAX, request.jobs.len());
+            return Err(AppError::field("/jobs", detail));
+        }
+        let submitted = self.submit_all(request.jobs, keyed, "/jobs").await?;
+        Ok(SubmittedAnswer { answer: BulkSubmitted { ids: submitted.answer }, is_replayed: submitted.is_replayed })
+    }
+
+    async fn submit_all(
+        &self,
+        requests: Vec<JobRequest>,
+        keyed: Option<KeyedRequest<'_>>,
+        pointer: &str,
+    ) -> Result<SubmittedAnswer<Vec<JobId>>> {
+        let under = |place: usize| if pointer.is_empty() { String::new() } else { format!("{pointer}/{place}") };
+        for (place, request) in requests.iter().enumerate() {
+            check(request).map_err(|error| error.under(&under(place)))?;
+        }
+        let tasks = self.resolve_tasks(&requests, under).await?;
+        let now = self.now();
+        let jobs = self.build(requests, &tasks, now);
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        let idempotency = match keyed {
+            Some(keyed) => Some(idempotent_answer(&keyed, &ids, now)?),
+            None => None,
+        };
+        let hint = near_future(&jobs, &tasks, now);
+        match self.0.store.submit(Submission { jobs, idempotency }).await? {
+            Submitted::Done => {
+                self.0.submitted.fetch_add(ids.len() as u64, Ordering::Relaxed);
+                if !hint.is_empty() {
+                    self.0.engine.submitted(hint);
+                }
+                Ok(SubmittedAnswer { answer: ids, is_replayed: false })
+            }
+            Submitted::Replayed { answer } => Ok(SubmittedAnswer { answer: read_ids(&answer)?, is_replayed: true }),
+            Submitted::KeyReused => Err(AppError::new(
+                ErrorKind::IdempotencyKeyReused,
+                "this idempotency key was used by another request in the last 24 hours",
+            )
+            .hint("use a new key for each new request, and the same key only to repeat one")),
+        }
+    }
+
+    /// The task of each request, in order.
+    async fn resolve_tasks(&self, requests: &[JobRequest], under: impl Fn(usize) -> String) -> Result<Vec<Arc<Task>>> {
+        let mut tasks: Vec<Option<Arc<Task>>> = vec![None; requests.len()];
+        let mut inline: Vec<(usize, &TaskSpec)> = Vec::new();
+        let mut last: Option<(&str, Arc<Task>)> = None;
+        for (place, request) in requests.iter().enumerate() {
+            match (&request.task, &request.inline) {
+                (Some(name), _) => {
+                    let task = match &last {
+                        Some((known, task)) if known == name => Arc::clone(task),
+                        _ => {
+                            let found = self.task_named(name).await;
+                            found.map_err(|error| AppError { errors: vec![], ..error }.at(&under(place)))?
+                        }
+                    };
+                    last = Some((name, Arc::clone(&task)));
+                    tasks[place] = Some(task);
+                }
+                (None, Some(spec)) => inline.push((place, spec)),
+                (None, None) => unreachable!("checked before"),
+            }
+        }
+        self.intern(inline, &mut tasks).await?;
+        Ok(tasks.into_iter().map(|task| task.expect("every request has a task")).collect())
+    }
+
+    /// Gives one-off jobs nameless tasks; equal definitions share one.
+    async fn intern(&self, inline: Vec<(usize, &TaskSpec)>, tasks: &mut [Option<Arc<Task>>]) -> Result<()> {
+        let mut distinct: HashMap<[u8; 32], Vec<usize>> = HashMap::new();
+        let mut new: Vec<(Task, [u8; 32])> = Vec::new();
+        for (place, spec) in inline {
+            let json = serde_json::to_vec(spec).expect("a task spec is JSON");
+            let digest: [u8; 32] = Sha256::digest(&json).into();
+            let places = distinct.entry(digest).or_default();
+            if places.is_empty() {
+                new.push((self.new_task(None, spec.clone()), digest));
+            }
+            places.push(place);
+        }
+        if new.is_empty() {
+            return Ok(());
+        }
+        let ids = self.0.store.intern_tasks(new.clone()).await?;
+        for ((task, digest), id) in new.into_iter().zip(ids) {
+            let task = Arc::new(Task { id, ..task });
+            for &place in &distinct[&digest] {
+                tasks[place] = Some(Arc::clone(&task));
+            }
+        }
+        Ok(())
+    }
+
+    fn build(&self, requests: Vec<JobRequest>, tasks: &[Arc<Task>], now: Timestamp) -> Vec<NewJob> {
+        let shards = u64::from(self.0.store.shard_count());
+        let turns = requests.len().div_ceil(JOBS_PER_SHARD_TURN) as u64;
+        let first_turn = self.0.shard_turn.fetch_add(turns, Ordering::Relaxed);
+        let jobs = requests.into_iter().zip(tasks).enumerate();
+        let build = |(place, (request, task)): (usize, (JobRequest, &Arc<Task>))| {
+            let turn = first_turn + (place / JOBS_PER_SHARD_TURN) as u64;
+            let shard = ShardId((turn % shards) as u16);
+            // A time in the past means now.
+            let due_at = request.run_at.unwrap_or(now).max(now);
+            NewJob {
+                id: JobId::new(due_at, shard, self.random()),
+                task: task.id,
+                priority: request.priority.unwrap_or(task.spec.priority),
+                submitted_at: now,
+                tracing_id: request.tracing_id,
+                input: request.input.map(|json| Bytes::from(Box::<str>::from(json).into_string())),
+            }
+        };
+        jobs.map(build).collect()
+    }
+}
+
+impl AppError {
+    fn at(mut self, place: &str) -> Self {
+        if !place.is_empty() {
+            self.detail = format!("{place}/task: {}", self.detail);
+        }
+        self
+    }
+}
+
+fn check(request: &JobRequest) -> Result<()> {
+    match (&request.task, &request.inline) {
+        (Some(name), None) => validate::name("/task", name)?,
+        (None, Some(spec)) => validate::spec(spec).map_err(|error| error.under("/inline"))?,
+        (Some(_), Some(_)) => {
+            return Err(
+                AppError::field("", "the job has both a task and an inline definition").hint("give one of the two")
+            );
+        }
+        (None, None) => {
+            return Err(AppError::field("", "the job names no task")
+                .hint("give `task`, the name of a task, or define one in `inline`"));
+        }
+    }
+    if let Some(tracing_id) = &request.tracing_id {
+        validate::text("/tracing_id", tracing_id, limits::TRACING_ID_CHARS_MAX)?;
+    }
+    if let Some(input) = &request.input {
+        validate::input(input.get())?;
+    }
+    Ok(())
+}
+
+fn idempotent_answer(keyed: &KeyedRequest<'_>, ids: &[JobId], now: Timestamp) -> Result<IdempotentAnswer> {
+    if keyed.key.is_empty() {
+        return Err(AppError::field("Idempotency-Key", "must not be empty"));
+    }
+    validate::text("Idempotency-Key", keyed.key, limits::IDEMPOTENCY_KEY_CHARS_MAX)?;
+    let mut answer = Vec::with_capacity(ids.len() * 16);
+    for id in ids {
+        answer.extend_from_slice(&id.to_bytes());
+    }
+    Ok(IdempotentAnswer {
+        key: IdempotencyKey(keyed.key.to_owned()),
+        fingerprint: Sha256::digest(keyed.body).into(),
+        answer: answer.into(),
+        now,
+        expires_at: now + KEY_KEPT,
+    })
+}
+
+fn read_ids(answer: &[u8]) -> Result<Vec<JobId>> {
+    let (ids, _) = answer.as_chunks::<16>();
+    let ids: Option<Vec<JobId>> = ids.iter().map(|id| JobId::from_bytes(id)).collect();
+    ids.filter(|ids| !ids.is_empty())
+        .ok_or_else(|| AppError::new(ErrorKind::Internal, "a stored answer cannot be read"))
+}
+
+/// What the owner should hear of now.
+fn near_future(jobs: &[NewJob], tasks: &[Arc<Task>], now: Timestamp) -> Vec<Loaded> {
+    let horizon = now + HINT_AHEAD;
+    let near = jobs.iter().zip(tasks).filter(|(job, _)| job.id.due_at() <= horizon);
+    let load = |(job, task): (&NewJob, &Arc<Task>)| Loaded {
+        row: JobRow {
+            key: JobKey::original(job.id),
+            task: job.task,
+            priority: job.priority,
+            counters: Counters::NEW,
+            submitted_at: job.submitted_at,
+            tracing_id: job.tracing_id.clone(),
+            input: match &job.input {
+                None => Input::None,
+                Some(bytes) if bytes.len() <= Input::INLINE_MAX => Input::Inline(bytes.clone()),
+                Some(bytes) => Input::Stored { len: bytes.len() as u32 },
+            },
+        },
+        task: Arc::clone(task),
+    };
+    near.map(load).collect()
+}

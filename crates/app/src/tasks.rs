@@ -1,0 +1,192 @@
+//! Defining tasks and finding them.
+
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+
+use punctual_api::{ErrorKind, TaskList, TaskView, limits};
+use punctual_core::task::{Task, TaskSpec};
+use punctual_core::{Span, TaskId, Timestamp};
+use punctual_store::TaskChange;
+
+use crate::{App, AppError, Result, validate};
+
+/// Another server may have changed a task: what is known of a name is believed for this long.
+const NAME_BELIEVED: Span = Span::from_secs(1);
+
+/// Beyond this the cache starts anew.
+const NAMES_MAX: usize = 10_000;
+
+#[derive(Default)]
+pub(crate) struct NameCache(RwLock<HashMap<String, (Arc<Task>, Timestamp)>>);
+
+impl NameCache {
+    fn get(&self, name: &str, now: Timestamp) -> Option<Arc<Task>> {
+        let names = self.0.read().expect("no panic while the lock is held");
+        let (task, read_at) = names.get(name)?;
+        (now.since(*read_at) <= NAME_BELIEVED).then(|| Arc::clone(task))
+    }
+
+    fn put(&self, task: &Arc<Task>, now: Timestamp) {
+        let Some(name) = task.name.clone() else { return };
+        let mut names = self.0.write().expect("no panic while the lock is held");
+        if names.len() >= NAMES_MAX {
+            names.clear();
+        }
+        names.insert(name, (Arc::clone(task), now));
+    }
+
+    fn forget(&self, name: &str) {
+        self.0.write().expect("no panic while the lock is held").remove(name);
+    }
+}
+
+/// Whether a definition was new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Defined {
+    Created,
+    Updated,
+}
+
+impl App {
+    /// Defines a task that must not exist yet.
+    pub async fn create_task(&self, name: String, spec: TaskSpec) -> Result<TaskView> {
+        validate::name("/name", &name)?;
+        validate::spec(&spec).map_err(|error| error.under("/spec"))?;
+        let task = self.new_task(Some(name.clone()), spec);
+        match self.0.store.create_task(task.clone()).await? {
+            TaskChange::Done => Ok(view(&self.adopt_task(task))),
+            TaskChange::NameTaken | TaskChange::Absent | TaskChange::Conflict { .. } => {
+                Err(AppError::new(ErrorKind::TaskExists, format!("there is a task named {name}"))
+                    .hint(format!("change it with PUT /v1/tasks/{name}")))
+            }
+        }
+    }
+
+    /// Defines a task, or changes the one that has this name. `expected` is the
+    /// revision that the change is based on, if the caller cares.
+    pub async fn put_task(&self, name: String, spec: TaskSpec, expected: Option<u32>) -> Result<(TaskView, Defined)> {
+        validate::name("name", &name)?;
+        validate::spec(&spec)?;
+        // Someone else may create, change or delete it between the look and the change.
+        for _ in 0..8 {
+            let Some(known) = self.0.store.task_by_name(&name).await? else {
+                if let Some(expected) = expected {
+                    return Err(revision_conflict(expected, "the task does not exist"));
+                }
+                let task = self.new_task(Some(name.clone()), spec.clone());
+                if self.0.store.create_task(task.clone()).await? == TaskChange::Done {
+                    return Ok((view(&self.adopt_task(task)), Defined::Created));
+                }
+                continue;
+            };
+            if let Some(expected) = expected.filter(|expected| *expected != known.revision) {
+                let found = format!("the task is at revision {}", known.revision);
+                return Err(revision_conflict(expected, &found));
+            }
+            let task = Task { revision: known.revision + 1, updated_at: self.now(), spec: spec.clone(), ..known };
+            if self.0.store.update_task(task.clone()).await? == TaskChange::Done {
+                let task = self.adopt_task(task);
+                self.0.engine.task_changed(Arc::clone(&task));
+                return Ok((view(&task), Defined::Updated));
+            }
+        }
+        Err(AppError::new(ErrorKind::Unavailable, format!("{name} is being changed by many at once")).hint("try again"))
+    }
+
+    pub async fn task(&self, name: &str) -> Result<TaskView> {
+        validate::name("name", name)?;
+        Ok(view(&*self.task_named(name).await?))
+    }
+
+    pub async fn delete_task(&self, name: &str) -> Result<()> {
+        validate::name("name", name)?;
+        let task = self.read_task(name).await?;
+        match self.0.store.delete_task(task.id).await? {
+            TaskChange::Done => {
+                self.0.names.forget(name);
+                Ok(())
+            }
+            TaskChange::NameTaken | TaskChange::Absent | TaskChange::Conflict { .. } => Err(not_found(name)),
+        }
+    }
+
+    pub async fn list_tasks(&self, limit: Option<usize>, cursor: Option<String>) -> Result<TaskList> {
+        let limit = limit.unwrap_or(limits::PAGE_LEN_DEFAULT);
+        if let Some(cursor) = &cursor {
+            validate::name("cursor", cursor).map_err(|_| {
+                AppError::field("cursor", "is not one of ours").hint("pass next_cursor from the page before, unchanged")
+            })?;
+        }
+        let tasks = self.0.store.list_tasks(cursor, limit).await?;
+        let next_cursor = if tasks.len() < limit { None } else { tasks.last().and_then(|task| task.name.clone()) };
+        Ok(TaskList { tasks: tasks.iter().map(view).collect(), next_cursor })
+    }
+
+    /// The task of this name, as it was at most a second ago.
+    pub(crate) async fn task_named(&self, name: &str) -> Result<Arc<Task>> {
+        if let Some(task) = self.0.names.get(name, self.now()) {
+            return Ok(task);
+        }
+        let task = Arc::new(self.read_task(name).await?);
+        self.0.names.put(&task, self.now());
+        Ok(task)
+    }
+
+    async fn read_task(&self, name: &str) -> Result<Task> {
+        self.0.store.task_by_name(name).await?.ok_or_else(|| not_found(name))
+    }
+
+    /// Definitions by id, also of deleted and one-off tasks.
+    pub(crate) async fn tasks_by_id(&self, ids: impl Iterator<Item = TaskId>) -> Result<HashMap<TaskId, Arc<Task>>> {
+        let mut tasks = HashMap::new();
+        let mut missing = Vec::new();
+        for id in ids {
+            match self.0.engine.cached_task(id) {
+                Some(task) => {
+                    tasks.insert(id, task);
+                }
+                None => missing.push(id),
+            }
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        if !missing.is_empty() {
+            let read = self.0.store.tasks_by_id(missing).await?;
+            tasks.extend(read.into_iter().map(|task| (task.id, Arc::new(task))));
+        }
+        Ok(tasks)
+    }
+
+    pub(crate) fn new_task(&self, name: Option<String>, spec: TaskSpec) -> Task {
+        let now = self.now();
+        Task { id: TaskId::new(now, self.random()), name, revision: 1, created_at: now, updated_at: now, spec }
+    }
+
+    fn adopt_task(&self, task: Task) -> Arc<Task> {
+        let task = Arc::new(task);
+        self.0.names.put(&task, self.now());
+        task
+    }
+}
+
+fn not_found(name: &str) -> AppError {
+    let shown: String = name.chars().take(limits::NAME_CHARS_MAX).collect();
+    AppError::new(ErrorKind::TaskNotFound, format!("there is no task named {shown}"))
+        .hint("GET /v1/tasks lists them; PUT /v1/tasks/{name} defines one")
+}
+
+fn revision_conflict(expected: u32, found: &str) -> AppError {
+    AppError::new(ErrorKind::RevisionConflict, format!("the change expects revision {expected}, but {found}"))
+        .hint("read the task again and repeat the change")
+}
+
+fn view(task: &Task) -> TaskView {
+    TaskView {
+        id: task.id,
+        name: task.name.clone().unwrap_or_default(),
+        revision: task.revision,
+        created_at: task.created_at,
+        updated_at: task.updated_at,
+        spec: task.spec.clone(),
+    }
+}
