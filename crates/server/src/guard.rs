@@ -1,0 +1,165 @@
+//! What every request passes first: where it comes from, how many there are, and
+//! the id under which it can be found again.
+//!
+//! The server answers on loopback without credentials. A web page must not be able
+//! to use that: its requests carry its own origin, and one that has its name
+//! resolve to loopback carries its own host name. Both are refused.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use punctual_api::ErrorKind;
+use punctual_app::{App, AppError};
+use tokio::sync::Semaphore;
+
+use crate::problem::{self, Refused};
+
+/// Requests that are worked on at a time. Beyond it they are refused at once: a
+/// queue would only make all of them late.
+const REQUESTS_MAX: usize = 4096;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+#[derive(Clone)]
+struct Guard {
+    app: App,
+    requests: Arc<Semaphore>,
+}
+
+pub(crate) fn wrap(router: Router, app: App) -> Router {
+    let guard = Guard { app, requests: Arc::new(Semaphore::new(REQUESTS_MAX)) };
+    router.layer(from_fn_with_state(guard, pass))
+}
+
+async fn pass(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    let request_id = format!("req_{:016x}", guard.app.random());
+    let is_head = request.method() == Method::HEAD;
+    let response = match check(&request) {
+        Err(error) => Refused(error).into_response(),
+        Ok(()) => match guard.requests.try_acquire() {
+            Ok(_permit) => next.run(request).await,
+            Err(_) => {
+                let error = AppError::new(ErrorKind::TooManyRequests, "too many requests at a time");
+                Refused(error.hint("wait a moment, and send many jobs in one request")).into_response()
+            }
+        },
+    };
+    let mut response = problem::finish(response, &request_id);
+    if is_head {
+        *response.body_mut() = axum::body::Body::empty();
+    }
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, HeaderValue::from_str(&request_id).expect("hexadecimal digits"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    response
+}
+
+fn check(request: &Request) -> Result<(), AppError> {
+    let refused = |detail: String| {
+        AppError::new(ErrorKind::ForbiddenHost, detail)
+            .hint("this server has no authentication yet and answers only to localhost and loopback addresses")
+    };
+    let host = host_of(request).ok_or_else(|| refused("the request does not name one host".to_owned()))?;
+    // A user name before the host is for readers to trip over.
+    if !is_loopback(host.host()) || host.as_str().contains('@') {
+        let shown: String = host.as_str().chars().take(100).collect();
+        return Err(refused(format!("{shown} is not a name of this server")));
+    }
+    check_origin(request.headers(), &host)
+}
+
+/// HTTP/2 carries the host in the URI, HTTP/1.1 in a header.
+fn host_of(request: &Request) -> Option<Authority> {
+    if let Some(authority) = request.uri().authority() {
+        return Some(authority.clone());
+    }
+    let mut values = request.headers().get_all(header::HOST).iter();
+    let value = values.next()?;
+    if values.next().is_some() {
+        return None;
+    }
+    value.to_str().ok()?.parse().ok()
+}
+
+fn is_loopback(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn check_origin(headers: &HeaderMap, host: &Authority) -> Result<(), AppError> {
+    let refused = || {
+        AppError::new(ErrorKind::ForbiddenOrigin, "a web page of another origin sent this request")
+            .hint("use the command line or a program; pages of this server's own are allowed")
+    };
+    let site = headers.get("sec-fetch-site").map(|value| value.as_bytes());
+    if site.is_some_and(|site| site != b"same-origin" && site != b"none") {
+        return Err(refused());
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+    // With the port: what else listens on this machine is not ours.
+    let own = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
+    if own.is_some_and(|own| own.eq_ignore_ascii_case(host.as_str())) {
+        return Ok(());
+    }
+    Err(refused())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(host: Option<&str>, origin: Option<&str>) -> Request {
+        let mut builder = http::Request::builder().uri("/v1/jobs");
+        if let Some(host) = host {
+            builder = builder.header(header::HOST, host);
+        }
+        if let Some(origin) = origin {
+            builder = builder.header(header::ORIGIN, origin);
+        }
+        builder.body(axum::body::Body::empty()).unwrap()
+    }
+
+    #[test]
+    fn only_loopback_names_are_served() {
+        for host in ["localhost", "localhost:8020", "127.0.0.1:8020", "127.8.8.8", "[::1]:8020"] {
+            assert!(check(&request(Some(host), None)).is_ok(), "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "10.0.0.1",
+            "0.0.0.0:8020",
+            "",
+            "127.0.0.1.nip.io",
+            "a b",
+            "me@localhost",
+        ] {
+            assert!(check(&request(Some(host), None)).is_err(), "{host}");
+        }
+        assert!(check(&request(None, None)).is_err());
+    }
+
+    #[test]
+    fn a_page_of_another_origin_is_refused() {
+        for origin in [
+            "http://evil.example",
+            "null",
+            "http://localhost.evil.example",
+            "http://localhost",
+            "http://localhost:3000",
+            "https://localhost:8020",
+            "http://127.0.0.1:8020",
+            "file://",
+            "",
+        ] {
+            assert!(check(&request(Some("localhost:8020"), Some(origin))).is_err(), "{origin}");
+        }
+        assert!(check(&request(Some("localhost:8020"), Some("http://localhost:8020"))).is_ok());
+    }
+}

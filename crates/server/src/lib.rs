@@ -1,0 +1,94 @@
+//! REST, server-sent events and gRPC on one port: parse, call one method of the
+//! app, map the answer.
+//!
+//! There is no authentication yet, so nothing but loopback is served, and a web
+//! page in the user's browser cannot reach it either; see [`guard`].
+
+mod events;
+mod grpc;
+mod guard;
+mod health;
+mod jobs;
+mod logs;
+mod nodes;
+mod outgoing;
+mod parse;
+mod problem;
+mod serve;
+mod tasks;
+
+use std::sync::LazyLock;
+
+use axum::Router;
+use axum::response::{IntoResponse, Response};
+use axum::routing::post_service;
+use punctual_api::ErrorKind;
+use punctual_app::{App, AppError};
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+pub use serve::serve;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Punctual",
+        description = "A task scheduler: tasks at arbitrary times, once and on time. \
+                       Errors are application/problem+json (RFC 9457) with a stable `code` and a `hint`."
+    ),
+    components(schemas(punctual_api::Problem, punctual_api::JobChange))
+)]
+struct Document;
+
+fn api() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(tasks::list, tasks::create))
+        .routes(routes!(tasks::read, tasks::put, tasks::delete))
+        .routes(routes!(jobs::list, jobs::submit))
+        .routes(routes!(jobs::submit_bulk))
+        .routes(routes!(jobs::read, jobs::delete))
+        .routes(routes!(jobs::cancel))
+        .routes(routes!(jobs::retry))
+        .routes(routes!(jobs::run_now))
+        .routes(routes!(logs::read))
+        .routes(routes!(events::of_job))
+        .routes(routes!(events::all))
+        .routes(routes!(nodes::workers))
+        .routes(routes!(nodes::server))
+        .routes(routes!(nodes::stats))
+        .routes(routes!(health::live))
+        .routes(routes!(health::ready))
+        .routes(routes!(document))
+}
+
+/// The interface as an OpenAPI 3.1 document.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    api().into_openapi()
+}
+
+/// This document.
+#[utoipa::path(get, path = "/openapi.json", operation_id = "get_openapi", tag = "health", responses(
+    (status = 200, description = "The document", body = Object, content_type = "application/json"),
+    problem::Problems,
+))]
+async fn document(_: parse::NoParams) -> Response {
+    static DOCUMENT: LazyLock<String> = LazyLock::new(|| openapi().to_json().expect("the document is JSON"));
+    ([(http::header::CONTENT_TYPE, "application/json")], DOCUMENT.as_str()).into_response()
+}
+
+/// Everything that is served, behind the guard.
+pub fn router(app: App) -> Router {
+    let (api, _) = api().split_for_parts();
+    let router = api
+        .route("/punctual.worker.v1.Worker/{method}", post_service(grpc::service(app.clone())))
+        .fallback(|| async {
+            let error = AppError::new(ErrorKind::NotFound, "there is nothing at this address");
+            problem::Refused(error.hint("GET /openapi.json describes what there is"))
+        })
+        .method_not_allowed_fallback(|| async {
+            let error = AppError::new(ErrorKind::MethodNotAllowed, "this address does not take this method");
+            problem::Refused(error.hint("the header `Allow` of this answer lists those that it takes"))
+        });
+    guard::wrap(router.with_state(app.clone()), app)
+}

@@ -1,0 +1,36 @@
+//! Servers and workers.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use punctual_api::{Node, Stats, WorkerList};
+use punctual_app::App;
+
+use crate::parse::NoParams;
+use crate::problem::{Problems, Refused};
+
+/// The workers that this server knows.
+#[utoipa::path(get, path = "/v1/workers", operation_id = "list_workers", tag = "nodes", responses(
+    (status = 200, description = "The workers", body = WorkerList),
+    Problems,
+))]
+pub(crate) async fn workers(State(app): State<App>, _: NoParams) -> Result<Response, Refused> {
+    Ok(axum::Json(app.workers().await?).into_response())
+}
+
+/// The server that answers.
+#[utoipa::path(get, path = "/v1/server", operation_id = "get_server", tag = "nodes", responses(
+    (status = 200, description = "The server", body = Node),
+    Problems,
+))]
+pub(crate) async fn server(State(app): State<App>, _: NoParams) -> Result<Response, Refused> {
+    Ok(axum::Json(app.node().await?).into_response())
+}
+
+/// What this server has done since it started.
+#[utoipa::path(get, path = "/v1/stats", operation_id = "get_stats", tag = "nodes", responses(
+    (status = 200, description = "The figures", body = Stats),
+    Problems,
+))]
+pub(crate) async fn stats(State(app): State<App>, _: NoParams) -> Result<Response, Refused> {
+    Ok(axum::Json(app.stats().await?).into_response())
+}

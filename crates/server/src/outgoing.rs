@@ -1,0 +1,92 @@
+//! The engine's messages for a worker, in the words of the protocol.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use punctual_core::TaskId;
+use punctual_core::task::Task;
+use punctual_engine::{Outgoing, OutgoingAssignment};
+use punctual_proto::BATCH_BYTES_MAX;
+use punctual_proto::convert::{attempt_ref, id_bytes};
+use punctual_proto::worker as wire;
+
+/// What an entry costs beside its payload.
+const ENTRY_BYTES: usize = 64;
+
+/// Gathers entries into messages of bounded size.
+#[derive(Default)]
+pub(crate) struct Messages {
+    done: Vec<wire::ServerMessage>,
+    current: wire::ServerMessage,
+    bytes: usize,
+    /// Places of the tasks in the current message.
+    places: HashMap<(TaskId, u32), u32>,
+}
+
+impl Messages {
+    pub(crate) fn add(&mut self, outgoing: Outgoing) {
+        for (id, attempt) in outgoing.acks {
+            self.make_room(ENTRY_BYTES);
+            self.current.acks.push(attempt_ref(id, attempt));
+        }
+        for (id, attempt) in outgoing.cancels {
+            self.make_room(ENTRY_BYTES);
+            self.current.cancels.push(attempt_ref(id, attempt));
+        }
+        for (id, attempt) in outgoing.stops {
+            self.make_room(ENTRY_BYTES);
+            self.current.stops.push(attempt_ref(id, attempt));
+        }
+        for assignment in outgoing.assignments {
+            self.assign(assignment);
+        }
+    }
+
+    fn assign(&mut self, assignment: OutgoingAssignment) {
+        let tracing_id = assignment.tracing_id.unwrap_or_default();
+        let payload = assignment.input.as_ref().map_or(0, Bytes::len) + tracing_id.len();
+        self.make_room(ENTRY_BYTES + payload);
+        let task = self.place_of(&assignment.task);
+        self.current.assignments.push(wire::Assignment {
+            job_id: id_bytes(assignment.id.to_bytes()),
+            attempt: assignment.attempt.0,
+            task,
+            input: assignment.input,
+            tracing_id,
+        });
+    }
+
+    fn place_of(&mut self, task: &Task) -> u32 {
+        if let Some(&place) = self.places.get(&(task.id, task.revision)) {
+            return place;
+        }
+        let run = Bytes::from(serde_json::to_vec(&task.spec.run).expect("a task is JSON"));
+        self.bytes += ENTRY_BYTES + run.len();
+        let place = self.current.tasks.len() as u32;
+        self.current.tasks.push(wire::TaskDefinition {
+            task_id: id_bytes(task.id.to_bytes()),
+            revision: task.revision,
+            name: task.name.clone().unwrap_or_default(),
+            run,
+            timeout_us: task.spec.timeout.as_micros().unsigned_abs(),
+        });
+        self.places.insert((task.id, task.revision), place);
+        place
+    }
+
+    fn make_room(&mut self, bytes: usize) {
+        if self.bytes > 0 && self.bytes + bytes > BATCH_BYTES_MAX {
+            self.done.push(std::mem::take(&mut self.current));
+            self.places.clear();
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+    }
+
+    pub(crate) fn into_messages(mut self) -> Vec<wire::ServerMessage> {
+        if self.bytes > 0 {
+            self.done.push(self.current);
+        }
+        self.done
+    }
+}

@@ -1,0 +1,212 @@
+//! Reading requests strictly: what is not understood is refused, with the reason.
+
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use bytes::{Bytes, BytesMut};
+use futures_util::StreamExt;
+use http::request::Parts;
+use http::{HeaderMap, header};
+use punctual_api::{ErrorKind, limits};
+use punctual_app::AppError;
+use punctual_core::JobId;
+use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_path_to_error::{Path as Place, Segment};
+
+use crate::problem::Refused;
+
+/// A client that has not sent its body by then is refused.
+const BODY_WITHIN: Duration = Duration::from_secs(60);
+
+/// Of a body that is too large, so much is read after that is known.
+const DISCARD_BYTES_MAX: usize = 64 << 20;
+const DISCARD_WITHIN: Duration = Duration::from_secs(2);
+
+/// A JSON body of at most `MAX` bytes, with the bytes that it was read from.
+pub(crate) struct Json<T, const MAX: usize = { limits::BODY_BYTES_MAX }> {
+    pub(crate) value: T,
+    pub(crate) bytes: Bytes,
+}
+
+impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for Json<T, MAX> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
+        check_content_type(request.headers())?;
+        check_content_encoding(request.headers())?;
+        let too_large = || {
+            AppError::new(ErrorKind::PayloadTooLarge, format!("the body is larger than {MAX} bytes"))
+                .hint("split the request, or put large data into a file and pass its address")
+        };
+        let declared = request.headers().get(header::CONTENT_LENGTH);
+        let declared = declared.and_then(|value| value.to_str().ok()).and_then(|text| text.parse::<usize>().ok());
+        if declared.is_some_and(|length| length > MAX) {
+            discard(request.into_body()).await;
+            return Err(too_large().into());
+        }
+        let reading = tokio::time::timeout(BODY_WITHIN, read(request.into_body(), MAX)).await;
+        let bytes = match reading {
+            Ok(Ok(Some(bytes))) => bytes,
+            Ok(Ok(None)) => return Err(too_large().into()),
+            Ok(Err(_)) => return Err(AppError::invalid("the body ended before it was complete").into()),
+            Err(_) => {
+                let error =
+                    AppError::invalid(format!("the body did not arrive within {} seconds", BODY_WITHIN.as_secs()));
+                return Err(error.hint("split the request").into());
+            }
+        };
+        let value = from_json(&bytes)?;
+        Ok(Self { value, bytes })
+    }
+}
+
+fn check_content_type(headers: &HeaderMap) -> Result<(), Refused> {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let essence = content_type.split(';').next().unwrap_or("").trim();
+    if essence.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    let error = AppError::new(ErrorKind::UnsupportedMediaType, "the body must be JSON");
+    Err(error.hint("send the header `Content-Type: application/json`").into())
+}
+
+fn check_content_encoding(headers: &HeaderMap) -> Result<(), Refused> {
+    let encoded = headers.get_all(header::CONTENT_ENCODING).iter().any(|value| value != "identity");
+    if !encoded {
+        return Ok(());
+    }
+    let error = AppError::new(ErrorKind::UnsupportedMediaType, "the body must not be compressed");
+    Err(error.hint("send it without the header `Content-Encoding`").into())
+}
+
+/// The whole body, or `None` if it is longer than `max` bytes.
+async fn read(body: Body, max: usize) -> Result<Option<Bytes>, axum::Error> {
+    let mut body = body.into_data_stream();
+    let mut whole = BytesMut::new();
+    while let Some(piece) = body.next().await {
+        let piece = piece?;
+        if whole.len() + piece.len() > max {
+            discard(Body::from_stream(body)).await;
+            return Ok(None);
+        }
+        if whole.is_empty() && body.is_end_stream() {
+            return Ok(Some(piece));
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok(Some(whole.freeze()))
+}
+
+/// Reads on for a while without keeping anything. A client that still writes when
+/// the connection closes loses the answer.
+async fn discard(body: Body) {
+    let mut body = body.into_data_stream();
+    let mut left = DISCARD_BYTES_MAX;
+    let reading = async {
+        while let Some(Ok(piece)) = body.next().await {
+            left = left.saturating_sub(piece.len());
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(DISCARD_WITHIN, reading).await;
+}
+
+fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AppError> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        // A misfit within an enum is called a mistake of syntax; only a second look tells.
+        let is_json = error.is_data() || serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
+        let error = if is_json {
+            misfit::<T>(bytes, &error)
+        } else {
+            AppError::invalid(format!("the body is not valid JSON: {}", shorten(&error)))
+        };
+        error.hint("GET /openapi.json describes what is expected")
+    })
+}
+
+/// Reads once more, now keeping track of the place: only a refusal has to pay for it.
+fn misfit<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> AppError {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    match serde_path_to_error::deserialize::<_, T>(&mut reader) {
+        Err(found) => AppError::field(pointer(found.path()), shorten(found.inner())),
+        Ok(_) => AppError::invalid(shorten(error)),
+    }
+}
+
+/// As a JSON pointer.
+fn pointer(place: &Place) -> String {
+    let mut text = String::new();
+    for segment in place {
+        match segment {
+            Segment::Seq { index } => text += &format!("/{index}"),
+            Segment::Map { key } | Segment::Enum { variant: key } => {
+                let key: String = key.chars().take(limits::NAME_CHARS_MAX).collect();
+                text += &format!("/{}", key.replace('~', "~0").replace('/', "~1"));
+            }
+            Segment::Unknown => {}
+        }
+    }
+    text
+}
+
+/// Messages quote what was sent, but not a megabyte of it.
+fn shorten(error: &impl std::fmt::Display) -> String {
+    error.to_string().chars().take(300).collect()
+}
+
+/// Query parameters; unknown ones are refused.
+pub(crate) struct Params<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let Query(value) = Query::<T>::from_request_parts(parts, state).await.map_err(|rejection| {
+            AppError::invalid(shorten(&rejection.body_text())).hint("GET /openapi.json lists the parameters")
+        })?;
+        Ok(Self(value))
+    }
+}
+
+/// Where there are no query parameters, so that nobody believes in one that is ignored.
+pub(crate) struct NoParams;
+
+impl<S: Send + Sync> FromRequestParts<S> for NoParams {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        let Some(query) = parts.uri.query().filter(|query| !query.is_empty()) else { return Ok(Self) };
+        let detail = format!("there are no parameters here, such as `{}`", shorten(&query));
+        Err(AppError::invalid(detail).hint("GET /openapi.json lists the parameters").into())
+    }
+}
+
+/// The part of the path that names a job.
+pub(crate) struct JobPath(pub(crate) JobId);
+
+impl<S: Send + Sync> FromRequestParts<S> for JobPath {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let Name(text) = Name::from_request_parts(parts, state).await?;
+        let id = text.parse().map_err(|error: punctual_core::id::BadId| AppError::field("id", error.to_string()))?;
+        Ok(Self(id))
+    }
+}
+
+/// The part of the path that names something.
+pub(crate) struct Name(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Name {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let Path(text) = Path::<String>::from_request_parts(parts, state).await.map_err(|_| {
+            AppError::invalid("the path is not valid UTF-8").hint("escape the bytes of UTF-8, such as %C3%A9")
+        })?;
+        Ok(Self(text))
+    }
+}

@@ -1,0 +1,79 @@
+//! Errors as answers, after RFC 9457.
+
+use std::collections::BTreeMap;
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use punctual_api::{ErrorKind, Problem};
+use punctual_app::AppError;
+use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Described, ResponseBuilder};
+
+/// An error on its way out. The guard adds the id of the request.
+#[derive(Debug, Clone)]
+pub(crate) struct Refused(pub(crate) AppError);
+
+impl From<AppError> for Refused {
+    fn from(error: AppError) -> Self {
+        Self(error)
+    }
+}
+
+/// What any route may answer instead, in the OpenAPI document.
+pub(crate) struct Problems;
+
+impl utoipa::IntoResponses for Problems {
+    fn responses() -> BTreeMap<String, RefOr<Described>> {
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
+        let describe = |description: &str| {
+            let response = ResponseBuilder::new().description(description);
+            RefOr::T(response.content(PROBLEM_JSON, content.clone()).build())
+        };
+        [("4XX", "The request was refused"), ("5XX", "The server could not do it")]
+            .map(|(status, description)| (status.to_owned(), describe(description)))
+            .into()
+    }
+}
+
+const PROBLEM_JSON: &str = "application/problem+json";
+
+/// Seconds after which a request that may succeed later is worth repeating.
+const RETRY_AFTER: &str = "1";
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let status = status(self.0.kind);
+        let mut response = status.into_response();
+        if self.0.kind.is_retryable() {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+        }
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+fn status(kind: ErrorKind) -> StatusCode {
+    StatusCode::from_u16(kind.http_status()).expect("the table of errors holds HTTP statuses")
+}
+
+/// Writes the body, now that the request's id is known.
+pub(crate) fn finish(response: Response, request_id: &str) -> Response {
+    let (mut parts, body) = response.into_parts();
+    let Some(Refused(error)) = parts.extensions.remove::<Refused>() else {
+        return Response::from_parts(parts, body);
+    };
+    let problem = Problem {
+        type_uri: format!("/problems/{}", error.kind.code()),
+        title: error.kind.title().to_owned(),
+        status: error.kind.http_status(),
+        detail: error.detail,
+        code: error.kind.code().to_owned(),
+        hint: error.hint,
+        request_id: request_id.to_owned(),
+        retryable: error.kind.is_retryable(),
+        errors: error.errors,
+    };
+    let json = serde_json::to_vec(&problem).expect("a problem is JSON");
+    parts.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    parts.headers.remove(header::CONTENT_LENGTH);
+    Response::from_parts(parts, json.into())
+}

@@ -1,0 +1,73 @@
+//! Accepts connections, with limits on what a client may cost.
+
+use std::future::Future;
+use std::time::Duration;
+
+use axum::Router;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
+
+/// A client that has not sent its headers by then is cut off.
+const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+const HEADERS_MAX: usize = 100;
+const HEADER_BYTES_MAX: usize = 16 << 10;
+const STREAMS_PER_CONNECTION_MAX: u32 = 256;
+/// Large enough that a worker's batches do not wait for the receiver's permission.
+const WINDOW_BYTES: u32 = 4 << 20;
+const PING_EVERY: Duration = Duration::from_secs(10);
+/// Open requests may take so long to end when the server stops.
+const GOODBYE: Duration = Duration::from_secs(5);
+
+/// Serves until `shutdown` resolves, then lets open requests end.
+pub async fn serve(router: Router, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+    let builder = builder();
+    let graceful = GracefulShutdown::new();
+    let mut shutdown = std::pin::pin!(shutdown);
+    loop {
+        let stream = tokio::select! {
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Out of file descriptors, most likely: others may be closed meanwhile.
+                    tracing::warn!(%error, "a connection was not accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+            () = &mut shutdown => break,
+        };
+        let _ = stream.set_nodelay(true);
+        let service = TowerToHyperService::new(router.clone());
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+        let connection = graceful.watch(connection);
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(error = %error, "a connection ended with an error");
+            }
+        });
+    }
+    drop(listener);
+    let _ = tokio::time::timeout(GOODBYE, graceful.shutdown()).await;
+}
+
+fn builder() -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_WITHIN)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(HEADER_BYTES_MAX.max(64 << 10));
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
+        .max_header_list_size(HEADER_BYTES_MAX as u32)
+        .initial_stream_window_size(WINDOW_BYTES)
+        .initial_connection_window_size(WINDOW_BYTES)
+        .keep_alive_interval(PING_EVERY);
+    builder
+}

@@ -1,0 +1,96 @@
+//! Tasks.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderMap, StatusCode, header};
+use punctual_api::{TaskList, TaskRequest, TaskView};
+use punctual_app::{App, AppError, Defined, parse_limit};
+use punctual_core::task::TaskSpec;
+use serde::Deserialize;
+
+use crate::parse::{Json, Name, NoParams, Params};
+use crate::problem::{Problems, Refused};
+
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct TaskQuery {
+    /// 1 to 1000; 50 by default.
+    limit: Option<String>,
+    cursor: Option<String>,
+}
+
+/// Lists tasks in order of their names.
+#[utoipa::path(get, path = "/v1/tasks", operation_id = "list_tasks", tag = "tasks", params(TaskQuery), responses(
+    (status = 200, description = "A page of tasks", body = TaskList),
+    Problems,
+))]
+pub(crate) async fn list(State(app): State<App>, Params(query): Params<TaskQuery>) -> Result<Response, Refused> {
+    let limit = parse_limit(query.limit.as_deref())?;
+    Ok(axum::Json(app.list_tasks(Some(limit), query.cursor).await?).into_response())
+}
+
+/// Defines a task that does not exist yet.
+#[utoipa::path(post, path = "/v1/tasks", operation_id = "create_task", tag = "tasks", request_body = TaskRequest, responses(
+    (status = 201, description = "The task is defined", body = TaskView),
+    Problems,
+))]
+pub(crate) async fn create(State(app): State<App>, _: NoParams, body: Json<TaskRequest>) -> Result<Response, Refused> {
+    let TaskRequest { name, spec } = body.value;
+    Ok(answer(StatusCode::CREATED, app.create_task(name, spec).await?))
+}
+
+/// Reads a task.
+#[utoipa::path(get, path = "/v1/tasks/{name}", operation_id = "get_task", tag = "tasks", params(("name" = String, Path)), responses(
+    (status = 200, description = "The task as it is now", body = TaskView),
+    Problems,
+))]
+pub(crate) async fn read(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<Response, Refused> {
+    Ok(answer(StatusCode::OK, app.task(&name).await?))
+}
+
+/// Defines a task, or changes the one of this name. With `If-Match`, only if it is
+/// still at that revision.
+#[utoipa::path(put, path = "/v1/tasks/{name}", operation_id = "put_task", tag = "tasks",
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header)), request_body = TaskSpec, responses(
+    (status = 200, description = "The task as it is now", body = TaskView),
+    (status = 201, description = "The task is defined", body = TaskView),
+    Problems,
+))]
+pub(crate) async fn put(
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+    headers: HeaderMap,
+    body: Json<TaskSpec>,
+) -> Result<Response, Refused> {
+    let expected = headers.get(header::IF_MATCH).map(|value| read_etag(value.to_str().unwrap_or(""))).transpose()?;
+    let (task, defined) = app.put_task(name, body.value, expected).await?;
+    let status = match defined {
+        Defined::Created => StatusCode::CREATED,
+        Defined::Updated => StatusCode::OK,
+    };
+    Ok(answer(status, task))
+}
+
+/// Deletes a task. Its waiting jobs still run.
+#[utoipa::path(delete, path = "/v1/tasks/{name}", operation_id = "delete_task", tag = "tasks", params(("name" = String, Path)), responses(
+    (status = 204, description = "The task is gone"),
+    Problems,
+))]
+pub(crate) async fn delete(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<StatusCode, Refused> {
+    app.delete_task(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn answer(status: StatusCode, task: TaskView) -> Response {
+    let etag = format!("\"{}\"", task.revision);
+    (status, [(header::ETAG, etag)], axum::Json(task)).into_response()
+}
+
+fn read_etag(text: &str) -> Result<u32, AppError> {
+    text.trim_matches('"').parse().map_err(|_| {
+        AppError::field("If-Match", "must be the revision of the task")
+            .hint("take it from the ETag header or `revision`")
+    })
+}
