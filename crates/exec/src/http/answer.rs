@@ -1,0 +1,92 @@
+//! The part of an answer that is kept.
+
+use bytes::Bytes;
+use http::StatusCode;
+use reqwest::Response;
+
+/// Read and kept of a body; the rest stays unread.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// A body of control characters grows sixfold as JSON; outputs have a limit of their own,
+/// and the answer must fit into it.
+const BODY_JSON_BYTES_MAX: usize = 192 << 10;
+
+const EXCERPT_BYTES_MAX: usize = 512;
+
+pub(super) struct Answer {
+    body: Vec<u8>,
+    cut: bool,
+}
+
+pub(super) async fn read(response: &mut Response) -> Result<Answer, reqwest::Error> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        let room = BODY_BYTES_MAX - body.len();
+        body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        if chunk.len() > room {
+            return Ok(Answer { body, cut: true });
+        }
+    }
+    Ok(Answer { body, cut: false })
+}
+
+impl Answer {
+    pub(super) fn size(&self) -> String {
+        if self.cut {
+            format!("answer of more than {BODY_BYTES_MAX} bytes: the first {BODY_BYTES_MAX} are kept")
+        } else {
+            format!("answer of {} bytes", self.body.len())
+        }
+    }
+
+    /// The start of the body, for the log of a failure; `None` when there is no text.
+    pub(super) fn excerpt(&self) -> Option<String> {
+        let start = &self.body[..self.body.len().min(EXCERPT_BYTES_MAX)];
+        let text = String::from_utf8_lossy(start);
+        let line: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        (!line.is_empty()).then_some(line)
+    }
+
+    pub(super) fn to_output(&self, status: StatusCode) -> Bytes {
+        let text = String::from_utf8_lossy(&self.body);
+        let kept = json_prefix(&text, BODY_JSON_BYTES_MAX);
+        let output = serde_json::json!({
+            "status": status.as_u16(),
+            "body": kept,
+            "truncated": self.cut || kept.len() < text.len(),
+        });
+        Bytes::from(output.to_string())
+    }
+}
+
+/// As much of `text` as takes `bytes_max` in a JSON string.
+fn json_prefix(text: &str, bytes_max: usize) -> &str {
+    let mut len = 0;
+    for (place, c) in text.char_indices() {
+        len += match c {
+            '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+            '\0'..='\u{1f}' => 6,
+            c => c.len_utf8(),
+        };
+        if len > bytes_max {
+            return &text[..place];
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_output_stays_small_whatever_the_body_holds() {
+        for byte in [0, b'"', b'a', 0xff] {
+            let answer = Answer { body: vec![byte; BODY_BYTES_MAX], cut: false };
+            let output = answer.to_output(StatusCode::OK);
+            assert!(output.len() <= BODY_JSON_BYTES_MAX + 100, "{byte}: {}", output.len());
+            let json: serde_json::Value = serde_json::from_slice(&output).unwrap();
+            assert_eq!(json["truncated"], byte == 0, "{byte}");
+        }
+    }
+}

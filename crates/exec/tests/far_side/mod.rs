@@ -1,0 +1,131 @@
+//! The far side of a call: real sockets that answer as a test says.
+
+#![allow(dead_code, reason = "no single test file uses all of it")]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use punctual_core::attempt::{AttemptNo, Failure, Outcome};
+use punctual_core::task::{HttpCall, Method, Run};
+use punctual_core::{JobId, ShardId, Span, Timestamp};
+use punctual_exec::{Call, Cancel, Executor, Http, LogOutlet, LogSink};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Reached only when a test fails.
+const LIMIT: Duration = Duration::from_secs(20);
+
+#[derive(Default)]
+struct Silent;
+
+impl LogOutlet for Silent {
+    fn ready(&self, _: LogSink) {}
+}
+
+pub(crate) fn job() -> JobId {
+    JobId::new(Timestamp::EPOCH, ShardId(0), 1)
+}
+
+pub(crate) fn get(url: impl Into<String>) -> HttpCall {
+    HttpCall {
+        url: url.into(),
+        method: Method::Get,
+        headers: BTreeMap::new(),
+        body: None,
+        expect_status: Vec::new(),
+        timeout: Span::from_secs(20),
+    }
+}
+
+/// An outcome with what was logged on the way.
+pub(crate) struct Done {
+    pub(crate) outcome: Outcome,
+    pub(crate) log: String,
+}
+
+impl Done {
+    pub(crate) fn failure(self) -> Failure {
+        match self.outcome {
+            Outcome::Failed(failure) => failure,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn output(&self) -> serde_json::Value {
+        match &self.outcome {
+            Outcome::Succeeded { output: Some(output) } => serde_json::from_slice(output).unwrap(),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+pub(crate) async fn execute(spec: HttpCall, input: Option<&'static str>) -> Done {
+    execute_with(spec, input, Cancel::default()).await
+}
+
+pub(crate) async fn execute_with(spec: HttpCall, input: Option<&'static str>, cancel: Cancel) -> Done {
+    let log = LogSink::new(job(), AttemptNo(3), 1 << 20, Arc::new(Silent));
+    let call = Call {
+        job: job(),
+        attempt: AttemptNo(3),
+        task: "a task".into(),
+        run: Arc::new(Run::Http(spec)),
+        input: input.map(|input| Bytes::from_static(input.as_bytes())),
+        tracing_id: Some("trace-7".to_owned()),
+        log: log.clone(),
+        cancel,
+    };
+    let http = Arc::new(Http::new().unwrap());
+    let outcome = tokio::time::timeout(LIMIT, http.execute(call)).await.expect("an end in time");
+    let mut text = Vec::new();
+    while let Some(piece) = log.take(usize::MAX) {
+        text.extend_from_slice(&piece.bytes);
+    }
+    Done { outcome, log: String::from_utf8(text).unwrap() }
+}
+
+/// What the far side received, head and body.
+pub(crate) type Received = Arc<Mutex<Vec<String>>>;
+
+/// Answers every request with the same bytes.
+pub(crate) async fn answering(answer: impl Into<Vec<u8>>) -> (SocketAddr, Received) {
+    let answer = answer.into();
+    let received = Received::default();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    let requests = received.clone();
+    tokio::spawn(async move {
+        loop {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let request = read_request(&mut socket).await;
+            requests.lock().unwrap().push(request);
+            let _ = socket.write_all(&answer).await;
+        }
+    });
+    (addr, received)
+}
+
+pub(crate) async fn read_request(socket: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    loop {
+        socket.read_buf(&mut bytes).await.unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else {
+            continue;
+        };
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .map_or(0, |length| length.parse().unwrap());
+        if body.len() == length {
+            return text.into_owned();
+        }
+    }
+}
+
+pub(crate) fn ok(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+}

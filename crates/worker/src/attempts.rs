@@ -1,0 +1,243 @@
+//! Runs attempts, each to exactly one end: its own, its timeout, a cancellation or a panic.
+//!
+//! Attempts that were assigned in one message start in its order. Those of an executor that
+//! never blocks are polled in place, and most end there: they cost no task, no timer and no
+//! lock of their own.
+
+use std::any::Any;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use punctual_core::attempt::{Failure, Last, Outcome, Ran};
+use punctual_core::shard::event::Report;
+use punctual_core::time::Span;
+use punctual_exec::{Call, Cancel, FirstPoll, LogSink};
+use punctual_proto::OUTPUT_BYTES_MAX;
+
+use crate::ledger::{Key, Ledger};
+use crate::tasks::RunnableTask;
+
+/// Ends are handed on after so many, and other tasks get a turn.
+const CHUNK_LEN: usize = 256;
+
+/// A reason is for people; a longer one is cut.
+const REASON_BYTES_MAX: usize = 4 << 10;
+
+pub(crate) struct Attempt {
+    pub(crate) key: Key,
+    pub(crate) task: Arc<RunnableTask>,
+    pub(crate) input: Option<Bytes>,
+    pub(crate) tracing_id: Option<String>,
+    pub(crate) cancel: Cancel,
+    pub(crate) log: LogSink,
+}
+
+/// The rules that hold for every attempt of a worker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rules {
+    /// How long a cancelled attempt may take to end by itself.
+    pub(crate) cancel_grace: Duration,
+}
+
+type Execution = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+
+/// An attempt under way, without what the executor took.
+struct Running {
+    key: Key,
+    task: Arc<RunnableTask>,
+    cancel: Cancel,
+}
+
+struct End {
+    outcome: Outcome,
+    timed_out: bool,
+}
+
+impl From<Outcome> for End {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, timed_out: false }
+    }
+}
+
+/// Starts all of them; those that do not end at once go on by themselves.
+pub(crate) async fn run_all(attempts: Vec<Attempt>, rules: Rules, ledger: Arc<Ledger>) {
+    let mut ended = Vec::with_capacity(attempts.len().min(CHUNK_LEN));
+    for attempt in attempts {
+        if let Some(report) = start(attempt, rules, &ledger) {
+            ended.push(report);
+        }
+        if ended.len() >= CHUNK_LEN {
+            ledger.finish(ended.drain(..));
+            tokio::task::yield_now().await;
+        }
+    }
+    if !ended.is_empty() {
+        ledger.finish(ended);
+    }
+}
+
+/// Answers the report of an attempt that ended at once.
+fn start(attempt: Attempt, rules: Rules, ledger: &Arc<Ledger>) -> Option<Report> {
+    let Attempt { key, task, input, tracing_id, cancel, log } = attempt;
+    if cancel.is_stopped() {
+        return None;
+    }
+    let running = Running { key, task, cancel };
+    if running.cancel.is_cancelled() {
+        return Some(running.report(Outcome::Cancelled.into()));
+    }
+    let call = Call {
+        job: key.0,
+        attempt: key.1,
+        task: running.task.name.clone(),
+        run: running.task.run.clone(),
+        input,
+        tracing_id,
+        log,
+        cancel: running.cancel.clone(),
+    };
+    match catch_unwind(AssertUnwindSafe(|| begin(&running.task, call))) {
+        Ok(Begun::Ended(outcome)) => Some(running.report(outcome.into())),
+        Ok(Begun::Running(execution)) => {
+            tokio::spawn(run_on(running, execution, rules, ledger.clone()));
+            None
+        }
+        Err(panic) => Some(running.report(panicked(&running.task, panic).into())),
+    }
+}
+
+enum Begun {
+    Ended(Outcome),
+    Running(Execution),
+}
+
+fn begin(task: &RunnableTask, call: Call) -> Begun {
+    let mut execution = task.executor.clone().execute(call);
+    if task.executor.first_poll() == FirstPoll::InPlace {
+        // Nobody needs to be woken: what is not ready is polled again by its own task.
+        let mut context = Context::from_waker(Waker::noop());
+        if let Poll::Ready(outcome) = execution.poll_unpin(&mut context) {
+            return Begun::Ended(outcome);
+        }
+    }
+    Begun::Running(execution)
+}
+
+async fn run_on(running: Running, execution: Execution, rules: Rules, ledger: Arc<Ledger>) {
+    let end = supervise(execution, rules, running.task.timeout, &running.cancel);
+    let end = match AssertUnwindSafe(end).catch_unwind().await {
+        Ok(Some(end)) => end,
+        // Stopped: the ledger has forgotten it already.
+        Ok(None) => return,
+        Err(panic) => panicked(&running.task, panic).into(),
+    };
+    ledger.finish([running.report(end)]);
+}
+
+async fn supervise(execution: Execution, rules: Rules, timeout: Option<Span>, cancel: &Cancel) -> Option<End> {
+    let grace_over = async {
+        cancel.cancelled().await;
+        tokio::time::sleep(rules.cancel_grace).await;
+    };
+    let time_over = async {
+        match timeout {
+            Some(timeout) => {
+                tokio::time::sleep(timeout.to_std()).await;
+                timeout
+            }
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        // In this order: an end of its own counts before one that was imposed in the same moment.
+        biased;
+        () = cancel.stopped() => None,
+        outcome = execution => Some(outcome.into()),
+        timeout = time_over => Some(End {
+            outcome: Outcome::Failed(Failure {
+                reason: format!("no end after {timeout}"),
+                last: Last::No,
+                retry_after: None,
+                ran: Ran::Unknown,
+            }),
+            timed_out: true,
+        }),
+        () = grace_over => Some(Outcome::Cancelled.into()),
+    }
+}
+
+impl Running {
+    fn report(&self, end: End) -> Report {
+        let (id, attempt) = self.key;
+        Report { id, attempt, outcome: bounded(end.outcome), timed_out: end.timed_out }
+    }
+}
+
+fn panicked(task: &RunnableTask, panic: Box<dyn Any + Send>) -> Outcome {
+    let said = panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("it said nothing");
+    let reason = match task.run.kind() {
+        "handler" => format!("the handler panicked: {said}"),
+        kind => format!("the {kind} executor panicked: {said}"),
+    };
+    Outcome::Failed(Failure::new(reason))
+}
+
+/// Holds an outcome to the limits of the protocol.
+fn bounded(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Succeeded { output: Some(output) } if output.len() > OUTPUT_BYTES_MAX => {
+            // Final: it did its work, and would do it again to end the same way.
+            let reason =
+                format!("the output of {} bytes is longer than the {OUTPUT_BYTES_MAX} that are kept", output.len());
+            Outcome::Failed(Failure { last: Last::Yes, ..Failure::new(reason) })
+        }
+        Outcome::Failed(mut failure) => {
+            shorten(&mut failure.reason);
+            Outcome::Failed(failure)
+        }
+        Outcome::NotStarted { mut reason } => {
+            shorten(&mut reason);
+            Outcome::NotStarted { reason }
+        }
+        Outcome::Succeeded { .. } | Outcome::Cancelled => outcome,
+    }
+}
+
+fn shorten(reason: &mut String) {
+    if reason.len() > REASON_BYTES_MAX {
+        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX - "…".len()));
+        reason.push('…');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_reason_is_cut_between_characters() {
+        let reason = "é".repeat(REASON_BYTES_MAX);
+        let Outcome::Failed(failure) = bounded(Outcome::Failed(Failure::new(reason))) else { panic!() };
+        assert!(failure.reason.len() <= REASON_BYTES_MAX);
+        assert!(failure.reason.ends_with("é…"));
+    }
+
+    #[test]
+    fn an_output_above_the_limit_is_a_final_failure_that_says_so() {
+        let output = |len| Outcome::Succeeded { output: Some(Bytes::from(vec![b'x'; len])) };
+        assert_eq!(bounded(output(OUTPUT_BYTES_MAX)), output(OUTPUT_BYTES_MAX));
+        let Outcome::Failed(failure) = bounded(output(OUTPUT_BYTES_MAX + 1)) else { panic!() };
+        assert_eq!(failure.reason, "the output of 262145 bytes is longer than the 262144 that are kept");
+        assert_eq!(failure.last, Last::Yes);
+    }
+}

@@ -1,0 +1,189 @@
+//! How a worker is put together. The real clock and randomness enter here.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use punctual_core::id::WorkerId;
+use punctual_exec::{Executor, Executors, HandlerResult, Handlers, Http, JobContext, Prober, clock};
+
+use crate::error::WorkerError;
+use crate::run;
+use crate::status::WorkerStatus;
+
+/// For calls that mostly wait. Say less for handlers that keep a core busy.
+const SLOTS_DEFAULT: u32 = 64;
+
+/// With the unacknowledged outcomes, keeps a hello below the size of a message.
+const SLOTS_MAX: u32 = 1 << 15;
+
+const DRAIN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
+const CANCEL_GRACE_DEFAULT: Duration = Duration::from_secs(5);
+
+/// A worker that has not started yet.
+pub struct Worker {
+    pub(crate) servers: Vec<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) slots: u32,
+    pub(crate) queues: Vec<String>,
+    pub(crate) labels: HashMap<String, String>,
+    pub(crate) executors: Executors,
+    pub(crate) spool_dir: Option<PathBuf>,
+    pub(crate) drain_timeout: Duration,
+    pub(crate) cancel_grace: Duration,
+    pub(crate) status: WorkerStatus,
+    handlers: Handlers,
+    unusable: Option<WorkerError>,
+}
+
+impl Worker {
+    /// Works for the server at `url`, such as `http://127.0.0.1:8020`.
+    pub fn connect(url: impl Into<String>) -> Self {
+        Self {
+            servers: vec![url.into()],
+            name: None,
+            slots: SLOTS_DEFAULT,
+            queues: Vec::new(),
+            labels: HashMap::new(),
+            executors: Executors::default(),
+            spool_dir: None,
+            drain_timeout: DRAIN_TIMEOUT_DEFAULT,
+            cancel_grace: CANCEL_GRACE_DEFAULT,
+            status: WorkerStatus::default(),
+            handlers: Handlers::default(),
+            unusable: None,
+        }
+    }
+
+    /// Works for one more server. The slots are divided among all.
+    #[must_use]
+    pub fn server(mut self, url: impl Into<String>) -> Self {
+        self.servers.push(url.into());
+        self
+    }
+
+    /// What people see; the host's name if nothing is said.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// How many attempts run at the same time; 64 if nothing is said.
+    #[must_use]
+    pub fn slots(mut self, slots: u32) -> Self {
+        self.slots = slots;
+        self
+    }
+
+    /// Serves this queue too; only `default` if none is named.
+    #[must_use]
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queues.push(queue.into());
+        self
+    }
+
+    #[must_use]
+    pub fn queues(mut self, queues: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.queues.extend(queues.into_iter().map(Into::into));
+        self
+    }
+
+    /// A task that asks for this label may be given to this worker.
+    #[must_use]
+    pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.insert(key.into(), value.into());
+        self
+    }
+
+    /// Runs `handler` for tasks of kind `handler` with this name. The answer becomes the
+    /// job's output; an error is a failed attempt.
+    #[must_use]
+    pub fn handler<H, F>(mut self, name: impl Into<String>, handler: H) -> Self
+    where
+        H: Fn(JobContext) -> F + Send + Sync + 'static,
+        F: Future<Output = HandlerResult> + Send + 'static,
+    {
+        self.handlers.add(name, handler);
+        self
+    }
+
+    /// Adds an executor; it replaces an earlier one of its kind.
+    #[must_use]
+    pub fn executor(mut self, executor: impl Executor) -> Self {
+        self.executors.add(Arc::new(executor));
+        self
+    }
+
+    /// Runs the kinds of tasks that need no code of yours: HTTP calls and probes.
+    #[must_use]
+    pub fn standard_executors(mut self) -> Self {
+        match Http::new() {
+            Ok(http) => self.executors.add(Arc::new(http)),
+            Err(error) => self.unusable = Some(WorkerError::Http(Box::new(error))),
+        }
+        self.executor(Prober)
+    }
+
+    /// Keeps outcomes in this folder while no server can be reached, so that they survive
+    /// the worker. Several workers may share a folder. Without one they are in memory only.
+    #[must_use]
+    pub fn spool_dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.spool_dir = Some(dir.into());
+        self
+    }
+
+    /// How long a worker that was asked to leave waits for what it runs; 30 s if nothing is said.
+    #[must_use]
+    pub fn drain_timeout(mut self, limit: Duration) -> Self {
+        self.drain_timeout = limit;
+        self
+    }
+
+    /// How long a cancelled handler may take to end by itself before it is dropped; 5 s if
+    /// nothing is said.
+    #[must_use]
+    pub fn cancel_grace(mut self, limit: Duration) -> Self {
+        self.cancel_grace = limit;
+        self
+    }
+
+    /// A look at the worker, before and while it runs.
+    pub fn status(&self) -> WorkerStatus {
+        self.status.clone()
+    }
+
+    /// Works until the process ends.
+    pub async fn run(self) -> Result<(), WorkerError> {
+        self.run_until(std::future::pending()).await
+    }
+
+    /// Works until `shutdown` ends, then takes no more work, finishes what it has, and leaves.
+    pub async fn run_until(mut self, shutdown: impl Future<Output = ()>) -> Result<(), WorkerError> {
+        if let Some(error) = self.unusable.take() {
+            return Err(error);
+        }
+        if !self.handlers.is_empty() {
+            self.executors.add(Arc::new(std::mem::take(&mut self.handlers)));
+        }
+        if self.queues.is_empty() {
+            self.queues.push("default".to_owned());
+        }
+        if self.executors.is_empty() {
+            return Err(WorkerError::NothingToRun);
+        }
+        if self.slots > SLOTS_MAX || (self.slots as usize) < self.servers.len() {
+            return Err(WorkerError::BadSlots { max: SLOTS_MAX });
+        }
+        let id = WorkerId::new(clock::now(), system_random()?);
+        let seed = system_random()?;
+        run::run(self, id, seed, shutdown).await
+    }
+}
+
+fn system_random() -> Result<u64, WorkerError> {
+    getrandom::u64().map_err(|error| WorkerError::Randomness(io::Error::other(error.to_string())))
+}

@@ -1,0 +1,31 @@
+//! Why a worker did not start. A server that cannot be reached is no error: the worker waits.
+
+use std::io;
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    #[error("`{0}` is not the address of a server, such as http://127.0.0.1:8020")]
+    BadServer(String),
+    #[error("a worker needs between 1 and {max} slots, and one for each server")]
+    BadSlots { max: u32 },
+    #[error("a worker needs a handler or an executor, or there is nothing it can run")]
+    NothingToRun,
+    #[error("cannot set up the HTTP executor")]
+    Http(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("cannot use the spool folder {}", .dir.display())]
+    Spool { dir: PathBuf, source: io::Error },
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
+    #[error("the system gave no randomness")]
+    Randomness(#[source] io::Error),
+}
+
+/// The innermost cause: for transport errors, the only part that says something.
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}

@@ -1,0 +1,41 @@
+//! The runtime of a worker: takes attempts from servers, runs them, reports how they ended.
+//!
+//! A worker dials out and never listens, and never sees a store. Two promises hold it
+//! together: an attempt is on record here before anything else happens with it, so that
+//! what a worker says it holds is true; and an outcome is kept until a server has
+//! acknowledged it, on disk where a server cannot be reached.
+//!
+//! ```no_run
+//! use punctual_worker::{JobContext, Worker};
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), punctual_worker::WorkerError> {
+//!     Worker::connect("http://127.0.0.1:8020")
+//!         .handler("resize", |job: JobContext| async move {
+//!             job.log("resizing");
+//!             Ok(job.input().cloned())
+//!         })
+//!         .run()
+//!         .await
+//! }
+//! ```
+
+mod attempts;
+mod backoff;
+mod builder;
+mod error;
+mod heartbeat;
+mod intake;
+mod ledger;
+mod link;
+mod outgoing;
+mod run;
+mod session;
+mod spool;
+mod status;
+mod tasks;
+
+pub use builder::Worker;
+pub use error::WorkerError;
+pub use punctual_exec::{Executor, HandlerError, HandlerResult, JobContext};
+pub use status::WorkerStatus;
