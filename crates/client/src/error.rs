@@ -1,0 +1,61 @@
+//! What can go wrong on the way to an answer.
+
+use std::error::Error;
+
+use punctual_api::{ErrorKind, Problem};
+
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    #[error("`{url}` is not the address of a server: {reason}")]
+    BadUrl { url: String, reason: String },
+
+    #[error("cannot set up the HTTP client")]
+    Setup(#[source] reqwest::Error),
+
+    /// No answer came. The request may have arrived all the same.
+    #[error("cannot reach {url}")]
+    Unreachable { url: String, source: reqwest::Error },
+
+    /// The server answered that it will not or cannot.
+    #[error("{}", .0.detail)]
+    Problem(Box<Problem>),
+
+    /// Something answered that does not speak our interface.
+    #[error("{url} gave an answer that is not Punctual's: {reason}")]
+    BadAnswer { url: String, reason: String },
+
+    #[error("no random numbers from the operating system: {0}")]
+    NoEntropy(getrandom::Error),
+}
+
+impl ClientError {
+    /// The kind of a problem, where the server named one that we know.
+    pub fn kind(&self) -> Option<ErrorKind> {
+        match self {
+            Self::Problem(problem) => ErrorKind::from_code(&problem.code),
+            _ => None,
+        }
+    }
+
+    /// Why the server could not be reached, in a few words: `connection refused`.
+    pub fn unreachable_because(&self) -> Option<String> {
+        let Self::Unreachable { source, .. } = self else {
+            return None;
+        };
+        if source.is_timeout() {
+            return Some("no answer in time".to_owned());
+        }
+        let mut cause: &dyn Error = source;
+        loop {
+            if let Some(io) = cause.downcast_ref::<std::io::Error>()
+                && io.kind() != std::io::ErrorKind::Other
+            {
+                return Some(io.kind().to_string());
+            }
+            match cause.source() {
+                Some(next) => cause = next,
+                None => return Some(cause.to_string()),
+            }
+        }
+    }
+}

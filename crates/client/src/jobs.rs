@@ -1,0 +1,179 @@
+//! Jobs and their logs.
+
+use std::fmt;
+use std::time::Duration;
+
+use futures_util::Stream;
+use punctual_api::{Answered, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSubmitted, ListQuery, limits};
+use punctual_core::{JobId, JobState};
+use reqwest::{Method, RequestBuilder};
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::send::{Repeat, with_query};
+use crate::sse::Event;
+use crate::{ANSWER_TIMEOUT, Client, ClientError};
+
+/// Tells a submission that is sent again from a new one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdempotencyKey(String);
+
+impl IdempotencyKey {
+    pub fn random() -> Result<Self, ClientError> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).map_err(ClientError::NoEntropy)?;
+        Ok(Self(format!("{:032x}", u128::from_be_bytes(bytes))))
+    }
+
+    /// A key of the caller's own; `None` if a header cannot carry it.
+    pub fn new(text: &str) -> Option<Self> {
+        let fits = !text.is_empty() && text.len() <= limits::IDEMPOTENCY_KEY_CHARS_MAX;
+        (fits && text.bytes().all(|byte| byte.is_ascii_graphic())).then(|| Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for IdempotencyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What became of waiting for a job.
+#[derive(Debug, Clone)]
+pub enum Waited {
+    Finished(Box<Job>),
+    /// The time was over first.
+    Pending(Box<Job>),
+}
+
+/// Which part of a job's logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Logs {
+    /// Absent: the latest.
+    pub attempt: Option<u32>,
+    /// In bytes, from the begin of the attempt's log.
+    pub offset: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogChunk {
+    pub text: String,
+    pub next_offset: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogEvent {
+    Text(LogChunk),
+    /// The job has finished; nothing follows.
+    End,
+}
+
+const NEXT_OFFSET: &str = "punctual-next-offset";
+
+impl Client {
+    /// Submits one job under a random key, so that a repetition makes no second one.
+    pub async fn submit(&self, job: &JobRequest) -> Result<JobSubmitted, ClientError> {
+        self.submit_with_key(job, &IdempotencyKey::random()?).await
+    }
+
+    pub async fn submit_with_key(&self, job: &JobRequest, key: &IdempotencyKey) -> Result<JobSubmitted, ClientError> {
+        let request = self.post(self.at(["v1", "jobs"])).header("idempotency-key", &key.0).json(job);
+        self.ask(request, Repeat::Safe).await
+    }
+
+    /// Submits all of them, or none. Sent once: it carries no key.
+    pub async fn submit_bulk(&self, jobs: &BulkRequest) -> Result<BulkSubmitted, ClientError> {
+        self.ask(self.post(self.at(["v1", "jobs", "bulk"])).json(jobs), Repeat::Unsafe).await
+    }
+
+    pub async fn jobs(&self, query: &ListQuery) -> Result<JobList, ClientError> {
+        self.ask(self.get(with_query(self.at(["v1", "jobs"]), query)), Repeat::Safe).await
+    }
+
+    pub async fn job(&self, id: JobId) -> Result<Job, ClientError> {
+        self.ask(self.get(self.at(["v1", "jobs", &id.to_string()])), Repeat::Safe).await
+    }
+
+    /// The job once it has finished, or as it is when `limit` is over.
+    pub async fn wait_finished(&self, id: JobId, limit: Option<Duration>) -> Result<Waited, ClientError> {
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        let longest = Duration::from_secs(limits::WAIT_SECONDS_MAX.unsigned_abs());
+        loop {
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let wait = left.unwrap_or(longest).min(longest);
+            let job = self.wait_once(id, wait).await?;
+            if JobState::parse(&job.state).is_some_and(JobState::is_final) {
+                return Ok(Waited::Finished(Box::new(job)));
+            }
+            if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
+                return Ok(Waited::Pending(Box::new(job)));
+            }
+        }
+    }
+
+    async fn wait_once(&self, id: JobId, wait: Duration) -> Result<Job, ClientError> {
+        let mut url = self.at(["v1", "jobs", &id.to_string()]);
+        if !wait.is_zero() {
+            url = with_query(url, &json!({ "wait": format!("{}ms", wait.as_millis()) }));
+        }
+        self.ask(self.get(url).timeout(wait + ANSWER_TIMEOUT), Repeat::Safe).await
+    }
+
+    /// Removes a job that has not started.
+    pub async fn delete_job(&self, id: JobId) -> Result<Answered, ClientError> {
+        let request = self.request(Method::DELETE, self.at(["v1", "jobs", &id.to_string()]));
+        self.ask(request, Repeat::Unsafe).await
+    }
+
+    /// Ends a job; a running attempt is asked to, and may take a while.
+    pub async fn cancel(&self, id: JobId) -> Result<Answered, ClientError> {
+        self.ask(self.command(id, "cancel"), Repeat::Unsafe).await
+    }
+
+    /// Makes a finished job run again.
+    pub async fn retry(&self, id: JobId) -> Result<Answered, ClientError> {
+        self.ask(self.command(id, "retry"), Repeat::Unsafe).await
+    }
+
+    /// Starts a waiting job now.
+    pub async fn run_now(&self, id: JobId) -> Result<Answered, ClientError> {
+        self.ask(self.command(id, "run"), Repeat::Unsafe).await
+    }
+
+    fn command(&self, id: JobId, verb: &str) -> RequestBuilder {
+        self.post(self.at(["v1", "jobs", &id.to_string(), verb]))
+    }
+
+    /// A part of an attempt's log; empty when there is no more, so far.
+    pub async fn logs(&self, id: JobId, logs: Logs) -> Result<LogChunk, ClientError> {
+        let response = self.send(self.get(self.logs_url(id, logs)), Repeat::Safe).await?;
+        let next_offset = response.headers().get(NEXT_OFFSET).and_then(|value| value.to_str().ok()?.parse().ok());
+        let next_offset = next_offset.ok_or_else(|| self.bad_answer(format!("no header {NEXT_OFFSET}")))?;
+        let bytes = response.bytes().await.map_err(|source| self.unreachable(source))?;
+        Ok(LogChunk { text: String::from_utf8_lossy(&bytes).into_owned(), next_offset })
+    }
+
+    /// An attempt's log as it is written. Ends early when the connection does; go on
+    /// from the last `next_offset`.
+    pub async fn follow_logs(
+        &self,
+        id: JobId,
+        logs: Logs,
+    ) -> Result<impl Stream<Item = Result<LogEvent, ClientError>> + use<>, ClientError> {
+        self.listen(self.logs_url(id, logs), |client: &Client, event: Event| {
+            if event.name == "end" {
+                return Some(Ok(LogEvent::End));
+            }
+            let text = serde_json::from_str(&event.data).ok();
+            let chunk = text.zip(event.id.parse().ok());
+            let chunk = chunk.map(|(text, next_offset)| LogEvent::Text(LogChunk { text, next_offset }));
+            Some(chunk.ok_or_else(|| client.bad_answer("an event that is not a part of a log".to_owned())))
+        })
+        .await
+    }
+
+    fn logs_url(&self, id: JobId, logs: Logs) -> reqwest::Url {
+        let query = json!({ "attempt": logs.attempt, "offset": logs.offset });
+        with_query(self.at(["v1", "jobs", &id.to_string(), "logs"]), &query)
+    }
+}

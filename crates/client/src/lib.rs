@@ -1,0 +1,118 @@
+//! A typed client of the REST interface, used by the command line and by tests.
+//!
+//! Every method is one request, except [`Client::wait_finished`], which asks until
+//! there is an answer. A call that may safely be sent twice is sent again, within a
+//! small budget, when the server could not be reached or said to come back later.
+//! The proxies of the environment are never used: the server is named in full.
+
+mod error;
+mod jobs;
+mod nodes;
+mod send;
+mod sse;
+mod tasks;
+
+use std::time::Duration;
+
+pub use error::ClientError;
+pub use jobs::{IdempotencyKey, LogChunk, LogEvent, Logs, Waited};
+use reqwest::Url;
+pub use tasks::IfMatch;
+
+/// Long enough for a server that restarts, short enough that a person who forgot
+/// to start one learns it at once.
+const REPEAT_BUDGET: Duration = Duration::from_millis(400);
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// For one answer. Longer than the slowest commit, and not for ever.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+
+#[derive(Debug, Clone)]
+pub struct Client {
+    http: reqwest::Client,
+    base: Url,
+    repeat_budget: Duration,
+}
+
+impl Client {
+    /// A client of the server at `url`, such as `http://127.0.0.1:8020`. Nothing is
+    /// sent yet.
+    pub fn new(url: &str) -> Result<Self, ClientError> {
+        let base = parse_base(url)?;
+        // Another part of the process may have chosen a provider already; any will do.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder()
+            .user_agent(concat!("punctual/", env!("CARGO_PKG_VERSION")))
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .tcp_nodelay(true)
+            .connect_timeout(CONNECT_TIMEOUT);
+        if base.scheme() == "http" {
+            // Looking for the system's certificates fails on machines that have none.
+            builder = builder.tls_certs_only([]);
+        }
+        let http = builder.build().map_err(ClientError::Setup)?;
+        Ok(Self { http, base, repeat_budget: REPEAT_BUDGET })
+    }
+
+    /// How long a failed call is tried again; zero for never.
+    #[must_use]
+    pub fn with_repeat_budget(mut self, budget: Duration) -> Self {
+        self.repeat_budget = budget;
+        self
+    }
+
+    /// The server's address, as people write it.
+    pub fn url(&self) -> &str {
+        self.base.as_str().trim_end_matches('/')
+    }
+
+    fn at<const N: usize>(&self, path: [&str; N]) -> Url {
+        let mut url = self.base.clone();
+        url.path_segments_mut().expect("parse_base admits only http and https").pop_if_empty().extend(path);
+        url
+    }
+}
+
+fn parse_base(text: &str) -> Result<Url, ClientError> {
+    let refused = |reason: String| ClientError::BadUrl { url: text.to_owned(), reason };
+    let url = Url::parse(text).map_err(|error| refused(error.to_string()))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(refused("it must begin with http:// or https://".to_owned()));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(refused("it must not have a query or a fragment".to_owned()));
+    }
+    Ok(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_http_addresses_are_servers() {
+        for (url, good) in [
+            ("http://127.0.0.1:8020", true),
+            ("http://127.0.0.1:8020/", true),
+            ("https://example.org/punctual", true),
+            ("127.0.0.1:8020", false),
+            ("localhost:8020", false),
+            ("ftp://127.0.0.1", false),
+            ("http://127.0.0.1:8020/?a=b", false),
+            ("", false),
+        ] {
+            assert_eq!(Client::new(url).is_ok(), good, "{url}");
+        }
+    }
+
+    #[test]
+    fn names_in_paths_are_escaped_and_a_prefix_is_kept() {
+        let client = Client::new("http://h/prefix/").unwrap();
+        assert_eq!(client.at(["v1", "tasks", "a/b?c"]).as_str(), "http://h/prefix/v1/tasks/a%2Fb%3Fc");
+        let client = Client::new("http://h:1").unwrap();
+        assert_eq!(client.at(["livez"]).as_str(), "http://h:1/livez");
+        assert_eq!(client.url(), "http://h:1");
+    }
+}

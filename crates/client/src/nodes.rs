@@ -1,0 +1,61 @@
+//! Servers, workers, figures and changes.
+
+use futures_util::Stream;
+use punctual_api::{JobChange, Node, Stats, WorkerList};
+use punctual_core::JobId;
+use reqwest::Url;
+
+use crate::send::Repeat;
+use crate::sse::Event;
+use crate::{Client, ClientError};
+
+impl Client {
+    pub async fn workers(&self) -> Result<WorkerList, ClientError> {
+        self.ask(self.get(self.at(["v1", "workers"])), Repeat::Safe).await
+    }
+
+    pub async fn server(&self) -> Result<Node, ClientError> {
+        self.ask(self.get(self.at(["v1", "server"])), Repeat::Safe).await
+    }
+
+    pub async fn stats(&self) -> Result<Stats, ClientError> {
+        self.ask(self.get(self.at(["v1", "stats"])), Repeat::Safe).await
+    }
+
+    /// The process answers.
+    pub async fn live(&self) -> Result<(), ClientError> {
+        self.send(self.get(self.at(["livez"])), Repeat::Safe).await.map(drop)
+    }
+
+    /// The server takes and runs jobs.
+    pub async fn ready(&self) -> Result<(), ClientError> {
+        self.send(self.get(self.at(["readyz"])), Repeat::Safe).await.map(drop)
+    }
+
+    pub async fn openapi(&self) -> Result<serde_json::Value, ClientError> {
+        self.ask(self.get(self.at(["openapi.json"])), Repeat::Safe).await
+    }
+
+    /// The changes of all jobs from now on. Hints: one may be lost.
+    pub async fn changes(&self) -> Result<impl Stream<Item = Result<JobChange, ClientError>> + use<>, ClientError> {
+        self.changes_at(self.at(["v1", "events"])).await
+    }
+
+    /// The changes of one job from now on.
+    pub async fn job_changes(
+        &self,
+        id: JobId,
+    ) -> Result<impl Stream<Item = Result<JobChange, ClientError>> + use<>, ClientError> {
+        self.changes_at(self.at(["v1", "jobs", &id.to_string(), "events"])).await
+    }
+
+    async fn changes_at(
+        &self,
+        url: Url,
+    ) -> Result<impl Stream<Item = Result<JobChange, ClientError>> + use<>, ClientError> {
+        self.listen(url, |client: &Client, event: Event| {
+            Some(serde_json::from_str(&event.data).map_err(|error| client.bad_answer(error.to_string())))
+        })
+        .await
+    }
+}

@@ -1,0 +1,121 @@
+//! Sends a request, again where that is safe, and reads the answer.
+
+use std::time::{Duration, Instant};
+
+use punctual_api::Problem;
+use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{ANSWER_TIMEOUT, Client, ClientError};
+
+/// Whether a request may be sent a second time when nobody knows what became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Repeat {
+    Safe,
+    Unsafe,
+}
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// An error page of something else on that port; enough of it to recognise it.
+const QUOTE_CHARS_MAX: usize = 200;
+
+impl Client {
+    pub(crate) fn request(&self, method: Method, url: Url) -> RequestBuilder {
+        self.http.request(method, url).timeout(ANSWER_TIMEOUT)
+    }
+
+    pub(crate) fn get(&self, url: Url) -> RequestBuilder {
+        self.request(Method::GET, url)
+    }
+
+    pub(crate) fn post(&self, url: Url) -> RequestBuilder {
+        self.request(Method::POST, url)
+    }
+
+    /// The successful answer, or the problem it carries.
+    pub(crate) async fn send(&self, request: RequestBuilder, repeat: Repeat) -> Result<Response, ClientError> {
+        let begun = Instant::now();
+        let mut pause = FIRST_PAUSE;
+        loop {
+            // Bodies are in memory, so every request can be cloned.
+            let once = request.try_clone().expect("no request has a streamed body");
+            let result = self.send_once(once).await;
+            let again = repeat == Repeat::Safe && begun.elapsed() + pause <= self.repeat_budget;
+            match result {
+                Err(error) if again && may_pass(&error) => tokio::time::sleep(pause).await,
+                result => return result,
+            }
+            pause *= 2;
+        }
+    }
+
+    async fn send_once(&self, request: RequestBuilder) -> Result<Response, ClientError> {
+        let response = request.send().await.map_err(|source| self.unreachable(source))?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status();
+        let text = response.text().await.map_err(|source| self.unreachable(source))?;
+        Err(match serde_json::from_str::<Problem>(&text) {
+            Ok(problem) => ClientError::Problem(Box::new(problem)),
+            Err(_) => self.bad_answer(format!("{status}: {}", quote(&text))),
+        })
+    }
+
+    pub(crate) async fn read<T: DeserializeOwned>(&self, response: Response) -> Result<T, ClientError> {
+        let bytes = response.bytes().await.map_err(|source| self.unreachable(source))?;
+        serde_json::from_slice(&bytes).map_err(|error| self.bad_answer(error.to_string()))
+    }
+
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &self,
+        request: RequestBuilder,
+        repeat: Repeat,
+    ) -> Result<T, ClientError> {
+        let response = self.send(request, repeat).await?;
+        self.read(response).await
+    }
+
+    pub(crate) fn unreachable(&self, source: reqwest::Error) -> ClientError {
+        // The address is named once, by our own error.
+        ClientError::Unreachable { url: self.url().to_owned(), source: source.without_url() }
+    }
+
+    pub(crate) fn bad_answer(&self, reason: String) -> ClientError {
+        ClientError::BadAnswer { url: self.url().to_owned(), reason }
+    }
+}
+
+fn may_pass(error: &ClientError) -> bool {
+    match error {
+        ClientError::Unreachable { source, .. } => !source.is_timeout() && !source.is_decode(),
+        ClientError::Problem(problem) => problem.status == StatusCode::SERVICE_UNAVAILABLE.as_u16(),
+        ClientError::BadUrl { .. }
+        | ClientError::Setup(_)
+        | ClientError::BadAnswer { .. }
+        | ClientError::NoEntropy(_) => false,
+    }
+}
+
+fn quote(text: &str) -> String {
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(QUOTE_CHARS_MAX).collect()
+}
+
+/// Adds a flat struct of optional texts to an address as its query.
+pub(crate) fn with_query(mut url: Url, query: &impl Serialize) -> Url {
+    let fields = serde_json::to_value(query).expect("a query is plain data");
+    let fields = fields.as_object().expect("a query is a struct");
+    let mut pairs = url.query_pairs_mut();
+    for (key, value) in fields {
+        match value {
+            serde_json::Value::Null => continue,
+            serde_json::Value::String(text) => pairs.append_pair(key, text),
+            other => pairs.append_pair(key, &other.to_string()),
+        };
+    }
+    drop(pairs);
+    url
+}

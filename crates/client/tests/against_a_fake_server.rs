@@ -1,0 +1,200 @@
+//! What the client does with answers that a real server gives only on bad days.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderMap, Method, Response, Uri};
+use futures_util::StreamExt;
+use punctual_api::{ErrorKind, JobRequest, Problem};
+use punctual_client::{Client, ClientError, IdempotencyKey, LogChunk, LogEvent, Logs, Waited};
+use punctual_core::{JobId, ShardId, Timestamp};
+
+/// Gives the answers in their order and remembers the requests.
+#[derive(Clone, Default)]
+struct Fake {
+    answers: Arc<Mutex<VecDeque<Response<Body>>>>,
+    requests: Arc<Mutex<Vec<(String, HeaderMap)>>>,
+}
+
+impl Fake {
+    async fn start(answers: impl IntoIterator<Item = Response<Body>>) -> (Self, Client) {
+        let fake = Self::default();
+        fake.answers.lock().unwrap().extend(answers);
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        let state = fake.clone();
+        let router = Router::new().fallback(async move |method: Method, uri: Uri, headers: HeaderMap, _: Bytes| {
+            state.requests.lock().unwrap().push((format!("{method} {uri}"), headers));
+            state.answers.lock().unwrap().pop_front().expect("no more requests than answers")
+        });
+        tokio::spawn(async { axum::serve(listener, router).await });
+        (fake, client)
+    }
+
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().iter().map(|(line, _)| line.clone()).collect()
+    }
+
+    fn headers(&self, name: &str) -> Vec<String> {
+        let requests = self.requests.lock().unwrap();
+        requests.iter().filter_map(|(_, headers)| Some(headers.get(name)?.to_str().unwrap().to_owned())).collect()
+    }
+}
+
+fn answer(status: u16, body: impl Into<Body>) -> Response<Body> {
+    Response::builder().status(status).body(body.into()).unwrap()
+}
+
+fn problem(kind: ErrorKind) -> Response<Body> {
+    let problem = Problem {
+        type_uri: format!("/problems/{}", kind.code()),
+        title: kind.title().to_owned(),
+        status: kind.http_status(),
+        detail: "the detail".to_owned(),
+        code: kind.code().to_owned(),
+        hint: None,
+        request_id: "r".to_owned(),
+        retryable: kind.is_retryable(),
+        errors: Vec::new(),
+    };
+    answer(kind.http_status(), serde_json::to_string(&problem).unwrap())
+}
+
+fn id() -> JobId {
+    JobId::new(Timestamp::parse("2026-12-24T17:00:00Z").unwrap(), ShardId(1), 7)
+}
+
+fn submitted() -> Response<Body> {
+    answer(201, format!(r#"{{"id":"{}","due_at":"2026-12-24T17:00:00Z"}}"#, id()))
+}
+
+fn job(state: &str) -> Response<Body> {
+    let job = serde_json::json!({
+        "id": id(),
+        "task": { "id": "task_01m7et433kee4803yssgvaf2fh", "kind": "probe", "queue": "default" },
+        "state": state,
+        "explanation": "",
+        "priority": 0,
+        "submitted_at": "2026-12-24T17:00:00Z",
+        "due_at": "2026-12-24T17:00:00Z",
+        "cancel_requested": false,
+        "attempts": [],
+    });
+    answer(200, job.to_string())
+}
+
+#[tokio::test]
+async fn a_submission_is_repeated_under_the_same_key() {
+    let (fake, client) =
+        Fake::start([problem(ErrorKind::Unavailable), problem(ErrorKind::Unavailable), submitted()]).await;
+    let answer = client.submit(&JobRequest::default()).await.unwrap();
+    assert_eq!(answer.id, id());
+    let keys = fake.headers("idempotency-key");
+    assert_eq!(keys.len(), 3);
+    assert!(keys.iter().all(|key| *key == keys[0] && key.len() == 32), "{keys:?}");
+}
+
+#[tokio::test]
+async fn two_submissions_have_two_keys_unless_one_was_given() {
+    let (fake, client) = Fake::start([submitted(), submitted(), submitted()]).await;
+    client.submit(&JobRequest::default()).await.unwrap();
+    client.submit(&JobRequest::default()).await.unwrap();
+    let own = IdempotencyKey::new("my-key").unwrap();
+    client.submit_with_key(&JobRequest::default(), &own).await.unwrap();
+    let keys = fake.headers("idempotency-key");
+    assert_ne!(keys[0], keys[1]);
+    assert_eq!(keys[2], "my-key");
+}
+
+#[tokio::test]
+async fn a_command_is_sent_once() {
+    let (fake, client) = Fake::start([problem(ErrorKind::Unavailable)]).await;
+    let error = client.retry(id()).await.unwrap_err();
+    assert_eq!(error.kind(), Some(ErrorKind::Unavailable));
+    assert_eq!(fake.requests(), [format!("POST /v1/jobs/{}/retry", id())]);
+}
+
+#[tokio::test]
+async fn without_a_budget_nothing_is_repeated() {
+    let (fake, client) = Fake::start([problem(ErrorKind::Unavailable)]).await;
+    let client = client.with_repeat_budget(Duration::ZERO);
+    client.job(id()).await.unwrap_err();
+    assert_eq!(fake.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn a_refusal_is_not_repeated() {
+    let (fake, client) = Fake::start([problem(ErrorKind::JobNotFound)]).await;
+    let error = client.job(id()).await.unwrap_err();
+    assert_eq!(error.kind(), Some(ErrorKind::JobNotFound));
+    assert_eq!(error.to_string(), "the detail");
+    assert_eq!(fake.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn another_program_on_the_port_is_recognised() {
+    let (_, client) = Fake::start([answer(404, "<html>\n  nginx</html>"), answer(200, "hello")]).await;
+    for _ in 0..2 {
+        let error = client.server().await.unwrap_err();
+        assert!(matches!(error, ClientError::BadAnswer { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_unreachable_for_a_reason() {
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let client = Client::new(&format!("http://{unused}")).unwrap();
+    let error = client.server().await.unwrap_err();
+    assert_eq!(error.to_string(), format!("cannot reach http://{unused}"));
+    assert_eq!(error.unreachable_because().as_deref(), Some("connection refused"));
+}
+
+#[tokio::test]
+async fn waiting_asks_until_the_job_has_finished() {
+    let (fake, client) = Fake::start([job("scheduled"), job("running"), job("failed")]).await;
+    let Waited::Finished(job) = client.wait_finished(id(), None).await.unwrap() else {
+        panic!("the job has finished");
+    };
+    assert_eq!(job.state, "failed");
+    assert_eq!(fake.requests(), vec![format!("GET /v1/jobs/{}?wait=60000ms", id()); 3]);
+}
+
+#[tokio::test]
+async fn waiting_ends_when_the_time_is_over() {
+    let (fake, client) = Fake::start([job("running")]).await;
+    let waited = client.wait_finished(id(), Some(Duration::ZERO)).await.unwrap();
+    assert!(matches!(waited, Waited::Pending(_)));
+    assert_eq!(fake.requests(), [format!("GET /v1/jobs/{}", id())]);
+}
+
+#[tokio::test]
+async fn a_log_is_followed_to_its_end() {
+    let events = "id: 6\ndata: \"hello\\n\"\n\n: alive\n\nid: 11\ndata: \"w\\u00f6rld\"\n\nevent: end\ndata: {}\n\n";
+    let (fake, client) = Fake::start([answer(200, events)]).await;
+    let logs = Logs { attempt: Some(2), offset: 0 };
+    let events: Vec<_> = client.follow_logs(id(), logs).await.unwrap().map(Result::unwrap).collect().await;
+    let text = |text: &str, next_offset| LogEvent::Text(LogChunk { text: text.to_owned(), next_offset });
+    assert_eq!(events, [text("hello\n", 6), text("wörld", 11), LogEvent::End]);
+    assert_eq!(fake.requests(), [format!("GET /v1/jobs/{}/logs?attempt=2&offset=0", id())]);
+    assert_eq!(fake.headers("accept"), ["text/event-stream"]);
+}
+
+#[tokio::test]
+async fn an_event_that_makes_no_sense_ends_the_stream_with_an_error() {
+    let (_, client) = Fake::start([answer(200, "data: nonsense\n\ndata: \"later\"\nid: 1\n\n")]).await;
+    let events: Vec<_> = client.follow_logs(id(), Logs::default()).await.unwrap().collect().await;
+    assert!(matches!(&events[..], [Err(ClientError::BadAnswer { .. })]), "{events:?}");
+}
+
+#[tokio::test]
+async fn a_part_of_a_log_says_where_the_next_begins() {
+    let mut with_offset = answer(200, "hello");
+    with_offset.headers_mut().insert("punctual-next-offset", "5".parse().unwrap());
+    let (_, client) = Fake::start([with_offset, answer(200, "hello")]).await;
+    let chunk = client.logs(id(), Logs::default()).await.unwrap();
+    assert_eq!(chunk, LogChunk { text: "hello".to_owned(), next_offset: 5 });
+    assert!(client.logs(id(), Logs::default()).await.is_err());
+}
