@@ -33,9 +33,8 @@ pub trait Logs: Send + Sync + 'static {
 
 #[async_trait]
 pub trait Retention: Send + Sync + 'static {
-    /// Removes up to `limit` finished jobs, with their attempts and logs, that were due and
-    /// finished before `before`; also what expired by `now` (idempotency keys) and stale
-    /// outcomes from before `before`. The answer is how many jobs went; fewer than `limit`
-    /// means that all did.
+    /// Removes up to `limit` jobs that finished before `before`, with their attempts and
+    /// logs; also what expired by `now` (idempotency keys) and stale outcomes from before
+    /// `before`. The answer is how many jobs went; fewer than `limit` means that all did.
     async fn prune(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<usize>;
 }

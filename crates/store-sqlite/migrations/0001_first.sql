@@ -1,0 +1,136 @@
+-- Times are microseconds since 1970 in UTC, ids are their 16 bytes. Codes for
+-- states and endings are in src/codec.rs.
+
+CREATE TABLE meta (
+    key   TEXT PRIMARY KEY,
+    value ANY NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE shard (
+    id          INTEGER PRIMARY KEY,
+    epoch       INTEGER NOT NULL,
+    owner       BLOB,
+    lease_until INTEGER NOT NULL
+) STRICT;
+
+-- Jobs refer to a task by its number, which is 14 bytes shorter than its id.
+-- Rows are never removed: history and waiting jobs need them.
+CREATE TABLE task (
+    number     INTEGER PRIMARY KEY,
+    id         BLOB NOT NULL UNIQUE,
+    name       TEXT,
+    revision   INTEGER NOT NULL,
+    deleted    INTEGER NOT NULL,
+    digest     BLOB UNIQUE,
+    kind       TEXT NOT NULL,
+    queue      TEXT NOT NULL,
+    spec       TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX task_live_name ON task (name) WHERE deleted = 0 AND name IS NOT NULL;
+
+-- Jobs that wait or run. Clustered by the order in which they are loaded, and
+-- found by id without an index: the id names the shard and the first due time.
+CREATE TABLE job (
+    shard         INTEGER NOT NULL,
+    due_at        INTEGER NOT NULL,
+    id            BLOB NOT NULL,
+    task          INTEGER NOT NULL,
+    moved         INTEGER NOT NULL,
+    next_attempt  INTEGER NOT NULL,
+    failures      INTEGER NOT NULL,
+    node_failures INTEGER NOT NULL,
+    priority      INTEGER NOT NULL,
+    submitted_at  INTEGER NOT NULL,
+    tracing_id    TEXT,
+    input         BLOB,
+    PRIMARY KEY (shard, due_at, id)
+) STRICT, WITHOUT ROWID;
+-- A job that a retry moved is no longer where its id says.
+CREATE INDEX job_moved ON job (id) WHERE moved = 1;
+CREATE INDEX job_urgent ON job (shard, due_at, id) WHERE priority > 0;
+
+-- All that one shard started in one batch, in one row; src/transitions/starts.rs has the layout.
+CREATE TABLE start_batch (
+    shard  INTEGER NOT NULL,
+    epoch  INTEGER NOT NULL,
+    seq    INTEGER NOT NULL,
+    server BLOB NOT NULL,
+    starts BLOB NOT NULL,
+    PRIMARY KEY (shard, epoch, seq)
+) STRICT, WITHOUT ROWID;
+
+-- Finished jobs, each with its last attempt. In order of id: of first due time.
+CREATE TABLE history (
+    id            BLOB NOT NULL PRIMARY KEY,
+    task          INTEGER NOT NULL,
+    state         INTEGER NOT NULL,
+    due_at        INTEGER NOT NULL,
+    submitted_at  INTEGER NOT NULL,
+    finished_at   INTEGER NOT NULL,
+    -- 1 when it finished before it was first due, so that retention by id misses it.
+    early         INTEGER NOT NULL,
+    next_attempt  INTEGER NOT NULL,
+    failures      INTEGER NOT NULL,
+    node_failures INTEGER NOT NULL,
+    priority      INTEGER NOT NULL,
+    attempt       INTEGER,
+    worker        BLOB,
+    server        BLOB,
+    picked_up_at  INTEGER,
+    started_at    INTEGER,
+    ending        INTEGER,
+    tracing_id    TEXT,
+    reason        TEXT,
+    output        BLOB,
+    input         BLOB
+) STRICT, WITHOUT ROWID;
+CREATE INDEX history_task ON history (task, id);
+CREATE INDEX history_unsuccessful ON history (state, id) WHERE state <> 1;
+CREATE INDEX history_early ON history (finished_at) WHERE early = 1;
+
+-- Attempts that did not end their job.
+CREATE TABLE attempt (
+    job          BLOB NOT NULL,
+    attempt      INTEGER NOT NULL,
+    worker       BLOB NOT NULL,
+    server       BLOB NOT NULL,
+    picked_up_at INTEGER NOT NULL,
+    started_at   INTEGER NOT NULL,
+    finished_at  INTEGER NOT NULL,
+    ending       INTEGER NOT NULL,
+    reason       TEXT,
+    PRIMARY KEY (job, attempt)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE cancel_request (
+    job BLOB NOT NULL PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE stale_outcome (
+    job     BLOB NOT NULL,
+    attempt INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    worker  BLOB NOT NULL,
+    outcome TEXT NOT NULL,
+    PRIMARY KEY (job, attempt, at, worker)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX stale_outcome_at ON stale_outcome (at);
+
+-- With a rowid: chunks are large, and a clustered key would put them into inner pages.
+CREATE TABLE log (
+    job     BLOB NOT NULL,
+    attempt INTEGER NOT NULL,
+    offset  INTEGER NOT NULL,
+    bytes   BLOB NOT NULL,
+    PRIMARY KEY (job, attempt, offset)
+) STRICT;
+
+CREATE TABLE idempotency (
+    key         TEXT NOT NULL PRIMARY KEY,
+    fingerprint BLOB NOT NULL,
+    answer      BLOB NOT NULL,
+    expires_at  INTEGER NOT NULL
+) STRICT;
+CREATE INDEX idempotency_expiry ON idempotency (expires_at);

@@ -1,0 +1,5 @@
+-- Keeps an answer under a key; one that has expired gives way.
+-- Guarantees: durable with the jobs it tells of, or not at all.
+-- Index: the primary key.
+-- Concurrency: only the writer runs it.
+INSERT OR REPLACE INTO idempotency (key, fingerprint, answer, expires_at) VALUES (?1, ?2, ?3, ?4)

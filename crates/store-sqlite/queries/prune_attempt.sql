@@ -1,0 +1,4 @@
+-- The earlier attempts of a job, removed by retention.
+-- Index: the key, which begins with the job's id.
+-- Concurrency: only the writer runs it.
+DELETE FROM attempt WHERE job = ?1

@@ -1,0 +1,4 @@
+-- The logs of a job, removed by retention.
+-- Index: the key, which begins with the job's id.
+-- Concurrency: only the writer runs it.
+DELETE FROM log WHERE job = ?1

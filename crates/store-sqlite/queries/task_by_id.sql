@@ -1,0 +1,4 @@
+-- A task by its id, also a deleted or a nameless one.
+-- Index: UNIQUE (id).
+-- Concurrency: a snapshot.
+SELECT id, name, revision, created_at, updated_at, spec FROM task WHERE id = ?1

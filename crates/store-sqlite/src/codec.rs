@@ -1,0 +1,146 @@
+//! How values of the core look in a row.
+
+use bytes::Bytes;
+use punctual_core::attempt::{AttemptRecord, Ending};
+use punctual_core::job::Input;
+use punctual_core::shard::write::Epoch;
+use punctual_core::task::Priority;
+use punctual_core::{AttemptNo, Counters, JobId, JobState, ServerId, ShardId, TaskId, Timestamp, WorkerId};
+use rusqlite::Row;
+use rusqlite::types::{FromSqlError, Type};
+
+/// `state <> 1` is in the schema: success is what almost every row says.
+pub(crate) const SUCCEEDED: u8 = 1;
+
+pub(crate) const fn state_code(state: JobState) -> Option<u8> {
+    match state {
+        JobState::Succeeded => Some(SUCCEEDED),
+        JobState::Failed => Some(2),
+        JobState::Cancelled => Some(3),
+        JobState::Lost => Some(4),
+        JobState::Quarantined => Some(5),
+        JobState::Deleted => Some(6),
+        // Of a job in the hot table; no row says so.
+        JobState::Scheduled | JobState::Running => None,
+    }
+}
+
+pub(crate) const fn ending_code(ending: Ending) -> u8 {
+    match ending {
+        Ending::Succeeded => 1,
+        Ending::Failed => 2,
+        Ending::TimedOut => 3,
+        Ending::WorkerLost => 4,
+        Ending::Cancelled => 5,
+        Ending::NotStarted => 6,
+    }
+}
+
+fn unreadable(column: usize, kind: Type, what: &str) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, kind, FromSqlError::Other(what.into()).into())
+}
+
+pub(crate) fn state(row: &Row<'_>, column: usize) -> rusqlite::Result<JobState> {
+    let code: u8 = row.get(column)?;
+    JobState::ALL
+        .into_iter()
+        .find(|&state| state_code(state) == Some(code))
+        .ok_or_else(|| unreadable(column, Type::Integer, "not a state"))
+}
+
+fn ending(row: &Row<'_>, column: usize) -> rusqlite::Result<Ending> {
+    let code: u8 = row.get(column)?;
+    Ending::ALL
+        .into_iter()
+        .find(|&ending| ending_code(ending) == code)
+        .ok_or_else(|| unreadable(column, Type::Integer, "not an ending"))
+}
+
+pub(crate) fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
+    Timestamp::from_micros(row.get(column)?).ok_or_else(|| unreadable(column, Type::Integer, "not a time"))
+}
+
+fn id<T>(row: &Row<'_>, column: usize, read: fn(&[u8]) -> Option<T>) -> rusqlite::Result<T> {
+    let bytes = row.get_ref(column)?.as_blob()?;
+    read(bytes).ok_or_else(|| unreadable(column, Type::Blob, "not an id"))
+}
+
+pub(crate) fn job_id(row: &Row<'_>, column: usize) -> rusqlite::Result<JobId> {
+    id(row, column, JobId::from_bytes)
+}
+
+pub(crate) fn task_id(row: &Row<'_>, column: usize) -> rusqlite::Result<TaskId> {
+    id(row, column, TaskId::from_bytes)
+}
+
+pub(crate) fn worker_id(row: &Row<'_>, column: usize) -> rusqlite::Result<WorkerId> {
+    id(row, column, WorkerId::from_bytes)
+}
+
+pub(crate) fn server_id(row: &Row<'_>, column: usize) -> rusqlite::Result<ServerId> {
+    id(row, column, ServerId::from_bytes)
+}
+
+pub(crate) fn shard(row: &Row<'_>, column: usize) -> rusqlite::Result<ShardId> {
+    row.get(column).map(ShardId)
+}
+
+/// Epochs count up from zero by one: they never reach the sign.
+pub(crate) fn epoch(row: &Row<'_>, column: usize) -> rusqlite::Result<Epoch> {
+    let epoch: i64 = row.get(column)?;
+    Ok(Epoch(epoch.unsigned_abs()))
+}
+
+pub(crate) fn priority(row: &Row<'_>, column: usize) -> rusqlite::Result<Priority> {
+    Priority::new(row.get(column)?).ok_or_else(|| unreadable(column, Type::Integer, "not a priority"))
+}
+
+/// Three columns from `column` on: next_attempt, failures, node_failures.
+pub(crate) fn counters(row: &Row<'_>, column: usize) -> rusqlite::Result<Counters> {
+    Ok(Counters {
+        next_attempt: AttemptNo(row.get(column)?),
+        failures: row.get(column + 1)?,
+        node_failures: row.get(column + 2)?,
+    })
+}
+
+pub(crate) fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Bytes>> {
+    Ok(row.get_ref(column)?.as_blob_or_null()?.map(Bytes::copy_from_slice))
+}
+
+/// Two columns from `column` on: the input when it is short, and its length.
+pub(crate) fn input(row: &Row<'_>, column: usize) -> rusqlite::Result<Input> {
+    let Some(len) = row.get::<_, Option<u32>>(column + 1)? else { return Ok(Input::None) };
+    Ok(bytes(row, column)?.map_or(Input::Stored { len }, Input::Inline))
+}
+
+/// Eight columns from `column` on: attempt, worker, server, picked_up_at, started_at,
+/// finished_at, ending, reason.
+pub(crate) fn attempt(row: &Row<'_>, column: usize) -> rusqlite::Result<AttemptRecord> {
+    Ok(AttemptRecord {
+        attempt: AttemptNo(row.get(column)?),
+        worker: worker_id(row, column + 1)?,
+        server: server_id(row, column + 2)?,
+        picked_up_at: time(row, column + 3)?,
+        started_at: time(row, column + 4)?,
+        finished_at: time(row, column + 5)?,
+        ending: ending(row, column + 6)?,
+        reason: row.get(column + 7)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stored in every file there is: a change here needs a migration.
+    #[test]
+    fn codes_never_change() {
+        let states: Vec<_> = JobState::ALL.iter().map(|&state| (state.as_str(), state_code(state))).collect();
+        let text = format!("{states:?}");
+        insta::assert_snapshot!(text, @r#"[("scheduled", None), ("running", None), ("succeeded", Some(1)), ("failed", Some(2)), ("cancelled", Some(3)), ("lost", Some(4)), ("quarantined", Some(5)), ("deleted", Some(6))]"#);
+        let endings: Vec<_> = Ending::ALL.iter().map(|&ending| (ending.as_str(), ending_code(ending))).collect();
+        let text = format!("{endings:?}");
+        insta::assert_snapshot!(text, @r#"[("succeeded", 1), ("failed", 2), ("timed_out", 3), ("worker_lost", 4), ("cancelled", 5), ("not_started", 6)]"#);
+    }
+}

@@ -1,0 +1,37 @@
+//! Submitting jobs, and reading them for people.
+
+mod list;
+mod record;
+mod submit;
+
+use async_trait::async_trait;
+use punctual_core::JobId;
+use punctual_store::{
+    Filter, FinishedJob, HotJob, JobReads, JobRecord, Page, Position, Result, Submission, Submit, Submitted,
+};
+
+use crate::SqliteStore;
+
+#[async_trait]
+impl Submit for SqliteStore {
+    async fn submit(&self, submission: Submission) -> Result<Submitted> {
+        let shard_count = self.shared.shard_count;
+        self.write(submission.jobs.len(), move |db| submit::run(db, &submission, shard_count)).await
+    }
+}
+
+#[async_trait]
+impl JobReads for SqliteStore {
+    async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+        self.shared.people_reads.read(move |conn| record::find(conn, id)).await
+    }
+
+    async fn list_hot(&self, filter: Filter, position: Position) -> Result<Page<HotJob>> {
+        let shard_count = self.shared.shard_count;
+        self.shared.people_reads.read(move |conn| list::hot(conn, shard_count, &filter, position)).await
+    }
+
+    async fn list_finished(&self, filter: Filter, position: Position) -> Result<Page<FinishedJob>> {
+        self.shared.people_reads.read(move |conn| list::finished(conn, &filter, position)).await
+    }
+}

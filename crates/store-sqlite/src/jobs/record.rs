@@ -1,0 +1,78 @@
+//! Everything that is known of one job.
+
+use bytes::Bytes;
+use punctual_core::attempt::AttemptRecord;
+use punctual_core::{JobId, JobKey};
+use punctual_store::{FinishedJob, HotJob, JobRecord};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::writer::Failure;
+use crate::{codec, sql, transitions};
+
+pub(super) fn find(conn: &Connection, id: JobId) -> Result<Option<JobRecord>, Failure> {
+    if let Some((job, input)) = hot(conn, id)? {
+        return Ok(Some(JobRecord::Hot { job, input, attempts: attempts(conn, id)? }));
+    }
+    let Some((job, last, input, output)) = finished(conn, id)? else { return Ok(None) };
+    let mut attempts = attempts(conn, id)?;
+    attempts.extend(last);
+    Ok(Some(JobRecord::Finished { job, input, output, attempts }))
+}
+
+fn hot(conn: &Connection, id: JobId) -> Result<Option<(HotJob, Option<Bytes>)>, Failure> {
+    let mut statement = conn.prepare_cached(sql!("job_record_hot"))?;
+    transitions::at_its_key(conn, id, |key: JobKey| {
+        statement
+            .query_row(params![key.shard().0, key.due_at.as_micros(), id.to_bytes()], |row| {
+                Ok((read_hot(row)?, codec::bytes(row, 10)?))
+            })
+            .optional()
+    })
+}
+
+type FinishedRow = (FinishedJob, Option<AttemptRecord>, Option<Bytes>, Option<Bytes>);
+
+fn finished(conn: &Connection, id: JobId) -> Result<Option<FinishedRow>, Failure> {
+    let mut statement = conn.prepare_cached(sql!("job_record_finished"))?;
+    let row = statement.query_row([id.to_bytes()], |row| {
+        let ran = row.get::<_, Option<u32>>(12)?.is_some();
+        let last = if ran { Some(codec::attempt(row, 12)?) } else { None };
+        Ok((read_finished(row)?, last, codec::bytes(row, 20)?, codec::bytes(row, 21)?))
+    });
+    Ok(row.optional()?)
+}
+
+fn attempts(conn: &Connection, id: JobId) -> Result<Vec<AttemptRecord>, Failure> {
+    let mut statement = conn.prepare_cached(sql!("attempts_of_job"))?;
+    let rows = statement.query_map([id.to_bytes()], |row| codec::attempt(row, 0))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+/// The first ten columns of `job_record_hot` and `list_hot`.
+pub(super) fn read_hot(row: &Row<'_>) -> rusqlite::Result<HotJob> {
+    Ok(HotJob {
+        key: JobKey { id: codec::job_id(row, 0)?, due_at: codec::time(row, 1)? },
+        task: codec::task_id(row, 2)?,
+        priority: codec::priority(row, 3)?,
+        counters: codec::counters(row, 4)?,
+        submitted_at: codec::time(row, 7)?,
+        tracing_id: row.get(8)?,
+        cancel_requested: row.get(9)?,
+    })
+}
+
+/// The first twelve columns of `job_record_finished` and the lists of finished jobs.
+pub(super) fn read_finished(row: &Row<'_>) -> rusqlite::Result<FinishedJob> {
+    Ok(FinishedJob {
+        id: codec::job_id(row, 0)?,
+        task: codec::task_id(row, 1)?,
+        priority: codec::priority(row, 2)?,
+        counters: codec::counters(row, 3)?,
+        submitted_at: codec::time(row, 6)?,
+        tracing_id: row.get(7)?,
+        state: codec::state(row, 8)?,
+        finished_at: codec::time(row, 9)?,
+        due_at: codec::time(row, 10)?,
+        reason: row.get(11)?,
+    })
+}

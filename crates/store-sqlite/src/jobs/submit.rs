@@ -1,0 +1,77 @@
+//! Stores new jobs.
+
+use punctual_core::JobKey;
+use punctual_store::{IdempotentAnswer, NewJob, SUBMIT_MAX, Submission, Submitted};
+use rusqlite::{OptionalExtension, params};
+
+use crate::sql;
+use crate::writer::{Db, Failure};
+
+pub(super) fn run(db: &mut Db, submission: &Submission, shard_count: u16) -> Result<Submitted, Failure> {
+    let Submission { jobs, idempotency } = submission;
+    if jobs.len() > SUBMIT_MAX {
+        return Err(Failure::inconsistent(format!("{} jobs in one submission, of at most {SUBMIT_MAX}", jobs.len())));
+    }
+    if let Some(wanted) = idempotency
+        && let Some(before) = answered_before(db, wanted)?
+    {
+        return Ok(before);
+    }
+    let mut tasks = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        if job.id.shard().0 >= shard_count {
+            return Err(Failure::inconsistent(format!("{} is of shard {}, of {shard_count}", job.id, job.id.shard())));
+        }
+        tasks.push(db.task_number(job.task)?);
+    }
+    // One job needs no savepoint: its insert comes first, and a statement that fails leaves nothing.
+    if jobs.len() > 1 {
+        db.all_or_nothing(|db| insert(db, jobs, &tasks))?;
+    } else {
+        insert(db, jobs, &tasks)?;
+    }
+    if let Some(kept) = idempotency {
+        db.conn.prepare_cached(sql!("keep_answer"))?.execute(params![
+            kept.key.0,
+            kept.fingerprint,
+            &kept.answer[..],
+            kept.expires_at.as_micros()
+        ])?;
+    }
+    Ok(Submitted::Done)
+}
+
+fn answered_before(db: &Db, wanted: &IdempotentAnswer) -> Result<Option<Submitted>, Failure> {
+    let kept = db
+        .conn
+        .prepare_cached(sql!("idempotent_answer"))?
+        .query_row(params![wanted.key.0, wanted.now.as_micros()], |row| {
+            Ok((row.get::<_, [u8; 32]>(0)?, row.get::<_, Vec<u8>>(1)?))
+        })
+        .optional()?;
+    Ok(kept.map(|(fingerprint, answer)| {
+        if fingerprint == wanted.fingerprint {
+            Submitted::Replayed { answer: answer.into() }
+        } else {
+            Submitted::KeyReused
+        }
+    }))
+}
+
+fn insert(db: &Db, jobs: &[NewJob], tasks: &[i64]) -> Result<(), Failure> {
+    let mut statement = db.conn.prepare_cached(sql!("insert_job"))?;
+    for (job, task) in jobs.iter().zip(tasks) {
+        let key = JobKey::original(job.id);
+        statement.execute(params![
+            key.shard().0,
+            key.due_at.as_micros(),
+            job.id.to_bytes(),
+            task,
+            job.priority.get(),
+            job.submitted_at.as_micros(),
+            job.tracing_id,
+            job.input.as_deref()
+        ])?;
+    }
+    Ok(())
+}

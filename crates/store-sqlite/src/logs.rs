@@ -1,0 +1,63 @@
+//! What attempts print.
+
+use async_trait::async_trait;
+use bytes::BytesMut;
+use punctual_core::{AttemptNo, JobId};
+use punctual_store::{LogChunk, LogPiece, Logs, Result};
+use rusqlite::params;
+
+use crate::writer::Failure;
+use crate::{SqliteStore, sql};
+
+#[async_trait]
+impl Logs for SqliteStore {
+    async fn append_logs(&self, chunks: Vec<LogChunk>) -> Result<()> {
+        self.write(chunks.len(), move |db| {
+            for chunk in &chunks {
+                offset(chunk.offset.saturating_add(chunk.bytes.len() as u64))?;
+            }
+            let mut statement = db.conn.prepare_cached(sql!("append_log"))?;
+            // An empty chunk would keep the place of the one that follows it.
+            for chunk in chunks.iter().filter(|chunk| !chunk.bytes.is_empty()) {
+                statement.execute(params![
+                    chunk.job.to_bytes(),
+                    chunk.attempt.0,
+                    offset(chunk.offset)?,
+                    &chunk.bytes[..]
+                ])?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn read_log(&self, job: JobId, attempt: AttemptNo, from: u64, limit: usize) -> Result<LogPiece> {
+        self.shared
+            .people_reads
+            .read(move |conn| {
+                let mut statement = conn.prepare_cached(sql!("read_log"))?;
+                let mut rows = statement.query(params![job.to_bytes(), attempt.0, offset(from)?])?;
+                let mut bytes = BytesMut::new();
+                let mut next_offset = from;
+                while let Some(row) = rows.next()? {
+                    let begin = row.get::<_, i64>(0)?.unsigned_abs();
+                    let chunk = row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?;
+                    // What was read before, of a chunk in which the offset lies.
+                    let skip = usize::try_from(next_offset.saturating_sub(begin)).unwrap_or(usize::MAX);
+                    let Some(rest) = chunk.get(skip..).filter(|rest| !rest.is_empty()) else { continue };
+                    if !bytes.is_empty() && bytes.len() + rest.len() > limit {
+                        break;
+                    }
+                    bytes.extend_from_slice(rest);
+                    next_offset = begin + chunk.len() as u64;
+                }
+                Ok(LogPiece { bytes: bytes.freeze(), next_offset })
+            })
+            .await
+    }
+}
+
+/// SQLite's integers have a sign.
+fn offset(offset: u64) -> std::result::Result<i64, Failure> {
+    i64::try_from(offset).map_err(|_| Failure::inconsistent(format!("no log is {offset} bytes long")))
+}

@@ -1,0 +1,145 @@
+//! Brings the schema up to date, and refuses one that it does not know.
+
+use punctual_core::Timestamp;
+use punctual_store::{Result, StoreError};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use sha2::{Digest, Sha256};
+
+pub(crate) struct Migration {
+    version: u32,
+    name: &'static str,
+    text: &'static str,
+}
+
+/// In order, without gaps. A migration that was released is never edited.
+pub(crate) const MIGRATIONS: [Migration; 1] = [Migration {
+    version: 1,
+    name: "first",
+    text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0001_first.sql")),
+}];
+
+impl Migration {
+    fn checksum(&self) -> Vec<u8> {
+        Sha256::digest(self.text.as_bytes()).to_vec()
+    }
+}
+
+/// Applies what is missing, all of it or none of it.
+pub(crate) fn run(conn: &mut Connection, known: &[Migration], now: Timestamp) -> Result<()> {
+    let unavailable = |error: rusqlite::Error| StoreError::Unavailable(format!("cannot migrate: {error}"));
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(unavailable)?;
+    tx.execute_batch(
+        "CREATE TABLE IF NOT EXISTS migration (
+             version INTEGER PRIMARY KEY,
+             name TEXT NOT NULL,
+             checksum BLOB NOT NULL,
+             applied_at INTEGER NOT NULL
+         ) STRICT",
+    )
+    .map_err(unavailable)?;
+    let newest: u32 =
+        tx.query_row("SELECT coalesce(max(version), 0) FROM migration", [], |row| row.get(0)).map_err(unavailable)?;
+    let known_newest = known.last().map_or(0, |migration| migration.version);
+    if newest > known_newest {
+        return Err(StoreError::Schema(format!(
+            "the store has schema {newest} and this program knows {known_newest}; use the newer program"
+        )));
+    }
+    for migration in known {
+        let applied: Option<Vec<u8>> = tx
+            .query_row("SELECT checksum FROM migration WHERE version = ?1", [migration.version], |row| row.get(0))
+            .optional()
+            .map_err(unavailable)?;
+        match applied {
+            Some(checksum) if checksum == migration.checksum() => {}
+            Some(_) => {
+                return Err(StoreError::Schema(format!(
+                    "migration {} ({}) is not the one that made this store; use the program that made it, \
+                     or restore the store from a backup",
+                    migration.version, migration.name
+                )));
+            }
+            None => {
+                tx.execute_batch(migration.text).map_err(unavailable)?;
+                tx.execute(
+                    "INSERT INTO migration (version, name, checksum, applied_at) VALUES (?1, ?2, ?3, ?4)",
+                    (migration.version, migration.name, migration.checksum(), now.as_micros()),
+                )
+                .map_err(unavailable)?;
+            }
+        }
+    }
+    tx.commit().map_err(unavailable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn migrated() -> Connection {
+        let mut conn = Connection::open_in_memory().unwrap();
+        run(&mut conn, &MIGRATIONS, Timestamp::EPOCH).unwrap();
+        conn
+    }
+
+    fn refusal(conn: &mut Connection, known: &[Migration]) -> String {
+        match run(conn, known, Timestamp::EPOCH) {
+            Err(StoreError::Schema(text)) => text,
+            other => panic!("not refused: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn migrating_twice_changes_nothing() {
+        let mut conn = migrated();
+        run(&mut conn, &MIGRATIONS, Timestamp::EPOCH).unwrap();
+    }
+
+    #[test]
+    fn an_edited_migration_is_refused() {
+        let edited = Migration { version: 1, name: "first", text: "CREATE TABLE other (x)" };
+        let text = refusal(&mut migrated(), &[edited]);
+        assert!(text.contains("migration 1 (first) is not the one"), "{text}");
+    }
+
+    #[test]
+    fn a_newer_schema_is_refused() {
+        let text = refusal(&mut migrated(), &[]);
+        assert_eq!(text, "the store has schema 1 and this program knows 0; use the newer program");
+    }
+
+    #[test]
+    fn a_migration_that_fails_leaves_nothing_behind() {
+        let mut conn = migrated();
+        let broken = Migration { version: 2, name: "broken", text: "CREATE TABLE fine (x); CREATE TABLE fine (x)" };
+        let [first] = MIGRATIONS;
+        assert!(run(&mut conn, &[first, broken], Timestamp::EPOCH).is_err());
+        let made: i64 =
+            conn.query_row("SELECT count(*) FROM sqlite_schema WHERE name = 'fine'", [], |row| row.get(0)).unwrap();
+        assert_eq!(made, 0);
+    }
+
+    #[test]
+    fn migrations_are_numbered_without_gaps() {
+        for (place, migration) in MIGRATIONS.iter().enumerate() {
+            assert_eq!(migration.version as usize, place + 1);
+        }
+    }
+
+    /// Run with UPDATE_SCHEMA=1 after adding a migration, and review the difference.
+    #[test]
+    fn the_schema_is_the_one_in_schema_sql() {
+        let conn = migrated();
+        let mut statement = conn
+            .prepare("SELECT sql || ';' FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY tbl_name, rowid")
+            .unwrap();
+        let parts = statement.query_map([], |row| row.get(0)).unwrap();
+        let parts: Vec<String> = parts.collect::<rusqlite::Result<_>>().unwrap();
+        let schema = format!("{}\n", parts.join("\n\n"));
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schema.sql");
+        if std::env::var_os("UPDATE_SCHEMA").is_some() {
+            std::fs::write(path, &schema).unwrap();
+        }
+        assert_eq!(schema, std::fs::read_to_string(path).unwrap_or_default());
+    }
+}

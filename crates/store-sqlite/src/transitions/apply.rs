@@ -1,0 +1,103 @@
+//! Applies one batch: the fence first, then its writes in their order, all or none.
+
+use std::collections::BTreeMap;
+
+use punctual_core::shard::write::{Batch, Start, Write};
+use punctual_core::{JobId, JobKey, ShardId};
+use punctual_store::Applied;
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+
+use super::settle::Settling;
+use super::{late, requeue, starts};
+use crate::writer::{Db, Failure};
+use crate::{codec, sql};
+
+pub(super) fn run(db: &mut Db, batch: &Batch) -> Result<Applied, Failure> {
+    let fenced = fenced_shards(&db.conn, batch)?;
+    if !fenced.is_empty() {
+        return Ok(Applied::Fenced(fenced));
+    }
+    if let Some(write) = batch.writes.iter().find(|write| batch.epoch_of(write.shard()).is_none()) {
+        return Err(Failure::inconsistent(format!("the batch touches shard {} without its fence", write.shard())));
+    }
+    let void = db.all_or_nothing(|db| write_all(&db.conn, batch))?;
+    Ok(Applied::Done { void })
+}
+
+fn fenced_shards(conn: &Connection, batch: &Batch) -> Result<Vec<ShardId>, Failure> {
+    let mut statement = conn.prepare_cached(sql!("shard_epoch"))?;
+    let mut fenced = Vec::new();
+    for &(shard, epoch) in &batch.fences {
+        let current = statement.query_row([shard.0], |row| codec::epoch(row, 0)).optional()?;
+        if current != Some(epoch) {
+            fenced.push(shard);
+        }
+    }
+    Ok(fenced)
+}
+
+fn write_all(conn: &Connection, batch: &Batch) -> Result<Vec<JobId>, Failure> {
+    let mut starting = Starting::new(conn)?;
+    let mut settling = Settling::new(conn)?;
+    for write in &batch.writes {
+        match write {
+            Write::Start(start) => starting.start(start)?,
+            Write::Settle(settle) => settling.settle(settle)?,
+            Write::Requeue(requeue) => requeue::requeue(conn, requeue)?,
+            Write::Rerun(rerun) => requeue::rerun(conn, rerun)?,
+            Write::RequestCancel { key } => late::request_cancel(conn, *key)?,
+            Write::ResolveLost(resolve) => late::resolve_lost(conn, resolve)?,
+            Write::Stale(stale) => late::keep_stale(conn, stale)?,
+            Write::CloseStarts(starts) => late::close_starts(conn, *starts)?,
+        }
+    }
+    starting.record(conn, batch)
+}
+
+/// Gathers what each shard starts, to be recorded in one row.
+struct Starting<'c> {
+    next_attempt: CachedStatement<'c>,
+    records: BTreeMap<ShardId, Vec<u8>>,
+    /// Starts whose jobs were not there: the owner was told of them too late.
+    void: Vec<JobId>,
+}
+
+impl<'c> Starting<'c> {
+    fn new(conn: &'c Connection) -> Result<Self, Failure> {
+        Ok(Self { next_attempt: conn.prepare_cached(sql!("job_attempt"))?, records: BTreeMap::new(), void: Vec::new() })
+    }
+
+    /// The job's row stays as it is: that its number is in a record makes it a running one.
+    fn start(&mut self, start: &Start) -> Result<(), Failure> {
+        if next_attempt(&mut self.next_attempt, start.key)? == Some(start.attempt.0) {
+            starts::encode(start, self.records.entry(start.key.shard()).or_default());
+        } else {
+            self.void.push(start.key.id);
+        }
+        Ok(())
+    }
+
+    fn record(self, conn: &Connection, batch: &Batch) -> Result<Vec<JobId>, Failure> {
+        for (shard, record) in self.records {
+            let name = batch.starts_id(shard);
+            conn.prepare_cached(sql!("insert_starts"))?.execute(params![
+                shard.0,
+                name.epoch.0 as i64,
+                name.seq.0 as i64,
+                batch.server.to_bytes(),
+                record
+            ])?;
+        }
+        Ok(self.void)
+    }
+}
+
+/// `None` when the job is not at `key`. The statement is `job_attempt`.
+pub(super) fn next_attempt(statement: &mut CachedStatement<'_>, key: JobKey) -> rusqlite::Result<Option<u32>> {
+    statement.query_row(params![key.shard().0, key.due_at.as_micros(), key.id.to_bytes()], |row| row.get(0)).optional()
+}
+
+/// A write must have hit exactly the row it was meant for.
+pub(super) fn one_row(changed: usize, what: impl FnOnce() -> String) -> Result<(), Failure> {
+    if changed == 1 { Ok(()) } else { Err(Failure::inconsistent(what())) }
+}

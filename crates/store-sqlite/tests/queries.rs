@@ -1,0 +1,83 @@
+//! Every query says what it does and runs on an index in the index's order.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+/// The few rows of `shard` are read through.
+const SCANS: [&str; 3] = ["shards_free", "renew_leases", "release_leases"];
+
+fn read(folder: &str) -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| {
+            let path = file.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (name, std::fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+fn store() -> Connection {
+    let conn = Connection::open_in_memory().unwrap();
+    for (_, migration) in read("migrations") {
+        conn.execute_batch(&migration).unwrap();
+    }
+    conn
+}
+
+fn plan(conn: &Connection, query: &str) -> String {
+    let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {query}")).unwrap();
+    let steps = statement.raw_query().mapped(|row| row.get::<_, String>(3)).map(Result::unwrap);
+    steps.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn every_query_runs_on_an_index_in_its_order() {
+    let conn = store();
+    for (name, text) in read("queries") {
+        let orders: &[&str] = match name.as_str() {
+            "list_hot" => &["ORDER BY job.due_at, job.id", "ORDER BY job.due_at DESC, job.id DESC"],
+            list if list.starts_with("list_finished") => &["ORDER BY history.id", "ORDER BY history.id DESC"],
+            _ => &[""],
+        };
+        for order in orders {
+            let plan = plan(&conn, &format!("{text}{order}"));
+            assert!(!plan.contains("TEMP B-TREE"), "{name} {order} sorts:\n{plan}");
+            let scans = plan.lines().any(|step| step.starts_with("SCAN"));
+            assert_eq!(scans, SCANS.contains(&name.as_str()), "{name} {order}:\n{plan}");
+        }
+    }
+}
+
+#[test]
+fn queries_that_need_a_partial_index_use_it() {
+    let conn = store();
+    let queries = read("queries");
+    for (name, index) in [
+        ("load", "PRIMARY KEY (shard=? AND (due_at,id)>(?,?) AND due_at<?)"),
+        ("load_urgent", "job_urgent"),
+        ("moved_job", "job_moved"),
+        ("list_finished_of_task", "history_task"),
+        ("list_finished_in_state", "history_unsuccessful"),
+        ("prunable_early_jobs", "history_early"),
+        ("task_by_name", "task_live_name"),
+        ("list_tasks", "task_live_name"),
+    ] {
+        let (_, text) = queries.iter().find(|(query, _)| query == name).unwrap();
+        let plan = plan(&conn, text);
+        assert!(plan.contains(index), "{name} does not use {index}:\n{plan}");
+    }
+}
+
+#[test]
+fn every_query_says_what_it_needs_and_what_it_does_under_concurrency() {
+    for (name, text) in read("queries") {
+        for part in ["-- Index: ", "-- Concurrency: "] {
+            assert!(text.contains(part), "{name} has no `{part}`");
+        }
+    }
+}

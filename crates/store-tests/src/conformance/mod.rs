@@ -1,0 +1,175 @@
+//! The list. Each case is a fact about a fresh store; a store's own crate runs them
+//! as tests of their own with `conformance_tests!(make)`, where `make` is an async
+//! function that gives a [`Fixture`](crate::fixture::Fixture).
+
+mod applies;
+mod cancels;
+mod leases;
+mod lists;
+mod loads;
+mod logs;
+mod requeues;
+mod retention;
+mod starts;
+mod submits;
+mod tasks;
+
+use punctual_store::Store;
+
+/// From the one list: a function that runs a case by name, and the macro that makes
+/// tests of all. `$d` is a dollar sign, which the inner macro needs as its own.
+macro_rules! cases {
+    (($d:tt) $($module:ident { $($name:ident,)+ })+) => {
+        /// The names of all cases.
+        pub const CASES: &[&str] = &[$($(stringify!($name),)+)+];
+
+        /// Runs one case; panics if the store breaks its promise.
+        pub async fn run(name: &str, store: &dyn Store) {
+            match name {
+                $($(stringify!($name) => $module::$name(store).await,)+)+
+                _ => panic!("there is no case {name}"),
+            }
+        }
+
+        #[macro_export]
+        macro_rules! conformance_tests {
+            ($d make:path) => {
+                $($(
+                    #[tokio::test]
+                    async fn $name() {
+                        let fixture = $d make().await;
+                        $crate::conformance::run(stringify!($name), &*fixture.store).await;
+                    }
+                )+)+
+            };
+        }
+    };
+}
+
+cases! { ($)
+    submits {
+        a_submitted_job_can_be_found_loaded_and_shown,
+        a_submission_is_all_or_nothing,
+        a_job_of_an_unknown_task_is_refused,
+        a_job_of_a_shard_that_is_not_there_is_refused,
+        the_same_job_is_not_stored_twice,
+        an_empty_submission_is_done,
+        a_submission_over_the_maximum_is_refused,
+        a_repeated_request_gets_the_first_answer,
+        another_request_under_a_used_key_is_refused,
+        an_expired_key_is_free_again,
+        a_refused_submission_does_not_use_up_its_key,
+        submissions_made_at_once_are_all_stored,
+    }
+    applies {
+        a_stale_owner_cannot_settle,
+        a_stale_owner_cannot_start,
+        a_fenced_batch_names_the_lost_shards_and_applies_nothing,
+        a_shard_that_is_not_there_fences_a_batch,
+        a_write_without_its_fence_is_refused,
+        a_batch_with_one_bad_write_applies_nothing,
+        a_job_cannot_be_settled_twice,
+        a_job_cannot_be_settled_under_another_key,
+        a_job_cannot_end_in_a_state_that_is_not_final,
+        an_outcome_of_another_attempt_settles_nothing,
+        a_settled_job_is_in_history_with_all_that_is_known,
+        a_job_that_ended_without_an_attempt_says_why,
+        an_empty_batch_still_checks_its_fences,
+        a_refused_batch_does_not_disturb_its_neighbours,
+    }
+    starts {
+        a_start_leaves_the_row_as_it_is,
+        a_start_without_its_row_is_void_and_the_rest_applies,
+        a_start_under_another_attempt_number_is_void,
+        a_batch_of_void_starts_leaves_no_record,
+        an_open_start_is_seen_by_the_next_owner,
+        a_start_is_over_when_its_job_is_settled,
+        a_start_is_over_when_its_job_waits_again,
+        a_start_is_over_when_its_job_waits_again_at_the_same_time,
+        a_record_is_spent_only_when_all_its_jobs_have_ended,
+        a_second_attempt_is_open_in_its_own_record,
+        starts_of_two_shards_are_two_records,
+        a_closed_record_is_gone_and_closing_it_again_is_harmless,
+        a_record_of_starts_is_written_once,
+    }
+    requeues {
+        a_requeued_job_waits_at_its_new_time_with_its_attempt_kept,
+        a_requeue_without_an_attempt_only_moves_the_job,
+        a_job_moved_back_to_its_first_time_is_still_found,
+        a_requeue_of_another_attempt_is_refused,
+        a_job_that_is_not_there_cannot_be_requeued,
+        the_same_attempt_is_not_kept_twice,
+        a_rerun_job_waits_again_with_all_its_attempts,
+        a_rerun_of_a_job_that_never_ran_has_no_attempts,
+        a_job_that_has_not_finished_cannot_be_rerun,
+        a_rerun_job_can_finish_again,
+        a_late_result_settles_a_lost_job,
+        a_late_result_of_another_attempt_is_refused,
+        only_a_lost_job_is_settled_by_a_late_result,
+        a_late_result_cannot_make_a_job_wait,
+    }
+    cancels {
+        a_cancel_request_is_seen_by_people_and_the_next_owner,
+        a_cancel_request_goes_with_the_settled_job,
+        a_cancel_request_goes_with_a_requeue_that_says_so,
+        asking_twice_to_cancel_is_asking_once,
+        a_job_that_is_not_there_cannot_be_asked_to_end,
+        a_late_outcome_is_kept_and_changes_nothing,
+    }
+    loads {
+        a_load_is_in_order_of_due_time_and_ends_at_its_limit_of_time,
+        loads_that_go_on_after_a_key_see_every_row_once,
+        a_load_shows_one_shard,
+        the_urgent_lane_shows_only_what_is_above_normal,
+        the_floor_lane_shows_everything,
+        long_inputs_stay_in_the_store,
+        inputs_come_in_the_order_asked_for,
+        a_moved_job_keeps_its_long_input_to_the_end,
+        a_job_nobody_knows_is_absent,
+    }
+    lists {
+        hot_jobs_are_listed_over_all_shards_in_both_orders,
+        pages_of_hot_jobs_show_every_job_once,
+        hot_jobs_are_filtered,
+        finished_jobs_are_listed_by_first_due_time_in_both_orders,
+        pages_of_finished_jobs_show_every_job_once,
+        finished_jobs_are_filtered,
+        filters_follow_the_task_as_it_is_now,
+    }
+    tasks {
+        a_task_reads_back_as_it_was_written,
+        a_live_name_belongs_to_one_task,
+        a_task_that_must_have_a_name_is_refused_without_one,
+        an_update_replaces_the_spec_of_the_revision_before,
+        an_update_of_another_revision_is_a_conflict,
+        a_task_nobody_knows_cannot_be_changed,
+        a_deleted_task_frees_its_name_and_is_still_found_by_id,
+        the_same_content_is_interned_once,
+        an_interned_task_has_no_name_and_is_not_listed_or_changed,
+        interning_is_all_or_nothing,
+        tasks_are_listed_by_name,
+    }
+    logs {
+        a_log_is_read_from_any_offset,
+        a_chunk_that_is_there_is_left_as_it_is,
+        a_read_ends_near_its_limit_but_gives_one_chunk,
+        logs_of_attempts_are_apart,
+        a_lost_chunk_is_skipped,
+    }
+    retention {
+        old_finished_jobs_go_with_all_that_belongs_to_them,
+        jobs_that_wait_or_finished_later_stay,
+        a_job_that_ended_long_before_it_was_due_goes_too,
+        pruning_stops_at_its_limit_and_goes_on,
+        expired_keys_go,
+    }
+    leases {
+        a_server_acquires_free_shards_up_to_its_limit,
+        a_running_lease_is_not_acquired,
+        a_lease_that_is_over_is_acquired_under_a_higher_epoch,
+        renewing_says_what_is_still_owned,
+        a_released_shard_is_free_at_once,
+        a_takeover_raises_the_epoch_of_a_running_lease,
+        a_takeover_of_a_shard_that_is_not_there_changes_nothing,
+    }
+}

@@ -1,0 +1,183 @@
+use bytes::Bytes;
+use punctual_core::attempt::{AttemptRecord, Ending};
+use punctual_core::shard::write::{CancelMark, Requeue, Rerun, ResolveLost, Settle, Write};
+use punctual_core::{AttemptNo, Counters, JobKey, JobRow, JobState};
+use punctual_store::{FinishedJob, FoundRow, JobRecord, NewJob, Store};
+
+use crate::fixture::*;
+
+async fn hot(store: &dyn Store, job: &NewJob) -> JobRow {
+    match store.find(job.id).await.unwrap() {
+        FoundRow::Hot(row) => row,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn attempts(store: &dyn Store, job: &NewJob) -> Vec<AttemptRecord> {
+    match store.job(job.id).await.unwrap().unwrap() {
+        JobRecord::Hot { attempts, .. } | JobRecord::Finished { attempts, .. } => attempts,
+    }
+}
+
+async fn finished(store: &dyn Store, job: &NewJob) -> (FinishedJob, Option<Bytes>) {
+    match store.job(job.id).await.unwrap().unwrap() {
+        JobRecord::Finished { job, output, .. } => (job, output),
+        hot @ JobRecord::Hot { .. } => panic!("{hot:?}"),
+    }
+}
+
+pub(super) async fn a_requeued_job_waits_at_its_new_time_with_its_attempt_kept(store: &dyn Store) {
+    let job = NewJob { input: Some(text("in")), tracing_id: Some("t".to_owned()), ..new_job(1, 10, 0) };
+    let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
+    let before = hot(store, &job).await;
+    owner.done(vec![Write::Requeue(retried(original(&job), 1, at(60)))]).await;
+    let after = JobRow { key: JobKey { due_at: at(60), id: job.id }, counters: counters(2, 1, 0), ..before };
+    assert_eq!(hot(store, &job).await, after);
+    assert_eq!(store.load(load_all(0)).await.unwrap(), [after]);
+    assert_eq!(attempts(store, &job).await, [ran(1, Ending::Failed)]);
+}
+
+fn moved(key: JobKey, due_secs: i64) -> Write {
+    Write::Requeue(Requeue {
+        key,
+        due_at: at(due_secs),
+        counters: Counters::NEW,
+        attempt: None,
+        cancel: CancelMark::None,
+    })
+}
+
+pub(super) async fn a_requeue_without_an_attempt_only_moves_the_job(store: &dyn Store) {
+    let job = new_job(1, 500, 0);
+    let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
+    owner.done(vec![moved(original(&job), 5)]).await;
+    assert_eq!(hot(store, &job).await.key.due_at, at(5));
+    assert_eq!(attempts(store, &job).await, []);
+    owner.refused(vec![moved(original(&job), 6)]).await;
+}
+
+pub(super) async fn a_job_moved_back_to_its_first_time_is_still_found(store: &dyn Store) {
+    let job = new_job(1, 10, 0);
+    let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
+    owner.done(vec![moved(original(&job), 5)]).await;
+    owner.done(vec![moved(JobKey { due_at: at(5), id: job.id }, 10)]).await;
+    assert_eq!(hot(store, &job).await.key, original(&job));
+    owner.done(vec![succeed(original(&job), 1)]).await;
+}
+
+pub(super) async fn a_requeue_of_another_attempt_is_refused(store: &dyn Store) {
+    let job = new_job(1, 10, 0);
+    let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
+    owner.refused(vec![Write::Requeue(retried(original(&job), 2, at(60)))]).await;
+    assert_eq!(hot(store, &job).await.key, original(&job));
+}
+
+pub(super) async fn a_job_that_is_not_there_cannot_be_requeued(store: &dyn Store) {
+    let job = new_job(1, 10, 0);
+    let mut owner = Owner::new(store, 1).await;
+    owner.refused(vec![moved(original(&job), 60)]).await;
+    assert_eq!(store.find(job.id).await.unwrap(), FoundRow::Absent);
+}
+
+pub(super) async fn the_same_attempt_is_not_kept_twice(store: &dyn Store) {
+    let job = new_job(1, 10, 0);
+    let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
+    let stuck = Requeue { counters: Counters::NEW, ..retried(original(&job), 1, at(10)) };
+    owner.done(vec![Write::Requeue(stuck.clone())]).await;
+    owner.refused(vec![Write::Requeue(Requeue { due_at: at(60), ..stuck })]).await;
+    assert_eq!(hot(store, &job).await.key, original(&job));
+    assert_eq!(attempts(store, &job).await.len(), 1);
+}
+
+fn rerun(job: &NewJob, due_secs: i64, next: u32) -> Write {
+    Write::Rerun(Rerun { id: job.id, due_at: at(due_secs), counters: counters(next, 0, 0) })
+}
+
+pub(super) async fn a_rerun_job_waits_again_with_all_its_attempts(store: &dyn Store) {
+    let job = NewJob { input: Some(text("in")), priority: priority(5), ..new_job(1, 10, 0) };
+    let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
+    let before = hot(store, &job).await;
+    owner.done(vec![Write::Requeue(retried(original(&job), 1, at(60)))]).await;
+    let second = settled(JobKey { due_at: at(60), id: job.id }, 2, JobState::Failed, Ending::WorkerLost);
+    owner.done(vec![Write::Settle(second)]).await;
+    owner.done(vec![rerun(&job, 200, 3)]).await;
+    let after = JobRow { key: JobKey { due_at: at(200), id: job.id }, counters: counters(3, 0, 0), ..before };
+    assert_eq!(hot(store, &job).await, after);
+    assert_eq!(attempts(store, &job).await, [ran(1, Ending::Failed), ran(2, Ending::WorkerLost)]);
+}
+
+pub(super) async fn a_rerun_of_a_job_that_never_ran_has_no_attempts(store: &dyn Store) {
+    let job = new_job(1, 10, 0);
+    let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
+    owner.done(vec![ended(original(&job), JobState::Cancelled, at(1))]).await;
+    owner.done(vec![rerun(&job, 10, 1)]).await;
+    assert_eq!(hot(store, &job).await.key, original(&job));
+    assert_eq!(attempts(store, &job).await, []);
+}
+
+pub(super) async fn a_job_that_has_not_finished_cannot_be_rerun(store: &dyn Store) {
+    let job = new_job(1, 10, 0);
+    let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
+    owner.refused(vec![rerun(&job, 200, 1)]).await;
+    owner.refused(vec![rerun(&new_job(2, 10, 0), 200, 1)]).await;
+    assert_eq!(hot(store, &job).await.key, original(&job));
+}
+
+pub(super) async fn a_rerun_job_can_finish_again(store: &dyn Store) {
+    let job = new_job(1, 10, 0);
+    let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
+    owner.done(vec![Write::Settle(settled(original(&job), 1, JobState::Failed, Ending::Failed))]).await;
+    owner.done(vec![rerun(&job, 200, 2)]).await;
+    owner.done(vec![succeed(JobKey { due_at: at(200), id: job.id }, 2)]).await;
+    let (shown, _) = finished(store, &job).await;
+    assert_eq!((shown.state, shown.due_at), (JobState::Succeeded, at(200)));
+    assert_eq!(attempts(store, &job).await, [ran(1, Ending::Failed), ran(2, Ending::Succeeded)]);
+}
+
+fn late(job: &NewJob, n: u32, state: JobState) -> ResolveLost {
+    ResolveLost { id: job.id, attempt: AttemptNo(n), state, finished_at: at(900), reason: None, output: None }
+}
+
+async fn lost(store: &dyn Store) -> (Owner<'_>, NewJob) {
+    let job = new_job(1, 10, 0);
+    let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
+    let lost = Settle { output: Some(text("part")), ..settled(original(&job), 1, JobState::Lost, Ending::WorkerLost) };
+    owner.done(vec![Write::Settle(lost)]).await;
+    (owner, job)
+}
+
+pub(super) async fn a_late_result_settles_a_lost_job(store: &dyn Store) {
+    let (mut owner, job) = lost(store).await;
+    owner
+        .done(vec![Write::ResolveLost(ResolveLost { output: Some(text("all")), ..late(&job, 1, JobState::Succeeded) })])
+        .await;
+    let (shown, output) = finished(store, &job).await;
+    assert_eq!((shown.state, shown.finished_at, shown.reason), (JobState::Succeeded, at(900), None));
+    assert_eq!(output, Some(text("all")));
+    let last = AttemptRecord { finished_at: at(900), ..ran(1, Ending::Succeeded) };
+    assert_eq!(attempts(store, &job).await, [last]);
+}
+
+pub(super) async fn a_late_result_of_another_attempt_is_refused(store: &dyn Store) {
+    let (mut owner, job) = lost(store).await;
+    owner.refused(vec![Write::ResolveLost(late(&job, 2, JobState::Succeeded))]).await;
+    assert_eq!(finished(store, &job).await.0.state, JobState::Lost);
+}
+
+pub(super) async fn only_a_lost_job_is_settled_by_a_late_result(store: &dyn Store) {
+    let (failed, waiting) = (new_job(1, 10, 0), new_job(2, 10, 0));
+    let mut owner = owner_of(store, &[failed.clone(), waiting.clone()]).await;
+    owner.done(vec![Write::Settle(settled(original(&failed), 1, JobState::Failed, Ending::Failed))]).await;
+    for job in [&failed, &waiting] {
+        owner.refused(vec![Write::ResolveLost(late(job, 1, JobState::Succeeded))]).await;
+    }
+    assert_eq!(finished(store, &failed).await.0.state, JobState::Failed);
+}
+
+pub(super) async fn a_late_result_cannot_make_a_job_wait(store: &dyn Store) {
+    let (mut owner, job) = lost(store).await;
+    for state in [JobState::Scheduled, JobState::Running, JobState::Lost, JobState::Quarantined, JobState::Deleted] {
+        owner.refused(vec![Write::ResolveLost(late(&job, 1, state))]).await;
+    }
+    assert_eq!(finished(store, &job).await.0.state, JobState::Lost);
+}

@@ -1,0 +1,239 @@
+//! What cases are made of: short ways to say who, when and what.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use punctual_core::attempt::{AttemptRecord, Ending};
+use punctual_core::shard::event::{Lane, Load};
+use punctual_core::shard::write::{Batch, BatchSeq, CancelMark, Epoch, Requeue, Settle, SharedBatch, Start, Write};
+use punctual_core::task::{Handler, Priority, Probe, Run, Task, TaskSpec};
+use punctual_core::{
+    AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+};
+use punctual_store::{
+    Applied, NewJob, Order, Owned, Position, Result, Store, StoreError, Submission, Submitted, TaskChange,
+};
+
+/// Cases expect stores with so many shards.
+pub const SHARDS: u16 = 4;
+
+/// A fresh store, and what must live as long as it does, such as its folder.
+pub struct Fixture {
+    pub store: Arc<dyn Store>,
+    _keep: Box<dyn Any + Send + Sync>,
+}
+
+impl Fixture {
+    pub fn new(store: Arc<dyn Store>, keep: impl Any + Send + Sync) -> Self {
+        Self { store, _keep: Box::new(keep) }
+    }
+}
+
+/// Seconds into a day in 2026; every case happens there.
+pub fn at(secs: i64) -> Timestamp {
+    Timestamp::parse("2026-11-16T08:00:00Z").expect("a valid time") + Span::from_secs(secs)
+}
+
+pub fn server(n: u64) -> ServerId {
+    ServerId::new(at(0), n)
+}
+
+pub fn worker(n: u64) -> WorkerId {
+    WorkerId::new(at(0), n)
+}
+
+pub fn task_id(n: u64) -> TaskId {
+    TaskId::new(at(0), n)
+}
+
+pub fn job_id(n: u64, due_secs: i64, shard: u16) -> JobId {
+    JobId::new(at(due_secs), ShardId(shard), n)
+}
+
+pub fn priority(value: i8) -> Priority {
+    Priority::new(value).expect("a valid priority")
+}
+
+pub fn named_task(n: u64, name: &str) -> Task {
+    Task {
+        id: task_id(n),
+        name: Some(name.to_owned()),
+        revision: 1,
+        created_at: at(0),
+        updated_at: at(0),
+        spec: TaskSpec::new(Run::Probe(Probe::default())),
+    }
+}
+
+pub fn nameless_task(n: u64) -> (Task, [u8; 32]) {
+    let run = Run::Handler(Handler { name: format!("handler-{n}") });
+    let task = Task { name: None, spec: TaskSpec::new(run), ..named_task(n, "") };
+    (task, [n as u8; 32])
+}
+
+/// A job of the task that [`with_task`] stores.
+pub fn new_job(n: u64, due_secs: i64, shard: u16) -> NewJob {
+    NewJob {
+        id: job_id(n, due_secs, shard),
+        task: task_id(1),
+        priority: Priority::default(),
+        submitted_at: at(-60),
+        tracing_id: None,
+        input: None,
+    }
+}
+
+pub async fn with_task(store: &dyn Store) {
+    assert_eq!(store.create_task(named_task(1, "report")).await.unwrap(), TaskChange::Done);
+}
+
+/// Submits jobs without a key.
+pub async fn submit(store: &dyn Store, jobs: Vec<NewJob>) -> Result<Submitted> {
+    store.submit(Submission { jobs, idempotency: None }).await
+}
+
+/// Stores the task and the jobs, and owns every shard.
+pub async fn owner_of<'a>(store: &'a dyn Store, jobs: &[NewJob]) -> Owner<'a> {
+    with_task(store).await;
+    assert_eq!(submit(store, jobs.to_vec()).await.unwrap(), Submitted::Done);
+    Owner::new(store, 1).await
+}
+
+/// A server that owns shards and writes under their epochs.
+pub struct Owner<'a> {
+    pub store: &'a dyn Store,
+    pub server: ServerId,
+    pub owned: Vec<Owned>,
+    seq: u64,
+}
+
+impl<'a> Owner<'a> {
+    /// Takes every shard, from whoever has it.
+    pub async fn new(store: &'a dyn Store, n: u64) -> Self {
+        let server = server(n);
+        let shards = (0..store.shard_count()).map(ShardId).collect();
+        let owned = store.take_over(server, shards, Span::from_secs(10)).await.unwrap();
+        assert_eq!(owned.len(), usize::from(store.shard_count()));
+        Self { store, server, owned, seq: 0 }
+    }
+
+    pub fn epoch(&self, shard: u16) -> Epoch {
+        self.owned[usize::from(shard)].epoch
+    }
+
+    /// Fenced on the shards that the writes touch.
+    pub fn batch(&mut self, writes: Vec<Write>) -> Batch {
+        self.seq += 1;
+        let mut shards: Vec<_> = writes.iter().map(Write::shard).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        let fences = shards.into_iter().map(|shard| (shard, self.epoch(shard.0))).collect();
+        Batch { seq: BatchSeq(self.seq), server: self.server, fences, at: at(0), writes }
+    }
+
+    pub async fn apply(&mut self, writes: Vec<Write>) -> Result<Applied> {
+        let batch = SharedBatch::new(self.batch(writes));
+        self.store.apply(batch).await
+    }
+
+    /// Applies what must fit.
+    pub async fn done(&mut self, writes: Vec<Write>) {
+        assert_eq!(self.apply(writes).await.unwrap(), Applied::Done { void: vec![] });
+    }
+
+    /// Applies what must not fit.
+    pub async fn refused(&mut self, writes: Vec<Write>) {
+        assert_inconsistent(self.apply(writes).await);
+    }
+}
+
+#[track_caller]
+pub fn assert_inconsistent<T: std::fmt::Debug>(result: Result<T>) {
+    assert!(matches!(result, Err(StoreError::Inconsistent(_))), "{result:?}");
+}
+
+pub fn original(job: &NewJob) -> JobKey {
+    JobKey::original(job.id)
+}
+
+/// Attempt `n` of a job, started by server 1 on worker 1.
+pub fn start(key: JobKey, n: u32) -> Write {
+    Write::Start(plain_start(key, n))
+}
+
+pub fn plain_start(key: JobKey, n: u32) -> Start {
+    Start { key, attempt: AttemptNo(n), worker: worker(1), picked_up_at: at(100), started_at: at(101) }
+}
+
+pub fn ran(n: u32, ending: Ending) -> AttemptRecord {
+    AttemptRecord {
+        attempt: AttemptNo(n),
+        worker: worker(1),
+        server: server(1),
+        picked_up_at: at(100),
+        started_at: at(101),
+        finished_at: at(102),
+        ending,
+        reason: (ending != Ending::Succeeded).then(|| format!("attempt {n} {}", ending.as_str())),
+    }
+}
+
+pub fn counters(next: u32, failures: u16, node_failures: u16) -> Counters {
+    Counters { next_attempt: AttemptNo(next), failures, node_failures }
+}
+
+/// Attempt `n` ended the job.
+pub fn settled(key: JobKey, n: u32, state: JobState, ending: Ending) -> Settle {
+    Settle {
+        key,
+        state,
+        finished_at: at(102),
+        counters: counters(n + 1, u16::from(state != JobState::Succeeded), 0),
+        attempt: Some(ran(n, ending)),
+        reason: None,
+        output: None,
+        cancel: CancelMark::None,
+    }
+}
+
+pub fn succeed(key: JobKey, n: u32) -> Write {
+    Write::Settle(settled(key, n, JobState::Succeeded, Ending::Succeeded))
+}
+
+/// The job ends without an attempt.
+pub fn ended(key: JobKey, state: JobState, finished_at: Timestamp) -> Write {
+    Write::Settle(Settle {
+        key,
+        state,
+        finished_at,
+        counters: Counters::NEW,
+        attempt: None,
+        reason: Some("on request".to_owned()),
+        output: None,
+        cancel: CancelMark::None,
+    })
+}
+
+/// Attempt `n` failed, and the job waits again.
+pub fn retried(key: JobKey, n: u32, due_at: Timestamp) -> Requeue {
+    Requeue {
+        key,
+        due_at,
+        counters: counters(n + 1, 1, 0),
+        attempt: Some(ran(n, Ending::Failed)),
+        cancel: CancelMark::None,
+    }
+}
+
+pub fn load_all(shard: u16) -> Load {
+    Load { shard: ShardId(shard), epoch: Epoch(1), lane: Lane::All, after: None, until: Timestamp::MAX, limit: 1000 }
+}
+
+pub fn first_page(order: Order, limit: usize) -> Position {
+    Position { after: None, order, limit }
+}
+
+pub fn text(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}

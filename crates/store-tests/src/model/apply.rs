@@ -1,0 +1,173 @@
+use std::collections::BTreeMap;
+
+use punctual_core::attempt::{AttemptRecord, Ending};
+use punctual_core::shard::write::{Batch, CancelMark, Requeue, Rerun, ResolveLost, Settle, Start, Write};
+use punctual_core::{AttemptNo, JobId, JobKey, JobState, ShardId};
+use punctual_store::{Applied, Result};
+
+use super::{Finished, Hot, ModelStore, State, inconsistent};
+
+impl ModelStore {
+    pub fn apply_now(&self, batch: &Batch) -> Result<Applied> {
+        let mut state = self.state();
+        let fenced: Vec<_> = batch
+            .fences
+            .iter()
+            .filter(|(shard, epoch)| state.shards.get(shard).map(|row| row.epoch) != Some(*epoch))
+            .map(|(shard, _)| *shard)
+            .collect();
+        if !fenced.is_empty() {
+            return Ok(Applied::Fenced(fenced));
+        }
+        if let Some(write) = batch.writes.iter().find(|write| batch.epoch_of(write.shard()).is_none()) {
+            return Err(inconsistent(format!("the batch touches shard {} without its fence", write.shard())));
+        }
+        let void = state.all_or_nothing(|state| state.apply(batch))?;
+        Ok(Applied::Done { void })
+    }
+}
+
+impl State {
+    fn apply(&mut self, batch: &Batch) -> Result<Vec<JobId>> {
+        let mut started: BTreeMap<ShardId, Vec<Start>> = BTreeMap::new();
+        let mut void = Vec::new();
+        for write in &batch.writes {
+            match write {
+                Write::Start(start) => match self.expect(start.key, Some(start.attempt)) {
+                    Ok(()) => started.entry(start.key.shard()).or_default().push(*start),
+                    Err(_) => void.push(start.key.id),
+                },
+                Write::Settle(settle) => self.settle(settle)?,
+                Write::Requeue(requeue) => self.requeue(requeue)?,
+                Write::Rerun(rerun) => self.rerun(rerun)?,
+                Write::RequestCancel { key } => {
+                    self.expect(*key, None)?;
+                    self.cancel_requests.put(key.id, ());
+                }
+                Write::ResolveLost(resolve) => self.resolve_lost(resolve)?,
+                Write::Stale(stale) => {
+                    let key = (stale.id, stale.attempt, stale.at, stale.worker);
+                    if !self.stale.has(&key) {
+                        self.stale.put(key, stale.outcome.clone());
+                    }
+                }
+                Write::CloseStarts(starts) => drop(self.starts.take(starts)),
+            }
+        }
+        for (shard, starts) in started {
+            let name = batch.starts_id(shard);
+            if self.starts.has(&name) {
+                return Err(inconsistent(format!("{name:?} is there already")));
+            }
+            self.starts.put(name, (batch.server, starts));
+        }
+        Ok(void)
+    }
+
+    /// The job is there, and waits for or runs this attempt.
+    fn expect(&self, key: JobKey, attempt: Option<AttemptNo>) -> Result<()> {
+        let hot = self.hot.get(&(key.shard(), key)).ok_or_else(|| inconsistent(format!("{} is not there", key.id)))?;
+        if attempt.is_some_and(|attempt| attempt != hot.counters.next_attempt) {
+            return Err(inconsistent(format!("{} has another attempt", key.id)));
+        }
+        Ok(())
+    }
+
+    fn take_expected(&mut self, key: JobKey, attempt: Option<AttemptNo>) -> Result<Hot> {
+        self.expect(key, attempt)?;
+        Ok(self.take_hot(key).expect("it was there"))
+    }
+
+    fn settle(&mut self, settle: &Settle) -> Result<()> {
+        let Settle { key, state, finished_at, counters, output, cancel, .. } = settle;
+        if !state.is_final() {
+            return Err(inconsistent(format!("no job ends as {state}")));
+        }
+        let hot = self.take_expected(*key, settle.attempt.as_ref().map(|ran| ran.attempt))?;
+        // One time and one reason for the job and for the attempt that ended it.
+        let attempt = settle.attempt.clone().map(|ran| AttemptRecord { finished_at: *finished_at, ..ran });
+        let reason = settle.attempt.as_ref().map_or(&settle.reason, |ran| &ran.reason).clone();
+        let finished = Finished {
+            hot: Hot { counters: *counters, ..hot },
+            state: *state,
+            finished_at: *finished_at,
+            due_at: key.due_at,
+            reason,
+            output: output.clone(),
+            attempt,
+        };
+        if self.finished.has(&key.id) {
+            return Err(inconsistent(format!("{} is in history already", key.id)));
+        }
+        self.finished.put(key.id, finished);
+        self.forget_cancel(key.id, *cancel);
+        Ok(())
+    }
+
+    fn requeue(&mut self, requeue: &Requeue) -> Result<()> {
+        let Requeue { key, due_at, counters, attempt, cancel } = requeue;
+        let hot = self.take_expected(*key, attempt.as_ref().map(|ran| ran.attempt))?;
+        self.put_hot(JobKey { due_at: *due_at, id: key.id }, Hot { counters: *counters, ..hot });
+        if let Some(ran) = attempt {
+            self.keep_attempt(key.id, ran.clone())?;
+        }
+        self.forget_cancel(key.id, *cancel);
+        Ok(())
+    }
+
+    fn rerun(&mut self, rerun: &Rerun) -> Result<()> {
+        let Rerun { id, due_at, counters } = rerun;
+        let finished = self.finished.take(id).ok_or_else(|| inconsistent(format!("{id} is not in history")))?;
+        if let Some(ran) = finished.attempt {
+            self.keep_attempt(*id, ran)?;
+        }
+        self.put_hot(JobKey { due_at: *due_at, id: *id }, Hot { counters: *counters, ..finished.hot });
+        Ok(())
+    }
+
+    fn resolve_lost(&mut self, resolve: &ResolveLost) -> Result<()> {
+        let ResolveLost { id, attempt, state, finished_at, reason, output } = resolve;
+        let ending = match state {
+            JobState::Succeeded => Ending::Succeeded,
+            JobState::Failed => Ending::Failed,
+            JobState::Cancelled => Ending::Cancelled,
+            _ => return Err(inconsistent(format!("a late result makes no job {state}"))),
+        };
+        let lost = |finished: &&Finished| finished.state == JobState::Lost;
+        let Some((mut finished, mut ran)) = self
+            .finished
+            .get(id)
+            .filter(lost)
+            .and_then(|finished| Some((finished.clone(), finished.attempt.clone()?)))
+            .filter(|(_, ran)| ran.attempt == *attempt)
+        else {
+            return Err(inconsistent(format!("{id} was not lost in attempt {attempt}")));
+        };
+        ran.ending = ending;
+        ran.finished_at = *finished_at;
+        ran.reason = reason.clone();
+        finished.state = *state;
+        finished.finished_at = *finished_at;
+        finished.reason = reason.clone();
+        finished.output = output.clone();
+        finished.attempt = Some(ran);
+        self.finished.put(*id, finished);
+        Ok(())
+    }
+
+    fn keep_attempt(&mut self, job: JobId, ran: AttemptRecord) -> Result<()> {
+        let key = (job, ran.attempt);
+        if self.attempts.has(&key) {
+            return Err(inconsistent(format!("attempt {} of {job} is there already", ran.attempt)));
+        }
+        self.attempts.put(key, ran);
+        Ok(())
+    }
+
+    fn forget_cancel(&mut self, id: JobId, mark: CancelMark) {
+        match mark {
+            CancelMark::None => {}
+            CancelMark::Recorded => drop(self.cancel_requests.take(&id)),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+use punctual_core::{AttemptNo, Counters, JobId, JobKey};
+use punctual_store::{
+    Filter, FinishedJob, HotJob, IdempotentAnswer, JobRecord, NewJob, Order, Page, Position, Result, SUBMIT_MAX,
+    Submission, Submitted,
+};
+
+use super::{Finished, Hot, ModelStore, State, inconsistent};
+
+impl ModelStore {
+    pub fn submit_now(&self, submission: Submission) -> Result<Submitted> {
+        self.state().all_or_nothing(|state| {
+            if submission.jobs.len() > SUBMIT_MAX {
+                return Err(inconsistent("too many jobs in one submission"));
+            }
+            if let Some(before) = submission.idempotency.as_ref().and_then(|wanted| state.answered_before(wanted)) {
+                return Ok(before);
+            }
+            for job in submission.jobs {
+                state.store_job(job)?;
+            }
+            if let Some(kept) = submission.idempotency {
+                state.answers.put(kept.key.0.clone(), kept);
+            }
+            Ok(Submitted::Done)
+        })
+    }
+
+    pub fn job_now(&self, id: JobId) -> Option<JobRecord> {
+        let state = self.state();
+        let all = (id, AttemptNo(0))..=(id, AttemptNo(u32::MAX));
+        let earlier = state.attempts.range(all).map(|(_, attempt)| attempt.clone());
+        if let Some((key, hot)) = state.hot_job(id) {
+            let input = hot.input.clone();
+            return Some(JobRecord::Hot { job: state.show_hot(key, hot), input, attempts: earlier.collect() });
+        }
+        let finished = state.finished.get(&id)?;
+        Some(JobRecord::Finished {
+            job: show_finished(id, finished),
+            input: finished.hot.input.clone(),
+            output: finished.output.clone(),
+            attempts: earlier.chain(finished.attempt.clone()).collect(),
+        })
+    }
+
+    pub fn list_hot_now(&self, filter: &Filter, position: Position) -> Page<HotJob> {
+        let state = self.state();
+        let rows = state
+            .hot
+            .iter()
+            .filter(|((_, key), hot)| state.fits(filter, *key, hot))
+            .map(|((_, key), hot)| (*key, state.show_hot(*key, hot)));
+        page(rows.collect(), position)
+    }
+
+    pub fn list_finished_now(&self, filter: &Filter, position: Position) -> Page<FinishedJob> {
+        let state = self.state();
+        let rows = state
+            .finished
+            .iter()
+            .filter(|(id, finished)| state.fits(filter, JobKey::original(**id), &finished.hot))
+            .filter(|(_, finished)| filter.states.is_empty() || filter.states.contains(&finished.state))
+            .map(|(id, finished)| (JobKey::original(*id), show_finished(*id, finished)));
+        page(rows.collect(), position)
+    }
+}
+
+impl State {
+    fn answered_before(&self, wanted: &IdempotentAnswer) -> Option<Submitted> {
+        let kept = self.answers.get(&wanted.key.0).filter(|kept| kept.expires_at > wanted.now)?;
+        Some(if kept.fingerprint == wanted.fingerprint {
+            Submitted::Replayed { answer: kept.answer.clone() }
+        } else {
+            Submitted::KeyReused
+        })
+    }
+
+    fn store_job(&mut self, job: NewJob) -> Result<()> {
+        let NewJob { id, task, priority, submitted_at, tracing_id, input } = job;
+        if !self.shards.has(&id.shard()) {
+            return Err(inconsistent(format!("{id} is of no shard of this store")));
+        }
+        if !self.tasks.has(&task) {
+            return Err(inconsistent(format!("there is no {task}")));
+        }
+        if self.due_at.has(&id) || self.finished.has(&id) {
+            return Err(inconsistent(format!("{id} is there already")));
+        }
+        let hot = Hot { task, priority, counters: Counters::NEW, submitted_at, tracing_id, input };
+        self.put_hot(JobKey::original(id), hot);
+        Ok(())
+    }
+
+    pub(super) fn put_hot(&mut self, key: JobKey, hot: Hot) {
+        self.due_at.put(key.id, key.due_at);
+        self.hot.put((key.shard(), key), hot);
+    }
+
+    pub(super) fn take_hot(&mut self, key: JobKey) -> Option<Hot> {
+        let hot = self.hot.take(&(key.shard(), key))?;
+        self.due_at.take(&key.id);
+        Some(hot)
+    }
+
+    pub(super) fn hot_job(&self, id: JobId) -> Option<(JobKey, &Hot)> {
+        let key = JobKey { due_at: *self.due_at.get(&id)?, id };
+        self.hot.get(&(key.shard(), key)).map(|hot| (key, hot))
+    }
+
+    fn fits(&self, filter: &Filter, key: JobKey, hot: &Hot) -> bool {
+        let spec = &self.tasks[&hot.task].task.spec;
+        filter.task.is_none_or(|task| task == hot.task)
+            && filter.kind.as_ref().is_none_or(|kind| kind == spec.run.kind())
+            && filter.queue.as_ref().is_none_or(|queue| *queue == spec.queue)
+            && filter.due_from.is_none_or(|from| key.due_at >= from)
+            && filter.due_before.is_none_or(|before| key.due_at < before)
+    }
+
+    fn show_hot(&self, key: JobKey, hot: &Hot) -> HotJob {
+        HotJob {
+            key,
+            task: hot.task,
+            priority: hot.priority,
+            counters: hot.counters,
+            submitted_at: hot.submitted_at,
+            tracing_id: hot.tracing_id.clone(),
+            cancel_requested: self.cancel_requests.has(&key.id),
+        }
+    }
+}
+
+fn show_finished(id: JobId, finished: &Finished) -> FinishedJob {
+    FinishedJob {
+        id,
+        task: finished.hot.task,
+        priority: finished.hot.priority,
+        counters: finished.hot.counters,
+        submitted_at: finished.hot.submitted_at,
+        tracing_id: finished.hot.tracing_id.clone(),
+        state: finished.state,
+        finished_at: finished.finished_at,
+        due_at: finished.due_at,
+        reason: finished.reason.clone(),
+    }
+}
+
+fn page<T>(mut rows: Vec<(JobKey, T)>, position: Position) -> Page<T> {
+    rows.sort_by_key(|(key, _)| *key);
+    if position.order == Order::Descending {
+        rows.reverse();
+    }
+    let comes_after = |key: JobKey| match (position.after, position.order) {
+        (None, _) => true,
+        (Some(after), Order::Ascending) => key > after,
+        (Some(after), Order::Descending) => key < after,
+    };
+    rows.retain(|(key, _)| comes_after(*key));
+    let limit = position.limit.max(1);
+    let next = if rows.len() > limit { Some(rows[limit - 1].0) } else { None };
+    rows.truncate(limit);
+    Page { rows: rows.into_iter().map(|(_, row)| row).collect(), next }
+}

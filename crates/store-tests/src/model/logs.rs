@@ -1,0 +1,67 @@
+use bytes::BytesMut;
+use punctual_core::{AttemptNo, JobId, Timestamp};
+use punctual_store::{LogChunk, LogPiece, Result};
+
+use super::{ModelStore, State};
+
+impl ModelStore {
+    pub fn append_logs_now(&self, chunks: Vec<LogChunk>) -> Result<()> {
+        self.state().all_or_nothing(|state| {
+            for chunk in chunks {
+                let key = (chunk.job, chunk.attempt, chunk.offset);
+                if !chunk.bytes.is_empty() && !state.logs.has(&key) {
+                    state.logs.put(key, chunk.bytes);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    pub fn read_log_now(&self, job: JobId, attempt: AttemptNo, offset: u64, limit: usize) -> LogPiece {
+        let state = self.state();
+        let of_attempt = |from| state.logs.range((job, attempt, from)..=(job, attempt, u64::MAX));
+        let holder = of_attempt(0).map(|((_, _, begin), _)| *begin).take_while(|begin| *begin <= offset).last();
+        let mut bytes = BytesMut::new();
+        let mut next_offset = offset;
+        for ((_, _, begin), chunk) in of_attempt(holder.unwrap_or(0)) {
+            let skip = next_offset.saturating_sub(*begin) as usize;
+            if skip >= chunk.len() {
+                continue;
+            }
+            let rest = &chunk[skip..];
+            if !bytes.is_empty() && bytes.len() + rest.len() > limit {
+                break;
+            }
+            bytes.extend_from_slice(rest);
+            next_offset = begin + chunk.len() as u64;
+        }
+        LogPiece { bytes: bytes.freeze(), next_offset }
+    }
+
+    pub fn prune_now(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<usize> {
+        self.state().all_or_nothing(|state| {
+            let mut old: Vec<_> = state.finished.iter().filter(|(_, job)| job.finished_at < before).collect();
+            // Those that were due come first, in order of id; then those that ended early.
+            old.sort_by_key(
+                |(id, job)| if id.due_at() < before { (Timestamp::EPOCH, **id) } else { (job.finished_at, **id) },
+            );
+            let old: Vec<JobId> = old.into_iter().map(|(id, _)| *id).take(limit).collect();
+            for id in &old {
+                state.forget(*id);
+            }
+            state.stale.take_all(|(_, _, at, _), _| *at < before);
+            state.answers.take_all(|_, kept| kept.expires_at <= now);
+            Ok(old.len())
+        })
+    }
+}
+
+impl State {
+    fn forget(&mut self, id: JobId) {
+        self.finished.take(&id);
+        self.cancel_requests.take(&id);
+        self.attempts.take_all(|(job, _), _| *job == id);
+        self.logs.take_all(|(job, _, _), _| *job == id);
+        self.stale.take_all(|(job, _, _, _), _| *job == id);
+    }
+}

@@ -1,0 +1,153 @@
+//! The port in plain memory: sorted maps behind one lock. Slow where that is
+//! simpler, deterministic, and durable in the sense that the simulator gives the
+//! word: the model outlives the servers that use it.
+//!
+//! Every method of the port has a synchronous twin named `…_now`, for tests that
+//! run without async.
+
+mod apply;
+mod jobs;
+mod leases;
+mod logs;
+mod port;
+mod reads;
+mod table;
+mod tasks;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use punctual_core::attempt::AttemptRecord;
+use punctual_core::shard::write::{Epoch, Start, StartsId};
+use punctual_core::task::{Priority, Task};
+use punctual_core::{
+    AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+};
+use punctual_store::{IdempotentAnswer, Result, StoreError};
+
+use table::Table;
+
+/// A handle; clones share one store.
+#[derive(Clone)]
+pub struct ModelStore {
+    state: Arc<Mutex<State>>,
+    shard_count: u16,
+}
+
+/// Everything the model holds; a clone of it is a snapshot.
+#[derive(Debug, Clone)]
+pub struct State {
+    now: Timestamp,
+    shards: Table<ShardId, Shard>,
+    tasks: Table<TaskId, StoredTask>,
+    hot: Table<(ShardId, JobKey), Hot>,
+    /// Where each hot job is.
+    due_at: Table<JobId, Timestamp>,
+    finished: Table<JobId, Finished>,
+    attempts: Table<(JobId, AttemptNo), AttemptRecord>,
+    starts: Table<StartsId, (ServerId, Vec<Start>)>,
+    cancel_requests: Table<JobId, ()>,
+    stale: Table<(JobId, AttemptNo, Timestamp, WorkerId), String>,
+    logs: Table<(JobId, AttemptNo, u64), Bytes>,
+    answers: Table<String, IdempotentAnswer>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Shard {
+    epoch: Epoch,
+    owner: Option<ServerId>,
+    lease_until: Timestamp,
+}
+
+#[derive(Debug, Clone)]
+struct StoredTask {
+    task: Task,
+    deleted: bool,
+    digest: Option<[u8; 32]>,
+}
+
+#[derive(Debug, Clone)]
+struct Hot {
+    task: TaskId,
+    priority: Priority,
+    counters: Counters,
+    submitted_at: Timestamp,
+    tracing_id: Option<String>,
+    input: Option<Bytes>,
+}
+
+#[derive(Debug, Clone)]
+struct Finished {
+    hot: Hot,
+    state: JobState,
+    finished_at: Timestamp,
+    due_at: Timestamp,
+    reason: Option<String>,
+    output: Option<Bytes>,
+    attempt: Option<AttemptRecord>,
+}
+
+impl ModelStore {
+    pub fn new(shard_count: u16, now: Timestamp) -> Self {
+        let mut shards = Table::default();
+        for shard in 0..shard_count {
+            shards.put(ShardId(shard), Shard::default());
+        }
+        shards.keep();
+        let state = State {
+            now,
+            shards,
+            tasks: Table::default(),
+            hot: Table::default(),
+            due_at: Table::default(),
+            finished: Table::default(),
+            attempts: Table::default(),
+            starts: Table::default(),
+            cancel_requests: Table::default(),
+            stale: Table::default(),
+            logs: Table::default(),
+            answers: Table::default(),
+        };
+        Self { state: Arc::new(Mutex::new(state)), shard_count }
+    }
+
+    pub fn set_now(&self, now: Timestamp) {
+        self.state().now = now;
+    }
+
+    pub fn advance(&self, span: Span) {
+        let mut state = self.state();
+        state.now = state.now + span;
+    }
+
+    pub fn snapshot(&self) -> State {
+        self.state().clone()
+    }
+
+    pub fn restore(&self, snapshot: State) {
+        *self.state() = snapshot;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A test that panicked is about to fail; others may still look.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// What `change` does is kept if it returns `Ok`, and undone if not.
+    fn all_or_nothing<T>(&mut self, change: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let result = change(self);
+        macro_rules! end {
+            ($($table:ident),*) => {
+                $(if result.is_ok() { self.$table.keep() } else { self.$table.go_back() })*
+            };
+        }
+        end!(shards, tasks, hot, due_at, finished, attempts, starts, cancel_requests, stale, logs, answers);
+        result
+    }
+}
+
+fn inconsistent(text: impl Into<String>) -> StoreError {
+    StoreError::Inconsistent(text.into())
+}

@@ -1,0 +1,123 @@
+//! The async face of the model: every method calls its synchronous twin.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use punctual_core::shard::event::Load;
+use punctual_core::shard::write::SharedBatch;
+use punctual_core::task::Task;
+use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ServerId, ShardId, Span, TaskId, Timestamp};
+use punctual_store::{
+    Applied, Filter, FinishedJob, FoundRow, HotJob, JobReads, JobRecord, Leases, LogChunk, LogPiece, Logs, OpenStarts,
+    Owned, Page, Position, Result, Retention, Store, Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
+};
+
+use super::ModelStore;
+
+impl Store for ModelStore {
+    fn description(&self) -> String {
+        "model, in memory".to_owned()
+    }
+}
+
+#[async_trait]
+impl Tasks for ModelStore {
+    async fn create_task(&self, task: Task) -> Result<TaskChange> {
+        self.create_task_now(task)
+    }
+    async fn update_task(&self, task: Task) -> Result<TaskChange> {
+        self.update_task_now(task)
+    }
+    async fn delete_task(&self, id: TaskId) -> Result<TaskChange> {
+        self.delete_task_now(id)
+    }
+    async fn intern_tasks(&self, tasks: Vec<(Task, [u8; 32])>) -> Result<Vec<TaskId>> {
+        self.intern_tasks_now(tasks)
+    }
+    async fn task_by_name(&self, name: &str) -> Result<Option<Task>> {
+        Ok(self.task_by_name_now(name))
+    }
+    async fn tasks_by_id(&self, ids: Vec<TaskId>) -> Result<Vec<Task>> {
+        Ok(self.tasks_by_id_now(&ids))
+    }
+    async fn list_tasks(&self, after: Option<String>, limit: usize) -> Result<Vec<Task>> {
+        Ok(self.list_tasks_now(after.as_deref(), limit))
+    }
+}
+
+#[async_trait]
+impl Submit for ModelStore {
+    async fn submit(&self, submission: Submission) -> Result<Submitted> {
+        self.submit_now(submission)
+    }
+}
+
+#[async_trait]
+impl JobReads for ModelStore {
+    async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+        Ok(self.job_now(id))
+    }
+    async fn list_hot(&self, filter: Filter, position: Position) -> Result<Page<HotJob>> {
+        Ok(self.list_hot_now(&filter, position))
+    }
+    async fn list_finished(&self, filter: Filter, position: Position) -> Result<Page<FinishedJob>> {
+        Ok(self.list_finished_now(&filter, position))
+    }
+}
+
+#[async_trait]
+impl Leases for ModelStore {
+    async fn now(&self) -> Result<Timestamp> {
+        Ok(self.now_now())
+    }
+    fn shard_count(&self) -> u16 {
+        self.shard_count
+    }
+    async fn acquire(&self, server: ServerId, ttl: Span, limit: usize) -> Result<Vec<Owned>> {
+        self.acquire_now(server, ttl, limit)
+    }
+    async fn take_over(&self, server: ServerId, shards: Vec<ShardId>, ttl: Span) -> Result<Vec<Owned>> {
+        self.take_over_now(server, shards, ttl)
+    }
+    async fn renew(&self, server: ServerId, ttl: Span) -> Result<Vec<Owned>> {
+        self.renew_now(server, ttl)
+    }
+    async fn release(&self, server: ServerId) -> Result<()> {
+        self.release_now(server)
+    }
+}
+
+#[async_trait]
+impl Transitions for ModelStore {
+    async fn apply(&self, batch: SharedBatch) -> Result<Applied> {
+        self.apply_now(&batch)
+    }
+    async fn load(&self, load: Load) -> Result<Vec<JobRow>> {
+        Ok(self.load_now(load))
+    }
+    async fn find(&self, id: JobId) -> Result<FoundRow> {
+        Ok(self.find_now(id))
+    }
+    async fn inputs(&self, keys: Vec<JobKey>) -> Result<Vec<Option<Bytes>>> {
+        Ok(self.inputs_now(&keys))
+    }
+    async fn open_starts(&self, shard: ShardId) -> Result<OpenStarts> {
+        Ok(self.open_starts_now(shard))
+    }
+}
+
+#[async_trait]
+impl Logs for ModelStore {
+    async fn append_logs(&self, chunks: Vec<LogChunk>) -> Result<()> {
+        self.append_logs_now(chunks)
+    }
+    async fn read_log(&self, job: JobId, attempt: AttemptNo, offset: u64, limit: usize) -> Result<LogPiece> {
+        Ok(self.read_log_now(job, attempt, offset, limit))
+    }
+}
+
+#[async_trait]
+impl Retention for ModelStore {
+    async fn prune(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<usize> {
+        self.prune_now(before, now, limit)
+    }
+}

@@ -1,0 +1,101 @@
+use punctual_core::TaskId;
+use punctual_core::task::Task;
+use punctual_store::{Result, TaskChange};
+
+use super::{ModelStore, State, StoredTask, inconsistent};
+
+impl ModelStore {
+    pub fn create_task_now(&self, task: Task) -> Result<TaskChange> {
+        self.state().all_or_nothing(|state| {
+            let Some(name) = &task.name else { return Err(inconsistent("a named task needs a name")) };
+            if state.live(name).is_some() {
+                return Ok(TaskChange::NameTaken);
+            }
+            state.store_task(task, None)?;
+            Ok(TaskChange::Done)
+        })
+    }
+
+    pub fn update_task_now(&self, task: Task) -> Result<TaskChange> {
+        self.state().all_or_nothing(|state| {
+            let Some(mut stored) = state.named(task.id).cloned() else { return Ok(TaskChange::Absent) };
+            let revision = stored.task.revision;
+            if revision.checked_add(1) != Some(task.revision) {
+                return Ok(TaskChange::Conflict { revision });
+            }
+            // A change of name or of birthday is not part of an update.
+            stored.task.revision = task.revision;
+            stored.task.updated_at = task.updated_at;
+            stored.task.spec = task.spec;
+            state.tasks.put(task.id, stored);
+            Ok(TaskChange::Done)
+        })
+    }
+
+    pub fn delete_task_now(&self, id: TaskId) -> Result<TaskChange> {
+        self.state().all_or_nothing(|state| {
+            let Some(stored) = state.named(id).cloned() else { return Ok(TaskChange::Absent) };
+            state.tasks.put(id, StoredTask { deleted: true, ..stored });
+            Ok(TaskChange::Done)
+        })
+    }
+
+    pub fn intern_tasks_now(&self, tasks: Vec<(Task, [u8; 32])>) -> Result<Vec<TaskId>> {
+        self.state()
+            .all_or_nothing(|state| tasks.into_iter().map(|(task, digest)| state.intern(task, digest)).collect())
+    }
+
+    pub fn task_by_name_now(&self, name: &str) -> Option<Task> {
+        self.state().live(name).cloned()
+    }
+
+    pub fn tasks_by_id_now(&self, ids: &[TaskId]) -> Vec<Task> {
+        let state = self.state();
+        ids.iter().filter_map(|id| state.tasks.get(id)).map(|stored| stored.task.clone()).collect()
+    }
+
+    pub fn list_tasks_now(&self, after: Option<&str>, limit: usize) -> Vec<Task> {
+        let state = self.state();
+        let mut named: Vec<_> = state
+            .tasks
+            .values()
+            .filter(|stored| !stored.deleted)
+            .filter(|stored| stored.task.name.as_deref() > Some(after.unwrap_or_default()))
+            .map(|stored| stored.task.clone())
+            .collect();
+        named.sort_by(|one, other| one.name.cmp(&other.name));
+        named.truncate(limit);
+        named
+    }
+}
+
+impl State {
+    fn live(&self, name: &str) -> Option<&Task> {
+        let live = self.tasks.values().find(|stored| !stored.deleted && stored.task.name.as_deref() == Some(name));
+        live.map(|stored| &stored.task)
+    }
+
+    fn named(&self, id: TaskId) -> Option<&StoredTask> {
+        self.tasks.get(&id).filter(|stored| !stored.deleted && stored.task.name.is_some())
+    }
+
+    fn intern(&mut self, task: Task, digest: [u8; 32]) -> Result<TaskId> {
+        if task.name.is_some() {
+            return Err(inconsistent("a task with a name cannot be interned"));
+        }
+        let known = self.tasks.values().find(|stored| stored.digest == Some(digest)).map(|stored| stored.task.id);
+        match known {
+            Some(id) => Ok(id),
+            None => self.store_task(task, Some(digest)),
+        }
+    }
+
+    fn store_task(&mut self, task: Task, digest: Option<[u8; 32]>) -> Result<TaskId> {
+        let id = task.id;
+        if self.tasks.has(&id) {
+            return Err(inconsistent(format!("{id} is there already")));
+        }
+        self.tasks.put(id, StoredTask { task, deleted: false, digest });
+        Ok(id)
+    }
+}

@@ -1,0 +1,109 @@
+//! Random operations, valid ones and others, on a store and on the model: every
+//! answer must be the same, and so must everything that can be seen at the end.
+
+mod operation;
+mod plan;
+
+use punctual_core::ShardId;
+use punctual_core::shard::event::{Lane, Load};
+use punctual_store::{Filter, Order, Store};
+
+use crate::fixture::{SHARDS, first_page, load_all};
+use crate::model::ModelStore;
+use operation::Operation;
+use plan::Plan;
+
+/// SplitMix64: the same seed gives the same numbers on every machine.
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// From 0 up to, not including, `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.draw() % bound
+    }
+
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize].clone()
+    }
+}
+
+/// Runs one sequence of operations on a fresh `subject` and on the model. How often each
+/// answer came is added to `seen`, so that a test can tell that it tested something.
+pub async fn compare(seed: u64, steps: usize, subject: &dyn Store, seen: &mut Seen) {
+    let model = ModelStore::new(SHARDS, crate::fixture::at(0));
+    let mut plan = Plan::new(seed);
+    for step in 0..steps {
+        let operation = plan.next(&model);
+        let expected = operation.run(&model).await;
+        let answer = operation.run(subject).await;
+        assert_eq!(answer, expected, "seed {seed}, step {step}: {operation:?}");
+        seen.count(&expected);
+        plan.learn(&model);
+    }
+    for look in looks(&plan) {
+        let expected = look.run(&model).await;
+        assert_eq!(look.run(subject).await, expected, "seed {seed}, at the end: {look:?}");
+    }
+}
+
+/// How often what came of operations.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub done: usize,
+    pub void: usize,
+    pub fenced: usize,
+    pub inconsistent: usize,
+}
+
+impl Seen {
+    fn count(&mut self, answer: &str) {
+        let kind = match answer {
+            "inconsistent" => &mut self.inconsistent,
+            fenced if fenced.starts_with("Fenced") => &mut self.fenced,
+            "Done { void: [] }" => &mut self.done,
+            void if void.starts_with("Done { void") => &mut self.void,
+            _ => return,
+        };
+        *kind += 1;
+    }
+}
+
+/// Everything that can be seen through the port.
+fn looks(plan: &Plan) -> Vec<Operation> {
+    let mut looks = Vec::new();
+    for order in [Order::Ascending, Order::Descending] {
+        looks.push(Operation::ListHot(Filter::default(), first_page(order, 1000)));
+        looks.push(Operation::ListFinished(Filter::default(), first_page(order, 1000)));
+    }
+    for shard in 0..SHARDS {
+        looks.push(Operation::OpenStarts(ShardId(shard)));
+        for lane in [Lane::All, Lane::Urgent] {
+            looks.push(Operation::Load(Load { lane, ..load_all(shard) }));
+        }
+    }
+    for &id in plan.jobs() {
+        looks.push(Operation::Job(id));
+        looks.push(Operation::Find(id));
+        looks.push(Operation::ReadLog(id, 0, usize::MAX));
+    }
+    looks.push(Operation::ListTasks(None, 1000));
+    looks.push(Operation::TasksById(plan::all_tasks()));
+    looks
+}

@@ -1,0 +1,74 @@
+use std::fmt::Debug;
+
+use punctual_core::shard::event::Load;
+use punctual_core::shard::write::SharedBatch;
+use punctual_core::task::Task;
+use punctual_core::{AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp};
+use punctual_store::{Filter, LogChunk, Position, Result, Store, StoreError, Submission};
+
+/// One call of the port.
+#[derive(Debug, Clone)]
+pub(super) enum Operation {
+    Submit(Submission),
+    Apply(SharedBatch),
+    Acquire(ServerId, Span, usize),
+    TakeOver(ServerId, Vec<ShardId>, Span),
+    Renew(ServerId, Span),
+    Release(ServerId),
+    CreateTask(Task),
+    UpdateTask(Task),
+    DeleteTask(TaskId),
+    InternTasks(Vec<(Task, [u8; 32])>),
+    TaskByName(String),
+    TasksById(Vec<TaskId>),
+    ListTasks(Option<String>, usize),
+    AppendLogs(Vec<LogChunk>),
+    ReadLog(JobId, u64, usize),
+    Prune(Timestamp, Timestamp, usize),
+    Job(JobId),
+    Find(JobId),
+    Inputs(Vec<JobKey>),
+    Load(Load),
+    OpenStarts(ShardId),
+    ListHot(Filter, Position),
+    ListFinished(Filter, Position),
+}
+
+impl Operation {
+    /// The answer as text; what an error says in detail is the store's own affair.
+    pub(super) async fn run(&self, store: &dyn Store) -> String {
+        match self.clone() {
+            Self::Submit(submission) => shown(store.submit(submission).await),
+            Self::Apply(batch) => shown(store.apply(batch).await),
+            Self::Acquire(server, ttl, limit) => shown(store.acquire(server, ttl, limit).await),
+            Self::TakeOver(server, shards, ttl) => shown(store.take_over(server, shards, ttl).await),
+            Self::Renew(server, ttl) => shown(store.renew(server, ttl).await),
+            Self::Release(server) => shown(store.release(server).await),
+            Self::CreateTask(task) => shown(store.create_task(task).await),
+            Self::UpdateTask(task) => shown(store.update_task(task).await),
+            Self::DeleteTask(id) => shown(store.delete_task(id).await),
+            Self::InternTasks(tasks) => shown(store.intern_tasks(tasks).await),
+            Self::TaskByName(name) => shown(store.task_by_name(&name).await),
+            Self::TasksById(ids) => shown(store.tasks_by_id(ids).await),
+            Self::ListTasks(after, limit) => shown(store.list_tasks(after, limit).await),
+            Self::AppendLogs(chunks) => shown(store.append_logs(chunks).await),
+            Self::ReadLog(job, offset, limit) => shown(store.read_log(job, AttemptNo::FIRST, offset, limit).await),
+            Self::Prune(before, now, limit) => shown(store.prune(before, now, limit).await),
+            Self::Job(id) => shown(store.job(id).await),
+            Self::Find(id) => shown(store.find(id).await),
+            Self::Inputs(keys) => shown(store.inputs(keys).await),
+            Self::Load(load) => shown(store.load(load).await),
+            Self::OpenStarts(shard) => shown(store.open_starts(shard).await),
+            Self::ListHot(filter, position) => shown(store.list_hot(filter, position).await),
+            Self::ListFinished(filter, position) => shown(store.list_finished(filter, position).await),
+        }
+    }
+}
+
+fn shown<T: Debug>(result: Result<T>) -> String {
+    match result {
+        Ok(value) => format!("{value:?}"),
+        Err(StoreError::Inconsistent(_)) => "inconsistent".to_owned(),
+        Err(error) => panic!("a store in good health answered: {error}"),
+    }
+}

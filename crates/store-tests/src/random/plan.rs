@@ -1,0 +1,329 @@
+//! Chooses operations that mostly fit what the model holds, and sometimes do not.
+
+use punctual_core::attempt::Ending;
+use punctual_core::shard::event::{Lane, Load};
+use punctual_core::shard::write::{
+    Batch, BatchSeq, CancelMark, Epoch, Requeue, Rerun, ResolveLost, Settle, StaleOutcome, StartsId, Write,
+};
+use punctual_core::task::Task;
+use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, ShardId, Span, TaskId, Timestamp};
+use punctual_store::{
+    Filter, FoundRow, IdempotencyKey, IdempotentAnswer, LogChunk, NewJob, Order, Position, Submission,
+};
+
+use super::Random;
+use super::operation::Operation;
+use crate::fixture::{
+    SHARDS, at, named_task, nameless_task, plain_start, priority, ran, server, task_id, text, worker,
+};
+use crate::model::ModelStore;
+
+const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
+const TASKS: u64 = 8;
+const ENDS: [JobState; 6] = [
+    JobState::Succeeded,
+    JobState::Failed,
+    JobState::Cancelled,
+    JobState::Lost,
+    JobState::Quarantined,
+    JobState::Deleted,
+];
+
+pub(super) fn all_tasks() -> Vec<TaskId> {
+    (0..TASKS).map(task_id).collect()
+}
+
+pub(super) struct Plan {
+    random: Random,
+    jobs: Vec<JobId>,
+    epochs: Vec<Epoch>,
+    records: Vec<StartsId>,
+    seq: u64,
+    /// Seconds that passed, for what takes the time as an argument.
+    now: i64,
+}
+
+impl Plan {
+    pub(super) fn new(seed: u64) -> Self {
+        let epochs = vec![Epoch(0); usize::from(SHARDS)];
+        Self { random: Random::new(seed), jobs: Vec::new(), epochs, records: Vec::new(), seq: 0, now: 0 }
+    }
+
+    pub(super) fn jobs(&self) -> &[JobId] {
+        &self.jobs
+    }
+
+    /// Epochs after an operation, as the model has them.
+    pub(super) fn learn(&mut self, model: &ModelStore) {
+        for shard in 0..SHARDS {
+            self.epochs[usize::from(shard)] = model.epoch(ShardId(shard));
+        }
+    }
+
+    pub(super) fn next(&mut self, model: &ModelStore) -> Operation {
+        self.now += 1;
+        if self.now <= 3 {
+            // Without tasks nothing else can happen.
+            return self.task();
+        }
+        match self.random.below(20) {
+            0..4 => self.submit(model),
+            4..11 => self.apply(model),
+            11 => self.lease(),
+            12 => self.task(),
+            13 => self.log(),
+            14 => Operation::Prune(self.moment(), self.moment(), self.random.below(5) as usize),
+            15 => Operation::ListHot(self.filter(), self.position()),
+            16..18 => Operation::ListFinished(self.filter(), self.position()),
+            18 => Operation::Load(self.load()),
+            _ => self.look(model),
+        }
+    }
+
+    fn moment(&mut self) -> Timestamp {
+        at(self.random.below(60) as i64)
+    }
+
+    fn shard(&mut self) -> ShardId {
+        ShardId(self.random.below(u64::from(SHARDS)) as u16)
+    }
+
+    fn job(&mut self) -> JobId {
+        if self.jobs.is_empty() || self.random.one_in(20) {
+            return JobId::new(self.moment(), self.shard(), 1 << 40);
+        }
+        self.random.pick(&self.jobs)
+    }
+
+    fn key(&mut self, model: &ModelStore, id: JobId) -> JobKey {
+        let due_at = match model.find_now(id) {
+            FoundRow::Hot(row) if !self.random.one_in(25) => row.key.due_at,
+            _ => self.moment(),
+        };
+        JobKey { due_at, id }
+    }
+
+    fn submit(&mut self, model: &ModelStore) -> Operation {
+        let mut jobs: Vec<NewJob> = (0..self.random.below(4)).map(|_| self.new_job()).collect();
+        if self.random.one_in(10) {
+            // An id that waits where it was submitted to; elsewhere stores do not look for it.
+            let id = self.job();
+            if matches!(model.find_now(id), FoundRow::Hot(row) if row.key == JobKey::original(id)) {
+                jobs.push(NewJob { id, ..self.new_job() });
+            }
+        }
+        self.jobs.extend(jobs.iter().map(|job| job.id));
+        let now = at(self.now);
+        let idempotency = self.random.one_in(3).then(|| IdempotentAnswer {
+            key: IdempotencyKey(self.random.pick(&NAMES).to_owned()),
+            fingerprint: [self.random.below(2) as u8; 32],
+            answer: text(&format!("answer {}", self.now)),
+            now,
+            expires_at: now + Span::from_secs(self.random.below(20) as i64),
+        });
+        Operation::Submit(Submission { jobs, idempotency })
+    }
+
+    fn new_job(&mut self) -> NewJob {
+        let shard = if self.random.one_in(50) { ShardId(SHARDS) } else { self.shard() };
+        let input_len = self.random.pick(&[1, 100, 1024, 1025]);
+        NewJob {
+            id: JobId::new(self.moment(), shard, self.random.draw()),
+            task: task_id(self.random.below(3)),
+            priority: priority(self.random.pick(&[-1, 0, 0, 1, 5])),
+            submitted_at: at(self.now),
+            tracing_id: self.random.one_in(3).then(|| format!("trace {}", self.now)),
+            input: self.random.one_in(2).then(|| vec![self.now as u8; input_len].into()),
+        }
+    }
+
+    fn apply(&mut self, model: &ModelStore) -> Operation {
+        let writes: Vec<_> = (0..=self.random.below(4)).map(|_| self.write(model)).collect();
+        let mut shards: Vec<_> = writes.iter().map(Write::shard).collect();
+        if self.random.one_in(30) {
+            shards.pop();
+        }
+        shards.sort_unstable();
+        shards.dedup();
+        let fences = shards.into_iter().map(|shard| (shard, self.epoch(shard))).collect();
+        if !self.random.one_in(40) {
+            self.seq += 1;
+        }
+        let batch =
+            Batch { seq: BatchSeq(self.seq), server: server(self.random.below(3)), fences, at: at(self.now), writes };
+        let started = batch.writes.iter().filter(|write| matches!(write, Write::Start(_)));
+        let records = started.filter(|write| batch.epoch_of(write.shard()).is_some());
+        self.records.extend(records.map(|write| batch.starts_id(write.shard())));
+        Operation::Apply(batch.into())
+    }
+
+    fn epoch(&mut self, shard: ShardId) -> Epoch {
+        let known = self.epochs.get(usize::from(shard.0)).copied().unwrap_or_default();
+        if self.random.one_in(30) { Epoch(known.0.saturating_sub(1)) } else { known }
+    }
+
+    fn write(&mut self, model: &ModelStore) -> Write {
+        let id = self.job();
+        let key = self.key(model, id);
+        let (next, finished) = match model.find_now(id) {
+            FoundRow::Hot(row) => (row.counters.next_attempt.0, false),
+            FoundRow::Finished { attempt, counters, .. } => {
+                (attempt.map_or(counters.next_attempt.0, |last| last.0), true)
+            }
+            FoundRow::Absent => (1, false),
+        };
+        let attempt = if self.random.one_in(25) { next + 1 } else { next };
+        match self.random.below(if finished { 14 } else { 10 }) {
+            0..3 => Write::Start(plain_start(key, attempt)),
+            3..6 => Write::Settle(self.settle(key, attempt)),
+            6..8 => Write::Requeue(self.requeue(key, attempt)),
+            8 => Write::RequestCancel { key },
+            9 => self.aside(id),
+            10..12 => Write::Rerun(Rerun { id, due_at: self.moment(), counters: self.counters(attempt + 1) }),
+            _ => Write::ResolveLost(ResolveLost {
+                id,
+                attempt: AttemptNo(attempt),
+                state: self.random.pick(&ENDS),
+                finished_at: self.moment(),
+                reason: self.reason(),
+                output: self.random.one_in(2).then(|| text("late")),
+            }),
+        }
+    }
+
+    fn aside(&mut self, id: JobId) -> Write {
+        if !self.records.is_empty() && self.random.one_in(2) {
+            return Write::CloseStarts(self.random.pick(&self.records));
+        }
+        let outcome = "too late".to_owned();
+        Write::Stale(StaleOutcome { id, attempt: AttemptNo(1), worker: worker(1), at: self.moment(), outcome })
+    }
+
+    fn counters(&mut self, next: u32) -> Counters {
+        let failures = self.random.below(3) as u16;
+        Counters { next_attempt: AttemptNo(next), failures, node_failures: 2 - failures }
+    }
+
+    fn reason(&mut self) -> Option<String> {
+        self.random.one_in(2).then(|| format!("reason {}", self.now))
+    }
+
+    fn cancel(&mut self) -> CancelMark {
+        if self.random.one_in(2) { CancelMark::Recorded } else { CancelMark::None }
+    }
+
+    fn settle(&mut self, key: JobKey, attempt: u32) -> Settle {
+        let ran = (!self.random.one_in(4)).then(|| ran(attempt, self.random.pick(&Ending::ALL)));
+        Settle {
+            key,
+            state: if self.random.one_in(40) { JobState::Running } else { self.random.pick(&ENDS) },
+            finished_at: self.moment(),
+            counters: self.counters(attempt + 1),
+            attempt: ran,
+            reason: self.reason(),
+            output: self.random.one_in(3).then(|| vec![7; self.random.pick(&[0, 10, 1500])].into()),
+            cancel: self.cancel(),
+        }
+    }
+
+    fn requeue(&mut self, key: JobKey, attempt: u32) -> Requeue {
+        let ran = (!self.random.one_in(3)).then(|| ran(attempt, self.random.pick(&Ending::ALL)));
+        let due_at = self.random.pick(&[key.due_at, key.id.due_at(), at(self.now)]);
+        let next = attempt + u32::from(ran.is_some());
+        Requeue { key, due_at, counters: self.counters(next), attempt: ran, cancel: self.cancel() }
+    }
+
+    fn lease(&mut self) -> Operation {
+        let server = server(self.random.below(3));
+        let ttl = self.random.pick(&[Span::ZERO, Span::from_secs(60)]);
+        match self.random.below(4) {
+            0 => Operation::Acquire(server, ttl, self.random.below(5) as usize),
+            1 => {
+                let bad = self.random.one_in(5).then_some(ShardId(SHARDS));
+                Operation::TakeOver(
+                    server,
+                    [Some(self.shard()), Some(self.shard()), bad].into_iter().flatten().collect(),
+                    ttl,
+                )
+            }
+            2 => Operation::Renew(server, ttl),
+            _ => Operation::Release(server),
+        }
+    }
+
+    fn task(&mut self) -> Operation {
+        let n = self.random.below(TASKS);
+        let (nameless, digest) = nameless_task(n);
+        let task = Task { updated_at: at(self.now), ..named_task(n, self.random.pick(&NAMES)) };
+        match self.random.below(9) {
+            0..3 => Operation::CreateTask(task),
+            3 => Operation::UpdateTask(Task { revision: 2 + self.random.below(2) as u32, spec: nameless.spec, ..task }),
+            4 => Operation::DeleteTask(task_id(n)),
+            5..8 => {
+                let (other, _) = nameless_task(self.random.below(TASKS));
+                let other_digest = [self.random.below(TASKS) as u8; 32];
+                Operation::InternTasks(vec![(nameless, digest), (other, other_digest)])
+            }
+            _ => Operation::ListTasks(self.random.one_in(2).then(|| "beta".to_owned()), 2),
+        }
+    }
+
+    fn log(&mut self) -> Operation {
+        let job = self.job();
+        let offset = self.random.below(6) * 4;
+        if self.random.one_in(3) {
+            return Operation::ReadLog(job, self.random.below(25), self.random.below(20) as usize);
+        }
+        let bytes = text(self.random.pick(&["", "abcd", "abcdefgh", "x"]));
+        Operation::AppendLogs(vec![LogChunk { job, attempt: AttemptNo::FIRST, offset, bytes }])
+    }
+
+    fn filter(&mut self) -> Filter {
+        let mut filter = Filter::default();
+        if self.random.one_in(3) {
+            filter.task = Some(task_id(self.random.below(4)));
+        }
+        if self.random.one_in(5) {
+            filter.kind = Some(self.random.pick(&["probe", "handler"]).to_owned());
+        }
+        if self.random.one_in(5) {
+            filter.queue = Some(self.random.pick(&["default", "other"]).to_owned());
+        }
+        if self.random.one_in(4) {
+            filter.due_from = Some(self.moment());
+        }
+        if self.random.one_in(4) {
+            filter.due_before = Some(self.moment());
+        }
+        filter.states = (0..self.random.below(4)).map(|_| self.random.pick(&ENDS)).collect();
+        filter
+    }
+
+    fn position(&mut self) -> Position {
+        let after = self.random.one_in(2).then(|| JobKey::original(self.job()));
+        let order = self.random.pick(&[Order::Ascending, Order::Descending]);
+        Position { after, order, limit: self.random.below(6) as usize }
+    }
+
+    fn load(&mut self) -> Load {
+        Load {
+            shard: self.shard(),
+            epoch: Epoch(0),
+            lane: self.random.pick(&[Lane::All, Lane::Urgent, Lane::Floor]),
+            after: self.random.one_in(2).then(|| JobKey::original(self.job())),
+            until: self.moment(),
+            limit: self.random.below(6) as usize,
+        }
+    }
+
+    fn look(&mut self, model: &ModelStore) -> Operation {
+        let id = self.job();
+        match self.random.below(5) {
+            0 => Operation::Job(id),
+            1 => Operation::Find(id),
+            2 => Operation::Inputs(vec![self.key(model, id), JobKey::original(id)]),
+            3 => Operation::TaskByName(self.random.pick(&NAMES).to_owned()),
+            _ => Operation::OpenStarts(self.shard()),
+        }
+    }
+}
