@@ -1,10 +1,10 @@
 //! What the rest of the program may ask of a running engine.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex};
 
-use punctual_core::shard::event::{Command, Event, Loaded, Reply, Report, StreamId, WorkerSpec};
+use punctual_core::shard::event::{Command, Event, Loaded, Reply, Report, StreamId};
 use punctual_core::shard::{Counts, LiveView, Owner, WorkerStatus};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, ServerId, TaskId, WorkerId};
@@ -16,6 +16,7 @@ use crate::driver::{Driver, commit};
 use crate::duties::{LeaseDuty, RetentionDuty};
 use crate::hub::{Changes, Hub};
 use crate::inbox::{Inbox, Input};
+use crate::infos::{Infos, WorkerInfo};
 use crate::reads::Reads;
 use crate::streams::{Outgoing, Streams};
 use crate::tasks::TaskCache;
@@ -34,17 +35,10 @@ impl std::fmt::Display for EngineError {
 
 impl std::error::Error for EngineError {}
 
-/// What a worker says of itself, for people.
-#[derive(Debug, Clone)]
-pub struct WorkerInfo {
-    pub name: String,
-    pub version: String,
-    pub spec: WorkerSpec,
-}
-
 /// One connection of a worker. Dropping it tells the owner that the worker is away.
 pub struct WorkerSession {
     inbox: Inbox,
+    infos: Arc<Infos>,
     worker: WorkerId,
     stream: StreamId,
 }
@@ -63,6 +57,7 @@ impl WorkerSession {
 impl Drop for WorkerSession {
     fn drop(&mut self) {
         let (worker, stream) = (self.worker, self.stream);
+        self.infos.disconnected(worker, stream);
         self.inbox.send(Input::Event(Event::WorkerDisconnected { worker, stream }));
     }
 }
@@ -77,7 +72,7 @@ struct Inner {
     hub: Arc<Hub>,
     tasks: Arc<TaskCache>,
     streams_opened: AtomicU64,
-    infos: RwLock<HashMap<WorkerId, WorkerInfo>>,
+    infos: Arc<Infos>,
     driver: Mutex<Option<std::thread::JoinHandle<()>>>,
     duties: Vec<tokio::task::AbortHandle>,
 }
@@ -133,7 +128,7 @@ impl Engine {
             hub,
             tasks,
             streams_opened: AtomicU64::new(0),
-            infos: RwLock::default(),
+            infos: Arc::default(),
             driver: Mutex::new(Some(thread)),
             duties,
         })))
@@ -210,11 +205,7 @@ impl Engine {
     /// Workers that are known, with what they said of themselves.
     pub async fn workers(&self) -> Result<Vec<(WorkerStatus, WorkerInfo)>, EngineError> {
         let statuses = self.ask(Owner::worker_status).await?;
-        let mut infos = self.0.infos.write().expect("no panic while the lock is held");
-        let known: BTreeMap<WorkerId, WorkerStatus> = statuses.into_iter().map(|status| (status.id, status)).collect();
-        infos.retain(|id, _| known.contains_key(id));
-        let pair = |status: WorkerStatus| infos.get(&status.id).cloned().map(|info| (status, info));
-        Ok(known.into_values().filter_map(pair).collect())
+        Ok(self.0.infos.join(statuses))
     }
 
     pub fn changes(&self) -> Changes {
@@ -236,10 +227,11 @@ impl Engine {
         let (sender, receiver) = mpsc::unbounded_channel();
         let stream = StreamId(self.0.streams_opened.fetch_add(1, Ordering::Relaxed) + 1);
         let spec = info.spec.clone();
-        self.0.infos.write().expect("no panic while the lock is held").insert(worker, info);
+        self.0.infos.connected(worker, stream, info);
         let event = Event::WorkerHello { worker, stream, spec, held };
         self.0.inbox.send(Input::Connected { event, worker, stream, sender });
-        (WorkerSession { inbox: self.0.inbox.clone(), worker, stream }, receiver)
+        let session = WorkerSession { inbox: self.0.inbox.clone(), infos: Arc::clone(&self.0.infos), worker, stream };
+        (session, receiver)
     }
 
     /// A heartbeat. False when the worker has no connection here and must make one.

@@ -11,11 +11,13 @@ mod duties;
 mod handle;
 mod hub;
 mod inbox;
+mod infos;
 mod reads;
 mod streams;
 mod tasks;
 
 pub use config::{Clock, EngineConfig, Takeover};
-pub use handle::{Engine, EngineError, WorkerInfo, WorkerSession};
+pub use handle::{Engine, EngineError, WorkerSession};
 pub use hub::Changes;
+pub use infos::WorkerInfo;
 pub use streams::{Outgoing, OutgoingAssignment};

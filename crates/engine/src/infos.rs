@@ -1,0 +1,48 @@
+//! What workers said of themselves, for people.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::RwLock;
+
+use punctual_core::WorkerId;
+use punctual_core::shard::WorkerStatus;
+use punctual_core::shard::event::{StreamId, WorkerSpec};
+
+#[derive(Debug, Clone)]
+pub struct WorkerInfo {
+    pub name: String,
+    pub version: String,
+    pub spec: WorkerSpec,
+}
+
+struct Said {
+    info: WorkerInfo,
+    /// The connection it was said on, while that is open.
+    stream: Option<StreamId>,
+}
+
+#[derive(Default)]
+pub(crate) struct Infos(RwLock<HashMap<WorkerId, Said>>);
+
+impl Infos {
+    pub(crate) fn connected(&self, worker: WorkerId, stream: StreamId, info: WorkerInfo) {
+        let mut infos = self.0.write().expect("no panic while the lock is held");
+        infos.insert(worker, Said { info, stream: Some(stream) });
+    }
+
+    pub(crate) fn disconnected(&self, worker: WorkerId, stream: StreamId) {
+        let mut infos = self.0.write().expect("no panic while the lock is held");
+        if let Some(said) = infos.get_mut(&worker).filter(|said| said.stream == Some(stream)) {
+            said.stream = None;
+        }
+    }
+
+    /// Joins what the owner knows with what was said, and forgets workers that are gone.
+    /// One that has just connected may not have reached the owner yet: it is kept.
+    pub(crate) fn join(&self, statuses: Vec<WorkerStatus>) -> Vec<(WorkerStatus, WorkerInfo)> {
+        let known: BTreeMap<WorkerId, WorkerStatus> = statuses.into_iter().map(|status| (status.id, status)).collect();
+        let mut infos = self.0.write().expect("no panic while the lock is held");
+        infos.retain(|id, said| said.stream.is_some() || known.contains_key(id));
+        let pair = |status: WorkerStatus| infos.get(&status.id).map(|said| (status, said.info.clone()));
+        known.into_values().filter_map(pair).collect()
+    }
+}
