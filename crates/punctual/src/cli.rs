@@ -1,0 +1,176 @@
+//! The commands and their options.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use crate::cmd;
+use crate::exit::Exit;
+use crate::output::{ColorChoice, Format};
+
+/// A task scheduler: run tasks now, later, exactly on time, and know what became of them.
+#[derive(Debug, Parser)]
+#[command(name = "punctual", version, max_term_width = 100, after_help = after_help())]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+fn after_help() -> String {
+    format!(
+        "Start here:\n  punctual dev                         a server and a worker on this machine\n  \
+         punctual run --probe '{{\"output\":\"hi\"}}' --wait\n  punctual ps\n\n{}",
+        Exit::table()
+    )
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct Global {
+    /// The server to talk to [env: PUNCTUAL_SERVER] [default: http://127.0.0.1:8020]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// How to print: table, json, jsonl or name [env: PUNCTUAL_OUTPUT] [default: table]
+    #[arg(short, long, global = true, value_name = "FORMAT", hide_possible_values = true)]
+    pub(crate) output: Option<Format>,
+    /// auto, always or never; NO_COLOR is honoured [env: PUNCTUAL_COLOR] [default: auto]
+    #[arg(long, global = true, value_name = "WHEN", hide_possible_values = true)]
+    pub(crate) color: Option<ColorChoice>,
+    /// The zone that times are shown in: local, utc or a name [env: PUNCTUAL_TZ] [default: local]
+    #[arg(long, global = true, value_name = "ZONE")]
+    pub(crate) tz: Option<String>,
+    /// Read the settings from this file [env: PUNCTUAL_CONFIG]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// No hints
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Log more; twice for everything
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+impl Global {
+    /// As settings; see [`crate::config`].
+    pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
+        let name =
+            |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| value().map(|value| value.get_name().to_owned());
+        let texts = [
+            ("server", self.server.clone()),
+            ("output", name(&|| clap::ValueEnum::to_possible_value(self.output.as_ref()?))),
+            ("color", name(&|| clap::ValueEnum::to_possible_value(self.color.as_ref()?))),
+            ("tz", self.tz.clone()),
+        ];
+        given(texts)
+    }
+}
+
+/// The flags that were written.
+pub(crate) fn given<const N: usize>(flags: [(&'static str, Option<String>); N]) -> Vec<(&'static str, String)> {
+    flags.into_iter().filter_map(|(key, text)| Some((key, text?))).collect()
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Start a server and a worker on this machine, with nothing to set up
+    Dev(cmd::dev::DevArgs),
+    /// Start a server
+    Server(cmd::server::ServerArgs),
+    /// Start a worker
+    Worker(cmd::worker::WorkerArgs),
+    /// Submit a job: now, later, or at a given time
+    Run(cmd::run::RunArgs),
+    /// Show jobs, the latest due first
+    Ps(cmd::ps::PsArgs),
+    /// Show what a job wrote
+    Logs(cmd::logs::LogsArgs),
+    /// Wait until jobs have finished
+    Wait(cmd::wait::WaitArgs),
+    /// End jobs
+    Cancel(cmd::verbs::Ids),
+    /// Look after jobs
+    #[command(subcommand)]
+    Job(cmd::job::JobVerb),
+    /// Look after tasks
+    #[command(subcommand)]
+    Task(cmd::task::TaskVerb),
+    /// Say why a job is in its state, or what a state, an error or an exit code means
+    Explain(cmd::explain::ExplainArgs),
+    /// Check that everything is in place
+    Doctor(cmd::doctor::DoctorArgs),
+    /// Measure this machine
+    Bench(cmd::bench::BenchArgs),
+    /// Show every setting, its value, and where that came from
+    Config(cmd::config::ConfigArgs),
+    /// Print completions for a shell
+    Completions(cmd::completions::CompletionsArgs),
+    /// What the exit codes mean
+    #[command(long_about = Exit::table())]
+    ExitCodes,
+}
+
+/// How many threads a command is worth.
+pub(crate) enum Threads {
+    One,
+    Many,
+}
+
+impl Command {
+    /// The settings that this command's own flags name.
+    pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Dev(args) => args.flags(),
+            Self::Server(args) => args.flags(),
+            Self::Worker(args) => args.flags(),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn threads(&self) -> Threads {
+        match self {
+            Self::Dev(_) | Self::Server(_) | Self::Worker(_) | Self::Bench(_) => Threads::Many,
+            _ => Threads::One,
+        }
+    }
+
+    /// Long-running commands end in order when they are asked to; others just end.
+    pub(crate) fn minds_signals(&self) -> bool {
+        match self {
+            Self::Dev(_) => true,
+            Self::Server(args) => args.verb.is_none(),
+            Self::Worker(args) => args.verb.is_none(),
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn pages(command: &mut clap::Command, path: &str, text: &mut String) {
+        *text += &format!("$ {path} -h\n{}\n", command.render_help());
+        for verb in command.get_subcommands_mut().filter(|verb| verb.get_name() != "help") {
+            let path = format!("{path} {}", verb.get_name());
+            pages(verb, &path, text);
+        }
+    }
+
+    #[test]
+    fn the_help_pages_are_those_we_reviewed() {
+        let mut text = String::new();
+        let mut command = Cli::command().term_width(100);
+        command.build();
+        pages(&mut command, "punctual", &mut text);
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn the_commands_do_not_contradict_each_other() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,61 @@
+//! `punctual config`.
+
+use clap::Args;
+use comfy_table::Cell;
+use serde::Serialize;
+
+use super::Context;
+use crate::config::{self, SETTINGS, ServerSettings, WorkerSettings};
+use crate::exit::{Exit, usage};
+use crate::output::{Output, Row};
+
+#[derive(Debug, Args)]
+#[command(after_help = config::help())]
+pub(crate) struct ConfigArgs {
+    /// Only this setting
+    key: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Line {
+    key: &'static str,
+    value: String,
+    origin: String,
+}
+
+impl Row for Line {
+    const HEADER: &'static [&'static str] = &["SETTING", "VALUE", "FROM"];
+
+    fn name(&self) -> String {
+        self.key.to_owned()
+    }
+
+    fn cells(&self, _: &Output) -> Vec<Cell> {
+        let value = if self.value.is_empty() { "-" } else { &self.value };
+        vec![Cell::new(self.key), Cell::new(value), Cell::new(&self.origin)]
+    }
+}
+
+pub(crate) fn run(args: ConfigArgs, context: &Context) -> anyhow::Result<Exit> {
+    let wanted = |key: &str| args.key.as_deref().is_none_or(|wanted| wanted == key);
+    let lines: Vec<_> = SETTINGS
+        .iter()
+        .filter(|setting| wanted(setting.key))
+        .map(|setting| {
+            let value = context.config.value(setting.key);
+            Line { key: setting.key, value: value.text.clone(), origin: value.origin.to_string() }
+        })
+        .collect();
+    if lines.is_empty() {
+        let key = args.key.unwrap_or_default();
+        return Err(usage(format!("there is no setting `{key}`"), "see them all with `punctual config`"));
+    }
+    context.out.rows(&lines, &lines)?;
+    // Shown first, so that the wrong value can be found in the table above.
+    ServerSettings::new(&context.config)?;
+    WorkerSettings::new(&context.config)?;
+    if context.config.file.is_none() {
+        context.out.hint("No file was read; ./punctual.toml would be.");
+    }
+    Ok(Exit::Ok)
+}

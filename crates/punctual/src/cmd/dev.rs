@@ -1,0 +1,183 @@
+//! `punctual dev`: a server and a worker in one process, over the real protocol on
+//! loopback.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use super::Context;
+use super::server::{ServerFlags, bind, make_data_dir, ready_json, until_ready};
+use super::worker::{WorkerFlags, host_name};
+use crate::cli::given;
+use crate::config::{Origin, ServerSettings, WorkerSettings};
+use crate::exit::Exit;
+use crate::output::Format;
+use crate::signals::{Stop, Until};
+use crate::wiring::{self, ServerOptions, ServerReady, WorkerOptions};
+
+#[derive(Debug, Args)]
+pub(crate) struct DevArgs {
+    /// Where to listen [default: 127.0.0.1:8020, or the next free port]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// The folder of the embedded database [default: .punctual]
+    #[arg(long, value_name = "DIR", conflicts_with = "ephemeral")]
+    data_dir: Option<String>,
+    /// Keep everything in a folder that is removed at the end
+    #[arg(long)]
+    ephemeral: bool,
+    #[command(flatten)]
+    server: ServerFlags,
+    #[command(flatten)]
+    worker: WorkerFlags,
+}
+
+/// How many ports after the usual one are tried.
+const PORTS_TRIED: u16 = 20;
+
+impl DevArgs {
+    pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
+        let mut flags = given([("listen", self.listen.clone()), ("data_dir", self.data_dir.clone())]);
+        flags.extend(self.server.flags());
+        flags.extend(self.worker.flags());
+        flags
+    }
+}
+
+/// The folder, which a temporary one outlives only as long as this does.
+enum DataDir {
+    Kept(PathBuf),
+    Ephemeral(TempDir),
+}
+
+impl DataDir {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Kept(path) => path,
+            Self::Ephemeral(dir) => dir.path(),
+        }
+    }
+}
+
+pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit> {
+    context.start_logging("warn")?;
+    let mut settings = ServerSettings::new(&context.config)?;
+    let mut worker_settings = WorkerSettings::new(&context.config)?;
+    let stop = Stop::listen(Until::Signal, &context.out)?;
+    let listener = match context.config.value("listen").origin {
+        Origin::Default => bind_or_next(settings.listen)?,
+        // A port that was asked for is the one that others will call.
+        _ => bind(settings.listen)?,
+    };
+    let data_dir = if args.ephemeral {
+        DataDir::Ephemeral(tempfile::Builder::new().prefix("punctual-").tempdir().context("cannot make a folder")?)
+    } else {
+        make_data_dir(&settings.data_dir)?;
+        DataDir::Kept(settings.data_dir.clone())
+    };
+    settings.data_dir = data_dir.path().to_owned();
+    if args.ephemeral || context.config.text("spool_dir").is_empty() {
+        worker_settings.spool_dir = data_dir.path().join("spool");
+    }
+    make_data_dir(&worker_settings.spool_dir)?;
+
+    // The server outlives the worker, which has outcomes to report while it drains.
+    let (worker_gone, server_stop) = oneshot::channel::<()>();
+    let (ready_sender, ready) = oneshot::channel();
+    let server_stop = async {
+        let _ = server_stop.await;
+    };
+    let asked = settings.listen;
+    let options = ServerOptions { listener, settings };
+    let mut server = tokio::spawn(wiring::run_server(options, ready_sender, server_stop));
+    let ready = until_ready(ready, &mut server).await?;
+    let url = format!("http://{}", ready.address);
+    let options = WorkerOptions { server: url, name: host_name(), settings: worker_settings };
+    let mut worker = tokio::spawn(wiring::run_worker(options, stop.requested()));
+    announce(&ready, asked, &data_dir, context)?;
+
+    let worked = tokio::select! {
+        worked = &mut worker => worked.context("the worker broke down")?,
+        served = &mut server => {
+            served.context("the server broke down")??;
+            anyhow::bail!("the server ended by itself")
+        }
+    };
+    drop(worker_gone);
+    server.await.context("the server broke down")??;
+    worked?;
+    context.out.hint("Stopped; nothing was left running.");
+    Ok(Exit::Ok)
+}
+
+fn bind_or_next(usual: SocketAddr) -> anyhow::Result<TcpListener> {
+    for port in usual.port()..usual.port().saturating_add(PORTS_TRIED) {
+        match TcpListener::bind(SocketAddr::new(usual.ip(), port)) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+            Err(_) => break,
+            Ok(listener) => return Ok(listener),
+        }
+    }
+    bind(usual)
+}
+
+fn announce(ready: &ServerReady, asked: SocketAddr, data_dir: &DataDir, context: &Context) -> anyhow::Result<()> {
+    match context.out.format {
+        Format::Json | Format::Jsonl => context.out.line(&ready_json(ready, data_dir.path())),
+        Format::Table | Format::Name => {
+            context.out.hint(&welcome(ready, asked, data_dir));
+            Ok(())
+        }
+    }
+}
+
+fn welcome(ready: &ServerReady, asked: SocketAddr, data_dir: &DataDir) -> String {
+    let url = format!("http://{}", ready.address);
+    let usual = ready.address == asked;
+    let why_other = if usual { String::new() } else { format!(" ({} was taken)", asked.port()) };
+    let folder = match data_dir {
+        DataDir::Kept(path) => path.display().to_string(),
+        DataDir::Ephemeral(dir) => format!("{} (removed at the end)", dir.path().display()),
+    };
+    let server = if usual { String::new() } else { format!(" --server {url}") };
+    format!(
+        "Punctual is ready: a server and a worker\n\n  \
+         address  {url}{why_other}, only reachable from this machine\n  \
+         data     {folder} ({store})\n\n\
+         Try, in another terminal:\n  \
+         punctual run{server} --probe '{{\"output\":\"hello\"}}' --wait\n  \
+         punctual run{server} --http {url}/livez --in 5s\n  \
+         punctual ps{server}\n\n\
+         Ctrl-C stops it.",
+        store = ready.store,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_taken_port_is_followed_by_the_next_free_one() {
+        let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = taken.local_addr().unwrap();
+        let next = bind_or_next(address).unwrap().local_addr().unwrap();
+        assert_ne!(next.port(), address.port());
+        assert!(bind(address).unwrap_err().to_string().contains("address in use"));
+    }
+
+    #[test]
+    fn the_welcome_names_the_address_the_folder_and_what_to_try() {
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let ready = |port| ServerReady { address: at(port), store: "sqlite, synchronous=full".to_owned() };
+        let kept = DataDir::Kept(PathBuf::from(".punctual"));
+        let usual = welcome(&ready(8020), at(8020), &kept);
+        let other = welcome(&ready(8021), at(8020), &kept);
+        insta::assert_snapshot!(format!("{usual}\n----\n{other}"));
+    }
+}

@@ -1,0 +1,106 @@
+use std::collections::BTreeMap;
+
+use punctual_api::TaskRef;
+use punctual_core::task::Priority;
+use punctual_core::{JobId, ServerId, ShardId, TaskId, WorkerId};
+
+use super::*;
+
+fn at(secs: i64) -> Timestamp {
+    Timestamp::saturating_from_micros(secs * 1_000_000)
+}
+
+fn worker(state: &str, queue: &str) -> WorkerView {
+    WorkerView {
+        id: WorkerId::new(at(1), 1),
+        name: "w".to_owned(),
+        version: "1".to_owned(),
+        state: state.to_owned(),
+        queues: vec![queue.to_owned()],
+        capabilities: Vec::new(),
+        labels: BTreeMap::new(),
+        slots: 8,
+        running: 0,
+        last_seen_at: at(1),
+    }
+}
+
+fn due(queue: &str) -> JobSummary {
+    JobSummary {
+        id: JobId::new(at(1), ShardId(0), 1),
+        task: TaskRef { id: TaskId::new(at(1), 1), name: None, kind: "probe".to_owned(), queue: queue.to_owned() },
+        state: "scheduled".to_owned(),
+        priority: Priority::default(),
+        submitted_at: at(1),
+        due_at: at(1),
+        finished_at: None,
+        attempts: 0,
+        reason: None,
+        tracing_id: None,
+    }
+}
+
+fn node(store: &str, shards_owned: u16) -> Node {
+    Node {
+        id: ServerId::new(at(1), 1),
+        version: "1".to_owned(),
+        store: store.to_owned(),
+        shards_total: 4,
+        shards_owned,
+        started_at: at(1),
+        now: at(1),
+    }
+}
+
+fn check(found: Check, verdict: Verdict, reason: &str) {
+    assert!(found.verdict == verdict && found.reason.contains(reason), "{found:?}");
+    assert_eq!(found.fix.is_some(), verdict != Verdict::Pass, "{found:?}");
+}
+
+#[test]
+fn a_clock_is_wrong_only_if_it_lies_outside_the_time_of_the_call() {
+    check(clock(at(10), at(11), at(12)), Verdict::Pass, "within");
+    check(clock(at(10), at(13), at(12)), Verdict::Pass, "within 2.0s");
+    check(clock(at(10), at(15), at(12)), Verdict::Warn, "differ by 3.0s");
+    check(clock(at(10), at(5), at(12)), Verdict::Warn, "differ by 5.0s");
+}
+
+#[test]
+fn a_store_that_forgets_on_a_power_cut_is_named() {
+    check(store(&node("sqlite, synchronous=full", 4)), Verdict::Pass, "4 of 4");
+    check(store(&node("sqlite, synchronous=NORMAL", 4)), Verdict::Warn, "power cut");
+    check(store(&node("sqlite, synchronous=full", 0)), Verdict::Fail, "0 of 4");
+}
+
+#[test]
+fn jobs_that_nobody_can_run_are_found() {
+    check(workers(&[]), Verdict::Fail, "no job can run");
+    check(workers(&[worker("draining", "default")]), Verdict::Fail, "none is connected");
+    check(workers(&[worker("connected", "default"), worker("silent", "x")]), Verdict::Warn, "1 silent");
+    check(workers(&[worker("connected", "default")]), Verdict::Pass, "8 slots");
+
+    let serving = [worker("connected", "default")];
+    check(unserved(&[due("default")], &serving), Verdict::Pass, "(1 due)");
+    check(unserved(&[due("gpu"), due("default"), due("gpu")], &serving), Verdict::Warn, "serves: gpu");
+}
+
+#[test]
+fn the_limit_of_open_files_is_read_from_proc() {
+    let line = "Limit                     Soft Limit  Hard Limit  Units\nMax open files            ";
+    check(open_files(&format!("{line}1024  4096  files\n")), Verdict::Warn, "at most 1024");
+    check(open_files(&format!("{line}1048576  1048576  files\n")), Verdict::Pass, "at most 1048576");
+    check(open_files(&format!("{line}unlimited  unlimited  files\n")), Verdict::Pass, "unlimited");
+    check(open_files(""), Verdict::Warn, "cannot read");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_fails() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_ne!(data_dir(&dir.path().join("not/yet/there")).verdict, Verdict::Fail);
+    check(data_dir(Path::new("/proc/punctual")), Verdict::Fail, "not writable");
+}
+
+#[test]
+fn zones_are_known_without_the_system() {
+    check(zones(), Verdict::Pass, "time zones");
+}

@@ -1,0 +1,50 @@
+//! `punctual job …`: the verbs in full, of which some have shortcuts.
+
+use clap::Subcommand;
+use punctual_core::JobId;
+
+use super::{Context, logs, ps, run, verbs, wait};
+use crate::exit::Exit;
+use crate::view;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum JobVerb {
+    /// List jobs, the latest due first
+    List(ps::Filter),
+    /// Show a job with all its attempts
+    Get {
+        #[arg(value_name = "ID")]
+        id: JobId,
+    },
+    /// Submit a job (same as `punctual run`)
+    Submit(Box<run::RunArgs>),
+    /// End jobs (same as `punctual cancel`)
+    Cancel(verbs::Ids),
+    /// Remove jobs that have not started
+    Delete(verbs::Ids),
+    /// Run finished jobs again
+    Retry(verbs::Ids),
+    /// Start waiting jobs now
+    RunNow(verbs::Ids),
+    /// Show what a job wrote (same as `punctual logs`)
+    Logs(logs::LogsArgs),
+    /// Wait until jobs have finished (same as `punctual wait`)
+    Wait(wait::WaitArgs),
+}
+
+pub(crate) async fn run(verb: JobVerb, context: &Context) -> anyhow::Result<Exit> {
+    match verb {
+        JobVerb::List(filter) => ps::list(&filter, context).await,
+        JobVerb::Get { id } => {
+            view::job(&context.out, &context.client()?.job(id).await?)?;
+            Ok(Exit::Ok)
+        }
+        JobVerb::Submit(args) => run::run(*args, context).await,
+        JobVerb::Cancel(ids) => verbs::run(verbs::Verb::Cancel, ids, context).await,
+        JobVerb::Delete(ids) => verbs::run(verbs::Verb::Delete, ids, context).await,
+        JobVerb::Retry(ids) => verbs::run(verbs::Verb::Retry, ids, context).await,
+        JobVerb::RunNow(ids) => verbs::run(verbs::Verb::RunNow, ids, context).await,
+        JobVerb::Logs(args) => logs::run(args, context).await,
+        JobVerb::Wait(args) => wait::run(args, context).await,
+    }
+}

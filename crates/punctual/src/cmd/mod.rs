@@ -1,0 +1,132 @@
+//! The commands, one file each. They parse, call, and print; they decide nothing.
+
+pub(crate) mod bench;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod dev;
+pub(crate) mod doctor;
+pub(crate) mod explain;
+pub(crate) mod job;
+pub(crate) mod logs;
+pub(crate) mod ps;
+pub(crate) mod run;
+pub(crate) mod server;
+pub(crate) mod spec;
+pub(crate) mod task;
+pub(crate) mod verbs;
+pub(crate) mod wait;
+pub(crate) mod worker;
+
+use std::io::{IsTerminal, Read};
+use std::str::FromStr;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use punctual_client::Client;
+use tracing_subscriber::EnvFilter;
+
+use crate::cli::{Cli, Command};
+use crate::config::{Config, Sources};
+use crate::exit::{Exit, usage};
+use crate::output::{Chatter, ColorChoice, Format, Output};
+use crate::when::zone_of;
+use crate::zone::Zone;
+
+/// What every command is given.
+pub(crate) struct Context {
+    pub(crate) config: Config,
+    pub(crate) out: Output,
+    verbose: u8,
+}
+
+impl Context {
+    pub(crate) fn new(cli: &Cli) -> anyhow::Result<Self> {
+        let mut flags = cli.global.flags();
+        flags.extend(cli.command.flags());
+        let environment = |name: &str| std::env::var(name).ok();
+        let config =
+            Config::load(&Sources { flags: &flags, environment: &environment, file: cli.global.config.clone() })?;
+        let format = config.parse("output", choice::<Format>)?;
+        let color = config.parse("color", choice::<ColorChoice>)?;
+        let zone = Zone(config.parse("tz", zone_of)?);
+        let chatter = if cli.global.quiet { Chatter::Quiet } else { Chatter::Hints };
+        let out = Output::new(format, color, zone, chatter);
+        Ok(Self { config, out, verbose: cli.global.verbose })
+    }
+
+    pub(crate) fn client(&self) -> anyhow::Result<Client> {
+        Ok(Client::new(self.config.text("server"))?)
+    }
+
+    /// Logs go to stderr. `usual` is the level without `-q` and `-v`.
+    pub(crate) fn start_logging(&self, usual: &str) -> anyhow::Result<()> {
+        let level = match (self.out.chatter, self.verbose) {
+            (Chatter::Quiet, _) => "error",
+            (Chatter::Hints, 0) => usual,
+            (Chatter::Hints, 1) => "debug",
+            (Chatter::Hints, _) => "trace",
+        };
+        let filter = match self.config.text("log") {
+            "" => EnvFilter::new(level),
+            _ => self.config.parse("log", |text| EnvFilter::from_str(text).map_err(|error| error.to_string()))?,
+        };
+        let stderr_colored = self.out.colored && std::io::stderr().is_terminal();
+        tracing_subscriber::fmt()
+            .with_env_filter(filter)
+            .with_writer(std::io::stderr)
+            .with_ansi(stderr_colored)
+            .try_init()
+            .map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
+    }
+}
+
+fn choice<T: ValueEnum>(text: &str) -> Result<T, String> {
+    T::from_str(text, true).map_err(|_| {
+        let known: Vec<_> = T::value_variants()
+            .iter()
+            .filter_map(|value| Some(value.to_possible_value()?.get_name().to_owned()))
+            .collect();
+        format!("`{text}` is none of {}", known.join(", "))
+    })
+}
+
+/// Reads `TEXT`, `@file` or `-` for stdin.
+pub(crate) fn text_or_file(argument: &str) -> anyhow::Result<String> {
+    match argument.strip_prefix('@') {
+        Some(path) => read_file(path),
+        None if argument == "-" => read_file("-"),
+        None => Ok(argument.to_owned()),
+    }
+}
+
+/// Reads a file, or stdin for `-`.
+pub(crate) fn read_file(path: &str) -> anyhow::Result<String> {
+    if path == "-" {
+        let mut text = String::new();
+        std::io::stdin().read_to_string(&mut text).context("cannot read from stdin")?;
+        return Ok(text);
+    }
+    std::fs::read_to_string(path)
+        .map_err(|error| usage(format!("cannot read {path}: {error}"), "name a file that exists, or - for stdin"))
+}
+
+pub(crate) async fn dispatch(command: Command, context: &Context) -> anyhow::Result<Exit> {
+    match command {
+        Command::Dev(args) => dev::run(args, context).await,
+        Command::Server(args) => server::run(args, context).await,
+        Command::Worker(args) => worker::run(args, context).await,
+        Command::Run(args) => run::run(args, context).await,
+        Command::Ps(args) => ps::run(args, context).await,
+        Command::Logs(args) => logs::run(args, context).await,
+        Command::Wait(args) => wait::run(args, context).await,
+        Command::Cancel(ids) => verbs::run(verbs::Verb::Cancel, ids, context).await,
+        Command::Job(verb) => job::run(verb, context).await,
+        Command::Task(verb) => task::run(verb, context).await,
+        Command::Explain(args) => explain::run(args, context).await,
+        Command::Doctor(args) => doctor::run(args, context).await,
+        Command::Bench(args) => bench::run(args, context).await,
+        Command::Config(args) => config::run(args, context),
+        Command::Completions(args) => completions::run(args, context),
+        Command::ExitCodes => context.out.write(&Exit::table()).map(|()| Exit::Ok),
+    }
+}

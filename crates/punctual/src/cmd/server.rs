@@ -1,0 +1,194 @@
+//! `punctual server`.
+
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::Context;
+use crate::cli::given;
+use crate::config::ServerSettings;
+use crate::exit::{Exit, failed};
+use crate::output::{Format, note};
+use crate::signals::{Stop, Until};
+use crate::wiring::{self, ServerOptions, ServerReady};
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct ServerArgs {
+    #[command(subcommand)]
+    pub(crate) verb: Option<ServerVerb>,
+    #[command(flatten)]
+    flags: ServerFlags,
+    /// Where to listen [default: 127.0.0.1:8020]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// The folder of the embedded database [default: .punctual]
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+    /// End when stdin does
+    #[arg(long, hide = true)]
+    exit_with_stdin: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServerVerb {
+    /// Show the server and what it has done so far
+    Status,
+}
+
+/// Flags of servers, alone or with a worker. Each is a setting; see `punctual config --help`.
+#[derive(Debug, Args)]
+pub(crate) struct ServerFlags {
+    /// full or normal [default: full]
+    #[arg(long, value_name = "MODE")]
+    durability: Option<String>,
+    /// Parts that the jobs are split into; fixed once the folder exists [default: 4]
+    #[arg(long, value_name = "N")]
+    shards: Option<String>,
+    /// How far ahead of their time jobs are read into memory [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    look_ahead: Option<String>,
+    /// Jobs in memory, at most, for each shard [default: 20000]
+    #[arg(long, value_name = "N")]
+    window_max: Option<String>,
+    /// How long finished jobs are kept [default: 7d]
+    #[arg(long, value_name = "TIME")]
+    retention: Option<String>,
+    /// How often a worker says that it is alive [default: 5s]
+    #[arg(long, value_name = "TIME")]
+    heartbeat: Option<String>,
+    /// A worker that is silent for so long is dead [default: 20s]
+    #[arg(long, value_name = "TIME")]
+    worker_dead_after: Option<String>,
+}
+
+impl ServerFlags {
+    pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
+        given([
+            ("durability", self.durability.clone()),
+            ("shards", self.shards.clone()),
+            ("look_ahead", self.look_ahead.clone()),
+            ("window_max", self.window_max.clone()),
+            ("retention", self.retention.clone()),
+            ("heartbeat", self.heartbeat.clone()),
+            ("worker_dead_after", self.worker_dead_after.clone()),
+        ])
+    }
+}
+
+impl ServerArgs {
+    pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
+        let mut flags = self.flags.flags();
+        flags.extend(given([("listen", self.listen.clone()), ("data_dir", self.data_dir.clone())]));
+        flags
+    }
+}
+
+/// Binds before anything else is done, so that a taken port costs nothing.
+pub(crate) fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(listen).map_err(|error| {
+        let hint = match error.kind() {
+            ErrorKind::AddrInUse => format!(
+                "another server may be running: see `punctual doctor --server http://{listen}`, or choose another \
+                 port with --listen"
+            ),
+            ErrorKind::PermissionDenied => "choose a port above 1023 with --listen".to_owned(),
+            _ => "choose another address with --listen".to_owned(),
+        };
+        failed(format!("cannot listen on {listen}: {}", error.kind()), hint)
+    })
+}
+
+/// Makes the folder for us alone: its files hold inputs and outputs of jobs.
+pub(crate) fn make_data_dir(path: &Path) -> anyhow::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
+        failed(format!("cannot make the folder {}: {error}", path.display()), "name another one with --data-dir")
+    })
+}
+
+/// The server's ready message, or the error that it ended with instead.
+pub(crate) async fn until_ready(
+    ready: oneshot::Receiver<ServerReady>,
+    server: &mut JoinHandle<anyhow::Result<()>>,
+) -> anyhow::Result<ServerReady> {
+    match ready.await {
+        Ok(ready) => Ok(ready),
+        Err(_) => {
+            server.await??;
+            anyhow::bail!("the server ended before it was ready")
+        }
+    }
+}
+
+pub(crate) async fn run(args: ServerArgs, context: &Context) -> anyhow::Result<Exit> {
+    if let Some(ServerVerb::Status) = args.verb {
+        return status(context).await;
+    }
+    context.start_logging("info")?;
+    let settings = ServerSettings::new(&context.config)?;
+    let until = if args.exit_with_stdin { Until::StdinCloses } else { Until::Signal };
+    let stop = Stop::listen(until, &context.out)?;
+    make_data_dir(&settings.data_dir)?;
+    let listener = bind(settings.listen)?;
+    let data_dir = settings.data_dir.clone();
+    let (ready_sender, ready) = oneshot::channel();
+    let options = ServerOptions { listener, settings };
+    let mut server = tokio::spawn(wiring::run_server(options, ready_sender, stop.requested()));
+    let ready = until_ready(ready, &mut server).await?;
+    announce(&ready, &data_dir, context)?;
+    server.await??;
+    Ok(Exit::Ok)
+}
+
+/// One line: for people on stderr, or for programs on stdout.
+fn announce(ready: &ServerReady, data_dir: &Path, context: &Context) -> anyhow::Result<()> {
+    match context.out.format {
+        Format::Table | Format::Name => {
+            context.out.hint(&format!(
+                "Listening on http://{} ({}, in {}). Only this machine can reach it.",
+                ready.address,
+                ready.store,
+                data_dir.display()
+            ));
+            Ok(())
+        }
+        Format::Json | Format::Jsonl => context.out.line(&ready_json(ready, data_dir)),
+    }
+}
+
+pub(crate) fn ready_json(ready: &ServerReady, data_dir: &Path) -> String {
+    let url = format!("http://{}", ready.address);
+    json!({ "url": url, "store": ready.store, "data_dir": data_dir }).to_string()
+}
+
+async fn status(context: &Context) -> anyhow::Result<Exit> {
+    let client = context.client()?;
+    let (node, stats) = (client.server().await?, client.stats().await?);
+    match context.out.format {
+        Format::Json | Format::Jsonl => context.out.json(&json!({ "server": node, "stats": stats }))?,
+        Format::Name => context.out.line(&node.id.to_string())?,
+        Format::Table => {
+            let since = context.out.zone.show(node.started_at);
+            context.out.line(&format!(
+                "{}  version {}, {}, {} of {} shards, up since {since}",
+                node.id, node.version, node.store, node.shards_owned, node.shards_total
+            ))?;
+            let serde_json::Value::Object(figures) = serde_json::to_value(&stats)? else {
+                anyhow::bail!("figures are an object");
+            };
+            for (name, figure) in figures {
+                context.out.line(&format!("  {name:<12} {figure}"))?;
+            }
+            if stats.workers == 0 {
+                note("No worker is connected. Start one: punctual worker");
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,173 @@
+//! `punctual task …`.
+
+use clap::{Args, Subcommand};
+use punctual_client::IfMatch;
+use punctual_core::task::{Priority, TaskSpec};
+use serde::Deserialize;
+
+use super::spec::{SpecFlags, priority};
+use super::{Context, read_file};
+use crate::exit::{Exit, usage};
+use crate::output::Format;
+use crate::view;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TaskVerb {
+    /// List tasks by name
+    List {
+        /// How many, at most; 1 to 1000
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        limit: u16,
+        /// Go on where another list ended
+        #[arg(long, value_name = "CURSOR")]
+        cursor: Option<String>,
+    },
+    /// Show a task
+    Get {
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+    /// Define a task, or change its definition
+    Apply(Box<ApplyArgs>),
+    /// Remove tasks
+    Delete {
+        #[arg(required = true, value_name = "NAME")]
+        names: Vec<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    punctual task apply ping --http https://example.org/ --retries 5 --timeout 30s\n  \
+    punctual task get ping -o json > ping.json && punctual task apply -f ping.json")]
+pub(crate) struct ApplyArgs {
+    /// The task's name; may be left out if the file has it
+    #[arg(value_name = "NAME")]
+    name: Option<String>,
+    /// The definition as JSON, or - for stdin
+    #[arg(short, long, value_name = "FILE")]
+    file: Option<String>,
+    /// Only if the task still has this revision
+    #[arg(long, value_name = "N")]
+    if_revision: Option<u32>,
+    /// From -100 to 100; each point is worth 15 minutes of waiting
+    #[arg(long, value_name = "N", value_parser = priority, allow_hyphen_values = true)]
+    priority: Option<Priority>,
+    #[command(flatten)]
+    spec: SpecFlags,
+}
+
+/// What `task get -o json` prints, so that it can be applied again. What the server
+/// adds (ids, times) is passed over.
+#[derive(Deserialize)]
+struct Written {
+    name: Option<String>,
+    spec: TaskSpec,
+}
+
+impl ApplyArgs {
+    fn definition(&self) -> anyhow::Result<(String, TaskSpec)> {
+        let (written_name, mut spec) = match (&self.file, self.spec.spec()?) {
+            (Some(_), Some(_)) => {
+                return Err(usage("both a file and flags define the task", "leave out one of the two"));
+            }
+            (Some(_), None) if self.spec.are_given() => {
+                return Err(usage("both a file and flags define the task", "leave out one of the two"));
+            }
+            (Some(file), None) => read_definition(file)?,
+            (None, Some(spec)) => (None, spec),
+            (None, None) => {
+                return Err(usage("nothing says what the task runs", "use -f FILE, --http, --probe or --handler"));
+            }
+        };
+        if let Some(priority) = self.priority {
+            spec.priority = priority;
+        }
+        let name = self.name.clone().or(written_name);
+        let name = name.ok_or_else(|| usage("the task has no name", "write `punctual task apply NAME …`"))?;
+        Ok((name, spec))
+    }
+}
+
+/// Reads a task with its name, or the spec alone.
+fn read_definition(file: &str) -> anyhow::Result<(Option<String>, TaskSpec)> {
+    let text = read_file(file)?;
+    let refused = |error: serde_json::Error| {
+        usage(format!("{file} does not define a task: {error}"), "see an example with `punctual task get NAME -o json`")
+    };
+    let value: serde_json::Value = serde_json::from_str(&text).map_err(refused)?;
+    if value.get("spec").is_some() {
+        let written: Written = serde_json::from_str(&text).map_err(refused)?;
+        return Ok((written.name, written.spec));
+    }
+    Ok((None, serde_json::from_str(&text).map_err(refused)?))
+}
+
+pub(crate) async fn run(verb: TaskVerb, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.client()?;
+    let out = &context.out;
+    match verb {
+        TaskVerb::List { limit, cursor } => {
+            let page = client.tasks(Some(limit.into()), cursor.as_deref()).await?;
+            out.rows(&page.tasks, &page)?;
+            match &page.next_cursor {
+                Some(cursor) => out.hint(&format!("{} tasks, and there are more: --cursor {cursor}", page.tasks.len())),
+                None if page.tasks.is_empty() => {
+                    out.hint("No tasks. Define one: punctual task apply ping --http https://example.org/");
+                }
+                None => {}
+            }
+        }
+        TaskVerb::Get { name } => view::task(out, &client.task(&name).await?)?,
+        TaskVerb::Apply(args) => {
+            let (name, spec) = args.definition()?;
+            let when = args.if_revision.map_or(IfMatch::Any, IfMatch::Revision);
+            let task = client.apply_task(&name, &spec, when).await?;
+            match out.format {
+                Format::Json | Format::Jsonl => out.json(&task)?,
+                Format::Name | Format::Table => out.line(&task.name)?,
+            }
+            out.hint(&format!("Revision {}. Next: punctual run {}", task.revision, task.name));
+        }
+        TaskVerb::Delete { names } => {
+            for name in &names {
+                client.delete_task(name).await?;
+                out.hint(&format!("{name} is removed."));
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn definition(text: &str) -> Result<(Option<String>, TaskSpec), String> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        read_definition(file.path().to_str().unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_file_holds_a_spec_or_what_get_printed() {
+        let spec = r#"{"run":{"http":{"url":"http://h/"}}}"#;
+        let (name, alone) = definition(spec).unwrap();
+        assert_eq!(name, None);
+        let whole = format!(r#"{{"id":"x","revision":3,"name":"ping","spec":{spec}}}"#);
+        assert_eq!(definition(&whole).unwrap(), (Some("ping".to_owned()), alone));
+    }
+
+    #[test]
+    fn a_misspelt_file_is_refused_with_the_place() {
+        for (text, reason) in [
+            (r#"{"run":{"http":{"ulr":"x"}}}"#, "unknown field `ulr`"),
+            (r#"{"name":"a","spec":{"run":{"html":{}}}}"#, "unknown variant `html`"),
+            ("{", "does not define a task"),
+        ] {
+            let refused = definition(text).unwrap_err();
+            assert!(refused.contains(reason), "{refused}");
+        }
+    }
+}

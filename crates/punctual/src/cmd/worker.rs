@@ -1,0 +1,103 @@
+//! `punctual worker`.
+
+use clap::{Args, Subcommand};
+
+use super::Context;
+use super::server::make_data_dir;
+use crate::cli::given;
+use crate::config::WorkerSettings;
+use crate::exit::Exit;
+use crate::signals::{Stop, Until};
+use crate::wiring::{self, WorkerOptions};
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct WorkerArgs {
+    #[command(subcommand)]
+    pub(crate) verb: Option<WorkerVerb>,
+    #[command(flatten)]
+    flags: WorkerFlags,
+    /// The name that people see [default: this machine's name]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// End when stdin does
+    #[arg(long, hide = true)]
+    exit_with_stdin: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum WorkerVerb {
+    /// List the workers that the server knows
+    List,
+}
+
+/// Flags of workers, alone or with a server. Each is a setting; see `punctual config --help`.
+#[derive(Debug, Args)]
+pub(crate) struct WorkerFlags {
+    /// Jobs that run at the same time [default: 64]
+    #[arg(long, value_name = "N")]
+    slots: Option<String>,
+    /// The queues to serve, with commas [default: default]
+    #[arg(long, value_name = "NAMES")]
+    queues: Option<String>,
+    /// What tasks may ask for, as key=value with commas
+    #[arg(long, value_name = "LABELS")]
+    labels: Option<String>,
+    /// Where to keep what could not be reported yet [default: .punctual/spool]
+    #[arg(long, value_name = "DIR")]
+    spool_dir: Option<String>,
+    /// How long running jobs may take to end when the worker stops [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    drain_timeout: Option<String>,
+}
+
+impl WorkerFlags {
+    pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
+        given([
+            ("slots", self.slots.clone()),
+            ("queues", self.queues.clone()),
+            ("labels", self.labels.clone()),
+            ("spool_dir", self.spool_dir.clone()),
+            ("drain_timeout", self.drain_timeout.clone()),
+        ])
+    }
+}
+
+impl WorkerArgs {
+    pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
+        self.flags.flags()
+    }
+}
+
+/// The name of this machine, for people; nothing depends on it.
+pub(crate) fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() { "worker".to_owned() } else { name.to_owned() }
+}
+
+pub(crate) async fn run(args: WorkerArgs, context: &Context) -> anyhow::Result<Exit> {
+    if let Some(WorkerVerb::List) = args.verb {
+        return list(context).await;
+    }
+    context.start_logging("info")?;
+    // A wrong address is told at once; a server that is not there yet is waited for.
+    let server = context.client()?.url().to_owned();
+    let settings = WorkerSettings::new(&context.config)?;
+    make_data_dir(&settings.spool_dir)?;
+    let until = if args.exit_with_stdin { Until::StdinCloses } else { Until::Signal };
+    let stop = Stop::listen(until, &context.out)?;
+    context.out.hint(&format!("Working for {server} with {} slots.", settings.slots));
+    let options = WorkerOptions { server, name: args.name.unwrap_or_else(host_name), settings };
+    wiring::run_worker(options, stop.requested()).await?;
+    Ok(Exit::Ok)
+}
+
+async fn list(context: &Context) -> anyhow::Result<Exit> {
+    let list = context.client()?.workers().await?;
+    context.out.rows(&list.workers, &list)?;
+    if list.workers.is_empty() {
+        context.out.hint("No worker is connected. Start one: punctual worker");
+    }
+    Ok(Exit::Ok)
+}

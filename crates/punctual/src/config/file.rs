@@ -1,0 +1,77 @@
+//! The settings file.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::{SETTINGS, Sources};
+use crate::exit::usage;
+
+/// The file that was asked for, or the first of the usual ones that exists.
+pub(super) fn find(sources: &Sources<'_>) -> anyhow::Result<Option<PathBuf>> {
+    let asked = sources.file.clone().or_else(|| (sources.environment)("PUNCTUAL_CONFIG").map(PathBuf::from));
+    if let Some(path) = asked {
+        return Ok(Some(path));
+    }
+    let home = |name: &str| (sources.environment)(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let user = home("XDG_CONFIG_HOME").or_else(|| home("HOME").map(|home| home.join(".config")));
+    let usual = [Some(PathBuf::from("punctual.toml")), user.map(|dir| dir.join("punctual/config.toml"))];
+    Ok(usual.into_iter().flatten().find(|path| path.is_file()))
+}
+
+pub(super) fn read(path: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        usage(format!("cannot read {}: {error}", path.display()), "name a file that you may read with --config")
+    })?;
+    parse(&text).map_err(|reason| {
+        usage(
+            format!("{}: {}", path.display(), reason.trim_end()),
+            "see `punctual config --help` for every setting and its default",
+        )
+    })
+}
+
+pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    let mut values = BTreeMap::new();
+    for (key, value) in table {
+        if !SETTINGS.iter().any(|setting| setting.key == key) {
+            return Err(unknown(&key));
+        }
+        let value = flatten(&value).ok_or_else(|| format!("`{key}` has a value of the wrong type"))?;
+        values.insert(key, value);
+    }
+    Ok(values)
+}
+
+/// How flags and the environment would write the same value.
+fn flatten(value: &toml::Value) -> Option<String> {
+    match value {
+        toml::Value::String(text) => Some(text.clone()),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Float(number) => Some(number.to_string()),
+        toml::Value::Boolean(_) | toml::Value::Datetime(_) => None,
+        toml::Value::Array(values) => {
+            let texts: Option<Vec<_>> = values.iter().map(|value| value.as_str()).collect();
+            texts.map(|texts| texts.join(","))
+        }
+        toml::Value::Table(table) => {
+            let pairs: Option<Vec<_>> =
+                table.iter().map(|(key, value)| Some(format!("{key}={}", value.as_str()?))).collect();
+            pairs.map(|pairs| pairs.join(","))
+        }
+    }
+}
+
+fn unknown(key: &str) -> String {
+    let written = key.replace('-', "_");
+    let nearest = SETTINGS
+        .iter()
+        .map(|setting| (strsim::damerau_levenshtein(&written, setting.key), setting.key))
+        .min()
+        // Further away than a third of the word is a guess, not a correction.
+        .filter(|(distance, _)| *distance <= written.len().div_ceil(3));
+    match nearest {
+        Some((_, nearest)) => format!("there is no setting `{key}`; did you mean `{nearest}`?"),
+        None => format!("there is no setting `{key}`"),
+    }
+}

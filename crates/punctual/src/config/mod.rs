@@ -1,0 +1,161 @@
+//! Named settings, and where each value came from.
+//!
+//! Flags come before the environment, the environment before the file, the file
+//! before the defaults. Values stay text until someone needs them, so that
+//! `punctual config` shows them as they were written.
+
+mod file;
+mod typed;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+pub(crate) use typed::{Durability, ServerSettings, WorkerSettings};
+
+use crate::exit::usage;
+
+/// One named setting.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    pub(crate) key: &'static str,
+    pub(crate) default: &'static str,
+    pub(crate) help: &'static str,
+}
+
+const fn setting(key: &'static str, default: &'static str, help: &'static str) -> Setting {
+    Setting { key, default, help }
+}
+
+pub(crate) const SETTINGS: [Setting; 19] = [
+    setting("server", "http://127.0.0.1:8020", "the server that commands and workers talk to"),
+    setting("output", "table", "table, json, jsonl or name"),
+    setting("color", "auto", "auto, always or never"),
+    setting("tz", "local", "the zone that times are shown in: local, utc or a name"),
+    setting("log", "", "what is logged, such as info or punctual_engine=debug; empty: by -q and -v"),
+    setting("listen", "127.0.0.1:8020", "where a server listens; port 0 takes any that is free"),
+    setting("data_dir", ".punctual", "the folder of the embedded database"),
+    setting("durability", "full", "full: commits survive a power cut; normal: the last may not"),
+    setting("shards", "4", "parts that the jobs are split into; fixed once the folder exists"),
+    setting("look_ahead", "30s", "how far ahead of their time jobs are read into memory"),
+    setting("window_max", "20000", "jobs in memory, at most, for each shard"),
+    setting("retention", "7d", "how long finished jobs are kept"),
+    setting("heartbeat", "5s", "how often a worker says that it is alive"),
+    setting("worker_dead_after", "20s", "a worker that is silent for so long is dead"),
+    setting("slots", "64", "jobs that a worker runs at the same time"),
+    setting("queues", "default", "the queues that a worker serves, with commas"),
+    setting("labels", "", "what tasks may ask of a worker, as key=value with commas"),
+    setting("spool_dir", "", "where a worker keeps what it could not report yet; empty: spool in data_dir"),
+    setting("drain_timeout", "30s", "how long running jobs may take to end when a worker stops"),
+];
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Flag,
+    Environment(String),
+    File(PathBuf),
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag => f.write_str("flag"),
+            Self::Environment(name) => write!(f, "environment {name}"),
+            Self::File(path) => write!(f, "file {}", path.display()),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Value {
+    pub(crate) text: String,
+    pub(crate) origin: Origin,
+}
+
+/// What the values are taken from; handed in, so that tests need no environment.
+pub(crate) struct Sources<'a> {
+    pub(crate) flags: &'a [(&'static str, String)],
+    pub(crate) environment: &'a dyn Fn(&str) -> Option<String>,
+    /// A file that was asked for, which must exist.
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// Every setting with its value.
+#[derive(Debug, Clone)]
+pub(crate) struct Config {
+    values: BTreeMap<&'static str, Value>,
+    /// The file that was read, if there was one.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl Config {
+    pub(crate) fn load(sources: &Sources<'_>) -> anyhow::Result<Self> {
+        let file = file::find(sources)?;
+        let mut from_file = match &file {
+            Some(path) => file::read(path)?,
+            None => BTreeMap::new(),
+        };
+        let mut values = BTreeMap::new();
+        for setting in &SETTINGS {
+            let variable = variable(setting.key);
+            let flag = sources.flags.iter().find(|(key, _)| *key == setting.key);
+            let value = if let Some((_, text)) = flag {
+                Value { text: text.clone(), origin: Origin::Flag }
+            } else if let Some(text) = (sources.environment)(&variable) {
+                Value { text, origin: Origin::Environment(variable) }
+            } else if let (Some(text), Some(path)) = (from_file.remove(setting.key), &file) {
+                Value { text, origin: Origin::File(path.clone()) }
+            } else {
+                Value { text: setting.default.to_owned(), origin: Origin::Default }
+            };
+            values.insert(setting.key, value);
+        }
+        Ok(Self { values, file })
+    }
+
+    /// Panics on a key that is not in [`SETTINGS`]: that is our own mistake.
+    pub(crate) fn value(&self, key: &str) -> &Value {
+        &self.values[key]
+    }
+
+    pub(crate) fn text(&self, key: &str) -> &str {
+        &self.value(key).text
+    }
+
+    /// Reads a value, or says which setting is wrong and where it was written.
+    pub(crate) fn parse<T>(&self, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> anyhow::Result<T> {
+        let Value { text, origin } = self.value(key);
+        parse(text).map_err(|reason| {
+            let at = match origin {
+                Origin::Flag => format!("--{}", key.replace('_', "-")),
+                origin => format!("setting {key} ({origin})"),
+            };
+            usage(format!("{at}: {reason}"), "see `punctual config --help` for every setting and its default")
+        })
+    }
+}
+
+/// The environment's name for a setting.
+pub(crate) fn variable(key: &str) -> String {
+    format!("PUNCTUAL_{}", key.to_ascii_uppercase())
+}
+
+/// All settings with their defaults, for `punctual config --help`.
+pub(crate) fn help() -> String {
+    let mut text = String::from(
+        "Settings come from flags (--data-dir), then the environment (PUNCTUAL_DATA_DIR), then a file \
+         (./punctual.toml, else $XDG_CONFIG_HOME/punctual/config.toml; --config names another), then the \
+         defaults.\n\nSettings:\n",
+    );
+    for Setting { key, default, help } in &SETTINGS {
+        let default = if default.is_empty() { String::new() } else { format!(" [default: {default}]") };
+        text += &format!("  {key:<18} {help}{default}\n");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

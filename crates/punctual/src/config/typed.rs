@@ -1,0 +1,152 @@
+//! The settings of servers and workers, read and checked.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use punctual_core::{ShardId, Span};
+
+use super::Config;
+use crate::exit::usage;
+use crate::when::parse_span;
+
+/// How much a commit survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Durability {
+    /// A power cut.
+    Full,
+    /// The end of the process.
+    Normal,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct ServerSettings {
+    pub(crate) listen: SocketAddr,
+    pub(crate) data_dir: PathBuf,
+    pub(crate) durability: Durability,
+    pub(crate) shards: u16,
+    pub(crate) look_ahead: Span,
+    pub(crate) window_max: usize,
+    pub(crate) retention: Span,
+    pub(crate) heartbeat: Span,
+    pub(crate) worker_dead_after: Span,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct WorkerSettings {
+    pub(crate) slots: u32,
+    pub(crate) queues: Vec<String>,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) spool_dir: PathBuf,
+    pub(crate) drain_timeout: Span,
+}
+
+/// A worker's slots are tasks in its memory; more belong into more processes.
+const SLOTS_MAX: u32 = 65_536;
+
+impl ServerSettings {
+    pub(crate) fn new(config: &Config) -> anyhow::Result<Self> {
+        let settings = Self {
+            listen: config.parse("listen", listen)?,
+            data_dir: config.parse("data_dir", folder)?,
+            durability: config.parse("durability", |text| {
+                Durability::from_str(text, true).map_err(|_| format!("`{text}` is neither full nor normal"))
+            })?,
+            shards: config.parse("shards", |text| number(text, 1, u64::from(ShardId::COUNT_MAX)))? as u16,
+            look_ahead: config.parse("look_ahead", |text| span(text, Span::from_secs(1), Span::from_secs(3600)))?,
+            window_max: config.parse("window_max", |text| number(text, 100, 10_000_000))? as usize,
+            retention: config.parse("retention", |text| span(text, Span::from_secs(60), Span::MAX))?,
+            heartbeat: config.parse("heartbeat", |text| span(text, Span::from_millis(100), Span::from_secs(60)))?,
+            worker_dead_after: config
+                .parse("worker_dead_after", |text| span(text, Span::from_millis(200), Span::from_secs(3600)))?,
+        };
+        // One lost heartbeat must not cost a worker its jobs.
+        if settings.worker_dead_after.as_micros() < 2 * settings.heartbeat.as_micros() {
+            return Err(usage(
+                format!(
+                    "worker_dead_after ({}) is less than two heartbeats of {}",
+                    settings.worker_dead_after, settings.heartbeat
+                ),
+                "raise worker_dead_after or lower heartbeat",
+            ));
+        }
+        Ok(settings)
+    }
+}
+
+impl WorkerSettings {
+    pub(crate) fn new(config: &Config) -> anyhow::Result<Self> {
+        let spool_dir = match config.text("spool_dir") {
+            "" => config.parse("data_dir", folder)?.join("spool"),
+            _ => config.parse("spool_dir", folder)?,
+        };
+        Ok(Self {
+            slots: config.parse("slots", |text| number(text, 1, u64::from(SLOTS_MAX)))? as u32,
+            queues: config.parse("queues", queues)?,
+            labels: config.parse("labels", labels)?,
+            spool_dir,
+            drain_timeout: config.parse("drain_timeout", |text| span(text, Span::ZERO, Span::from_secs(86_400)))?,
+        })
+    }
+}
+
+/// Reads an address. Anything but this machine is refused: there is no login yet,
+/// and whoever can reach the port can run tasks.
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    let text = match text.strip_prefix("localhost:") {
+        Some(port) => format!("127.0.0.1:{port}"),
+        None => text.to_owned(),
+    };
+    let address = text.parse().map_err(|_| format!("`{text}` is not an address, such as 127.0.0.1:8020"))?;
+    loopback(address)
+}
+
+pub(crate) fn loopback(address: SocketAddr) -> Result<SocketAddr, String> {
+    if address.ip().is_loopback() {
+        return Ok(address);
+    }
+    Err(format!(
+        "{address} can be reached from other machines, and there is no authentication yet: anyone there could \
+         run tasks here. Listen on 127.0.0.1 and use an SSH tunnel or a proxy that authenticates"
+    ))
+}
+
+fn folder(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() {
+        return Err("a folder needs a name".to_owned());
+    }
+    Ok(PathBuf::from(text))
+}
+
+fn number(text: &str, min: u64, max: u64) -> Result<u64, String> {
+    let number = text.trim().replace('_', "").parse().ok().filter(|number| (min..=max).contains(number));
+    number.ok_or_else(|| format!("`{text}` is not a number from {min} to {max}"))
+}
+
+fn span(text: &str, min: Span, max: Span) -> Result<Span, String> {
+    let span = parse_span(text)?;
+    if !(min..=max).contains(&span) {
+        return Err(format!("{text} is not between {min} and {max}"));
+    }
+    Ok(span)
+}
+
+fn queues(text: &str) -> Result<Vec<String>, String> {
+    let queues: Vec<_> = text.split(',').map(|queue| queue.trim().to_owned()).collect();
+    if queues.iter().any(String::is_empty) {
+        return Err("a queue needs a name".to_owned());
+    }
+    Ok(queues)
+}
+
+/// Reads `zone=eu,disk=ssd`.
+pub(crate) fn labels(text: &str) -> Result<BTreeMap<String, String>, String> {
+    let pairs = text.split(',').filter(|pair| !pair.trim().is_empty());
+    pairs
+        .map(|pair| match pair.trim().split_once('=') {
+            Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+            _ => Err(format!("`{pair}` is not a label, such as zone=eu")),
+        })
+        .collect()
+}

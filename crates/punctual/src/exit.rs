@@ -1,0 +1,251 @@
+//! What the process exits with, and how an error is put to people and programs.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use punctual_api::ErrorKind;
+use punctual_client::ClientError;
+use serde::Serialize;
+
+macro_rules! exits {
+    ($($variant:ident $code:literal $meaning:literal;)*) => {
+        /// How a command ended.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Exit { $($variant),* }
+
+        impl Exit {
+            pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            pub(crate) const fn code(self) -> u8 {
+                match self { $(Self::$variant => $code),* }
+            }
+            pub(crate) const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $meaning),* }
+            }
+        }
+    };
+}
+
+exits! {
+    Ok 0 "it worked";
+    Error 1 "it did not work";
+    Usage 2 "the command or its input is not valid";
+    JobFailed 3 "an awaited job failed, was cancelled, lost, quarantined or deleted";
+    NotAllowed 4 "not allowed";
+    NotFound 5 "there is no such job or task";
+    Conflict 6 "the job or task is not in a state that admits this";
+    Unreachable 7 "the server cannot be reached, or is too busy";
+    Pending 8 "an awaited job is still pending (`wait --no-wait`)";
+    Timeout 124 "the time limit of `--timeout` was reached";
+    Interrupted 130 "interrupted with Ctrl-C";
+}
+
+impl Exit {
+    fn of_kind(kind: ErrorKind) -> Self {
+        let exit = Self::ALL.iter().find(|exit| exit.code() == kind.exit_code());
+        *exit.expect("a test holds every kind's exit code to this table")
+    }
+
+    /// The table, for `punctual help exit-codes`.
+    pub(crate) fn table() -> String {
+        let mut text = String::from("Exit codes:\n");
+        for exit in Self::ALL {
+            let _ = writeln!(text, "  {:>3}  {}", exit.code(), exit.meaning());
+        }
+        text
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// An error of the command line itself: what is wrong, and what to do next.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Refusal {
+    pub(crate) exit: Exit,
+    pub(crate) message: String,
+    pub(crate) hint: String,
+}
+
+/// The command cannot be carried out as it was written.
+pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+    Refusal { exit: Exit::Usage, message: message.into(), hint: hint.into() }.into()
+}
+
+/// The command was fine; the world was not.
+pub(crate) fn failed(message: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+    Refusal { exit: Exit::Error, message: message.into(), hint: hint.into() }.into()
+}
+
+/// Whoever read our output has seen enough. Not an error.
+#[derive(Debug, thiserror::Error)]
+#[error("the output was closed")]
+pub(crate) struct OutputClosed;
+
+/// An error, ready to be shown.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Report {
+    /// Stable, for programs: the server's code, or a word for what went wrong here.
+    pub(crate) code: String,
+    pub(crate) message: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) hint: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) request_id: Option<String>,
+    pub(crate) exit_code: u8,
+}
+
+impl Report {
+    pub(crate) fn new(error: &anyhow::Error) -> Self {
+        if let Some(refusal) = error.downcast_ref::<Refusal>() {
+            let code = if refusal.exit == Exit::Usage { "usage" } else { "error" };
+            return Self::of(refusal.exit, code, format!("{error:#}"), &refusal.hint);
+        }
+        match error.downcast_ref::<ClientError>() {
+            Some(cause) => Self::of_client(error, cause),
+            None => Self::of(Exit::Error, "error", format!("{error:#}"), ""),
+        }
+    }
+
+    fn of(exit: Exit, code: &str, message: String, hint: &str) -> Self {
+        Self { code: code.to_owned(), message, hint: hint.to_owned(), request_id: None, exit_code: exit.code() }
+    }
+
+    fn of_client(error: &anyhow::Error, cause: &ClientError) -> Self {
+        match cause {
+            ClientError::Unreachable { url, .. } => {
+                let because = cause.unreachable_because().unwrap_or_default();
+                let hint = "start a server with `punctual dev`, or name another one with --server";
+                Self::of(Exit::Unreachable, "unreachable", format!("cannot reach {url}: {because}"), hint)
+            }
+            ClientError::Problem(problem) => {
+                let kind = cause.kind();
+                let exit = kind.map_or(Exit::Error, Exit::of_kind);
+                let hint = kind.map_or(Hint::Server(""), hint);
+                let hint = match (hint, &problem.hint) {
+                    (Hint::Server(_), Some(said)) => said.clone(),
+                    (Hint::Server(own) | Hint::Command(own), _) => own.to_owned(),
+                };
+                let mut message = problem.detail.clone();
+                for field in &problem.errors {
+                    let _ = write!(message, "\n  {}: {}", field.pointer, field.detail);
+                }
+                let mut report = Self::of(exit, &problem.code, message, &hint);
+                report.request_id = Some(problem.request_id.clone());
+                report
+            }
+            ClientError::BadUrl { .. } => {
+                Self::of(Exit::Usage, "usage", format!("{error:#}"), "write it like http://127.0.0.1:8020")
+            }
+            ClientError::BadAnswer { .. } => Self::of(
+                Exit::Error,
+                "bad_answer",
+                format!("{error:#}"),
+                "check that --server is the address of a Punctual server of this version",
+            ),
+            ClientError::Setup(_) | ClientError::NoEntropy(_) => {
+                Self::of(Exit::Error, "error", format!("{error:#}"), "")
+            }
+        }
+    }
+
+    /// One sentence of what is wrong, and one of what to do.
+    pub(crate) fn sentence(&self) -> String {
+        let mut text = self.message.trim_end_matches('.').to_owned();
+        if !self.hint.is_empty() {
+            let mut letters = self.hint.chars();
+            let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
+            let _ = write!(text, ". {first}{}.", letters.as_str().trim_end_matches('.'));
+        }
+        // Only where someone has to search the server's log.
+        if let (Some(id), "internal") = (&self.request_id, self.code.as_str()) {
+            let _ = write!(text, " (request {id})");
+        }
+        text
+    }
+}
+
+/// What to do about a problem.
+enum Hint {
+    /// The server knows better, unless it said nothing.
+    Server(&'static str),
+    /// The server speaks of requests; people here write commands.
+    Command(&'static str),
+}
+
+fn hint(kind: ErrorKind) -> Hint {
+    use Hint::{Command, Server};
+    match kind {
+        ErrorKind::InvalidRequest | ErrorKind::PayloadTooLarge => Server("correct the input and try again"),
+        ErrorKind::ForbiddenHost => Server("use the address that `punctual dev` or `punctual server` printed"),
+        ErrorKind::ForbiddenOrigin => Server("send the request from outside a browser"),
+        ErrorKind::NotFound | ErrorKind::MethodNotAllowed | ErrorKind::UnsupportedMediaType => {
+            Command("check with `punctual doctor` that server and command line are of the same version")
+        }
+        ErrorKind::TaskNotFound => Command("see what there is with `punctual task list`"),
+        ErrorKind::JobNotFound => {
+            Command("see what there is with `punctual ps`; finished jobs are kept for a limited time")
+        }
+        ErrorKind::TaskExists => Command("update it with `punctual task apply`"),
+        ErrorKind::JobAlreadyStarted => Command("end it with `punctual cancel`"),
+        ErrorKind::JobAlreadyFinished => Command("run it again with `punctual job retry`"),
+        ErrorKind::JobNotFinished => Command("wait for it with `punctual wait`, or end it with `punctual cancel`"),
+        ErrorKind::JobDeleted => Command("submit a new one with `punctual run`"),
+        ErrorKind::RevisionConflict => Command("read it again with `punctual task get` and repeat your change"),
+        ErrorKind::IdempotencyKeyReused => Command("use another --idempotency-key"),
+        ErrorKind::TooManyRequests | ErrorKind::Unavailable => Server("try again in a moment"),
+        ErrorKind::Internal => Server("look into the server's log"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_api::Problem;
+
+    #[test]
+    fn every_kind_of_problem_has_an_exit_code_of_the_table() {
+        let rows: Vec<_> = ErrorKind::ALL
+            .iter()
+            .map(|&kind| format!("{} {} {:?}", kind.exit_code(), kind.code(), Exit::of_kind(kind)))
+            .collect();
+        insta::assert_snapshot!(rows.join("\n"));
+    }
+
+    #[test]
+    fn the_exit_codes_are_stable() {
+        insta::assert_snapshot!(Exit::table());
+    }
+
+    #[test]
+    fn every_problem_says_what_to_do_next() {
+        for &kind in ErrorKind::ALL {
+            let problem = Problem {
+                type_uri: String::new(),
+                title: String::new(),
+                status: kind.http_status(),
+                detail: "the detail".to_owned(),
+                code: kind.code().to_owned(),
+                hint: None,
+                request_id: "r1".to_owned(),
+                retryable: false,
+                errors: Vec::new(),
+            };
+            let report = Report::new(&ClientError::Problem(Box::new(problem)).into());
+            assert!(!report.hint.is_empty(), "{kind:?}");
+            assert!(report.sentence().starts_with("the detail. "), "{}", report.sentence());
+            assert_eq!(report.exit_code, kind.exit_code());
+        }
+    }
+
+    #[test]
+    fn a_sentence_ends_with_one_full_stop() {
+        let report = Report::new(&usage("no such zone.", "write utc."));
+        assert_eq!(report.sentence(), "no such zone. Write utc.");
+        assert_eq!(report.exit_code, 2);
+    }
+}

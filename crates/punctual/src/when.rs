@@ -1,0 +1,151 @@
+//! Times and durations as people write them.
+//!
+//! A time without a zone is refused: two readers would differ. So is a local time
+//! that a change of the clocks skips or repeats.
+
+use jiff::civil::DateTime;
+use jiff::fmt::temporal::DateTimeParser;
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use punctual_core::{Span, Timestamp};
+
+/// Reads `2026-12-24T18:00:00+01:00`, `2026-12-24 18:00 Europe/Berlin` or
+/// `2026-12-24T18:00[Europe/Berlin]`.
+pub(crate) fn parse_at(text: &str) -> Result<Timestamp, String> {
+    let text = text.trim();
+    if let Ok(time) = Timestamp::parse(text) {
+        return Ok(time);
+    }
+    // What is written in full but lies outside the years we keep.
+    if let Ok(time) = text.parse::<jiff::Timestamp>() {
+        return in_range(time);
+    }
+    let (local, zone) = split_zone(text)?;
+    let zone = zone_of(zone)?;
+    let local: DateTime = DateTimeParser::new().parse_datetime(local).map_err(|_| not_a_time(text))?;
+    let ambiguous = zone.to_ambiguous_timestamp(local);
+    let written = local.strftime("%Y-%m-%d %H:%M");
+    match ambiguous.offset() {
+        AmbiguousOffset::Unambiguous { .. } => {}
+        AmbiguousOffset::Gap { .. } => {
+            return Err(format!("{written} does not exist there: the clocks skip it; choose another time"));
+        }
+        AmbiguousOffset::Fold { before, after } => {
+            return Err(format!(
+                "{written} happens twice there: the clocks are set back; \
+                 write `{written}{before}` for the first or `{written}{after}` for the second",
+            ));
+        }
+    }
+    in_range(ambiguous.unambiguous().map_err(|error| error.to_string())?)
+}
+
+fn in_range(time: jiff::Timestamp) -> Result<Timestamp, String> {
+    Timestamp::parse(&time.to_string()).map_err(|error| error.to_string())
+}
+
+fn split_zone(text: &str) -> Result<(&str, &str), String> {
+    if let Some((local, zone)) = text.split_once('[') {
+        let zone = zone.strip_suffix(']').ok_or_else(|| not_a_time(text))?;
+        return Ok((local, zone));
+    }
+    match text.rsplit_once(' ') {
+        // "2026-12-24 18:00" ends with digits, a zone does not.
+        Some((local, zone)) if zone.starts_with(|letter: char| letter.is_ascii_alphabetic()) => Ok((local, zone)),
+        _ if DateTimeParser::new().parse_datetime(text).is_ok() => {
+            Err(format!("`{text}` has no zone; add one: `{text}Z`, `{text}+01:00` or `{text} Europe/Berlin`"))
+        }
+        _ => Err(not_a_time(text)),
+    }
+}
+
+fn not_a_time(text: &str) -> String {
+    format!("`{text}` is not a time, such as 2026-12-24T18:00:00+01:00 or '2026-12-24 18:00 Europe/Berlin'")
+}
+
+/// Reads `local`, `utc` or the name of a zone.
+pub(crate) fn zone_of(text: &str) -> Result<TimeZone, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "local" => Ok(TimeZone::system()),
+        "utc" | "z" => Ok(TimeZone::UTC),
+        _ => TimeZone::get(text)
+            .map_err(|_| format!("there is no time zone `{text}`; write local, utc or a name such as Europe/Berlin")),
+    }
+}
+
+/// Reads a duration, and says in words what is wrong with it.
+pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
+    Span::parse(text.trim()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_in_the_forms_people_write() {
+        for (text, wanted) in [
+            ("2026-12-24T18:00:00+01:00", "2026-12-24T17:00:00.000000Z"),
+            ("2026-12-24 18:00:00+01:00", "2026-12-24T17:00:00.000000Z"),
+            ("2026-12-24T18:00Z", "2026-12-24T18:00:00.000000Z"),
+            ("2026-12-24 18:00 Europe/Berlin", "2026-12-24T17:00:00.000000Z"),
+            ("2026-12-24 18:00:30.5 Europe/Berlin", "2026-12-24T17:00:30.500000Z"),
+            ("2026-07-01T18:00 Europe/Berlin", "2026-07-01T16:00:00.000000Z"),
+            ("2026-12-24T18:00[America/New_York]", "2026-12-24T23:00:00.000000Z"),
+            ("2026-12-24 18:00 UTC", "2026-12-24T18:00:00.000000Z"),
+            ("  2026-12-24 18:00 utc ", "2026-12-24T18:00:00.000000Z"),
+            ("2026-10-25 02:30+02:00", "2026-10-25T00:30:00.000000Z"),
+        ] {
+            assert_eq!(parse_at(text).map(|time| time.to_string()), Ok(wanted.to_owned()), "{text}");
+        }
+    }
+
+    #[test]
+    fn times_that_say_too_little_or_never_come_are_refused_with_a_reason() {
+        for (text, reason) in [
+            ("2026-12-24 18:00", "has no zone"),
+            ("2026-12-24T18:00:00", "has no zone"),
+            ("2026-12-24", "has no zone"),
+            ("2026-03-29 02:30 Europe/Berlin", "does not exist there"),
+            ("2026-10-25 02:30 Europe/Berlin", "write `2026-10-25 02:30+02` for the first"),
+            ("2026-12-24 18:00 Europe/Bärlin", "no time zone"),
+            ("2026-12-24 18:00 Atlantis", "no time zone"),
+            ("2026-13-24 18:00 utc", "is not a time"),
+            ("2026-12-24T18:00[Europe/Berlin", "is not a time"),
+            ("1960-01-01T00:00:00Z", "1970"),
+            ("tomorrow", "is not a time"),
+            ("18:00", "is not a time"),
+            ("", "is not a time"),
+            ("é", "is not a time"),
+        ] {
+            let refused = parse_at(text).expect_err(text);
+            assert!(refused.contains(reason), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn the_two_times_offered_for_a_repeated_hour_can_be_pasted_back() {
+        let refused = parse_at("2026-10-25 02:30 Europe/Berlin").unwrap_err();
+        let offered: Vec<_> = refused.split('`').skip(1).step_by(2).collect();
+        let times: Vec<_> = offered.iter().map(|text| parse_at(text).unwrap().to_string()).collect();
+        assert_eq!(times, ["2026-10-25T00:30:00.000000Z", "2026-10-25T01:30:00.000000Z"]);
+    }
+
+    #[test]
+    fn durations_know_days_and_weeks() {
+        for (text, secs) in [
+            ("30", 30),
+            ("10m", 600),
+            ("1h30m", 5400),
+            ("7d", 604_800),
+            ("1w", 604_800),
+            ("1w1d", 691_200),
+            ("1d12h", 129_600),
+            ("0d", 0),
+        ] {
+            assert_eq!(parse_span(text), Ok(Span::from_secs(secs)), "{text}");
+        }
+        for text in ["", "d", "-1d", "soon", "4000d", "99999999999999999999d", "1d-1h", "é"] {
+            assert!(parse_span(text).is_err(), "{text}");
+        }
+    }
+}

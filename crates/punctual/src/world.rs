@@ -1,0 +1,33 @@
+//! The real clock and real randomness. They enter here and are passed on from here.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use punctual_core::Timestamp;
+
+pub(crate) fn clock() -> Arc<dyn Fn() -> Timestamp + Send + Sync> {
+    Arc::new(now)
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is where the real clock enters")]
+pub(crate) fn now() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::saturating_from_micros(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// Numbers that tell ids apart: distinct within a process, and unrelated between
+/// processes. Not secret.
+pub(crate) fn random() -> anyhow::Result<Arc<dyn Fn() -> u64 + Send + Sync>> {
+    let mut seed = [0; 8];
+    getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("{error}")).context("no randomness to begin with")?;
+    let state = AtomicU64::new(u64::from_le_bytes(seed));
+    Ok(Arc::new(move || {
+        // SplitMix64: each call takes the next number of a sequence without repetition.
+        let mut bits = state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }))
+}

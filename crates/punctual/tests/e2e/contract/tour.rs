@@ -1,0 +1,100 @@
+//! Every route once, so that none is left out.
+
+use serde_json::{Value, json};
+
+use super::{World, far_future, probe, sleeper};
+use crate::harness::eventually;
+
+#[tokio::test]
+async fn every_documented_route_answers_as_documented() {
+    let world = World::working().await;
+    let api = &world.api;
+    api.get("/livez").await.expect(200);
+    api.get("/readyz").await.expect(200);
+    api.get("/openapi.json").await.expect(200);
+
+    api.post("/v1/tasks", json!({ "name": "greet", "spec": probe(json!({ "output": "hello" })) })).await.expect(201);
+    api.put("/v1/tasks/other", json!({ "run": { "http": { "url": "http://127.0.0.1:9/" } } })).await.expect(201);
+    api.get("/v1/tasks/greet").await.expect(200);
+    api.get("/v1/tasks").await.expect(200);
+
+    let id = api.submit(json!({ "task": "greet" })).await;
+    api.finished(&id).await;
+    api.get(&format!("/v1/jobs/{id}/logs")).await.expect(200);
+    api.listen(&format!("/v1/jobs/{id}/events"), &[]).await;
+    api.listen("/v1/events", &[]).await;
+    api.command(&format!("/v1/jobs/{id}/retry")).await.expect(200);
+    api.finished(&id).await;
+
+    let jobs: Vec<_> = (0..3).map(|_| far_future()).collect();
+    let bulk = api.post("/v1/jobs/bulk", json!({ "jobs": jobs })).await.expect(201);
+    api.delete(&format!("/v1/jobs/{}", bulk.str("/ids/0"))).await.expect(200);
+    api.command(&format!("/v1/jobs/{}/cancel", bulk.str("/ids/1"))).await.expect(200);
+    api.command(&format!("/v1/jobs/{}/run", bulk.str("/ids/2"))).await.expect(200);
+    api.get("/v1/jobs").await.expect(200);
+
+    api.get("/v1/workers").await.expect(200);
+    api.get("/v1/server").await.expect(200);
+    api.get("/v1/stats").await.expect(200);
+    api.delete("/v1/tasks/other").await.expect(204);
+
+    let not_seen = api.not_yet_seen();
+    assert!(not_seen.is_empty(), "the tour leaves out {not_seen:?}");
+}
+
+#[tokio::test]
+async fn a_worker_that_connects_while_someone_looks_is_shown() {
+    let mut world = World::idle().await;
+    let url = format!("{}/v1/workers", world.server.url);
+    let http = crate::checked::plain_http();
+    let onlookers: Vec<_> = (0..8)
+        .map(|_| {
+            let (http, url) = (http.clone(), url.clone());
+            tokio::spawn(async move {
+                loop {
+                    http.get(&url).send().await.expect("the server answers");
+                }
+            })
+        })
+        .collect();
+    for turn in 0..10 {
+        world.start_worker().await;
+        let workers = world.api.get("/v1/workers").await.expect(200);
+        assert_eq!(workers.body["workers"].as_array().map(Vec::len), Some(1), "turn {turn}: {}", workers.text);
+        world.worker.take().expect("it was started").kill();
+        eventually("it is away", || async { world.api.get("/v1/stats").await.body["workers"] == json!(0) }).await;
+    }
+    for onlooker in onlookers {
+        onlooker.abort();
+    }
+}
+
+#[tokio::test]
+async fn the_server_and_its_workers_show_what_they_do() {
+    let world = World::working().await;
+    let api = &world.api;
+    let id = api.submit(sleeper("5m")).await;
+    api.command(&format!("/v1/jobs/{}/cancel", api.submit(far_future()).await)).await.expect(200);
+    eventually("the job runs", || async { api.get("/v1/stats").await.expect(200).body["running"] == json!(1) }).await;
+
+    let workers = api.get("/v1/workers").await.expect(200);
+    assert_eq!(workers.body["workers"].as_array().map(Vec::len), Some(1));
+    let worker = &workers.body["workers"][0];
+    assert_eq!(worker["state"], "connected");
+    assert_eq!(worker["queues"], json!(["default", "other"]));
+    let capabilities = worker["capabilities"].as_array().expect("it says what it can do");
+    assert!(capabilities.contains(&json!("probe")) && capabilities.contains(&json!("http")), "{worker}");
+
+    let stats = api.get("/v1/stats").await.expect(200);
+    for (figure, expected) in [("submitted", 2), ("started", 1), ("running", 1), ("cancelled", 1), ("workers", 1)] {
+        assert_eq!(stats.body[figure], json!(expected), "{figure}");
+    }
+    assert!(stats.body["rss_bytes"].as_u64().is_some_and(|bytes| bytes > 1 << 20));
+
+    let node = api.get("/v1/server").await.expect(200);
+    assert_eq!(node.body["shards_owned"], node.body["shards_total"]);
+    let job = api.get(&format!("/v1/jobs/{id}")).await.expect(200);
+    assert_eq!(job.str("/attempts/0/worker"), worker["id"].as_str().expect("an id"));
+    assert_eq!(job.str("/attempts/0/server"), node.str("/id"));
+    assert_eq!(job.body.pointer("/attempts/0/finished_at"), None::<&Value>);
+}

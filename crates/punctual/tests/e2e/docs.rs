@@ -1,0 +1,56 @@
+//! Pages that are drawn from the program itself. `UPDATE_DOCS=1` redraws them.
+
+use std::fmt::Write as _;
+
+use punctual_api::ErrorKind;
+use serde_json::Value;
+
+use crate::checked::plain_http;
+use crate::harness::Home;
+
+#[track_caller]
+fn check(name: &str, page: &str) {
+    let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(&path, page).expect("the page is written");
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    if page == written {
+        return;
+    }
+    let differs = page.lines().zip(written.lines()).find(|(drawn, written)| drawn != written);
+    panic!("run the tests with UPDATE_DOCS=1 to redraw docs/{name}; first difference: {differs:#?}");
+}
+
+#[tokio::test]
+async fn the_interface_is_the_one_in_the_docs() {
+    let home = Home::new();
+    let server = home.server();
+    let served = plain_http().get(format!("{}/openapi.json", server.url)).send().await.expect("it is served");
+    let document: Value = served.json().await.expect("it is JSON");
+    for (path, operations) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in operations.as_object().expect("operations") {
+            let responses = operation["responses"].as_object().expect("an operation has answers");
+            let told = responses.values().all(|response| response["description"].is_string());
+            assert!(told, "{method} {path}: OpenAPI 3.1 wants each answer described");
+            assert!(operation["summary"].is_string(), "{method} {path} does not say what it does");
+        }
+    }
+    check("openapi.json", &format!("{document:#}\n"));
+}
+
+#[test]
+fn the_errors_are_those_of_the_docs() {
+    let mut page = String::from(
+        "# Errors\n\nDrawn from `ErrorKind` in `crates/api/src/error.rs`; a test keeps the two alike. The codes are \
+         stable. Answers are `application/problem+json` (RFC 9457); what the command line exits with is told by \
+         `punctual exit-codes`. A request that is *retryable* may succeed later as it is.\n\n\
+         | code | HTTP status | exit code | retryable | title |\n|---|---|---|---|---|\n",
+    );
+    for kind in ErrorKind::ALL {
+        let retryable = if kind.is_retryable() { "yes" } else { "" };
+        let (code, status, exit, title) = (kind.code(), kind.http_status(), kind.exit_code(), kind.title());
+        writeln!(page, "| `{code}` | {status} | {exit} | {retryable} | {title} |").expect("a String takes it");
+    }
+    check("errors.md", &page);
+}

@@ -1,0 +1,131 @@
+//! Starts real servers and workers as processes of their own, on free ports, with
+//! their data in a temporary folder, and ends them by their process ids.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use punctual_client::Client;
+use tempfile::TempDir;
+
+pub(crate) const PUNCTUAL: &str = env!("CARGO_BIN_EXE_punctual");
+
+/// A condition that has not come true by then never will.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder for a server and its workers.
+pub(crate) struct Home(TempDir);
+
+impl Home {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::Builder::new().prefix("punctual-e2e-").tempdir().expect("a temporary folder"))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    pub(crate) fn server(&self) -> Server {
+        self.server_at("127.0.0.1:0", &[])
+    }
+
+    /// Starts a server and waits until it is ready.
+    pub(crate) fn server_at(&self, listen: &str, flags: &[&str]) -> Server {
+        let mut child = Command::new(PUNCTUAL)
+            .args(["server", "--exit-with-stdin", "-o", "json", "--listen", listen, "--data-dir"])
+            .arg(self.file("data"))
+            .args(flags)
+            .current_dir(self.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("the server starts");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("stdout is piped");
+        BufReader::new(stdout).read_line(&mut line).expect("the server says when it is ready");
+        let ready: serde_json::Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+        let url = ready["url"].as_str().expect("the address").to_owned();
+        Server { process: Process(child), url }
+    }
+
+    pub(crate) fn worker(&self, server: &Server, flags: &[&str]) -> Process {
+        self.worker_with_spool(server, "spool", flags)
+    }
+
+    /// A worker that shares no folder with others.
+    pub(crate) fn worker_with_spool(&self, server: &Server, spool: &str, flags: &[&str]) -> Process {
+        let child = Command::new(PUNCTUAL)
+            .args(["worker", "--exit-with-stdin", "--server", &server.url, "--spool-dir"])
+            .arg(self.file(spool))
+            .args(flags)
+            .current_dir(self.path())
+            .stdin(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("the worker starts");
+        Process(child)
+    }
+}
+
+/// A process that does not outlive its test.
+pub(crate) struct Process(Child);
+
+impl Process {
+    pub(crate) fn kill(mut self) {
+        self.0.kill().expect("SIGKILL reaches the process");
+        self.0.wait().expect("the process ends");
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Resident memory in KiB, as the kernel counts it.
+    pub(crate) fn rss_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("the process lives");
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("it has memory");
+        line.split_whitespace().nth(1).and_then(|text| text.parse().ok()).expect("a number of KiB")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub(crate) struct Server {
+    pub(crate) process: Process,
+    pub(crate) url: String,
+}
+
+impl Server {
+    pub(crate) fn client(&self) -> Client {
+        Client::new(&self.url).expect("the address is a URL")
+    }
+
+    /// The address to listen on again after a crash.
+    pub(crate) fn address(&self) -> String {
+        self.url.trim_start_matches("http://").to_owned()
+    }
+
+    pub(crate) fn kill(self) {
+        self.process.kill();
+    }
+}
+
+/// Waits until `condition` holds; says what it waited for if it never does.
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -1,0 +1,13 @@
+//! The whole program, from outside: real processes, a real disk, real sockets.
+
+mod bad_input;
+mod checked;
+mod contract;
+mod crash;
+mod delete_race;
+mod docs;
+mod foreign;
+mod harness;
+mod openapi;
+mod raw;
+mod readme;

@@ -1,0 +1,49 @@
+//! The project's own commands: `cargo xtask test | verify <name> | bench | lint`.
+//! People and CI run the same ones. Each says what it does, and what it skips and why.
+
+mod layers;
+mod shell;
+mod test;
+mod verify;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Builds, tests and measures Punctual")]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Everything that must hold before a change lands
+    Test,
+    /// Formatting, lints and the direction of dependencies
+    Lint,
+    /// Long acceptance runs
+    Verify {
+        #[command(subcommand)]
+        what: verify::Verify,
+    },
+    /// Figures of the release build: `punctual bench`, with its arguments
+    Bench {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    match Args::parse().command {
+        Command::Test => test::run(),
+        Command::Lint => test::lint(),
+        Command::Verify { what } => verify::run(what),
+        Command::Bench { args } => bench(&args),
+    }
+}
+
+fn bench(args: &[String]) -> anyhow::Result<()> {
+    let mut command = shell::cargo(["run", "--release", "--package", "punctual", "--", "bench"]);
+    command.args(args);
+    shell::run(&mut command)
+}

@@ -1,0 +1,61 @@
+//! `cargo xtask verify <name>`: acceptance runs that take longer than a test may.
+
+use clap::Subcommand;
+
+use crate::shell::{cargo, run as run_command};
+
+#[derive(Subcommand)]
+pub(crate) enum Verify {
+    /// Simulates whole clusters under faults, one for each seed
+    Sim {
+        /// How many seeds to run
+        #[arg(long, default_value_t = 5000, conflicts_with = "seed")]
+        seeds: u64,
+        /// The first of them
+        #[arg(long, default_value_t = 0)]
+        from: u64,
+        /// Replay one seed and show its history
+        #[arg(long)]
+        seed: Option<u64>,
+        /// With a planted bug, which the checker must find
+        #[arg(long)]
+        bug: Option<String>,
+    },
+    /// SIGKILL of server and worker with thousands of jobs in flight, again and again
+    Crash {
+        #[arg(long, default_value_t = 5)]
+        rounds: u32,
+    },
+}
+
+pub(crate) fn run(what: Verify) -> anyhow::Result<()> {
+    match what {
+        Verify::Sim { seeds, from, seed, bug } => {
+            let mut command = cargo(["run", "--release", "--package", "punctual-sim", "--bin", "sim", "--"]);
+            match seed {
+                Some(seed) => command.args(["--seed", &seed.to_string()]),
+                None => command.args(["--seeds", &seeds.to_string(), "--from", &from.to_string()]),
+            };
+            if let Some(bug) = bug {
+                command.args(["--bug", &bug]);
+            }
+            run_command(&mut command)
+        }
+        Verify::Crash { rounds } => {
+            for round in 1..=rounds {
+                eprintln!("\nround {round} of {rounds}");
+                run_command(&mut cargo([
+                    "test",
+                    "--package",
+                    "punctual",
+                    "--test",
+                    "e2e",
+                    "--",
+                    "crash::",
+                    "delete_race::",
+                ]))?;
+            }
+            Ok(())
+        }
+    }
+}
