@@ -1,0 +1,184 @@
+//! How attempts and jobs ended, on record and in truth.
+
+use std::collections::BTreeSet;
+
+use punctual_core::JobState;
+use punctual_core::attempt::{AttemptRecord, Ending, Outcome};
+use punctual_core::lifecycle::{JobEvent, Next, next};
+
+use super::story::{Line, Story};
+
+pub(super) fn an_attempt_ends_once(story: &Story<'_>) -> Option<String> {
+    let mut ended = BTreeSet::new();
+    let twice = story.lines.iter().filter_map(|(_, line)| line.ended()).find(|record| !ended.insert(record.attempt))?;
+    Some(format!("attempt {} has two ends", twice.attempt))
+}
+
+/// What is on record as reported was reported, by that very attempt, before.
+pub(super) fn endings_are_true(story: &Story<'_>) -> Option<String> {
+    story.lines.iter().find_map(|(at, line)| {
+        let (attempt, ending) = match line {
+            Line::Resolved(resolve) => match resolve.state {
+                JobState::Succeeded => (resolve.attempt, Ending::Succeeded),
+                JobState::Cancelled => (resolve.attempt, Ending::Cancelled),
+                _ => (resolve.attempt, Ending::Failed),
+            },
+            line => line.ended().map(|record| (record.attempt, record.ending))?,
+        };
+        let said = story.reported(attempt).filter(|(said_at, _, _)| said_at <= at).map(|(_, outcome, _)| outcome);
+        let is_true = match ending {
+            Ending::Succeeded => matches!(said, Some(Outcome::Succeeded { .. })),
+            Ending::Failed => matches!(said, Some(Outcome::Failed(_))),
+            Ending::Cancelled => matches!(said, Some(Outcome::Cancelled)),
+            Ending::TimedOut => said.is_some() || is_overdue(story, line.ended()?),
+            Ending::WorkerLost | Ending::NotStarted => true,
+        };
+        (!is_true).then(|| format!("attempt {attempt} is on record as {ending:?}, and its worker said {said:?}"))
+    })
+}
+
+fn is_overdue(story: &Story<'_>, record: &AttemptRecord) -> bool {
+    record.finished_at.since(record.started_at) > story.task.spec.timeout
+}
+
+/// A worker forgets an outcome only when somebody else remembers it.
+pub(super) fn acknowledged_outcomes_are_on_record(story: &Story<'_>) -> Option<String> {
+    story.lines.iter().find_map(|(at, line)| {
+        let Line::Acked(attempt) = line else { return None };
+        let said = story.reported(*attempt).map(|(_, outcome, _)| outcome);
+        let is_record = |line: &Line<'_>| match line {
+            Line::Stale(of) => of == attempt,
+            Line::Resolved(resolve) => resolve.attempt == *attempt,
+            Line::Settled(settle) => {
+                let is_of_it = settle.attempt.as_ref().is_some_and(|record| record.attempt == *attempt);
+                is_of_it && (says(line, said) || settle.state == natural_state(said))
+            }
+            line => line.ended().is_some_and(|record| record.attempt == *attempt) && says(line, said),
+        };
+        let is_kept = story.lines.iter().any(|(taken, line)| taken <= at && is_record(line));
+        (!is_kept).then(|| format!("the outcome of attempt {attempt} was acknowledged and is nowhere: {said:?}"))
+    })
+}
+
+fn says(line: &Line<'_>, said: Option<&Outcome>) -> bool {
+    let Some(record) = line.ended() else { return false };
+    match said {
+        Some(Outcome::Succeeded { .. }) => record.ending == Ending::Succeeded,
+        Some(Outcome::Failed(_)) => matches!(record.ending, Ending::Failed | Ending::TimedOut),
+        Some(Outcome::Cancelled) => record.ending == Ending::Cancelled,
+        // It was given back, and so never ran.
+        Some(Outcome::NotStarted { .. }) | None => record.ending == Ending::NotStarted,
+    }
+}
+
+fn natural_state(said: Option<&Outcome>) -> JobState {
+    match said {
+        Some(Outcome::Succeeded { .. }) => JobState::Succeeded,
+        Some(Outcome::Failed(_)) => JobState::Failed,
+        Some(Outcome::Cancelled) => JobState::Cancelled,
+        Some(Outcome::NotStarted { .. }) | None => JobState::Scheduled,
+    }
+}
+
+/// Final states never change except as the table says, and nothing else happens.
+pub(super) fn the_path_is_in_the_table(story: &Story<'_>) -> Option<String> {
+    let mut state = JobState::Scheduled;
+    for (_, line) in &story.lines {
+        let (event, to) = match line {
+            Line::Started(_) => (JobEvent::Start, JobState::Running),
+            Line::Settled(settle) => (settled_by(settle.state, settle.attempt.is_some()), settle.state),
+            Line::Requeued(requeue) => (requeued_by(requeue.attempt.as_ref()), JobState::Scheduled),
+            Line::Rerun(_) => (JobEvent::Rerun, JobState::Scheduled),
+            Line::Resolved(resolve) => (settled_by(resolve.state, true), resolve.state),
+            Line::CancelRequested => {
+                if next(state, JobEvent::Cancel) != Next::Ask {
+                    return Some(format!("a {state} job was asked to end"));
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        if next(state, event) != Next::To(to) {
+            return Some(format!("from {state} to {to} by {event:?}"));
+        }
+        state = to;
+    }
+    None
+}
+
+fn settled_by(state: JobState, had_attempt: bool) -> JobEvent {
+    match state {
+        JobState::Succeeded => JobEvent::Succeed,
+        JobState::Lost => JobEvent::Lose,
+        JobState::Quarantined => JobEvent::Quarantine,
+        JobState::Deleted => JobEvent::Delete,
+        JobState::Cancelled if had_attempt => JobEvent::EndCancelled,
+        JobState::Cancelled => JobEvent::Cancel,
+        JobState::Failed | JobState::Scheduled | JobState::Running => JobEvent::Fail,
+    }
+}
+
+fn requeued_by(record: Option<&AttemptRecord>) -> JobEvent {
+    match record.map(|record| record.ending) {
+        None => JobEvent::RunNow,
+        Some(Ending::NotStarted) => JobEvent::TakeBack,
+        Some(_) => JobEvent::Retry,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::JobState;
+    use punctual_core::attempt::Ending;
+
+    use super::super::test_history::{Tale, failed, secs, succeeded};
+
+    const SUCCESS: Option<(u32, Ending)> = Some((1, Ending::Succeeded));
+
+    #[test]
+    fn two_ends_of_one_attempt_are_found() {
+        let ended = || Tale::new(|_| {}).succeed(1);
+        ended().settle(JobState::Succeeded, SUCCESS).breaks("an attempt ends once");
+        ended().settle(JobState::Failed, Some((1, Ending::Failed))).breaks("an attempt ends once");
+        let tale = ended();
+        let due_at = tale.now() + secs(1);
+        tale.requeue(Some((1, Ending::WorkerLost)), due_at).breaks("an attempt ends once");
+    }
+
+    #[test]
+    fn an_ending_that_nobody_reported_is_found() {
+        let running = || Tale::new(|_| {}).start(1).begin(1);
+        running().settle(JobState::Succeeded, SUCCESS).breaks("endings are true");
+        running().end(1, failed()).settle(JobState::Succeeded, SUCCESS).breaks("endings are true");
+        running().settle(JobState::Succeeded, SUCCESS).end(1, succeeded()).breaks("endings are true");
+        let tale = Tale::new(|_| {}).fail_and_retry(1, secs(1)).start(2).begin(2);
+        tale.settle(JobState::Succeeded, Some((2, Ending::Succeeded))).breaks("endings are true");
+        running()
+            .settle(JobState::Lost, Some((1, Ending::WorkerLost)))
+            .resolve(1, JobState::Succeeded)
+            .breaks("endings are true");
+    }
+
+    #[test]
+    fn an_outcome_that_was_acknowledged_and_forgotten_is_found() {
+        let ran = || Tale::new(|_| {}).start(1).begin(1).end(1, succeeded());
+        ran().acked(1).breaks("acknowledged outcomes are on record");
+        ran()
+            .settle(JobState::Lost, Some((1, Ending::WorkerLost)))
+            .acked(1)
+            .breaks("acknowledged outcomes are on record");
+        ran().acked(1).settle(JobState::Succeeded, SUCCESS).breaks("acknowledged outcomes are on record");
+        let lost = ran().settle(JobState::Lost, Some((1, Ending::WorkerLost)));
+        lost.resolve(1, JobState::Succeeded).acked(1).holds();
+    }
+
+    #[test]
+    fn a_step_that_is_not_in_the_table_is_found() {
+        let path = "the path is in the table";
+        Tale::new(|_| {}).settle(JobState::Succeeded, SUCCESS).breaks(path);
+        Tale::new(|_| {}).succeed(1).start(2).breaks(path);
+        Tale::new(|_| {}).start(1).settle(JobState::Deleted, None).breaks(path);
+        Tale::new(|_| {}).succeed(1).resolve(1, JobState::Failed).breaks(path);
+        Tale::new(|_| {}).rerun().breaks(path);
+    }
+}

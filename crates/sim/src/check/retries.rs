@@ -1,0 +1,168 @@
+//! How often and how soon a job is tried again.
+
+use punctual_core::attempt::{AttemptRecord, Ending, Failure, Outcome, Ran};
+use punctual_core::retry::RetryPolicy;
+use punctual_core::shard::Config;
+use punctual_core::task::Delivery;
+use punctual_core::{Span, Timestamp};
+
+use super::story::{Line, Story};
+use crate::plan::CLOCK_LAG_MAX_MS;
+
+/// What an ended attempt counts as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counts {
+    /// The task failed.
+    Failure,
+    /// Its worker was lost, or nobody can know whether it ran.
+    Loss,
+    Nothing,
+}
+
+fn counts_as(story: &Story<'_>, record: &AttemptRecord) -> Counts {
+    let is_strict = story.task.spec.delivery != Delivery::AtLeastOnce;
+    match record.ending {
+        Ending::Succeeded | Ending::Cancelled | Ending::NotStarted => Counts::Nothing,
+        Ending::WorkerLost => Counts::Loss,
+        Ending::Failed | Ending::TimedOut => {
+            let ran = recorded_failure(story, record).map_or(Ran::Unknown, |failure| failure.ran);
+            if is_strict && ran == Ran::Unknown { Counts::Loss } else { Counts::Failure }
+        }
+    }
+}
+
+/// The failure that the record is of. An attempt that did not end in time was ended by
+/// the owner, whatever its worker said later.
+fn recorded_failure<'a>(story: &'a Story<'_>, record: &AttemptRecord) -> Option<&'a Failure> {
+    match story.reported(record.attempt) {
+        Some((_, Outcome::Failed(failure), _)) if record.reason.as_ref() == Some(&failure.reason) => Some(failure),
+        _ => None,
+    }
+}
+
+const fn lag() -> Span {
+    Span::from_millis(CLOCK_LAG_MAX_MS)
+}
+
+/// Every ended attempt since the job was submitted or run again, with its place
+/// among those that count alike.
+fn counted<'a>(story: &Story<'a>) -> Vec<(Line<'a>, &'a AttemptRecord, Counts, u16)> {
+    let (mut failures, mut losses) = (0, 0);
+    let mut counted = Vec::new();
+    for (_, line) in &story.lines {
+        if let Line::Rerun(_) = line {
+            (failures, losses) = (0, 0);
+        }
+        let Some(record) = line.ended() else { continue };
+        let counts = counts_as(story, record);
+        let number = match counts {
+            Counts::Failure => {
+                failures += 1;
+                failures
+            }
+            Counts::Loss => {
+                losses += 1;
+                losses
+            }
+            Counts::Nothing => 0,
+        };
+        counted.push((*line, record, counts, number));
+    }
+    counted
+}
+
+pub(super) fn retries_are_counted(story: &Story<'_>) -> Option<String> {
+    let granted = story.task.spec.retry.max + 1;
+    let too_many = |(_, _, counts, number): &(_, _, Counts, u16)| *counts == Counts::Failure && *number > granted;
+    let (_, record, _, number) = counted(story).into_iter().find(too_many)?;
+    Some(format!("attempt {} is failure {number} of a job that may fail {granted} times", record.attempt))
+}
+
+pub(super) fn losses_are_counted(story: &Story<'_>) -> Option<String> {
+    let granted = (story.task.spec.node_retry.max + 1).min(Config::default().quarantine_after);
+    let too_many = |(_, _, counts, number): &(_, _, Counts, u16)| *counts == Counts::Loss && *number > granted;
+    let (_, record, _, number) = counted(story).into_iter().find(too_many)?;
+    Some(format!("attempt {} is loss {number} of a job that may be lost {granted} times", record.attempt))
+}
+
+pub(super) fn waits_are_kept(story: &Story<'_>) -> Option<String> {
+    for (line, record, counts, number) in counted(story) {
+        let Line::Requeued(requeue) = line else { continue };
+        let spec = &story.task.spec;
+        let least = match counts {
+            Counts::Failure => shortest(&spec.retry, number).max(asked_for(story, record)),
+            Counts::Loss => shortest(&spec.node_retry, number),
+            Counts::Nothing => Span::ZERO,
+        };
+        let earliest: Timestamp = (record.finished_at + least) - lag();
+        if requeue.due_at < earliest {
+            let gave = requeue.due_at.since(record.finished_at);
+            return Some(format!("after attempt {} it waited {gave} and not {least}", record.attempt));
+        }
+    }
+    None
+}
+
+fn shortest(policy: &RetryPolicy, retry: u16) -> Span {
+    let full = policy.initial.as_micros() as f64 * policy.factor.powi(i32::from(retry) - 1);
+    let capped = full.min(policy.cap.as_micros() as f64);
+    Span::from_micros((capped * (1.0 - policy.jitter)) as i64)
+}
+
+/// The receiver's `Retry-After`.
+fn asked_for(story: &Story<'_>, record: &AttemptRecord) -> Span {
+    recorded_failure(story, record).and_then(|failure| failure.retry_after).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::attempt::Ending;
+    use punctual_core::task::Delivery;
+    use punctual_core::{JobState, Span};
+
+    use super::super::test_history::{Tale, failed, secs};
+
+    fn fails(max: u16, times: u32) -> Tale {
+        let tale = Tale::new(|spec| spec.retry.max = max);
+        (1..=times).fold(tale, |tale, attempt| tale.fail_and_retry(attempt, secs(8)).pass(secs(8)))
+    }
+
+    #[test]
+    fn a_retry_too_many_is_found() {
+        fails(2, 3).holds();
+        fails(2, 4).breaks("retries are counted");
+        fails(0, 2).breaks("retries are counted");
+    }
+
+    #[test]
+    fn a_rerun_gives_all_retries_again() {
+        let spent = fails(1, 1).start(2).begin(2).end(2, failed()).settle(JobState::Failed, Some((2, Ending::Failed)));
+        spent.rerun().fail_and_retry(3, secs(8)).holds();
+    }
+
+    #[test]
+    fn a_loss_too_many_is_found() {
+        let lost = |delivery, times: u32| {
+            let tale = Tale::new(|spec| {
+                spec.node_retry.max = 1;
+                spec.delivery = delivery;
+            });
+            (1..=times).fold(tale, |tale, attempt| {
+                let due_at = tale.now() + secs(8);
+                tale.start(attempt).requeue(Some((attempt, Ending::WorkerLost)), due_at)
+            })
+        };
+        lost(Delivery::AtLeastOnce, 2).holds();
+        lost(Delivery::AtLeastOnce, 3).breaks("losses are counted");
+        lost(Delivery::ExactlyOnce, 3).breaks("losses are counted");
+    }
+
+    #[test]
+    fn a_wait_cut_short_is_found() {
+        let twice = |first, second| Tale::new(|_| {}).fail_and_retry(1, first).fail_and_retry(2, second);
+        twice(secs(1), secs(2)).holds();
+        twice(secs(0), secs(2)).breaks("waits are kept");
+        twice(secs(1), secs(1)).breaks("waits are kept");
+        twice(secs(1), Span::from_millis(1900)).breaks("waits are kept");
+    }
+}

@@ -1,0 +1,160 @@
+//! The history of one job, in order.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use punctual_core::attempt::{AttemptRecord, Outcome};
+use punctual_core::shard::event::{Command, Reply};
+use punctual_core::shard::write::{Requeue, Rerun, ResolveLost, Settle, Start, Write};
+use punctual_core::task::Task;
+use punctual_core::{AttemptNo, JobId, Span, Timestamp, WorkerId};
+use punctual_store::JobRecord;
+
+use crate::history::{Fact, History, How, StartRecord, job_of};
+
+#[derive(Debug)]
+pub struct Story<'a> {
+    pub id: JobId,
+    pub task: Arc<Task>,
+    pub is_acknowledged: bool,
+    pub lines: Vec<(Timestamp, Line<'a>)>,
+    /// When the run ended.
+    pub end: Timestamp,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Line<'a> {
+    Started(&'a Start),
+    Settled(&'a Settle),
+    Requeued(&'a Requeue),
+    Rerun(&'a Rerun),
+    CancelRequested,
+    Resolved(&'a ResolveLost),
+    Stale(AttemptNo),
+    Begin { attempt: AttemptNo, worker: WorkerId, start: StartRecord },
+    End { attempt: AttemptNo, how: &'a How },
+    Acked(AttemptNo),
+    Asked(Command),
+    Answered { command: Command, reply: Reply },
+    Neglected(Span),
+    Orphaned(WorkerId, Span),
+    Final(Option<&'a JobRecord>),
+}
+
+impl Story<'_> {
+    pub fn begins(&self) -> impl Iterator<Item = (Timestamp, AttemptNo)> {
+        self.lines.iter().filter_map(|(at, line)| match line {
+            Line::Begin { attempt, .. } => Some((*at, *attempt)),
+            _ => None,
+        })
+    }
+
+    /// The record of an attempt's end that the store took.
+    pub fn record(&self, attempt: AttemptNo) -> Option<&AttemptRecord> {
+        self.lines.iter().filter_map(|(_, line)| line.ended()).find(|record| record.attempt == attempt)
+    }
+
+    /// What the worker said when the attempt was over.
+    pub fn reported(&self, attempt: AttemptNo) -> Option<(Timestamp, &Outcome, bool)> {
+        self.lines.iter().find_map(|(at, line)| match line {
+            Line::End { attempt: of, how: How::Reported { outcome, timed_out } } if *of == attempt => {
+                Some((*at, outcome, *timed_out))
+            }
+            _ => None,
+        })
+    }
+
+    pub fn asked(&self, command: Command, before: Timestamp) -> bool {
+        self.lines.iter().any(|(at, line)| *at <= before && matches!(line, Line::Asked(asked) if *asked == command))
+    }
+}
+
+impl<'a> Line<'a> {
+    /// The attempt that this write ended.
+    pub fn ended(&self) -> Option<&'a AttemptRecord> {
+        match self {
+            Self::Settled(settle) => settle.attempt.as_ref(),
+            Self::Requeued(requeue) => requeue.attempt.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+pub(super) fn stories(history: &History) -> BTreeMap<JobId, Story<'_>> {
+    let mut stories: BTreeMap<JobId, Story<'_>> = BTreeMap::new();
+    let mut asked = BTreeMap::new();
+    let end = history.iter().last().map_or(Timestamp::EPOCH, |(at, _)| at);
+    for (at, fact) in history.iter() {
+        match fact {
+            Fact::Submit { jobs, task, .. } => {
+                for &id in jobs {
+                    let task = Arc::clone(task);
+                    stories.insert(id, Story { id, task, is_acknowledged: false, lines: Vec::new(), end });
+                }
+            }
+            Fact::SubmitOk { jobs, .. } => {
+                for id in jobs {
+                    stories.get_mut(id).expect("only what was asked for is acknowledged").is_acknowledged = true;
+                }
+            }
+            Fact::Ask { token, id, command } => {
+                asked.insert(*token, (*id, *command));
+                tell(&mut stories, *id, at, Line::Asked(*command));
+            }
+            Fact::Answer { token, reply } => {
+                let (id, command) = asked[token];
+                tell(&mut stories, id, at, Line::Answered { command, reply: *reply });
+            }
+            Fact::Begin { id, attempt, worker, start } => {
+                tell(&mut stories, *id, at, Line::Begin { attempt: *attempt, worker: *worker, start: *start });
+            }
+            Fact::End { id, attempt, how, .. } => tell(&mut stories, *id, at, Line::End { attempt: *attempt, how }),
+            Fact::Acked { id, attempt } => tell(&mut stories, *id, at, Line::Acked(*attempt)),
+            Fact::Took { batch, void } => {
+                for write in &batch.writes {
+                    if let (Some(id), Some(line)) = (job_of(write), line_of(write, void)) {
+                        tell(&mut stories, id, at, line);
+                    }
+                }
+            }
+            Fact::Neglected { id, late } => tell(&mut stories, *id, at, Line::Neglected(*late)),
+            Fact::Orphaned { id, worker, gone } => tell(&mut stories, *id, at, Line::Orphaned(*worker, *gone)),
+            Fact::Final { id, record } => tell(&mut stories, *id, at, Line::Final(record.as_ref())),
+            Fact::Joined { .. }
+            | Fact::Leased { .. }
+            | Fact::Fenced { .. }
+            | Fact::Broken { .. }
+            | Fact::Fault(_)
+            | Fact::Healed
+            | Fact::OverCredit { .. }
+            | Fact::JobCount(_) => {}
+        }
+    }
+    stories
+}
+
+fn tell<'a>(stories: &mut BTreeMap<JobId, Story<'a>>, id: JobId, at: Timestamp, line: Line<'a>) {
+    if let Some(story) = stories.get_mut(&id) {
+        story.lines.push((at, line));
+    }
+}
+
+fn line_of<'a>(write: &'a Write, void: &[JobId]) -> Option<Line<'a>> {
+    Some(match write {
+        Write::Start(Start { key, .. })
+        | Write::Settle(Settle { key, attempt: None, .. })
+        | Write::Requeue(Requeue { key, attempt: None, .. })
+            if void.contains(&key.id) =>
+        {
+            return None;
+        }
+        Write::Start(start) => Line::Started(start),
+        Write::Settle(settle) => Line::Settled(settle),
+        Write::Requeue(requeue) => Line::Requeued(requeue),
+        Write::Rerun(rerun) => Line::Rerun(rerun),
+        Write::RequestCancel { .. } => Line::CancelRequested,
+        Write::ResolveLost(resolve) => Line::Resolved(resolve),
+        Write::Stale(stale) => Line::Stale(stale.attempt),
+        Write::CloseStarts(_) => return None,
+    })
+}

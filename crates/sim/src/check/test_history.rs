@@ -1,0 +1,262 @@
+//! Small histories made by hand, to see each invariant fail.
+
+use std::sync::Arc;
+
+use punctual_core::attempt::{AttemptRecord, Ending, Failure, Outcome};
+use punctual_core::shard::event::{Command, Reply, Token};
+use punctual_core::shard::write::{
+    Batch, BatchSeq, CancelMark, Epoch, Requeue, Rerun, ResolveLost, Settle, Start, Write,
+};
+use punctual_core::task::{Probe, Run, Task, TaskSpec};
+use punctual_core::{
+    AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+};
+use punctual_store::{FinishedJob, HotJob, JobRecord, Owned};
+
+use super::check;
+use crate::history::{Fact, History, How, RequestNo, StartRecord};
+use crate::plan::START;
+
+/// Tells a history step by step; the clock goes on one second with each.
+pub(super) struct Tale {
+    history: History,
+    now: Timestamp,
+    pub(super) id: JobId,
+    task: Arc<Task>,
+    tokens: u64,
+}
+
+pub(super) fn worker() -> WorkerId {
+    WorkerId::new(START, 1)
+}
+
+fn server() -> ServerId {
+    ServerId::new(START, 1)
+}
+
+pub(super) fn secs(secs: i64) -> Span {
+    Span::from_secs(secs)
+}
+
+impl Tale {
+    /// A job that was submitted, acknowledged, and is due at once.
+    pub(super) fn new(adjust: impl FnOnce(&mut TaskSpec)) -> Self {
+        let tale = Self::unacknowledged(adjust);
+        let jobs = vec![tale.id];
+        tale.tell(Fact::SubmitOk { request: RequestNo(1), jobs })
+    }
+
+    pub(super) fn unacknowledged(adjust: impl FnOnce(&mut TaskSpec)) -> Self {
+        let id = JobId::new(START + secs(1), ShardId(0), 1);
+        let mut spec = TaskSpec::new(Run::Probe(Probe::default()));
+        spec.retry.jitter = 0.0;
+        spec.node_retry.jitter = 0.0;
+        adjust(&mut spec);
+        let task =
+            Task { id: TaskId::new(START, 1), name: None, revision: 1, created_at: START, updated_at: START, spec };
+        let task = Arc::new(task);
+        let tale = Self { history: History::default(), now: START, id, task: Arc::clone(&task), tokens: 0 };
+        tale.tell(Fact::Joined { worker: worker(), slots: 1 }).tell(Fact::Submit {
+            request: RequestNo(1),
+            jobs: vec![id],
+            task,
+        })
+    }
+
+    pub(super) fn tell(mut self, fact: Fact) -> Self {
+        self.now = self.now + secs(1);
+        self.history.push(self.now, fact);
+        self
+    }
+
+    pub(super) fn pass(mut self, time: Span) -> Self {
+        self.now = self.now + time;
+        self
+    }
+
+    pub(super) fn write(self, write: Write) -> Self {
+        self.write_under(1, write)
+    }
+
+    pub(super) fn write_under(self, epoch: u64, write: Write) -> Self {
+        let fences = vec![(ShardId(0), Epoch(epoch))];
+        let batch = Batch { seq: BatchSeq(1), server: server(), fences, at: self.now, writes: vec![write] };
+        self.tell(Fact::Took { batch: Arc::new(batch), void: Vec::new() })
+    }
+
+    pub(super) fn lease(self, epoch: u64) -> Self {
+        let owned = Owned { shard: ShardId(0), epoch: Epoch(epoch) };
+        self.tell(Fact::Leased { server: server(), owned })
+    }
+
+    pub(super) fn start(self, attempt: u32) -> Self {
+        let start = Start {
+            key: JobKey::original(self.id),
+            attempt: AttemptNo(attempt),
+            worker: worker(),
+            picked_up_at: self.now,
+            started_at: self.now,
+        };
+        self.write(Write::Start(start))
+    }
+
+    pub(super) fn begin(self, attempt: u32) -> Self {
+        let (id, worker) = (self.id, worker());
+        self.tell(Fact::Begin { id, attempt: AttemptNo(attempt), worker, start: StartRecord::Durable })
+    }
+
+    pub(super) fn end(self, attempt: u32, outcome: Outcome) -> Self {
+        let (id, worker) = (self.id, worker());
+        let how = How::Reported { outcome, timed_out: false };
+        self.tell(Fact::End { id, attempt: AttemptNo(attempt), worker, how })
+    }
+
+    /// Begins, ends and settles in good order.
+    pub(super) fn succeed(self, attempt: u32) -> Self {
+        self.start(attempt)
+            .begin(attempt)
+            .end(attempt, succeeded())
+            .settle(JobState::Succeeded, Some((attempt, Ending::Succeeded)))
+    }
+
+    /// An attempt that is started, runs, fails and is tried again after `wait`.
+    pub(super) fn fail_and_retry(self, attempt: u32, wait: Span) -> Self {
+        let tale = self.start(attempt).begin(attempt).end(attempt, failed());
+        let due_at = tale.now + wait;
+        tale.requeue(Some((attempt, Ending::Failed)), due_at)
+    }
+
+    fn record(&self, attempt: u32, ending: Ending) -> AttemptRecord {
+        let failed = ending == Ending::Failed;
+        AttemptRecord {
+            attempt: AttemptNo(attempt),
+            worker: worker(),
+            server: server(),
+            picked_up_at: self.now,
+            started_at: self.now,
+            finished_at: self.now,
+            ending,
+            reason: failed.then(|| "exit code 1".to_owned()),
+        }
+    }
+
+    pub(super) fn settle(self, state: JobState, ended: Option<(u32, Ending)>) -> Self {
+        let settle = Settle {
+            key: JobKey::original(self.id),
+            state,
+            finished_at: self.now,
+            counters: Counters::NEW,
+            attempt: ended.map(|(attempt, ending)| self.record(attempt, ending)),
+            reason: None,
+            output: None,
+            cancel: CancelMark::None,
+        };
+        self.write(Write::Settle(settle))
+    }
+
+    pub(super) fn requeue(self, ended: Option<(u32, Ending)>, due_at: Timestamp) -> Self {
+        let requeue = Requeue {
+            key: JobKey::original(self.id),
+            due_at,
+            counters: Counters::NEW,
+            attempt: ended.map(|(attempt, ending)| self.record(attempt, ending)),
+            cancel: CancelMark::None,
+        };
+        self.write(Write::Requeue(requeue))
+    }
+
+    pub(super) fn rerun(self) -> Self {
+        let rerun = Rerun { id: self.id, due_at: self.now, counters: Counters::NEW };
+        self.write(Write::Rerun(rerun))
+    }
+
+    pub(super) fn resolve(self, attempt: u32, state: JobState) -> Self {
+        let resolve = ResolveLost {
+            id: self.id,
+            attempt: AttemptNo(attempt),
+            state,
+            finished_at: self.now,
+            reason: None,
+            output: None,
+        };
+        self.write(Write::ResolveLost(resolve))
+    }
+
+    pub(super) fn acked(self, attempt: u32) -> Self {
+        let id = self.id;
+        self.tell(Fact::Acked { id, attempt: AttemptNo(attempt) })
+    }
+
+    pub(super) fn ask(mut self, command: Command) -> Self {
+        self.tokens += 1;
+        let (id, token) = (self.id, Token(self.tokens));
+        self.tell(Fact::Ask { token, id, command })
+    }
+
+    pub(super) fn order(self, command: Command, reply: Reply) -> Self {
+        let tale = self.ask(command);
+        let token = Token(tale.tokens);
+        tale.tell(Fact::Answer { token, reply })
+    }
+
+    pub(super) fn gone(self) -> Self {
+        let id = self.id;
+        self.tell(Fact::Final { id, record: None })
+    }
+
+    pub(super) fn still_hot(self, due_at: Timestamp) -> Self {
+        let (id, task) = (self.id, self.task.id);
+        let job = HotJob {
+            key: JobKey { due_at, id },
+            task,
+            priority: Default::default(),
+            counters: Counters::NEW,
+            submitted_at: START,
+            tracing_id: None,
+            cancel_requested: false,
+        };
+        self.tell(Fact::Final { id, record: Some(JobRecord::Hot { job, input: None, attempts: Vec::new() }) })
+    }
+
+    pub(super) fn finished(self, state: JobState, reason: Option<&str>) -> Self {
+        let (id, task) = (self.id, self.task.id);
+        let job = FinishedJob {
+            id,
+            task,
+            priority: Default::default(),
+            counters: Counters::NEW,
+            submitted_at: START,
+            tracing_id: None,
+            state,
+            finished_at: self.now,
+            due_at: id.due_at(),
+            reason: reason.map(str::to_owned),
+        };
+        let record = JobRecord::Finished { job, input: None, output: None, attempts: Vec::new() };
+        self.tell(Fact::Final { id, record: Some(record) })
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.now
+    }
+
+    #[track_caller]
+    pub(super) fn holds(self) {
+        let found = check(&self.history);
+        assert!(found.is_empty(), "{found:?}");
+    }
+
+    #[track_caller]
+    pub(super) fn breaks(self, invariant: &str) {
+        let found = check(&self.history);
+        assert!(found.iter().any(|violation| violation.invariant == invariant), "not found; found {found:?}");
+    }
+}
+
+pub(super) fn succeeded() -> Outcome {
+    Outcome::Succeeded { output: None }
+}
+
+pub(super) fn failed() -> Outcome {
+    Outcome::Failed(Failure::new("exit code 1"))
+}

@@ -1,0 +1,188 @@
+//! How often each interesting window was really hit. A run that never hit a
+//! window has shown nothing about it.
+
+use std::collections::BTreeMap;
+
+use punctual_core::attempt::{AttemptRecord, Ending};
+use punctual_core::shard::event::{Refusal, Reply};
+use punctual_core::shard::write::{Requeue, Settle, Write};
+use punctual_core::{JobId, JobState};
+
+use crate::history::{Fact, History};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Window {
+    CrashBetweenApplyAndAnswer,
+    DeadServersBatchApplied,
+    DeadServersBatchDropped,
+    BatchUnknownApplied,
+    BatchUnknownNotApplied,
+    BatchFenced,
+    BatchPartlyFenced,
+    ZombieWoke,
+    ShardStolen,
+    ShardLeft,
+    StartAdopted,
+    AdoptedStartHeld,
+    NeverReceived,
+    StaleOutcome,
+    WorkerLost,
+    LateResultForLost,
+    Overdue,
+    QueueTimeout,
+    Quarantined,
+    DeleteBeforeStart,
+    DeleteRefusedStarted,
+    CancelWhileStarting,
+    CancelAsked,
+    RunNow,
+    Rerun,
+    FullWindow,
+    VoidStart,
+    VoidOrder,
+    StaleAssignmentRefused,
+    HelloOutdated,
+    NoFreeSlot,
+    HintLost,
+    HintLate,
+    HintTwice,
+    SpoolReplayed,
+    OutcomeRepeated,
+    SubmitReplayed,
+    CommandNotOwner,
+    MessageLost,
+    StaleRead,
+}
+
+impl Window {
+    pub const ALL: [Self; 40] = [
+        Self::CrashBetweenApplyAndAnswer,
+        Self::DeadServersBatchApplied,
+        Self::DeadServersBatchDropped,
+        Self::BatchUnknownApplied,
+        Self::BatchUnknownNotApplied,
+        Self::BatchFenced,
+        Self::BatchPartlyFenced,
+        Self::ZombieWoke,
+        Self::ShardStolen,
+        Self::ShardLeft,
+        Self::StartAdopted,
+        Self::AdoptedStartHeld,
+        Self::NeverReceived,
+        Self::StaleOutcome,
+        Self::WorkerLost,
+        Self::LateResultForLost,
+        Self::Overdue,
+        Self::QueueTimeout,
+        Self::Quarantined,
+        Self::DeleteBeforeStart,
+        Self::DeleteRefusedStarted,
+        Self::CancelWhileStarting,
+        Self::CancelAsked,
+        Self::RunNow,
+        Self::Rerun,
+        Self::FullWindow,
+        Self::VoidStart,
+        Self::VoidOrder,
+        Self::StaleAssignmentRefused,
+        Self::HelloOutdated,
+        Self::NoFreeSlot,
+        Self::HintLost,
+        Self::HintLate,
+        Self::HintTwice,
+        Self::SpoolReplayed,
+        Self::OutcomeRepeated,
+        Self::SubmitReplayed,
+        Self::CommandNotOwner,
+        Self::MessageLost,
+        Self::StaleRead,
+    ];
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Coverage(BTreeMap<Window, u64>);
+
+impl Coverage {
+    pub fn hit(&mut self, window: Window) {
+        *self.0.entry(window).or_default() += 1;
+    }
+
+    pub fn of(&self, window: Window) -> u64 {
+        self.0.get(&window).copied().unwrap_or(0)
+    }
+
+    pub fn add(&mut self, other: &Self) {
+        for (&window, hits) in &other.0 {
+            *self.0.entry(window).or_default() += hits;
+        }
+    }
+
+    pub fn missed(&self) -> Vec<Window> {
+        Window::ALL.into_iter().filter(|&window| self.of(window) == 0).collect()
+    }
+
+    pub fn table(&self) -> String {
+        Window::ALL.into_iter().map(|window| format!("{:>9}  {window:?}\n", self.of(window))).collect()
+    }
+}
+
+impl Coverage {
+    /// Adds what can be told from the history alone.
+    pub(crate) fn add_history(&mut self, history: &History) {
+        for (_, fact) in history.iter() {
+            match fact {
+                Fact::Took { batch, void } => {
+                    for write in &batch.writes {
+                        self.add_write(write, void);
+                    }
+                }
+                Fact::Answer { reply: Reply::Done(JobState::Deleted), .. } => self.hit(Window::DeleteBeforeStart),
+                Fact::Answer { reply: Reply::Refused(_, Refusal::AlreadyStarted), .. } => {
+                    self.hit(Window::DeleteRefusedStarted);
+                }
+                Fact::Answer { reply: Reply::Asked, .. } => self.hit(Window::CancelAsked),
+                _ => {}
+            }
+        }
+    }
+
+    fn add_write(&mut self, write: &Write, void: &[JobId]) {
+        match write {
+            Write::Start(start) if void.contains(&start.key.id) => self.hit(Window::VoidStart),
+            Write::Settle(Settle { key, attempt: None, .. }) | Write::Requeue(Requeue { key, attempt: None, .. })
+                if void.contains(&key.id) =>
+            {
+                self.hit(Window::VoidOrder);
+            }
+            Write::Settle(settle) => {
+                match (settle.state, &settle.attempt, &settle.reason) {
+                    (JobState::Quarantined, _, _) => self.hit(Window::Quarantined),
+                    (JobState::Failed, None, Some(_)) => self.hit(Window::QueueTimeout),
+                    _ => {}
+                }
+                if let Some(record) = &settle.attempt {
+                    self.add_ending(record, settle.state);
+                }
+            }
+            Write::Requeue(requeue) => match &requeue.attempt {
+                Some(record) => self.add_ending(record, JobState::Scheduled),
+                None => self.hit(Window::RunNow),
+            },
+            Write::Rerun(_) => self.hit(Window::Rerun),
+            Write::ResolveLost(_) => self.hit(Window::LateResultForLost),
+            Write::Stale(_) => self.hit(Window::StaleOutcome),
+            Write::Start(_) | Write::RequestCancel { .. } | Write::CloseStarts(_) => {}
+        }
+    }
+
+    fn add_ending(&mut self, record: &AttemptRecord, state: JobState) {
+        let reason = record.reason.as_deref().unwrap_or_default();
+        match record.ending {
+            Ending::WorkerLost => self.hit(Window::WorkerLost),
+            Ending::NotStarted if state == JobState::Cancelled => self.hit(Window::CancelWhileStarting),
+            Ending::NotStarted if reason.contains("never received") => self.hit(Window::NeverReceived),
+            Ending::TimedOut if reason.contains("grace time") => self.hit(Window::Overdue),
+            _ => {}
+        }
+    }
+}

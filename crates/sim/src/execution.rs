@@ -1,0 +1,48 @@
+//! How long an attempt takes and how it ends, as chance and the task's temper have it.
+
+use punctual_core::Timestamp;
+use punctual_core::attempt::{Failure, Last, Outcome, Ran};
+use punctual_core::shard::event::{Assignment, Report};
+
+use crate::plan::Temper;
+use crate::world::World;
+
+impl World {
+    /// What the worker will report, and when.
+    pub(crate) fn draw_execution(&mut self, assignment: &Assignment) -> (Report, Timestamp) {
+        let (id, attempt, timeout) = (assignment.key.id, assignment.attempt, assignment.task.spec.timeout);
+        let temper = self.plan.temper_of(assignment.task.id);
+        let outcome = self.draw_outcome(temper);
+        let report = Report { id, attempt, outcome, timed_out: false };
+        let takes = match self.rng.below(100) {
+            0..60 => self.rng.millis(1, 300),
+            60..85 => self.rng.millis(300, 4_000),
+            85..97 => self.rng.millis(4_000, 15_000),
+            // Does not end when its time is over, so that the owner has to end it.
+            _ => return (report, self.now + timeout + self.rng.millis(5_000, 15_000)),
+        };
+        if takes > timeout {
+            let outcome = Outcome::Failed(Failure::new("timed out"));
+            return (Report { outcome, timed_out: true, ..report }, self.now + timeout);
+        }
+        (report, self.now + takes)
+    }
+
+    fn draw_outcome(&mut self, temper: Temper) -> Outcome {
+        let failure = Failure::new("exit code 1");
+        let place = match temper {
+            Temper::Mixed => self.rng.below(100),
+            Temper::Fails => 65 + self.rng.below(15),
+            Temper::NeverRuns => 80 + self.rng.below(6),
+            Temper::NobodyKnows => 86 + self.rng.below(6),
+        };
+        match place {
+            0..65 => Outcome::Succeeded { output: None },
+            65..80 => Outcome::Failed(failure),
+            80..86 => Outcome::Failed(Failure { ran: Ran::No, ..failure }),
+            86..92 => Outcome::Failed(Failure { ran: Ran::Unknown, ..failure }),
+            92..96 => Outcome::Failed(Failure { last: Last::Yes, ..failure }),
+            _ => Outcome::Failed(Failure { retry_after: Some(self.rng.millis(100, 8_000)), ..failure }),
+        }
+    }
+}

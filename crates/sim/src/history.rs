@@ -1,0 +1,231 @@
+//! What happened, in order: what clients asked and heard, what the execution
+//! itself saw, what the store took, and the faults. Only ever appended to.
+
+use std::fmt::{self, Write as _};
+use std::sync::Arc;
+
+use punctual_core::attempt::Outcome;
+use punctual_core::shard::event::{Command, Reply, Token};
+use punctual_core::shard::write::{SharedBatch, Write};
+use punctual_core::task::Task;
+use punctual_core::{AttemptNo, JobId, ServerId, ShardId, Span, Timestamp, WorkerId};
+use punctual_store::{JobRecord, Owned};
+
+/// One request to submit; repeating it keeps its number, and so its idempotency key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequestNo(pub u64);
+
+#[derive(Debug, Clone)]
+pub enum Fact {
+    // The clients.
+    Submit {
+        request: RequestNo,
+        jobs: Vec<JobId>,
+        task: Arc<Task>,
+    },
+    SubmitOk {
+        request: RequestNo,
+        jobs: Vec<JobId>,
+    },
+    Ask {
+        token: Token,
+        id: JobId,
+        command: Command,
+    },
+    Answer {
+        token: Token,
+        reply: Reply,
+    },
+
+    // The witness: the execution itself.
+    Joined {
+        worker: WorkerId,
+        slots: u32,
+    },
+    Begin {
+        id: JobId,
+        attempt: AttemptNo,
+        worker: WorkerId,
+        start: StartRecord,
+    },
+    End {
+        id: JobId,
+        attempt: AttemptNo,
+        worker: WorkerId,
+        how: How,
+    },
+    /// A worker forgot an outcome because it was told that it may.
+    Acked {
+        id: JobId,
+        attempt: AttemptNo,
+    },
+
+    // The store.
+    Leased {
+        server: ServerId,
+        owned: Owned,
+    },
+    Took {
+        batch: SharedBatch,
+        void: Vec<JobId>,
+    },
+    Fenced {
+        server: ServerId,
+        shards: Vec<ShardId>,
+    },
+    /// The store was asked for what cannot be, or the core panicked.
+    Broken {
+        text: String,
+    },
+
+    // The nemesis, and those who look on.
+    Fault(String),
+    Healed,
+    /// Due for this long while a worker that could run it was idle.
+    Neglected {
+        id: JobId,
+        late: Span,
+    },
+    /// Runs on record although its worker has been gone for this long.
+    Orphaned {
+        id: JobId,
+        worker: WorkerId,
+        gone: Span,
+    },
+    /// A server gave a worker more than it had granted.
+    OverCredit {
+        worker: WorkerId,
+        running: usize,
+        credit: u32,
+    },
+
+    // The end.
+    Final {
+        id: JobId,
+        record: Option<JobRecord>,
+    },
+    JobCount(usize),
+}
+
+/// Whether the start was durable at the moment of the first instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartRecord {
+    Durable,
+    Missing,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum How {
+    Reported {
+        outcome: Outcome,
+        timed_out: bool,
+    },
+    /// Stopped, or died with its worker: nobody reports it.
+    Killed,
+}
+
+#[derive(Debug, Default)]
+pub struct History {
+    facts: Vec<(Timestamp, Fact)>,
+}
+
+impl History {
+    pub fn push(&mut self, at: Timestamp, fact: Fact) {
+        self.facts.push((at, fact));
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (Timestamp, &Fact)> {
+        self.facts.iter().map(|(at, fact)| (*at, fact))
+    }
+
+    /// The same for the same facts in the same order.
+    pub fn hash(&self) -> u64 {
+        let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
+        for (at, fact) in &self.facts {
+            write!(hash, "{}{fact:?}", at.as_micros()).expect("hashing does not fail");
+        }
+        hash.0
+    }
+
+    /// What concerns one job, one line each.
+    pub fn slice(&self, id: JobId, from: Timestamp) -> Vec<String> {
+        let mut tokens = Vec::new();
+        let mut lines = Vec::new();
+        for (at, fact) in &self.facts {
+            if let Fact::Ask { token, id: asked, .. } = fact
+                && *asked == id
+            {
+                tokens.push(*token);
+            }
+            if let Some(text) = fact.about(id, &tokens) {
+                lines.push(format!("{:>12.6}  {text}", at.since(from).as_micros() as f64 / 1e6));
+            }
+        }
+        lines
+    }
+}
+
+impl Fact {
+    fn about(&self, id: JobId, tokens: &[Token]) -> Option<String> {
+        match self {
+            Self::Submit { request, jobs, task } => jobs.contains(&id).then(|| {
+                let spec = &task.spec;
+                format!(
+                    "Submit {request:?} of {}, {:?} {:?}, retry {}, node retry {}, timeout {}, queue timeout {:?}",
+                    jobs.len(),
+                    spec.delivery,
+                    spec.on_lost,
+                    spec.retry.max,
+                    spec.node_retry.max,
+                    spec.timeout,
+                    spec.queue_timeout
+                )
+            }),
+            Self::SubmitOk { request, jobs } => jobs.contains(&id).then(|| format!("SubmitOk {request:?}")),
+            Self::Took { batch, void } => {
+                let mut text = String::new();
+                for write in batch.writes.iter().filter(|write| job_of(write) == Some(id)) {
+                    write!(text, "Took under {:?} void {} {write:?} ", batch.fences, void.contains(&id)).ok()?;
+                }
+                (!text.is_empty()).then_some(text)
+            }
+            Self::Answer { token, .. } => tokens.contains(token).then(|| format!("{self:?}")),
+            Self::Ask { id: of, .. }
+            | Self::Begin { id: of, .. }
+            | Self::End { id: of, .. }
+            | Self::Acked { id: of, .. }
+            | Self::Neglected { id: of, .. }
+            | Self::Orphaned { id: of, .. }
+            | Self::Final { id: of, .. } => (*of == id).then(|| format!("{self:?}")),
+            Self::Fenced { shards, .. } => shards.contains(&id.shard()).then(|| format!("{self:?}")),
+            Self::Leased { owned, .. } => (owned.shard == id.shard()).then(|| format!("{self:?}")),
+            Self::Fault(_) | Self::Healed | Self::Broken { .. } => Some(format!("{self:?}")),
+            Self::Joined { .. } | Self::OverCredit { .. } | Self::JobCount(_) => None,
+        }
+    }
+}
+
+/// The job that a write is about.
+pub fn job_of(write: &Write) -> Option<JobId> {
+    match write {
+        Write::Start(start) => Some(start.key.id),
+        Write::Settle(settle) => Some(settle.key.id),
+        Write::Requeue(requeue) => Some(requeue.key.id),
+        Write::Rerun(rerun) => Some(rerun.id),
+        Write::RequestCancel { key } => Some(key.id),
+        Write::ResolveLost(resolve) => Some(resolve.id),
+        Write::Stale(stale) => Some(stale.id),
+        Write::CloseStarts(_) => None,
+    }
+}
+
+struct Fnv(u64);
+
+impl fmt::Write for Fnv {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+//! Runs the core against a simulated world, and judges what happened.
+//!
+//! The same [`Owner`](punctual_core::shard::Owner) as in production, several
+//! servers, workers and clients, a network that loses and a store that answers
+//! late or not at all, for some ten simulated minutes per seed. Everything is
+//! drawn from the seed: a run repeats itself exactly. Afterwards [`check`] reads
+//! the history, which shares no logic with the core.
+//!
+//! Does not simulate a store's inside, SQL or the wire format; the conformance
+//! suite and the end-to-end tests do that.
+
+mod audit;
+pub mod check;
+mod client;
+pub mod coverage;
+mod execution;
+pub mod history;
+mod nemesis;
+mod net;
+mod options;
+mod plan;
+mod rng;
+mod server;
+mod storage;
+mod store;
+mod worker;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use punctual_core::{Span, Timestamp};
+
+pub use check::Violation;
+pub use coverage::{Coverage, Window};
+use history::{Fact, History};
+pub use options::{Options, Planted};
+pub use plan::START;
+use world::World;
+
+#[derive(Debug)]
+pub struct RunReport {
+    pub seed: u64,
+    pub violations: Vec<Violation>,
+    pub coverage: Coverage,
+    pub history: History,
+    pub steps: u64,
+    /// What the servers thought at the end.
+    pub servers: String,
+    /// How much time passed in the simulation.
+    pub lasted: Span,
+}
+
+/// Runs one seed to its end and checks what happened.
+pub fn run(seed: u64, options: Options) -> RunReport {
+    let mut world = World::new(seed, options);
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| world.run())) {
+        let text = panic_text(&*panic);
+        world.note(Fact::Broken { text: format!("panic: {text}") });
+    }
+    world.conclude();
+    let violations = check::check(&world.history);
+    let servers = world.describe();
+    let mut coverage = world.seen;
+    coverage.add_history(&world.history);
+    let lasted = world.now.since(START);
+    RunReport { seed, violations, coverage, history: world.history, steps: world.steps, servers, lasted }
+}
+
+impl RunReport {
+    pub fn is_good(&self) -> bool {
+        self.violations.is_empty()
+    }
+
+    /// The first violation, what happened to its job, and how to see it again.
+    pub fn explain(&self, options: Options) -> String {
+        let Some(violation) = self.violations.first() else { return format!("seed {}: good", self.seed) };
+        let mut text = format!("seed {}: {}: {}\n", self.seed, violation.invariant, violation.text);
+        if let Some(id) = violation.job {
+            text += &format!("{id}, shard {}, due at {:.6}\n", id.shard(), seconds(id.due_at()));
+            text += &self.history.slice(id, START).join("\n");
+            text.push('\n');
+        }
+        text += &self.servers;
+        for other in self.violations.iter().skip(1).take(9) {
+            text += &format!("also: {}: {} {:?}\n", other.invariant, other.text, other.job);
+        }
+        let bug = options.bug.map(|bug| format!(" --bug {}", bug.name())).unwrap_or_default();
+        text + &format!("cargo xtask verify sim --seed {}{bug}", self.seed)
+    }
+}
+
+fn seconds(at: Timestamp) -> f64 {
+    at.as_micros().saturating_sub(START.as_micros()) as f64 / 1e6
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
+}

@@ -1,0 +1,60 @@
+//! What a run is asked to do, apart from its seed.
+
+use punctual_core::shard::Bug;
+
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// A bug that the run has to find.
+    pub bug: Option<Planted>,
+}
+
+/// Where a bug is planted: in the core, or in the world around it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Planted {
+    Core(Bug),
+    /// The store applies a batch whatever epoch it carries.
+    NoFence,
+    /// A submission is acknowledged before it is stored.
+    SubmitAckedFirst,
+    /// A server sends its assignments again when a worker reconnects.
+    AssignedAgain,
+    /// A worker begins what a former owner assigned, after it told the new one that it holds nothing.
+    WorkerIgnoresEpochs,
+    /// A worker that reconnects names only what it runs, not what it finished.
+    HelloForgetsFinished,
+    /// A server goes by its own clock, which is 60 ms ahead.
+    ClockAhead,
+    /// A submission is stored in two transactions.
+    TornSubmission,
+    /// A takeover forgets that a job was asked to end.
+    TakeoverForgetsCancel,
+}
+
+impl Planted {
+    pub const OUTSIDE: [Self; 8] = [
+        Self::NoFence,
+        Self::SubmitAckedFirst,
+        Self::AssignedAgain,
+        Self::WorkerIgnoresEpochs,
+        Self::HelloForgetsFinished,
+        Self::ClockAhead,
+        Self::TornSubmission,
+        Self::TakeoverForgetsCancel,
+    ];
+
+    pub fn all() -> Vec<Self> {
+        Bug::ALL.into_iter().map(Self::Core).chain(Self::OUTSIDE).collect()
+    }
+
+    /// The word for it on the command line.
+    pub fn name(self) -> String {
+        match self {
+            Self::Core(bug) => format!("{bug:?}"),
+            outside => format!("{outside:?}"),
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::all().into_iter().find(|bug| bug.name() == name)
+    }
+}

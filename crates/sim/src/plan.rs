@@ -1,0 +1,190 @@
+//! What one seed looks like: how many of everything, how small the bounds, which
+//! faults and how often. Each seed leaves some faults out, so that those which
+//! would drown the others do not do so always.
+
+use std::sync::Arc;
+
+use punctual_core::retry::RetryPolicy;
+use punctual_core::shard::Config;
+use punctual_core::task::{Delivery, OnLost, Probe, Run, Task, TaskSpec};
+use punctual_core::{Span, TaskId, Timestamp};
+
+use crate::options::{Options, Planted};
+use crate::rng::Rng;
+
+/// When every run begins, by the store's clock.
+pub const START: Timestamp = Timestamp::saturating_from_micros(1_800_000_000_000_000);
+/// The measured offset to the store's clock is never so wrong that a server is
+/// ahead of it: servers count from before the question was sent. So they lag, by
+/// no more than this.
+pub(crate) const CLOCK_LAG_MAX_MS: i64 = 20;
+pub(crate) const LEASE_TTL: Span = Span::from_secs(10);
+pub(crate) const RENEW_EVERY_MS: i64 = 3000;
+pub(crate) const QUEUES: [&str; 2] = ["default", "other"];
+
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub servers: usize,
+    pub workers: usize,
+    pub shards: u16,
+    /// Faults happen for this long.
+    pub chaos: Span,
+    pub submissions: usize,
+    pub commands: usize,
+    pub config: Config,
+    pub faults: Vec<(FaultKind, Span)>,
+    /// Servers that crash or stop just after the store took their batch.
+    pub struck_at_commit_per_mille: u32,
+    pub store: StoreWeather,
+    pub hints: HintWeather,
+    pub message_ms_max: i64,
+    pub tasks: Vec<Arc<Task>>,
+    /// In the order of the tasks.
+    tempers: Vec<Temper>,
+}
+
+/// How the attempts of a task end.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Temper {
+    Mixed,
+    Fails,
+    NeverRuns,
+    NobodyKnows,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    ServerCrash,
+    ServerPause,
+    ServerLeaves,
+    /// A peer wrongly takes the owner for dead.
+    Steal,
+    WorkerCrash,
+    WorkerPause,
+    LinkCut,
+    Partition,
+}
+
+impl FaultKind {
+    const ALL: [Self; 8] = [
+        Self::ServerCrash,
+        Self::ServerPause,
+        Self::ServerLeaves,
+        Self::Steal,
+        Self::WorkerCrash,
+        Self::WorkerPause,
+        Self::LinkCut,
+        Self::Partition,
+    ];
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoreWeather {
+    pub slow_per_mille: u32,
+    /// How long a slow call takes at most.
+    pub slow_ms_max: i64,
+    /// Writes whose connection breaks.
+    pub cut_per_mille: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HintWeather {
+    pub lost_percent: u32,
+    pub late_percent: u32,
+    pub twice_percent: u32,
+}
+
+impl Plan {
+    pub(crate) fn draw(rng: &mut Rng, options: Options) -> Self {
+        let servers = *rng.pick(&[1, 1, 2, 2, 3]);
+        let chaos = Span::from_secs(rng.range(100, 240));
+        let mut faults = Vec::new();
+        for kind in FaultKind::ALL {
+            if rng.percent(60) {
+                faults.push((kind, rng.millis(5_000, 60_000)));
+            }
+        }
+        Self {
+            servers,
+            workers: rng.range(2, 5) as usize,
+            shards: rng.range(1, 5) as u16,
+            chaos,
+            submissions: rng.range(30, 100) as usize,
+            commands: rng.range(0, 60) as usize,
+            config: draw_config(rng, options),
+            faults,
+            struck_at_commit_per_mille: *rng.pick(&[0, 5, 20]),
+            store: StoreWeather {
+                slow_per_mille: *rng.pick(&[0, 5, 50]),
+                slow_ms_max: *rng.pick(&[500, 3_000, 12_000]),
+                cut_per_mille: *rng.pick(&[0, 5, 30]),
+            },
+            hints: HintWeather {
+                lost_percent: *rng.pick(&[0, 10, 100]),
+                late_percent: *rng.pick(&[0, 10, 40]),
+                twice_percent: *rng.pick(&[0, 20]),
+            },
+            message_ms_max: *rng.pick(&[2, 20, 200]),
+            tempers: (0..TASKS).map(|_| draw_temper(rng)).collect(),
+            tasks: (0..TASKS).map(|number| Arc::new(draw_task(rng, number))).collect(),
+        }
+    }
+
+    pub(crate) fn temper_of(&self, task: TaskId) -> Temper {
+        let place = self.tasks.iter().position(|known| known.id == task).expect("there are no other tasks");
+        self.tempers[place]
+    }
+}
+
+const TASKS: u64 = 8;
+
+fn draw_temper(rng: &mut Rng) -> Temper {
+    match rng.below(10) {
+        0..7 => Temper::Mixed,
+        7 => Temper::Fails,
+        8 => Temper::NeverRuns,
+        _ => Temper::NobodyKnows,
+    }
+}
+
+fn draw_config(rng: &mut Rng, options: Options) -> Config {
+    let defaults = Config::default();
+    Config {
+        look_ahead: *rng.pick(&[defaults.look_ahead, Span::from_secs(5)]),
+        window_max: *rng.pick(&[4, 8, 30, defaults.window_max]),
+        page_len: *rng.pick(&[2, 5, defaults.page_len]),
+        batch_max: *rng.pick(&[1, 3, defaults.batch_max]),
+        worker_silence: *rng.pick(&[defaults.worker_silence, defaults.worker_silence, Span::from_secs(7)]),
+        bug: match options.bug {
+            Some(Planted::Core(bug)) => Some(bug),
+            _ => None,
+        },
+        ..defaults
+    }
+}
+
+fn draw_task(rng: &mut Rng, number: u64) -> Task {
+    let mut spec = TaskSpec::new(Run::Probe(Probe::default()));
+    spec.queue = rng.pick(&QUEUES).to_string();
+    spec.delivery = *rng.pick(&[Delivery::AtLeastOnce, Delivery::AtMostOnce, Delivery::ExactlyOnce]);
+    spec.on_lost = *rng.pick(&[OnLost::Hold, OnLost::Fail, OnLost::Rerun]);
+    spec.retry = draw_retry(rng);
+    spec.node_retry = draw_retry(rng);
+    if rng.percent(50) {
+        spec.node_retry.initial = Span::ZERO;
+    }
+    spec.timeout = *rng.pick(&[Span::from_secs(4), Span::from_secs(10), Span::from_secs(20)]);
+    spec.queue_timeout = *rng.pick(&[None, None, None, Some(Span::from_secs(2)), Some(Span::from_secs(15))]);
+    Task { id: TaskId::new(START, number), name: None, revision: 1, created_at: START, updated_at: START, spec }
+}
+
+fn draw_retry(rng: &mut Rng) -> RetryPolicy {
+    RetryPolicy {
+        max: rng.range(0, 3) as u16,
+        initial: rng.millis(200, 2_000),
+        factor: *rng.pick(&[1.0, 2.0]),
+        // Now and then beyond the look-ahead, so that a retry leaves the window.
+        cap: *rng.pick(&[Span::from_secs(3), Span::from_secs(20)]),
+        jitter: *rng.pick(&[0.0, 0.2]),
+    }
+}

@@ -1,0 +1,165 @@
+//! Calls to the store, at the moment they take effect. Between that moment and
+//! the answer anything can happen to the one who asked.
+
+use std::sync::Arc;
+
+use punctual_core::shard::event::{Load, Loaded, Token};
+use punctual_core::shard::write::SharedBatch;
+use punctual_core::{JobId, ServerId, ShardId, Span};
+use punctual_store::Owned;
+
+use crate::client::Request;
+use crate::coverage::Window;
+use crate::history::Fact;
+use crate::server::{Adoption, ServerStep, Written};
+use crate::store::Took;
+use crate::world::{Action, Health, Node, World};
+
+pub(crate) enum StoreCall {
+    Apply {
+        batch: SharedBatch,
+        connection: u64,
+    },
+    Load(Load),
+    Find {
+        token: Token,
+        id: JobId,
+    },
+    /// Renews, then takes these over, then takes what is free.
+    Lease {
+        take_over: Vec<ShardId>,
+    },
+    /// Reads what ran in the shards that were just leased.
+    Adopt {
+        kept: Vec<Owned>,
+        taken: Vec<Owned>,
+    },
+    Submit(Request),
+    Release(ServerId),
+}
+
+impl World {
+    pub(crate) fn store_delay(&mut self) -> Span {
+        if !self.is_calm() && self.rng.per_mille(self.plan.store.slow_per_mille) {
+            return self.rng.millis(20, self.plan.store.slow_ms_max);
+        }
+        self.rng.millis(0, 3)
+    }
+
+    pub(crate) fn store_call(&mut self, node: Node, call: StoreCall) {
+        let is_alive = self.is_server_alive(node);
+        match call {
+            StoreCall::Apply { batch, connection } => self.store_apply(node, batch, connection),
+            StoreCall::Load(load) => {
+                let jobs = self.store.load(load);
+                self.answer_server(node, ServerStep::Paged { load, jobs });
+            }
+            StoreCall::Find { token, id } => {
+                let found = self.store.find(id);
+                self.answer_server(node, ServerStep::Found { token, id, found });
+            }
+            StoreCall::Lease { take_over } if is_alive => self.store_lease(node, take_over),
+            StoreCall::Adopt { kept, taken } if is_alive => {
+                let read = |owned: Owned| {
+                    let (running, spent) = self.store.open_starts(owned.shard);
+                    Adoption { owned, running, spent }
+                };
+                let taken = taken.into_iter().map(read).collect();
+                self.answer_server(node, ServerStep::Leased { kept, taken });
+            }
+            StoreCall::Submit(request) if is_alive || self.rng.percent(50) => self.store_submit(node, request),
+            StoreCall::Release(server) => self.store.release(server),
+            StoreCall::Lease { .. } | StoreCall::Adopt { .. } | StoreCall::Submit(_) => {}
+        }
+    }
+
+    fn answer_server(&mut self, node: Node, step: ServerStep) {
+        let delay = self.store_delay();
+        self.after(delay, Action::Server(node, step));
+    }
+
+    fn store_lease(&mut self, node: Node, take_over: Vec<ShardId>) {
+        let id = self.servers[node.place].id;
+        let kept = self.store.renew(id);
+        let mut taken = self.store.take_over(id, take_over);
+        let limit = self.rng.range(1, i64::from(self.plan.shards)) as usize;
+        taken.extend(self.store.acquire(id, limit));
+        for &owned in &taken {
+            self.note(Fact::Leased { server: id, owned });
+        }
+        let delay = self.store_delay();
+        self.after(delay, Action::Store(node, StoreCall::Adopt { kept, taken }));
+    }
+
+    fn store_apply(&mut self, node: Node, batch: SharedBatch, connection: u64) {
+        if !self.is_server_alive(node) {
+            // The request was on its way when its server died.
+            if self.rng.percent(50) {
+                self.hit(Window::DeadServersBatchApplied);
+                self.take_batch(&batch);
+            } else {
+                self.hit(Window::DeadServersBatchDropped);
+            }
+            return;
+        }
+        let server = &mut self.servers[node.place];
+        let was_cut = server.cut_connection == Some(connection);
+        let cut_now = !was_cut && !self.is_calm() && self.rng.per_mille(self.plan.store.cut_per_mille);
+        if was_cut || cut_now {
+            self.servers[node.place].cut_connection = Some(connection);
+            self.note(Fact::Fault(format!("cut server {} from the store", node.place)));
+            if self.rng.percent(50) {
+                self.hit(Window::BatchUnknownApplied);
+                self.take_batch(&batch);
+            } else {
+                self.hit(Window::BatchUnknownNotApplied);
+            }
+            return self.answer_written(node, Written::Unknown);
+        }
+        let written = match self.take_batch(&batch) {
+            Took::Done { void } => Written::Done { void },
+            Took::Fenced(shards) => {
+                self.hit(Window::BatchFenced);
+                if shards.len() < batch.fences.len() {
+                    self.hit(Window::BatchPartlyFenced);
+                }
+                self.note(Fact::Fenced { server: batch.server, shards: shards.clone() });
+                Written::Fenced(shards)
+            }
+            Took::Broken(_) => return,
+        };
+        self.answer_written(node, written);
+    }
+
+    /// Answers come in the order of the batches.
+    fn answer_written(&mut self, node: Node, written: Written) {
+        let at = self.now + self.store_delay();
+        let server = &mut self.servers[node.place];
+        server.answered_at = server.answered_at.max(at);
+        server.unanswered += 1;
+        let at = server.answered_at;
+        self.at(at, Action::Server(node, ServerStep::Written(written)));
+        self.maybe_strike_at_commit(node);
+    }
+
+    fn take_batch(&mut self, batch: &SharedBatch) -> Took {
+        let took = self.store.apply(batch);
+        match &took {
+            Took::Done { void } => self.note(Fact::Took { batch: Arc::clone(batch), void: void.clone() }),
+            Took::Broken(text) => self.note(Fact::Broken { text: text.clone() }),
+            Took::Fenced(_) => {}
+        }
+        took
+    }
+
+    pub(crate) fn is_server_alive(&self, node: Node) -> bool {
+        let server = &self.servers[node.place];
+        server.life == node.life && server.health != Health::Down
+    }
+
+    /// Whether a page shows a job as it was and no longer is.
+    pub(crate) fn is_outdated(&self, jobs: &[Loaded]) -> bool {
+        let has_moved = |job: &Loaded| !matches!(self.store.find(job.row.key.id), punctual_core::shard::event::Found::Waiting(now) if now.row.key == job.row.key);
+        jobs.len() <= 20 && jobs.iter().any(has_moved)
+    }
+}

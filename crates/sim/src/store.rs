@@ -1,0 +1,186 @@
+//! The one store of the world: the model, plus a note of everything it took.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use punctual_core::shard::event::{Adopted, Found, Load, Loaded};
+use punctual_core::shard::write::{Batch, CancelMark, Requeue, Settle, SharedBatch, StartsId, Write};
+use punctual_core::task::Task;
+use punctual_core::{AttemptNo, JobId, JobRow, ServerId, ShardId, TaskId, Timestamp};
+use punctual_store::{Applied, Filter, FoundRow, JobRecord, Order, Owned, Position, Submission, Submitted};
+use punctual_store_tests::model::ModelStore;
+
+use crate::options::Planted;
+use crate::plan::LEASE_TTL;
+
+pub(crate) struct SimStore {
+    model: ModelStore,
+    tasks: BTreeMap<TaskId, Arc<Task>>,
+    bug: Option<Planted>,
+    /// The epoch of each shard, as the leases have raised it.
+    epochs: BTreeMap<ShardId, Owned>,
+}
+
+/// What became of a batch.
+pub(crate) enum Took {
+    Done {
+        void: Vec<JobId>,
+    },
+    Fenced(Vec<ShardId>),
+    /// The store was asked for what cannot be: a bug of ours.
+    Broken(String),
+}
+
+impl SimStore {
+    pub(crate) fn new(shards: u16, tasks: &[Arc<Task>], now: Timestamp, bug: Option<Planted>) -> Self {
+        let model = ModelStore::new(shards, now);
+        let interned = (0u8..).zip(tasks).map(|(number, task)| (Task::clone(task), [number; 32])).collect();
+        model.intern_tasks_now(interned).expect("the tasks are new");
+        let tasks = tasks.iter().map(|task| (task.id, Arc::clone(task))).collect();
+        Self { model, tasks, bug, epochs: BTreeMap::new() }
+    }
+
+    pub(crate) fn set_now(&self, now: Timestamp) {
+        self.model.set_now(now);
+    }
+
+    pub(crate) fn apply(&self, batch: &SharedBatch) -> Took {
+        let mut batch = Batch::clone(batch);
+        if self.bug == Some(Planted::NoFence) {
+            batch = self.without_fence(&batch);
+        }
+        let mut void = self.leave_out_void(&mut batch);
+        match self.model.apply_now(&batch) {
+            Ok(Applied::Done { void: starts }) => {
+                void.extend(starts);
+                Took::Done { void }
+            }
+            Ok(Applied::Fenced(shards)) => Took::Fenced(shards),
+            Err(error) => Took::Broken(error.to_string()),
+        }
+    }
+
+    /// Ends and moves of waiting jobs that are not there, as they were thought to be.
+    fn leave_out_void(&self, batch: &mut Batch) -> Vec<JobId> {
+        let mut void = Vec::new();
+        batch.writes.retain(|write| {
+            let (key, counters) = match write {
+                Write::Settle(Settle { key, counters, attempt: None, .. })
+                | Write::Requeue(Requeue { key, counters, attempt: None, .. }) => (key, counters),
+                _ => return true,
+            };
+            let is_there = matches!(
+                self.model.find_now(key.id),
+                FoundRow::Hot(row) if row.key == *key && row.counters.next_attempt == counters.next_attempt
+            );
+            if !is_there {
+                void.push(key.id);
+            }
+            is_there
+        });
+        void
+    }
+
+    fn without_fence(&self, batch: &Batch) -> Batch {
+        let current = |&(shard, epoch)| (shard, self.epochs.get(&shard).map_or(epoch, |owned| owned.epoch));
+        Batch { fences: batch.fences.iter().map(current).collect(), ..batch.clone() }
+    }
+
+    pub(crate) fn load(&self, load: Load) -> Vec<Loaded> {
+        self.model.load_now(load).into_iter().map(|row| self.loaded(row)).collect()
+    }
+
+    pub(crate) fn find(&self, id: JobId) -> Found {
+        match self.model.find_now(id) {
+            FoundRow::Hot(row) => Found::Waiting(self.loaded(row)),
+            FoundRow::Finished { state, attempt, counters } => Found::Finished { state, attempt, counters },
+            FoundRow::Absent => Found::Absent,
+        }
+    }
+
+    pub(crate) fn open_starts(&self, shard: ShardId) -> (Vec<Adopted>, Vec<StartsId>) {
+        let mut open = self.model.open_starts_now(shard);
+        if self.bug == Some(Planted::TakeoverForgetsCancel) {
+            for (start, _) in &mut open.running {
+                start.cancel = CancelMark::None;
+            }
+        }
+        let adopt = |(start, row)| Adopted { start, job: self.loaded(row) };
+        (open.running.into_iter().map(adopt).collect(), open.spent)
+    }
+
+    /// Whether the start of this attempt is on record, ended or not.
+    pub(crate) fn has_start(&self, id: JobId, attempt: AttemptNo) -> bool {
+        let open = self.model.open_starts_now(id.shard());
+        let is_it = |start: &punctual_core::shard::write::Start| start.key.id == id && start.attempt == attempt;
+        open.running.iter().any(|(open, _)| is_it(&open.start))
+            || self.job(id).is_some_and(|record| attempts(&record).iter().any(|ran| ran.attempt == attempt))
+    }
+
+    pub(crate) fn submit(&self, submission: Submission) -> Submitted {
+        self.model.submit_now(submission).expect("the client makes good submissions")
+    }
+
+    pub(crate) fn renew(&self, server: ServerId) -> Vec<Owned> {
+        self.model.renew_now(server, LEASE_TTL).expect("renewing always works")
+    }
+
+    pub(crate) fn acquire(&mut self, server: ServerId, limit: usize) -> Vec<Owned> {
+        let owned = self.model.acquire_now(server, LEASE_TTL, limit).expect("acquiring always works");
+        self.note(&owned);
+        owned
+    }
+
+    pub(crate) fn take_over(&mut self, server: ServerId, shards: Vec<ShardId>) -> Vec<Owned> {
+        let owned = self.model.take_over_now(server, shards, LEASE_TTL).expect("the shards exist");
+        self.note(&owned);
+        owned
+    }
+
+    pub(crate) fn release(&self, server: ServerId) {
+        self.model.release_now(server).expect("releasing always works");
+    }
+
+    fn note(&mut self, owned: &[Owned]) {
+        for lease in owned {
+            self.epochs.insert(lease.shard, *lease);
+        }
+    }
+
+    /// Who owns the shard according to the store.
+    pub(crate) fn epoch(&self, shard: ShardId) -> Option<Owned> {
+        self.epochs.get(&shard).copied()
+    }
+
+    pub(crate) fn job(&self, id: JobId) -> Option<JobRecord> {
+        self.model.job_now(id)
+    }
+
+    pub(crate) fn hot(&self) -> Vec<punctual_store::HotJob> {
+        self.model.list_hot_now(&Filter::default(), everything()).rows
+    }
+
+    /// How many jobs there are in all.
+    pub(crate) fn job_count(&self) -> usize {
+        self.hot().len() + self.model.list_finished_now(&Filter::default(), everything()).rows.len()
+    }
+
+    pub(crate) fn loaded(&self, row: JobRow) -> Loaded {
+        let task = Arc::clone(&self.tasks[&row.task]);
+        Loaded { row, task }
+    }
+
+    pub(crate) fn task(&self, id: TaskId) -> &Arc<Task> {
+        &self.tasks[&id]
+    }
+}
+
+fn everything() -> Position {
+    Position { after: None, order: Order::Ascending, limit: usize::MAX }
+}
+
+pub(crate) fn attempts(record: &JobRecord) -> &[punctual_core::attempt::AttemptRecord] {
+    match record {
+        JobRecord::Hot { attempts, .. } | JobRecord::Finished { attempts, .. } => attempts,
+    }
+}

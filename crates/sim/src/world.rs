@@ -1,0 +1,218 @@
+//! The world: one queue of things to happen, one clock, one order.
+//!
+//! Single-threaded, and driven by the seed alone. The clock is the store's, the
+//! one that says what is due; servers see it through an error, workers never.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::fmt::Write as _;
+
+use punctual_core::{JobId, Span, Timestamp};
+
+use crate::client::{ClientStep, Clients};
+use crate::coverage::{Coverage, Window};
+use crate::history::{Fact, History};
+use crate::nemesis::Fault;
+use crate::net::{Delivery, Net};
+use crate::options::{Options, Planted};
+use crate::plan::{Plan, START};
+use crate::rng::Rng;
+use crate::server::{Server, ServerStep};
+use crate::storage::StoreCall;
+use crate::store::SimStore;
+use crate::worker::{Worker, WorkerStep};
+
+pub(crate) struct World {
+    pub(crate) now: Timestamp,
+    pub(crate) rng: Rng,
+    pub(crate) plan: Plan,
+    pub(crate) bug: Option<Planted>,
+    pub(crate) store: SimStore,
+    pub(crate) servers: Vec<Server>,
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) net: Net,
+    pub(crate) clients: Clients,
+    pub(crate) history: History,
+    pub(crate) seen: Coverage,
+    /// When the faults stopped.
+    pub(crate) healed_at: Option<Timestamp>,
+    /// Since when each job has waited although it could start.
+    pub(crate) waits: BTreeMap<JobId, Timestamp>,
+    pub(crate) steps: u64,
+    queue: BinaryHeap<Reverse<Planned>>,
+    planned: u64,
+}
+
+/// Names one run of a server or worker process by its place and its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Node {
+    pub(crate) place: usize,
+    pub(crate) life: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Health {
+    Up,
+    /// Stopped: it does nothing, and later goes on as if nothing had been.
+    Paused,
+    Down,
+}
+
+pub(crate) enum Action {
+    Server(Node, ServerStep),
+    Store(Node, StoreCall),
+    Worker(Node, WorkerStep),
+    Deliver(Delivery),
+    Client(ClientStep),
+    Nemesis(Fault),
+    /// Looks for what should not be.
+    Audit,
+}
+
+struct Planned {
+    at: Timestamp,
+    number: u64,
+    action: Action,
+}
+
+impl PartialEq for Planned {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+impl Eq for Planned {}
+impl PartialOrd for Planned {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Planned {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+/// How long after the faults have stopped everything that is due must have ended.
+const QUIET_MAX: Span = Span::from_secs(600);
+
+impl World {
+    pub(crate) fn new(seed: u64, options: Options) -> Self {
+        let mut rng = Rng::new(seed);
+        let plan = Plan::draw(&mut rng, options);
+        let store = SimStore::new(plan.shards, &plan.tasks, START, options.bug);
+        let mut world = Self {
+            now: START,
+            rng,
+            bug: options.bug,
+            store,
+            servers: (0..plan.servers).map(Server::down).collect(),
+            workers: (0..plan.workers).map(|place| Worker::down(place, plan.servers)).collect(),
+            net: Net::default(),
+            clients: Clients::default(),
+            history: History::default(),
+            seen: Coverage::default(),
+            healed_at: None,
+            waits: BTreeMap::new(),
+            steps: 0,
+            queue: BinaryHeap::new(),
+            planned: 0,
+            plan,
+        };
+        for place in 0..world.servers.len() {
+            world.boot_server(place);
+        }
+        for place in 0..world.workers.len() {
+            world.boot_worker(place, Vec::new());
+        }
+        world.plan_clients();
+        world.plan_faults();
+        world
+    }
+
+    pub(crate) fn has(&self, bug: Planted) -> bool {
+        self.bug == Some(bug)
+    }
+
+    pub(crate) fn after(&mut self, delay: Span, action: Action) {
+        self.at(self.now + delay, action);
+    }
+
+    pub(crate) fn at(&mut self, at: Timestamp, action: Action) {
+        self.planned += 1;
+        self.queue.push(Reverse(Planned { at: at.max(self.now), number: self.planned, action }));
+    }
+
+    pub(crate) fn note(&mut self, fact: Fact) {
+        self.history.push(self.now, fact);
+    }
+
+    pub(crate) fn hit(&mut self, window: Window) {
+        self.seen.hit(window);
+    }
+
+    pub(crate) fn is_calm(&self) -> bool {
+        self.healed_at.is_some()
+    }
+
+    /// Until everything that is due has ended, or the time for that is over.
+    pub(crate) fn run(&mut self) {
+        while let Some(Reverse(planned)) = self.queue.pop() {
+            self.now = planned.at;
+            self.store.set_now(self.now);
+            self.steps += 1;
+            match planned.action {
+                Action::Server(node, step) => self.server_step(node, step),
+                Action::Store(node, call) => self.store_call(node, call),
+                Action::Worker(node, step) => self.worker_step(node, step),
+                Action::Deliver(delivery) => self.deliver(delivery),
+                Action::Client(step) => self.client_step(step),
+                Action::Nemesis(fault) => self.strike(fault),
+                Action::Audit => {
+                    self.audit();
+                    if self.is_quiet() || self.is_broken() {
+                        return;
+                    }
+                    self.after(Span::from_secs(1), Action::Audit);
+                }
+            }
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        let Some(healed_at) = self.healed_at else { return false };
+        let calm = self.now.since(healed_at);
+        let nothing_due = || self.store.hot().iter().all(|job| job.key.due_at > self.now + Span::from_secs(600));
+        calm > QUIET_MAX || (calm > Span::from_secs(45) && self.clients.are_done() && nothing_due())
+    }
+
+    fn is_broken(&self) -> bool {
+        self.history.iter().any(|(_, fact)| matches!(fact, Fact::Broken { .. }))
+    }
+
+    /// What the servers think, for whoever looks into a failure.
+    pub(crate) fn describe(&self) -> String {
+        let mut text = String::new();
+        for server in &self.servers {
+            let (owner, place) = (&server.owner, server.place);
+            let _ = writeln!(text, "server {place} {:?} owns {:?}", server.health, owner.owned_shards());
+            let _ = writeln!(text, "  {:?}", owner.counts());
+            for worker in owner.worker_status() {
+                let _ = writeln!(text, "  {worker:?}");
+            }
+            for running in owner.all_running() {
+                let _ = writeln!(text, "  {running:?}");
+            }
+        }
+        text
+    }
+
+    /// Writes down how everything ended.
+    pub(crate) fn conclude(&mut self) {
+        for id in self.clients.all_jobs() {
+            let record = self.store.job(id);
+            self.note(Fact::Final { id, record });
+        }
+        let count = self.store.job_count();
+        self.note(Fact::JobCount(count));
+    }
+}

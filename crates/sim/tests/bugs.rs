@@ -1,0 +1,58 @@
+//! Bugs that are switched on one at a time. Each must be found, by the promise that
+//! it breaks: a simulator that finds nothing has shown nothing.
+
+use punctual_core::shard::Bug;
+use punctual_sim::{Options, Planted, run};
+
+const SEEDS_MAX: u64 = 1000;
+
+fn check(bug: Planted) {
+    let options = Options { bug: Some(bug) };
+    for seed in 0..SEEDS_MAX {
+        let report = run(seed, options);
+        if let Some(violation) = report.violations.first() {
+            println!("{}: found by seed {seed}: {}: {}", bug.name(), violation.invariant, violation.text);
+            return;
+        }
+    }
+    panic!("{} was not found in {SEEDS_MAX} seeds", bug.name());
+}
+
+macro_rules! planted {
+    ($($name:ident $bug:expr;)*) => {
+        $(#[test]
+        fn $name() {
+            check($bug);
+        })*
+
+        #[test]
+        fn every_planted_bug_has_its_test() {
+            let tested = [$($bug),*];
+            for bug in Planted::all() {
+                assert!(tested.contains(&bug), "{}", bug.name());
+            }
+        }
+    };
+}
+planted!(
+    executing_before_the_start_is_durable_is_found Planted::Core(Bug::ExecuteBeforeDurable);
+    deleting_a_running_job_is_found Planted::Core(Bug::DeleteIgnoresRunning);
+    answering_before_the_command_is_durable_is_found Planted::Core(Bug::AnswerBeforeDurable);
+    one_retry_too_many_is_found Planted::Core(Bug::OneRetryTooMany);
+    accepting_a_stale_outcome_is_found Planted::Core(Bug::StaleOutcomeAccepted);
+    reusing_an_attempt_number_is_found Planted::Core(Bug::AttemptReused);
+    starting_early_is_found Planted::Core(Bug::EarlyStart);
+    retrying_what_is_lost_is_found Planted::Core(Bug::LostIsRetried);
+    taking_old_rows_for_new_jobs_is_found Planted::Core(Bug::GhostRows);
+    forgetting_what_a_full_window_left_out_is_found Planted::Core(Bug::FullWindowForgets);
+    ignoring_what_a_worker_holds_is_found Planted::Core(Bug::HeldIsIgnored);
+    forgetting_what_runs_at_takeover_is_found Planted::Core(Bug::TakeoverForgetsRunning);
+    a_store_without_a_fence_is_found Planted::NoFence;
+    acknowledging_a_submission_before_it_is_stored_is_found Planted::SubmitAckedFirst;
+    assigning_again_on_reconnect_is_found Planted::AssignedAgain;
+    a_worker_that_ignores_epochs_is_found Planted::WorkerIgnoresEpochs;
+    a_hello_without_finished_attempts_is_found Planted::HelloForgetsFinished;
+    a_clock_that_is_ahead_is_found Planted::ClockAhead;
+    a_submission_in_two_transactions_is_found Planted::TornSubmission;
+    a_takeover_that_forgets_wishes_to_cancel_is_found Planted::TakeoverForgetsCancel;
+);

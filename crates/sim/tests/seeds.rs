@@ -1,0 +1,54 @@
+//! The default seeds, in parts so that every core has something to do. More of them:
+//! `cargo xtask verify sim --seeds 20000`.
+
+use punctual_sim::{Coverage, Options, run};
+
+const SEEDS: u64 = 300;
+const PARTS: u64 = 6;
+
+fn check(part: u64) -> Coverage {
+    let mut coverage = Coverage::default();
+    for seed in (part..SEEDS).step_by(PARTS as usize) {
+        let report = run(seed, Options::default());
+        assert!(report.is_good(), "{}", report.explain(Options::default()));
+        coverage.add(&report.coverage);
+    }
+    coverage
+}
+
+macro_rules! parts {
+    ($($name:ident $part:literal)*) => {$(
+        #[test]
+        fn $name() {
+            check($part);
+        }
+    )*};
+}
+parts!(
+    seeds_of_part_0_break_no_promise 0
+    seeds_of_part_1_break_no_promise 1
+    seeds_of_part_2_break_no_promise 2
+    seeds_of_part_3_break_no_promise 3
+    seeds_of_part_4_break_no_promise 4
+    seeds_of_part_5_break_no_promise 5
+);
+
+/// Half of the seeds have to be enough, so that the rarest window is not hit by luck.
+#[test]
+fn the_default_seeds_hit_every_window() {
+    let mut coverage = Coverage::default();
+    for part in 0..PARTS / 2 {
+        coverage.add(&check(part));
+    }
+    assert!(coverage.missed().is_empty(), "never hit: {:?}\n{}", coverage.missed(), coverage.table());
+}
+
+#[test]
+fn a_seed_repeats_itself_exactly() {
+    for seed in [1, 2, 3, 5, 8, 13, 21, 34] {
+        let (first, second) = (run(seed, Options::default()), run(seed, Options::default()));
+        assert_eq!(first.history.hash(), second.history.hash(), "seed {seed}");
+        assert_eq!(first.steps, second.steps, "seed {seed}");
+    }
+    assert_ne!(run(1, Options::default()).history.hash(), run(2, Options::default()).history.hash());
+}
