@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use punctual_core::shard::event::{Adopted, Found, Load, Loaded};
-use punctual_core::shard::write::{Batch, CancelMark, Requeue, Settle, SharedBatch, StartsId, Write};
+use punctual_core::shard::write::{Batch, CancelMark, SharedBatch, StartsId};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, JobRow, ServerId, ShardId, TaskId, Timestamp};
 use punctual_store::{Applied, Filter, FoundRow, JobRecord, Order, Owned, Position, Submission, Submitted};
@@ -49,36 +49,11 @@ impl SimStore {
         if self.bug == Some(Planted::NoFence) {
             batch = self.without_fence(&batch);
         }
-        let mut void = self.leave_out_void(&mut batch);
         match self.model.apply_now(&batch) {
-            Ok(Applied::Done { void: starts }) => {
-                void.extend(starts);
-                Took::Done { void }
-            }
+            Ok(Applied::Done { void }) => Took::Done { void },
             Ok(Applied::Fenced(shards)) => Took::Fenced(shards),
             Err(error) => Took::Broken(error.to_string()),
         }
-    }
-
-    /// Ends and moves of waiting jobs that are not there, as they were thought to be.
-    fn leave_out_void(&self, batch: &mut Batch) -> Vec<JobId> {
-        let mut void = Vec::new();
-        batch.writes.retain(|write| {
-            let (key, counters) = match write {
-                Write::Settle(Settle { key, counters, attempt: None, .. })
-                | Write::Requeue(Requeue { key, counters, attempt: None, .. }) => (key, counters),
-                _ => return true,
-            };
-            let is_there = matches!(
-                self.model.find_now(key.id),
-                FoundRow::Hot(row) if row.key == *key && row.counters.next_attempt == counters.next_attempt
-            );
-            if !is_there {
-                void.push(key.id);
-            }
-            is_there
-        });
-        void
     }
 
     fn without_fence(&self, batch: &Batch) -> Batch {

@@ -142,6 +142,11 @@ impl<'a> Owner<'a> {
         assert_eq!(self.apply(writes).await.unwrap(), Applied::Done { void: vec![] });
     }
 
+    /// Applies what comes too late for this job, and only that.
+    pub async fn void(&mut self, writes: Vec<Write>, job: JobId) {
+        assert_eq!(self.apply(writes).await.unwrap(), Applied::Done { void: vec![job] });
+    }
+
     /// Applies what must not fit.
     pub async fn refused(&mut self, writes: Vec<Write>) {
         assert_inconsistent(self.apply(writes).await);

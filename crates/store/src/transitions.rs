@@ -11,8 +11,8 @@ use crate::Result;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Applied {
-    /// Durable, but for the starts in `void`: their rows were not there under that key and
-    /// attempt number, because the owner was told of them too late. They were left out.
+    /// Durable, but for what was to happen to the waiting jobs in `void`: their rows were not
+    /// what [`Write::expects_waiting`](punctual_core::shard::write::Write::expects_waiting) says, because the owner was told of them too late.
     Done { void: Vec<JobId> },
     /// These shards have another epoch by now. Nothing of the batch was applied.
     Fenced(Vec<ShardId>),
@@ -43,9 +43,10 @@ pub trait Transitions: Send + Sync + 'static {
     /// before the answer: the next owner sees the new rows; a start among them waits for its
     /// worker to report it.
     ///
-    /// A start is recorded only if its job's row is there under that key with that attempt
-    /// number; see [`Applied::Done`]. Any other write that does not fit the rows (a job
-    /// settled twice) is `Inconsistent`, and nothing of the batch is applied.
+    /// A write about a waiting job (a start, or an end or a move without an attempt) is left
+    /// out if the job's row is not what it expects; see [`Applied::Done`]. Any other write that
+    /// does not fit the rows (an attempt that ends twice) is `Inconsistent`, and nothing of
+    /// the batch is applied.
     async fn apply(&self, batch: SharedBatch) -> Result<Applied>;
 
     /// Rows of one shard in order of (due time, id): after `load.after`, due no later than

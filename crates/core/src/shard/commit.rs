@@ -129,14 +129,11 @@ impl Owner {
     }
 
     fn written(&mut self, write: &Write, void: &[JobId]) {
+        if let Some((key, _)) = write.expects_waiting().filter(|(key, _)| void.contains(&key.id)) {
+            self.voided(key.id);
+            return;
+        }
         match write {
-            Write::Start(Start { key, .. })
-            | Write::Settle(Settle { key, attempt: None, .. })
-            | Write::Requeue(Requeue { key, attempt: None, .. })
-                if void.contains(&key.id) =>
-            {
-                self.voided(key.id);
-            }
             Write::Start(start) => self.started(start),
             Write::Settle(settle) => self.settled(settle),
             Write::Requeue(requeue) => self.requeued(requeue),

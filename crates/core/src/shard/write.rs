@@ -70,6 +70,24 @@ pub enum Write {
 }
 
 impl Write {
+    /// What a write about a job that is only waiting expects its row to be: under this key,
+    /// with this number for the next attempt. The owner may have been told of the job so
+    /// late that it is not; then the write is void.
+    pub fn expects_waiting(&self) -> Option<(JobKey, AttemptNo)> {
+        match self {
+            Self::Start(start) => Some((start.key, start.attempt)),
+            Self::Settle(Settle { key, counters, attempt: None, .. })
+            | Self::Requeue(Requeue { key, counters, attempt: None, .. }) => Some((*key, counters.next_attempt)),
+            Self::Settle(_)
+            | Self::Requeue(_)
+            | Self::Rerun(_)
+            | Self::RequestCancel { .. }
+            | Self::ResolveLost(_)
+            | Self::Stale(_)
+            | Self::CloseStarts(_) => None,
+        }
+    }
+
     pub fn shard(&self) -> ShardId {
         match self {
             Self::Start(start) => start.key.shard(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_core::shard::write::{Batch, Start, Write};
+use punctual_core::shard::write::{Batch, Write};
 use punctual_core::{JobId, JobKey, ShardId};
 use punctual_store::Applied;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
@@ -36,12 +36,22 @@ fn fenced_shards(conn: &Connection, batch: &Batch) -> Result<Vec<ShardId>, Failu
     Ok(fenced)
 }
 
+/// Answers the jobs whose writes were void.
 fn write_all(conn: &Connection, batch: &Batch) -> Result<Vec<JobId>, Failure> {
-    let mut starting = Starting::new(conn)?;
+    let mut number = conn.prepare_cached(sql!("job_attempt"))?;
     let mut settling = Settling::new(conn)?;
+    let mut records: BTreeMap<ShardId, Vec<u8>> = BTreeMap::new();
+    let mut void = Vec::new();
     for write in &batch.writes {
+        if let Some((key, attempt)) = write.expects_waiting()
+            && next_attempt(&mut number, key)? != Some(attempt.0)
+        {
+            void.push(key.id);
+            continue;
+        }
         match write {
-            Write::Start(start) => starting.start(start)?,
+            // The job's row stays as it is: that its number is in a record makes it a running one.
+            Write::Start(start) => starts::encode(start, records.entry(start.key.shard()).or_default()),
             Write::Settle(settle) => settling.settle(settle)?,
             Write::Requeue(requeue) => requeue::requeue(conn, requeue)?,
             Write::Rerun(rerun) => requeue::rerun(conn, rerun)?,
@@ -51,45 +61,23 @@ fn write_all(conn: &Connection, batch: &Batch) -> Result<Vec<JobId>, Failure> {
             Write::CloseStarts(starts) => late::close_starts(conn, *starts)?,
         }
     }
-    starting.record(conn, batch)
+    record_starts(conn, batch, records)?;
+    Ok(void)
 }
 
-/// Gathers what each shard starts, to be recorded in one row.
-struct Starting<'c> {
-    next_attempt: CachedStatement<'c>,
-    records: BTreeMap<ShardId, Vec<u8>>,
-    /// Starts whose jobs were not there: the owner was told of them too late.
-    void: Vec<JobId>,
-}
-
-impl<'c> Starting<'c> {
-    fn new(conn: &'c Connection) -> Result<Self, Failure> {
-        Ok(Self { next_attempt: conn.prepare_cached(sql!("job_attempt"))?, records: BTreeMap::new(), void: Vec::new() })
+/// What each shard started, in one row.
+fn record_starts(conn: &Connection, batch: &Batch, records: BTreeMap<ShardId, Vec<u8>>) -> Result<(), Failure> {
+    for (shard, record) in records {
+        let name = batch.starts_id(shard);
+        conn.prepare_cached(sql!("insert_starts"))?.execute(params![
+            shard.0,
+            name.epoch.0 as i64,
+            name.seq.0 as i64,
+            batch.server.to_bytes(),
+            record
+        ])?;
     }
-
-    /// The job's row stays as it is: that its number is in a record makes it a running one.
-    fn start(&mut self, start: &Start) -> Result<(), Failure> {
-        if next_attempt(&mut self.next_attempt, start.key)? == Some(start.attempt.0) {
-            starts::encode(start, self.records.entry(start.key.shard()).or_default());
-        } else {
-            self.void.push(start.key.id);
-        }
-        Ok(())
-    }
-
-    fn record(self, conn: &Connection, batch: &Batch) -> Result<Vec<JobId>, Failure> {
-        for (shard, record) in self.records {
-            let name = batch.starts_id(shard);
-            conn.prepare_cached(sql!("insert_starts"))?.execute(params![
-                shard.0,
-                name.epoch.0 as i64,
-                name.seq.0 as i64,
-                batch.server.to_bytes(),
-                record
-            ])?;
-        }
-        Ok(self.void)
-    }
+    Ok(())
 }
 
 /// `None` when the job is not at `key`. The statement is `job_attempt`.

@@ -53,7 +53,8 @@ pub(super) async fn a_requeue_without_an_attempt_only_moves_the_job(store: &dyn 
     owner.done(vec![moved(original(&job), 5)]).await;
     assert_eq!(hot(store, &job).await.key.due_at, at(5));
     assert_eq!(attempts(store, &job).await, []);
-    owner.refused(vec![moved(original(&job), 6)]).await;
+    owner.void(vec![moved(original(&job), 6)], job.id).await;
+    assert_eq!(hot(store, &job).await.key.due_at, at(5));
 }
 
 pub(super) async fn a_job_moved_back_to_its_first_time_is_still_found(store: &dyn Store) {
@@ -72,11 +73,36 @@ pub(super) async fn a_requeue_of_another_attempt_is_refused(store: &dyn Store) {
     assert_eq!(hot(store, &job).await.key, original(&job));
 }
 
-pub(super) async fn a_job_that_is_not_there_cannot_be_requeued(store: &dyn Store) {
+pub(super) async fn a_move_or_an_end_of_a_waiting_job_that_is_not_there_is_void(store: &dyn Store) {
+    let (there, gone) = (new_job(1, 10, 0), new_job(2, 10, 0));
+    let mut owner = owner_of(store, std::slice::from_ref(&there)).await;
+    owner.void(vec![moved(original(&gone), 60), moved(original(&there), 60)], gone.id).await;
+    assert_eq!(store.find(gone.id).await.unwrap(), FoundRow::Absent);
+    assert_eq!(hot(store, &there).await.key.due_at, at(60), "the rest applies");
+    owner.void(vec![unstarted(original(&gone), JobState::Deleted)], gone.id).await;
+    assert_eq!(store.find(gone.id).await.unwrap(), FoundRow::Absent);
+}
+
+pub(super) async fn an_end_of_a_waiting_job_that_has_been_tried_since_is_void(store: &dyn Store) {
     let job = new_job(1, 10, 0);
-    let mut owner = Owner::new(store, 1).await;
-    owner.refused(vec![moved(original(&job), 60)]).await;
-    assert_eq!(store.find(job.id).await.unwrap(), FoundRow::Absent);
+    let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
+    owner.done(vec![Write::Requeue(retried(original(&job), 1, at(10)))]).await;
+    owner.void(vec![unstarted(original(&job), JobState::Deleted)], job.id).await;
+    assert_eq!(hot(store, &job).await.counters.next_attempt, AttemptNo(2));
+}
+
+/// The end of a job that waits for its first attempt.
+fn unstarted(key: JobKey, state: JobState) -> Write {
+    Write::Settle(Settle {
+        key,
+        state,
+        finished_at: at(5),
+        counters: Counters::NEW,
+        attempt: None,
+        reason: None,
+        output: None,
+        cancel: CancelMark::None,
+    })
 }
 
 pub(super) async fn the_same_attempt_is_not_kept_twice(store: &dyn Store) {

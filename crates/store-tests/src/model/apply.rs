@@ -32,11 +32,14 @@ impl State {
         let mut started: BTreeMap<ShardId, Vec<Start>> = BTreeMap::new();
         let mut void = Vec::new();
         for write in &batch.writes {
+            if let Some((key, attempt)) = write.expects_waiting()
+                && self.expect(key, Some(attempt)).is_err()
+            {
+                void.push(key.id);
+                continue;
+            }
             match write {
-                Write::Start(start) => match self.expect(start.key, Some(start.attempt)) {
-                    Ok(()) => started.entry(start.key.shard()).or_default().push(*start),
-                    Err(_) => void.push(start.key.id),
-                },
+                Write::Start(start) => started.entry(start.key.shard()).or_default().push(*start),
                 Write::Settle(settle) => self.settle(settle)?,
                 Write::Requeue(requeue) => self.requeue(requeue)?,
                 Write::Rerun(rerun) => self.rerun(rerun)?,
