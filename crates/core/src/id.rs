@@ -167,6 +167,11 @@ impl JobId {
         Timestamp::saturating_from_micros(millis * 1000 + rest)
     }
 
+    /// What sorts right before this id; only to compare with.
+    pub(crate) fn predecessor(self) -> Self {
+        Self(self.0.saturating_sub(1))
+    }
+
     /// Sorts before every job due at `at`.
     pub fn first_at(at: Timestamp) -> Self {
         Self(uuid_v7(at, 0))

@@ -57,12 +57,10 @@ impl World {
         }
     }
 
-    /// The job's shard has an owner with room in its window, and that owner has an
-    /// idle worker which serves the queue.
+    /// The job's shard has an owner, and that owner has an idle worker which serves the
+    /// queue. However many jobs of other queues wait, this one should not.
     fn could_start(&self, id: JobId, queue: &str) -> bool {
         self.servers.iter().filter(|server| server.health == Health::Up).any(|server| {
-            let counts = server.owner.counts();
-            let in_window = (counts.waiting + counts.ready) as usize;
             let status = server.owner.worker_status();
             let is_idle = |worker: &crate::worker::Worker| {
                 worker.queues.iter().any(|served| served == queue)
@@ -70,7 +68,6 @@ impl World {
                     && status.iter().any(|seen| seen.id == worker.id && seen.is_connected && seen.running < seen.credit)
             };
             server.owner.owned_shards().iter().any(|(shard, _)| *shard == id.shard())
-                && in_window * 2 < self.plan.config.window_max
                 && self.workers.iter().any(is_idle)
         })
     }

@@ -6,8 +6,8 @@ use crate::time::Span;
 pub struct Config {
     /// How far ahead rows are read into memory.
     pub look_ahead: Span,
-    /// Jobs that wait in memory, over all shards. When it is full, rows stay in the
-    /// store until there is room: nothing is lost, only read later.
+    /// Jobs that wait in memory, over all shards and but for a few for each class. When it
+    /// is full, rows stay in the store until there is room: nothing is lost, only read later.
     pub window_max: usize,
     /// Rows of one read.
     pub page_len: usize,

@@ -158,6 +158,8 @@ pub enum Lane {
     Urgent,
     /// All of them from the very first, to find what a hint missed.
     Floor,
+    /// All of them from the first that a full window left out.
+    Parked,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,13 +1,14 @@
 //! What the owner keeps in memory of a shard and of each job near its time.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use crate::attempt::AttemptNo;
 use crate::id::{JobId, ShardId, WorkerId};
 use crate::job::{Counters, Input, JobKey};
-use crate::shard::event::{Command, Lane, Loaded, Token};
+use crate::shard::event::{Command, Loaded, Token};
+use crate::shard::parking::Parking;
 use crate::shard::reads::{ReadNo, Reads};
 use crate::shard::ready::ClassId;
 use crate::shard::write::{CancelMark, Epoch, StartsId};
@@ -42,11 +43,10 @@ pub(super) struct Shard {
     pub(super) id: ShardId,
     pub(super) epoch: Epoch,
     pub(super) jobs: IdMap<JobId, Live>,
-    /// Jobs whose time has not come, in order.
-    pub(super) waiting: BTreeSet<JobKey>,
     pub(super) all: LaneState,
     pub(super) urgent: LaneState,
     pub(super) floor: LaneState,
+    pub(super) parking: Parking,
     pub(super) reads: Reads,
     /// Jobs outside memory with a write under way.
     pub(super) busy: IdSet<JobId>,
@@ -64,8 +64,7 @@ pub(super) struct LaneState {
     pub(super) in_flight: Option<ReadNo>,
     /// The cursor was set back while a read was in flight.
     pub(super) rewound: Option<JobKey>,
-    /// There was nothing more up to the look-ahead of that moment.
-    pub(super) caught_up: bool,
+    /// Not to be read on before.
     pub(super) next_at: Timestamp,
 }
 
@@ -75,22 +74,14 @@ impl Shard {
             id,
             epoch,
             jobs: IdMap::default(),
-            waiting: BTreeSet::new(),
             all: LaneState::default(),
             urgent: LaneState::default(),
             floor: LaneState::default(),
+            parking: Parking::default(),
             reads: Reads::default(),
             busy: IdSet::default(),
             open_starts: IdMap::default(),
             deferred: Vec::new(),
-        }
-    }
-
-    pub(super) fn lane_mut(&mut self, lane: Lane) -> &mut LaneState {
-        match lane {
-            Lane::All => &mut self.all,
-            Lane::Urgent => &mut self.urgent,
-            Lane::Floor => &mut self.floor,
         }
     }
 

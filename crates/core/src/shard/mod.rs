@@ -15,7 +15,9 @@ mod config;
 pub mod event;
 mod judge;
 mod live;
+mod loads;
 mod outcomes;
+mod parking;
 mod reads;
 mod ready;
 mod view;
@@ -154,9 +156,7 @@ impl Owner {
 
     /// The next moment at which [`Owner::tick`] has something to do by itself.
     pub fn next_wake(&self) -> Timestamp {
-        self.owned()
-            .filter_map(|shard| shard.waiting.first().map(|key| key.due_at))
-            .fold(self.next_check, Timestamp::min)
+        self.ready.next_due().map_or(self.next_check, |due_at| due_at.min(self.next_check))
     }
 
     pub fn take_effects(&mut self) -> Effects {

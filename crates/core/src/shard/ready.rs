@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 
 use crate::id::{JobId, WorkerId};
+use crate::job::JobKey;
 use crate::shard::Owner;
 use crate::shard::live::{Run, Stage};
 use crate::shard::workers::{Worker, Workers};
 use crate::shard::write::{CancelMark, Start, Write};
 use crate::task::Task;
+use crate::time::Timestamp;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct ClassId(usize);
@@ -41,7 +43,9 @@ impl Needs {
 
 struct Class {
     needs: Needs,
-    /// Lowest rank first.
+    /// Jobs whose time has not come, the next one first.
+    waiting: BTreeSet<JobKey>,
+    /// Jobs that are due, the lowest rank first.
     jobs: BTreeSet<(i64, JobId)>,
     /// Workers with a free slot.
     idle: BTreeSet<WorkerId>,
@@ -93,7 +97,7 @@ impl Ready {
             }
         }
         self.by_needs.insert(needs.clone(), id);
-        self.classes.push(Class { needs, jobs: BTreeSet::new(), idle, served: None });
+        self.classes.push(Class { needs, waiting: BTreeSet::new(), jobs: BTreeSet::new(), idle, served: None });
         id
     }
 
@@ -101,6 +105,39 @@ impl Ready {
     pub(super) fn classes_for(&self, worker: &Worker) -> Vec<ClassId> {
         let serves = |(place, class): (usize, &Class)| class.needs.are_met_by(worker).then_some(ClassId(place));
         self.classes.iter().enumerate().filter_map(serves).collect()
+    }
+
+    /// How many jobs of the class are in the window, due or not.
+    pub(super) fn in_window(&self, class: ClassId) -> usize {
+        self.classes[class.0].waiting.len() + self.classes[class.0].jobs.len()
+    }
+
+    pub(super) fn wait(&mut self, class: ClassId, key: JobKey) {
+        self.classes[class.0].waiting.insert(key);
+    }
+
+    pub(super) fn stop_waiting(&mut self, class: ClassId, key: JobKey) {
+        self.classes[class.0].waiting.remove(&key);
+    }
+
+    /// The job of the class whose time is farthest away.
+    pub(super) fn last_waiting(&self, class: ClassId) -> Option<JobKey> {
+        self.classes[class.0].waiting.last().copied()
+    }
+
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.classes.iter().filter_map(|class| class.waiting.first().map(|key| key.due_at)).min()
+    }
+
+    /// Takes out what is due by `limit`.
+    pub(super) fn take_due(&mut self, limit: Timestamp) -> Vec<JobKey> {
+        let mut due = Vec::new();
+        for class in &mut self.classes {
+            while class.waiting.first().is_some_and(|key| key.due_at <= limit) {
+                due.extend(class.waiting.pop_first());
+            }
+        }
+        due
     }
 
     pub(super) fn insert(&mut self, class: ClassId, rank: (i64, JobId)) {
@@ -178,7 +215,6 @@ impl Owner {
     }
 
     fn start(&mut self, id: JobId, worker: WorkerId) {
-        self.window_len -= 1;
         let now = self.now;
         let sends_first = self.config.has(super::Bug::ExecuteBeforeDurable);
         let shard = self.shards[usize::from(id.shard().0)].as_deref_mut().expect("ready jobs are of owned shards");
@@ -187,6 +223,7 @@ impl Owner {
         let start = Start { key: live.key, attempt, worker, picked_up_at: live.picked_up_at, started_at: now };
         live.stage = Stage::Starting(Run { attempt, worker, started_at: now, starts: None, cancel: CancelMark::None });
         let assignment = sends_first.then(|| live.assignment(attempt, now));
+        self.window_len -= 1;
         self.workers.occupy(worker, id, &mut self.ready);
         self.push(Write::Start(start));
         if let Some(assignment) = assignment {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::event::{Command, Effects, Event, Loaded, Reply, Report, Send, StreamId, Token, WorkerSpec};
+use super::event::{Command, Effects, Event, Lane, Loaded, Reply, Report, Send, StreamId, Token, WorkerSpec};
 use super::write::{Epoch, SharedBatch, Write};
 use super::{Config, Owner};
 use crate::attempt::{AttemptNo, Failure, Outcome};
@@ -275,19 +275,43 @@ fn a_job_that_kills_three_workers_is_set_aside() {
     assert_eq!(bench.owner.counts().quarantined, 1);
 }
 
-#[test]
-fn a_full_window_reads_later_what_it_had_no_room_for() {
-    let config = Config { window_max: 2, page_len: 2, ..Config::default() };
+/// An owner with a small window, whose sweep has passed the present.
+fn swept(window_max: usize) -> Bench {
+    let config = Config { window_max, page_len: 2, ..Config::default() };
     let mut bench = Bench::with(TaskSpec::new(Run::Probe(Probe::default())), config);
-    // The sweep has passed the present.
-    let loads = bench.pass(Span::ZERO).loads;
-    for load in loads {
+    for load in bench.pass(Span::ZERO).loads {
         bench.handle(Event::Page { load, jobs: vec![] });
     }
-    let jobs: Vec<JobId> = (0..3).map(|_| bench.submit(Span::ZERO)).collect();
-    assert_eq!(bench.owner.counts().ready, 2);
+    bench
+}
+
+#[test]
+fn a_full_window_reads_later_what_it_had_no_room_for() {
+    let mut bench = swept(4);
+    let jobs: Vec<Loaded> = (0..3).map(|_| bench.job(bench.now, 0)).collect();
+    bench.handle(Event::Submitted { jobs: jobs.clone() });
+    assert_eq!(bench.owner.counts().ready, 2, "half of the window stays free for others");
     bench.connect(1, vec![]);
-    let loads = bench.pass(Span::from_secs(1)).loads;
-    let again = loads.iter().any(|load| load.after.is_none_or(|after| after < JobKey::original(jobs[2])));
-    assert!(again, "{loads:?}");
+    let loads = bench.pass(Span::from_millis(1)).loads;
+    let load = *loads.iter().find(|load| load.lane == Lane::Parked).expect("there is room again");
+    assert!(load.after.is_some_and(|after| after < jobs[2].row.key));
+    bench.handle(Event::Page { load, jobs: jobs[2..].to_vec() });
+    assert_eq!(assigned(&bench.pass(Span::ZERO)), [(jobs[2].row.key.id, 1)]);
+    assert!(bench.pass(Span::from_millis(1)).loads.iter().all(|load| load.lane != Lane::Parked), "nothing is left");
+}
+
+#[test]
+fn a_queue_without_workers_does_not_shut_out_the_others() {
+    let mut bench = swept(8);
+    bench.connect(1, vec![]);
+    let served = Arc::clone(&bench.task);
+    let mut spec = served.spec.clone();
+    spec.queue = "nobody".to_owned();
+    bench.task = Arc::new(Task { id: TaskId::new(bench.now, 2), spec, ..(*served).clone() });
+    for _ in 0..100 {
+        bench.submit(Span::ZERO);
+    }
+    bench.task = served;
+    let id = bench.submit(Span::ZERO);
+    assert_eq!(assigned(&bench.pass(Span::ZERO)), [(id, 1)]);
 }

@@ -1,18 +1,22 @@
-//! The window: which jobs are in memory, and what to read next.
+//! The window: which jobs are in memory.
 //!
-//! A job may be left out of the window at any time, as long as the cursor stays
-//! before it: then a read brings it back. It may never be taken in twice.
+//! A job may be left out of the window at any time, as long as it is remembered from
+//! where to read it again; see [`super::parking`]. It may never be taken in twice.
 
 use std::sync::Arc;
 
 use crate::id::{JobId, ShardId};
 use crate::job::JobKey;
-use crate::shard::event::{Adopted, Lane, Load, Loaded};
+use crate::shard::event::{Adopted, Loaded};
 use crate::shard::live::{Live, Run, Shard, Stage};
+use crate::shard::ready::ClassId;
 use crate::shard::write::{Epoch, StartsId, Write};
 use crate::shard::{Bug, Owner};
 use crate::task::{Priority, Task};
 use crate::time::{Span, Timestamp};
+
+/// Places in the window that a class has in any case.
+const CLASS_SURE: usize = 16;
 
 impl Owner {
     /// Takes a shard over: what ran under the former owner goes on, and waits for
@@ -59,7 +63,10 @@ impl Owner {
         let Some(shard) = self.shards.get_mut(usize::from(id.0)).and_then(Option::take) else { return };
         for live in shard.jobs.values() {
             match live.stage {
-                Stage::Waiting => self.window_len -= 1,
+                Stage::Waiting => {
+                    self.window_len -= 1;
+                    self.ready.stop_waiting(live.class, live.key);
+                }
                 Stage::Ready => {
                     self.window_len -= 1;
                     self.ready.remove(live.class, live.rank());
@@ -74,27 +81,48 @@ impl Owner {
         self.answer_not_owner(id, &shard.deferred);
     }
 
-    /// Takes a waiting job into memory if its time is near and there is room.
+    /// Takes a job that has just become durable, or was found again, into memory if its
+    /// time is near and there is room.
     pub(super) fn admit(&mut self, job: Loaded) {
-        let (now, horizon) = (self.now, self.now + self.config.look_ahead);
         let key = job.row.key;
-        let room = self.room_for(job.row.priority);
-        let forgets = self.config.has(Bug::FullWindowForgets);
-        let Some(shard) = self.shard_mut(key.shard()) else { return };
-        if shard.jobs.contains_key(&key.id) || key.due_at > horizon {
-            return;
-        }
-        if room == 0 {
-            if !forgets {
-                rewind(shard, key);
-            }
+        if key.due_at > self.now + self.config.look_ahead {
+            // The sweep has not come so far, and will.
             return;
         }
         let class = self.ready.class_of(&job.task, &mut self.workers);
+        if self.is_parked(class, key, job.row.priority) || !self.take_in(job, class) {
+            self.park(class, key);
+        }
+    }
+
+    /// Takes a job into memory, unless it is there. False when there is no room, not even
+    /// in the place of a job of the class that is due later.
+    pub(super) fn take_in(&mut self, job: Loaded, class: ClassId) -> bool {
+        let (key, now) = (job.row.key, self.now);
+        let Some(shard) = self.shard_mut(key.shard()) else { return true };
+        if shard.jobs.contains_key(&key.id) {
+            return true;
+        }
+        if self.room_for(class, job.row.priority) == 0 && !self.make_room_before(class, key) {
+            return false;
+        }
         let mut live = Live::new(job, class, now);
         self.enqueue(&mut live);
         let shard = self.shard_mut(key.shard()).expect("the shard was found above");
         shard.jobs.insert(key.id, live);
+        true
+    }
+
+    /// Leaves the job of the class that is due last to the store again, if it is due after
+    /// `key`. Without this, jobs of one shard that are not yet due could keep out jobs of
+    /// another that are.
+    fn make_room_before(&mut self, class: ClassId, key: JobKey) -> bool {
+        let Some(last) = self.ready.last_waiting(class).filter(|last| *last > key) else { return false };
+        self.dequeue(last.id);
+        let shard = self.shard_mut(last.shard()).expect("waiting jobs are of owned shards");
+        shard.remove(last.id);
+        self.park(class, last);
+        true
     }
 
     /// Puts a job among those that wait for their time, or for a worker.
@@ -105,9 +133,7 @@ impl Owner {
             self.ready.insert(live.class, live.rank());
         } else {
             live.stage = Stage::Waiting;
-            let key = live.key;
-            let shard = self.shard_mut(key.shard()).expect("only jobs of owned shards are in memory");
-            shard.waiting.insert(key);
+            self.ready.wait(live.class, live.key);
         }
     }
 
@@ -116,8 +142,12 @@ impl Owner {
         let horizon = self.now + self.config.look_ahead;
         let Some(shard) = self.shard_mut(id.shard()) else { return };
         let Some(mut live) = shard.jobs.remove(&id) else { return };
-        let has_room = self.room_for(live.priority) > 0;
-        if live.key.due_at <= horizon && has_room {
+        let (class, key) = (live.class, live.key);
+        let is_near = key.due_at <= horizon;
+        let is_taken = is_near
+            && !self.is_parked(class, key, live.priority)
+            && (self.room_for(class, live.priority) > 0 || self.make_room_before(class, key));
+        if is_taken {
             live.picked_up_at = self.now;
             self.enqueue(&mut live);
             let shard = self.shard_mut(id.shard()).expect("the shard was found above");
@@ -126,13 +156,23 @@ impl Owner {
         }
         let shard = self.shard_mut(id.shard()).expect("the shard was found above");
         shard.reads.left(id);
-        rewind(shard, live.key);
+        if is_near {
+            self.park(class, key);
+        }
     }
 
-    /// Urgent jobs have a reserve, so that a full window does not shut them out.
-    fn room_for(&self, priority: Priority) -> usize {
-        let reserve = if priority > Priority::default() { self.config.window_max / 4 } else { 0 };
-        (self.config.window_max + reserve).saturating_sub(self.window_len)
+    /// How many more jobs of this class the window takes. No class takes more than what
+    /// is left for all others, so that one whose workers are busy or away never shuts out
+    /// the rest. Beyond that, urgent jobs have a reserve, and every class has a few places
+    /// however full the window is.
+    pub(super) fn room_for(&self, class: ClassId, priority: Priority) -> usize {
+        let max = self.config.window_max;
+        let reserve = if priority > Priority::default() { max / 4 } else { 0 };
+        let free = (max + reserve).saturating_sub(self.window_len);
+        let sure = CLASS_SURE.min(max / 4).max(1);
+        let in_window = self.ready.in_window(class);
+        let share = if reserve > 0 { free } else { free.saturating_sub(in_window) };
+        share.max(sure.saturating_sub(in_window))
     }
 
     fn start_limit(&self) -> Timestamp {
@@ -141,14 +181,12 @@ impl Owner {
 
     /// Moves what has become due from its time to the queue for workers.
     pub(super) fn wake_due(&mut self) {
-        let limit = self.start_limit();
-        for shard in self.shards.iter_mut().flatten() {
-            while let Some(key) = shard.waiting.first().copied().filter(|key| key.due_at <= limit) {
-                shard.waiting.pop_first();
-                let live = shard.jobs.get_mut(&key.id).expect("a waiting key has its job");
-                live.stage = Stage::Ready;
-                self.ready.insert(live.class, live.rank());
-            }
+        for key in self.ready.take_due(self.start_limit()) {
+            let shard =
+                self.shards[usize::from(key.shard().0)].as_deref_mut().expect("waiting jobs are of owned shards");
+            let live = shard.jobs.get_mut(&key.id).expect("a waiting key has its job");
+            live.stage = Stage::Ready;
+            self.ready.insert(live.class, live.rank());
         }
     }
 
@@ -157,70 +195,11 @@ impl Owner {
         let shard = self.shards[usize::from(id.shard().0)].as_deref_mut().expect("the job's shard is owned");
         let live = shard.jobs.get(&id).expect("the job is in memory");
         match live.stage {
-            Stage::Waiting => {
-                shard.waiting.remove(&live.key);
-            }
+            Stage::Waiting => self.ready.stop_waiting(live.class, live.key),
             Stage::Ready => self.ready.remove(live.class, live.rank()),
             Stage::Starting(_) | Stage::Running(_) | Stage::Ending { .. } => return,
         }
         self.window_len -= 1;
-    }
-
-    /// The answer to a load.
-    pub(super) fn page(&mut self, load: Load, jobs: Vec<Loaded>) {
-        let ghosts = self.config.has(Bug::GhostRows);
-        let Some(shard) = self.shard_mut(load.shard).filter(|shard| shard.epoch == load.epoch) else { return };
-        let is_full = jobs.len() >= load.limit;
-        let reached = match jobs.last() {
-            Some(last) if is_full => last.row.key,
-            _ => JobKey { due_at: load.until, id: JobId::last_at(Timestamp::MAX) },
-        };
-        let lane = shard.lane_mut(load.lane);
-        let Some(read) = lane.in_flight.take() else { return };
-        lane.cursor = Some(reached);
-        lane.caught_up = !is_full;
-        if let Some(rewound) = lane.rewound.take() {
-            lane.cursor = lane.cursor.min(Some(rewound));
-            lane.caught_up = false;
-        }
-        let fresh: Vec<_> =
-            jobs.into_iter().filter(|job| ghosts || !shard.reads.is_outdated(read, job.row.key.id)).collect();
-        shard.reads.end(read);
-        for job in fresh {
-            self.admit(job);
-        }
-    }
-
-    /// Asks for the rows that come next, where there is room for them.
-    pub(super) fn request_loads(&mut self) {
-        let now = self.now;
-        let horizon = now + self.config.look_ahead;
-        let rooms = [self.room_for(Priority::default()), self.room_for(Priority::new(1).expect("1 is a priority"))];
-        let config = &self.config;
-        for shard in self.shards.iter_mut().flatten() {
-            for (lane, room) in [(Lane::All, rooms[0]), (Lane::Urgent, rooms[1])] {
-                let state = shard.lane_mut(lane);
-                // A window that is nearly full is not worth a read of a few rows.
-                let low_water = room >= config.window_max / 4 || room >= config.page_len;
-                if state.in_flight.is_some() || !low_water || (state.caught_up && now < state.next_at) {
-                    continue;
-                }
-                state.next_at = now + config.sweep_every;
-                let limit = config.page_len.min(room);
-                let after = state.cursor;
-                self.effects.loads.push(Load {
-                    shard: shard.id,
-                    epoch: shard.epoch,
-                    lane,
-                    after,
-                    until: horizon,
-                    limit,
-                });
-                let read = shard.reads.begin();
-                shard.lane_mut(lane).in_flight = Some(read);
-            }
-            request_floor_sweep(shard, now, config, &mut self.effects.loads);
-        }
     }
 
     /// A task has a new definition: jobs that have not started follow it.
@@ -248,53 +227,6 @@ impl Owner {
         if *open == 0 {
             shard.open_starts.remove(&starts);
             self.push(Write::CloseStarts(starts));
-        }
-    }
-
-    /// A row that was just written is to be read at the next opportunity.
-    pub(super) fn read_again(&mut self, key: JobKey) {
-        let shard = self.shard_mut(key.shard()).expect("the key is of an owned shard");
-        rewind(shard, key);
-    }
-}
-
-/// Reads everything again from the first row up to where the sweep has come.
-fn request_floor_sweep(shard: &mut Shard, now: Timestamp, config: &crate::shard::Config, loads: &mut Vec<Load>) {
-    let Some(swept) = shard.all.cursor else { return };
-    let floor = &mut shard.floor;
-    if floor.in_flight.is_some() {
-        return;
-    }
-    if floor.caught_up {
-        floor.caught_up = false;
-        floor.cursor = None;
-        floor.next_at = now + config.floor_sweep_every;
-    }
-    if floor.cursor.is_none() && now < floor.next_at {
-        return;
-    }
-    floor.in_flight = Some(shard.reads.begin());
-    let until = swept.due_at.min(now + config.look_ahead);
-    let load = Load {
-        shard: shard.id,
-        epoch: shard.epoch,
-        lane: Lane::Floor,
-        after: floor.cursor,
-        until,
-        limit: config.page_len,
-    };
-    loads.push(load);
-}
-
-/// Sets both cursors back so that the next read shows `key` again.
-fn rewind(shard: &mut Shard, key: JobKey) {
-    let before = JobKey { due_at: key.due_at - Span::from_micros(1), id: JobId::first_at(Timestamp::EPOCH) };
-    for lane in [&mut shard.all, &mut shard.urgent] {
-        if lane.in_flight.is_some() {
-            lane.rewound = Some(lane.rewound.map_or(before, |earlier| earlier.min(before)));
-        } else if lane.cursor > Some(before) {
-            lane.cursor = Some(before);
-            lane.caught_up = false;
         }
     }
 }

@@ -16,7 +16,7 @@ const INLINE_MAX: i64 = Input::INLINE_MAX as i64;
 
 pub(super) fn load(conn: &Connection, load: Load) -> Result<Vec<JobRow>, Failure> {
     let mut statement = conn.prepare_cached(match load.lane {
-        Lane::All | Lane::Floor => sql!("load"),
+        Lane::All | Lane::Floor | Lane::Parked => sql!("load"),
         Lane::Urgent => sql!("load_urgent"),
     })?;
     // An id of zeros sorts before every id.

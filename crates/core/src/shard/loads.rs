@@ -1,0 +1,173 @@
+//! What to read next, and what to do with it.
+//!
+//! The sweep reads all rows up to the look-ahead, once. The urgent lane runs ahead of it
+//! for jobs with a priority. The floor sweep reads everything again from the first row, for
+//! what a hint missed or what became visible after the sweep had passed. Parked jobs are
+//! read when their class has room; see [`super::parking`].
+
+use crate::id::{JobId, ShardId};
+use crate::job::JobKey;
+use crate::shard::event::{Lane, Load, Loaded};
+use crate::shard::live::LaneState;
+use crate::shard::reads::ReadNo;
+use crate::shard::{Bug, Owner};
+use crate::time::{Span, Timestamp};
+
+/// A sweep through rows that find no room goes on at this pace: quick enough to find what
+/// lies behind a long backlog, slow enough to leave the store to those who drain it.
+const PASSING_EVERY: Span = Span::from_millis(50);
+
+/// The floor sweep is a safety net and may take its time.
+const FLOOR_PAGE_EVERY: Span = Span::from_millis(100);
+
+/// After this, `key` is the next. Exactly: a thousand jobs may be due at one moment, and a
+/// page that began with the first of them again and again would never reach the last.
+pub(super) fn before(key: JobKey) -> JobKey {
+    JobKey { id: key.id.predecessor(), ..key }
+}
+
+impl Owner {
+    /// Asks for the rows that come next.
+    pub(super) fn request_loads(&mut self) {
+        for place in 0..self.shards.len() {
+            self.request_sweep(place, Lane::All);
+            self.request_sweep(place, Lane::Urgent);
+            self.request_floor_sweep(place);
+            self.request_parked(place);
+        }
+    }
+
+    fn request_sweep(&mut self, place: usize, lane: Lane) {
+        let (now, until, limit) = (self.now, self.now + self.config.look_ahead, self.config.page_len);
+        let Some(shard) = self.shards[place].as_deref_mut() else { return };
+        let state = if lane == Lane::All { &mut shard.all } else { &mut shard.urgent };
+        if state.in_flight.is_some() || now < state.next_at {
+            return;
+        }
+        state.next_at = now + self.config.sweep_every;
+        state.in_flight = Some(shard.reads.begin());
+        let after = state.cursor;
+        self.effects.loads.push(Load { shard: shard.id, epoch: shard.epoch, lane, after, until, limit });
+    }
+
+    fn request_floor_sweep(&mut self, place: usize) {
+        let (now, limit) = (self.now, self.config.page_len);
+        let Some(shard) = self.shards[place].as_deref_mut() else { return };
+        let Some(swept) = shard.all.cursor else { return };
+        let floor = &mut shard.floor;
+        if floor.in_flight.is_some() || now < floor.next_at {
+            return;
+        }
+        floor.in_flight = Some(shard.reads.begin());
+        let until = swept.due_at.min(now + self.config.look_ahead);
+        let (epoch, after) = (shard.epoch, floor.cursor);
+        self.effects.loads.push(Load { shard: shard.id, epoch, lane: Lane::Floor, after, until, limit });
+    }
+
+    /// The answer to a load.
+    pub(super) fn page(&mut self, load: Load, jobs: Vec<Loaded>) {
+        let Some(shard) = self.shard_mut(load.shard).filter(|shard| shard.epoch == load.epoch) else { return };
+        let lane = match load.lane {
+            Lane::All => &mut shard.all,
+            Lane::Urgent => &mut shard.urgent,
+            Lane::Floor => &mut shard.floor,
+            Lane::Parked => &mut shard.parking.lane,
+        };
+        let Some(read) = lane.in_flight.take() else { return };
+        match load.lane {
+            Lane::All => self.sweep_page(load, read, jobs),
+            Lane::Urgent => self.urgent_page(load, read, jobs),
+            Lane::Floor => self.floor_page(load, read, jobs),
+            Lane::Parked => self.parked_page(load, read, jobs),
+        }
+        if let Some(shard) = self.shard_mut(load.shard) {
+            shard.reads.end(read);
+        }
+    }
+
+    fn sweep_page(&mut self, load: Load, read: ReadNo, jobs: Vec<Loaded>) {
+        let (now, window_len) = (self.now, self.window_len);
+        let lane = &mut self.shard_mut(load.shard).expect("checked by the caller").all;
+        let has_more = lane.reached(&load, &jobs);
+        for job in self.without_outdated(load.shard, read, jobs) {
+            self.admit(job);
+        }
+        let found_room = self.window_len > window_len;
+        let lane = &mut self.shard_mut(load.shard).expect("checked by the caller").all;
+        if has_more {
+            lane.next_at = if found_room { now } else { now + PASSING_EVERY };
+        }
+    }
+
+    fn urgent_page(&mut self, load: Load, read: ReadNo, jobs: Vec<Loaded>) {
+        let now = self.now;
+        let lane = &mut self.shard_mut(load.shard).expect("checked by the caller").urgent;
+        if lane.reached(&load, &jobs) {
+            lane.next_at = now;
+        }
+        for job in self.without_outdated(load.shard, read, jobs) {
+            let key = job.row.key;
+            let class = self.ready.class_of(&job.task, &mut self.workers);
+            if !self.take_in(job, class) {
+                let lane = &mut self.shard_mut(load.shard).expect("checked by the caller").urgent;
+                lane.cursor = Some(before(key));
+                lane.next_at = now + PASSING_EVERY;
+                return;
+            }
+        }
+    }
+
+    fn floor_page(&mut self, load: Load, read: ReadNo, jobs: Vec<Loaded>) {
+        let (now, pause) = (self.now, self.config.floor_sweep_every);
+        let lane = &mut self.shard_mut(load.shard).expect("checked by the caller").floor;
+        if lane.reached(&load, &jobs) {
+            lane.next_at = now + FLOOR_PAGE_EVERY;
+        } else {
+            lane.cursor = None;
+            lane.next_at = now + pause;
+        }
+        for job in self.without_outdated(load.shard, read, jobs) {
+            self.admit(job);
+        }
+    }
+
+    /// Leaves out rows of jobs that have ended or moved since the read began.
+    pub(super) fn without_outdated(&self, shard: ShardId, read: ReadNo, jobs: Vec<Loaded>) -> Vec<Loaded> {
+        let ghosts = self.config.has(Bug::GhostRows);
+        let reads = &self.shard(shard).expect("checked by the caller").reads;
+        jobs.into_iter().filter(|job| ghosts || !reads.is_outdated(read, job.row.key.id)).collect()
+    }
+
+    /// A row that was just written is to be read at the next opportunity.
+    pub(super) fn read_again(&mut self, key: JobKey) {
+        let shard = self.shard_mut(key.shard()).expect("the key is of an owned shard");
+        for lane in [&mut shard.all, &mut shard.urgent] {
+            lane.rewind(key);
+        }
+    }
+}
+
+impl LaneState {
+    /// Moves on to where the read has come. True when there is more right behind it.
+    fn reached(&mut self, load: &Load, jobs: &[Loaded]) -> bool {
+        let is_full = jobs.len() >= load.limit;
+        let reached = match jobs.last() {
+            Some(last) if is_full => last.row.key,
+            _ => JobKey { due_at: load.until, id: JobId::last_at(Timestamp::MAX) },
+        };
+        let rewound = self.rewound.take();
+        self.cursor = Some(rewound.map_or(reached, |rewound| rewound.min(reached)));
+        is_full || rewound.is_some()
+    }
+
+    /// Sets the cursor back so that the next read shows `key` again.
+    fn rewind(&mut self, key: JobKey) {
+        let before = before(key);
+        if self.in_flight.is_some() {
+            self.rewound = Some(self.rewound.map_or(before, |earlier| earlier.min(before)));
+        } else if self.cursor > Some(before) {
+            self.cursor = Some(before);
+            self.next_at = Timestamp::EPOCH;
+        }
+    }
+}
