@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use crate::layers;
 use crate::shell::{cargo, run as run_command};
+use crate::{layers, links};
 
 pub(crate) fn run() -> anyhow::Result<()> {
     let began = Instant::now();
@@ -18,6 +18,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
 pub(crate) fn lint() -> anyhow::Result<()> {
     run_command(&mut cargo(["fmt", "--all", "--check"]))?;
     layers::check()?;
+    links::check()?;
     run_command(&mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     if !answers(["deny", "--version"]) {
         eprintln!("\nskipped: cargo deny check, because cargo-deny is not installed (cargo install cargo-deny)");

@@ -2,24 +2,30 @@
 
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::shard::LiveView;
+use punctual_core::shard::event::WorkerSpec;
 use punctual_core::task::Task;
-use punctual_core::{Counters, JobState, Timestamp};
+use punctual_core::{Counters, JobState, Span, Timestamp};
 use punctual_store::{FinishedJob, HotJob};
 
-pub(crate) fn hot(
+pub(crate) fn running(view: &LiveView, dead_after: Span) -> String {
+    let mut text = format!("Attempt {} has run since {} on {}.", view.attempt, view.started_at, view.worker);
+    if !view.worker_is_connected {
+        text += &format!(" That worker is away; the attempt is given up when it was silent for {dead_after}.");
+    }
+    if view.cancel_requested {
+        text += " It was asked to end.";
+    }
+    text
+}
+
+/// A job that waits: for its time, or for one of these workers.
+pub(crate) fn waiting(
     job: &HotJob,
-    running: Option<&LiveView>,
     attempts: &[AttemptRecord],
     task: Option<&Task>,
+    workers: &[WorkerSpec],
     now: Timestamp,
 ) -> String {
-    if let Some(view) = running {
-        let mut text = format!("Attempt {} has run since {} on {}.", view.attempt, view.started_at, view.worker);
-        if view.cancel_requested {
-            text += " It was asked to end.";
-        }
-        return text;
-    }
     let mut text = match attempts.last() {
         Some(last) => {
             let reason = last.reason.as_deref().unwrap_or("no reason was given");
@@ -30,11 +36,34 @@ pub(crate) fn hot(
     if job.key.due_at > now {
         text += &format!("It starts at {}, in {}.", job.key.due_at, rounded(job.key.due_at, now));
     } else {
-        let queue = task.map_or("its queue", |task| task.spec.queue.as_str());
-        text +=
-            &format!("It has been due for {} and waits for a worker of queue {queue}.", rounded(now, job.key.due_at));
+        let wanted = task.map_or_else(|| "its task is gone".to_owned(), |task| missing(task, workers));
+        text += &format!("It has been due for {}: {wanted}.", rounded(now, job.key.due_at));
     }
     text
+}
+
+/// What a due job waits for.
+fn missing(task: &Task, workers: &[WorkerSpec]) -> String {
+    let spec = &task.spec;
+    let capability = spec.run.capability();
+    if workers.is_empty() {
+        return "no worker is connected".to_owned();
+    }
+    let in_queue = || workers.iter().filter(|worker| worker.queues.contains(&spec.queue));
+    if in_queue().next().is_none() {
+        return format!("no connected worker serves queue {}", spec.queue);
+    }
+    let capable = || in_queue().filter(|worker| worker.capabilities.contains(&capability));
+    if capable().next().is_none() {
+        return format!("no connected worker of queue {} can run {capability}", spec.queue);
+    }
+    let carries_all =
+        |worker: &&WorkerSpec| spec.labels.iter().all(|(key, value)| worker.labels.get(key) == Some(value));
+    if capable().find(carries_all).is_none() {
+        let labels: Vec<String> = spec.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        return format!("no connected worker of queue {} carries {}", spec.queue, labels.join(", "));
+    }
+    format!("the workers of queue {} that can run it are busy", spec.queue)
 }
 
 pub(crate) fn finished(job: &FinishedJob) -> String {
@@ -67,8 +96,44 @@ fn starts(counters: Counters) -> String {
 }
 
 /// To the second above a minute, to the millisecond below: people read this.
-fn rounded(later: Timestamp, earlier: Timestamp) -> punctual_core::Span {
+fn rounded(later: Timestamp, earlier: Timestamp) -> Span {
     let micros = later.since(earlier).as_micros();
     let unit = if micros >= 60_000_000 { 1_000_000 } else { 1000 };
-    punctual_core::Span::from_micros(micros / unit * unit)
+    Span::from_micros(micros / unit * unit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_core::TaskId;
+    use punctual_core::task::{Handler, Run, TaskSpec};
+
+    fn worker(queue: &str, capability: &str, labels: &[(&str, &str)]) -> WorkerSpec {
+        WorkerSpec {
+            queues: vec![queue.to_owned()],
+            capabilities: vec![capability.to_owned()],
+            labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            credit: 1,
+        }
+    }
+
+    #[test]
+    fn a_stuck_job_is_told_what_it_lacks() {
+        let now = Timestamp::EPOCH;
+        let mut spec = TaskSpec::new(Run::Handler(Handler { name: "resize".to_owned() }));
+        spec.labels.insert("gpu".to_owned(), "yes".to_owned());
+        let task = Task { id: TaskId::new(now, 1), name: None, revision: 1, created_at: now, updated_at: now, spec };
+        for (workers, expected) in [
+            (vec![], "no worker is connected"),
+            (vec![worker("other", "handler:resize", &[])], "no connected worker serves queue default"),
+            (vec![worker("default", "http", &[])], "no connected worker of queue default can run handler:resize"),
+            (vec![worker("default", "handler:resize", &[])], "no connected worker of queue default carries gpu=yes"),
+            (
+                vec![worker("default", "handler:resize", &[("gpu", "yes")])],
+                "the workers of queue default that can run it are busy",
+            ),
+        ] {
+            assert_eq!(missing(&task, &workers), expected);
+        }
+    }
 }

@@ -59,7 +59,13 @@ impl App {
         let task = self.tasks_by_id(std::iter::once(task_id)).await?.remove(&task_id);
         Ok(match record {
             JobRecord::Hot { job, input, attempts } => {
-                let explanation = explain::hot(&job, running.as_ref(), &attempts, task.as_deref(), self.now());
+                let explanation = match &running {
+                    Some(view) => explain::running(view, self.0.settings.worker_dead_after),
+                    None => {
+                        let workers = self.connected_workers().await?;
+                        explain::waiting(&job, &attempts, task.as_deref(), &workers, self.now())
+                    }
+                };
                 let mut attempts: Vec<Attempt> = attempts.iter().map(attempt_view).collect();
                 attempts.extend(running.as_ref().map(|view| self.running_view(view)));
                 let state = if running.is_some() { JobState::Running } else { JobState::Scheduled };
@@ -159,11 +165,9 @@ pub(crate) fn not_found(id: JobId) -> AppError {
 
 fn refused(id: JobId, state: JobState, refusal: Refusal) -> AppError {
     let (kind, detail, hint) = match refusal {
-        Refusal::AlreadyStarted => (
-            ErrorKind::JobAlreadyStarted,
-            format!("{id} has started and cannot be deleted or started again"),
-            "POST /v1/jobs/{id}/cancel asks it to end",
-        ),
+        Refusal::AlreadyStarted => {
+            (ErrorKind::JobAlreadyStarted, format!("{id} has started"), "POST /v1/jobs/{id}/cancel asks it to end")
+        }
         Refusal::AlreadyFinished => (
             ErrorKind::JobAlreadyFinished,
             format!("{id} has finished: {state}"),

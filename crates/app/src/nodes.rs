@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use punctual_api::{Node, Stats, WorkerList, WorkerView};
+use punctual_core::shard::event::WorkerSpec;
 
 use crate::{App, Result};
 
@@ -26,6 +27,12 @@ impl App {
             last_seen_at: status.seen_at,
         });
         Ok(WorkerList { workers: workers.collect() })
+    }
+
+    /// What the workers that are connected now can do.
+    pub(crate) async fn connected_workers(&self) -> Result<Vec<WorkerSpec>> {
+        let workers = self.0.engine.workers().await?.into_iter();
+        Ok(workers.filter(|(status, _)| status.is_connected).map(|(_, info)| info.spec).collect())
     }
 
     pub async fn node(&self) -> Result<Node> {

@@ -1,8 +1,10 @@
-//! Probes for those who watch the process.
+//! Probes for those who watch the process, and what the codes of problems mean.
 
 use axum::extract::State;
-use punctual_app::App;
+use punctual_api::ErrorKind;
+use punctual_app::{App, AppError};
 
+use crate::parse::{Name, NoParams};
 use crate::problem::{Problems, Refused};
 
 /// The process answers. Asks nobody else.
@@ -22,4 +24,19 @@ pub(crate) async fn live() -> &'static str {
 pub(crate) async fn ready(State(app): State<App>) -> Result<&'static str, Refused> {
     app.ready().await?;
     Ok("ok")
+}
+
+/// What a kind of problem means. Each error answer names this address as its `type`.
+#[utoipa::path(get, path = "/problems/{code}", operation_id = "get_problem", tag = "health", params(("code" = String, Path)), responses(
+    (status = 200, description = "In words", body = String, content_type = "text/plain"),
+    Problems,
+))]
+pub(crate) async fn problem(Name(code): Name, _: NoParams) -> Result<String, Refused> {
+    let kind = ErrorKind::from_code(&code).ok_or_else(|| {
+        let codes: Vec<&str> = ErrorKind::ALL.iter().map(|kind| kind.code()).collect();
+        AppError::new(ErrorKind::NotFound, "there is no such problem").hint(format!("there are {}", codes.join(", ")))
+    })?;
+    let again = if kind.is_retryable() { "The same request may succeed later." } else { "Repeating it does not help." };
+    let (title, status, exit) = (kind.title(), kind.http_status(), kind.exit_code());
+    Ok(format!("{code}: {title}.\nHTTP status {status}; the command line exits with {exit}. {again}\n"))
 }

@@ -59,6 +59,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(nodes::stats))
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
+        .routes(routes!(health::problem))
         .routes(routes!(document))
 }
 

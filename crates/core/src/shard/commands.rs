@@ -234,7 +234,6 @@ impl Owner {
                 }
                 let refusal = match state {
                     JobState::Deleted => Refusal::Deleted,
-                    _ if command == Command::Delete && counters.has_started() => Refusal::AlreadyStarted,
                     _ => Refusal::AlreadyFinished,
                 };
                 self.refuse(token, state, refusal);

@@ -18,6 +18,8 @@ pub struct LiveView {
     pub picked_up_at: Timestamp,
     pub started_at: Timestamp,
     pub cancel_requested: bool,
+    /// Its worker is connected. If not, it is given up when the worker was silent for too long.
+    pub worker_is_connected: bool,
 }
 
 /// What this owner has made durable since it was made, and what it holds now.
@@ -66,12 +68,13 @@ pub struct WorkerStatus {
 impl Owner {
     /// The running attempt of a job, if it has one.
     pub fn running(&self, id: JobId) -> Option<LiveView> {
-        self.shard(id.shard())?.jobs.get(&id).and_then(running_view)
+        self.shard(id.shard())?.jobs.get(&id).and_then(|live| self.running_view(live))
     }
 
     /// Everything that runs, in order of key.
     pub fn all_running(&self) -> Vec<LiveView> {
-        let mut views: Vec<_> = self.owned().flat_map(|shard| shard.jobs.values().filter_map(running_view)).collect();
+        let mut views: Vec<_> =
+            self.owned().flat_map(|shard| shard.jobs.values().filter_map(|live| self.running_view(live))).collect();
         views.sort_unstable_by_key(|view| view.key);
         views
     }
@@ -104,16 +107,17 @@ impl Owner {
     pub fn owned_shards(&self) -> Vec<(ShardId, Epoch)> {
         self.owned().map(|shard| (shard.id, shard.epoch)).collect()
     }
-}
 
-fn running_view(live: &Live) -> Option<LiveView> {
-    let Stage::Running(run) = live.stage else { return None };
-    Some(LiveView {
-        key: live.key,
-        attempt: run.attempt,
-        worker: run.worker,
-        picked_up_at: live.picked_up_at,
-        started_at: run.started_at,
-        cancel_requested: run.cancel == CancelMark::Recorded,
-    })
+    fn running_view(&self, live: &Live) -> Option<LiveView> {
+        let Stage::Running(run) = live.stage else { return None };
+        Some(LiveView {
+            key: live.key,
+            attempt: run.attempt,
+            worker: run.worker,
+            picked_up_at: live.picked_up_at,
+            started_at: run.started_at,
+            cancel_requested: run.cancel == CancelMark::Recorded,
+            worker_is_connected: self.workers.is_connected(run.worker),
+        })
+    }
 }

@@ -12,6 +12,8 @@ async fn every_documented_route_answers_as_documented() {
     api.get("/livez").await.expect(200);
     api.get("/readyz").await.expect(200);
     api.get("/openapi.json").await.expect(200);
+    api.get("/problems/job_not_found").await.expect(200);
+    api.get("/problems/none").await.expect(404);
 
     api.post("/v1/tasks", json!({ "name": "greet", "spec": probe(json!({ "output": "hello" })) })).await.expect(201);
     api.put("/v1/tasks/other", json!({ "run": { "http": { "url": "http://127.0.0.1:9/" } } })).await.expect(201);
