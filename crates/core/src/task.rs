@@ -137,6 +137,30 @@ pub struct HttpCall {
     pub timeout: Span,
 }
 
+impl HttpCall {
+    /// Headers that a task may not set, in any case of letters: they belong to the
+    /// connection, or the receiver relies on ours.
+    pub fn is_reserved_header(name: &str) -> bool {
+        const RESERVED: [&str; 11] = [
+            "host",
+            "connection",
+            "content-length",
+            "transfer-encoding",
+            "upgrade",
+            "te",
+            "trailer",
+            "idempotency-key",
+            "punctual-job-id",
+            "punctual-attempt",
+            "punctual-tracing-id",
+        ];
+        const RESERVED_START: &str = "proxy-";
+        let start = name.get(..RESERVED_START.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_START))
+            || RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved))
+    }
+}
+
 pub const fn default_http_timeout() -> Span {
     Span::from_secs(30)
 }

@@ -134,6 +134,17 @@ impl Owner {
             return;
         }
         match write {
+            // Its retention ended in between.
+            Write::Rerun(rerun) if void.contains(&rerun.id) => {
+                self.clear_busy(rerun.id);
+                self.ask_again(rerun.id);
+            }
+            Write::ResolveLost(resolve) if void.contains(&resolve.id) => {
+                self.clear_busy(resolve.id);
+                if let Some(worker) = self.late.remove(&resolve.id) {
+                    self.ack(worker, resolve.id, resolve.attempt);
+                }
+            }
             Write::Start(start) => self.started(start),
             Write::Settle(settle) => self.settled(settle),
             Write::Requeue(requeue) => self.requeued(requeue),
@@ -183,7 +194,11 @@ impl Owner {
             self.workers.release(run.worker, id, &mut self.ready);
             self.release_start(run.starts);
         }
-        // A command that came meanwhile is decided anew, on what the store holds.
+        self.ask_again(id);
+    }
+
+    /// Commands on this job are to be decided anew, on what the store holds.
+    fn ask_again(&mut self, id: JobId) {
         let replies = self.replies.remove(&id).unwrap_or_default();
         self.effects.replies.extend(replies.into_iter().map(|(token, _)| (token, Reply::NotOwner)));
     }
@@ -232,6 +247,9 @@ impl Owner {
             Ending::WorkerLost => {}
             Ending::Succeeded | Ending::Failed | Ending::Cancelled | Ending::NotStarted => {
                 self.ack(ended.worker, id, attempt);
+                if let Some(reporter) = self.late.remove(&id) {
+                    self.ack(reporter, id, attempt);
+                }
             }
         }
     }

@@ -59,8 +59,10 @@ pub(super) fn judge(case: &Case<'_>, end: End) -> Verdict {
             output: None,
             then: case.settle(JobEvent::EndCancelled),
         },
-        End::Reported { outcome: Outcome::NotStarted { reason }, .. } => case.not_started(reason),
-        End::NeverReceived => case.not_started("the worker never received it".to_owned()),
+        End::Reported { outcome: Outcome::NotStarted { reason }, .. } => {
+            case.not_started(reason, case.give_back_wait())
+        }
+        End::NeverReceived => case.not_started("the worker never received it".to_owned(), Span::ZERO),
         End::Reported { outcome: Outcome::Failed(failure), timed_out } => {
             let ending = if timed_out { Ending::TimedOut } else { Ending::Failed };
             case.failed(failure, ending)
@@ -95,13 +97,22 @@ impl Case<'_> {
     }
 
     /// Nothing ran, so no retry is consumed and no delivery mode forbids a new start.
-    fn not_started(&self, reason: String) -> Verdict {
+    fn not_started(&self, reason: String, wait: Span) -> Verdict {
         let then = if self.cancel_requested {
             self.settle(JobEvent::EndCancelled)
         } else {
-            Then::Requeue { due_at: self.now, counters: self.counters }
+            Then::Requeue { due_at: self.now + wait, counters: self.counters }
         };
         self.verdict(Ending::NotStarted, reason, then)
+    }
+
+    /// A job that every worker gives back must not go round as fast as the store can write:
+    /// the wait doubles with each start that was taken back, from 100 ms to 26 s.
+    fn give_back_wait(&self) -> Span {
+        let starts = self.counters.next_attempt.0.saturating_sub(1);
+        let counted = u32::from(self.counters.failures) + u32::from(self.counters.node_failures);
+        let given_back = starts.saturating_sub(counted);
+        Span::from_millis(100 << given_back.saturating_sub(1).min(8))
     }
 
     fn failed(&self, failure: Failure, ending: Ending) -> Verdict {

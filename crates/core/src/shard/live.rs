@@ -13,7 +13,7 @@ use crate::shard::reads::{ReadNo, Reads};
 use crate::shard::ready::ClassId;
 use crate::shard::write::{CancelMark, Epoch, StartsId};
 use crate::task::{Priority, Task};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// Hashes an id by its own random bits: quick, and the same in every run, so that
 /// a simulation repeats itself.
@@ -85,6 +85,12 @@ impl Shard {
         }
     }
 
+    /// When its lanes are to be read on. The floor sweep follows the first page of the sweep.
+    pub(super) fn next_reads(&self) -> impl Iterator<Item = Timestamp> + use<> {
+        let floor = self.all.cursor.and_then(|_| self.floor.next_read());
+        [self.all.next_read(), self.urgent.next_read(), floor].into_iter().flatten()
+    }
+
     /// Takes a job out of memory, for good or until a read brings it back.
     pub(super) fn remove(&mut self, id: JobId) -> Option<Live> {
         self.reads.left(id);
@@ -139,9 +145,20 @@ pub(super) struct Run {
     pub(super) attempt: AttemptNo,
     pub(super) worker: WorkerId,
     pub(super) started_at: Timestamp,
+    /// Its worker should have ended it by then.
+    pub(super) deadline: Timestamp,
     /// The durable record; known once the batch was made.
     pub(super) starts: Option<StartsId>,
     pub(super) cancel: CancelMark,
+}
+
+impl Stage {
+    /// Gives a running attempt more time.
+    pub(super) fn prolong(&mut self, gap: Span) {
+        if let Self::Starting(run) | Self::Running(run) = self {
+            run.deadline = run.deadline + gap;
+        }
+    }
 }
 
 impl Live {

@@ -135,7 +135,8 @@ impl Owner {
     pub(super) fn without_outdated(&self, shard: ShardId, read: ReadNo, jobs: Vec<Loaded>) -> Vec<Loaded> {
         let ghosts = self.config.has(Bug::GhostRows);
         let reads = &self.shard(shard).expect("checked by the caller").reads;
-        jobs.into_iter().filter(|job| ghosts || !reads.is_outdated(read, job.row.key.id)).collect()
+        let fresh = jobs.into_iter().filter(|job| ghosts || !reads.is_outdated(read, job.row.key.id));
+        fresh.map(|job| self.with_newest_task(job)).collect()
     }
 
     /// A row that was just written is to be read at the next opportunity.
@@ -148,6 +149,22 @@ impl Owner {
 }
 
 impl LaneState {
+    /// When it is to be read on; never by itself while a read is under way.
+    pub(super) fn next_read(&self) -> Option<Timestamp> {
+        self.in_flight.is_none().then_some(self.next_at)
+    }
+
+    /// The clock went back: what was read ahead may be farther away than the look-ahead now.
+    pub(super) fn clock_went_back(&mut self, horizon: Timestamp) {
+        self.next_at = Timestamp::EPOCH;
+        let limit = JobKey { due_at: horizon, id: JobId::last_at(Timestamp::MAX) };
+        if self.in_flight.is_some() {
+            self.rewound = Some(self.rewound.map_or(limit, |earlier| earlier.min(limit)));
+        } else if self.cursor > Some(limit) {
+            self.cursor = Some(limit);
+        }
+    }
+
     /// Moves on to where the read has come. True when there is more right behind it.
     fn reached(&mut self, load: &Load, jobs: &[Loaded]) -> bool {
         let is_full = jobs.len() >= load.limit;

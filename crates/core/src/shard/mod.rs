@@ -62,6 +62,8 @@ pub struct Owner {
     lookups_made: u64,
     /// Who reported the late outcome of a lost job that is being resolved.
     late: BTreeMap<JobId, crate::id::WorkerId>,
+    /// Tasks that were changed lately.
+    changed_tasks: BTreeMap<crate::id::TaskId, std::sync::Arc<crate::task::Task>>,
     effects: Effects,
     chance: Chance,
     counts: Counts,
@@ -96,6 +98,7 @@ impl Owner {
             lookups: BTreeMap::new(),
             lookups_made: 0,
             late: BTreeMap::new(),
+            changed_tasks: BTreeMap::new(),
             effects: Effects::default(),
             chance: Chance::new(seed),
             counts: Counts::default(),
@@ -156,7 +159,8 @@ impl Owner {
 
     /// The next moment at which [`Owner::tick`] has something to do by itself.
     pub fn next_wake(&self) -> Timestamp {
-        self.ready.next_due().map_or(self.next_check, |due_at| due_at.min(self.next_check))
+        let reads = self.owned().flat_map(Shard::next_reads);
+        reads.chain(self.ready.next_due()).fold(self.next_check, Timestamp::min)
     }
 
     pub fn take_effects(&mut self) -> Effects {
@@ -167,16 +171,26 @@ impl Owner {
         self.server
     }
 
-    /// A stopped process or a stepped clock makes every worker look silent. The gap
-    /// is ours, so it is not held against them.
+    /// A stopped process or a stepped clock makes every worker look silent and every attempt
+    /// overdue. The gap is ours, so it is not held against them.
     fn forgive_own_pause(&mut self) {
         const PAUSE_MIN: Span = Span::from_secs(3);
         if let Some(before) = self.ticked_at {
             if self.now.since(before) > PAUSE_MIN {
-                self.workers.forgive(self.now.since(before));
+                let gap = self.now.since(before);
+                self.workers.forgive(gap, self.now);
+                for shard in self.shards.iter_mut().flatten() {
+                    shard.jobs.values_mut().for_each(|live| live.stage.prolong(gap));
+                }
             } else if self.now < before {
                 self.workers.clamp_seen(self.now);
                 self.next_check = self.now;
+                let horizon = self.now + self.config.look_ahead;
+                for shard in self.shards.iter_mut().flatten() {
+                    for lane in [&mut shard.all, &mut shard.urgent, &mut shard.floor] {
+                        lane.clock_went_back(horizon);
+                    }
+                }
             }
         }
         self.ticked_at = Some(self.now);

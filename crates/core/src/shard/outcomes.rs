@@ -1,6 +1,6 @@
 //! How attempts end, whoever says so.
 
-use crate::attempt::{AttemptNo, AttemptRecord, Ending, Outcome};
+use crate::attempt::{AttemptNo, AttemptRecord, Ending, Outcome, Ran};
 use crate::id::{JobId, WorkerId};
 use crate::job::Counters;
 use crate::lifecycle::{self, JobEvent, JobState, Next};
@@ -17,6 +17,7 @@ impl Owner {
     /// counts; any other is answered and changes nothing.
     pub(super) fn report(&mut self, worker: WorkerId, report: Report) {
         let accepts_any = self.config.has(Bug::StaleOutcomeAccepted);
+        self.workers.reported(worker, (report.id, report.attempt), &mut self.ready);
         let Some(shard) = self.shard(report.id.shard()) else { return };
         if shard.busy.contains(&report.id) {
             // A write of this job is under way. The worker repeats what is not acknowledged.
@@ -28,6 +29,10 @@ impl Owner {
         };
         match live.stage {
             Stage::Running(run) if run.attempt == report.attempt || accepts_any => {
+                // From the spool of another run: it is this worker that waits for the answer.
+                if run.worker != worker {
+                    self.late.insert(report.id, worker);
+                }
                 self.end_attempt(report.id, End::Reported { outcome: report.outcome, timed_out: report.timed_out });
             }
             // A repetition; the acknowledgement comes with the commit.
@@ -63,6 +68,12 @@ impl Owner {
             return;
         };
         if attempt != Some(report.attempt) {
+            self.stale(worker, &report);
+            return;
+        }
+        let tells_nothing = matches!(&report.outcome, Outcome::Failed(failure) if failure.ran == Ran::Unknown);
+        if state == JobState::Lost && tells_nothing {
+            // It is as much in doubt as before.
             self.stale(worker, &report);
             return;
         }
@@ -155,7 +166,7 @@ impl Owner {
         for shard in self.shards.iter().flatten() {
             for live in shard.jobs.values() {
                 match live.stage {
-                    Stage::Running(run) if now > run.started_at + live.task.spec.timeout + grace => {
+                    Stage::Running(run) if now > run.deadline + grace => {
                         overrun.push(live.key.id);
                     }
                     Stage::Ready => {

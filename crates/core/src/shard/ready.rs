@@ -221,7 +221,9 @@ impl Owner {
         let live = shard.jobs.get_mut(&id).expect("a ready job is in memory");
         let attempt = live.counters.next_attempt;
         let start = Start { key: live.key, attempt, worker, picked_up_at: live.picked_up_at, started_at: now };
-        live.stage = Stage::Starting(Run { attempt, worker, started_at: now, starts: None, cancel: CancelMark::None });
+        let deadline = now + live.task.spec.timeout;
+        let cancel = CancelMark::None;
+        live.stage = Stage::Starting(Run { attempt, worker, started_at: now, deadline, starts: None, cancel });
         let assignment = sends_first.then(|| live.assignment(attempt, now));
         self.window_len -= 1;
         self.workers.occupy(worker, id, &mut self.ready);

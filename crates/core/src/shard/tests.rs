@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
-use super::event::{Command, Effects, Event, Lane, Loaded, Reply, Report, Send, StreamId, Token, WorkerSpec};
-use super::write::{Epoch, SharedBatch, Write};
+use super::event::{
+    Adopted, Command, Effects, Event, Found, Lane, Loaded, Reply, Report, Send, StreamId, Token, WorkerSpec,
+};
+use super::write::{BatchSeq, CancelMark, Epoch, OpenStart, SharedBatch, Start, StartsId, Write};
 use super::{Config, Owner};
-use crate::attempt::{AttemptNo, Failure, Outcome};
+use crate::attempt::{AttemptNo, Failure, Outcome, Ran};
 use crate::id::{JobId, ServerId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, Input, JobKey, JobRow};
 use crate::lifecycle::JobState;
@@ -314,4 +316,94 @@ fn a_queue_without_workers_does_not_shut_out_the_others() {
     bench.task = served;
     let id = bench.submit(Span::ZERO);
     assert_eq!(assigned(&bench.pass(Span::ZERO)), [(id, 1)]);
+}
+
+#[test]
+fn a_waiting_job_follows_its_task_to_another_queue() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let right = Arc::clone(&bench.task);
+    let mut spec = right.spec.clone();
+    spec.queue = "mistyped".to_owned();
+    bench.task = Arc::new(Task { spec, ..(*right).clone() });
+    let id = bench.submit(Span::ZERO);
+    assert!(assigned(&bench.pass(Span::from_secs(1))).is_empty());
+    let task = Arc::new(Task { revision: 2, ..(*right).clone() });
+    bench.handle(Event::TaskChanged { task });
+    assert_eq!(assigned(&bench.pass(Span::ZERO)), [(id, 1)]);
+    // Read before the change, and delivered after it.
+    let id = bench.submit(Span::ZERO);
+    assert_eq!(assigned(&bench.pass(Span::ZERO)), [(id, 1)]);
+}
+
+#[test]
+fn a_worker_that_still_holds_what_was_given_up_gets_no_more_than_it_has_room_for() {
+    let mut bench = Bench::new();
+    let held: Vec<_> = (0..4).map(|_| (bench.job(bench.now, 0).row.key.id, AttemptNo(1))).collect();
+    bench.connect(1, held.clone());
+    bench.submit(Span::ZERO);
+    assert!(assigned(&bench.pass(Span::ZERO)).is_empty(), "its four slots are taken");
+    bench.report(held[0].0, 1, Outcome::Succeeded { output: None });
+    assert_eq!(assigned(&bench.pass(Span::ZERO)).len(), 1);
+}
+
+#[test]
+fn a_job_that_is_given_back_waits_longer_each_time() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.submit(Span::ZERO);
+    for (attempt, wait_ms) in [(1, 100), (2, 200), (3, 400)] {
+        assert_eq!(assigned(&bench.pass(Span::ZERO)), [(id, attempt)]);
+        bench.report(id, attempt, Outcome::NotStarted { reason: "no such handler".into() });
+        assert!(assigned(&bench.pass(Span::from_millis(wait_ms - 1))).is_empty());
+        bench.now = bench.now + Span::from_millis(1);
+    }
+}
+
+#[test]
+fn an_adopted_attempt_has_time_to_be_reported_however_long_the_server_was_away() {
+    let mut bench = Bench::new();
+    let job = bench.job(bench.now, 0);
+    let id = job.row.key.id;
+    let start = Start {
+        key: job.row.key,
+        attempt: AttemptNo(1),
+        worker: bench.worker,
+        picked_up_at: bench.now,
+        started_at: bench.now,
+    };
+    bench.now = bench.now + Span::from_secs(24 * 3600);
+    let starts = StartsId { shard: SHARD, epoch: EPOCH, seq: BatchSeq(9) };
+    let start = OpenStart { starts, start, server: bench.owner.server(), cancel: CancelMark::None };
+    let running = vec![Adopted { start, job }];
+    bench.handle(Event::Acquired { shard: SHARD, epoch: Epoch(2), running, spent: vec![] });
+    bench.pass(Span::from_secs(1));
+    assert!(bench.owner.running(id).is_some(), "it is not called overdue at once");
+    bench.connect(1, vec![(id, AttemptNo(1))]);
+    bench.report(id, 1, Outcome::Succeeded { output: None });
+    bench.pass(Span::ZERO);
+    assert_eq!(bench.owner.counts().succeeded, 1);
+}
+
+#[test]
+fn a_report_that_is_in_doubt_itself_does_not_settle_a_lost_job() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.job(bench.now, 0).row.key.id;
+    bench.report(id, 1, Outcome::Failed(Failure { ran: Ran::Unknown, ..Failure::new("no answer") }));
+    let (token, _) = bench.owner.take_effects().lookups[0];
+    let counters = Counters { next_attempt: AttemptNo(2), ..Counters::NEW };
+    let found = Found::Finished { state: JobState::Lost, attempt: Some(AttemptNo(1)), counters };
+    bench.handle(Event::Found { token, id, found });
+    let batch = bench.batch().expect("it is kept for the record");
+    assert!(matches!(&batch.writes[..], [Write::Stale(stale)] if stale.id == id));
+}
+
+#[test]
+fn a_clock_that_steps_back_does_not_stop_the_sweep() {
+    let mut bench = swept(8);
+    bench.now = bench.now - Span::from_secs(3600);
+    let loads = bench.pass(Span::from_millis(1)).loads;
+    let sweep = loads.iter().find(|load| load.lane == Lane::All).expect("it is read on at once");
+    assert!(sweep.after.is_none_or(|after| after.due_at <= bench.now + Span::from_secs(30)));
 }

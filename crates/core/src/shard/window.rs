@@ -15,6 +15,9 @@ use crate::shard::{Bug, Owner};
 use crate::task::{Priority, Task};
 use crate::time::{Span, Timestamp};
 
+/// Changes of tasks that are remembered, for rows that were read before them.
+const CHANGED_TASKS_MAX: usize = 256;
+
 /// Places in the window that a class has in any case.
 const CLASS_SURE: usize = 16;
 
@@ -41,7 +44,10 @@ impl Owner {
         let start = adopted.start.start;
         let class = self.ready.class_of(&adopted.job.task, &mut self.workers);
         let mut live = Live::new(adopted.job, class, start.picked_up_at);
+        // Its worker may have ended it in time, and needs some to come back and say so.
+        let deadline = (start.started_at + live.task.spec.timeout).max(self.now + self.config.worker_silence);
         live.stage = Stage::Running(Run {
+            deadline,
             attempt: start.attempt,
             worker: start.worker,
             started_at: start.started_at,
@@ -84,6 +90,7 @@ impl Owner {
     /// Takes a job that has just become durable, or was found again, into memory if its
     /// time is near and there is room.
     pub(super) fn admit(&mut self, job: Loaded) {
+        let job = self.with_newest_task(job);
         let key = job.row.key;
         if key.due_at > self.now + self.config.look_ahead {
             // The sweep has not come so far, and will.
@@ -202,13 +209,43 @@ impl Owner {
         self.window_len -= 1;
     }
 
-    /// A task has a new definition: jobs that have not started follow it.
+    /// A task has a new definition: waiting jobs follow it at once, running ones with their
+    /// next attempt.
     pub(super) fn task_changed(&mut self, task: &Arc<Task>) {
-        for shard in self.shards.iter_mut().flatten() {
-            for live in shard.jobs.values_mut().filter(|live| live.task.id == task.id && live.is_in_window()) {
-                live.task = Arc::clone(task);
-            }
+        if self.changed_tasks.len() >= CHANGED_TASKS_MAX {
+            self.changed_tasks.clear();
         }
+        self.changed_tasks.insert(task.id, Arc::clone(task));
+        let class = self.ready.class_of(task, &mut self.workers);
+        let ids = self.owned().flat_map(|shard| shard.jobs.values());
+        let mut ids: Vec<JobId> = ids.filter(|live| live.task.id == task.id).map(|live| live.key.id).collect();
+        ids.sort_unstable();
+        for id in ids {
+            let shard = self.shard_mut(id.shard()).expect("the job was found there");
+            let is_in_window = shard.jobs.get(&id).is_some_and(Live::is_in_window);
+            if is_in_window {
+                self.dequeue(id);
+            }
+            let shard = self.shard_mut(id.shard()).expect("the job was found there");
+            let mut live = shard.jobs.remove(&id).expect("the job was found there");
+            live.task = Arc::clone(task);
+            live.class = class;
+            if is_in_window {
+                self.enqueue(&mut live);
+            }
+            let shard = self.shard_mut(id.shard()).expect("the job was found there");
+            shard.jobs.insert(id, live);
+        }
+    }
+
+    /// A row may have been read before its task was changed.
+    pub(super) fn with_newest_task(&self, mut job: Loaded) -> Loaded {
+        if let Some(newest) = self.changed_tasks.get(&job.task.id)
+            && newest.revision > job.task.revision
+        {
+            job.task = Arc::clone(newest);
+        }
+        job
     }
 
     /// Takes a decided write, in the order in which decisions are made.

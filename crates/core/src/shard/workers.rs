@@ -1,7 +1,7 @@
 //! The workers that this server knows, what each of them runs, and when it was
 //! last heard of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::attempt::AttemptNo;
 use crate::id::{JobId, WorkerId};
@@ -20,6 +20,9 @@ pub(super) struct Worker {
     pub(super) seen_at: Timestamp,
     /// What it runs for us, and what is being started on it.
     pub(super) jobs: IdSet<JobId>,
+    /// Attempts of our shards that it holds although we gave them up, or another run of it
+    /// left them. They fill its slots until it reports them.
+    left_over: BTreeSet<(JobId, AttemptNo)>,
     pub(super) classes: Vec<ClassId>,
 }
 
@@ -27,7 +30,14 @@ impl Worker {
     /// One that is only known from a start that it was given.
     fn absent(now: Timestamp) -> Self {
         let spec = WorkerSpec { queues: Vec::new(), capabilities: Vec::new(), labels: BTreeMap::new(), credit: 0 };
-        Self { spec, stream: None, seen_at: now, jobs: IdSet::default(), classes: Vec::new() }
+        Self {
+            spec,
+            stream: None,
+            seen_at: now,
+            jobs: IdSet::default(),
+            left_over: BTreeSet::new(),
+            classes: Vec::new(),
+        }
     }
 
     /// Slots in use are counted from what it runs, never kept as a number.
@@ -35,7 +45,7 @@ impl Worker {
         if self.stream.is_none() {
             return 0;
         }
-        (self.spec.credit as usize).saturating_sub(self.jobs.len())
+        (self.spec.credit as usize).saturating_sub(self.jobs.len() + self.left_over.len())
     }
 }
 
@@ -78,6 +88,7 @@ impl Workers {
         let worker = self.0.entry(id).or_insert_with(|| Worker::absent(now));
         ready.set_busy(id, worker);
         worker.spec = spec;
+        worker.left_over.clear();
         worker.stream = Some(stream);
         worker.seen_at = now;
         worker.classes = ready.classes_for(worker);
@@ -131,9 +142,25 @@ impl Workers {
         }
     }
 
-    pub(super) fn forgive(&mut self, gap: Span) {
+    /// The worker told us how an attempt went that we did not count as running on it.
+    pub(super) fn reported(&mut self, id: WorkerId, attempt: (JobId, AttemptNo), ready: &mut Ready) {
+        let Some(worker) = self.0.get_mut(&id) else { return };
+        if worker.left_over.remove(&attempt) && worker.free() > 0 {
+            ready.set_idle(id, worker);
+        }
+    }
+
+    fn set_left_over(&mut self, id: WorkerId, left_over: BTreeSet<(JobId, AttemptNo)>, ready: &mut Ready) {
+        let Some(worker) = self.0.get_mut(&id) else { return };
+        worker.left_over = left_over;
+        if worker.free() == 0 {
+            ready.set_busy(id, worker);
+        }
+    }
+
+    pub(super) fn forgive(&mut self, gap: Span, now: Timestamp) {
         for worker in self.0.values_mut() {
-            worker.seen_at = worker.seen_at + gap;
+            worker.seen_at = (worker.seen_at + gap).min(now);
         }
     }
 
@@ -176,6 +203,7 @@ impl Owner {
             return;
         }
         self.workers.connect(id, stream, spec, self.now, &mut self.ready);
+        let held: BTreeSet<(JobId, AttemptNo)> = held.iter().copied().collect();
         let mut ours: Vec<_> = self.workers.get(id).expect("it was just connected").jobs.iter().copied().collect();
         ours.sort_unstable();
         for job in ours {
@@ -187,11 +215,16 @@ impl Owner {
                 self.send(id, Send::Cancel { id: job, attempt });
             }
         }
-        for &(job, attempt) in held {
+        let mut left_over = BTreeSet::new();
+        for (job, attempt) in held {
+            let is_counted = self.workers.get(id).is_some_and(|worker| worker.jobs.contains(&job));
             if self.is_superseded(job, attempt) {
                 self.send(id, Send::Stop { id: job, attempt });
+            } else if !is_counted && self.shard(job.shard()).is_some() {
+                left_over.insert((job, attempt));
             }
         }
+        self.workers.set_left_over(id, left_over, &mut self.ready);
     }
 
     fn running_attempt(&self, job: JobId) -> Option<(AttemptNo, CancelMark)> {
