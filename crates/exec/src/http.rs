@@ -17,7 +17,7 @@ use punctual_core::task::{HttpCall, Run};
 use reqwest::{Client, Response};
 use tokio::time::timeout_at;
 
-use crate::{Call, Executor, clock, retry_after, wrong_kind};
+use crate::{Call, Executor, clock, retry_after, root_cause, wrong_kind};
 use answer::Answer;
 
 /// Shorter than the usual timeout of a request, so that a host which cannot be reached is
@@ -149,13 +149,4 @@ fn not_answered(error: reqwest::Error) -> Failure {
 
 fn failed(reason: String, last: Last, ran: Ran) -> Outcome {
     Outcome::Failed(Failure { reason, last, retry_after: None, ran })
-}
-
-/// The innermost cause: the layers around it only repeat that a request failed.
-fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }

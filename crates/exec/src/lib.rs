@@ -75,3 +75,12 @@ pub enum FirstPoll {
 fn wrong_kind(run: &Run) -> Outcome {
     Outcome::NotStarted { reason: format!("this executor does not run {} tasks", run.kind()) }
 }
+
+/// The innermost cause: for errors of a transport, the only part that says something.
+pub fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}

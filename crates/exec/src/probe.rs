@@ -3,6 +3,9 @@
 //! A probe that does nothing costs almost nothing: that is what benchmarks measure the rest
 //! against. The witness file is written with one `write` a line and shares no code with the
 //! system, so that a checker can hold the system's own history against it.
+//!
+//! Writing to a file and killing the worker reach beyond the job. Whoever may submit a job
+//! could then do both, so a prober refuses them unless it was made for it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -18,8 +21,31 @@ use punctual_core::{Span, Timestamp};
 use crate::clock;
 use crate::{Call, Executor, FirstPoll, wrong_kind};
 
-#[derive(Debug, Default, Clone, Copy)]
-pub struct Prober;
+const EFFECTS_REFUSED: &str =
+    "this worker runs probes without effects; start it with --probe-effects to allow witness and crash";
+
+#[derive(Debug, Clone, Copy)]
+pub struct Prober {
+    effects: Effects,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effects {
+    Refused,
+    Allowed,
+}
+
+impl Prober {
+    /// Refuses probes with a witness or a crash.
+    pub const fn harmless() -> Self {
+        Self { effects: Effects::Refused }
+    }
+
+    /// Appends to whatever file a probe names, and kills the process for one that asks for it.
+    pub const fn with_effects() -> Self {
+        Self { effects: Effects::Allowed }
+    }
+}
 
 #[async_trait]
 impl Executor for Prober {
@@ -37,24 +63,22 @@ impl Executor for Prober {
 
     async fn execute(self: Arc<Self>, call: Call) -> Outcome {
         let begun_at = clock::now();
-        probe(call, begun_at).await
+        probe(call, self.effects, begun_at).await
     }
 }
 
-async fn probe(call: Call, begun_at: Timestamp) -> Outcome {
+async fn probe(call: Call, effects: Effects, begun_at: Timestamp) -> Outcome {
     let Run::Probe(probe) = &*call.run else {
         return wrong_kind(&call.run);
     };
+    if effects == Effects::Refused && (probe.witness.is_some() || probe.crash) {
+        return not_run(EFFECTS_REFUSED.to_owned());
+    }
     let _witness = match probe.witness.as_deref().map(|path| Witness::begin(path, &call)) {
         None => None,
         Some(Ok(witness)) => Some(witness),
         Some(Err(error)) => {
-            return Outcome::Failed(Failure {
-                reason: format!("cannot write the witness file: {error}"),
-                last: Last::Yes,
-                retry_after: None,
-                ran: Ran::No,
-            });
+            return not_run(format!("cannot write the witness file: {error}"));
         }
     };
     if probe.sleep > Span::ZERO {
@@ -80,6 +104,10 @@ async fn probe(call: Call, begun_at: Timestamp) -> Outcome {
         probe.output.clone().map(Bytes::from)
     };
     Outcome::Succeeded { output }
+}
+
+fn not_run(reason: String) -> Outcome {
+    Outcome::Failed(Failure { reason, last: Last::Yes, retry_after: None, ran: Ran::No })
 }
 
 async fn crash() -> Outcome {

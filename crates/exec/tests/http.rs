@@ -26,8 +26,14 @@ async fn a_ping_succeeds_with_status_and_body_as_its_output() {
 #[tokio::test]
 async fn a_request_says_which_job_and_attempt_it_is_and_a_task_cannot_change_that() {
     let (addr, received) = answering(ok("")).await;
-    let headers =
-        [("idempotency-key", "forged"), ("User-Agent", "own/1"), ("X-Api-Key", "hush"), ("Content-Type", "text/plain")];
+    let headers = [
+        ("idempotency-key", "forged"),
+        ("Host", "forged.example"),
+        ("Proxy-Authorization", "forged"),
+        ("User-Agent", "own/1"),
+        ("X-Api-Key", "hush"),
+        ("Content-Type", "text/plain"),
+    ];
     let spec = HttpCall {
         method: Method::Post,
         headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
@@ -50,7 +56,9 @@ async fn a_request_says_which_job_and_attempt_it_is_and_a_task_cannot_change_tha
         assert!(request.lines().any(|found| found == line), "no `{line}` in\n{request}");
     }
     assert!(!request.contains("forged"));
-    assert!(done.log.contains("header idempotency-key is set by Punctual"), "{}", done.log);
+    for name in ["idempotency-key", "host", "proxy-authorization"] {
+        assert!(done.log.contains(&format!("header {name} is not for a task to set")), "{}", done.log);
+    }
     assert!(!done.log.contains("hush"), "{}", done.log);
 }
 

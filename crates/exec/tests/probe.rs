@@ -3,7 +3,7 @@
 use std::os::unix::process::ExitStatusExt;
 use std::sync::Arc;
 
-use punctual_core::attempt::{AttemptNo, Outcome, Ran};
+use punctual_core::attempt::{AttemptNo, Last, Outcome, Ran};
 use punctual_core::task::{Probe, Run};
 use punctual_core::{JobId, ShardId, Span, Timestamp};
 use punctual_exec::{Call, Cancel, Executor, LogOutlet, LogSink, Prober};
@@ -47,11 +47,11 @@ async fn the_witness_sees_the_begin_and_the_end_of_every_attempt() {
     let path = dir.path().join("witness");
     let witness = Some(path.to_str().unwrap().to_owned());
     let quick = Probe { witness: witness.clone(), ..Probe::default() };
-    Arc::new(Prober).execute(call(quick)).await;
+    Arc::new(Prober::with_effects()).execute(call(quick)).await;
 
     // An attempt that is dropped has ended too: its code runs no more.
     let slow = Probe { witness, sleep: Span::from_secs(3600), ..Probe::default() };
-    let mut dropped = Arc::new(Prober).execute(call(slow));
+    let mut dropped = Arc::new(Prober::with_effects()).execute(call(slow));
     let waker = std::task::Waker::noop();
     assert!(dropped.as_mut().poll(&mut std::task::Context::from_waker(waker)).is_pending());
     assert_eq!(witnessed(&path), ["2 begin", "2 end", "2 begin"]);
@@ -62,8 +62,27 @@ async fn the_witness_sees_the_begin_and_the_end_of_every_attempt() {
 #[tokio::test]
 async fn a_probe_without_a_place_for_its_witness_does_not_run() {
     let probe = Probe { witness: Some("/no/such/folder/witness".into()), ..Probe::default() };
-    let Outcome::Failed(failure) = Arc::new(Prober).execute(call(probe)).await else { panic!() };
+    let Outcome::Failed(failure) = Arc::new(Prober::with_effects()).execute(call(probe)).await else { panic!() };
     assert_eq!(failure.ran, Ran::No);
+}
+
+#[tokio::test]
+async fn a_harmless_prober_refuses_what_reaches_beyond_the_job() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("witness");
+    let witness = Some(path.to_str().unwrap().to_owned());
+    for probe in [Probe { witness, ..Probe::default() }, Probe { crash: true, ..Probe::default() }] {
+        let outcome = Arc::new(Prober::harmless()).execute(call(probe)).await;
+        let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
+        assert_eq!((failure.last, failure.ran), (Last::Yes, Ran::No));
+        assert_eq!(
+            failure.reason,
+            "this worker runs probes without effects; start it with --probe-effects to allow witness and crash"
+        );
+    }
+    assert!(!path.exists());
+    let outcome = Arc::new(Prober::harmless()).execute(call(Probe::default())).await;
+    assert_eq!(outcome, Outcome::Succeeded { output: None });
 }
 
 const CRASH_WITNESS: &str = "PUNCTUAL_TEST_CRASH_WITNESS";
@@ -73,7 +92,7 @@ const CRASH_WITNESS: &str = "PUNCTUAL_TEST_CRASH_WITNESS";
 async fn a_crash_takes_the_whole_process_and_leaves_a_begin_alone() {
     if let Ok(witness) = std::env::var(CRASH_WITNESS) {
         let probe = Probe { witness: Some(witness), crash: true, ..Probe::default() };
-        let outcome = Arc::new(Prober).execute(call(probe)).await;
+        let outcome = Arc::new(Prober::with_effects()).execute(call(probe)).await;
         panic!("still alive: {outcome:?}");
     }
     let dir = tempfile::tempdir().unwrap();

@@ -9,16 +9,25 @@ use std::time::Duration;
 
 use punctual_core::id::WorkerId;
 use punctual_exec::{Executor, Executors, HandlerResult, Handlers, Http, JobContext, Prober, clock};
+use punctual_proto::MESSAGE_BYTES_MAX;
 
 use crate::error::WorkerError;
+use crate::ledger::UNACKED_LEN_MAX;
 use crate::run;
 use crate::status::WorkerStatus;
 
 /// For calls that mostly wait. Say less for handlers that keep a core busy.
 const SLOTS_DEFAULT: u32 = 64;
 
-/// With the unacknowledged outcomes, keeps a hello below the size of a message.
-const SLOTS_MAX: u32 = 1 << 15;
+/// The slots of one worker. No server gives more credit.
+pub const SLOTS_MAX: u32 = 65_536;
+
+/// What an attempt takes in the list of a hello.
+const HELD_BYTES: usize = 22;
+const _: () = assert!(
+    (SLOTS_MAX as usize + UNACKED_LEN_MAX) * HELD_BYTES < MESSAGE_BYTES_MAX,
+    "a hello lists all that is held, in one message"
+);
 
 const DRAIN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 const CANCEL_GRACE_DEFAULT: Duration = Duration::from_secs(5);
@@ -36,6 +45,7 @@ pub struct Worker {
     pub(crate) cancel_grace: Duration,
     pub(crate) status: WorkerStatus,
     handlers: Handlers,
+    prober: Prober,
     unusable: Option<WorkerError>,
 }
 
@@ -54,6 +64,7 @@ impl Worker {
             cancel_grace: CANCEL_GRACE_DEFAULT,
             status: WorkerStatus::default(),
             handlers: Handlers::default(),
+            prober: Prober::harmless(),
             unusable: None,
         }
     }
@@ -118,14 +129,27 @@ impl Worker {
         self
     }
 
-    /// Runs the kinds of tasks that need no code of yours: HTTP calls and probes.
+    /// Runs the kinds of tasks that need no code of yours: HTTP calls, and probes without
+    /// effects.
     #[must_use]
     pub fn standard_executors(mut self) -> Self {
         match Http::new() {
             Ok(http) => self.executors.add(Arc::new(http)),
             Err(error) => self.unusable = Some(WorkerError::Http(Box::new(error))),
         }
-        self.executor(Prober)
+        let prober = self.prober;
+        self.executor(prober)
+    }
+
+    /// Runs probes with all they ask for: they append to any file that the worker may write,
+    /// and kill it. For tests of the system itself, where everyone who may submit a job is
+    /// trusted with that.
+    #[must_use]
+    pub fn probe_effects(mut self) -> Self {
+        // Kept as well, so that it does not matter which of the two is said first.
+        self.prober = Prober::with_effects();
+        let prober = self.prober;
+        self.executor(prober)
     }
 
     /// Keeps outcomes in this folder while no server can be reached, so that they survive

@@ -20,12 +20,3 @@ pub enum WorkerError {
     #[error("the system gave no randomness")]
     Randomness(#[source] io::Error),
 }
-
-/// The innermost cause: for transport errors, the only part that says something.
-pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
-}

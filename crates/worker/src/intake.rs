@@ -16,7 +16,7 @@ impl Link {
             self.take_in_welcome(&welcome);
         }
         let ledger = &self.server.ledger;
-        let mut on_disk = ledger.acked(keys(&message.acks));
+        let mut spooled = ledger.acked(keys(&message.acks));
         if !message.assignments.is_empty() {
             let tasks: Vec<_> = message.tasks.iter().map(|task| self.tasks.read(task)).collect();
             let assigned = message.assignments.into_iter().filter_map(|assignment| {
@@ -28,12 +28,12 @@ impl Link {
         }
         ledger.cancel(keys(&message.cancels));
         if !message.stops.is_empty() {
-            on_disk.extend(ledger.stop(keys(&message.stops)));
+            spooled.extend(ledger.stop(keys(&message.stops)));
         }
         if let Some(spool) = &self.spool
-            && !on_disk.is_empty()
+            && !spooled.is_empty()
         {
-            spool.forget(on_disk);
+            spool.forget(spooled);
         }
     }
 

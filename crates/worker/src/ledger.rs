@@ -1,7 +1,7 @@
 //! What one server gave this worker and has not acknowledged yet, and what is to be told to it.
 //!
 //! An attempt is here from the moment its assignment was read until its outcome is
-//! acknowledged; the lists in a hello and in heartbeats are read from here. One lock, held
+//! acknowledged; the list in a hello is read from here. One lock, held
 //! for short and bounded work only and never while an executor runs: the heartbeat needs it.
 
 mod state;
@@ -19,10 +19,11 @@ use tokio::sync::Notify;
 
 use crate::attempts::Attempt;
 use crate::tasks::RunnableTask;
-pub(crate) use state::{Held, State, UNACKED_LEN_MAX, outcome_bytes};
-use state::{Kept, not_started};
+use state::not_started;
+pub(crate) use state::{Held, Kept, State, UNACKED_LEN_MAX, outcome_bytes};
 
 pub(crate) type Key = (JobId, AttemptNo);
+pub(crate) type KeyedOutcome = (Key, wire::Outcome);
 
 pub(crate) struct Ledger {
     pub(crate) state: Mutex<State>,
@@ -48,7 +49,7 @@ pub(crate) struct Assigned {
 pub(crate) struct Left {
     pub(crate) running: usize,
     pub(crate) unacked: usize,
-    pub(crate) only_in_memory: usize,
+    pub(crate) not_on_disk: usize,
     pub(crate) connected: bool,
 }
 
@@ -125,17 +126,17 @@ impl Ledger {
         }
     }
 
-    /// The server has these: forget them. Answers those that are on disk too.
+    /// The server has these: forget them. Answers those that the spool is to forget too.
     pub(crate) fn acked(&self, keys: impl IntoIterator<Item = Key>) -> Vec<Key> {
-        let mut on_disk = Vec::new();
+        let mut spooled = Vec::new();
         let mut state = self.state();
         for key in keys {
             // An acknowledgement of an attempt that still runs is meant for an older outcome.
             if !matches!(state.held.get(&key), Some(Held::Finished(_))) {
                 continue;
             }
-            if state.forget(key) == Some(Kept::OnDisk) {
-                on_disk.push(key);
+            if state.forget(key).is_some_and(Kept::is_known_to_the_spool) {
+                spooled.push(key);
             }
         }
         let credit_changed = state.credit() != state.credit_told;
@@ -147,7 +148,7 @@ impl Ledger {
         if draining {
             self.progress.notify_one();
         }
-        on_disk
+        spooled
     }
 
     /// Asks attempts to end.
@@ -160,13 +161,15 @@ impl Ledger {
         }
     }
 
-    /// Ends attempts and forgets them, with their outcomes. Answers those that are on disk.
+    /// Ends attempts and forgets them, with their outcomes. Answers those that the spool is
+    /// to forget too.
     pub(crate) fn stop(&self, keys: impl IntoIterator<Item = Key>) -> Vec<Key> {
         let mut state = self.state();
-        let on_disk = keys.into_iter().filter(|&key| state.forget(key) == Some(Kept::OnDisk)).collect();
+        let is_spooled = |key: &Key| state.forget(*key).is_some_and(Kept::is_known_to_the_spool);
+        let spooled = keys.into_iter().filter(is_spooled).collect();
         drop(state);
         self.progress.notify_one();
-        on_disk
+        spooled
     }
 
     /// Ends everything that runs, without a report: the worker leaves.
@@ -180,7 +183,7 @@ impl Ledger {
     }
 
     /// Outcomes that an earlier worker left behind.
-    pub(crate) fn adopt(&self, outcomes: Vec<(Key, wire::Outcome)>) {
+    pub(crate) fn adopt(&self, outcomes: Vec<KeyedOutcome>) {
         let mut state = self.state();
         for (key, outcome) in outcomes {
             if state.held.contains_key(&key) {
@@ -190,19 +193,34 @@ impl Ledger {
         }
     }
 
-    /// Outcomes that are in memory only; from here on they count as being on disk.
-    pub(crate) fn take_unspooled(&self) -> Vec<wire::Outcome> {
+    /// Outcomes that are in memory only, on their way to the spool from here on. They are
+    /// no safer for it until [`Ledger::spooled`] says so.
+    pub(crate) fn take_unspooled(&self) -> Vec<KeyedOutcome> {
         let mut outcomes = Vec::new();
-        for held in self.state().held.values_mut() {
+        for (key, held) in &mut self.state().held {
             if let Held::Finished(finished) = held
                 && finished.kept == Kept::InMemory
             {
-                finished.kept = Kept::OnDisk;
-                outcomes.push(finished.outcome.clone());
+                finished.kept = Kept::OnItsWay;
+                outcomes.push((*key, finished.outcome.clone()));
             }
         }
-        self.progress.notify_one();
         outcomes
+    }
+
+    /// The spool is done with these: where they are now.
+    pub(crate) fn spooled(&self, outcomes: &[KeyedOutcome], kept: Kept) {
+        let mut state = self.state();
+        for (key, _) in outcomes {
+            // Others were acknowledged meanwhile.
+            if let Some(Held::Finished(finished)) = state.held.get_mut(key)
+                && finished.kept == Kept::OnItsWay
+            {
+                finished.kept = kept;
+            }
+        }
+        drop(state);
+        self.progress.notify_one();
     }
 
     pub(crate) fn held(&self) -> Vec<wire::AttemptRef> {
@@ -214,13 +232,19 @@ impl Ledger {
         self.outgoing.notify_one();
     }
 
+    /// The stream was told that no work is taken, and every outcome is acknowledged.
+    pub(crate) fn is_drained(&self) -> bool {
+        let state = self.state();
+        state.draining && state.credit_told == 0 && state.held.len() == state.running
+    }
+
     pub(crate) fn left(&self) -> Left {
         let state = self.state();
-        let only_in_memory = |held: &&Held| matches!(held, Held::Finished(finished) if finished.kept == Kept::InMemory);
+        let not_on_disk = |held: &&Held| matches!(held, Held::Finished(finished) if finished.kept != Kept::OnDisk);
         Left {
             running: state.running,
             unacked: state.held.len() - state.running,
-            only_in_memory: state.held.values().filter(only_in_memory).count(),
+            not_on_disk: state.held.values().filter(not_on_disk).count(),
             connected: state.up,
         }
     }
@@ -275,6 +299,32 @@ mod tests {
         ledger.resend(AGE, sent_at + AGE);
         ledger.resend(AGE, sent_at + AGE);
         assert_eq!(ledger.compose_outcomes(session, sent_at), 1);
+    }
+
+    #[test]
+    fn an_outcome_counts_as_on_disk_only_when_the_spool_has_written_it() {
+        let ledger = ledger();
+        refuse(&ledger, [key(1)]);
+        let taken = ledger.take_unspooled();
+        assert_eq!(taken.len(), 1);
+        assert_eq!(ledger.take_unspooled(), [], "it is on its way");
+        assert_eq!(ledger.left().not_on_disk, 1);
+        ledger.spooled(&taken, Kept::InMemory);
+        assert_eq!(ledger.take_unspooled(), taken, "it could not be written, and is tried again");
+        ledger.spooled(&taken, Kept::OnDisk);
+        assert_eq!(ledger.left().not_on_disk, 0);
+        assert_eq!(ledger.acked([key(1)]), [key(1)]);
+    }
+
+    #[test]
+    fn an_outcome_that_is_acknowledged_on_its_way_to_the_disk_is_deleted_there_too() {
+        let ledger = ledger();
+        refuse(&ledger, [key(1), key(2)]);
+        let taken = ledger.take_unspooled();
+        assert_eq!(ledger.acked([key(1)]), [key(1)]);
+        assert_eq!(ledger.stop([key(2)]), [key(2)]);
+        ledger.spooled(&taken, Kept::OnDisk);
+        assert_eq!(ledger.left(), Left::default());
     }
 
     #[test]

@@ -35,7 +35,7 @@ mod spool;
 mod status;
 mod tasks;
 
-pub use builder::Worker;
+pub use builder::{SLOTS_MAX, Worker};
 pub use error::WorkerError;
 pub use punctual_exec::{Executor, HandlerError, HandlerResult, JobContext};
 pub use status::WorkerStatus;

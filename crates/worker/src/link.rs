@@ -145,7 +145,8 @@ impl Link {
             return std::future::pending().await;
         };
         loop {
-            spool.keep(self.server.ledger.take_unspooled());
+            // What could not be written is tried again here, with every attempt to reach the server.
+            spool.keep(&self.server.ledger);
             self.server.ledger.unspooled.notified().await;
         }
     }

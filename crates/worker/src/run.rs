@@ -60,7 +60,7 @@ pub(crate) async fn run(
         };
         links.spawn(link.keep_connected(Backoff::new(seed.wrapping_add(place as u64))));
     }
-    let heart = heartbeat::spawn(servers, profile, phase)?;
+    let heart = heartbeat::spawn(servers, id, phase)?;
 
     tokio::select! {
         () = shutdown => {}
@@ -123,7 +123,7 @@ async fn drain(ledgers: &[Arc<Ledger>], has_spool: bool, progress: &Notify, limi
         ledger.drain();
     }
     let is_done = |left: Left| {
-        let safe = has_spool && !left.connected && left.only_in_memory == 0;
+        let safe = has_spool && !left.connected && left.not_on_disk == 0;
         left.running == 0 && (left.unacked == 0 || safe)
     };
     let done = async {

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
+use punctual_exec::root_cause;
 use punctual_proto::MESSAGE_BYTES_MAX;
 use punctual_proto::worker as wire;
 use punctual_proto::worker::worker_client::WorkerClient;
 use tonic::{Status, Streaming};
 
-use crate::error::root_cause;
 use crate::link::{End, Link, leaving};
 use crate::outgoing::messages;
 
@@ -18,6 +18,12 @@ const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// An outcome that was not acknowledged for so long is sent again.
 const RESEND_AFTER: Duration = Duration::from_secs(5);
 const RESEND_EVERY: Duration = Duration::from_secs(1);
+
+/// A server that has sent nothing for so long has heard that no work is taken any more, and
+/// what it had sent before has arrived.
+const FAREWELL_QUIET: Duration = Duration::from_millis(200);
+/// For a server that acknowledges nothing, or sends without end.
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// For the server to close its side of a stream that we have closed.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -41,6 +47,9 @@ impl Link {
         self.server.ledger.welcomed();
         self.take_in(welcome);
         let end = self.read(&mut inbound).await;
+        if matches!(end, End::Left) {
+            let _ = tokio::time::timeout(FAREWELL_TIMEOUT, self.give_back(&mut inbound)).await;
+        }
         let end = self.closed(end);
         if matches!(end, End::Left) {
             // What still arrives was never received: it is not on record, and no hello follows.
@@ -48,6 +57,20 @@ impl Link {
             let _ = tokio::time::timeout(GOODBYE_TIMEOUT, rest).await;
         }
         end
+    }
+
+    /// Refuses what was on its way here when the server heard that this worker leaves, until
+    /// nothing more arrives and all of it is acknowledged. Thrown away instead, it would look
+    /// as if it ran here, until the server takes the worker for dead.
+    async fn give_back(&mut self, inbound: &mut Inbound) {
+        loop {
+            match tokio::time::timeout(FAREWELL_QUIET, inbound.message()).await {
+                Ok(Ok(Some(message))) => self.take_in(message),
+                Ok(Ok(None) | Err(_)) => return,
+                Err(_quiet) if self.server.ledger.is_drained() => return,
+                Err(_quiet) => {}
+            }
+        }
     }
 
     /// Dials and says hello; answers the stream and the server's first message on it.
@@ -105,7 +128,7 @@ impl Link {
     fn closed(&self, end: End) -> End {
         self.server.ledger.close_session();
         if let Some(spool) = &self.spool {
-            spool.keep(self.server.ledger.take_unspooled());
+            spool.keep(&self.server.ledger);
         }
         end
     }

@@ -8,14 +8,13 @@
 mod file;
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SendError, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::{fs, io, thread};
 
 use punctual_core::id::WorkerId;
-use punctual_proto::worker as wire;
 
-use crate::ledger::{Key, UNACKED_LEN_MAX};
+use crate::ledger::{Kept, Key, KeyedOutcome, Ledger, UNACKED_LEN_MAX};
 use file::SpoolFile;
 
 /// A worker that cannot reach a server is given no more work, so this is never reached by one
@@ -30,13 +29,13 @@ pub(crate) struct Spool {
 }
 
 enum Order {
-    Keep(Vec<wire::Outcome>),
+    Keep { ledger: Arc<Ledger>, outcomes: Vec<KeyedOutcome> },
     Forget(Vec<Key>),
     Close,
 }
 
 /// What earlier workers left in the folder.
-pub(crate) type Leftovers = Vec<(Key, wire::Outcome)>;
+pub(crate) type Leftovers = Vec<KeyedOutcome>;
 
 impl Spool {
     /// Takes over the files in `dir` that no living worker holds.
@@ -62,14 +61,16 @@ impl Spool {
             }
         }
         let (orders, received) = channel();
-        let keeper = Keeper { dir: dir.to_owned(), worker, own: None, leftovers: files };
+        let keeper = Keeper { dir: dir.to_owned(), worker, own: None, leftovers: files, health: Health::Good };
         let thread = thread::Builder::new().name("punctual-spool".to_owned()).spawn(move || keeper.run(received))?;
         Ok((Self { orders, thread: Mutex::new(Some(thread)) }, leftovers))
     }
 
-    pub(crate) fn keep(&self, outcomes: Vec<wire::Outcome>) {
+    /// Writes what the ledger has in memory only. The ledger is told how it went.
+    pub(crate) fn keep(&self, ledger: &Arc<Ledger>) {
+        let outcomes = ledger.take_unspooled();
         if !outcomes.is_empty() {
-            self.order(Order::Keep(outcomes));
+            self.order(Order::Keep { ledger: ledger.clone(), outcomes });
         }
     }
 
@@ -89,8 +90,11 @@ impl Spool {
     }
 
     fn order(&self, order: Order) {
-        if self.orders.send(order).is_err() {
+        if let Err(SendError(order)) = self.orders.send(order) {
             tracing::error!("the spool's thread is gone: outcomes are kept in memory only");
+            if let Order::Keep { ledger, outcomes } = order {
+                ledger.spooled(&outcomes, Kept::InMemory);
+            }
         }
     }
 }
@@ -114,17 +118,23 @@ struct Keeper {
     worker: WorkerId,
     own: Option<SpoolFile>,
     leftovers: Vec<SpoolFile>,
+    health: Health,
+}
+
+/// How the last write went: it is tried again and again, and said once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Health {
+    Good,
+    Failing,
 }
 
 impl Keeper {
     fn run(mut self, orders: Receiver<Order>) {
         for order in orders {
             match order {
-                Order::Keep(outcomes) => {
-                    if let Err(error) = self.keep(&outcomes) {
-                        let dir = self.dir.display();
-                        tracing::error!(%dir, %error, outcomes = outcomes.len(), "cannot spool outcomes: they are in memory only");
-                    }
+                Order::Keep { ledger, outcomes } => {
+                    let kept = self.keep_or_say(&outcomes);
+                    ledger.spooled(&outcomes, kept);
                 }
                 Order::Forget(keys) => self.forget(&keys),
                 Order::Close => return,
@@ -132,7 +142,24 @@ impl Keeper {
         }
     }
 
-    fn keep(&mut self, outcomes: &[wire::Outcome]) -> io::Result<()> {
+    fn keep_or_say(&mut self, outcomes: &[KeyedOutcome]) -> Kept {
+        match self.keep(outcomes) {
+            Ok(()) => {
+                self.health = Health::Good;
+                Kept::OnDisk
+            }
+            Err(error) => {
+                if self.health == Health::Good {
+                    let dir = self.dir.display();
+                    tracing::error!(%dir, %error, outcomes = outcomes.len(), "cannot spool outcomes: they are in memory only");
+                }
+                self.health = Health::Failing;
+                Kept::InMemory
+            }
+        }
+    }
+
+    fn keep(&mut self, outcomes: &[KeyedOutcome]) -> io::Result<()> {
         let own = match &mut self.own {
             Some(own) => own,
             None => {

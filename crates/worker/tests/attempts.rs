@@ -204,6 +204,26 @@ async fn a_probe_fails_as_often_as_it_was_asked_to() {
 }
 
 #[tokio::test]
+async fn probes_have_effects_only_where_the_worker_was_built_for_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let witness = dir.path().join("witness");
+    let probe = serde_json::json!({ "witness": witness }).to_string();
+    for (build, allowed) in [
+        (Worker::standard_executors as fn(Worker) -> Worker, false),
+        (|worker: Worker| worker.standard_executors().probe_effects(), true),
+        (|worker: Worker| worker.probe_effects().standard_executors(), true),
+    ] {
+        let mut server = FarServer::start().await;
+        let _worker = run(build(Worker::connect(server.url())));
+        let mut stream = server.welcome().await;
+        stream.assign(probe_task(&probe), &[job(1)]);
+        let outcome = stream.outcome().await.outcome;
+        assert_eq!(matches!(outcome, Outcome::Succeeded { .. }), allowed, "{outcome:?}");
+        assert_eq!(witness.exists(), allowed);
+    }
+}
+
+#[tokio::test]
 async fn a_probe_reports_the_time_at_which_it_began() {
     let mut server = FarServer::start().await;
     let _worker = run(worker(&server));

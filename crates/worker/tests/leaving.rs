@@ -54,6 +54,26 @@ async fn a_worker_that_leaves_takes_nothing_new_and_finishes_what_it_has() {
 }
 
 #[tokio::test]
+async fn an_idle_worker_that_leaves_gives_back_what_was_on_its_way() {
+    let mut server = FarServer::start().await;
+    let (worker, _gate) = gated_worker(&server);
+    let status = worker.status();
+    let running = run(worker);
+    let mut stream = server.welcome().await;
+    eventually("the worker to be connected", || status.connected() == 1).await;
+    let left = running.tell_to_leave();
+    assert_eq!(stream.message().await.expect("it says so before it goes").credit, Some(0));
+    stream.assign(handler_task("gated"), &[job(1)]);
+    let refused = stream.outcome().await;
+    assert_eq!(refused.id, job(1));
+    assert_eq!(refused.outcome, Outcome::NotStarted { reason: "the worker is about to leave".into() });
+    stream.ack(&[job(1)]);
+    assert!(stream.message().await.is_none(), "the stream is closed in order");
+    drop(stream);
+    within("the worker to leave", left).await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn a_worker_that_leaves_does_not_wait_longer_than_its_limit() {
     let mut server = FarServer::start().await;
     let (worker, _gate) = gated_worker(&server);
@@ -99,6 +119,49 @@ async fn outcomes_that_no_server_took_survive_the_worker() {
     stream.ack(&[job(1)]);
     stream.ack(&[job(2)]);
     eventually("the spool to be empty", || spool_files(dir.path()) == 0).await;
+}
+
+#[tokio::test]
+async fn outcomes_that_cannot_be_spooled_keep_a_worker_from_leaving() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = dir.path().join("spool");
+    let mut server = FarServer::start().await;
+    let (worker, gate) = gated_worker(&server);
+    let status = worker.status();
+    let running = run(worker.spool_dir(&spool));
+    let stream = server.welcome().await;
+    stream.assign(handler_task("gated"), &[job(1)]);
+    eventually("the attempt to begin", || status.running() == 1).await;
+    std::fs::remove_dir(&spool).unwrap();
+    let addr = server.kill().await;
+    gate.notify_one();
+    let left = running.tell_to_leave();
+
+    let mut server = FarServer::start_at(addr).await;
+    let mut stream = server.welcome().await;
+    assert_eq!(stream.outcome().await.id, job(1));
+    stream.ack(&[job(1)]);
+    within("the worker to leave", left).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn outcomes_are_spooled_as_soon_as_that_is_possible() {
+    let dir = tempfile::tempdir().unwrap();
+    let spool = dir.path().join("spool");
+    let mut server = FarServer::start().await;
+    let (worker, gate) = gated_worker(&server);
+    let status = worker.status();
+    let running = run(worker.spool_dir(&spool));
+    let stream = server.welcome().await;
+    stream.assign(handler_task("gated"), &[job(1)]);
+    eventually("the attempt to begin", || status.running() == 1).await;
+    std::fs::remove_dir(&spool).unwrap();
+    server.kill().await;
+    gate.notify_one();
+    eventually("the attempt to end", || status.running() == 0).await;
+    std::fs::create_dir(&spool).unwrap();
+    running.leave().await;
+    assert_eq!(spool_files(&spool), 1);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ mod far_side;
 use far_side::*;
 use punctual_core::attempt::Outcome;
 use punctual_proto::worker as wire;
-use punctual_worker::{JobContext, Worker};
+use punctual_worker::{JobContext, SLOTS_MAX, Worker};
 
 fn worker(server: &FarServer) -> Worker {
     Worker::connect(server.url()).standard_executors().slots(8)
@@ -167,6 +167,15 @@ async fn an_attempt_that_is_assigned_twice_runs_once() {
     stream.assign(quick, &[job(2)]);
     assert_eq!(stream.outcome().await.id, job(2));
     assert_eq!(status.running(), 1);
+}
+
+#[tokio::test]
+async fn a_worker_has_as_many_slots_as_a_server_gives_credit_for_and_no_more() {
+    let mut server = FarServer::start().await;
+    let too_many = worker(&server).slots(SLOTS_MAX + 1).run().await.unwrap_err();
+    assert_eq!(too_many.to_string(), "a worker needs between 1 and 65536 slots, and one for each server");
+    let _worker = run(worker(&server).slots(SLOTS_MAX));
+    assert_eq!(server.accept().await.hello.credit, 65_536);
 }
 
 #[tokio::test]

@@ -12,17 +12,6 @@ const JOB_ID: HeaderName = HeaderName::from_static("punctual-job-id");
 const ATTEMPT: HeaderName = HeaderName::from_static("punctual-attempt");
 const TRACING_ID: HeaderName = HeaderName::from_static("punctual-tracing-id");
 
-/// What a task may not set: the receiver relies on ours, or HTTP itself does.
-const RESERVED: [&str; 7] = [
-    "idempotency-key",
-    "punctual-job-id",
-    "punctual-attempt",
-    "punctual-tracing-id",
-    "connection",
-    "content-length",
-    "transfer-encoding",
-];
-
 /// The error is a sentence for the user: nothing was sent.
 pub(super) fn build(spec: &HttpCall, call: &Call) -> Result<Request, String> {
     let url = parse_url(&spec.url)?;
@@ -57,8 +46,8 @@ fn headers(spec: &HttpCall, call: &Call, has_body: bool) -> Result<HeaderMap, St
     }
     for (name, value) in &spec.headers {
         let parsed: HeaderName = name.parse().map_err(|_| format!("`{name}` is not the name of a header"))?;
-        if RESERVED.contains(&parsed.as_str()) {
-            call.log.line(format!("header {parsed} is set by Punctual; the task's own is not sent"));
+        if HttpCall::is_reserved_header(parsed.as_str()) {
+            call.log.line(format!("header {parsed} is not for a task to set: the task's own is not sent"));
             continue;
         }
         // The value may be a secret: say which header, never what it holds.

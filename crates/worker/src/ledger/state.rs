@@ -14,7 +14,7 @@ use super::Key;
 
 /// Above this no more work is taken until a server acknowledges some of it.
 const UNACKED_BYTES_MAX: usize = 64 << 20;
-/// With the slots, keeps a hello below the size of a message: 22 bytes for each attempt.
+/// With the slots, keeps a hello below the size of a message.
 pub(crate) const UNACKED_LEN_MAX: usize = 1 << 16;
 
 pub(crate) struct State {
@@ -47,10 +47,21 @@ pub(crate) struct Finished {
     pub(crate) sent_at: Option<Instant>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kept {
     InMemory,
+    /// Handed to the spool, which has not said yet how that went.
+    OnItsWay,
     OnDisk,
+}
+
+impl Kept {
+    pub(super) fn is_known_to_the_spool(self) -> bool {
+        match self {
+            Self::InMemory => false,
+            Self::OnItsWay | Self::OnDisk => true,
+        }
+    }
 }
 
 impl State {

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
 use prost::Message;
@@ -14,7 +14,7 @@ use punctual_proto::convert::job_id;
 use punctual_proto::worker as wire;
 
 use super::Leftovers;
-use crate::ledger::{Key, UNACKED_LEN_MAX};
+use crate::ledger::{Key, KeyedOutcome, UNACKED_LEN_MAX};
 
 const HEADER: &[u8] = b"punctual spool 1\n";
 const LENGTH_LEN: usize = 4;
@@ -24,6 +24,7 @@ pub(super) struct SpoolFile {
     path: PathBuf,
     /// Holds the lock.
     file: File,
+    /// Of what is whole and durable. A write that failed may have left more.
     len: u64,
     records: usize,
     /// Not acknowledged yet.
@@ -70,21 +71,32 @@ impl SpoolFile {
         Ok(Some((taken, outcomes)))
     }
 
-    /// Durable when it returns.
-    pub(super) fn append(&mut self, outcomes: &[wire::Outcome], bytes_max: u64) -> io::Result<()> {
+    /// Durable when it returns; none of it is there when it fails.
+    pub(super) fn append(&mut self, outcomes: &[KeyedOutcome], bytes_max: u64) -> io::Result<()> {
         let mut bytes = Vec::new();
-        for outcome in outcomes {
+        for (_, outcome) in outcomes {
             encode(outcome, &mut bytes);
         }
         let records = self.records + outcomes.len();
         if self.len + bytes.len() as u64 > bytes_max || records > UNACKED_LEN_MAX {
             return Err(io::Error::new(io::ErrorKind::StorageFull, "the spool file has reached its limit"));
         }
-        self.file.write_all(&bytes)?;
-        self.file.sync_data()?;
+        self.cut()?;
+        if let Err(error) = self.file.write_all(&bytes).and_then(|()| self.file.sync_data()) {
+            // Gives the space back. If that fails too, the next append does it first.
+            let _ = self.cut();
+            return Err(error);
+        }
         self.len += bytes.len() as u64;
         self.records = records;
-        self.waiting.extend(outcomes.iter().filter_map(key_of));
+        self.waiting.extend(outcomes.iter().map(|(key, _)| *key));
+        Ok(())
+    }
+
+    /// Removes what a failed write left: reading would stop there and miss all that follows.
+    fn cut(&mut self) -> io::Result<()> {
+        self.file.set_len(self.len)?;
+        self.file.seek(SeekFrom::Start(self.len))?;
         Ok(())
     }
 
@@ -149,22 +161,23 @@ mod tests {
     use punctual_core::{ShardId, Timestamp};
     use punctual_proto::convert::outcome_to_wire;
 
-    fn outcome(random: u64) -> wire::Outcome {
+    fn outcome(random: u64) -> KeyedOutcome {
         let id = JobId::new(Timestamp::EPOCH, ShardId(0), random);
         let outcome = Outcome::Succeeded { output: Some("done".into()) };
-        outcome_to_wire(&Report { id, attempt: AttemptNo(2), outcome, timed_out: false })
+        let attempt = AttemptNo(2);
+        ((id, attempt), outcome_to_wire(&Report { id, attempt, outcome, timed_out: false }))
     }
 
-    fn spooled(outcomes: &[wire::Outcome]) -> (tempfile::TempDir, PathBuf) {
+    fn spooled(outcomes: &[KeyedOutcome]) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("worker.spool");
         SpoolFile::create(path.clone()).unwrap().append(outcomes, 1 << 20).unwrap();
         (dir, path)
     }
 
-    fn read(path: &std::path::Path) -> Vec<wire::Outcome> {
+    fn read(path: &std::path::Path) -> Leftovers {
         let (_, outcomes) = SpoolFile::take_over(path).unwrap().unwrap();
-        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+        outcomes
     }
 
     #[test]
@@ -184,6 +197,19 @@ mod tests {
         *flipped.last_mut().unwrap() ^= 1;
         fs::write(&path, flipped).unwrap();
         assert_eq!(read(&path), [outcome(1)]);
+    }
+
+    #[test]
+    fn what_a_failed_write_left_hides_nothing_that_is_written_after_it() {
+        let (_dir, path) = spooled(&[]);
+        let mut file = SpoolFile::create(path.clone()).unwrap();
+        file.append(&[outcome(1)], 1 << 20).unwrap();
+        let mut torn = Vec::new();
+        encode(&outcome(2).1, &mut torn);
+        file.file.write_all(&torn[..torn.len() / 2]).unwrap();
+        file.append(&[outcome(3)], 1 << 20).unwrap();
+        drop(file);
+        assert_eq!(read(&path), [outcome(1), outcome(3)]);
     }
 
     #[test]
