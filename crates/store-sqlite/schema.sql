@@ -105,10 +105,10 @@ CREATE TABLE shard (
 CREATE TABLE stale_outcome (
     job     BLOB NOT NULL,
     attempt INTEGER NOT NULL,
-    at      INTEGER NOT NULL,
     worker  BLOB NOT NULL,
+    at      INTEGER NOT NULL,
     outcome TEXT NOT NULL,
-    PRIMARY KEY (job, attempt, at, worker)
+    PRIMARY KEY (job, attempt, worker)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX stale_outcome_at ON stale_outcome (at);
@@ -133,7 +133,11 @@ CREATE TABLE task (
     queue      TEXT NOT NULL,
     spec       TEXT NOT NULL,
     created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL
+    updated_at INTEGER NOT NULL,
+    -- The latest due time of its jobs, to a day.
+    used_until INTEGER NOT NULL
 ) STRICT;
 
 CREATE UNIQUE INDEX task_live_name ON task (name) WHERE deleted = 0 AND name IS NOT NULL;
+
+CREATE INDEX task_unlisted ON task (used_until) WHERE deleted = 1 OR name IS NULL;

@@ -36,9 +36,18 @@ pub mod limits {
     pub const LABELS_MAX: usize = 64;
     pub const LABEL_CHARS_MAX: usize = 256;
     pub const HEADERS_MAX: usize = 64;
+    /// The name of a task's request header.
+    pub const HEADER_NAME_BYTES_MAX: usize = 256;
+    /// The value of a task's request header.
+    pub const HEADER_VALUE_BYTES_MAX: usize = 8 << 10;
+    /// All request headers of a task, names and values together.
+    pub const HEADERS_BYTES_MAX: usize = 64 << 10;
     pub const URL_CHARS_MAX: usize = 2048;
     /// The text of a task's request body.
     pub const HTTP_BODY_BYTES_MAX: usize = 256 << 10;
+    /// A task's definition as JSON. It travels to a worker whole, beside a job's input, in
+    /// one message of at most 4 MiB.
+    pub const SPEC_BYTES_MAX: usize = 512 << 10;
     /// Rows of a page of a list.
     pub const PAGE_LEN_MAX: usize = 1000;
     pub const PAGE_LEN_DEFAULT: usize = 50;

@@ -41,10 +41,11 @@ impl App {
         // Subscribed before the read, or an end in between would be missed.
         let finish = self.0.engine.finish_of(id);
         let job = self.read_job(id).await?;
-        let is_final = JobState::parse(&job.state).is_some_and(JobState::is_final);
-        if is_final || tokio::time::timeout(limit, finish).await.is_err() {
-            return if is_final { Ok(job) } else { self.read_job(id).await };
+        if JobState::parse(&job.state).is_some_and(JobState::is_final) {
+            return Ok(job);
         }
+        // Whether it ended or the time is over, the job says how it is now.
+        let _ = tokio::time::timeout(limit, finish).await;
         self.read_job(id).await
     }
 

@@ -28,7 +28,7 @@ pub use list::parse_limit;
 pub use logs::LogView;
 pub use submit::{KeyedRequest, SubmittedAnswer};
 pub use tasks::Defined;
-pub use workers::{HelloAnswer, LOG_BYTES_MAX, WorkerHello};
+pub use workers::{CREDIT_MAX, HelloAnswer, LOG_BYTES_MAX, WorkerHello};
 
 use crate::tasks::NameCache;
 

@@ -3,12 +3,15 @@
 use std::cmp::Ordering;
 
 use punctual_api::{JobList, JobSummary, ListQuery, limits};
-use punctual_core::task::Run;
+use punctual_core::task::{Run, Task};
 use punctual_core::{JobKey, JobState, TaskId, Timestamp};
-use punctual_store::{Filter, FinishedJob, HotJob, JobRecord, Order, Page, Position};
+use punctual_store::{Filter, FinishedJob, HotJob, Order, Page, Position};
 
 use crate::jobs::task_ref;
 use crate::{App, AppError, Result, cursor, validate};
+
+/// Running jobs that are looked at for one page: one read of some milliseconds.
+const RUNNING_EXAMINED_MAX: usize = 2 * limits::PAGE_LEN_MAX;
 
 enum Row {
     Hot(HotJob, JobState),
@@ -75,33 +78,22 @@ impl App {
         if wanted.position.order == Order::Descending {
             keys.reverse();
         }
-        let order = wanted.position.order;
-        keys.retain(|key| wanted.position.after.is_none_or(|after| compare(*key, after, order) == Ordering::Greater));
-        let mut rows = Vec::new();
-        let mut examined = None;
-        for key in keys {
-            if rows.len() == wanted.position.limit {
-                return Ok(Page { rows, next: examined });
-            }
-            examined = Some(key);
-            if let Some(JobRecord::Hot { job, .. }) = self.0.store.job(key.id).await?
-                && self.matches(&job, &wanted.filter).await?
-            {
-                rows.push(Row::Hot(job, JobState::Running));
-            }
-        }
-        Ok(Page { rows, next: None })
-    }
-
-    async fn matches(&self, job: &HotJob, filter: &Filter) -> Result<bool> {
-        let task = self.tasks_by_id(std::iter::once(job.task)).await?.remove(&job.task);
-        let kind = task.as_ref().map(|task| task.spec.run.kind());
-        let queue = task.as_ref().map(|task| task.spec.queue.as_str());
-        Ok(filter.task.is_none_or(|wanted| wanted == job.task)
-            && filter.kind.as_deref().is_none_or(|wanted| Some(wanted) == kind)
-            && filter.queue.as_deref().is_none_or(|wanted| Some(wanted) == queue)
-            && filter.due_from.is_none_or(|from| job.key.due_at >= from)
-            && filter.due_before.is_none_or(|before| job.key.due_at < before))
+        let (filter, Position { after, order, limit }) = (&wanted.filter, wanted.position);
+        keys.retain(|key| {
+            after.is_none_or(|after| compare(*key, after, order) == Ordering::Greater)
+                && filter.due_from.is_none_or(|from| key.due_at >= from)
+                && filter.due_before.is_none_or(|before| key.due_at < before)
+        });
+        let is_examined_in_part = keys.len() > RUNNING_EXAMINED_MAX;
+        keys.truncate(RUNNING_EXAMINED_MAX);
+        let examined_to = keys.last().copied().filter(|_| is_examined_in_part);
+        let mut jobs = self.0.store.hot_jobs(keys).await?;
+        let tasks = self.tasks_by_id(jobs.iter().map(|job| job.task)).await?;
+        jobs.retain(|job| fits(filter, job.task, tasks.get(&job.task).map(|task| &**task)));
+        let is_full = jobs.len() > limit;
+        jobs.truncate(limit);
+        let next = if is_full { jobs.last().map(|job| job.key) } else { examined_to };
+        Ok(Page { rows: jobs.into_iter().map(|job| Row::Hot(job, JobState::Running)).collect(), next })
     }
 
     async fn summarize(&self, page: Page<Row>) -> Result<JobList> {
@@ -180,6 +172,15 @@ impl App {
             finished: states.is_empty() || !finished_states.is_empty(),
         })
     }
+}
+
+/// What a filter says of a job's task.
+fn fits(filter: &Filter, id: TaskId, task: Option<&Task>) -> bool {
+    let kind = task.map(|task| task.spec.run.kind());
+    let queue = task.map(|task| task.spec.queue.as_str());
+    filter.task.is_none_or(|wanted| wanted == id)
+        && filter.kind.as_deref().is_none_or(|wanted| Some(wanted) == kind)
+        && filter.queue.as_deref().is_none_or(|wanted| Some(wanted) == queue)
 }
 
 pub fn parse_limit(text: Option<&str>) -> Result<usize> {

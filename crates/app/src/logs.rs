@@ -4,7 +4,7 @@ use bytes::Bytes;
 use punctual_api::ErrorKind;
 use punctual_core::{AttemptNo, JobId, JobState};
 
-use crate::{App, AppError, Result};
+use crate::{App, AppError, LOG_BYTES_MAX, Result};
 
 /// Bytes of one answer.
 const PIECE_BYTES: usize = 256 << 10;
@@ -21,6 +21,10 @@ pub struct LogView {
 impl App {
     /// A piece of an attempt's log; of the latest attempt if none is named.
     pub async fn log(&self, id: JobId, attempt: Option<u32>, offset: u64) -> Result<LogView> {
+        if offset > LOG_BYTES_MAX {
+            let detail = format!("must be at most {LOG_BYTES_MAX}: no log is longer");
+            return Err(AppError::field("offset", detail));
+        }
         let job = self.job(id, None).await?;
         let latest = job.attempts.last().map(|attempt| attempt.attempt);
         let number = match (attempt, latest) {

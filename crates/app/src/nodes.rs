@@ -74,7 +74,7 @@ impl App {
     /// Whether requests can be served: the engine runs and the store answers.
     pub async fn ready(&self) -> Result<()> {
         self.0.engine.owned_shards().await?;
-        self.0.store.now().await?;
+        self.0.store.list_tasks(None, 1).await?;
         Ok(())
     }
 }

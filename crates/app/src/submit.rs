@@ -73,30 +73,28 @@ impl App {
         for (place, request) in requests.iter().enumerate() {
             check(request).map_err(|error| error.under(&under(place)))?;
         }
+        let keyed = keyed.map(Keyed::read).transpose()?;
+        if let Some(Keyed { key, fingerprint }) = &keyed {
+            // Before the tasks are looked up: what is repeated has its answer, whatever became of them.
+            let before = self.0.store.idempotent_answer(key.clone(), *fingerprint, self.now()).await?;
+            if let Some(before) = before {
+                return answered(before, Vec::new());
+            }
+        }
         let tasks = self.resolve_tasks(&requests, under).await?;
         let now = self.now();
         let jobs = self.build(requests, &tasks, now);
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
-        let idempotency = match keyed {
-            Some(keyed) => Some(idempotent_answer(&keyed, &ids, now)?),
-            None => None,
-        };
+        let idempotency = keyed.map(|keyed| keyed.answer(&ids, now));
         let hint = near_future(&jobs, &tasks, now);
-        match self.0.store.submit(Submission { jobs, idempotency }).await? {
-            Submitted::Done => {
-                self.0.submitted.fetch_add(ids.len() as u64, Ordering::Relaxed);
-                if !hint.is_empty() {
-                    self.0.engine.submitted(hint);
-                }
-                Ok(SubmittedAnswer { answer: ids, is_replayed: false })
+        let submitted = self.0.store.submit(Submission { jobs, idempotency }).await?;
+        if submitted == Submitted::Done {
+            self.0.submitted.fetch_add(ids.len() as u64, Ordering::Relaxed);
+            if !hint.is_empty() {
+                self.0.engine.submitted(hint);
             }
-            Submitted::Replayed { answer } => Ok(SubmittedAnswer { answer: read_ids(&answer)?, is_replayed: true }),
-            Submitted::KeyReused => Err(AppError::new(
-                ErrorKind::IdempotencyKeyReused,
-                "this idempotency key was used by another request in the last 24 hours",
-            )
-            .hint("use a new key for each new request, and the same key only to repeat one")),
         }
+        answered(submitted, ids)
     }
 
     /// The task of each request, in order.
@@ -206,22 +204,39 @@ fn check(request: &JobRequest) -> Result<()> {
     Ok(())
 }
 
-fn idempotent_answer(keyed: &KeyedRequest<'_>, ids: &[JobId], now: Timestamp) -> Result<IdempotentAnswer> {
-    if keyed.key.is_empty() {
-        return Err(AppError::field("Idempotency-Key", "must not be empty"));
+/// `ids` are those of the jobs that were stored, if they were.
+fn answered(submitted: Submitted, ids: Vec<JobId>) -> Result<SubmittedAnswer<Vec<JobId>>> {
+    match submitted {
+        Submitted::Done => Ok(SubmittedAnswer { answer: ids, is_replayed: false }),
+        Submitted::Replayed { answer } => Ok(SubmittedAnswer { answer: read_ids(&answer)?, is_replayed: true }),
+        Submitted::KeyReused => Err(AppError::new(
+            ErrorKind::IdempotencyKeyReused,
+            "this idempotency key was used by another request in the last 24 hours",
+        )
+        .hint("use a new key for each new request, and the same key only to repeat one")),
     }
-    validate::text("Idempotency-Key", keyed.key, limits::IDEMPOTENCY_KEY_CHARS_MAX)?;
-    let mut answer = Vec::with_capacity(ids.len() * 16);
-    for id in ids {
-        answer.extend_from_slice(&id.to_bytes());
+}
+
+/// A key that was checked, and what stands for its request.
+struct Keyed {
+    key: IdempotencyKey,
+    fingerprint: [u8; 32],
+}
+
+impl Keyed {
+    fn read(request: KeyedRequest<'_>) -> Result<Self> {
+        if request.key.is_empty() {
+            return Err(AppError::field("Idempotency-Key", "must not be empty"));
+        }
+        validate::text("Idempotency-Key", request.key, limits::IDEMPOTENCY_KEY_CHARS_MAX)?;
+        Ok(Self { key: IdempotencyKey(request.key.to_owned()), fingerprint: Sha256::digest(request.body).into() })
     }
-    Ok(IdempotentAnswer {
-        key: IdempotencyKey(keyed.key.to_owned()),
-        fingerprint: Sha256::digest(keyed.body).into(),
-        answer: answer.into(),
-        now,
-        expires_at: now + KEY_KEPT,
-    })
+
+    fn answer(self, ids: &[JobId], now: Timestamp) -> IdempotentAnswer {
+        let answer: Vec<u8> = ids.iter().flat_map(|id| id.to_bytes()).collect();
+        let Self { key, fingerprint } = self;
+        IdempotentAnswer { key, fingerprint, answer: answer.into(), now, expires_at: now + KEY_KEPT }
+    }
 }
 
 fn read_ids(answer: &[u8]) -> Result<Vec<JobId>> {

@@ -33,10 +33,21 @@ pub(crate) fn spec(spec: &TaskSpec) -> Result<()> {
         return Err(AppError::field("/queue_timeout", "must be more than 0; leave it out for no limit"));
     }
     match &spec.run {
-        Run::Http(call) => http(call),
-        Run::Probe(settings) => probe(settings),
-        Run::Handler(Handler { name: handler }) => name("/run/handler/name", handler),
+        Run::Http(call) => http(call)?,
+        Run::Probe(settings) => probe(settings)?,
+        Run::Handler(Handler { name: handler }) => name("/run/handler/name", handler)?,
     }
+    size(spec)
+}
+
+/// The parts have limits of their own; escapes can make the whole larger than their sum.
+fn size(spec: &TaskSpec) -> Result<()> {
+    let json = serde_json::to_vec(spec).expect("a task spec is JSON");
+    if json.len() > limits::SPEC_BYTES_MAX {
+        let detail = format!("the definition must be at most {} bytes of JSON", limits::SPEC_BYTES_MAX);
+        return Err(AppError::field("/run", detail).hint("pass large data as the job's input, or by its address"));
+    }
+    Ok(())
 }
 
 fn labels(spec: &TaskSpec) -> Result<()> {
@@ -72,6 +83,11 @@ fn http(call: &HttpCall) -> Result<()> {
     }
     for (key, value) in &call.headers {
         header(key, value)?;
+    }
+    let headers_bytes: usize = call.headers.iter().map(|(key, value)| key.len() + value.len()).sum();
+    if headers_bytes > limits::HEADERS_BYTES_MAX {
+        let detail = format!("must be at most {} bytes together", limits::HEADERS_BYTES_MAX);
+        return Err(AppError::field("/run/http/headers", detail));
     }
     if let Some(body) = &call.body {
         if !call.method.takes_body() {
@@ -118,13 +134,18 @@ fn url(value: &str) -> Result<()> {
 
 fn header(key: &str, value: &str) -> Result<()> {
     const POINTER: &str = "/run/http/headers";
-    /// These belong to the connection or to the delivery promise.
-    const RESERVED: [&str; 8] =
-        ["host", "connection", "content-length", "transfer-encoding", "upgrade", "te", "trailer", "idempotency-key"];
+    if key.len() > limits::HEADER_NAME_BYTES_MAX {
+        let detail = format!("the name of a header must be at most {} bytes", limits::HEADER_NAME_BYTES_MAX);
+        return Err(AppError::field(POINTER, detail));
+    }
     let parsed = http::HeaderName::from_bytes(key.as_bytes())
         .map_err(|_| AppError::field(POINTER, "a header has a name that HTTP does not allow"))?;
-    if RESERVED.contains(&parsed.as_str()) {
+    if HttpCall::is_reserved_header(parsed.as_str()) {
         return Err(AppError::field(POINTER, format!("{parsed} is set by Punctual")));
+    }
+    if value.len() > limits::HEADER_VALUE_BYTES_MAX {
+        let detail = format!("the value of {parsed} must be at most {} bytes", limits::HEADER_VALUE_BYTES_MAX);
+        return Err(AppError::field(POINTER, detail));
     }
     http::HeaderValue::from_str(value).map_err(|_| {
         AppError::field(POINTER, format!("the value of {parsed} has characters that HTTP does not allow"))
@@ -178,6 +199,7 @@ fn depth(json: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punctual_core::task::{Method, default_http_timeout};
 
     #[test]
     fn depth_counts_nesting_and_not_what_stands_in_texts() {
@@ -194,6 +216,44 @@ mod tests {
         for good in ["a", "nightly-report", "etl.v2_x", &"x".repeat(128)] {
             assert!(name("/name", good).is_ok(), "{good:?}");
         }
+    }
+
+    fn call(headers: &[(String, String)], body: Option<String>) -> TaskSpec {
+        TaskSpec::new(Run::Http(HttpCall {
+            url: "https://example.com/hook".to_owned(),
+            method: Method::Post,
+            headers: headers.iter().cloned().collect(),
+            body,
+            expect_status: Vec::new(),
+            timeout: default_http_timeout(),
+        }))
+    }
+
+    #[test]
+    fn definitions_that_no_worker_could_take_are_refused_by_field() {
+        let header = |n: usize, value_len: usize| (format!("x-{n}"), "v".repeat(value_len));
+        let check = |headers: &[(String, String)], body: Option<String>| {
+            spec(&call(headers, body)).map_err(|error| error.errors[0].pointer.clone())
+        };
+        let headers = Err("/run/http/headers".to_owned());
+        assert_eq!(check(&[header(1, 8 << 10)], None), Ok(()));
+        assert_eq!(check(&[header(1, (8 << 10) + 1)], None), headers);
+        assert_eq!(check(&[("x".repeat(256), "v".to_owned())], None), Ok(()));
+        assert_eq!(check(&[("x".repeat(257), "v".to_owned())], None), headers);
+        let many = |count| (0..count).map(|n| header(n, 8000)).collect::<Vec<_>>();
+        assert_eq!(check(&many(8), None), Ok(()));
+        assert_eq!(check(&many(9), None), headers);
+        // Each of these is one byte of text and six of JSON.
+        assert_eq!(check(&[], Some("\u{1}".repeat(80 << 10))), Ok(()));
+        assert_eq!(check(&[], Some("\u{1}".repeat(90 << 10))), Err("/run".to_owned()));
+    }
+
+    #[test]
+    fn headers_that_are_ours_are_refused() {
+        for name in ["Host", "idempotency-key", "Punctual-Job-Id", "punctual-attempt", "Proxy-Authorization", "te"] {
+            assert!(spec(&call(&[(name.to_owned(), "x".to_owned())], None)).is_err(), "{name}");
+        }
+        assert!(spec(&call(&[("Authorization".to_owned(), "x".to_owned())], None)).is_ok());
     }
 
     #[test]

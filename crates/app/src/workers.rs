@@ -13,7 +13,7 @@ use crate::{App, AppError, Result, validate};
 pub const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// More slots than this are a mistake, or two workers.
-const CREDIT_MAX: u32 = 65_536;
+pub const CREDIT_MAX: u32 = 65_536;
 /// Queues and capabilities that one worker may name.
 const OFFERS_MAX: usize = 1024;
 

@@ -14,7 +14,7 @@ CREATE TABLE shard (
 ) STRICT;
 
 -- Jobs refer to a task by its number, which is 14 bytes shorter than its id.
--- Rows are never removed: history and waiting jobs need them.
+-- A row stays as long as a job needs it; then it goes if it has no name or was deleted.
 CREATE TABLE task (
     number     INTEGER PRIMARY KEY,
     id         BLOB NOT NULL UNIQUE,
@@ -26,9 +26,12 @@ CREATE TABLE task (
     queue      TEXT NOT NULL,
     spec       TEXT NOT NULL,
     created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL
+    updated_at INTEGER NOT NULL,
+    -- The latest due time of its jobs, to a day.
+    used_until INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX task_live_name ON task (name) WHERE deleted = 0 AND name IS NOT NULL;
+CREATE INDEX task_unlisted ON task (used_until) WHERE deleted = 1 OR name IS NULL;
 
 -- Jobs that wait or run. Clustered by the order in which they are loaded, and
 -- found by id without an index: the id names the shard and the first due time.
@@ -111,10 +114,10 @@ CREATE TABLE cancel_request (
 CREATE TABLE stale_outcome (
     job     BLOB NOT NULL,
     attempt INTEGER NOT NULL,
-    at      INTEGER NOT NULL,
     worker  BLOB NOT NULL,
+    at      INTEGER NOT NULL,
     outcome TEXT NOT NULL,
-    PRIMARY KEY (job, attempt, at, worker)
+    PRIMARY KEY (job, attempt, worker)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX stale_outcome_at ON stale_outcome (at);
 

@@ -1,4 +1,4 @@
 -- The interned task with this content.
 -- Index: UNIQUE (digest).
 -- Concurrency: run by the writer in the transaction of the insert.
-SELECT id FROM task WHERE digest = ?1
+SELECT id, number FROM task WHERE digest = ?1

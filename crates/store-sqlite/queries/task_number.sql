@@ -1,4 +1,4 @@
--- The number by which rows refer to a task.
+-- The number by which rows refer to a task, and until when it is used.
 -- Index: UNIQUE (id).
--- Concurrency: a number never changes and is never given to another task.
-SELECT number FROM task WHERE id = ?1
+-- Concurrency: a number never changes, and is given to another task only when no row refers to it.
+SELECT number, used_until FROM task WHERE id = ?1

@@ -20,9 +20,11 @@ mod tasks;
 mod transitions;
 mod writer;
 
+use std::collections::HashSet;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use punctual_core::TaskId;
 use punctual_store::{Result, Store};
 
 pub use options::{Clock, Durability, Options};
@@ -52,6 +54,8 @@ struct Shared {
     clock: Clock,
     durability: Durability,
     shard_count: u16,
+    /// Which of them the log names already.
+    unreadable_tasks: Mutex<HashSet<TaskId>>,
     _lock: lock::Lock,
 }
 
@@ -77,6 +81,7 @@ impl SqliteStore {
             clock: options.clock,
             durability: options.durability,
             shard_count,
+            unreadable_tasks: Mutex::default(),
             _lock: lock,
         };
         Ok(Self { shared: Arc::new(shared) })

@@ -1,8 +1,10 @@
 //! Letting go of what is old. A row goes with everything that hangs on it.
 
+use std::collections::HashSet;
+
 use async_trait::async_trait;
 use punctual_core::{JobId, Timestamp};
-use punctual_store::{Result, Retention};
+use punctual_store::{Result, Retention, tasks_used_since};
 use rusqlite::{Connection, params};
 
 use crate::writer::Failure;
@@ -11,11 +13,55 @@ use crate::{SqliteStore, codec, sql};
 /// Of the small tables, in one call. They grow slower than this removes.
 const SMALL_ROWS_MAX: i64 = 20_000;
 
+/// Jobs that were due before everything that is kept. Reading so many takes some milliseconds.
+const OVERDUE_MAX: i64 = 10_000;
+
 #[async_trait]
 impl Retention for SqliteStore {
     async fn prune(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<usize> {
-        self.write(limit, move |db| prune(&db.conn, before, now, limit)).await
+        let shard_count = self.shared.shard_count;
+        self.write(limit, move |db| {
+            let removed = prune(&db.conn, before, now, limit)?;
+            if removed < limit && prune_tasks(&db.conn, before, shard_count)? > 0 {
+                db.known_tasks.clear();
+            }
+            Ok(removed)
+        })
+        .await
     }
+}
+
+/// Answers how many went.
+fn prune_tasks(conn: &Connection, before: Timestamp, shard_count: u16) -> std::result::Result<usize, Failure> {
+    let mut unused: Vec<i64> = conn
+        .prepare_cached(sql!("unused_tasks"))?
+        .query_map(params![tasks_used_since(before).as_micros(), SMALL_ROWS_MAX], |row| row.get(0))?
+        .collect::<rusqlite::Result<_>>()?;
+    if unused.is_empty() {
+        return Ok(0);
+    }
+    // Every hot job of such a task is due before `before`; see `tasks_used_since`.
+    let mut needed: HashSet<i64> = HashSet::new();
+    let mut examined = 0;
+    let mut statement = conn.prepare_cached(sql!("tasks_of_overdue_jobs"))?;
+    for shard in 0..shard_count {
+        let tasks =
+            statement.query_map(params![shard, before.as_micros(), OVERDUE_MAX - examined], |row| row.get(0))?;
+        for task in tasks {
+            needed.insert(task?);
+            examined += 1;
+        }
+        // Whoever has so many jobs that are so late has other worries than old tasks.
+        if examined >= OVERDUE_MAX {
+            return Ok(0);
+        }
+    }
+    unused.retain(|task| !needed.contains(task));
+    let mut statement = conn.prepare_cached(sql!("prune_task"))?;
+    for task in &unused {
+        statement.execute([task])?;
+    }
+    Ok(unused.len())
 }
 
 fn prune(conn: &Connection, before: Timestamp, now: Timestamp, limit: usize) -> std::result::Result<usize, Failure> {

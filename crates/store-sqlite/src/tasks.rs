@@ -1,16 +1,16 @@
 //! Definitions of tasks.
 
 use async_trait::async_trait;
-use punctual_core::TaskId;
 use punctual_core::task::Task;
-use punctual_store::{Result, TaskChange, Tasks};
+use punctual_core::{TaskId, Timestamp};
+use punctual_store::{Result, TASK_USE_STEP, TaskChange, Tasks};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::writer::{Db, Failure};
+use crate::writer::{Db, Failure, KnownTask};
 use crate::{SqliteStore, codec, sql};
 
 /// A lookup costs less than the memory of a longer list.
-const NUMBERS_KEPT_MAX: usize = 10_000;
+const KNOWN_MAX: usize = 10_000;
 
 #[async_trait]
 impl Tasks for SqliteStore {
@@ -23,8 +23,10 @@ impl Tasks for SqliteStore {
     }
 
     async fn delete_task(&self, id: TaskId) -> Result<TaskChange> {
+        let clock = self.shared.clock.clone();
         self.write(1, move |db| {
-            let changed = db.conn.prepare_cached(sql!("delete_task"))?.execute([id.to_bytes()])?;
+            let mut statement = db.conn.prepare_cached(sql!("delete_task"))?;
+            let changed = statement.execute(params![id.to_bytes(), clock().as_micros()])?;
             Ok(if changed == 1 { TaskChange::Done } else { TaskChange::Absent })
         })
         .await
@@ -46,30 +48,66 @@ impl Tasks for SqliteStore {
     }
 
     async fn tasks_by_id(&self, ids: Vec<TaskId>) -> Result<Vec<Task>> {
-        self.shared
-            .owner_reads
-            .read(move |conn| {
-                let mut statement = conn.prepare_cached(sql!("task_by_id"))?;
-                let mut tasks = Vec::with_capacity(ids.len());
-                for id in ids {
-                    tasks.extend(statement.query_row([id.to_bytes()], read_task).optional()?);
-                }
-                Ok(tasks)
-            })
-            .await
+        let (tasks, unreadable) = self.shared.owner_reads.read(move |conn| read_readable(conn, &ids)).await?;
+        self.report(unreadable);
+        Ok(tasks)
     }
 
     async fn list_tasks(&self, after: Option<String>, limit: usize) -> Result<Vec<Task>> {
-        self.shared
-            .people_reads
-            .read(move |conn| {
-                let mut statement = conn.prepare_cached(sql!("list_tasks"))?;
-                let after = after.unwrap_or_default();
-                let rows = statement.query_map(params![after, limit as i64], read_task)?;
-                Ok(rows.collect::<rusqlite::Result<_>>()?)
-            })
-            .await
+        let after = after.unwrap_or_default();
+        let (tasks, unreadable) = self.shared.people_reads.read(move |conn| list(conn, &after, limit)).await?;
+        self.report(unreadable);
+        Ok(tasks)
     }
+}
+
+impl SqliteStore {
+    /// Once for each: whoever needs such a task asks again and again.
+    fn report(&self, unreadable: Vec<Unreadable>) {
+        for (id, error) in unreadable {
+            if self.shared.unreadable_tasks.lock().expect("no panic while the lock is held").insert(id) {
+                tracing::error!(task = %id, %error, "a task cannot be read, and its jobs cannot run");
+            }
+        }
+    }
+}
+
+fn list(conn: &Connection, after: &str, limit: usize) -> std::result::Result<(Vec<Task>, Vec<Unreadable>), Failure> {
+    let mut statement = conn.prepare_cached(sql!("list_tasks"))?;
+    let mut rows = statement.query([after])?;
+    let mut tasks = Vec::new();
+    let mut unreadable = Vec::new();
+    while tasks.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        match read_task(row) {
+            Ok(task) => tasks.push(task),
+            Err(error @ rusqlite::Error::FromSqlConversionFailure(..)) => {
+                unreadable.push((codec::task_id(row, 0)?, error));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok((tasks, unreadable))
+}
+
+type Unreadable = (TaskId, rusqlite::Error);
+
+/// A newer program may have written a definition that this one does not understand. Jobs of
+/// other tasks must not wait for it.
+fn read_readable(conn: &Connection, ids: &[TaskId]) -> std::result::Result<(Vec<Task>, Vec<Unreadable>), Failure> {
+    let mut statement = conn.prepare_cached(sql!("task_by_id"))?;
+    let mut tasks = Vec::with_capacity(ids.len());
+    let mut unreadable = Vec::new();
+    for &id in ids {
+        match statement.query_row([id.to_bytes()], read_task) {
+            Ok(task) => tasks.push(task),
+            Err(rusqlite::Error::QueryReturnedNoRows) => {}
+            Err(error @ rusqlite::Error::FromSqlConversionFailure(..)) => unreadable.push((id, error)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok((tasks, unreadable))
 }
 
 fn create(conn: &Connection, task: &Task) -> std::result::Result<TaskChange, Failure> {
@@ -107,10 +145,15 @@ fn intern(conn: &Connection, task: &Task, digest: &[u8; 32]) -> std::result::Res
     if task.name.is_some() {
         return Err(Failure::inconsistent(format!("{} has a name and cannot be interned", task.id)));
     }
-    let known =
-        conn.prepare_cached(sql!("task_by_digest"))?.query_row([digest], |row| codec::task_id(row, 0)).optional()?;
+    let known = conn
+        .prepare_cached(sql!("task_by_digest"))?
+        .query_row([digest], |row| Ok((codec::task_id(row, 0)?, row.get(1)?)))
+        .optional()?;
     match known {
-        Some(id) => Ok(id),
+        Some((id, number)) => {
+            use_until(conn, number, task.created_at)?;
+            Ok(id)
+        }
         None => insert(conn, task, Some(digest)),
     }
 }
@@ -150,19 +193,36 @@ fn read_task(row: &Row<'_>) -> rusqlite::Result<Task> {
 }
 
 impl Db {
-    pub(crate) fn task_number(&mut self, id: TaskId) -> std::result::Result<i64, Failure> {
-        if let Some(&number) = self.task_numbers.get(&id) {
-            return Ok(number);
+    pub(crate) fn known_task(&mut self, id: TaskId) -> std::result::Result<KnownTask, Failure> {
+        if let Some(&known) = self.known_tasks.get(&id) {
+            return Ok(known);
         }
-        let number = number(&self.conn, id)?.ok_or_else(|| Failure::inconsistent(format!("there is no {id}")))?;
-        if self.task_numbers.len() >= NUMBERS_KEPT_MAX {
-            self.task_numbers.clear();
+        let known = known(&self.conn, id)?.ok_or_else(|| Failure::inconsistent(format!("there is no {id}")))?;
+        if self.known_tasks.len() >= KNOWN_MAX {
+            self.known_tasks.clear();
         }
-        self.task_numbers.insert(id, number);
-        Ok(number)
+        self.known_tasks.insert(id, known);
+        Ok(known)
+    }
+
+    /// A job of this task is due then. Writes only when that is news.
+    pub(crate) fn use_task(&mut self, id: TaskId, due_at: Timestamp) -> std::result::Result<(), Failure> {
+        let known = self.known_task(id)?;
+        if due_at > known.used_until + TASK_USE_STEP {
+            let used_until = use_until(&self.conn, known.number, due_at)?;
+            self.known_tasks.insert(id, KnownTask { used_until, ..known });
+        }
+        Ok(())
     }
 }
 
-pub(crate) fn number(conn: &Connection, id: TaskId) -> rusqlite::Result<Option<i64>> {
-    conn.prepare_cached(sql!("task_number"))?.query_row([id.to_bytes()], |row| row.get(0)).optional()
+fn use_until(conn: &Connection, number: i64, until: Timestamp) -> rusqlite::Result<Timestamp> {
+    let remembered_below = (until - TASK_USE_STEP).as_micros();
+    conn.prepare_cached(sql!("use_task"))?
+        .query_row(params![number, until.as_micros(), remembered_below], |row| codec::time(row, 0))
+}
+
+pub(crate) fn known(conn: &Connection, id: TaskId) -> rusqlite::Result<Option<KnownTask>> {
+    let read = |row: &Row<'_>| Ok(KnownTask { number: row.get(0)?, used_until: codec::time(row, 1)? });
+    conn.prepare_cached(sql!("task_number"))?.query_row([id.to_bytes()], read).optional()
 }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::thread::JoinHandle;
 
-use punctual_core::TaskId;
+use punctual_core::{TaskId, Timestamp};
 use punctual_store::{Result, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
@@ -61,16 +61,25 @@ impl From<rusqlite::Error> for Failure {
     }
 }
 
+/// What storing a job needs to know of its task.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KnownTask {
+    /// By which rows refer to it.
+    pub(crate) number: i64,
+    /// At least until then its row says that it is used.
+    pub(crate) used_until: Timestamp,
+}
+
 /// What an operation works with.
 pub(crate) struct Db {
     pub(crate) conn: Connection,
-    /// The numbers of tasks that were looked up; emptied when something is rolled back.
-    pub(crate) task_numbers: HashMap<TaskId, i64>,
+    /// Tasks that were looked up; emptied when something is rolled back.
+    pub(crate) known_tasks: HashMap<TaskId, KnownTask>,
 }
 
 impl Db {
     pub(crate) fn new(conn: Connection) -> Self {
-        Self { conn, task_numbers: HashMap::new() }
+        Self { conn, known_tasks: HashMap::new() }
     }
 
     /// For operations that may find out halfway that they must refuse.
@@ -81,7 +90,7 @@ impl Db {
         self.statement("SAVEPOINT operation")?;
         let result = run(self);
         if let Err(Failure::Refused(_)) = result {
-            self.task_numbers.clear();
+            self.known_tasks.clear();
             self.statement("ROLLBACK TO operation")?;
         }
         if !matches!(result, Err(Failure::Broken(_))) {
@@ -232,7 +241,7 @@ fn commit_group(db: &mut Db, group: &mut Vec<Box<dyn Operation>>) {
         return;
     }
     let failed = run_group(db, group).err().map(|error| {
-        db.task_numbers.clear();
+        db.known_tasks.clear();
         if !db.conn.is_autocommit()
             && let Err(error) = db.statement("ROLLBACK")
         {

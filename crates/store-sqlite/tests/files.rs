@@ -5,8 +5,8 @@ use std::process::Command;
 use std::sync::Arc;
 
 use punctual_core::attempt::Ending;
-use punctual_core::shard::write::Write;
-use punctual_core::{JobState, ShardId};
+use punctual_core::shard::write::{StaleOutcome, Write};
+use punctual_core::{AttemptNo, JobState, ShardId};
 use punctual_store::{
     Filter, JobReads, Leases, NewJob, Order, Store, StoreError, Submission, Submit, Tasks, Transitions,
 };
@@ -267,4 +267,37 @@ async fn a_long_scan_ends_with_a_short_page_that_says_where_to_go_on() {
         position.after = Some(page.next.expect("there is more"));
     };
     assert_eq!((found, pages), (rare.id, 3));
+}
+
+#[tokio::test]
+async fn a_task_that_cannot_be_read_is_left_out_and_the_others_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder).unwrap();
+    with_task(&store).await;
+    store.create_task(named_task(2, "newer")).await.unwrap();
+    let newer = r#"UPDATE task SET spec = '{"run":{"teleport":{}}}' WHERE name = 'newer'"#;
+    assert_eq!(raw(&folder).execute(newer, []).unwrap(), 1);
+    for _ in 0..2 {
+        let tasks = store.tasks_by_id(vec![task_id(2), task_id(1)]).await.unwrap();
+        assert_eq!(tasks, [named_task(1, "report")]);
+    }
+    // By name it comes before the other, and takes nothing from the page.
+    assert_eq!(store.list_tasks(None, 1).await.unwrap(), [named_task(1, "report")]);
+}
+
+#[tokio::test]
+async fn a_late_outcome_that_is_repeated_is_kept_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder).unwrap();
+    let job = new_job(1, 10, 0);
+    let mut owner = owner_of(&store, std::slice::from_ref(&job)).await;
+    let stale = |n, secs| {
+        let outcome = format!("at {secs}");
+        Write::Stale(StaleOutcome { id: job.id, attempt: AttemptNo(1), worker: worker(n), at: at(secs), outcome })
+    };
+    owner.done(vec![stale(1, 300), stale(1, 301)]).await;
+    owner.done(vec![stale(1, 302), stale(2, 303)]).await;
+    let kept: String =
+        raw(&folder).query_row("SELECT group_concat(outcome) FROM stale_outcome", [], |row| row.get(0)).unwrap();
+    assert_eq!(kept, "at 300,at 303");
 }

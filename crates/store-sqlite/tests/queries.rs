@@ -64,6 +64,8 @@ fn queries_that_need_a_partial_index_use_it() {
         ("list_finished_of_task", "history_task"),
         ("list_finished_in_state", "history_unsuccessful"),
         ("prunable_early_jobs", "history_early"),
+        ("unused_tasks", "task_unlisted"),
+        ("unused_tasks", "history_task"),
         ("task_by_name", "task_live_name"),
         ("list_tasks", "task_live_name"),
     ] {

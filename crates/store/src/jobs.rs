@@ -58,6 +58,16 @@ pub enum Submitted {
 pub trait Submit: Send + Sync + 'static {
     /// Stores all of the jobs, or none. Not fenced: a new row disturbs no decision.
     async fn submit(&self, submission: Submission) -> Result<Submitted>;
+
+    /// What `submit` would answer because of this key alone, if it was used before: `Replayed`
+    /// or `KeyReused`. For a look before anything else is decided about a request that may be a
+    /// repetition; another request may use the key right after it, so `submit` looks again.
+    async fn idempotent_answer(
+        &self,
+        key: IdempotencyKey,
+        fingerprint: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<Submitted>>;
 }
 
 /// A job in the hot table: it waits or runs. Which of the two, only its owner knows.
@@ -138,9 +148,13 @@ pub struct Page<T> {
 pub trait JobReads: Send + Sync + 'static {
     async fn job(&self, id: JobId) -> Result<Option<JobRecord>>;
 
+    /// Those of the hot jobs that are still under these keys, in the order asked for.
+    async fn hot_jobs(&self, keys: Vec<JobKey>) -> Result<Vec<HotJob>>;
+
     /// Hot jobs in order of (due time, id), over all shards.
     async fn list_hot(&self, filter: Filter, position: Position) -> Result<Page<HotJob>>;
 
-    /// Finished jobs in order of id, which is the order of their first due time.
+    /// Finished jobs in order of id, which is the order of their first due time. A position
+    /// may be the key of a hot job that was moved: two lists are read as one.
     async fn list_finished(&self, filter: Filter, position: Position) -> Result<Page<FinishedJob>>;
 }

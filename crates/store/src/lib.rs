@@ -18,7 +18,7 @@ pub use jobs::{
     SUBMIT_MAX, Submission, Submit, Submitted,
 };
 pub use leases::{Leases, Owned};
-pub use logs::{LogChunk, LogPiece, Logs, Retention};
+pub use logs::{LogChunk, LogPiece, Logs, Retention, TASK_USE_STEP, tasks_used_since};
 pub use tasks::{TaskChange, Tasks};
 pub use transitions::{Applied, FoundRow, OpenStarts, Transitions};
 

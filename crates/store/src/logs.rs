@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use punctual_core::{AttemptNo, JobId, Timestamp};
+use punctual_core::{AttemptNo, JobId, Span, Timestamp};
 
 use crate::Result;
 
@@ -28,7 +28,19 @@ pub trait Logs: Send + Sync + 'static {
     async fn append_logs(&self, chunks: Vec<LogChunk>) -> Result<()>;
 
     /// From `offset`, at least one chunk if there is one, and not much more than `limit` bytes.
+    /// Any offset may be asked for; beyond the log's end there is nothing.
     async fn read_log(&self, job: JobId, attempt: AttemptNo, offset: u64, limit: usize) -> Result<LogPiece>;
+}
+
+/// A store remembers until when a task is used, to this step, so that not every submission
+/// has to write to the task.
+pub const TASK_USE_STEP: Span = Span::from_secs(86_400);
+
+/// From when on tasks count as used, if what finished before `before` is let go of. A job is
+/// due at most one step after what its task remembers, and a retry that moves it by more than
+/// another step is remembered again.
+pub fn tasks_used_since(before: Timestamp) -> Timestamp {
+    before - TASK_USE_STEP - TASK_USE_STEP
 }
 
 #[async_trait]
@@ -36,5 +48,8 @@ pub trait Retention: Send + Sync + 'static {
     /// Removes up to `limit` jobs that finished before `before`, with their attempts and
     /// logs; also what expired by `now` (idempotency keys) and stale outcomes from before
     /// `before`. The answer is how many jobs went; fewer than `limit` means that all did.
+    ///
+    /// When all did, tasks go that are deleted or have no name, that no job refers to, and
+    /// that were last used before [`tasks_used_since`].
     async fn prune(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<usize>;
 }

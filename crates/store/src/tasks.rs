@@ -32,14 +32,16 @@ pub trait Tasks: Send + Sync + 'static {
     async fn delete_task(&self, id: TaskId) -> Result<TaskChange>;
 
     /// Stores nameless tasks for one-off jobs. A task whose `digest` is known already
-    /// is not stored again; the answer names the task to use for each, in order.
+    /// is not stored again; the answer names the task to use for each, in order. From its
+    /// `created_at` on it counts as used, so retention leaves it to the jobs that follow.
     async fn intern_tasks(&self, tasks: Vec<(Task, [u8; 32])>) -> Result<Vec<TaskId>>;
 
     async fn task_by_name(&self, name: &str) -> Result<Option<Task>>;
 
-    /// Also finds deleted and nameless tasks: a job may still need them.
+    /// Also finds deleted and nameless tasks: a job may still need them. One whose definition
+    /// cannot be read, such as one of a newer version, is left out and named in the log.
     async fn tasks_by_id(&self, ids: Vec<TaskId>) -> Result<Vec<Task>>;
 
-    /// Live named tasks in order of name, after `after`.
+    /// Live named tasks in order of name, after `after`; those that can be read, as above.
     async fn list_tasks(&self, after: Option<String>, limit: usize) -> Result<Vec<Task>>;
 }

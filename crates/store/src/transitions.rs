@@ -11,8 +11,9 @@ use crate::Result;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Applied {
-    /// Durable, but for what was to happen to the waiting jobs in `void`: their rows were not
-    /// what [`Write::expects_waiting`](punctual_core::shard::write::Write::expects_waiting) says, because the owner was told of them too late.
+    /// Durable, but for what was to happen to the jobs in `void`. Of a waiting job: its row was
+    /// not what [`Write::expects_waiting`](punctual_core::shard::write::Write::expects_waiting) says, because the owner was told of it too late.
+    /// Of a finished one: it was not in history any more, or not as it had been read.
     Done { void: Vec<JobId> },
     /// These shards have another epoch by now. Nothing of the batch was applied.
     Fenced(Vec<ShardId>),
@@ -44,9 +45,11 @@ pub trait Transitions: Send + Sync + 'static {
     /// worker to report it.
     ///
     /// A write about a waiting job (a start, or an end or a move without an attempt) is left
-    /// out if the job's row is not what it expects; see [`Applied::Done`]. Any other write that
-    /// does not fit the rows (an attempt that ends twice) is `Inconsistent`, and nothing of
-    /// the batch is applied.
+    /// out if the job's row is not what it expects; so is a `Rerun` of a job that is not in
+    /// history, and a `ResolveLost` of one that is not there as lost in that attempt, because
+    /// retention may come between the owner's look and its write. [`Applied::Done`] names
+    /// them. Any other write that does not fit the rows (an attempt that ends twice) is
+    /// `Inconsistent`, and nothing of the batch is applied.
     async fn apply(&self, batch: SharedBatch) -> Result<Applied>;
 
     /// Rows of one shard in order of (due time, id): after `load.after`, due no later than

@@ -1,6 +1,8 @@
 //! Lists of jobs, in pages. A page ends when it is full or when so many rows were
 //! examined that a filter which matches little would hold a connection too long.
 
+use std::cmp::Ordering;
+
 use punctual_core::{JobId, JobKey, JobState, Timestamp};
 use punctual_store::{Filter, FinishedJob, HotJob, Order, Page, Position};
 use rusqlite::{CachedStatement, Connection, Row, params};
@@ -60,7 +62,7 @@ pub(super) fn finished(conn: &Connection, filter: &Filter, position: Position) -
         codes.dedup();
         (sql!("list_finished_in_state"), codes.into_iter().map(i64::from).collect())
     } else if let Some(task) = filter.task {
-        (sql!("list_finished_of_task"), tasks::number(conn, task)?.into_iter().collect())
+        (sql!("list_finished_of_task"), tasks::known(conn, task)?.iter().map(|known| known.number).collect())
     } else {
         (sql!("list_finished"), vec![0])
     };
@@ -90,12 +92,30 @@ fn id_range(filter: &Filter, position: Position) -> ([u8; 16], [u8; 16]) {
     let mut low = filter.due_from.map_or(0, |from| first_at(from) - 1);
     let mut high = filter.due_before.map_or(u128::MAX, first_at);
     if let Some(after) = position.after {
+        let (after_it, before_it) = ids_around(after);
         match position.order {
-            Order::Ascending => low = low.max(after.id.as_u128()),
-            Order::Descending => high = high.min(after.id.as_u128()),
+            Order::Ascending => low = low.max(after_it),
+            Order::Descending => high = high.min(before_it),
         }
     }
     (low.to_be_bytes(), high.to_be_bytes())
+}
+
+/// Exclusive bounds of the ids whose first key comes after `key`, and of those whose first
+/// key comes before it. A list may have stopped at a job that was moved: where it stood then
+/// is said by its due time, and not by its id.
+fn ids_around(key: JobKey) -> (u128, u128) {
+    match key.due_at.cmp(&key.id.due_at()) {
+        Ordering::Equal => (key.id.as_u128(), key.id.as_u128()),
+        Ordering::Greater => {
+            let first = JobId::first_at(key.due_at).as_u128();
+            (first - 1, first)
+        }
+        Ordering::Less => {
+            let last = JobId::last_at(key.due_at).as_u128();
+            (last, last + 1)
+        }
+    }
 }
 
 /// `column` holds the task's id, `kind` and the one after it what the task says.

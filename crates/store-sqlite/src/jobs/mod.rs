@@ -5,9 +5,10 @@ mod record;
 mod submit;
 
 use async_trait::async_trait;
-use punctual_core::JobId;
+use punctual_core::{JobId, JobKey, Timestamp};
 use punctual_store::{
-    Filter, FinishedJob, HotJob, JobReads, JobRecord, Page, Position, Result, Submission, Submit, Submitted,
+    Filter, FinishedJob, HotJob, IdempotencyKey, JobReads, JobRecord, Page, Position, Result, Submission, Submit,
+    Submitted,
 };
 
 use crate::SqliteStore;
@@ -18,12 +19,25 @@ impl Submit for SqliteStore {
         let shard_count = self.shared.shard_count;
         self.write(submission.jobs.len(), move |db| submit::run(db, &submission, shard_count)).await
     }
+
+    async fn idempotent_answer(
+        &self,
+        key: IdempotencyKey,
+        fingerprint: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<Submitted>> {
+        self.shared.people_reads.read(move |conn| submit::answered_before(conn, &key, &fingerprint, now)).await
+    }
 }
 
 #[async_trait]
 impl JobReads for SqliteStore {
     async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
         self.shared.people_reads.read(move |conn| record::find(conn, id)).await
+    }
+
+    async fn hot_jobs(&self, keys: Vec<JobKey>) -> Result<Vec<HotJob>> {
+        self.shared.people_reads.read(move |conn| record::hot_at(conn, &keys)).await
     }
 
     async fn list_hot(&self, filter: Filter, position: Position) -> Result<Page<HotJob>> {

@@ -30,6 +30,16 @@ fn hot(conn: &Connection, id: JobId) -> Result<Option<(HotJob, Option<Bytes>)>, 
     })
 }
 
+pub(super) fn hot_at(conn: &Connection, keys: &[JobKey]) -> Result<Vec<HotJob>, Failure> {
+    let mut statement = conn.prepare_cached(sql!("hot_job"))?;
+    let mut jobs = Vec::with_capacity(keys.len());
+    for key in keys {
+        let place = params![key.shard().0, key.due_at.as_micros(), key.id.to_bytes()];
+        jobs.extend(statement.query_row(place, read_hot).optional()?);
+    }
+    Ok(jobs)
+}
+
 type FinishedRow = (FinishedJob, Option<AttemptRecord>, Option<Bytes>, Option<Bytes>);
 
 fn finished(conn: &Connection, id: JobId) -> Result<Option<FinishedRow>, Failure> {
@@ -48,7 +58,7 @@ fn attempts(conn: &Connection, id: JobId) -> Result<Vec<AttemptRecord>, Failure>
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// The first ten columns of `job_record_hot` and `list_hot`.
+/// The first ten columns of `job_record_hot`, `hot_job` and `list_hot`.
 pub(super) fn read_hot(row: &Row<'_>) -> rusqlite::Result<HotJob> {
     Ok(HotJob {
         key: JobKey { id: codec::job_id(row, 0)?, due_at: codec::time(row, 1)? },

@@ -1,8 +1,8 @@
 //! Stores new jobs.
 
-use punctual_core::JobKey;
-use punctual_store::{IdempotentAnswer, NewJob, SUBMIT_MAX, Submission, Submitted};
-use rusqlite::{OptionalExtension, params};
+use punctual_core::{JobKey, Timestamp};
+use punctual_store::{IdempotencyKey, NewJob, SUBMIT_MAX, Submission, Submitted};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::sql;
 use crate::writer::{Db, Failure};
@@ -13,7 +13,7 @@ pub(super) fn run(db: &mut Db, submission: &Submission, shard_count: u16) -> Res
         return Err(Failure::inconsistent(format!("{} jobs in one submission, of at most {SUBMIT_MAX}", jobs.len())));
     }
     if let Some(wanted) = idempotency
-        && let Some(before) = answered_before(db, wanted)?
+        && let Some(before) = answered_before(&db.conn, &wanted.key, &wanted.fingerprint, wanted.now)?
     {
         return Ok(before);
     }
@@ -22,13 +22,16 @@ pub(super) fn run(db: &mut Db, submission: &Submission, shard_count: u16) -> Res
         if job.id.shard().0 >= shard_count {
             return Err(Failure::inconsistent(format!("{} is of shard {}, of {shard_count}", job.id, job.id.shard())));
         }
-        tasks.push(db.task_number(job.task)?);
+        tasks.push(db.known_task(job.task)?.number);
     }
     // One job needs no savepoint: its insert comes first, and a statement that fails leaves nothing.
     if jobs.len() > 1 {
         db.all_or_nothing(|db| insert(db, jobs, &tasks))?;
     } else {
         insert(db, jobs, &tasks)?;
+    }
+    for job in jobs {
+        db.use_task(job.task, job.id.due_at())?;
     }
     if let Some(kept) = idempotency {
         db.conn.prepare_cached(sql!("keep_answer"))?.execute(params![
@@ -41,21 +44,21 @@ pub(super) fn run(db: &mut Db, submission: &Submission, shard_count: u16) -> Res
     Ok(Submitted::Done)
 }
 
-fn answered_before(db: &Db, wanted: &IdempotentAnswer) -> Result<Option<Submitted>, Failure> {
-    let kept = db
-        .conn
+pub(super) fn answered_before(
+    conn: &Connection,
+    key: &IdempotencyKey,
+    fingerprint: &[u8; 32],
+    now: Timestamp,
+) -> Result<Option<Submitted>, Failure> {
+    let kept = conn
         .prepare_cached(sql!("idempotent_answer"))?
-        .query_row(params![wanted.key.0, wanted.now.as_micros()], |row| {
-            Ok((row.get::<_, [u8; 32]>(0)?, row.get::<_, Vec<u8>>(1)?))
-        })
+        .query_row(params![key.0, now.as_micros()], |row| Ok((row.get::<_, [u8; 32]>(0)?, row.get::<_, Vec<u8>>(1)?)))
         .optional()?;
-    Ok(kept.map(|(fingerprint, answer)| {
-        if fingerprint == wanted.fingerprint {
-            Submitted::Replayed { answer: answer.into() }
-        } else {
-            Submitted::KeyReused
-        }
-    }))
+    Ok(kept.map(
+        |(of, answer)| {
+            if of == *fingerprint { Submitted::Replayed { answer: answer.into() } } else { Submitted::KeyReused }
+        },
+    ))
 }
 
 fn insert(db: &Db, jobs: &[NewJob], tasks: &[i64]) -> Result<(), Failure> {

@@ -54,9 +54,15 @@ fn write_all(conn: &Connection, batch: &Batch) -> Result<Vec<JobId>, Failure> {
             Write::Start(start) => starts::encode(start, records.entry(start.key.shard()).or_default()),
             Write::Settle(settle) => settling.settle(settle)?,
             Write::Requeue(requeue) => requeue::requeue(conn, requeue)?,
-            Write::Rerun(rerun) => requeue::rerun(conn, rerun)?,
+            Write::Rerun(rerun) => match requeue::rerun(conn, rerun)? {
+                Hit::Row => {}
+                Hit::Nothing => void.push(rerun.id),
+            },
             Write::RequestCancel { key } => late::request_cancel(conn, *key)?,
-            Write::ResolveLost(resolve) => late::resolve_lost(conn, resolve)?,
+            Write::ResolveLost(resolve) => match late::resolve_lost(conn, resolve)? {
+                Hit::Row => {}
+                Hit::Nothing => void.push(resolve.id),
+            },
             Write::Stale(stale) => late::keep_stale(conn, stale)?,
             Write::CloseStarts(starts) => late::close_starts(conn, *starts)?,
         }
@@ -83,6 +89,12 @@ fn record_starts(conn: &Connection, batch: &Batch, records: BTreeMap<ShardId, Ve
 /// `None` when the job is not at `key`. The statement is `job_attempt`.
 pub(super) fn next_attempt(statement: &mut CachedStatement<'_>, key: JobKey) -> rusqlite::Result<Option<u32>> {
     statement.query_row(params![key.shard().0, key.due_at.as_micros(), key.id.to_bytes()], |row| row.get(0)).optional()
+}
+
+/// What a write about a finished job found. Retention may have been there first.
+pub(super) enum Hit {
+    Row,
+    Nothing,
 }
 
 /// A write must have hit exactly the row it was meant for.

@@ -6,7 +6,7 @@ use punctual_core::shard::write::{ResolveLost, StaleOutcome, StartsId};
 use punctual_core::{JobId, JobKey, JobState};
 use rusqlite::{Connection, params};
 
-use super::apply::{next_attempt, one_row};
+use super::apply::{Hit, next_attempt};
 use super::settle::is_early;
 use crate::writer::Failure;
 use crate::{codec, sql};
@@ -24,7 +24,7 @@ pub(super) fn forget_cancel(conn: &Connection, id: JobId) -> Result<(), Failure>
     Ok(())
 }
 
-pub(super) fn resolve_lost(conn: &Connection, resolve: &ResolveLost) -> Result<(), Failure> {
+pub(super) fn resolve_lost(conn: &Connection, resolve: &ResolveLost) -> Result<Hit, Failure> {
     let ending = match resolve.state {
         JobState::Succeeded => Ending::Succeeded,
         JobState::Failed => Ending::Failed,
@@ -47,15 +47,15 @@ pub(super) fn resolve_lost(conn: &Connection, resolve: &ResolveLost) -> Result<(
         resolve.reason,
         resolve.output.as_deref()
     ])?;
-    one_row(resolved, || format!("{} was not lost in attempt {}", resolve.id, resolve.attempt))
+    Ok(if resolved == 1 { Hit::Row } else { Hit::Nothing })
 }
 
 pub(super) fn keep_stale(conn: &Connection, stale: &StaleOutcome) -> Result<(), Failure> {
     conn.prepare_cached(sql!("keep_stale_outcome"))?.execute(params![
         stale.id.to_bytes(),
         stale.attempt.0,
-        stale.at.as_micros(),
         stale.worker.to_bytes(),
+        stale.at.as_micros(),
         stale.outcome
     ])?;
     Ok(())

@@ -3,9 +3,10 @@
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::shard::write::{CancelMark, Requeue, Rerun};
 use punctual_core::{JobId, Timestamp};
+use punctual_store::TASK_USE_STEP;
 use rusqlite::{Connection, params};
 
-use super::apply::one_row;
+use super::apply::{Hit, one_row};
 use super::late::forget_cancel;
 use crate::writer::Failure;
 use crate::{codec, sql};
@@ -24,6 +25,7 @@ pub(super) fn requeue(conn: &Connection, requeue: &Requeue) -> Result<(), Failur
         attempt.as_ref().map(|ran| ran.attempt.0)
     ])?;
     one_row(moved, || format!("{} is not there to wait again", key.id))?;
+    use_task(conn, key.id, *due_at)?;
     if let Some(ran) = attempt {
         keep_attempt(conn, key.id, ran)?;
     }
@@ -48,7 +50,7 @@ fn keep_attempt(conn: &Connection, job: JobId, ran: &AttemptRecord) -> Result<()
     Ok(())
 }
 
-pub(super) fn rerun(conn: &Connection, rerun: &Rerun) -> Result<(), Failure> {
+pub(super) fn rerun(conn: &Connection, rerun: &Rerun) -> Result<Hit, Failure> {
     let Rerun { id, due_at, counters } = rerun;
     let copied = conn.prepare_cached(sql!("rerun"))?.execute(params![
         id.to_bytes(),
@@ -59,10 +61,28 @@ pub(super) fn rerun(conn: &Connection, rerun: &Rerun) -> Result<(), Failure> {
         counters.failures,
         counters.node_failures
     ])?;
-    one_row(copied, || format!("{id} is not in history to run again"))?;
+    if copied == 0 {
+        return Ok(Hit::Nothing);
+    }
+    use_task(conn, *id, *due_at)?;
     conn.prepare_cached(sql!("keep_last_attempt"))?.execute([id.to_bytes()])?;
     let removed = conn.prepare_cached(sql!("prune_history"))?.execute([id.to_bytes()])?;
-    one_row(removed, || format!("{id} was copied and is not there to be removed"))
+    one_row(removed, || format!("{id} was copied and is not there to be removed"))?;
+    Ok(Hit::Row)
+}
+
+/// Retention looks for jobs that need a task up to a step after what the task remembers.
+fn use_task(conn: &Connection, id: JobId, due_at: Timestamp) -> Result<(), Failure> {
+    if due_at > id.due_at() + TASK_USE_STEP {
+        let remembered_below = (due_at - TASK_USE_STEP).as_micros();
+        conn.prepare_cached(sql!("use_task_of_job"))?.execute(params![
+            id.shard().0,
+            id.to_bytes(),
+            remembered_below,
+            due_at.as_micros()
+        ])?;
+    }
+    Ok(())
 }
 
 /// Such a row is not where the job's id says, and is found through `job_moved`.

@@ -106,6 +106,22 @@ fn matching(jobs: &[NewJob], fits: Fits) -> Vec<JobId> {
     ids
 }
 
+pub(super) async fn hot_jobs_are_read_by_key_as_they_are_listed(store: &dyn Store) {
+    let (mut owner, jobs) = twelve(store).await;
+    let moved = JobKey { due_at: at(900), id: jobs[0].id };
+    owner.done(vec![Write::Requeue(retried(original(&jobs[0]), 1, at(900)))]).await;
+    owner.done(vec![start(original(&jobs[1]), 1), Write::RequestCancel { key: original(&jobs[1]) }]).await;
+    owner.done(vec![succeed(original(&jobs[2]), 1)]).await;
+    let mut listed = store.list_hot(Filter::default(), first_page(Order::Ascending, 100)).await.unwrap().rows;
+    let keys: Vec<_> = listed.iter().map(|job| job.key).collect();
+    assert_eq!(store.hot_jobs(keys).await.unwrap(), listed);
+    listed.retain(|job| job.key == moved || job.key == original(&jobs[1]));
+    listed.reverse();
+    let wanted =
+        vec![moved, original(&jobs[0]), original(&jobs[2]), JobKey::original(job_id(99, 10, 0)), listed[1].key];
+    assert_eq!(store.hot_jobs(wanted).await.unwrap(), listed, "those that are there, in the order asked for");
+}
+
 pub(super) async fn hot_jobs_are_filtered(store: &dyn Store) {
     let (_, jobs) = twelve(store).await;
     for (filter, fits) in filters() {
@@ -178,6 +194,34 @@ pub(super) async fn pages_of_finished_jobs_show_every_job_once(store: &dyn Store
                 seen.dedup();
                 assert_eq!(seen.len(), count, "{filter:?} {order:?} by {limit}");
                 assert!(seen.iter().all(|id| jobs.iter().any(|job| job.id == *id)));
+            }
+        }
+    }
+}
+
+/// A list of all jobs is read from both tables, so a page of one may end at a row of the other.
+pub(super) async fn finished_jobs_go_on_after_a_hot_job_that_was_moved(store: &dyn Store) {
+    let jobs = twelve_finished(store).await;
+    for first_due in [9, 11, 13, 15, 99] {
+        for due in [9, 11, 13, 15, 99] {
+            // Ids that sort among those of their moment: before, between and after them.
+            for shard in [0, 1, 3] {
+                let after = JobKey { due_at: at(due), id: job_id(5, first_due, shard) };
+                for order in [Order::Ascending, Order::Descending] {
+                    let comes_after = |job: &&NewJob| match order {
+                        Order::Ascending => original(job) > after,
+                        Order::Descending => original(job) < after,
+                    };
+                    let mut expected: Vec<_> = jobs.iter().filter(comes_after).map(|job| job.id).collect();
+                    expected.sort_unstable();
+                    if order == Order::Descending {
+                        expected.reverse();
+                    }
+                    let position = Position { after: Some(after), order, limit: 100 };
+                    let page = store.list_finished(Filter::default(), position).await.unwrap();
+                    let listed: Vec<_> = page.rows.into_iter().map(|job| job.id).collect();
+                    assert_eq!(listed, expected, "{order:?} after {after:?}");
+                }
             }
         }
     }

@@ -28,6 +28,14 @@ pub(super) async fn a_log_is_read_from_any_offset(store: &dyn Store) {
     assert_eq!(read(store, 1, 99, 100).await, piece("", 99));
 }
 
+pub(super) async fn a_log_has_nothing_at_an_offset_that_no_log_can_have(store: &dyn Store) {
+    store.append_logs(vec![chunk(1, 0, "one")]).await.unwrap();
+    for offset in [i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX] {
+        assert_eq!(read(store, 1, offset, 100).await, piece("", offset));
+    }
+    assert_inconsistent(store.append_logs(vec![chunk(1, u64::MAX, "x")]).await);
+}
+
 pub(super) async fn a_chunk_that_is_there_is_left_as_it_is(store: &dyn Store) {
     store.append_logs(vec![chunk(1, 0, "first")]).await.unwrap();
     store.append_logs(vec![chunk(1, 0, "again"), chunk(1, 5, "!")]).await.unwrap();

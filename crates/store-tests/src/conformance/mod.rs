@@ -57,6 +57,7 @@ cases! { ($)
         a_submission_over_the_maximum_is_refused,
         a_repeated_request_gets_the_first_answer,
         another_request_under_a_used_key_is_refused,
+        a_used_key_is_recognized_before_anything_is_submitted,
         an_expired_key_is_free_again,
         a_refused_submission_does_not_use_up_its_key,
         submissions_made_at_once_are_all_stored,
@@ -102,11 +103,12 @@ cases! { ($)
         the_same_attempt_is_not_kept_twice,
         a_rerun_job_waits_again_with_all_its_attempts,
         a_rerun_of_a_job_that_never_ran_has_no_attempts,
-        a_job_that_has_not_finished_cannot_be_rerun,
+        a_rerun_of_a_job_that_is_not_in_history_is_void,
         a_rerun_job_can_finish_again,
         a_late_result_settles_a_lost_job,
-        a_late_result_of_another_attempt_is_refused,
+        a_late_result_of_another_attempt_is_void,
         only_a_lost_job_is_settled_by_a_late_result,
+        what_retention_removed_is_neither_rerun_nor_resolved,
         a_late_result_cannot_make_a_job_wait,
     }
     cancels {
@@ -131,9 +133,11 @@ cases! { ($)
     lists {
         hot_jobs_are_listed_over_all_shards_in_both_orders,
         pages_of_hot_jobs_show_every_job_once,
+        hot_jobs_are_read_by_key_as_they_are_listed,
         hot_jobs_are_filtered,
         finished_jobs_are_listed_by_first_due_time_in_both_orders,
         pages_of_finished_jobs_show_every_job_once,
+        finished_jobs_go_on_after_a_hot_job_that_was_moved,
         finished_jobs_are_filtered,
         filters_follow_the_task_as_it_is_now,
     }
@@ -152,6 +156,7 @@ cases! { ($)
     }
     logs {
         a_log_is_read_from_any_offset,
+        a_log_has_nothing_at_an_offset_that_no_log_can_have,
         a_chunk_that_is_there_is_left_as_it_is,
         a_read_ends_near_its_limit_but_gives_one_chunk,
         logs_of_attempts_are_apart,
@@ -163,6 +168,8 @@ cases! { ($)
         a_job_that_ended_long_before_it_was_due_goes_too,
         pruning_stops_at_its_limit_and_goes_on,
         expired_keys_go,
+        tasks_that_nothing_needs_go_some_days_later,
+        tasks_that_something_needs_stay,
     }
     leases {
         a_server_acquires_free_shards_up_to_its_limit,

@@ -141,12 +141,14 @@ pub(super) async fn a_rerun_of_a_job_that_never_ran_has_no_attempts(store: &dyn 
     assert_eq!(attempts(store, &job).await, []);
 }
 
-pub(super) async fn a_job_that_has_not_finished_cannot_be_rerun(store: &dyn Store) {
+pub(super) async fn a_rerun_of_a_job_that_is_not_in_history_is_void(store: &dyn Store) {
     let job = new_job(1, 10, 0);
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
-    owner.refused(vec![rerun(&job, 200, 1)]).await;
-    owner.refused(vec![rerun(&new_job(2, 10, 0), 200, 1)]).await;
+    owner.void(vec![rerun(&job, 200, 1)], job.id).await;
+    let gone = new_job(2, 10, 0);
+    owner.void(vec![rerun(&gone, 200, 1), start(original(&job), 1)], gone.id).await;
     assert_eq!(hot(store, &job).await.key, original(&job));
+    assert_eq!(store.open_starts(job.id.shard()).await.unwrap().running.len(), 1, "the rest applies");
 }
 
 pub(super) async fn a_rerun_job_can_finish_again(store: &dyn Store) {
@@ -184,9 +186,9 @@ pub(super) async fn a_late_result_settles_a_lost_job(store: &dyn Store) {
     assert_eq!(attempts(store, &job).await, [last]);
 }
 
-pub(super) async fn a_late_result_of_another_attempt_is_refused(store: &dyn Store) {
+pub(super) async fn a_late_result_of_another_attempt_is_void(store: &dyn Store) {
     let (mut owner, job) = lost(store).await;
-    owner.refused(vec![Write::ResolveLost(late(&job, 2, JobState::Succeeded))]).await;
+    owner.void(vec![Write::ResolveLost(late(&job, 2, JobState::Succeeded))], job.id).await;
     assert_eq!(finished(store, &job).await.0.state, JobState::Lost);
 }
 
@@ -195,9 +197,17 @@ pub(super) async fn only_a_lost_job_is_settled_by_a_late_result(store: &dyn Stor
     let mut owner = owner_of(store, &[failed.clone(), waiting.clone()]).await;
     owner.done(vec![Write::Settle(settled(original(&failed), 1, JobState::Failed, Ending::Failed))]).await;
     for job in [&failed, &waiting] {
-        owner.refused(vec![Write::ResolveLost(late(job, 1, JobState::Succeeded))]).await;
+        owner.void(vec![Write::ResolveLost(late(job, 1, JobState::Succeeded))], job.id).await;
     }
     assert_eq!(finished(store, &failed).await.0.state, JobState::Failed);
+}
+
+pub(super) async fn what_retention_removed_is_neither_rerun_nor_resolved(store: &dyn Store) {
+    let (mut owner, job) = lost(store).await;
+    assert_eq!(store.prune(at(1000), at(1000), 10).await.unwrap(), 1);
+    owner.void(vec![rerun(&job, 200, 2)], job.id).await;
+    owner.void(vec![Write::ResolveLost(late(&job, 1, JobState::Succeeded))], job.id).await;
+    assert_eq!(store.find(job.id).await.unwrap(), FoundRow::Absent);
 }
 
 pub(super) async fn a_late_result_cannot_make_a_job_wait(store: &dyn Store) {

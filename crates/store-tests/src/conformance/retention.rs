@@ -1,6 +1,7 @@
 use punctual_core::attempt::Ending;
-use punctual_core::shard::write::{StaleOutcome, Write};
-use punctual_core::{AttemptNo, JobKey, JobState};
+use punctual_core::shard::write::{Rerun, StaleOutcome, Write};
+use punctual_core::task::Task;
+use punctual_core::{AttemptNo, JobKey, JobState, TaskId};
 use punctual_store::{
     FoundRow, IdempotencyKey, IdempotentAnswer, LogChunk, LogPiece, NewJob, Store, Submission, Submitted,
 };
@@ -87,4 +88,64 @@ pub(super) async fn expired_keys_go(store: &dyn Store) {
     // Only because the key is really gone is a request with an older clock new.
     store.prune(at(0), at(100), 10).await.unwrap();
     assert_eq!(store.submit(keyed(1, 3)).await.unwrap(), Submitted::Done);
+}
+
+const DAY: i64 = 86_400;
+
+fn job_of(task: u64, due_secs: i64) -> NewJob {
+    NewJob { task: task_id(task), ..new_job(task, due_secs, 0) }
+}
+
+async fn tasks_left(store: &dyn Store) -> Vec<TaskId> {
+    let all = (1..10).map(task_id).collect();
+    store.tasks_by_id(all).await.unwrap().into_iter().map(|task| task.id).collect()
+}
+
+pub(super) async fn tasks_that_nothing_needs_go_some_days_later(store: &dyn Store) {
+    store.intern_tasks(vec![nameless_task(2), nameless_task(3)]).await.unwrap();
+    store.create_task(named_task(4, "deleted")).await.unwrap();
+    let (one_off, of_deleted) = (job_of(2, 10), job_of(4, 10));
+    let mut owner = owner_of(store, &[one_off.clone(), of_deleted.clone()]).await;
+    store.delete_task(task_id(4)).await.unwrap();
+    owner.done(vec![succeed(original(&one_off), 1), succeed(original(&of_deleted), 1)]).await;
+    let later = |days: i64| at(days * DAY + 1);
+    assert_eq!(store.prune(later(1), later(1), 10).await.unwrap(), 2);
+    assert_eq!(tasks_left(store).await, [1, 2, 3, 4].map(task_id), "somebody may be about to use them");
+    store.prune(later(2), later(2), 10).await.unwrap();
+    assert_eq!(tasks_left(store).await, [task_id(1)], "a task with a name stays");
+    // They are forgotten everywhere, and their content can be stored anew.
+    assert_inconsistent(submit(store, vec![one_off]).await);
+    let (task, digest) = nameless_task(2);
+    let again = Task { id: task_id(5), ..task };
+    assert_eq!(store.intern_tasks(vec![(again, digest)]).await.unwrap(), [task_id(5)]);
+    submit(store, vec![job_of(5, 20)]).await.unwrap();
+    assert_eq!(store.load(load_all(0)).await.unwrap()[0].task, task_id(5));
+}
+
+pub(super) async fn tasks_that_something_needs_stay(store: &dyn Store) {
+    store.intern_tasks((2..9).map(nameless_task).collect()).await.unwrap();
+    let jobs = [
+        job_of(2, 10),       // has waited for days
+        job_of(3, 30 * DAY), // waits for its time
+        job_of(4, 10),       // is tried again much later
+        job_of(5, 10),       // was rerun much later
+        job_of(6, 10),       // finished not long ago
+        job_of(7, 10),       // is tried again a little later, and has waited since
+    ];
+    let mut owner = owner_of(store, &jobs).await;
+    let retry = |job, due_secs| Write::Requeue(retried(original(job), 1, at(due_secs)));
+    owner
+        .done(vec![
+            retry(&jobs[2], 30 * DAY),
+            succeed(original(&jobs[3]), 1),
+            ended(original(&jobs[4]), JobState::Failed, at(20 * DAY)),
+            retry(&jobs[5], DAY),
+        ])
+        .await;
+    owner.done(vec![Write::Rerun(Rerun { id: jobs[3].id, due_at: at(30 * DAY), counters: counters(2, 0, 0) })]).await;
+    // Its content is asked for again, for a job that is about to follow.
+    let (task, digest) = nameless_task(8);
+    store.intern_tasks(vec![(Task { id: task_id(9), created_at: at(20 * DAY), ..task }, digest)]).await.unwrap();
+    assert_eq!(store.prune(at(20 * DAY), at(20 * DAY), 10).await.unwrap(), 0);
+    assert_eq!(tasks_left(store).await, [1, 2, 3, 4, 5, 6, 7, 8].map(task_id));
 }

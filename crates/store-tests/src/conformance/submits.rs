@@ -112,6 +112,21 @@ pub(super) async fn another_request_under_a_used_key_is_refused(store: &dyn Stor
     assert_eq!(store.find(other.id).await.unwrap(), FoundRow::Absent);
 }
 
+pub(super) async fn a_used_key_is_recognized_before_anything_is_submitted(store: &dyn Store) {
+    with_task(store).await;
+    let look = async |fingerprint: u8, now_secs: i64| {
+        let key = IdempotencyKey("k".to_owned());
+        store.idempotent_answer(key, [fingerprint; 32], at(now_secs)).await.unwrap()
+    };
+    assert_eq!(look(1, 0).await, None);
+    store.submit(keyed("k", 1, "first", 0, new_job(1, 10, 0))).await.unwrap();
+    // Whatever became of the task, the answer stays.
+    store.delete_task(task_id(1)).await.unwrap();
+    assert_eq!(look(1, 99).await, Some(Submitted::Replayed { answer: text("first") }));
+    assert_eq!(look(2, 99).await, Some(Submitted::KeyReused));
+    assert_eq!(look(1, 100).await, None, "it has expired");
+}
+
 pub(super) async fn an_expired_key_is_free_again(store: &dyn Store) {
     with_task(store).await;
     store.submit(keyed("k", 1, "first", 0, new_job(1, 10, 0))).await.unwrap();

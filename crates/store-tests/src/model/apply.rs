@@ -42,16 +42,19 @@ impl State {
                 Write::Start(start) => started.entry(start.key.shard()).or_default().push(*start),
                 Write::Settle(settle) => self.settle(settle)?,
                 Write::Requeue(requeue) => self.requeue(requeue)?,
-                Write::Rerun(rerun) => self.rerun(rerun)?,
+                Write::Rerun(rerun) => match self.finished.take(&rerun.id) {
+                    Some(finished) => self.rerun(rerun, finished)?,
+                    None => void.push(rerun.id),
+                },
                 Write::RequestCancel { key } => {
                     self.expect(*key, None)?;
                     self.cancel_requests.put(key.id, ());
                 }
-                Write::ResolveLost(resolve) => self.resolve_lost(resolve)?,
+                Write::ResolveLost(resolve) => void.extend(self.resolve_lost(resolve)?),
                 Write::Stale(stale) => {
-                    let key = (stale.id, stale.attempt, stale.at, stale.worker);
+                    let key = (stale.id, stale.attempt, stale.worker);
                     if !self.stale.has(&key) {
-                        self.stale.put(key, stale.outcome.clone());
+                        self.stale.put(key, (stale.at, stale.outcome.clone()));
                     }
                 }
                 Write::CloseStarts(starts) => drop(self.starts.take(starts)),
@@ -110,7 +113,7 @@ impl State {
     fn requeue(&mut self, requeue: &Requeue) -> Result<()> {
         let Requeue { key, due_at, counters, attempt, cancel } = requeue;
         let hot = self.take_expected(*key, attempt.as_ref().map(|ran| ran.attempt))?;
-        self.put_hot(JobKey { due_at: *due_at, id: key.id }, Hot { counters: *counters, ..hot });
+        self.move_hot(JobKey { due_at: *due_at, id: key.id }, Hot { counters: *counters, ..hot });
         if let Some(ran) = attempt {
             self.keep_attempt(key.id, ran.clone())?;
         }
@@ -118,17 +121,17 @@ impl State {
         Ok(())
     }
 
-    fn rerun(&mut self, rerun: &Rerun) -> Result<()> {
+    fn rerun(&mut self, rerun: &Rerun, finished: Finished) -> Result<()> {
         let Rerun { id, due_at, counters } = rerun;
-        let finished = self.finished.take(id).ok_or_else(|| inconsistent(format!("{id} is not in history")))?;
         if let Some(ran) = finished.attempt {
             self.keep_attempt(*id, ran)?;
         }
-        self.put_hot(JobKey { due_at: *due_at, id: *id }, Hot { counters: *counters, ..finished.hot });
+        self.move_hot(JobKey { due_at: *due_at, id: *id }, Hot { counters: *counters, ..finished.hot });
         Ok(())
     }
 
-    fn resolve_lost(&mut self, resolve: &ResolveLost) -> Result<()> {
+    /// Answers the job if it was not lost in this attempt.
+    fn resolve_lost(&mut self, resolve: &ResolveLost) -> Result<Option<JobId>> {
         let ResolveLost { id, attempt, state, finished_at, reason, output } = resolve;
         let ending = match state {
             JobState::Succeeded => Ending::Succeeded,
@@ -144,7 +147,7 @@ impl State {
             .and_then(|finished| Some((finished.clone(), finished.attempt.clone()?)))
             .filter(|(_, ran)| ran.attempt == *attempt)
         else {
-            return Err(inconsistent(format!("{id} was not lost in attempt {attempt}")));
+            return Ok(Some(*id));
         };
         ran.ending = ending;
         ran.finished_at = *finished_at;
@@ -155,7 +158,7 @@ impl State {
         finished.output = output.clone();
         finished.attempt = Some(ran);
         self.finished.put(*id, finished);
-        Ok(())
+        Ok(None)
     }
 
     fn keep_attempt(&mut self, job: JobId, ran: AttemptRecord) -> Result<()> {

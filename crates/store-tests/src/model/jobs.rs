@@ -1,7 +1,7 @@
-use punctual_core::{AttemptNo, Counters, JobId, JobKey};
+use punctual_core::{AttemptNo, Counters, JobId, JobKey, Timestamp};
 use punctual_store::{
-    Filter, FinishedJob, HotJob, IdempotentAnswer, JobRecord, NewJob, Order, Page, Position, Result, SUBMIT_MAX,
-    Submission, Submitted,
+    Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobRecord, NewJob, Order, Page, Position, Result,
+    SUBMIT_MAX, Submission, Submitted, TASK_USE_STEP,
 };
 
 use super::{Finished, Hot, ModelStore, State, inconsistent};
@@ -12,7 +12,9 @@ impl ModelStore {
             if submission.jobs.len() > SUBMIT_MAX {
                 return Err(inconsistent("too many jobs in one submission"));
             }
-            if let Some(before) = submission.idempotency.as_ref().and_then(|wanted| state.answered_before(wanted)) {
+            if let Some(IdempotentAnswer { key, fingerprint, now, .. }) = &submission.idempotency
+                && let Some(before) = state.answered_before(key, fingerprint, *now)
+            {
                 return Ok(before);
             }
             for job in submission.jobs {
@@ -23,6 +25,15 @@ impl ModelStore {
             }
             Ok(Submitted::Done)
         })
+    }
+
+    pub fn idempotent_answer_now(
+        &self,
+        key: &IdempotencyKey,
+        fingerprint: &[u8; 32],
+        now: Timestamp,
+    ) -> Option<Submitted> {
+        self.state().answered_before(key, fingerprint, now)
     }
 
     pub fn job_now(&self, id: JobId) -> Option<JobRecord> {
@@ -40,6 +51,12 @@ impl ModelStore {
             output: finished.output.clone(),
             attempts: earlier.chain(finished.attempt.clone()).collect(),
         })
+    }
+
+    pub fn hot_jobs_now(&self, keys: &[JobKey]) -> Vec<HotJob> {
+        let state = self.state();
+        let there = keys.iter().filter_map(|key| state.hot.get(&(key.shard(), *key)).map(|hot| (*key, hot)));
+        there.map(|(key, hot)| state.show_hot(key, hot)).collect()
     }
 
     pub fn list_hot_now(&self, filter: &Filter, position: Position) -> Page<HotJob> {
@@ -65,9 +82,9 @@ impl ModelStore {
 }
 
 impl State {
-    fn answered_before(&self, wanted: &IdempotentAnswer) -> Option<Submitted> {
-        let kept = self.answers.get(&wanted.key.0).filter(|kept| kept.expires_at > wanted.now)?;
-        Some(if kept.fingerprint == wanted.fingerprint {
+    fn answered_before(&self, key: &IdempotencyKey, fingerprint: &[u8; 32], now: Timestamp) -> Option<Submitted> {
+        let kept = self.answers.get(&key.0).filter(|kept| kept.expires_at > now)?;
+        Some(if kept.fingerprint == *fingerprint {
             Submitted::Replayed { answer: kept.answer.clone() }
         } else {
             Submitted::KeyReused
@@ -87,10 +104,19 @@ impl State {
         }
         let hot = Hot { task, priority, counters: Counters::NEW, submitted_at, tracing_id, input };
         self.put_hot(JobKey::original(id), hot);
+        self.use_task(task, id.due_at());
         Ok(())
     }
 
-    pub(super) fn put_hot(&mut self, key: JobKey, hot: Hot) {
+    /// Puts a job elsewhere than it was submitted to.
+    pub(super) fn move_hot(&mut self, key: JobKey, hot: Hot) {
+        if key.due_at > key.id.due_at() + TASK_USE_STEP {
+            self.use_task(hot.task, key.due_at);
+        }
+        self.put_hot(key, hot);
+    }
+
+    fn put_hot(&mut self, key: JobKey, hot: Hot) {
         self.due_at.put(key.id, key.due_at);
         self.hot.put((key.shard(), key), hot);
     }

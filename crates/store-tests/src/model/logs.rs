@@ -2,12 +2,15 @@ use bytes::BytesMut;
 use punctual_core::{AttemptNo, JobId, Timestamp};
 use punctual_store::{LogChunk, LogPiece, Result};
 
-use super::{ModelStore, State};
+use super::{ModelStore, State, inconsistent};
 
 impl ModelStore {
     pub fn append_logs_now(&self, chunks: Vec<LogChunk>) -> Result<()> {
         self.state().all_or_nothing(|state| {
             for chunk in chunks {
+                if chunk.offset.saturating_add(chunk.bytes.len() as u64) > i64::MAX as u64 {
+                    return Err(inconsistent("no log is so long"));
+                }
                 let key = (chunk.job, chunk.attempt, chunk.offset);
                 if !chunk.bytes.is_empty() && !state.logs.has(&key) {
                     state.logs.put(key, chunk.bytes);
@@ -49,7 +52,10 @@ impl ModelStore {
             for id in &old {
                 state.forget(*id);
             }
-            state.stale.take_all(|(_, _, at, _), _| *at < before);
+            if old.len() < limit {
+                state.forget_tasks(before);
+            }
+            state.stale.take_all(|_, (at, _)| *at < before);
             state.answers.take_all(|_, kept| kept.expires_at <= now);
             Ok(old.len())
         })
@@ -62,6 +68,6 @@ impl State {
         self.cancel_requests.take(&id);
         self.attempts.take_all(|(job, _), _| *job == id);
         self.logs.take_all(|(job, _, _), _| *job == id);
-        self.stale.take_all(|(job, _, _, _), _| *job == id);
+        self.stale.take_all(|(job, _, _), _| *job == id);
     }
 }

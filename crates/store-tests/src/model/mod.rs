@@ -47,7 +47,7 @@ pub struct State {
     attempts: Table<(JobId, AttemptNo), AttemptRecord>,
     starts: Table<StartsId, (ServerId, Vec<Start>)>,
     cancel_requests: Table<JobId, ()>,
-    stale: Table<(JobId, AttemptNo, Timestamp, WorkerId), String>,
+    stale: Table<(JobId, AttemptNo, WorkerId), (Timestamp, String)>,
     logs: Table<(JobId, AttemptNo, u64), Bytes>,
     answers: Table<String, IdempotentAnswer>,
 }
@@ -64,6 +64,7 @@ struct StoredTask {
     task: Task,
     deleted: bool,
     digest: Option<[u8; 32]>,
+    used_until: Timestamp,
 }
 
 #[derive(Debug, Clone)]

@@ -7,8 +7,9 @@ use punctual_core::shard::write::SharedBatch;
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ServerId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
-    Applied, Filter, FinishedJob, FoundRow, HotJob, JobReads, JobRecord, Leases, LogChunk, LogPiece, Logs, OpenStarts,
-    Owned, Page, Position, Result, Retention, Store, Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
+    Applied, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, JobReads, JobRecord, Leases, LogChunk, LogPiece,
+    Logs, OpenStarts, Owned, Page, Position, Result, Retention, Store, Submission, Submit, Submitted, TaskChange,
+    Tasks, Transitions,
 };
 
 use super::ModelStore;
@@ -49,12 +50,23 @@ impl Submit for ModelStore {
     async fn submit(&self, submission: Submission) -> Result<Submitted> {
         self.submit_now(submission)
     }
+    async fn idempotent_answer(
+        &self,
+        key: IdempotencyKey,
+        fingerprint: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<Submitted>> {
+        Ok(self.idempotent_answer_now(&key, &fingerprint, now))
+    }
 }
 
 #[async_trait]
 impl JobReads for ModelStore {
     async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
         Ok(self.job_now(id))
+    }
+    async fn hot_jobs(&self, keys: Vec<JobKey>) -> Result<Vec<HotJob>> {
+        Ok(self.hot_jobs_now(&keys))
     }
     async fn list_hot(&self, filter: Filter, position: Position) -> Result<Page<HotJob>> {
         Ok(self.list_hot_now(&filter, position))

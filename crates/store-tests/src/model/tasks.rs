@@ -1,6 +1,8 @@
-use punctual_core::TaskId;
+use std::collections::HashSet;
+
 use punctual_core::task::Task;
-use punctual_store::{Result, TaskChange};
+use punctual_core::{TaskId, Timestamp};
+use punctual_store::{Result, TASK_USE_STEP, TaskChange, tasks_used_since};
 
 use super::{ModelStore, State, StoredTask, inconsistent};
 
@@ -35,7 +37,8 @@ impl ModelStore {
     pub fn delete_task_now(&self, id: TaskId) -> Result<TaskChange> {
         self.state().all_or_nothing(|state| {
             let Some(stored) = state.named(id).cloned() else { return Ok(TaskChange::Absent) };
-            state.tasks.put(id, StoredTask { deleted: true, ..stored });
+            let used_until = stored.used_until.max(state.now);
+            state.tasks.put(id, StoredTask { deleted: true, used_until, ..stored });
             Ok(TaskChange::Done)
         })
     }
@@ -85,7 +88,10 @@ impl State {
         }
         let known = self.tasks.values().find(|stored| stored.digest == Some(digest)).map(|stored| stored.task.id);
         match known {
-            Some(id) => Ok(id),
+            Some(id) => {
+                self.use_task(id, task.created_at);
+                Ok(id)
+            }
             None => self.store_task(task, Some(digest)),
         }
     }
@@ -95,7 +101,24 @@ impl State {
         if self.tasks.has(&id) {
             return Err(inconsistent(format!("{id} is there already")));
         }
-        self.tasks.put(id, StoredTask { task, deleted: false, digest });
+        let used_until = task.created_at;
+        self.tasks.put(id, StoredTask { task, deleted: false, digest, used_until });
         Ok(id)
+    }
+
+    pub(super) fn use_task(&mut self, id: TaskId, until: Timestamp) {
+        let stored = &self.tasks[&id];
+        if until > stored.used_until + TASK_USE_STEP {
+            self.tasks.put(id, StoredTask { used_until: until, ..stored.clone() });
+        }
+    }
+
+    pub(super) fn forget_tasks(&mut self, before: Timestamp) {
+        let hot = self.hot.values().map(|hot| hot.task);
+        let needed: HashSet<TaskId> = hot.chain(self.finished.values().map(|finished| finished.hot.task)).collect();
+        let is_unused = |stored: &StoredTask| stored.used_until < tasks_used_since(before);
+        self.tasks.take_all(|id, stored| {
+            (stored.deleted || stored.task.name.is_none()) && is_unused(stored) && !needed.contains(id)
+        });
     }
 }

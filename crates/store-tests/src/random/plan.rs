@@ -20,6 +20,7 @@ use crate::model::ModelStore;
 
 const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
 const TASKS: u64 = 8;
+const DAY: i64 = 86_400;
 const ENDS: [JobState; 6] = [
     JobState::Succeeded,
     JobState::Failed,
@@ -72,7 +73,11 @@ impl Plan {
             11 => self.lease(),
             12 => self.task(),
             13 => self.log(),
-            14 => Operation::Prune(self.moment(), self.moment(), self.random.below(5) as usize),
+            14 => {
+                // Now and then, long after everything else: then tasks go too.
+                let later = if self.random.one_in(4) { Span::from_secs(3 * DAY) } else { Span::ZERO };
+                Operation::Prune(self.moment() + later, self.moment(), self.random.below(5) as usize)
+            }
             15 => Operation::ListHot(self.filter(), self.position()),
             16..18 => Operation::ListFinished(self.filter(), self.position()),
             18 => Operation::Load(self.load()),
@@ -228,7 +233,7 @@ impl Plan {
 
     fn requeue(&mut self, key: JobKey, attempt: u32) -> Requeue {
         let ran = (!self.random.one_in(3)).then(|| ran(attempt, self.random.pick(&Ending::ALL)));
-        let due_at = self.random.pick(&[key.due_at, key.id.due_at(), at(self.now)]);
+        let due_at = self.random.pick(&[key.due_at, key.id.due_at(), at(self.now), at(self.now + 2 * DAY)]);
         let next = attempt + u32::from(ran.is_some());
         Requeue { key, due_at, counters: self.counters(next), attempt: ran, cancel: self.cancel() }
     }
@@ -300,7 +305,11 @@ impl Plan {
     }
 
     fn position(&mut self) -> Position {
-        let after = self.random.one_in(2).then(|| JobKey::original(self.job()));
+        let after = self.random.one_in(2).then(|| {
+            let id = self.job();
+            let due_at = if self.random.one_in(2) { self.moment() } else { id.due_at() };
+            JobKey { due_at, id }
+        });
         let order = self.random.pick(&[Order::Ascending, Order::Descending]);
         Position { after, order, limit: self.random.below(6) as usize }
     }
@@ -318,11 +327,12 @@ impl Plan {
 
     fn look(&mut self, model: &ModelStore) -> Operation {
         let id = self.job();
-        match self.random.below(5) {
+        match self.random.below(6) {
             0 => Operation::Job(id),
             1 => Operation::Find(id),
             2 => Operation::Inputs(vec![self.key(model, id), JobKey::original(id)]),
-            3 => Operation::TaskByName(self.random.pick(&NAMES).to_owned()),
+            3 => Operation::HotJobs(vec![self.key(model, id), JobKey::original(id)]),
+            4 => Operation::TaskByName(self.random.pick(&NAMES).to_owned()),
             _ => Operation::OpenStarts(self.shard()),
         }
     }
