@@ -8,12 +8,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 
+use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
-use punctual_core::ShardId;
 use punctual_core::shard::Owner;
-use punctual_core::shard::event::{Event, Reply, Token};
+use punctual_core::shard::event::{Assignment, Event, Reply, StreamId, Token};
 use punctual_core::shard::write::SharedBatch;
+use punctual_core::{ShardId, WorkerId};
 use punctual_store::{Applied, Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -21,7 +22,7 @@ use crate::config::{Clock, EngineConfig};
 use crate::hub::Hub;
 use crate::inbox::{Inbox, Input};
 use crate::reads::Reads;
-use crate::streams::Streams;
+use crate::streams::{Outgoing, Streams, outgoing_assignment};
 
 /// Inputs taken in before the owner decides again. More would let a flood of
 /// submissions delay what is due.
@@ -50,14 +51,15 @@ impl Driver {
                 return;
             }
             let now = (self.clock)();
-            self.owner.tick(now);
+            if !self.is_stopping {
+                self.owner.tick(now);
+            }
             self.perform();
             while self.owner.batches_in_flight() < self.batches_in_flight_max {
                 let Some(batch) = self.owner.take_batch(now) else { break };
                 let _ = self.batches.send(batch);
             }
             if self.is_stopping && self.owner.batches_in_flight() == 0 {
-                self.streams.clear();
                 return;
             }
         }
@@ -85,6 +87,9 @@ impl Driver {
 
     fn take(&mut self, input: Input) {
         let now = (self.clock)();
+        if self.is_stopping && !matches!(input, Input::Applied(_) | Input::Query(_)) {
+            return;
+        }
         match input {
             Input::Event(event) => {
                 match &event {
@@ -107,9 +112,28 @@ impl Driver {
                 self.owner.handle(Event::Command { token, id, command }, now);
             }
             Input::Applied(result) => self.applied(result),
+            Input::InputsRead { worker, stream, assignments } => self.inputs_read(worker, stream, assignments),
             Input::Query(ask) => ask(&self.owner),
-            Input::Stop => self.is_stopping = true,
+            Input::Stop => {
+                // Nothing new is started. Workers keep what they cannot report here any more.
+                self.is_stopping = true;
+                self.streams.clear();
+            }
         }
+    }
+
+    /// The assignments go out if they still stand; a cancel that came meanwhile follows them.
+    fn inputs_read(&mut self, worker: WorkerId, stream: StreamId, assignments: Vec<(Assignment, Option<Bytes>)>) {
+        let mut message = Outgoing::default();
+        for (assignment, input) in assignments {
+            let (id, attempt) = (assignment.key.id, assignment.attempt);
+            let Some(view) = self.owner.running(id).filter(|view| view.attempt == attempt) else { continue };
+            message.assignments.push(outgoing_assignment(assignment, input));
+            if view.cancel_requested {
+                message.cancels.push((id, attempt));
+            }
+        }
+        self.streams.send_one(worker, stream, message);
     }
 
     fn applied(&mut self, result: Result<Applied, StoreError>) {
@@ -133,7 +157,9 @@ impl Driver {
         if effects.is_empty() {
             return;
         }
-        self.streams.send(effects.sends, &self.reads.store);
+        for (worker, stream, assignments) in self.streams.send(effects.sends) {
+            self.reads.inputs(worker, stream, assignments);
+        }
         for worker in effects.disconnects {
             self.streams.cut(worker);
         }

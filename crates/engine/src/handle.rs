@@ -74,6 +74,8 @@ struct Inner {
     streams_opened: AtomicU64,
     infos: Arc<Infos>,
     driver: Mutex<Option<std::thread::JoinHandle<()>>>,
+    /// Closed when the driver has ended.
+    ended: tokio::sync::watch::Receiver<()>,
     duties: Vec<tokio::task::AbortHandle>,
 }
 
@@ -116,8 +118,11 @@ impl Engine {
         ];
         tokio::spawn(commit(Arc::clone(&store), batches_taken, inbox.clone(), config));
         let runtime = tokio::runtime::Handle::current();
+        let (alive, broken) = tokio::sync::watch::channel(());
         let thread = std::thread::Builder::new().name("engine".to_owned()).spawn(move || {
             let _guard = runtime.enter();
+            // Dropped when the thread ends, be it by a panic.
+            let _alive = alive;
             driver.run();
         });
         let thread = thread.map_err(|error| StoreError::Unavailable(format!("no thread for the engine: {error}")))?;
@@ -130,23 +135,27 @@ impl Engine {
             streams_opened: AtomicU64::new(0),
             infos: Arc::default(),
             driver: Mutex::new(Some(thread)),
+            ended: broken,
             duties,
         })))
     }
 
-    /// Waits for what is on its way to the store, then gives the shards up.
-    pub async fn stop(&self) {
+    /// Waits for what is on its way to the store, then gives the shards up. False if the
+    /// driver had broken down.
+    pub async fn stop(&self) -> bool {
         self.0.inbox.send(Input::Stop);
         let thread = self.0.driver.lock().expect("no panic while the lock is held").take();
-        if let Some(thread) = thread {
-            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
-        }
+        let ended = match thread {
+            Some(thread) => tokio::task::spawn_blocking(move || thread.join()).await.is_ok_and(|ended| ended.is_ok()),
+            None => true,
+        };
         for duty in &self.0.duties {
             duty.abort();
         }
         if let Err(error) = self.0.store.release(self.0.server).await {
             tracing::warn!(%error, "the leases were not released; they end by themselves");
         }
+        ended
     }
 
     pub fn server(&self) -> ServerId {
@@ -240,12 +249,10 @@ impl Engine {
         self.ask(move |owner| owner.worker_is_connected(worker)).await
     }
 
-    pub fn is_stopped(&self) -> bool {
-        self.0
-            .driver
-            .lock()
-            .expect("no panic while the lock is held")
-            .as_ref()
-            .is_none_or(|thread| thread.is_finished())
+    /// Resolves when the driver has ended, whether it was stopped or broke down. A server
+    /// without its driver must not go on: it would accept jobs that nobody starts.
+    pub async fn ended(&self) {
+        let mut ended = self.0.ended.clone();
+        while ended.changed().await.is_ok() {}
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
+use bytes::Bytes;
 use punctual_core::shard::Owner;
-use punctual_core::shard::event::{Command, Event, Reply, StreamId};
+use punctual_core::shard::event::{Assignment, Command, Event, Reply, StreamId};
 use punctual_core::{JobId, WorkerId};
 use punctual_store::{Applied, StoreError};
 use tokio::sync::oneshot;
@@ -25,6 +26,12 @@ pub(crate) enum Input {
         answer: oneshot::Sender<Reply>,
     },
     Applied(Result<Applied, StoreError>),
+    /// Large inputs were read; their assignments may go out now.
+    InputsRead {
+        worker: WorkerId,
+        stream: StreamId,
+        assignments: Vec<(Assignment, Option<Bytes>)>,
+    },
     /// A question about the owner's memory.
     Query(Box<dyn FnOnce(&Owner) + Send>),
     /// Finish what is on its way to the store, then end.

@@ -20,12 +20,18 @@ struct Said {
     stream: Option<StreamId>,
 }
 
+/// Beyond this many, those of workers that are away are dropped.
+const INFOS_MAX: usize = 10_000;
+
 #[derive(Default)]
 pub(crate) struct Infos(RwLock<HashMap<WorkerId, Said>>);
 
 impl Infos {
     pub(crate) fn connected(&self, worker: WorkerId, stream: StreamId, info: WorkerInfo) {
         let mut infos = self.0.write().expect("no panic while the lock is held");
+        if infos.len() >= INFOS_MAX {
+            infos.retain(|_, said| said.stream.is_some());
+        }
         infos.insert(worker, Said { info, stream: Some(stream) });
     }
 

@@ -5,12 +5,15 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::JobId;
-use punctual_core::shard::event::{Event, Found, Load, Token};
+use punctual_core::shard::event::{Assignment, Event, Found, Load, StreamId, Token};
+use punctual_core::{JobId, JobKey, WorkerId};
 use punctual_store::{FoundRow, Result, Store};
 
 use crate::inbox::{Inbox, Input};
 use crate::tasks::TaskCache;
+
+/// 16 inputs of 256 KiB are 4 MiB on their way.
+const INPUTS_AT_ONCE: usize = 16;
 
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
@@ -48,6 +51,21 @@ impl Reads {
             });
             let jobs = jobs.await;
             inbox.send(Input::Event(Event::Page { load, jobs }));
+        });
+    }
+
+    /// Reads large inputs, a few at a time, so that many of them do not fill the memory.
+    pub(crate) fn inputs(&self, worker: WorkerId, stream: StreamId, assignments: Vec<Assignment>) {
+        let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
+        tokio::spawn(async move {
+            let mut assignments = assignments.into_iter().peekable();
+            while assignments.peek().is_some() {
+                let part: Vec<Assignment> = assignments.by_ref().take(INPUTS_AT_ONCE).collect();
+                let keys: Vec<JobKey> = part.iter().map(|assignment| assignment.key).collect();
+                let inputs = retry("read inputs", || store.inputs(keys.clone())).await;
+                let assignments = part.into_iter().zip(inputs).collect();
+                inbox.send(Input::InputsRead { worker, stream, assignments });
+            }
         });
     }
 

@@ -6,11 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use punctual_core::shard::event::{AssignedInput, Assignment, Send, StreamId};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, JobKey, WorkerId};
-use punctual_store::Store;
+use punctual_core::{AttemptNo, JobId, WorkerId};
 use tokio::sync::mpsc;
-
-use crate::reads::retry;
 
 /// One message for a worker: all that accumulated for it.
 #[derive(Debug, Default)]
@@ -61,14 +58,15 @@ impl Streams {
     }
 
     /// Sends everything in one message for each worker. What is meant for a former
-    /// connection is dropped: the owner counts it as never received.
-    pub(crate) fn send(&self, sends: Vec<(WorkerId, StreamId, Send)>, store: &Arc<dyn Store>) {
-        let mut outgoing: HashMap<WorkerId, (Outgoing, Vec<Assignment>)> = HashMap::new();
+    /// connection is dropped: the owner counts it as never received. Answers the assignments
+    /// whose inputs have to be read first.
+    pub(crate) fn send(&self, sends: Vec<(WorkerId, StreamId, Send)>) -> Vec<(WorkerId, StreamId, Vec<Assignment>)> {
+        let mut outgoing: HashMap<WorkerId, (StreamId, Outgoing, Vec<Assignment>)> = HashMap::new();
         for (worker, stream, send) in sends {
             if self.0.get(&worker).is_none_or(|(known, _)| *known != stream) {
                 continue;
             }
-            let (message, unread) = outgoing.entry(worker).or_default();
+            let (_, message, unread) = outgoing.entry(worker).or_insert_with(|| (stream, Outgoing::default(), vec![]));
             match send {
                 Send::Assign(assignment) => match assignment.input {
                     AssignedInput::None => message.assignments.push(outgoing_assignment(assignment, None)),
@@ -83,37 +81,30 @@ impl Streams {
                 Send::Stop { id, attempt } => message.stops.push((id, attempt)),
             }
         }
-        for (worker, (message, unread)) in outgoing {
-            let (_, sender) = &self.0[&worker];
-            let _ = sender.send(message);
+        let mut to_read = Vec::new();
+        for (worker, (stream, message, unread)) in outgoing {
+            self.send_one(worker, stream, message);
             if !unread.is_empty() {
-                tokio::spawn(send_with_inputs(Arc::clone(store), unread, sender.clone()));
+                to_read.push((worker, stream, unread));
             }
+        }
+        to_read
+    }
+
+    /// Sends one message on this connection, if it is still there.
+    pub(crate) fn send_one(&self, worker: WorkerId, stream: StreamId, message: Outgoing) {
+        if let Some((_, sender)) = self.0.get(&worker).filter(|(known, _)| *known == stream) {
+            let _ = sender.send(message);
         }
     }
 }
 
-fn outgoing_assignment(assignment: Assignment, input: Option<Bytes>) -> OutgoingAssignment {
+pub(crate) fn outgoing_assignment(assignment: Assignment, input: Option<Bytes>) -> OutgoingAssignment {
     OutgoingAssignment {
         id: assignment.key.id,
         attempt: assignment.attempt,
         task: assignment.task,
         tracing_id: assignment.tracing_id,
         input,
-    }
-}
-
-/// Large inputs are read a few at a time, so that many of them do not fill the memory.
-const INPUTS_AT_ONCE: usize = 16;
-
-async fn send_with_inputs(store: Arc<dyn Store>, assignments: Vec<Assignment>, sender: OutgoingSender) {
-    let mut assignments = assignments.into_iter().peekable();
-    while assignments.peek().is_some() && !sender.is_closed() {
-        let part: Vec<Assignment> = assignments.by_ref().take(INPUTS_AT_ONCE).collect();
-        let keys: Vec<JobKey> = part.iter().map(|assignment| assignment.key).collect();
-        let inputs = retry("read inputs", || store.inputs(keys.clone())).await;
-        let pairs = part.into_iter().zip(inputs);
-        let assignments = pairs.map(|(assignment, input)| outgoing_assignment(assignment, input)).collect();
-        let _ = sender.send(Outgoing { assignments, ..Outgoing::default() });
     }
 }

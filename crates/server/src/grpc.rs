@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
-use punctual_app::{App, AppError, LOG_BYTES_MAX, WorkerHello};
+use punctual_app::{App, AppError, CREDIT_MAX, LOG_BYTES_MAX, WorkerHello};
 use punctual_core::shard::event::WorkerSpec;
 use punctual_core::{AttemptNo, WorkerId};
 use punctual_engine::{Outgoing, WorkerSession};
@@ -113,6 +113,9 @@ async fn receive(
 
 async fn take(app: &App, session: &WorkerSession, message: wire::WorkerMessage) -> Result<(), BadMessage> {
     if let Some(credit) = message.credit {
+        if credit > CREDIT_MAX {
+            return Err(BadMessage("the credit is larger than any worker's"));
+        }
         session.credit(credit);
     }
     // Before the outcomes: whoever hears that a job ended finds its log complete.

@@ -26,14 +26,26 @@ const REQUESTS_MAX: usize = 4096;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+const WORKER_PATHS: &str = "/punctual.worker.";
+
 #[derive(Clone)]
 struct Guard {
     app: App,
     requests: Arc<Semaphore>,
+    /// Those that wait for a job take minutes, and must not keep out those that take none.
+    waits: Arc<Semaphore>,
+}
+
+impl Guard {
+    fn lane(&self, request: &Request) -> &Semaphore {
+        let waits = request.uri().query().is_some_and(|query| query.contains("wait="));
+        if waits { &self.waits } else { &self.requests }
+    }
 }
 
 pub(crate) fn wrap(router: Router, app: App) -> Router {
-    let guard = Guard { app, requests: Arc::new(Semaphore::new(REQUESTS_MAX)) };
+    let guard =
+        Guard { app, requests: Arc::new(Semaphore::new(REQUESTS_MAX)), waits: Arc::new(Semaphore::new(REQUESTS_MAX)) };
     router.layer(from_fn_with_state(guard, pass))
 }
 
@@ -42,7 +54,9 @@ async fn pass(State(guard): State<Guard>, request: Request, next: Next) -> Respo
     let is_head = request.method() == Method::HEAD;
     let response = match check(&request) {
         Err(error) => Refused(error).into_response(),
-        Ok(()) => match guard.requests.try_acquire() {
+        // Workers are not shed: a heartbeat that is refused makes a living worker look dead.
+        Ok(()) if request.uri().path().starts_with(WORKER_PATHS) => next.run(request).await,
+        Ok(()) => match guard.lane(&request).try_acquire() {
             Ok(_permit) => next.run(request).await,
             Err(_) => {
                 let error = AppError::new(ErrorKind::TooManyRequests, "too many requests at a time");

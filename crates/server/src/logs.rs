@@ -83,24 +83,35 @@ fn follow(
     let follower = Follower { app, id, only, attempt: first.attempt, offset: first.next_offset, view: Some(first) };
     let events = stream::unfold(Some(follower), |follower| async move {
         let mut follower = follower?;
-        let event = follower.next().await;
-        Some(match event {
-            Some(event) => (Ok(event), Some(follower)),
-            None => (Ok(Event::default().event("end").data("\"\"")), None),
-        })
+        match follower.next().await {
+            Next::Piece(event) => Some((Ok(event), Some(follower))),
+            Next::End => Some((Ok(Event::default().event("end").data("\"\"")), None)),
+            // Without an end, whoever follows knows that there may be more.
+            Next::Broken => None,
+        }
     });
     Sse::new(events).keep_alive(KeepAlive::new().interval(Duration::from_secs(15)))
 }
 
+enum Next {
+    Piece(Event),
+    /// There will be no more.
+    End,
+    /// The server is stopping, or the job is gone.
+    Broken,
+}
+
 impl Follower {
-    /// The next piece, or `None` when there will be no more.
-    async fn next(&mut self) -> Option<Event> {
+    async fn next(&mut self) -> Next {
         loop {
             let view = match self.view.take() {
                 Some(view) => view,
                 None => {
                     tokio::time::sleep(FOLLOW_EVERY).await;
-                    self.read().await?
+                    match self.read().await {
+                        Some(view) => view,
+                        None => return Next::Broken,
+                    }
                 }
             };
             if !view.bytes.is_empty() {
@@ -108,10 +119,14 @@ impl Follower {
                 self.attempt = view.attempt;
                 let text = String::from_utf8_lossy(&view.bytes);
                 let data = serde_json::to_string(&text).expect("text is JSON");
-                return Some(Event::default().id(self.offset.to_string()).data(data));
+                return Next::Piece(Event::default().id(self.offset.to_string()).data(data));
             }
-            if view.is_complete && self.is_over().await {
-                return None;
+            if view.is_complete {
+                match self.is_over().await {
+                    Some(true) => return Next::End,
+                    Some(false) => {}
+                    None => return Next::Broken,
+                }
             }
         }
     }
@@ -127,14 +142,12 @@ impl Follower {
         Some(view)
     }
 
-    /// Whether no further attempt will come.
-    async fn is_over(&self) -> bool {
+    /// Whether no further attempt will come; `None` when nobody can tell.
+    async fn is_over(&self) -> Option<bool> {
         if self.only.is_some() {
-            return true;
+            return Some(true);
         }
-        match self.app.job(self.id, None).await {
-            Ok(job) => punctual_core::JobState::parse(&job.state).is_none_or(|state| state.is_final()),
-            Err(_) => true,
-        }
+        let job = self.app.job(self.id, None).await.ok()?;
+        Some(punctual_core::JobState::parse(&job.state).is_none_or(|state| state.is_final()))
     }
 }

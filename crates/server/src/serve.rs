@@ -41,9 +41,15 @@ pub async fn serve(router: Router, listener: TcpListener, shutdown: impl Future<
         };
         let _ = stream.set_nodelay(true);
         let service = TowerToHyperService::new(router.clone());
-        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-        let connection = graceful.watch(connection);
+        let (builder, watcher) = (builder.clone(), graceful.watcher());
         tokio::spawn(async move {
+            // Which protocol it speaks is read without a limit of time, so the first byte has one.
+            let first = tokio::time::timeout(HEADERS_WITHIN, stream.peek(&mut [0])).await;
+            if !matches!(first, Ok(Ok(1))) {
+                return;
+            }
+            let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
+            let connection = watcher.watch(connection);
             if let Err(error) = connection.await {
                 tracing::debug!(error = %error, "a connection ended with an error");
             }
