@@ -37,6 +37,20 @@ impl ClientError {
         }
     }
 
+    /// Whether the same call may succeed once the server is back or less busy.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Problem(problem) => problem.retryable,
+            Self::BadUrl { .. } | Self::Setup(_) | Self::BadAnswer { .. } | Self::NoEntropy(_) => false,
+        }
+    }
+
+    /// Whether nobody listens at the address, so that nothing was sent.
+    pub fn is_refused_connection(&self) -> bool {
+        matches!(self, Self::Unreachable { source, .. } if source.is_connect())
+    }
+
     /// Why the server could not be reached, in a few words: `connection refused`.
     pub fn unreachable_because(&self) -> Option<String> {
         let Self::Unreachable { source, .. } = self else {

@@ -46,6 +46,29 @@ pub enum Waited {
     Pending(Box<Job>),
 }
 
+/// Jobs of as many pages as it took.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    pub list: JobList,
+    pub ended: Ended,
+}
+
+/// Why a list has no more jobs than it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// There are no more.
+    Complete,
+    /// As many as were asked for; there may be more.
+    Full,
+    /// The search took too long; it can go on from the cursor.
+    TooLong,
+}
+
+/// A filter that matches little makes the server look far, page by page. Beyond
+/// this, the person should decide.
+const LIST_PAGES_MAX: usize = 100;
+const LIST_WITHIN: Duration = Duration::from_secs(10);
+
 /// Which part of a job's logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Logs {
@@ -88,6 +111,30 @@ impl Client {
 
     pub async fn jobs(&self, query: &ListQuery) -> Result<JobList, ClientError> {
         self.ask(self.get(with_query(self.at(["v1", "jobs"]), query)), Repeat::Safe).await
+    }
+
+    /// The first `limit` jobs of a list, over pages that are short or empty.
+    pub async fn first_jobs(&self, query: &ListQuery, limit: usize) -> Result<Listed, ClientError> {
+        let begun = Instant::now();
+        let mut query = query.clone();
+        let mut list = JobList { jobs: Vec::new(), next_cursor: None };
+        for _ in 0..LIST_PAGES_MAX {
+            query.limit = Some((limit - list.jobs.len()).clamp(1, limits::PAGE_LEN_MAX).to_string());
+            let page = self.jobs(&query).await?;
+            list.jobs.extend(page.jobs);
+            list.next_cursor = page.next_cursor;
+            if list.next_cursor.is_none() {
+                return Ok(Listed { list, ended: Ended::Complete });
+            }
+            if list.jobs.len() >= limit {
+                return Ok(Listed { list, ended: Ended::Full });
+            }
+            if begun.elapsed() >= LIST_WITHIN {
+                break;
+            }
+            query.cursor.clone_from(&list.next_cursor);
+        }
+        Ok(Listed { list, ended: Ended::TooLong })
     }
 
     pub async fn job(&self, id: JobId) -> Result<Job, ClientError> {

@@ -1,7 +1,7 @@
 //! A typed client of the REST interface, used by the command line and by tests.
 //!
 //! Every method is one request, except [`Client::wait_finished`], which asks until
-//! there is an answer. A call that may safely be sent twice is sent again, within a
+//! there is an answer, and [`Client::first_jobs`], which asks for page after page. A call that may safely be sent twice is sent again, within a
 //! small budget, when the server could not be reached or said to come back later.
 //! The proxies of the environment are never used: the server is named in full.
 
@@ -15,7 +15,7 @@ mod tasks;
 use std::time::Duration;
 
 pub use error::ClientError;
-pub use jobs::{IdempotencyKey, LogChunk, LogEvent, Logs, Waited};
+pub use jobs::{Ended, IdempotencyKey, Listed, LogChunk, LogEvent, Logs, Waited};
 use reqwest::Url;
 pub use tasks::IfMatch;
 

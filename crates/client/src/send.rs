@@ -52,7 +52,16 @@ impl Client {
     }
 
     async fn send_once(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        let response = request.send().await.map_err(|source| self.unreachable(source))?;
+        let request = request.build().map_err(|source| self.unreachable(source))?;
+        let (method, url) = (request.method().clone(), request.url().clone());
+        let begun = Instant::now();
+        let result = self.http.execute(request).await.map_err(|source| self.unreachable(source));
+        let told = match &result {
+            Ok(response) => response.status().to_string(),
+            Err(error) => error.unreachable_because().unwrap_or_default(),
+        };
+        tracing::debug!("{method} {}: {told}, {:.1?}", path_of(&url), begun.elapsed());
+        let response = result?;
         if response.status().is_success() {
             return Ok(response);
         }
@@ -97,6 +106,11 @@ fn may_pass(error: &ClientError) -> bool {
         | ClientError::BadAnswer { .. }
         | ClientError::NoEntropy(_) => false,
     }
+}
+
+/// What is asked of the server, without its address.
+fn path_of(url: &Url) -> &str {
+    url.as_str().get(url.origin().ascii_serialization().len()..).unwrap_or_default()
 }
 
 fn quote(text: &str) -> String {

@@ -8,8 +8,8 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Method, Response, Uri};
 use futures_util::StreamExt;
-use punctual_api::{ErrorKind, JobRequest, Problem};
-use punctual_client::{Client, ClientError, IdempotencyKey, LogChunk, LogEvent, Logs, Waited};
+use punctual_api::{ErrorKind, JobRequest, ListQuery, Problem};
+use punctual_client::{Client, ClientError, Ended, IdempotencyKey, LogChunk, LogEvent, Logs, Waited};
 use punctual_core::{JobId, ShardId, Timestamp};
 
 /// Gives the answers in their order and remembers the requests.
@@ -197,4 +197,39 @@ async fn a_part_of_a_log_says_where_the_next_begins() {
     let chunk = client.logs(id(), Logs::default()).await.unwrap();
     assert_eq!(chunk, LogChunk { text: "hello".to_owned(), next_offset: 5 });
     assert!(client.logs(id(), Logs::default()).await.is_err());
+}
+
+fn page(jobs: usize, next: Option<&str>) -> Response<Body> {
+    let summary = serde_json::json!({
+        "id": id(),
+        "task": { "id": "task_01m7et433kee4803yssgvaf2fh", "kind": "probe", "queue": "default" },
+        "state": "failed",
+        "priority": 0,
+        "attempts": 1,
+        "submitted_at": "2026-12-24T17:00:00Z",
+        "due_at": "2026-12-24T17:00:00Z",
+    });
+    let jobs: Vec<_> = std::iter::repeat_n(summary, jobs).collect();
+    answer(200, serde_json::json!({ "jobs": jobs, "next_cursor": next }).to_string())
+}
+
+#[tokio::test]
+async fn a_list_goes_on_over_empty_pages_until_it_has_enough() {
+    let (fake, client) = Fake::start([page(0, Some("a")), page(2, Some("b")), page(3, Some("c"))]).await;
+    let listed = client.first_jobs(&ListQuery::default(), 5).await.unwrap();
+    assert_eq!((listed.list.jobs.len(), listed.ended), (5, Ended::Full));
+    assert_eq!(listed.list.next_cursor.as_deref(), Some("c"));
+    let wanted = ["/v1/jobs?limit=5", "/v1/jobs?cursor=a&limit=5", "/v1/jobs?cursor=b&limit=3"];
+    assert_eq!(fake.requests(), wanted.map(|line| format!("GET {line}")));
+}
+
+#[tokio::test]
+async fn a_list_ends_with_the_last_page_or_after_a_hundred() {
+    let (_, client) = Fake::start([page(0, Some("a")), page(1, None)]).await;
+    let listed = client.first_jobs(&ListQuery::default(), 5).await.unwrap();
+    assert_eq!((listed.list.jobs.len(), listed.ended), (1, Ended::Complete));
+    let (fake, client) = Fake::start((0..100).map(|_| page(0, Some("a")))).await;
+    let listed = client.first_jobs(&ListQuery::default(), 5).await.unwrap();
+    assert_eq!((listed.list.jobs.len(), listed.ended), (0, Ended::TooLong));
+    assert_eq!(fake.requests().len(), 100);
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-use punctual_api::ErrorKind;
+use punctual_api::{ErrorKind, FieldError, Problem};
 use punctual_client::ClientError;
 use serde::Serialize;
 
@@ -36,7 +36,7 @@ exits! {
     Conflict 6 "the job or task is not in a state that admits this";
     Unreachable 7 "the server cannot be reached, or is too busy";
     Pending 8 "an awaited job is still pending (`wait --no-wait`)";
-    Timeout 124 "the time limit of `--timeout` was reached";
+    Timeout 124 "the time limit of `run --wait-timeout` or `wait --timeout` was reached";
     Interrupted 130 "interrupted with Ctrl-C";
 }
 
@@ -102,7 +102,12 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn new(error: &anyhow::Error) -> Self {
         if let Some(refusal) = error.downcast_ref::<Refusal>() {
-            let code = if refusal.exit == Exit::Usage { "usage" } else { "error" };
+            let code = match refusal.exit {
+                Exit::Usage => "usage",
+                Exit::NotFound => "not_found",
+                Exit::Unreachable => "unreachable",
+                _ => "error",
+            };
             return Self::of(refusal.exit, code, format!("{error:#}"), &refusal.hint);
         }
         match error.downcast_ref::<ClientError>() {
@@ -130,11 +135,7 @@ impl Report {
                     (Hint::Server(_), Some(said)) => said.clone(),
                     (Hint::Server(own) | Hint::Command(own), _) => own.to_owned(),
                 };
-                let mut message = problem.detail.clone();
-                for field in &problem.errors {
-                    let _ = write!(message, "\n  {}: {}", field.pointer, field.detail);
-                }
-                let mut report = Self::of(exit, &problem.code, message, &hint);
+                let mut report = Self::of(exit, &problem.code, message(problem), &hint);
                 report.request_id = Some(problem.request_id.clone());
                 report
             }
@@ -159,7 +160,9 @@ impl Report {
         if !self.hint.is_empty() {
             let mut letters = self.hint.chars();
             let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
-            let _ = write!(text, ". {first}{}.", letters.as_str().trim_end_matches('.'));
+            // A question has its own mark.
+            let stop = if text.ends_with(['?', '!']) { "" } else { "." };
+            let _ = write!(text, "{stop} {first}{}.", letters.as_str().trim_end_matches('.'));
         }
         // Only where someone has to search the server's log.
         if let (Some(id), "internal") = (&self.request_id, self.code.as_str()) {
@@ -167,6 +170,18 @@ impl Report {
         }
         text
     }
+}
+
+/// What is wrong, said once: a problem with fields repeats them in its detail.
+fn message(problem: &Problem) -> String {
+    if problem.errors.is_empty() {
+        return problem.detail.clone();
+    }
+    let fields = problem.errors.iter().map(|FieldError { pointer, detail }| match pointer.as_str() {
+        "" => detail.clone(),
+        pointer => format!("{pointer}: {detail}"),
+    });
+    fields.collect::<Vec<_>>().join("\n")
 }
 
 /// What to do about a problem.
@@ -205,7 +220,6 @@ fn hint(kind: ErrorKind) -> Hint {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_api::Problem;
 
     #[test]
     fn every_kind_of_problem_has_an_exit_code_of_the_table() {
@@ -247,5 +261,7 @@ mod tests {
         let report = Report::new(&usage("no such zone.", "write utc."));
         assert_eq!(report.sentence(), "no such zone. Write utc.");
         assert_eq!(report.exit_code, 2);
+        let report = Report::new(&usage("did you mean `slots`?", "see the table"));
+        assert_eq!(report.sentence(), "did you mean `slots`? See the table.");
     }
 }

@@ -8,6 +8,7 @@ mod config;
 mod exit;
 mod output;
 mod signals;
+mod table;
 mod view;
 mod when;
 mod wiring;
@@ -42,6 +43,9 @@ fn run(cli: Cli, context: Context) -> anyhow::Result<Exit> {
         Threads::Many => tokio::runtime::Builder::new_multi_thread(),
     };
     let runtime = builder.enable_all().build()?;
+    if !cli.command.minds_signals() {
+        context.log_requests()?;
+    }
     let result = runtime.block_on(async {
         if cli.command.minds_signals() {
             return cmd::dispatch(cli.command, &context).await;

@@ -4,12 +4,14 @@
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use clap::ValueEnum;
-use comfy_table::{Attribute, Cell, Color, ColumnConstraint, ContentArrangement, Table, presets};
-use punctual_core::JobState;
+use comfy_table::{Cell, Color};
+use punctual_core::{JobState, Timestamp};
 use serde::Serialize;
 
 use crate::exit::OutputClosed;
-use crate::zone::Zone;
+use crate::table::{self, Yield};
+use crate::world::now;
+use crate::zone::{Zone, relative, relative_short};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -43,27 +45,73 @@ pub(crate) struct Output {
     pub(crate) zone: Zone,
     pub(crate) chatter: Chatter,
     pub(crate) colored: bool,
-    /// Whether stdout is a terminal.
-    pub(crate) terminal: bool,
+    /// What stdout is shown on, if that is a terminal.
+    pub(crate) terminal: Option<Size>,
+    short_times: bool,
+}
+
+/// Of a terminal, in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) columns: usize,
+    pub(crate) rows: usize,
+}
+
+impl Size {
+    /// What a terminal has that does not tell.
+    const USUAL: Self = Self { columns: 80, rows: 24 };
+
+    /// Of stdout; `None` if that is no terminal.
+    fn of_stdout() -> Option<Self> {
+        let stdout = std::io::stdout();
+        if !stdout.is_terminal() {
+            return None;
+        }
+        let told = rustix::termios::tcgetwinsize(&stdout).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
+        Some(told.map_or(Self::USUAL, |size| Self { columns: size.ws_col.into(), rows: size.ws_row.into() }))
+    }
 }
 
 /// Something that has a line in a table.
 pub(crate) trait Row: Serialize {
     const HEADER: &'static [&'static str];
+    /// What to give up on a narrow terminal, in this order.
+    const YIELDS: &'static [Yield];
     fn name(&self) -> String;
     fn cells(&self, out: &Output) -> Vec<Cell>;
 }
 
 impl Output {
     pub(crate) fn new(format: Format, color: ColorChoice, zone: Zone, chatter: Chatter) -> Self {
-        let terminal = std::io::stdout().is_terminal();
+        let terminal = Size::of_stdout();
         let colored = match color {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
             // https://no-color.org: set and not empty.
-            ColorChoice::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            ColorChoice::Auto => {
+                terminal.is_some() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            }
         };
-        Self { format, zone, chatter, colored, terminal }
+        Self { format, zone, chatter, colored, terminal, short_times: false }
+    }
+
+    /// The same after the terminal may have changed its size.
+    pub(crate) fn resized(&self) -> Self {
+        Self { terminal: self.terminal.and_then(|_| Size::of_stdout()), ..self.clone() }
+    }
+
+    pub(crate) fn with_short_times(&self, short_times: bool) -> Self {
+        Self { short_times, ..self.clone() }
+    }
+
+    /// A time in a table.
+    pub(crate) fn time(&self, at: Timestamp) -> String {
+        if self.short_times { self.zone.show_short(at, now()) } else { self.zone.show(at) }
+    }
+
+    /// How long ago or from now, in a table.
+    pub(crate) fn relative(&self, at: Timestamp) -> String {
+        if self.short_times { relative_short(at, now()) } else { relative(at, now()) }
     }
 
     /// Writes to stdout at once, so that a reader at the other end of a pipe sees it.
@@ -93,6 +141,13 @@ impl Output {
         }
     }
 
+    /// Tells that a list goes on. Programs have the cursor already.
+    pub(crate) fn hint_more(&self, shown: usize, what: &str, cursor: &str) {
+        if self.format == Format::Table {
+            self.hint(&format!("{}, and there are more: --cursor {cursor}", counted(shown, what)));
+        }
+    }
+
     /// A page of a list; `whole` is the answer as the server gave it.
     pub(crate) fn rows<T: Row>(&self, rows: &[T], whole: &impl Serialize) -> anyhow::Result<()> {
         match self.format {
@@ -100,46 +155,7 @@ impl Output {
             Format::Jsonl => rows.iter().try_for_each(|row| self.json(row)),
             Format::Name => rows.iter().try_for_each(|row| self.line(&row.name())),
             Format::Table if rows.is_empty() => Ok(()),
-            Format::Table => {
-                let cells = rows.iter().map(|row| row.cells(self)).collect();
-                self.line(&self.table(T::HEADER, cells))
-            }
-        }
-    }
-
-    pub(crate) fn table(&self, header: &[&str], rows: Vec<Vec<Cell>>) -> String {
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        if self.terminal {
-            table.set_content_arrangement(ContentArrangement::Dynamic);
-        } else {
-            table.force_no_tty().set_content_arrangement(ContentArrangement::Disabled);
-        }
-        if self.colored {
-            table.enforce_styling();
-        }
-        table.set_header(header.iter().map(|title| self.styled(Cell::new(title), None, Attribute::Bold)));
-        table.add_rows(rows);
-        let last = header.len().saturating_sub(1);
-        for (place, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((0, 2));
-            // Only the last column, of free text, is folded on a narrow terminal: an id
-            // in two pieces cannot be copied.
-            if place != last {
-                column.set_constraint(ColumnConstraint::ContentWidth);
-            }
-        }
-        table.trim_fmt()
-    }
-
-    fn styled(&self, cell: Cell, color: Option<Color>, attribute: Attribute) -> Cell {
-        if !self.colored {
-            return cell;
-        }
-        let cell = cell.add_attribute(attribute);
-        match color {
-            Some(color) => cell.fg(color),
-            None => cell,
+            Format::Table => self.line(&table::draw(rows, self)),
         }
     }
 
@@ -171,41 +187,41 @@ fn tone(state: &str) -> Option<(Color, u8)> {
     }
 }
 
+/// `1 job`, `2 jobs`.
+pub(crate) fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
 /// Writes a line to stderr. Nobody may be there to read it, and that is fine.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use jiff::tz::TimeZone;
-
-    fn piped() -> Output {
-        Output {
+impl Output {
+    /// Plain, in UTC, to a pipe or to a terminal of so many columns.
+    pub(crate) fn plain(columns: Option<usize>) -> Self {
+        Self {
             format: Format::Table,
-            zone: Zone(TimeZone::UTC),
+            zone: Zone(jiff::tz::TimeZone::UTC),
             chatter: Chatter::Hints,
             colored: false,
-            terminal: false,
+            terminal: columns.map(|columns| Size { columns, rows: 24 }),
+            short_times: false,
         }
     }
+}
 
-    #[test]
-    fn a_piped_table_is_plain_and_whole() {
-        let long = "x".repeat(500);
-        let rows = vec![vec![Cell::new("a"), Cell::new(&long)], vec![Cell::new("bbb"), Cell::new("y")]];
-        let text = piped().table(&["ID", "REASON"], rows);
-        assert_eq!(text, format!("ID   REASON\na    {long}\nbbb  y"));
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn colour_is_added_only_where_it_was_asked_for() {
-        let mut out = piped();
+        let mut out = Output::plain(None);
         assert_eq!(out.state_text("failed"), "failed");
         out.colored = true;
         assert_eq!(out.state_text("failed"), "\x1b[31mfailed\x1b[0m");
         assert_eq!(out.state_text("scheduled"), "scheduled");
-        assert!(out.table(&["STATE"], vec![vec![out.state("failed")]]).contains("\x1b["));
     }
 }

@@ -1,17 +1,29 @@
 //! Ends long-running commands in order: the first signal drains, the second stops.
 
 use std::future::Future;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
+use tokio::time::Instant;
 
 use crate::exit::Exit;
 use crate::output::Output;
 
 /// Knows whether someone asked us to end.
 #[derive(Debug, Clone)]
-pub(crate) struct Stop(watch::Receiver<bool>);
+pub(crate) struct Stop {
+    requested: watch::Receiver<bool>,
+    /// A folder that must not outlive us, even if we end at once.
+    doomed: Arc<Mutex<Option<PathBuf>>>,
+}
+
+/// A signal that comes twice within this time was meant once: `timeout` sends it to
+/// the process and to its group, a shell to the group that it kills as well.
+const ONE_SIGNAL: Duration = Duration::from_millis(500);
 
 /// What else than a signal ends the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,33 +35,103 @@ pub(crate) enum Until {
 
 impl Stop {
     pub(crate) fn listen(until: Until, out: &Output) -> anyhow::Result<Self> {
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut terminate = signal(SignalKind::terminate())?;
-        let (sender, receiver) = watch::channel(false);
+        let mut signals = Signals::listen()?;
+        let (sender, requested) = watch::channel(false);
+        let doomed = Arc::new(Mutex::new(None));
+        let stop = Self { requested, doomed: Arc::clone(&doomed) };
         let out = out.clone();
         tokio::spawn(async move {
             tokio::select! {
-                _ = interrupt.recv() => out.hint("\ndraining; press Ctrl-C again to stop at once"),
-                _ = terminate.recv() => out.hint("draining; another signal stops at once"),
+                signal = signals.next() => out.hint(match signal {
+                    Asked::Interrupt => "\ndraining; press Ctrl-C again to stop at once",
+                    Asked::Other => "draining; another signal stops at once",
+                }),
                 () = stdin_closed(until) => {}
             }
+            let first_at = Instant::now();
             // Nobody listens any more when the command ended by itself.
             let _ = sender.send(true);
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
+            while signals.next_at().await - first_at < ONE_SIGNAL {}
+            if let Some(dir) = &*doomed.lock().unwrap_or_else(PoisonError::into_inner) {
+                remove(dir);
             }
             std::process::exit(i32::from(Exit::Interrupted.code()));
         });
-        Ok(Self(receiver))
+        Ok(stop)
+    }
+
+    /// Removes this folder if there is no time to end in order.
+    pub(crate) fn remove_when_forced(&self, dir: &Path) {
+        *self.doomed.lock().unwrap_or_else(PoisonError::into_inner) = Some(dir.to_owned());
     }
 
     /// Ends when we were asked to end.
     pub(crate) fn requested(&self) -> impl Future<Output = ()> + Send + use<> {
-        let mut receiver = self.0.clone();
+        let mut receiver = self.requested.clone();
         async move {
             // The sender lives in a task that ends only with the process.
             let _ = receiver.wait_for(|stop| *stop).await;
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    /// At the keyboard.
+    Interrupt,
+    Other,
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    /// `None` under `nohup`: whoever ignores it before us means it.
+    hang_up: Option<Signal>,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hang_up: if ignores_hang_up(&status) { None } else { Some(signal(SignalKind::hangup())?) },
+        })
+    }
+
+    async fn next(&mut self) -> Asked {
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => Asked::Interrupt,
+            _ = self.terminate.recv() => Asked::Other,
+            _ = hang_up => Asked::Other,
+        }
+    }
+
+    async fn next_at(&mut self) -> Instant {
+        self.next().await;
+        Instant::now()
+    }
+}
+
+/// Reads the mask of ignored signals, in which SIGHUP is the first.
+fn ignores_hang_up(status: &str) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
+}
+
+/// The database may still write: what it adds while we remove is removed again.
+fn remove(dir: &Path) {
+    const TRIES: usize = 10;
+    for _ in 0..TRIES {
+        match std::fs::remove_dir_all(dir) {
+            Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => {}
+            _ => return,
         }
     }
 }
@@ -67,4 +149,16 @@ async fn stdin_closed(until: Until) {
         let _ = sender.send(());
     });
     let _ = closed.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hang_up_that_was_ignored_before_us_stays_ignored() {
+        assert!(ignores_hang_up("Name:\tx\nSigIgn:\t0000000000001001\nSigCgt:\t0\n"));
+        assert!(!ignores_hang_up("SigIgn:\t0000000000001000\n"));
+        assert!(!ignores_hang_up(""));
+    }
 }

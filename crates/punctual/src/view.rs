@@ -4,18 +4,38 @@ use std::fmt::Write as _;
 
 use comfy_table::Cell;
 use punctual_api::{Attempt, Job, JobSummary, TaskRef, TaskView, WorkerView};
-use punctual_core::task::Run;
+use punctual_core::retry::RetryPolicy;
+use punctual_core::task::{Run, TaskSpec, default_http_timeout};
 
 use crate::output::{Format, Output, Row};
+use crate::table::Yield;
 use crate::world::now;
 use crate::zone::{relative, short};
 
-fn dash(text: Option<&str>) -> &str {
-    text.unwrap_or("-")
+/// What others wrote, without whatever would break a line or steer a terminal.
+fn one_line(text: &str) -> String {
+    text.split(|letter: char| letter.is_control() || letter.is_whitespace())
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 impl Row for JobSummary {
     const HEADER: &'static [&'static str] = &["ID", "TASK", "STATE", "TRIES", "DUE", "", "REASON"];
+    const YIELDS: &'static [Yield] = &[
+        Yield::Cut("REASON", 40),
+        Yield::ShortTimes,
+        Yield::Cut("REASON", 24),
+        Yield::Drop("DUE"),
+        Yield::Cut("REASON", 16),
+        Yield::Drop("TRIES"),
+        Yield::Cut("TASK", 12),
+        Yield::Cut("REASON", 12),
+        Yield::Drop("REASON"),
+        Yield::Cut("TASK", 8),
+        Yield::Drop(""),
+        Yield::Drop("TASK"),
+    ];
 
     fn name(&self) -> String {
         self.id.to_string()
@@ -27,15 +47,25 @@ impl Row for JobSummary {
             Cell::new(self.task.name.as_deref().unwrap_or(&self.task.kind)),
             out.state(&self.state),
             Cell::new(self.attempts),
-            Cell::new(out.zone.show(self.due_at)),
-            Cell::new(relative(self.due_at, now())),
-            Cell::new(dash(self.reason.as_deref())),
+            Cell::new(out.time(self.due_at)),
+            Cell::new(out.relative(self.due_at)),
+            Cell::new(one_line(self.reason.as_deref().unwrap_or("-"))),
         ]
     }
 }
 
 impl Row for TaskView {
     const HEADER: &'static [&'static str] = &["NAME", "KIND", "QUEUE", "REVISION", "UPDATED", "RUNS"];
+    const YIELDS: &'static [Yield] = &[
+        Yield::Cut("RUNS", 30),
+        Yield::ShortTimes,
+        Yield::Drop("KIND"),
+        Yield::Drop("REVISION"),
+        Yield::Cut("RUNS", 16),
+        Yield::Drop("UPDATED"),
+        Yield::Drop("QUEUE"),
+        Yield::Drop("RUNS"),
+    ];
 
     fn name(&self) -> String {
         self.name.clone()
@@ -47,27 +77,37 @@ impl Row for TaskView {
             Cell::new(self.spec.run.kind()),
             Cell::new(&self.spec.queue),
             Cell::new(self.revision),
-            Cell::new(out.zone.show(self.updated_at)),
-            Cell::new(what(&self.spec.run)),
+            Cell::new(out.time(self.updated_at)),
+            Cell::new(one_line(&what(&self.spec.run))),
         ]
     }
 }
 
 impl Row for WorkerView {
     const HEADER: &'static [&'static str] = &["ID", "NAME", "STATE", "RUNNING", "QUEUES", "SEEN", "VERSION"];
+    const YIELDS: &'static [Yield] = &[
+        Yield::ShortTimes,
+        Yield::Drop("VERSION"),
+        Yield::Cut("QUEUES", 12),
+        Yield::Drop("SEEN"),
+        Yield::Cut("NAME", 8),
+        Yield::Drop("QUEUES"),
+        Yield::Drop("RUNNING"),
+        Yield::Drop("NAME"),
+    ];
 
     fn name(&self) -> String {
         self.id.to_string()
     }
 
-    fn cells(&self, _: &Output) -> Vec<Cell> {
+    fn cells(&self, out: &Output) -> Vec<Cell> {
         vec![
             Cell::new(self.id),
             Cell::new(&self.name),
             Cell::new(&self.state),
             Cell::new(format!("{}/{}", self.running, self.slots)),
             Cell::new(self.queues.join(",")),
-            Cell::new(relative(self.last_seen_at, now())),
+            Cell::new(out.relative(self.last_seen_at)),
             Cell::new(&self.version),
         ]
     }
@@ -90,17 +130,69 @@ pub(crate) fn task(out: &Output, task: &TaskView) -> anyhow::Result<()> {
     }
 }
 
+/// Everything that is not at its default, and what is asked for most.
 fn task_text(out: &Output, task: &TaskView) -> String {
     let spec = &task.spec;
-    let mut text = Detail::new(&format!("{}  revision {}", task.name, task.revision));
+    let usual = TaskSpec::new(spec.run.clone());
+    let mut text = Detail::new(&format!("{}  revision {}", task.name, task.revision), 15);
     text.line("id", task.id);
     text.line("runs", format!("{} ({})", what(&spec.run), spec.run.kind()));
+    if let Run::Http(call) = &spec.run {
+        for (name, value) in &call.headers {
+            text.line("header", format!("{name}: {value}"));
+        }
+        if let Some(body) = &call.body {
+            text.line("body", body);
+        }
+        if !call.expect_status.is_empty() {
+            let codes: Vec<_> = call.expect_status.iter().map(u16::to_string).collect();
+            text.line("expects", codes.join(", "));
+        }
+        if call.timeout != default_http_timeout() {
+            text.line("request timeout", call.timeout);
+        }
+    }
     text.line("queue", &spec.queue);
+    for (key, value) in &spec.labels {
+        text.line("label", format!("{key}={value}"));
+    }
     text.line("priority", spec.priority.get());
-    text.line("retries", format!("{}, first after {}", spec.retry.max, short(spec.retry.initial)));
-    text.line("timeout", short(spec.timeout));
+    text.line("retries", retries(&spec.retry, &usual.retry));
+    if spec.node_retry != usual.node_retry {
+        text.line("worker lost", retries(&spec.node_retry, &usual.node_retry));
+    }
+    text.line("timeout", spec.timeout);
+    if let Some(limit) = spec.queue_timeout {
+        text.line("queue timeout", limit);
+    }
+    if spec.delivery != usual.delivery {
+        text.line("delivery", word(spec.delivery));
+    }
+    if spec.on_lost != usual.on_lost {
+        text.line("on lost", word(spec.on_lost));
+    }
+    text.line("created", out.zone.show(task.created_at));
     text.line("updated", out.zone.show(task.updated_at));
-    text.0
+    text.text
+}
+
+fn retries(policy: &RetryPolicy, usual: &RetryPolicy) -> String {
+    let mut text = format!("{}, first after {}", policy.max, policy.initial);
+    if policy.factor != usual.factor {
+        let _ = write!(text, ", each wait {} times the one before", policy.factor);
+    }
+    if policy.cap != usual.cap {
+        let _ = write!(text, ", at most {}", policy.cap);
+    }
+    if policy.jitter != usual.jitter {
+        let _ = write!(text, ", jitter {}", policy.jitter);
+    }
+    text
+}
+
+/// As the wire format and the flags write it.
+fn word(value: impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| Some(value.as_str()?.to_owned())).unwrap_or_default()
 }
 
 pub(crate) fn job(out: &Output, job: &Job) -> anyhow::Result<()> {
@@ -112,8 +204,8 @@ pub(crate) fn job(out: &Output, job: &Job) -> anyhow::Result<()> {
 }
 
 fn job_text(out: &Output, job: &Job) -> String {
-    let mut text = Detail::new(&format!("{}  {}", job.id, out.state_text(&job.state)));
-    text.line("why", &job.explanation);
+    let mut text = Detail::new(&format!("{}  {}", job.id, out.state_text(&job.state)), 11);
+    text.line("why", out.zone.localize(&job.explanation));
     text.line("task", task_ref(&job.task));
     text.line("submitted", out.zone.show_millis(job.submitted_at));
     text.line("due", format!("{} ({})", out.zone.show_millis(job.due_at), relative(job.due_at, now())));
@@ -132,7 +224,7 @@ fn job_text(out: &Output, job: &Job) -> String {
     if let Some(output) = &job.output {
         text.line("output", output.get());
     }
-    text.0
+    text.text
 }
 
 fn task_ref(task: &TaskRef) -> String {
@@ -151,14 +243,42 @@ fn attempt_line(out: &Output, attempt: &Attempt) -> String {
 }
 
 /// A title and lines of name and value.
-struct Detail(String);
+struct Detail {
+    text: String,
+    name_width: usize,
+}
 
 impl Detail {
-    fn new(title: &str) -> Self {
-        Self(format!("{title}\n"))
+    fn new(title: &str, name_width: usize) -> Self {
+        Self { text: format!("{title}\n"), name_width }
     }
 
     fn line(&mut self, name: &str, value: impl std::fmt::Display) {
-        let _ = writeln!(self.0, "  {name:<11} {value}");
+        let _ = writeln!(self.text, "  {name:<width$} {value}", width = self.name_width);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_shown_with_everything_that_is_not_usual() {
+        let view = |spec: &str| -> TaskView {
+            serde_json::from_str(&format!(
+                r#"{{"id":"task_01m7et433kee4803yssgvaf2fh","name":"ping","revision":3,
+                    "created_at":"2026-01-01T00:00:00Z","updated_at":"2026-01-02T00:00:00Z","spec":{spec}}}"#
+            ))
+            .unwrap()
+        };
+        let usual = view(r#"{"run":{"http":{"url":"http://h/"}}}"#);
+        let full = view(
+            r#"{"run":{"http":{"url":"http://h/","method":"POST","headers":{"A":"b"},"body":"hi","timeout":"5s",
+                "expect_status":[200,404]}},"queue":"mail","labels":{"zone":"eu"},"priority":5,
+                "retry":{"max":9,"cap":"1h"},"node_retry":{"max":1},"timeout":"1h2m3s","queue_timeout":"1d",
+                "delivery":"exactly_once","on_lost":"rerun"}"#,
+        );
+        let out = Output::plain(None);
+        insta::assert_snapshot!(format!("{}\n{}", task_text(&out, &usual), task_text(&out, &full)));
     }
 }

@@ -69,10 +69,19 @@ pub(crate) async fn run_server(
     listener.set_nonblocking(true).context("cannot prepare the socket")?;
     let listener = tokio::net::TcpListener::from_std(listener).context("cannot prepare the socket")?;
     let _ = ready.send(ServerReady { address, store: store.description() });
-    punctual_server::serve(punctual_server::router(app), listener, shutdown).await;
-    engine.stop().await;
+    let mut was_stopped = false;
+    let until = async {
+        tokio::select! {
+            () = shutdown => {}
+            () = engine.ended() => {}
+        }
+        // Before the connections are waited for: the streams of workers end with the engine.
+        was_stopped = engine.stop().await;
+    };
+    punctual_server::serve(punctual_server::router(app), listener, until).await;
     drop((engine, store));
     sqlite.close().await.context("cannot close the store")?;
+    anyhow::ensure!(was_stopped, "the engine broke down; its last words are in the log");
     Ok(())
 }
 
@@ -101,6 +110,9 @@ pub(crate) async fn run_worker(
         .spool_dir(settings.spool_dir)
         .drain_timeout(settings.drain_timeout.to_std())
         .standard_executors();
+    if settings.probe_effects {
+        worker = worker.probe_effects();
+    }
     for (key, value) in settings.labels {
         worker = worker.label(key, value);
     }

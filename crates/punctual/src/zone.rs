@@ -18,6 +18,38 @@ impl Zone {
         self.format(at, "%Y-%m-%d %H:%M:%S.%3f")
     }
 
+    /// To the minute and without the zone, for narrow tables; with the year only where
+    /// it is another one. Cannot be read back.
+    pub(crate) fn show_short(&self, at: Timestamp, now: Timestamp) -> String {
+        let zoned =
+            |at: Timestamp| Some(jiff::Timestamp::from_microsecond(at.as_micros()).ok()?.to_zoned(self.0.clone()));
+        let (Some(at_there), Some(now_there)) = (zoned(at), zoned(now)) else {
+            return at.to_string();
+        };
+        let form = if at_there.year() == now_there.year() { "%m-%d %H:%M" } else { "%Y-%m-%d %H:%M" };
+        at_there.strftime(form).to_string()
+    }
+
+    /// Rewrites the times in a sentence of the server, which are in UTC and to the
+    /// microsecond.
+    pub(crate) fn localize(&self, text: &str) -> String {
+        let is_part = |letter: char| letter.is_ascii_digit() || matches!(letter, 'T' | 'Z' | ':' | '.' | '-' | '+');
+        let mut localized = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(begin) = rest.find(|letter: char| letter.is_ascii_digit()) {
+            let (before, from) = rest.split_at(begin);
+            localized += before;
+            let run = from.find(|letter| !is_part(letter)).map_or(from, |end| &from[..end]);
+            let time = run.trim_end_matches(['.', ':', '-']);
+            match Timestamp::parse(time) {
+                Ok(at) => localized += &self.show(at),
+                Err(_) => localized += time,
+            }
+            rest = &from[time.len()..];
+        }
+        localized + rest
+    }
+
     fn format(&self, at: Timestamp, form: &str) -> String {
         let Ok(instant) = jiff::Timestamp::from_microsecond(at.as_micros()) else {
             return at.to_string();
@@ -39,30 +71,49 @@ pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// A length of time in its two largest units.
+/// The same in one unit: `in 2m`.
+pub(crate) fn relative_short(at: Timestamp, now: Timestamp) -> String {
+    let span = at.since(now).max(now.since(at));
+    let secs = (span.as_micros() + 500_000) / 1_000_000;
+    let units = [(86_400, "d"), (3600, "h"), (60, "m"), (1, "s")];
+    // Two of a unit, or the smaller one says more.
+    let (length, unit) = units.into_iter().find(|(length, _)| secs >= 2 * length).unwrap_or((1, "s"));
+    let rounded = (secs + length / 2) / length;
+    match rounded {
+        0 => "now".to_owned(),
+        _ if at > now => format!("in {rounded}{unit}"),
+        _ => format!("{rounded}{unit} ago"),
+    }
+}
+
+/// A length of time in its two largest units, rounded to the nearest.
 pub(crate) fn short(span: Span) -> String {
+    const MS: i64 = 1000;
+    const SECOND: i64 = 1_000_000;
     let micros = span.as_micros();
-    if micros < 1000 {
+    let to = |unit: i64| (micros + unit / 2) / unit * unit;
+    if micros < MS {
         return format!("{micros}µs");
     }
-    if micros < 1_000_000 {
-        return format!("{}ms", micros / 1000);
+    if to(MS) < SECOND {
+        return format!("{}ms", to(MS) / MS);
     }
-    if micros < 10_000_000 {
-        return format!("{:.1}s", micros as f64 / 1e6);
+    let tenth = SECOND / 10;
+    if to(tenth) < 10 * SECOND {
+        return format!("{}.{}s", to(tenth) / SECOND, to(tenth) % SECOND / tenth);
     }
-    let secs = micros / 1_000_000;
-    let units = [(86_400, "d"), (3600, "h"), (60, "m"), (1, "s")];
-    let first = units.iter().position(|(length, _)| secs >= *length).unwrap_or(units.len() - 1);
-    let (length, unit) = units[first];
-    let mut text = format!("{}{unit}", secs / length);
-    if let Some((smaller, unit)) = units.get(first + 1) {
-        let rest = secs % length / smaller;
-        if rest > 0 {
-            text += &format!("{rest}{unit}");
-        }
+    let units = [(60, "m", 1, "s"), (3600, "h", 60, "m"), (86_400, "d", 3600, "h")];
+    if to(SECOND) < 60 * SECOND {
+        return format!("{}s", to(SECOND) / SECOND);
     }
-    text
+    // The largest unit that is reached after the rounding that it brings.
+    let reached = units.iter().rev().find(|(large, _, small, _)| to(small * SECOND) >= large * SECOND);
+    let &(large, large_name, small, small_name) = reached.unwrap_or(&units[0]);
+    let secs = to(small * SECOND) / SECOND;
+    match secs % large / small {
+        0 => format!("{}{large_name}", secs / large),
+        rest => format!("{}{large_name}{rest}{small_name}", secs / large),
+    }
 }
 
 #[cfg(test)]
@@ -89,13 +140,56 @@ mod tests {
         for (micros, shown) in [
             (900, "900µs"),
             (38_400, "38ms"),
-            (1_250_000, "1.2s"),
+            (999_600, "1.0s"),
+            (1_240_000, "1.2s"),
+            (9_960_000, "10s"),
             (38_000_000, "38s"),
             (120_000_000, "2m"),
             (3_725_000_000, "1h2m"),
+            (3_599_600_000, "1h"),
             (90_000_000_000, "1d1h"),
+            (2 * 86_400_000_000 - 3000, "2d"),
+            (2 * 86_400_000_000 - 3_600_000_000, "1d23h"),
         ] {
             assert_eq!(short(Span::from_micros(micros)), shown);
         }
+    }
+
+    #[test]
+    fn a_narrow_table_tells_a_time_in_one_unit() {
+        let now = Timestamp::parse("2026-12-24T17:00:00Z").unwrap();
+        for (secs, ahead, ago) in [
+            (0, "now", "now"),
+            (1, "in 1s", "1s ago"),
+            (90, "in 90s", "90s ago"),
+            (1193, "in 20m", "20m ago"),
+            (2 * 86_400 - 1, "in 48h", "48h ago"),
+            (86_400 * 10, "in 10d", "10d ago"),
+        ] {
+            let span = Span::from_secs(secs);
+            assert_eq!((relative_short(now + span, now), relative_short(now - span, now)), (ahead.into(), ago.into()));
+        }
+    }
+
+    #[test]
+    fn times_within_a_sentence_are_shown_in_the_zone() {
+        let zone = Zone(zone_of("Europe/Berlin").unwrap());
+        for (text, wanted) in [
+            ("It starts at 2026-12-24T17:00:00.123456Z, in 3d.", "It starts at 2026-12-24 18:00:00+01:00, in 3d."),
+            ("Since 2026-12-24T17:00:00Z.", "Since 2026-12-24 18:00:00+01:00."),
+            ("2026-07-01T17:00:00.000000Z: é", "2026-07-01 19:00:00+02:00: é"),
+            ("after 3 attempts: HTTP 503 - 10.0.0.1:80.", "after 3 attempts: HTTP 503 - 10.0.0.1:80."),
+            ("", ""),
+        ] {
+            assert_eq!(zone.localize(text), wanted);
+        }
+    }
+
+    #[test]
+    fn a_short_time_has_a_year_only_where_it_is_another_one() {
+        let zone = Zone(zone_of("utc").unwrap());
+        let at = Timestamp::parse("2026-12-24T17:00:30Z").unwrap();
+        assert_eq!(zone.show_short(at, at), "12-24 17:00");
+        assert_eq!(zone.show_short(at, at + Span::from_secs(30 * 86_400)), "2026-12-24 17:00");
     }
 }

@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::output::{Output, Row};
+use crate::table::Yield;
 
 /// One line of `-o json`. Absent figures are null: they do not apply, or could not be read.
 #[derive(Debug, Clone, Serialize)]
@@ -71,6 +72,14 @@ impl Row for Figure {
         "CPU US/JOB",
         "RSS MIB",
         "STORE",
+    ];
+    const YIELDS: &'static [Yield] = &[
+        Yield::Drop("STORE"),
+        Yield::Drop("RSS MIB"),
+        Yield::Drop("JOBS"),
+        Yield::Drop("CPU US/JOB"),
+        Yield::Drop("SECONDS"),
+        Yield::Drop("EARLY"),
     ];
 
     fn name(&self) -> String {

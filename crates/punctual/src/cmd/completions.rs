@@ -12,6 +12,7 @@ use crate::exit::Exit;
     punctual completions bash > ~/.local/share/bash-completion/completions/punctual\n  \
     punctual completions fish > ~/.config/fish/completions/punctual.fish")]
 pub(crate) struct CompletionsArgs {
+    /// Which shell
     shell: Shell,
 }
 

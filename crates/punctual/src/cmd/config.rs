@@ -8,6 +8,7 @@ use super::Context;
 use crate::config::{self, SETTINGS, ServerSettings, WorkerSettings};
 use crate::exit::{Exit, usage};
 use crate::output::{Output, Row};
+use crate::table::Yield;
 
 #[derive(Debug, Args)]
 #[command(after_help = config::help())]
@@ -25,6 +26,7 @@ struct Line {
 
 impl Row for Line {
     const HEADER: &'static [&'static str] = &["SETTING", "VALUE", "FROM"];
+    const YIELDS: &'static [Yield] = &[Yield::Fold("FROM", 16), Yield::Fold("VALUE", 16)];
 
     fn name(&self) -> String {
         self.key.to_owned()

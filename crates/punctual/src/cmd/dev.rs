@@ -49,7 +49,7 @@ impl DevArgs {
     }
 }
 
-/// The folder, which a temporary one outlives only as long as this does.
+/// The folder of the database. A temporary one is removed with this, or by [`Stop`].
 enum DataDir {
     Kept(PathBuf),
     Ephemeral(TempDir),
@@ -80,6 +80,9 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
         make_data_dir(&settings.data_dir)?;
         DataDir::Kept(settings.data_dir.clone())
     };
+    if let DataDir::Ephemeral(dir) = &data_dir {
+        stop.remove_when_forced(dir.path());
+    }
     settings.data_dir = data_dir.path().to_owned();
     if args.ephemeral || context.config.text("spool_dir").is_empty() {
         worker_settings.spool_dir = data_dir.path().join("spool");
@@ -130,21 +133,23 @@ fn announce(ready: &ServerReady, asked: SocketAddr, data_dir: &DataDir, context:
     match context.out.format {
         Format::Json | Format::Jsonl => context.out.line(&ready_json(ready, data_dir.path())),
         Format::Table | Format::Name => {
-            context.out.hint(&welcome(ready, asked, data_dir));
+            context.out.hint(&welcome(ready, asked, context.config.text("server"), data_dir));
             Ok(())
         }
     }
 }
 
-fn welcome(ready: &ServerReady, asked: SocketAddr, data_dir: &DataDir) -> String {
+/// `usual` is the server that commands talk to unless they are told otherwise.
+fn welcome(ready: &ServerReady, asked: SocketAddr, usual: &str, data_dir: &DataDir) -> String {
     let url = format!("http://{}", ready.address);
-    let usual = ready.address == asked;
-    let why_other = if usual { String::new() } else { format!(" ({} was taken)", asked.port()) };
+    // Port 0 asked for any.
+    let taken = ready.address.port() != asked.port() && asked.port() != 0;
+    let why_other = if taken { format!(" ({} was taken)", asked.port()) } else { String::new() };
     let folder = match data_dir {
         DataDir::Kept(path) => path.display().to_string(),
         DataDir::Ephemeral(dir) => format!("{} (removed at the end)", dir.path().display()),
     };
-    let server = if usual { String::new() } else { format!(" --server {url}") };
+    let server = if url == usual.trim_end_matches('/') { String::new() } else { format!(" --server {url}") };
     format!(
         "Punctual is ready: a server and a worker\n\n  \
          address  {url}{why_other}, only reachable from this machine\n  \
@@ -176,8 +181,22 @@ mod tests {
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let ready = |port| ServerReady { address: at(port), store: "sqlite, synchronous=full".to_owned() };
         let kept = DataDir::Kept(PathBuf::from(".punctual"));
-        let usual = welcome(&ready(8020), at(8020), &kept);
-        let other = welcome(&ready(8021), at(8020), &kept);
+        let server = "http://127.0.0.1:8020";
+        let usual = welcome(&ready(8020), at(8020), server, &kept);
+        let other = welcome(&ready(8021), at(8020), server, &kept);
         insta::assert_snapshot!(format!("{usual}\n----\n{other}"));
+    }
+
+    #[test]
+    fn an_unusual_address_is_named_in_every_command_to_try() {
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let kept = DataDir::Kept(PathBuf::from(".punctual"));
+        for asked in [9201, 0] {
+            let ready = ServerReady { address: at(9201), store: String::new() };
+            let text = welcome(&ready, at(asked), "http://127.0.0.1:8020", &kept);
+            assert_eq!(text.matches("--server http://127.0.0.1:9201").count(), 3, "{text}");
+            assert!(!text.contains("was taken"), "{text}");
+            assert!(!welcome(&ready, at(asked), "http://127.0.0.1:9201/", &kept).contains("--server"));
+        }
     }
 }

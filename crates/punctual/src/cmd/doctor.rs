@@ -13,6 +13,7 @@ use super::Context;
 use crate::config::ServerSettings;
 use crate::exit::{Exit, Report};
 use crate::output::{Format, Output, Row};
+use crate::table::Yield;
 use crate::when::zone_of;
 use crate::world::now;
 use crate::zone::short;
@@ -51,6 +52,7 @@ impl Check {
 
 impl Row for Check {
     const HEADER: &'static [&'static str] = &["", "CHECK", "RESULT"];
+    const YIELDS: &'static [Yield] = &[Yield::Fold("RESULT", 20)];
 
     fn name(&self) -> String {
         self.name.to_owned()
@@ -173,16 +175,17 @@ async fn queues(client: &Client, workers: &[WorkerView]) -> Check {
         state: Some(JobState::Scheduled.as_str().to_owned()),
         due_before: Some(now().to_string()),
         order: Some("asc".to_owned()),
-        limit: Some("1000".to_owned()),
         ..ListQuery::default()
     };
-    match client.jobs(&query).await {
-        Ok(page) => unserved(&page.jobs, workers),
+    match client.first_jobs(&query, DUE_EXAMINED).await {
+        Ok(listed) => unserved(&listed.list.jobs, workers),
         Err(error) => Check::warn("queues", format!("cannot list jobs: {error}"), "see the server's log"),
     }
 }
 
-/// The oldest thousand jobs that are due tell enough: a queue without a worker grows old.
+/// The oldest jobs that are due tell enough: a queue without a worker grows old.
+const DUE_EXAMINED: usize = 1000;
+
 fn unserved(due: &[JobSummary], workers: &[WorkerView]) -> Check {
     let served = |queue: &str| workers.iter().any(|worker| worker.queues.iter().any(|name| name == queue));
     let mut names: Vec<_> = due.iter().map(|job| job.task.queue.as_str()).filter(|queue| !served(queue)).collect();

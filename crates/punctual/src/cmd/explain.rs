@@ -3,9 +3,12 @@
 use clap::Args;
 use punctual_api::ErrorKind;
 use punctual_core::{JobId, JobState};
+use serde::Serialize;
+use serde_json::json;
 
 use super::Context;
 use crate::exit::{Exit, usage};
+use crate::output::Format;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
@@ -14,32 +17,81 @@ pub(crate) struct ExplainArgs {
     what: String,
 }
 
+/// A word with what it means.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct Meaning {
+    word: String,
+    /// What kind of word it is.
+    kind: &'static str,
+    meaning: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    http_status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<u8>,
+}
+
+impl Meaning {
+    fn text(&self) -> String {
+        match (self.http_status, self.exit_code) {
+            (Some(status), Some(code)) => format!("{} (HTTP status {status}, exit code {code})", self.meaning),
+            _ => self.meaning.clone(),
+        }
+    }
+}
+
 pub(crate) async fn run(args: ExplainArgs, context: &Context) -> anyhow::Result<Exit> {
-    let text = if let Ok(id) = args.what.parse::<JobId>() {
+    if let Ok(id) = args.what.parse::<JobId>() {
         let job = context.client()?.job(id).await?;
-        format!("{}: {}", context.out.state_text(&job.state), job.explanation)
-    } else {
-        word(&args.what).ok_or_else(|| {
-            usage(
-                format!("nothing is called `{}`", args.what),
-                "name a job's id, a state, an error code or an exit code",
-            )
-        })?
-    };
-    context.out.line(&text)?;
+        match context.out.format {
+            Format::Json | Format::Jsonl => {
+                let explained = json!({ "id": job.id, "state": job.state, "explanation": job.explanation });
+                context.out.json(&explained)?;
+            }
+            Format::Table | Format::Name => {
+                let why = context.out.zone.localize(&job.explanation);
+                context.out.line(&format!("{}: {why}", context.out.state_text(&job.state)))?;
+            }
+        }
+        return Ok(Exit::Ok);
+    }
+    let meaning = word(&args.what).ok_or_else(|| {
+        usage(format!("nothing is called `{}`", args.what), "name a job's id, a state, an error code or an exit code")
+    })?;
+    match context.out.format {
+        Format::Json | Format::Jsonl => context.out.json(&meaning)?,
+        Format::Table | Format::Name => context.out.line(&meaning.text())?,
+    }
     Ok(Exit::Ok)
 }
 
-fn word(word: &str) -> Option<String> {
+/// `punctual exit-codes`.
+pub(crate) fn exit_codes(context: &Context) -> anyhow::Result<Exit> {
+    let out = &context.out;
+    let codes = Exit::ALL.iter().map(|exit| json!({ "code": exit.code(), "meaning": exit.meaning() }));
+    match out.format {
+        Format::Table => out.write(&Exit::table())?,
+        Format::Json => out.json(&codes.collect::<Vec<_>>())?,
+        Format::Jsonl => codes.into_iter().try_for_each(|code| out.json(&code))?,
+        Format::Name => Exit::ALL.iter().try_for_each(|exit| out.line(&exit.code().to_string()))?,
+    }
+    Ok(Exit::Ok)
+}
+
+fn word(word: &str) -> Option<Meaning> {
+    let meaning = |kind, meaning: &str| {
+        let (word, meaning) = (word.to_owned(), meaning.to_owned());
+        Meaning { word, kind, meaning, http_status: None, exit_code: None }
+    };
     if let Some(state) = JobState::parse(word) {
-        return Some(of_state(state).to_owned());
+        return Some(meaning("state", of_state(state)));
     }
     if let Some(kind) = ErrorKind::from_code(word) {
-        return Some(format!("{} (HTTP status {}, exit code {})", kind.title(), kind.http_status(), kind.exit_code()));
+        let (http_status, exit_code) = (Some(kind.http_status()), Some(kind.exit_code()));
+        return Some(Meaning { http_status, exit_code, ..meaning("error", kind.title()) });
     }
     let code: u8 = word.parse().ok()?;
     let exit = Exit::ALL.iter().find(|exit| exit.code() == code)?;
-    Some(exit.meaning().to_owned())
+    Some(meaning("exit code", exit.meaning()))
 }
 
 fn of_state(state: JobState) -> &'static str {

@@ -13,6 +13,7 @@ pub(crate) enum JobVerb {
     List(ps::Filter),
     /// Show a job with all its attempts
     Get {
+        /// The job's id, as `punctual run` and `punctual ps` print it
         #[arg(value_name = "ID")]
         id: JobId,
     },

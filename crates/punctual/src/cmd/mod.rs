@@ -1,13 +1,16 @@
 //! The commands, one file each. They parse, call, and print; they decide nothing.
 
 pub(crate) mod bench;
+pub(crate) mod changes;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod explain;
+pub(crate) mod flags;
 pub(crate) mod job;
 pub(crate) mod logs;
+pub(crate) mod patience;
 pub(crate) mod ps;
 pub(crate) mod run;
 pub(crate) mod server;
@@ -58,6 +61,15 @@ impl Context {
         Ok(Client::new(self.config.text("server"))?)
     }
 
+    /// With `-v`, commands that ask a server log their requests.
+    pub(crate) fn log_requests(&self) -> anyhow::Result<()> {
+        match (self.verbose, self.config.text("log")) {
+            (0, "") => Ok(()),
+            (0 | 1, _) => self.log_at("warn,punctual_client=debug"),
+            _ => self.log_at("trace"),
+        }
+    }
+
     /// Logs go to stderr. `usual` is the level without `-q` and `-v`.
     pub(crate) fn start_logging(&self, usual: &str) -> anyhow::Result<()> {
         let level = match (self.out.chatter, self.verbose) {
@@ -66,6 +78,10 @@ impl Context {
             (Chatter::Hints, 1) => "debug",
             (Chatter::Hints, _) => "trace",
         };
+        self.log_at(level)
+    }
+
+    fn log_at(&self, level: &str) -> anyhow::Result<()> {
         let filter = match self.config.text("log") {
             "" => EnvFilter::new(level),
             _ => self.config.parse("log", |text| EnvFilter::from_str(text).map_err(|error| error.to_string()))?,
@@ -75,6 +91,8 @@ impl Context {
             .with_env_filter(filter)
             .with_writer(std::io::stderr)
             .with_ansi(stderr_colored)
+            // A terminal that hung up takes no lines, and must not take us with it.
+            .log_internal_errors(false)
             .try_init()
             .map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
     }
@@ -127,6 +145,6 @@ pub(crate) async fn dispatch(command: Command, context: &Context) -> anyhow::Res
         Command::Bench(args) => bench::run(args, context).await,
         Command::Config(args) => config::run(args, context),
         Command::Completions(args) => completions::run(args, context),
-        Command::ExitCodes => context.out.write(&Exit::table()).map(|()| Exit::Ok),
+        Command::ExitCodes => explain::exit_codes(context),
     }
 }

@@ -1,14 +1,16 @@
 //! `punctual run` and `punctual job submit`.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use punctual_api::{JobRequest, JobSubmitted};
 use punctual_client::{Client, IdempotencyKey, Logs};
 use punctual_core::task::Priority;
-use punctual_core::{Span, Timestamp};
+use punctual_core::{JobId, Span, Timestamp};
 use serde_json::value::RawValue;
 
-use super::spec::{SpecFlags, priority};
-use super::wait::{of_state, wait_for};
+use super::flags::{self, in_flags};
+use super::patience::Patience;
+use super::spec::{JobInput, SpecFlags, priority};
+use super::wait::{Late, gave_up, of_state, say_pending, wait_for};
 use super::{Context, logs, text_or_file};
 use crate::exit::{Exit, usage};
 use crate::output::{Format, note};
@@ -17,6 +19,7 @@ use crate::world::now;
 use crate::zone::relative;
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("waits").args(["wait", "follow"]).multiple(true)))]
 #[command(after_help = "Examples:\n  \
     punctual run nightly-report --input '{\"day\":\"monday\"}' --wait\n  \
     punctual run nightly-report --at '2026-12-24 18:00 Europe/Berlin'\n  \
@@ -50,8 +53,8 @@ pub(crate) struct RunArgs {
     /// Print what it writes until it has finished; exits like --wait
     #[arg(short, long)]
     follow: bool,
-    /// Stop waiting after this time, with exit code 124
-    #[arg(long, value_name = "TIME", value_parser = parse_span, requires = "wait")]
+    /// With --wait or --follow: stop waiting after this time, with exit code 124
+    #[arg(long, value_name = "TIME", value_parser = parse_span, requires = "waits")]
     wait_timeout: Option<Span>,
     #[command(flatten)]
     spec: SpecFlags,
@@ -75,11 +78,12 @@ impl RunArgs {
             RawValue::from_string(text_or_file(input)?.trim().to_owned())
                 .map_err(|error| usage(format!("--input is not JSON: {error}"), "put texts in quotes: '\"text\"'"))
         });
+        let input = input.transpose()?;
         Ok(JobRequest {
             task: self.task.clone(),
-            inline: self.spec.spec()?,
+            inline: self.spec.spec(if input.is_some() { JobInput::Given } else { JobInput::None })?,
             run_at: self.at.or_else(|| Some(now + self.after?)),
-            input: input.transpose()?,
+            input,
             priority: self.priority,
             tracing_id: self.tracing_id.clone(),
         })
@@ -91,32 +95,49 @@ pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit
     let request = args.request(now())?;
     let submitted = submit(&client, &request, args.idempotency_key.as_deref()).await?;
     let id = submitted.id;
+    let patience = Patience::new(args.wait_timeout.map(Span::to_std), &context.out);
+    patience.found();
     if args.follow {
         context.out.hint(&format!("{id} submitted, due {}", relative(submitted.due_at, now())));
-        logs::follow(&client, id, Logs::default(), context).await?;
-        let job = client.job(id).await?;
-        note(&format!("{id} {}: {}", job.state, job.explanation));
-        return Ok(of_state(&job.state));
+        return follow(&client, id, &patience, context).await;
     }
     if args.wait {
         context.out.hint(&format!(
             "{id} submitted, due {}. It goes on if you stop waiting.",
             relative(submitted.due_at, now())
         ));
-        return wait_for(&[id], args.wait_timeout, Exit::Timeout, context).await;
+        return wait_for(&[id], &patience, LATE, context).await;
     }
     show(&submitted, args.at, context)?;
     Ok(Exit::Ok)
 }
 
+const LATE: Late = Late::TimedOut("--wait-timeout");
+
+/// Prints what the job writes, and how it ended.
+async fn follow(client: &Client, id: JobId, patience: &Patience<'_>, context: &Context) -> anyhow::Result<Exit> {
+    let following = logs::follow(client, id, Logs::default(), patience, context);
+    let followed = match patience.left() {
+        Some(left) => tokio::time::timeout(left, following).await.ok(),
+        None => Some(following.await),
+    };
+    let Some(job) = followed else {
+        say_pending(&client.job(id).await?, context);
+        return Ok(gave_up(id, LATE, context));
+    };
+    let job = job?;
+    note(&format!("{id} {}: {}", job.state, context.out.zone.localize(&job.explanation)));
+    Ok(of_state(&job.state))
+}
+
 async fn submit(client: &Client, request: &JobRequest, key: Option<&str>) -> anyhow::Result<JobSubmitted> {
     let Some(key) = key else {
-        return Ok(client.submit(request).await?);
+        return client.submit(request).await.map_err(|error| in_flags(error, flags::OF_JOBS).into());
     };
     let key = IdempotencyKey::new(key).ok_or_else(|| {
         usage("--idempotency-key is empty, too long, or not plain ASCII", "use up to 255 letters, digits and signs")
     })?;
-    Ok(client.submit_with_key(request, &key).await?)
+    client.submit_with_key(request, &key).await.map_err(|error| in_flags(error, flags::OF_JOBS).into())
 }
 
 fn show(submitted: &JobSubmitted, asked: Option<Timestamp>, context: &Context) -> anyhow::Result<()> {

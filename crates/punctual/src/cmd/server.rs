@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 use clap::{Args, Subcommand};
+use punctual_api::Stats;
+use punctual_core::Span;
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -16,6 +18,7 @@ use crate::exit::{Exit, failed};
 use crate::output::{Format, note};
 use crate::signals::{Stop, Until};
 use crate::wiring::{self, ServerOptions, ServerReady};
+use crate::zone::short;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -104,10 +107,14 @@ pub(crate) fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// Makes the folder for us alone: its files hold inputs and outputs of jobs.
+/// Makes the folder for us alone: its files hold inputs and outputs of jobs. For the
+/// same reason, a new one tells Git to pass it over.
 pub(crate) fn make_data_dir(path: &Path) -> anyhow::Result<()> {
     use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
+    let is_new = !path.exists();
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    let made = made.and_then(|()| if is_new { std::fs::write(path.join(".gitignore"), "*\n") } else { Ok(()) });
+    made.map_err(|error| {
         failed(format!("cannot make the folder {}: {error}", path.display()), "name another one with --data-dir")
     })
 }
@@ -179,16 +186,49 @@ async fn status(context: &Context) -> anyhow::Result<Exit> {
                 "{}  version {}, {}, {} of {} shards, up since {since}",
                 node.id, node.version, node.store, node.shards_owned, node.shards_total
             ))?;
-            let serde_json::Value::Object(figures) = serde_json::to_value(&stats)? else {
-                anyhow::bail!("figures are an object");
-            };
-            for (name, figure) in figures {
-                context.out.line(&format!("  {name:<12} {figure}"))?;
-            }
+            context.out.write(&figures(&stats)?)?;
             if stats.workers == 0 {
                 note("No worker is connected. Start one: punctual worker");
             }
         }
     }
     Ok(Exit::Ok)
+}
+
+/// One line for each figure, in units that people read.
+fn figures(stats: &Stats) -> anyhow::Result<String> {
+    let serde_json::Value::Object(figures) = serde_json::to_value(stats)? else {
+        anyhow::bail!("figures are an object");
+    };
+    let mut text = String::new();
+    for (name, figure) in figures {
+        let (name, figure) = match name.as_str() {
+            "cpu_us" => ("cpu time", short(Span::from_micros(i64::try_from(stats.cpu_us)?))),
+            "rss_bytes" => ("memory", format!("{:.1} MiB", stats.rss_bytes as f64 / f64::from(1 << 20))),
+            name => (name, figure.to_string()),
+        };
+        text += &format!("  {name:<12} {figure}\n");
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_folder_is_kept_out_of_git_and_an_old_one_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        make_data_dir(&dir.path().join("new/er")).unwrap();
+        assert_eq!(std::fs::read_to_string(dir.path().join("new/er/.gitignore")).unwrap(), "*\n");
+        make_data_dir(dir.path()).unwrap();
+        assert!(!dir.path().join(".gitignore").exists());
+    }
+
+    #[test]
+    fn time_and_memory_are_shown_in_units() {
+        let stats = Stats { cpu_us: 83_250_000, rss_bytes: 35 << 20, ..Stats::default() };
+        let text = figures(&stats).unwrap();
+        assert!(text.contains("  cpu time     1m23s\n") && text.contains("  memory       35.0 MiB\n"), "{text}");
+    }
 }

@@ -20,13 +20,16 @@ pub(crate) struct SpecFlags {
     /// Call this address
     #[arg(long, value_name = "URL", group = "what")]
     http: Option<String>,
-    /// Sleep, print or fail on demand, for trying things out: '{"sleep":"1s","output":"hi"}'
+    /// Sleep, print or fail on demand, for trying things out: '{"sleep":"1s","output":"hi"}'.
+    /// Fields: sleep (a time), fail_times (the first so many attempts fail), output (a text),
+    /// report_time (true: output the worker's clock), witness (a file to append to), crash (true: kill
+    /// the whole worker process, and in `punctual dev` the server with it)
     #[arg(long, value_name = "JSON", group = "what")]
     probe: Option<String>,
     /// Call this function of a worker of your own
     #[arg(long, value_name = "NAME", group = "what")]
     handler: Option<String>,
-    /// GET, HEAD, POST, PUT, PATCH or DELETE; POST if there is a body
+    /// GET, HEAD, POST, PUT, PATCH or DELETE [default: GET; POST if there is a body or an input]
     #[arg(long, requires = "http")]
     method: Option<String>,
     /// A header of the request, as 'Name: value'; may be repeated
@@ -74,6 +77,13 @@ struct Rules {
     on_lost: Option<OnLost>,
 }
 
+/// Whether the job comes with an input, which a request without a body would drop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum JobInput {
+    None,
+    Given,
+}
+
 /// Reads one of the words that the wire format knows.
 fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let written = Value::String(text.replace('-', "_"));
@@ -96,14 +106,11 @@ impl SpecFlags {
     }
 
     /// The task that the flags describe; `None` when they do not say what to run.
-    pub(crate) fn spec(&self) -> anyhow::Result<Option<TaskSpec>> {
+    pub(crate) fn spec(&self, input: JobInput) -> anyhow::Result<Option<TaskSpec>> {
         let run = if let Some(url) = &self.http {
-            Run::Http(self.http_call(url)?)
+            Run::Http(self.http_call(url, input)?)
         } else if let Some(probe) = &self.probe {
-            let probe: Probe = serde_json::from_str(&text_or_file(probe)?).map_err(|error| {
-                usage(format!("--probe: {error}"), "write it like '{\"sleep\":\"1s\",\"output\":\"hi\"}'")
-            })?;
-            Run::Probe(probe)
+            Run::Probe(read_probe(&text_or_file(probe)?)?)
         } else if let Some(name) = &self.handler {
             Run::Handler(Handler { name: name.clone() })
         } else {
@@ -114,14 +121,26 @@ impl SpecFlags {
         Ok(Some(spec))
     }
 
-    fn http_call(&self, url: &str) -> anyhow::Result<HttpCall> {
+    fn http_call(&self, url: &str, input: JobInput) -> anyhow::Result<HttpCall> {
         let method = match &self.method {
             Some(method) => word(&method.to_ascii_uppercase()).map_err(|_| {
                 usage(format!("--method: there is no `{method}`"), "write GET, POST, PUT, PATCH, DELETE or HEAD")
             })?,
-            None if self.body.is_some() => Method::Post,
+            None if self.body.is_some() || input == JobInput::Given => Method::Post,
             None => Method::Get,
         };
+        let unsent = match (&self.body, input) {
+            _ if method.takes_body() => None,
+            (Some(_), _) => Some("--body"),
+            (None, JobInput::Given) => Some("--input"),
+            (None, JobInput::None) => None,
+        };
+        if let Some(flag) = unsent {
+            return Err(usage(
+                format!("a {} request has no body, so {flag} would not be sent", method.as_str()),
+                format!("use --method POST, or leave out {flag}"),
+            ));
+        }
         let headers = self.headers.iter().map(|header| {
             let (name, value) = header
                 .split_once(':')
@@ -137,6 +156,17 @@ impl SpecFlags {
             timeout: self.request_timeout.unwrap_or(default_http_timeout()),
         })
     }
+}
+
+fn read_probe(text: &str) -> anyhow::Result<Probe> {
+    const HINT: &str = "write it like '{\"sleep\":\"1s\",\"output\":\"hi\"}'; the fields are sleep, fail_times, \
+                        output, report_time, witness and crash";
+    let value: Value = serde_json::from_str(text)
+        .map_err(|error| usage(format!("--probe is not JSON ({error}): {}", text.trim()), HINT))?;
+    if !value.is_object() {
+        return Err(usage(format!("--probe is not a JSON object: {}", text.trim()), HINT));
+    }
+    serde_json::from_value(value).map_err(|error| usage(format!("--probe: {error}"), HINT))
 }
 
 impl Rules {
@@ -184,7 +214,7 @@ mod tests {
 
     fn spec(args: &[&str]) -> Result<Value, String> {
         let parsed = Only::try_parse_from([&["x"], args].concat()).map_err(|error| error.to_string())?;
-        let spec = parsed.flags.spec().map_err(|error| error.to_string())?;
+        let spec = parsed.flags.spec(JobInput::None).map_err(|error| error.to_string())?;
         Ok(serde_json::to_value(spec).unwrap())
     }
 
@@ -204,6 +234,23 @@ mod tests {
     }
 
     #[test]
+    fn an_input_is_sent_or_the_command_is_refused() {
+        let flags = |method: &[&str]| Only::parse_from([&["x", "--http", "http://h/"], method].concat()).flags;
+        let method = |spec: TaskSpec| match spec.run {
+            Run::Http(call) => call.method,
+            run => panic!("{run:?}"),
+        };
+        let spec = flags(&[]).spec(JobInput::Given).unwrap().unwrap();
+        assert_eq!(method(spec), Method::Post);
+        let spec = flags(&[]).spec(JobInput::None).unwrap().unwrap();
+        assert_eq!(method(spec), Method::Get);
+        let spec = flags(&["--method", "put"]).spec(JobInput::Given).unwrap().unwrap();
+        assert_eq!(method(spec), Method::Put);
+        let refused = flags(&["--method", "get"]).spec(JobInput::Given).unwrap_err().to_string();
+        assert_eq!(refused, "a GET request has no body, so --input would not be sent");
+    }
+
+    #[test]
     fn flags_that_make_no_task_are_refused_with_a_reason() {
         for (args, reason) in [
             (&["--http", "u", "--probe", "{}"][..], "cannot be used with"),
@@ -211,6 +258,9 @@ mod tests {
             (&["--http", "u", "--method", "SHOUT"], "there is no `SHOUT`"),
             (&["--http", "u", "-H", "nonsense"], "has no colon"),
             (&["--probe", "{\"slep\":\"1s\"}"], "slep"),
+            (&["--probe", "hello"], "--probe is not JSON"),
+            (&["--probe", "\"hello\""], "--probe is not a JSON object"),
+            (&["--http", "u", "--method", "get", "--body", "x"], "a GET request has no body, so --body"),
             (&["--probe", "@/nowhere"], "cannot read /nowhere"),
             (&["--http", "u", "--label", "eu"], "has no equals sign"),
             (&["--http", "u", "--delivery", "maybe"], "unknown variant"),

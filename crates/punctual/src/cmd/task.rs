@@ -1,14 +1,16 @@
 //! `punctual task …`.
 
 use clap::{Args, Subcommand};
-use punctual_client::IfMatch;
+use punctual_client::{Client, IfMatch};
 use punctual_core::task::{Priority, TaskSpec};
 use serde::Deserialize;
 
-use super::spec::{SpecFlags, priority};
+use super::changes::changes;
+use super::flags::{self, in_flags};
+use super::spec::{JobInput, SpecFlags, priority};
 use super::{Context, read_file};
 use crate::exit::{Exit, usage};
-use crate::output::Format;
+use crate::output::{Format, Output};
 use crate::view;
 
 #[derive(Debug, Subcommand)]
@@ -24,13 +26,18 @@ pub(crate) enum TaskVerb {
     },
     /// Show a task
     Get {
+        /// The task's name; `punctual task list` shows them
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Define a task, or change its definition
+    /// Define a task, or replace its whole definition
+    ///
+    /// What is not given is at its default afterwards, not what it was before. To change a part, edit what
+    /// `punctual task get NAME -o json` prints and apply that. What changed is listed.
     Apply(Box<ApplyArgs>),
     /// Remove tasks
     Delete {
+        /// The tasks' names
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
@@ -67,7 +74,7 @@ struct Written {
 
 impl ApplyArgs {
     fn definition(&self) -> anyhow::Result<(String, TaskSpec)> {
-        let (written_name, mut spec) = match (&self.file, self.spec.spec()?) {
+        let (written_name, mut spec) = match (&self.file, self.spec.spec(JobInput::None)?) {
             (Some(_), Some(_)) => {
                 return Err(usage("both a file and flags define the task", "leave out one of the two"));
             }
@@ -108,35 +115,52 @@ pub(crate) async fn run(verb: TaskVerb, context: &Context) -> anyhow::Result<Exi
     let out = &context.out;
     match verb {
         TaskVerb::List { limit, cursor } => {
-            let page = client.tasks(Some(limit.into()), cursor.as_deref()).await?;
+            let page = client.tasks(Some(limit.into()), cursor.as_deref()).await;
+            let page = page.map_err(|error| in_flags(error, flags::OF_LISTS))?;
             out.rows(&page.tasks, &page)?;
             match &page.next_cursor {
-                Some(cursor) => out.hint(&format!("{} tasks, and there are more: --cursor {cursor}", page.tasks.len())),
+                Some(cursor) => out.hint_more(page.tasks.len(), "task", cursor),
                 None if page.tasks.is_empty() => {
                     out.hint("No tasks. Define one: punctual task apply ping --http https://example.org/");
                 }
                 None => {}
             }
         }
-        TaskVerb::Get { name } => view::task(out, &client.task(&name).await?)?,
-        TaskVerb::Apply(args) => {
-            let (name, spec) = args.definition()?;
-            let when = args.if_revision.map_or(IfMatch::Any, IfMatch::Revision);
-            let task = client.apply_task(&name, &spec, when).await?;
-            match out.format {
-                Format::Json | Format::Jsonl => out.json(&task)?,
-                Format::Name | Format::Table => out.line(&task.name)?,
-            }
-            out.hint(&format!("Revision {}. Next: punctual run {}", task.revision, task.name));
+        TaskVerb::Get { name } => {
+            let task = client.task(&name).await.map_err(|error| in_flags(error, flags::OF_NAMES))?;
+            view::task(out, &task)?;
         }
+        TaskVerb::Apply(args) => apply(&args, &client, out).await?,
         TaskVerb::Delete { names } => {
             for name in &names {
-                client.delete_task(name).await?;
+                client.delete_task(name).await.map_err(|error| in_flags(error, flags::OF_NAMES))?;
                 out.hint(&format!("{name} is removed."));
             }
         }
     }
     Ok(Exit::Ok)
+}
+
+async fn apply(args: &ApplyArgs, client: &Client, out: &Output) -> anyhow::Result<()> {
+    let (name, spec) = args.definition()?;
+    // Only to say what changed; whether it may is for the server to decide.
+    let before = client.task(&name).await.ok();
+    let when = args.if_revision.map_or(IfMatch::Any, IfMatch::Revision);
+    // A place in a file is best named as a place.
+    let flags = if args.file.is_some() { flags::OF_NAMES } else { flags::OF_TASKS };
+    let task = client.apply_task(&name, &spec, when).await.map_err(|error| in_flags(error, flags))?;
+    match out.format {
+        Format::Json | Format::Jsonl => return out.json(&task),
+        Format::Name => return out.line(&task.name),
+        Format::Table => out.line(&task.name)?,
+    }
+    let told = match before.map(|before| changes(&before.spec, &task.spec)) {
+        None => "a new task".to_owned(),
+        Some(changes) if changes.is_empty() => "nothing changed".to_owned(),
+        Some(changes) => format!("changed: {}", changes.join(", ")),
+    };
+    out.hint(&format!("Revision {}, {told}. Next: punctual run {}", task.revision, task.name));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -10,9 +10,11 @@ use super::Context;
 use crate::exit::Exit;
 use crate::output::{Output, Row};
 use crate::report;
+use crate::table::Yield;
 
 #[derive(Debug, Args)]
 pub(crate) struct Ids {
+    /// The jobs' ids, as `punctual run` and `punctual ps` print them
     #[arg(required = true, value_name = "ID")]
     ids: Vec<JobId>,
 }
@@ -27,6 +29,7 @@ pub(crate) enum Verb {
 
 impl Row for Answered {
     const HEADER: &'static [&'static str] = &["ID", "STATE"];
+    const YIELDS: &'static [Yield] = &[];
 
     fn name(&self) -> String {
         self.id.to_string()

@@ -2,10 +2,12 @@
 
 use clap::Args;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use punctual_client::Waited;
+use punctual_api::Job;
+use punctual_client::{Client, Waited};
 use punctual_core::{JobId, JobState, Span};
 
 use super::Context;
+use super::patience::Patience;
 use crate::exit::Exit;
 use crate::output::{Format, note};
 use crate::view;
@@ -13,6 +15,7 @@ use crate::when::parse_span;
 
 #[derive(Debug, Args)]
 pub(crate) struct WaitArgs {
+    /// The jobs' ids, as `punctual run` and `punctual ps` print them
     #[arg(required = true, value_name = "ID")]
     ids: Vec<JobId>,
     /// Give up after this time, with exit code 124
@@ -23,48 +26,99 @@ pub(crate) struct WaitArgs {
     no_wait: bool,
 }
 
+/// What a job that has not finished means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Late {
+    /// The time of this flag is over.
+    TimedOut(&'static str),
+    OnlyLooked,
+}
+
 pub(crate) async fn run(args: WaitArgs, context: &Context) -> anyhow::Result<Exit> {
-    let limit = if args.no_wait { Some(Span::ZERO) } else { args.timeout };
-    let when_late = if args.no_wait { Exit::Pending } else { Exit::Timeout };
-    wait_for(&args.ids, limit, when_late, context).await
+    let (limit, late) = match args.no_wait {
+        true => (Some(Span::ZERO), Late::OnlyLooked),
+        false => (args.timeout, Late::TimedOut("--timeout")),
+    };
+    let patience = Patience::new(limit.map(Span::to_std), &context.out);
+    wait_for(&args.ids, &patience, late, context).await
 }
 
 /// Prints each job as it finishes. Failures count more than lateness.
 pub(crate) async fn wait_for(
     ids: &[JobId],
-    limit: Option<Span>,
-    when_late: Exit,
+    patience: &Patience<'_>,
+    late: Late,
     context: &Context,
 ) -> anyhow::Result<Exit> {
     let client = context.client()?;
-    let limit = limit.map(Span::to_std);
-    let mut waiting: FuturesUnordered<_> = ids.iter().map(|&id| client.wait_finished(id, limit)).collect();
-    let mut late = 0;
+    let mut waiting: FuturesUnordered<_> = ids.iter().map(|&id| wait_one(&client, id, patience)).collect();
+    let mut pending = None;
     let mut exit = Exit::Ok;
+    let mut finished = Vec::new();
+    let mut broken = None;
     while let Some(waited) = waiting.next().await {
-        match waited? {
-            Waited::Finished(job) => {
+        match waited {
+            Ok(Waited::Finished(job)) => {
                 if of_state(&job.state) != Exit::Ok {
                     exit = Exit::JobFailed;
                 }
                 match context.out.format {
+                    // Several jobs are one list, and so have to wait for the last.
+                    Format::Json if ids.len() > 1 => finished.push(job),
                     Format::Table if ids.len() > 1 => {
                         context.out.line(&format!("{}  {}", job.id, context.out.state_text(&job.state)))?;
                     }
                     Format::Table | Format::Json | Format::Jsonl | Format::Name => view::job(&context.out, &job)?,
                 }
             }
-            Waited::Pending(job) => {
-                late += 1;
-                note(&format!("{} is still {}: {}", job.id, job.state, job.explanation));
+            Ok(Waited::Pending(job)) => {
+                say_pending(&job, context);
+                pending.get_or_insert(job.id);
+            }
+            Err(error) => {
+                broken = Some(error);
+                break;
             }
         }
     }
-    if late > 0 && exit == Exit::Ok {
-        context.out.hint("Wait longer with --timeout, or see why with `punctual explain ID`.");
-        return Ok(when_late);
+    if context.out.format == Format::Json && ids.len() > 1 {
+        context.out.json(&finished)?;
     }
-    Ok(exit)
+    match (broken, pending) {
+        (Some(error), _) => Err(error),
+        (None, Some(id)) if exit == Exit::Ok => Ok(gave_up(id, late, context)),
+        (None, _) => Ok(exit),
+    }
+}
+
+async fn wait_one(client: &Client, id: JobId, patience: &Patience<'_>) -> anyhow::Result<Waited> {
+    loop {
+        let waited = if patience.is_lost() {
+            // A short question first: only an answer tells that the server is back.
+            client.job(id).await.map(|_| None)
+        } else {
+            client.wait_finished(id, patience.left()).await.map(Some)
+        };
+        match waited {
+            Ok(Some(waited)) => return Ok(waited),
+            Ok(None) => patience.found(),
+            Err(error) => patience.lost(error, id).await?,
+        }
+    }
+}
+
+pub(crate) fn say_pending(job: &Job, context: &Context) {
+    note(&format!("{} is still {}: {}", job.id, job.state, context.out.zone.localize(&job.explanation)));
+}
+
+/// Says how to go on after a wait that was too short.
+pub(crate) fn gave_up(id: JobId, late: Late, context: &Context) -> Exit {
+    let (exit, longer) = match late {
+        Late::TimedOut(flag) => (Exit::Timeout, format!(" (longer: {flag})")),
+        Late::OnlyLooked => (Exit::Pending, String::new()),
+    };
+    context.out.hint(&format!("Wait for it with `punctual wait {id}`{longer}; see why with `punctual explain {id}`."));
+    exit
 }
 
 /// What waiting for a job that ended like this exits with.

@@ -49,6 +49,9 @@ pub(crate) struct WorkerFlags {
     /// How long running jobs may take to end when the worker stops [default: 30s]
     #[arg(long, value_name = "TIME")]
     drain_timeout: Option<String>,
+    /// Let probes write witness files and kill the worker, for tests
+    #[arg(long)]
+    probe_effects: bool,
 }
 
 impl WorkerFlags {
@@ -59,6 +62,7 @@ impl WorkerFlags {
             ("labels", self.labels.clone()),
             ("spool_dir", self.spool_dir.clone()),
             ("drain_timeout", self.drain_timeout.clone()),
+            ("probe_effects", self.probe_effects.then(|| "true".to_owned())),
         ])
     }
 }
@@ -84,10 +88,13 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> anyhow::Result<E
     // A wrong address is told at once; a server that is not there yet is waited for.
     let server = context.client()?.url().to_owned();
     let settings = WorkerSettings::new(&context.config)?;
+    if let ("", Some(data_dir)) = (context.config.text("spool_dir"), settings.spool_dir.parent()) {
+        make_data_dir(data_dir)?;
+    }
     make_data_dir(&settings.spool_dir)?;
     let until = if args.exit_with_stdin { Until::StdinCloses } else { Until::Signal };
     let stop = Stop::listen(until, &context.out)?;
-    context.out.hint(&format!("Working for {server} with {} slots.", settings.slots));
+    context.out.hint(&format!("Connecting to {server} with {} slots.", settings.slots));
     let options = WorkerOptions { server, name: args.name.unwrap_or_else(host_name), settings };
     wiring::run_worker(options, stop.requested()).await?;
     Ok(Exit::Ok)

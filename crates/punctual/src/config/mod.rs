@@ -27,7 +27,7 @@ const fn setting(key: &'static str, default: &'static str, help: &'static str) -
     Setting { key, default, help }
 }
 
-pub(crate) const SETTINGS: [Setting; 19] = [
+pub(crate) const SETTINGS: [Setting; 20] = [
     setting("server", "http://127.0.0.1:8020", "the server that commands and workers talk to"),
     setting("output", "table", "table, json, jsonl or name"),
     setting("color", "auto", "auto, always or never"),
@@ -38,7 +38,7 @@ pub(crate) const SETTINGS: [Setting; 19] = [
     setting("durability", "full", "full: commits survive a power cut; normal: the last may not"),
     setting("shards", "4", "parts that the jobs are split into; fixed once the folder exists"),
     setting("look_ahead", "30s", "how far ahead of their time jobs are read into memory"),
-    setting("window_max", "20000", "jobs in memory, at most, for each shard"),
+    setting("window_max", "20000", "jobs that wait in memory, at most"),
     setting("retention", "7d", "how long finished jobs are kept"),
     setting("heartbeat", "5s", "how often a worker says that it is alive"),
     setting("worker_dead_after", "20s", "a worker that is silent for so long is dead"),
@@ -47,6 +47,7 @@ pub(crate) const SETTINGS: [Setting; 19] = [
     setting("labels", "", "what tasks may ask of a worker, as key=value with commas"),
     setting("spool_dir", "", "where a worker keeps what it could not report yet; empty: spool in data_dir"),
     setting("drain_timeout", "30s", "how long running jobs may take to end when a worker stops"),
+    setting("probe_effects", "false", "whether probes may write witness files and kill the worker"),
 ];
 
 /// Where a value came from.

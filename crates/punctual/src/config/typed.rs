@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use punctual_core::{ShardId, Span};
+use punctual_worker::SLOTS_MAX;
 
 use super::Config;
 use crate::exit::usage;
@@ -40,10 +41,8 @@ pub(crate) struct WorkerSettings {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) spool_dir: PathBuf,
     pub(crate) drain_timeout: Span,
+    pub(crate) probe_effects: bool,
 }
-
-/// A worker's slots are tasks in its memory; more belong into more processes.
-const SLOTS_MAX: u32 = 65_536;
 
 impl ServerSettings {
     pub(crate) fn new(config: &Config) -> anyhow::Result<Self> {
@@ -87,8 +86,13 @@ impl WorkerSettings {
             labels: config.parse("labels", labels)?,
             spool_dir,
             drain_timeout: config.parse("drain_timeout", |text| span(text, Span::ZERO, Span::from_secs(86_400)))?,
+            probe_effects: config.parse("probe_effects", yes_or_no)?,
         })
     }
+}
+
+fn yes_or_no(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| format!("`{text}` is neither true nor false"))
 }
 
 /// Reads an address. Anything but this machine is refused: there is no login yet,

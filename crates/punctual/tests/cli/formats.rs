@@ -28,7 +28,7 @@ fn shown(line: &str) -> String {
 
 #[test]
 fn lists_print_in_every_format() {
-    let texts = ["table", "json", "jsonl", "name"].map(|format| shown(&format!("job list -o {format}")));
+    let texts = ["table", "json", "jsonl", "name"].map(|format| shown(&format!("job list -n 2 -o {format}")));
     insta::assert_snapshot!(texts.join("\n\n"));
 }
 

@@ -81,6 +81,32 @@ async fn a_killed_server_loses_nothing_and_repeats_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_stopped_under_load_ends_soon_and_repeats_nothing() {
+    const JOBS: usize = 10_000;
+    let home = Home::new();
+    let witness = home.file("witness");
+    let server = home.server();
+    let address = server.address();
+    // At 200 slots and 100 ms a job, the rest of the load takes seconds.
+    let _worker = home.worker(&server, &["--slots", "200"]);
+    submit(&server.client(), &witnessed(&witness, Span::from_millis(100)), JOBS).await;
+    eventually("attempts run", || async { begins(&witness).len() > 500 }).await;
+    server.process.stop();
+    let before = begins(&witness).len();
+    assert!(before < JOBS / 2, "it stopped without working off the load: {before} had begun");
+
+    let server = home.server_at(&address, &[]);
+    let client = server.client();
+    eventually("every job has begun", || async { begins(&witness).len() == JOBS }).await;
+    eventually("every job has ended", || async {
+        let stats = client.stats().await.expect("the server answers");
+        stats.running == 0 && stats.ready == 0
+    })
+    .await;
+    assert!(begins(&witness).values().all(|attempts| attempts.len() == 1), "nothing ran twice");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_jobs_of_a_killed_worker_are_retried_after_twenty_seconds_of_silence() {
     const JOBS: usize = 200;
     let home = Home::new();

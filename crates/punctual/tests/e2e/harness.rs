@@ -61,7 +61,7 @@ impl Home {
     /// A worker that shares no folder with others.
     pub(crate) fn worker_with_spool(&self, server: &Server, spool: &str, flags: &[&str]) -> Process {
         let child = Command::new(PUNCTUAL)
-            .args(["worker", "--exit-with-stdin", "--server", &server.url, "--spool-dir"])
+            .args(["worker", "--exit-with-stdin", "--probe-effects", "--server", &server.url, "--spool-dir"])
             .arg(self.file(spool))
             .args(flags)
             .current_dir(self.path())
@@ -80,6 +80,18 @@ impl Process {
     pub(crate) fn kill(mut self) {
         self.0.kill().expect("SIGKILL reaches the process");
         self.0.wait().expect("the process ends");
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) fn stop(mut self) {
+        drop(self.0.stdin.take());
+        let deadline = Instant::now() + PATIENCE;
+        while self.0.try_wait().expect("the process can be asked").is_none() {
+            assert!(Instant::now() < deadline, "it did not end within {PATIENCE:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let status = self.0.wait().expect("it has ended");
+        assert!(status.success(), "{status}");
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -11,3 +11,4 @@ mod harness;
 mod openapi;
 mod raw;
 mod readme;
+mod restart;

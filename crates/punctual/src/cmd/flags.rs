@@ -1,0 +1,116 @@
+//! Names the flag where the server names a place in the request.
+
+use punctual_client::ClientError;
+
+/// Places in a request, each with the flag that fills it.
+pub(crate) type Flags = &'static [(&'static str, &'static str)];
+
+pub(crate) const OF_LISTS: Flags = &[
+    ("state", "--state"),
+    ("task", "--task"),
+    ("kind", "--kind"),
+    ("queue", "--queue"),
+    ("due_from", "--due-from"),
+    ("due_before", "--due-before"),
+    ("order", "--asc"),
+    ("limit", "--limit"),
+    ("cursor", "--cursor"),
+];
+
+pub(crate) const OF_NAMES: Flags = &[("name", "the task's name"), ("If-Match", "--if-revision")];
+
+pub(crate) const OF_TASKS: Flags = &[
+    ("name", "the task's name"),
+    ("If-Match", "--if-revision"),
+    ("/run/http/url", "--http"),
+    ("/run/http/method", "--method"),
+    ("/run/http/headers", "--header"),
+    ("/run/http/body", "--body"),
+    ("/run/http/expect_status", "--expect-status"),
+    ("/run/http/timeout", "--request-timeout"),
+    ("/run/probe", "--probe"),
+    ("/run/handler", "--handler"),
+    ("/queue", "--queue"),
+    ("/labels", "--label"),
+    ("/priority", "--priority"),
+    // Its other parts are not in flags, and so are never wrong.
+    ("/retry", "--retries"),
+    ("/timeout", "--timeout"),
+    ("/queue_timeout", "--queue-timeout"),
+    ("/delivery", "--delivery"),
+    ("/on_lost", "--on-lost"),
+];
+
+pub(crate) const OF_JOBS: Flags = &[
+    ("/task", "the task's name"),
+    ("/run_at", "--at"),
+    ("/input", "--input"),
+    ("/priority", "--priority"),
+    ("/tracing_id", "--tracing-id"),
+    ("Idempotency-Key", "--idempotency-key"),
+];
+
+/// The same error in the words of the command line.
+pub(crate) fn in_flags(mut error: ClientError, flags: Flags) -> ClientError {
+    let ClientError::Problem(problem) = &mut error else {
+        return error;
+    };
+    for field in &mut problem.errors {
+        let (place, flags) = match field.pointer.strip_prefix("/inline") {
+            Some(place) => (place, OF_TASKS),
+            None => (field.pointer.as_str(), flags),
+        };
+        let is_within =
+            |whole: &str| place.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        let Some((_, flag)) = flags.iter().find(|(whole, _)| is_within(whole)) else {
+            continue;
+        };
+        if place == "cursor" {
+            problem.hint = Some("copy it from the end of the list before, unchanged".to_owned());
+        }
+        (*flag).clone_into(&mut field.pointer);
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Report;
+    use punctual_api::{FieldError, Problem};
+
+    fn said(pointer: &str, flags: Flags) -> String {
+        let problem = Problem {
+            type_uri: String::new(),
+            title: String::new(),
+            status: 400,
+            detail: format!("{pointer}: is wrong"),
+            code: "invalid_request".to_owned(),
+            hint: None,
+            request_id: String::new(),
+            retryable: false,
+            errors: vec![FieldError { pointer: pointer.to_owned(), detail: "is wrong".to_owned() }],
+        };
+        Report::new(&in_flags(ClientError::Problem(Box::new(problem)), flags).into()).message
+    }
+
+    #[test]
+    fn a_place_in_the_request_is_named_by_its_flag_and_only_once() {
+        for (pointer, flags, message) in [
+            ("/inline/run/http/url", OF_JOBS, "--http: is wrong"),
+            ("/inline/timeout", OF_JOBS, "--timeout: is wrong"),
+            ("/inline/queue_timeout", OF_JOBS, "--queue-timeout: is wrong"),
+            ("/input", OF_JOBS, "--input: is wrong"),
+            ("/run/probe/sleep", OF_TASKS, "--probe: is wrong"),
+            ("/run/http/headers", OF_TASKS, "--header: is wrong"),
+            ("state", OF_LISTS, "--state: is wrong"),
+            ("limit", OF_LISTS, "--limit: is wrong"),
+            ("name", OF_NAMES, "the task's name: is wrong"),
+            // From a file, where this is the place.
+            ("/timeout", OF_NAMES, "/timeout: is wrong"),
+            ("", OF_JOBS, "is wrong"),
+        ] {
+            assert_eq!(said(pointer, flags), message, "{pointer}");
+        }
+    }
+}
