@@ -23,7 +23,9 @@ impl NameCache {
     fn get(&self, name: &str, now: Timestamp) -> Option<Arc<Task>> {
         let names = self.0.read().expect("no panic while the lock is held");
         let (task, read_at) = names.get(name)?;
-        (now.since(*read_at) <= NAME_BELIEVED).then(|| Arc::clone(task))
+        // Read in the future: the clock went back.
+        let is_believed = *read_at <= now && now.since(*read_at) <= NAME_BELIEVED;
+        is_believed.then(|| Arc::clone(task))
     }
 
     fn put(&self, task: &Arc<Task>, now: Timestamp) {

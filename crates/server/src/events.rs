@@ -12,8 +12,10 @@ use punctual_app::App;
 use punctual_core::JobId;
 use punctual_core::shard::event::Change;
 use punctual_engine::Changes;
+use tokio::sync::SemaphorePermit;
 use tokio::sync::broadcast::error::RecvError;
 
+use crate::guard;
 use crate::parse::{JobPath, NoParams};
 use crate::problem::{Problems, Refused};
 
@@ -22,8 +24,9 @@ use crate::problem::{Problems, Refused};
     (status = 200, description = "Changes as they come", body = String, content_type = "text/event-stream"),
     Problems,
 ))]
-pub(crate) async fn all(State(app): State<App>, _: NoParams) -> Response {
-    stream_changes(app.changes(), None)
+pub(crate) async fn all(State(app): State<App>, _: NoParams) -> Result<Response, Refused> {
+    let place = guard::follower()?;
+    Ok(stream_changes(app.changes(), None, place))
 }
 
 /// Follows one job, until it has finished.
@@ -41,7 +44,7 @@ pub(crate) async fn of_job(State(app): State<App>, JobPath(id): JobPath, _: NoPa
         attempt: job.attempts.last().map(|attempt| attempt.attempt),
         at: job.finished_at.unwrap_or_else(|| app.now()),
     };
-    Ok(stream_changes(changes, Some((id, first))))
+    Ok(stream_changes(changes, Some((id, first)), guard::follower()?))
 }
 
 struct Watcher {
@@ -49,11 +52,12 @@ struct Watcher {
     only: Option<JobId>,
     first: Option<JobChange>,
     is_over: bool,
+    _place: SemaphorePermit<'static>,
 }
 
-fn stream_changes(changes: Changes, of: Option<(JobId, JobChange)>) -> Response {
+fn stream_changes(changes: Changes, of: Option<(JobId, JobChange)>, place: SemaphorePermit<'static>) -> Response {
     let (only, first) = of.unzip();
-    let watcher = Watcher { changes, only, first, is_over: false };
+    let watcher = Watcher { changes, only, first, is_over: false, _place: place };
     let events = stream::unfold(watcher, |mut watcher| async move {
         let event = watcher.next().await?;
         Some((Ok::<_, Infallible>(event), watcher))

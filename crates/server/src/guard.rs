@@ -16,13 +16,26 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use punctual_api::ErrorKind;
 use punctual_app::{App, AppError};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::problem::{self, Refused};
 
 /// Requests that are worked on at a time. Beyond it they are refused at once: a
 /// queue would only make all of them late.
 const REQUESTS_MAX: usize = 4096;
+
+/// Clients that follow changes or logs at a time. Each costs a task and a look now and then.
+const FOLLOWERS_MAX: usize = 1024;
+
+static FOLLOWERS: Semaphore = Semaphore::const_new(FOLLOWERS_MAX);
+
+/// A place among the followers, kept for as long as the stream lasts.
+pub(crate) fn follower() -> Result<SemaphorePermit<'static>, AppError> {
+    FOLLOWERS.try_acquire().map_err(|_| {
+        let detail = format!("{FOLLOWERS_MAX} clients follow changes or logs already");
+        AppError::new(ErrorKind::TooManyRequests, detail).hint("read the job now and then instead, or use ?wait=30s")
+    })
+}
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 

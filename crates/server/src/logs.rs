@@ -11,7 +11,9 @@ use http::{HeaderMap, HeaderName, header};
 use punctual_app::{App, AppError, LogView};
 use punctual_core::JobId;
 use serde::Deserialize;
+use tokio::sync::SemaphorePermit;
 
+use crate::guard;
 use crate::parse::{JobPath, Params};
 use crate::problem::{Problems, Refused};
 
@@ -50,7 +52,7 @@ pub(crate) async fn read(
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
     let first = app.log(id, attempt, offset).await?;
     if accept.contains("text/event-stream") {
-        return Ok(follow(app, id, attempt, first).into_response());
+        return Ok(follow(app, id, attempt, first, guard::follower()?).into_response());
     }
     let headers = [
         (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
@@ -72,6 +74,7 @@ struct Follower {
     view: Option<LogView>,
     attempt: u32,
     offset: u64,
+    _place: SemaphorePermit<'static>,
 }
 
 fn follow(
@@ -79,8 +82,10 @@ fn follow(
     id: JobId,
     only: Option<u32>,
     first: LogView,
+    place: SemaphorePermit<'static>,
 ) -> Sse<impl stream::Stream<Item = Result<Event, Infallible>>> {
-    let follower = Follower { app, id, only, attempt: first.attempt, offset: first.next_offset, view: Some(first) };
+    let (attempt, offset) = (first.attempt, first.next_offset);
+    let follower = Follower { app, id, only, attempt, offset, view: Some(first), _place: place };
     let events = stream::unfold(Some(follower), |follower| async move {
         let mut follower = follower?;
         match follower.next().await {
