@@ -10,8 +10,9 @@ use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::TcpListener;
 
-/// A client that has not sent its headers by then is cut off.
-const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+/// A client that has not sent its headers by then is cut off. It counts from the answer
+/// before, so it is also how long an idle connection is kept for the next request.
+const HEADERS_WITHIN: Duration = Duration::from_secs(60);
 const HEADERS_MAX: usize = 100;
 const HEADER_BYTES_MAX: usize = 16 << 10;
 const STREAMS_PER_CONNECTION_MAX: u32 = 256;
