@@ -21,8 +21,10 @@ pub(super) struct Worker {
     /// What it runs for us, and what is being started on it.
     pub(super) jobs: IdSet<JobId>,
     /// Attempts of our shards that it holds although we gave them up, or another run of it
-    /// left them. They fill its slots until it reports them.
+    /// left them. They fill its slots until it reports them, or until we stop believing it:
+    /// it may have told another server.
     left_over: BTreeSet<(JobId, AttemptNo)>,
+    left_over_until: Timestamp,
     pub(super) classes: Vec<ClassId>,
 }
 
@@ -36,6 +38,7 @@ impl Worker {
             seen_at: now,
             jobs: IdSet::default(),
             left_over: BTreeSet::new(),
+            left_over_until: now,
             classes: Vec::new(),
         }
     }
@@ -150,11 +153,31 @@ impl Workers {
         }
     }
 
-    fn set_left_over(&mut self, id: WorkerId, left_over: BTreeSet<(JobId, AttemptNo)>, ready: &mut Ready) {
+    fn set_left_over(
+        &mut self,
+        id: WorkerId,
+        left_over: BTreeSet<(JobId, AttemptNo)>,
+        until: Timestamp,
+        ready: &mut Ready,
+    ) {
         let Some(worker) = self.0.get_mut(&id) else { return };
         worker.left_over = left_over;
+        worker.left_over_until = until;
         if worker.free() == 0 {
             ready.set_busy(id, worker);
+        }
+    }
+
+    /// Counts slots as free again whose attempts nobody reported in time. A worker that
+    /// still has no room gives back what it is sent.
+    pub(super) fn forget_left_over(&mut self, now: Timestamp, ready: &mut Ready) {
+        for (id, worker) in &mut self.0 {
+            if !worker.left_over.is_empty() && now > worker.left_over_until {
+                worker.left_over.clear();
+                if worker.free() > 0 {
+                    ready.set_idle(*id, worker);
+                }
+            }
         }
     }
 
@@ -224,7 +247,8 @@ impl Owner {
                 left_over.insert((job, attempt));
             }
         }
-        self.workers.set_left_over(id, left_over, &mut self.ready);
+        let until = self.now + self.config.worker_silence;
+        self.workers.set_left_over(id, left_over, until, &mut self.ready);
     }
 
     fn running_attempt(&self, job: JobId) -> Option<(AttemptNo, CancelMark)> {
@@ -249,6 +273,7 @@ impl Owner {
 
     /// Ends the attempts of workers that were not heard of for too long.
     pub(super) fn reap_silent_workers(&mut self) {
+        self.workers.forget_left_over(self.now, &mut self.ready);
         let before = self.now - self.config.worker_silence;
         for (id, worker) in self.workers.take_silent(before, &mut self.ready) {
             if worker.stream.is_some() {
