@@ -15,6 +15,13 @@ CREATE TABLE cancel_request (
     job BLOB NOT NULL PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE duty (
+    name        TEXT NOT NULL PRIMARY KEY,
+    owner       BLOB NOT NULL,
+    epoch       INTEGER NOT NULL,
+    lease_until INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE history (
     id            BLOB NOT NULL PRIMARY KEY,
     task          INTEGER NOT NULL,
@@ -82,6 +89,18 @@ CREATE TABLE log (
     bytes   BLOB NOT NULL,
     PRIMARY KEY (job, attempt, offset)
 ) STRICT;
+
+CREATE TABLE member (
+    id         BLOB NOT NULL PRIMARY KEY,
+    address    TEXT NOT NULL,
+    version    TEXT NOT NULL,
+    roles      TEXT NOT NULL,
+    started_at INTEGER NOT NULL,
+    seen_at    INTEGER NOT NULL,
+    workers    INTEGER NOT NULL,
+    running    INTEGER NOT NULL,
+    lag        INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use punctual_core::{ServerId, ShardId, Span, Timestamp};
-use punctual_store::{Leases, Owned, Result, StoreError};
+use punctual_store::{Lease, Leases, Owned, Result, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::writer::Failure;
@@ -64,6 +64,36 @@ impl Leases for SqliteStore {
         })
         .await
     }
+
+    async fn give_up(&self, server: ServerId, shards: Vec<ShardId>) -> Result<()> {
+        self.write(1, move |db| {
+            let mut statement = db.conn.prepare_cached(sql!("give_up_shard"))?;
+            for shard in shards {
+                statement.execute(params![server.to_bytes(), shard.0])?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn leases(&self) -> Result<Vec<Lease>> {
+        let read = |conn: &Connection| {
+            let mut statement = conn.prepare_cached(sql!("leases"))?;
+            let leases = statement.query_map([], read_lease)?.collect::<rusqlite::Result<Vec<_>>>()?;
+            Ok(leases)
+        };
+        self.shared.people_reads.read(read).await
+    }
+}
+
+fn read_lease(row: &Row<'_>) -> rusqlite::Result<Lease> {
+    let has_owner = row.get_ref(2)? != rusqlite::types::ValueRef::Null;
+    Ok(Lease {
+        shard: codec::shard(row, 0)?,
+        epoch: codec::epoch(row, 1)?,
+        owner: has_owner.then(|| codec::server_id(row, 2)).transpose()?,
+        until: codec::time(row, 3)?,
+    })
 }
 
 fn take(conn: &Connection, server: ServerId, shard: ShardId, until: Timestamp) -> std::result::Result<Owned, Failure> {

@@ -12,6 +12,7 @@ mod jobs;
 mod leases;
 mod lock;
 mod logs;
+mod members;
 mod migrate;
 mod options;
 mod reader;

@@ -12,11 +12,18 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 1] = [Migration {
-    version: 1,
-    name: "first",
-    text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0001_first.sql")),
-}];
+pub(crate) const MIGRATIONS: [Migration; 2] = [
+    Migration {
+        version: 1,
+        name: "first",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0001_first.sql")),
+    },
+    Migration {
+        version: 2,
+        name: "cluster",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0002_cluster.sql")),
+    },
+];
 
 impl Migration {
     fn checksum(&self) -> Vec<u8> {
@@ -98,22 +105,23 @@ mod tests {
     #[test]
     fn an_edited_migration_is_refused() {
         let edited = Migration { version: 1, name: "first", text: "CREATE TABLE other (x)" };
-        let text = refusal(&mut migrated(), &[edited]);
+        let known: Vec<Migration> = [edited].into_iter().chain(MIGRATIONS.into_iter().skip(1)).collect();
+        let text = refusal(&mut migrated(), &known);
         assert!(text.contains("migration 1 (first) is not the one"), "{text}");
     }
 
     #[test]
     fn a_newer_schema_is_refused() {
         let text = refusal(&mut migrated(), &[]);
-        assert_eq!(text, "the store has schema 1 and this program knows 0; use the newer program");
+        assert_eq!(text, "the store has schema 2 and this program knows 0; use the newer program");
     }
 
     #[test]
     fn a_migration_that_fails_leaves_nothing_behind() {
         let mut conn = migrated();
-        let broken = Migration { version: 2, name: "broken", text: "CREATE TABLE fine (x); CREATE TABLE fine (x)" };
-        let [first] = MIGRATIONS;
-        assert!(run(&mut conn, &[first, broken], Timestamp::EPOCH).is_err());
+        let broken = Migration { version: 3, name: "broken", text: "CREATE TABLE fine (x); CREATE TABLE fine (x)" };
+        let known: Vec<Migration> = MIGRATIONS.into_iter().chain([broken]).collect();
+        assert!(run(&mut conn, &known, Timestamp::EPOCH).is_err());
         let made: i64 =
             conn.query_row("SELECT count(*) FROM sqlite_schema WHERE name = 'fine'", [], |row| row.get(0)).unwrap();
         assert_eq!(made, 0);

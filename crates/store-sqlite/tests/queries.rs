@@ -4,8 +4,9 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-/// The few rows of `shard` are read through.
-const SCANS: [&str; 3] = ["shards_free", "renew_leases", "release_leases"];
+/// The few rows of `shard`, `member` and `duty` are read through.
+const SCANS: [&str; 8] =
+    ["shards_free", "renew_leases", "release_leases", "leases", "members", "forget_members", "drop_duties", "duties"];
 
 fn read(folder: &str) -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);

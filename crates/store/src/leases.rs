@@ -12,6 +12,16 @@ pub struct Owned {
     pub epoch: Epoch,
 }
 
+/// A shard and who has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lease {
+    pub shard: ShardId,
+    pub epoch: Epoch,
+    /// `None` when it was given up.
+    pub owner: Option<ServerId>,
+    pub until: Timestamp,
+}
+
 #[async_trait]
 pub trait Leases: Send + Sync + 'static {
     /// The store's clock, which alone says what is due.
@@ -33,4 +43,10 @@ pub trait Leases: Send + Sync + 'static {
 
     /// Gives up every lease of `server`, so that others need not wait for its end.
     async fn release(&self, server: ServerId) -> Result<()>;
+
+    /// Gives up these shards, as far as `server` owns them.
+    async fn give_up(&self, server: ServerId, shards: Vec<ShardId>) -> Result<()>;
+
+    /// All shards, in order.
+    async fn leases(&self) -> Result<Vec<Lease>>;
 }

@@ -9,6 +9,7 @@ mod error;
 mod jobs;
 mod leases;
 mod logs;
+mod members;
 mod tasks;
 mod transitions;
 
@@ -17,15 +18,16 @@ pub use jobs::{
     Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobReads, JobRecord, NewJob, Order, Page, Position,
     SUBMIT_MAX, Submission, Submit, Submitted,
 };
-pub use leases::{Leases, Owned};
+pub use leases::{Lease, Leases, Owned};
 pub use logs::{LogChunk, LogPiece, Logs, Retention, TASK_USE_STEP, tasks_used_since};
+pub use members::{DutyLease, Member, MemberStatus, Members, SeenMember};
 pub use tasks::{TaskChange, Tasks};
 pub use transitions::{Applied, FoundRow, OpenStarts, Transitions};
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Everything the engine and the app need.
-pub trait Store: Tasks + Submit + JobReads + Leases + Transitions + Logs + Retention {
+pub trait Store: Tasks + Submit + JobReads + Leases + Members + Transitions + Logs + Retention {
     /// For people: the kind of store and how it writes, such as `sqlite, synchronous=FULL`.
     fn description(&self) -> String;
 }

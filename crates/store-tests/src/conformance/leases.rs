@@ -61,3 +61,24 @@ pub(super) async fn a_takeover_of_a_shard_that_is_not_there_changes_nothing(stor
     assert_inconsistent(store.take_over(server(2), vec![ShardId(0), ShardId(SHARDS)], LONG).await);
     assert_eq!(store.renew(server(1), LONG).await.unwrap().len(), 4);
 }
+
+pub(super) async fn a_server_gives_up_only_what_it_owns(store: &dyn Store) {
+    store.acquire(server(1), LONG, 2).await.unwrap();
+    store.acquire(server(2), LONG, 1).await.unwrap();
+    store.give_up(server(1), vec![ShardId(1), ShardId(2), ShardId(SHARDS)]).await.unwrap();
+    assert_eq!(store.renew(server(1), LONG).await.unwrap(), [owned(0, 1)]);
+    assert_eq!(store.renew(server(2), LONG).await.unwrap(), [owned(2, 1)]);
+    assert_eq!(store.acquire(server(3), LONG, 4).await.unwrap(), [owned(1, 2), owned(3, 1)]);
+}
+
+pub(super) async fn leases_show_all_shards_and_their_owners(store: &dyn Store) {
+    store.acquire(server(1), LONG, 2).await.unwrap();
+    store.give_up(server(1), vec![ShardId(0)]).await.unwrap();
+    let now = store.now().await.unwrap();
+    let leases = store.leases().await.unwrap();
+    let shown: Vec<_> = leases.iter().map(|lease| (lease.shard.0, lease.epoch.0, lease.owner)).collect();
+    let mut expected = vec![(0, 1, None), (1, 1, Some(server(1)))];
+    expected.extend((2..SHARDS).map(|shard| (shard, 0, None)));
+    assert_eq!(shown, expected);
+    assert!(leases[1].until > now && leases[0].until <= now);
+}

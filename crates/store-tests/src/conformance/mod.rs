@@ -8,6 +8,7 @@ mod leases;
 mod lists;
 mod loads;
 mod logs;
+mod members;
 mod requeues;
 mod retention;
 mod starts;
@@ -179,5 +180,13 @@ cases! { ($)
         a_released_shard_is_free_at_once,
         a_takeover_raises_the_epoch_of_a_running_lease,
         a_takeover_of_a_shard_that_is_not_there_changes_nothing,
+        a_server_gives_up_only_what_it_owns,
+        leases_show_all_shards_and_their_owners,
+    }
+    members {
+        a_member_is_shown_as_it_was_last_seen,
+        a_member_that_leaves_or_was_not_seen_is_gone,
+        a_duty_has_one_owner_at_a_time,
+        a_duty_changes_hands_under_a_higher_epoch,
     }
 }

@@ -1,6 +1,6 @@
 use punctual_core::shard::write::Epoch;
 use punctual_core::{ServerId, ShardId, Span, Timestamp};
-use punctual_store::{Owned, Result};
+use punctual_store::{Lease, Owned, Result};
 
 use super::{ModelStore, Shard, State, inconsistent};
 
@@ -48,6 +48,25 @@ impl ModelStore {
             }
             Ok(())
         })
+    }
+
+    pub fn give_up_now(&self, server: ServerId, shards: &[ShardId]) -> Result<()> {
+        self.state().all_or_nothing(|state| {
+            for (id, shard) in state.owned_by(server).into_iter().filter(|(id, _)| shards.contains(id)) {
+                state.shards.put(id, Shard { owner: None, lease_until: Timestamp::EPOCH, ..shard });
+            }
+            Ok(())
+        })
+    }
+
+    pub fn leases_now(&self) -> Vec<Lease> {
+        let lease = |(&shard, row): (&ShardId, &Shard)| Lease {
+            shard,
+            epoch: row.epoch,
+            owner: row.owner,
+            until: row.lease_until,
+        };
+        self.state().shards.iter().map(lease).collect()
     }
 }
 

@@ -9,6 +9,7 @@ mod apply;
 mod jobs;
 mod leases;
 mod logs;
+mod members;
 mod port;
 mod reads;
 mod table;
@@ -23,7 +24,7 @@ use punctual_core::task::{Priority, Task};
 use punctual_core::{
     AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
-use punctual_store::{IdempotentAnswer, Result, StoreError};
+use punctual_store::{DutyLease, IdempotentAnswer, Result, SeenMember, StoreError};
 
 use table::Table;
 
@@ -50,6 +51,8 @@ pub struct State {
     stale: Table<(JobId, AttemptNo, WorkerId), (Timestamp, String)>,
     logs: Table<(JobId, AttemptNo, u64), Bytes>,
     answers: Table<String, IdempotentAnswer>,
+    members: Table<ServerId, SeenMember>,
+    duties: Table<String, DutyLease>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -108,6 +111,8 @@ impl ModelStore {
             stale: Table::default(),
             logs: Table::default(),
             answers: Table::default(),
+            members: Table::default(),
+            duties: Table::default(),
         };
         Self { state: Arc::new(Mutex::new(state)), shard_count }
     }
@@ -144,7 +149,21 @@ impl State {
                 $(if result.is_ok() { self.$table.keep() } else { self.$table.go_back() })*
             };
         }
-        end!(shards, tasks, hot, due_at, finished, attempts, starts, cancel_requests, stale, logs, answers);
+        end!(
+            shards,
+            tasks,
+            hot,
+            due_at,
+            finished,
+            attempts,
+            starts,
+            cancel_requests,
+            stale,
+            logs,
+            answers,
+            members,
+            duties
+        );
         result
     }
 }

@@ -3,13 +3,13 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::shard::event::Load;
-use punctual_core::shard::write::SharedBatch;
+use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ServerId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
-    Applied, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, JobReads, JobRecord, Leases, LogChunk, LogPiece,
-    Logs, OpenStarts, Owned, Page, Position, Result, Retention, Store, Submission, Submit, Submitted, TaskChange,
-    Tasks, Transitions,
+    Applied, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, JobReads, JobRecord, Lease, Leases,
+    LogChunk, LogPiece, Logs, Member, Members, OpenStarts, Owned, Page, Position, Result, Retention, SeenMember, Store,
+    Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
 };
 
 use super::ModelStore;
@@ -95,6 +95,37 @@ impl Leases for ModelStore {
     }
     async fn release(&self, server: ServerId) -> Result<()> {
         self.release_now(server)
+    }
+    async fn give_up(&self, server: ServerId, shards: Vec<ShardId>) -> Result<()> {
+        self.give_up_now(server, &shards)
+    }
+    async fn leases(&self) -> Result<Vec<Lease>> {
+        Ok(self.leases_now())
+    }
+}
+
+#[async_trait]
+impl Members for ModelStore {
+    async fn beat(&self, member: Member) -> Result<()> {
+        self.beat_now(member)
+    }
+    async fn members(&self) -> Result<Vec<SeenMember>> {
+        Ok(self.members_now())
+    }
+    async fn leave(&self, server: ServerId) -> Result<()> {
+        self.leave_now(server)
+    }
+    async fn forget_members(&self, before: Timestamp) -> Result<usize> {
+        self.forget_members_now(before)
+    }
+    async fn hold_duty(&self, server: ServerId, duty: &str, ttl: Span) -> Result<Option<Epoch>> {
+        self.hold_duty_now(server, duty, ttl)
+    }
+    async fn drop_duties(&self, server: ServerId) -> Result<()> {
+        self.drop_duties_now(server)
+    }
+    async fn duties(&self) -> Result<Vec<DutyLease>> {
+        Ok(self.duties_now())
     }
 }
 
