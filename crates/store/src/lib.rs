@@ -20,7 +20,7 @@ pub use jobs::{
 };
 pub use leases::{Lease, Leases, Owned};
 pub use logs::{LogChunk, LogPiece, Logs, Retention, TASK_USE_STEP, tasks_used_since};
-pub use members::{DutyLease, Member, MemberStatus, Members, SeenMember};
+pub use members::{ClusterSecret, DutyLease, Member, MemberStatus, Members, SeenMember};
 pub use tasks::{TaskChange, Tasks};
 pub use transitions::{Applied, FoundRow, OpenStarts, Transitions};
 

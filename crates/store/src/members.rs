@@ -43,6 +43,16 @@ pub struct DutyLease {
     pub until: Timestamp,
 }
 
+/// 256 random bits. Shown to nobody, not even in a log.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ClusterSecret(pub [u8; 32]);
+
+impl std::fmt::Debug for ClusterSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClusterSecret")
+    }
+}
+
 #[async_trait]
 pub trait Members: Send + Sync + 'static {
     /// Says that a server lives: its row is made or replaced, and seen now.
@@ -66,4 +76,8 @@ pub trait Members: Send + Sync + 'static {
 
     /// Every duty that was ever held, in order of name; a lease may be over.
     async fn duties(&self) -> Result<Vec<DutyLease>>;
+
+    /// What the servers of this store know each other by. The first to ask has `proposed`
+    /// stored; everyone after it gets that one.
+    async fn cluster_secret(&self, proposed: ClusterSecret) -> Result<ClusterSecret>;
 }

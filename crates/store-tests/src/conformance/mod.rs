@@ -188,5 +188,6 @@ cases! { ($)
         a_member_that_leaves_or_was_not_seen_is_gone,
         a_duty_has_one_owner_at_a_time,
         a_duty_changes_hands_under_a_higher_epoch,
+        the_first_secret_is_everyones,
     }
 }

@@ -1,6 +1,6 @@
 use punctual_core::shard::write::Epoch;
 use punctual_core::{ServerId, Span, Timestamp};
-use punctual_store::{DutyLease, Member, Result, SeenMember};
+use punctual_store::{ClusterSecret, DutyLease, Member, Result, SeenMember};
 
 use super::ModelStore;
 
@@ -14,7 +14,7 @@ impl ModelStore {
     }
 
     pub fn members_now(&self) -> Vec<SeenMember> {
-        self.state().members.iter().map(|(_, seen)| seen.clone()).collect()
+        self.state().members.values().cloned().collect()
     }
 
     pub fn leave_now(&self, server: ServerId) -> Result<()> {
@@ -52,8 +52,7 @@ impl ModelStore {
 
     pub fn drop_duties_now(&self, server: ServerId) -> Result<()> {
         self.state().all_or_nothing(|state| {
-            let held: Vec<DutyLease> =
-                state.duties.iter().map(|(_, lease)| lease.clone()).filter(|lease| lease.owner == server).collect();
+            let held: Vec<DutyLease> = state.duties.values().filter(|lease| lease.owner == server).cloned().collect();
             for lease in held {
                 state.duties.put(lease.duty.clone(), DutyLease { until: Timestamp::EPOCH, ..lease });
             }
@@ -62,6 +61,14 @@ impl ModelStore {
     }
 
     pub fn duties_now(&self) -> Vec<DutyLease> {
-        self.state().duties.iter().map(|(_, lease)| lease.clone()).collect()
+        self.state().duties.values().cloned().collect()
+    }
+
+    pub fn cluster_secret_now(&self, proposed: ClusterSecret) -> Result<ClusterSecret> {
+        self.state().all_or_nothing(|state| {
+            let secret = state.secret.get(&()).copied().unwrap_or(proposed);
+            state.secret.put((), secret);
+            Ok(secret)
+        })
     }
 }

@@ -24,7 +24,7 @@ use punctual_core::task::{Priority, Task};
 use punctual_core::{
     AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
-use punctual_store::{DutyLease, IdempotentAnswer, Result, SeenMember, StoreError};
+use punctual_store::{ClusterSecret, DutyLease, IdempotentAnswer, Result, SeenMember, StoreError};
 
 use table::Table;
 
@@ -53,6 +53,7 @@ pub struct State {
     answers: Table<String, IdempotentAnswer>,
     members: Table<ServerId, SeenMember>,
     duties: Table<String, DutyLease>,
+    secret: Table<(), ClusterSecret>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -113,6 +114,7 @@ impl ModelStore {
             answers: Table::default(),
             members: Table::default(),
             duties: Table::default(),
+            secret: Table::default(),
         };
         Self { state: Arc::new(Mutex::new(state)), shard_count }
     }
@@ -162,7 +164,8 @@ impl State {
             logs,
             answers,
             members,
-            duties
+            duties,
+            secret
         );
         result
     }

@@ -7,9 +7,9 @@ use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ServerId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
-    Applied, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, JobReads, JobRecord, Lease, Leases,
-    LogChunk, LogPiece, Logs, Member, Members, OpenStarts, Owned, Page, Position, Result, Retention, SeenMember, Store,
-    Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
+    Applied, ClusterSecret, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, JobReads, JobRecord,
+    Lease, Leases, LogChunk, LogPiece, Logs, Member, Members, OpenStarts, Owned, Page, Position, Result, Retention,
+    SeenMember, Store, Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
 };
 
 use super::ModelStore;
@@ -126,6 +126,9 @@ impl Members for ModelStore {
     }
     async fn duties(&self) -> Result<Vec<DutyLease>> {
         Ok(self.duties_now())
+    }
+    async fn cluster_secret(&self, proposed: ClusterSecret) -> Result<ClusterSecret> {
+        self.cluster_secret_now(proposed)
     }
 }
 

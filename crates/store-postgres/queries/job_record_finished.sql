@@ -1,0 +1,11 @@
+-- One finished job with its last attempt, for people.
+-- Index: those on id of the partitions of history; the primary keys of task and node.
+-- Concurrency: a snapshot.
+SELECT history.id, task.id, history.priority, history.next_attempt, history.failures, history.node_failures,
+       history.submitted_at, history.tracing_id, history.state, history.finished_at, history.due_at, history.reason,
+       history.attempt, worker.id, server.id, history.picked_up_at, history.started_at, history.finished_at,
+       history.ending, history.reason, history.input, history.output
+FROM history JOIN task ON task.number = history.task
+LEFT JOIN node AS worker ON worker.number = history.worker
+LEFT JOIN node AS server ON server.number = history.server
+WHERE history.id = $1

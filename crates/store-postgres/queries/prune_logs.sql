@@ -1,0 +1,4 @@
+-- The logs of jobs, removed by retention.
+-- Index: the key, which begins with the job's id.
+-- Concurrency: in the transaction that removes the jobs.
+DELETE FROM log WHERE job = ANY ($1::uuid[])

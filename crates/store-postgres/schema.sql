@@ -1,0 +1,154 @@
+TABLE attempt
+    job uuid NOT NULL
+    worker uuid NOT NULL
+    server uuid NOT NULL
+    picked_up_at bigint NOT NULL
+    started_at bigint NOT NULL
+    finished_at bigint NOT NULL
+    attempt integer NOT NULL
+    ending smallint NOT NULL
+    reason text
+CREATE UNIQUE INDEX attempt_pkey ON public.attempt USING btree (job, attempt)
+
+TABLE cancel_request
+    job uuid NOT NULL
+CREATE UNIQUE INDEX cancel_request_pkey ON public.cancel_request USING btree (job)
+
+TABLE duty
+    name text NOT NULL COLLATE C
+    owner uuid NOT NULL
+    epoch bigint NOT NULL
+    lease_until bigint NOT NULL
+CREATE UNIQUE INDEX duty_pkey ON public.duty USING btree (name)
+
+TABLE history PARTITION BY RANGE (finished_at)
+    id uuid NOT NULL
+    finished_at bigint NOT NULL
+    submitted_at bigint NOT NULL
+    task bigint NOT NULL
+    picked_up_at bigint
+    started_at bigint
+    due_at bigint
+    next_attempt integer NOT NULL
+    attempt integer
+    worker integer
+    server integer
+    failures smallint NOT NULL
+    node_failures smallint NOT NULL
+    priority smallint NOT NULL
+    state smallint NOT NULL
+    ending smallint
+    early boolean NOT NULL
+    tracing_id text
+    reason text
+    output bytea
+    input bytea
+CREATE INDEX history_early ON ONLY public.history USING btree (finished_at, id) WHERE early
+CREATE INDEX history_task ON ONLY public.history USING btree (task, id)
+CREATE INDEX history_unsuccessful ON ONLY public.history USING btree (state, id) WHERE (state <> 1)
+
+TABLE idempotency
+    key text NOT NULL COLLATE C
+    fingerprint bytea NOT NULL
+    expires_at bigint NOT NULL
+    answer bytea NOT NULL
+CREATE INDEX idempotency_expiry ON public.idempotency USING btree (expires_at)
+CREATE UNIQUE INDEX idempotency_pkey ON public.idempotency USING btree (key)
+
+TABLE job WITH (autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=5000, autovacuum_analyze_scale_factor=0.1, autovacuum_analyze_threshold=1000)
+    id uuid NOT NULL
+    due_at bigint NOT NULL
+    submitted_at bigint NOT NULL
+    task bigint NOT NULL
+    next_attempt integer NOT NULL
+    shard smallint NOT NULL
+    failures smallint NOT NULL
+    node_failures smallint NOT NULL
+    priority smallint NOT NULL
+    moved boolean NOT NULL
+    tracing_id text
+    input bytea
+CREATE INDEX job_moved ON public.job USING btree (id) WHERE moved
+CREATE UNIQUE INDEX job_pkey ON public.job USING btree (shard, due_at, id)
+CREATE INDEX job_urgent ON public.job USING btree (shard, due_at, id) WHERE (priority > 0)
+
+TABLE log
+    job uuid NOT NULL
+    begins bigint NOT NULL
+    attempt integer NOT NULL
+    bytes bytea NOT NULL
+CREATE UNIQUE INDEX log_pkey ON public.log USING btree (job, attempt, begins)
+
+TABLE member
+    id uuid NOT NULL
+    started_at bigint NOT NULL
+    seen_at bigint NOT NULL
+    lag bigint NOT NULL
+    workers integer NOT NULL
+    running integer NOT NULL
+    address text NOT NULL
+    version text NOT NULL
+    roles text[] NOT NULL
+CREATE UNIQUE INDEX member_pkey ON public.member USING btree (id)
+
+TABLE meta
+    key text NOT NULL COLLATE C
+    value text NOT NULL
+CREATE UNIQUE INDEX meta_pkey ON public.meta USING btree (key)
+
+TABLE migration
+    version integer NOT NULL
+    name text NOT NULL
+    checksum bytea NOT NULL
+    applied_at bigint NOT NULL
+CREATE UNIQUE INDEX migration_pkey ON public.migration USING btree (version)
+
+TABLE node
+    number integer NOT NULL
+    id uuid NOT NULL
+    used_at bigint NOT NULL
+CREATE UNIQUE INDEX node_id_key ON public.node USING btree (id)
+CREATE UNIQUE INDEX node_pkey ON public.node USING btree (number)
+
+TABLE shard WITH (fillfactor=10, autovacuum_vacuum_threshold=200, autovacuum_vacuum_scale_factor=0)
+    id smallint NOT NULL
+    epoch bigint NOT NULL
+    owner uuid
+    lease_until bigint NOT NULL
+CREATE UNIQUE INDEX shard_pkey ON public.shard USING btree (id)
+
+TABLE stale_outcome
+    job uuid NOT NULL
+    worker uuid NOT NULL
+    at bigint NOT NULL
+    attempt integer NOT NULL
+    outcome text NOT NULL
+CREATE INDEX stale_outcome_at ON public.stale_outcome USING btree (at)
+CREATE UNIQUE INDEX stale_outcome_pkey ON public.stale_outcome USING btree (job, attempt, worker)
+
+TABLE start_batch WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000)
+    epoch bigint NOT NULL
+    seq bigint NOT NULL
+    server uuid NOT NULL
+    shard smallint NOT NULL
+    starts bytea NOT NULL STORAGE e
+CREATE UNIQUE INDEX start_batch_pkey ON public.start_batch USING btree (shard, epoch, seq)
+
+TABLE task
+    number bigint NOT NULL
+    id uuid NOT NULL
+    created_at bigint NOT NULL
+    updated_at bigint NOT NULL
+    used_until bigint NOT NULL
+    revision bigint NOT NULL
+    deleted boolean NOT NULL
+    name text COLLATE C
+    digest bytea
+    kind text NOT NULL
+    queue text NOT NULL
+    spec text NOT NULL
+CREATE UNIQUE INDEX task_digest_key ON public.task USING btree (digest)
+CREATE UNIQUE INDEX task_id_key ON public.task USING btree (id)
+CREATE UNIQUE INDEX task_live_name ON public.task USING btree (name) WHERE ((NOT deleted) AND (name IS NOT NULL))
+CREATE UNIQUE INDEX task_pkey ON public.task USING btree (number)
+CREATE INDEX task_unlisted ON public.task USING btree (used_until) WHERE (deleted OR (name IS NULL))

@@ -1,0 +1,213 @@
+//! How values of the core look in a row.
+
+use bytes::{Bytes, BytesMut};
+use punctual_core::attempt::{AttemptRecord, Ending};
+use punctual_core::job::Input;
+use punctual_core::shard::write::Epoch;
+use punctual_core::task::Priority;
+use punctual_core::{AttemptNo, Counters, JobId, JobState, ServerId, ShardId, TaskId, Timestamp, WorkerId};
+use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
+
+use crate::trouble::Trouble;
+
+pub(crate) type Read<T> = std::result::Result<T, Trouble>;
+
+/// `state <> 1` is in the schema: success is what almost every row says.
+pub(crate) const SUCCEEDED: i16 = 1;
+
+pub(crate) const fn state_code(state: JobState) -> Option<i16> {
+    match state {
+        JobState::Succeeded => Some(SUCCEEDED),
+        JobState::Failed => Some(2),
+        JobState::Cancelled => Some(3),
+        JobState::Lost => Some(4),
+        JobState::Quarantined => Some(5),
+        JobState::Deleted => Some(6),
+        // Of a job in the hot table; no row says so.
+        JobState::Scheduled | JobState::Running => None,
+    }
+}
+
+pub(crate) const fn ending_code(ending: Ending) -> i16 {
+    match ending {
+        Ending::Succeeded => 1,
+        Ending::Failed => 2,
+        Ending::TimedOut => 3,
+        Ending::WorkerLost => 4,
+        Ending::Cancelled => 5,
+        Ending::NotStarted => 6,
+    }
+}
+
+/// An id as PostgreSQL's uuid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Uuid(pub(crate) [u8; 16]);
+
+impl ToSql for Uuid {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        out.extend_from_slice(&self.0);
+        Ok(IsNull::No)
+    }
+    accepts!(UUID);
+    to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for Uuid {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        Ok(Self(raw.try_into()?))
+    }
+    accepts!(UUID);
+}
+
+macro_rules! as_uuid {
+    ($($id:ident),*) => {$(
+        impl From<$id> for Uuid {
+            fn from(id: $id) -> Self {
+                Self(id.to_bytes())
+            }
+        }
+    )*};
+}
+as_uuid!(JobId, TaskId, WorkerId, ServerId);
+
+/// Shards are numbered to 1,023.
+pub(crate) const fn shard_number(shard: ShardId) -> i16 {
+    shard.0 as i16
+}
+
+/// PostgreSQL's numbers have a sign. The same bits read back as the same number.
+pub(crate) const fn attempt_number(attempt: AttemptNo) -> i32 {
+    attempt.0 as i32
+}
+
+/// PostgreSQL's text cannot hold the character zero, and what an attempt says about its
+/// failure may.
+pub(crate) fn text(text: &str) -> String {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text.to_owned() }
+}
+
+fn get<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Read<T> {
+    row.try_get(column).map_err(|error| unreadable(row, column, &error.to_string()))
+}
+
+pub(crate) fn unreadable(row: &Row, column: usize, why: &str) -> Trouble {
+    let name = row.columns().get(column).map_or("?", |column| column.name());
+    Trouble::inconsistent(format!("the column {name} cannot be read: {why}"))
+}
+
+/// Any value that needs no more than its type.
+pub(crate) fn value<'a, T: FromSql<'a>>(row: &'a Row, column: usize) -> Read<T> {
+    get(row, column)
+}
+
+pub(crate) fn state(row: &Row, column: usize) -> Read<JobState> {
+    let code: i16 = get(row, column)?;
+    let found = JobState::ALL.into_iter().find(|&state| state_code(state) == Some(code));
+    found.ok_or_else(|| unreadable(row, column, "not a state"))
+}
+
+fn ending(row: &Row, column: usize) -> Read<Ending> {
+    let code: i16 = get(row, column)?;
+    let found = Ending::ALL.into_iter().find(|&ending| ending_code(ending) == code);
+    found.ok_or_else(|| unreadable(row, column, "not an ending"))
+}
+
+pub(crate) fn time(row: &Row, column: usize) -> Read<Timestamp> {
+    Timestamp::from_micros(get(row, column)?).ok_or_else(|| unreadable(row, column, "not a time"))
+}
+
+fn id<T>(row: &Row, column: usize, read: fn(&[u8]) -> Option<T>) -> Read<T> {
+    let Uuid(bytes) = get(row, column)?;
+    read(&bytes).ok_or_else(|| unreadable(row, column, "not an id"))
+}
+
+pub(crate) fn job_id(row: &Row, column: usize) -> Read<JobId> {
+    id(row, column, JobId::from_bytes)
+}
+
+pub(crate) fn task_id(row: &Row, column: usize) -> Read<TaskId> {
+    id(row, column, TaskId::from_bytes)
+}
+
+pub(crate) fn worker_id(row: &Row, column: usize) -> Read<WorkerId> {
+    id(row, column, WorkerId::from_bytes)
+}
+
+pub(crate) fn server_id(row: &Row, column: usize) -> Read<ServerId> {
+    id(row, column, ServerId::from_bytes)
+}
+
+pub(crate) fn shard(row: &Row, column: usize) -> Read<ShardId> {
+    Ok(ShardId(get::<i16>(row, column)? as u16))
+}
+
+/// Epochs rise from zero and never reach the sign.
+pub(crate) fn epoch(row: &Row, column: usize) -> Read<Epoch> {
+    Ok(Epoch(get::<i64>(row, column)?.unsigned_abs()))
+}
+
+pub(crate) fn priority(row: &Row, column: usize) -> Read<Priority> {
+    let value: i16 = get(row, column)?;
+    let value = i8::try_from(value).ok().and_then(Priority::new);
+    value.ok_or_else(|| unreadable(row, column, "not a priority"))
+}
+
+pub(crate) fn attempt_no(row: &Row, column: usize) -> Read<Option<AttemptNo>> {
+    Ok(get::<Option<i32>>(row, column)?.map(|number| AttemptNo(number as u32)))
+}
+
+/// Three columns from `column` on: next_attempt, failures, node_failures.
+pub(crate) fn counters(row: &Row, column: usize) -> Read<Counters> {
+    Ok(Counters {
+        next_attempt: AttemptNo(get::<i32>(row, column)? as u32),
+        failures: get::<i16>(row, column + 1)? as u16,
+        node_failures: get::<i16>(row, column + 2)? as u16,
+    })
+}
+
+pub(crate) fn bytes(row: &Row, column: usize) -> Read<Option<Bytes>> {
+    Ok(get::<Option<&[u8]>>(row, column)?.map(Bytes::copy_from_slice))
+}
+
+/// Two columns from `column` on: the input when it is short, and its length.
+pub(crate) fn input(row: &Row, column: usize) -> Read<Input> {
+    let Some(len) = get::<Option<i32>>(row, column + 1)? else { return Ok(Input::None) };
+    Ok(bytes(row, column)?.map_or(Input::Stored { len: len.unsigned_abs() }, Input::Inline))
+}
+
+/// Eight columns from `column` on: attempt, worker, server, picked_up_at, started_at,
+/// finished_at, ending, reason.
+pub(crate) fn attempt(row: &Row, column: usize) -> Read<AttemptRecord> {
+    Ok(AttemptRecord {
+        attempt: AttemptNo(get::<i32>(row, column)? as u32),
+        worker: worker_id(row, column + 1)?,
+        server: server_id(row, column + 2)?,
+        picked_up_at: time(row, column + 3)?,
+        started_at: time(row, column + 4)?,
+        finished_at: time(row, column + 5)?,
+        ending: ending(row, column + 6)?,
+        reason: get(row, column + 7)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stored in every database there is: a change here needs a migration.
+    #[test]
+    fn codes_never_change() {
+        let states: Vec<_> = JobState::ALL.iter().map(|&state| (state.as_str(), state_code(state))).collect();
+        let text = format!("{states:?}");
+        insta::assert_snapshot!(text, @r#"[("scheduled", None), ("running", None), ("succeeded", Some(1)), ("failed", Some(2)), ("cancelled", Some(3)), ("lost", Some(4)), ("quarantined", Some(5)), ("deleted", Some(6))]"#);
+        let endings: Vec<_> = Ending::ALL.iter().map(|&ending| (ending.as_str(), ending_code(ending))).collect();
+        let text = format!("{endings:?}");
+        insta::assert_snapshot!(text, @r#"[("succeeded", 1), ("failed", 2), ("timed_out", 3), ("worker_lost", 4), ("cancelled", 5), ("not_started", 6)]"#);
+    }
+
+    #[test]
+    fn a_character_that_postgresql_cannot_hold_is_replaced() {
+        assert_eq!(text("a\0b"), "a\u{fffd}b");
+    }
+}

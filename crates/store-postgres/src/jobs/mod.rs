@@ -1,0 +1,72 @@
+//! Submitting jobs, and reading them for people.
+
+mod group;
+mod list;
+mod record;
+mod submit;
+
+use async_trait::async_trait;
+use punctual_core::{JobId, JobKey, Timestamp};
+use punctual_store::{
+    Filter, FinishedJob, HotJob, IdempotencyKey, JobReads, JobRecord, Page, Position, Result, Submission, Submit,
+    Submitted,
+};
+
+use crate::PostgresStore;
+
+pub(crate) use submit::{Submitter, Submitting};
+
+#[async_trait]
+impl Submit for PostgresStore {
+    async fn submit(&self, submission: Submission) -> Result<Submitted> {
+        self.shared.submitter.submit(submission).await
+    }
+
+    async fn idempotent_answer(
+        &self,
+        key: IdempotencyKey,
+        fingerprint: [u8; 32],
+        now: Timestamp,
+    ) -> Result<Option<Submitted>> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let answered = group::answered_before(&conn, &[(&key, &fingerprint, now)]).await?;
+        conn.done();
+        Ok(answered.into_iter().next().flatten())
+    }
+}
+
+#[async_trait]
+impl JobReads for PostgresStore {
+    async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let record = record::find(&conn, id).await?;
+        conn.done();
+        Ok(record)
+    }
+
+    async fn hot_jobs(&self, keys: Vec<JobKey>) -> Result<Vec<HotJob>> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let jobs = record::hot_at(&conn, &keys).await?;
+        conn.done();
+        Ok(jobs)
+    }
+
+    async fn list_hot(&self, filter: Filter, position: Position) -> Result<Page<HotJob>> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let page = list::hot(&conn, self.shared.shard_count, &filter, position).await?;
+        conn.done();
+        Ok(page)
+    }
+
+    async fn list_finished(&self, filter: Filter, position: Position) -> Result<Page<FinishedJob>> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let page = list::finished(&conn, &filter, position).await?;
+        conn.done();
+        Ok(page)
+    }
+}

@@ -1,0 +1,90 @@
+//! Everything that is known of one job.
+
+use bytes::Bytes;
+use punctual_core::attempt::AttemptRecord;
+use punctual_core::{JobId, JobKey};
+use punctual_store::{FinishedJob, HotJob, JobRecord};
+use tokio_postgres::Row;
+
+use crate::codec::{self, Read, Uuid, shard_number};
+use crate::connection::Conn;
+use crate::link::Borrowed;
+use crate::pipeline::{Pipeline, Step};
+use crate::sql;
+use crate::trouble::Trouble;
+
+/// In one snapshot: a job that moves between two looks would not be seen at all.
+pub(super) async fn find(conn: &Borrowed<'_>, id: JobId) -> Result<Option<JobRecord>, Trouble> {
+    let key = JobKey::original(id);
+    let steps = vec![
+        Step::Plain("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+        Step::Prepared(
+            conn.prepare(sql!("job_record_hot")).await?,
+            vec![Box::new(shard_number(key.shard())), Box::new(key.due_at.as_micros()), Box::new(Uuid::from(id))],
+        ),
+        Step::Prepared(conn.prepare(sql!("job_record_finished")).await?, vec![Box::new(Uuid::from(id))]),
+        Step::Prepared(conn.prepare(sql!("attempts_of_job")).await?, vec![Box::new(Uuid::from(id))]),
+        Step::Plain("COMMIT"),
+    ];
+    let mut answers = conn.within_limit(async { Ok::<_, Trouble>(Pipeline::new(conn.shared(), steps).await) }).await?;
+    let mut answer = |place: usize| std::mem::replace(&mut answers[place], Ok(Vec::new()));
+    answer(0)?;
+    let (hot, finished) = (answer(1)?, answer(2)?);
+    let mut attempts = answer(3)?.iter().map(|row| codec::attempt(row, 0)).collect::<Read<Vec<_>>>()?;
+    if let Some(row) = hot.first() {
+        return Ok(Some(JobRecord::Hot { job: read_hot(row)?, input: codec::bytes(row, 10)?, attempts }));
+    }
+    let Some(row) = finished.first() else { return Ok(None) };
+    let (job, last, input, output) = read_record(row)?;
+    attempts.extend(last);
+    Ok(Some(JobRecord::Finished { job, input, output, attempts }))
+}
+
+type FinishedRow = (FinishedJob, Option<AttemptRecord>, Option<Bytes>, Option<Bytes>);
+
+fn read_record(row: &Row) -> Read<FinishedRow> {
+    let last = codec::attempt_no(row, 12)?.map(|_| codec::attempt(row, 12)).transpose()?;
+    Ok((read_finished(row)?, last, codec::bytes(row, 20)?, codec::bytes(row, 21)?))
+}
+
+pub(super) async fn hot_at(conn: &Conn, keys: &[JobKey]) -> Result<Vec<HotJob>, Trouble> {
+    let shards: Vec<i16> = keys.iter().map(|key| shard_number(key.shard())).collect();
+    let due: Vec<i64> = keys.iter().map(|key| key.due_at.as_micros()).collect();
+    let ids: Vec<Uuid> = keys.iter().map(|key| key.id.into()).collect();
+    let rows = conn.query(sql!("hot_jobs"), &[&shards, &due, &ids]).await?;
+    let read = |row: &Row| Ok((codec::value::<i64>(row, 10)?, read_hot(row)?));
+    let mut jobs = rows.iter().map(read).collect::<Read<Vec<_>>>()?;
+    jobs.sort_by_key(|(place, _)| *place);
+    Ok(jobs.into_iter().map(|(_, job)| job).collect())
+}
+
+/// The first ten columns of `job_record_hot`, `hot_jobs` and `list_hot`.
+pub(super) fn read_hot(row: &Row) -> Read<HotJob> {
+    Ok(HotJob {
+        key: JobKey { id: codec::job_id(row, 0)?, due_at: codec::time(row, 1)? },
+        task: codec::task_id(row, 2)?,
+        priority: codec::priority(row, 3)?,
+        counters: codec::counters(row, 4)?,
+        submitted_at: codec::time(row, 7)?,
+        tracing_id: codec::value(row, 8)?,
+        cancel_requested: codec::value(row, 9)?,
+    })
+}
+
+/// The first twelve columns of `job_record_finished` and the lists of finished jobs.
+pub(super) fn read_finished(row: &Row) -> Read<FinishedJob> {
+    let id = codec::job_id(row, 0)?;
+    let was_moved = codec::value::<Option<i64>>(row, 10)?.is_some();
+    Ok(FinishedJob {
+        id,
+        task: codec::task_id(row, 1)?,
+        priority: codec::priority(row, 2)?,
+        counters: codec::counters(row, 3)?,
+        submitted_at: codec::time(row, 6)?,
+        tracing_id: codec::value(row, 7)?,
+        state: codec::state(row, 8)?,
+        finished_at: codec::time(row, 9)?,
+        due_at: if was_moved { codec::time(row, 10)? } else { id.due_at() },
+        reason: codec::value(row, 11)?,
+    })
+}

@@ -1,0 +1,209 @@
+//! The store for clusters: PostgreSQL 15 or later, on a few connections with prepared
+//! statements. No extensions, no advisory locks, no superuser.
+//!
+//! Batches of an owner go through lanes, in order and one round trip each; submissions that
+//! arrive while one group is committed form the next. Renewals, the owner's reads and people's reads have
+//! connections of their own, so that none waits behind another. Every connection is made
+//! again when it is lost; meanwhile calls are answered with `Unavailable`. Decides nothing: it applies
+//! what core decided, under the fence locked in the same transaction. The port is
+//! `punctual-store`; the modules here carry its names.
+
+mod codec;
+mod connection;
+mod health;
+mod instance;
+mod jobs;
+mod leases;
+mod link;
+mod logs;
+mod members;
+mod migrate;
+mod nodes;
+mod options;
+mod partitions;
+mod pipeline;
+#[cfg(test)]
+mod plans;
+mod retention;
+mod target;
+mod tasks;
+mod tls;
+mod transitions;
+mod trouble;
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use punctual_core::{Span, TaskId};
+use punctual_store::{Result, Store, StoreError};
+
+pub use health::{Health, health};
+pub use migrate::{MigrationState, MigrationStatus, migrate, migrations, pending_sql};
+pub use options::{Clock, Migrate, Options};
+
+use connection::{Class, Conn};
+use instance::Instance;
+use jobs::{Submitter, Submitting};
+use link::{Link, Origin, Pool};
+use nodes::Nodes;
+use partitions::Partitions;
+use tasks::KnownTasks;
+use transitions::{Applying, Lanes};
+
+/// The text of `queries/<name>.sql`.
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/queries/", $name, ".sql"))
+    };
+}
+pub(crate) use sql;
+
+/// A handle; clones share the connections, which end with the last of them.
+#[derive(Clone)]
+pub struct PostgresStore {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    lanes: Lanes,
+    submitter: Submitter,
+    heartbeat: Link,
+    leases: Link,
+    logs: Link,
+    owner_reads: Pool,
+    people_reads: Pool,
+    maintenance: Arc<Pool>,
+    instance: Arc<Instance>,
+    nodes: Arc<Nodes>,
+    partitions: Arc<Partitions>,
+    known_tasks: Arc<KnownTasks>,
+    clock: Option<Clock>,
+    shard_count: u16,
+    description: String,
+    /// Which of them the log names already.
+    unreadable_tasks: Mutex<HashSet<TaskId>>,
+    is_closed: AtomicBool,
+}
+
+/// The owner's loads must not queue behind somebody's list of a million jobs.
+const OWNER_CONNECTIONS: usize = 2;
+const PEOPLE_CONNECTIONS: usize = 2;
+/// One prunes while another makes a partition that a batch waits for.
+const MAINTENANCE_CONNECTIONS: usize = 2;
+
+impl PostgresStore {
+    /// Connects, and brings an older schema up to date.
+    pub async fn connect(options: Options) -> Result<Self> {
+        if options.lanes == 0 {
+            return Err(StoreError::Inconsistent("a store needs at least one lane".to_owned()));
+        }
+        let origin = Arc::new(Origin::new(&options.url)?);
+        let conn = origin.open(Class::Maintenance).await?;
+        let described = describe(&conn).await?;
+        match options.migrate {
+            Migrate::Apply => drop(migrate::run(&conn, &migrate::MIGRATIONS).await?),
+            Migrate::Check => migrate::check(&conn).await?,
+        }
+        let shard_count = leases::shard_count(&conn, options.shard_count).await?;
+        drop(conn);
+        let instance = Arc::new(Instance { fixed: options.generation });
+        let maintenance = Arc::new(Pool::new(&origin, Class::Maintenance, MAINTENANCE_CONNECTIONS));
+        let nodes = Arc::new(Nodes::default());
+        let partitions = Arc::new(Partitions::new(options.history_step));
+        let known_tasks = Arc::new(KnownTasks::default());
+        let of_epochs = |class| Link::of_epochs(origin.clone(), class, instance.clone());
+        let applying = Applying {
+            links: (0..options.lanes).map(|_| of_epochs(Class::Lane)).collect(),
+            maintenance: maintenance.clone(),
+            nodes: nodes.clone(),
+            partitions: partitions.clone(),
+        };
+        let submitting = Submitting {
+            link: Link::new(origin.clone(), Class::Submit),
+            known_tasks: known_tasks.clone(),
+            shard_count,
+        };
+        let shared = Shared {
+            lanes: Lanes::start(applying),
+            submitter: Submitter::start(submitting),
+            heartbeat: of_epochs(Class::Heartbeat),
+            leases: of_epochs(Class::Leases),
+            logs: Link::new(origin.clone(), Class::Submit),
+            owner_reads: Pool::new(&origin, Class::Owner, OWNER_CONNECTIONS),
+            people_reads: Pool::new(&origin, Class::People, PEOPLE_CONNECTIONS),
+            maintenance,
+            instance,
+            nodes,
+            partitions,
+            known_tasks,
+            clock: options.clock,
+            shard_count,
+            description: described,
+            unreadable_tasks: Mutex::default(),
+            is_closed: AtomicBool::new(false),
+        };
+        let store = Self { shared: Arc::new(shared) };
+        store.make_partitions(options.history_step).await?;
+        Ok(store)
+    }
+
+    /// The one for now, and the one after it.
+    async fn make_partitions(&self, step: Span) -> Result<()> {
+        use punctual_store::Leases;
+        let now = self.now().await?;
+        for at in [now, now + step] {
+            self.shared.partitions.ensure(&self.shared.maintenance, at.as_micros()).await?;
+        }
+        Ok(())
+    }
+
+    /// Answers what is queued and ends the connections.
+    /// Calls after this are answered with `Closed`.
+    pub async fn close(&self) -> Result<()> {
+        self.shared.is_closed.store(true, Ordering::Relaxed);
+        self.shared.submitter.close().await;
+        self.shared.lanes.close().await;
+        self.shared.owner_reads.close();
+        self.shared.people_reads.close();
+        self.shared.maintenance.close();
+        Ok(())
+    }
+
+    fn open(&self) -> Result<()> {
+        if self.shared.is_closed.load(Ordering::Relaxed) { Err(StoreError::Closed) } else { Ok(()) }
+    }
+
+    /// The time of a clock that stands still, or nothing: then PostgreSQL's own counts.
+    fn test_now(&self) -> Option<i64> {
+        self.shared.clock.as_ref().map(|clock| clock().as_micros())
+    }
+}
+
+/// Such as `postgresql 15.18, synchronous_commit=on`.
+async fn describe(conn: &Conn) -> Result<String> {
+    let row = conn
+        .query_opt(
+            "SELECT split_part(current_setting('server_version'), ' ', 1), current_setting('server_version_num')::int,
+                    current_setting('synchronous_commit'), current_setting('fsync')",
+            &[],
+        )
+        .await?
+        .ok_or_else(|| StoreError::Unavailable("PostgreSQL does not describe itself".to_owned()))?;
+    let (version, number, commit, fsync): (String, i32, String, String) =
+        (row.get(0), row.get(1), row.get(2), row.get(3));
+    if number < 150_000 {
+        return Err(StoreError::Schema(format!("this is PostgreSQL {version}, and at least 15 is needed")));
+    }
+    if commit == "off" || fsync == "off" {
+        tracing::warn!(synchronous_commit = commit, fsync, "PostgreSQL may lose what it has acknowledged");
+    }
+    let fsync = if fsync == "off" { ", fsync=off" } else { "" };
+    Ok(format!("postgresql {version}, synchronous_commit={commit}{fsync}"))
+}
+
+impl Store for PostgresStore {
+    fn description(&self) -> String {
+        self.shared.description.clone()
+    }
+}

@@ -1,0 +1,184 @@
+//! A connection that is made again when it was lost, and a few of them for work that needs
+//! one alone. A call is answered soon in any case: while the database cannot be reached,
+//! most are refused at once and one in a while tries.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use punctual_store::{Result, StoreError};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore, SemaphorePermit};
+use tokio::time::Instant;
+
+use crate::connection::{Class, Conn};
+use crate::instance::Instance;
+use crate::target::Target;
+use crate::tls::MakeTls;
+
+const BACKOFF_FIRST: Duration = Duration::from_millis(50);
+const BACKOFF_MAX: Duration = Duration::from_secs(1);
+
+/// What every connection is made from.
+pub(crate) struct Origin {
+    pub(crate) target: Target,
+    pub(crate) tls: MakeTls,
+    /// The host that answered last: others are tried after it.
+    host: AtomicUsize,
+}
+
+impl Origin {
+    pub(crate) fn new(url: &str) -> Result<Self> {
+        let target = Target::parse(url)?;
+        let tls = MakeTls::new(&target.trust)?;
+        Ok(Self { target, tls, host: AtomicUsize::new(0) })
+    }
+
+    pub(crate) async fn open(&self, class: Class) -> Result<Conn> {
+        let (conn, host) = Conn::open(&self.target, &self.tls, class, self.host.load(Ordering::Relaxed)).await?;
+        self.host.store(host, Ordering::Relaxed);
+        Ok(conn)
+    }
+}
+
+pub(crate) struct Link {
+    origin: Arc<Origin>,
+    class: Class,
+    /// Of a connection whose work depends on epochs: asked before anybody uses it.
+    instance: Option<Arc<Instance>>,
+    state: AsyncMutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    conn: Option<Arc<Conn>>,
+    failure: Option<Failure>,
+}
+
+struct Failure {
+    reason: String,
+    backoff: Duration,
+    retry_at: Instant,
+}
+
+impl Link {
+    pub(crate) fn new(origin: Arc<Origin>, class: Class) -> Self {
+        Self { origin, class, instance: None, state: AsyncMutex::default() }
+    }
+
+    pub(crate) fn of_epochs(origin: Arc<Origin>, class: Class, instance: Arc<Instance>) -> Self {
+        Self { instance: Some(instance), ..Self::new(origin, class) }
+    }
+
+    /// The connection, made anew if need be.
+    pub(crate) async fn conn(&self) -> Result<Arc<Conn>> {
+        let mut state = self.state.lock().await;
+        if let Some(conn) = &state.conn
+            && conn.is_usable()
+        {
+            return Ok(conn.clone());
+        }
+        state.conn = None;
+        if let Some(failure) = &state.failure
+            && Instant::now() < failure.retry_at
+        {
+            return Err(StoreError::Unavailable(failure.reason.clone()));
+        }
+        let opened = match self.origin.open(self.class).await {
+            Ok(conn) => self.check(&conn).await.map(|()| conn),
+            Err(error) => Err(error),
+        };
+        match opened {
+            Ok(conn) => {
+                let conn = Arc::new(conn);
+                *state = State { conn: Some(conn.clone()), failure: None };
+                Ok(conn)
+            }
+            Err(error) => {
+                let before = state.failure.as_ref().map(|failure| failure.backoff * 2);
+                let backoff = before.unwrap_or(BACKOFF_FIRST).min(BACKOFF_MAX);
+                let reason = match &error {
+                    StoreError::Unavailable(reason) => reason.clone(),
+                    other => other.to_string(),
+                };
+                state.failure = Some(Failure { reason, backoff, retry_at: Instant::now() + backoff });
+                Err(error)
+            }
+        }
+    }
+
+    async fn check(&self, conn: &Conn) -> Result<()> {
+        match &self.instance {
+            Some(instance) => Ok(instance.confirm(conn).await?),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A few links, each used by one call at a time: for what takes more than one statement.
+pub(crate) struct Pool {
+    links: Vec<Link>,
+    free: Semaphore,
+    idle: Mutex<Vec<usize>>,
+}
+
+impl Pool {
+    pub(crate) fn new(origin: &Arc<Origin>, class: Class, count: usize) -> Self {
+        let links = (0..count).map(|_| Link::new(origin.clone(), class)).collect();
+        Self { links, free: Semaphore::new(count), idle: Mutex::new((0..count).collect()) }
+    }
+
+    pub(crate) async fn take(&self) -> Result<Borrowed<'_>> {
+        let permit = self.free.acquire().await.map_err(|_| StoreError::Closed)?;
+        let place = self.idle().pop().expect("a permit stands for an idle link");
+        // Gives the place back if the connection cannot be made.
+        let mut borrowed = Borrowed { pool: self, place, conn: None, is_clean: false, _permit: permit };
+        borrowed.conn = Some(self.links[place].conn().await?);
+        Ok(borrowed)
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<usize>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn close(&self) {
+        self.free.close();
+    }
+}
+
+pub(crate) struct Borrowed<'p> {
+    pool: &'p Pool,
+    place: usize,
+    conn: Option<Arc<Conn>>,
+    is_clean: bool,
+    // Dropped after the place was given back.
+    _permit: SemaphorePermit<'p>,
+}
+
+impl Borrowed<'_> {
+    pub(crate) fn shared(&self) -> &Arc<Conn> {
+        self.conn.as_ref().expect("it is taken with its connection")
+    }
+
+    /// Nothing is under way on the connection: the next call may have it.
+    pub(crate) fn done(mut self) {
+        self.is_clean = true;
+    }
+}
+
+impl Deref for Borrowed<'_> {
+    type Target = Conn;
+    fn deref(&self) -> &Conn {
+        self.conn.as_ref().expect("it is taken with its connection")
+    }
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        // The caller stopped in the middle, perhaps of a transaction.
+        if let Some(conn) = self.conn.as_ref().filter(|_| !self.is_clean) {
+            conn.give_up();
+        }
+        self.pool.idle().push(self.place);
+    }
+}

@@ -1,0 +1,72 @@
+//! What attempts print.
+
+use async_trait::async_trait;
+use bytes::BytesMut;
+use punctual_core::{AttemptNo, JobId};
+use punctual_store::{LogChunk, LogPiece, Logs, Result, StoreError};
+
+use crate::codec::{self, Uuid, attempt_number};
+use crate::{PostgresStore, sql};
+
+/// Chunks that are read at once. They may be large, and most readers want the first few.
+const CHUNKS_READ: i64 = 16;
+
+#[async_trait]
+impl Logs for PostgresStore {
+    async fn append_logs(&self, chunks: Vec<LogChunk>) -> Result<()> {
+        self.open()?;
+        for chunk in &chunks {
+            offset(chunk.offset.saturating_add(chunk.bytes.len() as u64))?;
+        }
+        // An empty chunk would keep the place of the one that follows it.
+        let chunks: Vec<_> = chunks.iter().filter(|chunk| !chunk.bytes.is_empty()).collect();
+        if chunks.is_empty() {
+            return Ok(());
+        }
+        let jobs: Vec<Uuid> = chunks.iter().map(|chunk| chunk.job.into()).collect();
+        let begins = chunks.iter().map(|chunk| offset(chunk.offset)).collect::<Result<Vec<i64>>>()?;
+        let attempts: Vec<i32> = chunks.iter().map(|chunk| attempt_number(chunk.attempt)).collect();
+        let bytes: Vec<&[u8]> = chunks.iter().map(|chunk| &chunk.bytes[..]).collect();
+        let conn = self.shared.logs.conn().await?;
+        conn.execute(sql!("append_logs"), &[&jobs, &begins, &attempts, &bytes]).await?;
+        Ok(())
+    }
+
+    async fn read_log(&self, job: JobId, attempt: AttemptNo, from: u64, limit: usize) -> Result<LogPiece> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let mut bytes = BytesMut::new();
+        let mut next_offset = from;
+        // No log reaches beyond the largest offset there is, so none is read there.
+        let mut read_from = i64::try_from(from).unwrap_or(i64::MAX);
+        'pages: loop {
+            let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
+                [&Uuid::from(job), &attempt_number(attempt), &read_from, &CHUNKS_READ];
+            let rows = conn.query(sql!("read_log"), &params).await?;
+            for row in &rows {
+                let begin = codec::value::<i64>(row, 0)?.unsigned_abs();
+                let chunk: &[u8] = codec::value(row, 1)?;
+                // What was read before, of a chunk in which the offset lies.
+                let skip = usize::try_from(next_offset.saturating_sub(begin)).unwrap_or(usize::MAX);
+                let Some(rest) = chunk.get(skip..).filter(|rest| !rest.is_empty()) else { continue };
+                if !bytes.is_empty() && bytes.len().saturating_add(rest.len()) > limit {
+                    break 'pages;
+                }
+                bytes.extend_from_slice(rest);
+                next_offset = begin + chunk.len() as u64;
+            }
+            // The next page begins with the last chunk of this one, which is skipped as read.
+            match rows.last() {
+                Some(last) if rows.len() as i64 == CHUNKS_READ => read_from = codec::value(last, 0)?,
+                _ => break,
+            }
+        }
+        conn.done();
+        Ok(LogPiece { bytes: bytes.freeze(), next_offset })
+    }
+}
+
+/// PostgreSQL's integers have a sign.
+fn offset(offset: u64) -> Result<i64> {
+    i64::try_from(offset).map_err(|_| StoreError::Inconsistent(format!("no log is {offset} bytes long")))
+}

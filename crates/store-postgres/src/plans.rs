@@ -1,0 +1,174 @@
+//! Every query says what it does, and runs on an index in the index's order, whether its plan
+//! was made while tables were empty or after they were analyzed.
+
+use std::path::Path;
+
+use punctual_local_postgres::shared;
+
+use crate::connection::{Class, Conn};
+use crate::link::Origin;
+use crate::{Options, PostgresStore};
+
+/// Small tables are read through, and so is what the catalogue says.
+const SCANS: [&str; 11] = [
+    "acquire_shards",
+    "take_shards",
+    "renew_leases",
+    "release_leases",
+    "give_up_shards",
+    "leases",
+    "members",
+    "forget_members",
+    "drop_duties",
+    "partitions",
+    "prune_nodes",
+];
+/// A bounded number of rows is put in order.
+const SORTS: [&str; 6] =
+    ["tasks_by_id", "shard_epochs", "take_shards", "prune_nodes", "prune_idempotency", "prune_stale_outcomes_before"];
+/// Run without the settings that make plans stay; they set their own.
+const MAINTENANCE: [&str; 14] = [
+    "partitions",
+    "prunable_jobs",
+    "prunable_early_jobs",
+    "prune_history",
+    "prune_attempts",
+    "prune_logs",
+    "prune_stale_outcomes",
+    "prune_stale_outcomes_before",
+    "prune_idempotency",
+    "prune_nodes",
+    "prune_tasks",
+    "unused_tasks",
+    "tasks_of_overdue_jobs",
+    "forget_cancel_requests",
+];
+
+fn queries() -> Vec<(String, String)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("queries");
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| {
+            let path = file.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (name, std::fs::read_to_string(path).unwrap())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// The plan for whatever parameters.
+async fn plan(conn: &Conn, name: &str, text: &str) -> String {
+    let count = (1..30).take_while(|number| text.contains(&format!("${number}"))).count();
+    let mut args = vec!["NULL"; count];
+    if name.starts_with("prunable") {
+        // Without a time no partition is looked at.
+        args[1] = "9000000000000000000";
+    }
+    let args = args.join(", ");
+    let args = if args.is_empty() { args } else { format!("({args})") };
+    conn.run(&format!("DEALLOCATE ALL; PREPARE question AS {text}")).await.unwrap();
+    let rows = conn.client.simple_query(&format!("EXPLAIN (COSTS OFF) EXECUTE question{args}")).await.unwrap();
+    let lines = rows.iter().filter_map(|row| match row {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn steps(plan: &str) -> impl Iterator<Item = &str> {
+    plan.lines().map(|line| line.trim_start().trim_start_matches("->").trim_start())
+}
+
+fn uses(plan: &str, step: &str) -> bool {
+    steps(plan).any(|line| line.starts_with(step))
+}
+
+async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
+    for (name, text) in queries() {
+        let name = name.as_str();
+        let conn = if MAINTENANCE.contains(&name) { maintenance } else { conn };
+        let plan = plan(conn, name, &text).await;
+        let scans = uses(&plan, "Seq Scan");
+        assert!(!scans || SCANS.contains(&name), "{name} scans {when}:\n{plan}");
+        let sorts = steps(&plan).any(|line| ["Sort", "Incremental Sort"].contains(&line));
+        assert!(!sorts || SORTS.contains(&name), "{name} sorts {when}:\n{plan}");
+        assert!(!uses(&plan, "Bitmap Heap Scan"), "{name} reads a bitmap {when}:\n{plan}");
+        for other in ["Hash Join", "Merge Join"] {
+            assert!(!uses(&plan, other) || MAINTENANCE.contains(&name), "{name} has a {other} {when}:\n{plan}");
+        }
+    }
+    for (name, index) in [
+        ("load", "job_pkey on job"),
+        ("load_urgent", "job_urgent on job"),
+        ("job_row", "job_moved"),
+        ("settle", "job_pkey on job"),
+        ("check_waiting", "job_pkey on job"),
+        ("requeue", "job_pkey on job"),
+        ("list_hot", "job_pkey on job"),
+        ("list_hot_backwards", "Backward using job_pkey on job"),
+        ("list_finished_of_task", "task_id_idx on history_"),
+        ("list_finished_in_state", "state_id_idx on history_"),
+        ("list_finished", "_id on history_"),
+        ("prunable_early_jobs", "finished_at_id_idx on history_"),
+        ("unused_tasks", "task_unlisted"),
+        ("unused_tasks", "task_id_idx on history_"),
+        ("task_by_name", "task_live_name"),
+        ("list_tasks", "task_live_name"),
+    ] {
+        let (_, text) = queries().into_iter().find(|(query, _)| query == name).unwrap();
+        let conn = if MAINTENANCE.contains(&name) { maintenance } else { conn };
+        let plan = plan(conn, name, &text).await;
+        assert!(plan.contains(index), "{name} does not use {index} {when}:\n{plan}");
+    }
+}
+
+const FILL: &str = "
+    INSERT INTO task (id, created_at, updated_at, used_until, revision, deleted, name, kind, queue, spec)
+    SELECT gen_random_uuid(), 0, 0, 0, 1, n % 2 = 0, 'task ' || n, 'probe', 'default', '{}' FROM generate_series(1, 100) AS n;
+    INSERT INTO job (id, due_at, submitted_at, task, next_attempt, shard, failures, node_failures, priority, moved)
+    SELECT gen_random_uuid(), n, 0, n % 100, 1, n % 4, 0, 0, 0, false FROM generate_series(1, 1000) AS n;
+    INSERT INTO history (id, finished_at, submitted_at, task, next_attempt, failures, node_failures, priority, state, early)
+    SELECT gen_random_uuid(), low + n, 0, n % 100, 1, 0, 0, 0, 1, false
+    FROM generate_series(1, 1000) AS n,
+         (SELECT substr(relname, 9)::bigint AS low FROM pg_inherits JOIN pg_class ON oid = inhrelid
+          WHERE inhparent = 'history'::regclass ORDER BY 1 LIMIT 1) AS first;
+    INSERT INTO attempt SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 0, 0, 0, 1, 1, NULL FROM generate_series(1, 1000);
+    INSERT INTO log SELECT gen_random_uuid(), 0, 1, '' FROM generate_series(1, 1000);
+    INSERT INTO cancel_request SELECT gen_random_uuid() FROM generate_series(1, 1000);
+    INSERT INTO stale_outcome SELECT gen_random_uuid(), gen_random_uuid(), n, 1, '' FROM generate_series(1, 1000) AS n;
+    INSERT INTO idempotency SELECT n::text, '', n, '' FROM generate_series(1, 1000) AS n;
+    INSERT INTO node (id, used_at) SELECT gen_random_uuid(), 0 FROM generate_series(1, 1000);
+    INSERT INTO start_batch SELECT 1, n, gen_random_uuid(), n % 4, '' FROM generate_series(1, 1000) AS n";
+
+#[tokio::test]
+async fn every_query_runs_on_an_index_in_its_order() {
+    let name = format!("plans_{}", std::process::id());
+    shared().drop_database(&name).unwrap();
+    let url = shared().create_database(&name).unwrap();
+    PostgresStore::connect(Options::new(&url)).await.unwrap().close().await.unwrap();
+    let origin = Origin::new(&url).unwrap();
+    let conn = origin.open(Class::Owner).await.unwrap();
+    let maintenance = origin.open(Class::Maintenance).await.unwrap();
+    // As retention does in its transactions.
+    let as_retention =
+        "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan";
+    maintenance.run(as_retention).await.unwrap();
+    check_all(&conn, &maintenance, "while tables are empty").await;
+    conn.run(FILL).await.unwrap();
+    check_all(&conn, &maintenance, "when tables have filled").await;
+    maintenance.run("ANALYZE").await.unwrap();
+    check_all(&conn, &maintenance, "after ANALYZE").await;
+    drop((conn, maintenance));
+    shared().drop_database(&name).unwrap();
+}
+
+#[test]
+fn every_query_says_what_it_needs_and_what_it_does_under_concurrency() {
+    for (name, text) in queries() {
+        for part in ["-- Index: ", "-- Concurrency: "] {
+            assert!(text.contains(part), "{name} has no `{part}`");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Applies one batch. At first everything is sent at once, with statements that fail unless
+//! all is as expected: then nothing was applied, and the batch is looked at step by step.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use punctual_core::shard::write::{Batch, Start, Write};
+use punctual_core::{AttemptNo, JobId, JobKey, ShardId};
+use punctual_store::Applied;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Error, Row};
+
+use super::columns::{Run, Wanted, expectations, runs};
+use super::starts;
+use crate::codec::{self, Read, Uuid, shard_number};
+use crate::connection::Conn;
+use crate::nodes::Numbers;
+use crate::pipeline::{Param, Pipeline, Step, column};
+use crate::sql;
+use crate::trouble::Trouble;
+
+type Done<T> = Result<T, Trouble>;
+
+/// A batch on its way.
+pub(super) struct Sent {
+    pub(super) pipeline: Pipeline,
+    /// Of each step of the pipeline, the jobs that its answer should name.
+    named: Vec<Vec<(usize, JobId)>>,
+}
+
+/// Makes the transaction of a batch, numbered `number` on this connection and to be applied
+/// only after the one numbered `last`. An error, with nothing sent, if a write cannot be made at all.
+pub(super) async fn send(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, last: u64, number: u64) -> Done<Sent> {
+    check_fences(batch)?;
+    let fence: Vec<Param> = vec![
+        column(batch.fences.iter().map(|(shard, _)| shard_number(*shard))),
+        column(batch.fences.iter().map(|(_, epoch)| epoch.0 as i64)),
+        Box::new(last.to_string()),
+        Box::new(number.to_string()),
+    ];
+    let mut wanted = vec![Wanted { text: sql!("fence"), params: fence, named: Vec::new() }];
+    for run in runs(&batch.writes) {
+        wanted.extend(run.statements(nodes)?);
+    }
+    wanted.extend(record_starts(batch, |_| true));
+    let mut steps = vec![Step::Plain("BEGIN")];
+    let mut named = vec![Vec::new()];
+    for statement in wanted {
+        steps.push(Step::Prepared(conn.prepare(statement.text).await?, statement.params));
+        named.push(statement.named);
+    }
+    steps.push(Step::Plain("COMMIT"));
+    named.push(Vec::new());
+    Ok(Sent { pipeline: Pipeline::new(conn, steps), named })
+}
+
+/// What the answers to a batch mean. An error says that nothing was applied, or that it is not known.
+pub(super) fn judge(named: Vec<Vec<(usize, JobId)>>, answers: Vec<Result<Vec<Row>, Error>>) -> Done<Applied> {
+    let mut void = Vec::new();
+    for (answer, named) in answers.into_iter().zip(named) {
+        // After the first error every statement fails, and COMMIT rolls back.
+        void.extend(missing(&answer?, named)?);
+    }
+    Ok(done(void))
+}
+
+impl Sent {
+    pub(super) fn split(self) -> (Pipeline, Vec<Vec<(usize, JobId)>>) {
+        (self.pipeline, self.named)
+    }
+}
+
+/// The second look: step by step, leaving out what is void. The caller rolls back after an error.
+pub(super) async fn apply_carefully(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch) -> Done<Applied> {
+    conn.run("BEGIN").await?;
+    let fenced = fenced_shards(conn, batch).await?;
+    if !fenced.is_empty() {
+        conn.run("ROLLBACK").await?;
+        return Ok(Applied::Fenced(fenced));
+    }
+    check_fences(batch)?;
+    let mut void = Vec::new();
+    for mut run in runs(&batch.writes) {
+        void.extend(take_void(conn, &mut run).await?);
+        for statement in run.statements(nodes)? {
+            let rows = query(conn, statement.text, statement.params).await?;
+            void.extend(missing(&rows, statement.named)?);
+        }
+    }
+    let is_void: HashSet<usize> = void.iter().map(|(place, _)| *place).collect();
+    if let Some(statement) = record_starts(batch, |place| !is_void.contains(&place)) {
+        query(conn, statement.text, statement.params).await?;
+    }
+    conn.run("COMMIT").await?;
+    Ok(done(void))
+}
+
+fn done(mut void: Vec<(usize, JobId)>) -> Applied {
+    void.sort_unstable();
+    Applied::Done { void: void.into_iter().map(|(_, job)| job).collect() }
+}
+
+fn check_fences(batch: &Batch) -> Done<()> {
+    let fenced: HashSet<ShardId> = batch.fences.iter().map(|(shard, _)| *shard).collect();
+    match batch.writes.iter().map(Write::shard).find(|shard| !fenced.contains(shard)) {
+        Some(shard) => Err(Trouble::inconsistent(format!("the batch touches shard {shard} without its fence"))),
+        None => Ok(()),
+    }
+}
+
+async fn fenced_shards(conn: &Conn, batch: &Batch) -> Done<Vec<ShardId>> {
+    let shards: Vec<i16> = batch.fences.iter().map(|(shard, _)| shard_number(*shard)).collect();
+    let rows = conn.query(sql!("shard_epochs"), &[&shards]).await?;
+    let read = |row: &Row| Ok((codec::shard(row, 0)?, codec::epoch(row, 1)?));
+    let current = rows.iter().map(read).collect::<Read<HashMap<_, _>>>()?;
+    let lost = batch.fences.iter().filter(|(shard, epoch)| current.get(shard) != Some(epoch));
+    Ok(lost.map(|(shard, _)| *shard).collect())
+}
+
+/// Takes the writes out of a run whose waiting jobs are not as they expect.
+async fn take_void(conn: &Arc<Conn>, run: &mut Run<'_>) -> Done<Vec<(usize, JobId)>> {
+    let expecting: Vec<(usize, (JobKey, AttemptNo))> =
+        run.writes.iter().filter_map(|(place, write)| Some((*place, write.expects_waiting()?))).collect();
+    if expecting.is_empty() {
+        return Ok(Vec::new());
+    }
+    let expected: Vec<_> = expecting.iter().map(|(_, expected)| *expected).collect();
+    let rows = query(conn, sql!("waiting"), expectations(&expected)).await?;
+    let fitting = rows.iter().map(|row| codec::value::<i64>(row, 0)).collect::<Read<HashSet<_>>>()?;
+    let void: Vec<(usize, JobId)> = expecting
+        .into_iter()
+        .zip(1..)
+        .filter(|(_, number)| !fitting.contains(number))
+        .map(|((place, (key, _)), _)| (place, key.id))
+        .collect();
+    run.writes.retain(|(place, _)| void.iter().all(|(gone, _)| gone != place));
+    Ok(void)
+}
+
+/// Of the jobs that an answer should name, those that it does not.
+fn missing(rows: &[Row], named: Vec<(usize, JobId)>) -> Done<Vec<(usize, JobId)>> {
+    if named.is_empty() || rows.len() == named.len() {
+        return Ok(Vec::new());
+    }
+    let found = rows.iter().map(|row| codec::job_id(row, 0)).collect::<Read<HashSet<_>>>()?;
+    Ok(named.into_iter().filter(|(_, job)| !found.contains(job)).collect())
+}
+
+/// What each shard started, in one row.
+fn record_starts(batch: &Batch, counts: impl Fn(usize) -> bool) -> Option<Wanted> {
+    let mut started: BTreeMap<ShardId, Vec<&Start>> = BTreeMap::new();
+    for (place, write) in batch.writes.iter().enumerate() {
+        if let Write::Start(start) = write
+            && counts(place)
+        {
+            started.entry(start.key.shard()).or_default().push(start);
+        }
+    }
+    if started.is_empty() {
+        return None;
+    }
+    let params: Vec<Param> = vec![
+        column(started.keys().map(|shard| shard_number(*shard))),
+        column(started.keys().map(|shard| batch.starts_id(*shard).epoch.0 as i64)),
+        Box::new(batch.seq.0 as i64),
+        Box::new(Uuid::from(batch.server)),
+        column(started.values().map(|starts| starts::encode(starts.iter().copied()))),
+    ];
+    Some(Wanted { text: sql!("insert_starts"), params, named: Vec::new() })
+}
+
+async fn query(conn: &Arc<Conn>, text: &'static str, params: Vec<Param>) -> Done<Vec<Row>> {
+    let steps = vec![Step::Prepared(conn.prepare(text).await?, params)];
+    let answers = conn.within_limit(async { Ok::<_, Trouble>(Pipeline::new(conn, steps).await) }).await?;
+    let answer = answers.into_iter().next().unwrap_or(Ok(Vec::new()));
+    answer.map_err(|error| match error.code() {
+        // How a statement says that a row is not as expected.
+        Some(&SqlState::DIVISION_BY_ZERO) => {
+            Trouble::inconsistent("a job is not where the batch says, or has another attempt")
+        }
+        _ => error.into(),
+    })
+}

@@ -1,0 +1,349 @@
+//! Turns the writes of a batch into statements, each for many rows.
+//!
+//! A statement sees what those before it did, but the rows of one statement do not see each
+//! other. So writes are cut into runs in which no job appears twice: within a run their order
+//! does not matter, and runs follow each other.
+
+use std::collections::HashSet;
+
+use punctual_core::attempt::{AttemptRecord, Ending};
+use punctual_core::shard::write::{CancelMark, Requeue, Rerun, ResolveLost, Settle, Write};
+use punctual_core::{AttemptNo, JobId, JobKey, JobState, Timestamp};
+use punctual_store::TASK_USE_STEP;
+
+use crate::codec::{self, Uuid, attempt_number, shard_number};
+use crate::nodes::Numbers;
+use crate::pipeline::{Blob, Param, column};
+use crate::sql;
+use crate::trouble::Trouble;
+
+/// A write and its place in the batch.
+pub(super) type Placed<'b> = (usize, &'b Write);
+
+#[derive(Default)]
+pub(super) struct Run<'b> {
+    pub(super) writes: Vec<Placed<'b>>,
+}
+
+pub(super) fn runs(writes: &[Write]) -> Vec<Run<'_>> {
+    let mut runs = vec![Run::default()];
+    let mut seen = HashSet::with_capacity(writes.len());
+    for (place, write) in writes.iter().enumerate() {
+        if let Some(job) = job_of(write)
+            && !seen.insert(job)
+        {
+            seen.clear();
+            seen.insert(job);
+            runs.push(Run::default());
+        }
+        runs.last_mut().expect("there is always one").writes.push((place, write));
+    }
+    runs
+}
+
+fn job_of(write: &Write) -> Option<JobId> {
+    match write {
+        Write::Start(start) => Some(start.key.id),
+        Write::Settle(settle) => Some(settle.key.id),
+        Write::Requeue(requeue) => Some(requeue.key.id),
+        Write::Rerun(rerun) => Some(rerun.id),
+        Write::RequestCancel { key } => Some(key.id),
+        Write::ResolveLost(resolve) => Some(resolve.id),
+        Write::Stale(stale) => Some(stale.id),
+        Write::CloseStarts(_) => None,
+    }
+}
+
+/// One statement. Those that name jobs leave out, without an error, what is not there.
+pub(super) struct Wanted {
+    pub(super) text: &'static str,
+    pub(super) params: Vec<Param>,
+    /// The jobs that the answer should name, with their places in the batch.
+    pub(super) named: Vec<(usize, JobId)>,
+}
+
+impl Wanted {
+    fn new(text: &'static str, params: Vec<Param>) -> Self {
+        Self { text, params, named: Vec::new() }
+    }
+}
+
+impl Run<'_> {
+    /// An error if a write cannot be made at all.
+    pub(super) fn statements(&self, nodes: &Numbers) -> Result<Vec<Wanted>, Trouble> {
+        let mut wanted = Vec::new();
+        self.check_starts(&mut wanted);
+        self.settle(nodes, &mut wanted)?;
+        self.requeue(&mut wanted);
+        self.rerun(&mut wanted);
+        self.request_cancel(&mut wanted);
+        self.resolve_lost(&mut wanted)?;
+        self.keep_stale(&mut wanted);
+        self.close_starts(&mut wanted);
+        Ok(wanted)
+    }
+
+    fn pick<T>(&self, pick: impl Fn(&Write) -> Option<T>) -> Vec<T> {
+        self.writes.iter().filter_map(|(_, write)| pick(write)).collect()
+    }
+
+    fn check_starts(&self, wanted: &mut Vec<Wanted>) {
+        let expected: Vec<(JobKey, AttemptNo)> = self.pick(|write| match write {
+            Write::Start(_) => write.expects_waiting(),
+            _ => None,
+        });
+        if !expected.is_empty() {
+            wanted.push(Wanted::new(sql!("check_waiting"), expectations(&expected)));
+        }
+    }
+
+    fn settle(&self, nodes: &Numbers, wanted: &mut Vec<Wanted>) -> Result<(), Trouble> {
+        let settles: Vec<&Settle> = self
+            .writes
+            .iter()
+            .filter_map(|(_, write)| if let Write::Settle(settle) = write { Some(settle) } else { None })
+            .collect();
+        if settles.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<JobKey> = settles.iter().map(|settle| settle.key).collect();
+        let states = settles.iter().map(|settle| final_state(settle)).collect::<Result<Vec<i16>, _>>()?;
+        let ran = || settles.iter().map(|settle| settle.attempt.as_ref());
+        let node = |id: Uuid| nodes.get(&id).copied().ok_or_else(|| Trouble::inconsistent("a node has no number"));
+        let workers = ran().map(|ran| ran.map(|ran| node(ran.worker.into())).transpose());
+        let servers = ran().map(|ran| ran.map(|ran| node(ran.server.into())).transpose());
+        let mut params = places(&keys);
+        params.extend([
+            column(
+                settles.iter().map(|settle| attempt_number(expected(&settle.attempt, settle.counters.next_attempt))),
+            ),
+            column(settles.iter().map(|settle| settle.finished_at.as_micros())),
+            Box::new(states),
+            column(settles.iter().map(|settle| is_early(settle.key.id, settle.finished_at))),
+            column(keys.iter().map(|key| is_moved(key.id, key.due_at).then(|| key.due_at.as_micros()))),
+            column(settles.iter().map(|settle| attempt_number(settle.counters.next_attempt))),
+            column(settles.iter().map(|settle| settle.counters.failures as i16)),
+            column(settles.iter().map(|settle| settle.counters.node_failures as i16)),
+            column(ran().map(|ran| ran.map(|ran| attempt_number(ran.attempt)))),
+            Box::new(workers.collect::<Result<Vec<Option<i32>>, Trouble>>()?),
+            Box::new(servers.collect::<Result<Vec<Option<i32>>, Trouble>>()?),
+            column(ran().map(|ran| ran.map(|ran| ran.picked_up_at.as_micros()))),
+            column(ran().map(|ran| ran.map(|ran| ran.started_at.as_micros()))),
+            column(ran().map(|ran| ran.map(|ran| codec::ending_code(ran.ending)))),
+        ] as [Param; 14]);
+        let reasons = settles.iter().map(|settle| settle.attempt.as_ref().map_or(&settle.reason, |ran| &ran.reason));
+        params.push(column(reasons.map(|reason| reason.as_deref().map(codec::text))));
+        params.push(column(settles.iter().map(|settle| settle.output.clone().map(Blob))));
+        wanted.push(Wanted::new(sql!("settle"), params));
+        let cancelled = settles.iter().filter(|settle| settle.cancel == CancelMark::Recorded);
+        forget_cancels(cancelled.map(|settle| settle.key.id), wanted);
+        Ok(())
+    }
+
+    fn requeue(&self, wanted: &mut Vec<Wanted>) {
+        let requeues: Vec<&Requeue> = self
+            .writes
+            .iter()
+            .filter_map(|(_, write)| if let Write::Requeue(requeue) = write { Some(requeue) } else { None })
+            .collect();
+        if requeues.is_empty() {
+            return;
+        }
+        let keys: Vec<JobKey> = requeues.iter().map(|requeue| requeue.key).collect();
+        let mut params = places(&keys);
+        params.extend([
+            column(requeues.iter().map(|again| attempt_number(expected(&again.attempt, again.counters.next_attempt)))),
+            column(requeues.iter().map(|again| again.due_at.as_micros())),
+            column(requeues.iter().map(|again| is_moved(again.key.id, again.due_at))),
+            column(requeues.iter().map(|again| attempt_number(again.counters.next_attempt))),
+            column(requeues.iter().map(|again| again.counters.failures as i16)),
+            column(requeues.iter().map(|again| again.counters.node_failures as i16)),
+        ] as [Param; 6]);
+        wanted.push(Wanted::new(sql!("requeue"), params));
+        let ran: Vec<(JobId, &AttemptRecord)> =
+            requeues.iter().filter_map(|again| Some((again.key.id, again.attempt.as_ref()?))).collect();
+        if !ran.is_empty() {
+            wanted.push(Wanted::new(sql!("insert_attempts"), attempts(&ran)));
+        }
+        let cancelled = requeues.iter().filter(|again| again.cancel == CancelMark::Recorded);
+        forget_cancels(cancelled.map(|again| again.key.id), wanted);
+        use_tasks(requeues.iter().map(|again| JobKey { due_at: again.due_at, id: again.key.id }), wanted);
+    }
+
+    fn rerun(&self, wanted: &mut Vec<Wanted>) {
+        let reruns: Vec<(usize, Rerun)> = self
+            .writes
+            .iter()
+            .filter_map(|(place, write)| if let Write::Rerun(rerun) = write { Some((*place, *rerun)) } else { None })
+            .collect();
+        if reruns.is_empty() {
+            return;
+        }
+        let each = || reruns.iter().map(|(_, rerun)| rerun);
+        let params: Vec<Param> = vec![
+            column(each().map(|rerun| Uuid::from(rerun.id))),
+            column(each().map(|rerun| shard_number(rerun.id.shard()))),
+            column(each().map(|rerun| rerun.due_at.as_micros())),
+            column(each().map(|rerun| is_moved(rerun.id, rerun.due_at))),
+            column(each().map(|rerun| attempt_number(rerun.counters.next_attempt))),
+            column(each().map(|rerun| rerun.counters.failures as i16)),
+            column(each().map(|rerun| rerun.counters.node_failures as i16)),
+        ];
+        let named = reruns.iter().map(|(place, rerun)| (*place, rerun.id)).collect();
+        wanted.push(Wanted { text: sql!("rerun"), params, named });
+        use_tasks(each().map(|rerun| JobKey { due_at: rerun.due_at, id: rerun.id }), wanted);
+    }
+
+    fn request_cancel(&self, wanted: &mut Vec<Wanted>) {
+        let keys: Vec<JobKey> =
+            self.pick(|write| if let Write::RequestCancel { key } = write { Some(*key) } else { None });
+        if !keys.is_empty() {
+            wanted.push(Wanted::new(sql!("request_cancel"), places(&keys)));
+        }
+    }
+
+    fn resolve_lost(&self, wanted: &mut Vec<Wanted>) -> Result<(), Trouble> {
+        let resolves: Vec<(usize, &ResolveLost)> = self
+            .writes
+            .iter()
+            .filter_map(
+                |(place, write)| if let Write::ResolveLost(resolve) = write { Some((*place, resolve)) } else { None },
+            )
+            .collect();
+        if resolves.is_empty() {
+            return Ok(());
+        }
+        let each = || resolves.iter().map(|(_, resolve)| *resolve);
+        let endings = each().map(late_ending).collect::<Result<Vec<_>, _>>()?;
+        let params: Vec<Param> = vec![
+            column(each().map(|late| Uuid::from(late.id))),
+            column(each().map(|late| attempt_number(late.attempt))),
+            column(endings.iter().map(|(state, _)| *state)),
+            column(endings.iter().map(|(_, ending)| *ending)),
+            column(each().map(|late| late.finished_at.as_micros())),
+            column(each().map(|late| is_early(late.id, late.finished_at))),
+            column(each().map(|late| late.reason.as_deref().map(codec::text))),
+            column(each().map(|late| late.output.clone().map(Blob))),
+        ];
+        let named = resolves.iter().map(|(place, resolve)| (*place, resolve.id)).collect();
+        wanted.push(Wanted { text: sql!("resolve_lost"), params, named });
+        Ok(())
+    }
+
+    fn keep_stale(&self, wanted: &mut Vec<Wanted>) {
+        let stale: Vec<_> = self
+            .writes
+            .iter()
+            .filter_map(|(_, write)| if let Write::Stale(stale) = write { Some(stale) } else { None })
+            .collect();
+        if stale.is_empty() {
+            return;
+        }
+        let params: Vec<Param> = vec![
+            column(stale.iter().map(|stale| Uuid::from(stale.id))),
+            column(stale.iter().map(|stale| Uuid::from(stale.worker))),
+            column(stale.iter().map(|stale| stale.at.as_micros())),
+            column(stale.iter().map(|stale| attempt_number(stale.attempt))),
+            column(stale.iter().map(|stale| codec::text(&stale.outcome))),
+        ];
+        wanted.push(Wanted::new(sql!("keep_stale_outcomes"), params));
+    }
+
+    fn close_starts(&self, wanted: &mut Vec<Wanted>) {
+        let closed = self.pick(|write| if let Write::CloseStarts(starts) = write { Some(*starts) } else { None });
+        if closed.is_empty() {
+            return;
+        }
+        let params: Vec<Param> = vec![
+            column(closed.iter().map(|starts| shard_number(starts.shard))),
+            column(closed.iter().map(|starts| starts.epoch.0 as i64)),
+            column(closed.iter().map(|starts| starts.seq.0 as i64)),
+        ];
+        wanted.push(Wanted::new(sql!("close_starts"), params));
+    }
+}
+
+/// The number that the job's row must have: of the attempt that ended, or of the next one.
+fn expected(ran: &Option<AttemptRecord>, next: AttemptNo) -> AttemptNo {
+    ran.as_ref().map_or(next, |ran| ran.attempt)
+}
+
+fn places(keys: &[JobKey]) -> Vec<Param> {
+    vec![
+        column(keys.iter().map(|key| shard_number(key.shard()))),
+        column(keys.iter().map(|key| key.due_at.as_micros())),
+        column(keys.iter().map(|key| Uuid::from(key.id))),
+    ]
+}
+
+/// The parameters of `check_waiting` and `waiting`.
+pub(super) fn expectations(expected: &[(JobKey, AttemptNo)]) -> Vec<Param> {
+    let keys: Vec<JobKey> = expected.iter().map(|(key, _)| *key).collect();
+    let mut params = places(&keys);
+    params.push(column(expected.iter().map(|(_, attempt)| attempt_number(*attempt))));
+    params
+}
+
+fn attempts(ran: &[(JobId, &AttemptRecord)]) -> Vec<Param> {
+    vec![
+        column(ran.iter().map(|(job, _)| Uuid::from(*job))),
+        column(ran.iter().map(|(_, ran)| Uuid::from(ran.worker))),
+        column(ran.iter().map(|(_, ran)| Uuid::from(ran.server))),
+        column(ran.iter().map(|(_, ran)| ran.picked_up_at.as_micros())),
+        column(ran.iter().map(|(_, ran)| ran.started_at.as_micros())),
+        column(ran.iter().map(|(_, ran)| ran.finished_at.as_micros())),
+        column(ran.iter().map(|(_, ran)| attempt_number(ran.attempt))),
+        column(ran.iter().map(|(_, ran)| codec::ending_code(ran.ending))),
+        column(ran.iter().map(|(_, ran)| ran.reason.as_deref().map(codec::text))),
+    ]
+}
+
+fn forget_cancels(jobs: impl Iterator<Item = JobId>, wanted: &mut Vec<Wanted>) {
+    let jobs: Vec<Uuid> = jobs.map(Uuid::from).collect();
+    if !jobs.is_empty() {
+        wanted.push(Wanted::new(sql!("forget_cancel_requests"), vec![Box::new(jobs)]));
+    }
+}
+
+/// Retention looks for jobs that need a task up to a step after what the task remembers.
+fn use_tasks(moved: impl Iterator<Item = JobKey>, wanted: &mut Vec<Wanted>) {
+    let far: Vec<JobKey> = moved.filter(|key| key.due_at > key.id.due_at() + TASK_USE_STEP).collect();
+    if !far.is_empty() {
+        let mut params = places(&far);
+        params.push(Box::new(TASK_USE_STEP.as_micros()));
+        wanted.push(Wanted::new(sql!("use_tasks_of_jobs"), params));
+    }
+}
+
+fn final_state(settle: &Settle) -> Result<i16, Trouble> {
+    codec::state_code(settle.state)
+        .ok_or_else(|| Trouble::inconsistent(format!("{} cannot end as {}", settle.key.id, settle.state)))
+}
+
+/// The codes of the state and the ending that a late result gives to a job.
+fn late_ending(resolve: &ResolveLost) -> Result<(i16, i16), Trouble> {
+    let ending = match resolve.state {
+        JobState::Succeeded => Ending::Succeeded,
+        JobState::Failed => Ending::Failed,
+        JobState::Cancelled => Ending::Cancelled,
+        state @ (JobState::Scheduled
+        | JobState::Running
+        | JobState::Lost
+        | JobState::Quarantined
+        | JobState::Deleted) => {
+            return Err(Trouble::inconsistent(format!("a late result cannot make {} {state}", resolve.id)));
+        }
+    };
+    let state = codec::state_code(resolve.state).expect("those above are final");
+    Ok((state, codec::ending_code(ending)))
+}
+
+/// Such a row is not where the job's id says, and is found through `job_moved`.
+fn is_moved(id: JobId, due_at: Timestamp) -> bool {
+    due_at != id.due_at()
+}
+
+/// Retention goes by id, that is by first due time, and would miss these for long.
+fn is_early(id: JobId, finished_at: Timestamp) -> bool {
+    finished_at < id.due_at()
+}

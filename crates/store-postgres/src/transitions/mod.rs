@@ -1,0 +1,58 @@
+//! The owner's reads and its one fenced write.
+
+mod apply;
+mod columns;
+mod lane;
+mod lanes;
+mod read;
+mod starts;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use punctual_core::shard::event::Load;
+use punctual_core::shard::write::SharedBatch;
+use punctual_core::{JobId, JobKey, JobRow, ShardId};
+use punctual_store::{Applied, FoundRow, OpenStarts, Result, Transitions};
+
+use crate::PostgresStore;
+
+pub(crate) use lanes::{Applying, Lanes};
+
+#[async_trait]
+impl Transitions for PostgresStore {
+    async fn apply(&self, batch: SharedBatch) -> Result<Applied> {
+        self.shared.lanes.apply(batch).await
+    }
+
+    async fn load(&self, load: Load) -> Result<Vec<JobRow>> {
+        self.open()?;
+        let conn = self.shared.owner_reads.take().await?;
+        let rows = read::load(&conn, load).await?;
+        conn.done();
+        Ok(rows)
+    }
+
+    async fn find(&self, id: JobId) -> Result<FoundRow> {
+        self.open()?;
+        let conn = self.shared.owner_reads.take().await?;
+        let found = read::find(&conn, id).await?;
+        conn.done();
+        Ok(found)
+    }
+
+    async fn inputs(&self, keys: Vec<JobKey>) -> Result<Vec<Option<Bytes>>> {
+        self.open()?;
+        let conn = self.shared.owner_reads.take().await?;
+        let inputs = read::inputs(&conn, &keys).await?;
+        conn.done();
+        Ok(inputs)
+    }
+
+    async fn open_starts(&self, shard: ShardId) -> Result<OpenStarts> {
+        self.open()?;
+        let conn = self.shared.owner_reads.take().await?;
+        let open = read::open_starts(&conn, shard).await?;
+        conn.done();
+        Ok(open)
+    }
+}

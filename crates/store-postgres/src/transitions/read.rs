@@ -1,0 +1,149 @@
+//! What the owner reads.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use punctual_core::job::Input;
+use punctual_core::shard::event::{Lane, Load};
+use punctual_core::shard::write::{BatchSeq, CancelMark, OpenStart, Start, StartsId};
+use punctual_core::{JobId, JobKey, JobRow, ServerId, ShardId};
+use punctual_store::{FoundRow, OpenStarts};
+use tokio_postgres::Row;
+
+use super::starts;
+use crate::codec::{self, Read, Uuid, shard_number};
+use crate::connection::Conn;
+use crate::link::Borrowed;
+use crate::pipeline::{Pipeline, Step};
+use crate::sql;
+use crate::trouble::Trouble;
+
+type Done<T> = Result<T, Trouble>;
+
+const INLINE_MAX: i32 = Input::INLINE_MAX as i32;
+
+pub(super) async fn load(conn: &Conn, load: Load) -> Done<Vec<JobRow>> {
+    let text = match load.lane {
+        Lane::All | Lane::Floor | Lane::Parked => sql!("load"),
+        Lane::Urgent => sql!("load_urgent"),
+    };
+    // An id of zeros sorts before every id.
+    let after = load.after.map_or((-1, Uuid([0; 16])), |key| (key.due_at.as_micros(), key.id.into()));
+    let limit = i64::try_from(load.limit).unwrap_or(i64::MAX);
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+        [&shard_number(load.shard), &after.0, &after.1, &load.until.as_micros(), &limit, &INLINE_MAX];
+    let rows = conn.query(text, &params).await?;
+    rows.iter().map(read_row).collect()
+}
+
+/// In one snapshot: a job that moves between two looks would not be seen at all.
+pub(super) async fn find(conn: &Borrowed<'_>, id: JobId) -> Done<FoundRow> {
+    let key = JobKey::original(id);
+    let steps = vec![
+        Step::Plain("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"),
+        Step::Prepared(
+            conn.prepare(sql!("job_row")).await?,
+            vec![
+                Box::new(shard_number(key.shard())),
+                Box::new(key.due_at.as_micros()),
+                Box::new(Uuid::from(id)),
+                Box::new(INLINE_MAX),
+            ],
+        ),
+        Step::Prepared(conn.prepare(sql!("find_finished")).await?, vec![Box::new(Uuid::from(id))]),
+        Step::Plain("COMMIT"),
+    ];
+    let mut answers = conn.within_limit(async { Ok::<_, Trouble>(Pipeline::new(conn.shared(), steps).await) }).await?;
+    let mut answer = |place: usize| std::mem::replace(&mut answers[place], Ok(Vec::new()));
+    answer(0)?;
+    let (hot, finished) = (answer(1)?, answer(2)?);
+    if let Some(row) = hot.first() {
+        return Ok(FoundRow::Hot(read_row(row)?));
+    }
+    let Some(row) = finished.first() else { return Ok(FoundRow::Absent) };
+    Ok(FoundRow::Finished {
+        state: codec::state(row, 0)?,
+        attempt: codec::attempt_no(row, 1)?,
+        counters: codec::counters(row, 2)?,
+    })
+}
+
+pub(super) async fn inputs(conn: &Conn, keys: &[JobKey]) -> Done<Vec<Option<Bytes>>> {
+    let (shards, due, ids) = places(keys);
+    let rows = conn.query(sql!("job_inputs"), &[&shards, &due, &ids]).await?;
+    let mut inputs = vec![None; keys.len()];
+    for row in &rows {
+        let place = codec::value::<i64>(row, 0)?;
+        inputs[place as usize - 1] = codec::bytes(row, 1)?;
+    }
+    Ok(inputs)
+}
+
+/// A start is open while its job's row still expects that attempt: the end of an attempt
+/// removes the row or raises its number.
+pub(super) async fn open_starts(conn: &Conn, shard: ShardId) -> Done<OpenStarts> {
+    conn.run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
+    let records = conn.query(sql!("open_starts"), &[&shard_number(shard)]).await?;
+    let records = records.iter().map(|row| read_record(row, shard)).collect::<Done<Vec<_>>>()?;
+    let keys: Vec<JobKey> = records.iter().flat_map(|record| &record.starts).map(|start| start.key).collect();
+    let (shards, due, ids) = places(&keys);
+    let rows = conn.query(sql!("job_rows"), &[&shards, &due, &ids, &INLINE_MAX]).await?;
+    conn.run("COMMIT").await?;
+    let mut found: HashMap<usize, &Row> = HashMap::with_capacity(rows.len());
+    for row in &rows {
+        found.insert(codec::value::<i64>(row, 11)? as usize - 1, row);
+    }
+    let mut open = OpenStarts::default();
+    let mut place = 0;
+    for record in records {
+        let before = open.running.len();
+        for start in record.starts {
+            let row = found.get(&place);
+            place += 1;
+            let Some(row) = row else { continue };
+            let job = read_row(row)?;
+            if job.counters.next_attempt != start.attempt {
+                continue;
+            }
+            let cancel = if codec::value(row, 12)? { CancelMark::Recorded } else { CancelMark::None };
+            open.running.push((OpenStart { starts: record.name, start, server: record.server, cancel }, job));
+        }
+        if open.running.len() == before {
+            open.spent.push(record.name);
+        }
+    }
+    Ok(open)
+}
+
+struct Record {
+    name: StartsId,
+    server: ServerId,
+    starts: Vec<Start>,
+}
+
+fn read_record(row: &Row, shard: ShardId) -> Done<Record> {
+    let seq = BatchSeq(codec::value::<i64>(row, 1)?.unsigned_abs());
+    let name = StartsId { shard, epoch: codec::epoch(row, 0)?, seq };
+    let starts = starts::decode(codec::value(row, 3)?)
+        .ok_or_else(|| Trouble::inconsistent(format!("the record of starts {name:?} cannot be read")))?;
+    Ok(Record { name, server: codec::server_id(row, 2)?, starts })
+}
+
+fn places(keys: &[JobKey]) -> (Vec<i16>, Vec<i64>, Vec<Uuid>) {
+    let shards = keys.iter().map(|key| shard_number(key.shard())).collect();
+    let due = keys.iter().map(|key| key.due_at.as_micros()).collect();
+    (shards, due, keys.iter().map(|key| key.id.into()).collect())
+}
+
+/// The first eleven columns of `load`, `load_urgent`, `job_row` and `job_rows`.
+fn read_row(row: &Row) -> Read<JobRow> {
+    Ok(JobRow {
+        key: JobKey { id: codec::job_id(row, 0)?, due_at: codec::time(row, 1)? },
+        task: codec::task_id(row, 2)?,
+        priority: codec::priority(row, 3)?,
+        counters: codec::counters(row, 4)?,
+        submitted_at: codec::time(row, 7)?,
+        tracing_id: codec::value(row, 8)?,
+        input: codec::input(row, 9)?,
+    })
+}

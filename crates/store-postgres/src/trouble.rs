@@ -1,0 +1,99 @@
+//! Why something did not work, before it is known what that means to the caller.
+
+use std::time::Duration;
+
+use punctual_store::StoreError;
+use tokio_postgres::error::SqlState;
+
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    Postgres(tokio_postgres::Error),
+    Silent(Duration),
+    /// A decision of ours.
+    Refused(StoreError),
+}
+
+impl From<tokio_postgres::Error> for Trouble {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Self::Postgres(error)
+    }
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl Trouble {
+    pub(crate) fn inconsistent(text: impl Into<String>) -> Self {
+        Self::Refused(StoreError::Inconsistent(text.into()))
+    }
+
+    pub(crate) fn code(&self) -> Option<&SqlState> {
+        match self {
+            Self::Postgres(error) => error.code(),
+            Self::Silent(_) | Self::Refused(_) => None,
+        }
+    }
+
+    fn class(&self) -> &str {
+        self.code().map_or("", |code| &code.code()[..2])
+    }
+
+    /// The server was a primary when we connected and is none any more.
+    pub(crate) fn is_of_a_standby(&self) -> bool {
+        self.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
+    }
+
+    /// PostgreSQL said no to what was asked, and the same question may be asked in another way.
+    pub(crate) fn is_about_the_statement(&self) -> bool {
+        matches!(self.class(), "21" | "22" | "23" | "25" | "40" | "42") && !self.is_of_a_standby()
+    }
+
+    pub(crate) fn is_duplicate(&self) -> bool {
+        self.code() == Some(&SqlState::UNIQUE_VIOLATION)
+    }
+
+    /// A row of history for whose time there is no partition.
+    pub(crate) fn is_without_partition(&self) -> bool {
+        match self {
+            Self::Postgres(error) => error
+                .as_db_error()
+                .is_some_and(|error| *error.code() == SqlState::CHECK_VIOLATION && error.constraint().is_none()),
+            Self::Silent(_) | Self::Refused(_) => false,
+        }
+    }
+}
+
+impl From<Trouble> for StoreError {
+    fn from(trouble: Trouble) -> Self {
+        let error = match &trouble {
+            Trouble::Postgres(error) => shown(error),
+            Trouble::Silent(limit) => format!("PostgreSQL gave no answer within {} ms", limit.as_millis()),
+            Trouble::Refused(_) => String::new(),
+        };
+        let class = trouble.class().to_owned();
+        match trouble {
+            Trouble::Refused(error) => error,
+            _ => match class.as_str() {
+                // Values and rows that do not fit.
+                "21" | "22" | "23" => Self::Inconsistent(error),
+                // Tables that are not as they were made, or rights that were taken away.
+                "42" | "3F" => Self::Schema(format!("PostgreSQL refuses a statement: {error}")),
+                _ => Self::Unavailable(error),
+            },
+        }
+    }
+}
+
+/// The error with its cause, which tokio-postgres keeps apart.
+pub(crate) fn shown(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(error) => format!("{} ({})", error.message(), error.code().code()),
+        None => match std::error::Error::source(error) {
+            Some(cause) => format!("{error}: {cause}"),
+            None => error.to_string(),
+        },
+    }
+}

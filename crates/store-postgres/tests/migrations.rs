@@ -1,0 +1,150 @@
+//! The schema is made once, by whoever comes first, and is refused if it is not the one we know.
+
+mod common;
+
+use common::Database;
+use futures_util::future::join_all;
+use punctual_core::ShardId;
+use punctual_store::{Leases, Store, StoreError};
+use punctual_store_postgres::{Migrate, MigrationState, Options, PostgresStore, migrate, migrations, pending_sql};
+
+fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {
+    match result {
+        Ok(_) => panic!("the store was opened"),
+        Err(error) => error,
+    }
+}
+
+#[tokio::test]
+async fn servers_that_start_together_make_one_schema() {
+    let database = Database::new();
+    let stores = join_all((0..8).map(|_| PostgresStore::connect(database.options()))).await;
+    for store in stores {
+        assert_eq!(store.unwrap().shard_count(), 4);
+    }
+    assert_eq!(database.execute("SELECT count(*) FROM migration"), "1");
+    assert_eq!(database.execute("SELECT count(*) FROM shard"), "4");
+    let partitions = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'history'::regclass";
+    assert_eq!(database.execute(partitions), "2", "the one for now and the next");
+}
+
+#[tokio::test]
+async fn migrations_are_shown_before_and_after() {
+    let database = Database::new();
+    let states = async || {
+        let known = migrations(&database.url).await.unwrap();
+        known.into_iter().map(|known| (known.version, known.name, known.state)).collect::<Vec<_>>()
+    };
+    assert_eq!(states().await, [(1, "first".to_owned(), MigrationState::Pending)]);
+    assert!(pending_sql(&database.url).await.unwrap().contains("CREATE TABLE job ("));
+    assert_eq!(database.execute("SELECT count(*) FROM pg_class WHERE relname IN ('migration', 'job')"), "0");
+    let only_check = Options { migrate: Migrate::Check, ..database.options() };
+    let error = refusal(PostgresStore::connect(only_check.clone()).await);
+    assert!(matches!(&error, StoreError::Schema(text) if text.contains("migration 1 (first) is missing")), "{error:?}");
+    migrate(&database.url).await.unwrap();
+    migrate(&database.url).await.unwrap();
+    assert!(matches!(states().await[0].2, MigrationState::Applied { .. }));
+    assert_eq!(pending_sql(&database.url).await.unwrap(), "");
+    PostgresStore::connect(only_check).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_changed_migration_is_refused() {
+    let database = Database::new();
+    database.store().await;
+    database.execute("UPDATE migration SET checksum = '\\x00'");
+    for how in [Migrate::Apply, Migrate::Check] {
+        let error = refusal(PostgresStore::connect(Options { migrate: how, ..database.options() }).await);
+        assert!(matches!(&error, StoreError::Schema(text) if text.contains("migration 1 (first) is not")), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_schema_of_a_newer_program_is_refused() {
+    let database = Database::new();
+    database.store().await;
+    database.execute("INSERT INTO migration VALUES (99, 'later', '\\x00', 0)");
+    for how in [Migrate::Apply, Migrate::Check] {
+        let error = refusal(PostgresStore::connect(Options { migrate: how, ..database.options() }).await);
+        assert!(matches!(&error, StoreError::Schema(text) if text.contains("use the newer program")), "{error:?}");
+    }
+    let last = migrations(&database.url).await.unwrap().pop().unwrap();
+    assert_eq!((last.version, last.name.as_str()), (99, "later"));
+    assert!(matches!(last.state, MigrationState::Unknown { .. }));
+}
+
+#[tokio::test]
+async fn tables_of_another_program_are_left_alone() {
+    let database = Database::new();
+    database.execute("CREATE TABLE job (theirs text)");
+    let error = refusal(PostgresStore::connect(database.options()).await);
+    assert!(matches!(&error, StoreError::Schema(text) if text.contains("a search_path of its own")), "{error:?}");
+    assert_eq!(database.execute("SELECT count(*) FROM pg_class WHERE relname IN ('meta', 'shard')"), "0");
+}
+
+#[tokio::test]
+async fn a_user_without_special_rights_is_enough() {
+    let database = Database::new();
+    let role = format!("plain_{}", std::process::id());
+    database.execute(&format!("CREATE ROLE {role} LOGIN PASSWORD 'plain'; CREATE SCHEMA {role} AUTHORIZATION {role}"));
+    let url = database.url_as(&role, "plain");
+    let store = PostgresStore::connect(Options::new(&url)).await.unwrap();
+    let owned = store.acquire(punctual_store_tests::fixture::server(1), punctual_core::Span::from_secs(9), 3).await;
+    // All that tells one instance of the database from another can be asked for.
+    let fingerprint = database.execute(&format!("SELECT value FROM {role}.meta WHERE key = 'fingerprint'"));
+    for mark in ["system=", "timeline=", "started="] {
+        assert!(fingerprint.contains(mark), "{fingerprint}");
+    }
+    store.close().await.unwrap();
+    database.execute(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}"));
+    let owned = owned.unwrap();
+    assert_eq!(owned.len(), 3);
+    assert!(owned[0].epoch.0 > 1 << 40, "epochs begin with the generation: {owned:?}");
+}
+
+#[tokio::test]
+async fn the_number_of_shards_stays_as_it_was_made() {
+    let database = Database::new();
+    let with = async |shard_count| PostgresStore::connect(Options { shard_count, ..database.options() }).await;
+    assert_eq!(with(3).await.unwrap().shard_count(), 3);
+    assert_eq!(with(64).await.unwrap().shard_count(), 3);
+    for wrong in [0, ShardId::COUNT_MAX + 1] {
+        assert!(matches!(with(wrong).await, Err(StoreError::Inconsistent(_))));
+    }
+}
+
+#[tokio::test]
+async fn the_description_says_how_it_writes() {
+    let database = Database::new();
+    let text = database.store().await.description();
+    let version = database.execute("SELECT split_part(current_setting('server_version'), ' ', 1)");
+    assert_eq!(text, format!("postgresql {version}, synchronous_commit=on, fsync=off"));
+}
+
+/// Run with UPDATE_SCHEMA=1 after adding a migration, and review the difference.
+#[tokio::test]
+async fn the_schema_is_the_one_in_schema_sql() {
+    let database = Database::new();
+    migrate(&database.url).await.unwrap();
+    let schema = database.execute(
+        "SELECT 'TABLE ' || relname || coalesce(' WITH (' || array_to_string(reloptions, ', ') || ')', '')
+                || coalesce(' PARTITION BY ' || pg_get_partkeydef(pg_class.oid), '') || E'\\n'
+                || (SELECT string_agg('    ' || attname || ' ' || format_type(atttypid, atttypmod)
+                                      || CASE WHEN attnotnull THEN ' NOT NULL' ELSE '' END
+                                      || CASE WHEN attstorage <> typstorage THEN ' STORAGE ' || attstorage::text ELSE '' END
+                                      || CASE WHEN collname = 'C' THEN ' COLLATE C' ELSE '' END,
+                                      E'\\n' ORDER BY attnum)
+                    FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
+                    LEFT JOIN pg_collation ON pg_collation.oid = attcollation
+                    WHERE attrelid = pg_class.oid AND attnum > 0)
+                || coalesce((SELECT string_agg(E'\\n' || indexdef, '' ORDER BY indexname)
+                             FROM pg_indexes WHERE tablename = relname), '') || E'\\n'
+         FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') ORDER BY relname",
+    );
+    let schema = format!("{schema}\n");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/schema.sql");
+    if std::env::var_os("UPDATE_SCHEMA").is_some() {
+        std::fs::write(path, &schema).unwrap();
+    }
+    assert_eq!(schema, std::fs::read_to_string(path).unwrap_or_default());
+}
