@@ -1,7 +1,7 @@
 //! Compiles the protocol with protox, so that a build needs no protoc.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let descriptors = protox::compile(["punctual/worker/v1/worker.proto"], ["proto"])?;
+    let descriptors = protox::compile(["punctual/worker/v1/worker.proto", "punctual/peer/v1/peer.proto"], ["proto"])?;
     tonic_prost_build::configure().bytes(".").compile_fds(descriptors)?;
     println!("cargo::rerun-if-changed=proto");
     Ok(())

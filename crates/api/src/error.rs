@@ -45,10 +45,12 @@ kinds! {
     RevisionConflict "revision_conflict" 412 6 "The task was changed by someone else";
     PayloadTooLarge "payload_too_large" 413 2 "The request is too large";
     UnsupportedMediaType "unsupported_media_type" 415 2 "The content type is not supported";
+    NotServedHere "not_served_here" 421 7 "This server does not serve the interface";
     IdempotencyKeyReused "idempotency_key_reused" 422 6 "The idempotency key belongs to another request";
     TooManyRequests "too_many_requests" 429 7 "The server has too much to do";
     Internal "internal" 500 1 "Something is wrong in the server";
     Unavailable "unavailable" 503 7 "The server cannot answer now";
+    ShardMoving "shard_moving" 503 7 "The job is changing hands between servers";
 }
 
 impl ErrorKind {
@@ -58,7 +60,7 @@ impl ErrorKind {
 
     /// Whether the same request may succeed later.
     pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::TooManyRequests | Self::Unavailable)
+        matches!(self, Self::TooManyRequests | Self::Unavailable | Self::ShardMoving)
     }
 }
 

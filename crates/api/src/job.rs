@@ -8,6 +8,11 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
 /// Asks for one run of a task. Either `task` names it, or `inline` defines it for
 /// this job alone.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
@@ -81,6 +86,9 @@ pub struct Job {
     pub task: TaskRef,
     #[schema(schema_with = schema::job_state)]
     pub state: String,
+    /// The server that knows whether it runs could not be asked: `scheduled` may mean running.
+    #[serde(skip_serializing_if = "is_false", default)]
+    pub uncertain: bool,
     /// Why it is in this state, and what happens next, for people.
     pub explanation: String,
     #[schema(value_type = i8)]
@@ -163,6 +171,10 @@ pub struct JobList {
     /// even empty, and not be the last: a filter may have to look far.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub next_cursor: Option<String>,
+    /// A server that knows what runs could not be asked: running jobs may be missing, or be
+    /// shown as scheduled.
+    #[serde(skip_serializing_if = "is_false", default)]
+    pub uncertain: bool,
 }
 
 /// `GET /v1/jobs?…`

@@ -14,7 +14,7 @@ pub use job::{
     Answered, Attempt, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSubmitted, JobSummary, ListQuery,
     TaskRef,
 };
-pub use node::{Node, Stats, WorkerList, WorkerView};
+pub use node::{HeldDuty, Node, OwnedShard, ServerList, ServerView, Stats, WorkerList, WorkerView};
 pub use task::{TaskList, TaskRequest, TaskView};
 
 /// Limits of the interface, in one place for code and docs.

@@ -36,6 +36,8 @@ pub struct Node {
     #[schema(schema_with = schema::server_id)]
     pub id: ServerId,
     pub version: String,
+    /// What it does: api, scheduler.
+    pub roles: Vec<String>,
     /// The store and how it writes.
     pub store: String,
     pub shards_total: u16,
@@ -44,6 +46,60 @@ pub struct Node {
     pub started_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
     pub now: Timestamp,
+}
+
+/// A server of the cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ServerView {
+    #[schema(schema_with = schema::server_id)]
+    pub id: ServerId,
+    /// Where peers and workers reach it.
+    pub address: String,
+    pub version: String,
+    /// api, scheduler.
+    pub roles: Vec<String>,
+    /// alive or silent. A silent one loses its shards and is forgotten after a while.
+    pub state: String,
+    /// This one answered the request.
+    pub answered: bool,
+    #[schema(value_type = String, format = DateTime)]
+    pub started_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub last_seen_at: Timestamp,
+    /// The shards that it owns, in order.
+    pub shards: Vec<OwnedShard>,
+    /// What it does for all servers.
+    pub duties: Vec<HeldDuty>,
+    /// Connected workers.
+    pub workers: u32,
+    /// Attempts that run now.
+    pub running: u32,
+    /// How long the job has waited that waits longest for a worker, in microseconds.
+    pub lag_us: i64,
+    /// Its clock minus the store's, in microseconds, if it told.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub skew_us: Option<i64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OwnedShard {
+    pub shard: u16,
+    /// Grows each time the shard changes hands.
+    pub epoch: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HeldDuty {
+    pub name: String,
+    pub epoch: u64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ServerList {
+    pub servers: Vec<ServerView>,
+    pub shards_total: u16,
+    /// Shards that no server owns now: they are being taken over.
+    pub shards_unowned: Vec<u16>,
 }
 
 /// What this server has done since it started. Counted after the commit.

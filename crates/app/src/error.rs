@@ -67,7 +67,7 @@ impl From<StoreError> for AppError {
             StoreError::Unavailable(_) | StoreError::Closed => {
                 tracing::warn!(%error, "the store did not take a request");
                 Self::new(ErrorKind::Unavailable, "the store is not available")
-                    .hint("try again in a few seconds; if it lasts, look at the server's log and its disk")
+                    .hint("try again in a few seconds; if it lasts, look at the server's log, and at its disk or its database")
             }
             StoreError::Inconsistent(_) | StoreError::InUse(_) | StoreError::Schema(_) => {
                 tracing::error!(%error, "the store refused a request");
@@ -83,6 +83,11 @@ impl From<EngineError> for AppError {
         match error {
             EngineError::Stopped => {
                 Self::new(ErrorKind::Unavailable, "the server is stopping").hint("try again in a few seconds")
+            }
+            EngineError::NoLease => Self::new(ErrorKind::Unavailable, "the server has lost touch with the store")
+                .hint("try again in a few seconds, or ask another server"),
+            EngineError::ClockSkew(skew) => {
+                Self::new(ErrorKind::Unavailable, skew.to_string()).hint("ask another server meanwhile")
             }
         }
     }

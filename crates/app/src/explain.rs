@@ -7,6 +7,8 @@ use punctual_core::task::Task;
 use punctual_core::{Counters, JobState, Span, Timestamp};
 use punctual_store::{FinishedJob, HotJob};
 
+use crate::cluster::Place;
+
 pub(crate) fn running(view: &LiveView, dead_after: Span) -> String {
     let mut text = format!("Attempt {} has run since {} on {}.", view.attempt, view.started_at, view.worker);
     if !view.worker_is_connected {
@@ -40,6 +42,21 @@ pub(crate) fn waiting(
         text += &format!("It has been due for {}: {wanted}.", rounded(now, job.key.due_at));
     }
     text
+}
+
+/// A job of which only the row is known.
+pub(crate) fn unknown(job: &HotJob, place: &Place, now: Timestamp) -> String {
+    let due = if job.key.due_at > now {
+        format!("It is due at {}, in {}.", job.key.due_at, rounded(job.key.due_at, now))
+    } else {
+        format!("It has been due for {}.", rounded(now, job.key.due_at))
+    };
+    let why = match place {
+        Place::Nowhere => "its shard is being taken over, because no server owned it".to_owned(),
+        Place::At(peer) => format!("{} at {} owns its shard and does not answer", peer.id, peer.address),
+        Place::Here => "its shard has just been taken over by this server".to_owned(),
+    };
+    format!("{due} Whether it runs now is not known: {why}. Ask again in a few seconds.")
 }
 
 /// What a due job waits for.

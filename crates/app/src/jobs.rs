@@ -8,15 +8,13 @@ use punctual_core::attempt::AttemptRecord;
 use punctual_core::shard::LiveView;
 use punctual_core::shard::event::{Command, Refusal, Reply};
 use punctual_core::task::Task;
-use punctual_core::{JobId, JobState, Span, TaskId};
+use punctual_core::{JobId, JobState, ServerId, Span, TaskId, Timestamp};
 use punctual_store::JobRecord;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
+use crate::route::{Decided, Live};
 use crate::{App, AppError, Result, explain};
-
-/// A shard that changes hands answers again within this many tries.
-const OWNER_TRIES: u32 = 20;
-const OWNER_WAIT: Duration = Duration::from_millis(100);
 
 /// How long to wait for a job's end before answering.
 #[derive(Debug, Clone, Copy)]
@@ -38,20 +36,21 @@ impl WaitFor {
 impl App {
     pub async fn job(&self, id: JobId, wait: Option<WaitFor>) -> Result<Job> {
         let Some(WaitFor(limit)) = wait else { return self.read_job(id).await };
-        // Subscribed before the read, or an end in between would be missed.
-        let finish = self.0.engine.finish_of(id);
-        let job = self.read_job(id).await?;
-        if JobState::parse(&job.state).is_some_and(JobState::is_final) {
-            return Ok(job);
+        let deadline = Instant::now() + limit;
+        loop {
+            // Subscribed before the read, or an end in between would be missed.
+            let finish = self.finish_of(id);
+            let job = self.read_job(id).await?;
+            if Instant::now() >= deadline || JobState::parse(&job.state).is_some_and(JobState::is_final) {
+                return Ok(job);
+            }
+            finish.wait(deadline).await;
         }
-        // Whether it ended or the time is over, the job says how it is now.
-        let _ = tokio::time::timeout(limit, finish).await;
-        self.read_job(id).await
     }
 
     async fn read_job(&self, id: JobId) -> Result<Job> {
         // First what runs, then the rows: a job that ends in between is seen as ended.
-        let running = self.0.engine.running(vec![id]).await?.pop().flatten();
+        let live = self.live(id).await?;
         let record = self.0.store.job(id).await?.ok_or_else(|| not_found(id))?;
         let task_id = match &record {
             JobRecord::Hot { job, .. } => job.task,
@@ -60,20 +59,25 @@ impl App {
         let task = self.tasks_by_id(std::iter::once(task_id)).await?.remove(&task_id);
         Ok(match record {
             JobRecord::Hot { job, input, attempts } => {
-                let explanation = match &running {
-                    Some(view) => explain::running(view, self.0.settings.worker_dead_after),
-                    None => {
-                        let workers = self.connected_workers().await?;
+                let explanation = match &live {
+                    Live::Running { view, .. } => explain::running(view, self.0.settings.worker_dead_after),
+                    Live::Waiting => {
+                        let workers = self.workers_of(id.shard()).await;
                         explain::waiting(&job, &attempts, task.as_deref(), &workers, self.now())
                     }
+                    Live::Unknown => explain::unknown(&job, &self.0.cluster.place(id.shard()), self.now()),
                 };
                 let mut attempts: Vec<Attempt> = attempts.iter().map(attempt_view).collect();
-                attempts.extend(running.as_ref().map(|view| self.running_view(view)));
-                let state = if running.is_some() { JobState::Running } else { JobState::Scheduled };
+                let mut state = JobState::Scheduled;
+                if let Live::Running { view, server } = &live {
+                    attempts.push(running_view(view, *server));
+                    state = JobState::Running;
+                }
                 Job {
                     id,
                     task: task_ref(task_id, task.as_deref()),
                     state: state.as_str().to_owned(),
+                    uncertain: matches!(live, Live::Unknown),
                     explanation,
                     priority: job.priority,
                     submitted_at: job.submitted_at,
@@ -91,6 +95,7 @@ impl App {
                 id,
                 task: task_ref(task_id, task.as_deref()),
                 state: job.state.as_str().to_owned(),
+                uncertain: false,
                 explanation: explain::finished(&job),
                 priority: job.priority,
                 submitted_at: job.submitted_at,
@@ -106,19 +111,6 @@ impl App {
         })
     }
 
-    fn running_view(&self, view: &LiveView) -> Attempt {
-        Attempt {
-            attempt: view.attempt.0,
-            state: JobState::Running.as_str().to_owned(),
-            worker: view.worker,
-            server: self.0.engine.server(),
-            picked_up_at: view.picked_up_at,
-            started_at: view.started_at,
-            finished_at: None,
-            reason: None,
-        }
-    }
-
     /// Removes a job that has not started; it never will.
     pub async fn delete_job(&self, id: JobId) -> Result<Answered> {
         self.command(id, Command::Delete).await
@@ -131,7 +123,12 @@ impl App {
 
     /// Makes a finished job eligible again.
     pub async fn retry_job(&self, id: JobId) -> Result<Answered> {
-        self.command(id, Command::Rerun).await
+        // An answer that is lost is asked for again, and the job must not run once more for that.
+        let command = match self.0.store.job(id).await? {
+            Some(JobRecord::Finished { job, .. }) => Command::RerunOnce(job.counters.next_attempt),
+            Some(JobRecord::Hot { .. }) | None => Command::Rerun,
+        };
+        self.command(id, command).await
     }
 
     /// Starts a waiting job now.
@@ -143,19 +140,47 @@ impl App {
         if id.shard().0 >= self.0.store.shard_count() {
             return Err(not_found(id));
         }
-        for _ in 0..OWNER_TRIES {
-            match self.0.engine.command(id, command).await? {
-                Reply::Done(state) => return Ok(Answered { id, state: state.as_str().to_owned(), pending: false }),
-                Reply::Asked => {
-                    return Ok(Answered { id, state: JobState::Running.as_str().to_owned(), pending: true });
-                }
-                Reply::Refused(state, refusal) => return Err(refused(id, state, refusal)),
-                Reply::NotFound => return Err(not_found(id)),
-                Reply::NotOwner => tokio::time::sleep(OWNER_WAIT).await,
+        let done = |state: JobState| Ok(Answered { id, state: state.as_str().to_owned(), pending: false });
+        let asked_at = self.now();
+        let Decided { reply, is_repeated } = self.decide(id, command).await?;
+        match reply {
+            Reply::Done(state) => done(state),
+            Reply::Asked => Ok(Answered { id, state: JobState::Running.as_str().to_owned(), pending: true }),
+            Reply::Refused(state, refusal) if is_repeated && self.was_done(id, command, refusal, asked_at).await? => {
+                done(state)
             }
+            Reply::Refused(state, refusal) => Err(refused(id, state, refusal)),
+            Reply::NotFound => Err(not_found(id)),
+            Reply::NotOwner => unreachable!("asked again until there is an owner"),
         }
-        Err(AppError::new(ErrorKind::Unavailable, "the job's shard is changing hands")
-            .hint("try again in a few seconds"))
+    }
+
+    /// Whether a command that is refused now was carried out when it was first asked for and
+    /// the answer was lost. Deletes and cancels say so themselves.
+    async fn was_done(&self, id: JobId, command: Command, refusal: Refusal, asked_at: Timestamp) -> Result<bool> {
+        Ok(match (command, refusal) {
+            // It waits or runs again.
+            (Command::Rerun | Command::RerunOnce(_), Refusal::NotFinished) => true,
+            // What was asked for is that it starts, and it has.
+            (Command::RunNow, Refusal::AlreadyStarted | Refusal::AlreadyFinished) => {
+                let attempts = self.read_job(id).await?.attempts;
+                attempts.last().is_some_and(|last| last.started_at >= asked_at)
+            }
+            (Command::Delete | Command::Cancel | Command::RunNow | Command::Rerun | Command::RerunOnce(_), _) => false,
+        })
+    }
+}
+
+fn running_view(view: &LiveView, server: ServerId) -> Attempt {
+    Attempt {
+        attempt: view.attempt.0,
+        state: JobState::Running.as_str().to_owned(),
+        worker: view.worker,
+        server,
+        picked_up_at: view.picked_up_at,
+        started_at: view.started_at,
+        finished_at: None,
+        reason: None,
     }
 }
 

@@ -3,6 +3,7 @@
 //! REST, gRPC, the dashboard and the command line parse, call one method here, and
 //! map the answer. Input is checked here and nowhere else.
 
+mod cluster;
 mod cursor;
 mod error;
 mod explain;
@@ -10,27 +11,39 @@ mod jobs;
 mod list;
 mod logs;
 mod nodes;
+mod peer;
+mod peers;
+mod route;
+mod secret;
+mod servers;
 mod submit;
 mod tasks;
 mod validate;
+mod wait;
+mod watch;
 mod workers;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use punctual_core::Timestamp;
-use punctual_engine::{Clock, Engine};
+use punctual_core::{Span, Timestamp};
+use punctual_engine::{Clock, Engine, SCHEDULER};
 use punctual_store::Store;
 
 pub use error::AppError;
 pub use jobs::WaitFor;
 pub use list::parse_limit;
 pub use logs::LogView;
+pub use peers::{Heard, PeerChanges, PeerError, Peers, Pulse};
+pub use secret::{PEER_HEADER, PeerKey, Question};
 pub use submit::{KeyedRequest, SubmittedAnswer};
 pub use tasks::Defined;
-pub use workers::{CREDIT_MAX, HelloAnswer, LOG_BYTES_MAX, WorkerHello};
+pub use watch::Changes;
+pub use workers::{CREDIT_MAX, Connected, HelloAnswer, LOG_BYTES_MAX, Peer, PeerList, WorkerGreeting, WorkerHello};
 
+use crate::cluster::Cluster;
 use crate::tasks::NameCache;
+use crate::watch::Watching;
 
 pub type Result<T> = std::result::Result<T, AppError>;
 
@@ -43,36 +56,84 @@ pub struct App(Arc<Inner>);
 struct Inner {
     store: Arc<dyn Store>,
     engine: Engine,
+    cluster: Cluster,
+    peers: Arc<dyn Peers>,
+    key: PeerKey,
     clock: Clock,
     random: Random,
     names: NameCache,
+    watching: Watching,
     submitted: AtomicU64,
     shard_turn: AtomicU64,
     started_at: Timestamp,
     settings: Settings,
+    announced: std::sync::OnceLock<PeerList>,
 }
 
-/// What workers are told when they connect.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    pub heartbeat: punctual_core::Span,
-    pub worker_dead_after: punctual_core::Span,
+    /// Workers are told when they connect.
+    pub heartbeat: Span,
+    pub worker_dead_after: Span,
+    /// A server that was silent for this long is not asked.
+    pub lease_ttl: Span,
+    pub roles: Roles,
+}
+
+/// What a server does. A cluster may split the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Roles {
+    /// Takes requests.
+    pub api: bool,
+    /// Owns shards, and takes workers.
+    pub scheduler: bool,
+}
+
+impl Roles {
+    pub fn names(self) -> Vec<String> {
+        let names = [("api", self.api), (SCHEDULER, self.scheduler)];
+        names.into_iter().filter(|(_, has)| *has).map(|(name, _)| name.to_owned()).collect()
+    }
+}
+
+/// What an app is made of.
+pub struct Parts {
+    pub store: Arc<dyn Store>,
+    pub engine: Engine,
+    /// The store's, as the engine reads it.
+    pub clock: Clock,
+    pub random: Random,
+    pub peers: Arc<dyn Peers>,
+    /// What peers must know to be answered.
+    pub key: PeerKey,
+    pub settings: Settings,
 }
 
 impl App {
-    pub fn new(store: Arc<dyn Store>, engine: Engine, clock: Clock, random: Random, settings: Settings) -> Self {
-        let started_at = clock();
-        Self(Arc::new(Inner {
+    /// Needs a Tokio runtime.
+    pub fn new(parts: Parts) -> Self {
+        let Parts { store, engine, clock, random, peers, key, settings } = parts;
+        let inner = Arc::new(Inner {
+            cluster: Cluster::new(engine.clone(), settings.lease_ttl),
             store,
             engine,
+            peers,
+            key,
+            started_at: clock(),
             clock,
             random,
             names: NameCache::default(),
+            watching: Watching::default(),
             submitted: AtomicU64::new(0),
             shard_turn: AtomicU64::new(0),
-            started_at,
             settings,
-        }))
+            announced: std::sync::OnceLock::new(),
+        });
+        let (servers, announced) = tokio::sync::watch::channel(Arc::default());
+        tokio::spawn(cluster::keep_up(Arc::downgrade(&inner), servers));
+        let app = Self(inner);
+        app.announce(announced);
+        app
     }
 
     pub fn now(&self) -> Timestamp {

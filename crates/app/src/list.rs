@@ -4,10 +4,11 @@ use std::cmp::Ordering;
 
 use punctual_api::{JobList, JobSummary, ListQuery, limits};
 use punctual_core::task::{Run, Task};
-use punctual_core::{JobKey, JobState, TaskId, Timestamp};
+use punctual_core::{JobId, JobKey, JobState, TaskId, Timestamp};
 use punctual_store::{Filter, FinishedJob, HotJob, Order, Page, Position};
 
 use crate::jobs::task_ref;
+use crate::route::Live;
 use crate::{App, AppError, Result, cursor, validate};
 
 /// Running jobs that are looked at for one page: one read of some milliseconds.
@@ -45,8 +46,8 @@ struct Wanted {
 impl App {
     pub async fn list_jobs(&self, query: ListQuery) -> Result<JobList> {
         let wanted = self.read_query(query).await?;
-        let hot = match (wanted.scheduled, wanted.running) {
-            (false, false) => Page { rows: Vec::new(), next: None },
+        let (hot, uncertain) = match (wanted.scheduled, wanted.running) {
+            (false, false) => (Page { rows: Vec::new(), next: None }, false),
             (false, true) => self.running_page(&wanted).await?,
             (true, _) => self.hot_page(&wanted).await?,
         };
@@ -57,24 +58,27 @@ impl App {
             Page { rows: Vec::new(), next: None }
         };
         let page = merge(hot, finished, wanted.position);
-        self.summarize(page).await
+        Ok(JobList { uncertain, ..self.summarize(page).await? })
     }
 
-    async fn hot_page(&self, wanted: &Wanted) -> Result<Page<Row>> {
+    /// Also whether some owner could not be asked.
+    async fn hot_page(&self, wanted: &Wanted) -> Result<(Page<Row>, bool)> {
         let page = self.0.store.list_hot(wanted.filter.clone(), wanted.position).await?;
-        let ids = page.rows.iter().map(|job| job.key.id).collect();
-        let running = self.0.engine.running(ids).await?;
-        let rows = page.rows.into_iter().zip(running).map(|(job, running)| {
-            let state = if running.is_some() { JobState::Running } else { JobState::Scheduled };
+        let ids: Vec<JobId> = page.rows.iter().map(|job| job.key.id).collect();
+        let lives = self.lives(&ids).await?;
+        let uncertain = lives.iter().any(|live| matches!(live, Live::Unknown));
+        let rows = page.rows.into_iter().zip(lives).map(|(job, live)| {
+            let state = if matches!(live, Live::Running { .. }) { JobState::Running } else { JobState::Scheduled };
             Row::Hot(job, state)
         });
         let rows = rows.filter(|row| !matches!(row, Row::Hot(_, JobState::Running)) || wanted.running);
-        Ok(Page { rows: rows.collect(), next: page.next })
+        Ok((Page { rows: rows.collect(), next: page.next }, uncertain))
     }
 
     /// What runs is known to its owner; only the rows of this page are read.
-    async fn running_page(&self, wanted: &Wanted) -> Result<Page<Row>> {
-        let mut keys: Vec<JobKey> = self.0.engine.all_running().await?.iter().map(|view| view.key).collect();
+    async fn running_page(&self, wanted: &Wanted) -> Result<(Page<Row>, bool)> {
+        let (runs, unknown) = self.all_runs().await?;
+        let mut keys: Vec<JobKey> = runs.iter().map(|view| view.key).collect();
         if wanted.position.order == Order::Descending {
             keys.reverse();
         }
@@ -93,7 +97,8 @@ impl App {
         let is_full = jobs.len() > limit;
         jobs.truncate(limit);
         let next = if is_full { jobs.last().map(|job| job.key) } else { examined_to };
-        Ok(Page { rows: jobs.into_iter().map(|job| Row::Hot(job, JobState::Running)).collect(), next })
+        let rows = jobs.into_iter().map(|job| Row::Hot(job, JobState::Running)).collect();
+        Ok((Page { rows, next }, !unknown.is_empty()))
     }
 
     async fn summarize(&self, page: Page<Row>) -> Result<JobList> {
@@ -128,7 +133,7 @@ impl App {
             }
         };
         let jobs = page.rows.into_iter().map(summarize).collect();
-        Ok(JobList { jobs, next_cursor: page.next.map(cursor::write) })
+        Ok(JobList { jobs, next_cursor: page.next.map(cursor::write), uncertain: false })
     }
 
     async fn read_query(&self, query: ListQuery) -> Result<Wanted> {

@@ -26,7 +26,11 @@ impl App {
             return Err(AppError::field("offset", detail));
         }
         let job = self.job(id, None).await?;
-        let latest = job.attempts.last().map(|attempt| attempt.attempt);
+        let mut latest = job.attempts.last().map(|attempt| attempt.attempt);
+        if job.uncertain {
+            // One may be running of which nobody could be asked.
+            latest = attempt.max(latest);
+        }
         let number = match (attempt, latest) {
             (Some(number), Some(latest)) if (1..=latest).contains(&number) => number,
             (Some(number), _) => {

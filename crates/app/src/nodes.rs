@@ -1,38 +1,55 @@
-//! This server and its workers, as people see them.
+//! This server and the workers of all, as people see them.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
+use futures_util::future::join_all;
 use punctual_api::{Node, Stats, WorkerList, WorkerView};
+use punctual_core::shard::WorkerStatus;
 use punctual_core::shard::event::WorkerSpec;
+use punctual_core::{ShardId, WorkerId};
+use punctual_engine::WorkerInfo;
+use tokio::time::timeout;
 
+use crate::cluster::Place;
+use crate::route::LOOK_LIMIT;
 use crate::{App, Result};
 
 impl App {
+    /// The workers that any server knows, each once.
     pub async fn workers(&self) -> Result<WorkerList> {
-        let workers = self.0.engine.workers().await?.into_iter().map(|(status, info)| WorkerView {
-            id: status.id,
-            name: info.name,
-            version: info.version,
-            state: match (status.is_connected, status.credit) {
-                (false, _) => "silent",
-                (true, 0) => "draining",
-                (true, _) => "connected",
+        let places = self.0.cluster.schedulers();
+        let mut workers: BTreeMap<WorkerId, WorkerView> = BTreeMap::new();
+        for known in join_all(places.iter().map(|place| self.workers_at(place))).await {
+            for (status, info) in known {
+                let view = worker_view(status, info);
+                workers.entry(view.id).and_modify(|seen| join_views(seen, &view)).or_insert(view);
             }
-            .to_owned(),
-            queues: info.spec.queues,
-            capabilities: info.spec.capabilities,
-            labels: info.spec.labels,
-            slots: status.credit,
-            running: status.running,
-            last_seen_at: status.seen_at,
-        });
-        Ok(WorkerList { workers: workers.collect() })
+        }
+        Ok(WorkerList { workers: workers.into_values().collect() })
     }
 
-    /// What the workers that are connected now can do.
-    pub(crate) async fn connected_workers(&self) -> Result<Vec<WorkerSpec>> {
-        let workers = self.0.engine.workers().await?.into_iter();
-        Ok(workers.filter(|(status, _)| status.is_connected).map(|(_, info)| info.spec).collect())
+    /// What the workers can do that are connected to the owner of this shard.
+    pub(crate) async fn workers_of(&self, shard: ShardId) -> Vec<WorkerSpec> {
+        let workers = self.workers_at(&self.0.cluster.place(shard)).await.into_iter();
+        workers.filter(|(status, _)| status.is_connected).map(|(_, info)| info.spec).collect()
+    }
+
+    /// None if the server does not answer in time.
+    async fn workers_at(&self, place: &Place) -> Vec<(WorkerStatus, WorkerInfo)> {
+        let workers = match place {
+            Place::Here => self.workers_here().await.ok(),
+            Place::At(peer) => match timeout(LOOK_LIMIT, self.0.peers.workers(peer)).await {
+                Ok(Ok(workers)) => Some(workers),
+                Ok(Err(error)) => {
+                    tracing::debug!(%error, "a peer did not name its workers");
+                    None
+                }
+                Err(_) => None,
+            },
+            Place::Nowhere => None,
+        };
+        workers.unwrap_or_default()
     }
 
     pub async fn node(&self) -> Result<Node> {
@@ -40,6 +57,7 @@ impl App {
         Ok(Node {
             id: self.0.engine.server(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            roles: self.0.settings.roles.names(),
             store: self.0.store.description(),
             shards_total: self.0.store.shard_count(),
             shards_owned: owned as u16,
@@ -73,10 +91,47 @@ impl App {
 
     /// Whether requests can be served: the engine runs and the store answers.
     pub async fn ready(&self) -> Result<()> {
+        self.0.engine.ready()?;
         self.0.engine.owned_shards().await?;
         self.0.store.list_tasks(None, 1).await?;
         Ok(())
     }
+}
+
+fn worker_view(status: WorkerStatus, info: WorkerInfo) -> WorkerView {
+    WorkerView {
+        id: status.id,
+        name: info.name,
+        version: info.version,
+        state: match (status.is_connected, status.credit) {
+            (false, _) => SILENT,
+            (true, 0) => DRAINING,
+            (true, _) => CONNECTED,
+        }
+        .to_owned(),
+        queues: info.spec.queues,
+        capabilities: info.spec.capabilities,
+        labels: info.spec.labels,
+        slots: status.credit,
+        running: status.running,
+        last_seen_at: status.seen_at,
+    }
+}
+
+const SILENT: &str = "silent";
+const DRAINING: &str = "draining";
+const CONNECTED: &str = "connected";
+
+/// One worker as two servers see it: it shares its slots out among them.
+fn join_views(seen: &mut WorkerView, other: &WorkerView) {
+    // From the least to the most that a worker does for any server.
+    let rank = |state: &str| [SILENT, DRAINING, CONNECTED].iter().position(|known| *known == state);
+    if rank(&other.state) > rank(&seen.state) {
+        seen.state.clone_from(&other.state);
+    }
+    seen.slots += other.slots;
+    seen.running += other.running;
+    seen.last_seen_at = seen.last_seen_at.max(other.last_seen_at);
 }
 
 #[derive(Default)]

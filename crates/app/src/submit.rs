@@ -9,11 +9,12 @@ use punctual_api::{BulkRequest, BulkSubmitted, ErrorKind, JobRequest, JobSubmitt
 use punctual_core::job::Input;
 use punctual_core::shard::event::Loaded;
 use punctual_core::task::{Task, TaskSpec};
-use punctual_core::{Counters, JobId, JobKey, JobRow, ShardId, Span, Timestamp};
+use punctual_core::{Counters, JobId, JobKey, JobRow, ServerId, ShardId, Span, Timestamp};
 use punctual_store::{IdempotencyKey, IdempotentAnswer, NewJob, Submission, Submitted};
 use sha2::{Digest, Sha256};
 
-use crate::{App, AppError, Result, validate};
+use crate::cluster::Place;
+use crate::{App, AppError, Peer, Result, validate};
 
 /// An answer is kept under its idempotency key for this long.
 const KEY_KEPT: Span = Span::from_secs(24 * 3600);
@@ -90,9 +91,7 @@ impl App {
         let submitted = self.0.store.submit(Submission { jobs, idempotency }).await?;
         if submitted == Submitted::Done {
             self.0.submitted.fetch_add(ids.len() as u64, Ordering::Relaxed);
-            if !hint.is_empty() {
-                self.0.engine.submitted(hint);
-            }
+            self.tell_owners(hint);
         }
         answered(submitted, ids)
     }
@@ -150,13 +149,13 @@ impl App {
     }
 
     fn build(&self, requests: Vec<JobRequest>, tasks: &[Arc<Task>], now: Timestamp) -> Vec<NewJob> {
-        let shards = u64::from(self.0.store.shard_count());
+        let shards = self.shards_for_new_jobs();
         let turns = requests.len().div_ceil(JOBS_PER_SHARD_TURN) as u64;
         let first_turn = self.0.shard_turn.fetch_add(turns, Ordering::Relaxed);
         let jobs = requests.into_iter().zip(tasks).enumerate();
         let build = |(place, (request, task)): (usize, (JobRequest, &Arc<Task>))| {
             let turn = first_turn + (place / JOBS_PER_SHARD_TURN) as u64;
-            let shard = ShardId((turn % shards) as u16);
+            let shard = shards[(turn % shards.len() as u64) as usize];
             // A time in the past means now.
             let due_at = request.run_at.unwrap_or(now).max(now);
             NewJob {
@@ -169,6 +168,39 @@ impl App {
             }
         };
         jobs.map(build).collect()
+    }
+
+    /// This server's own, which save a hop; all of them if it has none.
+    fn shards_for_new_jobs(&self) -> Arc<[ShardId]> {
+        let owned = self.0.cluster.owned_here();
+        if owned.is_empty() { (0..self.0.store.shard_count()).map(ShardId).collect() } else { owned }
+    }
+
+    /// Passes word of new jobs on. It may be lost: the owners' sweeps find them.
+    fn tell_owners(&self, jobs: Vec<Loaded>) {
+        let mut here = Vec::new();
+        let mut away: HashMap<ServerId, (Peer, Vec<JobRow>)> = HashMap::new();
+        let mut jobs = jobs.into_iter().peekable();
+        while let Some(first) = jobs.next() {
+            // Neighbours share a shard, so one look serves many.
+            let shard = first.row.key.shard();
+            let same =
+                std::iter::once(first).chain(std::iter::from_fn(|| jobs.next_if(|job| job.row.key.shard() == shard)));
+            match self.0.cluster.place(shard) {
+                Place::Here => here.extend(same),
+                Place::At(peer) => {
+                    let (_, rows) = away.entry(peer.id).or_insert_with(|| (peer, Vec::new()));
+                    rows.extend(same.map(|job| job.row));
+                }
+                Place::Nowhere => same.for_each(drop),
+            }
+        }
+        if !here.is_empty() {
+            self.0.engine.submitted(here);
+        }
+        for (peer, rows) in away.into_values() {
+            self.0.peers.hint(&peer, rows);
+        }
     }
 }
 

@@ -3,15 +3,20 @@
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
+use futures_util::future::join_all;
 use punctual_api::{ErrorKind, TaskList, TaskView, limits};
 use punctual_core::task::{Task, TaskSpec};
 use punctual_core::{Span, TaskId, Timestamp};
 use punctual_store::TaskChange;
 
+use crate::route::LOOK_LIMIT;
 use crate::{App, AppError, Result, validate};
 
 /// Another server may have changed a task: what is known of a name is believed for this long.
 const NAME_BELIEVED: Span = Span::from_secs(1);
+
+/// Definitions that are read again in one query.
+const REFRESH_BATCH: usize = 500;
 
 /// Beyond this the cache starts anew.
 const NAMES_MAX: usize = 10_000;
@@ -37,7 +42,7 @@ impl NameCache {
         names.insert(name, (Arc::clone(task), now));
     }
 
-    fn forget(&self, name: &str) {
+    pub(crate) fn forget(&self, name: &str) {
         self.0.write().expect("no panic while the lock is held").remove(name);
     }
 }
@@ -89,6 +94,7 @@ impl App {
             if self.0.store.update_task(task.clone()).await? == TaskChange::Done {
                 let task = self.adopt_task(task);
                 self.0.engine.task_changed(Arc::clone(&task));
+                self.tell_task_changed(task.id, &name).await;
                 return Ok((view(&task), Defined::Updated));
             }
         }
@@ -106,6 +112,7 @@ impl App {
         match self.0.store.delete_task(task.id).await? {
             TaskChange::Done => {
                 self.0.names.forget(name);
+                self.tell_task_changed(task.id, name).await;
                 Ok(())
             }
             TaskChange::NameTaken | TaskChange::Absent | TaskChange::Conflict { .. } => Err(not_found(name)),
@@ -162,6 +169,30 @@ impl App {
     pub(crate) fn new_task(&self, name: Option<String>, spec: TaskSpec) -> Task {
         let now = self.now();
         Task { id: TaskId::new(now, self.random()), name, revision: 1, created_at: now, updated_at: now, spec }
+    }
+
+    /// Tells the other servers. One that does not hear of it finds out by itself a little later.
+    async fn tell_task_changed(&self, id: TaskId, name: &str) {
+        let peers = self.0.cluster.peers();
+        let told = peers.iter().map(async |peer| {
+            if let Err(error) = self.0.peers.task_changed(peer, id, name).await {
+                tracing::debug!(%error, "a peer was not told of a changed task");
+            }
+        });
+        let _ = tokio::time::timeout(LOOK_LIMIT, join_all(told)).await;
+    }
+
+    /// Reads again what may have been changed at another server without our having heard of it.
+    pub(crate) async fn refresh_tasks(&self) -> Result<()> {
+        for part in self.0.engine.cached_named_tasks().chunks(REFRESH_BATCH) {
+            let revisions: HashMap<TaskId, u32> = part.iter().copied().collect();
+            for task in self.0.store.tasks_by_id(revisions.keys().copied().collect()).await? {
+                if revisions.get(&task.id).is_some_and(|known| *known < task.revision) {
+                    self.0.engine.task_changed(Arc::new(task));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn adopt_task(&self, task: Task) -> Arc<Task> {

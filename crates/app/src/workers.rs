@@ -1,11 +1,14 @@
 //! What workers ask for.
 
-use punctual_api::limits;
-use punctual_core::shard::event::WorkerSpec;
-use punctual_core::{AttemptNo, JobId, ServerId, Span, WorkerId};
-use punctual_engine::{Changes, Outgoing, WorkerInfo, WorkerSession};
+use std::sync::Arc;
+
+use punctual_api::{ErrorKind, limits};
+use punctual_core::shard::event::{StreamId, WorkerSpec};
+use punctual_core::shard::write::Epoch;
+use punctual_core::{AttemptNo, JobId, ServerId, ShardId, Span, WorkerId};
+use punctual_engine::{Greeting, Outgoing, WorkerInfo, WorkerSession};
 use punctual_store::LogChunk;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::{App, AppError, Result, validate};
 
@@ -23,7 +26,29 @@ pub struct WorkerHello {
     pub version: String,
     pub spec: WorkerSpec,
     pub held: Vec<(JobId, AttemptNo)>,
+    /// As the greeting had it.
+    pub acquired: u64,
 }
+
+/// The first word to a worker.
+#[derive(Debug, Clone)]
+pub struct WorkerGreeting {
+    pub server: ServerId,
+    pub stream: StreamId,
+    pub acquired: u64,
+    pub shards: Vec<(ShardId, Epoch)>,
+}
+
+/// A server that workers are told of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    pub id: ServerId,
+    /// Such as `http://127.0.0.1:8020`.
+    pub address: String,
+}
+
+/// The servers that are alive; it changes with them.
+pub type PeerList = watch::Receiver<Arc<[Peer]>>;
 
 /// What a worker is told when it connects.
 #[derive(Debug, Clone, Copy)]
@@ -33,26 +58,51 @@ pub struct HelloAnswer {
     pub dead_after: Span,
 }
 
+/// A worker that was let in.
+pub struct Connected {
+    pub answer: HelloAnswer,
+    /// Dropping it says that the worker is away.
+    pub session: WorkerSession,
+    pub outgoing: mpsc::UnboundedReceiver<Outgoing>,
+    pub peers: PeerList,
+}
+
 impl App {
-    /// A worker connects. Dropping the session says that it is away.
-    pub fn connect_worker(
-        &self,
-        hello: WorkerHello,
-    ) -> Result<(HelloAnswer, WorkerSession, mpsc::UnboundedReceiver<Outgoing>)> {
+    /// Tells workers of these servers from now on. Only the first list is taken; without one
+    /// they know the servers that they were configured with.
+    pub fn announce(&self, peers: PeerList) {
+        let _ = self.0.announced.set(peers);
+    }
+
+    fn peers(&self) -> PeerList {
+        self.0.announced.get().cloned().unwrap_or_else(|| watch::channel(Arc::default()).1)
+    }
+
+    /// A worker opened a stream.
+    pub async fn greet_worker(&self) -> Result<WorkerGreeting> {
+        if !self.0.settings.roles.scheduler {
+            return Err(AppError::new(ErrorKind::Unavailable, "this server does not have the role scheduler"));
+        }
+        let Greeting { stream, acquired, shards } = self.0.engine.greeting().await?;
+        Ok(WorkerGreeting { server: self.0.engine.server(), stream, acquired, shards })
+    }
+
+    /// A worker answered the greeting of this connection. The stream ends at once if the greeting is out of date.
+    pub fn connect_worker(&self, stream: StreamId, hello: WorkerHello) -> Result<Connected> {
         check(&hello)?;
         let info = WorkerInfo { name: hello.name, version: hello.version, spec: hello.spec };
-        let (session, outgoing) = self.0.engine.connect(hello.worker, info, hello.held);
+        let (session, outgoing) = self.0.engine.connect(hello.worker, stream, info, hello.held, hello.acquired);
         let answer = HelloAnswer {
             server: self.0.engine.server(),
             heartbeat: self.0.settings.heartbeat,
             dead_after: self.0.settings.worker_dead_after,
         };
-        Ok((answer, session, outgoing))
+        Ok(Connected { answer, session, outgoing, peers: self.peers() })
     }
 
     /// False when the worker has no connection here.
-    pub async fn worker_alive(&self, worker: WorkerId) -> Result<bool> {
-        Ok(self.0.engine.alive(worker).await?)
+    pub fn worker_alive(&self, worker: WorkerId) -> bool {
+        self.0.engine.alive(worker)
     }
 
     /// Keeps what attempts printed, up to the limit for each.
@@ -66,10 +116,6 @@ impl App {
             return Ok(());
         }
         Ok(self.0.store.append_logs(chunks).await?)
-    }
-
-    pub fn changes(&self) -> Changes {
-        self.0.engine.changes()
     }
 }
 

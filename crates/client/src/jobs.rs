@@ -117,12 +117,13 @@ impl Client {
     pub async fn first_jobs(&self, query: &ListQuery, limit: usize) -> Result<Listed, ClientError> {
         let begun = Instant::now();
         let mut query = query.clone();
-        let mut list = JobList { jobs: Vec::new(), next_cursor: None };
+        let mut list = JobList { jobs: Vec::new(), next_cursor: None, uncertain: false };
         for _ in 0..LIST_PAGES_MAX {
             query.limit = Some((limit - list.jobs.len()).clamp(1, limits::PAGE_LEN_MAX).to_string());
             let page = self.jobs(&query).await?;
             list.jobs.extend(page.jobs);
             list.next_cursor = page.next_cursor;
+            list.uncertain |= page.uncertain;
             if list.next_cursor.is_none() {
                 return Ok(Listed { list, ended: Ended::Complete });
             }

@@ -3,7 +3,8 @@
 //! Every method is one request, except [`Client::wait_finished`], which asks until
 //! there is an answer, and [`Client::first_jobs`], which asks for page after page. A call that may safely be sent twice is sent again, within a
 //! small budget, when the server could not be reached or said to come back later.
-//! The proxies of the environment are never used: the server is named in full.
+//! The proxies of the environment are never used: the server is named in full. Of several
+//! servers, the next one is asked when one cannot be reached.
 
 mod error;
 mod jobs;
@@ -12,6 +13,8 @@ mod send;
 mod sse;
 mod tasks;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 pub use error::ClientError;
@@ -31,15 +34,17 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
-    base: Url,
+    bases: Arc<[Url]>,
+    /// The place of the server that answered last.
+    current: Arc<AtomicUsize>,
     repeat_budget: Duration,
 }
 
 impl Client {
-    /// A client of the server at `url`, such as `http://127.0.0.1:8020`. Nothing is
-    /// sent yet.
+    /// A client of the server at `url`, such as `http://127.0.0.1:8020`, or of several servers
+    /// of one cluster, with commas. Nothing is sent yet.
     pub fn new(url: &str) -> Result<Self, ClientError> {
-        let base = parse_base(url)?;
+        let bases: Arc<[Url]> = url.split(',').map(|url| parse_base(url.trim())).collect::<Result<_, _>>()?;
         // Another part of the process may have chosen a provider already; any will do.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
@@ -48,12 +53,12 @@ impl Client {
             .redirect(reqwest::redirect::Policy::none())
             .tcp_nodelay(true)
             .connect_timeout(CONNECT_TIMEOUT);
-        if base.scheme() == "http" {
+        if bases.iter().all(|base| base.scheme() == "http") {
             // Looking for the system's certificates fails on machines that have none.
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(ClientError::Setup)?;
-        Ok(Self { http, base, repeat_budget: REPEAT_BUDGET })
+        Ok(Self { http, bases, current: Arc::default(), repeat_budget: REPEAT_BUDGET })
     }
 
     /// How long a failed call is tried again; zero for never.
@@ -63,16 +68,42 @@ impl Client {
         self
     }
 
-    /// The server's address, as people write it.
+    /// The address of the server that is asked, as people write it.
     pub fn url(&self) -> &str {
-        self.base.as_str().trim_end_matches('/')
+        written(self.base())
+    }
+
+    /// The addresses of all servers.
+    pub fn urls(&self) -> impl Iterator<Item = &str> {
+        self.bases.iter().map(written)
+    }
+
+    fn base(&self) -> &Url {
+        &self.bases[self.current.load(Ordering::Relaxed) % self.bases.len()]
+    }
+
+    /// The same request to the server that is asked now.
+    fn redirected(&self, url: &Url) -> Url {
+        let from =
+            self.bases.iter().map(written).filter(|base| url.as_str().starts_with(base)).max_by_key(|base| base.len());
+        let path = from.map_or("", |base| &url.as_str()[base.len()..]);
+        format!("{}{path}", self.url()).parse().unwrap_or_else(|_| url.clone())
+    }
+
+    /// From now on the next server is asked.
+    fn turn(&self) {
+        self.current.store((self.current.load(Ordering::Relaxed) + 1) % self.bases.len(), Ordering::Relaxed);
     }
 
     fn at<const N: usize>(&self, path: [&str; N]) -> Url {
-        let mut url = self.base.clone();
+        let mut url = self.base().clone();
         url.path_segments_mut().expect("parse_base admits only http and https").pop_if_empty().extend(path);
         url
     }
+}
+
+fn written(base: &Url) -> &str {
+    base.as_str().trim_end_matches('/')
 }
 
 fn parse_base(text: &str) -> Result<Url, ClientError> {
@@ -102,6 +133,8 @@ mod tests {
             ("ftp://127.0.0.1", false),
             ("http://127.0.0.1:8020/?a=b", false),
             ("", false),
+            ("http://127.0.0.1:8020, http://127.0.0.1:8021", true),
+            ("http://127.0.0.1:8020,", false),
         ] {
             assert_eq!(Client::new(url).is_ok(), good, "{url}");
         }

@@ -1,7 +1,7 @@
 //! Servers, workers, figures and changes.
 
-use futures_util::Stream;
-use punctual_api::{JobChange, Node, Stats, WorkerList};
+use futures_util::{Stream, TryStreamExt};
+use punctual_api::{JobChange, Node, ServerList, Stats, WorkerList};
 use punctual_core::JobId;
 use reqwest::Url;
 
@@ -12,6 +12,10 @@ use crate::{Client, ClientError};
 impl Client {
     pub async fn workers(&self) -> Result<WorkerList, ClientError> {
         self.ask(self.get(self.at(["v1", "workers"])), Repeat::Safe).await
+    }
+
+    pub async fn servers(&self) -> Result<ServerList, ClientError> {
+        self.ask(self.get(self.at(["v1", "servers"])), Repeat::Safe).await
     }
 
     pub async fn server(&self) -> Result<Node, ClientError> {
@@ -53,9 +57,11 @@ impl Client {
         &self,
         url: Url,
     ) -> Result<impl Stream<Item = Result<JobChange, ClientError>> + use<>, ClientError> {
-        self.listen(url, |client: &Client, event: Event| {
-            Some(serde_json::from_str(&event.data).map_err(|error| client.bad_answer(error.to_string())))
-        })
-        .await
+        let read = |client: &Client, event: Event| match event.name.as_str() {
+            // That some were lost is always possible.
+            "missed" => Some(Ok(None)),
+            _ => Some(serde_json::from_str(&event.data).map_err(|error| client.bad_answer(error.to_string()))),
+        };
+        Ok(self.listen(url, read).await?.try_filter_map(async |change| Ok(change)))
     }
 }

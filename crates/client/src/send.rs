@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use punctual_api::Problem;
+use punctual_api::{ErrorKind, Problem};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -39,9 +39,7 @@ impl Client {
         let begun = Instant::now();
         let mut pause = FIRST_PAUSE;
         loop {
-            // Bodies are in memory, so every request can be cloned.
-            let once = request.try_clone().expect("no request has a streamed body");
-            let result = self.send_once(once).await;
+            let result = self.send_round(&request, repeat).await;
             let again = repeat == Repeat::Safe && begun.elapsed() + pause <= self.repeat_budget;
             match result {
                 Err(error) if again && may_pass(&error) => tokio::time::sleep(pause).await,
@@ -51,8 +49,23 @@ impl Client {
         }
     }
 
+    /// Asks one server after the other until one answers.
+    async fn send_round(&self, request: &RequestBuilder, repeat: Repeat) -> Result<Response, ClientError> {
+        let mut others = self.bases.len() - 1;
+        loop {
+            // Bodies are in memory, so every request can be cloned.
+            let once = request.try_clone().expect("no request has a streamed body");
+            match self.send_once(once).await {
+                Err(error) if others > 0 && may_ask_another(&error, repeat) => self.turn(),
+                result => return result,
+            }
+            others -= 1;
+        }
+    }
+
     async fn send_once(&self, request: RequestBuilder) -> Result<Response, ClientError> {
-        let request = request.build().map_err(|source| self.unreachable(source))?;
+        let mut request = request.build().map_err(|source| self.unreachable(source))?;
+        *request.url_mut() = self.redirected(request.url());
         let (method, url) = (request.method().clone(), request.url().clone());
         let begun = Instant::now();
         let result = self.http.execute(request).await.map_err(|source| self.unreachable(source));
@@ -95,6 +108,13 @@ impl Client {
     pub(crate) fn bad_answer(&self, reason: String) -> ClientError {
         ClientError::BadAnswer { url: self.url().to_owned(), reason }
     }
+}
+
+/// Whether another server may be asked the same: this one did not act on it, or that does no harm.
+fn may_ask_another(error: &ClientError, repeat: Repeat) -> bool {
+    error.is_refused_connection()
+        || error.kind() == Some(ErrorKind::NotServedHere)
+        || (repeat == Repeat::Safe && may_pass(error))
 }
 
 fn may_pass(error: &ClientError) -> bool {

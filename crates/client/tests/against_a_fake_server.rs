@@ -21,17 +21,22 @@ struct Fake {
 
 impl Fake {
     async fn start(answers: impl IntoIterator<Item = Response<Body>>) -> (Self, Client) {
+        let (fake, url) = Self::start_at(answers).await;
+        (fake, Client::new(&url).unwrap())
+    }
+
+    async fn start_at(answers: impl IntoIterator<Item = Response<Body>>) -> (Self, String) {
         let fake = Self::default();
         fake.answers.lock().unwrap().extend(answers);
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
         let state = fake.clone();
         let router = Router::new().fallback(async move |method: Method, uri: Uri, headers: HeaderMap, _: Bytes| {
             state.requests.lock().unwrap().push((format!("{method} {uri}"), headers));
             state.answers.lock().unwrap().pop_front().expect("no more requests than answers")
         });
         tokio::spawn(async { axum::serve(listener, router).await });
-        (fake, client)
+        (fake, url)
     }
 
     fn requests(&self) -> Vec<String> {
@@ -232,4 +237,50 @@ async fn a_list_ends_with_the_last_page_or_after_a_hundred() {
     let listed = client.first_jobs(&ListQuery::default(), 5).await.unwrap();
     assert_eq!((listed.list.jobs.len(), listed.ended), (0, Ended::TooLong));
     assert_eq!(fake.requests().len(), 100);
+}
+
+/// An address where nobody listens.
+async fn nobody() -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+#[tokio::test]
+async fn the_next_server_is_asked_when_one_is_away_and_stays_the_one() {
+    let (fake, url) = Fake::start_at([answer(200, "ok"), answer(200, "ok")]).await;
+    let client = Client::new(&format!("{},{url}/prefix", nobody().await)).unwrap();
+    client.live().await.unwrap();
+    client.live().await.unwrap();
+    assert_eq!(fake.requests(), ["GET /prefix/livez", "GET /prefix/livez"]);
+    assert_eq!(client.url(), format!("{url}/prefix"));
+}
+
+#[tokio::test]
+async fn what_must_not_be_sent_twice_goes_to_another_server_only_if_it_reached_none() {
+    let task = || serde_json::from_str(r#"{"name":"a","spec":{"run":{"probe":{}}}}"#).unwrap();
+    let (busy, busy_url) = Fake::start_at([problem(ErrorKind::Unavailable)]).await;
+    let (idle, idle_url) = Fake::start_at([problem(ErrorKind::TaskExists)]).await;
+    let client = Client::new(&format!("{busy_url},{idle_url}")).unwrap();
+    let error = client.create_task(&task()).await.unwrap_err();
+    assert_eq!(error.kind(), Some(ErrorKind::Unavailable));
+    assert_eq!((busy.requests().len(), idle.requests().len()), (1, 0));
+    let client = Client::new(&format!("{},{idle_url}", nobody().await)).unwrap();
+    let error = client.create_task(&task()).await.unwrap_err();
+    assert_eq!(error.kind(), Some(ErrorKind::TaskExists));
+}
+
+#[tokio::test]
+async fn a_server_without_the_interface_sends_us_on() {
+    let (_, without_url) = Fake::start_at([problem(ErrorKind::NotServedHere)]).await;
+    let (with, with_url) = Fake::start_at([answer(204, "")]).await;
+    let client = Client::new(&format!("{without_url},{with_url}")).unwrap();
+    client.delete_task("a").await.unwrap();
+    assert_eq!(with.requests(), ["DELETE /v1/tasks/a"]);
+}
+
+#[tokio::test]
+async fn when_no_server_answers_the_error_names_one() {
+    let client = Client::new(&format!("{},{}", nobody().await, nobody().await)).unwrap();
+    let error = client.with_repeat_budget(Duration::ZERO).live().await.unwrap_err();
+    assert!(error.is_refused_connection(), "{error}");
 }

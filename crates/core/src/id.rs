@@ -138,6 +138,11 @@ const SHARD_BITS: u32 = 10;
 impl ShardId {
     /// Ten bits of a job's id name its shard.
     pub const COUNT_MAX: u16 = 1 << SHARD_BITS;
+
+    /// Which of so many lanes to the store its writes take.
+    pub fn lane(self, lanes: usize) -> usize {
+        usize::from(self.0) % lanes.max(1)
+    }
 }
 
 impl fmt::Display for ShardId {

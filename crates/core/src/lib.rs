@@ -4,6 +4,7 @@
 //! arguments, so that the same code runs in production and in the simulator.
 
 pub mod attempt;
+pub mod credits;
 pub mod id;
 pub mod job;
 pub mod lifecycle;

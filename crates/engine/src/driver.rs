@@ -3,46 +3,71 @@
 //! It sleeps until something arrives or the next job is due, takes in all that has
 //! arrived, lets the owner decide, and performs the effects. Group commit has no
 //! timer: what was decided while a batch was on its way is the next batch.
+//!
+//! When the leases may be over, it goes on listening and does nothing else until they are
+//! renewed: what it would send is kept, and dropped with the shards that turn out to be lost.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use punctual_core::shard::Owner;
 use punctual_core::shard::event::{Assignment, Event, Reply, StreamId, Token};
-use punctual_core::shard::write::SharedBatch;
+use punctual_core::shard::write::{BatchSeq, SharedBatch};
 use punctual_core::{ShardId, WorkerId};
 use punctual_store::{Applied, Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::config::{Clock, EngineConfig};
+use crate::clock::Monotonic;
+use crate::config::Clock;
 use crate::hub::Hub;
 use crate::inbox::{Inbox, Input};
 use crate::reads::Reads;
 use crate::streams::{Outgoing, Streams, outgoing_assignment};
+use crate::tenure::Tenure;
 
 /// Inputs taken in before the owner decides again. More would let a flood of
 /// submissions delay what is due.
 const INPUTS_PER_TURN: usize = 256;
+
+/// How long a stop waits for what was decided to become durable and to be sent.
+const STOP_WITHIN: Duration = Duration::from_secs(5);
+
+/// How often a driver that stops, or may not act, looks whether that has changed.
+const RECHECK_EVERY: Duration = Duration::from_millis(50);
 
 pub(crate) struct Driver {
     pub(crate) owner: Owner,
     pub(crate) clock: Clock,
     pub(crate) inbox: Inbox,
     pub(crate) inputs: Receiver<Input>,
-    pub(crate) batches: mpsc::UnboundedSender<SharedBatch>,
-    pub(crate) batches_in_flight_max: usize,
-    pub(crate) taken_again: mpsc::UnboundedSender<Vec<ShardId>>,
+    /// One for each lane.
+    pub(crate) batches: Vec<mpsc::UnboundedSender<SharedBatch>>,
+    /// Shards of which it is not known whether they are ours, or what is written there.
+    pub(crate) doubts: mpsc::UnboundedSender<Vec<ShardId>>,
+    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) monotonic: Monotonic,
     pub(crate) reads: Reads,
     pub(crate) streams: Streams,
     pub(crate) hub: Arc<Hub>,
     pub(crate) answers: HashMap<Token, oneshot::Sender<Reply>>,
     pub(crate) commands_taken: u64,
-    pub(crate) is_stopping: bool,
+    /// Assignments whose inputs are being read, by shard.
+    pub(crate) unread: HashMap<ShardId, usize>,
+    /// Inputs that were read while the driver might not act.
+    pub(crate) held_back: Vec<InputsRead>,
+    pub(crate) retiring: Vec<(Vec<ShardId>, oneshot::Sender<()>)>,
+    /// It has been told to stop, and does so by then.
+    pub(crate) stop_by: Option<Duration>,
 }
+
+/// A worker's connection, and what can go out on it now.
+pub(crate) type InputsRead = (WorkerId, StreamId, Vec<(Assignment, Option<Bytes>)>);
 
 impl Driver {
     pub(crate) fn run(mut self) {
@@ -50,25 +75,48 @@ impl Driver {
             if !self.take_inputs() {
                 return;
             }
-            let now = (self.clock)();
-            if !self.is_stopping {
-                self.owner.tick(now);
+            if self.tenure.is_current() {
+                self.act();
             }
-            self.perform();
-            while self.owner.batches_in_flight() < self.batches_in_flight_max {
-                let Some(batch) = self.owner.take_batch(now) else { break };
-                let _ = self.batches.send(batch);
-            }
-            if self.is_stopping && self.owner.batches_in_flight() == 0 {
+            if self.has_ended() {
                 return;
             }
         }
     }
 
+    fn act(&mut self) {
+        let now = (self.clock)();
+        if self.stop_by.is_none() {
+            self.owner.tick(now);
+        }
+        self.perform();
+        for (worker, stream, assignments) in std::mem::take(&mut self.held_back) {
+            self.inputs_read(worker, stream, assignments);
+        }
+        while let Some(batch) = self.owner.take_batch(now) {
+            let lane = batch.lane(self.batches.len());
+            let _ = self.batches[lane].send(batch);
+        }
+        let (owner, unread) = (&self.owner, &self.unread);
+        let is_quiet = |shard: &ShardId| owner.is_quiet(*shard) && !unread.contains_key(shard);
+        for (_, done) in self.retiring.extract_if(.., |(shards, _)| shards.iter().all(is_quiet)) {
+            let _ = done.send(());
+        }
+    }
+
+    fn has_ended(&self) -> bool {
+        let Some(stop_by) = self.stop_by else { return false };
+        let is_quiet = !self.owner.has_writes() && self.owner.batches_in_flight() == 0 && self.unread.is_empty();
+        is_quiet || (self.monotonic)() >= stop_by
+    }
+
     /// Waits for the first input or the next due moment. False when nobody can send any more.
     fn take_inputs(&mut self) -> bool {
-        let now = (self.clock)();
-        let wait = self.owner.next_wake().since(now).to_std();
+        let wait = if self.stop_by.is_some() || !self.tenure.is_current() {
+            RECHECK_EVERY
+        } else {
+            self.owner.next_wake().since((self.clock)()).to_std()
+        };
         let mut input = match self.inputs.recv_timeout(wait) {
             Ok(input) => Some(input),
             Err(RecvTimeoutError::Timeout) => None,
@@ -87,23 +135,32 @@ impl Driver {
 
     fn take(&mut self, input: Input) {
         let now = (self.clock)();
-        if self.is_stopping && !matches!(input, Input::Applied(_) | Input::Query(_)) {
+        if self.stop_by.is_some() && is_too_late(&input) {
             return;
         }
         match input {
             Input::Event(event) => {
                 match &event {
+                    // What was decided while the shard was ours leaves before it is forgotten.
+                    Event::Released { .. } => self.perform(),
                     Event::Submitted { jobs } => self.inbox.hints_taken(jobs.len()),
                     Event::WorkerDisconnected { worker, stream } => self.streams.disconnected(*worker, *stream),
                     _ => {}
                 }
                 self.owner.handle(event, now);
             }
-            Input::Connected { event, worker, stream, sender } => {
+            // Of what was acquired since the greeting, the hello says nothing. Without a sender
+            // the stream ends, and the worker comes again.
+            Input::Connected { acquired, .. } if acquired != self.owner.acquisitions() => {}
+            Input::Connected { worker, stream, .. } if self.owner.heard_later(worker, stream) => {}
+            Input::Connected { event, worker, stream, sender, .. } => {
                 // What was decided for the former connection leaves before this one counts.
                 self.perform();
                 self.streams.connect(worker, stream, sender);
                 self.owner.handle(event, now);
+            }
+            Input::Command { answer, .. } if !self.tenure.is_current() => {
+                let _ = answer.send(Reply::NotOwner);
             }
             Input::Command { id, command, answer } => {
                 self.commands_taken += 1;
@@ -111,13 +168,25 @@ impl Driver {
                 self.answers.insert(token, answer);
                 self.owner.handle(Event::Command { token, id, command }, now);
             }
-            Input::Applied(result) => self.applied(result),
-            Input::InputsRead { worker, stream, assignments } => self.inputs_read(worker, stream, assignments),
+            Input::Applied { seq, result } => self.applied(seq, result),
+            Input::InputsRead { worker, stream, assignments } => {
+                self.held_back.push((worker, stream, assignments));
+            }
+            Input::Renewed { until } => self.tenure.extend(until),
+            Input::Retire { shards, done } => {
+                for &shard in &shards {
+                    self.owner.handle(Event::Retire { shard }, now);
+                }
+                self.retiring.push((shards, done));
+            }
             Input::Query(ask) => ask(&self.owner),
             Input::Stop => {
-                // Nothing new is started. Workers keep what they cannot report here any more.
-                self.is_stopping = true;
-                self.streams.clear();
+                // Nothing new is started, and what was started is sent. Workers keep what they
+                // cannot report here any more.
+                self.stop_by = Some((self.monotonic)() + STOP_WITHIN);
+                for (shard, _) in self.owner.owned_shards() {
+                    self.owner.handle(Event::Retire { shard }, now);
+                }
             }
         }
     }
@@ -127,6 +196,12 @@ impl Driver {
         let mut message = Outgoing::default();
         for (assignment, input) in assignments {
             let (id, attempt) = (assignment.key.id, assignment.attempt);
+            if let Entry::Occupied(mut unread) = self.unread.entry(id.shard()) {
+                *unread.get_mut() -= 1;
+                if *unread.get() == 0 {
+                    unread.remove();
+                }
+            }
             let Some(view) = self.owner.running(id).filter(|view| view.attempt == attempt) else { continue };
             message.assignments.push(outgoing_assignment(assignment, input));
             if view.cancel_requested {
@@ -136,28 +211,37 @@ impl Driver {
         self.streams.send_one(worker, stream, message);
     }
 
-    fn applied(&mut self, result: Result<Applied, StoreError>) {
+    fn applied(&mut self, seq: BatchSeq, result: Result<Applied, StoreError>) {
         let now = (self.clock)();
         match result {
-            Ok(Applied::Done { void }) => self.owner.committed(&void, now),
+            Ok(Applied::Done { void }) => self.owner.committed(seq, &void, now),
             Ok(Applied::Fenced(lost)) => {
-                tracing::warn!(shards = lost.len(), "shards were taken over by another server");
-                self.owner.fenced(&lost, now);
+                tracing::warn!(shards = lost.len(), "shards were taken over, or their epochs raised");
+                self.owner.fenced(seq, &lost, now);
+                let _ = self.doubts.send(lost);
             }
             Err(error) => {
-                let shards = self.owner.unknown(now);
+                self.perform();
+                let shards = self.owner.unknown(seq, now);
                 tracing::error!(%error, shards = shards.len(), "a batch ended in doubt; taking its shards over anew");
-                let _ = self.taken_again.send(shards);
+                let _ = self.doubts.send(shards);
             }
         }
     }
 
+    /// Does what the owner decided, unless somebody else may own its shards by now.
     fn perform(&mut self) {
+        if !self.tenure.is_current() {
+            return;
+        }
         let effects = self.owner.take_effects();
         if effects.is_empty() {
             return;
         }
         for (worker, stream, assignments) in self.streams.send(effects.sends) {
+            for assignment in &assignments {
+                *self.unread.entry(assignment.key.shard()).or_default() += 1;
+            }
             self.reads.inputs(worker, stream, assignments);
         }
         for worker in effects.disconnects {
@@ -178,28 +262,37 @@ impl Driver {
     }
 }
 
-/// Hands batches to the store in order, and its answers back in the same order.
-pub(crate) async fn commit(
-    store: Arc<dyn Store>,
-    mut batches: mpsc::UnboundedReceiver<SharedBatch>,
-    inbox: Inbox,
-    config: EngineConfig,
-) {
+/// What a driver that stops does not take in any more.
+fn is_too_late(input: &Input) -> bool {
+    match input {
+        Input::Event(event) => !matches!(event, Event::Released { .. } | Event::WorkerDisconnected { .. }),
+        Input::Connected { .. } | Input::Command { .. } | Input::Stop => true,
+        Input::Applied { .. }
+        | Input::InputsRead { .. }
+        | Input::Renewed { .. }
+        | Input::Retire { .. }
+        | Input::Query(_) => false,
+    }
+}
+
+/// Hands the batches of one lane to the store in order, and its answers back in the same
+/// order. The owner keeps few in flight.
+pub(crate) async fn commit(store: Arc<dyn Store>, mut batches: mpsc::UnboundedReceiver<SharedBatch>, inbox: Inbox) {
     let mut in_flight = FuturesOrdered::new();
     loop {
         tokio::select! {
             biased;
-            Some(result) = in_flight.next(), if !in_flight.is_empty() => {
-                inbox.send(Input::Applied(result));
+            Some((seq, result)) = in_flight.next(), if !in_flight.is_empty() => {
+                inbox.send(Input::Applied { seq, result });
             }
-            batch = batches.recv(), if in_flight.len() < config.batches_in_flight_max => {
+            batch = batches.recv() => {
                 let Some(batch) = batch else { break };
                 let store = Arc::clone(&store);
-                in_flight.push_back(async move { store.apply(batch).await });
+                in_flight.push_back(async move { (batch.seq, store.apply(batch).await) });
             }
         }
     }
-    while let Some(result) = in_flight.next().await {
-        inbox.send(Input::Applied(result));
+    while let Some((seq, result)) = in_flight.next().await {
+        inbox.send(Input::Applied { seq, result });
     }
 }

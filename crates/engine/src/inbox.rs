@@ -2,11 +2,13 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use bytes::Bytes;
 use punctual_core::shard::Owner;
 use punctual_core::shard::event::{Assignment, Command, Event, Reply, StreamId};
-use punctual_core::{JobId, WorkerId};
+use punctual_core::shard::write::BatchSeq;
+use punctual_core::{JobId, ShardId, WorkerId};
 use punctual_store::{Applied, StoreError};
 use tokio::sync::oneshot;
 
@@ -19,18 +21,33 @@ pub(crate) enum Input {
         worker: WorkerId,
         stream: StreamId,
         sender: OutgoingSender,
+        /// As the greeting had it.
+        acquired: u64,
     },
     Command {
         id: JobId,
         command: Command,
         answer: oneshot::Sender<Reply>,
     },
-    Applied(Result<Applied, StoreError>),
+    Applied {
+        seq: BatchSeq,
+        result: Result<Applied, StoreError>,
+    },
     /// Large inputs were read; their assignments may go out now.
     InputsRead {
         worker: WorkerId,
         stream: StreamId,
         assignments: Vec<(Assignment, Option<Bytes>)>,
+    },
+    /// The leases were renewed: the driver may act until then.
+    Renewed {
+        until: Duration,
+    },
+    /// These shards are to be given up. `done` is told when everything that was decided for
+    /// them is durable and has been sent.
+    Retire {
+        shards: Vec<ShardId>,
+        done: oneshot::Sender<()>,
     },
     /// A question about the owner's memory.
     Query(Box<dyn FnOnce(&Owner) + Send>),

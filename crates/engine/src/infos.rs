@@ -32,7 +32,10 @@ impl Infos {
         if infos.len() >= INFOS_MAX {
             infos.retain(|_, said| said.stream.is_some());
         }
-        infos.insert(worker, Said { info, stream: Some(stream) });
+        // Hellos may come in the wrong order.
+        if infos.get(&worker).is_none_or(|said| said.stream < Some(stream)) {
+            infos.insert(worker, Said { info, stream: Some(stream) });
+        }
     }
 
     pub(crate) fn disconnected(&self, worker: WorkerId, stream: StreamId) {
@@ -40,6 +43,11 @@ impl Infos {
         if let Some(said) = infos.get_mut(&worker).filter(|said| said.stream == Some(stream)) {
             said.stream = None;
         }
+    }
+
+    pub(crate) fn is_connected(&self, worker: WorkerId) -> bool {
+        let infos = self.0.read().expect("no panic while the lock is held");
+        infos.get(&worker).is_some_and(|said| said.stream.is_some())
     }
 
     /// Joins what the owner knows with what was said, and forgets workers that are gone.

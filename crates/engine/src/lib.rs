@@ -3,21 +3,36 @@
 //! One thread drives the [`Owner`](punctual_core::shard::Owner) of this server's
 //! shards: it waits for events and for the next due moment, hands batches to the
 //! store, and sends what became durable to workers and watchers. Around it stand
-//! the duties that keep leases and let go of old history.
+//! the duties that keep leases and membership and let go of old history.
 
+mod clock;
+mod cluster;
 mod config;
+mod connections;
 mod driver;
 mod duties;
 mod handle;
 mod hub;
 mod inbox;
 mod infos;
+mod keeper;
+mod leases;
+mod looks;
+mod members;
 mod reads;
+mod retention;
+mod start;
 mod streams;
 mod tasks;
+mod tenure;
 
-pub use config::{Clock, EngineConfig, Takeover};
-pub use handle::{Engine, EngineError, WorkerSession};
+pub use clock::{Monotonic, Skew, StoreClock};
+pub use cluster::Cluster;
+pub use config::{Clock, EngineConfig, MemberConfig, SCHEDULER, Takeover, Timekeeper};
+pub use connections::{Greeting, WorkerSession};
+pub use handle::{Engine, EngineError};
 pub use hub::Changes;
 pub use infos::WorkerInfo;
+pub use looks::Runs;
+pub use start::StartError;
 pub use streams::{Outgoing, OutgoingAssignment};

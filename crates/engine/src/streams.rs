@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use punctual_core::shard::event::{AssignedInput, Assignment, Send, StreamId};
+use punctual_core::shard::event::{AssignedInput, Assignment, CreditKept, Send, StreamId};
+use punctual_core::shard::write::Epoch;
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, WorkerId};
 use tokio::sync::mpsc;
@@ -16,11 +17,14 @@ pub struct Outgoing {
     pub acks: Vec<(JobId, AttemptNo)>,
     pub cancels: Vec<(JobId, AttemptNo)>,
     pub stops: Vec<(JobId, AttemptNo)>,
+    pub credit: Option<CreditKept>,
+    pub demand: Option<u32>,
 }
 
 #[derive(Debug)]
 pub struct OutgoingAssignment {
     pub id: JobId,
+    pub epoch: Epoch,
     pub attempt: AttemptNo,
     pub task: Arc<Task>,
     pub tracing_id: Option<String>,
@@ -53,10 +57,6 @@ impl Streams {
         }
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.0.clear();
-    }
-
     /// Sends everything in one message for each worker. What is meant for a former
     /// connection is dropped: the owner counts it as never received. Answers the assignments
     /// whose inputs have to be read first.
@@ -79,6 +79,8 @@ impl Streams {
                 Send::Ack { id, attempt } => message.acks.push((id, attempt)),
                 Send::Cancel { id, attempt } => message.cancels.push((id, attempt)),
                 Send::Stop { id, attempt } => message.stops.push((id, attempt)),
+                Send::Credit(kept) => message.credit = Some(kept),
+                Send::Demand { jobs } => message.demand = Some(jobs),
             }
         }
         let mut to_read = Vec::new();
@@ -102,6 +104,7 @@ impl Streams {
 pub(crate) fn outgoing_assignment(assignment: Assignment, input: Option<Bytes>) -> OutgoingAssignment {
     OutgoingAssignment {
         id: assignment.key.id,
+        epoch: assignment.epoch,
         attempt: assignment.attempt,
         task: assignment.task,
         tracing_id: assignment.tracing_id,

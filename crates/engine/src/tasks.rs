@@ -27,6 +27,12 @@ impl TaskCache {
         }
     }
 
+    /// Those that can be changed, with their revisions.
+    pub(crate) fn named(&self) -> Vec<(TaskId, u32)> {
+        let cached = self.0.lock().expect("no panic while the lock is held");
+        cached.values().filter(|task| task.name.is_some()).map(|task| (task.id, task.revision)).collect()
+    }
+
     pub(crate) fn get(&self, id: TaskId) -> Option<Arc<Task>> {
         self.0.lock().expect("no panic while the lock is held").get(&id).cloned()
     }

@@ -2,11 +2,18 @@
 //! the core's words.
 
 pub mod convert;
+pub mod peer_convert;
 
 /// Between a server and a worker.
 pub mod worker {
     #![allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated code follows no lint of ours")]
     tonic::include_proto!("punctual.worker.v1");
+}
+
+/// Between the servers of one cluster.
+pub mod peer {
+    #![allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated code follows no lint of ours")]
+    tonic::include_proto!("punctual.peer.v1");
 }
 
 /// No message is larger than this, on either side.

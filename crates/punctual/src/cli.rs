@@ -29,9 +29,10 @@ fn after_help() -> String {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The server to talk to [env: PUNCTUAL_SERVER] [default: http://127.0.0.1:8020]
+    /// The server to talk to, or several with commas [env: PUNCTUAL_SERVER] [default:
+    /// http://127.0.0.1:8020]
     #[arg(long, global = true, value_name = "URL")]
-    pub(crate) server: Option<String>,
+    pub(crate) server: Vec<String>,
     /// How to print: table, json, jsonl or name [env: PUNCTUAL_OUTPUT] [default: table]
     #[arg(short, long, global = true, value_name = "FORMAT", hide_possible_values = true)]
     pub(crate) output: Option<Format>,
@@ -58,7 +59,7 @@ impl Global {
         let name =
             |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| value().map(|value| value.get_name().to_owned());
         let texts = [
-            ("server", self.server.clone()),
+            ("server", (!self.server.is_empty()).then(|| self.server.join(","))),
             ("output", name(&|| clap::ValueEnum::to_possible_value(self.output.as_ref()?))),
             ("color", name(&|| clap::ValueEnum::to_possible_value(self.color.as_ref()?))),
             ("tz", self.tz.clone()),
@@ -98,6 +99,8 @@ pub(crate) enum Command {
     Task(cmd::task::TaskVerb),
     /// Say why a job is in its state, or what a state, an error or an exit code means
     Explain(cmd::explain::ExplainArgs),
+    /// Bring the schema of a PostgreSQL up to date, or see how it stands
+    Migrate(cmd::migrate::MigrateArgs),
     /// Check that everything is in place
     Doctor(cmd::doctor::DoctorArgs),
     /// Measure this machine
@@ -124,6 +127,7 @@ impl Command {
             Self::Dev(args) => args.flags(),
             Self::Server(args) => args.flags(),
             Self::Worker(args) => args.flags(),
+            Self::Migrate(args) => args.flags(),
             _ => Vec::new(),
         }
     }

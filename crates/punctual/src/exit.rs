@@ -34,7 +34,7 @@ exits! {
     NotAllowed 4 "not allowed";
     NotFound 5 "there is no such job or task";
     Conflict 6 "the job or task is not in a state that admits this";
-    Unreachable 7 "the server cannot be reached, or is too busy";
+    Unreachable 7 "the server or the database cannot be reached, or is too busy";
     Pending 8 "an awaited job is still pending (`wait --no-wait`)";
     Timeout 124 "the time limit of `run --wait-timeout` or `wait --timeout` was reached";
     Interrupted 130 "interrupted with Ctrl-C";
@@ -79,6 +79,11 @@ pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> anyh
 /// The command was fine; the world was not.
 pub(crate) fn failed(message: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
     Refusal { exit: Exit::Error, message: message.into(), hint: hint.into() }.into()
+}
+
+/// Somebody whom the command needs does not answer.
+pub(crate) fn unreachable(message: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+    Refusal { exit: Exit::Unreachable, message: message.into(), hint: hint.into() }.into()
 }
 
 /// Whoever read our output has seen enough. Not an error.
@@ -212,7 +217,8 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::JobDeleted => Command("submit a new one with `punctual run`"),
         ErrorKind::RevisionConflict => Command("read it again with `punctual task get` and repeat your change"),
         ErrorKind::IdempotencyKeyReused => Command("use another --idempotency-key"),
-        ErrorKind::TooManyRequests | ErrorKind::Unavailable => Server("try again in a moment"),
+        ErrorKind::NotServedHere => Command("name a server that has the role api with --server"),
+        ErrorKind::TooManyRequests | ErrorKind::Unavailable | ErrorKind::ShardMoving => Server("try again in a moment"),
         ErrorKind::Internal => Server("look into the server's log"),
     }
 }

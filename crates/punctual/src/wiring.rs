@@ -6,16 +6,22 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use anyhow::Context;
-use punctual_app::{App, Settings};
-use punctual_core::ServerId;
-use punctual_engine::{Engine, EngineConfig, Takeover};
-use punctual_store::Store;
-use punctual_store_sqlite::{Options, SqliteStore};
+use punctual_app::{App, Parts, PeerKey, Settings};
+use punctual_core::{ServerId, Span};
+use punctual_engine::{Engine, EngineConfig, MemberConfig, StartError};
+use punctual_peers::GrpcPeers;
+use punctual_server::Rest;
+use punctual_store::ClusterSecret;
 use punctual_worker::Worker;
 use tokio::sync::oneshot;
 
-use crate::config::{Durability, ServerSettings, WorkerSettings};
+use crate::config::{Database, ServerSettings, WorkerSettings};
+use crate::exit::failed;
+use crate::stores::OpenStore;
 use crate::world;
+
+/// Connections that batches are written on side by side; the store has as many.
+const POSTGRES_LANES: usize = 2;
 
 #[derive(Debug)]
 pub(crate) struct ServerOptions {
@@ -34,8 +40,8 @@ pub(crate) struct ServerReady {
 
 #[derive(Debug)]
 pub(crate) struct WorkerOptions {
-    /// The server's address: `http://127.0.0.1:8020`.
-    pub(crate) server: String,
+    /// Addresses of servers, such as `http://127.0.0.1:8020`. One is enough: it tells of the others.
+    pub(crate) servers: Vec<String>,
     pub(crate) name: String,
     pub(crate) settings: WorkerSettings,
 }
@@ -47,25 +53,31 @@ pub(crate) async fn run_server(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
     let ServerOptions { listener, settings } = options;
-    let clock = world::clock();
     let random = world::random()?;
-    let sqlite = open_store(&settings)?;
-    let store: Arc<dyn Store> = Arc::new(sqlite.clone());
-    let server = ServerId::new(clock(), random());
-    let mut config = EngineConfig::new(server, Arc::clone(&clock), random());
-    // The store's lock shows that the former owner is gone.
-    config.takeover = Takeover::AtOnce;
-    config.retention = settings.retention;
-    config.owner.look_ahead = settings.look_ahead;
-    config.owner.window_max = settings.window_max;
-    config.owner.worker_silence = settings.worker_dead_after;
-    let engine = Engine::start(Arc::clone(&store), config).await.context("cannot start the engine")?;
-    let heartbeat = settings.heartbeat;
-    let worker_dead_after = settings.worker_dead_after;
-    let told = Settings { heartbeat, worker_dead_after };
-    let app = App::new(Arc::clone(&store), engine.clone(), clock, random, told);
-
     let address = listener.local_addr().context("cannot read the address")?;
+    let opened = OpenStore::open(&settings).await?;
+    let store = opened.as_store();
+    let proposed = ClusterSecret(world::secret()?);
+    let key = PeerKey::new(store.cluster_secret(proposed).await.context("cannot read the cluster's secret")?);
+    let config = engine_config(&settings, address, [random(), random()]);
+    let server = config.server;
+    let engine = Engine::start(Arc::clone(&store), config).await.map_err(not_started)?;
+    let app = App::new(Parts {
+        store: Arc::clone(&store),
+        engine: engine.clone(),
+        clock: engine.clock(),
+        random,
+        peers: Arc::new(GrpcPeers::new(key.clone(), server)),
+        key,
+        settings: Settings {
+            heartbeat: settings.heartbeat,
+            worker_dead_after: settings.worker_dead_after,
+            lease_ttl: settings.lease_ttl,
+            roles: settings.roles,
+        },
+    });
+    let rest = if settings.roles.api { Rest::Served } else { Rest::ProbesOnly };
+
     listener.set_nonblocking(true).context("cannot prepare the socket")?;
     let listener = tokio::net::TcpListener::from_std(listener).context("cannot prepare the socket")?;
     let _ = ready.send(ServerReady { address, store: store.description() });
@@ -77,23 +89,47 @@ pub(crate) async fn run_server(
         }
         // Before the connections are waited for: the streams of workers end with the engine.
         was_stopped = engine.stop().await;
+        app.say_goodbye().await;
     };
-    punctual_server::serve(punctual_server::router(app), listener, until).await;
-    drop((engine, store));
-    sqlite.close().await.context("cannot close the store")?;
+    punctual_server::serve(punctual_server::router(app.clone(), rest), listener, until).await;
+    drop((engine, store, app));
+    opened.close().await.context("cannot close the store")?;
     anyhow::ensure!(was_stopped, "the engine broke down; its last words are in the log");
     Ok(())
 }
 
-fn open_store(settings: &ServerSettings) -> anyhow::Result<SqliteStore> {
-    let mut options = Options::new(world::clock());
-    options.shard_count = settings.shards;
-    options.durability = match settings.durability {
-        Durability::Full => punctual_store_sqlite::Durability::Full,
-        Durability::Normal => punctual_store_sqlite::Durability::Normal,
+fn engine_config(settings: &ServerSettings, address: SocketAddr, random: [u64; 2]) -> EngineConfig {
+    let clock = world::clock();
+    let server = ServerId::new(clock(), random[0]);
+    let mut config = EngineConfig::new(server, clock, world::monotonic(), random[1]);
+    match settings.database {
+        // The store's lock shows that the former owner is gone.
+        Database::Embedded => config = config.alone(),
+        Database::Postgres(_) => config.owner.lanes = POSTGRES_LANES,
+    }
+    config.member = MemberConfig {
+        address: settings.advertise.clone().unwrap_or_else(|| format!("http://{address}")),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        roles: settings.roles.names(),
     };
-    let path = settings.data_dir.join("punctual.db");
-    Ok(SqliteStore::open(&path, options)?)
+    config.lease_ttl = settings.lease_ttl;
+    // Three renewals may fail before a lease is lost.
+    config.renew_every = Span::from_micros(settings.lease_ttl.as_micros() * 3 / 10);
+    config.clock_skew_max = settings.clock_skew_max;
+    config.retention = settings.retention;
+    config.owner.look_ahead = settings.look_ahead;
+    config.owner.window_max = settings.window_max;
+    config.owner.worker_silence = settings.worker_dead_after;
+    config
+}
+
+fn not_started(error: StartError) -> anyhow::Error {
+    match error {
+        StartError::ClockSkew(skew) => {
+            failed(skew.to_string(), "start the server again then; `clock_skew_max` sets the limit")
+        }
+        StartError::Store(_) | StartError::Thread(_) => anyhow::Error::new(error).context("cannot start the engine"),
+    }
 }
 
 /// Runs a worker until `shutdown` ends, and then until its attempts have ended or
@@ -102,8 +138,8 @@ pub(crate) async fn run_worker(
     options: WorkerOptions,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
-    let WorkerOptions { server, name, settings } = options;
-    let mut worker = Worker::connect(server)
+    let WorkerOptions { servers, name, settings } = options;
+    let mut worker = Worker::connect_any(servers)
         .name(name)
         .slots(settings.slots)
         .queues(settings.queues)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
 use punctual_core::Timestamp;
@@ -15,6 +15,19 @@ pub(crate) fn clock() -> Arc<dyn Fn() -> Timestamp + Send + Sync> {
 pub(crate) fn now() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::saturating_from_micros(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// How long this process has run, whatever happens to the clock.
+pub(crate) fn monotonic() -> Arc<dyn Fn() -> Duration + Send + Sync> {
+    let begun = Instant::now();
+    Arc::new(move || begun.elapsed())
+}
+
+/// 256 bits that nobody can guess.
+pub(crate) fn secret() -> anyhow::Result<[u8; 32]> {
+    let mut secret = [0; 32];
+    getrandom::fill(&mut secret).map_err(|error| anyhow::anyhow!("{error}")).context("no randomness for a secret")?;
+    Ok(secret)
 }
 
 /// Numbers that tell ids apart: distinct within a process, and unrelated between

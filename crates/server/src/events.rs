@@ -8,25 +8,24 @@ use axum::response::sse::{Event, KeepAlive};
 use axum::response::{IntoResponse, Response, Sse};
 use futures_util::stream;
 use punctual_api::JobChange;
-use punctual_app::App;
+use punctual_app::{App, Changes, Heard};
 use punctual_core::JobId;
 use punctual_core::shard::event::Change;
-use punctual_engine::Changes;
 use tokio::sync::SemaphorePermit;
-use tokio::sync::broadcast::error::RecvError;
 
 use crate::guard;
 use crate::parse::{JobPath, NoParams};
 use crate::problem::{Problems, Refused};
 
-/// Follows all jobs. Each `change` event is a JobChange; `missed` says that some were lost.
+/// Follows all jobs. Each `change` event is a JobChange; `missed` says that some were lost: how
+/// many, or 0 if nobody knows.
 #[utoipa::path(get, path = "/v1/events", operation_id = "watch_jobs", tag = "jobs", responses(
     (status = 200, description = "Changes as they come", body = String, content_type = "text/event-stream"),
     Problems,
 ))]
 pub(crate) async fn all(State(app): State<App>, _: NoParams) -> Result<Response, Refused> {
     let place = guard::follower()?;
-    Ok(stream_changes(app.changes(), None, place))
+    Ok(stream_changes(app.changes().await, None, place))
 }
 
 /// Follows one job, until it has finished.
@@ -36,7 +35,7 @@ pub(crate) async fn all(State(app): State<App>, _: NoParams) -> Result<Response,
 ))]
 pub(crate) async fn of_job(State(app): State<App>, JobPath(id): JobPath, _: NoParams) -> Result<Response, Refused> {
     // Subscribed before the look, or a change in between would be missed.
-    let changes = app.changes();
+    let changes = app.changes().await;
     let job = app.job(id, None).await?;
     let first = JobChange {
         id,
@@ -74,16 +73,15 @@ impl Watcher {
             return Some(self.event(first));
         }
         loop {
-            match self.changes.recv().await {
-                Ok(change) if self.only.is_none_or(|only| only == change.id) => {
+            match self.changes.next().await? {
+                Heard::Change(change) if self.only.is_none_or(|only| only == change.id) => {
                     let change = view(change);
                     return Some(self.event(change));
                 }
-                Ok(_) => {}
-                Err(RecvError::Lagged(count)) => {
-                    return Some(Event::default().event("missed").data(count.to_string()));
+                Heard::Change(_) => {}
+                Heard::Missed(count) => {
+                    return Some(Event::default().event("missed").data(count.unwrap_or(0).to_string()));
                 }
-                Err(RecvError::Closed) => return None,
             }
         }
     }

@@ -5,9 +5,10 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
-use punctual_app::{App, AppError, CREDIT_MAX, LOG_BYTES_MAX, WorkerHello};
-use punctual_core::shard::event::WorkerSpec;
-use punctual_core::{AttemptNo, WorkerId};
+use punctual_app::{App, AppError, CREDIT_MAX, Connected, LOG_BYTES_MAX, Peer, PeerList, WorkerGreeting, WorkerHello};
+use punctual_core::shard::event::{StreamId, WorkerSpec};
+use punctual_core::shard::write::Epoch;
+use punctual_core::{AttemptNo, ShardId, WorkerId};
 use punctual_engine::{Outgoing, WorkerSession};
 use punctual_proto::MESSAGE_BYTES_MAX;
 use punctual_proto::convert::{self, BadMessage};
@@ -36,6 +37,7 @@ pub(crate) struct WorkerService {
     app: App,
 }
 
+type Complaints = Pin<Box<dyn Stream<Item = Result<wire::HeartbeatResponse, Status>> + Send>>;
 type ServerMessages = Pin<Box<dyn Stream<Item = Result<wire::ServerMessage, Status>> + Send>>;
 
 #[tonic::async_trait]
@@ -43,39 +45,77 @@ impl Worker for WorkerService {
     type WorkStream = ServerMessages;
 
     async fn work(&self, request: Request<Streaming<wire::WorkerMessage>>) -> Result<Response<ServerMessages>, Status> {
-        let mut inbound = request.into_inner();
-        let first = tokio::time::timeout(HELLO_WITHIN, inbound.message())
-            .await
-            .map_err(|_| Status::deadline_exceeded("the worker did not say hello"))??;
-        let hello = first
-            .as_ref()
-            .and_then(|message| message.hello.clone())
-            .ok_or_else(|| Status::invalid_argument("the first message must be a hello"))?;
-        let hello = read_hello(hello)?;
-        let worker = hello.worker;
-        let name = hello.name.clone();
-        let (answer, session, outgoing) = self.app.connect_worker(hello).map_err(|error| refused(&error))?;
-        tracing::info!(%worker, name, "a worker connected");
-        let welcome = wire::Welcome {
-            server_id: convert::id_bytes(answer.server.to_bytes()),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            heartbeat_ms: to_millis(answer.heartbeat),
-            dead_after_ms: to_millis(answer.dead_after),
-            log_bytes_max: LOG_BYTES_MAX as u32,
-        };
+        let greeting = self.app.greet_worker().await.map_err(|error| refused(&error))?;
+        let (welcome, welcomed) = oneshot::channel();
         let (open, closed) = oneshot::channel();
-        tokio::spawn(receive(self.app.clone(), worker, session, inbound, first, closed));
-        Ok(Response::new(send(welcome, outgoing, open)))
+        tokio::spawn(attend(self.app.clone(), greeting.stream, request.into_inner(), welcome, closed));
+        Ok(Response::new(speak(greeting_message(greeting), welcomed, open)))
     }
+
+    type HeartbeatStream = Complaints;
 
     async fn heartbeat(
         &self,
-        request: Request<wire::HeartbeatRequest>,
-    ) -> Result<Response<wire::HeartbeatResponse>, Status> {
-        let worker = read_worker_id(&request.get_ref().worker_id)?;
-        let known = self.app.worker_alive(worker).await.map_err(|error| refused(&error))?;
-        Ok(Response::new(wire::HeartbeatResponse { known }))
+        request: Request<Streaming<wire::HeartbeatRequest>>,
+    ) -> Result<Response<Complaints>, Status> {
+        let listener = (self.app.clone(), request.into_inner());
+        let complaints = stream::try_unfold(listener, |(app, mut beats)| async move {
+            while let Some(beat) = beats.message().await? {
+                if !app.worker_alive(read_worker_id(&beat.worker_id)?) {
+                    return Ok(Some((wire::HeartbeatResponse {}, (app, beats))));
+                }
+            }
+            Ok(None)
+        });
+        Ok(Response::new(Box::pin(complaints)))
     }
+}
+
+/// One worker's stream, from its hello to its end.
+async fn attend(
+    app: App,
+    stream: StreamId,
+    mut inbound: Streaming<wire::WorkerMessage>,
+    welcome: oneshot::Sender<Result<Welcomed, Status>>,
+    mut closed: oneshot::Receiver<()>,
+) {
+    let first = tokio::select! {
+        _ = &mut closed => return,
+        first = tokio::time::timeout(HELLO_WITHIN, inbound.message()) => first,
+    };
+    let first = first.unwrap_or_else(|_| Err(Status::deadline_exceeded("the worker did not say hello")));
+    match first.and_then(|first| meet(&app, stream, first)) {
+        Err(status) => {
+            let _ = welcome.send(Err(status));
+        }
+        Ok((worker, session, first, welcomed)) => {
+            // Not heard when the stream is gone already; then `closed` says so.
+            let _ = welcome.send(Ok(welcomed));
+            receive(app, worker, session, inbound, first, closed).await;
+        }
+    }
+}
+
+type Met = (WorkerId, WorkerSession, wire::WorkerMessage, Welcomed);
+
+fn meet(app: &App, stream: StreamId, first: Option<wire::WorkerMessage>) -> Result<Met, Status> {
+    let mut first = first.unwrap_or_default();
+    let hello = first.hello.take().ok_or_else(|| Status::invalid_argument("the first message must be a hello"))?;
+    let hello = read_hello(hello)?;
+    let worker = hello.worker;
+    let name = hello.name.clone();
+    let Connected { answer, session, outgoing, mut peers } =
+        app.connect_worker(stream, hello).map_err(|error| refused(&error))?;
+    tracing::info!(%worker, name, "a worker connected");
+    let message = wire::Welcome {
+        server_id: convert::id_bytes(answer.server.to_bytes()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        heartbeat_ms: to_millis(answer.heartbeat),
+        dead_after_ms: to_millis(answer.dead_after),
+        log_bytes_max: LOG_BYTES_MAX as u32,
+        peers: Some(peers_message(&peers.borrow_and_update())),
+    };
+    Ok((worker, session, first, Welcomed { message, outgoing, peers }))
 }
 
 /// Takes in what the worker says until either side ends the connection.
@@ -84,10 +124,10 @@ async fn receive(
     worker: WorkerId,
     session: WorkerSession,
     mut inbound: Streaming<wire::WorkerMessage>,
-    first: Option<wire::WorkerMessage>,
+    first: wire::WorkerMessage,
     mut closed: oneshot::Receiver<()>,
 ) {
-    let mut message = first;
+    let mut message = Some(first);
     loop {
         if let Some(message) = message.take()
             && let Err(error) = take(&app, &session, message).await
@@ -132,36 +172,97 @@ async fn take(app: &App, session: &WorkerSession, message: wire::WorkerMessage) 
     Ok(())
 }
 
-struct Sender {
+/// A worker that was let in.
+struct Welcomed {
+    message: wire::Welcome,
     outgoing: mpsc::UnboundedReceiver<Outgoing>,
+    peers: PeerList,
+}
+
+/// The sending side of a stream.
+struct Speaker {
     ready: VecDeque<wire::ServerMessage>,
+    stage: Stage,
     /// Dropped with the stream, which ends the receiving side too.
     _open: oneshot::Sender<()>,
 }
 
-fn send(
-    welcome: wire::Welcome,
-    outgoing: mpsc::UnboundedReceiver<Outgoing>,
+enum Stage {
+    /// The worker has not said hello yet.
+    Greeted(oneshot::Receiver<Result<Welcomed, Status>>),
+    Open(mpsc::UnboundedReceiver<Outgoing>, PeerList),
+    Refused,
+}
+
+fn speak(
+    greeting: wire::ServerMessage,
+    welcomed: oneshot::Receiver<Result<Welcomed, Status>>,
     open: oneshot::Sender<()>,
 ) -> ServerMessages {
-    let welcome = wire::ServerMessage { welcome: Some(welcome), ..Default::default() };
-    let sender = Sender { outgoing, ready: VecDeque::from([welcome]), _open: open };
-    Box::pin(stream::unfold(sender, |mut sender| async move {
-        loop {
-            if let Some(message) = sender.ready.pop_front() {
-                return Some((Ok(message), sender));
-            }
-            let mut batch = Vec::new();
-            if sender.outgoing.recv_many(&mut batch, COALESCE_MAX).await == 0 {
-                return None;
-            }
-            let mut messages = Messages::default();
-            for outgoing in batch {
-                messages.add(outgoing);
-            }
-            sender.ready.extend(messages.into_messages());
-        }
+    let speaker = Speaker { ready: VecDeque::from([greeting]), stage: Stage::Greeted(welcomed), _open: open };
+    Box::pin(stream::unfold(speaker, |mut speaker| async move {
+        let message = speaker.next().await?;
+        Some((message, speaker))
     }))
+}
+
+impl Speaker {
+    async fn next(&mut self) -> Option<Result<wire::ServerMessage, Status>> {
+        loop {
+            if let Some(message) = self.ready.pop_front() {
+                return Some(Ok(message));
+            }
+            match &mut self.stage {
+                Stage::Refused => return None,
+                Stage::Greeted(welcomed) => match welcomed.await.ok()? {
+                    Ok(Welcomed { message, outgoing, peers }) => {
+                        self.stage = Stage::Open(outgoing, peers);
+                        self.ready.push_back(wire::ServerMessage { welcome: Some(message), ..Default::default() });
+                    }
+                    Err(status) => {
+                        self.stage = Stage::Refused;
+                        return Some(Err(status));
+                    }
+                },
+                Stage::Open(outgoing, peers) => {
+                    let mut batch = Vec::new();
+                    tokio::select! {
+                        taken = outgoing.recv_many(&mut batch, COALESCE_MAX) => {
+                            if taken == 0 {
+                                return None;
+                            }
+                            let mut messages = Messages::default();
+                            for outgoing in batch {
+                                messages.add(outgoing);
+                            }
+                            self.ready.extend(messages.into_messages());
+                        }
+                        Ok(()) = peers.changed() => {
+                            let peers = Some(peers_message(&peers.borrow_and_update()));
+                            self.ready.push_back(wire::ServerMessage { peers, ..Default::default() });
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn greeting_message(greeting: WorkerGreeting) -> wire::ServerMessage {
+    let shard = |(shard, epoch): (ShardId, Epoch)| wire::ShardEpoch { shard: u32::from(shard.0), epoch: epoch.0 };
+    let greeting = wire::Greeting {
+        server_id: convert::id_bytes(greeting.server.to_bytes()),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        acquired: greeting.acquired,
+        shards: greeting.shards.into_iter().map(shard).collect(),
+    };
+    wire::ServerMessage { greeting: Some(greeting), ..Default::default() }
+}
+
+fn peers_message(peers: &[Peer]) -> wire::Peers {
+    let peer =
+        |peer: &Peer| wire::Peer { server_id: convert::id_bytes(peer.id.to_bytes()), address: peer.address.clone() };
+    wire::Peers { peers: peers.iter().map(peer).collect() }
 }
 
 fn read_hello(hello: wire::Hello) -> Result<WorkerHello, Status> {
@@ -177,6 +278,7 @@ fn read_hello(hello: wire::Hello) -> Result<WorkerHello, Status> {
             credit: hello.credit,
         },
         held: held.map_err(|error| Status::invalid_argument(error.to_string()))?,
+        acquired: hello.acquired,
     })
 }
 

@@ -39,7 +39,9 @@ pub(crate) fn follower() -> Result<SemaphorePermit<'static>, AppError> {
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-const WORKER_PATHS: &str = "/punctual.worker.";
+/// Not shed: a heartbeat that is refused makes a living worker look dead, and what a peer
+/// passes on has had its place there.
+const OURS: [&str; 2] = ["/punctual.worker.", "/punctual.peer."];
 
 #[derive(Clone)]
 struct Guard {
@@ -67,8 +69,7 @@ async fn pass(State(guard): State<Guard>, request: Request, next: Next) -> Respo
     let is_head = request.method() == Method::HEAD;
     let response = match check(&request) {
         Err(error) => Refused(error).into_response(),
-        // Workers are not shed: a heartbeat that is refused makes a living worker look dead.
-        Ok(()) if request.uri().path().starts_with(WORKER_PATHS) => next.run(request).await,
+        Ok(()) if OURS.iter().any(|path| request.uri().path().starts_with(path)) => next.run(request).await,
         Ok(()) => match guard.lane(&request).try_acquire() {
             Ok(_permit) => next.run(request).await,
             Err(_) => {

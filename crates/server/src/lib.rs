@@ -13,6 +13,7 @@ mod logs;
 mod nodes;
 mod outgoing;
 mod parse;
+mod peer;
 mod problem;
 mod serve;
 mod tasks;
@@ -55,6 +56,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(events::of_job))
         .routes(routes!(events::all))
         .routes(routes!(nodes::workers))
+        .routes(routes!(nodes::servers))
         .routes(routes!(nodes::server))
         .routes(routes!(nodes::stats))
         .routes(routes!(health::live))
@@ -78,14 +80,32 @@ async fn document(_: parse::NoParams) -> Response {
     ([(http::header::CONTENT_TYPE, "application/json")], DOCUMENT.as_str()).into_response()
 }
 
+/// Whether the REST interface is served. Workers and peers are in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rest {
+    Served,
+    /// Only the probes are, for those who watch the process.
+    ProbesOnly,
+}
+
 /// Everything that is served, behind the guard.
-pub fn router(app: App) -> Router {
-    let (api, _) = api().split_for_parts();
+pub fn router(app: App, rest: Rest) -> Router {
+    let api = match rest {
+        Rest::Served => api(),
+        Rest::ProbesOnly => OpenApiRouter::new().routes(routes!(health::live)).routes(routes!(health::ready)),
+    };
+    let (api, _) = api.split_for_parts();
     let router = api
         .route("/punctual.worker.v1.Worker/{method}", post_service(grpc::service(app.clone())))
-        .fallback(|| async {
-            let error = AppError::new(ErrorKind::NotFound, "there is nothing at this address");
-            problem::Refused(error.hint("GET /openapi.json describes what there is"))
+        .route("/punctual.peer.v1.Peer/{method}", post_service(peer::service(app.clone())))
+        .fallback(move || async move {
+            let error = match rest {
+                Rest::Served => AppError::new(ErrorKind::NotFound, "there is nothing at this address")
+                    .hint("GET /openapi.json describes what there is"),
+                Rest::ProbesOnly => AppError::new(ErrorKind::NotServedHere, "this server has no role api")
+                    .hint("ask a server that has it; here are only /livez and /readyz"),
+            };
+            problem::Refused(error)
         })
         .method_not_allowed_fallback(|| async {
             let error = AppError::new(ErrorKind::MethodNotAllowed, "this address does not take this method");

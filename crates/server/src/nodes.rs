@@ -2,19 +2,28 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use punctual_api::{Node, Stats, WorkerList};
+use punctual_api::{Node, ServerList, Stats, WorkerList};
 use punctual_app::App;
 
 use crate::parse::NoParams;
 use crate::problem::{Problems, Refused};
 
-/// The workers that this server knows.
+/// The workers of all servers, each once. Its slots and what it runs are summed over them.
 #[utoipa::path(get, path = "/v1/workers", operation_id = "list_workers", tag = "nodes", responses(
     (status = 200, description = "The workers", body = WorkerList),
     Problems,
 ))]
 pub(crate) async fn workers(State(app): State<App>, _: NoParams) -> Result<Response, Refused> {
     Ok(axum::Json(app.workers().await?).into_response())
+}
+
+/// The servers of the cluster, with what each owns and does.
+#[utoipa::path(get, path = "/v1/servers", operation_id = "list_servers", tag = "nodes", responses(
+    (status = 200, description = "The servers", body = ServerList),
+    Problems,
+))]
+pub(crate) async fn servers(State(app): State<App>, _: NoParams) -> Result<Response, Refused> {
+    Ok(axum::Json(app.servers().await?).into_response())
 }
 
 /// The server that answers.

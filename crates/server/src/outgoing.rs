@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use punctual_core::TaskId;
+use punctual_core::shard::event::CreditKept;
 use punctual_core::task::Task;
 use punctual_engine::{Outgoing, OutgoingAssignment};
 use punctual_proto::BATCH_BYTES_MAX;
@@ -25,6 +26,14 @@ pub(crate) struct Messages {
 
 impl Messages {
     pub(crate) fn add(&mut self, outgoing: Outgoing) {
+        if let Some(CreditKept { told, bound }) = outgoing.credit {
+            self.make_room(ENTRY_BYTES);
+            self.current.credit = Some(wire::CreditKept { told, bound });
+        }
+        if let Some(demand) = outgoing.demand {
+            self.make_room(ENTRY_BYTES);
+            self.current.demand = Some(demand);
+        }
         for (id, attempt) in outgoing.acks {
             self.make_room(ENTRY_BYTES);
             self.current.acks.push(attempt_ref(id, attempt));
@@ -53,6 +62,7 @@ impl Messages {
             task,
             input: assignment.input,
             tracing_id,
+            epoch: assignment.epoch.0,
         });
     }
 

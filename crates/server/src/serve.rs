@@ -18,7 +18,9 @@ const HEADER_BYTES_MAX: usize = 16 << 10;
 const STREAMS_PER_CONNECTION_MAX: u32 = 256;
 /// Large enough that a worker's batches do not wait for the receiver's permission.
 const WINDOW_BYTES: u32 = 4 << 20;
-const PING_EVERY: Duration = Duration::from_secs(10);
+/// Finds connections whose other end is gone without a word. A worker is found silent long
+/// before; this is about what its connections cost, and pings of thousands cost something too.
+const PING_EVERY: Duration = Duration::from_secs(30);
 /// Open requests may take so long to end when the server stops.
 const GOODBYE: Duration = Duration::from_secs(5);
 

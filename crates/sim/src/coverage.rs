@@ -42,6 +42,8 @@ pub enum Window {
     VoidOrder,
     StaleAssignmentRefused,
     HelloOutdated,
+    /// A hello was read after a later one of the same worker.
+    HelloOvertaken,
     NoFreeSlot,
     HintLost,
     HintLate,
@@ -52,10 +54,16 @@ pub enum Window {
     CommandNotOwner,
     MessageLost,
     StaleRead,
+    CreditMoved,
+    LaneOvertaken,
+    LaneInDoubtAlone,
+    ShardRetired,
+    ShardRetiredLoudly,
+    SelfFenced,
 }
 
 impl Window {
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 47] = [
         Self::CrashBetweenApplyAndAnswer,
         Self::DeadServersBatchApplied,
         Self::DeadServersBatchDropped,
@@ -86,6 +94,7 @@ impl Window {
         Self::VoidOrder,
         Self::StaleAssignmentRefused,
         Self::HelloOutdated,
+        Self::HelloOvertaken,
         Self::NoFreeSlot,
         Self::HintLost,
         Self::HintLate,
@@ -96,6 +105,12 @@ impl Window {
         Self::CommandNotOwner,
         Self::MessageLost,
         Self::StaleRead,
+        Self::CreditMoved,
+        Self::LaneOvertaken,
+        Self::LaneInDoubtAlone,
+        Self::ShardRetired,
+        Self::ShardRetiredLoudly,
+        Self::SelfFenced,
     ];
 }
 

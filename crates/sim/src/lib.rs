@@ -21,6 +21,7 @@ mod options;
 mod plan;
 mod rng;
 mod server;
+mod slots;
 mod storage;
 mod store;
 mod worker;

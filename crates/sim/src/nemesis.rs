@@ -6,6 +6,7 @@ use punctual_store::Owned;
 use crate::coverage::Window;
 use crate::history::{Fact, How};
 use crate::plan::FaultKind;
+use crate::server::ServerStep;
 use crate::storage::StoreCall;
 use crate::world::{Action, Health, Node, World};
 
@@ -68,6 +69,7 @@ impl World {
             FaultKind::ServerPause => self.pause_server(server),
             FaultKind::ServerLeaves => self.dismiss_server(server),
             FaultKind::Steal => self.steal(server),
+            FaultKind::Rebalance => self.rebalance(server),
             FaultKind::WorkerCrash => self.crash_worker(worker),
             FaultKind::WorkerPause => self.pause_worker(worker),
             FaultKind::LinkCut => {
@@ -165,6 +167,13 @@ impl World {
         self.hit(Window::ShardStolen);
         self.servers[place].take_over.insert(shard);
         self.lease(place);
+    }
+
+    fn rebalance(&mut self, place: usize) {
+        let shard = ShardId(self.rng.below(usize::from(self.plan.shards)) as u16);
+        self.note(Fact::Fault(format!("server {place} retires shard {shard}")));
+        let node = self.servers[place].node();
+        self.after(Span::ZERO, Action::Server(node, ServerStep::Retire(shard)));
     }
 
     fn crash_worker(&mut self, place: usize) {

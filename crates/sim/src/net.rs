@@ -1,9 +1,9 @@
 //! Streams between workers and servers, as TCP gives them: in order, cut at any
 //! moment, and each end learns of it in its own time. What was under way when a
-//! stream broke is gone. A worker opens a new stream to a server only after it
+//! stream broke is gone, but a server may still read what it had received before. A worker opens a new stream to a server only after it
 //! closed the old one, so nothing on the old one reaches it after its next hello.
 
-use punctual_core::shard::event::{Assignment, Report, StreamId, WorkerSpec};
+use punctual_core::shard::event::{Assignment, CreditKept, Report, StreamId, WorkerSpec};
 use punctual_core::shard::write::Epoch;
 use punctual_core::{AttemptNo, JobId, ShardId, Timestamp, WorkerId};
 
@@ -21,10 +21,15 @@ struct Stream {
     server: Node,
     worker: Node,
     broken: bool,
+    /// What the server had received when the stream broke is still read, however late.
+    is_buffered: bool,
     /// When the last message in each direction arrives: the next one is later.
     to_worker_at: Timestamp,
     to_server_at: Timestamp,
 }
+
+/// Longer than a worker needs to give a stream up and open another.
+const SLOW_READ_MS_MAX: i64 = 8_000;
 
 pub(crate) struct Delivery {
     stream: StreamId,
@@ -44,10 +49,7 @@ pub(crate) enum ToWorker {
         acquired: u64,
         epochs: Vec<(ShardId, Epoch)>,
     },
-    Assign {
-        assignment: Assignment,
-        epoch: Epoch,
-    },
+    Assign(Assignment),
     Ack {
         id: JobId,
         attempt: AttemptNo,
@@ -59,6 +61,10 @@ pub(crate) enum ToWorker {
     Stop {
         id: JobId,
         attempt: AttemptNo,
+    },
+    Credit(CreditKept),
+    Demand {
+        jobs: u32,
     },
 }
 
@@ -87,8 +93,10 @@ impl Net {
         &self.streams[id.0 as usize]
     }
 
-    pub(crate) fn is_broken(&self, id: StreamId) -> bool {
-        self.get(id).broken
+    /// Whether the server hears nothing of it any more.
+    pub(crate) fn is_mute(&self, id: StreamId) -> bool {
+        let stream = self.get(id);
+        stream.broken && !stream.is_buffered
     }
 
     /// Streams that still carry messages, with the places of their server and worker.
@@ -104,7 +112,7 @@ impl World {
     pub(crate) fn open_stream(&mut self, server: Node, worker: Node) -> StreamId {
         let id = StreamId(self.net.streams.len() as u64);
         let (to_worker_at, to_server_at) = (self.now, self.now);
-        self.net.streams.push(Stream { server, worker, broken: false, to_worker_at, to_server_at });
+        self.net.streams.push(Stream { server, worker, broken: false, is_buffered: false, to_worker_at, to_server_at });
         id
     }
 
@@ -117,23 +125,33 @@ impl World {
     }
 
     pub(crate) fn send_to_server(&mut self, stream: StreamId, message: ToServer) {
-        let latest = self.now + self.rng.millis(0, self.plan.message_ms_max);
+        // Now and then the task that reads a stream gets no turn for long, and the worker
+        // that waits for its welcome gives up.
+        let is_hello = matches!(message, ToServer::Hello { .. });
+        let is_slow = is_hello && !self.is_calm() && self.rng.percent(5);
+        let delay_ms_max = if is_slow { SLOW_READ_MS_MAX } else { self.plan.message_ms_max };
+        let latest = self.now + self.rng.millis(0, delay_ms_max);
         let at = &mut self.net.streams[stream.0 as usize].to_server_at;
         *at = latest.max(*at);
         let at = *at;
         self.at(at, Action::Deliver(Delivery { stream, message: Message::ToServer(message) }));
+        if is_slow {
+            self.break_stream(stream);
+            self.net.streams[stream.0 as usize].is_buffered = true;
+        }
     }
 
     pub(crate) fn deliver(&mut self, Delivery { stream, message }: Delivery) {
         let ends = self.net.get(stream);
         let (server, worker) = (ends.server, ends.worker);
-        if ends.broken {
-            self.hit(Window::MessageLost);
-            return;
-        }
         match message {
-            Message::ToWorker(message) => self.worker_step(worker, WorkerStep::Message { stream, message }),
-            Message::ToServer(message) => self.server_step(server, ServerStep::Message { stream, message }),
+            Message::ToWorker(message) if !ends.broken => {
+                self.worker_step(worker, WorkerStep::Message { stream, message });
+            }
+            Message::ToServer(message) if !self.net.is_mute(stream) => {
+                self.server_step(server, ServerStep::Message { stream, message });
+            }
+            Message::ToWorker(_) | Message::ToServer(_) => self.hit(Window::MessageLost),
         }
     }
 
@@ -144,6 +162,8 @@ impl World {
             return;
         }
         let (server, worker) = (ends.server, ends.worker);
+        let is_buffered = self.rng.percent(30);
+        self.net.streams[stream.0 as usize].is_buffered = is_buffered;
         let worker_notices = self.rng.millis(0, 3_000);
         self.after(worker_notices, Action::Worker(worker, WorkerStep::Broken { stream }));
         let server_notices = self.rng.millis(0, 12_000);

@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     pub submissions: usize,
     pub commands: usize,
     pub config: Config,
+    /// Servers stop acting when their lease may be over.
+    pub self_fencing: bool,
     pub faults: Vec<(FaultKind, Span)>,
     /// Servers that crash or stop just after the store took their batch.
     pub struck_at_commit_per_mille: u32,
@@ -59,6 +61,8 @@ pub(crate) enum FaultKind {
     ServerLeaves,
     /// A peer wrongly takes the owner for dead.
     Steal,
+    /// A shard is given up for others to take, as when a server joins.
+    Rebalance,
     WorkerCrash,
     WorkerPause,
     LinkCut,
@@ -66,11 +70,12 @@ pub(crate) enum FaultKind {
 }
 
 impl FaultKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::ServerCrash,
         Self::ServerPause,
         Self::ServerLeaves,
         Self::Steal,
+        Self::Rebalance,
         Self::WorkerCrash,
         Self::WorkerPause,
         Self::LinkCut,
@@ -112,6 +117,7 @@ impl Plan {
             submissions: rng.range(30, 100) as usize,
             commands: rng.range(0, 60) as usize,
             config: draw_config(rng, options),
+            self_fencing: rng.percent(50),
             faults,
             struck_at_commit_per_mille: *rng.pick(&[0, 5, 20]),
             store: StoreWeather {
@@ -154,6 +160,7 @@ fn draw_config(rng: &mut Rng, options: Options) -> Config {
         window_max: *rng.pick(&[4, 8, 30, defaults.window_max]),
         page_len: *rng.pick(&[2, 5, defaults.page_len]),
         batch_max: *rng.pick(&[1, 3, defaults.batch_max]),
+        lanes: *rng.pick(&[1, 2]),
         worker_silence: *rng.pick(&[defaults.worker_silence, defaults.worker_silence, Span::from_secs(7)]),
         bug: match options.bug {
             Some(Planted::Core(bug)) => Some(bug),

@@ -1,13 +1,15 @@
 //! A server process: it drives an owner the way the engine does. Leases, loads,
-//! batches of at most two in flight, and what the owner wants to be sent.
+//! batches in lanes that are answered independently, and what the owner wants to be sent.
 //!
 //! Never looks at the store except through calls that take time, and can be
 //! crashed, paused or cut off between any two steps.
 
+mod owning;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::shard::event::{Adopted, Command, Event, Found, Load, Loaded, Send, StreamId, Token};
-use punctual_core::shard::write::StartsId;
+use punctual_core::shard::write::{BatchSeq, StartsId};
 use punctual_core::shard::{Config, Owner};
 use punctual_core::{AttemptNo, JobId, ServerId, ShardId, Span, Timestamp, WorkerId};
 use punctual_store::Owned;
@@ -34,33 +36,75 @@ pub(crate) struct Server {
     pump_at: Option<Timestamp>,
     is_leasing: bool,
     pub(crate) take_over: BTreeSet<ShardId>,
-    /// Shards taken so far. A hello must answer a greeting that knows them all.
-    acquired: u64,
     streams: BTreeMap<WorkerId, StreamId>,
     credits: BTreeMap<WorkerId, u32>,
     adopted: BTreeSet<(JobId, AttemptNo)>,
     assigned: BTreeMap<WorkerId, Vec<ToWorker>>,
-    connection: u64,
-    /// The connection to the store that broke last.
-    pub(crate) cut_connection: Option<u64>,
-    applied_at: Timestamp,
-    pub(crate) answered_at: Timestamp,
+    pub(crate) lanes: Vec<StoreLane>,
+    /// It stops acting after this, unless its lease is renewed before.
+    acts_until: Timestamp,
+    /// When the lease was asked for that is under way.
+    lease_asked_at: Timestamp,
+    /// The shard that it is about to give up, and when at the latest.
+    retiring: Option<(Owned, Timestamp)>,
+    /// The newest batch that was answered.
+    answered: BatchSeq,
     /// Batches that the store has taken and not answered.
     pub(crate) unanswered: u32,
 }
 
+/// One of the connections that batches go through.
+#[derive(Clone)]
+pub(crate) struct StoreLane {
+    pub(crate) connection: u64,
+    /// The connection that broke last.
+    pub(crate) cut_connection: Option<u64>,
+    applied_at: Timestamp,
+    pub(crate) answered_at: Timestamp,
+}
+
 pub(crate) enum ServerStep {
-    Pump { planned: Timestamp },
+    Pump {
+        planned: Timestamp,
+    },
     RenewLeases,
-    Leased { kept: Vec<Owned>, taken: Vec<Adoption> },
-    Written(Written),
-    Paged { load: Load, jobs: Vec<Loaded> },
-    Found { token: Token, id: JobId, found: Found },
+    Leased {
+        kept: Vec<Owned>,
+        taken: Vec<Adoption>,
+    },
+    Written {
+        seq: BatchSeq,
+        lane: usize,
+        written: Written,
+    },
+    /// A shard is to be given up.
+    Retire(ShardId),
+    GivenUp(Owned),
+    Paged {
+        load: Load,
+        jobs: Vec<Loaded>,
+    },
+    Found {
+        token: Token,
+        id: JobId,
+        found: Found,
+    },
     Hinted(Vec<Loaded>),
-    Message { stream: StreamId, message: ToServer },
-    Broken { stream: StreamId },
-    Heartbeat { worker: WorkerId },
-    Command { token: Token, id: JobId, command: Command },
+    Message {
+        stream: StreamId,
+        message: ToServer,
+    },
+    Broken {
+        stream: StreamId,
+    },
+    Heartbeat {
+        worker: WorkerId,
+    },
+    Command {
+        token: Token,
+        id: JobId,
+        command: Command,
+    },
 }
 
 pub(crate) enum Written {
@@ -74,9 +118,6 @@ pub(crate) struct Adoption {
     pub(crate) running: Vec<Adopted>,
     pub(crate) spent: Vec<StartsId>,
 }
-
-/// More would only make the pipeline longer, not the store faster.
-const BATCHES_IN_FLIGHT_MAX: usize = 2;
 
 impl Server {
     pub(crate) fn down(place: usize) -> Self {
@@ -92,21 +133,27 @@ impl Server {
             pump_at: None,
             is_leasing: false,
             take_over: BTreeSet::new(),
-            acquired: 0,
             streams: BTreeMap::new(),
             credits: BTreeMap::new(),
             adopted: BTreeSet::new(),
             assigned: BTreeMap::new(),
-            connection: 0,
-            cut_connection: None,
-            applied_at: START,
-            answered_at: START,
+            lanes: Vec::new(),
+            acts_until: START,
+            lease_asked_at: START,
+            retiring: None,
+            answered: BatchSeq(0),
             unanswered: 0,
         }
     }
 
     pub(crate) fn node(&self) -> Node {
         Node { place: self.place, life: self.life }
+    }
+
+    /// The most that a worker ever granted: what was started may be sent after it took some back.
+    fn granted(&mut self, worker: WorkerId, credit: u32) {
+        let most = self.credits.entry(worker).or_default();
+        *most = credit.max(*most);
     }
 }
 
@@ -116,7 +163,9 @@ impl World {
         let owner = Owner::new(id, self.plan.config.clone(), self.rng.next());
         let lag = self.rng.millis(0, CLOCK_LAG_MAX_MS);
         let life = self.servers[place].life + 1;
-        self.servers[place] = Server { id, life, health: Health::Up, owner, lag, ..Server::down(place) };
+        let lane = StoreLane { connection: 0, cut_connection: None, applied_at: START, answered_at: START };
+        let lanes = vec![lane; self.plan.config.lanes];
+        self.servers[place] = Server { id, life, health: Health::Up, owner, lag, lanes, ..Server::down(place) };
         let node = self.servers[place].node();
         self.after(Span::ZERO, Action::Server(node, ServerStep::RenewLeases));
     }
@@ -151,7 +200,14 @@ impl World {
                 return;
             }
             ServerStep::Leased { kept, taken } => self.leased(place, &kept, taken),
-            ServerStep::Written(written) => self.written(place, written),
+            ServerStep::Written { seq, lane, written } => self.written(place, seq, lane, written),
+            ServerStep::Retire(shard) => self.retire(place, shard),
+            ServerStep::GivenUp(Owned { shard, epoch }) => {
+                let server = &mut self.servers[place];
+                if server.owner.owned_shards().contains(&(shard, epoch)) {
+                    server.owner.handle(Event::Released { shard }, now);
+                }
+            }
             ServerStep::Paged { load, jobs } => {
                 if self.is_outdated(&jobs) {
                     self.hit(Window::StaleRead);
@@ -170,7 +226,7 @@ impl World {
                 }
             }
             ServerStep::Heartbeat { worker } => {
-                self.servers[place].owner.handle(Event::WorkerAlive { worker }, now);
+                self.servers[place].owner.handle(Event::WorkersAlive { workers: vec![worker] }, now);
             }
             ServerStep::Command { token, id, command } => {
                 self.servers[place].owner.handle(Event::Command { token, id, command }, now);
@@ -192,8 +248,12 @@ impl World {
 
     fn pump(&mut self, place: usize) {
         let now = self.server_now(place);
+        self.servers[place].pump_at = None;
+        if self.is_suspended(place) {
+            self.hit(Window::SelfFenced);
+            return;
+        }
         let server = &mut self.servers[place];
-        server.pump_at = None;
         server.owner.tick(now);
         let counts = server.owner.counts();
         if (counts.waiting + counts.ready) as usize >= self.plan.config.window_max {
@@ -201,94 +261,34 @@ impl World {
         }
         self.flush(place);
         self.send_batches(place);
+        self.give_up_if_quiet(place);
         let wake = self.servers[place].owner.next_wake() + self.servers[place].lag;
         self.pump_by(place, wake.max(self.now + Span::from_micros(1)));
     }
 
-    fn send_batches(&mut self, place: usize) {
-        let now = self.server_now(place);
-        while self.servers[place].owner.batches_in_flight() < BATCHES_IN_FLIGHT_MAX {
-            let Some(batch) = self.servers[place].owner.take_batch(now) else { return };
-            let at = self.now + self.store_delay();
-            let server = &mut self.servers[place];
-            server.applied_at = server.applied_at.max(at);
-            let (at, node, connection) = (server.applied_at, server.node(), server.connection);
-            self.at(at, Action::Store(node, StoreCall::Apply { batch, connection }));
-        }
-    }
-
-    fn written(&mut self, place: usize, written: Written) {
-        let now = self.server_now(place);
-        let server = &mut self.servers[place];
-        server.unanswered -= 1;
-        match written {
-            Written::Done { void } => server.owner.committed(&void, now),
-            Written::Fenced(shards) => server.owner.fenced(&shards, now),
-            Written::Unknown => {
-                let shards = server.owner.unknown(now);
-                server.take_over.extend(shards);
-                server.connection += 1;
-                self.lease(place);
-            }
-        }
-    }
-
-    /// One call about leases at a time, so that answers cannot overtake each other.
-    pub(crate) fn lease(&mut self, place: usize) {
-        let server = &mut self.servers[place];
-        if server.is_leasing {
-            return;
-        }
-        server.is_leasing = true;
-        let take_over = std::mem::take(&mut server.take_over).into_iter().collect();
-        let node = server.node();
-        let delay = self.store_delay();
-        self.after(delay, Action::Store(node, StoreCall::Lease { take_over }));
-    }
-
-    fn leased(&mut self, place: usize, kept: &[Owned], taken: Vec<Adoption>) {
-        let lag = self.rng.millis(0, CLOCK_LAG_MAX_MS);
-        self.servers[place].lag = lag;
-        let now = self.server_now(place);
-        self.servers[place].is_leasing = false;
-        for (shard, epoch) in self.servers[place].owner.owned_shards() {
-            if !kept.contains(&Owned { shard, epoch }) {
-                self.hit(Window::ShardLeft);
-                self.servers[place].owner.handle(Event::Released { shard }, now);
-            }
-        }
-        for Adoption { owned: Owned { shard, epoch }, running, spent } in taken {
-            let server = &mut self.servers[place];
-            server.acquired += 1;
-            for adopted in &running {
-                server.adopted.insert((adopted.start.start.key.id, adopted.start.start.attempt));
-                self.seen.hit(Window::StartAdopted);
-            }
-            server.owner.handle(Event::Acquired { shard, epoch, running, spent }, now);
-        }
-        if !self.servers[place].take_over.is_empty() {
-            self.lease(place);
-        }
-    }
-
     fn server_message(&mut self, place: usize, stream: StreamId, message: ToServer) {
-        if self.net.is_broken(stream) {
+        if self.net.is_mute(stream) {
             return;
         }
         let now = self.server_now(place);
         let server = &mut self.servers[place];
         match message {
             ToServer::Opened => {
-                let greeting = ToWorker::Greeting { acquired: server.acquired, epochs: server.owner.owned_shards() };
+                let (acquired, epochs) = (server.owner.acquisitions(), server.owner.owned_shards());
+                let greeting = ToWorker::Greeting { acquired, epochs };
                 self.send_to_worker(stream, greeting);
             }
-            ToServer::Hello { acquired, .. } if acquired != server.acquired => {
+            ToServer::Hello { acquired, .. } if acquired != server.owner.acquisitions() => {
                 self.hit(Window::HelloOutdated);
+                self.break_stream(stream);
+            }
+            ToServer::Hello { worker, .. } if server.owner.heard_later(worker, stream) => {
+                self.hit(Window::HelloOvertaken);
                 self.break_stream(stream);
             }
             ToServer::Hello { worker, spec, held, .. } => {
                 let adopted = held.iter().filter(|attempt| server.adopted.contains(attempt)).count();
-                server.credits.insert(worker, spec.credit);
+                server.granted(worker, spec.credit);
                 let before = server.streams.insert(worker, stream);
                 server.owner.handle(Event::WorkerHello { worker, stream, spec, held }, now);
                 for _ in 0..adopted {
@@ -307,6 +307,7 @@ impl World {
                 server.owner.handle(Event::Outcomes { worker, reports }, now);
             }
             ToServer::Credit { worker, credit } => {
+                server.granted(worker, credit);
                 server.owner.handle(Event::WorkerCredit { worker, stream, credit }, now);
             }
             ToServer::Outcomes { .. } => {}
@@ -324,7 +325,7 @@ impl World {
     /// Does what the owner decided. Taken after every call of the owner, so that an
     /// assignment goes out under the epoch that it was started under.
     fn flush(&mut self, place: usize) {
-        loop {
+        while !self.is_suspended(place) {
             let effects = self.servers[place].owner.take_effects();
             if effects.is_empty() {
                 return;
@@ -355,10 +356,7 @@ impl World {
         let message = match send {
             Send::Assign(assignment) => {
                 self.check_credit(place, worker);
-                let shard = assignment.key.shard();
-                let owned = self.servers[place].owner.owned_shards().into_iter().find(|(id, _)| *id == shard);
-                let Some((_, epoch)) = owned else { return };
-                let message = ToWorker::Assign { assignment, epoch };
+                let message = ToWorker::Assign(assignment);
                 if self.has(Planted::AssignedAgain) {
                     self.servers[place].assigned.entry(worker).or_default().push(message.clone());
                 }
@@ -367,6 +365,8 @@ impl World {
             Send::Ack { id, attempt } => ToWorker::Ack { id, attempt },
             Send::Cancel { id, attempt } => ToWorker::Cancel { id, attempt },
             Send::Stop { id, attempt } => ToWorker::Stop { id, attempt },
+            Send::Credit(kept) => ToWorker::Credit(kept),
+            Send::Demand { jobs } => ToWorker::Demand { jobs },
         };
         self.send_to_worker(stream, message);
     }

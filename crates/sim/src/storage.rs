@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use punctual_core::shard::event::{Load, Loaded, Token};
-use punctual_core::shard::write::SharedBatch;
+use punctual_core::shard::write::{BatchSeq, SharedBatch};
 use punctual_core::{JobId, ServerId, ShardId, Span};
 use punctual_store::Owned;
 
@@ -18,6 +18,7 @@ use crate::world::{Action, Health, Node, World};
 pub(crate) enum StoreCall {
     Apply {
         batch: SharedBatch,
+        lane: usize,
         connection: u64,
     },
     Load(Load),
@@ -36,6 +37,7 @@ pub(crate) enum StoreCall {
     },
     Submit(Request),
     Release(ServerId),
+    GiveUp(Owned),
 }
 
 impl World {
@@ -49,7 +51,7 @@ impl World {
     pub(crate) fn store_call(&mut self, node: Node, call: StoreCall) {
         let is_alive = self.is_server_alive(node);
         match call {
-            StoreCall::Apply { batch, connection } => self.store_apply(node, batch, connection),
+            StoreCall::Apply { batch, lane, connection } => self.store_apply(node, batch, lane, connection),
             StoreCall::Load(load) => {
                 let jobs = self.store.load(load);
                 self.answer_server(node, ServerStep::Paged { load, jobs });
@@ -69,6 +71,10 @@ impl World {
             }
             StoreCall::Submit(request) if is_alive || self.rng.percent(50) => self.store_submit(node, request),
             StoreCall::Release(server) => self.store.release(server),
+            StoreCall::GiveUp(owned) => {
+                self.store.give_up(self.servers[node.place].id, owned);
+                self.answer_server(node, ServerStep::GivenUp(owned));
+            }
             StoreCall::Lease { .. } | StoreCall::Adopt { .. } | StoreCall::Submit(_) => {}
         }
     }
@@ -91,7 +97,7 @@ impl World {
         self.after(delay, Action::Store(node, StoreCall::Adopt { kept, taken }));
     }
 
-    fn store_apply(&mut self, node: Node, batch: SharedBatch, connection: u64) {
+    fn store_apply(&mut self, node: Node, batch: SharedBatch, lane: usize, connection: u64) {
         if !self.is_server_alive(node) {
             // The request was on its way when its server died.
             if self.rng.percent(50) {
@@ -102,11 +108,10 @@ impl World {
             }
             return;
         }
-        let server = &mut self.servers[node.place];
-        let was_cut = server.cut_connection == Some(connection);
+        let was_cut = self.servers[node.place].lanes[lane].cut_connection == Some(connection);
         let cut_now = !was_cut && !self.is_calm() && self.rng.per_mille(self.plan.store.cut_per_mille);
         if was_cut || cut_now {
-            self.servers[node.place].cut_connection = Some(connection);
+            self.servers[node.place].lanes[lane].cut_connection = Some(connection);
             self.note(Fact::Fault(format!("cut server {} from the store", node.place)));
             if self.rng.percent(50) {
                 self.hit(Window::BatchUnknownApplied);
@@ -114,7 +119,7 @@ impl World {
             } else {
                 self.hit(Window::BatchUnknownNotApplied);
             }
-            return self.answer_written(node, Written::Unknown);
+            return self.answer_written(node, batch.seq, lane, Written::Unknown);
         }
         let written = match self.take_batch(&batch) {
             Took::Done { void } => Written::Done { void },
@@ -128,17 +133,18 @@ impl World {
             }
             Took::Broken(_) => return,
         };
-        self.answer_written(node, written);
+        self.answer_written(node, batch.seq, lane, written);
     }
 
-    /// Answers come in the order of the batches.
-    fn answer_written(&mut self, node: Node, written: Written) {
+    /// Answers come in the order of the batches of a lane.
+    fn answer_written(&mut self, node: Node, seq: BatchSeq, lane: usize, written: Written) {
         let at = self.now + self.store_delay();
         let server = &mut self.servers[node.place];
-        server.answered_at = server.answered_at.max(at);
         server.unanswered += 1;
-        let at = server.answered_at;
-        self.at(at, Action::Server(node, ServerStep::Written(written)));
+        let queue = &mut server.lanes[lane];
+        queue.answered_at = queue.answered_at.max(at);
+        let at = queue.answered_at;
+        self.at(at, Action::Server(node, ServerStep::Written { seq, lane, written }));
         self.maybe_strike_at_commit(node);
     }
 

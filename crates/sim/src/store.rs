@@ -116,6 +116,13 @@ impl SimStore {
         self.model.release_now(server).expect("releasing always works");
     }
 
+    /// Unless it has been taken over since.
+    pub(crate) fn give_up(&self, server: ServerId, owned: Owned) {
+        if self.epoch(owned.shard) == Some(owned) {
+            self.model.give_up_now(server, &[owned.shard]).expect("giving up always works");
+        }
+    }
+
     fn note(&mut self, owned: &[Owned]) {
         for lease in owned {
             self.epochs.insert(lease.shard, *lease);

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use punctual_core::attempt::Outcome;
+use punctual_core::credits::{Credits, Expected};
 use punctual_core::shard::event::{Assignment, Report, StreamId, WorkerSpec};
 use punctual_core::shard::write::Epoch;
 use punctual_core::{AttemptNo, JobId, ShardId, Span, Timestamp, WorkerId};
@@ -35,8 +36,11 @@ pub(crate) struct Worker {
     /// By the place of the server.
     pub(crate) links: Vec<Link>,
     held: BTreeMap<Key, Held>,
-    /// The newest owner of each shard that it said hello to.
-    epochs: BTreeMap<ShardId, Epoch>,
+    /// The newest owner of each shard that it heard of, by the place of the server.
+    pub(crate) owners: BTreeMap<ShardId, (Epoch, usize)>,
+    pub(crate) credits: Credits<usize>,
+    /// When the credits are looked at again.
+    pub(crate) plan_at: Option<Timestamp>,
     runs: u64,
     /// When each former worker at this place died.
     pub(crate) died: BTreeMap<WorkerId, Timestamp>,
@@ -44,8 +48,8 @@ pub(crate) struct Worker {
 
 #[derive(Default)]
 pub(crate) struct Link {
-    stream: Option<StreamId>,
-    is_ready: bool,
+    pub(crate) stream: Option<StreamId>,
+    pub(crate) is_ready: bool,
     pub(crate) is_partitioned: bool,
 }
 
@@ -59,6 +63,7 @@ pub(crate) enum WorkerStep {
     Broken { stream: StreamId },
     Message { stream: StreamId, message: ToWorker },
     Finish { key: Key, run: u64 },
+    Plan { planned: Timestamp },
     Repeat,
     Beat,
 }
@@ -78,7 +83,9 @@ impl Worker {
             queues: Vec::new(),
             links: (0..servers).map(|_| Link::default()).collect(),
             held: BTreeMap::new(),
-            epochs: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            credits: Credits::new(0),
+            plan_at: None,
             runs: 0,
             died: BTreeMap::new(),
         }
@@ -86,11 +93,6 @@ impl Worker {
 
     pub(crate) fn node(&self) -> Node {
         Node { place: self.place, life: self.life }
-    }
-
-    /// Each server may use its part of the slots.
-    fn credit(&self) -> u32 {
-        self.slots / self.links.len() as u32
     }
 
     pub(crate) fn running(&self) -> usize {
@@ -124,7 +126,8 @@ impl World {
     pub(crate) fn boot_worker(&mut self, place: usize, spool: Vec<Report>) {
         let id = WorkerId::new(self.now, self.rng.next());
         let servers = self.servers.len();
-        let slots = (servers as i64 * self.rng.range(2, 5)) as u32;
+        // Now and then fewer than there are servers.
+        let slots = if self.rng.percent(15) { 1 } else { servers as i64 * self.rng.range(2, 5) } as u32;
         // Two serve every queue, so that no job waits in vain.
         let queues = if place < 2 || self.rng.percent(50) { &QUEUES[..] } else { &QUEUES[..1] };
         let worker = &mut self.workers[place];
@@ -137,8 +140,12 @@ impl World {
         let life = worker.life + 1;
         let held = spool.into_iter().map(|report| ((report.id, report.attempt), Held::Finished(report))).collect();
         let queues = queues.iter().map(|queue| (*queue).to_owned()).collect();
-        *worker =
-            Worker { id, life, health: Health::Up, slots, queues, links, held, died, ..Worker::down(place, servers) };
+        let mut credits = Credits::new(slots);
+        for server in 0..servers {
+            credits.add(server, Expected::Yes, self.now);
+        }
+        let down = Worker::down(place, servers);
+        *worker = Worker { id, life, health: Health::Up, slots, queues, links, held, died, credits, ..down };
         let node = worker.node();
         self.note(Fact::Joined { worker: id, slots });
         for server in 0..servers {
@@ -166,6 +173,7 @@ impl World {
                 if let Some(server) = link {
                     worker.links[server].stream = None;
                     worker.links[server].is_ready = false;
+                    worker.credits.close(server, self.now);
                     let delay = self.rng.millis(50, 2_000);
                     self.after(delay, Action::Worker(node, WorkerStep::Connect { server }));
                 }
@@ -177,17 +185,24 @@ impl World {
                 }
             }
             WorkerStep::Finish { key, run } => self.finish(place, key, run),
+            WorkerStep::Plan { planned } => {
+                if worker.plan_at != Some(planned) {
+                    return;
+                }
+                worker.plan_at = None;
+            }
             WorkerStep::Repeat => {
                 if !worker.finished().is_empty() {
                     self.hit(Window::OutcomeRepeated);
                 }
                 let reports = self.workers[place].finished();
                 self.report(place, reports);
-                self.maybe_change_credit(place);
+                self.maybe_rest(place);
                 self.after(REPEAT_EVERY, Action::Worker(node, WorkerStep::Repeat));
             }
             WorkerStep::Beat => self.beat(place),
         }
+        self.divide_slots(place);
     }
 
     fn connect(&mut self, place: usize, server: usize) {
@@ -208,14 +223,15 @@ impl World {
     fn worker_message(&mut self, place: usize, server: usize, stream: StreamId, message: ToWorker) {
         match message {
             ToWorker::Greeting { acquired, epochs } => {
-                let worker = &mut self.workers[place];
                 for (shard, epoch) in epochs {
-                    let known = worker.epochs.entry(shard).or_default();
-                    *known = epoch.max(*known);
+                    self.workers[place].hear(shard, epoch, server);
                 }
+                self.workers[place].recount();
                 self.say_hello(place, server, stream, acquired);
             }
-            ToWorker::Assign { assignment, epoch } => self.assigned(place, assignment, epoch),
+            ToWorker::Assign(assignment) => self.assigned(place, server, assignment),
+            ToWorker::Credit(kept) => self.workers[place].credits.kept(server, kept),
+            ToWorker::Demand { jobs } => self.workers[place].credits.demand(server, jobs),
             ToWorker::Ack { id, attempt } => {
                 let worker = &mut self.workers[place];
                 // An acknowledgement of an attempt that still runs is meant for an older outcome.
@@ -245,7 +261,7 @@ impl World {
             queues: worker.queues.clone(),
             capabilities: vec!["probe".to_owned()],
             labels: BTreeMap::new(),
-            credit: worker.credit(),
+            credit: worker.credits.open(server, self.now),
         };
         worker.links[server].is_ready = true;
         let (worker, reports) = (worker.id, worker.finished());
@@ -255,10 +271,9 @@ impl World {
         }
     }
 
-    fn assigned(&mut self, place: usize, assignment: Assignment, epoch: Epoch) {
+    fn assigned(&mut self, place: usize, server: usize, assignment: Assignment) {
         let key = (assignment.key.id, assignment.attempt);
-        let worker = &self.workers[place];
-        if worker.epochs.get(&assignment.key.shard()).is_some_and(|known| epoch < *known) {
+        if !self.workers[place].hear(assignment.key.shard(), assignment.epoch, server) {
             self.hit(Window::StaleAssignmentRefused);
             if !self.has(Planted::WorkerIgnoresEpochs) {
                 return;
@@ -341,16 +356,6 @@ impl World {
     fn ready_streams(&self, place: usize) -> Vec<StreamId> {
         let ready = |link: &Link| link.stream.filter(|_| link.is_ready);
         self.workers[place].links.iter().filter_map(ready).collect()
-    }
-
-    /// Now and then a worker wants no more, or wants work again.
-    fn maybe_change_credit(&mut self, place: usize) {
-        let wants_none = !self.is_calm() && self.rng.percent(3);
-        let credit = if wants_none { 0 } else { self.workers[place].credit() };
-        let worker = self.workers[place].id;
-        for stream in self.ready_streams(place) {
-            self.send_to_server(stream, ToServer::Credit { worker, credit });
-        }
     }
 
     fn beat(&mut self, place: usize) {

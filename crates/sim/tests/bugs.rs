@@ -47,6 +47,8 @@ planted!(
     forgetting_what_a_full_window_left_out_is_found Planted::Core(Bug::FullWindowForgets);
     ignoring_what_a_worker_holds_is_found Planted::Core(Bug::HeldIsIgnored);
     forgetting_what_runs_at_takeover_is_found Planted::Core(Bug::TakeoverForgetsRunning);
+    believing_a_hello_that_was_overtaken_is_found Planted::Core(Bug::LateHelloBelieved);
+    taking_an_answer_for_that_of_another_lane_is_found Planted::Core(Bug::AnswersMixedUp);
     a_store_without_a_fence_is_found Planted::NoFence;
     acknowledging_a_submission_before_it_is_stored_is_found Planted::SubmitAckedFirst;
     assigning_again_on_reconnect_is_found Planted::AssignedAgain;

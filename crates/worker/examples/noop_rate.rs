@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use punctual_core::id::TaskId;
-use punctual_core::{JobId, ShardId, Timestamp};
+use punctual_core::{JobId, ServerId, ShardId, Timestamp};
 use punctual_proto::convert::id_bytes;
 use punctual_proto::worker as wire;
 use punctual_proto::worker::worker_server::{Worker as WorkerService, WorkerServer};
@@ -110,6 +110,9 @@ impl WorkerService for Counter {
         tokio::spawn(async move {
             let mut inbound = request.into_inner();
             let mut next = 0;
+            let server_id = id_bytes(ServerId::new(Timestamp::EPOCH, 1).to_bytes());
+            let greeting = Some(wire::Greeting { server_id, ..Default::default() });
+            let _ = outbound.send(Ok(wire::ServerMessage { greeting, ..Default::default() })).await;
             let mut first = assignments(&mut next, slots);
             first.welcome = Some(wire::Welcome::default());
             let _ = outbound.send(Ok(first)).await;
@@ -128,7 +131,12 @@ impl WorkerService for Counter {
         Ok(Response::new(Box::pin(ReceiverStream::new(sent))))
     }
 
-    async fn heartbeat(&self, _: Request<wire::HeartbeatRequest>) -> Result<Response<wire::HeartbeatResponse>, Status> {
-        Ok(Response::new(wire::HeartbeatResponse { known: true }))
+    type HeartbeatStream = Pin<Box<tokio_stream::Pending<Result<wire::HeartbeatResponse, Status>>>>;
+
+    async fn heartbeat(
+        &self,
+        _: Request<Streaming<wire::HeartbeatRequest>>,
+    ) -> Result<Response<Self::HeartbeatStream>, Status> {
+        Ok(Response::new(Box::pin(tokio_stream::pending())))
     }
 }

@@ -50,10 +50,16 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Works for the server at `url`, such as `http://127.0.0.1:8020`.
+    /// Works for the server at `url`, such as `http://127.0.0.1:8020`, and for all that it
+    /// tells of.
     pub fn connect(url: impl Into<String>) -> Self {
+        Self::connect_any([url])
+    }
+
+    /// Works for the servers at these addresses, and for all that they tell of.
+    pub fn connect_any(urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
-            servers: vec![url.into()],
+            servers: urls.into_iter().map(Into::into).collect(),
             name: None,
             slots: SLOTS_DEFAULT,
             queues: Vec::new(),
@@ -69,7 +75,8 @@ impl Worker {
         }
     }
 
-    /// Works for one more server. The slots are divided among all.
+    /// Works for one more server; one that can be reached is enough to hear of the others.
+    /// The slots are divided among all, and go to where work waits.
     #[must_use]
     pub fn server(mut self, url: impl Into<String>) -> Self {
         self.servers.push(url.into());
@@ -199,7 +206,10 @@ impl Worker {
         if self.executors.is_empty() {
             return Err(WorkerError::NothingToRun);
         }
-        if self.slots > SLOTS_MAX || (self.slots as usize) < self.servers.len() {
+        if self.servers.is_empty() {
+            return Err(WorkerError::BadServer(String::new()));
+        }
+        if self.slots == 0 || self.slots > SLOTS_MAX {
             return Err(WorkerError::BadSlots { max: SLOTS_MAX });
         }
         let id = WorkerId::new(clock::now(), system_random()?);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 pub enum WorkerError {
     #[error("`{0}` is not the address of a server, such as http://127.0.0.1:8020")]
     BadServer(String),
-    #[error("a worker needs between 1 and {max} slots, and one for each server")]
+    #[error("a worker needs between 1 and {max} slots")]
     BadSlots { max: u32 },
     #[error("a worker needs a handler or an executor, or there is nothing it can run")]
     NothingToRun,

@@ -3,30 +3,38 @@
 //! Executors may keep every other thread busy, and a server must still not take the worker
 //! for dead. So the only thing shared with them is the ledger's lock, which no executor holds.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
+use futures_util::stream::unfold;
 use punctual_core::id::WorkerId;
 use punctual_proto::convert::id_bytes;
 use punctual_proto::worker as wire;
 use punctual_proto::worker::worker_client::WorkerClient;
 use tokio::sync::watch;
-use tonic::transport::Channel;
+use tokio::task::{AbortHandle, JoinSet};
+use tonic::Status;
 
 use crate::error::WorkerError;
+use crate::ledger::{LinkNo, Stage};
 use crate::link::{Phase, Server, leaving};
+use crate::servers::ServerList;
+
+/// Until a stream of beats that broke is opened again.
+const REOPEN_AFTER: Duration = Duration::from_secs(1);
 
 /// Beats until the worker leaves.
 pub(crate) fn spawn(
-    servers: Vec<Arc<Server>>,
+    servers: ServerList,
     worker: WorkerId,
     phase: watch::Receiver<Phase>,
 ) -> Result<thread::JoinHandle<()>, WorkerError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(WorkerError::Thread)?;
     let beat = async move {
-        let hearts = servers.into_iter().map(|server| beat(server, worker));
         tokio::select! {
-            _ = futures_util::future::join_all(hearts) => {}
+            () = follow(servers, worker) => {}
             () = leaving(&phase) => {}
         }
     };
@@ -36,9 +44,64 @@ pub(crate) fn spawn(
         .map_err(WorkerError::Thread)
 }
 
+/// A beat for every server on the list, as it changes.
+async fn follow(mut servers: ServerList, worker: WorkerId) {
+    let mut hearts = JoinSet::new();
+    let mut beating: HashMap<LinkNo, AbortHandle> = HashMap::new();
+    loop {
+        let list = servers.borrow_and_update().clone();
+        beating.retain(|link, heart| {
+            let stays = list.iter().any(|server| server.link == *link);
+            if !stays {
+                heart.abort();
+            }
+            stays
+        });
+        for server in list.iter() {
+            beating.entry(server.link).or_insert_with(|| hearts.spawn(beat(server.clone(), worker)));
+        }
+        while hearts.try_join_next().is_some() {}
+        if servers.changed().await.is_err() {
+            // The worker leaves, and the hearts beat until it has.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Beats for one server, on one stream after the other.
 async fn beat(server: Arc<Server>, worker: WorkerId) {
+    loop {
+        if let Err(status) = beat_until_broken(&server, worker).await {
+            tracing::debug!(server = %server.url, %status, "heartbeats do not arrive");
+        }
+        let wait = REOPEN_AFTER.min(*server.heartbeat.borrow());
+        tokio::time::sleep(wait).await;
+    }
+}
+
+async fn beat_until_broken(server: &Arc<Server>, worker: WorkerId) -> Result<(), Status> {
+    let mut client = WorkerClient::new(server.beat_endpoint.connect_lazy());
+    // Which stream of work was up when the last beat was sent.
+    let (told, session) = watch::channel(None);
+    let beats = unfold((server.clone(), told), move |(server, told)| async move {
+        next_beat(&server).await;
+        told.send_replace(server.ledger.up(server.link));
+        let beat = wire::HeartbeatRequest { worker_id: id_bytes(worker.to_bytes()) };
+        Some((beat, (server, told)))
+    });
+    let mut complaints = client.heartbeat(beats).await?.into_inner();
+    while complaints.message().await?.is_some() {
+        let session = *session.borrow();
+        // A stream that came up while the answer was under way may be known by now.
+        if session.is_some() && server.ledger.up(server.link) == session {
+            server.forgotten.notify_one();
+        }
+    }
+    Ok(())
+}
+
+async fn next_beat(server: &Server) {
     let mut every = server.heartbeat.subscribe();
-    let mut client = WorkerClient::new(server.endpoint.connect_lazy());
     loop {
         let wait = *every.borrow_and_update();
         tokio::select! {
@@ -46,22 +109,9 @@ async fn beat(server: Arc<Server>, worker: WorkerId) {
             // The server asked for another period: it counts from now.
             Ok(()) = every.changed() => continue,
         }
-        let answered = tokio::time::timeout(wait, beat_once(&server, worker, &mut client)).await;
-        if answered.is_err() {
-            tracing::debug!(server = %server.url, "no answer to a heartbeat");
+        // Another link's heart beats for the same server.
+        if server.ledger.stage(server.link) != Stage::Alias {
+            return;
         }
-    }
-}
-
-async fn beat_once(server: &Server, worker: WorkerId, client: &mut WorkerClient<Channel>) {
-    let session = server.ledger.up();
-    let request = wire::HeartbeatRequest { worker_id: id_bytes(worker.to_bytes()) };
-    match client.heartbeat(request).await {
-        // A stream that came up while the answer was under way may be known by now.
-        Ok(answer) if !answer.get_ref().known && session.is_some() && server.ledger.up() == session => {
-            server.forgotten.notify_one();
-        }
-        Ok(_) => {}
-        Err(status) => tracing::debug!(server = %server.url, %status, "a heartbeat failed"),
     }
 }

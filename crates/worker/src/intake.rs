@@ -3,33 +3,49 @@
 
 use bytes::Bytes;
 use punctual_core::attempt::AttemptNo;
+use punctual_core::shard::event::CreditKept;
+use punctual_core::shard::write::Epoch;
+use punctual_core::{ServerId, ShardId};
 use punctual_proto::convert::{BadMessage, job_id, read_attempt_ref};
 use punctual_proto::worker as wire;
 
 use crate::attempts::run_all;
-use crate::ledger::{Assigned, Key};
+use crate::ledger::{Assigned, Greeting, Key, Peer};
 use crate::link::Link;
 
 impl Link {
     pub(crate) fn take_in(&mut self, message: wire::ServerMessage) {
+        let (ledger, link) = (self.server.ledger.clone(), self.server.link);
         if let Some(welcome) = message.welcome {
-            self.take_in_welcome(&welcome);
+            self.take_in_welcome(welcome);
         }
-        let ledger = &self.server.ledger;
+        if let Some(peers) = message.peers {
+            ledger.announced(link, read_peers(peers));
+        }
+        if let Some(wire::CreditKept { told, bound }) = message.credit {
+            ledger.credit_kept(link, CreditKept { told, bound });
+        }
+        if let Some(jobs) = message.demand {
+            ledger.demanded(link, jobs);
+        }
         let mut spooled = ledger.acked(keys(&message.acks));
+        // Before the assignments, which may need the slots; and what is stopped in the same
+        // breath as it is assigned never begins.
+        let stopped: Vec<Key> = keys(&message.stops).collect();
+        if !stopped.is_empty() {
+            spooled.extend(ledger.stop(stopped.iter().copied()));
+        }
         if !message.assignments.is_empty() {
             let tasks: Vec<_> = message.tasks.iter().map(|task| self.tasks.read(task)).collect();
             let assigned = message.assignments.into_iter().filter_map(|assignment| {
                 read(assignment, &tasks).inspect_err(|error| tracing::warn!(%error, "an assignment was ignored")).ok()
             });
-            let attempts = ledger.register(assigned.collect(), self.log_bytes_max);
+            let assigned = assigned.filter(|assigned| !stopped.contains(&assigned.key)).collect();
+            let attempts = ledger.register(link, assigned, self.log_bytes_max);
             // On a task of their own: whatever they do, the stream is read on.
             tokio::spawn(run_all(attempts, self.rules, ledger.clone()));
         }
         ledger.cancel(keys(&message.cancels));
-        if !message.stops.is_empty() {
-            spooled.extend(ledger.stop(keys(&message.stops)));
-        }
         if let Some(spool) = &self.spool
             && !spooled.is_empty()
         {
@@ -37,12 +53,35 @@ impl Link {
         }
     }
 
-    fn take_in_welcome(&mut self, welcome: &wire::Welcome) {
+    fn take_in_welcome(&mut self, welcome: wire::Welcome) {
         if welcome.log_bytes_max > 0 {
             self.log_bytes_max = welcome.log_bytes_max as usize;
         }
         self.server.heartbeat_every(welcome.heartbeat_ms);
+        if let Some(peers) = welcome.peers {
+            self.server.ledger.announced(self.server.link, read_peers(peers));
+        }
     }
+}
+
+/// The error says why a server is not one that we can talk to.
+pub(crate) fn read_greeting(message: wire::ServerMessage) -> Result<Greeting, &'static str> {
+    let greeting = message.greeting.ok_or("the server's first message was not a greeting")?;
+    let server = ServerId::from_bytes(&greeting.server_id).ok_or("the greeting does not say who the server is")?;
+    let shard = |owned: &wire::ShardEpoch| match u16::try_from(owned.shard) {
+        Ok(shard) if shard < ShardId::COUNT_MAX => Ok((ShardId(shard), Epoch(owned.epoch))),
+        _ => Err("the greeting names a shard that there is not"),
+    };
+    let shards = greeting.shards.iter().map(shard).collect::<Result<_, _>>()?;
+    Ok(Greeting { server, acquired: greeting.acquired, shards })
+}
+
+fn read_peers(peers: wire::Peers) -> Vec<Peer> {
+    let read = |peer: wire::Peer| {
+        let server = ServerId::from_bytes(&peer.server_id)?;
+        Some(Peer { server, address: peer.address.trim_end_matches('/').to_owned() })
+    };
+    peers.peers.into_iter().filter_map(read).collect()
 }
 
 fn read(
@@ -56,6 +95,7 @@ fn read(
     };
     Ok(Assigned {
         key,
+        epoch: Epoch(assignment.epoch),
         task,
         // A copy, or a small input would keep the whole message in memory while it runs.
         input: assignment.input.map(|input| Bytes::copy_from_slice(&input)),

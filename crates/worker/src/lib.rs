@@ -30,9 +30,11 @@ mod ledger;
 mod link;
 mod outgoing;
 mod run;
+mod servers;
 mod session;
 mod spool;
 mod status;
+mod steward;
 mod tasks;
 
 pub use builder::{SLOTS_MAX, Worker};

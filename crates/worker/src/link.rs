@@ -1,20 +1,20 @@
 //! The connection to one server, kept up for as long as the worker runs.
 //!
 //! One task reads a stream to its end and only then opens the next, so nothing of an old
-//! stream can arrive after the new one's hello has said what is held.
+//! stream can arrive after the new one's hello has said what is held. A worker has a link to
+//! every server; see `servers`.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use punctual_core::id::WorkerId;
-use punctual_proto::worker as wire;
 use tokio::sync::{Notify, watch};
 use tonic::transport::Endpoint;
 
 use crate::attempts::Rules;
 use crate::backoff::Backoff;
 use crate::error::WorkerError;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, LinkNo};
 use crate::spool::Spool;
 use crate::tasks::Tasks;
 
@@ -23,6 +23,9 @@ pub(crate) const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(5);
 pub(crate) const LOG_BYTES_MAX_DEFAULT: usize = 1 << 20;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Finds out that a server is gone without a word.
+const PING_EVERY: Duration = Duration::from_secs(20);
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
 const WINDOW_BYTES: u32 = 4 << 20;
 
 /// What a worker says about itself to every server.
@@ -32,20 +35,15 @@ pub(crate) struct Profile {
     pub(crate) queues: Vec<String>,
     pub(crate) capabilities: Vec<String>,
     pub(crate) labels: std::collections::HashMap<String, String>,
-    /// Of all servers: each is told everything that the worker holds.
-    pub(crate) ledgers: Arc<[Arc<Ledger>]>,
-}
-
-impl Profile {
-    pub(crate) fn held(&self) -> Vec<wire::AttemptRef> {
-        self.ledgers.iter().flat_map(|ledger| ledger.held()).collect()
-    }
 }
 
 /// One server, as its stream and its heartbeat know it.
 pub(crate) struct Server {
+    pub(crate) link: LinkNo,
     pub(crate) url: String,
     pub(crate) endpoint: Endpoint,
+    /// For heartbeats.
+    pub(crate) beat_endpoint: Endpoint,
     pub(crate) ledger: Arc<Ledger>,
     /// The server does not know this worker any more.
     pub(crate) forgotten: Notify,
@@ -53,21 +51,21 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(url: String, ledger: Arc<Ledger>) -> Result<Self, WorkerError> {
+    pub(crate) fn new(link: LinkNo, url: String, ledger: Arc<Ledger>) -> Result<Self, WorkerError> {
         let endpoint = match Endpoint::from_shared(url.clone()) {
             Ok(endpoint) if endpoint.uri().scheme_str() == Some("http") => endpoint,
             _ => return Err(WorkerError::BadServer(url)),
         };
-        let endpoint = endpoint
+        let beat_endpoint = endpoint
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_nodelay(true)
-            .http2_keep_alive_interval(Duration::from_secs(10))
-            .keep_alive_timeout(Duration::from_secs(10))
-            .keep_alive_while_idle(true)
-            .initial_stream_window_size(WINDOW_BYTES)
-            .initial_connection_window_size(WINDOW_BYTES);
+            .http2_keep_alive_interval(PING_EVERY)
+            .keep_alive_timeout(PING_TIMEOUT)
+            .keep_alive_while_idle(true);
+        let endpoint =
+            beat_endpoint.clone().initial_stream_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
         let heartbeat = watch::Sender::new(HEARTBEAT_DEFAULT);
-        Ok(Self { url, endpoint, ledger, forgotten: Notify::new(), heartbeat })
+        Ok(Self { link, url, endpoint, beat_endpoint, ledger, forgotten: Notify::new(), heartbeat })
     }
 
     pub(crate) fn heartbeat_every(&self, millis: u32) {
@@ -105,21 +103,42 @@ pub(crate) struct Link {
 pub(crate) enum End {
     /// The server never answered on it.
     NotOpened(String),
+    /// Another link leads to the same server.
+    Alias,
+    /// By the server: it stops, or wants another hello.
+    Closed,
     Broken(String),
     Left,
 }
+
+/// A stream that ended sooner does not count as a success.
+const LASTING: Duration = Duration::from_secs(1);
+
+/// How often a link that leads to the same server as another looks whether it is needed.
+const ALIAS_LOOK_EVERY: Duration = Duration::from_secs(2);
 
 impl Link {
     pub(crate) async fn keep_connected(mut self, mut backoff: Backoff) {
         let mut said_unreachable = false;
         loop {
+            let begun = Instant::now();
             let end = self.session().await;
             let server = &self.server.url;
             match end {
                 End::Left => return,
+                End::Alias => {
+                    tracing::debug!(%server, "another link leads to the same server");
+                    tokio::select! {
+                        () = self.needed() => {}
+                        () = leaving(&self.phase) => return,
+                    }
+                }
+                End::Closed => {
+                    tracing::info!(%server, "the server closed the stream; reconnecting");
+                    said_unreachable = false;
+                }
                 End::Broken(reason) => {
                     tracing::warn!(%server, %reason, "lost the connection; reconnecting");
-                    backoff.reset();
                     said_unreachable = false;
                 }
                 End::NotOpened(reason) if !said_unreachable => {
@@ -130,24 +149,21 @@ impl Link {
                     tracing::debug!(%server, %reason, "still cannot reach the server");
                 }
             }
+            if !said_unreachable && begun.elapsed() > LASTING {
+                backoff.reset();
+            }
             let wait = backoff.wait();
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
                 () = leaving(&self.phase) => return,
-                () = self.spool_while_down() => {}
             }
         }
     }
 
-    /// Never ends. Without a server, a disk is the safest place for an outcome.
-    pub(crate) async fn spool_while_down(&self) {
-        let Some(spool) = &self.spool else {
-            return std::future::pending().await;
-        };
-        loop {
-            // What could not be written is tried again here, with every attempt to reach the server.
-            spool.keep(&self.server.ledger);
-            self.server.ledger.unspooled.notified().await;
+    /// Resolves when no other link leads to the same server any more.
+    async fn needed(&self) {
+        while self.server.ledger.is_served_by_another(self.server.link) {
+            tokio::time::sleep(ALIAS_LOOK_EVERY).await;
         }
     }
 }

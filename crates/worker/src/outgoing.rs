@@ -1,23 +1,25 @@
 //! What a stream to a server carries: everything that gathered since its last message.
 //!
 //! There is no timer: the transport asks for the next message when it can take one, so an
-//! idle stream sends at once and a busy one sends large batches. Only the newest stream is
-//! given anything; one that was replaced ends.
+//! idle stream sends at once and a busy one sends large batches. Only the newest stream to a
+//! server is given anything; one that was replaced ends.
 
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use punctual_proto::BATCH_BYTES_MAX;
 use punctual_proto::convert::id_bytes;
 use punctual_proto::worker as wire;
+use tokio::sync::oneshot;
 
-use crate::ledger::{Held, Ledger, State, outcome_bytes};
+use crate::ledger::{Held, Key, Ledger, LinkNo, LinkState, State, outcome_bytes};
 
-/// One stream to the server.
+/// One stream to a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SessionNo(u64);
+pub(crate) struct SessionNo(pub(crate) u64);
 
 /// More would only make the server's transaction longer, not the batch cheaper.
 const OUTCOMES_LEN_MAX: usize = 4096;
@@ -28,94 +30,41 @@ const LOG_PIECE_BYTES_MAX: usize = 64 << 10;
 /// The stream was replaced by a newer one.
 struct Replaced;
 
+/// What to say hello with, once the server has greeted.
+pub(crate) type Introduction = (SessionNo, wire::Hello);
+
 /// The hello, then whatever there is to send, until the stream is closed.
 pub(crate) fn messages(
     ledger: Arc<Ledger>,
-    session: SessionNo,
-    hello: wire::Hello,
+    link: LinkNo,
+    introduction: oneshot::Receiver<Introduction>,
 ) -> impl Stream<Item = wire::WorkerMessage> + Send + 'static {
-    let hello = wire::WorkerMessage { hello: Some(hello), ..Default::default() };
-    unfold((Some(hello), ledger), move |(hello, ledger)| async move {
-        let message = match hello {
-            Some(hello) => Some(hello),
-            None => ledger.next_message(session).await,
+    enum Stage {
+        Silent(oneshot::Receiver<Introduction>),
+        Open(SessionNo),
+    }
+    unfold((Stage::Silent(introduction), ledger), move |(stage, ledger)| async move {
+        let (session, message) = match stage {
+            Stage::Silent(introduction) => {
+                let (session, hello) = introduction.await.ok()?;
+                (session, wire::WorkerMessage { hello: Some(hello), ..Default::default() })
+            }
+            Stage::Open(session) => (session, ledger.next_message(link, session).await?),
         };
-        message.map(|message| (message, (None, ledger)))
+        Some((message, (Stage::Open(session), ledger)))
     })
 }
 
 impl Ledger {
-    /// A new stream: everything that is not acknowledged will be sent on it.
-    /// Answers the credit to be told in its hello.
-    pub(crate) fn open_session(&self) -> (SessionNo, u32) {
-        let mut state = self.state();
-        state.session += 1;
-        state.up = false;
-        state.credit_told = state.credit();
-        state.unsent.clear();
-        let State { held, unsent, logs, .. } = &mut *state;
-        for (key, held) in held {
-            let log = match held {
-                Held::Running { log, .. } => Some(&*log),
-                Held::Finished(finished) => {
-                    finished.sent_at = None;
-                    unsent.push_back(*key);
-                    finished.log.as_ref()
-                }
-            };
-            if let Some(log) = log
-                && log.rewind()
-            {
-                logs.push_back(log.clone());
-            }
-        }
-        (SessionNo(state.session), state.credit_told)
-    }
-
-    pub(crate) fn welcomed(&self) {
-        self.state().up = true;
-    }
-
-    /// The stream is gone: its sending side ends, whatever it still waits for.
-    pub(crate) fn close_session(&self) {
-        let mut state = self.state();
-        state.session += 1;
-        state.up = false;
-        drop(state);
-        self.outgoing.notify_one();
-        self.progress.notify_one();
-    }
-
-    /// The stream that is up, if one is.
-    pub(crate) fn up(&self) -> Option<SessionNo> {
-        let state = self.state();
-        state.up.then_some(SessionNo(state.session))
-    }
-
-    /// Sends again what was sent `age` ago and never acknowledged.
-    pub(crate) fn resend(&self, age: Duration, now: Instant) {
-        let mut state = self.state();
-        let State { held, unsent, .. } = &mut *state;
-        for (key, held) in held {
-            if let Held::Finished(finished) = held
-                && finished.sent_at.is_some_and(|sent_at| now.duration_since(sent_at) >= age)
-            {
-                finished.sent_at = None;
-                unsent.push_back(*key);
-            }
-        }
-        drop(state);
-        self.outgoing.notify_one();
-    }
-
-    async fn next_message(&self, session: SessionNo) -> Option<wire::WorkerMessage> {
+    async fn next_message(&self, link: LinkNo, session: SessionNo) -> Option<wire::WorkerMessage> {
+        let outgoing = self.state().links.get(&link)?.outgoing.clone();
         loop {
-            match self.compose(session, Instant::now()) {
+            match self.compose(link, session, Instant::now()) {
                 Ok(Some(message)) => return Some(message),
-                Ok(None) => self.outgoing.notified().await,
+                Ok(None) => outgoing.notified().await,
                 Err(Replaced) => {
                     // The wake-up may have been meant for the stream that replaced this one.
-                    self.outgoing.notify_one();
+                    outgoing.notify_one();
                     return None;
                 }
             }
@@ -123,21 +72,15 @@ impl Ledger {
     }
 
     /// Everything there is to say, up to the size of a batch; `None` when there is nothing.
-    fn compose(&self, session: SessionNo, now: Instant) -> Result<Option<wire::WorkerMessage>, Replaced> {
-        let mut state = self.state();
-        if state.session != session.0 {
-            return Err(Replaced);
-        }
-        let mut message = wire::WorkerMessage::default();
-        let credit = state.credit();
-        if credit != state.credit_told {
-            state.credit_told = credit;
-            message.credit = Some(credit);
-        }
+    fn compose(&self, link: LinkNo, session: SessionNo, now: Instant) -> Result<Option<wire::WorkerMessage>, Replaced> {
+        let mut guard = self.state();
+        let State { links, held, credits, .. } = &mut *guard;
+        let state = links.get_mut(&link).filter(|link| link.session == session.0).ok_or(Replaced)?;
+        let mut message = wire::WorkerMessage { credit: credits.take_untold(link), ..Default::default() };
         let bytes = state.take_logs(&mut message.logs);
         // An outcome must not overtake the log of its attempt.
         if state.logs.is_empty() {
-            state.take_outcomes(&mut message.outcomes, bytes, now);
+            state.take_outcomes(held, &mut message.outcomes, bytes, now);
         }
         Ok((message != wire::WorkerMessage::default()).then_some(message))
     }
@@ -146,15 +89,15 @@ impl Ledger {
 #[cfg(test)]
 impl Ledger {
     /// How many outcomes the next message of a stream carries.
-    pub(crate) fn compose_outcomes(&self, session: SessionNo, now: Instant) -> usize {
-        match self.compose(session, now) {
+    pub(crate) fn compose_outcomes(&self, link: LinkNo, session: SessionNo, now: Instant) -> usize {
+        match self.compose(link, session, now) {
             Ok(Some(message)) => message.outcomes.len(),
             Ok(None) | Err(Replaced) => 0,
         }
     }
 }
 
-impl State {
+impl LinkState {
     fn take_logs(&mut self, chunks: &mut Vec<wire::LogChunk>) -> usize {
         let mut bytes = 0;
         while bytes < BATCH_BYTES_MAX
@@ -175,14 +118,20 @@ impl State {
         bytes
     }
 
-    fn take_outcomes(&mut self, outcomes: &mut Vec<wire::Outcome>, mut bytes: usize, now: Instant) {
+    fn take_outcomes(
+        &mut self,
+        held: &mut HashMap<Key, Held>,
+        outcomes: &mut Vec<wire::Outcome>,
+        mut bytes: usize,
+        now: Instant,
+    ) {
         outcomes.reserve(self.unsent.len().min(OUTCOMES_LEN_MAX));
         while bytes < BATCH_BYTES_MAX
             && outcomes.len() < OUTCOMES_LEN_MAX
             && let Some(key) = self.unsent.pop_front()
         {
             // Acknowledged or stopped since it was queued.
-            let Some(Held::Finished(finished)) = self.held.get_mut(&key) else {
+            let Some(Held::Finished(finished)) = held.get_mut(&key) else {
                 continue;
             };
             finished.sent_at = Some(now);

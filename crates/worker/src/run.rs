@@ -5,18 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::id::WorkerId;
-use tokio::sync::{Notify, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 
 use crate::attempts::Rules;
-use crate::backoff::Backoff;
 use crate::builder::Worker;
 use crate::error::WorkerError;
-use crate::heartbeat;
 use crate::ledger::{Ledger, Left};
-use crate::link::{LOG_BYTES_MAX_DEFAULT, Link, Phase, Profile, Server};
+use crate::link::{Phase, Profile};
+use crate::servers::{Parts, Servers};
 use crate::spool::Spool;
-use crate::tasks::Tasks;
+use crate::{heartbeat, steward};
 
 pub(crate) async fn run(
     worker: Worker,
@@ -24,57 +22,49 @@ pub(crate) async fn run(
     seed: u64,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), WorkerError> {
-    let progress = Arc::new(Notify::new());
-    let ledgers = ledgers(&worker, &progress);
-    let servers = worker
-        .servers
-        .iter()
-        .zip(ledgers.iter())
-        .map(|(url, ledger)| Server::new(url.clone(), ledger.clone()).map(Arc::new))
-        .collect::<Result<Vec<_>, _>>()?;
-    let spool = open_spool(&worker, id, &ledgers)?;
+    let ledger = Arc::new(Ledger::new(worker.slots));
+    let spool = open_spool(&worker, id, &ledger)?;
     let profile = Arc::new(Profile {
         id,
         name: worker.name.clone().unwrap_or_else(host_name),
         queues: worker.queues.clone(),
         capabilities: worker.executors.capabilities(),
         labels: worker.labels.clone(),
-        ledgers: ledgers.clone(),
     });
     // A handle that is used for a second run keeps showing the first.
-    let _ = worker.status.0.set(ledgers.clone());
+    let _ = worker.status.0.set(ledger.clone());
 
-    let _stop = StopAll(ledgers.clone());
+    let _stop = StopAll(ledger.clone());
 
     let (phase_sender, phase) = watch::channel(Phase::Working);
-    let mut links = JoinSet::new();
-    for (place, server) in servers.iter().enumerate() {
-        let link = Link {
-            server: server.clone(),
-            profile: profile.clone(),
-            tasks: Tasks::new(worker.executors.clone()),
-            spool: spool.clone(),
-            phase: phase.clone(),
-            rules: Rules { cancel_grace: worker.cancel_grace },
-            log_bytes_max: LOG_BYTES_MAX_DEFAULT,
-        };
-        links.spawn(link.keep_connected(Backoff::new(seed.wrapping_add(place as u64))));
-    }
-    let heart = heartbeat::spawn(servers, id, phase)?;
+    let parts = Parts {
+        ledger: ledger.clone(),
+        profile,
+        executors: worker.executors.clone(),
+        spool: spool.clone(),
+        phase: phase.clone(),
+        rules: Rules { cancel_grace: worker.cancel_grace },
+        seed,
+    };
+    let mut servers = Servers::start(parts, &worker.servers)?;
+    let heart = heartbeat::spawn(servers.list(), id, phase)?;
+    let steward = tokio::spawn(steward::keep(ledger.clone(), spool.clone()));
+    let _steward = AbortOnDrop(steward.abort_handle());
 
+    let leave = async {
+        shutdown.await;
+        drain(&ledger, spool.is_some(), worker.drain_timeout).await;
+    };
     tokio::select! {
-        () = shutdown => {}
-        // Without its link a worker would look alive and do nothing: a fault of ours, not to
-        // be hidden.
-        Some(Err(error)) = links.join_next() => match error.try_into_panic() {
-            Ok(panic) => std::panic::resume_unwind(panic),
-            Err(error) => unreachable!("nobody cancels a link: {error}"),
-        },
+        () = leave => {}
+        () = servers.follow() => unreachable!("servers are followed until the worker leaves"),
     }
-    drain(&ledgers, spool.is_some(), &progress, worker.drain_timeout).await;
 
     phase_sender.send_replace(Phase::Leaving);
-    while links.join_next().await.is_some() {}
+    servers.left().await;
+    if let Some(spool) = &spool {
+        spool.keep(&ledger);
+    }
     // Both end within moments, but a thread is not joined on a runtime's own thread.
     let close = move || {
         if let Some(spool) = spool {
@@ -89,57 +79,49 @@ pub(crate) async fn run(
 }
 
 /// Nothing runs on without its worker, not even when the worker's own future is dropped.
-struct StopAll(Arc<[Arc<Ledger>]>);
+struct StopAll(Arc<Ledger>);
 
 impl Drop for StopAll {
     fn drop(&mut self) {
-        for ledger in &*self.0 {
-            ledger.stop_all();
-        }
+        self.0.stop_all();
     }
 }
 
-fn ledgers(worker: &Worker, progress: &Arc<Notify>) -> Arc<[Arc<Ledger>]> {
-    let servers = worker.servers.len() as u32;
-    // Divided, not promised to each: a slot that two servers count on is refused to one.
-    let share = |place| worker.slots / servers + u32::from(place < worker.slots % servers);
-    (0..servers).map(|place| Arc::new(Ledger::new(share(place), progress.clone()))).collect()
+struct AbortOnDrop(tokio::task::AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
-fn open_spool(worker: &Worker, id: WorkerId, ledgers: &[Arc<Ledger>]) -> Result<Option<Arc<Spool>>, WorkerError> {
+fn open_spool(worker: &Worker, id: WorkerId, ledger: &Ledger) -> Result<Option<Arc<Spool>>, WorkerError> {
     let Some(dir) = &worker.spool_dir else {
         return Ok(None);
     };
     let (spool, leftovers) = Spool::open(dir, id).map_err(|source| WorkerError::Spool { dir: dir.clone(), source })?;
-    // Which server they belong to is not known: the first is as good as any to settle them.
-    ledgers[0].adopt(leftovers);
+    ledger.adopt(leftovers);
     Ok(Some(Arc::new(spool)))
 }
 
 /// Takes no more work and waits until what there is was finished and acknowledged, or is on
 /// disk where no server can be reached.
-async fn drain(ledgers: &[Arc<Ledger>], has_spool: bool, progress: &Notify, limit: Duration) {
-    for ledger in ledgers {
-        ledger.drain();
-    }
+async fn drain(ledger: &Ledger, has_spool: bool, limit: Duration) {
+    ledger.drain();
     let is_done = |left: Left| {
-        let safe = has_spool && !left.connected && left.not_on_disk == 0;
+        let safe = has_spool && left.connected == 0 && left.not_on_disk == 0;
         left.running == 0 && (left.unacked == 0 || safe)
     };
     let done = async {
-        while !ledgers.iter().all(|ledger| is_done(ledger.left())) {
-            progress.notified().await;
+        while !is_done(ledger.left()) {
+            ledger.progress.notified().await;
         }
     };
-    tracing::info!(running = running(ledgers), "leaving: no more work is taken");
+    tracing::info!(running = ledger.left().running, "leaving: no more work is taken");
     if tokio::time::timeout(limit, done).await.is_err() {
-        let unacked: usize = ledgers.iter().map(|ledger| ledger.left().unacked).sum();
-        tracing::warn!(running = running(ledgers), unacked, "leaving with work undone: {limit:?} were not enough");
+        let Left { running, unacked, .. } = ledger.left();
+        tracing::warn!(running, unacked, "leaving with work undone: {limit:?} were not enough");
     }
-}
-
-fn running(ledgers: &[Arc<Ledger>]) -> usize {
-    ledgers.iter().map(|ledger| ledger.left().running).sum()
 }
 
 fn host_name() -> String {

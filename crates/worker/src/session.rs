@@ -1,23 +1,22 @@
-//! One stream to a server, from hello to its end.
+//! One stream to a server, from its greeting to its end.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use punctual_exec::root_cause;
 use punctual_proto::MESSAGE_BYTES_MAX;
 use punctual_proto::worker as wire;
 use punctual_proto::worker::worker_client::WorkerClient;
+use tokio::sync::oneshot;
 use tonic::{Status, Streaming};
 
+use crate::intake::read_greeting;
+use crate::ledger::{Answer, IsAlias};
 use crate::link::{End, Link, leaving};
 use crate::outgoing::messages;
 
 /// From dialling to the server's welcome.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// An outcome that was not acknowledged for so long is sent again.
-const RESEND_AFTER: Duration = Duration::from_secs(5);
-const RESEND_EVERY: Duration = Duration::from_secs(1);
 
 /// A server that has sent nothing for so long has heard that no work is taken any more, and
 /// what it had sent before has arrived.
@@ -34,17 +33,18 @@ impl Link {
     pub(crate) async fn session(&mut self) -> End {
         let opened = tokio::select! {
             opened = tokio::time::timeout(OPEN_TIMEOUT, self.open()) => {
-                opened.unwrap_or_else(|_| Err("no answer".to_owned()))
+                opened.unwrap_or_else(|_| Err(End::NotOpened("no answer".to_owned())))
             }
-            () = self.spool_while_down() => unreachable!("spooling goes on until it is dropped"),
             () = leaving(&self.phase) => return self.closed(End::Left),
         };
         let (mut inbound, welcome) = match opened {
             Ok(opened) => opened,
-            Err(reason) => return self.closed(End::NotOpened(reason)),
+            // The stream of the other link goes on.
+            Err(End::Alias) => return End::Alias,
+            Err(end) => return self.closed(end),
         };
         tracing::info!(server = %self.server.url, worker = %self.profile.id, "connected");
-        self.server.ledger.welcomed();
+        self.server.ledger.welcomed(self.server.link);
         self.take_in(welcome);
         let end = self.read(&mut inbound).await;
         if matches!(end, End::Left) {
@@ -67,19 +67,26 @@ impl Link {
             match tokio::time::timeout(FAREWELL_QUIET, inbound.message()).await {
                 Ok(Ok(Some(message))) => self.take_in(message),
                 Ok(Ok(None) | Err(_)) => return,
-                Err(_quiet) if self.server.ledger.is_drained() => return,
+                Err(_quiet) if self.server.ledger.is_drained(self.server.link) => return,
                 Err(_quiet) => {}
             }
         }
     }
 
-    /// Dials and says hello; answers the stream and the server's first message on it.
-    async fn open(&self) -> Result<(Inbound, wire::ServerMessage), String> {
-        let channel = self.server.endpoint.connect().await.map_err(|error| root_cause(&error))?;
+    /// Dials, is greeted and says hello; answers the stream and the server's answer on it.
+    async fn open(&self) -> Result<(Inbound, wire::ServerMessage), End> {
+        let not_opened = |reason: String| End::NotOpened(reason);
+        let channel = self.server.endpoint.connect().await.map_err(|error| not_opened(root_cause(&error)))?;
         let mut client = WorkerClient::new(channel)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        let (session, credit) = self.server.ledger.open_session();
+        let (ledger, link) = (&self.server.ledger, self.server.link);
+        let (introduce, introduction) = oneshot::channel();
+        let outgoing = messages(ledger.clone(), link, introduction);
+        let opened = client.work(outgoing).await.map_err(|status| not_opened(describe(&status)))?;
+        let mut inbound = opened.into_inner();
+        let greeting = read_greeting(next(&mut inbound).await?).map_err(|reason| not_opened(reason.to_owned()))?;
+        let Answer { session, credit, held } = ledger.greeted(link, &greeting).map_err(|IsAlias| End::Alias)?;
         let profile = &self.profile;
         let hello = wire::Hello {
             worker_id: punctual_proto::convert::id_bytes(profile.id.to_bytes()),
@@ -89,36 +96,34 @@ impl Link {
             capabilities: profile.capabilities.clone(),
             labels: profile.labels.clone(),
             credit,
-            held: profile.held(),
+            held,
+            acquired: greeting.acquired,
         };
-        let outgoing = messages(self.server.ledger.clone(), session, hello);
-        let mut inbound = client.work(outgoing).await.map_err(|status| describe(&status))?.into_inner();
-        match inbound.message().await {
-            Ok(Some(message)) if message.welcome.is_some() => Ok((inbound, message)),
-            Ok(Some(_)) => Err("the server's first message was not a welcome".to_owned()),
-            Ok(None) => Err("the server closed the stream".to_owned()),
-            Err(status) => Err(describe(&status)),
+        // Not taken when the stream has broken already: then there is no welcome either.
+        let _ = introduce.send((session, hello));
+        let welcome = next(&mut inbound).await?;
+        if welcome.welcome.is_none() {
+            return Err(not_opened("the server's answer to a hello was not a welcome".to_owned()));
         }
+        Ok((inbound, welcome))
     }
 
     async fn read(&mut self, inbound: &mut Inbound) -> End {
         let phase = self.phase.clone();
         let left = leaving(&phase);
         tokio::pin!(left);
-        let mut resend = tokio::time::interval(RESEND_EVERY);
         // A complaint about the stream before this one is settled.
         let _ = self.server.forgotten.notified().now_or_never();
         loop {
             tokio::select! {
                 message = inbound.message() => match message {
                     Ok(Some(message)) => self.take_in(message),
-                    Ok(None) => return End::Broken("the server closed the stream".to_owned()),
+                    Ok(None) => return End::Closed,
                     Err(status) => return End::Broken(describe(&status)),
                 },
                 () = self.server.forgotten.notified() => {
                     return End::Broken("the server does not know this worker".to_owned());
                 }
-                _ = resend.tick() => self.server.ledger.resend(RESEND_AFTER, Instant::now()),
                 () = &mut left => return End::Left,
             }
         }
@@ -126,11 +131,16 @@ impl Link {
 
     /// After this, nothing more is sent or read on the stream.
     fn closed(&self, end: End) -> End {
-        self.server.ledger.close_session();
-        if let Some(spool) = &self.spool {
-            spool.keep(&self.server.ledger);
-        }
+        self.server.ledger.closed(self.server.link);
         end
+    }
+}
+
+async fn next(inbound: &mut Inbound) -> Result<wire::ServerMessage, End> {
+    match inbound.message().await {
+        Ok(Some(message)) => Ok(message),
+        Ok(None) => Err(End::NotOpened("the server closed the stream".to_owned())),
+        Err(status) => Err(End::NotOpened(describe(&status))),
     }
 }
 

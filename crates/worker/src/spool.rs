@@ -66,12 +66,15 @@ impl Spool {
         Ok((Self { orders, thread: Mutex::new(Some(thread)) }, leftovers))
     }
 
-    /// Writes what the ledger has in memory only. The ledger is told how it went.
-    pub(crate) fn keep(&self, ledger: &Arc<Ledger>) {
+    /// Writes what the ledger has in memory only and cannot send; answers how much that is.
+    /// The ledger is told how it went.
+    pub(crate) fn keep(&self, ledger: &Arc<Ledger>) -> usize {
         let outcomes = ledger.take_unspooled();
-        if !outcomes.is_empty() {
+        let len = outcomes.len();
+        if len > 0 {
             self.order(Order::Keep { ledger: ledger.clone(), outcomes });
         }
+        len
     }
 
     pub(crate) fn forget(&self, keys: Vec<Key>) {

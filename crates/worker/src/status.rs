@@ -2,29 +2,29 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Left};
 
 /// What a worker is doing; all zero before it runs.
 #[derive(Clone, Default)]
-pub struct WorkerStatus(pub(crate) Arc<OnceLock<Arc<[Arc<Ledger>]>>>);
+pub struct WorkerStatus(pub(crate) Arc<OnceLock<Arc<Ledger>>>);
 
 impl WorkerStatus {
     /// Attempts under way.
     pub fn running(&self) -> usize {
-        self.ledgers().iter().map(|ledger| ledger.left().running).sum()
+        self.left().running
     }
 
     /// Outcomes that no server has acknowledged yet.
     pub fn unacknowledged(&self) -> usize {
-        self.ledgers().iter().map(|ledger| ledger.left().unacked).sum()
+        self.left().unacked
     }
 
     /// Servers with a stream that is up.
     pub fn connected(&self) -> usize {
-        self.ledgers().iter().filter(|ledger| ledger.up().is_some()).count()
+        self.left().connected
     }
 
-    fn ledgers(&self) -> &[Arc<Ledger>] {
-        self.0.get().map_or(&[], |ledgers| ledgers)
+    fn left(&self) -> Left {
+        self.0.get().map(|ledger| ledger.left()).unwrap_or_default()
     }
 }

@@ -5,7 +5,7 @@ use crate::id::{JobId, ShardId};
 use crate::job::Counters;
 use crate::lifecycle::{self, JobEvent, JobState, Next};
 use crate::shard::event::{Command, Found, Refusal, Reply, Token};
-use crate::shard::live::{Live, Stage};
+use crate::shard::live::{Live, Shard, Stage};
 use crate::shard::write::{CancelMark, Requeue, Rerun, Settle, Write};
 use crate::shard::{Bug, Lookup, Owner};
 
@@ -15,14 +15,14 @@ impl Command {
             Self::Delete => JobEvent::Delete,
             Self::Cancel => JobEvent::Cancel,
             Self::RunNow => JobEvent::RunNow,
-            Self::Rerun => JobEvent::Rerun,
+            Self::Rerun | Self::RerunOnce(_) => JobEvent::Rerun,
         }
     }
 }
 
 impl Owner {
     pub(super) fn command(&mut self, token: Token, id: JobId, command: Command) {
-        let Some(shard) = self.shard_mut(id.shard()) else {
+        let Some(shard) = self.shard_mut(id.shard()).filter(|shard| !shard.is_retiring) else {
             self.effects.replies.push((token, Reply::NotOwner));
             return;
         };
@@ -65,7 +65,9 @@ impl Owner {
                 self.push(Write::Requeue(Requeue { key, due_at: now, counters, attempt: None, cancel }));
                 self.reply_after(id, token, Reply::Done(JobState::Scheduled));
             }
-            Command::Rerun => self.refuse(token, JobState::Scheduled, Refusal::NotFinished),
+            Command::Rerun | Command::RerunOnce(_) => {
+                self.refuse(token, JobState::Scheduled, Refusal::NotFinished);
+            }
         }
     }
 
@@ -103,7 +105,7 @@ impl Owner {
             }
             Next::Refused | Next::Stale | Next::To(_) => {
                 let refusal = match command {
-                    Command::Rerun => Refusal::NotFinished,
+                    Command::Rerun | Command::RerunOnce(_) => Refusal::NotFinished,
                     Command::Delete | Command::Cancel | Command::RunNow => Refusal::AlreadyStarted,
                 };
                 self.refuse(token, JobState::Running, refusal);
@@ -135,7 +137,8 @@ impl Owner {
         let Some((epoch, read, lookup)) = self.lookups.remove(&token) else { return };
         let ghosts = self.config.has(Bug::GhostRows);
         // Asked under an older epoch, it says nothing about what was taken over since.
-        let is_outdated = match self.shard_mut(id.shard()).filter(|shard| shard.epoch == epoch) {
+        let is_ours = |shard: &&mut Shard| shard.epoch == epoch && !shard.is_retiring;
+        let is_outdated = match self.shard_mut(id.shard()).filter(is_ours) {
             None => {
                 if let Lookup::Command { token, .. } = lookup {
                     self.effects.replies.push((token, Reply::NotOwner));
@@ -183,7 +186,9 @@ impl Owner {
             Command::Delete if counters.has_started() => {
                 return self.refuse(token, JobState::Scheduled, Refusal::AlreadyStarted);
             }
-            Command::Rerun => return self.refuse(token, JobState::Scheduled, Refusal::NotFinished),
+            Command::Rerun | Command::RerunOnce(_) => {
+                return self.refuse(token, JobState::Scheduled, Refusal::NotFinished);
+            }
             Command::Delete | Command::Cancel => {
                 let Next::To(state) = lifecycle::next(JobState::Scheduled, command.event()) else {
                     unreachable!("{command:?} ends a scheduled job in the transition table")
@@ -216,6 +221,9 @@ impl Owner {
 
     fn command_finished(&mut self, token: Token, id: JobId, command: Command, state: JobState, counters: Counters) {
         match lifecycle::next(state, command.event()) {
+            Next::To(_) if matches!(command, Command::RerunOnce(next) if next < counters.next_attempt) => {
+                self.effects.replies.push((token, Reply::Done(state)));
+            }
             Next::To(JobState::Scheduled) => {
                 let due_at = self.now;
                 self.set_busy(id);

@@ -20,17 +20,14 @@ impl Owner {
     }
 
     pub fn batches_in_flight(&self) -> usize {
-        self.in_flight.len()
+        self.outbox.in_flight()
     }
 
-    /// The next transaction, or `None` when nothing was decided since the last.
+    /// The next transaction, or `None` when nothing was decided since the last, or every
+    /// lane with something to write is full. It touches shards of one lane only.
     pub fn take_batch(&mut self, now: Timestamp) -> Option<SharedBatch> {
-        if self.outbox.is_empty() {
-            return None;
-        }
+        let writes = self.outbox.take(self.config.batch_max)?;
         self.batches_made += 1;
-        let len = self.outbox.len().min(self.config.batch_max);
-        let writes: Vec<Write> = self.outbox.drain(..len).collect();
         let mut touched: Vec<ShardId> = writes.iter().map(Write::shard).collect();
         touched.sort_unstable();
         touched.dedup();
@@ -42,7 +39,7 @@ impl Owner {
         let seq = BatchSeq(self.batches_made);
         let batch = Arc::new(Batch { seq, server: self.server, fences, at: now, writes });
         self.register_starts(&batch);
-        self.in_flight.push_back(Arc::clone(&batch));
+        self.outbox.sent(Arc::clone(&batch));
         Some(batch)
     }
 
@@ -59,12 +56,12 @@ impl Owner {
         }
     }
 
-    /// The oldest batch in flight is durable: what depends on it may happen. The
-    /// writes about waiting jobs in `void` were left out, because the jobs were not
-    /// there: a hint came so late that its job had started or ended before.
-    pub fn committed(&mut self, void: &[JobId], now: Timestamp) {
+    /// This batch, the oldest in flight on its lane, is durable: what depends on it may
+    /// happen. The writes about waiting jobs in `void` were left out, because the jobs were
+    /// not there: a hint came so late that its job had started or ended before.
+    pub fn committed(&mut self, seq: BatchSeq, void: &[JobId], now: Timestamp) {
         self.now = now;
-        let batch = self.in_flight.pop_front().expect("a commit answers a batch");
+        let (batch, _) = self.answered(seq);
         self.counts.commits += 1;
         for write in &batch.writes {
             if self.still_holds(&batch, write.shard()) {
@@ -79,11 +76,11 @@ impl Owner {
         }
     }
 
-    /// The oldest batch in flight was refused, and nothing of it applied: these
-    /// shards are not ours any more. What it held for others is tried again.
-    pub fn fenced(&mut self, lost: &[ShardId], now: Timestamp) {
+    /// This batch, the oldest in flight on its lane, was refused, and nothing of it applied:
+    /// these shards are not ours any more. What it held for others is tried again.
+    pub fn fenced(&mut self, seq: BatchSeq, lost: &[ShardId], now: Timestamp) {
         self.now = now;
-        let batch = self.in_flight.pop_front().expect("a refusal answers a batch");
+        let (batch, _) = self.answered(seq);
         for &shard in lost {
             if self.still_holds(&batch, shard) {
                 self.forget(shard);
@@ -115,17 +112,30 @@ impl Owner {
         self.shard(shard).map(|shard| shard.epoch) == batch.epoch_of(shard)
     }
 
-    /// Nobody knows whether the oldest batch in flight was applied. Its shards are
-    /// given up; taking them over again, with a new epoch, shows what the store holds.
-    pub fn unknown(&mut self, now: Timestamp) -> Vec<ShardId> {
+    /// Nobody knows whether this batch, the oldest in flight on its lane, was applied. What
+    /// followed it on the lane shares its connection and most likely its fate, so all their
+    /// shards are given up; taking them over again, with a new epoch, shows what the store
+    /// holds. The others of the lane are still to be answered. Other lanes go on.
+    pub fn unknown(&mut self, seq: BatchSeq, now: Timestamp) -> Vec<ShardId> {
         self.now = now;
-        let batch = self.in_flight.pop_front().expect("an answer belongs to a batch");
-        let touched = batch.fences.iter().map(|(id, _)| *id);
-        let given_up: Vec<ShardId> = touched.filter(|id| self.still_holds(&batch, *id)).collect();
-        for &shard in &given_up {
-            self.forget(shard);
+        let (batch, followers) = self.answered(seq);
+        let mut given_up = Vec::new();
+        for batch in std::iter::once(batch).chain(followers) {
+            for &(shard, _) in &batch.fences {
+                if self.still_holds(&batch, shard) {
+                    self.forget(shard);
+                    given_up.push(shard);
+                }
+            }
         }
         given_up
+    }
+
+    /// The batch that was answered, and those that followed it on its lane.
+    fn answered(&mut self, seq: BatchSeq) -> (SharedBatch, Vec<SharedBatch>) {
+        let mixes_up = self.config.has(Bug::AnswersMixedUp);
+        let seq = if mixes_up { self.outbox.oldest().unwrap_or(seq) } else { seq };
+        self.outbox.answered(seq)
     }
 
     fn written(&mut self, write: &Write, void: &[JobId]) {
@@ -175,7 +185,7 @@ impl Owner {
         let Some(live) = shard.jobs.get_mut(&id) else { return };
         let Stage::Starting(run) = live.stage else { return };
         live.stage = Stage::Running(run);
-        let assignment = live.assignment(run.attempt, run.started_at);
+        let assignment = live.assignment(shard.epoch, run.attempt, run.started_at);
         self.counts.started += 1;
         self.changed(id, JobState::Running, Some(run.attempt));
         // Its worker went away, even if it came back, or the job was cancelled: it was not
@@ -284,7 +294,7 @@ impl Owner {
 }
 
 impl Live {
-    pub(super) fn assignment(&self, attempt: AttemptNo, started_at: Timestamp) -> Assignment {
+    pub(super) fn assignment(&self, epoch: Epoch, attempt: AttemptNo, started_at: Timestamp) -> Assignment {
         let input = match &self.input {
             Input::None => AssignedInput::None,
             Input::Inline(bytes) => AssignedInput::Inline(bytes.clone()),
@@ -292,6 +302,7 @@ impl Live {
         };
         Assignment {
             key: self.key,
+            epoch,
             attempt,
             task: Arc::clone(&self.task),
             tracing_id: self.tracing_id.clone(),

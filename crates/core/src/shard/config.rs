@@ -27,6 +27,12 @@ pub struct Config {
     /// Writes of one transaction. More would hold the fence, and all who wait for the
     /// commit, for longer than they gain.
     pub batch_max: usize,
+    /// Connections that a store writes on side by side. The shards are spread over them, and
+    /// each has batches of its own: one for SQLite, which has one writer.
+    pub lanes: usize,
+    /// Batches of one lane on their way to the store at a time. A second one waits in the
+    /// store's queue while the first is flushed, so that the writer is never idle.
+    pub batches_in_flight_max: usize,
     /// A bug that the simulator has to find.
     #[cfg(feature = "planted-bugs")]
     pub bug: Option<Bug>,
@@ -45,6 +51,8 @@ impl Default for Config {
             quarantine_after: 3,
             retry_after_max: Span::from_secs(24 * 3600),
             batch_max: 2000,
+            lanes: 1,
+            batches_in_flight_max: 2,
             #[cfg(feature = "planted-bugs")]
             bug: None,
         }
@@ -78,10 +86,14 @@ pub enum Bug {
     HeldIsIgnored,
     /// A takeover forgets what was running.
     TakeoverForgetsRunning,
+    /// A hello counts although the worker has said another one since.
+    LateHelloBelieved,
+    /// An answer is taken for that of the oldest batch, whatever lane it is of.
+    AnswersMixedUp,
 }
 
 impl Bug {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::ExecuteBeforeDurable,
         Self::DeleteIgnoresRunning,
         Self::AnswerBeforeDurable,
@@ -94,6 +106,8 @@ impl Bug {
         Self::FullWindowForgets,
         Self::HeldIsIgnored,
         Self::TakeoverForgetsRunning,
+        Self::LateHelloBelieved,
+        Self::AnswersMixedUp,
     ];
 }
 

@@ -43,6 +43,10 @@ pub enum Event {
         running: Vec<Adopted>,
         spent: Vec<StartsId>,
     },
+    /// The shard is to be given up: start nothing of it any more, and finish what was decided.
+    Retire {
+        shard: ShardId,
+    },
     /// The shard was given up or taken away: forget it.
     Released {
         shard: ShardId,
@@ -81,8 +85,9 @@ pub enum Event {
         stream: StreamId,
         credit: u32,
     },
-    WorkerAlive {
-        worker: WorkerId,
+    /// These workers were heard of.
+    WorkersAlive {
+        workers: Vec<WorkerId>,
     },
     Outcomes {
         worker: WorkerId,
@@ -120,6 +125,9 @@ pub enum Command {
     Cancel,
     RunNow,
     Rerun,
+    /// Rerun, unless an attempt was started since this number was the next: for whoever lost
+    /// the answer to it and asks again.
+    RerunOnce(AttemptNo),
 }
 
 #[derive(Debug, Clone)]
@@ -191,11 +199,26 @@ pub enum Send {
         id: JobId,
         attempt: AttemptNo,
     },
+    /// How this server keeps to the credit that it was told last.
+    Credit(CreditKept),
+    /// How many ready jobs that the worker could run wait for want of credit.
+    Demand {
+        jobs: u32,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CreditKept {
+    pub told: u32,
+    /// What may be in flight: as told, or more as long as what was started before has not ended.
+    pub bound: u32,
 }
 
 #[derive(Debug, Clone)]
 pub struct Assignment {
     pub key: JobKey,
+    /// Under which it was started. A worker that has heard of a newer owner ignores it.
+    pub epoch: Epoch,
     pub attempt: AttemptNo,
     pub task: Arc<Task>,
     pub tracing_id: Option<String>,

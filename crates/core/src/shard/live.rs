@@ -42,6 +42,8 @@ pub(super) type IdSet<K> = HashSet<K, BuildHasherDefault<IdHasher>>;
 pub(super) struct Shard {
     pub(super) id: ShardId,
     pub(super) epoch: Epoch,
+    /// It is about to be given up: nothing of it starts any more.
+    pub(super) is_retiring: bool,
     pub(super) jobs: IdMap<JobId, Live>,
     pub(super) all: LaneState,
     pub(super) urgent: LaneState,
@@ -73,6 +75,7 @@ impl Shard {
         Self {
             id,
             epoch,
+            is_retiring: false,
             jobs: IdMap::default(),
             all: LaneState::default(),
             urgent: LaneState::default(),

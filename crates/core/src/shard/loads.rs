@@ -39,7 +39,7 @@ impl Owner {
 
     fn request_sweep(&mut self, place: usize, lane: Lane) {
         let (now, until, limit) = (self.now, self.now + self.config.look_ahead, self.config.page_len);
-        let Some(shard) = self.shards[place].as_deref_mut() else { return };
+        let Some(shard) = self.shards[place].as_deref_mut().filter(|shard| !shard.is_retiring) else { return };
         let state = if lane == Lane::All { &mut shard.all } else { &mut shard.urgent };
         if state.in_flight.is_some() || now < state.next_at {
             return;
@@ -52,7 +52,7 @@ impl Owner {
 
     fn request_floor_sweep(&mut self, place: usize) {
         let (now, limit) = (self.now, self.config.page_len);
-        let Some(shard) = self.shards[place].as_deref_mut() else { return };
+        let Some(shard) = self.shards[place].as_deref_mut().filter(|shard| !shard.is_retiring) else { return };
         let Some(swept) = shard.all.cursor else { return };
         let floor = &mut shard.floor;
         if floor.in_flight.is_some() || now < floor.next_at {

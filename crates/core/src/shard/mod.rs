@@ -12,10 +12,12 @@ mod chance;
 mod commands;
 mod commit;
 mod config;
+mod demand;
 pub mod event;
 mod judge;
 mod live;
 mod loads;
+mod outbox;
 mod outcomes;
 mod parking;
 mod reads;
@@ -26,20 +28,26 @@ mod workers;
 pub mod write;
 
 #[cfg(test)]
+mod credit_tests;
+#[cfg(test)]
+mod lane_tests;
+#[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 pub use config::{Bug, Config};
 pub use view::{Counts, LiveView, WorkerStatus};
 
 use crate::id::{JobId, ServerId, ShardId};
 use crate::shard::chance::Chance;
+use crate::shard::demand::Demands;
 use crate::shard::event::{Command, Effects, Event, Reply, Report, Token};
 use crate::shard::live::Shard;
+use crate::shard::outbox::Outbox;
 use crate::shard::ready::Ready;
 use crate::shard::workers::Workers;
-use crate::shard::write::{Epoch, SharedBatch, Write};
+use crate::shard::write::Epoch;
 use crate::time::{Span, Timestamp};
 
 /// Decides for all shards of one server.
@@ -50,10 +58,8 @@ pub struct Owner {
     shards: Vec<Option<Box<Shard>>>,
     workers: Workers,
     ready: Ready,
-    /// Decided and not yet handed to the store.
-    outbox: VecDeque<Write>,
-    /// Handed to the store and not yet answered, oldest first.
-    in_flight: VecDeque<SharedBatch>,
+    /// Decided and not yet durable.
+    outbox: Outbox,
     batches_made: u64,
     /// Answers that wait for the next write of their job to be durable.
     replies: BTreeMap<JobId, Vec<(Token, Reply)>>,
@@ -69,6 +75,9 @@ pub struct Owner {
     counts: Counts,
     /// Jobs in memory that wait for their time or for a worker.
     window_len: usize,
+    /// How often a shard was acquired.
+    acquisitions: u64,
+    demands: Demands,
     now: Timestamp,
     ticked_at: Option<Timestamp>,
     next_check: Timestamp,
@@ -86,13 +95,12 @@ impl Owner {
     /// `seed` feeds the jitter of retries.
     pub fn new(server: ServerId, config: Config, seed: u64) -> Self {
         Self {
+            outbox: Outbox::new(config.lanes, config.batches_in_flight_max),
             config,
             server,
             shards: Vec::new(),
             workers: Workers::default(),
             ready: Ready::default(),
-            outbox: VecDeque::new(),
-            in_flight: VecDeque::new(),
             batches_made: 0,
             replies: BTreeMap::new(),
             lookups: BTreeMap::new(),
@@ -103,6 +111,8 @@ impl Owner {
             chance: Chance::new(seed),
             counts: Counts::default(),
             window_len: 0,
+            acquisitions: 0,
+            demands: Demands::default(),
             now: Timestamp::EPOCH,
             ticked_at: None,
             next_check: Timestamp::EPOCH,
@@ -115,6 +125,7 @@ impl Owner {
         match event {
             Event::Acquired { shard, epoch, running, spent } => self.acquired(shard, epoch, running, spent),
             Event::Released { shard } => self.forget(shard),
+            Event::Retire { shard } => self.retire(shard),
             Event::Submitted { jobs } => {
                 for job in jobs {
                     self.admit(job);
@@ -131,7 +142,11 @@ impl Owner {
                 self.workers.set_credit(worker, stream, credit, &mut self.ready);
                 self.workers.seen(worker, now);
             }
-            Event::WorkerAlive { worker } => self.workers.seen(worker, now),
+            Event::WorkersAlive { workers } => {
+                for worker in workers {
+                    self.workers.seen(worker, now);
+                }
+            }
             Event::Outcomes { worker, reports } => {
                 self.workers.seen(worker, now);
                 for report in reports {
@@ -155,12 +170,14 @@ impl Owner {
         }
         self.request_loads();
         self.match_ready();
+        self.tell_credits();
+        self.tell_demands();
     }
 
     /// The next moment at which [`Owner::tick`] has something to do by itself.
     pub fn next_wake(&self) -> Timestamp {
-        let reads = self.owned().flat_map(Shard::next_reads);
-        reads.chain(self.ready.next_due()).fold(self.next_check, Timestamp::min)
+        let reads = self.owned().filter(|shard| !shard.is_retiring).flat_map(Shard::next_reads);
+        reads.chain(self.ready.next_due()).chain(self.next_demands()).fold(self.next_check, Timestamp::min)
     }
 
     pub fn take_effects(&mut self) -> Effects {

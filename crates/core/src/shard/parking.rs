@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::job::JobKey;
 use crate::shard::event::{Lane, Load, Loaded};
-use crate::shard::live::LaneState;
+use crate::shard::live::{LaneState, Shard};
 use crate::shard::loads::before;
 use crate::shard::reads::ReadNo;
 use crate::shard::ready::ClassId;
@@ -50,7 +50,8 @@ impl Owner {
     pub(super) fn request_parked(&mut self, place: usize) {
         let until = self.now + self.config.look_ahead;
         let limit = self.config.page_len;
-        let Some(shard) = self.shards[place].as_deref().filter(|shard| shard.parking.reading.is_none()) else { return };
+        let may_read = |shard: &&Shard| shard.parking.reading.is_none() && !shard.is_retiring;
+        let Some(shard) = self.shards[place].as_deref().filter(may_read) else { return };
         // A few free places are not worth a read: there must be room for as many as there are,
         // unless jobs that are due later can give way.
         let is_worth = |class: ClassId, from: JobKey| {

@@ -164,6 +164,15 @@ impl Ready {
         self.classes.iter().map(|class| class.jobs.len()).sum()
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.classes.iter().all(|class| class.jobs.is_empty())
+    }
+
+    /// How many jobs of these classes wait for a worker.
+    pub(super) fn waiting_in(&self, classes: &[ClassId]) -> usize {
+        classes.iter().map(|class| self.classes[class.0].jobs.len()).sum()
+    }
+
     /// Classes that have both jobs and workers; the one with the oldest job first.
     fn servable(&self) -> Vec<ClassId> {
         let mut classes: Vec<_> = (self.classes.iter().enumerate())
@@ -224,7 +233,7 @@ impl Owner {
         let deadline = now + live.task.spec.timeout;
         let cancel = CancelMark::None;
         live.stage = Stage::Starting(Run { attempt, worker, started_at: now, deadline, starts: None, cancel });
-        let assignment = sends_first.then(|| live.assignment(attempt, now));
+        let assignment = sends_first.then(|| live.assignment(shard.epoch, attempt, now));
         self.window_len -= 1;
         self.workers.occupy(worker, id, &mut self.ready);
         self.push(Write::Start(start));

@@ -79,8 +79,8 @@ impl Bench {
     fn pass(&mut self, span: Span) -> Effects {
         self.now = self.now + span;
         self.owner.tick(self.now);
-        while let Some(_batch) = self.owner.take_batch(self.now) {
-            self.owner.committed(&[], self.now);
+        while let Some(batch) = self.owner.take_batch(self.now) {
+            self.owner.committed(batch.seq, &[], self.now);
             self.owner.tick(self.now);
         }
         self.owner.take_effects()
@@ -129,7 +129,7 @@ fn nothing_is_sent_before_the_start_is_durable() {
     assert!(matches!(&batch.writes[..], [Write::Start(start)] if start.key.id == id));
     assert_eq!(batch.fences, [(SHARD, EPOCH)]);
     assert!(assigned(&bench.owner.take_effects()).is_empty());
-    bench.owner.committed(&[], bench.now);
+    bench.owner.committed(batch.seq, &[], bench.now);
     assert_eq!(assigned(&bench.owner.take_effects()), [(id, 1)]);
 }
 
@@ -138,8 +138,8 @@ fn a_start_that_the_store_left_out_is_dropped() {
     let mut bench = Bench::new();
     bench.connect(1, vec![]);
     let id = bench.submit(Span::ZERO);
-    bench.batch().expect("a start was decided");
-    bench.owner.committed(&[id], bench.now);
+    let batch = bench.batch().expect("a start was decided");
+    bench.owner.committed(batch.seq, &[id], bench.now);
     assert!(assigned(&bench.pass(Span::from_secs(1))).is_empty());
     assert_eq!(bench.owner.counts().running, 0);
 }
@@ -208,6 +208,24 @@ fn a_delete_is_granted_before_the_start_and_refused_after_it() {
     bench.handle(Event::Command { token: Token(1), id: started, command: Command::Delete });
     let replies = bench.owner.take_effects().replies;
     assert!(matches!(replies[..], [(Token(1), Reply::Refused(JobState::Running, _))]), "{replies:?}");
+}
+
+#[test]
+fn a_rerun_that_is_asked_for_again_does_not_run_the_job_twice() {
+    let mut bench = Bench::new();
+    let id = JobId::new(bench.now, SHARD, 9);
+    let mut ask = |next_attempt: u32| {
+        let command = Command::RerunOnce(AttemptNo(2));
+        bench.handle(Event::Command { token: Token(1), id, command });
+        let (token, _) = bench.owner.take_effects().lookups[0];
+        let counters = Counters { next_attempt: AttemptNo(next_attempt), ..Counters::NEW };
+        let found = Found::Finished { state: JobState::Failed, attempt: Some(AttemptNo(next_attempt - 1)), counters };
+        bench.handle(Event::Found { token, id, found });
+        bench.pass(Span::ZERO).replies
+    };
+    assert_eq!(ask(2), [(Token(1), Reply::Done(JobState::Scheduled))]);
+    // It ran again and failed again before the answer was asked for once more.
+    assert_eq!(ask(3), [(Token(1), Reply::Done(JobState::Failed))]);
 }
 
 #[test]

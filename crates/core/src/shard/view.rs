@@ -7,7 +7,7 @@ use crate::lifecycle::JobState;
 use crate::shard::Owner;
 use crate::shard::live::{Live, Stage};
 use crate::shard::write::{CancelMark, Epoch};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// A running attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +102,19 @@ impl Owner {
         });
         let waiting = (self.window_len as u64).saturating_sub(ready);
         Counts { running, ready, waiting, workers: connected, ..self.counts }
+    }
+
+    /// How often a shard was acquired. A worker's hello counts only if it answers a greeting
+    /// that was made since: what it leaves out of a shard's attempts, it never received.
+    pub fn acquisitions(&self) -> u64 {
+        self.acquisitions
+    }
+
+    /// How long the job has waited that waits longest for a worker.
+    pub fn lag(&self) -> Span {
+        let ready =
+            self.owned().flat_map(|shard| shard.jobs.values()).filter(|live| matches!(live.stage, Stage::Ready));
+        ready.map(|live| live.key.due_at).min().map_or(Span::ZERO, |due_at| self.now.since(due_at))
     }
 
     pub fn owned_shards(&self) -> Vec<(ShardId, Epoch)> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::id::{JobId, ShardId};
 use crate::job::JobKey;
-use crate::shard::event::{Adopted, Loaded};
+use crate::shard::event::{Adopted, Loaded, Send};
 use crate::shard::live::{Live, Run, Shard, Stage};
 use crate::shard::ready::ClassId;
 use crate::shard::write::{Epoch, StartsId, Write};
@@ -26,12 +26,15 @@ impl Owner {
     /// its worker to report it.
     pub(super) fn acquired(&mut self, id: ShardId, epoch: Epoch, running: Vec<Adopted>, spent: Vec<StartsId>) {
         self.forget(id);
+        self.acquisitions += 1;
         let place = usize::from(id.0);
         if self.shards.len() <= place {
             self.shards.resize_with(place + 1, || None);
         }
         self.shards[place] = Some(Box::new(Shard::new(id, epoch)));
-        self.outbox.extend(spent.into_iter().map(Write::CloseStarts));
+        for starts in spent {
+            self.push(Write::CloseStarts(starts));
+        }
         if self.config.has(Bug::TakeoverForgetsRunning) {
             return;
         }
@@ -83,8 +86,29 @@ impl Owner {
                 Stage::Ending { .. } => {}
             }
         }
-        self.outbox.retain(|write| write.shard() != id);
+        self.outbox.forget(id);
+        // What was started and not yet sent is for the next owner to take back.
+        self.effects.sends.retain(|(_, _, send)| !matches!(send, Send::Assign(start) if start.key.shard() == id));
         self.answer_not_owner(id, &shard.deferred);
+    }
+
+    /// The shard is to be given up soon. Nothing of it starts any more; what was decided
+    /// becomes durable, and what runs can still be reported.
+    pub(super) fn retire(&mut self, id: ShardId) {
+        let Some(shard) = self.shard_mut(id) else { return };
+        shard.is_retiring = true;
+        let waiting: Vec<JobId> =
+            shard.jobs.values().filter(|live| live.is_in_window()).map(|live| live.key.id).collect();
+        for job in waiting {
+            self.dequeue(job);
+            self.shard_mut(id).expect("it was found above").remove(job);
+        }
+    }
+
+    /// Whether everything that was decided for the shard is durable, or was refused. Once it
+    /// is so for a shard that retires, every start on record was sent.
+    pub fn is_quiet(&self, shard: ShardId) -> bool {
+        !self.outbox.holds(shard)
     }
 
     /// Takes a job that has just become durable, or was found again, into memory if its
@@ -106,7 +130,7 @@ impl Owner {
     /// in the place of a job of the class that is due later.
     pub(super) fn take_in(&mut self, job: Loaded, class: ClassId) -> bool {
         let (key, now) = (job.row.key, self.now);
-        let Some(shard) = self.shard_mut(key.shard()) else { return true };
+        let Some(shard) = self.shard_mut(key.shard()).filter(|shard| !shard.is_retiring) else { return true };
         if shard.jobs.contains_key(&key.id) {
             return true;
         }
@@ -150,6 +174,10 @@ impl Owner {
         let Some(shard) = self.shard_mut(id.shard()) else { return };
         let Some(mut live) = shard.jobs.remove(&id) else { return };
         let (class, key) = (live.class, live.key);
+        if shard.is_retiring {
+            shard.reads.left(id);
+            return;
+        }
         let is_near = key.due_at <= horizon;
         let is_taken = is_near
             && !self.is_parked(class, key, live.priority)
@@ -250,7 +278,7 @@ impl Owner {
 
     /// Takes a decided write, in the order in which decisions are made.
     pub(super) fn push(&mut self, write: Write) {
-        self.outbox.push_back(write);
+        self.outbox.push(write);
     }
 
     /// One job of this record has durably ended; the last one closes it. Not sooner: a

@@ -2,10 +2,11 @@
 //! last heard of.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use crate::attempt::AttemptNo;
 use crate::id::{JobId, WorkerId};
-use crate::shard::event::{Send, StreamId, WorkerSpec};
+use crate::shard::event::{CreditKept, Send, StreamId, WorkerSpec};
 use crate::shard::judge::End;
 use crate::shard::live::{IdSet, Stage};
 use crate::shard::ready::{ClassId, Ready};
@@ -17,6 +18,9 @@ pub(super) struct Worker {
     pub(super) spec: WorkerSpec,
     /// `None` while it is away.
     pub(super) stream: Option<StreamId>,
+    /// The last connection it said hello on, open or not. A hello of an earlier one that is
+    /// read only now says nothing about what was sent since.
+    newest: Option<StreamId>,
     pub(super) seen_at: Timestamp,
     /// What it runs for us, and what is being started on it.
     pub(super) jobs: IdSet<JobId>,
@@ -26,6 +30,8 @@ pub(super) struct Worker {
     left_over: BTreeSet<(JobId, AttemptNo)>,
     left_over_until: Timestamp,
     pub(super) classes: Vec<ClassId>,
+    /// The demand that it was told on this connection.
+    pub(super) demand_told: u32,
 }
 
 impl Worker {
@@ -35,52 +41,77 @@ impl Worker {
         Self {
             spec,
             stream: None,
+            newest: None,
             seen_at: now,
             jobs: IdSet::default(),
             left_over: BTreeSet::new(),
             left_over_until: now,
             classes: Vec::new(),
+            demand_told: 0,
         }
     }
 
     /// Slots in use are counted from what it runs, never kept as a number.
+    fn in_use(&self) -> usize {
+        self.jobs.len() + self.left_over.len()
+    }
+
     pub(super) fn free(&self) -> usize {
         if self.stream.is_none() {
             return 0;
         }
-        (self.spec.credit as usize).saturating_sub(self.jobs.len() + self.left_over.len())
+        (self.spec.credit as usize).saturating_sub(self.in_use())
+    }
+
+    /// More than it granted was in use, and something of it ends.
+    fn is_overdrawn(&self) -> bool {
+        self.stream.is_some() && self.in_use() > self.spec.credit as usize
+    }
+
+    fn credit_kept(&self) -> CreditKept {
+        let told = self.spec.credit;
+        CreditKept { told, bound: told.max(u32::try_from(self.in_use()).unwrap_or(u32::MAX)) }
     }
 }
 
 #[derive(Default)]
-pub(super) struct Workers(BTreeMap<WorkerId, Worker>);
+pub(super) struct Workers {
+    known: BTreeMap<WorkerId, Worker>,
+    /// Those whose credit changed, or is kept to at last: they are to be told.
+    credit_untold: BTreeSet<WorkerId>,
+}
 
 impl Workers {
     pub(super) fn get(&self, id: WorkerId) -> Option<&Worker> {
-        self.0.get(&id)
+        self.known.get(&id)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (WorkerId, &Worker)> {
-        self.0.iter().map(|(id, worker)| (*id, worker))
+        self.known.iter().map(|(id, worker)| (*id, worker))
+    }
+
+    pub(super) fn after(&mut self, id: Option<WorkerId>) -> impl Iterator<Item = (WorkerId, &mut Worker)> {
+        let after = id.map_or(Bound::Unbounded, Bound::Excluded);
+        self.known.range_mut((after, Bound::Unbounded)).map(|(id, worker)| (*id, worker))
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (WorkerId, &mut Worker)> {
-        self.0.iter_mut().map(|(id, worker)| (*id, worker))
+        self.known.iter_mut().map(|(id, worker)| (*id, worker))
     }
 
     pub(super) fn is_connected(&self, id: WorkerId) -> bool {
-        self.0.get(&id).is_some_and(|worker| worker.stream.is_some())
+        self.known.get(&id).is_some_and(|worker| worker.stream.is_some())
     }
 
     /// Whether it is there and still counts on this job. One that was given up and came
     /// back does not.
     pub(super) fn awaits(&self, id: WorkerId, job: JobId) -> bool {
-        self.0.get(&id).is_some_and(|worker| worker.stream.is_some() && worker.jobs.contains(&job))
+        self.known.get(&id).is_some_and(|worker| worker.stream.is_some() && worker.jobs.contains(&job))
     }
 
     /// A start names this worker; it may or may not come back.
     pub(super) fn expect(&mut self, id: WorkerId, job: JobId, now: Timestamp, ready: &mut Ready) {
-        let worker = self.0.entry(id).or_insert_with(|| Worker::absent(now));
+        let worker = self.known.entry(id).or_insert_with(|| Worker::absent(now));
         worker.jobs.insert(job);
         if worker.free() == 0 {
             ready.set_busy(id, worker);
@@ -88,45 +119,49 @@ impl Workers {
     }
 
     fn connect(&mut self, id: WorkerId, stream: StreamId, spec: WorkerSpec, now: Timestamp, ready: &mut Ready) {
-        let worker = self.0.entry(id).or_insert_with(|| Worker::absent(now));
+        let worker = self.known.entry(id).or_insert_with(|| Worker::absent(now));
         ready.set_busy(id, worker);
         worker.spec = spec;
         worker.left_over.clear();
         worker.stream = Some(stream);
+        worker.newest = Some(stream);
         worker.seen_at = now;
+        worker.demand_told = 0;
         worker.classes = ready.classes_for(worker);
         if worker.free() > 0 {
             ready.set_idle(id, worker);
         }
+        self.credit_untold.insert(id);
     }
 
     pub(super) fn disconnect(&mut self, id: WorkerId, stream: StreamId, ready: &mut Ready) {
-        let Some(worker) = self.0.get_mut(&id).filter(|worker| worker.stream == Some(stream)) else { return };
+        let Some(worker) = self.known.get_mut(&id).filter(|worker| worker.stream == Some(stream)) else { return };
         worker.stream = None;
         ready.set_busy(id, worker);
         if worker.jobs.is_empty() {
-            self.0.remove(&id);
+            self.known.remove(&id);
         }
     }
 
     pub(super) fn set_credit(&mut self, id: WorkerId, stream: StreamId, credit: u32, ready: &mut Ready) {
-        let Some(worker) = self.0.get_mut(&id).filter(|worker| worker.stream == Some(stream)) else { return };
+        let Some(worker) = self.known.get_mut(&id).filter(|worker| worker.stream == Some(stream)) else { return };
         worker.spec.credit = credit;
         if worker.free() > 0 {
             ready.set_idle(id, worker);
         } else {
             ready.set_busy(id, worker);
         }
+        self.credit_untold.insert(id);
     }
 
     pub(super) fn seen(&mut self, id: WorkerId, now: Timestamp) {
-        if let Some(worker) = self.0.get_mut(&id) {
+        if let Some(worker) = self.known.get_mut(&id) {
             worker.seen_at = worker.seen_at.max(now);
         }
     }
 
     pub(super) fn occupy(&mut self, id: WorkerId, job: JobId, ready: &mut Ready) {
-        let worker = self.0.get_mut(&id).expect("jobs are given to known workers");
+        let worker = self.known.get_mut(&id).expect("jobs are given to known workers");
         worker.jobs.insert(job);
         if worker.free() == 0 {
             ready.set_busy(id, worker);
@@ -134,22 +169,31 @@ impl Workers {
     }
 
     pub(super) fn release(&mut self, id: WorkerId, job: JobId, ready: &mut Ready) {
-        let Some(worker) = self.0.get_mut(&id) else { return };
+        let Some(worker) = self.known.get_mut(&id) else { return };
         let was_full = worker.free() == 0;
+        if worker.is_overdrawn() {
+            self.credit_untold.insert(id);
+        }
         worker.jobs.remove(&job);
         if was_full && worker.free() > 0 {
             ready.set_idle(id, worker);
         }
         if worker.stream.is_none() && worker.jobs.is_empty() {
-            self.0.remove(&id);
+            self.known.remove(&id);
         }
     }
 
     /// The worker told us how an attempt went that we did not count as running on it.
     pub(super) fn reported(&mut self, id: WorkerId, attempt: (JobId, AttemptNo), ready: &mut Ready) {
-        let Some(worker) = self.0.get_mut(&id) else { return };
-        if worker.left_over.remove(&attempt) && worker.free() > 0 {
-            ready.set_idle(id, worker);
+        let Some(worker) = self.known.get_mut(&id) else { return };
+        let was_overdrawn = worker.is_overdrawn();
+        if worker.left_over.remove(&attempt) {
+            if was_overdrawn {
+                self.credit_untold.insert(id);
+            }
+            if worker.free() > 0 {
+                ready.set_idle(id, worker);
+            }
         }
     }
 
@@ -160,7 +204,7 @@ impl Workers {
         until: Timestamp,
         ready: &mut Ready,
     ) {
-        let Some(worker) = self.0.get_mut(&id) else { return };
+        let Some(worker) = self.known.get_mut(&id) else { return };
         worker.left_over = left_over;
         worker.left_over_until = until;
         if worker.free() == 0 {
@@ -171,8 +215,11 @@ impl Workers {
     /// Counts slots as free again whose attempts nobody reported in time. A worker that
     /// still has no room gives back what it is sent.
     pub(super) fn forget_left_over(&mut self, now: Timestamp, ready: &mut Ready) {
-        for (id, worker) in &mut self.0 {
+        for (id, worker) in &mut self.known {
             if !worker.left_over.is_empty() && now > worker.left_over_until {
+                if worker.is_overdrawn() {
+                    self.credit_untold.insert(*id);
+                }
                 worker.left_over.clear();
                 if worker.free() > 0 {
                     ready.set_idle(*id, worker);
@@ -182,22 +229,23 @@ impl Workers {
     }
 
     pub(super) fn forgive(&mut self, gap: Span, now: Timestamp) {
-        for worker in self.0.values_mut() {
+        for worker in self.known.values_mut() {
             worker.seen_at = (worker.seen_at + gap).min(now);
         }
     }
 
     pub(super) fn clamp_seen(&mut self, now: Timestamp) {
-        for worker in self.0.values_mut() {
+        for worker in self.known.values_mut() {
             worker.seen_at = worker.seen_at.min(now);
         }
     }
 
     fn take_silent(&mut self, before: Timestamp, ready: &mut Ready) -> Vec<(WorkerId, Worker)> {
-        let silent: Vec<_> = self.0.iter().filter(|(_, worker)| worker.seen_at < before).map(|(id, _)| *id).collect();
+        let silent: Vec<_> =
+            self.known.iter().filter(|(_, worker)| worker.seen_at < before).map(|(id, _)| *id).collect();
         let mut taken = Vec::with_capacity(silent.len());
         for id in silent {
-            let worker = self.0.remove(&id).expect("it was just found");
+            let worker = self.known.remove(&id).expect("it was just found");
             ready.set_busy(id, &worker);
             taken.push((id, worker));
         }
@@ -213,6 +261,23 @@ impl Owner {
         }
     }
 
+    /// Answers every change of a credit, so that a worker knows when it may promise the same
+    /// slots to another server.
+    pub(super) fn tell_credits(&mut self) {
+        for id in std::mem::take(&mut self.workers.credit_untold) {
+            if let Some(worker) = self.workers.get(id) {
+                let kept = worker.credit_kept();
+                self.send(id, Send::Credit(kept));
+            }
+        }
+    }
+
+    /// Whether this worker said hello on a later connection than `stream`.
+    pub fn heard_later(&self, id: WorkerId, stream: StreamId) -> bool {
+        let is_later = |worker: &Worker| worker.newest > Some(stream);
+        !self.config.has(Bug::LateHelloBelieved) && self.workers.get(id).is_some_and(is_later)
+    }
+
     /// A worker says who it is and what it holds. What we gave it and it does not
     /// hold, it never received.
     pub(super) fn worker_hello(
@@ -222,7 +287,7 @@ impl Owner {
         spec: WorkerSpec,
         held: &[(JobId, AttemptNo)],
     ) {
-        if self.workers.get(id).is_some_and(|worker| worker.stream > Some(stream)) {
+        if self.heard_later(id, stream) {
             return;
         }
         self.workers.connect(id, stream, spec, self.now, &mut self.ready);

@@ -43,6 +43,11 @@ impl Batch {
         self.fences.iter().find(|(id, _)| *id == shard).map(|(_, epoch)| *epoch)
     }
 
+    /// Which of so many lanes it goes through: that of all its shards.
+    pub fn lane(&self, lanes: usize) -> usize {
+        self.fences.first().map_or(0, |(shard, _)| shard.lane(lanes))
+    }
+
     pub fn starts_id(&self, shard: ShardId) -> StartsId {
         let epoch = self.epoch_of(shard).expect("a batch fences every shard it touches");
         StartsId { shard, epoch, seq: self.seq }

@@ -1,39 +1,40 @@
-//! The system under test: a server and a worker as processes of their own, in a
+//! The system under test: servers and a worker as processes of their own, in a
 //! folder of their own, gone at the end; or a server that runs already.
 
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use futures_util::future::try_join_all;
 use punctual_api::Stats;
 use punctual_client::{Client, IfMatch};
 use punctual_core::task::{Probe, Run, TaskSpec};
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
 use super::Options;
+use super::database::{Database, Reading};
 use super::figure::Figure;
 use super::machine::{Steal, cpu_us, rss_mib};
+use super::process::{self, START_LIMIT};
 
 /// The task that does nothing.
 pub(crate) const NOOP: &str = "bench-noop";
 /// The task that returns the worker's clock.
 pub(crate) const CLOCK: &str = "bench-clock";
 
-const START_LIMIT: Duration = Duration::from_secs(120);
-
 pub(crate) struct Arena {
-    pub(crate) client: Client,
+    /// Of each server; there is at least one.
+    clients: Vec<Client>,
     store: String,
     children: Option<Children>,
+    pub(crate) database: Option<Database>,
 }
 
 struct Children {
     dir: TempDir,
     settings: Vec<(String, String)>,
-    server: Child,
+    servers: Vec<Child>,
     worker: Option<Child>,
 }
 
@@ -43,54 +44,114 @@ pub(crate) struct Mark {
     cpu_us: Option<u64>,
     stats: Stats,
     steal: Steal,
+    reading: Option<Reading>,
 }
 
 impl Arena {
-    /// A server without a worker, or the one that was named.
+    /// Servers without a worker, or the one that was named.
     pub(crate) async fn start(options: &Options) -> anyhow::Result<Self> {
         if let Some(url) = &options.url {
-            return Self::with(Client::new(url)?, None).await;
+            return Self::with(vec![Client::new(url)?], None, None).await;
         }
+        let mut settings = options.settings.clone();
+        let database = match settings.iter_mut().find(|(key, value)| key == "database" && !value.is_empty()) {
+            Some((_, url)) => {
+                let database = Database::create(url).await?;
+                url.clone_from(&database.url);
+                Some(database)
+            }
+            None if options.servers > 1 => bail!("several servers need a PostgreSQL: --set database=postgres://…"),
+            None => None,
+        };
         let dir = tempfile::Builder::new().prefix("punctual-bench-").tempdir()?;
-        let (server, url) = spawn_server(dir.path(), &options.settings).await?;
-        let children = Children { dir, settings: options.settings.clone(), server, worker: None };
-        Self::with(Client::new(&url)?, Some(children)).await
+        let (mut servers, mut clients) = (Vec::new(), Vec::new());
+        for place in 0..options.servers {
+            let (server, url) = process::spawn_server(dir.path(), place, &settings).await?;
+            servers.push(server);
+            clients.push(Client::new(&url)?);
+        }
+        let children = Children { dir, settings, servers, worker: None };
+        let arena = Self::with(clients, Some(children), database).await?;
+        arena.shards_shared().await?;
+        Ok(arena)
     }
 
-    async fn with(client: Client, children: Option<Children>) -> anyhow::Result<Self> {
-        let store = client.server().await?.store;
+    async fn with(
+        clients: Vec<Client>,
+        children: Option<Children>,
+        database: Option<Database>,
+    ) -> anyhow::Result<Self> {
+        let store = clients[0].server().await?.store;
         let clock = Probe { report_time: true, ..Probe::default() };
         for (name, probe) in [(NOOP, Probe::default()), (CLOCK, clock)] {
-            client.apply_task(name, &TaskSpec::new(Run::Probe(probe)), IfMatch::Any).await?;
+            clients[0].apply_task(name, &TaskSpec::new(Run::Probe(probe)), IfMatch::Any).await?;
         }
-        Ok(Self { client, store, children })
+        Ok(Self { clients, store, children, database })
+    }
+
+    /// Waits until every server has its part of the shards.
+    async fn shards_shared(&self) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        loop {
+            let nodes = try_join_all(self.clients.iter().map(Client::server)).await?;
+            let owned: u16 = nodes.iter().map(|node| node.shards_owned).sum();
+            let least = nodes.iter().map(|node| node.shards_owned).min().unwrap_or_default();
+            if owned == nodes[0].shards_total && least > 0 {
+                return Ok(());
+            }
+            if begun.elapsed() > START_LIMIT {
+                bail!("the servers did not share the shards within {START_LIMIT:?}");
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     }
 
     pub(crate) fn url(&self) -> &str {
-        self.client.url()
+        self.clients[0].url()
+    }
+
+    pub(crate) fn urls(&self) -> impl Iterator<Item = &str> {
+        self.clients.iter().map(Client::url)
+    }
+
+    /// Client `place` of many uses this server.
+    pub(crate) fn url_for(&self, place: usize) -> &str {
+        self.clients[place % self.clients.len()].url()
     }
 
     pub(crate) fn is_own(&self) -> bool {
         self.children.is_some()
     }
 
+    /// The figures of all servers together. Those of workers are of the server that has fewest.
+    pub(crate) async fn stats(&self) -> anyhow::Result<Stats> {
+        Ok(sum(&try_join_all(self.clients.iter().map(Client::stats)).await?))
+    }
+
     /// Starts the worker's process; it connects in its own time.
     pub(crate) fn start_worker(&mut self) -> anyhow::Result<()> {
-        let url = self.client.url().to_owned();
+        let urls = self.urls().collect::<Vec<_>>().join(",");
         let Some(children) = &mut self.children else {
             return Ok(());
         };
         let spool = children.dir.path().join("spool");
-        let mut command = punctual(children.dir.path(), "worker", &children.settings)?;
+        let mut command = process::punctual(children.dir.path(), "worker", "worker", &children.settings)?;
         // Many slots: what is measured is the system, not the wait for a slot.
-        command.args(["--server", &url, "--slots", "4096", "--spool-dir"]).arg(spool).stdout(Stdio::null());
+        command.args(["--server", &urls, "--slots", "4096", "--spool-dir"]).arg(spool).stdout(Stdio::null());
         children.worker = Some(command.spawn().context("cannot start a worker")?);
+        Ok(())
+    }
+
+    pub(crate) async fn stop_worker(&mut self) -> anyhow::Result<()> {
+        if let Some(mut worker) = self.children.as_mut().and_then(|children| children.worker.take()) {
+            worker.kill().await?;
+        }
         Ok(())
     }
 
     pub(crate) async fn worker_connected(&self) -> anyhow::Result<()> {
         let begun = Instant::now();
-        while self.client.stats().await?.workers == 0 {
+        while self.stats().await?.workers == 0 {
             if begun.elapsed() > START_LIMIT {
                 bail!("no worker connected within {START_LIMIT:?}{}", self.last_words("worker"));
             }
@@ -99,16 +160,16 @@ impl Arena {
         Ok(())
     }
 
-    /// Kills the server and starts it again on the same folder; how long until it was ready.
+    /// Kills the first server and starts it again on the same store; how long until it was ready.
     pub(crate) async fn restart_server(&mut self) -> anyhow::Result<Option<Duration>> {
         let Some(children) = &mut self.children else {
             return Ok(None);
         };
-        children.server.kill().await?;
+        children.servers[0].kill().await?;
         let begun = Instant::now();
-        let (server, url) = spawn_server(children.dir.path(), &children.settings).await?;
-        children.server = server;
-        self.client = Client::new(&url)?;
+        let (server, url) = process::spawn_server(children.dir.path(), 0, &children.settings).await?;
+        children.servers[0] = server;
+        self.clients[0] = Client::new(&url)?;
         Ok(Some(begun.elapsed()))
     }
 
@@ -116,22 +177,29 @@ impl Arena {
         let Some(children) = &self.children else {
             return Some(stats.cpu_us);
         };
-        let server = cpu_us(children.server.id()?)?;
-        let worker = children.worker.as_ref().and_then(|worker| cpu_us(worker.id()?));
-        Some(server + worker.unwrap_or_default())
+        let processes = children.servers.iter().chain(&children.worker);
+        processes.map(|child| cpu_us(child.id()?)).sum()
     }
 
+    /// Of the server that has most.
     pub(crate) fn rss_mib(&self, stats: &Stats) -> Option<f64> {
         match &self.children {
-            Some(children) => rss_mib(children.server.id()?),
+            Some(children) => children.servers.iter().filter_map(|server| rss_mib(server.id()?)).reduce(f64::max),
             None => Some(stats.rss_bytes as f64 / f64::from(1 << 20)),
         }
     }
 
+    async fn reading(&self) -> anyhow::Result<Option<Reading>> {
+        match &self.database {
+            Some(database) => Ok(Some(database.reading().await?)),
+            None => Ok(None),
+        }
+    }
+
     pub(crate) async fn mark(&self) -> anyhow::Result<Mark> {
-        let stats = self.client.stats().await?;
+        let (stats, reading) = (self.stats().await?, self.reading().await?);
         let (cpu_us, steal) = (self.cpu_us(&stats), Steal::now());
-        Ok(Mark { begun: Instant::now(), cpu_us, stats, steal })
+        Ok(Mark { begun: Instant::now(), cpu_us, stats, steal, reading })
     }
 
     /// The figure of a workload that began at `mark` and took `elapsed`.
@@ -142,11 +210,11 @@ impl Arena {
         elapsed: Duration,
         jobs: u64,
     ) -> anyhow::Result<Figure> {
-        let stats = self.client.stats().await?;
+        let stats = self.stats().await?;
         let each = |amount: u64| (jobs > 0).then(|| amount as f64 / jobs as f64);
         let cpu = self.cpu_us(&stats).zip(mark.cpu_us).map(|(after, before)| after.saturating_sub(before));
         let seconds = elapsed.as_secs_f64();
-        Ok(Figure {
+        let mut figure = Figure {
             workload: workload.to_owned(),
             store: self.store.clone(),
             jobs,
@@ -163,12 +231,24 @@ impl Arena {
             rss_mib: self.rss_mib(&stats),
             steal_percent: Steal::now().percent_since(mark.steal),
             more: Default::default(),
-        })
+        };
+        if let Some((after, before)) = self.reading().await?.zip(mark.reading)
+            && let Some(wal) = each((after.wal_bytes - before.wal_bytes).max(0).unsigned_abs())
+        {
+            figure = figure.with("wal_bytes_per_job", wal);
+            // All commits of the database, those of leases and submissions too.
+            let commits = each((after.commits - before.commits).max(0).unsigned_abs());
+            figure = figure.with("database_commits_per_job", commits.unwrap_or_default());
+        }
+        if self.clients.len() > 1 {
+            figure = figure.with("servers", self.clients.len() as f64);
+        }
+        Ok(figure)
     }
 
     /// Every acknowledged job is there, and no other.
     pub(crate) async fn audit_submitted(&self, mark: &Mark, jobs: u64) -> anyhow::Result<()> {
-        let submitted = self.client.stats().await?.submitted - mark.stats.submitted;
+        let submitted = self.stats().await?.submitted - mark.stats.submitted;
         // A server of someone else may be given other jobs, too.
         if self.is_own() && submitted != jobs {
             bail!("{jobs} jobs were acknowledged and {submitted} accepted");
@@ -178,17 +258,22 @@ impl Arena {
 
     /// The end of a child's log, to say why it did not do its work.
     pub(crate) fn last_words(&self, of: &str) -> String {
-        self.children.as_ref().map(|children| last_words(children.dir.path(), of)).unwrap_or_default()
+        self.children.as_ref().map(|children| process::last_words(children.dir.path(), of)).unwrap_or_default()
     }
 
-    /// Ends the processes and removes their folder.
+    /// Ends the processes and removes their folder and database.
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         if let Some(mut children) = self.children {
             if let Some(worker) = &mut children.worker {
                 worker.kill().await?;
             }
-            children.server.kill().await?;
+            for server in &mut children.servers {
+                server.kill().await?;
+            }
             children.dir.close()?;
+        }
+        if let Some(database) = self.database {
+            database.drop().await?;
         }
         Ok(())
     }
@@ -200,60 +285,26 @@ impl Mark {
     }
 }
 
-/// Our own executable, blind to the settings of this machine and this user.
-fn punctual(dir: &Path, verb: &str, settings: &[(String, String)]) -> anyhow::Result<Command> {
-    let nothing = dir.join("empty.toml");
-    std::fs::write(&nothing, "")?;
-    let log = std::fs::File::create(log_path(dir, verb))?;
-    let mut command = Command::new(std::env::current_exe()?);
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("PUNCTUAL_") {
-            command.env_remove(name);
-        }
+/// Counts add up. A worker is connected to every server, so of those the least counts.
+pub(crate) fn sum(all: &[Stats]) -> Stats {
+    let mut sum =
+        Stats { workers: all.iter().map(|stats| stats.workers).min().unwrap_or_default(), ..Stats::default() };
+    for stats in all {
+        sum.submitted += stats.submitted;
+        sum.started += stats.started;
+        sum.succeeded += stats.succeeded;
+        sum.failed += stats.failed;
+        sum.cancelled += stats.cancelled;
+        sum.lost += stats.lost;
+        sum.quarantined += stats.quarantined;
+        sum.deleted += stats.deleted;
+        sum.retried += stats.retried;
+        sum.running += stats.running;
+        sum.ready += stats.ready;
+        sum.waiting += stats.waiting;
+        sum.commits += stats.commits;
+        sum.cpu_us += stats.cpu_us;
+        sum.rss_bytes += stats.rss_bytes;
     }
-    command
-        .arg(verb)
-        .arg("--config")
-        .arg(nothing)
-        .args(["--quiet", "--output", "json", "--exit-with-stdin"])
-        .envs(settings.iter().map(|(key, value)| (crate::config::variable(key), value)))
-        // Its end tells the child that we are gone, even if we were killed.
-        .stdin(Stdio::piped())
-        .stderr(log)
-        .kill_on_drop(true);
-    Ok(command)
-}
-
-async fn spawn_server(dir: &Path, settings: &[(String, String)]) -> anyhow::Result<(Child, String)> {
-    let mut command = punctual(dir, "server", settings)?;
-    command.args(["--listen", "127.0.0.1:0", "--data-dir"]).arg(dir.join("data")).stdout(Stdio::piped());
-    let mut child = command.spawn().context("cannot start a server")?;
-    let stdout = child.stdout.take().expect("it was just piped");
-    let mut lines = BufReader::new(stdout).lines();
-    let line = tokio::time::timeout(START_LIMIT, lines.next_line()).await.context("the server is not ready")??;
-    let line = line.with_context(|| format!("the server ended at once{}", last_words(dir, "server")))?;
-    let ready: serde_json::Value = serde_json::from_str(&line)?;
-    let url = ready["url"].as_str().context("the server did not name its address")?.to_owned();
-    let client = Client::new(&url)?.with_repeat_budget(Duration::ZERO);
-    let begun = Instant::now();
-    while let Err(error) = client.ready().await {
-        if begun.elapsed() > START_LIMIT {
-            return Err(error).context("the server is not ready");
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    Ok((child, url))
-}
-
-fn log_path(dir: &Path, of: &str) -> PathBuf {
-    dir.join(format!("{of}.log"))
-}
-
-fn last_words(dir: &Path, of: &str) -> String {
-    let log = std::fs::read_to_string(log_path(dir, of)).unwrap_or_default();
-    let lines: Vec<_> = log.lines().rev().take(5).collect();
-    if lines.is_empty() {
-        return String::new();
-    }
-    format!("; its log ends with:\n{}", lines.into_iter().rev().collect::<Vec<_>>().join("\n"))
+    sum
 }

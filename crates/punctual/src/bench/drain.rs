@@ -5,10 +5,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use futures_util::future::try_join_all;
 use punctual_api::Stats;
 use punctual_core::Span;
 
-use super::arena::{Arena, NOOP};
+use super::arena::{Arena, NOOP, sum};
 use super::figure::Figure;
 use super::load::{self, Due};
 use super::wire::Connection;
@@ -33,7 +34,7 @@ pub(crate) async fn in_arena(arena: &mut Arena, name: &str, jobs: u64) -> anyhow
     let due_at = now() + Span::from_secs(10 + (jobs / 10_000) as i64);
     let due = if arena.is_own() { Due::Now } else { Due::At(due_at) };
     let loading = bar(&format!("{name}: loading"), jobs);
-    let before = arena.client.stats().await?;
+    let before = arena.stats().await?;
     load::bulk(arena, NOOP, jobs, 1000, due, &loading).await?;
     loading.finish_and_clear();
 
@@ -44,7 +45,7 @@ pub(crate) async fn in_arena(arena: &mut Arena, name: &str, jobs: u64) -> anyhow
         }
         tokio::time::sleep(left.to_std()).await;
     }
-    let mut polls = Connection::open(arena.url()).await?;
+    let mut polls = try_join_all(arena.urls().map(Connection::open)).await?;
     let mark = arena.mark().await?;
     arena.start_worker()?;
     let (connected, done) = until_done(arena, &mut polls, before.succeeded + jobs, jobs, name).await?;
@@ -58,7 +59,7 @@ pub(crate) async fn in_arena(arena: &mut Arena, name: &str, jobs: u64) -> anyhow
 
 /// None lost, none twice.
 async fn audit(arena: &Arena, before: &Stats, jobs: u64) -> anyhow::Result<()> {
-    let after = arena.client.stats().await?;
+    let after = arena.stats().await?;
     let started = after.started - before.started;
     let odd = (after.failed + after.lost + after.retried) - (before.failed + before.lost + before.retried);
     // A server of someone else may have other jobs, too.
@@ -71,7 +72,7 @@ async fn audit(arena: &Arena, before: &Stats, jobs: u64) -> anyhow::Result<()> {
 /// When a worker was connected first, and when the last job was done.
 async fn until_done(
     arena: &Arena,
-    polls: &mut Connection,
+    polls: &mut [Connection],
     target: u64,
     jobs: u64,
     name: &str,
@@ -80,7 +81,11 @@ async fn until_done(
     let mut connected = None;
     let mut last = (0, Instant::now());
     loop {
-        let stats: Stats = serde_json::from_slice(polls.get("/v1/stats").await?)?;
+        let mut all: Vec<Stats> = Vec::with_capacity(polls.len());
+        for connection in polls.iter_mut() {
+            all.push(serde_json::from_slice(connection.get("/v1/stats").await?)?);
+        }
+        let stats = sum(&all);
         if stats.workers > 0 {
             connected.get_or_insert_with(Instant::now);
         }

@@ -99,7 +99,8 @@ pub(crate) async fn bulk(
     let batches: Vec<_> = (0..jobs).step_by(batch as usize).map(|first| first..(first + batch).min(jobs)).collect();
     let batches = std::sync::Mutex::new(batches.into_iter());
     let client = async |seed: u64| -> anyhow::Result<()> {
-        let mut connection = Connection::open(arena.url()).await?;
+        // Every server gets its part: it keeps what it is given to the shards it owns.
+        let mut connection = Connection::open(arena.url_for(seed as usize)).await?;
         let mut chance = Chance::new(seed);
         loop {
             let next = batches.lock().expect("no client panics").next();
@@ -118,9 +119,11 @@ pub(crate) async fn bulk(
 
 /// Submits jobs due at `dues` and returns their ids in the same order.
 pub(crate) async fn submit_at(arena: &Arena, task: &str, dues: &[Timestamp]) -> anyhow::Result<Vec<JobId>> {
-    let mut connection = Connection::open(arena.url()).await?;
+    let mut connections = try_join_all(arena.urls().map(Connection::open)).await?;
+    let servers = connections.len();
     let mut ids = Vec::with_capacity(dues.len());
-    for batch in dues.chunks(1000) {
+    for (place, batch) in dues.chunks(1000).enumerate() {
+        let connection = &mut connections[place % servers];
         let body = bulk_json(task, batch.iter().copied().map(Some));
         let submitted: BulkSubmitted = serde_json::from_slice(connection.post("/v1/jobs/bulk", &body).await?)?;
         ids.extend(submitted.ids);

@@ -3,12 +3,15 @@
 
 mod arena;
 mod backlog;
+mod database;
 mod drain;
 mod figure;
 mod load;
 mod machine;
 mod pickup;
+mod pinned;
 mod precision;
+mod process;
 mod submit;
 mod wire;
 
@@ -30,10 +33,12 @@ pub(crate) enum Workload {
     Precision,
     /// Drain and precision with a million jobs waiting
     Backlog,
+    /// Drain while a transaction holds a snapshot of the PostgreSQL
+    Pinned,
 }
 
 impl Workload {
-    /// All but the one that takes minutes.
+    /// All but those that take minutes.
     pub(crate) const USUAL: [Self; 5] =
         [Self::Drain, Self::SubmitSingle, Self::SubmitBulk, Self::Pickup, Self::Precision];
 
@@ -45,6 +50,7 @@ impl Workload {
             Self::Pickup => pickup::run(options).await,
             Self::Precision => precision::run(options).await,
             Self::Backlog => backlog::run(options).await,
+            Self::Pinned => pinned::run(options).await,
         }
     }
 }
@@ -54,6 +60,8 @@ pub(crate) struct Options {
     /// A server that runs already, instead of one of our own.
     pub(crate) url: Option<String>,
     pub(crate) jobs: Option<u64>,
+    /// How many servers of our own.
+    pub(crate) servers: usize,
     pub(crate) quick: bool,
     /// Single submissions are to run at once, and so disturb each other.
     pub(crate) due_now: bool,

@@ -48,8 +48,8 @@ async fn closed_loop(
     let progress = bar(&name, 0);
     progress.tick();
     let mut connections = Vec::new();
-    for _ in 0..clients {
-        connections.push(Connection::open(arena.url()).await?);
+    for place in 0..clients {
+        connections.push(Connection::open(arena.url_for(place as usize)).await?);
     }
     let mark = arena.mark().await?;
     let deadline = Instant::now() + time;

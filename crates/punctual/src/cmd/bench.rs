@@ -11,12 +11,13 @@ use crate::output::{Format, note};
 /// Measure this machine.
 ///
 /// Each workload starts a server and a worker as processes of their own, in a temporary
-/// folder that is removed at the end; or use --url. Every acknowledged submission and every
+/// folder that is removed at the end; or use --url. With --set database=postgres://… they use
+/// a database that is made beside the named one and dropped at the end. Every acknowledged submission and every
 /// completion that is counted is durable by the store's setting, which is named with each
 /// figure. Latencies count from planned instants.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// What to measure; all but backlog unless told
+    /// What to measure; all but backlog and pinned unless told
     #[arg(value_name = "WORKLOAD")]
     workloads: Vec<Workload>,
     /// How many jobs; each workload has its own default
@@ -25,6 +26,9 @@ pub(crate) struct BenchArgs {
     /// Measure this server, with the worker that it has. It keeps the jobs
     #[arg(long, value_name = "URL")]
     url: Option<String>,
+    /// How many servers; more than one need --set database=…
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16), conflicts_with = "url")]
+    servers: u8,
     /// Small sizes: a look, not a result
     #[arg(long)]
     quick: bool,
@@ -51,6 +55,7 @@ impl BenchArgs {
             url: self.url.clone(),
             // The same for every workload, so that a quick look stays quick.
             jobs: self.jobs,
+            servers: usize::from(self.servers),
             quick: self.quick,
             due_now: self.due_now,
             settings: settings.collect::<anyhow::Result<_>>()?,

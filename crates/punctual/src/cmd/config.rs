@@ -44,8 +44,8 @@ pub(crate) fn run(args: ConfigArgs, context: &Context) -> anyhow::Result<Exit> {
         .iter()
         .filter(|setting| wanted(setting.key))
         .map(|setting| {
-            let value = context.config.value(setting.key);
-            Line { key: setting.key, value: value.text.clone(), origin: value.origin.to_string() }
+            let origin = context.config.value(setting.key).origin.to_string();
+            Line { key: setting.key, value: context.config.shown(setting.key), origin }
         })
         .collect();
     if lines.is_empty() {

@@ -14,7 +14,7 @@ use super::Context;
 use super::server::{ServerFlags, bind, make_data_dir, ready_json, until_ready};
 use super::worker::{WorkerFlags, host_name};
 use crate::cli::given;
-use crate::config::{Origin, ServerSettings, WorkerSettings};
+use crate::config::{Database, Origin, ServerSettings, WorkerSettings};
 use crate::exit::Exit;
 use crate::output::Format;
 use crate::signals::{Stop, Until};
@@ -29,7 +29,7 @@ pub(crate) struct DevArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "ephemeral")]
     data_dir: Option<String>,
     /// Keep everything in a folder that is removed at the end
-    #[arg(long)]
+    #[arg(long, conflicts_with = "database")]
     ephemeral: bool,
     #[command(flatten)]
     server: ServerFlags,
@@ -84,6 +84,10 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
         stop.remove_when_forced(dir.path());
     }
     settings.data_dir = data_dir.path().to_owned();
+    if args.ephemeral {
+        settings.database = Database::Embedded;
+    }
+    let database = settings.database.clone();
     if args.ephemeral || context.config.text("spool_dir").is_empty() {
         worker_settings.spool_dir = data_dir.path().join("spool");
     }
@@ -100,9 +104,9 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
     let mut server = tokio::spawn(wiring::run_server(options, ready_sender, server_stop));
     let ready = until_ready(ready, &mut server).await?;
     let url = format!("http://{}", ready.address);
-    let options = WorkerOptions { server: url, name: host_name(), settings: worker_settings };
+    let options = WorkerOptions { servers: vec![url], name: host_name(), settings: worker_settings };
     let mut worker = tokio::spawn(wiring::run_worker(options, stop.requested()));
-    announce(&ready, asked, &data_dir, context)?;
+    announce(&ready, asked, &database, &data_dir, context)?;
 
     let worked = tokio::select! {
         worked = &mut worker => worked.context("the worker broke down")?,
@@ -129,31 +133,37 @@ fn bind_or_next(usual: SocketAddr) -> anyhow::Result<TcpListener> {
     bind(usual)
 }
 
-fn announce(ready: &ServerReady, asked: SocketAddr, data_dir: &DataDir, context: &Context) -> anyhow::Result<()> {
+fn announce(
+    ready: &ServerReady,
+    asked: SocketAddr,
+    database: &Database,
+    data_dir: &DataDir,
+    context: &Context,
+) -> anyhow::Result<()> {
+    let mut place = database.place(data_dir.path());
     match context.out.format {
-        Format::Json | Format::Jsonl => context.out.line(&ready_json(ready, data_dir.path())),
+        Format::Json | Format::Jsonl => context.out.line(&ready_json(ready, &place)),
         Format::Table | Format::Name => {
-            context.out.hint(&welcome(ready, asked, context.config.text("server"), data_dir));
+            if let DataDir::Ephemeral(_) = data_dir {
+                place += " (removed at the end)";
+            }
+            context.out.hint(&welcome(ready, asked, context.config.text("server"), &place));
             Ok(())
         }
     }
 }
 
 /// `usual` is the server that commands talk to unless they are told otherwise.
-fn welcome(ready: &ServerReady, asked: SocketAddr, usual: &str, data_dir: &DataDir) -> String {
+fn welcome(ready: &ServerReady, asked: SocketAddr, usual: &str, place: &str) -> String {
     let url = format!("http://{}", ready.address);
     // Port 0 asked for any.
     let taken = ready.address.port() != asked.port() && asked.port() != 0;
     let why_other = if taken { format!(" ({} was taken)", asked.port()) } else { String::new() };
-    let folder = match data_dir {
-        DataDir::Kept(path) => path.display().to_string(),
-        DataDir::Ephemeral(dir) => format!("{} (removed at the end)", dir.path().display()),
-    };
     let server = if url == usual.trim_end_matches('/') { String::new() } else { format!(" --server {url}") };
     format!(
         "Punctual is ready: a server and a worker\n\n  \
          address  {url}{why_other}, only reachable from this machine\n  \
-         data     {folder} ({store})\n\n\
+         data     {place} ({store})\n\n\
          Try, in another terminal:\n  \
          punctual run{server} --probe '{{\"output\":\"hello\"}}' --wait\n  \
          punctual run{server} --http {url}/livez --in 5s\n  \
@@ -180,23 +190,23 @@ mod tests {
     fn the_welcome_names_the_address_the_folder_and_what_to_try() {
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let ready = |port| ServerReady { address: at(port), store: "sqlite, synchronous=full".to_owned() };
-        let kept = DataDir::Kept(PathBuf::from(".punctual"));
+        let kept = ".punctual";
         let server = "http://127.0.0.1:8020";
-        let usual = welcome(&ready(8020), at(8020), server, &kept);
-        let other = welcome(&ready(8021), at(8020), server, &kept);
+        let usual = welcome(&ready(8020), at(8020), server, kept);
+        let other = welcome(&ready(8021), at(8020), server, kept);
         insta::assert_snapshot!(format!("{usual}\n----\n{other}"));
     }
 
     #[test]
     fn an_unusual_address_is_named_in_every_command_to_try() {
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let kept = DataDir::Kept(PathBuf::from(".punctual"));
+        let kept = ".punctual";
         for asked in [9201, 0] {
             let ready = ServerReady { address: at(9201), store: String::new() };
-            let text = welcome(&ready, at(asked), "http://127.0.0.1:8020", &kept);
+            let text = welcome(&ready, at(asked), "http://127.0.0.1:8020", kept);
             assert_eq!(text.matches("--server http://127.0.0.1:9201").count(), 3, "{text}");
             assert!(!text.contains("was taken"), "{text}");
-            assert!(!welcome(&ready, at(asked), "http://127.0.0.1:9201/", &kept).contains("--server"));
+            assert!(!welcome(&ready, at(asked), "http://127.0.0.1:9201/", kept).contains("--server"));
         }
     }
 }

@@ -1,5 +1,7 @@
 //! `punctual doctor`: checks, each with its reason and its cure.
 
+mod database;
+
 use std::path::Path;
 
 use clap::Args;
@@ -10,7 +12,7 @@ use punctual_core::{JobState, Span, Timestamp};
 use serde::Serialize;
 
 use super::Context;
-use crate::config::ServerSettings;
+use crate::config::{Database, ServerSettings};
 use crate::exit::{Exit, Report};
 use crate::output::{Format, Output, Row};
 use crate::table::Yield;
@@ -72,10 +74,15 @@ impl Row for Check {
 pub(crate) async fn run(_: DoctorArgs, context: &Context) -> anyhow::Result<Exit> {
     let mut checks = Vec::new();
     with_server(context, &mut checks).await;
-    checks.push(match ServerSettings::new(&context.config) {
-        Ok(settings) => data_dir(&settings.data_dir),
-        Err(error) => Check::fail("settings", error.to_string(), "correct the setting; see `punctual config`"),
-    });
+    match ServerSettings::new(&context.config) {
+        Ok(ServerSettings { database: Database::Postgres(connection), clock_skew_max, .. }) => {
+            checks.extend(database::checks(&connection, clock_skew_max).await);
+        }
+        Ok(settings) => checks.push(data_dir(&settings.data_dir)),
+        Err(error) => {
+            checks.push(Check::fail("settings", error.to_string(), "correct the setting; see `punctual config`"));
+        }
+    }
     checks.push(open_files(&std::fs::read_to_string("/proc/self/limits").unwrap_or_default()));
     checks.push(zones());
     let out = &context.out;
@@ -143,7 +150,7 @@ fn clock(before: Timestamp, server: Timestamp, after: Timestamp) -> Check {
 fn store(node: &Node) -> Check {
     let said = node.store.to_lowercase();
     let shards = format!("{} of {} shards", node.shards_owned, node.shards_total);
-    if node.shards_owned == 0 {
+    if node.shards_owned == 0 && node.roles.iter().any(|role| role == "scheduler") {
         return Check::fail("store", format!("{}, {shards}", node.store), "see the server's log: it owns no jobs");
     }
     if said.contains("normal") || said.contains("off") {

@@ -10,10 +10,12 @@ pub(crate) mod explain;
 pub(crate) mod flags;
 pub(crate) mod job;
 pub(crate) mod logs;
+pub(crate) mod migrate;
 pub(crate) mod patience;
 pub(crate) mod ps;
 pub(crate) mod run;
 pub(crate) mod server;
+pub(crate) mod servers;
 pub(crate) mod spec;
 pub(crate) mod task;
 pub(crate) mod verbs;
@@ -141,6 +143,7 @@ pub(crate) async fn dispatch(command: Command, context: &Context) -> anyhow::Res
         Command::Job(verb) => job::run(verb, context).await,
         Command::Task(verb) => task::run(verb, context).await,
         Command::Explain(args) => explain::run(args, context).await,
+        Command::Migrate(args) => migrate::run(args, context).await,
         Command::Doctor(args) => doctor::run(args, context).await,
         Command::Bench(args) => bench::run(args, context).await,
         Command::Config(args) => config::run(args, context),

@@ -1,17 +1,15 @@
 //! `punctual ps` and `punctual job list`.
 
-use std::time::Duration;
-
 use clap::Args;
-use punctual_api::{JobSummary, ListQuery};
+use punctual_api::ListQuery;
 use punctual_client::{Client, Ended, Listed};
 use punctual_core::{Span, Timestamp};
 
 use super::Context;
 use super::flags::{self, in_flags};
 use crate::exit::Exit;
-use crate::output::{Format, Output, Size, counted};
-use crate::table;
+use crate::output::{Format, counted};
+use crate::screen::{self, Look};
 use crate::when::{parse_at, parse_span};
 use crate::world::now;
 
@@ -61,9 +59,6 @@ pub(crate) struct PsArgs {
 
 /// What people call recent: what ran, what runs, and what comes next.
 const RECENT: Span = Span::from_secs(86_400);
-
-/// Faster than this, a terminal flickers and a server serves only lists.
-const WATCH_MIN: Duration = Duration::from_millis(200);
 
 impl Filter {
     /// Whether it narrows the list: whoever asks for something wants all of it.
@@ -129,6 +124,11 @@ pub(crate) async fn list(filter: &Filter, context: &Context) -> anyhow::Result<E
 fn show(Listed { list, ended }: &Listed, context: &Context) -> anyhow::Result<()> {
     let out = &context.out;
     out.rows(&list.jobs, list)?;
+    if list.uncertain {
+        out.hint(
+            "A server did not say what it runs: jobs may be missing here, or run although they are shown as scheduled.",
+        );
+    }
     match (&list.next_cursor, ended) {
         (Some(cursor), Ended::TooLong) => out.hint(&format!(
             "{} so far; the search took long and was stopped. Go on: --cursor {cursor}",
@@ -159,17 +159,14 @@ pub(crate) async fn run(args: PsArgs, context: &Context) -> anyhow::Result<Exit>
         return Ok(Exit::Ok);
     };
     loop {
-        let (listed, hidden) = recent(&args, &client).await?;
-        let out = context.out.resized();
-        match out.terminal {
-            Some(size) if out.format == Format::Table => {
-                let title = format!("{}  every {pause}; Ctrl-C ends", out.zone.show(now()));
-                let end = hidden.map(|hidden| hidden.sentence());
-                out.write(&screen(&title, &listed.list.jobs, end, size, &out))?;
-            }
-            _ => show(&listed, context)?,
+        let (mut listed, hidden) = recent(&args, &client).await?;
+        let end = hidden.map(|hidden| hidden.sentence());
+        let look = Look { rows: std::mem::take(&mut listed.list.jobs), what: "job", end };
+        if !screen::show(&look, pause, &context.out)? {
+            listed.list.jobs = look.rows;
+            show(&listed, context)?;
         }
-        tokio::time::sleep(pause.to_std().max(WATCH_MIN)).await;
+        screen::pause(pause).await;
     }
 }
 
@@ -184,47 +181,9 @@ async fn recent(args: &PsArgs, client: &Client) -> anyhow::Result<(Listed, Optio
     Ok((fetch(&filter, client).await?, hidden(horizon, client).await?))
 }
 
-/// One screen, never more, drawn over the one before without a flicker.
-fn screen(title: &str, jobs: &[JobSummary], end: Option<String>, size: Size, out: &Output) -> String {
-    // The title, the header, the line below and the cursor.
-    let room = size.rows.saturating_sub(4).max(1);
-    let shown = &jobs[..jobs.len().min(room)];
-    let table = if shown.is_empty() { "no jobs".to_owned() } else { table::draw(shown, out) };
-    let more = jobs.len() - shown.len();
-    let more = (more > 0).then(|| format!("{} more below", counted(more, "job")));
-    let end = [more, end].into_iter().flatten().collect::<Vec<_>>().join("; ");
-    let mut text = String::from("\x1b[H");
-    // A line of ours that is too long would be folded into a second one.
-    let cut = |line: &str| line.chars().take(size.columns).collect::<String>();
-    for line in [cut(title).as_str()].into_iter().chain(table.lines()).chain([cut(&end).as_str()]) {
-        text += line;
-        text += "\x1b[K\n";
-    }
-    text + "\x1b[J"
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn a_screen_is_never_taller_than_the_terminal() {
-        let job: JobSummary = serde_json::from_value(json!({
-            "id": "job_01m7et4344e91804jsy8wksbxz",
-            "task": { "id": "task_01m7et433kee4803yssgvaf2fh", "kind": "http", "queue": "default" },
-            "state": "failed", "priority": 0, "attempts": 4, "reason": "x".repeat(300),
-            "submitted_at": "2026-01-01T00:00:00Z", "due_at": "2026-01-01T00:00:00Z",
-        }))
-        .unwrap();
-        let jobs = vec![job; 50];
-        let out = Output::plain(Some(80));
-        let size = out.terminal.unwrap();
-        let text = screen("now", &jobs, Some("1 hidden".to_owned()), size, &out);
-        assert_eq!(text.lines().count(), size.rows);
-        assert!(text.contains("\n30 jobs more below; 1 hidden"), "{text}");
-        assert!(screen("now", &[], None, size, &out).contains("no jobs"));
-    }
 
     #[test]
     fn what_is_hidden_is_counted() {

@@ -11,9 +11,9 @@ use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::Context;
+use super::{Context, servers};
 use crate::cli::given;
-use crate::config::ServerSettings;
+use crate::config::{Database, ServerSettings};
 use crate::exit::{Exit, failed};
 use crate::output::{Format, note};
 use crate::signals::{Stop, Until};
@@ -30,9 +30,24 @@ pub(crate) struct ServerArgs {
     /// Where to listen [default: 127.0.0.1:8020]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// The URL at which peers and workers reach this server [default: http:// and the address above]
+    #[arg(long, value_name = "URL")]
+    advertise: Option<String>,
+    /// What this server does: api, scheduler or both, with commas [default: api,scheduler]
+    #[arg(long, value_name = "ROLES")]
+    roles: Option<String>,
     /// The folder of the embedded database [default: .punctual]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
+    /// How long to wait for the PostgreSQL when it cannot be reached at the start [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    database_wait: Option<String>,
+    /// A server that is silent for so long loses its shards to the others [default: 10s]
+    #[arg(long, value_name = "TIME")]
+    lease_ttl: Option<String>,
+    /// A server whose clock differs from the database's by more starts nothing [default: 5s]
+    #[arg(long, value_name = "TIME")]
+    clock_skew_max: Option<String>,
     /// End when stdin does
     #[arg(long, hide = true)]
     exit_with_stdin: bool,
@@ -40,6 +55,8 @@ pub(crate) struct ServerArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServerVerb {
+    /// List the servers of the cluster, with what each owns and does
+    List(servers::ListArgs),
     /// Show the server and what it has done so far
     Status,
 }
@@ -47,10 +64,14 @@ pub(crate) enum ServerVerb {
 /// Flags of servers, alone or with a worker. Each is a setting; see `punctual config --help`.
 #[derive(Debug, Args)]
 pub(crate) struct ServerFlags {
-    /// full or normal [default: full]
+    /// A PostgreSQL, as a URL or as key=value pairs; without a password, which belongs into
+    /// PUNCTUAL_DATABASE or PGPASSWORD [default: the embedded database]
+    #[arg(long, value_name = "PLACE")]
+    database: Option<String>,
+    /// full or normal; of the embedded database [default: full]
     #[arg(long, value_name = "MODE")]
     durability: Option<String>,
-    /// Parts that the jobs are split into; fixed once the folder exists [default: 4]
+    /// Parts that the jobs are split into; fixed by the first server [default: 4, or 64 with a PostgreSQL]
     #[arg(long, value_name = "N")]
     shards: Option<String>,
     /// How far ahead of their time jobs are read into memory [default: 30s]
@@ -73,6 +94,7 @@ pub(crate) struct ServerFlags {
 impl ServerFlags {
     pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
         given([
+            ("database", self.database.clone()),
             ("durability", self.durability.clone()),
             ("shards", self.shards.clone()),
             ("look_ahead", self.look_ahead.clone()),
@@ -87,7 +109,15 @@ impl ServerFlags {
 impl ServerArgs {
     pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
         let mut flags = self.flags.flags();
-        flags.extend(given([("listen", self.listen.clone()), ("data_dir", self.data_dir.clone())]));
+        flags.extend(given([
+            ("listen", self.listen.clone()),
+            ("advertise", self.advertise.clone()),
+            ("roles", self.roles.clone()),
+            ("data_dir", self.data_dir.clone()),
+            ("database_wait", self.database_wait.clone()),
+            ("lease_ttl", self.lease_ttl.clone()),
+            ("clock_skew_max", self.clock_skew_max.clone()),
+        ]));
         flags
     }
 }
@@ -134,44 +164,46 @@ pub(crate) async fn until_ready(
 }
 
 pub(crate) async fn run(args: ServerArgs, context: &Context) -> anyhow::Result<Exit> {
-    if let Some(ServerVerb::Status) = args.verb {
-        return status(context).await;
+    match args.verb {
+        Some(ServerVerb::List(args)) => return servers::list(args, context).await,
+        Some(ServerVerb::Status) => return status(context).await,
+        None => {}
     }
     context.start_logging("info")?;
     let settings = ServerSettings::new(&context.config)?;
     let until = if args.exit_with_stdin { Until::StdinCloses } else { Until::Signal };
     let stop = Stop::listen(until, &context.out)?;
-    make_data_dir(&settings.data_dir)?;
+    if settings.database == Database::Embedded {
+        make_data_dir(&settings.data_dir)?;
+    }
     let listener = bind(settings.listen)?;
-    let data_dir = settings.data_dir.clone();
+    let place = settings.database.place(&settings.data_dir);
     let (ready_sender, ready) = oneshot::channel();
     let options = ServerOptions { listener, settings };
     let mut server = tokio::spawn(wiring::run_server(options, ready_sender, stop.requested()));
     let ready = until_ready(ready, &mut server).await?;
-    announce(&ready, &data_dir, context)?;
+    announce(&ready, &place, context)?;
     server.await??;
     Ok(Exit::Ok)
 }
 
 /// One line: for people on stderr, or for programs on stdout.
-fn announce(ready: &ServerReady, data_dir: &Path, context: &Context) -> anyhow::Result<()> {
+fn announce(ready: &ServerReady, place: &str, context: &Context) -> anyhow::Result<()> {
     match context.out.format {
         Format::Table | Format::Name => {
             context.out.hint(&format!(
-                "Listening on http://{} ({}, in {}). Only this machine can reach it.",
-                ready.address,
-                ready.store,
-                data_dir.display()
+                "Listening on http://{} ({}, in {place}). Only this machine can reach it.",
+                ready.address, ready.store,
             ));
             Ok(())
         }
-        Format::Json | Format::Jsonl => context.out.line(&ready_json(ready, data_dir)),
+        Format::Json | Format::Jsonl => context.out.line(&ready_json(ready, place)),
     }
 }
 
-pub(crate) fn ready_json(ready: &ServerReady, data_dir: &Path) -> String {
+pub(crate) fn ready_json(ready: &ServerReady, place: &str) -> String {
     let url = format!("http://{}", ready.address);
-    json!({ "url": url, "store": ready.store, "data_dir": data_dir }).to_string()
+    json!({ "url": url, "store": ready.store, "place": place }).to_string()
 }
 
 async fn status(context: &Context) -> anyhow::Result<Exit> {

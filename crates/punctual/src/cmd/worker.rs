@@ -86,7 +86,7 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> anyhow::Result<E
     }
     context.start_logging("info")?;
     // A wrong address is told at once; a server that is not there yet is waited for.
-    let server = context.client()?.url().to_owned();
+    let servers: Vec<String> = context.client()?.urls().map(str::to_owned).collect();
     let settings = WorkerSettings::new(&context.config)?;
     if let ("", Some(data_dir)) = (context.config.text("spool_dir"), settings.spool_dir.parent()) {
         make_data_dir(data_dir)?;
@@ -94,8 +94,8 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> anyhow::Result<E
     make_data_dir(&settings.spool_dir)?;
     let until = if args.exit_with_stdin { Until::StdinCloses } else { Until::Signal };
     let stop = Stop::listen(until, &context.out)?;
-    context.out.hint(&format!("Connecting to {server} with {} slots.", settings.slots));
-    let options = WorkerOptions { server, name: args.name.unwrap_or_else(host_name), settings };
+    context.out.hint(&format!("Connecting to {} with {} slots.", servers.join(" and "), settings.slots));
+    let options = WorkerOptions { servers, name: args.name.unwrap_or_else(host_name), settings };
     wiring::run_worker(options, stop.requested()).await?;
     Ok(Exit::Ok)
 }

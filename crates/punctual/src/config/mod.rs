@@ -4,6 +4,7 @@
 //! before the defaults. Values stay text until someone needs them, so that
 //! `punctual config` shows them as they were written.
 
+mod database;
 mod file;
 mod typed;
 
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+pub(crate) use database::{Connection, Database};
 pub(crate) use typed::{Durability, ServerSettings, WorkerSettings};
 
 use crate::exit::usage;
@@ -27,16 +29,30 @@ const fn setting(key: &'static str, default: &'static str, help: &'static str) -
     Setting { key, default, help }
 }
 
-pub(crate) const SETTINGS: [Setting; 20] = [
-    setting("server", "http://127.0.0.1:8020", "the server that commands and workers talk to"),
+pub(crate) const SETTINGS: [Setting; 26] = [
+    setting("server", "http://127.0.0.1:8020", "the server that commands and workers talk to; several with commas"),
     setting("output", "table", "table, json, jsonl or name"),
     setting("color", "auto", "auto, always or never"),
     setting("tz", "local", "the zone that times are shown in: local, utc or a name"),
     setting("log", "", "what is logged, such as info or punctual_engine=debug; empty: by -q and -v"),
     setting("listen", "127.0.0.1:8020", "where a server listens; port 0 takes any that is free"),
+    setting("advertise", "", "the URL at which peers and workers reach a server; empty: http:// and `listen`"),
+    setting("roles", "api,scheduler", "what a server does: api, scheduler or both"),
     setting("data_dir", ".punctual", "the folder of the embedded database"),
-    setting("durability", "full", "full: commits survive a power cut; normal: the last may not"),
-    setting("shards", "4", "parts that the jobs are split into; fixed once the folder exists"),
+    setting("database", "", "a PostgreSQL, as a URL or as key=value pairs; empty: the embedded database"),
+    setting("database_wait", "60s", "how long a server that starts waits for its PostgreSQL"),
+    setting(
+        "durability",
+        "full",
+        "of the embedded database. full: commits survive a power cut; normal: the last may not",
+    ),
+    setting(
+        "shards",
+        "",
+        "parts that the jobs are split into; fixed by the first server. Empty: 4, or 64 with a PostgreSQL",
+    ),
+    setting("lease_ttl", "10s", "a server that is silent for so long loses its shards to the others"),
+    setting("clock_skew_max", "5s", "a server whose clock differs from the database's by more starts nothing"),
     setting("look_ahead", "30s", "how far ahead of their time jobs are read into memory"),
     setting("window_max", "20000", "jobs that wait in memory, at most"),
     setting("retention", "7d", "how long finished jobs are kept"),
@@ -115,6 +131,14 @@ impl Config {
             values.insert(setting.key, value);
         }
         Ok(Self { values, file })
+    }
+
+    /// A value as it may be shown: without its password.
+    pub(crate) fn shown(&self, key: &str) -> String {
+        match key {
+            "database" => database::masked(self.text(key)),
+            _ => self.text(key).to_owned(),
+        }
     }
 
     /// Panics on a key that is not in [`SETTINGS`]: that is our own mistake.

@@ -81,12 +81,29 @@ fn values_out_of_range_are_refused_and_say_where_they_were_written() {
         ("PUNCTUAL_LABELS", "eu", "is not a label"),
         ("PUNCTUAL_QUEUES", "a,,b", "a queue needs a name"),
         ("PUNCTUAL_DATA_DIR", "", "a folder needs a name"),
+        ("PUNCTUAL_ROLES", "api,clock", "`clock` is neither api nor scheduler"),
+        ("PUNCTUAL_ADVERTISE", "127.0.0.1:8020", "is not an address"),
+        ("PUNCTUAL_ADVERTISE", "http://me@h/", "is not an address"),
+        ("PUNCTUAL_DATABASE", "s3cret", "is neither a URL"),
+        ("PUNCTUAL_LEASE_TTL", "0s", "is not between 1s and 10m"),
     ] {
         let config = load(&[], &[(variable, value)], "").unwrap();
         let server = ServerSettings::new(&config).map(drop);
         let refused = server.and_then(|()| WorkerSettings::new(&config).map(drop)).expect_err(value);
         assert!(refused.to_string().contains(answer), "{refused}");
     }
+}
+
+#[test]
+fn a_password_is_refused_where_everyone_can_read_it() {
+    let flag = [("database", "postgres://me:s3cret@h/p".to_owned())];
+    let refused = ServerSettings::new(&load(&flag, &[], "").unwrap()).unwrap_err().to_string();
+    assert!(refused.contains("password on the command line") && !refused.contains("s3cret"), "{refused}");
+    let config = load(&[], &[("PUNCTUAL_DATABASE", "postgres://me:s3cret@h/p")], "").unwrap();
+    let settings = ServerSettings::new(&config).unwrap();
+    assert_eq!(settings.shards, 64);
+    assert!(!format!("{settings:?}").contains("s3cret"));
+    assert_eq!(config.shown("database"), "postgres://me:***@h/p");
 }
 
 #[test]

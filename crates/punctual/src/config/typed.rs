@@ -5,10 +5,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use punctual_app::Roles;
 use punctual_core::{ShardId, Span};
 use punctual_worker::SLOTS_MAX;
 
-use super::Config;
+use super::{Config, Database, Origin};
 use crate::exit::usage;
 use crate::when::parse_span;
 
@@ -24,9 +25,16 @@ pub(crate) enum Durability {
 #[derive(Debug, Clone)]
 pub(crate) struct ServerSettings {
     pub(crate) listen: SocketAddr,
+    /// Where others reach it; `None` for the address that it listens on.
+    pub(crate) advertise: Option<String>,
+    pub(crate) roles: Roles,
     pub(crate) data_dir: PathBuf,
+    pub(crate) database: Database,
+    pub(crate) database_wait: Span,
     pub(crate) durability: Durability,
     pub(crate) shards: u16,
+    pub(crate) lease_ttl: Span,
+    pub(crate) clock_skew_max: Span,
     pub(crate) look_ahead: Span,
     pub(crate) window_max: usize,
     pub(crate) retention: Span,
@@ -46,13 +54,24 @@ pub(crate) struct WorkerSettings {
 
 impl ServerSettings {
     pub(crate) fn new(config: &Config) -> anyhow::Result<Self> {
+        let database = database(config)?;
         let settings = Self {
             listen: config.parse("listen", listen)?,
+            advertise: config.parse("advertise", advertise)?,
+            roles: config.parse("roles", roles)?,
             data_dir: config.parse("data_dir", folder)?,
+            database_wait: config.parse("database_wait", |text| span(text, Span::ZERO, Span::from_secs(86_400)))?,
             durability: config.parse("durability", |text| {
                 Durability::from_str(text, true).map_err(|_| format!("`{text}` is neither full nor normal"))
             })?,
-            shards: config.parse("shards", |text| number(text, 1, u64::from(ShardId::COUNT_MAX)))? as u16,
+            shards: match config.text("shards") {
+                "" => database.usual_shards(),
+                _ => config.parse("shards", |text| number(text, 1, u64::from(ShardId::COUNT_MAX)))? as u16,
+            },
+            database,
+            lease_ttl: config.parse("lease_ttl", |text| span(text, Span::from_secs(1), Span::from_secs(600)))?,
+            clock_skew_max: config
+                .parse("clock_skew_max", |text| span(text, Span::from_millis(10), Span::from_secs(3600)))?,
             look_ahead: config.parse("look_ahead", |text| span(text, Span::from_secs(1), Span::from_secs(3600)))?,
             window_max: config.parse("window_max", |text| number(text, 100, 10_000_000))? as usize,
             retention: config.parse("retention", |text| span(text, Span::from_secs(60), Span::MAX))?,
@@ -89,6 +108,45 @@ impl WorkerSettings {
             probe_effects: config.parse("probe_effects", yes_or_no)?,
         })
     }
+}
+
+fn roles(text: &str) -> Result<Roles, String> {
+    let mut roles = Roles { api: false, scheduler: false };
+    for word in text.split(',').map(str::trim) {
+        match word {
+            "api" => roles.api = true,
+            "scheduler" => roles.scheduler = true,
+            _ => return Err(format!("`{word}` is neither api nor scheduler")),
+        }
+    }
+    Ok(roles)
+}
+
+fn database(config: &Config) -> anyhow::Result<Database> {
+    let database = config.parse("database", Database::parse)?;
+    // Everyone on a machine can read the command lines of its processes.
+    if config.value("database").origin == Origin::Flag && database.has_password() {
+        return Err(usage(
+            "--database: a password on the command line can be read by everyone on this machine",
+            "pass it in PUNCTUAL_DATABASE, in a settings file, or in PGPASSWORD",
+        ));
+    }
+    Ok(database)
+}
+
+/// Reads where others reach this server. They are on this machine, as it listens nowhere else.
+fn advertise(text: &str) -> Result<Option<String>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let refused = || format!("`{text}` is not an address, such as http://127.0.0.1:8020");
+    let rest = text.strip_prefix("http://").ok_or_else(refused)?;
+    let rest = rest.strip_suffix('/').unwrap_or(rest);
+    let is_host = |rest: &str| !rest.is_empty() && !rest.contains(['/', '?', '#', '@', ' ', ',']);
+    if !is_host(rest) {
+        return Err(refused());
+    }
+    Ok(Some(format!("http://{rest}")))
 }
 
 fn yes_or_no(text: &str) -> Result<bool, String> {

@@ -36,10 +36,16 @@ impl Home {
 
     /// Starts a server and waits until it is ready.
     pub(crate) fn server_at(&self, listen: &str, flags: &[&str]) -> Server {
+        self.server_with(listen, flags, &[])
+    }
+
+    /// The same with variables of the environment.
+    pub(crate) fn server_with(&self, listen: &str, flags: &[&str], variables: &[(&str, &str)]) -> Server {
         let mut child = Command::new(PUNCTUAL)
             .args(["server", "--exit-with-stdin", "-o", "json", "--listen", listen, "--data-dir"])
             .arg(self.file("data"))
             .args(flags)
+            .envs(variables.iter().copied())
             .current_dir(self.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod checked;
+mod cluster;
 mod contract;
 mod crash;
 mod delete_race;

@@ -1,16 +1,20 @@
 //! The ledger's content. Every change keeps its counts true.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use bytes::Bytes;
 use punctual_core::attempt::Outcome;
+use punctual_core::credits::Credits;
 use punctual_core::shard::event::Report;
+use punctual_core::{ShardId, Timestamp};
 use punctual_exec::{Cancel, LogSink};
 use punctual_proto::convert::outcome_to_wire;
 use punctual_proto::worker as wire;
 
-use super::Key;
+use super::links::LinkState;
+use super::owners::Owners;
+use super::{Key, LinkNo};
 
 /// Above this no more work is taken until a server acknowledges some of it.
 const UNACKED_BYTES_MAX: usize = 64 << 20;
@@ -20,18 +24,19 @@ pub(crate) const UNACKED_LEN_MAX: usize = 1 << 16;
 pub(crate) struct State {
     pub(crate) held: HashMap<Key, Held>,
     pub(crate) running: usize,
-    pub(crate) unsent: VecDeque<Key>,
-    pub(crate) logs: VecDeque<LogSink>,
+    pub(crate) links: BTreeMap<LinkNo, LinkState>,
+    pub(super) owners: Owners,
+    pub(crate) credits: Credits<LinkNo>,
+    /// When the credits are to be looked at again.
+    pub(crate) plan_at: Option<Timestamp>,
+    /// Something happened that the division of slots depends on.
+    pub(super) is_plan_due: bool,
+    /// Logs of attempts whose owner is not known.
+    pub(super) stray_logs: Vec<LogSink>,
+    slots: u32,
     unacked_bytes: usize,
-    /// Numbers the streams to this server, one at a time; see `outgoing`.
-    pub(crate) session: u64,
-    /// The server has answered on the stream.
-    pub(crate) up: bool,
-    /// How many attempts the server may have in flight here, as configured.
-    share: u32,
     pub(super) draining: bool,
     overfull: bool,
-    pub(crate) credit_told: u32,
 }
 
 pub(crate) enum Held {
@@ -44,7 +49,15 @@ pub(crate) struct Finished {
     /// Kept only if something was printed.
     pub(crate) log: Option<LogSink>,
     pub(super) kept: Kept,
+    /// When it was put into a message last, whichever server that was for.
     pub(crate) sent_at: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Posted {
+    ToItsOwner,
+    /// To everyone who can be reached, or to nobody.
+    InDoubt,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,34 +78,36 @@ impl Kept {
 }
 
 impl State {
-    pub(super) fn new(share: u32) -> Self {
+    pub(super) fn new(slots: u32) -> Self {
         Self {
             held: HashMap::new(),
             running: 0,
-            unsent: VecDeque::new(),
-            logs: VecDeque::new(),
+            links: BTreeMap::new(),
+            owners: Owners::default(),
+            credits: Credits::new(slots),
+            plan_at: None,
+            is_plan_due: false,
+            stray_logs: Vec::new(),
+            slots,
             unacked_bytes: 0,
-            session: 0,
-            up: false,
-            share,
             draining: false,
             overfull: false,
-            credit_told: 0,
         }
     }
 
     pub(super) fn refusal(&self) -> Option<&'static str> {
         if self.draining {
             Some("the worker is about to leave")
-        } else if self.running >= self.share as usize {
+        } else if self.running >= self.slots as usize {
             Some("no free slot")
         } else {
             None
         }
     }
 
-    pub(crate) fn credit(&self) -> u32 {
-        if self.draining || self.overfull { 0 } else { self.share }
+    /// The link to the shard's owner, if it is known.
+    pub(super) fn home(&self, shard: ShardId) -> Option<LinkNo> {
+        self.owners.link(shard)
     }
 
     pub(super) fn keep(&mut self, key: Key, outcome: wire::Outcome, log: Option<LogSink>, kept: Kept) {
@@ -101,12 +116,69 @@ impl State {
         self.weigh();
     }
 
+    /// Puts an outcome where it is to be sent: to the owner, or to whoever can be reached.
+    /// Answers how sure it is to arrive.
+    pub(super) fn post(&mut self, key: Key) -> Posted {
+        match self.home(key.0.shard()).and_then(|home| self.links.get_mut(&home)).filter(|link| link.is_open()) {
+            Some(home) => {
+                home.unsent.push_back(key);
+                if home.is_up() { Posted::ToItsOwner } else { Posted::InDoubt }
+            }
+            None => {
+                self.post_to_all(key);
+                Posted::InDoubt
+            }
+        }
+    }
+
+    pub(super) fn post_to_all(&mut self, key: Key) {
+        for link in self.links.values_mut().filter(|link| link.is_open()) {
+            link.unsent.push_back(key);
+        }
+    }
+
+    pub(super) fn began(&mut self, shard: ShardId) {
+        self.running += 1;
+        match self.home(shard) {
+            Some(home) => self.credits.began(home),
+            None => self.recount(),
+        }
+    }
+
+    pub(super) fn ended(&mut self, shard: ShardId) {
+        self.running -= 1;
+        let home = self.home(shard);
+        match home {
+            Some(home) => self.credits.ended(home),
+            None => self.recount(),
+        }
+        // The slots of a server that is away go to the others as they become free.
+        let is_open = home.and_then(|home| self.links.get(&home)).is_some_and(LinkState::is_open);
+        self.is_plan_due |= !is_open;
+    }
+
+    /// Counts anew whose attempts run here: shards have changed hands.
+    pub(super) fn recount(&mut self) {
+        let mut counts: BTreeMap<LinkNo, u32> = self.links.keys().map(|link| (*link, 0)).collect();
+        let mut orphans = 0;
+        for ((job, _), held) in &self.held {
+            if matches!(held, Held::Running { .. }) {
+                let home = self.owners.link(job.shard());
+                *home.and_then(|home| counts.get_mut(&home)).unwrap_or(&mut orphans) += 1;
+            }
+        }
+        for (link, count) in counts {
+            self.credits.set_active(link, count);
+        }
+        self.credits.set_orphans(orphans);
+    }
+
     pub(super) fn forget(&mut self, key: Key) -> Option<Kept> {
         match self.held.remove(&key)? {
             Held::Running { cancel, log } => {
                 log.close();
                 cancel.stop();
-                self.running -= 1;
+                self.ended(key.0.shard());
                 None
             }
             Held::Finished(finished) => {
@@ -127,6 +199,12 @@ impl State {
         let overfull = self.unacked_bytes > bytes_max || unacked_len > len_max;
         if overfull != self.overfull {
             self.overfull = overfull;
+            self.is_plan_due = true;
+            if overfull {
+                self.credits.pause()
+            } else {
+                self.credits.resume()
+            }
             tracing::warn!(overfull, unacked_len, "outcomes wait for a server: work is taken only below a limit");
         }
     }

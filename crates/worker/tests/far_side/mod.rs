@@ -7,14 +7,14 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use punctual_core::attempt::AttemptNo;
 use punctual_core::id::TaskId;
 use punctual_core::shard::event::Report;
-use punctual_core::{JobId, ShardId, Timestamp};
+use punctual_core::{JobId, ServerId, ShardId, Timestamp};
 use punctual_proto::convert::{attempt_ref, id_bytes, outcome_from_wire};
 use punctual_proto::worker as wire;
 use punctual_proto::worker::worker_server::{Worker as WorkerService, WorkerServer};
@@ -22,6 +22,9 @@ use punctual_worker::Worker;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::{TcpListenerStream, UnboundedReceiverStream};
 use tonic::{Request, Response, Status, Streaming};
+
+/// How often every server here says it has acquired a shard.
+const ACQUIRED: u64 = 5;
 
 /// Far longer than anything here takes; reached only when a test fails.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
@@ -43,7 +46,7 @@ pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     .await;
 }
 
-type Outbound = mpsc::UnboundedSender<Result<wire::ServerMessage, Status>>;
+pub(crate) type Outbound = mpsc::UnboundedSender<Result<wire::ServerMessage, Status>>;
 
 struct Service {
     streams: mpsc::UnboundedSender<(Streaming<wire::WorkerMessage>, Outbound)>,
@@ -64,19 +67,35 @@ impl WorkerService for Service {
         Ok(Response::new(Box::pin(UnboundedReceiverStream::new(sent))))
     }
 
+    type HeartbeatStream = Pin<Box<UnboundedReceiverStream<Result<wire::HeartbeatResponse, Status>>>>;
+
     async fn heartbeat(
         &self,
-        request: Request<wire::HeartbeatRequest>,
-    ) -> Result<Response<wire::HeartbeatResponse>, Status> {
-        let _ = self.heartbeats.send(request.into_inner());
-        let known = self.known.load(Ordering::SeqCst);
-        Ok(Response::new(wire::HeartbeatResponse { known }))
+        request: Request<Streaming<wire::HeartbeatRequest>>,
+    ) -> Result<Response<Self::HeartbeatStream>, Status> {
+        let (complain, complaints) = mpsc::unbounded_channel();
+        let (heartbeats, known) = (self.heartbeats.clone(), self.known.clone());
+        tokio::spawn(async move {
+            let mut beats = request.into_inner();
+            while let Ok(Some(beat)) = beats.message().await {
+                let _ = heartbeats.send(beat);
+                if !known.load(Ordering::SeqCst) {
+                    let _ = complain.send(Ok(wire::HeartbeatResponse {}));
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(UnboundedReceiverStream::new(complaints))))
     }
 }
 
 /// A server on a runtime of its own, which can be killed with all of its connections.
 pub(crate) struct FarServer {
     pub(crate) addr: SocketAddr,
+    pub(crate) id: ServerId,
+    /// The shards that it says it owns, with their epochs.
+    pub(crate) owns: Vec<(u32, u64)>,
+    /// The servers that it tells of.
+    pub(crate) peers: Vec<wire::Peer>,
     runtime: Option<tokio::runtime::Runtime>,
     streams: mpsc::UnboundedReceiver<(Streaming<wire::WorkerMessage>, Outbound)>,
     pub(crate) heartbeats: mpsc::UnboundedReceiver<wire::HeartbeatRequest>,
@@ -111,7 +130,13 @@ impl FarServer {
                 .await
         });
         let addr = within("the port", bound).await.unwrap();
-        Self { addr, runtime: Some(runtime), streams, heartbeats, known }
+        static STARTED: AtomicU64 = AtomicU64::new(1);
+        let id = ServerId::new(Timestamp::EPOCH, STARTED.fetch_add(1, Ordering::Relaxed));
+        Self { addr, id, owns: vec![(0, 1)], peers: vec![], runtime: Some(runtime), streams, heartbeats, known }
+    }
+
+    pub(crate) fn peer(&self) -> wire::Peer {
+        wire::Peer { server_id: id_bytes(self.id.to_bytes()), address: self.url() }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -120,15 +145,44 @@ impl FarServer {
 
     /// The next stream of a worker, with its hello; not welcomed yet.
     pub(crate) async fn accept(&mut self) -> FarStream {
-        let (mut inbound, outbound) = within("a stream", self.streams.recv()).await.expect("the server runs");
-        let first = within("a hello", inbound.message()).await.unwrap().unwrap();
-        FarStream { hello: first.hello.expect("the first message is a hello"), inbound, outbound, logs: Vec::new() }
+        self.accept_unless_silent().await.expect("the first message is a hello")
     }
 
-    /// The next stream, welcomed with a heartbeat that no test waits for.
+    /// Greets the next stream; `None` if the worker goes without a word.
+    pub(crate) async fn accept_unless_silent(&mut self) -> Option<FarStream> {
+        let (inbound, outbound) = self.stream().await;
+        self.greet(inbound, outbound).await
+    }
+
+    /// The next stream, on which nothing was said yet.
+    pub(crate) async fn stream(&mut self) -> (Streaming<wire::WorkerMessage>, Outbound) {
+        within("a stream", self.streams.recv()).await.expect("the server runs")
+    }
+
+    pub(crate) async fn greet(
+        &self,
+        mut inbound: Streaming<wire::WorkerMessage>,
+        outbound: Outbound,
+    ) -> Option<FarStream> {
+        let shards = self.owns.iter().map(|&(shard, epoch)| wire::ShardEpoch { shard, epoch }).collect();
+        let server_id = id_bytes(self.id.to_bytes());
+        let greeting = wire::Greeting { server_id, acquired: ACQUIRED, shards, ..Default::default() };
+        let _ = outbound.send(Ok(wire::ServerMessage { greeting: Some(greeting), ..Default::default() }));
+        let first = within("a hello", inbound.message()).await.ok()??;
+        let hello = first.hello.expect("the first message is a hello");
+        assert_eq!(hello.acquired, ACQUIRED);
+        Some(FarStream { hello, inbound, outbound, logs: Vec::new() })
+    }
+
+    /// The next stream, welcomed with a heartbeat that no test waits for, and with what was
+    /// granted confirmed.
     pub(crate) async fn welcome(&mut self) -> FarStream {
         let stream = self.accept().await;
-        stream.send(welcome_message(60_000, 0));
+        let mut message = welcome_message(60_000, 0);
+        let peers = wire::Peers { peers: self.peers.clone() };
+        message.welcome.as_mut().expect("it is a welcome").peers = Some(peers);
+        stream.send(message);
+        stream.confirm(stream.hello.credit);
         stream
     }
 
@@ -173,6 +227,25 @@ impl FarStream {
 
     pub(crate) fn assign(&self, task: wire::TaskDefinition, jobs: &[JobId]) {
         self.send(assignments(task, jobs));
+    }
+
+    /// Keeps to this credit, with nothing else in flight.
+    pub(crate) fn confirm(&self, credit: u32) {
+        let credit = Some(wire::CreditKept { told: credit, bound: credit });
+        self.send(wire::ServerMessage { credit, ..Default::default() });
+    }
+
+    pub(crate) fn demand(&self, jobs: u32) {
+        self.send(wire::ServerMessage { demand: Some(jobs), ..Default::default() });
+    }
+
+    /// The credit of the next message that has one.
+    pub(crate) async fn credit(&mut self) -> u32 {
+        loop {
+            if let Some(credit) = self.message().await.expect("the worker is connected").credit {
+                return credit;
+            }
+        }
     }
 
     pub(crate) fn ack(&self, jobs: &[JobId]) {
@@ -222,7 +295,11 @@ impl FarStream {
 }
 
 pub(crate) fn job(random: u64) -> JobId {
-    JobId::new(Timestamp::EPOCH, ShardId(0), random)
+    job_of(0, random)
+}
+
+pub(crate) fn job_of(shard: u16, random: u64) -> JobId {
+    JobId::new(Timestamp::EPOCH, ShardId(shard), random)
 }
 
 pub(crate) fn refs(jobs: &[JobId]) -> Vec<wire::AttemptRef> {
@@ -260,6 +337,7 @@ pub(crate) fn assignments(task: wire::TaskDefinition, jobs: &[JobId]) -> wire::S
         task: 0,
         input: None,
         tracing_id: String::new(),
+        epoch: 1,
     };
     wire::ServerMessage { tasks: vec![task], assignments: jobs.iter().map(assignment).collect(), ..Default::default() }
 }

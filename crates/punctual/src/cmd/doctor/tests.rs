@@ -42,6 +42,7 @@ fn due(queue: &str) -> JobSummary {
 
 fn node(store: &str, shards_owned: u16) -> Node {
     Node {
+        roles: vec!["scheduler".to_owned()],
         id: ServerId::new(at(1), 1),
         version: "1".to_owned(),
         store: store.to_owned(),

@@ -27,12 +27,18 @@ enum Expect {
     Refused(u16, &'static str, &'static str),
     /// As gRPC does it: in a header, under a status of 200.
     RefusedAsGrpc,
+    /// Greeted, as whoever opens a stream is, and then the stream ends without another word.
+    /// Why is in the trailers, which HTTP/1 does not show.
+    Dismissed,
     /// Odd, and nothing wrong with it.
     Taken,
     /// Refused by HTTP itself: a 4xx without a problem, or a closed connection.
     Cut,
 }
-use Expect::{Cut, Refused, RefusedAsGrpc, Taken};
+use Expect::{Cut, Dismissed, Refused, RefusedAsGrpc, Taken};
+
+/// A welcome after it would be longer.
+const GREETING_BYTES_MAX: usize = 160;
 
 struct Case {
     name: String,
@@ -83,7 +89,7 @@ async fn check(cases: Vec<Case>) {
         let begun = Instant::now();
         let said = match case.expect {
             Cut => tokio::time::timeout(ANSWER_WITHIN, exchange_and_leave(&server, &case.bytes)).await,
-            Refused(..) | RefusedAsGrpc | Taken => {
+            Refused(..) | RefusedAsGrpc | Dismissed | Taken => {
                 tokio::time::timeout(ANSWER_WITHIN, exchange(&server, &case.bytes)).await
             }
         };
@@ -111,6 +117,8 @@ fn judge(case: &Case, said: &Said) -> Option<String> {
         (Taken, _) => complain("expected to be taken"),
         (RefusedAsGrpc, Some(200)) if said.header("grpc-status").is_some_and(|status| status != "0") => None,
         (RefusedAsGrpc, _) => complain("expected a status of gRPC"),
+        (Dismissed, Some(200)) if said.text.len() < GREETING_BYTES_MAX => None,
+        (Dismissed, _) => complain("expected a greeting and the end"),
         (Cut, None | Some(400..=499)) => None,
         (Cut, _) => complain("expected to be cut off"),
         (Refused(status, code, word), found) => {

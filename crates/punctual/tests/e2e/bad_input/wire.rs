@@ -1,6 +1,6 @@
 //! Bytes that are hardly HTTP, and gRPC that is none.
 
-use super::{Case, Cut, Refused, RefusedAsGrpc, Taken, check};
+use super::{Case, Cut, Dismissed, Refused, RefusedAsGrpc, Taken, check};
 use crate::raw::Request;
 
 #[tokio::test]
@@ -51,15 +51,15 @@ async fn what_is_no_worker_is_refused_by_the_protocol_of_workers() {
     let call = |method: &str| Request::new("POST", &format!("/punctual.worker.v1.Worker/{method}"));
     let grpc = |method: &str, body: &[u8]| call(method).header("Content-Type", "application/grpc").body(body);
     check(vec![
-        Case::new("nothing", grpc("Work", b""), RefusedAsGrpc),
-        Case::new("nonsense", grpc("Work", b"nonsense"), RefusedAsGrpc),
-        Case::new("half a frame", grpc("Work", &[0, 0, 0]), RefusedAsGrpc),
-        Case::new("a frame of 4 GiB", grpc("Work", &[0, 0xff, 0xff, 0xff, 0xff, 1]), RefusedAsGrpc),
-        Case::new("a compressed frame", grpc("Work", &[1, 0, 0, 0, 1, 1]), RefusedAsGrpc),
-        Case::new("a frame that is no message", grpc("Work", &[0, 0, 0, 0, 3, 0xff, 0xff, 0xff]), RefusedAsGrpc),
-        Case::new("an empty message", grpc("Work", &[0, 0, 0, 0, 0]), RefusedAsGrpc),
-        Case::new("a heartbeat of nobody", grpc("Heartbeat", &[0, 0, 0, 0, 0]), RefusedAsGrpc),
-        Case::new("a heartbeat of nonsense", grpc("Heartbeat", &[0, 0, 0, 0, 2, 0x0a, 0x7f]), RefusedAsGrpc),
+        Case::new("nothing", grpc("Work", b""), Dismissed),
+        Case::new("nonsense", grpc("Work", b"nonsense"), Dismissed),
+        Case::new("half a frame", grpc("Work", &[0, 0, 0]), Dismissed),
+        Case::new("a frame of 4 GiB", grpc("Work", &[0, 0xff, 0xff, 0xff, 0xff, 1]), Dismissed),
+        Case::new("a compressed frame", grpc("Work", &[1, 0, 0, 0, 1, 1]), Dismissed),
+        Case::new("a frame that is no message", grpc("Work", &[0, 0, 0, 0, 3, 0xff, 0xff, 0xff]), Dismissed),
+        Case::new("an empty message", grpc("Work", &[0, 0, 0, 0, 0]), Dismissed),
+        Case::new("a heartbeat of nobody", grpc("Heartbeat", &[0, 0, 0, 0, 0]), Dismissed),
+        Case::new("a heartbeat of nonsense", grpc("Heartbeat", &[0, 0, 0, 0, 2, 0x0a, 0x7f]), Dismissed),
         Case::new("a method that there is not", grpc("Shutdown", &[0, 0, 0, 0, 0]), RefusedAsGrpc),
     ])
     .await;

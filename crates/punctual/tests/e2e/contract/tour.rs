@@ -36,6 +36,8 @@ async fn every_documented_route_answers_as_documented() {
     api.get("/v1/jobs").await.expect(200);
 
     api.get("/v1/workers").await.expect(200);
+    let servers = api.get("/v1/servers").await.expect(200);
+    assert_eq!(servers.body.pointer("/servers/0/answered"), Some(&Value::Bool(true)));
     api.get("/v1/server").await.expect(200);
     api.get("/v1/stats").await.expect(200);
     api.delete("/v1/tasks/other").await.expect(204);

@@ -1,0 +1,170 @@
+//! Commands on a job that a peer owns, whose answers get lost on the way.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use punctual_api::ErrorKind;
+use punctual_app::{App, Parts, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, Roles, Settings};
+use punctual_core::shard::event::{Command, Refusal, Reply};
+use punctual_core::shard::{LiveView, WorkerStatus};
+use punctual_core::{AttemptNo, JobId, JobKey, JobRow, JobState, ServerId, Span, TaskId, Timestamp};
+use punctual_engine::{Engine, EngineConfig, Runs, WorkerInfo};
+use punctual_store::{ClusterSecret, Leases, Member, MemberStatus, Members, Submission, Submit, Tasks};
+use punctual_store_tests::fixture::{at, job_id, named_task, new_job, server, task_id, worker};
+use punctual_store_tests::model::ModelStore;
+
+const LONG: Span = Span::from_secs(3600);
+
+/// The owner at the other end of the wire. `None` is an answer that never arrives.
+#[derive(Default)]
+struct Owner {
+    replies: Mutex<VecDeque<Option<Reply>>>,
+    asked: Mutex<Vec<Command>>,
+    runs: Mutex<Runs>,
+}
+
+fn lost(peer: &Peer) -> PeerError {
+    PeerError { peer: peer.id, reason: "the line was cut".to_owned() }
+}
+
+#[async_trait::async_trait]
+impl Peers for Owner {
+    async fn command(&self, peer: &Peer, _: JobId, command: Command) -> Result<Reply, PeerError> {
+        self.asked.lock().unwrap().push(command);
+        self.replies.lock().unwrap().pop_front().flatten().ok_or_else(|| lost(peer))
+    }
+    fn hint(&self, _: &Peer, _: Vec<JobRow>) {}
+    async fn running(&self, _: &Peer, _: Vec<JobId>) -> Result<Runs, PeerError> {
+        Ok(self.runs.lock().unwrap().clone())
+    }
+    async fn finished(&self, peer: &Peer, _: JobId, _: Duration) -> Result<bool, PeerError> {
+        Err(lost(peer))
+    }
+    async fn watch(&self, peer: &Peer) -> Result<PeerChanges, PeerError> {
+        Err(lost(peer))
+    }
+    async fn task_changed(&self, peer: &Peer, _: TaskId, _: &str) -> Result<(), PeerError> {
+        Err(lost(peer))
+    }
+    async fn workers(&self, peer: &Peer) -> Result<Vec<(WorkerStatus, WorkerInfo)>, PeerError> {
+        Err(lost(peer))
+    }
+    async fn pulse(&self, peer: &Peer) -> Result<Pulse, PeerError> {
+        Err(lost(peer))
+    }
+    async fn leaving(&self, peer: &Peer) -> Result<(), PeerError> {
+        Err(lost(peer))
+    }
+}
+
+/// A server without shards, and a job that another one owns.
+struct World {
+    app: App,
+    owner: Arc<Owner>,
+    job: JobId,
+}
+
+const OWNER: u64 = 2;
+
+async fn world(replies: &[Option<Reply>]) -> World {
+    let store = ModelStore::new(4, at(0));
+    store.create_task(named_task(1, "t")).await.unwrap();
+    let job = new_job(1, 60, 0);
+    assert_eq!((job.id, job.task), (job_id(1, 60, 0), task_id(1)));
+    let id = job.id;
+    store.submit(Submission { jobs: vec![job], idempotency: None }).await.unwrap();
+    store.beat(member(server(OWNER))).await.unwrap();
+    store.acquire(server(OWNER), LONG, 4).await.unwrap();
+    let begun = Instant::now();
+    let mut config = EngineConfig::new(server(1), Arc::new(|| at(0)), Arc::new(move || begun.elapsed()), 1);
+    config.member.roles = vec!["api".to_owned()];
+    let store: Arc<dyn punctual_store::Store> = Arc::new(store);
+    let engine = Engine::start(Arc::clone(&store), config).await.unwrap();
+    let owner = Arc::new(Owner { replies: Mutex::new(replies.iter().copied().collect()), ..Owner::default() });
+    let app = App::new(Parts {
+        store,
+        engine,
+        clock: Arc::new(|| at(0)),
+        random: Arc::new(|| 7),
+        peers: Arc::clone(&owner) as Arc<dyn Peers>,
+        key: PeerKey::new(ClusterSecret([1; 32])),
+        settings: Settings {
+            heartbeat: Span::from_secs(5),
+            worker_dead_after: Span::from_secs(20),
+            lease_ttl: LONG,
+            roles: Roles { api: true, scheduler: false },
+        },
+    });
+    World { app, owner, job: id }
+}
+
+fn member(id: ServerId) -> Member {
+    Member {
+        id,
+        address: "http://127.0.0.1:1".to_owned(),
+        version: "1".to_owned(),
+        roles: vec!["scheduler".to_owned()],
+        started_at: at(0) - LONG,
+        status: MemberStatus::default(),
+    }
+}
+
+fn started(job: JobId, started_at: Timestamp) -> Runs {
+    let view = LiveView {
+        key: JobKey::original(job),
+        attempt: AttemptNo(1),
+        worker: worker(1),
+        picked_up_at: started_at,
+        started_at,
+        cancel_requested: false,
+        worker_is_connected: true,
+    };
+    Runs { attempts: vec![view], owned: [job.shard()].into() }
+}
+
+const LOST: Option<Reply> = None;
+const NOT_OWNER: Option<Reply> = Some(Reply::NotOwner);
+
+#[tokio::test]
+async fn a_delete_whose_answer_was_lost_ends_as_a_success() {
+    let world = world(&[LOST, NOT_OWNER, Some(Reply::Done(JobState::Deleted))]).await;
+    assert_eq!(world.app.delete_job(world.job).await.unwrap().state, "deleted");
+    assert_eq!(*world.owner.asked.lock().unwrap(), [Command::Delete; 3]);
+}
+
+#[tokio::test]
+async fn a_run_now_that_worked_is_not_refused_for_having_worked() {
+    let refused = Some(Reply::Refused(JobState::Running, Refusal::AlreadyStarted));
+    let again = world(&[LOST, refused]).await;
+    *again.owner.runs.lock().unwrap() = started(again.job, at(1));
+    assert_eq!(again.app.run_job_now(again.job).await.unwrap().state, "running");
+    // It ran before anybody asked.
+    let before = world(&[LOST, refused]).await;
+    *before.owner.runs.lock().unwrap() = started(before.job, at(0) - Span::from_secs(1));
+    assert_eq!(before.app.run_job_now(before.job).await.unwrap_err().kind, ErrorKind::JobAlreadyStarted);
+    // Nothing was lost: the owner knows best.
+    let first = world(&[refused]).await;
+    *first.owner.runs.lock().unwrap() = started(first.job, at(1));
+    assert_eq!(first.app.run_job_now(first.job).await.unwrap_err().kind, ErrorKind::JobAlreadyStarted);
+}
+
+#[tokio::test]
+async fn a_retry_that_worked_is_not_refused_because_the_job_waits_again() {
+    let refused = Some(Reply::Refused(JobState::Scheduled, Refusal::NotFinished));
+    let again = world(&[LOST, refused]).await;
+    assert_eq!(again.app.retry_job(again.job).await.unwrap().state, "scheduled");
+    let first = world(&[refused]).await;
+    assert_eq!(first.app.retry_job(first.job).await.unwrap_err().kind, ErrorKind::JobNotFinished);
+}
+
+#[tokio::test]
+async fn an_owner_that_never_answers_is_given_up_soon() {
+    let world = world(&[]).await;
+    let begun = Instant::now();
+    let error = world.app.cancel_job(world.job).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::ShardMoving);
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    let job = world.app.job(world.job, None).await.unwrap();
+    assert!(job.uncertain && job.explanation.contains("does not answer"), "{}", job.explanation);
+}

@@ -1,0 +1,104 @@
+//! Tells workers how many ready jobs wait here for want of credit, so that they can move
+//! credit here from servers that do not need it.
+//!
+//! Rounds over all workers, a few at a time: with thousands of them a round is spread over
+//! several ticks, and a server without a backlog does nothing at all.
+
+use crate::id::WorkerId;
+use crate::shard::Owner;
+use crate::shard::event::Send;
+use crate::time::{Span, Timestamp};
+
+/// No worker is told more often.
+const ROUND_EVERY: Span = Span::from_millis(100);
+/// After a round in which nobody could have run anything of what waits.
+const ROUND_EVERY_IN_VAIN: Span = Span::from_secs(1);
+
+/// Workers looked at in one tick. More would delay what is due.
+const STEP_LEN: usize = 256;
+/// Until the next step of a round.
+const STEP_EVERY: Span = Span::from_millis(2);
+
+#[derive(Default)]
+pub(super) struct Demands {
+    /// The worker that was looked at last, in the middle of a round.
+    place: Option<WorkerId>,
+    round_began: Timestamp,
+    next_at: Timestamp,
+    /// Workers that wait with a demand that is not zero.
+    told: usize,
+    found: usize,
+}
+
+impl Owner {
+    /// When [`Owner::tell_demands`] has something to do.
+    pub(super) fn next_demands(&self) -> Option<Timestamp> {
+        let is_needed = self.demands.told > 0 || self.demands.place.is_some() || !self.ready.is_empty();
+        is_needed.then_some(self.demands.next_at)
+    }
+
+    /// To be called when all free slots were given out.
+    pub(super) fn tell_demands(&mut self) {
+        // A clock that went back must not silence it.
+        let is_due = |at: Timestamp| self.now >= at || at > self.now + ROUND_EVERY_IN_VAIN;
+        if !self.next_demands().is_some_and(is_due) {
+            return;
+        }
+        let round = &mut self.demands;
+        if round.place.is_none() {
+            round.round_began = self.now;
+            (round.told, round.found) = (0, 0);
+        }
+        let mut last = None;
+        let mut looked_at = 0;
+        for (id, worker) in self.workers.after(round.place).take(STEP_LEN) {
+            looked_at += 1;
+            last = Some(id);
+            let Some(stream) = worker.stream else { continue };
+            let demand = if worker.free() > 0 { 0 } else { self.ready.waiting_in(&worker.classes) };
+            let demand = u32::try_from(demand).unwrap_or(u32::MAX);
+            round.found += usize::from(demand > 0);
+            if is_news(worker.demand_told, demand) {
+                worker.demand_told = demand;
+                self.effects.sends.push((id, stream, Send::Demand { jobs: demand }));
+            }
+            round.told += usize::from(worker.demand_told > 0);
+        }
+        if looked_at == STEP_LEN {
+            round.place = last;
+            round.next_at = self.now + STEP_EVERY;
+            return;
+        }
+        round.place = None;
+        let every = if round.found > 0 { ROUND_EVERY } else { ROUND_EVERY_IN_VAIN };
+        round.next_at = round.round_began.max(self.now - every) + every;
+    }
+}
+
+/// From none to some, from some to none, or by a factor of two.
+fn is_news(told: u32, now: u32) -> bool {
+    (told == 0) != (now == 0) || now / 2 >= told.max(1) || told / 2 >= now.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_demand_is_news_when_it_comes_goes_doubles_or_halves() {
+        for (told, now, expected) in [
+            (0, 0, false),
+            (0, 1, true),
+            (1, 0, true),
+            (1, 1, false),
+            (1, 2, true),
+            (4, 7, false),
+            (4, 8, true),
+            (8, 5, false),
+            (8, 4, true),
+            (u32::MAX, u32::MAX, false),
+        ] {
+            assert_eq!(is_news(told, now), expected, "{told} to {now}");
+        }
+    }
+}

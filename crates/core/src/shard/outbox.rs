@@ -1,0 +1,100 @@
+//! Decisions on their way to the store, in lanes that do not wait for each other.
+//!
+//! All writes of a shard go through one lane, in the order in which they were decided, and the
+//! batches of a lane are answered in the order in which they were made. Batches of different
+//! lanes touch different shards, so their answers may come in any order.
+
+use std::collections::VecDeque;
+
+use crate::id::ShardId;
+use crate::shard::write::{BatchSeq, SharedBatch, Write};
+
+#[derive(Default)]
+struct Queue {
+    /// Decided and not yet handed to the store.
+    writes: VecDeque<Write>,
+    /// Handed to the store and not yet answered, oldest first.
+    in_flight: VecDeque<SharedBatch>,
+}
+
+pub(super) struct Outbox {
+    /// One for each lane.
+    queues: Vec<Queue>,
+    in_flight_max: usize,
+    /// The lane whose turn it is.
+    turn: usize,
+}
+
+impl Outbox {
+    pub(super) fn new(lanes: usize, in_flight_max: usize) -> Self {
+        let queues = std::iter::repeat_with(Queue::default).take(lanes.max(1)).collect();
+        Self { queues, in_flight_max: in_flight_max.max(1), turn: 0 }
+    }
+
+    fn queue(&mut self, shard: ShardId) -> &mut Queue {
+        let lane = shard.lane(self.queues.len());
+        &mut self.queues[lane]
+    }
+
+    pub(super) fn push(&mut self, write: Write) {
+        self.queue(write.shard()).writes.push_back(write);
+    }
+
+    /// What is tried again goes before what was decided later.
+    pub(super) fn push_front(&mut self, write: Write) {
+        self.queue(write.shard()).writes.push_front(write);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queues.iter().all(|queue| queue.writes.is_empty())
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.queues.iter().map(|queue| queue.in_flight.len()).sum()
+    }
+
+    /// The writes of the next batch: of one lane that has any and is not full.
+    pub(super) fn take(&mut self, len_max: usize) -> Option<Vec<Write>> {
+        let lanes = self.queues.len();
+        let in_turn = (0..lanes).map(|step| (self.turn + step) % lanes);
+        let has_some = |lane: &usize| {
+            let queue = &self.queues[*lane];
+            !queue.writes.is_empty() && queue.in_flight.len() < self.in_flight_max
+        };
+        let lane = in_turn.into_iter().find(has_some)?;
+        self.turn = (lane + 1) % lanes;
+        let writes = &mut self.queues[lane].writes;
+        let len = writes.len().min(len_max);
+        Some(writes.drain(..len).collect())
+    }
+
+    pub(super) fn sent(&mut self, batch: SharedBatch) {
+        let lane = batch.lane(self.queues.len());
+        self.queues[lane].in_flight.push_back(batch);
+    }
+
+    /// The batch that was handed over first of all that are not answered.
+    pub(super) fn oldest(&self) -> Option<BatchSeq> {
+        self.queues.iter().filter_map(|queue| queue.in_flight.front()).map(|batch| batch.seq).min()
+    }
+
+    /// Takes the batch out that was answered, and shows what is still in flight on its lane.
+    pub(super) fn answered(&mut self, seq: BatchSeq) -> (SharedBatch, Vec<SharedBatch>) {
+        let is_oldest = |queue: &&mut Queue| queue.in_flight.front().is_some_and(|batch| batch.seq == seq);
+        let queue = self.queues.iter_mut().find(is_oldest).expect("batches of one lane are answered in order");
+        let batch = queue.in_flight.pop_front().expect("it was just found");
+        (batch, queue.in_flight.iter().cloned().collect())
+    }
+
+    /// Drops what was decided for a shard and not handed over. What is in flight is answered.
+    pub(super) fn forget(&mut self, shard: ShardId) {
+        self.queue(shard).writes.retain(|write| write.shard() != shard);
+    }
+
+    /// Whether anything of the shard is not yet answered by the store.
+    pub(super) fn holds(&self, shard: ShardId) -> bool {
+        let queue = &self.queues[shard.lane(self.queues.len())];
+        queue.writes.iter().any(|write| write.shard() == shard)
+            || queue.in_flight.iter().any(|batch| batch.epoch_of(shard).is_some())
+    }
+}

@@ -1,0 +1,121 @@
+//! Workers that connect, and that say they live.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use punctual_core::shard::event::{Event, Report, StreamId};
+use punctual_core::shard::write::Epoch;
+use punctual_core::{AttemptNo, JobId, ShardId, Span, WorkerId};
+use tokio::sync::mpsc;
+
+use crate::handle::{Engine, EngineError};
+use crate::inbox::{Inbox, Input};
+use crate::infos::{Infos, WorkerInfo};
+use crate::streams::Outgoing;
+
+/// The first word to a worker: what this server owns. A hello must answer it before more is
+/// acquired.
+#[derive(Debug, Clone)]
+pub struct Greeting {
+    /// Numbers the connection. From the greeting on, not from the hello: hellos of two
+    /// connections of one worker may be read in the wrong order.
+    pub stream: StreamId,
+    pub acquired: u64,
+    pub shards: Vec<(ShardId, Epoch)>,
+}
+
+/// One connection of a worker. Dropping it tells the owner that the worker is away.
+pub struct WorkerSession {
+    inbox: Inbox,
+    infos: Arc<Infos>,
+    worker: WorkerId,
+    stream: StreamId,
+}
+
+impl WorkerSession {
+    pub fn credit(&self, credit: u32) {
+        let (worker, stream) = (self.worker, self.stream);
+        self.inbox.send(Input::Event(Event::WorkerCredit { worker, stream, credit }));
+    }
+
+    pub fn report(&self, reports: Vec<Report>) {
+        self.inbox.send(Input::Event(Event::Outcomes { worker: self.worker, reports }));
+    }
+}
+
+impl Drop for WorkerSession {
+    fn drop(&mut self) {
+        let (worker, stream) = (self.worker, self.stream);
+        self.infos.disconnected(worker, stream);
+        self.inbox.send(Input::Event(Event::WorkerDisconnected { worker, stream }));
+    }
+}
+
+/// Heartbeats are handed on together, at most this much later.
+const BEATS_HELD_MAX: Span = Span::from_millis(500);
+
+/// And so early that a worker is not taken for dead meanwhile.
+const BEATS_PER_SILENCE: i64 = 40;
+
+pub(crate) struct Connections {
+    pub(crate) infos: Arc<Infos>,
+    opened: AtomicU64,
+    beats: Arc<Mutex<Vec<WorkerId>>>,
+    beats_held: Span,
+}
+
+impl Connections {
+    pub(crate) fn new(silence: Span) -> Self {
+        let beats_held = Span::from_micros(silence.as_micros() / BEATS_PER_SILENCE).min(BEATS_HELD_MAX);
+        Self { infos: Arc::default(), opened: AtomicU64::new(0), beats: Arc::default(), beats_held }
+    }
+}
+
+impl Engine {
+    pub async fn greeting(&self) -> Result<Greeting, EngineError> {
+        let stream = StreamId(self.0.connections.opened.fetch_add(1, Ordering::Relaxed) + 1);
+        self.ask(move |owner| Greeting { stream, acquired: owner.acquisitions(), shards: owner.owned_shards() }).await
+    }
+
+    /// A worker has said what it holds, in answer to the greeting with this number and with
+    /// `acquired`. If more was acquired since, the connection ends: the worker must say it again.
+    pub fn connect(
+        &self,
+        worker: WorkerId,
+        stream: StreamId,
+        info: WorkerInfo,
+        held: Vec<(JobId, AttemptNo)>,
+        acquired: u64,
+    ) -> (WorkerSession, mpsc::UnboundedReceiver<Outgoing>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let infos = &self.0.connections.infos;
+        let spec = info.spec.clone();
+        infos.connected(worker, stream, info);
+        let event = Event::WorkerHello { worker, stream, spec, held };
+        self.0.inbox.send(Input::Connected { event, worker, stream, sender, acquired });
+        let session = WorkerSession { inbox: self.0.inbox.clone(), infos: Arc::clone(infos), worker, stream };
+        (session, receiver)
+    }
+
+    /// A heartbeat. False when the worker has no connection here and must make one.
+    ///
+    /// Costs the driver nothing: thousands of workers beat every few seconds, and all beats
+    /// of half a second reach it in one piece.
+    pub fn alive(&self, worker: WorkerId) -> bool {
+        let Connections { infos, beats, beats_held, .. } = &self.0.connections;
+        let is_first = {
+            let mut beats = beats.lock().expect("no panic while the lock is held");
+            beats.push(worker);
+            beats.len() == 1
+        };
+        if is_first {
+            let (inbox, beats, held) = (self.0.inbox.clone(), Arc::clone(beats), beats_held.to_std());
+            tokio::spawn(async move {
+                tokio::time::sleep(held).await;
+                let workers = std::mem::take(&mut *beats.lock().expect("no panic while the lock is held"));
+                inbox.send(Input::Event(Event::WorkersAlive { workers }));
+            });
+        }
+        infos.is_connected(worker)
+    }
+}

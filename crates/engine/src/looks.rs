@@ -1,0 +1,51 @@
+//! Looks into the owner's memory and into what this server knows, for people and peers.
+
+use std::collections::BTreeSet;
+
+use punctual_core::shard::{LiveView, Owner};
+use punctual_core::{JobId, ShardId, TaskId};
+use punctual_store::MemberStatus;
+
+use crate::handle::{Engine, EngineError};
+
+pub(crate) fn status_of(owner: &Owner) -> MemberStatus {
+    let count = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+    let counts = owner.counts();
+    MemberStatus { workers: count(counts.workers), running: count(counts.running), lag: owner.lag() }
+}
+
+/// What runs, by one owner's memory at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Runs {
+    pub attempts: Vec<LiveView>,
+    /// Jobs of these shards run only if they are listed. Of others nothing is said.
+    pub owned: BTreeSet<ShardId>,
+}
+
+impl Engine {
+    /// Those of `ids` that run; for no ids, all that runs.
+    pub async fn runs(&self, ids: Vec<JobId>) -> Result<Runs, EngineError> {
+        if !self.0.tenure.is_current() {
+            // Others may own the shards by now.
+            return Ok(Runs::default());
+        }
+        let look = move |owner: &Owner| {
+            let attempts = match &ids[..] {
+                [] => owner.all_running(),
+                ids => ids.iter().filter_map(|id| owner.running(*id)).collect(),
+            };
+            Runs { attempts, owned: owner.owned_shards().into_iter().map(|(shard, _)| shard).collect() }
+        };
+        self.ask(look).await
+    }
+
+    /// How this server is doing now.
+    pub async fn status(&self) -> Result<MemberStatus, EngineError> {
+        self.ask(status_of).await
+    }
+
+    /// The named tasks whose definition is at hand, with its revision.
+    pub fn cached_named_tasks(&self) -> Vec<(TaskId, u32)> {
+        self.0.tasks.named()
+    }
+}

@@ -1,0 +1,185 @@
+//! The model store behind weather: its clock runs, it can be away, and single calls can be
+//! held up.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use punctual_core::shard::event::Load;
+use punctual_core::shard::write::{Epoch, SharedBatch};
+use punctual_core::task::Task;
+use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ServerId, ShardId, Span, TaskId, Timestamp};
+use punctual_store::{
+    Applied, ClusterSecret, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, JobReads, JobRecord,
+    Lease, Leases, LogChunk, LogPiece, Logs, Member, Members, OpenStarts, Owned, Page, Position, Result, Retention,
+    SeenMember, Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
+};
+use punctual_store_tests::model::ModelStore;
+use tokio::sync::watch;
+
+pub(crate) const START: Timestamp = Timestamp::saturating_from_micros(1_800_000_000_000_000);
+
+#[derive(Clone)]
+pub(crate) struct Weather {
+    pub(crate) model: ModelStore,
+    pub(crate) begun: Instant,
+    away: Arc<watch::Sender<bool>>,
+    /// Calls that take effect and are not answered before this opens.
+    held: Arc<Mutex<HashMap<&'static str, watch::Receiver<bool>>>>,
+    reading: Arc<AtomicUsize>,
+    pub(crate) reading_max: Arc<AtomicUsize>,
+}
+
+impl Weather {
+    pub(crate) fn new(shards: u16) -> Self {
+        Self {
+            model: ModelStore::new(shards, START),
+            begun: Instant::now(),
+            away: Arc::new(watch::Sender::new(false)),
+            held: Arc::default(),
+            reading: Arc::default(),
+            reading_max: Arc::default(),
+        }
+    }
+
+    pub(crate) fn time(&self) -> Timestamp {
+        START + Span::from_micros(i64::try_from(self.begun.elapsed().as_micros()).unwrap())
+    }
+
+    pub(crate) fn go_away(&self) {
+        self.away.send_replace(true);
+    }
+
+    pub(crate) fn come_back(&self) {
+        self.away.send_replace(false);
+    }
+
+    /// From now on this call takes effect and is not answered before true is sent.
+    pub(crate) fn hold(&self, call: &'static str) -> watch::Sender<bool> {
+        let (gate, opened) = watch::channel(false);
+        self.held.lock().unwrap().insert(call, opened);
+        gate
+    }
+
+    fn enter(&self) -> Result<()> {
+        if *self.away.borrow() {
+            return Err(StoreError::Unavailable("it is away".to_owned()));
+        }
+        self.model.set_now(self.time());
+        Ok(())
+    }
+
+    async fn leave(&self, call: &'static str) {
+        let gate = self.held.lock().unwrap().get(call).cloned();
+        if let Some(mut gate) = gate {
+            let _ = gate.wait_for(|is_open| *is_open).await;
+        }
+    }
+}
+
+impl Store for Weather {
+    fn description(&self) -> String {
+        "model, in weather".to_owned()
+    }
+}
+
+macro_rules! under_weather {
+    ($($port:ident { $($name:ident($($arg:ident: $type:ty),*) -> $answer:ty;)* $({ $($more:tt)* })? })*) => {$(
+        #[async_trait]
+        impl $port for Weather {
+            $(async fn $name(&self, $($arg: $type),*) -> Result<$answer> {
+                self.enter()?;
+                let answer = $port::$name(&self.model, $($arg),*).await;
+                self.leave(stringify!($name)).await;
+                answer
+            })*
+            $($($more)*)?
+        }
+    )*};
+}
+
+under_weather! {
+    Tasks {
+        create_task(task: Task) -> TaskChange;
+        update_task(task: Task) -> TaskChange;
+        delete_task(id: TaskId) -> TaskChange;
+        intern_tasks(tasks: Vec<(Task, [u8; 32])>) -> Vec<TaskId>;
+        tasks_by_id(ids: Vec<TaskId>) -> Vec<Task>;
+        list_tasks(after: Option<String>, limit: usize) -> Vec<Task>;
+        {
+            async fn task_by_name(&self, name: &str) -> Result<Option<Task>> {
+                self.enter()?;
+                self.model.task_by_name(name).await
+            }
+        }
+    }
+    Submit {
+        submit(submission: Submission) -> Submitted;
+        idempotent_answer(key: IdempotencyKey, fingerprint: [u8; 32], now: Timestamp) -> Option<Submitted>;
+    }
+    JobReads {
+        job(id: JobId) -> Option<JobRecord>;
+        hot_jobs(keys: Vec<JobKey>) -> Vec<HotJob>;
+        list_hot(filter: Filter, position: Position) -> Page<HotJob>;
+        list_finished(filter: Filter, position: Position) -> Page<FinishedJob>;
+    }
+    Leases {
+        now() -> Timestamp;
+        acquire(server: ServerId, ttl: Span, limit: usize) -> Vec<Owned>;
+        take_over(server: ServerId, shards: Vec<ShardId>, ttl: Span) -> Vec<Owned>;
+        renew(server: ServerId, ttl: Span) -> Vec<Owned>;
+        release(server: ServerId) -> ();
+        give_up(server: ServerId, shards: Vec<ShardId>) -> ();
+        leases() -> Vec<Lease>;
+        {
+            fn shard_count(&self) -> u16 {
+                self.model.shard_count()
+            }
+        }
+    }
+    Members {
+        beat(member: Member) -> ();
+        members() -> Vec<SeenMember>;
+        leave(server: ServerId) -> ();
+        forget_members(before: Timestamp) -> usize;
+        drop_duties(server: ServerId) -> ();
+        duties() -> Vec<DutyLease>;
+        cluster_secret(proposed: ClusterSecret) -> ClusterSecret;
+        {
+            async fn hold_duty(&self, server: ServerId, duty: &str, ttl: Span) -> Result<Option<Epoch>> {
+                self.enter()?;
+                self.model.hold_duty(server, duty, ttl).await
+            }
+        }
+    }
+    Transitions {
+        apply(batch: SharedBatch) -> Applied;
+        load(load: Load) -> Vec<JobRow>;
+        find(id: JobId) -> FoundRow;
+        inputs(keys: Vec<JobKey>) -> Vec<Option<Bytes>>;
+        {
+            async fn open_starts(&self, shard: ShardId) -> Result<OpenStarts> {
+                self.enter()?;
+                let reading = self.reading.fetch_add(1, Ordering::Relaxed) + 1;
+                self.reading_max.fetch_max(reading, Ordering::Relaxed);
+                // Everybody who reads at the same time gets to this point.
+                for _ in 0..20 {
+                    tokio::task::yield_now().await;
+                }
+                let open = self.model.open_starts(shard).await;
+                self.reading.fetch_sub(1, Ordering::Relaxed);
+                open
+            }
+        }
+    }
+    Logs {
+        append_logs(chunks: Vec<LogChunk>) -> ();
+        read_log(job: JobId, attempt: AttemptNo, offset: u64, limit: usize) -> LogPiece;
+    }
+    Retention {
+        prune(before: Timestamp, now: Timestamp, limit: usize) -> usize;
+    }
+}

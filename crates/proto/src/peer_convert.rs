@@ -1,0 +1,228 @@
+//! The peer protocol in the core's words and back.
+
+use punctual_core::job::Input;
+use punctual_core::shard::LiveView;
+use punctual_core::shard::event::{Change, Command, Refusal, Reply};
+use punctual_core::task::Priority;
+use punctual_core::{AttemptNo, Counters, JobKey, JobRow, JobState, TaskId, Timestamp, WorkerId};
+
+use crate::convert::{BadMessage, id_bytes, job_id};
+use crate::peer as wire;
+
+pub fn task_id(bytes: &[u8]) -> Result<TaskId, BadMessage> {
+    TaskId::from_bytes(bytes).ok_or(BadMessage("a task id is 16 bytes of UUID version 7"))
+}
+
+pub fn worker_id(bytes: &[u8]) -> Result<WorkerId, BadMessage> {
+    WorkerId::from_bytes(bytes).ok_or(BadMessage("a worker id is 16 bytes of UUID version 7"))
+}
+
+pub fn time(micros: i64) -> Result<Timestamp, BadMessage> {
+    Timestamp::from_micros(micros).ok_or(BadMessage("a time is out of range"))
+}
+
+fn state(word: &str) -> Result<JobState, BadMessage> {
+    JobState::parse(word).ok_or(BadMessage("a state has a name that is not known"))
+}
+
+pub fn command_to_wire(command: Command) -> (wire::Command, Option<u32>) {
+    match command {
+        Command::Delete => (wire::Command::Delete, None),
+        Command::Cancel => (wire::Command::Cancel, None),
+        Command::RunNow => (wire::Command::RunNow, None),
+        Command::Rerun => (wire::Command::Rerun, None),
+        Command::RerunOnce(next) => (wire::Command::Rerun, Some(next.0)),
+    }
+}
+
+pub fn command_from_wire(request: &wire::CommandRequest) -> Result<Command, BadMessage> {
+    Ok(match (request.command(), request.next_attempt) {
+        (wire::Command::Delete, _) => Command::Delete,
+        (wire::Command::Cancel, _) => Command::Cancel,
+        (wire::Command::RunNow, _) => Command::RunNow,
+        (wire::Command::Rerun, None) => Command::Rerun,
+        (wire::Command::Rerun, Some(next)) => Command::RerunOnce(AttemptNo(next)),
+        (wire::Command::Unspecified, _) => return Err(BadMessage("the command is not known")),
+    })
+}
+
+pub fn reply_to_wire(reply: Reply) -> wire::CommandReply {
+    let (answer, state) = match reply {
+        Reply::Done(state) => (wire::Answer::Done, Some(state)),
+        Reply::Asked => (wire::Answer::Asked, None),
+        Reply::NotFound => (wire::Answer::NotFound, None),
+        Reply::NotOwner => (wire::Answer::NotOwner, None),
+        Reply::Refused(state, refusal) => {
+            let answer = match refusal {
+                Refusal::AlreadyStarted => wire::Answer::AlreadyStarted,
+                Refusal::AlreadyFinished => wire::Answer::AlreadyFinished,
+                Refusal::NotFinished => wire::Answer::NotFinished,
+                Refusal::Deleted => wire::Answer::Deleted,
+            };
+            (answer, Some(state))
+        }
+    };
+    wire::CommandReply {
+        answer: answer.into(),
+        state: state.map_or_else(String::new, |state| state.as_str().to_owned()),
+    }
+}
+
+pub fn reply_from_wire(reply: &wire::CommandReply) -> Result<Reply, BadMessage> {
+    let refused = |refusal| Ok(Reply::Refused(state(&reply.state)?, refusal));
+    match reply.answer() {
+        wire::Answer::Done => Ok(Reply::Done(state(&reply.state)?)),
+        wire::Answer::Asked => Ok(Reply::Asked),
+        wire::Answer::NotFound => Ok(Reply::NotFound),
+        wire::Answer::NotOwner => Ok(Reply::NotOwner),
+        wire::Answer::AlreadyStarted => refused(Refusal::AlreadyStarted),
+        wire::Answer::AlreadyFinished => refused(Refusal::AlreadyFinished),
+        wire::Answer::NotFinished => refused(Refusal::NotFinished),
+        wire::Answer::Deleted => refused(Refusal::Deleted),
+        wire::Answer::Unspecified => Err(BadMessage("the answer is not known")),
+    }
+}
+
+/// A job that has just been submitted: it is where its id says, and never ran.
+pub fn hint_to_wire(row: &JobRow) -> wire::HintedJob {
+    wire::HintedJob {
+        job_id: id_bytes(row.key.id.to_bytes()),
+        task_id: id_bytes(row.task.to_bytes()),
+        priority: row.priority.get().into(),
+        submitted_at: row.submitted_at.as_micros(),
+        tracing_id: row.tracing_id.clone(),
+        input: match &row.input {
+            Input::None => None,
+            Input::Inline(bytes) => Some(wire::hinted_job::Input::Inline(bytes.clone())),
+            Input::Stored { len } => Some(wire::hinted_job::Input::Stored(*len)),
+        },
+    }
+}
+
+pub fn hint_from_wire(hint: wire::HintedJob) -> Result<JobRow, BadMessage> {
+    let priority = i8::try_from(hint.priority).ok().and_then(Priority::new);
+    Ok(JobRow {
+        key: JobKey::original(job_id(&hint.job_id)?),
+        task: task_id(&hint.task_id)?,
+        priority: priority.ok_or(BadMessage("a priority is out of range"))?,
+        counters: Counters::NEW,
+        submitted_at: time(hint.submitted_at)?,
+        tracing_id: hint.tracing_id,
+        input: match hint.input {
+            None => Input::None,
+            Some(wire::hinted_job::Input::Inline(bytes)) if bytes.len() <= Input::INLINE_MAX => Input::Inline(bytes),
+            Some(wire::hinted_job::Input::Inline(_)) => return Err(BadMessage("an input is too long for a hint")),
+            Some(wire::hinted_job::Input::Stored(len)) => Input::Stored { len },
+        },
+    })
+}
+
+pub fn running_to_wire(view: &LiveView) -> wire::RunningAttempt {
+    wire::RunningAttempt {
+        job_id: id_bytes(view.key.id.to_bytes()),
+        due_at: view.key.due_at.as_micros(),
+        attempt: view.attempt.0,
+        worker_id: id_bytes(view.worker.to_bytes()),
+        picked_up_at: view.picked_up_at.as_micros(),
+        started_at: view.started_at.as_micros(),
+        cancel_requested: view.cancel_requested,
+        worker_is_connected: view.worker_is_connected,
+    }
+}
+
+pub fn running_from_wire(attempt: &wire::RunningAttempt) -> Result<LiveView, BadMessage> {
+    Ok(LiveView {
+        key: JobKey { due_at: time(attempt.due_at)?, id: job_id(&attempt.job_id)? },
+        attempt: AttemptNo(attempt.attempt),
+        worker: worker_id(&attempt.worker_id)?,
+        picked_up_at: time(attempt.picked_up_at)?,
+        started_at: time(attempt.started_at)?,
+        cancel_requested: attempt.cancel_requested,
+        worker_is_connected: attempt.worker_is_connected,
+    })
+}
+
+pub fn change_to_wire(change: &Change) -> wire::Change {
+    wire::Change {
+        job_id: id_bytes(change.id.to_bytes()),
+        state: change.state.as_str().to_owned(),
+        attempt: change.attempt.map(|attempt| attempt.0),
+        at: change.at.as_micros(),
+    }
+}
+
+pub fn change_from_wire(change: &wire::Change) -> Result<Change, BadMessage> {
+    Ok(Change {
+        id: job_id(&change.job_id)?,
+        state: state(&change.state)?,
+        attempt: change.attempt.map(AttemptNo),
+        at: time(change.at)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use punctual_core::{JobId, ShardId};
+
+    fn job() -> JobId {
+        JobId::new(Timestamp::from_micros(1_700_000_000_123_456).unwrap(), ShardId(3), 9)
+    }
+
+    #[test]
+    fn commands_and_replies_survive_the_wire() {
+        let once = Command::RerunOnce(AttemptNo(4));
+        for command in [Command::Delete, Command::Cancel, Command::RunNow, Command::Rerun, once] {
+            let (word, next_attempt) = command_to_wire(command);
+            let request = wire::CommandRequest { job_id: Bytes::new(), command: word.into(), next_attempt };
+            assert_eq!(command_from_wire(&request), Ok(command));
+        }
+        for reply in [
+            Reply::Done(JobState::Deleted),
+            Reply::Asked,
+            Reply::NotFound,
+            Reply::NotOwner,
+            Reply::Refused(JobState::Running, Refusal::AlreadyStarted),
+            Reply::Refused(JobState::Succeeded, Refusal::AlreadyFinished),
+            Reply::Refused(JobState::Scheduled, Refusal::NotFinished),
+            Reply::Refused(JobState::Deleted, Refusal::Deleted),
+        ] {
+            assert_eq!(reply_from_wire(&reply_to_wire(reply)), Ok(reply));
+        }
+        assert!(reply_from_wire(&wire::CommandReply::default()).is_err());
+    }
+
+    #[test]
+    fn a_hint_survives_the_wire() {
+        let inline = Input::Inline(Bytes::from_static(b"{}"));
+        for input in [Input::None, inline, Input::Stored { len: 9000 }] {
+            let row = JobRow {
+                key: JobKey::original(job()),
+                task: TaskId::new(Timestamp::EPOCH, 1),
+                priority: Priority::new(-7).unwrap(),
+                counters: Counters::NEW,
+                submitted_at: Timestamp::EPOCH,
+                tracing_id: Some("t".to_owned()),
+                input,
+            };
+            assert_eq!(hint_from_wire(hint_to_wire(&row)), Ok(row));
+        }
+    }
+
+    #[test]
+    fn what_runs_and_what_changed_survive_the_wire() {
+        let view = LiveView {
+            key: JobKey::original(job()),
+            attempt: AttemptNo(2),
+            worker: WorkerId::new(Timestamp::EPOCH, 5),
+            picked_up_at: Timestamp::EPOCH,
+            started_at: Timestamp::EPOCH,
+            cancel_requested: true,
+            worker_is_connected: false,
+        };
+        assert_eq!(running_from_wire(&running_to_wire(&view)), Ok(view));
+        let change = Change { id: job(), state: JobState::Running, attempt: Some(AttemptNo(1)), at: Timestamp::EPOCH };
+        assert_eq!(change_from_wire(&change_to_wire(&change)), Ok(change));
+    }
+}

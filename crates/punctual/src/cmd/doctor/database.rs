@@ -1,0 +1,152 @@
+//! The PostgreSQL that the settings name.
+
+use punctual_core::{Span, Timestamp};
+use punctual_store::StoreError;
+use punctual_store_postgres::{Health, MigrationState, MigrationStatus, health, migrations};
+
+use super::Check;
+use crate::config::Connection;
+use crate::world::now;
+use crate::zone::short;
+
+const NAME: &str = "database";
+const VERSION_MIN: u32 = 15;
+/// Each server keeps about a dozen connections.
+const CONNECTIONS_WARN: u32 = 50;
+
+pub(super) async fn checks(connection: &Connection, skew_max: Span) -> Vec<Check> {
+    let url = connection.reveal();
+    let before = now();
+    let found = match health(&url).await {
+        Ok(found) => found,
+        Err(StoreError::Unavailable(reason)) => {
+            let reason = format!("{connection}: {reason}");
+            return vec![Check::fail(NAME, reason, "start it, or correct `database`")];
+        }
+        Err(error) => return vec![Check::fail(NAME, format!("{connection}: {error}"), "correct `database`")],
+    };
+    let after = now();
+    let mut checks = vec![
+        version(connection, &found),
+        durability(&found),
+        rights(&found),
+        clock(before, found.now, after, skew_max),
+        connections(&found),
+    ];
+    checks.push(match migrations(&url).await {
+        Ok(known) => schema(&known),
+        Err(error) => Check::fail("schema", error.to_string(), "see `punctual migrate status`"),
+    });
+    checks
+}
+
+fn version(connection: &Connection, found: &Health) -> Check {
+    let reason = format!("{connection} is PostgreSQL {}", found.version);
+    if found.major < VERSION_MIN {
+        return Check::fail(NAME, reason, &format!("use PostgreSQL {VERSION_MIN} or newer"));
+    }
+    Check::pass(NAME, reason)
+}
+
+fn durability(found: &Health) -> Check {
+    const NAME: &str = "durability";
+    let fsync = if found.fsync { "on" } else { "off" };
+    let reason = format!("fsync={fsync}, synchronous_commit={}", found.synchronous_commit);
+    if !found.fsync {
+        return Check::fail(NAME, format!("{reason}: a crash may destroy the database"), "set fsync = on");
+    }
+    if found.synchronous_commit == "off" {
+        return Check::fail(NAME, format!("{reason}: a crash undoes accepted jobs"), "set synchronous_commit = on");
+    }
+    Check::pass(NAME, reason)
+}
+
+fn rights(found: &Health) -> Check {
+    if found.may_create {
+        return Check::pass("rights", "the user may make tables");
+    }
+    let fix = "GRANT CREATE ON SCHEMA public TO the user, or give it a schema of its own";
+    Check::fail("rights", "the user may not make tables in its schema", fix)
+}
+
+/// The database read its clock between `before` and `after` of ours.
+fn clock(before: Timestamp, database: Timestamp, after: Timestamp, skew_max: Span) -> Check {
+    const NAME: &str = "database clock";
+    const FIX: &str = "let NTP set the clocks of both machines; jobs follow the database's";
+    let skew = before.since(database).max(database.since(after));
+    let reason = format!("{} apart from this machine's", short(skew));
+    if skew > skew_max {
+        return Check::fail(NAME, format!("{reason}; a server here would refuse to work"), FIX);
+    }
+    if skew > Span::from_micros(skew_max.as_micros() / 5) {
+        return Check::warn(NAME, reason, FIX);
+    }
+    Check::pass(NAME, reason)
+}
+
+fn connections(found: &Health) -> Check {
+    let reason = format!("at most {}", found.connections_max);
+    if found.connections_max < CONNECTIONS_WARN {
+        return Check::warn("connections", reason, "raise max_connections: each server keeps about a dozen");
+    }
+    Check::pass("connections", reason)
+}
+
+fn schema(known: &[MigrationStatus]) -> Check {
+    const NAME: &str = "schema";
+    let newest = known.iter().rev().find(|known| matches!(known.state, MigrationState::Applied { .. }));
+    let version = newest.map_or(0, |known| known.version);
+    let pending = known.iter().filter(|known| known.state == MigrationState::Pending).count();
+    if known.iter().any(|known| matches!(known.state, MigrationState::Unknown { .. })) {
+        return Check::fail(NAME, "it is newer than this program", "install the newer version");
+    }
+    if pending > 0 {
+        let reason = format!("at version {version}, {pending} to apply");
+        return Check::warn(NAME, reason, "`punctual migrate`, or start a server");
+    }
+    Check::pass(NAME, format!("at version {version}, up to date"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cmd::doctor::Verdict;
+
+    fn healthy() -> Health {
+        Health {
+            version: "15.18".to_owned(),
+            major: 15,
+            fsync: true,
+            synchronous_commit: "on".to_owned(),
+            may_create: true,
+            now: Timestamp::EPOCH,
+            connections_max: 100,
+        }
+    }
+
+    #[test]
+    fn what_would_lose_jobs_or_keep_servers_from_working_fails() {
+        use Verdict::{Fail, Pass, Warn};
+        let check = |found: &Health| durability(found).verdict;
+        assert_eq!(check(&healthy()), Pass);
+        assert_eq!(check(&Health { fsync: false, ..healthy() }), Fail);
+        assert_eq!(check(&Health { synchronous_commit: "off".to_owned(), ..healthy() }), Fail);
+        assert_eq!(check(&Health { synchronous_commit: "local".to_owned(), ..healthy() }), Pass);
+        assert_eq!(rights(&Health { may_create: false, ..healthy() }).verdict, Fail);
+        assert_eq!(connections(&Health { connections_max: 20, ..healthy() }).verdict, Warn);
+        let at = |secs| Timestamp::EPOCH + Span::from_secs(secs);
+        for (database, verdict) in [(100, Pass), (98, Warn), (94, Fail), (107, Fail)] {
+            assert_eq!(clock(at(100), at(database), at(100), Span::from_secs(5)).verdict, verdict, "{database}");
+        }
+    }
+
+    #[test]
+    fn a_schema_is_old_new_or_just_right() {
+        let one = |version, state| MigrationStatus { version, name: String::new(), state };
+        let applied = || one(1, MigrationState::Applied { at: Timestamp::EPOCH });
+        assert_eq!(schema(&[applied()]).verdict, Verdict::Pass);
+        assert_eq!(schema(&[applied(), one(2, MigrationState::Pending)]).verdict, Verdict::Warn);
+        let unknown = one(2, MigrationState::Unknown { at: Timestamp::EPOCH });
+        assert_eq!(schema(&[applied(), unknown]).verdict, Verdict::Fail);
+    }
+}

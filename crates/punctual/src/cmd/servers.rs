@@ -1,0 +1,133 @@
+//! `punctual server list`.
+
+use clap::Args;
+use comfy_table::Cell;
+use punctual_api::{ServerList, ServerView};
+use punctual_core::Span;
+
+use super::Context;
+use crate::exit::Exit;
+use crate::output::{Output, Row, counted};
+use crate::screen::{self, Look};
+use crate::table::Yield;
+use crate::when::parse_span;
+use crate::zone::short;
+
+#[derive(Debug, Args)]
+pub(crate) struct ListArgs {
+    /// Show it again every so often
+    #[arg(short, long, value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "2s", value_parser = parse_span)]
+    watch: Option<Span>,
+}
+
+impl Row for ServerView {
+    const HEADER: &'static [&'static str] = &[
+        "", "ADDRESS", "STATE", "ROLES", "SHARDS", "WORKERS", "RUNNING", "LAG", "SKEW", "SEEN", "STARTED", "DUTIES",
+        "VERSION", "ID",
+    ];
+    const YIELDS: &'static [Yield] = &[
+        Yield::ShortTimes,
+        Yield::Drop("VERSION"),
+        Yield::Drop("ROLES"),
+        Yield::Drop("ID"),
+        Yield::Drop("SKEW"),
+        Yield::Cut("DUTIES", 9),
+        Yield::Drop("STARTED"),
+        Yield::Drop("DUTIES"),
+        Yield::Drop("LAG"),
+        Yield::Drop("WORKERS"),
+        Yield::Drop("SEEN"),
+        Yield::Cut("ADDRESS", 12),
+    ];
+
+    fn name(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn cells(&self, out: &Output) -> Vec<Cell> {
+        let duties: Vec<&str> = self.duties.iter().map(|duty| duty.name.as_str()).collect();
+        let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+        vec![
+            Cell::new(if self.answered { "*" } else { "" }),
+            Cell::new(&self.address),
+            Cell::new(&self.state),
+            Cell::new(self.roles.join(",")),
+            Cell::new(self.shards.len()),
+            Cell::new(self.workers),
+            Cell::new(self.running),
+            Cell::new(short(Span::from_micros(self.lag_us))),
+            Cell::new(self.skew_us.map_or_else(|| "-".to_owned(), skew)),
+            Cell::new(out.relative(self.last_seen_at)),
+            Cell::new(out.time(self.started_at)),
+            Cell::new(or_none(duties.join(","))),
+            Cell::new(&self.version),
+            Cell::new(self.id),
+        ]
+    }
+}
+
+/// How far a clock is ahead (+) or behind.
+fn skew(micros: i64) -> String {
+    let sign = if micros < 0 { '-' } else { '+' };
+    format!("{sign}{}", short(Span::from_micros(micros.saturating_abs())))
+}
+
+/// What the table does not say.
+fn sentence(list: &ServerList) -> String {
+    let servers = counted(list.servers.len(), "server");
+    let mut text = format!("{servers}, {}; * answered", counted(list.shards_total.into(), "shard"));
+    if !list.shards_unowned.is_empty() {
+        let are = if list.shards_unowned.len() == 1 { "is" } else { "are" };
+        text += &format!("; {} {are} being taken over", counted(list.shards_unowned.len(), "shard"));
+    }
+    text
+}
+
+pub(crate) async fn list(args: ListArgs, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.client()?;
+    loop {
+        let list = client.servers().await?;
+        let end = sentence(&list);
+        let Some(every) = args.watch else {
+            context.out.rows(&list.servers, &list)?;
+            context.out.hint(&end);
+            return Ok(Exit::Ok);
+        };
+        let look = Look { rows: list.servers.clone(), what: "server", end: Some(end) };
+        if !screen::show(&look, every, &context.out)? {
+            context.out.rows(&list.servers, &list)?;
+        }
+        screen::pause(every).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table;
+    use serde_json::json;
+
+    fn server(number: u8, answered: bool) -> ServerView {
+        serde_json::from_value(json!({
+            "id": format!("server_01m7etg8hwe0sbbaq92e8h11e{number}"), "address": format!("http://127.0.0.1:802{number}"),
+            "version": "0.1.0", "roles": ["api", "scheduler"], "state": "alive", "answered": answered,
+            "started_at": "2026-01-01T00:00:00Z", "last_seen_at": "2026-01-01T00:00:00Z",
+            "shards": [{ "shard": 1, "epoch": 7 }, { "shard": 4, "epoch": 9 }],
+            "duties": [{ "name": "retention", "epoch": 3 }], "workers": 2, "running": 17, "lag_us": 1500,
+            "skew_us": -250,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn servers_are_readable_at_80_columns() {
+        let list =
+            ServerList { servers: vec![server(0, true), server(1, false)], shards_total: 5, shards_unowned: vec![3] };
+        let narrow = table::draw(&list.servers, &Output::plain(Some(80)));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+        assert!(narrow.contains("*  http://127.0.0.1:8020  alive"), "{narrow}");
+        let wide = table::draw(&list.servers, &Output::plain(None));
+        assert!(wide.contains("2026-01-01 00:00:00Z") && wide.contains("-250µs"), "{wide}");
+        assert_eq!(sentence(&list), "2 servers, 5 shards; * answered; 1 shard is being taken over");
+    }
+}

@@ -1,0 +1,84 @@
+//! Opens the store that the settings name, and closes it again.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use punctual_store::{Store, StoreError};
+use punctual_store_postgres::PostgresStore;
+use punctual_store_sqlite::SqliteStore;
+
+use crate::config::{Connection, Database, Durability, ServerSettings};
+use crate::exit::{failed, unreachable};
+use crate::world;
+
+/// Between two tries to reach a database that is not there yet.
+const TRY_EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Clone)]
+pub(crate) enum OpenStore {
+    Sqlite(SqliteStore),
+    Postgres(PostgresStore),
+}
+
+impl OpenStore {
+    pub(crate) async fn open(settings: &ServerSettings) -> anyhow::Result<Self> {
+        match &settings.database {
+            Database::Embedded => Ok(Self::Sqlite(open_sqlite(settings)?)),
+            Database::Postgres(connection) => Ok(Self::Postgres(wait_for_postgres(connection, settings).await?)),
+        }
+    }
+
+    pub(crate) fn as_store(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Sqlite(store) => Arc::new(store.clone()),
+            Self::Postgres(store) => Arc::new(store.clone()),
+        }
+    }
+
+    pub(crate) async fn close(self) -> Result<(), StoreError> {
+        match self {
+            Self::Sqlite(store) => store.close().await,
+            Self::Postgres(store) => store.close().await,
+        }
+    }
+}
+
+fn open_sqlite(settings: &ServerSettings) -> anyhow::Result<SqliteStore> {
+    let mut options = punctual_store_sqlite::Options::new(world::clock());
+    options.shard_count = settings.shards;
+    options.durability = match settings.durability {
+        Durability::Full => punctual_store_sqlite::Durability::Full,
+        Durability::Normal => punctual_store_sqlite::Durability::Normal,
+    };
+    let path = settings.data_dir.join("punctual.db");
+    Ok(SqliteStore::open(&path, options)?)
+}
+
+/// A database and its servers may be started together, so one that is not there yet is
+/// waited for; one that is wrong is not.
+async fn wait_for_postgres(connection: &Connection, settings: &ServerSettings) -> anyhow::Result<PostgresStore> {
+    let mut options = punctual_store_postgres::Options::new(connection.reveal());
+    options.shard_count = settings.shards;
+    let limit = settings.database_wait;
+    let begun = Instant::now();
+    let mut told = None;
+    loop {
+        let reason = match PostgresStore::connect(options.clone()).await {
+            Ok(store) => return Ok(store),
+            Err(StoreError::Unavailable(reason)) => reason,
+            Err(error) => {
+                let message = format!("cannot use the database {connection}: {error}");
+                return Err(failed(message, "see what is wrong with `punctual doctor` and `punctual migrate status`"));
+            }
+        };
+        if begun.elapsed() >= limit.to_std() {
+            let message = format!("the database {connection} could not be reached for {limit}: {reason}");
+            return Err(unreachable(message, "start it, or correct `database`; `punctual doctor` checks it"));
+        }
+        if told.as_ref() != Some(&reason) {
+            tracing::warn!(database = %connection, reason, "the database cannot be reached; waiting for it for up to {limit}");
+            told = Some(reason);
+        }
+        tokio::time::sleep(TRY_EVERY).await;
+    }
+}

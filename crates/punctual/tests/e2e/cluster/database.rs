@@ -1,0 +1,68 @@
+//! A database that is away for a while.
+
+use std::time::{Duration, Instant};
+
+use punctual_core::task::Probe;
+use punctual_local_postgres::{Settings, Stop};
+use serde_json::json;
+
+use super::{Cluster, finished, probe, submit};
+use crate::checked::plain_http;
+use crate::harness::{Home, eventually};
+
+/// An answer that takes longer is one that hangs.
+const SOON: Duration = Duration::from_secs(8);
+
+#[tokio::test]
+async fn a_server_without_its_database_says_so_and_recovers_by_itself() {
+    let mut postgres = Settings::test().start().expect("a PostgreSQL of our own");
+    let database = postgres.create_database("away").expect("a database");
+    let cluster = Cluster { home: Home::new(), database };
+    let server = cluster.server(&[]);
+    let client = server.client();
+    let _worker = cluster.worker(&server);
+    let id = submit(&client, &probe(Probe::default())).await;
+    finished(&client, id).await;
+
+    postgres.stop(Stop::Fast).expect("it stops");
+    let http = plain_http();
+    let body = json!({ "inline": { "run": { "probe": {} } } });
+    let url = |path: &str| format!("{}{path}", server.url);
+    let requests = [
+        http.post(url("/v1/jobs")).json(&body),
+        http.get(url("/v1/jobs")),
+        http.get(url(&format!("/v1/jobs/{id}"))),
+        http.post(url(&format!("/v1/jobs/{id}/retry"))),
+        http.get(url("/v1/servers")),
+        http.get(url("/readyz")),
+    ];
+    for request in requests {
+        let begun = Instant::now();
+        let answer = request.send().await.expect("an answer");
+        assert!(begun.elapsed() < SOON, "{} took {:?}", answer.url(), begun.elapsed());
+        assert_eq!(answer.status(), 503, "{}", answer.url());
+        assert!(answer.headers().contains_key("retry-after"), "{}", answer.url());
+    }
+    client.live().await.expect("the process lives");
+
+    postgres.start_again().expect("it starts");
+    eventually("it is ready again", || async { client.ready().await.is_ok() }).await;
+    let id = submit(&client, &probe(Probe::default())).await;
+    assert_eq!(finished(&client, id).await.state, "succeeded");
+    server.process.stop();
+}
+
+#[tokio::test]
+async fn a_server_that_starts_first_waits_for_its_database() {
+    let mut postgres = Settings::test().start().expect("a PostgreSQL of our own");
+    let database = postgres.create_database("late").expect("a database");
+    postgres.stop(Stop::Fast).expect("it stops");
+    let cluster = Cluster { home: Home::new(), database };
+    let waiting = std::thread::spawn(move || {
+        let server = cluster.server(&[]);
+        (cluster, server)
+    });
+    postgres.start_again().expect("it starts");
+    let (_cluster, server) = waiting.join().expect("the server starts");
+    server.client().ready().await.expect("it is ready");
+}
