@@ -27,7 +27,7 @@ enum Command {
         #[command(subcommand)]
         what: verify::Verify,
     },
-    /// Figures of the release build: `punctual bench`, with its arguments
+    /// Figures of the release build: `punctual bench`, with its arguments; or `peers`, beside others
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
@@ -44,6 +44,13 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn bench(args: &[String]) -> anyhow::Result<()> {
+    if let [first, rest @ ..] = args
+        && first == "peers"
+    {
+        shell::run(&mut shell::cargo(["build", "--release", "--package", "punctual"]))?;
+        let mut command = shell::cargo(["run", "--release", "--package", "punctual-peers-bench", "--"]);
+        return shell::run(command.args(rest));
+    }
     let mut command = shell::cargo(["run", "--release", "--package", "punctual", "--", "bench"]);
     command.args(args);
     shell::run(&mut command)

@@ -2,6 +2,9 @@
 
 use std::time::Instant;
 
+use anyhow::Context;
+use punctual_local_postgres::{Settings, TEST_SERVER};
+
 use crate::shell::{cargo, run as run_command};
 use crate::{layers, links};
 
@@ -28,11 +31,16 @@ pub(crate) fn lint() -> anyhow::Result<()> {
 }
 
 fn tests() -> anyhow::Result<()> {
+    // One server for all: each test runs in a process of its own and would start another.
+    let postgres = Settings::test().start().context("the tests need PostgreSQL")?;
+    eprintln!("\nstarted PostgreSQL for the tests on port {}", postgres.port());
     if answers(["nextest", "--version"]) {
-        return run_command(&mut cargo(["nextest", "run", "--workspace", "--no-fail-fast"]));
+        let mut command = cargo(["nextest", "run", "--workspace", "--no-fail-fast"]);
+        return run_command(command.env(TEST_SERVER, postgres.url()));
     }
     eprintln!("\ncargo-nextest is not installed; cargo test does the same, more slowly (cargo install cargo-nextest)");
-    run_command(&mut cargo(["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]))
+    let mut command = cargo(["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]);
+    run_command(command.env(TEST_SERVER, postgres.url()))
 }
 
 fn answers<const N: usize>(args: [&str; N]) -> bool {

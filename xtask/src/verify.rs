@@ -1,6 +1,6 @@
 //! `cargo xtask verify <name>`: acceptance runs that take longer than a test may.
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 use crate::shell::{cargo, run as run_command};
 
@@ -26,6 +26,21 @@ pub(crate) enum Verify {
         #[arg(long, default_value_t = 5)]
         rounds: u32,
     },
+    /// One server, ten workers, ten thousand jobs: each runs exactly once
+    ExactlyOnce(Passed),
+    /// Three servers, five workers, sixty thousand jobs with spikes: each is done once, and soon
+    Load(Passed),
+    /// What a cluster does while its parts are killed, stopped, cut off and confused
+    Faults(Passed),
+    /// Judge a run again that was kept
+    Check(Passed),
+}
+
+/// Arguments for the verifier; `-- --help` shows them.
+#[derive(Args)]
+pub(crate) struct Passed {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<String>,
 }
 
 pub(crate) fn run(what: Verify) -> anyhow::Result<()> {
@@ -57,5 +72,17 @@ pub(crate) fn run(what: Verify) -> anyhow::Result<()> {
             }
             Ok(())
         }
+        Verify::ExactlyOnce(passed) => verifier("exactly-once", passed),
+        Verify::Load(passed) => verifier("load", passed),
+        Verify::Faults(passed) => verifier("faults", passed),
+        Verify::Check(passed) => verifier("check", passed),
     }
+}
+
+fn verifier(name: &str, passed: Passed) -> anyhow::Result<()> {
+    // The verifier starts the server's program that was built beside it.
+    run_command(&mut cargo(["build", "--release", "--package", "punctual", "--package", "punctual-verify"]))?;
+    let mut command = cargo(["run", "--release", "--package", "punctual-verify", "--bin", "verify", "--", name]);
+    command.args(passed.args);
+    run_command(&mut command)
 }

@@ -1,0 +1,12 @@
+//! What clients do: calls that are on record before they are sent, the load of a run, and
+//! the question at the end how everything went.
+
+mod calls;
+mod dump;
+mod mix;
+mod tasks;
+
+pub(crate) use calls::{Caller, Order};
+pub(crate) use dump::{counted, dump, wait_until_all_ended};
+pub(crate) use mix::{Mix, Mixed};
+pub(crate) use tasks::define_tasks;

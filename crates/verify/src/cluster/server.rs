@@ -1,0 +1,149 @@
+//! A server of a cluster, over all its lives.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::Context;
+use punctual_client::Client;
+
+use super::{Cluster, PATIENCE, Process};
+use crate::proxy::Proxy;
+
+/// Debian's package `faketime` puts it here.
+const LIBFAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
+
+pub fn has_libfaketime() -> bool {
+    Path::new(LIBFAKETIME).exists()
+}
+
+pub struct Server {
+    pub number: usize,
+    pub process: Option<Process>,
+    /// Where it really listens, since its first start.
+    address: Option<SocketAddr>,
+    /// Where workers and peers find it.
+    pub front: Option<Proxy>,
+    /// Where it finds the database.
+    pub back: Option<Proxy>,
+    clock_file: PathBuf,
+}
+
+impl Server {
+    pub(super) async fn make(number: usize, cluster: &Cluster) -> anyhow::Result<Self> {
+        let (mut front, mut back) = (None, None);
+        if cluster.shape.proxied {
+            front = Some(Proxy::start(cluster.known.clone()).await?);
+            if let Some(database) = cluster.database.address() {
+                let proxy = Proxy::start(cluster.known.clone()).await?;
+                proxy.lead_to(database);
+                back = Some(proxy);
+            }
+        }
+        let clock_file = cluster.file(&format!("clock-{number}"));
+        Ok(Self { number, process: None, address: None, front, back, clock_file })
+    }
+
+    pub fn name(&self) -> String {
+        format!("server {}", self.number)
+    }
+
+    pub fn runs(&self) -> bool {
+        self.process.is_some()
+    }
+
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref().map(Process::pid)
+    }
+
+    /// Where workers and peers are sent.
+    pub fn advertised(&self) -> anyhow::Result<SocketAddr> {
+        match &self.front {
+            Some(front) => Ok(front.address()),
+            None => self.address.context("the server was never started"),
+        }
+    }
+
+    pub fn client(&self) -> anyhow::Result<Client> {
+        let address = self.address.context("the server was never started")?;
+        Ok(Client::new(&format!("http://{address}"))?)
+    }
+
+    pub(super) async fn start(&mut self, cluster: &Cluster) -> anyhow::Result<()> {
+        let name = format!("server-{}", self.number);
+        let mut command = Command::new(&cluster.programs.punctual);
+        // The same address in all its lives, as an operator would have it.
+        let listen = self.address.map_or("127.0.0.1:0".to_owned(), |address| address.to_string());
+        command.args(["server", "--exit-with-stdin", "-o", "json", "--listen", &listen]);
+        command.arg("--data-dir").arg(cluster.file("data"));
+        command.current_dir(cluster.path()).stdout(Stdio::piped()).env("PUNCTUAL_LOG", "info");
+        if let Some(url) = cluster.database.url(self.back.as_ref().map(Proxy::address)) {
+            command.env("PUNCTUAL_DATABASE", url);
+        }
+        if let Some(front) = &self.front {
+            command.env("PUNCTUAL_ADVERTISE", format!("http://{}", front.address()));
+        }
+        if self.number > cluster.shape.servers {
+            command.env("PUNCTUAL_ROLES", "api");
+        }
+        for (setting, value) in &cluster.shape.settings {
+            command.env(setting, value);
+        }
+        if cluster.shape.fake_clock {
+            std::fs::write(&self.clock_file, "+0\n")?;
+            command.env("LD_PRELOAD", LIBFAKETIME).env("FAKETIME_TIMESTAMP_FILE", &self.clock_file);
+            command.env("FAKETIME_NO_CACHE", "1").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+        }
+        let mut process = Process::start(command, &self.name(), &cluster.file(&format!("{name}.log")))?;
+        let stdout = process.stdout().context("stdout is piped")?;
+        let first_line = tokio::task::spawn_blocking(move || {
+            let mut line = String::new();
+            BufReader::new(stdout).read_line(&mut line).map(|_| line)
+        });
+        let line = tokio::time::timeout(PATIENCE, first_line).await;
+        let line = line.with_context(|| format!("{name} is not ready within {PATIENCE:?}"))???;
+        let ready: serde_json::Value =
+            serde_json::from_str(&line).with_context(|| format!("{name} did not start; see its log: {line:?}"))?;
+        let url = ready["url"].as_str().context("the server says its address")?;
+        let address = url.trim_start_matches("http://").parse()?;
+        self.address = Some(address);
+        if let Some(front) = &self.front {
+            front.lead_to(address);
+        }
+        cluster.known.add(process.pid());
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// Sets the clock that the server reads; only of one that was started with a fake clock.
+    pub fn set_clock(&self, offset: &str) -> anyhow::Result<()> {
+        Ok(std::fs::write(&self.clock_file, format!("{offset}\n"))?)
+    }
+
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill();
+        }
+    }
+
+    pub async fn stop(&mut self) -> anyhow::Result<()> {
+        match self.process.take() {
+            Some(mut process) => process.stop().await,
+            None => Ok(()),
+        }
+    }
+
+    /// What it says of itself, or nothing if it does not answer soon.
+    pub async fn stats(&self) -> Option<punctual_api::Stats> {
+        let client = self.client().ok()?;
+        tokio::time::timeout(Duration::from_secs(1), client.stats()).await.ok()?.ok()
+    }
+
+    pub async fn shards_owned(&self) -> Option<u16> {
+        let client = self.client().ok()?;
+        let node = tokio::time::timeout(Duration::from_secs(1), client.server()).await.ok()?.ok()?;
+        Some(node.shards_owned)
+    }
+}

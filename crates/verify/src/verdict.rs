@@ -1,0 +1,69 @@
+//! How a run is judged and told.
+
+use std::collections::BTreeMap;
+
+use crate::check::{Lateness, Violation, check};
+use crate::history::{History, RunFolder};
+
+/// Violations of one kind that are shown in full.
+const SHOWN_MAX: usize = 5;
+
+#[derive(Debug, Clone, Default)]
+pub struct Verdict {
+    /// What should not have been, in words.
+    pub faults: Vec<String>,
+}
+
+impl Verdict {
+    pub fn of(history: &History) -> Self {
+        let mut kinds: BTreeMap<&str, Vec<Violation>> = BTreeMap::new();
+        for violation in check(history) {
+            kinds.entry(violation.invariant).or_default().push(violation);
+        }
+        let mut verdict = Self::default();
+        for (kind, violations) in kinds {
+            for violation in violations.iter().take(SHOWN_MAX) {
+                verdict.blame(format!("{kind}: {}: {}", violation.job, violation.text));
+            }
+            if violations.len() > SHOWN_MAX {
+                verdict.blame(format!("{kind}: and {} more", violations.len() - SHOWN_MAX));
+            }
+        }
+        verdict
+    }
+
+    pub fn is_good(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    pub fn blame(&mut self, fault: impl Into<String>) {
+        self.faults.push(fault.into());
+    }
+
+    pub fn expect(&mut self, holds: bool, fault: impl FnOnce() -> String) {
+        if !holds {
+            self.blame(fault());
+        }
+    }
+
+    /// Tells it on stderr, and where the evidence is.
+    pub fn tell(&self, folder: &RunFolder) {
+        for fault in &self.faults {
+            eprintln!("  WRONG  {fault}");
+        }
+        if !self.is_good() {
+            eprintln!("  kept: {} (judge it again: verify check {0})", folder.path().display());
+        }
+    }
+}
+
+/// `p50 0.8, p99 2.1, max 7.0 ms of 5000`.
+pub(crate) fn told(lateness: &Lateness) -> String {
+    format!(
+        "p50 {:.1}, p99 {:.1}, max {:.1} ms of {}",
+        lateness.at(0.5),
+        lateness.at(0.99),
+        lateness.at(1.0),
+        lateness.count()
+    )
+}

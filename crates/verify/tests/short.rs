@@ -1,0 +1,76 @@
+//! Short forms of `cargo xtask verify exactly-once | load | faults`, against the debug build.
+//! The limits on lateness are those of a busy machine; the long runs have the real ones.
+
+use std::path::Path;
+
+use punctual_verify::cluster::Programs;
+use punctual_verify::exactly_once::ExactlyOnce;
+use punctual_verify::faults::{CELLS, Faults, Timing};
+use punctual_verify::history::RunFolder;
+use punctual_verify::load::Load;
+
+/// Runs that went wrong are kept here.
+fn keep() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_job_runs_exactly_once() {
+    let run = ExactlyOnce { jobs: 500, workers: 4, seconds: 3, full: false, rounds: 1, postgres: false };
+    let folder = RunFolder::fresh(keep(), "exactly-once").unwrap();
+    let verdict = run.round(1, &folder).await.unwrap();
+    assert!(verdict.is_good(), "{:?}; see {}", verdict.faults, folder.path().display());
+    folder.remove().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_servers_do_every_job_once() {
+    let run = Load {
+        jobs: 2000,
+        servers: 3,
+        workers: 3,
+        seconds: 8,
+        full: false,
+        rounds: 1,
+        embedded: false,
+        spike_p99_ms: 3000.0,
+        p99_ms: 3000.0,
+    };
+    let folder = RunFolder::fresh(keep(), "load").unwrap();
+    let verdict = run.round(1, &folder).await.unwrap();
+    assert!(verdict.is_good(), "{:?}; see {}", verdict.faults, folder.path().display());
+    folder.remove().unwrap();
+}
+
+async fn cell_is_good(name: &str) {
+    let report = keep().join("faults.jsonl");
+    let faults = Faults {
+        cell: Vec::new(),
+        rounds: 1,
+        quick: false,
+        list: false,
+        per_second: 30,
+        embedded: false,
+        keep_all: false,
+        report,
+    };
+    let cell = CELLS.iter().find(|cell| cell.name == name).expect("there is such a cell");
+    let programs = Programs::find().unwrap();
+    let report = faults.cell(cell, 1, keep(), Timing::SHORT, &programs).await.unwrap();
+    assert_eq!(report.verdict, "good", "{report:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_jobs_of_a_killed_worker_run_elsewhere() {
+    cell_is_good("worker-kill").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_shards_of_a_killed_server_are_taken_over() {
+    cell_is_good("server-kill-owner").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resets_of_all_connections_break_nothing() {
+    cell_is_good("network-resets").await;
+}
