@@ -147,9 +147,23 @@ impl<L: Ord + Copy> Credits<L> {
         }
     }
 
-    pub fn began(&mut self, link: L) {
-        if let Some(account) = self.accounts.get_mut(&link) {
-            account.active += 1;
+    /// True when more runs than the server may count on: it gave up a shard, and with it what
+    /// runs for that, and the next owner has not made itself known yet. Look at the
+    /// [plan](Credits::plan).
+    pub fn began(&mut self, link: L) -> bool {
+        let Some(account) = self.accounts.get_mut(&link) else { return false };
+        account.active += 1;
+        account.active > account.bound
+    }
+
+    /// So many of what the server sent at once found no slot. It gave up a shard whose attempts
+    /// still run here, and takes their slots for free until the next owner makes itself
+    /// known. Without this it would send and be refused, over and over.
+    pub fn refused(&mut self, link: L, count: u32) {
+        let account = self.accounts.get_mut(&link).filter(|account| account.can_change());
+        // What was on its way when it was told less says nothing new.
+        if let Some(account) = account.filter(|account| account.told > 0 && account.bound <= account.told) {
+            account.tell(account.told.saturating_sub(count));
         }
     }
 

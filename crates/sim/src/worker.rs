@@ -285,6 +285,7 @@ impl World {
         }
         if worker.running() >= worker.slots as usize {
             self.hit(Window::NoFreeSlot);
+            self.workers[place].credits.refused(server, 1);
             return self.give_back(place, key, "no free slot");
         }
         if self.rng.percent(3) {

@@ -140,7 +140,9 @@ const MAKE_TRIES: usize = 20;
 pub(crate) async fn run(conn: &Conn, known: &[Migration]) -> Result<Vec<u32>> {
     let mut tries = 1;
     while let Err(trouble) = make_table(conn).await {
-        let collided = trouble.is_duplicate() || trouble.code() == Some(&SqlState::DUPLICATE_TABLE);
+        // The name of the table, of its type, or a row of the catalogue: whichever was first.
+        let taken = [SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
+        let collided = trouble.is_duplicate() || trouble.code().is_some_and(|code| taken.contains(code));
         if !collided || tries == MAKE_TRIES {
             return Err(cannot(trouble));
         }

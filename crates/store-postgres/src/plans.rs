@@ -104,6 +104,7 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("load_urgent", "job_urgent on job"),
         ("job_row", "job_moved"),
         ("settle", "job_pkey on job"),
+        ("settle_plain", "job_pkey on job"),
         ("check_waiting", "job_pkey on job"),
         ("requeue", "job_pkey on job"),
         ("list_hot", "job_pkey on job"),

@@ -25,7 +25,9 @@ async fn raw(database: &Database) -> Client {
 /// Until somebody waits for a lock, so that what was started has reached it.
 async fn someone_waits(client: &Client) {
     for _ in 0..1000 {
-        let row = client.query_one("SELECT count(*) FROM pg_locks WHERE NOT granted", &[]).await.unwrap();
+        let waiting =
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+        let row = client.query_one(waiting, &[]).await.unwrap();
         if row.get::<_, i64>(0) > 0 {
             return;
         }

@@ -117,7 +117,7 @@ async fn a_database_that_hangs_is_noticed() {
     );
     is_unavailable(renewed);
     is_unavailable(listed);
-    assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
     // The connection was thrown away, and no other can be made.
     is_unavailable(answers_within(Duration::from_secs(4), store.renew(owner.server, LONG)).await);
     server.resume();
@@ -170,8 +170,8 @@ async fn when_a_connection_breaks_nothing_follows_under_the_same_epochs() {
             tokio::spawn(async move { store.apply(batch).await })
         })
         .collect();
-    let waiting =
-        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'punctual lane' AND wait_event_type = 'Lock'";
+    let waiting = "SELECT count(*) FROM pg_stat_activity
+                   WHERE application_name = 'punctual lane' AND wait_event_type = 'Lock' AND datname = current_database()";
     while blocker.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

@@ -26,10 +26,10 @@ async fn compare_all(seeds: std::ops::Range<u64>) {
 // Two tests, so that they can share two processors.
 #[tokio::test]
 async fn random_operations_have_the_same_answers_as_on_the_model() {
-    compare_all(0..30).await;
+    compare_all(0..50).await;
 }
 
 #[tokio::test]
 async fn other_random_operations_have_the_same_answers_as_on_the_model() {
-    compare_all(150..180).await;
+    compare_all(150..200).await;
 }

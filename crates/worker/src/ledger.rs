@@ -91,7 +91,8 @@ impl Ledger {
         log_bytes_max: usize,
     ) -> Vec<Attempt> {
         let mut begun = Vec::with_capacity(assigned.len());
-        let mut refused = false;
+        let mut refused = 0;
+        let mut surplus = 0;
         let mut state = self.state();
         for Assigned { key, epoch, task, input, tracing_id } in assigned {
             let shard = key.0.shard();
@@ -108,7 +109,10 @@ impl Ledger {
                 continue;
             }
             let task = match state.refusal() {
-                Some(reason) => Err(reason.to_owned()),
+                Some(reason) => {
+                    surplus += 1;
+                    Err(reason.to_owned())
+                }
                 None => task,
             };
             match task {
@@ -121,14 +125,18 @@ impl Ledger {
                     begun.push(Attempt { key, task, input, tracing_id, cancel, log });
                 }
                 Err(reason) => {
-                    refused = true;
+                    refused += 1;
                     state.keep(key, not_started(key, reason), None, Kept::InMemory);
                     state.post(key);
                 }
             }
         }
-        if refused {
+        if refused > 0 {
             state.wake_senders();
+        }
+        if surplus > 0 {
+            state.credits.refused(link, surplus);
+            state.is_plan_due = true;
         }
         self.replan_if_due(&mut state);
         begun

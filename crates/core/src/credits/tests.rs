@@ -105,13 +105,53 @@ fn what_a_server_runs_is_not_taken_from_it() {
         credits.open(link, T0);
         confirm(&mut credits, link);
     }
-    (0..3).for_each(|_| credits.began(0));
+    (0..3).for_each(|_| assert!(!credits.began(0)));
     credits.demand(1, 5);
     for round in 0..5 {
         credits.plan(at_ms(100 * round));
         confirm(&mut credits, 0);
     }
     assert_eq!(credits.accounts[&0].told, 3);
+}
+
+#[test]
+fn what_a_server_gave_up_and_nobody_took_yet_is_made_up_for_by_the_others() {
+    let mut credits = credits(8, 2);
+    for link in [0, 1] {
+        credits.open(link, T0);
+        confirm(&mut credits, link);
+    }
+    let overdrawn: Vec<bool> = (0..6).map(|_| credits.began(0)).collect();
+    assert_eq!(overdrawn, [false, false, false, false, true, true]);
+    credits.plan(T0);
+    assert_eq!(credits.take_untold(1), Some(2), "six of the eight slots are taken");
+}
+
+#[test]
+fn a_server_that_is_refused_counts_on_less_until_there_is_room() {
+    let mut credits = credits(8, 2);
+    for link in [0, 1] {
+        credits.open(link, T0);
+        confirm(&mut credits, link);
+        (0..4).for_each(|_| assert!(!credits.began(link)));
+    }
+    // Two of what runs for the first are of a shard that it gave up.
+    credits.refused(0, 2);
+    credits.refused(0, 2);
+    assert_eq!(credits.take_untold(0), Some(2), "once is enough");
+    credits.kept(0, CreditKept { told: 2, bound: 3 });
+    credits.refused(0, 1);
+    credits.kept(0, CreditKept { told: 2, bound: 2 });
+    credits.plan(T0);
+    assert!(!credits.has_untold(0));
+    // The second took it over.
+    credits.set_active(0, 2);
+    credits.set_active(1, 6);
+    credits.plan(T0);
+    assert!(!credits.has_untold(0));
+    credits.set_active(1, 4);
+    credits.plan(T0);
+    assert_eq!(credits.take_untold(0), Some(4));
 }
 
 #[test]
@@ -264,7 +304,7 @@ impl World {
         match self.servers[place].to_worker.pop_front() {
             Some(ToWorker::Assigned) => {
                 self.active[place] += 1;
-                self.credits.began(place);
+                assert!(!self.credits.began(place), "more than it may count on");
                 let running: u32 = self.active.iter().sum();
                 assert!(running <= self.slots, "{running} attempts in {} slots", self.slots);
             }

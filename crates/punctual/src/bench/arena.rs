@@ -236,7 +236,7 @@ impl Arena {
             && let Some(wal) = each((after.wal_bytes - before.wal_bytes).max(0).unsigned_abs())
         {
             figure = figure.with("wal_bytes_per_job", wal);
-            // All commits of the database, those of leases and submissions too.
+            // All transactions that wrote, those of leases and submissions too.
             let commits = each((after.commits - before.commits).max(0).unsigned_abs());
             figure = figure.with("database_commits_per_job", commits.unwrap_or_default());
         }

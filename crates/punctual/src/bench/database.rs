@@ -14,7 +14,7 @@ pub(crate) struct Database {
     pub(crate) url: String,
 }
 
-/// What PostgreSQL had written and committed at some moment.
+/// What PostgreSQL had written at some moment, and how many transactions had written it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Reading {
     pub(crate) wal_bytes: i64,
@@ -36,8 +36,9 @@ impl Database {
         let row = self
             .meter
             .query_one(
-                "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint, xact_commit \
-                 FROM pg_stat_database WHERE datname = current_database()",
+                // Transaction numbers, because the statistics lag behind.
+                "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint, \
+                 pg_snapshot_xmax(pg_current_snapshot())::text::bigint",
                 &[],
             )
             .await?;

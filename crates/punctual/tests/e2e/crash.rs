@@ -163,7 +163,7 @@ async fn outcomes_reported_while_no_server_is_there_survive_in_the_spool() {
     for &id in &ids {
         client.wait_finished(id, Some(Duration::from_secs(30))).await.expect("it ends");
         let job = finished(&client, id).await;
-        assert_eq!((job.state.as_str(), job.attempts.len()), ("succeeded", 1), "{}", job.explanation);
+        assert_eq!((job.state.as_str(), job.attempts.len()), ("succeeded", 1), "{:?}", job.attempts);
     }
     assert!(begins(&witness).values().all(|attempts| attempts == &[1]), "nothing ran twice");
 }

@@ -11,6 +11,7 @@ use punctual_core::shard::write::{CancelMark, Requeue, Rerun, ResolveLost, Settl
 use punctual_core::{AttemptNo, JobId, JobKey, JobState, Timestamp};
 use punctual_store::TASK_USE_STEP;
 
+use super::settle;
 use crate::codec::{self, Uuid, attempt_number, shard_number};
 use crate::nodes::Numbers;
 use crate::pipeline::{Blob, Param, column};
@@ -63,7 +64,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    fn new(text: &'static str, params: Vec<Param>) -> Self {
+    pub(super) fn new(text: &'static str, params: Vec<Param>) -> Self {
         Self { text, params, named: Vec::new() }
     }
 }
@@ -103,38 +104,7 @@ impl Run<'_> {
             .iter()
             .filter_map(|(_, write)| if let Write::Settle(settle) = write { Some(settle) } else { None })
             .collect();
-        if settles.is_empty() {
-            return Ok(());
-        }
-        let keys: Vec<JobKey> = settles.iter().map(|settle| settle.key).collect();
-        let states = settles.iter().map(|settle| final_state(settle)).collect::<Result<Vec<i16>, _>>()?;
-        let ran = || settles.iter().map(|settle| settle.attempt.as_ref());
-        let node = |id: Uuid| nodes.get(&id).copied().ok_or_else(|| Trouble::inconsistent("a node has no number"));
-        let workers = ran().map(|ran| ran.map(|ran| node(ran.worker.into())).transpose());
-        let servers = ran().map(|ran| ran.map(|ran| node(ran.server.into())).transpose());
-        let mut params = places(&keys);
-        params.extend([
-            column(
-                settles.iter().map(|settle| attempt_number(expected(&settle.attempt, settle.counters.next_attempt))),
-            ),
-            column(settles.iter().map(|settle| settle.finished_at.as_micros())),
-            Box::new(states),
-            column(settles.iter().map(|settle| is_early(settle.key.id, settle.finished_at))),
-            column(keys.iter().map(|key| is_moved(key.id, key.due_at).then(|| key.due_at.as_micros()))),
-            column(settles.iter().map(|settle| attempt_number(settle.counters.next_attempt))),
-            column(settles.iter().map(|settle| settle.counters.failures as i16)),
-            column(settles.iter().map(|settle| settle.counters.node_failures as i16)),
-            column(ran().map(|ran| ran.map(|ran| attempt_number(ran.attempt)))),
-            Box::new(workers.collect::<Result<Vec<Option<i32>>, Trouble>>()?),
-            Box::new(servers.collect::<Result<Vec<Option<i32>>, Trouble>>()?),
-            column(ran().map(|ran| ran.map(|ran| ran.picked_up_at.as_micros()))),
-            column(ran().map(|ran| ran.map(|ran| ran.started_at.as_micros()))),
-            column(ran().map(|ran| ran.map(|ran| codec::ending_code(ran.ending)))),
-        ] as [Param; 14]);
-        let reasons = settles.iter().map(|settle| settle.attempt.as_ref().map_or(&settle.reason, |ran| &ran.reason));
-        params.push(column(reasons.map(|reason| reason.as_deref().map(codec::text))));
-        params.push(column(settles.iter().map(|settle| settle.output.clone().map(Blob))));
-        wanted.push(Wanted::new(sql!("settle"), params));
+        settle::statements(&settles, nodes, wanted)?;
         let cancelled = settles.iter().filter(|settle| settle.cancel == CancelMark::Recorded);
         forget_cancels(cancelled.map(|settle| settle.key.id), wanted);
         Ok(())
@@ -264,11 +234,11 @@ impl Run<'_> {
 }
 
 /// The number that the job's row must have: of the attempt that ended, or of the next one.
-fn expected(ran: &Option<AttemptRecord>, next: AttemptNo) -> AttemptNo {
+pub(super) fn expected(ran: &Option<AttemptRecord>, next: AttemptNo) -> AttemptNo {
     ran.as_ref().map_or(next, |ran| ran.attempt)
 }
 
-fn places(keys: &[JobKey]) -> Vec<Param> {
+pub(super) fn places(keys: &[JobKey]) -> Vec<Param> {
     vec![
         column(keys.iter().map(|key| shard_number(key.shard()))),
         column(keys.iter().map(|key| key.due_at.as_micros())),
@@ -315,11 +285,6 @@ fn use_tasks(moved: impl Iterator<Item = JobKey>, wanted: &mut Vec<Wanted>) {
     }
 }
 
-fn final_state(settle: &Settle) -> Result<i16, Trouble> {
-    codec::state_code(settle.state)
-        .ok_or_else(|| Trouble::inconsistent(format!("{} cannot end as {}", settle.key.id, settle.state)))
-}
-
 /// The codes of the state and the ending that a late result gives to a job.
 fn late_ending(resolve: &ResolveLost) -> Result<(i16, i16), Trouble> {
     let ending = match resolve.state {
@@ -339,11 +304,11 @@ fn late_ending(resolve: &ResolveLost) -> Result<(i16, i16), Trouble> {
 }
 
 /// Such a row is not where the job's id says, and is found through `job_moved`.
-fn is_moved(id: JobId, due_at: Timestamp) -> bool {
+pub(super) fn is_moved(id: JobId, due_at: Timestamp) -> bool {
     due_at != id.due_at()
 }
 
 /// Retention goes by id, that is by first due time, and would miss these for long.
-fn is_early(id: JobId, finished_at: Timestamp) -> bool {
+pub(super) fn is_early(id: JobId, finished_at: Timestamp) -> bool {
     finished_at < id.due_at()
 }

@@ -5,6 +5,7 @@ mod columns;
 mod lane;
 mod lanes;
 mod read;
+mod settle;
 mod starts;
 
 use async_trait::async_trait;

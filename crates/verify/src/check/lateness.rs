@@ -8,6 +8,8 @@ use crate::history::History;
 
 /// After a fault is over and its time to recover has passed, and in quiet times.
 const LATE_MAX_US: i64 = 5_000_000;
+/// A job that was due so long before a fault has begun before it.
+const BEGIN_WITHIN_US: i64 = 1_000_000;
 
 /// A job that is due while something is broken begins when it is mended; any other, on time.
 pub(super) fn what_is_due_begins_in_time(story: &Story<'_>) -> Option<String> {
@@ -41,7 +43,7 @@ pub(super) fn retries_begin_in_time(story: &Story<'_>) -> Option<String> {
 fn too_late_us(story: &Story<'_>, expected_us: i64, begun_us: i64) -> Option<i64> {
     let start_us = match (story.world.first_fault, story.world.well_again) {
         (Some(first), Some(again)) => {
-            let broken_us = first.real_us - LATE_MAX_US..again.real_us;
+            let broken_us = first.real_us - BEGIN_WITHIN_US..again.real_us;
             if broken_us.contains(&expected_us) { broken_us.end } else { expected_us }
         }
         // Nobody said until when it is broken.

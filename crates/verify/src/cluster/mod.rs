@@ -17,7 +17,7 @@ use tokio::time::Instant;
 pub use binary::{punctual_binary, verify_binary};
 pub use database::{Database, DatabaseKind};
 pub use process::Process;
-pub use server::{Server, has_libfaketime};
+pub use server::{Role, Server, has_libfaketime};
 pub use worker::Worker;
 
 use crate::history::RunFolder;
@@ -101,7 +101,8 @@ impl Cluster {
             database,
         };
         for number in 1..=cluster.shape.servers + cluster.shape.api_servers {
-            let server = Server::make(number, &cluster).await?;
+            let role = if number > cluster.shape.servers { Role::Api } else { Role::All };
+            let server = Server::make(number, role, &cluster).await?;
             cluster.servers.push(server);
             cluster.start_server(number - 1).await?;
         }
@@ -110,7 +111,7 @@ impl Cluster {
         }
         cluster.wait_for_workers().await?;
         if cluster.shape.servers > 1 {
-            cluster.wait_for_shards(Duration::from_secs(60)).await?;
+            cluster.wait_for_balance().await?;
         }
         Ok(cluster)
     }
@@ -146,8 +147,8 @@ impl Cluster {
 
     pub async fn wait_for_workers(&self) -> anyhow::Result<()> {
         let wanted = self.workers.len();
-        for client in self.servers.iter().take(self.shape.servers).map(Server::client) {
-            let client = client?;
+        for server in self.servers.iter().filter(|server| server.runs() && !server.is_api_only()) {
+            let client = server.client()?;
             let what = format!("{wanted} workers at {}", client.url());
             eventually(&what, PATIENCE, async || {
                 let list = client.workers().await.map(|list| list.workers).unwrap_or_default();
@@ -178,6 +179,29 @@ impl Cluster {
         })
         .await?;
         Ok(begun.elapsed())
+    }
+
+    /// Until every server has about its share of the shards.
+    pub async fn wait_for_balance(&self) -> anyhow::Result<()> {
+        let schedulers = self.servers.iter().filter(|server| server.runs() && !server.is_api_only());
+        let schedulers: Vec<_> = schedulers.collect();
+        eventually("the shards to be shared out", PATIENCE, async || {
+            let mut owned = Vec::new();
+            for server in &schedulers {
+                owned.push(server.shards_owned().await.unwrap_or(0));
+            }
+            let (total, share) = (self.shards().await.map_or(0, |(_, total)| total), schedulers.len() as u16);
+            total > 0 && owned.iter().sum::<u16>() == total && owned.iter().all(|owned| owned + 1 >= total / share)
+        })
+        .await
+    }
+
+    /// One more, which takes its share of the shards by and by.
+    pub async fn add_server(&mut self) -> anyhow::Result<usize> {
+        let server = Server::make(self.servers.len() + 1, Role::All, self).await?;
+        self.servers.push(server);
+        self.start_server(self.servers.len() - 1).await?;
+        Ok(self.servers.len() - 1)
     }
 
     /// Ends everything in order.

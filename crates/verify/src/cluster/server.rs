@@ -19,8 +19,17 @@ pub fn has_libfaketime() -> bool {
     Path::new(LIBFAKETIME).exists()
 }
 
+/// What a server is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    All,
+    /// It answers clients and owns no shards.
+    Api,
+}
+
 pub struct Server {
     pub number: usize,
+    role: Role,
     pub process: Option<Process>,
     /// Where it really listens, since its first start.
     address: Option<SocketAddr>,
@@ -32,7 +41,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub(super) async fn make(number: usize, cluster: &Cluster) -> anyhow::Result<Self> {
+    pub(super) async fn make(number: usize, role: Role, cluster: &Cluster) -> anyhow::Result<Self> {
         let (mut front, mut back) = (None, None);
         if cluster.shape.proxied {
             front = Some(Proxy::start(cluster.known.clone()).await?);
@@ -43,11 +52,15 @@ impl Server {
             }
         }
         let clock_file = cluster.file(&format!("clock-{number}"));
-        Ok(Self { number, process: None, address: None, front, back, clock_file })
+        Ok(Self { number, role, process: None, address: None, front, back, clock_file })
     }
 
     pub fn name(&self) -> String {
         format!("server {}", self.number)
+    }
+
+    pub fn is_api_only(&self) -> bool {
+        self.role == Role::Api
     }
 
     pub fn runs(&self) -> bool {
@@ -85,7 +98,7 @@ impl Server {
         if let Some(front) = &self.front {
             command.env("PUNCTUAL_ADVERTISE", format!("http://{}", front.address()));
         }
-        if self.number > cluster.shape.servers {
+        if self.is_api_only() {
             command.env("PUNCTUAL_ROLES", "api");
         }
         for (setting, value) in &cluster.shape.settings {

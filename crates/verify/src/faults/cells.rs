@@ -18,6 +18,8 @@ cells! {
     "server-kill-owner" "SIGKILL of the server with the most shards" true Nothing servers::kill_owner;
     "server-kill-bystander" "SIGKILL of a server that only answers clients" false ApiServer servers::kill_bystander;
     "server-kill-during-takeover" "SIGKILL of a second server while the first's shards move" false Nothing servers::kill_during_takeover;
+    "server-join" "a server joins and takes its share" false Nothing servers::join;
+    "server-join-first" "two servers join the only one, at the same time" false OneServer servers::join_first;
     "server-pause" "a server stands still for three leases" true Nothing servers::pause;
     "server-rolling-restart" "all servers are restarted in turn" true Nothing servers::rolling_restart;
     "postgres-kill" "SIGKILL of PostgreSQL, and its restart" true Nothing databases::kill;

@@ -38,6 +38,8 @@ pub struct Cell {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Needs {
     Nothing,
+    /// One server to begin with.
+    OneServer,
     /// A server that only answers clients.
     ApiServer,
     FakeClock,

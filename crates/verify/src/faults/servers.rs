@@ -113,6 +113,33 @@ pub(super) fn pause(arena: &mut Arena) -> Injecting<'_> {
     })
 }
 
+impl Arena {
+    /// Shards change hands while jobs of theirs are submitted, deleted and run.
+    async fn join(&mut self, count: usize) -> anyhow::Result<()> {
+        let from = self.begin("the cluster", format!("{count} joined"));
+        for _ in 0..count {
+            self.cluster.add_server().await?;
+        }
+        self.cluster.wait_for_balance().await?;
+        let (_, total) = self.cluster.shards().await?;
+        let took_s = from_to_now(from).as_secs_f64();
+        self.note(format!("each of {} had its share of {total} shards after {took_s:.1} s", self.cluster.servers.len()));
+        self.healed(Duration::from_secs(1));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let within = from_to_now(from);
+        self.measure(Measure::Latest { what: "latest begin", from, within, limit: Duration::from_secs(1) });
+        Ok(())
+    }
+}
+
+pub(super) fn join(arena: &mut Arena) -> Injecting<'_> {
+    Box::pin(arena.join(1))
+}
+
+pub(super) fn join_first(arena: &mut Arena) -> Injecting<'_> {
+    Box::pin(arena.join(2))
+}
+
 /// Each is asked to stop, and started again, while jobs go on.
 pub(super) fn rolling_restart(arena: &mut Arena) -> Injecting<'_> {
     Box::pin(async {

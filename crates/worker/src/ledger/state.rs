@@ -140,7 +140,7 @@ impl State {
     pub(super) fn began(&mut self, shard: ShardId) {
         self.running += 1;
         match self.home(shard) {
-            Some(home) => self.credits.began(home),
+            Some(home) => self.is_plan_due |= self.credits.began(home),
             None => self.recount(),
         }
     }

@@ -1,6 +1,6 @@
 //! What storing, starting and settling a job costs, through the port, on a PostgreSQL of its own
 //! that keeps what it acknowledges:
-//! `cargo run --release -p punctual-store-postgres --example shapes [jobs]`.
+//! `cargo run --release -p punctual-store-postgres --example postgres_shapes [jobs]`.
 //!
 //! First each step alone, for its share of the write-ahead log. Then a drain of no-op jobs (load, start,
 //! settle, with history kept) on all lanes at once, and single submissions by 64 callers.
