@@ -36,6 +36,8 @@ pub struct Shape {
     /// Of each worker.
     pub slots: u32,
     pub database: DatabaseKind,
+    /// Whether to wait until the servers have shared out the shards.
+    pub balanced: bool,
     /// Whether the network is made of proxies.
     pub proxied: bool,
     /// Whether servers read a clock that can be set.
@@ -52,6 +54,7 @@ impl Shape {
             workers,
             slots: 200,
             database,
+            balanced: true,
             proxied: false,
             fake_clock: false,
             settings: Vec::new(),
@@ -110,8 +113,10 @@ impl Cluster {
             cluster.add_worker()?;
         }
         cluster.wait_for_workers().await?;
-        if cluster.shape.servers > 1 {
+        if cluster.shape.balanced {
             cluster.wait_for_balance().await?;
+        } else {
+            cluster.wait_for_shards(PATIENCE).await?;
         }
         Ok(cluster)
     }

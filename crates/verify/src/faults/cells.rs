@@ -18,6 +18,7 @@ cells! {
     "server-kill-owner" "SIGKILL of the server with the most shards" true Nothing servers::kill_owner;
     "server-kill-bystander" "SIGKILL of a server that only answers clients" false ApiServer servers::kill_bystander;
     "server-kill-during-takeover" "SIGKILL of a second server while the first's shards move" false Nothing servers::kill_during_takeover;
+    "server-start" "jobs come before the servers have shared out the shards" false LoadAtOnce links::nothing;
     "server-join" "a server joins and takes its share" false Nothing servers::join;
     "server-join-first" "two servers join the only one, at the same time" false OneServer servers::join_first;
     "server-pause" "a server stands still for three leases" true Nothing servers::pause;

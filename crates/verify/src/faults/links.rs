@@ -235,9 +235,9 @@ pub(super) fn peers_refused(arena: &mut Arena) -> Injecting<'_> {
 }
 
 impl Arena {
-    /// The servers of the cell treat their hints so from the start.
-    async fn hints(&mut self, note: &str, limit: Duration) -> anyhow::Result<()> {
-        let from = self.begin("hints between servers", note);
+    /// What the cell is about is so from the start.
+    async fn leave_alone(&mut self, target: &str, note: &str, limit: Duration) -> anyhow::Result<()> {
+        let from = self.begin(target, note);
         let within = Duration::from_secs(12);
         tokio::time::sleep(within).await;
         self.healed(Duration::ZERO);
@@ -248,9 +248,14 @@ impl Arena {
 
 /// The sweeps have to find new jobs: one every second, and one from the floor every ten.
 pub(super) fn hints_dropped(arena: &mut Arena) -> Injecting<'_> {
-    Box::pin(arena.hints("dropped:", Duration::from_secs(3)))
+    Box::pin(arena.leave_alone("hints between servers", "dropped:", Duration::from_secs(3)))
 }
 
 pub(super) fn hints_repeated(arena: &mut Arena) -> Injecting<'_> {
-    Box::pin(arena.hints("sent twice:", Duration::from_secs(1)))
+    Box::pin(arena.leave_alone("hints between servers", "sent twice:", Duration::from_secs(1)))
+}
+
+/// What happened before is what the cell is about.
+pub(super) fn nothing(arena: &mut Arena) -> Injecting<'_> {
+    Box::pin(arena.leave_alone("the cluster", "just started:", Duration::from_secs(1)))
 }

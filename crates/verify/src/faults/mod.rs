@@ -38,6 +38,8 @@ pub struct Cell {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Needs {
     Nothing,
+    /// Load before the servers have shared out the shards.
+    LoadAtOnce,
     /// One server to begin with.
     OneServer,
     /// A server that only answers clients.

@@ -238,7 +238,13 @@ impl Cell {
         match self.needs {
             Needs::OwnNetwork => netns::missing(),
             Needs::FakeClock => super::clocks::missing(),
-            Needs::Nothing | Needs::OneServer | Needs::ApiServer | Needs::Standby | Needs::DroppedHints | Needs::RepeatedHints => None,
+            Needs::Nothing
+            | Needs::LoadAtOnce
+            | Needs::OneServer
+            | Needs::ApiServer
+            | Needs::Standby
+            | Needs::DroppedHints
+            | Needs::RepeatedHints => None,
         }
     }
 
@@ -255,6 +261,7 @@ impl Cell {
         shape.settings = timing.settings();
         match self.needs {
             Needs::Nothing | Needs::OwnNetwork => {}
+            Needs::LoadAtOnce => shape.balanced = false,
             Needs::OneServer => shape.servers = 1,
             Needs::ApiServer => shape.api_servers = 1,
             Needs::FakeClock => shape.fake_clock = true,

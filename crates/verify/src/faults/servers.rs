@@ -123,7 +123,10 @@ impl Arena {
         self.cluster.wait_for_balance().await?;
         let (_, total) = self.cluster.shards().await?;
         let took_s = from_to_now(from).as_secs_f64();
-        self.note(format!("each of {} had its share of {total} shards after {took_s:.1} s", self.cluster.servers.len()));
+        self.note(format!(
+            "each of {} had its share of {total} shards after {took_s:.1} s",
+            self.cluster.servers.len()
+        ));
         self.healed(Duration::from_secs(1));
         tokio::time::sleep(Duration::from_secs(2)).await;
         let within = from_to_now(from);

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
+const READS: usize = 5;
+
 /// The processes that may dial.
 #[derive(Debug, Clone, Default)]
 pub struct Known(Arc<Mutex<BTreeSet<u32>>>);
@@ -23,15 +25,22 @@ impl Known {
         let SocketAddr::V4(v4) = socket else { return None };
         let address = u32::from_le_bytes(v4.ip().octets());
         let wanted = format!("{address:08X}:{:04X}", v4.port());
-        let table = std::fs::read_to_string("/proc/net/tcp").ok()?;
-        let inode = table.lines().find_map(|line| {
-            let mut words = line.split_whitespace();
-            (words.nth(1) == Some(wanted.as_str())).then(|| words.nth(7).map(str::to_owned))?
-        })?;
+        // The table is read in pieces and changes meanwhile, so that a line may be missed.
+        let inode = (0..READS).find_map(|_| inode_of(&wanted))?;
         let link = format!("socket:[{inode}]");
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         known.into_iter().find(|pid| holds(*pid, &link))
     }
+}
+
+fn inode_of(wanted: &str) -> Option<String> {
+    let table = std::fs::read_to_string("/proc/net/tcp").ok()?;
+    table.lines().find_map(|line| {
+        let mut words = line.split_whitespace();
+        let inode = (words.nth(1) == Some(wanted)).then(|| words.nth(7))??;
+        // A connection that is over keeps its line for a while, without a socket.
+        (inode != "0").then(|| inode.to_owned())
+    })
 }
 
 fn holds(pid: u32, link: &str) -> bool {
