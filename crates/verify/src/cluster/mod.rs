@@ -212,6 +212,9 @@ impl Cluster {
     /// Ends everything in order.
     pub async fn stop(mut self) -> anyhow::Result<()> {
         for worker in &mut self.workers {
+            worker.process.ask_to_end();
+        }
+        for worker in &mut self.workers {
             worker.stop().await.context("a worker does not leave")?;
         }
         for server in &mut self.servers {

@@ -177,7 +177,8 @@ pub(super) fn resets(arena: &mut Arena) -> Injecting<'_> {
     Box::pin(async {
         let before = arena.counts().cut;
         arena.begin("all connections", "reset every 700 ms:");
-        for _ in 0..15 {
+        // About a lease long.
+        for _ in 0..arena.timing.lease.as_millis() / 700 + 1 {
             for server in &arena.cluster.servers {
                 server.front.iter().chain(&server.back).for_each(|proxy| proxy.reset_all());
             }

@@ -27,7 +27,9 @@ pub(super) struct Figure {
 }
 
 impl Measure {
-    pub(super) fn take(&self, history: &History) -> Figure {
+    /// `patience` times the limits are good enough.
+    pub(super) fn take(&self, history: &History, patience: u32) -> Figure {
+        let figure = |what: &str, ms: i64, limit: Duration| figure(what, ms, limit * patience);
         match self {
             Self::Hits { what, at, of } => {
                 let hits = hits(history, *at, *of);
