@@ -48,6 +48,8 @@ pub(super) struct Shard {
     pub(super) all: LaneState,
     pub(super) urgent: LaneState,
     pub(super) floor: LaneState,
+    /// The pause after the floor sweep that comes next.
+    pub(super) floor_pause: Span,
     pub(super) parking: Parking,
     pub(super) reads: Reads,
     /// Jobs outside memory with a write under way.
@@ -57,6 +59,10 @@ pub(super) struct Shard {
     /// Commands on jobs with a write under way, to be looked at after it.
     pub(super) deferred: Vec<(Token, JobId, Command)>,
 }
+
+/// Whoever stored a job while its shard changed hands may have told the former owner. So the
+/// new one sweeps soon, and then less and less often.
+const FIRST_FLOOR_PAUSE: Span = Span::from_millis(250);
 
 /// How far a lane was read.
 #[derive(Default)]
@@ -80,6 +86,7 @@ impl Shard {
             all: LaneState::default(),
             urgent: LaneState::default(),
             floor: LaneState::default(),
+            floor_pause: FIRST_FLOOR_PAUSE,
             parking: Parking::default(),
             reads: Reads::default(),
             busy: IdSet::default(),

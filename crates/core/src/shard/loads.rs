@@ -118,13 +118,15 @@ impl Owner {
     }
 
     fn floor_page(&mut self, load: Load, read: ReadNo, jobs: Vec<Loaded>) {
-        let (now, pause) = (self.now, self.config.floor_sweep_every);
-        let lane = &mut self.shard_mut(load.shard).expect("checked by the caller").floor;
+        let (now, pause_max) = (self.now, self.config.floor_sweep_every);
+        let shard = self.shard_mut(load.shard).expect("checked by the caller");
+        let lane = &mut shard.floor;
         if lane.reached(&load, &jobs) {
             lane.next_at = now + FLOOR_PAGE_EVERY;
         } else {
             lane.cursor = None;
-            lane.next_at = now + pause;
+            lane.next_at = now + shard.floor_pause.min(pause_max);
+            shard.floor_pause = Span::from_micros(shard.floor_pause.as_micros() * 2).min(pause_max);
         }
         for job in self.without_outdated(load.shard, read, jobs) {
             self.admit(job);

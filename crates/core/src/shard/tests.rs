@@ -425,3 +425,20 @@ fn a_clock_that_steps_back_does_not_stop_the_sweep() {
     let sweep = loads.iter().find(|load| load.lane == Lane::All).expect("it is read on at once");
     assert!(sweep.after.is_none_or(|after| after.due_at <= bench.now + Span::from_secs(30)));
 }
+
+/// Whoever stored a job while the shard changed hands may have told the former owner.
+#[test]
+fn a_new_owner_sweeps_again_soon_and_then_less_and_less_often() {
+    let mut bench = Bench::new();
+    let mut sweeps = Vec::new();
+    for _ in 0..600 {
+        for load in bench.pass(Span::from_millis(50)).loads {
+            if load.lane == Lane::Floor {
+                sweeps.push(bench.now);
+            }
+            bench.handle(Event::Page { load, jobs: vec![] });
+        }
+    }
+    let pauses: Vec<i64> = sweeps.windows(2).map(|pair| pair[1].since(pair[0]).as_micros() / 1000).collect();
+    assert_eq!(pauses, [250, 500, 1000, 2000, 4000, 8000, 10_000]);
+}

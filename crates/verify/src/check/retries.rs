@@ -6,6 +6,10 @@ use crate::history::Delivery;
 /// A job that killed so many workers is set aside.
 const QUARANTINE_AFTER: usize = 3;
 
+/// An owner counts by its estimate of the store's clock, which lags behind it by up to 500 parts
+/// in a million of the time since it last looked. The simulator allows as much.
+const CLOCK_LAG_MS: i64 = 20;
+
 /// Numbers without gaps; no retry too many; nothing given up too early. What was taken back
 /// counts as nothing.
 pub(super) fn retries_are_counted(story: &Story<'_>) -> Option<String> {
@@ -51,7 +55,7 @@ pub(super) fn waits_are_kept(story: &Story<'_>) -> Option<String> {
         let full_ms = rules.retry_initial_ms as f64 * rules.retry_factor.powi(failures - 1);
         let least_ms = (full_ms * (1.0 - rules.retry_jitter)) as i64;
         let waited_ms = next.begin.ms_since(ended);
-        if waited_ms < least_ms {
+        if waited_ms < least_ms - CLOCK_LAG_MS {
             return Some(format!("attempt {} began {waited_ms} ms after a failure, not {least_ms}", next.attempt));
         }
     }
@@ -105,10 +109,10 @@ mod tests {
         let found = "waits are kept";
         let second_after = |ms| Tale::new(AtLeastOnce).submit().fails(1, 10).wait(ms).runs(2, 10).ends("succeeded");
         second_after(800).holds();
-        second_after(799).breaks(found);
+        second_after(779).breaks(found);
         second_after(0).breaks(found);
         let third_after = |ms: i64| failing(2).wait(ms - 4_000).runs(3, 10).ends("succeeded");
         third_after(1600).holds();
-        third_after(1599).breaks(found);
+        third_after(1579).breaks(found);
     }
 }

@@ -51,7 +51,7 @@ fn nft(rule: &str) -> anyhow::Result<()> {
 }
 
 impl Arena {
-    async fn lose(&mut self, percent: u32, limit: Duration) -> anyhow::Result<()> {
+    async fn lose(&mut self, percent: u32, limit: Duration, recovery: Duration) -> anyhow::Result<()> {
         let from = self.begin("of all packets", format!("{percent} % lost"));
         if percent >= 30 {
             // Heartbeats may then stay away for long.
@@ -71,8 +71,6 @@ impl Arena {
             dropped.split("packets ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("?").to_owned();
         self.note(format!("the kernel dropped {dropped} packets"));
         let since = self.end("packets", "all arrive");
-        // Retransmissions that were put off by then come within this time.
-        let recovery = Duration::from_secs(15);
         self.healed(recovery);
         self.measure(Measure::Latest { what: "latest begin meanwhile", from, within: lasts, limit });
         self.measure(Measure::Recovered { since, limit: recovery });
@@ -80,10 +78,12 @@ impl Arena {
     }
 }
 
+// Afterwards, retransmissions that were put off again and again come within so long.
+
 pub(super) fn loss_10(arena: &mut Arena) -> Injecting<'_> {
-    Box::pin(arena.lose(10, Duration::from_secs(10)))
+    Box::pin(arena.lose(10, Duration::from_secs(10), Duration::from_secs(15)))
 }
 
 pub(super) fn loss_30(arena: &mut Arena) -> Injecting<'_> {
-    Box::pin(arena.lose(30, Duration::from_secs(60)))
+    Box::pin(arena.lose(30, Duration::from_secs(60), Duration::from_secs(30)))
 }
