@@ -177,6 +177,11 @@ impl JobId {
         Self(self.0.saturating_sub(1))
     }
 
+    /// What sorts right after this id; only to compare with.
+    pub(crate) fn successor(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
     /// Sorts before every job due at `at`.
     pub fn first_at(at: Timestamp) -> Self {
         Self(uuid_v7(at, 0))

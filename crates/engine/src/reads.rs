@@ -45,12 +45,12 @@ impl Reads {
     pub(crate) fn load(&self, load: Load) {
         let (store, tasks, inbox) = (Arc::clone(&self.store), Arc::clone(&self.tasks), self.inbox.clone());
         tokio::spawn(async move {
-            let jobs = retry("load", || async {
-                let rows = store.load(load).await?;
-                tasks.join(&*store, rows).await
+            let read = retry("load", || async {
+                let page = store.load(load.clone()).await?;
+                Ok((tasks.join(&*store, page.rows).await?, page.stopped_at))
             });
-            let jobs = jobs.await;
-            inbox.send(Input::Event(Event::Page { load, jobs }));
+            let (jobs, stopped_at) = read.await;
+            inbox.send(Input::Event(Event::Page { load, jobs, stopped_at }));
         });
     }
 

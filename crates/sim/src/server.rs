@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_core::shard::event::{Adopted, Command, Event, Found, Load, Loaded, Send, StreamId, Token};
 use punctual_core::shard::write::{BatchSeq, StartsId};
 use punctual_core::shard::{Config, Owner};
-use punctual_core::{AttemptNo, JobId, ServerId, ShardId, Span, Timestamp, WorkerId};
+use punctual_core::{AttemptNo, JobId, JobKey, ServerId, ShardId, Span, Timestamp, WorkerId};
 use punctual_store::Owned;
 
 use crate::client::ClientStep;
@@ -83,6 +83,7 @@ pub(crate) enum ServerStep {
     Paged {
         load: Load,
         jobs: Vec<Loaded>,
+        stopped_at: Option<JobKey>,
     },
     Found {
         token: Token,
@@ -208,11 +209,11 @@ impl World {
                     server.owner.handle(Event::Released { shard }, now);
                 }
             }
-            ServerStep::Paged { load, jobs } => {
+            ServerStep::Paged { load, jobs, stopped_at } => {
                 if self.is_outdated(&jobs) {
                     self.hit(Window::StaleRead);
                 }
-                self.servers[place].owner.handle(Event::Page { load, jobs }, now);
+                self.servers[place].owner.handle(Event::Page { load, jobs, stopped_at }, now);
             }
             ServerStep::Found { token, id, found } => {
                 self.servers[place].owner.handle(Event::Found { token, id, found }, now);

@@ -53,8 +53,8 @@ impl World {
         match call {
             StoreCall::Apply { batch, lane, connection } => self.store_apply(node, batch, lane, connection),
             StoreCall::Load(load) => {
-                let jobs = self.store.load(load);
-                self.answer_server(node, ServerStep::Paged { load, jobs });
+                let (jobs, stopped_at) = self.store.load(&load);
+                self.answer_server(node, ServerStep::Paged { load, jobs, stopped_at });
             }
             StoreCall::Find { token, id } => {
                 let found = self.store.find(id);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use punctual_core::shard::event::{Adopted, Found, Load, Loaded};
 use punctual_core::shard::write::{Batch, CancelMark, SharedBatch, StartsId};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, JobRow, ServerId, ShardId, TaskId, Timestamp};
+use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ServerId, ShardId, TaskId, Timestamp};
 use punctual_store::{Applied, Filter, FoundRow, JobRecord, Order, Owned, Position, Submission, Submitted};
 use punctual_store_tests::model::ModelStore;
 
@@ -61,8 +61,9 @@ impl SimStore {
         Batch { fences: batch.fences.iter().map(current).collect(), ..batch.clone() }
     }
 
-    pub(crate) fn load(&self, load: Load) -> Vec<Loaded> {
-        self.model.load_now(load).into_iter().map(|row| self.loaded(row)).collect()
+    pub(crate) fn load(&self, load: &Load) -> (Vec<Loaded>, Option<JobKey>) {
+        let page = self.model.load_now(load);
+        (page.rows.into_iter().map(|row| self.loaded(row)).collect(), page.stopped_at)
     }
 
     pub(crate) fn find(&self, id: JobId) -> Found {

@@ -182,8 +182,9 @@ impl Bench {
 
     async fn load(&self, owned: &Owned, after: Option<JobKey>, limit: usize) -> Vec<JobRow> {
         let until = now() + Span::from_secs(3600);
-        let load = Load { shard: owned.shard, epoch: owned.epoch, lane: Lane::All, after, until, limit };
-        self.store.load(load).await.expect("a page")
+        let load =
+            Load { shard: owned.shard, epoch: owned.epoch, lane: Lane::All, after, until, limit, skip: Vec::new() };
+        self.store.load(load).await.expect("a page").rows
     }
 
     /// All jobs, those of each lane in the order of their due times.

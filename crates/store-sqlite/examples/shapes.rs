@@ -165,8 +165,9 @@ impl Bench {
                     after: *after,
                     until,
                     limit: LOAD_LEN,
+                    skip: Vec::new(),
                 };
-                let page = self.store.load(load).await.expect("a page");
+                let page = self.store.load(load).await.expect("a page").rows;
                 *after = page.last().map(|row| row.key).or(*after);
                 rows.extend(page);
             }

@@ -230,7 +230,7 @@ async fn the_log_keeps_its_length_over_checkpoints_and_restarts() {
     drop(store);
     assert_eq!(log_len(), kept);
     let store = SqliteStore::open(&path, options()).unwrap();
-    assert_eq!(store.load(load_all(0)).await.unwrap().len(), 1000);
+    assert_eq!(store.load(load_all(0)).await.unwrap().rows.len(), 1000);
     assert_eq!(log_len(), kept);
 }
 

@@ -232,7 +232,16 @@ pub fn retried(key: JobKey, n: u32, due_at: Timestamp) -> Requeue {
 }
 
 pub fn load_all(shard: u16) -> Load {
-    Load { shard: ShardId(shard), epoch: Epoch(1), lane: Lane::All, after: None, until: Timestamp::MAX, limit: 1000 }
+    let skip = Vec::new();
+    Load {
+        shard: ShardId(shard),
+        epoch: Epoch(1),
+        lane: Lane::All,
+        after: None,
+        until: Timestamp::MAX,
+        limit: 1000,
+        skip,
+    }
 }
 
 pub fn first_page(order: Order, limit: usize) -> Position {

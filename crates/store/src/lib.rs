@@ -22,7 +22,7 @@ pub use leases::{Lease, Leases, Owned};
 pub use logs::{LogChunk, LogPiece, Logs, Retention, TASK_USE_STEP, tasks_used_since};
 pub use members::{ClusterSecret, DutyLease, Member, MemberStatus, Members, SeenMember};
 pub use tasks::{TaskChange, Tasks};
-pub use transitions::{Applied, FoundRow, OpenStarts, Transitions};
+pub use transitions::{Applied, FoundRow, LoadPage, OpenStarts, Transitions};
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 

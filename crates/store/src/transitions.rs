@@ -19,6 +19,14 @@ pub enum Applied {
     Fenced(Vec<ShardId>),
 }
 
+/// What a load shows.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct LoadPage {
+    pub rows: Vec<JobRow>,
+    /// The row, shown or left out, at which a limit stopped it; `None` if it came to the end.
+    pub stopped_at: Option<JobKey>,
+}
+
 /// What a takeover finds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OpenStarts {
@@ -54,8 +62,9 @@ pub trait Transitions: Send + Sync + 'static {
 
     /// Rows of one shard in order of (due time, id): after `load.after`, due no later than
     /// `load.until`, at most `load.limit`. `Lane::Urgent` shows only rows with a priority
-    /// above zero. Inputs longer than `Input::INLINE_MAX` are left in the store.
-    async fn load(&self, load: Load) -> Result<Vec<JobRow>>;
+    /// above zero. Jobs of `load.skip` are left out; no more than `load.look_at_max()` rows are
+    /// looked at. Inputs longer than `Input::INLINE_MAX` are left in the store.
+    async fn load(&self, load: Load) -> Result<LoadPage>;
 
     /// One job, wherever it is.
     async fn find(&self, id: JobId) -> Result<FoundRow>;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::attempt::{AttemptNo, Outcome};
-use crate::id::{JobId, ShardId, WorkerId};
+use crate::id::{JobId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, JobKey, JobRow};
 use crate::lifecycle::JobState;
 use crate::shard::write::{Epoch, OpenStart, StartsId};
@@ -55,10 +55,12 @@ pub enum Event {
     Submitted {
         jobs: Vec<Loaded>,
     },
-    /// The answer to a [`Load`]; fewer jobs than asked for means that there are no more.
+    /// The answer to a [`Load`].
     Page {
         load: Load,
         jobs: Vec<Loaded>,
+        /// The row at which it stopped because of its limit; `None` if it came to the end.
+        stopped_at: Option<JobKey>,
     },
     /// The answer to a lookup.
     Found {
@@ -170,14 +172,25 @@ pub enum Lane {
     Parked,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Load {
     pub shard: ShardId,
     pub epoch: Epoch,
     pub lane: Lane,
     pub after: Option<JobKey>,
     pub until: Timestamp,
+    /// Rows that are shown, at most.
     pub limit: usize,
+    /// Jobs of these tasks are left out. The urgent lane leaves out none.
+    pub skip: Vec<TaskId>,
+}
+
+impl Load {
+    /// Rows that are looked at, at most: what is left out costs little, and not nothing.
+    pub fn look_at_max(&self) -> usize {
+        const LOOKS_FOR_EACH: usize = 20;
+        if self.skip.is_empty() { self.limit } else { self.limit * LOOKS_FOR_EACH }
+    }
 }
 
 /// A message for a worker.

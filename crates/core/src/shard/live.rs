@@ -50,6 +50,7 @@ pub(super) struct Shard {
     pub(super) floor: LaneState,
     /// The pause after the floor sweep that comes next.
     pub(super) floor_pause: Span,
+    pub(super) floor_sweeps: u32,
     pub(super) parking: Parking,
     pub(super) reads: Reads,
     /// Jobs outside memory with a write under way.
@@ -62,7 +63,7 @@ pub(super) struct Shard {
 
 /// Whoever stored a job while its shard changed hands may have told the former owner. So the
 /// new one sweeps soon, and then less and less often.
-const FIRST_FLOOR_PAUSE: Span = Span::from_millis(250);
+const FIRST_FLOOR_PAUSE: Span = Span::from_millis(500);
 
 /// How far a lane was read.
 #[derive(Default)]
@@ -70,6 +71,8 @@ pub(super) struct LaneState {
     /// Everything up to here was read.
     pub(super) cursor: Option<JobKey>,
     pub(super) in_flight: Option<ReadNo>,
+    /// That read leaves out what is parked.
+    pub(super) skips: bool,
     /// The cursor was set back while a read was in flight.
     pub(super) rewound: Option<JobKey>,
     /// Not to be read on before.
@@ -87,6 +90,7 @@ impl Shard {
             urgent: LaneState::default(),
             floor: LaneState::default(),
             floor_pause: FIRST_FLOOR_PAUSE,
+            floor_sweeps: 0,
             parking: Parking::default(),
             reads: Reads::default(),
             busy: IdSet::default(),

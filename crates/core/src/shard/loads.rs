@@ -1,11 +1,11 @@
 //! What to read next, and what to do with it.
 //!
 //! The sweep reads all rows up to the look-ahead, once. The urgent lane runs ahead of it
-//! for jobs with a priority. The floor sweep reads everything again from the first row, for
+//! for jobs with a priority. The floor sweep reads again what is due since a while ago, for
 //! what a hint missed or what became visible after the sweep had passed. Parked jobs are
-//! read when their class has room; see [`super::parking`].
+//! passed by both, and read when their class has room; see [`super::parking`].
 
-use crate::id::{JobId, ShardId};
+use crate::id::{JobId, ShardId, TaskId};
 use crate::job::JobKey;
 use crate::shard::event::{Lane, Load, Loaded};
 use crate::shard::live::LaneState;
@@ -20,10 +20,27 @@ const PASSING_EVERY: Span = Span::from_millis(50);
 /// The floor sweep is a safety net and may take its time.
 const FLOOR_PAGE_EVERY: Span = Span::from_millis(100);
 
+/// How far back a floor sweep begins. No job is submitted for a time in the past, so a row that
+/// appears behind the sweep is about as old as its submission was under way: seconds.
+const FLOOR_REACH: Span = Span::from_secs(300);
+
+/// One in so many floor sweeps begins at the first row, in case a clock was wrong.
+const WHOLE_FLOOR_EVERY: u32 = 60;
+
 /// After this, `key` is the next. Exactly: a thousand jobs may be due at one moment, and a
 /// page that began with the first of them again and again would never reach the last.
 pub(super) fn before(key: JobKey) -> JobKey {
     JobKey { id: key.id.predecessor(), ..key }
+}
+
+/// Before this, `key` is the last.
+pub(super) fn after(key: JobKey) -> JobKey {
+    JobKey { id: key.id.successor(), ..key }
+}
+
+/// The last key that a load can come to.
+pub(super) fn end_of(load: &Load) -> JobKey {
+    JobKey { due_at: load.until, id: JobId::last_at(Timestamp::MAX) }
 }
 
 impl Owner {
@@ -33,8 +50,8 @@ impl Owner {
             self.request_sweep(place, Lane::All);
             self.request_sweep(place, Lane::Urgent);
             self.request_floor_sweep(place);
-            self.request_parked(place);
         }
+        self.request_parked();
     }
 
     fn request_sweep(&mut self, place: usize, lane: Lane) {
@@ -45,9 +62,10 @@ impl Owner {
             return;
         }
         state.next_at = now + self.config.sweep_every;
-        state.in_flight = Some(shard.reads.begin());
-        let after = state.cursor;
-        self.effects.loads.push(Load { shard: shard.id, epoch: shard.epoch, lane, after, until, limit });
+        let skip = if lane == Lane::All { shard.parking.passed_from(state.cursor) } else { Vec::new() };
+        state.begin(shard.reads.begin(), &skip);
+        let (epoch, after) = (shard.epoch, state.cursor);
+        self.effects.loads.push(Load { shard: shard.id, epoch, lane, after, until, limit, skip });
     }
 
     fn request_floor_sweep(&mut self, place: usize) {
@@ -58,14 +76,20 @@ impl Owner {
         if floor.in_flight.is_some() || now < floor.next_at {
             return;
         }
-        floor.in_flight = Some(shard.reads.begin());
+        if floor.cursor.is_none() {
+            shard.floor_sweeps += 1;
+            let first = JobKey { due_at: now - FLOOR_REACH, id: JobId::first_at(Timestamp::EPOCH) };
+            floor.cursor = (!shard.floor_sweeps.is_multiple_of(WHOLE_FLOOR_EVERY)).then_some(first);
+        }
+        let skip = shard.parking.passed_from(floor.cursor);
+        floor.begin(shard.reads.begin(), &skip);
         let until = swept.due_at.min(now + self.config.look_ahead);
         let (epoch, after) = (shard.epoch, floor.cursor);
-        self.effects.loads.push(Load { shard: shard.id, epoch, lane: Lane::Floor, after, until, limit });
+        self.effects.loads.push(Load { shard: shard.id, epoch, lane: Lane::Floor, after, until, limit, skip });
     }
 
     /// The answer to a load.
-    pub(super) fn page(&mut self, load: Load, jobs: Vec<Loaded>) {
+    pub(super) fn page(&mut self, load: &Load, jobs: Vec<Loaded>, stopped_at: Option<JobKey>) {
         let Some(shard) = self.shard_mut(load.shard).filter(|shard| shard.epoch == load.epoch) else { return };
         let lane = match load.lane {
             Lane::All => &mut shard.all,
@@ -75,20 +99,20 @@ impl Owner {
         };
         let Some(read) = lane.in_flight.take() else { return };
         match load.lane {
-            Lane::All => self.sweep_page(load, read, jobs),
-            Lane::Urgent => self.urgent_page(load, read, jobs),
-            Lane::Floor => self.floor_page(load, read, jobs),
-            Lane::Parked => self.parked_page(load, read, jobs),
+            Lane::All => self.sweep_page(load, read, jobs, stopped_at),
+            Lane::Urgent => self.urgent_page(load, read, jobs, stopped_at),
+            Lane::Floor => self.floor_page(load, read, jobs, stopped_at),
+            Lane::Parked => self.parked_page(load, read, jobs, stopped_at),
         }
         if let Some(shard) = self.shard_mut(load.shard) {
             shard.reads.end(read);
         }
     }
 
-    fn sweep_page(&mut self, load: Load, read: ReadNo, jobs: Vec<Loaded>) {
+    fn sweep_page(&mut self, load: &Load, read: ReadNo, jobs: Vec<Loaded>, stopped_at: Option<JobKey>) {
         let (now, window_len) = (self.now, self.window_len);
         let lane = &mut self.shard_mut(load.shard).expect("checked by the caller").all;
-        let has_more = lane.reached(&load, &jobs);
+        let has_more = lane.reached(load, stopped_at);
         for job in self.without_outdated(load.shard, read, jobs) {
             self.admit(job);
         }
@@ -99,10 +123,10 @@ impl Owner {
         }
     }
 
-    fn urgent_page(&mut self, load: Load, read: ReadNo, jobs: Vec<Loaded>) {
+    fn urgent_page(&mut self, load: &Load, read: ReadNo, jobs: Vec<Loaded>, stopped_at: Option<JobKey>) {
         let now = self.now;
         let lane = &mut self.shard_mut(load.shard).expect("checked by the caller").urgent;
-        if lane.reached(&load, &jobs) {
+        if lane.reached(load, stopped_at) {
             lane.next_at = now;
         }
         for job in self.without_outdated(load.shard, read, jobs) {
@@ -117,16 +141,16 @@ impl Owner {
         }
     }
 
-    fn floor_page(&mut self, load: Load, read: ReadNo, jobs: Vec<Loaded>) {
+    fn floor_page(&mut self, load: &Load, read: ReadNo, jobs: Vec<Loaded>, stopped_at: Option<JobKey>) {
         let (now, pause_max) = (self.now, self.config.floor_sweep_every);
         let shard = self.shard_mut(load.shard).expect("checked by the caller");
         let lane = &mut shard.floor;
-        if lane.reached(&load, &jobs) {
+        if lane.reached(load, stopped_at) {
             lane.next_at = now + FLOOR_PAGE_EVERY;
         } else {
             lane.cursor = None;
             lane.next_at = now + shard.floor_pause.min(pause_max);
-            shard.floor_pause = Span::from_micros(shard.floor_pause.as_micros() * 2).min(pause_max);
+            shard.floor_pause = Span::from_micros(shard.floor_pause.as_micros() * 4).min(pause_max);
         }
         for job in self.without_outdated(load.shard, read, jobs) {
             self.admit(job);
@@ -168,15 +192,24 @@ impl LaneState {
     }
 
     /// Moves on to where the read has come. True when there is more right behind it.
-    fn reached(&mut self, load: &Load, jobs: &[Loaded]) -> bool {
-        let is_full = jobs.len() >= load.limit;
-        let reached = match jobs.last() {
-            Some(last) if is_full => last.row.key,
-            _ => JobKey { due_at: load.until, id: JobId::last_at(Timestamp::MAX) },
-        };
+    fn reached(&mut self, load: &Load, stopped_at: Option<JobKey>) -> bool {
+        let reached = stopped_at.unwrap_or(end_of(load));
         let rewound = self.rewound.take();
+        self.skips = false;
         self.cursor = Some(rewound.map_or(reached, |rewound| rewound.min(reached)));
-        is_full || rewound.is_some()
+        stopped_at.is_some() || rewound.is_some()
+    }
+
+    fn begin(&mut self, read: ReadNo, skip: &[TaskId]) {
+        self.in_flight = Some(read);
+        self.skips = !skip.is_empty();
+    }
+
+    /// What the read under way left out may not be read by another: it begins again.
+    pub(super) fn skipped_too_much(&mut self) {
+        if self.skips {
+            self.rewound = self.rewound.into_iter().chain(self.cursor).min();
+        }
     }
 
     /// Sets the cursor back so that the next read shows `key` again.

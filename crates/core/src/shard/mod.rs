@@ -131,7 +131,7 @@ impl Owner {
                     self.admit(job);
                 }
             }
-            Event::Page { load, jobs } => self.page(load, jobs),
+            Event::Page { load, jobs, stopped_at } => self.page(&load, jobs, stopped_at),
             Event::Found { token, id, found } => self.found(token, id, found),
             Event::TaskChanged { task } => self.task_changed(&task),
             Event::WorkerHello { worker, stream, spec, held } => self.worker_hello(worker, stream, spec, &held),

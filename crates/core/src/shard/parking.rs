@@ -6,22 +6,43 @@
 
 use std::collections::BTreeMap;
 
+use crate::id::TaskId;
 use crate::job::JobKey;
 use crate::shard::event::{Lane, Load, Loaded};
-use crate::shard::live::{LaneState, Shard};
-use crate::shard::loads::before;
+use crate::shard::live::LaneState;
+use crate::shard::loads::{after, before, end_of};
 use crate::shard::reads::ReadNo;
 use crate::shard::ready::ClassId;
 use crate::shard::{Bug, Owner};
-use crate::task::Priority;
+use crate::task::{Priority, Task};
+
+/// Tasks that the sweeps of a shard leave out, at most: each row is compared with all of them.
+/// Jobs of further tasks are read, and parked once more.
+const PASSED_TASKS_MAX: usize = 32;
 
 #[derive(Default)]
 pub(super) struct Parking {
     /// From here on, jobs of the class are not in memory.
     from: BTreeMap<ClassId, JobKey>,
-    /// The read under way, and for which class.
-    reading: Option<ClassId>,
+    /// Some tasks of these classes.
+    tasks: BTreeMap<TaskId, ClassId>,
+    reading: Option<Reading>,
     pub(super) lane: LaneState,
+}
+
+/// The read under way.
+struct Reading {
+    class: ClassId,
+    limit: usize,
+}
+
+impl Parking {
+    /// Tasks whose jobs after a row are all parked.
+    pub(super) fn passed_from(&self, after: Option<JobKey>) -> Vec<TaskId> {
+        let Some(after) = after else { return Vec::new() };
+        let is_passed = |class: &ClassId| self.from.get(class).is_some_and(|from| *from <= after);
+        self.tasks.iter().filter(|(_, class)| is_passed(class)).map(|(task, _)| *task).collect()
+    }
 }
 
 impl Owner {
@@ -34,48 +55,94 @@ impl Owner {
     }
 
     /// Remembers to read this job later.
-    pub(super) fn park(&mut self, class: ClassId, key: JobKey) {
+    pub(super) fn park(&mut self, class: ClassId, key: JobKey, task: TaskId) {
         let forgets = self.config.has(Bug::FullWindowForgets);
         let Some(shard) = self.shard_mut(key.shard()).filter(|_| !forgets) else { return };
         let parking = &mut shard.parking;
         let from = parking.from.entry(class).or_insert(key);
         *from = key.min(*from);
+        if parking.tasks.len() < PASSED_TASKS_MAX {
+            parking.tasks.insert(task, class);
+        }
         // The read may have passed it already.
-        if parking.reading == Some(class) {
+        if parking.reading.as_ref().is_some_and(|reading| reading.class == class) {
             parking.lane.rewound = Some(parking.lane.rewound.map_or(key, |earlier| earlier.min(key)));
         }
     }
 
-    /// Asks for parked jobs of a class that has room for them.
-    pub(super) fn request_parked(&mut self, place: usize) {
-        let until = self.now + self.config.look_ahead;
-        let limit = self.config.page_len;
-        let may_read = |shard: &&Shard| shard.parking.reading.is_none() && !shard.is_retiring;
-        let Some(shard) = self.shards[place].as_deref().filter(may_read) else { return };
-        // A few free places are not worth a read: there must be room for as many as there are,
-        // unless jobs that are due later can give way.
-        let is_worth = |class: ClassId, from: JobKey| {
-            let room = self.room_for(class, Priority::default());
-            let gives_way = self.ready.last_waiting(class).is_some_and(|last| last > from);
-            (room > 0 && room >= self.ready.in_window(class)) || gives_way
-        };
-        let candidates = shard.parking.from.iter().filter(|(class, from)| is_worth(**class, **from));
-        let Some((&class, &from)) = candidates.min_by_key(|(_, from)| **from) else { return };
-        let shard = self.shards[place].as_deref_mut().expect("it was found above");
-        shard.parking.reading = Some(class);
-        shard.parking.lane.in_flight = Some(shard.reads.begin());
-        let (id, epoch, after) = (shard.id, shard.epoch, Some(before(from)));
-        self.effects.loads.push(Load { shard: id, epoch, lane: Lane::Parked, after, until, limit });
+    /// The task may be of another class now. Its jobs are parked in that one, as far as they
+    /// may have been in the former.
+    pub(super) fn park_anew(&mut self, task: &Task, class: ClassId) {
+        for place in 0..self.shards.len() {
+            let Some(shard) = self.shards[place].as_deref_mut() else { continue };
+            if shard.parking.from.contains_key(&class) && shard.parking.tasks.get(&task.id) == Some(&class) {
+                continue;
+            }
+            if let Some(&first) = shard.parking.from.values().min() {
+                shard.parking.tasks.remove(&task.id);
+                self.park(class, first, task.id);
+            }
+        }
+    }
+
+    /// Asks for parked jobs of classes that have room for them, the longest due first.
+    pub(super) fn request_parked(&mut self) {
+        while let Some((place, class, from, limit)) = self.next_parked() {
+            let until = self.now + self.config.look_ahead;
+            let shard = self.shards[place].as_deref_mut().expect("it was found there");
+            shard.parking.reading = Some(Reading { class, limit });
+            shard.parking.lane.in_flight = Some(shard.reads.begin());
+            let (id, epoch, after) = (shard.id, shard.epoch, Some(before(from)));
+            let skip = Vec::new();
+            self.effects.loads.push(Load { shard: id, epoch, lane: Lane::Parked, after, until, limit, skip });
+        }
+    }
+
+    /// In which shard, of which class, from which row on, and how many.
+    fn next_parked(&self) -> Option<(usize, ClassId, JobKey, usize)> {
+        let mut next: Option<(usize, ClassId, JobKey, usize)> = None;
+        for (place, shard) in self.shards.iter().enumerate() {
+            let Some(shard) = shard.as_deref().filter(|shard| !shard.is_retiring) else { continue };
+            if shard.parking.reading.is_some() {
+                continue;
+            }
+            for (&class, &from) in &shard.parking.from {
+                if next.is_some_and(|(_, _, earlier, _)| earlier <= from) {
+                    continue;
+                }
+                let limit = self.worth_reading(class, from);
+                if limit > 0 {
+                    next = Some((place, class, from, limit));
+                }
+            }
+        }
+        next
+    }
+
+    /// How many parked jobs of the class to read now. A few free places are not worth a read:
+    /// there must be room for as many as there are, unless jobs that are due later can give way.
+    fn worth_reading(&self, class: ClassId, from: JobKey) -> usize {
+        let page = self.config.page_len;
+        if self.ready.last_waiting(class).is_some_and(|last| last > from) {
+            return page;
+        }
+        let room = self.room_for(class, Priority::default());
+        if room == 0 || room < self.ready.in_window(class) {
+            return 0;
+        }
+        let readings = self.owned().filter_map(|shard| shard.parking.reading.as_ref());
+        let promised: usize = readings.filter(|reading| reading.class == class).map(|reading| reading.limit).sum();
+        // Each job that is taken in takes one place from what is free, and one from the class.
+        let fits = room.div_ceil(2).saturating_sub(promised);
+        if promised > 0 && fits < page / 4 { 0 } else { fits.min(page) }
     }
 
     /// Takes in what is of the class that was asked for, until there is no room.
-    pub(super) fn parked_page(&mut self, load: Load, read: ReadNo, jobs: Vec<Loaded>) {
-        let is_full = jobs.len() >= load.limit;
-        let last = jobs.last().map(|job| job.row.key);
+    pub(super) fn parked_page(&mut self, load: &Load, read: ReadNo, jobs: Vec<Loaded>, stopped_at: Option<JobKey>) {
         let shard = self.shard_mut(load.shard).expect("checked by the caller");
-        let Some(class) = shard.parking.reading.take() else { return };
+        let Some(Reading { class, .. }) = shard.parking.reading.take() else { return };
         let rewound = shard.parking.lane.rewound.take();
-        let mut next = last.filter(|_| is_full);
+        let mut next = stopped_at.map(after);
         for job in self.without_outdated(load.shard, read, jobs) {
             let key = job.row.key;
             if self.ready.class_of(&job.task, &mut self.workers) == class && !self.take_in(job, class) {
@@ -83,11 +150,19 @@ impl Owner {
                 break;
             }
         }
-        let parking = &mut self.shard_mut(load.shard).expect("checked by the caller").parking;
-        let next = [next, rewound].into_iter().flatten().min();
-        match next {
-            Some(next) => parking.from.insert(class, next),
-            None => parking.from.remove(&class),
-        };
+        let shard = self.shard_mut(load.shard).expect("checked by the caller");
+        // A sweep may have looked farther ahead meanwhile, and have passed the rest.
+        let end = end_of(load);
+        let passed = shard.all.cursor.filter(|cursor| *cursor > end).map(|_| end);
+        match [next.or(passed), rewound].into_iter().flatten().min() {
+            Some(next) => _ = shard.parking.from.insert(class, next),
+            None => {
+                shard.parking.from.remove(&class);
+                shard.parking.tasks.retain(|_, of| *of != class);
+                // And one that is under way may do so.
+                shard.all.skipped_too_much();
+                shard.floor.skipped_too_much();
+            }
+        }
     }
 }

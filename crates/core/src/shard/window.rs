@@ -121,8 +121,9 @@ impl Owner {
             return;
         }
         let class = self.ready.class_of(&job.task, &mut self.workers);
+        let task = job.task.id;
         if self.is_parked(class, key, job.row.priority) || !self.take_in(job, class) {
-            self.park(class, key);
+            self.park(class, key, task);
         }
     }
 
@@ -151,8 +152,9 @@ impl Owner {
         let Some(last) = self.ready.last_waiting(class).filter(|last| *last > key) else { return false };
         self.dequeue(last.id);
         let shard = self.shard_mut(last.shard()).expect("waiting jobs are of owned shards");
-        shard.remove(last.id);
-        self.park(class, last);
+        if let Some(live) = shard.remove(last.id) {
+            self.park(class, last, live.task.id);
+        }
         true
     }
 
@@ -192,7 +194,7 @@ impl Owner {
         let shard = self.shard_mut(id.shard()).expect("the shard was found above");
         shard.reads.left(id);
         if is_near {
-            self.park(class, key);
+            self.park(class, key, live.task.id);
         }
     }
 
@@ -264,6 +266,7 @@ impl Owner {
             let shard = self.shard_mut(id.shard()).expect("the job was found there");
             shard.jobs.insert(id, live);
         }
+        self.park_anew(task, class);
     }
 
     /// A row may have been read before its task was changed.

@@ -11,11 +11,11 @@ use bytes::Bytes;
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ServerId, ShardId, Span, TaskId, Timestamp};
+use punctual_core::{AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
     Applied, ClusterSecret, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, JobReads, JobRecord,
-    Lease, Leases, LogChunk, LogPiece, Logs, Member, Members, OpenStarts, Owned, Page, Position, Result, Retention,
-    SeenMember, Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
+    Lease, Leases, LoadPage, LogChunk, LogPiece, Logs, Member, Members, OpenStarts, Owned, Page, Position, Result,
+    Retention, SeenMember, Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;
@@ -157,7 +157,7 @@ under_weather! {
     }
     Transitions {
         apply(batch: SharedBatch) -> Applied;
-        load(load: Load) -> Vec<JobRow>;
+        load(load: Load) -> LoadPage;
         find(id: JobId) -> FoundRow;
         inputs(keys: Vec<JobKey>) -> Vec<Option<Bytes>>;
         {

@@ -12,8 +12,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::SharedBatch;
-use punctual_core::{JobId, JobKey, JobRow, ShardId};
-use punctual_store::{Applied, FoundRow, OpenStarts, Result, Transitions};
+use punctual_core::{JobId, JobKey, ShardId};
+use punctual_store::{Applied, FoundRow, LoadPage, OpenStarts, Result, Transitions};
 
 use crate::PostgresStore;
 
@@ -25,12 +25,12 @@ impl Transitions for PostgresStore {
         self.shared.lanes.apply(batch).await
     }
 
-    async fn load(&self, load: Load) -> Result<Vec<JobRow>> {
+    async fn load(&self, load: Load) -> Result<LoadPage> {
         self.open()?;
         let conn = self.shared.owner_reads.take().await?;
-        let rows = read::load(&conn, load).await?;
+        let page = read::load(&conn, &load).await?;
         conn.done();
-        Ok(rows)
+        Ok(page)
     }
 
     async fn find(&self, id: JobId) -> Result<FoundRow> {

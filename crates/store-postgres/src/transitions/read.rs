@@ -7,7 +7,7 @@ use punctual_core::job::Input;
 use punctual_core::shard::event::{Lane, Load};
 use punctual_core::shard::write::{BatchSeq, CancelMark, OpenStart, Start, StartsId};
 use punctual_core::{JobId, JobKey, JobRow, ServerId, ShardId};
-use punctual_store::{FoundRow, OpenStarts};
+use punctual_store::{FoundRow, LoadPage, OpenStarts};
 use tokio_postgres::Row;
 
 use super::starts;
@@ -22,18 +22,45 @@ type Done<T> = Result<T, Trouble>;
 
 const INLINE_MAX: i32 = Input::INLINE_MAX as i32;
 
-pub(super) async fn load(conn: &Conn, load: Load) -> Done<Vec<JobRow>> {
-    let text = match load.lane {
-        Lane::All | Lane::Floor | Lane::Parked => sql!("load"),
-        Lane::Urgent => sql!("load_urgent"),
-    };
+pub(super) async fn load(conn: &Conn, load: &Load) -> Done<LoadPage> {
     // An id of zeros sorts before every id.
     let after = load.after.map_or((-1, Uuid([0; 16])), |key| (key.due_at.as_micros(), key.id.into()));
     let limit = i64::try_from(load.limit).unwrap_or(i64::MAX);
+    let (shard, until) = (shard_number(load.shard), load.until.as_micros());
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
-        [&shard_number(load.shard), &after.0, &after.1, &load.until.as_micros(), &limit, &INLINE_MAX];
-    let rows = conn.query(text, &params).await?;
-    rows.iter().map(read_row).collect()
+        [&shard, &after.0, &after.1, &until, &limit, &INLINE_MAX];
+    let rows = match load.lane {
+        Lane::Urgent => conn.query(sql!("load_urgent"), &params).await?,
+        _ if load.skip.is_empty() => conn.query(sql!("load"), &params).await?,
+        Lane::All | Lane::Floor | Lane::Parked => return load_passing(conn, load, &params).await,
+    };
+    let rows = rows.iter().map(read_row).collect::<Done<Vec<JobRow>>>()?;
+    let stopped_at = rows.last().filter(|_| rows.len() >= load.limit).map(|row| row.key);
+    Ok(LoadPage { rows, stopped_at })
+}
+
+/// Leaves out jobs of some tasks where they are.
+async fn load_passing(
+    conn: &Conn,
+    load: &Load,
+    params: &[&(dyn tokio_postgres::types::ToSql + Sync)],
+) -> Done<LoadPage> {
+    let look_at_max = i64::try_from(load.look_at_max()).unwrap_or(i64::MAX);
+    let skip: Vec<Uuid> = load.skip.iter().map(|task| (*task).into()).collect();
+    let mut all = params.to_vec();
+    all.extend([&look_at_max as &(dyn tokio_postgres::types::ToSql + Sync), &skip]);
+    let found = conn.query(sql!("load_passing"), &all).await?;
+    let mut page = LoadPage::default();
+    for row in &found {
+        let job = read_row(row)?;
+        if codec::value(row, 11)? || page.rows.len() + 1 == load.limit {
+            page.stopped_at = Some(job.key);
+        }
+        if !codec::value::<bool>(row, 12)? {
+            page.rows.push(job);
+        }
+    }
+    Ok(page)
 }
 
 /// In one snapshot: a job that moves between two looks would not be seen at all.
@@ -135,7 +162,7 @@ fn places(keys: &[JobKey]) -> (Vec<i16>, Vec<i64>, Vec<Uuid>) {
     (shards, due, keys.iter().map(|key| key.id.into()).collect())
 }
 
-/// The first eleven columns of `load`, `load_urgent`, `job_row` and `job_rows`.
+/// The first eleven columns of `load`, `load_passing`, `load_urgent`, `job_row` and `job_rows`.
 fn read_row(row: &Row) -> Read<JobRow> {
     Ok(JobRow {
         key: JobKey { id: codec::job_id(row, 0)?, due_at: codec::time(row, 1)? },

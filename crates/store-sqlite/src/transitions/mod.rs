@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::SharedBatch;
-use punctual_core::{JobId, JobKey, JobRow, ShardId};
-use punctual_store::{Applied, FoundRow, OpenStarts, Result, Transitions};
+use punctual_core::{JobId, JobKey, ShardId};
+use punctual_store::{Applied, FoundRow, LoadPage, OpenStarts, Result, Transitions};
 
 use crate::SqliteStore;
 
@@ -24,8 +24,8 @@ impl Transitions for SqliteStore {
         self.write(batch.writes.len(), move |db| apply::run(db, &batch)).await
     }
 
-    async fn load(&self, load: Load) -> Result<Vec<JobRow>> {
-        self.shared.owner_reads.read(move |conn| read::load(conn, load)).await
+    async fn load(&self, load: Load) -> Result<LoadPage> {
+        self.shared.owner_reads.read(move |conn| read::load(conn, &load)).await
     }
 
     async fn find(&self, id: JobId) -> Result<FoundRow> {

@@ -5,7 +5,7 @@ use punctual_core::job::Input;
 use punctual_core::shard::event::{Lane, Load};
 use punctual_core::shard::write::{BatchSeq, CancelMark, OpenStart, StartsId};
 use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ShardId};
-use punctual_store::{FoundRow, OpenStarts};
+use punctual_store::{FoundRow, LoadPage, OpenStarts};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::starts;
@@ -14,18 +14,38 @@ use crate::{codec, sql};
 
 const INLINE_MAX: i64 = Input::INLINE_MAX as i64;
 
-pub(super) fn load(conn: &Connection, load: Load) -> Result<Vec<JobRow>, Failure> {
+pub(super) fn load(conn: &Connection, load: &Load) -> Result<LoadPage, Failure> {
     let mut statement = conn.prepare_cached(match load.lane {
         Lane::All | Lane::Floor | Lane::Parked => sql!("load"),
         Lane::Urgent => sql!("load_urgent"),
     })?;
     // An id of zeros sorts before every id.
     let after = load.after.map_or((-1, [0; 16]), |key| (key.due_at.as_micros(), key.id.to_bytes()));
-    let rows = statement.query_map(
-        params![load.shard.0, after.0, after.1, load.until.as_micros(), load.limit as i64, INLINE_MAX],
-        read_row,
-    )?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    let look_at_max = load.look_at_max();
+    let mut rows = statement.query(params![
+        load.shard.0,
+        after.0,
+        after.1,
+        load.until.as_micros(),
+        look_at_max as i64,
+        INLINE_MAX
+    ])?;
+    let mut page = LoadPage::default();
+    let mut looked_at = 0;
+    while let Some(row) = rows.next()? {
+        looked_at += 1;
+        let is_skipped = !load.skip.is_empty() && load.skip.contains(&codec::task_id(row, 2)?);
+        if looked_at == look_at_max || (!is_skipped && page.rows.len() + 1 == load.limit) {
+            page.stopped_at = Some(JobKey { id: codec::job_id(row, 0)?, due_at: codec::time(row, 1)? });
+        }
+        if !is_skipped {
+            page.rows.push(read_row(row)?);
+        }
+        if page.stopped_at.is_some() {
+            break;
+        }
+    }
+    Ok(page)
 }
 
 pub(super) fn find(conn: &Connection, id: JobId) -> Result<FoundRow, Failure> {

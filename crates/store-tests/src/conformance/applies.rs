@@ -78,7 +78,7 @@ pub(super) async fn a_batch_with_one_bad_write_applies_nothing(store: &dyn Store
         ])
         .await;
     for job in &jobs {
-        assert_eq!(store.load(load_all(0)).await.unwrap().len(), 3);
+        assert_eq!(store.load(load_all(0)).await.unwrap().rows.len(), 3);
         match store.job(job.id).await.unwrap().unwrap() {
             JobRecord::Hot { job: shown, attempts, .. } => {
                 assert_eq!(shown.key, original(job));
@@ -156,7 +156,7 @@ pub(super) async fn a_settled_job_is_in_history_with_all_that_is_known(store: &d
         attempts: vec![ran(1, Ending::TimedOut)],
     };
     assert_eq!(store.job(job.id).await.unwrap(), Some(record));
-    assert_eq!(store.load(load_all(3)).await.unwrap(), []);
+    assert_eq!(store.load(load_all(3)).await.unwrap().rows, []);
 }
 
 pub(super) async fn a_job_that_ended_without_an_attempt_says_why(store: &dyn Store) {

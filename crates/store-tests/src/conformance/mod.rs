@@ -126,6 +126,7 @@ cases! { ($)
         a_load_shows_one_shard,
         the_urgent_lane_shows_only_what_is_above_normal,
         the_floor_lane_shows_everything,
+        a_load_passes_the_jobs_of_tasks_that_it_is_told_to_skip,
         long_inputs_stay_in_the_store,
         inputs_come_in_the_order_asked_for,
         a_moved_job_keeps_its_long_input_to_the_end,

@@ -33,7 +33,7 @@ pub(super) async fn a_requeued_job_waits_at_its_new_time_with_its_attempt_kept(s
     owner.done(vec![Write::Requeue(retried(original(&job), 1, at(60)))]).await;
     let after = JobRow { key: JobKey { due_at: at(60), id: job.id }, counters: counters(2, 1, 0), ..before };
     assert_eq!(hot(store, &job).await, after);
-    assert_eq!(store.load(load_all(0)).await.unwrap(), [after]);
+    assert_eq!(store.load(load_all(0)).await.unwrap().rows, [after]);
     assert_eq!(attempts(store, &job).await, [ran(1, Ending::Failed)]);
 }
 

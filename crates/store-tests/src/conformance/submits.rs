@@ -25,7 +25,7 @@ pub(super) async fn a_submitted_job_can_be_found_loaded_and_shown(store: &dyn St
         tracing_id: job.tracing_id.clone(),
         input: Input::Inline(text("{}")),
     };
-    assert_eq!(store.load(load_all(2)).await.unwrap(), std::slice::from_ref(&row));
+    assert_eq!(store.load(load_all(2)).await.unwrap().rows, std::slice::from_ref(&row));
     assert_eq!(store.find(job.id).await.unwrap(), FoundRow::Hot(row));
     let shown = HotJob {
         key: original(&job),
@@ -80,7 +80,7 @@ pub(super) async fn a_submission_over_the_maximum_is_refused(store: &dyn Store) 
     with_task(store).await;
     let jobs: Vec<_> = (0..=SUBMIT_MAX as u64).map(|n| new_job(n, 10, 0)).collect();
     assert_inconsistent(submit(store, jobs).await);
-    assert_eq!(store.load(load_all(0)).await.unwrap(), []);
+    assert_eq!(store.load(load_all(0)).await.unwrap().rows, []);
 }
 
 fn keyed(key: &str, fingerprint: u8, answer: &str, now_secs: i64, job: NewJob) -> Submission {

@@ -5,11 +5,11 @@ use bytes::Bytes;
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ServerId, ShardId, Span, TaskId, Timestamp};
+use punctual_core::{AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
     Applied, ClusterSecret, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, JobReads, JobRecord,
-    Lease, Leases, LogChunk, LogPiece, Logs, Member, Members, OpenStarts, Owned, Page, Position, Result, Retention,
-    SeenMember, Store, Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
+    Lease, Leases, LoadPage, LogChunk, LogPiece, Logs, Member, Members, OpenStarts, Owned, Page, Position, Result,
+    Retention, SeenMember, Store, Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
 };
 
 use super::ModelStore;
@@ -137,8 +137,8 @@ impl Transitions for ModelStore {
     async fn apply(&self, batch: SharedBatch) -> Result<Applied> {
         self.apply_now(&batch)
     }
-    async fn load(&self, load: Load) -> Result<Vec<JobRow>> {
-        Ok(self.load_now(load))
+    async fn load(&self, load: Load) -> Result<LoadPage> {
+        Ok(self.load_now(&load))
     }
     async fn find(&self, id: JobId) -> Result<FoundRow> {
         Ok(self.find_now(id))

@@ -3,24 +3,34 @@ use punctual_core::job::Input;
 use punctual_core::shard::event::{Lane, Load};
 use punctual_core::shard::write::{CancelMark, OpenStart};
 use punctual_core::{JobId, JobKey, JobRow, ShardId};
-use punctual_store::{FoundRow, OpenStarts};
+use punctual_store::{FoundRow, LoadPage, OpenStarts};
 
 use super::{Hot, ModelStore};
 
 impl ModelStore {
-    pub fn load_now(&self, load: Load) -> Vec<JobRow> {
+    pub fn load_now(&self, load: &Load) -> LoadPage {
         let state = self.state();
         // From the first row of the shard that may follow, so that a long backlog is not walked each time.
         let first = load.after.unwrap_or(JobKey::original(JobId::first_at(punctual_core::Timestamp::EPOCH)));
-        state
+        let rows = state
             .hot
             .range((load.shard, first)..)
             .take_while(|((shard, key), _)| *shard == load.shard && key.due_at <= load.until)
             .filter(|((_, key), _)| load.after.is_none_or(|after| *key > after))
             .filter(|(_, hot)| load.lane != Lane::Urgent || hot.priority.get() > 0)
-            .take(load.limit)
-            .map(|((_, key), hot)| row(*key, hot))
-            .collect()
+            .map(|((_, key), hot)| row(*key, hot));
+        let mut page = LoadPage::default();
+        for (row, looked_at) in rows.take(load.look_at_max()).zip(1..) {
+            let key = row.key;
+            if !load.skip.contains(&row.task) {
+                page.rows.push(row);
+            }
+            if page.rows.len() == load.limit || looked_at == load.look_at_max() {
+                page.stopped_at = Some(key);
+                break;
+            }
+        }
+        page
     }
 
     pub fn find_now(&self, id: JobId) -> FoundRow {

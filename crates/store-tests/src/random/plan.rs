@@ -315,13 +315,16 @@ impl Plan {
     }
 
     fn load(&mut self) -> Load {
+        let lane = self.random.pick(&[Lane::All, Lane::Urgent, Lane::Floor]);
+        let skipped = if lane == Lane::Urgent { 0 } else { self.random.below(3) };
         Load {
             shard: self.shard(),
             epoch: Epoch(0),
-            lane: self.random.pick(&[Lane::All, Lane::Urgent, Lane::Floor]),
+            lane,
             after: self.random.one_in(2).then(|| JobKey::original(self.job())),
             until: self.moment(),
             limit: self.random.below(6) as usize,
+            skip: (0..skipped).map(task_id).collect(),
         }
     }
 
