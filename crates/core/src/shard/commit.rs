@@ -26,7 +26,7 @@ impl Owner {
     /// The next transaction, or `None` when nothing was decided since the last, or every
     /// lane with something to write is full. It touches shards of one lane only.
     pub fn take_batch(&mut self, now: Timestamp) -> Option<SharedBatch> {
-        let writes = self.outbox.take(self.config.batch_max)?;
+        let writes = self.outbox.take(self.config.batch_max, now)?;
         self.batches_made += 1;
         let mut touched: Vec<ShardId> = writes.iter().map(Write::shard).collect();
         touched.sort_unstable();

@@ -177,7 +177,8 @@ impl Owner {
     /// The next moment at which [`Owner::tick`] has something to do by itself.
     pub fn next_wake(&self) -> Timestamp {
         let reads = self.owned().filter(|shard| !shard.is_retiring).flat_map(Shard::next_reads);
-        reads.chain(self.ready.next_due()).chain(self.next_demands()).fold(self.next_check, Timestamp::min)
+        let others = self.ready.next_due().into_iter().chain(self.next_demands()).chain(self.outbox.next_close());
+        reads.chain(others).fold(self.next_check, Timestamp::min)
     }
 
     pub fn take_effects(&mut self) -> Effects {

@@ -8,11 +8,20 @@ use std::collections::VecDeque;
 
 use crate::id::ShardId;
 use crate::shard::write::{BatchSeq, SharedBatch, Write};
+use crate::time::{Span, Timestamp};
+
+/// Records of starts that say nothing any more are closed along with other writes, or after this:
+/// nobody waits for it, and a transaction of its own would cost as much as a start.
+const CLOSE_WITHIN: Span = Span::from_secs(1);
 
 #[derive(Default)]
 struct Queue {
     /// Decided and not yet handed to the store.
     writes: VecDeque<Write>,
+    /// Records to be closed at the next opportunity.
+    closes: VecDeque<Write>,
+    /// When they are to be closed at the latest.
+    close_by: Option<Timestamp>,
     /// Handed to the store and not yet answered, oldest first.
     in_flight: VecDeque<SharedBatch>,
 }
@@ -36,8 +45,14 @@ impl Outbox {
         &mut self.queues[lane]
     }
 
-    pub(super) fn push(&mut self, write: Write) {
-        self.queue(write.shard()).writes.push_back(write);
+    pub(super) fn push(&mut self, write: Write, now: Timestamp) {
+        let queue = self.queue(write.shard());
+        if matches!(write, Write::CloseStarts(_)) {
+            queue.closes.push_back(write);
+            queue.close_by.get_or_insert(now + CLOSE_WITHIN);
+        } else {
+            queue.writes.push_back(write);
+        }
     }
 
     /// What is tried again goes before what was decided later.
@@ -45,8 +60,15 @@ impl Outbox {
         self.queue(write.shard()).writes.push_front(write);
     }
 
+    /// Whether somebody waits for a write.
     pub(super) fn is_empty(&self) -> bool {
         self.queues.iter().all(|queue| queue.writes.is_empty())
+    }
+
+    /// When something is to be written that nobody waits for.
+    pub(super) fn next_close(&self) -> Option<Timestamp> {
+        let has_room = |queue: &&Queue| queue.in_flight.len() < self.in_flight_max;
+        self.queues.iter().filter(has_room).filter_map(|queue| queue.close_by).min()
     }
 
     pub(super) fn in_flight(&self) -> usize {
@@ -54,18 +76,23 @@ impl Outbox {
     }
 
     /// The writes of the next batch: of one lane that has any and is not full.
-    pub(super) fn take(&mut self, len_max: usize) -> Option<Vec<Write>> {
+    pub(super) fn take(&mut self, len_max: usize, now: Timestamp) -> Option<Vec<Write>> {
         let lanes = self.queues.len();
         let in_turn = (0..lanes).map(|step| (self.turn + step) % lanes);
         let has_some = |lane: &usize| {
             let queue = &self.queues[*lane];
-            !queue.writes.is_empty() && queue.in_flight.len() < self.in_flight_max
+            let has_some = !queue.writes.is_empty() || queue.close_by.is_some_and(|by| by <= now);
+            has_some && queue.in_flight.len() < self.in_flight_max
         };
         let lane = in_turn.into_iter().find(has_some)?;
         self.turn = (lane + 1) % lanes;
-        let writes = &mut self.queues[lane].writes;
-        let len = writes.len().min(len_max);
-        Some(writes.drain(..len).collect())
+        let Queue { writes, closes, close_by, .. } = &mut self.queues[lane];
+        let mut taken: Vec<Write> = writes.drain(..writes.len().min(len_max)).collect();
+        taken.extend(closes.drain(..closes.len().min(len_max - taken.len())));
+        if closes.is_empty() {
+            *close_by = None;
+        }
+        Some(taken)
     }
 
     pub(super) fn sent(&mut self, batch: SharedBatch) {
@@ -88,10 +115,15 @@ impl Outbox {
 
     /// Drops what was decided for a shard and not handed over. What is in flight is answered.
     pub(super) fn forget(&mut self, shard: ShardId) {
-        self.queue(shard).writes.retain(|write| write.shard() != shard);
+        let queue = self.queue(shard);
+        queue.writes.retain(|write| write.shard() != shard);
+        queue.closes.retain(|write| write.shard() != shard);
+        if queue.closes.is_empty() {
+            queue.close_by = None;
+        }
     }
 
-    /// Whether anything of the shard is not yet answered by the store.
+    /// Whether anything of the shard that matters is not yet answered by the store.
     pub(super) fn holds(&self, shard: ShardId) -> bool {
         let queue = &self.queues[shard.lane(self.queues.len())];
         queue.writes.iter().any(|write| write.shard() == shard)

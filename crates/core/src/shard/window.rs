@@ -281,7 +281,7 @@ impl Owner {
 
     /// Takes a decided write, in the order in which decisions are made.
     pub(super) fn push(&mut self, write: Write) {
-        self.outbox.push(write);
+        self.outbox.push(write, self.now);
     }
 
     /// One job of this record has durably ended; the last one closes it. Not sooner: a

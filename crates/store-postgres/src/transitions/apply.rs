@@ -11,7 +11,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, Row};
 
 use super::columns::{Run, Wanted, expectations, runs};
-use super::starts;
+use super::{plain, starts};
 use crate::codec::{self, Read, Uuid, shard_number};
 use crate::connection::Conn;
 use crate::nodes::Numbers;
@@ -38,11 +38,17 @@ pub(super) async fn send(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, last:
         Box::new(last.to_string()),
         Box::new(number.to_string()),
     ];
-    let mut wanted = vec![Wanted { text: sql!("fence"), params: fence, named: Vec::new() }];
+    let mut wanted = Vec::new();
     for run in runs(&batch.writes) {
         wanted.extend(run.statements(nodes)?);
     }
     wanted.extend(record_starts(batch, |_| true));
+    if plain::is_plain(&wanted) {
+        let statement = conn.prepare(plain::TEXT).await?;
+        let steps = vec![Step::Prepared(statement, plain::params(fence, wanted))];
+        return Ok(Sent { pipeline: Pipeline::new(conn, steps), named: vec![Vec::new()] });
+    }
+    wanted.insert(0, Wanted::new(sql!("fence"), fence));
     let mut steps = vec![Step::Plain("BEGIN")];
     let mut named = vec![Vec::new()];
     for statement in wanted {

@@ -4,6 +4,7 @@ mod apply;
 mod columns;
 mod lane;
 mod lanes;
+mod plain;
 mod read;
 mod settle;
 mod starts;
