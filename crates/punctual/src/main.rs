@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli, context: Context) -> anyhow::Result<Exit> {
     let mut builder = match cli.command.threads() {
         Threads::One => tokio::runtime::Builder::new_current_thread(),
-        Threads::Many => tokio::runtime::Builder::new_multi_thread(),
+        Threads::Many => many_threads(),
     };
     let runtime = builder.enable_all().build()?;
     if !cli.command.minds_signals() {
@@ -60,6 +60,18 @@ fn run(cli: Cli, context: Context) -> anyhow::Result<Exit> {
     // A thread may still wait for input that never comes.
     runtime.shutdown_background();
     result
+}
+
+/// Half as many threads as cores: what a request waits for is a commit, and a hand-over from thread to thread
+/// costs more than it gains. The engine, the database and what jobs run need the other half.
+fn many_threads() -> tokio::runtime::Builder {
+    const ASKED_FOR: &str = "TOKIO_WORKER_THREADS";
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if std::env::var_os(ASKED_FOR).is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        builder.worker_threads(cores.div_ceil(2));
+    }
+    builder
 }
 
 fn report(error: &anyhow::Error, format: Format) -> Exit {
