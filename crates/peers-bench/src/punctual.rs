@@ -11,7 +11,16 @@ use crate::driver::Running;
 use crate::record::Record;
 use crate::round::{Field, Ground, Sample, with_counters};
 
-const SAMPLE_EVERY: Duration = Duration::from_millis(50);
+/// Reading the counters takes milliseconds from what is measured, and nobody reads those of peers
+/// while they work. Only the drain needs to know them at an instant of its own.
+fn sample_every(workload: Workload) -> Duration {
+    match workload {
+        Workload::Drain => Duration::from_millis(50),
+        Workload::SubmitSingle | Workload::SubmitBulk | Workload::Pickup | Workload::Precision => {
+            Duration::from_secs(1)
+        }
+    }
+}
 
 pub(crate) fn run(field: &Field, ground: &Ground, workload: Workload) -> anyhow::Result<Vec<Record>> {
     let mut command = Command::new(&field.punctual);
@@ -28,7 +37,7 @@ pub(crate) fn run(field: &Field, ground: &Ground, workload: Workload) -> anyhow:
     let pid = running.pid();
     let stop = AtomicBool::new(false);
     let (records, samples) = std::thread::scope(|scope| {
-        let sampler = scope.spawn(|| samples(field, ground, pid, &stop));
+        let sampler = scope.spawn(|| samples(field, ground, pid, sample_every(workload), &stop));
         let records = figures(&mut running);
         stop.store(true, Ordering::Relaxed);
         (records, sampler.join().expect("the sampler does not panic"))
@@ -83,7 +92,13 @@ fn figures(running: &mut Running) -> anyhow::Result<Vec<Record>> {
     Ok(figures)
 }
 
-fn samples(field: &Field, ground: &Ground, pid: u32, stop: &AtomicBool) -> anyhow::Result<Vec<Sample>> {
+fn samples(
+    field: &Field,
+    ground: &Ground,
+    pid: u32,
+    every: Duration,
+    stop: &AtomicBool,
+) -> anyhow::Result<Vec<Sample>> {
     let mut samples = Vec::new();
     loop {
         samples.push(field.sample(ground, pid)?);
@@ -94,7 +109,11 @@ fn samples(field: &Field, ground: &Ground, pid: u32, stop: &AtomicBool) -> anyho
             }
             return Ok(samples);
         }
-        std::thread::sleep(SAMPLE_EVERY);
+        // In steps, so that the end is not waited for.
+        let next = Instant::now() + every;
+        while Instant::now() < next && !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(50).min(every));
+        }
     }
 }
 
