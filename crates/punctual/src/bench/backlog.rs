@@ -28,6 +28,9 @@ pub(crate) async fn run(options: &Options) -> anyhow::Result<Vec<Figure>> {
 
     let mut arena = Arena::start(options).await?;
     let load = fill(&arena, waiting).await?;
+    if let Some(database) = &arena.database {
+        database.settle().await;
+    }
     let full_drain = drain::in_arena(&mut arena, "backlog/drain", drained).await?;
     let full_precision = precision::in_arena(&arena, "backlog/precision", options).await?;
     let drain_ratio = ratio(full_drain.per_second, empty_drain.per_second);

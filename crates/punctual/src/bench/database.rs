@@ -45,6 +45,16 @@ impl Database {
         Ok(Reading { wal_bytes: row.get(0), commits: row.get(1) })
     }
 
+    /// Lets the database finish what a large load left to it, so that it does not do so beside what is
+    /// measured next. It may be forbidden, and then there is nothing to be done.
+    pub(crate) async fn settle(&self) {
+        for statement in ["VACUUM (ANALYZE)", "CHECKPOINT"] {
+            if let Err(error) = self.meter.batch_execute(statement).await {
+                tracing::debug!(%error, statement, "the database was not settled");
+            }
+        }
+    }
+
     /// Holds a snapshot until the answer is dropped: what dies meanwhile cannot be cleaned away.
     pub(crate) async fn pin(&self) -> anyhow::Result<Client> {
         let client = connect(&self.url).await?;
