@@ -39,10 +39,13 @@ pub(super) fn attempts_do_not_overlap(story: &Story<'_>) -> Option<String> {
             if ended_us(story, earlier) <= later.begin.boot_us {
                 continue;
             }
-            let was_given_up = story.record(earlier.attempt).is_some_and(|record| record.state == "worker_lost");
+            // What was on its way to such a worker may even begin after its successor did.
+            let was_out_of_reach = |execution: &Execution| {
+                story.record(execution.attempt).is_some_and(|record| record.state == "worker_lost")
+                    && story.world.cut_off.contains_key(&execution.pid)
+            };
             let is_excused = story.rules.delivery == Delivery::AtLeastOnce
-                && was_given_up
-                && story.world.cut_off.contains_key(&earlier.pid);
+                && (was_out_of_reach(earlier) || was_out_of_reach(later));
             if !is_excused {
                 return Some(format!("attempts {} and {} ran at the same time", earlier.attempt, later.attempt));
             }
@@ -127,6 +130,10 @@ mod tests {
         second(Tale::new(AtLeastOnce).submit().begin(1, 10).cut_off(12)).breaks(found);
         second(Tale::new(ExactlyOnce).submit().begin(1, 10).cut_off(10)).breaks(found);
         second(Tale::new(AtLeastOnce).submit().begin(1, 10).cut_off(10)).holds();
+        let late = |tale: Tale| tale.record(1, "worker_lost").begin(2, 11).begin(1, 10).wait(1).end(1, 10, "failed");
+        let ends = |tale: Tale| tale.end(2, 11, "ok").record(2, "succeeded").ends("succeeded");
+        ends(late(Tale::new(AtLeastOnce).submit().cut_off(10))).holds();
+        ends(late(Tale::new(AtLeastOnce).submit())).breaks(found);
         let failed = Tale::new(AtLeastOnce).submit().begin(1, 10).record(1, "failed").wait(2000).runs(2, 10).wait(1);
         failed.end(1, 10, "failed").ends("succeeded").breaks(found);
     }
