@@ -44,8 +44,8 @@ pub(super) fn attempts_do_not_overlap(story: &Story<'_>) -> Option<String> {
                 story.record(execution.attempt).is_some_and(|record| record.state == "worker_lost")
                     && story.world.cut_off.contains_key(&execution.pid)
             };
-            let is_excused = story.rules.delivery == Delivery::AtLeastOnce
-                && (was_out_of_reach(earlier) || was_out_of_reach(later));
+            let is_excused =
+                story.rules.delivery == Delivery::AtLeastOnce && (was_out_of_reach(earlier) || was_out_of_reach(later));
             if !is_excused {
                 return Some(format!("attempts {} and {} ran at the same time", earlier.attempt, later.attempt));
             }
