@@ -1,0 +1,114 @@
+//! The sandbox's own files: an empty, read-only root in memory with a few devices, an own
+//! `/proc` and a `/tmp` of limited size. Nothing of the machine can be reached by any path.
+//!
+//! The order matters: [`build`], [`mount_proc`], [`leave_old`].
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{Mode, OFlags, mkdir, open, symlink};
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, mount_remount, unmount,
+};
+use rustix::process::{chdir, pivot_root};
+
+use crate::job::{Limits, Network};
+
+/// Where a program leaves its result, inside.
+pub(crate) const RESULT_PATH: &str = "/tmp/output";
+/// The same, as seen from `/tmp`.
+pub(crate) const RESULT_NAME: &str = "output";
+
+/// The new root is mounted here before it becomes the root. It is a folder that every
+/// machine has; what it covers is needed no more.
+const BUILDING_SITE: &str = "/proc";
+
+const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
+
+/// A program with a network cannot do much without these. Copies; the originals stay out of
+/// reach.
+const FILES_FOR_THE_NETWORK: [&str; 5] = [
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/ssl/cert.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+];
+const NETWORK_FILE_LEN_MAX: u64 = 1 << 20;
+
+fn closed() -> MountFlags {
+    MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC
+}
+
+pub(super) fn build(limits: &Limits, network: Network) -> io::Result<()> {
+    // Or the mounts below would show up on the machine.
+    mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    mount("root", BUILDING_SITE, "tmpfs", closed(), c"mode=0755,size=8m,nr_inodes=128")?;
+    chdir(BUILDING_SITE)?;
+    for folder in ["dev", "proc", "tmp"] {
+        mkdir(folder, Mode::from_raw_mode(0o755))?;
+    }
+    for device in DEVICES {
+        let inside = format!("dev/{device}");
+        File::create(&inside)?;
+        mount_bind(format!("/{inside}"), &inside)?;
+    }
+    for (name, target) in [
+        ("fd", "/proc/self/fd"),
+        ("stdin", "/proc/self/fd/0"),
+        ("stdout", "/proc/self/fd/1"),
+        ("stderr", "/proc/self/fd/2"),
+    ] {
+        symlink(target, format!("dev/{name}"))?;
+    }
+    // POSIX shared memory and semaphores are files there.
+    symlink("/tmp", "dev/shm")?;
+    if network == Network::Host {
+        copy_files_for_the_network()?;
+    }
+    mount_tmp(limits)
+}
+
+fn mount_tmp(limits: &Limits) -> io::Result<()> {
+    // Empty files take no space, so their number has a limit of its own.
+    let inodes = (limits.disk_bytes / 4096).clamp(256, 1 << 20);
+    let data = CString::new(format!("mode=0700,size={},nr_inodes={inodes}", limits.disk_bytes))?;
+    mount("tmp", "tmp", "tmpfs", closed(), data.as_c_str())?;
+    Ok(())
+}
+
+fn copy_files_for_the_network() -> io::Result<()> {
+    for path in FILES_FOR_THE_NETWORK {
+        let Ok(original) = File::open(path) else { continue };
+        let inside = path.trim_start_matches('/');
+        let folder = std::path::Path::new(inside).parent().unwrap_or("".as_ref());
+        std::fs::create_dir_all(folder)?;
+        let mut text = Vec::new();
+        original.take(NETWORK_FILE_LEN_MAX).read_to_end(&mut text)?;
+        File::create(inside)?.write_all(&text)?;
+    }
+    // The umask made them private to us; the program is the same user, so that is enough.
+    Ok(())
+}
+
+/// Only the processes of the sandbox are in it, and nothing about the machine.
+pub(super) fn mount_proc() -> io::Result<()> {
+    mount("proc", "proc", "proc", closed() | MountFlags::RDONLY, c"subset=pid,hidepid=invisible")?;
+    Ok(())
+}
+
+pub(super) fn leave_old() -> io::Result<()> {
+    // The old root comes to lie on top of the new one, and is taken away.
+    pivot_root(".", ".")?;
+    unmount(".", UnmountFlags::DETACH)?;
+    chdir("/")?;
+    mount_remount("/", MountFlags::BIND | MountFlags::RDONLY | closed(), c"")?;
+    chdir("/tmp")?;
+    Ok(())
+}
+
+pub(super) fn open_tmp() -> io::Result<OwnedFd> {
+    Ok(open("/tmp", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}

@@ -1,0 +1,178 @@
+//! Which system calls a program may make: a list of those that ordinary programs need, and
+//! nothing else. What is not on it is answered with "not implemented", since runtimes then
+//! fall back to an older call, as they do on an old kernel.
+//!
+//! Left out on purpose: everything about mounts, namespaces, tracing, keys, modules, clocks
+//! and devices; `clone3`, whose flags are out of a filter's sight; `io_uring`, whose
+//! operations are; System V IPC; and every setter of users and capabilities.
+
+mod calls;
+
+use std::collections::BTreeMap;
+use std::io;
+
+use libc::c_long;
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch, apply_filter,
+};
+
+use crate::job::Network;
+
+/// Compiled once, and inherited by each sandbox.
+pub(crate) struct Filters {
+    without_network: BpfProgram,
+    with_network: BpfProgram,
+}
+
+/// A condition on one argument: its bits under `mask` are `value`.
+struct Argument {
+    index: u8,
+    mask: u64,
+    value: u64,
+}
+
+impl Filters {
+    pub(crate) fn compile() -> io::Result<Self> {
+        Ok(Self {
+            without_network: compile(Network::None).map_err(io::Error::other)?,
+            with_network: compile(Network::Host).map_err(io::Error::other)?,
+        })
+    }
+
+    pub(crate) fn install(&self, network: Network) -> io::Result<()> {
+        let filter = match network {
+            Network::None => &self.without_network,
+            Network::Host => &self.with_network,
+        };
+        apply_filter(filter).map_err(|error| match error {
+            seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => error,
+            _ => rustix::io::Errno::INVAL.into(),
+        })
+    }
+}
+
+fn compile(network: Network) -> Result<BpfProgram, BackendError> {
+    let mut rules: BTreeMap<c_long, Vec<SeccompRule>> = BTreeMap::new();
+    for call in calls::ANY_ARGUMENTS.iter().chain(calls::OF_THIS_MACHINE) {
+        rules.insert(*call, Vec::new());
+    }
+    let mut allow = |call: c_long, arguments: &[Argument]| -> Result<(), BackendError> {
+        rules.entry(call).or_default().push(rule(arguments)?);
+        Ok(())
+    };
+    allow(libc::SYS_clone, &[masked(0, calls::NEW_NAMESPACES, 0)])?;
+    for option in calls::PRCTL_OPTIONS {
+        allow(libc::SYS_prctl, &[exactly(0, *option)])?;
+    }
+    for request in calls::IOCTL_REQUESTS {
+        allow(libc::SYS_ioctl, &[exactly(1, *request)])?;
+    }
+    // Its own limits only, and asking which personality it has.
+    allow(libc::SYS_prlimit64, &[exactly(0, 0)])?;
+    allow(libc::SYS_personality, &[exactly(0, 0xffff_ffff)])?;
+    // Named pipes, no devices.
+    allow(libc::SYS_mknodat, &[masked(2, libc::S_IFMT.into(), libc::S_IFIFO.into())])?;
+    allow(libc::SYS_socketpair, &[exactly(0, libc::AF_UNIX as u64)])?;
+    match network {
+        Network::None => allow(libc::SYS_socket, &[exactly(0, libc::AF_UNIX as u64)])?,
+        Network::Host => {
+            for (family, kind, protocol) in calls::INTERNET_SOCKETS {
+                // The bits above these say "close on exec" and "do not block".
+                allow(libc::SYS_socket, &[exactly(0, family), masked(1, 0xf, kind), exactly(2, protocol)])?;
+            }
+        }
+    }
+    let architecture = TargetArch::try_from(std::env::consts::ARCH)?;
+    let refuse = SeccompAction::Errno(libc::ENOSYS as u32);
+    let filter = SeccompFilter::new(rules, refuse, SeccompAction::Allow, architecture)?;
+    BpfProgram::try_from(filter)
+}
+
+fn rule(arguments: &[Argument]) -> Result<SeccompRule, BackendError> {
+    let conditions = arguments
+        .iter()
+        .map(|Argument { index, mask, value }| {
+            SeccompCondition::new(*index, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(*mask), *value)
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    SeccompRule::new(conditions)
+}
+
+/// All arguments that are looked at are 32 bits wide to the kernel, too.
+fn exactly(index: u8, value: u64) -> Argument {
+    Argument { index, mask: 0xffff_ffff, value }
+}
+
+fn masked(index: u8, mask: u64, value: u64) -> Argument {
+    Argument { index, mask, value }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_filters_compile_and_fit_into_the_kernel() {
+        let filters = Filters::compile().unwrap();
+        // The kernel takes 4096 instructions.
+        assert!(filters.without_network.len() < 4096 && filters.with_network.len() < 4096);
+    }
+
+    #[test]
+    fn what_must_be_refused_is_on_no_list() {
+        let listed: Vec<c_long> = calls::ANY_ARGUMENTS.iter().chain(calls::OF_THIS_MACHINE).copied().collect();
+        for refused in [
+            libc::SYS_clone,
+            libc::SYS_clone3,
+            libc::SYS_unshare,
+            libc::SYS_setns,
+            libc::SYS_mount,
+            libc::SYS_umount2,
+            libc::SYS_pivot_root,
+            libc::SYS_chroot,
+            libc::SYS_move_mount,
+            libc::SYS_open_tree,
+            libc::SYS_fsopen,
+            libc::SYS_mount_setattr,
+            libc::SYS_ptrace,
+            libc::SYS_process_vm_readv,
+            libc::SYS_process_vm_writev,
+            libc::SYS_pidfd_getfd,
+            libc::SYS_kcmp,
+            libc::SYS_bpf,
+            libc::SYS_perf_event_open,
+            libc::SYS_userfaultfd,
+            libc::SYS_io_uring_setup,
+            libc::SYS_io_uring_enter,
+            libc::SYS_io_uring_register,
+            libc::SYS_keyctl,
+            libc::SYS_add_key,
+            libc::SYS_request_key,
+            libc::SYS_open_by_handle_at,
+            libc::SYS_name_to_handle_at,
+            libc::SYS_init_module,
+            libc::SYS_finit_module,
+            libc::SYS_kexec_load,
+            libc::SYS_reboot,
+            libc::SYS_swapon,
+            libc::SYS_acct,
+            libc::SYS_quotactl,
+            libc::SYS_seccomp,
+            libc::SYS_capset,
+            libc::SYS_setuid,
+            libc::SYS_setresuid,
+            libc::SYS_setgroups,
+            libc::SYS_settimeofday,
+            libc::SYS_clock_settime,
+            libc::SYS_sethostname,
+            libc::SYS_syslog,
+            libc::SYS_fanotify_init,
+            libc::SYS_socket,
+            libc::SYS_ioctl,
+            libc::SYS_prctl,
+        ] {
+            assert!(!listed.contains(&refused), "call {refused} is allowed");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What is to be run, and within which limits.
+
+use std::os::fd::OwnedFd;
+
+use bytes::Bytes;
+
+/// One run of one program.
+#[derive(Debug)]
+pub struct Job {
+    /// What is executed, by this descriptor and never by a path. Best made by
+    /// [`seal_program`](crate::seal_program); a file on disk has to be executable for
+    /// everyone and must not change any more.
+    pub program: OwnedFd,
+    /// The arguments after the program's own name.
+    pub args: Vec<String>,
+    /// The whole environment, apart from `PUNCTUAL_OUTPUT`, and `HOME` if it is not given.
+    pub env: Vec<(String, String)>,
+    pub stdin: Stdin,
+    pub limits: Limits,
+    pub network: Network,
+}
+
+#[derive(Debug, Default)]
+pub enum Stdin {
+    #[default]
+    Empty,
+    Bytes(Bytes),
+    /// The program shares this descriptor with whoever else holds it.
+    Descriptor(OwnedFd),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Network {
+    /// A network namespace with nothing in it, not even loopback, and Unix sockets only.
+    #[default]
+    None,
+    /// The network of this machine and all that it reaches, its loopback included. TCP and UDP only; Unix sockets are
+    /// refused, since abstract ones would reach services of this machine.
+    Host,
+}
+
+/// What one program may use, with all its processes together unless it says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Files in `/tmp` count as memory, too.
+    pub memory_bytes: u64,
+    /// 1000 is one processor.
+    pub cpu_millis: u32,
+    /// Processes and threads.
+    pub pids: u32,
+    /// Standard output and standard error together. More ends the program.
+    pub output_bytes: u64,
+    /// The size of `/tmp`.
+    pub disk_bytes: u64,
+    /// For each process.
+    pub open_files: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 256 << 20,
+            cpu_millis: 1000,
+            pids: 64,
+            output_bytes: 10 << 20,
+            disk_bytes: 64 << 20,
+            open_files: 256,
+        }
+    }
+}
+
+impl Limits {
+    /// The walls themselves need some memory, descriptors and time; below these they could
+    /// not be built, and the program would seem to fail for no reason.
+    pub(crate) fn problem(&self) -> Option<&'static str> {
+        if self.memory_bytes < 8 << 20 {
+            return Some("memory_bytes is below 8 MiB");
+        }
+        if self.cpu_millis < 10 {
+            return Some("cpu_millis is below 10");
+        }
+        if self.pids == 0 {
+            return Some("pids is 0");
+        }
+        if self.disk_bytes < 64 << 10 {
+            return Some("disk_bytes is below 64 KiB");
+        }
+        if self.open_files < 8 {
+            return Some("open_files is below 8");
+        }
+        None
+    }
+}

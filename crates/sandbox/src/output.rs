@@ -1,0 +1,97 @@
+//! Reads what a program writes, within its limit. Nothing is buffered beyond the kernel's
+//! pipes: a program whose output nobody reads comes to a halt, as on any other pipe.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use bytes::Bytes;
+use tokio::net::unix::pipe::Receiver;
+
+use crate::exit::Output;
+
+/// As much as a pipe holds.
+const CHUNK_LEN_MAX: usize = 64 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Pipes {
+    stdout: Option<Receiver>,
+    stderr: Option<Receiver>,
+    bytes_left: u64,
+    flooded: bool,
+    buffer: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+enum Stream {
+    Stdout,
+    Stderr,
+}
+
+impl Pipes {
+    pub(crate) fn new(stdout: OwnedFd, stderr: OwnedFd, bytes_max: u64) -> io::Result<Self> {
+        Ok(Self {
+            stdout: Some(Receiver::from_owned_fd(stdout)?),
+            stderr: Some(Receiver::from_owned_fd(stderr)?),
+            bytes_left: bytes_max,
+            flooded: false,
+            buffer: Vec::new(),
+        })
+    }
+
+    /// Whether there was more than may be. Nothing is read any more then.
+    pub(crate) fn flooded(&self) -> bool {
+        self.flooded
+    }
+
+    /// `None` when there is no more to come. Nothing is lost if the future is dropped.
+    pub(crate) async fn next(&mut self) -> Option<Output> {
+        while !self.flooded {
+            let stream = tokio::select! {
+                stream = readable(self.stdout.as_ref(), Stream::Stdout), if self.stdout.is_some() => stream,
+                stream = readable(self.stderr.as_ref(), Stream::Stderr), if self.stderr.is_some() => stream,
+                else => return None,
+            };
+            if let Some(output) = self.read(stream) {
+                return Some(output);
+            }
+        }
+        None
+    }
+
+    fn read(&mut self, stream: Stream) -> Option<Output> {
+        let pipe = match stream {
+            Stream::Stdout => &mut self.stdout,
+            Stream::Stderr => &mut self.stderr,
+        };
+        self.buffer.resize(CHUNK_LEN_MAX, 0);
+        let len = match pipe.as_ref()?.try_read(&mut self.buffer) {
+            Ok(len @ 1..) => len,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+            Ok(_) | Err(_) => {
+                *pipe = None;
+                return None;
+            }
+        };
+        let left = usize::try_from(self.bytes_left).unwrap_or(usize::MAX);
+        if len > left {
+            // The pipes stay open, or the program would be ended by SIGPIPE and not by us.
+            self.flooded = true;
+        }
+        let kept = Bytes::copy_from_slice(&self.buffer[..len.min(left)]);
+        self.bytes_left -= kept.len() as u64;
+        match stream {
+            _ if kept.is_empty() => None,
+            Stream::Stdout => Some(Output::Stdout(kept)),
+            Stream::Stderr => Some(Output::Stderr(kept)),
+        }
+    }
+}
+
+async fn readable(pipe: Option<&Receiver>, stream: Stream) -> Stream {
+    match pipe {
+        // An error shows again when it is read.
+        Some(pipe) => drop(pipe.readable().await),
+        None => std::future::pending().await,
+    }
+    stream
+}

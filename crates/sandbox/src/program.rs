@@ -1,0 +1,36 @@
+//! Copies a verified program to where nobody can change it any more.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
+
+/// A copy of `program` in memory that can be executed but never changed. One copy serves any
+/// number of jobs: clone the descriptor.
+pub fn seal_program(program: &mut impl Read) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Kernels before 6.3 do not know the flag, and need none to execute.
+    let sealed = match memfd_create("program", flags | MemfdFlags::EXEC) {
+        Err(Errno::INVAL) => memfd_create("program", flags)?,
+        created => created?,
+    };
+    let mut file = File::from(sealed);
+    io::copy(program, &mut file)?;
+    seal(file)
+}
+
+/// Bytes as a descriptor to read from. Unlike a pipe it needs nobody to write, and a program
+/// that never reads does no harm.
+pub(crate) fn sealed_bytes(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(memfd_create("stdin", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
+    io::Write::write_all(&mut file, bytes)?;
+    io::Seek::rewind(&mut file)?;
+    seal(file)
+}
+
+fn seal(file: File) -> io::Result<OwnedFd> {
+    fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+    Ok(file.into())
+}

@@ -1,0 +1,78 @@
+//! Turns a job into a request, and refuses what could not be executed.
+
+use std::ffi::CString;
+
+use crate::cell::RESULT_PATH;
+use crate::error::LaunchError;
+use crate::job::Job;
+use crate::wire::{Request, STRINGS_LEN_MAX};
+
+const RESULT_VARIABLE: &str = "PUNCTUAL_OUTPUT";
+
+pub(crate) fn from_job(job: &Job) -> Result<Request, LaunchError> {
+    if let Some(problem) = job.limits.problem() {
+        return Err(LaunchError::Invalid(problem));
+    }
+    let args = ["program"].into_iter().chain(job.args.iter().map(String::as_str));
+    let args = args.map(|arg| c_string(arg.to_owned())).collect::<Result<Vec<_>, _>>()?;
+    let mut env = Vec::new();
+    for (name, value) in &job.env {
+        if name.is_empty() || name.contains('=') {
+            return Err(LaunchError::Invalid("the name of a variable is empty or contains a ="));
+        }
+        if name != RESULT_VARIABLE {
+            env.push(c_string(format!("{name}={value}"))?);
+        }
+    }
+    env.push(c_string(format!("{RESULT_VARIABLE}={RESULT_PATH}"))?);
+    if !job.env.iter().any(|(name, _)| name == "HOME") {
+        env.push(c"HOME=/tmp".into());
+    }
+    // Each string takes eight bytes more on the wire, and a pointer in the kernel.
+    let len: usize = args.iter().chain(&env).map(|string| string.as_bytes().len() + 9).sum();
+    if len > STRINGS_LEN_MAX {
+        return Err(LaunchError::Invalid("arguments and environment are more than 128 KiB; pass large data by stdin"));
+    }
+    Ok(Request { limits: job.limits, network: job.network, args, env })
+}
+
+fn c_string(text: String) -> Result<CString, LaunchError> {
+    CString::new(text).map_err(|_| LaunchError::Invalid("an argument or a variable contains a zero byte"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Limits, Network, Stdin};
+
+    fn job(args: &[&str], env: &[(&str, &str)]) -> Job {
+        Job {
+            program: std::fs::File::open("/dev/null").unwrap().into(),
+            args: args.iter().map(|&arg| arg.to_owned()).collect(),
+            env: env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            stdin: Stdin::Empty,
+            limits: Limits::default(),
+            network: Network::None,
+        }
+    }
+
+    #[test]
+    fn the_environment_is_what_was_given_and_where_the_result_goes() {
+        let request = from_job(&job(&["-v"], &[("A", "1"), ("PUNCTUAL_OUTPUT", "/etc")])).unwrap();
+        assert_eq!(request.args, [c"program".into(), CString::from(c"-v")]);
+        let expected = ["A=1", "PUNCTUAL_OUTPUT=/tmp/output", "HOME=/tmp"];
+        assert_eq!(request.env, expected.map(|variable| CString::new(variable).unwrap()));
+    }
+
+    #[test]
+    fn what_could_not_be_executed_is_refused() {
+        let refused = |job: &Job| from_job(job).unwrap_err().to_string();
+        assert!(refused(&job(&["a\0b"], &[])).contains("zero byte"));
+        assert!(refused(&job(&[], &[("A=B", "")])).contains("contains a ="));
+        assert!(refused(&job(&[], &[("", "")])).contains("empty"));
+        assert!(refused(&job(&[&"x".repeat(200 << 10)], &[])).contains("128 KiB"));
+        let mut tight = job(&[], &[]);
+        tight.limits.memory_bytes = 4096;
+        assert!(refused(&tight).contains("memory_bytes"));
+    }
+}

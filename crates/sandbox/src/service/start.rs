@@ -1,0 +1,131 @@
+//! Starts a sandbox: the part that the launcher does from outside.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::process::Pid;
+
+use super::Service;
+use super::active::Active;
+use crate::cell::{self, Cell, Failure, INSIDE_ID, Program};
+use crate::cgroup::{Cgroups, JobCgroup};
+use crate::channel::{self, Packet};
+use crate::filter::Filters;
+use crate::job::{Limits, Network};
+use crate::level::Level;
+use crate::step::Step;
+use crate::sys::{self, Fork, SingleThread};
+use crate::wire::{Report, Request};
+
+/// Who programs are to the machine, if the launcher may choose: "nobody".
+const NOBODY: u32 = 65534;
+
+/// A sandbox whose first process runs.
+pub(super) struct Begun {
+    pub(super) pid: Pid,
+    pub(super) pidfd: OwnedFd,
+    /// To the first process.
+    pub(super) channel: OwnedFd,
+    pub(super) cgroup: Option<JobCgroup>,
+}
+
+pub(super) struct Plan<'a> {
+    pub(super) limits: Limits,
+    pub(super) network: Network,
+    pub(super) level: Option<&'a Level>,
+    pub(super) program: Option<Program>,
+}
+
+impl Service {
+    /// `None` if the sandbox could not even be begun, which the worker has been told then.
+    pub(super) fn start(&mut self, packet: Packet) -> Option<Active> {
+        let Ok([worker, file, stdin, stdout, stderr]) = <[OwnedFd; 5]>::try_from(packet.descriptors) else {
+            // Closed again, which the worker takes for the loss that it is.
+            tracing::error!("a request came without its descriptors");
+            return None;
+        };
+        let begun = Request::decode(&packet.bytes).map_err(|_| Failure { step: Step::Await, errno: 0 }).and_then(
+            |Request { limits, network, args, env }| {
+                let program = Some(Program { file, stdin, stdout, stderr, args, env });
+                let plan = Plan { limits, network, level: Some(&self.level), program };
+                begin(&self.thread, &self.filters, &mut self.cgroups, plan)
+            },
+        );
+        match begun {
+            Ok(begun) => Some(Active::new(worker, begun)),
+            Err(Failure { step, errno }) => {
+                let _ = channel::send(&worker, &Report::Refused { step, errno }.encode(), &[]);
+                None
+            }
+        }
+    }
+}
+
+pub(super) fn begin(
+    thread: &SingleThread,
+    filters: &Filters,
+    cgroups: &mut Cgroups,
+    plan: Plan<'_>,
+) -> Result<Begun, Failure> {
+    let cgroup = cgroups.create(&plan.limits).map_err(|error| failure(Step::Cgroup, error))?;
+    let begun = fork(thread, filters, cgroup.as_ref(), plan);
+    match begun {
+        Ok((pid, pidfd, channel)) => Ok(Begun { pid, pidfd, channel, cgroup }),
+        Err(failure) => {
+            cgroup.into_iter().for_each(|cgroup| cgroups.remove(cgroup));
+            Err(failure)
+        }
+    }
+}
+
+fn fork(
+    thread: &SingleThread,
+    filters: &Filters,
+    cgroup: Option<&JobCgroup>,
+    plan: Plan<'_>,
+) -> Result<(Pid, OwnedFd, OwnedFd), Failure> {
+    let at = |step: Step| move |error: io::Error| failure(step, error);
+    let cgroup_tasks = cgroup.map_or(Ok(Vec::new()), JobCgroup::open_tasks).map_err(at(Step::Cgroup))?;
+    let cgroup_folder = cgroup.map_or(Ok(None), JobCgroup::open_folder).map_err(at(Step::Cgroup))?;
+    let (ours, theirs) = channel::pair().map_err(at(Step::Fork))?;
+    let cell = Cell {
+        thread,
+        channel: theirs,
+        cgroup_tasks,
+        limits: plan.limits,
+        network: plan.network,
+        filters,
+        level: plan.level,
+        program: plan.program,
+    };
+    match sys::fork_into_namespaces(thread, cgroup_folder.as_ref().map(AsFd::as_fd)).map_err(at(Step::Fork))? {
+        Fork::Child => cell::live(cell),
+        Fork::Parent { pid, pidfd } => {
+            if let Err(error) = map_ids(pid).and_then(|()| channel::send(&ours, b"go", &[])) {
+                let _ = rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
+                let _ = sys::reap(pid);
+                return Err(failure(Step::MapIds, error));
+            }
+            Ok((pid, pidfd, ours))
+        }
+    }
+}
+
+fn failure(step: Step, error: io::Error) -> Failure {
+    Failure { step, errno: error.raw_os_error().unwrap_or(0) }
+}
+
+/// One user and one group inside, each an unprivileged one outside.
+fn map_ids(pid: Pid) -> io::Result<()> {
+    let (uid, gid) = if rustix::process::geteuid().is_root() {
+        (NOBODY, NOBODY)
+    } else {
+        (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+    };
+    let pid = pid.as_raw_nonzero();
+    // Without this an unprivileged launcher may not map a group.
+    fs::write(format!("/proc/{pid}/setgroups"), "deny")?;
+    fs::write(format!("/proc/{pid}/gid_map"), format!("{INSIDE_ID} {gid} 1\n"))?;
+    fs::write(format!("/proc/{pid}/uid_map"), format!("{INSIDE_ID} {uid} 1\n"))
+}

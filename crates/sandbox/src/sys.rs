@@ -1,0 +1,220 @@
+//! The system calls that no safe crate offers. All `unsafe` code of this crate is in this
+//! file, each piece as small as it can be.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_ulong};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+use rustix::process::Pid;
+use rustix::thread::UnshareFlags;
+use tokio::io::unix::AsyncFd;
+
+/// Proof that this process has one thread. Only then may a forked child go on with ordinary
+/// code: no other thread can have held a lock, such as that of the allocator.
+pub(crate) struct SingleThread(());
+
+impl SingleThread {
+    pub(crate) fn check() -> io::Result<Self> {
+        match std::fs::read_dir("/proc/self/task")?.count() {
+            1 => Ok(Self(())),
+            count => Err(io::Error::other(format!("the launcher has {count} threads, and must have one"))),
+        }
+    }
+}
+
+/// The constant of the libc crate is too narrow for its value.
+const CLONE_INTO_CGROUP: u64 = 1 << 33;
+
+pub(crate) enum Fork {
+    Child,
+    Parent { pid: Pid, pidfd: OwnedFd },
+}
+
+/// Forks a child that is the first process of a new pid namespace in a new user namespace.
+/// With `cgroup`, a directory of cgroup v2, it is a member from its first moment on.
+pub(crate) fn fork_into_namespaces(_: &SingleThread, cgroup: Option<BorrowedFd<'_>>) -> io::Result<Fork> {
+    let mut pidfd: c_int = -1;
+    // SAFETY: all zeros is a valid clone_args, and means "nothing special" in each field.
+    let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+    args.flags = (libc::CLONE_NEWUSER | libc::CLONE_NEWPID | libc::CLONE_PIDFD) as u64;
+    args.exit_signal = libc::SIGCHLD as u64;
+    args.pidfd = &raw mut pidfd as u64;
+    if let Some(cgroup) = cgroup {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = cgroup.as_raw_fd() as u64;
+    }
+    // SAFETY: without CLONE_VM this is a fork: the child has its own copy of the memory and
+    // returns from here like the parent. `args` and `pidfd` outlive the call. The process has
+    // one thread, by the token.
+    let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<libc::clone_args>()) };
+    if pid == 0 {
+        return Ok(Fork::Child);
+    }
+    let pid = positive_pid(pid)?;
+    // SAFETY: the kernel stored a new descriptor there, and nobody else knows of it.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    Ok(Fork::Parent { pid, pidfd })
+}
+
+/// Forks, and lets the parent sleep until the child has executed something or is gone.
+/// `None` is the child.
+pub(crate) fn fork_until_exec(_: &SingleThread) -> io::Result<Option<Pid>> {
+    let flags = c_long::from(libc::CLONE_VFORK | libc::SIGCHLD);
+    // SAFETY: as above: no CLONE_VM, so both have their own memory, and there is one thread.
+    // A stack of null means a copy of ours.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0 as c_long, 0 as c_long, 0 as c_long, 0 as c_long) };
+    if pid == 0 {
+        return Ok(None);
+    }
+    positive_pid(pid).map(Some)
+}
+
+fn positive_pid(pid: c_long) -> io::Result<Pid> {
+    if pid < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| io::Error::other("fork gave no process id"))
+}
+
+pub(crate) fn unshare(_: &SingleThread, namespaces: UnshareFlags) -> io::Result<()> {
+    // SAFETY: unsafe only because CLONE_FILES would let a thread lose descriptors that it
+    // shares with others; there are no other threads.
+    unsafe { rustix::thread::unshare_unsafe(namespaces) }.map_err(Into::into)
+}
+
+/// Executes the file behind a descriptor. Returns only if that failed.
+pub(crate) fn execute(program: BorrowedFd<'_>, args: &[CString], env: &[CString]) -> io::Error {
+    let args = null_terminated(args);
+    let env = null_terminated(env);
+    // SAFETY: both arrays end with null and, like the strings they point to, outlive the call.
+    unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            c_long::from(program.as_raw_fd()),
+            c"".as_ptr(),
+            args.as_ptr(),
+            env.as_ptr(),
+            c_long::from(libc::AT_EMPTY_PATH),
+        );
+    }
+    io::Error::last_os_error()
+}
+
+fn null_terminated(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+/// Closes every descriptor but those given. Only for a process that has just been forked and
+/// will never again touch what it inherited.
+pub(crate) fn close_all_except(keep: &mut [RawFd]) -> io::Result<()> {
+    keep.sort_unstable();
+    let mut first: c_uint = 0;
+    for &kept in keep.iter() {
+        let kept = kept as c_uint;
+        if kept > first {
+            close_range(first, kept - 1, 0)?;
+        }
+        first = kept + 1;
+    }
+    close_range(first, c_uint::MAX, 0)
+}
+
+/// Makes sure that an execution leaves only stdin, stdout and stderr open.
+pub(crate) fn close_all_but_stdio_on_exec() -> io::Result<()> {
+    close_range(3, c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
+}
+
+fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> io::Result<()> {
+    // SAFETY: takes numbers only. Whoever owns one of the descriptors does not use it again,
+    // see the two callers.
+    match unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Every signal does again what it does by default, and none is blocked.
+pub(crate) fn reset_signals() {
+    for signal in 1..=64 {
+        // SAFETY: sets no handler. SIGKILL and the like are refused, which changes nothing.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+    // SAFETY: the set is initialised by sigemptyset before it is used.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+    }
+}
+
+/// A reader that went away is an error of the write, not the end of this process.
+pub(crate) fn ignore_sigpipe() {
+    // SAFETY: sets no handler.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
+}
+
+/// Removes every capability that the kernel knows from the bounding set.
+pub(crate) fn clear_bounding_set() -> io::Result<()> {
+    let nothing: c_ulong = 0;
+    for capability in 0..64 as c_ulong {
+        // SAFETY: takes numbers only.
+        if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, nothing, nothing, nothing) } == 0 {
+            continue;
+        }
+        let error = io::Error::last_os_error();
+        // The first number that the kernel does not know.
+        return if capability > 0 && error.raw_os_error() == Some(libc::EINVAL) { Ok(()) } else { Err(error) };
+    }
+    Ok(())
+}
+
+/// What a child and all it waited for have used.
+pub(crate) struct Reaped {
+    pub(crate) cpu: Duration,
+    pub(crate) peak_memory_bytes: u64,
+}
+
+/// Reaps a child that is known to be dead.
+pub(crate) fn reap(pid: Pid) -> io::Result<Reaped> {
+    let mut status: c_int = 0;
+    // SAFETY: all zeros is a valid rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both pointers are to locals that outlive the call.
+        if unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, 0, &raw mut usage) } >= 0 {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+    let time = |value: libc::timeval| {
+        Duration::from_secs(value.tv_sec.unsigned_abs()) + Duration::from_micros(value.tv_usec.unsigned_abs())
+    };
+    Ok(Reaped {
+        cpu: time(usage.ru_utime) + time(usage.ru_stime),
+        peak_memory_bytes: usage.ru_maxrss.unsigned_abs() * 1024,
+    })
+}
+
+/// Waits for a descriptor with tokio instead of a blocked thread.
+pub(crate) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an OwnedFd is one open descriptor until it is dropped, and the AsyncFd owns it.
+    Ok(unsafe { AsyncFd::register(descriptor) }?)
+}
+
+/// Ends this process at once: no destructors, no flushing of what the parent had buffered.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: does not return, touches no memory.
+    unsafe { libc::_exit(code) }
+}
+
+/// Whether a system call that the filter must refuse is refused by it.
+pub(crate) fn keyrings_are_refused() -> bool {
+    let name: &CStr = c"punctual";
+    // SAFETY: the string outlives the call; the other arguments are numbers.
+    let key = unsafe { libc::syscall(libc::SYS_request_key, name.as_ptr(), name.as_ptr(), 0 as c_long, 0 as c_long) };
+    key < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS)
+}
