@@ -2,7 +2,11 @@
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let descriptors = protox::compile(["punctual/worker/v1/worker.proto", "punctual/peer/v1/peer.proto"], ["proto"])?;
-    tonic_prost_build::configure().bytes(".").compile_fds(descriptors)?;
+    tonic_prost_build::configure()
+        .bytes(".")
+        // Most outcomes have none, and a worker holds many.
+        .boxed(".punctual.worker.v1.Outcome.details")
+        .compile_fds(descriptors)?;
     println!("cargo::rerun-if-changed=proto");
     Ok(())
 }

@@ -1,3 +1,18 @@
+TABLE artifact
+    id uuid NOT NULL
+    size bigint NOT NULL
+    at bigint NOT NULL
+    created_at bigint NOT NULL
+    used_at bigint NOT NULL
+    state smallint NOT NULL
+    sha256 bytea NOT NULL
+    name text
+    detail text
+CREATE UNIQUE INDEX artifact_content ON public.artifact USING btree (sha256, size) WHERE (state <> 3)
+CREATE INDEX artifact_pending ON public.artifact USING btree (id) WHERE (state = 1)
+CREATE UNIQUE INDEX artifact_pkey ON public.artifact USING btree (id)
+CREATE INDEX artifact_used ON public.artifact USING btree (used_at, id)
+
 TABLE attempt
     job uuid NOT NULL
     worker uuid NOT NULL
@@ -8,6 +23,7 @@ TABLE attempt
     attempt integer NOT NULL
     ending smallint NOT NULL
     reason text
+    details text
 CREATE UNIQUE INDEX attempt_pkey ON public.attempt USING btree (job, attempt)
 
 TABLE cancel_request
@@ -43,6 +59,7 @@ TABLE history PARTITION BY RANGE (finished_at)
     reason text
     output bytea
     input bytea
+    details text
 CREATE INDEX history_early ON ONLY public.history USING btree (finished_at, id) WHERE early
 CREATE INDEX history_task ON ONLY public.history USING btree (task, id)
 CREATE INDEX history_unsuccessful ON ONLY public.history USING btree (state, id) WHERE (state <> 1)
@@ -147,6 +164,9 @@ TABLE task
     kind text NOT NULL
     queue text NOT NULL
     spec text NOT NULL
+    artifact uuid
+    waits boolean NOT NULL
+CREATE INDEX task_artifact ON public.task USING btree (artifact, id) WHERE (artifact IS NOT NULL)
 CREATE UNIQUE INDEX task_digest_key ON public.task USING btree (digest)
 CREATE UNIQUE INDEX task_id_key ON public.task USING btree (id)
 CREATE UNIQUE INDEX task_live_name ON public.task USING btree (name) WHERE ((NOT deleted) AND (name IS NOT NULL))

@@ -1,3 +1,21 @@
+CREATE TABLE artifact (
+    id         BLOB NOT NULL PRIMARY KEY,
+    name       TEXT,
+    size       INTEGER NOT NULL,
+    sha256     BLOB NOT NULL,
+    state      INTEGER NOT NULL,
+    at         INTEGER NOT NULL,
+    detail     TEXT,
+    created_at INTEGER NOT NULL,
+    used_at    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX artifact_content ON artifact (sha256, size) WHERE state <> 3;
+
+CREATE INDEX artifact_pending ON artifact (id) WHERE state = 1;
+
+CREATE INDEX artifact_used ON artifact (used_at, id);
+
 CREATE TABLE attempt (
     job          BLOB NOT NULL,
     attempt      INTEGER NOT NULL,
@@ -7,7 +25,7 @@ CREATE TABLE attempt (
     started_at   INTEGER NOT NULL,
     finished_at  INTEGER NOT NULL,
     ending       INTEGER NOT NULL,
-    reason       TEXT,
+    reason       TEXT, details TEXT,
     PRIMARY KEY (job, attempt)
 ) STRICT, WITHOUT ROWID;
 
@@ -45,7 +63,7 @@ CREATE TABLE history (
     reason        TEXT,
     output        BLOB,
     input         BLOB
-) STRICT, WITHOUT ROWID;
+, details TEXT) STRICT, WITHOUT ROWID;
 
 CREATE INDEX history_task ON history (task, id);
 
@@ -155,8 +173,10 @@ CREATE TABLE task (
     updated_at INTEGER NOT NULL,
     -- The latest due time of its jobs, to a day.
     used_until INTEGER NOT NULL
-) STRICT;
+, artifact BLOB, waits INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE UNIQUE INDEX task_live_name ON task (name) WHERE deleted = 0 AND name IS NOT NULL;
 
 CREATE INDEX task_unlisted ON task (used_until) WHERE deleted = 1 OR name IS NULL;
+
+CREATE INDEX task_artifact ON task (artifact, id) WHERE artifact IS NOT NULL;

@@ -137,6 +137,37 @@ pub struct Attempt {
     pub finished_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub details: Option<AttemptDetails>,
+}
+
+/// What is known of an attempt besides how it ended. Not every kind of task knows all of it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct AttemptDetails {
+    /// What failed, unless it succeeded. A task's `retry.except` names those that are not worth a retry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(schema_with = schema::failure_class)]
+    pub class: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// The limit that it hit: `oom`, `pids`, `output` or `disk`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_memory_bytes: Option<u64>,
+    /// Time on processors, in microseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_us: Option<u64>,
+    /// How well it was shut in, such as `full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
+    /// The environment that was made for this attempt alone, where there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
 }
 
 /// A job in a list: no payloads.

@@ -1,6 +1,7 @@
 //! The words of the REST interface: what requests and answers look like in JSON.
 //! Shared by the server, which answers with them, and the client, which reads them.
 
+pub mod artifact;
 pub mod error;
 pub mod event;
 pub mod job;
@@ -8,11 +9,12 @@ pub mod node;
 mod schema;
 pub mod task;
 
+pub use artifact::{ArtifactKind, ArtifactList, ArtifactRequest, ArtifactView, UploadTarget};
 pub use error::{ErrorKind, FieldError, Problem};
 pub use event::JobChange;
 pub use job::{
-    Answered, Attempt, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSubmitted, JobSummary, ListQuery,
-    TaskRef,
+    Answered, Attempt, AttemptDetails, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSubmitted, JobSummary,
+    ListQuery, TaskRef,
 };
 pub use node::{HeldDuty, Node, OwnedShard, ServerList, ServerView, Stats, WorkerList, WorkerView};
 pub use task::{TaskList, TaskRequest, TaskView};

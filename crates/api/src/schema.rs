@@ -1,7 +1,7 @@
 //! Parts of the OpenAPI document that the types alone do not say.
 
-use punctual_core::attempt::Ending;
-use punctual_core::{JobId, JobState, ServerId, TaskId, WorkerId};
+use punctual_core::attempt::{Ending, FailureClass};
+use punctual_core::{ArtifactId, JobId, JobState, ServerId, TaskId, WorkerId};
 use utoipa::openapi::schema::{Array, ArrayBuilder, Object, ObjectBuilder, Type};
 
 fn id(prefix: &str) -> Object {
@@ -24,6 +24,14 @@ pub(crate) fn task_id() -> Object {
     id(TaskId::PREFIX)
 }
 
+pub(crate) fn artifact_id() -> Object {
+    id(ArtifactId::PREFIX)
+}
+
+pub(crate) fn artifact_state() -> Object {
+    words(["pending", "ready", "refused"].into_iter())
+}
+
 pub(crate) fn worker_id() -> Object {
     id(WorkerId::PREFIX)
 }
@@ -38,6 +46,10 @@ fn words(words: impl Iterator<Item = &'static str>) -> Object {
 
 pub(crate) fn job_state() -> Object {
     words(JobState::ALL.iter().map(|state| state.as_str()))
+}
+
+pub(crate) fn failure_class() -> Object {
+    words(FailureClass::ALL.iter().map(|class| class.as_str()))
 }
 
 pub(crate) fn attempt_state() -> Object {

@@ -1,7 +1,7 @@
 //! Tasks on the wire.
 
 use punctual_core::task::TaskSpec;
-use punctual_core::{TaskId, Timestamp};
+use punctual_core::{ArtifactId, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -27,6 +27,10 @@ pub struct TaskView {
     #[schema(value_type = String, format = DateTime)]
     pub updated_at: Timestamp,
     pub spec: TaskSpec,
+    /// The artifact that has not arrived; until then none of its jobs starts.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(schema_with = schema::artifact_id, required = false)]
+    pub waits_for: Option<ArtifactId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -141,7 +141,7 @@ pub(crate) async fn keep_up(app: std::sync::Weak<crate::Inner>, servers: watch::
         let Some(inner) = app.upgrade() else { return };
         let now = inner.cluster.for_workers();
         servers.send_if_modified(|known| std::mem::replace(known, Arc::clone(&now)) != now);
-        if is_tasks && !inner.cluster.peers().is_empty() {
+        if is_tasks {
             let app = App(inner);
             if let Err(error) = app.refresh_tasks().await {
                 tracing::debug!(%error, "tasks were not read again");

@@ -35,6 +35,13 @@ impl AppError {
         self
     }
 
+    /// The same error, about this field.
+    #[must_use]
+    pub fn pointing(mut self, pointer: &str) -> Self {
+        self.errors = vec![FieldError { pointer: pointer.to_owned(), detail: self.detail.clone() }];
+        self
+    }
+
     /// The same error, seen from an object that holds the field.
     #[must_use]
     pub fn under(mut self, parent: &str) -> Self {

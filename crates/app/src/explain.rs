@@ -4,8 +4,8 @@ use punctual_core::attempt::AttemptRecord;
 use punctual_core::shard::LiveView;
 use punctual_core::shard::event::WorkerSpec;
 use punctual_core::task::Task;
-use punctual_core::{Counters, JobState, Span, Timestamp};
-use punctual_store::{FinishedJob, HotJob};
+use punctual_core::{ArtifactId, Counters, JobState, Span, Timestamp};
+use punctual_store::{Artifact, ArtifactState, FinishedJob, HotJob};
 
 use crate::cluster::Place;
 
@@ -25,6 +25,7 @@ pub(crate) fn waiting(
     job: &HotJob,
     attempts: &[AttemptRecord],
     task: Option<&Task>,
+    awaited: Option<&Artifact>,
     workers: &[WorkerSpec],
     now: Timestamp,
 ) -> String {
@@ -35,13 +36,30 @@ pub(crate) fn waiting(
         }
         None => String::new(),
     };
+    let arrival = task.and_then(|task| task.waits_for).map(|id| arrival(id, awaited));
     if job.key.due_at > now {
         text += &format!("It starts at {}, in {}.", job.key.due_at, rounded(job.key.due_at, now));
-    } else {
-        let wanted = task.map_or_else(|| "its task is gone".to_owned(), |task| missing(task, workers));
-        text += &format!("It has been due for {}: {wanted}.", rounded(now, job.key.due_at));
+        if let Some(arrival) = arrival {
+            text += &format!(" Now it {arrival}.");
+        }
+        return text;
     }
-    text
+    let wanted = match (arrival, task) {
+        (Some(arrival), _) => format!("it {arrival}"),
+        (None, Some(task)) => missing(task, workers),
+        (None, None) => "its task is gone".to_owned(),
+    };
+    text + &format!("It has been due for {}: {wanted}.", rounded(now, job.key.due_at))
+}
+
+/// What a job waits for whose file is not there.
+fn arrival(id: ArtifactId, awaited: Option<&Artifact>) -> String {
+    match awaited.map(|artifact| &artifact.state) {
+        Some(ArtifactState::Refused { reason, .. }) => {
+            format!("waits for {id} to arrive, and that was refused: {reason}. Change the task to use another one")
+        }
+        Some(ArtifactState::Pending { .. } | ArtifactState::Ready { .. }) | None => format!("waits for {id} to arrive"),
+    }
 }
 
 /// A job of which only the row is known.
@@ -139,7 +157,15 @@ mod tests {
         let now = Timestamp::EPOCH;
         let mut spec = TaskSpec::new(Run::Handler(Handler { name: "resize".to_owned() }));
         spec.labels.insert("gpu".to_owned(), "yes".to_owned());
-        let task = Task { id: TaskId::new(now, 1), name: None, revision: 1, created_at: now, updated_at: now, spec };
+        let task = Task {
+            id: TaskId::new(now, 1),
+            name: None,
+            revision: 1,
+            created_at: now,
+            updated_at: now,
+            spec,
+            waits_for: None,
+        };
         for (workers, expected) in [
             (vec![], "no worker is connected"),
             (vec![worker("other", "handler:resize", &[])], "no connected worker serves queue default"),

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use punctual_api::{Answered, Attempt, ErrorKind, Job, TaskRef, limits};
-use punctual_core::attempt::AttemptRecord;
+use punctual_api::{Answered, Attempt, AttemptDetails, ErrorKind, Job, TaskRef, limits};
+use punctual_core::attempt::{AttemptRecord, Details};
 use punctual_core::shard::LiveView;
 use punctual_core::shard::event::{Command, Refusal, Reply};
 use punctual_core::task::Task;
 use punctual_core::{JobId, JobState, ServerId, Span, TaskId, Timestamp};
-use punctual_store::JobRecord;
+use punctual_store::{Artifact, JobRecord};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -63,7 +63,8 @@ impl App {
                     Live::Running { view, .. } => explain::running(view, self.0.settings.worker_dead_after),
                     Live::Waiting => {
                         let workers = self.workers_of(id.shard()).await;
-                        explain::waiting(&job, &attempts, task.as_deref(), &workers, self.now())
+                        let awaited = self.awaited(task.as_deref()).await?;
+                        explain::waiting(&job, &attempts, task.as_deref(), awaited.as_ref(), &workers, self.now())
                     }
                     Live::Unknown => explain::unknown(&job, &self.0.cluster.place(id.shard()), self.now()),
                 };
@@ -109,6 +110,13 @@ impl App {
                 output: output.and_then(raw_json),
             },
         })
+    }
+
+    async fn awaited(&self, task: Option<&Task>) -> Result<Option<Artifact>> {
+        match task.and_then(|task| task.waits_for) {
+            Some(id) => Ok(self.0.store.artifact(id).await?),
+            None => Ok(None),
+        }
     }
 
     /// Removes a job that has not started; it never will.
@@ -181,6 +189,7 @@ fn running_view(view: &LiveView, server: ServerId) -> Attempt {
         started_at: view.started_at,
         finished_at: None,
         reason: None,
+        details: None,
     }
 }
 
@@ -230,7 +239,14 @@ fn attempt_view(record: &AttemptRecord) -> Attempt {
         started_at: record.started_at,
         finished_at: Some(record.finished_at),
         reason: record.reason.clone(),
+        details: record.details.as_deref().map(details_view),
     }
+}
+
+fn details_view(details: &Details) -> AttemptDetails {
+    let Details { class, exit_code, signal, limit, peak_memory_bytes, cpu_us, sandbox, host } = details.clone();
+    let class = class.map(|class| class.as_str().to_owned());
+    AttemptDetails { class, exit_code, signal, limit, peak_memory_bytes, cpu_us, sandbox, host }
 }
 
 /// JSON is passed on byte for byte; anything else becomes a JSON string.

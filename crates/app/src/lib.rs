@@ -3,8 +3,10 @@
 //! REST, gRPC, the dashboard and the command line parse, call one method here, and
 //! map the answer. Input is checked here and nowhere else.
 
+mod artifacts;
 mod cluster;
 mod cursor;
+mod elf;
 mod error;
 mod explain;
 mod jobs;
@@ -26,10 +28,13 @@ mod workers;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use punctual_blobs::Blobs;
+use punctual_core::size::ByteSize;
 use punctual_core::{Span, Timestamp};
 use punctual_engine::{Clock, Engine, SCHEDULER};
 use punctual_store::Store;
 
+pub use artifacts::{Download, Sent};
 pub use error::AppError;
 pub use jobs::WaitFor;
 pub use list::parse_limit;
@@ -41,6 +46,7 @@ pub use tasks::Defined;
 pub use watch::Changes;
 pub use workers::{CREDIT_MAX, Connected, HelloAnswer, LOG_BYTES_MAX, Peer, PeerList, WorkerGreeting, WorkerHello};
 
+use crate::artifacts::Handling;
 use crate::cluster::Cluster;
 use crate::tasks::NameCache;
 use crate::watch::Watching;
@@ -62,6 +68,8 @@ struct Inner {
     clock: Clock,
     random: Random,
     names: NameCache,
+    blobs: Blobs,
+    handling: Handling,
     watching: Watching,
     submitted: AtomicU64,
     shard_turn: AtomicU64,
@@ -78,6 +86,10 @@ pub struct Settings {
     /// A server that was silent for this long is not asked.
     pub lease_ttl: Span,
     pub roles: Roles,
+    /// The largest file that may be uploaded.
+    pub artifact_max: ByteSize,
+    /// Artifacts that no task has needed for this long are removed.
+    pub retention: Span,
 }
 
 /// What a server does. A cluster may split the two.
@@ -106,13 +118,15 @@ pub struct Parts {
     pub peers: Arc<dyn Peers>,
     /// What peers must know to be answered.
     pub key: PeerKey,
+    /// Where uploaded files are.
+    pub blobs: Blobs,
     pub settings: Settings,
 }
 
 impl App {
     /// Needs a Tokio runtime.
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, engine, clock, random, peers, key, settings } = parts;
+        let Parts { store, engine, clock, random, peers, key, blobs, settings } = parts;
         let inner = Arc::new(Inner {
             cluster: Cluster::new(engine.clone(), settings.lease_ttl),
             store,
@@ -123,6 +137,8 @@ impl App {
             clock,
             random,
             names: NameCache::default(),
+            blobs,
+            handling: Handling::default(),
             watching: Watching::default(),
             submitted: AtomicU64::new(0),
             shard_turn: AtomicU64::new(0),
@@ -131,6 +147,7 @@ impl App {
         });
         let (servers, announced) = tokio::sync::watch::channel(Arc::default());
         tokio::spawn(cluster::keep_up(Arc::downgrade(&inner), servers));
+        tokio::spawn(artifacts::keep(Arc::downgrade(&inner)));
         let app = Self(inner);
         app.announce(announced);
         app

@@ -10,11 +10,11 @@ use punctual_core::job::Input;
 use punctual_core::shard::event::Loaded;
 use punctual_core::task::{Task, TaskSpec};
 use punctual_core::{Counters, JobId, JobKey, JobRow, ServerId, ShardId, Span, Timestamp};
-use punctual_store::{IdempotencyKey, IdempotentAnswer, NewJob, Submission, Submitted};
+use punctual_store::{IdempotencyKey, IdempotentAnswer, Interned, NewJob, Submission, Submitted};
 use sha2::{Digest, Sha256};
 
 use crate::cluster::Place;
-use crate::{App, AppError, Peer, Result, validate};
+use crate::{App, AppError, Peer, Result, artifacts, validate};
 
 /// An answer is kept under its idempotency key for this long.
 const KEY_KEPT: Span = Span::from_secs(24 * 3600);
@@ -118,12 +118,17 @@ impl App {
                 (None, None) => unreachable!("checked before"),
             }
         }
-        self.intern(inline, &mut tasks).await?;
+        self.intern(inline, &mut tasks, under).await?;
         Ok(tasks.into_iter().map(|task| task.expect("every request has a task")).collect())
     }
 
     /// Gives one-off jobs nameless tasks; equal definitions share one.
-    async fn intern(&self, inline: Vec<(usize, &TaskSpec)>, tasks: &mut [Option<Arc<Task>>]) -> Result<()> {
+    async fn intern(
+        &self,
+        inline: Vec<(usize, &TaskSpec)>,
+        tasks: &mut [Option<Arc<Task>>],
+        under: impl Fn(usize) -> String,
+    ) -> Result<()> {
         let mut distinct: HashMap<[u8; 32], Vec<usize>> = HashMap::new();
         let mut new: Vec<(Task, [u8; 32])> = Vec::new();
         for (place, spec) in inline {
@@ -138,9 +143,20 @@ impl App {
         if new.is_empty() {
             return Ok(());
         }
-        let ids = self.0.store.intern_tasks(new.clone()).await?;
+        let ids = match self.0.store.intern_tasks(new.clone()).await? {
+            Interned::Done(ids) => ids,
+            Interned::Unfit(artifact, unfit) => {
+                let refers = |(task, _): &&(Task, [u8; 32])| task.spec.run.artifact() == Some(artifact);
+                let place = new.iter().find(refers).and_then(|(_, digest)| distinct[digest].first().copied());
+                let pointer = format!("{}/inline/run/binary/artifact", under(place.unwrap_or_default()));
+                return Err(artifacts::unfit(artifact, unfit).pointing(&pointer));
+            }
+        };
+        // Only the store knows whether they wait for their files.
+        let with_files = new.iter().zip(&ids).filter(|((task, _), _)| task.spec.run.artifact().is_some());
+        let mut stored = self.tasks_by_id(with_files.map(|(_, id)| *id)).await?;
         for ((task, digest), id) in new.into_iter().zip(ids) {
-            let task = Arc::new(Task { id, ..task });
+            let task = stored.remove(&id).unwrap_or_else(|| Arc::new(Task { id, ..task }));
             for &place in &distinct[&digest] {
                 tasks[place] = Some(Arc::clone(&task));
             }

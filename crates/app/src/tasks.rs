@@ -10,7 +10,7 @@ use punctual_core::{Span, TaskId, Timestamp};
 use punctual_store::TaskChange;
 
 use crate::route::LOOK_LIMIT;
-use crate::{App, AppError, Result, validate};
+use crate::{App, AppError, Result, artifacts, validate};
 
 /// Another server may have changed a task: what is known of a name is believed for this long.
 const NAME_BELIEVED: Span = Span::from_secs(1);
@@ -61,7 +61,10 @@ impl App {
         validate::spec(&spec).map_err(|error| error.under("/spec"))?;
         let task = self.new_task(Some(name.clone()), spec);
         match self.0.store.create_task(task.clone()).await? {
-            TaskChange::Done => Ok(view(&self.adopt_task(task))),
+            TaskChange::Done => Ok(view(&*self.adopt_task(task).await?)),
+            TaskChange::Unfit(artifact, unfit) => {
+                Err(artifacts::unfit(artifact, unfit).pointing("/spec/run/binary/artifact"))
+            }
             TaskChange::NameTaken | TaskChange::Absent | TaskChange::Conflict { .. } => {
                 Err(AppError::new(ErrorKind::TaskExists, format!("there is a task named {name}"))
                     .hint(format!("change it with PUT /v1/tasks/{name}")))
@@ -81,21 +84,30 @@ impl App {
                     return Err(revision_conflict(expected, "the task does not exist"));
                 }
                 let task = self.new_task(Some(name.clone()), spec.clone());
-                if self.0.store.create_task(task.clone()).await? == TaskChange::Done {
-                    return Ok((view(&self.adopt_task(task)), Defined::Created));
+                match self.0.store.create_task(task.clone()).await? {
+                    TaskChange::Done => return Ok((view(&*self.adopt_task(task).await?), Defined::Created)),
+                    TaskChange::Unfit(artifact, unfit) => {
+                        return Err(artifacts::unfit(artifact, unfit).pointing("/run/binary/artifact"));
+                    }
+                    TaskChange::NameTaken | TaskChange::Absent | TaskChange::Conflict { .. } => continue,
                 }
-                continue;
             };
             if let Some(expected) = expected.filter(|expected| *expected != known.revision) {
                 let found = format!("the task is at revision {}", known.revision);
                 return Err(revision_conflict(expected, &found));
             }
             let task = Task { revision: known.revision + 1, updated_at: self.now(), spec: spec.clone(), ..known };
-            if self.0.store.update_task(task.clone()).await? == TaskChange::Done {
-                let task = self.adopt_task(task);
-                self.0.engine.task_changed(Arc::clone(&task));
-                self.tell_task_changed(task.id, &name).await;
-                return Ok((view(&task), Defined::Updated));
+            match self.0.store.update_task(task.clone()).await? {
+                TaskChange::Done => {
+                    let task = self.adopt_task(task).await?;
+                    self.0.engine.task_changed(Arc::clone(&task));
+                    self.tell_task_changed(task.id, &name).await;
+                    return Ok((view(&task), Defined::Updated));
+                }
+                TaskChange::Unfit(artifact, unfit) => {
+                    return Err(artifacts::unfit(artifact, unfit).pointing("/run/binary/artifact"));
+                }
+                TaskChange::NameTaken | TaskChange::Absent | TaskChange::Conflict { .. } => {}
             }
         }
         Err(AppError::new(ErrorKind::Unavailable, format!("{name} is being changed by many at once")).hint("try again"))
@@ -115,7 +127,9 @@ impl App {
                 self.tell_task_changed(task.id, name).await;
                 Ok(())
             }
-            TaskChange::NameTaken | TaskChange::Absent | TaskChange::Conflict { .. } => Err(not_found(name)),
+            TaskChange::NameTaken | TaskChange::Absent | TaskChange::Conflict { .. } | TaskChange::Unfit(..) => {
+                Err(not_found(name))
+            }
         }
     }
 
@@ -168,11 +182,19 @@ impl App {
 
     pub(crate) fn new_task(&self, name: Option<String>, spec: TaskSpec) -> Task {
         let now = self.now();
-        Task { id: TaskId::new(now, self.random()), name, revision: 1, created_at: now, updated_at: now, spec }
+        Task {
+            id: TaskId::new(now, self.random()),
+            name,
+            revision: 1,
+            created_at: now,
+            updated_at: now,
+            spec,
+            waits_for: None,
+        }
     }
 
     /// Tells the other servers. One that does not hear of it finds out by itself a little later.
-    async fn tell_task_changed(&self, id: TaskId, name: &str) {
+    pub(crate) async fn tell_task_changed(&self, id: TaskId, name: &str) {
         let peers = self.0.cluster.peers();
         let told = peers.iter().map(async |peer| {
             if let Err(error) = self.0.peers.task_changed(peer, id, name).await {
@@ -182,9 +204,17 @@ impl App {
         let _ = tokio::time::timeout(LOOK_LIMIT, join_all(told)).await;
     }
 
-    /// Reads again what may have been changed at another server without our having heard of it.
+    /// Reads again what may have been changed at another server without our having heard of it:
+    /// named tasks, and those whose file may have arrived.
     pub(crate) async fn refresh_tasks(&self) -> Result<()> {
-        for part in self.0.engine.cached_named_tasks().chunks(REFRESH_BATCH) {
+        let mut known = self.0.engine.tasks_that_wait().await?;
+        if !self.0.cluster.peers().is_empty() {
+            known.extend(self.0.engine.cached_named_tasks());
+        }
+        // Of two revisions that are known here, the older one is to be replaced.
+        known.sort_unstable();
+        known.dedup_by_key(|(id, _)| *id);
+        for part in known.chunks(REFRESH_BATCH) {
             let revisions: HashMap<TaskId, u32> = part.iter().copied().collect();
             for task in self.0.store.tasks_by_id(revisions.keys().copied().collect()).await? {
                 if revisions.get(&task.id).is_some_and(|known| *known < task.revision) {
@@ -195,10 +225,15 @@ impl App {
         Ok(())
     }
 
-    fn adopt_task(&self, task: Task) -> Arc<Task> {
-        let task = Arc::new(task);
+    /// The task as it was stored: only the store knows whether it waits for its file.
+    async fn adopt_task(&self, task: Task) -> Result<Arc<Task>> {
+        let stored = match task.spec.run.artifact() {
+            Some(_) => self.0.store.tasks_by_id(vec![task.id]).await?.pop(),
+            None => None,
+        };
+        let task = Arc::new(stored.unwrap_or(task));
         self.0.names.put(&task, self.now());
-        task
+        Ok(task)
     }
 }
 
@@ -221,5 +256,6 @@ fn view(task: &Task) -> TaskView {
         created_at: task.created_at,
         updated_at: task.updated_at,
         spec: task.spec.clone(),
+        waits_for: task.waits_for,
     }
 }

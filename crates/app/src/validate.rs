@@ -1,8 +1,12 @@
 //! Checks of what users send. Each refusal says where and what to do.
 
+mod binary;
+mod http;
+mod messages;
+
 use punctual_api::limits;
 use punctual_core::Span;
-use punctual_core::task::{Handler, HttpCall, Probe, Run, TaskSpec};
+use punctual_core::task::{Handler, Probe, Run, TaskSpec};
 
 use crate::{AppError, Result};
 
@@ -26,6 +30,10 @@ pub(crate) fn spec(spec: &TaskSpec) -> Result<()> {
     labels(spec)?;
     spec.retry.check().map_err(|detail| AppError::field("/retry", detail))?;
     spec.node_retry.check().map_err(|detail| AppError::field("/node_retry", detail))?;
+    if !spec.node_retry.except.is_empty() {
+        let detail = "must be empty: the loss of a worker is no failure of a class";
+        return Err(AppError::field("/node_retry/except", detail).hint("write it into retry"));
+    }
     if spec.timeout == Span::ZERO || spec.timeout > TIMEOUT_MAX {
         return Err(AppError::field("/timeout", "must be more than 0 and at most 30 days"));
     }
@@ -33,7 +41,10 @@ pub(crate) fn spec(spec: &TaskSpec) -> Result<()> {
         return Err(AppError::field("/queue_timeout", "must be more than 0; leave it out for no limit"));
     }
     match &spec.run {
-        Run::Http(call) => http(call)?,
+        Run::Binary(call) => binary::check(call)?,
+        Run::Http(call) => http::check(call)?,
+        Run::Email(mail) => messages::email(mail)?,
+        Run::Slack(message) => messages::slack(message)?,
         Run::Probe(settings) => probe(settings)?,
         Run::Handler(Handler { name: handler }) => name("/run/handler/name", handler)?,
     }
@@ -69,87 +80,6 @@ pub(crate) fn text(pointer: &str, value: &str, chars_max: usize) -> Result<()> {
     if value.chars().any(char::is_control) {
         return Err(AppError::field(pointer, "must not contain control characters"));
     }
-    Ok(())
-}
-
-fn http(call: &HttpCall) -> Result<()> {
-    url(&call.url)?;
-    if call.timeout == Span::ZERO || call.timeout > TIMEOUT_MAX {
-        return Err(AppError::field("/run/http/timeout", "must be more than 0 and at most 30 days"));
-    }
-    if call.headers.len() > limits::HEADERS_MAX {
-        let detail = format!("must be at most {}", limits::HEADERS_MAX);
-        return Err(AppError::field("/run/http/headers", detail));
-    }
-    for (key, value) in &call.headers {
-        header(key, value)?;
-    }
-    let headers_bytes: usize = call.headers.iter().map(|(key, value)| key.len() + value.len()).sum();
-    if headers_bytes > limits::HEADERS_BYTES_MAX {
-        let detail = format!("must be at most {} bytes together", limits::HEADERS_BYTES_MAX);
-        return Err(AppError::field("/run/http/headers", detail));
-    }
-    if let Some(body) = &call.body {
-        if !call.method.takes_body() {
-            let detail = format!("a {} request has no body", call.method.as_str());
-            return Err(AppError::field("/run/http/body", detail).hint("use method POST"));
-        }
-        if body.len() > limits::HTTP_BODY_BYTES_MAX {
-            let detail = format!("must be at most {} bytes", limits::HTTP_BODY_BYTES_MAX);
-            return Err(AppError::field("/run/http/body", detail));
-        }
-    }
-    if call.expect_status.len() > 100 {
-        return Err(AppError::field("/run/http/expect_status", "must be at most 100 codes"));
-    }
-    if let Some(code) = call.expect_status.iter().find(|code| !(100..=599).contains(*code)) {
-        let detail = format!("{code} is not an HTTP status");
-        return Err(AppError::field("/run/http/expect_status", detail));
-    }
-    Ok(())
-}
-
-fn url(value: &str) -> Result<()> {
-    const POINTER: &str = "/run/http/url";
-    if value.chars().count() > limits::URL_CHARS_MAX {
-        let detail = format!("must be at most {} characters", limits::URL_CHARS_MAX);
-        return Err(AppError::field(POINTER, detail));
-    }
-    let parsed = url::Url::parse(value).map_err(|error| {
-        AppError::field(POINTER, format!("not a URL: {error}"))
-            .hint("write it in full, such as https://example.com/hook")
-    })?;
-    if !matches!(parsed.scheme(), "http" | "https") {
-        return Err(AppError::field(POINTER, "must begin with http:// or https://"));
-    }
-    if parsed.host_str().is_none_or(str::is_empty) {
-        return Err(AppError::field(POINTER, "must name a host"));
-    }
-    if !parsed.username().is_empty() || parsed.password().is_some() {
-        return Err(AppError::field(POINTER, "must not contain a user name or password")
-            .hint("send credentials in an Authorization header"));
-    }
-    Ok(())
-}
-
-fn header(key: &str, value: &str) -> Result<()> {
-    const POINTER: &str = "/run/http/headers";
-    if key.len() > limits::HEADER_NAME_BYTES_MAX {
-        let detail = format!("the name of a header must be at most {} bytes", limits::HEADER_NAME_BYTES_MAX);
-        return Err(AppError::field(POINTER, detail));
-    }
-    let parsed = http::HeaderName::from_bytes(key.as_bytes())
-        .map_err(|_| AppError::field(POINTER, "a header has a name that HTTP does not allow"))?;
-    if HttpCall::is_reserved_header(parsed.as_str()) {
-        return Err(AppError::field(POINTER, format!("{parsed} is set by Punctual")));
-    }
-    if value.len() > limits::HEADER_VALUE_BYTES_MAX {
-        let detail = format!("the value of {parsed} must be at most {} bytes", limits::HEADER_VALUE_BYTES_MAX);
-        return Err(AppError::field(POINTER, detail));
-    }
-    http::HeaderValue::from_str(value).map_err(|_| {
-        AppError::field(POINTER, format!("the value of {parsed} has characters that HTTP does not allow"))
-    })?;
     Ok(())
 }
 
@@ -199,7 +129,8 @@ fn depth(json: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_core::task::{Method, default_http_timeout};
+    use punctual_core::attempt::FailureClass;
+    use punctual_core::task::HttpCall;
 
     #[test]
     fn depth_counts_nesting_and_not_what_stands_in_texts() {
@@ -218,51 +149,13 @@ mod tests {
         }
     }
 
-    fn call(headers: &[(String, String)], body: Option<String>) -> TaskSpec {
-        TaskSpec::new(Run::Http(HttpCall {
-            url: "https://example.com/hook".to_owned(),
-            method: Method::Post,
-            headers: headers.iter().cloned().collect(),
-            body,
-            expect_status: Vec::new(),
-            timeout: default_http_timeout(),
-        }))
-    }
-
     #[test]
-    fn definitions_that_no_worker_could_take_are_refused_by_field() {
-        let header = |n: usize, value_len: usize| (format!("x-{n}"), "v".repeat(value_len));
-        let check = |headers: &[(String, String)], body: Option<String>| {
-            spec(&call(headers, body)).map_err(|error| error.errors[0].pointer.clone())
-        };
-        let headers = Err("/run/http/headers".to_owned());
-        assert_eq!(check(&[header(1, 8 << 10)], None), Ok(()));
-        assert_eq!(check(&[header(1, (8 << 10) + 1)], None), headers);
-        assert_eq!(check(&[("x".repeat(256), "v".to_owned())], None), Ok(()));
-        assert_eq!(check(&[("x".repeat(257), "v".to_owned())], None), headers);
-        let many = |count| (0..count).map(|n| header(n, 8000)).collect::<Vec<_>>();
-        assert_eq!(check(&many(8), None), Ok(()));
-        assert_eq!(check(&many(9), None), headers);
-        // Each of these is one byte of text and six of JSON.
-        assert_eq!(check(&[], Some("\u{1}".repeat(80 << 10))), Ok(()));
-        assert_eq!(check(&[], Some("\u{1}".repeat(90 << 10))), Err("/run".to_owned()));
-    }
-
-    #[test]
-    fn headers_that_are_ours_are_refused() {
-        for name in ["Host", "idempotency-key", "Punctual-Job-Id", "punctual-attempt", "Proxy-Authorization", "te"] {
-            assert!(spec(&call(&[(name.to_owned(), "x".to_owned())], None)).is_err(), "{name}");
-        }
-        assert!(spec(&call(&[("Authorization".to_owned(), "x".to_owned())], None)).is_ok());
-    }
-
-    #[test]
-    fn urls_that_could_not_be_called_are_refused() {
-        for bad in
-            ["", "example.com", "ftp://example.com", "http://", "http://user:pw@example.com", "file:///etc/passwd"]
-        {
-            assert!(url(bad).is_err(), "{bad}");
-        }
-        assert!(url("https://example.com/hook?x=1").is_ok());
+    fn only_failures_have_classes_that_are_not_retried() {
+        let mut task = TaskSpec::new(Run::Http(HttpCall::new("https://example.com/hook")));
+        task.retry.except = vec![FailureClass::Limit].into();
+        assert!(spec(&task).is_ok());
+        task.node_retry.except = vec![FailureClass::Limit].into();
+        let refused = spec(&task).unwrap_err();
+        assert_eq!(refused.errors[0].pointer, "/node_retry/except");
     }
 }

@@ -6,8 +6,10 @@ use std::time::{Duration, Instant};
 
 use punctual_api::ErrorKind;
 use punctual_app::{App, Parts, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, Roles, Settings};
+use punctual_blobs::{Blobs, UrlKey};
 use punctual_core::shard::event::{Command, Refusal, Reply};
 use punctual_core::shard::{LiveView, WorkerStatus};
+use punctual_core::size::ByteSize;
 use punctual_core::{AttemptNo, JobId, JobKey, JobRow, JobState, ServerId, Span, TaskId, Timestamp};
 use punctual_engine::{Engine, EngineConfig, Runs, WorkerInfo};
 use punctual_store::{ClusterSecret, Leases, Member, MemberStatus, Members, Submission, Submit, Tasks};
@@ -89,11 +91,14 @@ async fn world(replies: &[Option<Reply>]) -> World {
         random: Arc::new(|| 7),
         peers: Arc::clone(&owner) as Arc<dyn Peers>,
         key: PeerKey::new(ClusterSecret([1; 32])),
+        blobs: Blobs::folder(&std::env::temp_dir().join("punctual-app-tests"), UrlKey::derive(&[1; 32])).unwrap(),
         settings: Settings {
             heartbeat: Span::from_secs(5),
             worker_dead_after: Span::from_secs(20),
             lease_ttl: LONG,
             roles: Roles { api: true, scheduler: false },
+            artifact_max: ByteSize::mib(1),
+            retention: LONG,
         },
     });
     World { app, owner, job: id }

@@ -6,6 +6,7 @@
 //! The proxies of the environment are never used: the server is named in full. Of several
 //! servers, the next one is asked when one cannot be reached.
 
+mod artifacts;
 mod error;
 mod jobs;
 mod nodes;

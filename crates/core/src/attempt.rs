@@ -1,6 +1,7 @@
 //! One try at a job, by one worker, and how it ended.
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::id::{ServerId, WorkerId};
 use crate::time::{Span, Timestamp};
@@ -42,6 +43,7 @@ pub enum Outcome {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     pub reason: String,
+    pub class: FailureClass,
     /// A final failure is not retried, whatever the policy says.
     pub last: Last,
     /// The receiver asked for this wait (`Retry-After`).
@@ -51,7 +53,84 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), last: Last::No, retry_after: None, ran: Ran::Yes }
+        Self { reason: reason.into(), class: FailureClass::Task, last: Last::No, retry_after: None, ran: Ran::Yes }
+    }
+}
+
+/// What failed. A task can say which of these are not worth a retry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// The work itself: an exit code, an answer that was not expected.
+    Task,
+    /// The receiver was not reached, or the connection broke.
+    Network,
+    /// It used more than it may: memory, processes, output, disk.
+    Limit,
+    /// It took too long.
+    Timeout,
+    /// The worker could not do it: a file that it cannot have, a setting that is missing.
+    Environment,
+}
+
+impl FailureClass {
+    pub const ALL: [Self; 5] = [Self::Task, Self::Network, Self::Limit, Self::Timeout, Self::Environment];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Task => "task",
+            Self::Network => "network",
+            Self::Limit => "limit",
+            Self::Timeout => "timeout",
+            Self::Environment => "environment",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.as_str() == text)
+    }
+}
+
+/// What is known of an attempt besides how it ended. All of it for people; nothing is decided by it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(default)]
+pub struct Details {
+    /// What failed, unless it succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<FailureClass>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+    /// The signal that ended the program.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signal: Option<i32>,
+    /// The limit that it hit: `oom`, `pids`, `output` or `disk`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak_memory_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_us: Option<u64>,
+    /// How well it was shut in, such as `full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<String>,
+    /// The environment that was made for this attempt alone, where there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+}
+
+impl Details {
+    /// Longer texts of a worker are cut: details are kept with every attempt.
+    pub const TEXT_MAX: usize = 128;
+
+    /// With texts that are short enough to be kept.
+    #[must_use]
+    pub fn cut(mut self) -> Self {
+        for text in [&mut self.limit, &mut self.sandbox, &mut self.host].into_iter().flatten() {
+            text.truncate(text.floor_char_boundary(Self::TEXT_MAX));
+        }
+        self
     }
 }
 
@@ -114,4 +193,5 @@ pub struct AttemptRecord {
     pub finished_at: Timestamp,
     pub ending: Ending,
     pub reason: Option<String>,
+    pub details: Option<Box<Details>>,
 }

@@ -126,6 +126,7 @@ macro_rules! id {
 
 id!(JobId, "job", "One instance of a task, due at one moment.");
 id!(TaskId, "task", "The definition of a piece of work.");
+id!(ArtifactId, "artifact", "An uploaded file.");
 id!(WorkerId, "worker", "One run of a worker process; a restart makes a new one.");
 id!(ServerId, "server", "One run of a server process; a restart makes a new one.");
 
@@ -202,7 +203,7 @@ macro_rules! made_now {
         }
     )*};
 }
-made_now!(TaskId, WorkerId, ServerId);
+made_now!(ArtifactId, TaskId, WorkerId, ServerId);
 
 #[cfg(test)]
 mod tests {

@@ -232,7 +232,8 @@ mod tests {
              Waiting and running jobs are in the hot table, all others in history.\n\n\
              ```mermaid\n{}```\n\n\
              A dash means that the request is refused with a conflict; *stale* means that the report is answered, \
-             kept for the record, and changes nothing.\n\n{}",
+             kept for the record, and changes nothing. Whether an attempt that failed leads to *retry* or to *fail* is \
+             decided by its task's [policy](delivery.md#retries) and by the class of the failure.\n\n{}",
             diagram(),
             table()
         );

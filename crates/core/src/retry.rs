@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::attempt::FailureClass;
 use crate::time::Span;
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -21,11 +22,52 @@ pub struct RetryPolicy {
     /// The part of the wait, 0 to 1, that is left to chance, so that jobs which
     /// failed together do not come back together.
     pub jitter: f64,
+    /// A failure of these classes is not tried again. Only for failures: must be empty for what
+    /// follows the loss of a worker.
+    #[serde(skip_serializing_if = "Classes::is_empty")]
+    #[cfg_attr(feature = "schema", schema(value_type = Vec<FailureClass>))]
+    pub except: Classes,
+}
+
+/// A set of [`FailureClass`], written as a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(from = "Vec<FailureClass>", into = "Vec<FailureClass>")]
+pub struct Classes(u8);
+
+impl Classes {
+    pub const NONE: Self = Self(0);
+
+    pub fn contains(self, class: FailureClass) -> bool {
+        self.0 & (1 << class as u8) != 0
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl From<Vec<FailureClass>> for Classes {
+    fn from(classes: Vec<FailureClass>) -> Self {
+        Self(classes.into_iter().fold(0, |set, class| set | 1 << class as u8))
+    }
+}
+
+impl From<Classes> for Vec<FailureClass> {
+    fn from(classes: Classes) -> Self {
+        FailureClass::ALL.into_iter().filter(|class| classes.contains(*class)).collect()
+    }
 }
 
 impl Default for RetryPolicy {
     fn default() -> Self {
-        Self { max: 3, initial: Span::from_secs(1), factor: 2.0, cap: Span::from_secs(10 * 60), jitter: 0.2 }
+        Self {
+            max: 3,
+            initial: Span::from_secs(1),
+            factor: 2.0,
+            cap: Span::from_secs(10 * 60),
+            jitter: 0.2,
+            except: Classes::default(),
+        }
     }
 }
 
@@ -83,6 +125,14 @@ mod tests {
         assert_eq!(policy.wait(1, 0.0), Some(Span::from_secs(1)));
         assert_eq!(policy.wait(1, 1.0), Some(Span::from_millis(800)));
         assert_eq!(policy.wait(1, 7.0), Some(Span::from_millis(800)));
+    }
+
+    #[test]
+    fn classes_are_written_as_a_list() {
+        let policy: RetryPolicy = serde_json::from_str(r#"{"except":["limit","task","limit"]}"#).unwrap();
+        assert!(policy.except.contains(FailureClass::Limit) && !policy.except.contains(FailureClass::Network));
+        assert!(serde_json::to_string(&policy).unwrap().ends_with(r#""except":["task","limit"]}"#));
+        assert!(!serde_json::to_string(&RetryPolicy::default()).unwrap().contains("except"));
     }
 
     #[test]

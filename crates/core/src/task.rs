@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::id::TaskId;
+use crate::id::{ArtifactId, TaskId};
 use crate::retry::RetryPolicy;
+pub use crate::run::{
+    Binary, Email, Handler, HttpCall, Limits, Method, Network, Probe, Run, Slack, default_http_timeout,
+};
 use crate::time::{Span, Timestamp};
 
 /// A stored task. Jobs refer to it by `id`; `revision` grows with each update.
@@ -18,6 +21,10 @@ pub struct Task {
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub spec: TaskSpec,
+    /// The file that it needs and that has not arrived: until then none of its jobs starts. The
+    /// store sets and clears it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<ArtifactId>,
 }
 
 /// What a user writes down.
@@ -71,6 +78,11 @@ impl TaskSpec {
             on_lost: OnLost::default(),
         }
     }
+
+    /// From the start of an attempt to the moment at which its worker has ended it by force.
+    pub fn time_to_end(&self) -> Span {
+        Span::from_micros(self.timeout.as_micros().saturating_add(self.run.grace().as_micros()))
+    }
 }
 
 pub fn default_queue() -> String {
@@ -79,147 +91,6 @@ pub fn default_queue() -> String {
 
 pub const fn default_timeout() -> Span {
     Span::from_secs(20 * 60)
-}
-
-/// What an attempt executes. One variant, one executor.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Run {
-    /// An HTTP request: a ping (GET) or a webhook (POST).
-    Http(HttpCall),
-    /// Sleeps, fails, prints or crashes on demand, for tests and benchmarks.
-    Probe(Probe),
-    /// A function in a worker of the user's own.
-    Handler(Handler),
-}
-
-impl Run {
-    /// What a worker must be able to do; workers announce the same words.
-    pub fn capability(&self) -> String {
-        match self {
-            Self::Http(_) => "http".to_owned(),
-            Self::Probe(_) => "probe".to_owned(),
-            Self::Handler(handler) => format!("handler:{}", handler.name),
-        }
-    }
-
-    /// The type of task, for people and filters.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Http(_) => "http",
-            Self::Probe(_) => "probe",
-            Self::Handler(_) => "handler",
-        }
-    }
-
-    pub const KINDS: [&'static str; 3] = ["http", "probe", "handler"];
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct HttpCall {
-    pub url: String,
-    #[serde(default)]
-    pub method: Method,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, String>,
-    /// Sent as it is. Absent: the job's input, if it has one and the method allows a body.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<String>,
-    /// Status codes that count as success. Empty: any 2xx.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub expect_status: Vec<u16>,
-    /// For one request; the task's timeout holds as well.
-    #[serde(default = "default_http_timeout")]
-    #[cfg_attr(feature = "schema", schema(value_type = String, example = "30s"))]
-    pub timeout: Span,
-}
-
-impl HttpCall {
-    /// Headers that a task may not set, in any case of letters: they belong to the
-    /// connection, or the receiver relies on ours.
-    pub fn is_reserved_header(name: &str) -> bool {
-        const RESERVED: [&str; 11] = [
-            "host",
-            "connection",
-            "content-length",
-            "transfer-encoding",
-            "upgrade",
-            "te",
-            "trailer",
-            "idempotency-key",
-            "punctual-job-id",
-            "punctual-attempt",
-            "punctual-tracing-id",
-        ];
-        const RESERVED_START: &str = "proxy-";
-        let start = name.get(..RESERVED_START.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_START))
-            || RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved))
-    }
-}
-
-pub const fn default_http_timeout() -> Span {
-    Span::from_secs(30)
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Method {
-    #[default]
-    Get,
-    Head,
-    Post,
-    Put,
-    Patch,
-    Delete,
-}
-
-impl Method {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Head => "HEAD",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
-    }
-
-    pub const fn takes_body(self) -> bool {
-        !matches!(self, Self::Get | Self::Head)
-    }
-}
-
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields, default)]
-pub struct Probe {
-    #[cfg_attr(feature = "schema", schema(value_type = String, example = "10ms"))]
-    pub sleep: Span,
-    /// The first so many attempts fail.
-    pub fail_times: u32,
-    /// Written to the log, and returned as the job's output.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output: Option<String>,
-    /// Returns the worker's clock at the first instruction, in microseconds.
-    pub report_time: bool,
-    /// Appends "job attempt begin|end" to this file, as a witness that shares nothing with us.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub witness: Option<String>,
-    /// Kills the whole worker process with SIGKILL.
-    pub crash: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Handler {
-    pub name: String,
 }
 
 /// What is promised when something is lost. See docs/delivery.md.

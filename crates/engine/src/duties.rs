@@ -12,11 +12,13 @@ use crate::cluster::Cluster;
 use crate::config::EngineConfig;
 
 /// Letting go of old history.
-pub(crate) const RETENTION: &str = "retention";
+pub const RETENTION: &str = "retention";
+/// Looking whether files have arrived.
+pub const ARTIFACTS: &str = "artifacts";
 /// Forgetting servers that are long gone.
 pub(crate) const MEMBERSHIP: &str = "membership";
 
-const ALL: [&str; 2] = [RETENTION, MEMBERSHIP];
+const ALL: [&str; 3] = [RETENTION, MEMBERSHIP, ARTIFACTS];
 
 /// The duties that this server holds.
 pub(crate) struct Duties {

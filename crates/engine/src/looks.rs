@@ -44,6 +44,16 @@ impl Engine {
         self.ask(status_of).await
     }
 
+    /// Whether this server does what one does for all, such as [`crate::RETENTION`].
+    pub fn holds(&self, duty: &str) -> bool {
+        self.0.duties.holds(duty)
+    }
+
+    /// Tasks of jobs in memory that wait for their file, with the revisions that are known.
+    pub async fn tasks_that_wait(&self) -> Result<Vec<(TaskId, u32)>, EngineError> {
+        self.ask(Owner::tasks_that_wait).await
+    }
+
     /// The named tasks whose definition is at hand, with its revision.
     pub fn cached_named_tasks(&self) -> Vec<(TaskId, u32)> {
         self.0.tasks.named()

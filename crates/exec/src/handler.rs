@@ -10,11 +10,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::Span;
-use punctual_core::attempt::{AttemptNo, Failure, Last, Outcome, Ran};
+use punctual_core::attempt::{AttemptNo, Failure, Last, Outcome};
 use punctual_core::id::JobId;
 use punctual_core::task::Run;
 
-use crate::{Call, Executor, wrong_kind};
+use crate::{Call, Ended, Executor, wrong_kind};
 
 /// The output of a job, if it has one, or why the attempt failed.
 pub type HandlerResult = Result<Option<Bytes>, HandlerError>;
@@ -104,7 +104,8 @@ impl HandlerError {
         if self.cancelled {
             return Outcome::Cancelled;
         }
-        Outcome::Failed(Failure { reason: self.reason, last: self.last, retry_after: self.retry_after, ran: Ran::Yes })
+        let Self { reason, last, retry_after, .. } = self;
+        Outcome::Failed(Failure { last, retry_after, ..Failure::new(reason) })
     }
 }
 
@@ -159,16 +160,18 @@ impl Executor for Handlers {
         words
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Outcome {
+    async fn execute(self: Arc<Self>, call: Call) -> Ended {
         let Run::Handler(named) = &*call.run else {
-            return wrong_kind(&call.run);
+            return wrong_kind(&call.run).into();
         };
         let Some(handler) = self.0.get(&named.name) else {
-            return Outcome::NotStarted { reason: format!("this worker has no handler `{}`", named.name) };
+            let reason = format!("this worker has no handler `{}`", named.name);
+            return Outcome::NotStarted { reason }.into();
         };
-        match handler(JobContext(call)).await {
+        let outcome = match handler(JobContext(call)).await {
             Ok(output) => Outcome::Succeeded { output },
             Err(error) => error.into_outcome(),
-        }
+        };
+        outcome.into()
     }
 }

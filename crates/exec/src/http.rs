@@ -1,52 +1,138 @@
 //! Sends one HTTP request and keeps the start of the answer.
 //!
-//! Says as exactly as it can whether the receiver may have acted: not when no connection
-//! came about, certainly when it answered, unknown when the request may have gone out and no
-//! answer came. Follows no redirect, uses no proxy of the environment, and logs neither
-//! headers nor query strings.
+//! Says as exactly as it can whether the receiver may have acted: not when no connection came
+//! about, certainly when it answered, unknown when the request may have gone out and no answer
+//! came. Speaks HTTP/1.1, uses no proxy of the environment, follows a redirect only when the task
+//! says so, and logs neither headers nor query strings.
 
-mod answer;
-mod request;
+pub(crate) mod answer;
+mod idle;
+mod judge;
+mod redirect;
+pub(crate) mod request;
+mod sign;
+pub(crate) mod wire;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use punctual_core::attempt::{Failure, Last, Outcome, Ran};
+use http::StatusCode;
+use punctual_core::attempt::{Failure, FailureClass, Last, Outcome, Ran};
 use punctual_core::task::{HttpCall, Run};
-use reqwest::{Client, Response};
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
-use crate::{Call, Executor, clock, retry_after, root_cause, wrong_kind};
-use answer::Answer;
+use crate::dial::{NotConnected, Outbound};
+use crate::{Call, Ended, Executor, clock, root_cause, wrong_kind};
+use redirect::Next;
+use request::Outgoing;
+use wire::{Reply, Unanswered, Wire};
 
-/// Shorter than the usual timeout of a request, so that a host which cannot be reached is
-/// told apart from one that does not answer.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+pub use sign::WebhookKeys;
 
-/// One client, and so one pool of connections, for all requests of a worker.
+/// One set of connections for all requests of a worker.
 pub struct Http {
-    client: Client,
+    wire: Wire,
+    keys: WebhookKeys,
 }
 
 impl Http {
-    /// Fails only where no TLS can be set up at all.
-    pub fn new() -> Result<Self, reqwest::Error> {
-        // Another part of the process may have chosen a provider before us; that is fine.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let builder = || {
-            Client::builder()
-                .redirect(reqwest::redirect::Policy::none())
-                .no_proxy()
-                .referer(false)
-                .connect_timeout(CONNECT_TIMEOUT)
-                .tcp_nodelay(true)
+    pub fn new(outbound: Arc<Outbound>) -> Self {
+        Self { wire: Wire::new(outbound), keys: WebhookKeys::default() }
+    }
+
+    /// Signs requests of tasks that ask for one of these keys.
+    #[must_use]
+    pub fn webhook_keys(mut self, keys: WebhookKeys) -> Self {
+        self.keys = keys;
+        self
+    }
+
+    async fn exchange(&self, spec: &HttpCall, call: &Call) -> Outcome {
+        let mut request = match request::build(spec, call) {
+            Ok(request) => request,
+            Err(reason) => return Outcome::Failed(never_sent(reason)),
         };
-        let client = builder().build().or_else(|error| {
-            tracing::warn!(%error, "no certificate authorities found: https calls will fail");
-            builder().tls_certs_only([]).build()
-        })?;
-        Ok(Self { client })
+        if let Some(name) = &spec.sign_with {
+            let now = clock::now();
+            if let Err(reason) = self.keys.sign(name, call.job, now, &mut request) {
+                return Outcome::Failed(Failure {
+                    class: FailureClass::Environment,
+                    ran: Ran::No,
+                    ..Failure::new(reason)
+                });
+            }
+        }
+        let deadline = Instant::now() + spec.timeout.to_std();
+        let mut followed = 0;
+        loop {
+            let reply = match self.send(&request, spec, call, deadline).await {
+                Ok(reply) => reply,
+                Err(failure) => return Outcome::Failed(after_redirects(failure, followed)),
+            };
+            if judge::is_expected(spec, reply.status) {
+                return self.end(spec, reply, None, call, deadline).await;
+            }
+            match redirect::next(spec, &request, &reply, followed) {
+                Next::Follow(next) => {
+                    call.log.line(format!("redirected to {}", request::shown(&next.url)));
+                    request = *next;
+                    followed += 1;
+                }
+                Next::Refused(reason) => {
+                    return Outcome::Failed(Failure { last: Last::Yes, ..Failure::new(reason) });
+                }
+                Next::Stay(hint) => return self.end(spec, reply, hint, call, deadline).await,
+            }
+        }
+    }
+
+    async fn send(
+        &self,
+        request: &Outgoing,
+        spec: &HttpCall,
+        call: &Call,
+        deadline: Instant,
+    ) -> Result<Reply, Failure> {
+        let line = format!("{} {}", request.method, request::shown(&request.url));
+        let begun = Instant::now();
+        match self.wire.send(request, deadline).await {
+            Ok(reply) => {
+                let took_ms = begun.elapsed().as_millis();
+                call.log.line(format!("{line} → {} in {took_ms} ms", reply.status.as_u16()));
+                Ok(reply)
+            }
+            Err(unanswered) => {
+                let took_ms = begun.elapsed().as_millis();
+                let failure = not_answered(unanswered, spec);
+                call.log.line(format!("{line} → {} after {took_ms} ms", failure.reason));
+                Err(failure)
+            }
+        }
+    }
+
+    /// Reads the rest of the answer and decides. `hint` says why a redirect was not followed.
+    async fn end(
+        &self,
+        spec: &HttpCall,
+        mut reply: Reply,
+        hint: Option<String>,
+        call: &Call,
+        deadline: Instant,
+    ) -> Outcome {
+        let answer = match timeout_at(deadline, answer::read(&mut reply.body)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err((FailureClass::Network, format!("the answer broke off: {}", root_cause(&error)))),
+            Err(_) => Err((FailureClass::Timeout, format!("the answer was not complete within {}", spec.timeout))),
+        };
+        match &answer {
+            Ok(answer) => call.log.line(answer.size()),
+            Err((_, reason)) => call.log.line(reason),
+        }
+        let outcome = judge::judge(spec, &reply, &answer, hint, call);
+        if answer.is_ok_and(|answer| !answer.is_cut()) {
+            self.wire.keep(reply);
+        }
+        outcome
     }
 }
 
@@ -60,93 +146,62 @@ impl Executor for Http {
         vec!["http".to_owned()]
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Outcome {
+    async fn execute(self: Arc<Self>, call: Call) -> Ended {
         let Run::Http(spec) = &*call.run else {
-            return wrong_kind(&call.run);
+            return wrong_kind(&call.run).into();
         };
-        tokio::select! {
+        let outcome = tokio::select! {
             biased;
-            outcome = exchange(&self.client, spec, &call) => outcome,
+            outcome = self.exchange(spec, &call) => outcome,
             () = call.cancel.cancelled() => Outcome::Cancelled,
+        };
+        outcome.into()
+    }
+}
+
+fn not_answered(unanswered: Unanswered, spec: &HttpCall) -> Failure {
+    let reason = unanswered.to_string();
+    match unanswered {
+        Unanswered::NotConnected(reached) => not_connected(&reached),
+        Unanswered::Unfit(_) => never_sent(reason),
+        Unanswered::Broken(_) => Failure { class: FailureClass::Network, ran: Ran::Unknown, ..Failure::new(reason) },
+        Unanswered::Late => Failure {
+            class: FailureClass::Timeout,
+            ran: Ran::Unknown,
+            ..Failure::new(format!("no answer within {}", spec.timeout))
+        },
+    }
+}
+
+/// Nothing was sent. What the worker does not call today it does not call tomorrow; all else may
+/// pass.
+pub(crate) fn not_connected(reached: &NotConnected) -> Failure {
+    let reason = reached.to_string();
+    match reached {
+        NotConnected::Refused(_) => never_sent(reason),
+        NotConnected::NoAddress(_) | NotConnected::Tcp(_) | NotConnected::Tls(_) | NotConnected::Late(_) => {
+            Failure { class: FailureClass::Network, ran: Ran::No, ..Failure::new(reason) }
         }
     }
 }
 
-async fn exchange(client: &Client, spec: &HttpCall, call: &Call) -> Outcome {
-    let request = match request::build(spec, call) {
-        Ok(request) => request,
-        Err(reason) => return failed(reason, Last::Yes, Ran::No),
-    };
-    let line = format!("{} {}", spec.method.as_str(), request::shown(request.url()));
-    let begun = Instant::now();
-    let deadline = (begun + spec.timeout.to_std()).into();
-
-    let sent = timeout_at(deadline, client.execute(request)).await;
-    let took_ms = begun.elapsed().as_millis();
-    let mut response = match sent {
-        Ok(Ok(response)) => response,
-        Ok(Err(error)) => {
-            let failure = not_answered(error);
-            call.log.line(format!("{line} → {} after {took_ms} ms", failure.reason));
-            return Outcome::Failed(failure);
-        }
-        Err(_) => {
-            let reason = format!("no answer within {}", spec.timeout);
-            call.log.line(format!("{line} → {reason}"));
-            return failed(reason, Last::No, Ran::Unknown);
-        }
-    };
-    call.log.line(format!("{line} → {} in {took_ms} ms", response.status().as_u16()));
-
-    let answer = timeout_at(deadline, answer::read(&mut response)).await;
-    let answer = match answer {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(error)) => Err(format!("the answer broke off: {}", root_cause(&error.without_url()))),
-        Err(_) => Err(format!("the answer was not complete within {}", spec.timeout)),
-    };
-    match &answer {
-        Ok(answer) => call.log.line(answer.size()),
-        Err(reason) => call.log.line(reason),
-    }
-    judge(spec, &response, answer, call)
+/// A request that cannot be sent, now or later.
+pub(crate) fn never_sent(reason: String) -> Failure {
+    Failure { last: Last::Yes, ran: Ran::No, ..Failure::new(reason) }
 }
 
-fn judge(spec: &HttpCall, response: &Response, answer: Result<Answer, String>, call: &Call) -> Outcome {
-    let status = response.status();
-    let expected = match spec.expect_status.as_slice() {
-        [] => status.is_success(),
-        listed => listed.contains(&status.as_u16()),
+/// Once a receiver answered, be it with a redirect, something ran.
+fn after_redirects(failure: Failure, followed: u8) -> Failure {
+    let ran = match failure.ran {
+        Ran::No if followed > 0 => Ran::Yes,
+        ran => ran,
     };
-    match answer {
-        Ok(answer) if expected => Outcome::Succeeded { output: Some(answer.to_output(status)) },
-        // The status says that it worked and the rest of the answer never came.
-        Err(reason) if expected => failed(reason, Last::No, Ran::Unknown),
-        answer => {
-            if let Some(excerpt) = answer.ok().and_then(|answer| answer.excerpt()) {
-                call.log.line(format!("answer: {excerpt}"));
-            }
-            Outcome::Failed(Failure {
-                reason: format!("unexpected status {status}"),
-                last: Last::No,
-                retry_after: retry_after::read(response.headers(), clock::now()),
-                ran: Ran::Yes,
-            })
-        }
-    }
+    Failure { ran, ..failure }
 }
 
-fn not_answered(error: reqwest::Error) -> Failure {
-    let error = error.without_url();
-    let (what, ran, last) = if error.is_connect() {
-        ("cannot connect", Ran::No, Last::No)
-    } else if error.is_builder() {
-        ("the request cannot be sent", Ran::No, Last::Yes)
-    } else {
-        ("no answer", Ran::Unknown, Last::No)
-    };
-    Failure { reason: format!("{what}: {}", root_cause(&error)), last, retry_after: None, ran }
-}
-
-fn failed(reason: String, last: Last, ran: Ran) -> Outcome {
-    Outcome::Failed(Failure { reason, last, retry_after: None, ran })
+/// Whether another try is pointless: the receiver understood and said no. Used where a task says
+/// nothing else.
+pub(crate) fn is_final(status: StatusCode) -> bool {
+    let may_pass = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_EARLY, StatusCode::TOO_MANY_REQUESTS];
+    (status.is_redirection() || status.is_client_error()) && !may_pass.contains(&status)
 }

@@ -1,32 +1,50 @@
 //! Executors: what actually runs. One kind of task, one executor, one file.
 //!
 //! An executor is given a [`Call`] and ends with an outcome. It never sees a server or a
-//! store, does not enforce the task's timeout and does not decide retries: the worker's
-//! runtime does the first, the owner of the job's shard the second.
+//! store and does not decide retries: the owner of the job's shard does. Nor does it enforce
+//! the task's timeout: the worker's runtime does, unless the executor says that it ends by
+//! itself.
 
+mod binary;
 mod cancel;
 pub mod clock;
+mod dial;
+mod downloads;
+mod email;
+mod guard;
 mod handler;
 mod http;
 mod log;
+mod named;
 mod probe;
 mod registry;
 mod retry_after;
+mod sending;
+mod slack;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use punctual_core::attempt::{AttemptNo, Outcome};
+use punctual_core::attempt::{AttemptNo, Details, Outcome};
 use punctual_core::id::JobId;
 use punctual_core::task::Run;
+use tokio::time::Instant;
 
+pub use binary::{Binaries, ProgramCache, Programs};
 pub use cancel::Cancel;
+pub use dial::{Outbound, Resolve};
+pub use downloads::{Download, DownloadError, Downloads};
+pub use email::{Email, MailServer};
+pub use guard::{Guard, Places};
 pub use handler::{HandlerError, HandlerResult, Handlers, JobContext};
-pub use http::Http;
+pub use http::{Http, WebhookKeys};
 pub use log::{LogOutlet, LogPiece, LogSink};
 pub use probe::Prober;
 pub use registry::Executors;
+pub use sending::Sending;
+pub use slack::{Slack, SlackWebhooks};
 
 /// One attempt, as an executor sees it.
 pub struct Call {
@@ -39,12 +57,28 @@ pub struct Call {
     pub tracing_id: Option<String>,
     pub log: LogSink,
     pub cancel: Cancel,
+    /// When the task's time is over; `None` if it has all the time there is.
+    pub deadline: Option<Instant>,
+}
+
+/// How an attempt ended, and what else is known of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    pub outcome: Outcome,
+    pub details: Option<Box<Details>>,
+}
+
+impl From<Outcome> for Ended {
+    fn from(outcome: Outcome) -> Self {
+        Self { outcome, details: None }
+    }
 }
 
 /// Runs one kind of task.
 ///
 /// The future may be dropped at any await: when the task's time is over, when the attempt
-/// is no longer ours, or a while after it was asked to cancel and did not end.
+/// is no longer ours, or a while after it was asked to cancel and did not end. What one that
+/// ends by itself has started must end with it all the same.
 #[async_trait]
 pub trait Executor: Send + Sync + 'static {
     /// The kind of task, as in [`Run::kind`].
@@ -57,7 +91,19 @@ pub trait Executor: Send + Sync + 'static {
         FirstPoll::OnOwnTask
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Outcome;
+    /// Whether it watches [`Call::deadline`] itself, and then ends with a failure of class
+    /// timeout. The runtime ends it by force only when its grace is over too.
+    fn ends_by_itself(&self) -> bool {
+        false
+    }
+
+    /// How long an executor that ends by itself may take for that, when the time is over or
+    /// the attempt was cancelled.
+    fn grace(&self, _run: &Run) -> Duration {
+        Duration::ZERO
+    }
+
+    async fn execute(self: Arc<Self>, call: Call) -> Ended;
 }
 
 /// Where the runtime polls an attempt for the first time.

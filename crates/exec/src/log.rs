@@ -88,6 +88,29 @@ impl LogSink {
         }
     }
 
+    /// Adds bytes as they are. Above the limit the log ends with a line that says so.
+    pub fn raw(&self, bytes: &[u8]) {
+        let announce = {
+            let mut text = self.text();
+            if text.closed || bytes.is_empty() {
+                return;
+            }
+            let room = self.0.bytes_max.saturating_sub(text.len() + MARK_BYTES_MAX);
+            text.fresh.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            if bytes.len() > room {
+                if text.fresh.last().is_some_and(|last| *last != b'\n') {
+                    text.fresh.push(b'\n');
+                }
+                text.fresh.extend_from_slice(truncation_mark(self.0.bytes_max).as_bytes());
+                text.closed = true;
+            }
+            !std::mem::replace(&mut text.announced, true)
+        };
+        if announce {
+            self.0.outlet.ready(self.clone());
+        }
+    }
+
     fn append(&self, text: &mut Text, line: &str) {
         let line = line.strip_suffix('\n').unwrap_or(line);
         let room = self.0.bytes_max.saturating_sub(text.len() + MARK_BYTES_MAX);
@@ -190,6 +213,16 @@ mod tests {
         assert_eq!(log.take(10), None);
         assert!(!log.close());
         assert_eq!(*outlet.0.lock().unwrap(), 0);
+    }
+
+    #[test]
+    fn bytes_are_kept_as_they_are_up_to_the_limit() {
+        let (log, _) = log(100);
+        log.raw(b"one\ntw");
+        log.raw(b"o");
+        log.raw(&[b'x'; 60]);
+        log.raw(b"gone");
+        assert_eq!(all(&log), format!("one\ntwo{}\n[log truncated at 100 bytes]\n", "x".repeat(29)));
     }
 
     #[test]

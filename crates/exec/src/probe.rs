@@ -19,7 +19,7 @@ use punctual_core::task::Run;
 use punctual_core::{Span, Timestamp};
 
 use crate::clock;
-use crate::{Call, Executor, FirstPoll, wrong_kind};
+use crate::{Call, Ended, Executor, FirstPoll, wrong_kind};
 
 const EFFECTS_REFUSED: &str =
     "this worker runs probes without effects; start it with --probe-effects to allow witness and crash";
@@ -61,9 +61,9 @@ impl Executor for Prober {
         FirstPoll::InPlace
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Outcome {
+    async fn execute(self: Arc<Self>, call: Call) -> Ended {
         let begun_at = clock::now();
-        probe(call, self.effects, begun_at).await
+        probe(call, self.effects, begun_at).await.into()
     }
 }
 
@@ -107,7 +107,7 @@ async fn probe(call: Call, effects: Effects, begun_at: Timestamp) -> Outcome {
 }
 
 fn not_run(reason: String) -> Outcome {
-    Outcome::Failed(Failure { reason, last: Last::Yes, retry_after: None, ran: Ran::No })
+    Outcome::Failed(Failure { last: Last::Yes, ran: Ran::No, ..Failure::new(reason) })
 }
 
 async fn crash() -> Outcome {

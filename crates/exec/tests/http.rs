@@ -90,7 +90,7 @@ async fn redirects_are_not_followed() {
     let answer = format!("HTTP/1.1 302 Found\r\nlocation: http://{target}/\r\ncontent-length: 0\r\n\r\n");
     let (addr, _) = answering(answer).await;
     let failure = execute(get(format!("http://{addr}/")), None).await.failure();
-    assert_eq!(failure.reason, "unexpected status 302 Found");
+    assert_eq!(failure.reason, "unexpected status 302 Found: follow_redirects is 0");
     assert!(received.lock().unwrap().is_empty());
 }
 

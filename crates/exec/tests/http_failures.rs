@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use far_side::*;
 use punctual_core::Span;
-use punctual_core::attempt::{Last, Ran};
+use punctual_core::attempt::{FailureClass, Last, Ran};
 use punctual_core::task::HttpCall;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
@@ -19,7 +19,8 @@ async fn an_unexpected_status_is_a_failure_that_certainly_ran() {
     assert!(done.log.ends_with("answer: gone\n"), "{}", done.log);
     let failure = done.failure();
     assert_eq!(failure.reason, "unexpected status 404 Not Found");
-    assert_eq!((failure.ran, failure.last, failure.retry_after), (Ran::Yes, Last::No, None));
+    assert_eq!((failure.ran, failure.last, failure.retry_after), (Ran::Yes, Last::Yes, None));
+    assert_eq!(failure.class, FailureClass::Task);
 }
 
 #[tokio::test]
@@ -42,7 +43,7 @@ async fn a_refused_connection_proves_that_nothing_ran() {
     let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let failure = execute(get(format!("http://{closed}/")), None).await.failure();
     assert_eq!(failure.reason, "cannot connect: Connection refused (os error 111)");
-    assert_eq!((failure.ran, failure.last), (Ran::No, Last::No));
+    assert_eq!((failure.class, failure.ran, failure.last), (FailureClass::Network, Ran::No, Last::No));
 }
 
 #[tokio::test]
@@ -72,7 +73,7 @@ async fn a_request_without_an_answer_may_have_run() {
     let spec = HttpCall { timeout: Span::from_millis(100), ..get(format!("http://{addr}/")) };
     let failure = execute(spec, None).await.failure();
     assert_eq!(failure.reason, "no answer within 100ms");
-    assert_eq!((failure.ran, failure.last), (Ran::Unknown, Last::No));
+    assert_eq!((failure.class, failure.ran, failure.last), (FailureClass::Timeout, Ran::Unknown, Last::No));
     drop(held.await.unwrap());
 }
 
@@ -89,7 +90,7 @@ async fn an_answer_that_breaks_off_is_a_failure_that_may_have_run() {
     let (addr, _) = answering("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nonly so much").await;
     let failure = execute(get(format!("http://{addr}/")), None).await.failure();
     assert!(failure.reason.starts_with("the answer broke off: "), "{}", failure.reason);
-    assert_eq!(failure.ran, Ran::Unknown);
+    assert_eq!((failure.class, failure.ran), (FailureClass::Network, Ran::Unknown));
 }
 
 #[tokio::test]
@@ -102,7 +103,7 @@ async fn calls_that_cannot_be_made_fail_for_good_and_nothing_ran() {
     ] {
         let failure = execute(get(url), None).await.failure();
         assert_eq!(failure.reason, reason);
-        assert_eq!((failure.ran, failure.last), (Ran::No, Last::Yes));
+        assert_eq!((failure.class, failure.ran, failure.last), (FailureClass::Task, Ran::No, Last::Yes));
     }
     let headers = BTreeMap::from([("X-Key".to_owned(), "se\ncret".to_owned())]);
     let spec = HttpCall { headers, ..get("http://127.0.0.1:9/") };

@@ -25,6 +25,7 @@ fn call(probe: Probe) -> Call {
         tracing_id: None,
         log: LogSink::new(job, AttemptNo(2), 1 << 20, Arc::new(Silent)),
         cancel: Cancel::default(),
+        deadline: None,
     }
 }
 
@@ -62,7 +63,9 @@ async fn the_witness_sees_the_begin_and_the_end_of_every_attempt() {
 #[tokio::test]
 async fn a_probe_without_a_place_for_its_witness_does_not_run() {
     let probe = Probe { witness: Some("/no/such/folder/witness".into()), ..Probe::default() };
-    let Outcome::Failed(failure) = Arc::new(Prober::with_effects()).execute(call(probe)).await else { panic!() };
+    let Outcome::Failed(failure) = Arc::new(Prober::with_effects()).execute(call(probe)).await.outcome else {
+        panic!()
+    };
     assert_eq!(failure.ran, Ran::No);
 }
 
@@ -72,7 +75,7 @@ async fn a_harmless_prober_refuses_what_reaches_beyond_the_job() {
     let path = dir.path().join("witness");
     let witness = Some(path.to_str().unwrap().to_owned());
     for probe in [Probe { witness, ..Probe::default() }, Probe { crash: true, ..Probe::default() }] {
-        let outcome = Arc::new(Prober::harmless()).execute(call(probe)).await;
+        let outcome = Arc::new(Prober::harmless()).execute(call(probe)).await.outcome;
         let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
         assert_eq!((failure.last, failure.ran), (Last::Yes, Ran::No));
         assert_eq!(
@@ -81,7 +84,7 @@ async fn a_harmless_prober_refuses_what_reaches_beyond_the_job() {
         );
     }
     assert!(!path.exists());
-    let outcome = Arc::new(Prober::harmless()).execute(call(Probe::default())).await;
+    let outcome = Arc::new(Prober::harmless()).execute(call(Probe::default())).await.outcome;
     assert_eq!(outcome, Outcome::Succeeded { output: None });
 }
 
@@ -92,7 +95,7 @@ const CRASH_WITNESS: &str = "PUNCTUAL_TEST_CRASH_WITNESS";
 async fn a_crash_takes_the_whole_process_and_leaves_a_begin_alone() {
     if let Ok(witness) = std::env::var(CRASH_WITNESS) {
         let probe = Probe { witness: Some(witness), crash: true, ..Probe::default() };
-        let outcome = Arc::new(Prober::with_effects()).execute(call(probe)).await;
+        let outcome = Arc::new(Prober::with_effects()).execute(call(probe)).await.outcome;
         panic!("still alive: {outcome:?}");
     }
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Wire to core and back. A message that does not fit is an error of the sender.
 
 use bytes::Bytes;
-use punctual_core::attempt::{AttemptNo, Failure, Last, Outcome, Ran};
+use punctual_core::attempt::{AttemptNo, Details, Failure, FailureClass, Last, Outcome, Ran};
 use punctual_core::shard::event::Report;
 use punctual_core::{JobId, Span};
 
@@ -50,11 +50,17 @@ pub fn outcome_to_wire(report: &Report) -> wire::Outcome {
             }
             .into(),
             timed_out: report.timed_out,
+            class: class_to_wire(failure.class).into(),
         }),
         Outcome::Cancelled => R::Cancelled(wire::Cancelled {}),
         Outcome::NotStarted { reason } => R::NotStarted(wire::NotStarted { reason: reason.clone() }),
     };
-    wire::Outcome { job_id: id_bytes(report.id.to_bytes()), attempt: report.attempt.0, result: Some(result) }
+    wire::Outcome {
+        job_id: id_bytes(report.id.to_bytes()),
+        attempt: report.attempt.0,
+        result: Some(result),
+        details: report.details.as_deref().map(|details| Box::new(details_to_wire(details))),
+    }
 }
 
 pub fn outcome_from_wire(wire: wire::Outcome) -> Result<Report, BadMessage> {
@@ -73,6 +79,8 @@ pub fn outcome_from_wire(wire: wire::Outcome) -> Result<Report, BadMessage> {
             Outcome::Failed(Failure {
                 last: if failed.r#final { Last::Yes } else { Last::No },
                 retry_after: failed.retry_after_us.map(|us| Span::from_micros(i64::try_from(us).unwrap_or(i64::MAX))),
+                // An older worker knows of no classes.
+                class: if timed_out { FailureClass::Timeout } else { class_from_wire(failed.class()) },
                 reason: failed.reason,
                 ran,
             })
@@ -80,7 +88,48 @@ pub fn outcome_from_wire(wire: wire::Outcome) -> Result<Report, BadMessage> {
         R::Cancelled(_) => Outcome::Cancelled,
         R::NotStarted(not_started) => Outcome::NotStarted { reason: not_started.reason },
     };
-    Ok(Report { id, attempt: AttemptNo(wire.attempt), outcome, timed_out })
+    let details = wire.details.map(|details| Box::new(details_from_wire(*details)));
+    Ok(Report { id, attempt: AttemptNo(wire.attempt), outcome, timed_out, details })
+}
+
+const fn class_to_wire(class: FailureClass) -> wire::FailureClass {
+    match class {
+        FailureClass::Task => wire::FailureClass::Task,
+        FailureClass::Network => wire::FailureClass::Network,
+        FailureClass::Limit => wire::FailureClass::Limit,
+        FailureClass::Timeout => wire::FailureClass::Timeout,
+        FailureClass::Environment => wire::FailureClass::Environment,
+    }
+}
+
+const fn class_from_wire(class: wire::FailureClass) -> FailureClass {
+    match class {
+        wire::FailureClass::Task => FailureClass::Task,
+        wire::FailureClass::Network => FailureClass::Network,
+        wire::FailureClass::Limit => FailureClass::Limit,
+        wire::FailureClass::Timeout => FailureClass::Timeout,
+        wire::FailureClass::Environment => FailureClass::Environment,
+    }
+}
+
+/// Without the class, which the failure has.
+fn details_to_wire(details: &Details) -> wire::Details {
+    let Details { class: _, exit_code, signal, limit, peak_memory_bytes, cpu_us, sandbox, host } = details;
+    wire::Details {
+        exit_code: *exit_code,
+        signal: *signal,
+        limit: limit.clone(),
+        peak_memory_bytes: *peak_memory_bytes,
+        cpu_us: *cpu_us,
+        sandbox: sandbox.clone(),
+        host: host.clone(),
+    }
+}
+
+fn details_from_wire(wire: wire::Details) -> Details {
+    let wire::Details { exit_code, signal, limit, peak_memory_bytes, cpu_us, sandbox, host } = wire;
+    // A worker may say anything.
+    Details { class: None, exit_code, signal, limit, peak_memory_bytes, cpu_us, sandbox, host }.cut()
 }
 
 #[cfg(test)]
@@ -90,9 +139,12 @@ mod tests {
 
     #[test]
     fn an_outcome_survives_the_wire() {
-        let id = JobId::new(Timestamp::EPOCH, ShardId(3), 9);
-        let failure =
-            Failure { reason: "no route".into(), last: Last::Yes, retry_after: Some(Span::from_secs(7)), ran: Ran::No };
+        let failure = Failure {
+            last: Last::Yes,
+            retry_after: Some(Span::from_secs(7)),
+            ran: Ran::No,
+            ..Failure::new("no route")
+        };
         for outcome in [
             Outcome::Succeeded { output: None },
             Outcome::Succeeded { output: Some(Bytes::from_static(b"done")) },
@@ -100,8 +152,65 @@ mod tests {
             Outcome::Cancelled,
             Outcome::NotStarted { reason: "draining".into() },
         ] {
-            let report = Report { id, attempt: AttemptNo(2), outcome, timed_out: false };
-            assert_eq!(outcome_from_wire(outcome_to_wire(&report)), Ok(report));
+            for details in [None, Some(Box::new(Details::default())), Some(Box::new(details()))] {
+                let report =
+                    Report { id: id(), attempt: AttemptNo(2), outcome: outcome.clone(), timed_out: false, details };
+                assert_eq!(outcome_from_wire(outcome_to_wire(&report)), Ok(report));
+            }
         }
+    }
+
+    fn id() -> JobId {
+        JobId::new(Timestamp::EPOCH, ShardId(3), 9)
+    }
+
+    fn details() -> Details {
+        Details {
+            class: None,
+            exit_code: Some(-1),
+            signal: Some(9),
+            limit: Some("oom".into()),
+            peak_memory_bytes: Some(u64::MAX),
+            cpu_us: Some(0),
+            sandbox: Some("full".into()),
+            host: Some("vm-7".into()),
+        }
+    }
+
+    fn failed(class: FailureClass) -> Report {
+        let outcome = Outcome::Failed(Failure { class, ..Failure::new("no route") });
+        Report { id: id(), attempt: AttemptNo(1), outcome, timed_out: false, details: None }
+    }
+
+    #[test]
+    fn every_class_of_failure_survives_the_wire() {
+        for class in FailureClass::ALL {
+            assert_eq!(outcome_from_wire(outcome_to_wire(&failed(class))), Ok(failed(class)));
+        }
+    }
+
+    #[test]
+    fn a_class_that_nobody_knows_is_that_of_the_task() {
+        let mut wire = outcome_to_wire(&failed(FailureClass::Limit));
+        let Some(wire::outcome::Result::Failed(failure)) = &mut wire.result else { panic!("{wire:?}") };
+        failure.class = 99;
+        assert_eq!(outcome_from_wire(wire), Ok(failed(FailureClass::Task)));
+    }
+
+    #[test]
+    fn an_attempt_that_timed_out_is_of_that_class_though_its_worker_knows_of_none() {
+        let report = Report { timed_out: true, ..failed(FailureClass::Task) };
+        let read = Report { timed_out: true, ..failed(FailureClass::Timeout) };
+        assert_eq!(outcome_from_wire(outcome_to_wire(&report)), Ok(read));
+    }
+
+    #[test]
+    fn long_texts_of_a_worker_are_cut_between_characters() {
+        let long = "é".repeat(100_000);
+        let said = Details { limit: Some(long.clone()), sandbox: Some(long.clone()), host: Some(long), ..details() };
+        let report = Report { details: Some(Box::new(said)), ..failed(FailureClass::Limit) };
+        let read = outcome_from_wire(outcome_to_wire(&report)).unwrap().details.unwrap();
+        let kept = Some("é".repeat(Details::TEXT_MAX / 2));
+        assert_eq!(*read, Details { limit: kept.clone(), sandbox: kept.clone(), host: kept, ..details() });
     }
 }

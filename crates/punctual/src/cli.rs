@@ -82,7 +82,7 @@ pub(crate) enum Command {
     /// Start a worker
     Worker(cmd::worker::WorkerArgs),
     /// Submit a job: now, later, or at a given time
-    Run(cmd::run::RunArgs),
+    Run(Box<cmd::run::RunArgs>),
     /// Show jobs, the latest due first
     Ps(cmd::ps::PsArgs),
     /// Show what a job wrote
@@ -97,6 +97,9 @@ pub(crate) enum Command {
     /// Look after tasks
     #[command(subcommand)]
     Task(cmd::task::TaskVerb),
+    /// Look after uploaded files
+    #[command(subcommand)]
+    Artifact(cmd::artifact::ArtifactVerb),
     /// Say why a job is in its state, or what a state, an error or an exit code means
     Explain(cmd::explain::ExplainArgs),
     /// Bring the schema of a PostgreSQL up to date, or see how it stands

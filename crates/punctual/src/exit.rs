@@ -11,16 +11,20 @@ macro_rules! exits {
     ($($variant:ident $code:literal $meaning:literal;)*) => {
         /// How a command ended.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum Exit { $($variant),* }
+        pub(crate) enum Exit {
+            $($variant,)*
+            /// With the code of a program that was run and awaited.
+            Program(u8),
+        }
 
         impl Exit {
             pub(crate) const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             pub(crate) const fn code(self) -> u8 {
-                match self { $(Self::$variant => $code),* }
+                match self { $(Self::$variant => $code,)* Self::Program(code) => code }
             }
             pub(crate) const fn meaning(self) -> &'static str {
-                match self { $(Self::$variant => $meaning),* }
+                match self { $(Self::$variant => $meaning,)* Self::Program(_) => "what the program exited with" }
             }
         }
     };
@@ -32,8 +36,8 @@ exits! {
     Usage 2 "the command or its input is not valid";
     JobFailed 3 "an awaited job failed, was cancelled, lost, quarantined or deleted";
     NotAllowed 4 "not allowed";
-    NotFound 5 "there is no such job or task";
-    Conflict 6 "the job or task is not in a state that admits this";
+    NotFound 5 "there is no such job, task or artifact";
+    Conflict 6 "the job, task or artifact is not in a state that admits this";
     Unreachable 7 "the server or the database cannot be reached, or is too busy";
     Pending 8 "an awaited job is still pending (`wait --no-wait`)";
     Timeout 124 "the time limit of `run --wait-timeout` or `wait --timeout` was reached";
@@ -209,6 +213,17 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::TaskNotFound => Command("see what there is with `punctual task list`"),
         ErrorKind::JobNotFound => {
             Command("see what there is with `punctual ps`; finished jobs are kept for a limited time")
+        }
+        ErrorKind::ArtifactNotFound => Command("see what there is with `punctual artifact list`"),
+        ErrorKind::BadSignature | ErrorKind::UrlExpired => Command("push the file again with `punctual artifact push`"),
+        ErrorKind::ArtifactReady => Command("nothing needs to be uploaded"),
+        ErrorKind::ArtifactInUse => {
+            Command("change or delete the task first; one that was deleted keeps it as long as its jobs are kept")
+        }
+        ErrorKind::UnknownArtifact => Command("upload the file with `punctual artifact push`"),
+        ErrorKind::ArtifactRefused => Command("build the program again and push it with `punctual artifact push`"),
+        ErrorKind::SizeMismatch | ErrorKind::DigestMismatch => {
+            Command("the file was changed while it was sent; push it again with `punctual artifact push`")
         }
         ErrorKind::TaskExists => Command("update it with `punctual task apply`"),
         ErrorKind::JobAlreadyStarted => Command("end it with `punctual cancel`"),

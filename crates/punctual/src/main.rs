@@ -27,6 +27,10 @@ use crate::exit::{Exit, OutputClosed, Report};
 use crate::output::{Format, note};
 
 fn main() -> ExitCode {
+    // While there is one thread: what it forks must not depend on others.
+    if std::env::args_os().nth(1).is_some_and(|first| first == wiring::SANDBOX_LAUNCHER) {
+        punctual_sandbox::launcher_main();
+    }
     let cli = Cli::parse();
     let context = match Context::new(&cli) {
         Ok(context) => context,

@@ -3,9 +3,12 @@
 use std::fmt::Write as _;
 
 use comfy_table::Cell;
-use punctual_api::{Attempt, Job, JobSummary, TaskRef, TaskView, WorkerView};
+use punctual_api::{Attempt, AttemptDetails, Job, JobSummary, TaskRef, TaskView, WorkerView};
+use punctual_core::Span;
+use punctual_core::attempt::FailureClass;
 use punctual_core::retry::RetryPolicy;
-use punctual_core::task::{Run, TaskSpec, default_http_timeout};
+use punctual_core::run::Email;
+use punctual_core::task::{HttpCall, Run, TaskSpec, default_http_timeout};
 
 use crate::output::{Format, Output, Row};
 use crate::table::Yield;
@@ -116,7 +119,14 @@ impl Row for WorkerView {
 /// What a task runs, in a few words.
 fn what(run: &Run) -> String {
     match run {
+        Run::Binary(binary) => {
+            std::iter::once(binary.artifact.to_string()).chain(binary.args.clone()).collect::<Vec<_>>().join(" ")
+        }
         Run::Http(call) => format!("{} {}", call.method.as_str(), call.url),
+        Run::Email(mail) => format!("to {}", mail.to.join(", ")),
+        // The address is a secret.
+        Run::Slack(message) if message.is_address() => "to a Slack channel".to_owned(),
+        Run::Slack(message) => format!("to Slack {}", message.webhook),
         Run::Probe(probe) => serde_json::to_string(probe).unwrap_or_default(),
         Run::Handler(handler) => handler.name.clone(),
     }
@@ -137,20 +147,11 @@ fn task_text(out: &Output, task: &TaskView) -> String {
     let mut text = Detail::new(&format!("{}  revision {}", task.name, task.revision), 15);
     text.line("id", task.id);
     text.line("runs", format!("{} ({})", what(&spec.run), spec.run.kind()));
-    if let Run::Http(call) = &spec.run {
-        for (name, value) in &call.headers {
-            text.line("header", format!("{name}: {value}"));
-        }
-        if let Some(body) = &call.body {
-            text.line("body", body);
-        }
-        if !call.expect_status.is_empty() {
-            let codes: Vec<_> = call.expect_status.iter().map(u16::to_string).collect();
-            text.line("expects", codes.join(", "));
-        }
-        if call.timeout != default_http_timeout() {
-            text.line("request timeout", call.timeout);
-        }
+    match &spec.run {
+        Run::Http(call) => http_lines(&mut text, call),
+        Run::Email(mail) => email_lines(&mut text, mail),
+        Run::Slack(message) => text.optional("text", message.text.as_ref()),
+        Run::Binary(_) | Run::Probe(_) | Run::Handler(_) => {}
     }
     text.line("queue", &spec.queue);
     for (key, value) in &spec.labels {
@@ -176,6 +177,40 @@ fn task_text(out: &Output, task: &TaskView) -> String {
     text.text
 }
 
+fn http_lines(text: &mut Detail, call: &HttpCall) {
+    let codes = |codes: &[u16]| codes.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+    for (name, value) in &call.headers {
+        text.line("header", format!("{name}: {value}"));
+    }
+    text.optional("body", call.body.as_ref());
+    if !call.expect_status.is_empty() {
+        text.line("expects", codes(&call.expect_status));
+    }
+    text.optional("expects body", call.expect_body.as_ref());
+    if !call.retry_status.is_empty() {
+        text.line("retries on", codes(&call.retry_status));
+    }
+    if call.follow_redirects > 0 {
+        text.line("redirects", format!("at most {}", call.follow_redirects));
+    }
+    text.optional("signed with", call.sign_with.as_ref());
+    if call.timeout != default_http_timeout() {
+        text.line("request timeout", call.timeout);
+    }
+}
+
+fn email_lines(text: &mut Detail, mail: &Email) {
+    text.line("subject", &mail.subject);
+    for (name, addresses) in [("cc", &mail.cc), ("bcc", &mail.bcc)] {
+        if !addresses.is_empty() {
+            text.line(name, addresses.join(", "));
+        }
+    }
+    text.optional("reply to", mail.reply_to.as_ref());
+    text.optional("text", mail.text.as_ref());
+    text.optional("html", mail.html.as_ref());
+}
+
 fn retries(policy: &RetryPolicy, usual: &RetryPolicy) -> String {
     let mut text = format!("{}, first after {}", policy.max, policy.initial);
     if policy.factor != usual.factor {
@@ -186,6 +221,10 @@ fn retries(policy: &RetryPolicy, usual: &RetryPolicy) -> String {
     }
     if policy.jitter != usual.jitter {
         let _ = write!(text, ", jitter {}", policy.jitter);
+    }
+    if !policy.except.is_empty() {
+        let classes: Vec<&str> = Vec::from(policy.except).into_iter().map(FailureClass::as_str).collect();
+        let _ = write!(text, ", except after {}", classes.join(", "));
     }
     text
 }
@@ -217,6 +256,10 @@ fn job_text(out: &Output, job: &Job) -> String {
     }
     for attempt in &job.attempts {
         text.line(&format!("attempt {}", attempt.attempt), attempt_line(out, attempt));
+        let details = attempt.details.as_ref().map(details_line).unwrap_or_default();
+        if !details.is_empty() {
+            text.line("", details);
+        }
     }
     if let Some(input) = &job.input {
         text.line("input", input.get());
@@ -242,6 +285,22 @@ fn attempt_line(out: &Output, attempt: &Attempt) -> String {
     line
 }
 
+fn details_line(details: &AttemptDetails) -> String {
+    let AttemptDetails { class, exit_code, signal, limit, peak_memory_bytes, cpu_us, sandbox, host } = details;
+    let cpu = |micros: u64| short(Span::from_micros(i64::try_from(micros).unwrap_or(i64::MAX)).min(Span::MAX));
+    let parts = [
+        class.as_ref().map(|class| format!("class {}", one_line(class))),
+        exit_code.map(|code| format!("exit code {code}")),
+        signal.map(|signal| format!("signal {signal}")),
+        limit.as_ref().map(|limit| format!("limit {}", one_line(limit))),
+        peak_memory_bytes.map(|bytes| format!("peak memory {:.1} MiB", bytes as f64 / f64::from(1 << 20))),
+        cpu_us.map(|micros| format!("CPU time {}", cpu(micros))),
+        sandbox.as_ref().map(|level| format!("sandbox {}", one_line(level))),
+        host.as_ref().map(|host| format!("host {}", one_line(host))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
 /// A title and lines of name and value.
 struct Detail {
     text: String,
@@ -255,6 +314,12 @@ impl Detail {
 
     fn line(&mut self, name: &str, value: impl std::fmt::Display) {
         let _ = writeln!(self.text, "  {name:<width$} {value}", width = self.name_width);
+    }
+
+    fn optional(&mut self, name: &str, value: Option<&String>) {
+        if let Some(value) = value {
+            self.line(name, value);
+        }
     }
 }
 
@@ -275,10 +340,25 @@ mod tests {
         let full = view(
             r#"{"run":{"http":{"url":"http://h/","method":"POST","headers":{"A":"b"},"body":"hi","timeout":"5s",
                 "expect_status":[200,404]}},"queue":"mail","labels":{"zone":"eu"},"priority":5,
-                "retry":{"max":9,"cap":"1h"},"node_retry":{"max":1},"timeout":"1h2m3s","queue_timeout":"1d",
+                "retry":{"max":9,"cap":"1h","except":["limit","network"]},"node_retry":{"max":1},"timeout":"1h2m3s","queue_timeout":"1d",
                 "delivery":"exactly_once","on_lost":"rerun"}"#,
         );
         let out = Output::plain(None);
         insta::assert_snapshot!(format!("{}\n{}", task_text(&out, &usual), task_text(&out, &full)));
+    }
+    #[test]
+    fn details_of_an_attempt_are_one_line_of_what_is_known() {
+        let line = |json: &str| details_line(&serde_json::from_str(json).unwrap());
+        assert_eq!(line("{}"), "");
+        assert_eq!(line(r#"{"class":"network"}"#), "class network");
+        assert_eq!(
+            line(r#"{"exit_code":0,"cpu_us":1234567,"sandbox":"full"}"#),
+            "exit code 0, CPU time 1.2s, sandbox full"
+        );
+        assert_eq!(
+            line(r#"{"class":"limit","signal":9,"limit":"oom","peak_memory_bytes":536870912,"host":"vm\u001b[2J 7"}"#),
+            "class limit, signal 9, limit oom, peak memory 512.0 MiB, host vm [2J 7"
+        );
+        assert_eq!(line(r#"{"cpu_us":18446744073709551615}"#), "CPU time 3650d");
     }
 }

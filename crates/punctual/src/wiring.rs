@@ -1,5 +1,5 @@
 //! Builds servers and workers out of their parts. The only place that names a
-//! concrete store or transport.
+//! concrete store, storage or transport.
 
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
@@ -7,15 +7,18 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use punctual_app::{App, Parts, PeerKey, Settings};
+use punctual_blobs::{Blobs, UrlKey};
 use punctual_core::{ServerId, Span};
 use punctual_engine::{Engine, EngineConfig, MemberConfig, StartError};
+use punctual_exec::{Binaries, Downloads, ProgramCache, Programs};
 use punctual_peers::GrpcPeers;
+use punctual_sandbox::{Launcher, LauncherOptions, Protection};
 use punctual_server::Rest;
 use punctual_store::ClusterSecret;
 use punctual_worker::Worker;
 use tokio::sync::oneshot;
 
-use crate::config::{Database, ServerSettings, WorkerSettings};
+use crate::config::{Database, ServerSettings, Storage, WorkerSettings};
 use crate::exit::failed;
 use crate::stores::OpenStore;
 use crate::world;
@@ -58,7 +61,9 @@ pub(crate) async fn run_server(
     let opened = OpenStore::open(&settings).await?;
     let store = opened.as_store();
     let proposed = ClusterSecret(world::secret()?);
-    let key = PeerKey::new(store.cluster_secret(proposed).await.context("cannot read the cluster's secret")?);
+    let secret = store.cluster_secret(proposed).await.context("cannot read the cluster's secret")?;
+    let key = PeerKey::new(secret);
+    let blobs = open_storage(&settings, secret)?;
     let config = engine_config(&settings, address, [random(), random()]);
     let server = config.server;
     let engine = Engine::start(Arc::clone(&store), config).await.map_err(not_started)?;
@@ -69,11 +74,14 @@ pub(crate) async fn run_server(
         random,
         peers: Arc::new(GrpcPeers::new(key.clone(), server)),
         key,
+        blobs,
         settings: Settings {
             heartbeat: settings.heartbeat,
             worker_dead_after: settings.worker_dead_after,
             lease_ttl: settings.lease_ttl,
             roles: settings.roles,
+            artifact_max: settings.artifact_max,
+            retention: settings.retention,
         },
     });
     let rest = if settings.roles.api { Rest::Served } else { Rest::ProbesOnly };
@@ -96,6 +104,16 @@ pub(crate) async fn run_server(
     opened.close().await.context("cannot close the store")?;
     anyhow::ensure!(was_stopped, "the engine broke down; its last words are in the log");
     Ok(())
+}
+
+fn open_storage(settings: &ServerSettings, secret: ClusterSecret) -> anyhow::Result<Blobs> {
+    let urls = UrlKey::derive(&secret.0);
+    let opened = match &settings.storage {
+        Storage::InDataDir => Blobs::folder(&settings.data_dir.join("storage"), urls),
+        Storage::Folder(path) => Blobs::folder(path, urls),
+        Storage::S3(bucket) => Blobs::s3(bucket),
+    };
+    opened.map_err(|error| failed(format!("cannot use the storage: {error}"), "correct the setting `storage`"))
 }
 
 fn engine_config(settings: &ServerSettings, address: SocketAddr, random: [u64; 2]) -> EngineConfig {
@@ -132,6 +150,41 @@ fn not_started(error: StartError) -> anyhow::Error {
     }
 }
 
+/// The hidden argument with which this program is the sandbox's launcher.
+pub(crate) const SANDBOX_LAUNCHER: &str = "sandbox-launcher";
+
+pub(crate) fn sandbox_options() -> anyhow::Result<LauncherOptions> {
+    Ok(LauncherOptions {
+        command: std::env::current_exe().context("cannot find this program")?,
+        args: vec![SANDBOX_LAUNCHER.to_owned()],
+        required: Vec::new(),
+    })
+}
+
+/// `None` where programs cannot be shut in: then the worker takes no binaries.
+async fn binaries(downloads: Arc<dyn Downloads>, cache: ProgramCache) -> anyhow::Result<Option<Binaries>> {
+    let launcher = match Launcher::start(sandbox_options()?).await {
+        Ok(launcher) => launcher,
+        Err(error) => {
+            tracing::warn!(%error, "there is no sandbox here: this worker takes no binaries");
+            return Ok(None);
+        }
+    };
+    let level = launcher.level();
+    for sentence in level.sentences() {
+        tracing::info!("sandbox: {sentence}");
+    }
+    if !Protection::FLOOR.iter().all(|protection| level.has(*protection)) {
+        tracing::warn!("the sandbox is not safe here: this worker takes no binaries; see punctual doctor");
+        return Ok(None);
+    }
+    let folder = cache.folder.display().to_string();
+    let programs = Programs::new(downloads, cache).map_err(|error| {
+        failed(format!("cannot use the folder {folder}: {error}"), "name another one with --cache-dir")
+    })?;
+    Ok(Some(Binaries::new(launcher, programs)))
+}
+
 /// Runs a worker until `shutdown` ends, and then until its attempts have ended or
 /// the drain timeout has.
 pub(crate) async fn run_worker(
@@ -145,9 +198,13 @@ pub(crate) async fn run_worker(
         .queues(settings.queues)
         .spool_dir(settings.spool_dir)
         .drain_timeout(settings.drain_timeout.to_std())
+        .sending(settings.sending)
         .standard_executors();
     if settings.probe_effects {
         worker = worker.probe_effects();
+    }
+    if let Some(binaries) = binaries(worker.downloads(), settings.programs).await? {
+        worker = worker.executor(binaries);
     }
     for (key, value) in settings.labels {
         worker = worker.label(key, value);

@@ -5,10 +5,12 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
-use punctual_app::{App, AppError, CREDIT_MAX, Connected, LOG_BYTES_MAX, Peer, PeerList, WorkerGreeting, WorkerHello};
+use punctual_app::{
+    App, AppError, CREDIT_MAX, Connected, Download, LOG_BYTES_MAX, Peer, PeerList, WorkerGreeting, WorkerHello,
+};
 use punctual_core::shard::event::{StreamId, WorkerSpec};
 use punctual_core::shard::write::Epoch;
-use punctual_core::{AttemptNo, ShardId, WorkerId};
+use punctual_core::{ArtifactId, AttemptNo, ShardId, WorkerId};
 use punctual_engine::{Outgoing, WorkerSession};
 use punctual_proto::MESSAGE_BYTES_MAX;
 use punctual_proto::convert::{self, BadMessage};
@@ -18,6 +20,7 @@ use punctual_store::LogChunk;
 use tokio::sync::{mpsc, oneshot};
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::guard::Reached;
 use crate::outgoing::Messages;
 
 /// A worker that connects and says nothing is cut off after this.
@@ -68,6 +71,23 @@ impl Worker for WorkerService {
             Ok(None)
         });
         Ok(Response::new(Box::pin(complaints)))
+    }
+
+    async fn download(&self, request: Request<wire::DownloadRequest>) -> Result<Response<wire::DownloadReply>, Status> {
+        let reached = request.extensions().get::<Reached>().cloned();
+        let Reached(reached) = reached.ok_or_else(|| Status::internal("the request does not name its host"))?;
+        let wire::DownloadRequest { worker_id, job_id, attempt, artifact_id } = request.into_inner();
+        let worker = read_worker_id(&worker_id)?;
+        let job = convert::job_id(&job_id).map_err(|error| Status::invalid_argument(error.to_string()))?;
+        let artifact = ArtifactId::from_bytes(&artifact_id)
+            .ok_or_else(|| Status::invalid_argument("an artifact id is 16 bytes of UUID version 7"))?;
+        let found = self.app.download(worker, job, AttemptNo(attempt), artifact, &reached).await;
+        match found.map_err(|error| refused(&error))? {
+            Some(Download { url, size, sha256 }) => {
+                Ok(Response::new(wire::DownloadReply { url, size, sha256: sha256.to_vec().into() }))
+            }
+            None => Err(Status::permission_denied("this worker does not run that attempt")),
+        }
     }
 }
 

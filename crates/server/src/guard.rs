@@ -64,9 +64,16 @@ pub(crate) fn wrap(router: Router, app: App) -> Router {
     router.layer(from_fn_with_state(guard, pass))
 }
 
-async fn pass(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+/// The address at which the client reached this server, such as `http://127.0.0.1:8020`.
+#[derive(Clone)]
+pub(crate) struct Reached(pub(crate) String);
+
+async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let request_id = format!("req_{:016x}", guard.app.random());
     let is_head = request.method() == Method::HEAD;
+    if let Some(host) = host_of(&request) {
+        request.extensions_mut().insert(Reached(format!("http://{host}")));
+    }
     let response = match check(&request) {
         Err(error) => Refused(error).into_response(),
         Ok(()) if OURS.iter().any(|path| request.uri().path().starts_with(path)) => next.run(request).await,

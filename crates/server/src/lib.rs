@@ -4,6 +4,7 @@
 //! There is no authentication yet, so nothing but loopback is served, and a web
 //! page in the user's browser cannot reach it either; see [`guard`].
 
+mod artifacts;
 mod events;
 mod grpc;
 mod guard;
@@ -46,6 +47,9 @@ fn api() -> OpenApiRouter<App> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(tasks::list, tasks::create))
         .routes(routes!(tasks::read, tasks::put, tasks::delete))
+        .routes(routes!(artifacts::list, artifacts::create))
+        .routes(routes!(artifacts::read, artifacts::delete))
+        .routes(routes!(artifacts::download, artifacts::upload))
         .routes(routes!(jobs::list, jobs::submit))
         .routes(routes!(jobs::submit_bulk))
         .routes(routes!(jobs::read, jobs::delete))
@@ -84,7 +88,7 @@ async fn document(_: parse::NoParams) -> Response {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
     Served,
-    /// Only the probes are, for those who watch the process.
+    /// Only the probes are, for those who watch the process, and signed addresses of files.
     ProbesOnly,
 }
 
@@ -92,7 +96,11 @@ pub enum Rest {
 pub fn router(app: App, rest: Rest) -> Router {
     let api = match rest {
         Rest::Served => api(),
-        Rest::ProbesOnly => OpenApiRouter::new().routes(routes!(health::live)).routes(routes!(health::ready)),
+        Rest::ProbesOnly => OpenApiRouter::new()
+            .routes(routes!(health::live))
+            .routes(routes!(health::ready))
+            // Workers fetch files where they got their jobs.
+            .routes(routes!(artifacts::download, artifacts::upload)),
     };
     let (api, _) = api.split_for_parts();
     let router = api

@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{HeaderMap, header};
 use punctual_api::{ErrorKind, limits};
 use punctual_app::AppError;
-use punctual_core::JobId;
+use punctual_core::{ArtifactId, JobId};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_path_to_error::{Path as Place, Segment};
 
@@ -100,7 +100,7 @@ async fn read(body: Body, max: usize) -> Result<Option<Bytes>, axum::Error> {
 
 /// Reads on for a while without keeping anything. A client that still writes when
 /// the connection closes loses the answer.
-async fn discard(body: Body) {
+pub(crate) async fn discard(body: Body) {
     let mut body = body.into_data_stream();
     let mut left = DISCARD_BYTES_MAX;
     let reading = async {
@@ -188,6 +188,19 @@ impl<S: Send + Sync> FromRequestParts<S> for NoParams {
 pub(crate) struct JobPath(pub(crate) JobId);
 
 impl<S: Send + Sync> FromRequestParts<S> for JobPath {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let Name(text) = Name::from_request_parts(parts, state).await?;
+        let id = text.parse().map_err(|error: punctual_core::id::BadId| AppError::field("id", error.to_string()))?;
+        Ok(Self(id))
+    }
+}
+
+/// The part of the path that names an artifact.
+pub(crate) struct ArtifactPath(pub(crate) ArtifactId);
+
+impl<S: Send + Sync> FromRequestParts<S> for ArtifactPath {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {

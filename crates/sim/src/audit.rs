@@ -42,6 +42,7 @@ impl World {
             let id = job.key.id;
             let is_neglected = job.key.due_at < self.now
                 && !running.contains(&id)
+                && self.store.task(job.task).waits_for.is_none()
                 && self.could_start(id, &self.store.task(job.task).spec.queue);
             if is_neglected {
                 waits.insert(id);

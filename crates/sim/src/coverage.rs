@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::shard::event::{Refusal, Reply};
 use punctual_core::shard::write::{Requeue, Settle, Write};
+use punctual_core::task::{Delivery, Task, TaskSpec};
 use punctual_core::{JobId, JobState};
 
 use crate::history::{Fact, History};
@@ -30,6 +31,8 @@ pub enum Window {
     LateResultForLost,
     Overdue,
     QueueTimeout,
+    /// A failure that had retries left was final because of its class.
+    ExceptedFailure,
     Quarantined,
     DeleteBeforeStart,
     DeleteRefusedStarted,
@@ -60,10 +63,12 @@ pub enum Window {
     ShardRetired,
     ShardRetiredLoudly,
     SelfFenced,
+    /// A file arrived that due jobs waited for.
+    ArrivalAwaited,
 }
 
 impl Window {
-    pub const ALL: [Self; 47] = [
+    pub const ALL: [Self; 49] = [
         Self::CrashBetweenApplyAndAnswer,
         Self::DeadServersBatchApplied,
         Self::DeadServersBatchDropped,
@@ -82,6 +87,7 @@ impl Window {
         Self::LateResultForLost,
         Self::Overdue,
         Self::QueueTimeout,
+        Self::ExceptedFailure,
         Self::Quarantined,
         Self::DeleteBeforeStart,
         Self::DeleteRefusedStarted,
@@ -111,6 +117,7 @@ impl Window {
         Self::ShardRetired,
         Self::ShardRetiredLoudly,
         Self::SelfFenced,
+        Self::ArrivalAwaited,
     ];
 }
 
@@ -144,11 +151,18 @@ impl Coverage {
 impl Coverage {
     /// Adds what can be told from the history alone.
     pub(crate) fn add_history(&mut self, history: &History) {
+        let mut tasks = BTreeMap::new();
         for (_, fact) in history.iter() {
             match fact {
+                Fact::Submit { jobs, task, .. } => tasks.extend(jobs.iter().map(|id| (*id, task))),
                 Fact::Took { batch, void } => {
                     for write in &batch.writes {
                         self.add_write(write, void);
+                        if let Write::Settle(settle) = write
+                            && tasks.get(&settle.key.id).is_some_and(|task| is_excepted(settle, task))
+                        {
+                            self.hit(Window::ExceptedFailure);
+                        }
                     }
                 }
                 Fact::Answer { reply: Reply::Done(JobState::Deleted), .. } => self.hit(Window::DeleteBeforeStart),
@@ -200,4 +214,13 @@ impl Coverage {
             _ => {}
         }
     }
+}
+
+fn is_excepted(settle: &Settle, task: &Task) -> bool {
+    let TaskSpec { retry, delivery, .. } = &task.spec;
+    let details = settle.attempt.as_ref().and_then(|record| record.details.as_deref());
+    settle.state == JobState::Failed
+        && *delivery == Delivery::AtLeastOnce
+        && settle.counters.failures <= retry.max
+        && details.and_then(|details| details.class).is_some_and(|class| retry.except.contains(class))
 }

@@ -1,7 +1,7 @@
 //! How long an attempt takes and how it ends, as chance and the task's temper have it.
 
 use punctual_core::Timestamp;
-use punctual_core::attempt::{Failure, Last, Outcome, Ran};
+use punctual_core::attempt::{Details, Failure, FailureClass, Last, Outcome, Ran};
 use punctual_core::shard::event::{Assignment, Report};
 
 use crate::plan::Temper;
@@ -13,7 +13,7 @@ impl World {
         let (id, attempt, timeout) = (assignment.key.id, assignment.attempt, assignment.task.spec.timeout);
         let temper = self.plan.temper_of(assignment.task.id);
         let outcome = self.draw_outcome(temper);
-        let report = Report { id, attempt, outcome, timed_out: false };
+        let report = Report { id, attempt, outcome, timed_out: false, details: self.draw_details() };
         let takes = match self.rng.below(100) {
             0..60 => self.rng.millis(1, 300),
             60..85 => self.rng.millis(300, 4_000),
@@ -22,14 +22,20 @@ impl World {
             _ => return (report, self.now + timeout + self.rng.millis(5_000, 15_000)),
         };
         if takes > timeout {
-            let outcome = Outcome::Failed(Failure::new("timed out"));
+            let outcome = Outcome::Failed(Failure { class: FailureClass::Timeout, ..Failure::new("timed out") });
             return (Report { outcome, timed_out: true, ..report }, self.now + timeout);
         }
         (report, self.now + takes)
     }
 
+    fn draw_details(&mut self) -> Option<Box<Details>> {
+        let known = self.rng.percent(30);
+        known.then(|| Box::new(Details { cpu_us: Some(self.rng.next()), ..Details::default() }))
+    }
+
     fn draw_outcome(&mut self, temper: Temper) -> Outcome {
-        let failure = Failure::new("exit code 1");
+        let class = *self.rng.pick(&FailureClass::ALL);
+        let failure = Failure { class, ..Failure::new("exit code 1") };
         let place = match temper {
             Temper::Mixed => self.rng.below(100),
             Temper::Fails => 65 + self.rng.below(15),

@@ -4,11 +4,11 @@
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-use punctual_core::attempt::Outcome;
+use punctual_core::attempt::{Details, Outcome};
 use punctual_core::shard::event::{Command, Reply, Token};
 use punctual_core::shard::write::{SharedBatch, Write};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, ServerId, ShardId, Span, Timestamp, WorkerId};
+use punctual_core::{AttemptNo, JobId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
 use punctual_store::{JobRecord, Owned};
 
 /// One request to submit; repeating it keeps its number, and so its idempotency key.
@@ -35,6 +35,11 @@ pub enum Fact {
     Answer {
         token: Token,
         reply: Reply,
+    },
+
+    /// The file that a task waits for is there.
+    Arrived {
+        task: TaskId,
     },
 
     // The witness: the execution itself.
@@ -119,6 +124,7 @@ pub enum How {
     Reported {
         outcome: Outcome,
         timed_out: bool,
+        details: Option<Box<Details>>,
     },
     /// Stopped, or died with its worker: nobody reports it.
     Killed,
@@ -171,11 +177,12 @@ impl Fact {
             Self::Submit { request, jobs, task } => jobs.contains(&id).then(|| {
                 let spec = &task.spec;
                 format!(
-                    "Submit {request:?} of {}, {:?} {:?}, retry {}, node retry {}, timeout {}, queue timeout {:?}",
+                    "Submit {request:?} of {}, {:?} {:?}, retry {} except {:?}, node retry {}, timeout {}, queue timeout {:?}",
                     jobs.len(),
                     spec.delivery,
                     spec.on_lost,
                     spec.retry.max,
+                    Vec::from(spec.retry.except),
                     spec.node_retry.max,
                     spec.timeout,
                     spec.queue_timeout
@@ -199,7 +206,7 @@ impl Fact {
             | Self::Final { id: of, .. } => (*of == id).then(|| format!("{self:?}")),
             Self::Fenced { shards, .. } => shards.contains(&id.shard()).then(|| format!("{self:?}")),
             Self::Leased { owned, .. } => (owned.shard == id.shard()).then(|| format!("{self:?}")),
-            Self::Fault(_) | Self::Healed | Self::Broken { .. } => Some(format!("{self:?}")),
+            Self::Fault(_) | Self::Healed | Self::Broken { .. } | Self::Arrived { .. } => Some(format!("{self:?}")),
             Self::Joined { .. } | Self::OverCredit { .. } | Self::JobCount(_) => None,
         }
     }

@@ -4,10 +4,11 @@
 
 use std::sync::Arc;
 
-use punctual_core::retry::RetryPolicy;
+use punctual_core::attempt::FailureClass;
+use punctual_core::retry::{Classes, RetryPolicy};
 use punctual_core::shard::Config;
 use punctual_core::task::{Delivery, OnLost, Probe, Run, Task, TaskSpec};
-use punctual_core::{Span, TaskId, Timestamp};
+use punctual_core::{ArtifactId, Span, TaskId, Timestamp};
 
 use crate::options::{Options, Planted};
 use crate::rng::Rng;
@@ -41,6 +42,8 @@ pub(crate) struct Plan {
     pub hints: HintWeather,
     pub message_ms_max: i64,
     pub tasks: Vec<Arc<Task>>,
+    /// When the files arrive that some of the tasks wait for.
+    pub arrivals: Vec<(TaskId, Timestamp)>,
     /// In the order of the tasks.
     tempers: Vec<Temper>,
 }
@@ -109,6 +112,12 @@ impl Plan {
                 faults.push((kind, rng.millis(5_000, 60_000)));
             }
         }
+        let tempers = (0..TASKS).map(|_| draw_temper(rng)).collect();
+        let tasks: Vec<Arc<Task>> = (0..TASKS).map(|number| Arc::new(draw_task(rng, number))).collect();
+        let waiting = tasks.iter().filter(|task| task.waits_for.is_some());
+        // Before the faults are over: then there is no excuse for jobs that wait.
+        let arrivals =
+            waiting.map(|task| (task.id, START + rng.millis(1_000, chaos.as_micros() / 1_000 - 1_000))).collect();
         Self {
             servers,
             workers: rng.range(2, 5) as usize,
@@ -131,8 +140,9 @@ impl Plan {
                 twice_percent: *rng.pick(&[0, 20]),
             },
             message_ms_max: *rng.pick(&[2, 20, 200]),
-            tempers: (0..TASKS).map(|_| draw_temper(rng)).collect(),
-            tasks: (0..TASKS).map(|number| Arc::new(draw_task(rng, number))).collect(),
+            tempers,
+            tasks,
+            arrivals,
         }
     }
 
@@ -182,7 +192,16 @@ fn draw_task(rng: &mut Rng, number: u64) -> Task {
     }
     spec.timeout = *rng.pick(&[Span::from_secs(4), Span::from_secs(10), Span::from_secs(20)]);
     spec.queue_timeout = *rng.pick(&[None, None, None, Some(Span::from_secs(2)), Some(Span::from_secs(15))]);
-    Task { id: TaskId::new(START, number), name: None, revision: 1, created_at: START, updated_at: START, spec }
+    let waits_for = rng.percent(20).then(|| ArtifactId::new(START, number));
+    Task {
+        id: TaskId::new(START, number),
+        name: None,
+        revision: 1,
+        created_at: START,
+        updated_at: START,
+        spec,
+        waits_for,
+    }
 }
 
 fn draw_retry(rng: &mut Rng) -> RetryPolicy {
@@ -193,5 +212,11 @@ fn draw_retry(rng: &mut Rng) -> RetryPolicy {
         // Now and then beyond the look-ahead, so that a retry leaves the window.
         cap: *rng.pick(&[Span::from_secs(3), Span::from_secs(20)]),
         jitter: *rng.pick(&[0.0, 0.2]),
+        except: draw_except(rng),
     }
+}
+
+fn draw_except(rng: &mut Rng) -> Classes {
+    let percent = *rng.pick(&[0, 0, 40]);
+    Classes::from(FailureClass::ALL.into_iter().filter(|_| rng.percent(percent)).collect::<Vec<_>>())
 }

@@ -7,11 +7,13 @@
 mod owning;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use punctual_core::shard::event::{Adopted, Command, Event, Found, Load, Loaded, Send, StreamId, Token};
 use punctual_core::shard::write::{BatchSeq, StartsId};
 use punctual_core::shard::{Config, Owner};
-use punctual_core::{AttemptNo, JobId, JobKey, ServerId, ShardId, Span, Timestamp, WorkerId};
+use punctual_core::task::Task;
+use punctual_core::{AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
 use punctual_store::Owned;
 
 use crate::client::ClientStep;
@@ -91,6 +93,7 @@ pub(crate) enum ServerStep {
         found: Found,
     },
     Hinted(Vec<Loaded>),
+    TaskChanged(Arc<Task>),
     Message {
         stream: StreamId,
         message: ToServer,
@@ -198,6 +201,7 @@ impl World {
             ServerStep::RenewLeases => {
                 self.after(Span::from_millis(RENEW_EVERY_MS), Action::Server(node, ServerStep::RenewLeases));
                 self.lease(place);
+                self.refresh_tasks(place);
                 return;
             }
             ServerStep::Leased { kept, taken } => self.leased(place, &kept, taken),
@@ -218,6 +222,7 @@ impl World {
             ServerStep::Found { token, id, found } => {
                 self.servers[place].owner.handle(Event::Found { token, id, found }, now);
             }
+            ServerStep::TaskChanged(task) => self.servers[place].owner.handle(Event::TaskChanged { task }, now),
             ServerStep::Hinted(jobs) => self.servers[place].owner.handle(Event::Submitted { jobs }, now),
             ServerStep::Message { stream, message } => self.server_message(place, stream, message),
             ServerStep::Broken { stream } => {
@@ -236,6 +241,36 @@ impl World {
         self.flush(place);
         let soon = self.now + Span::from_micros(self.rng.range(0, 500));
         self.pump_by(place, soon);
+    }
+
+    /// The file of a task has arrived. Its servers are told; one that is not looks for itself.
+    pub(crate) fn arrive(&mut self, id: TaskId) {
+        let is_awaited = self.store.hot().iter().any(|job| job.task == id && job.key.due_at <= self.now);
+        if is_awaited {
+            self.hit(Window::ArrivalAwaited);
+        }
+        let task = self.store.arrive(id);
+        self.note(Fact::Arrived { task: id });
+        for place in 0..self.servers.len() {
+            if self.rng.percent(self.plan.hints.lost_percent) {
+                continue;
+            }
+            let delay = self.rng.millis(0, self.plan.message_ms_max);
+            let node = self.servers[place].node();
+            self.after(delay, Action::Server(node, ServerStep::TaskChanged(Arc::clone(&task))));
+        }
+    }
+
+    /// Reads again what waits for its file.
+    fn refresh_tasks(&mut self, place: usize) {
+        let node = self.servers[place].node();
+        for (id, revision) in self.servers[place].owner.tasks_that_wait() {
+            let task = Arc::clone(self.store.task(id));
+            if task.revision > revision {
+                let delay = self.store_delay();
+                self.after(delay, Action::Server(node, ServerStep::TaskChanged(task)));
+            }
+        }
     }
 
     fn pump_by(&mut self, place: usize, planned: Timestamp) {

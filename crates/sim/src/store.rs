@@ -153,6 +153,14 @@ impl SimStore {
         Loaded { row, task }
     }
 
+    /// The file has arrived that a task waits for.
+    pub(crate) fn arrive(&mut self, id: TaskId) -> Arc<Task> {
+        let known = &self.tasks[&id];
+        let task = Arc::new(Task { revision: known.revision + 1, waits_for: None, ..Task::clone(known) });
+        self.tasks.insert(id, Arc::clone(&task));
+        task
+    }
+
     pub(crate) fn task(&self, id: TaskId) -> &Arc<Task> {
         &self.tasks[&id]
     }

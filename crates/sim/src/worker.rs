@@ -296,7 +296,7 @@ impl World {
 
     fn give_back(&mut self, place: usize, (id, attempt): Key, reason: &str) {
         let outcome = Outcome::NotStarted { reason: reason.to_owned() };
-        let report = Report { id, attempt, outcome, timed_out: false };
+        let report = Report { id, attempt, outcome, timed_out: false, details: None };
         self.workers[place].held.insert((id, attempt), Held::Finished(report.clone()));
         self.report(place, vec![report]);
     }
@@ -337,7 +337,8 @@ impl World {
             _ => return,
         };
         worker.held.insert(key, Held::Finished(report.clone()));
-        let how = How::Reported { outcome: report.outcome.clone(), timed_out: report.timed_out };
+        let Report { outcome, timed_out, details, .. } = report.clone();
+        let how = How::Reported { outcome, timed_out, details };
         let worker = worker.id;
         self.note(Fact::End { id: key.0, attempt: key.1, worker, how });
         self.report(place, vec![report]);

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::fmt::Write as _;
 
-use punctual_core::{JobId, Span, Timestamp};
+use punctual_core::{JobId, Span, TaskId, Timestamp};
 
 use crate::client::{ClientStep, Clients};
 use crate::coverage::{Coverage, Window};
@@ -65,6 +65,8 @@ pub(crate) enum Action {
     Deliver(Delivery),
     Client(ClientStep),
     Nemesis(Fault),
+    /// The file that a task waits for is there.
+    Arrive(TaskId),
     /// Looks for what should not be.
     Audit,
 }
@@ -124,6 +126,9 @@ impl World {
         for place in 0..world.workers.len() {
             world.boot_worker(place, Vec::new());
         }
+        for (task, at) in world.plan.arrivals.clone() {
+            world.at(at, Action::Arrive(task));
+        }
         world.plan_clients();
         world.plan_faults();
         world
@@ -167,6 +172,7 @@ impl World {
                 Action::Deliver(delivery) => self.deliver(delivery),
                 Action::Client(step) => self.client_step(step),
                 Action::Nemesis(fault) => self.strike(fault),
+                Action::Arrive(task) => self.arrive(task),
                 Action::Audit => {
                     self.audit();
                     if self.is_quiet() || self.is_broken() {

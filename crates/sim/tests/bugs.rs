@@ -39,6 +39,7 @@ planted!(
     deleting_a_running_job_is_found Planted::Core(Bug::DeleteIgnoresRunning);
     answering_before_the_command_is_durable_is_found Planted::Core(Bug::AnswerBeforeDurable);
     one_retry_too_many_is_found Planted::Core(Bug::OneRetryTooMany);
+    retrying_what_is_excepted_is_found Planted::Core(Bug::ExceptedIsRetried);
     accepting_a_stale_outcome_is_found Planted::Core(Bug::StaleOutcomeAccepted);
     reusing_an_attempt_number_is_found Planted::Core(Bug::AttemptReused);
     starting_early_is_found Planted::Core(Bug::EarlyStart);
@@ -49,6 +50,7 @@ planted!(
     forgetting_what_runs_at_takeover_is_found Planted::Core(Bug::TakeoverForgetsRunning);
     believing_a_hello_that_was_overtaken_is_found Planted::Core(Bug::LateHelloBelieved);
     taking_an_answer_for_that_of_another_lane_is_found Planted::Core(Bug::AnswersMixedUp);
+    starting_without_the_file_is_found Planted::Core(Bug::FileNotAwaited);
     a_store_without_a_fence_is_found Planted::NoFence;
     acknowledging_a_submission_before_it_is_stored_is_found Planted::SubmitAckedFirst;
     assigning_again_on_reconnect_is_found Planted::AssignedAgain;

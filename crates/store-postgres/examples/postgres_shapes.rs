@@ -126,6 +126,7 @@ impl Bench {
             created_at: now(),
             updated_at: now(),
             spec: TaskSpec::new(Run::Probe(Probe::default())),
+            waits_for: None,
         };
         let task_id = task.id;
         store.create_task(task).await.expect("a task");
@@ -267,6 +268,7 @@ impl Bench {
             finished_at: at,
             ending: Ending::Succeeded,
             reason: None,
+            details: None,
         };
         Write::Settle(Settle {
             key: row.key,

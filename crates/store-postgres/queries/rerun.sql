@@ -11,11 +11,11 @@ WITH taken AS (
     WHERE history.id = again.id
     RETURNING history.id, history.submitted_at, history.task, history.priority, history.tracing_id, history.input,
               history.attempt, history.worker, history.server, history.picked_up_at, history.started_at,
-              history.finished_at, history.ending, history.reason,
+              history.finished_at, history.ending, history.reason, history.details,
               again.shard, again.due_at, again.moved, again.next_attempt, again.failures, again.node_failures
 ), kept AS (
-    INSERT INTO attempt (job, worker, server, picked_up_at, started_at, finished_at, attempt, ending, reason)
-    SELECT taken.id, worker.id, server.id, picked_up_at, started_at, finished_at, attempt, ending, reason
+    INSERT INTO attempt (job, worker, server, picked_up_at, started_at, finished_at, attempt, ending, reason, details)
+    SELECT taken.id, worker.id, server.id, picked_up_at, started_at, finished_at, attempt, ending, reason, details
     FROM taken JOIN node AS worker ON worker.number = taken.worker JOIN node AS server ON server.number = taken.server
     WHERE attempt IS NOT NULL
 ), waiting AS (

@@ -1,4 +1,5 @@
--- Gives lost jobs the ends that their attempts reported after all. A row may change its partition.
+-- Gives lost jobs the ends that their attempts reported after all, with what else is known of them. A row may change
+-- its partition.
 -- Guarantees: the answer names the jobs that were there as lost, in this attempt. Their workers and servers count as
 -- used at the new time.
 -- Index: those on id of the partitions of history.
@@ -6,10 +7,11 @@
 WITH resolved AS (
     UPDATE history SET
         state = late.state, ending = late.ending, finished_at = late.finished_at, early = late.early,
-        reason = late.reason, output = late.output
+        reason = late.reason, output = late.output, details = late.details
     FROM unnest(
-        $1::uuid[], $2::integer[], $3::smallint[], $4::smallint[], $5::bigint[], $6::boolean[], $7::text[], $8::bytea[]
-    ) AS late (id, attempt, state, ending, finished_at, early, reason, output)
+        $1::uuid[], $2::integer[], $3::smallint[], $4::smallint[], $5::bigint[], $6::boolean[], $7::text[], $8::bytea[],
+        $9::text[]
+    ) AS late (id, attempt, state, ending, finished_at, early, reason, output, details)
     WHERE history.id = late.id AND history.attempt = late.attempt AND history.state = 4
     RETURNING history.id, history.worker, history.server, history.finished_at
 ), used AS (

@@ -1,11 +1,11 @@
 //! How values of the core look in a row.
 
 use bytes::{Bytes, BytesMut};
-use punctual_core::attempt::{AttemptRecord, Ending};
+use punctual_core::attempt::{AttemptRecord, Details, Ending};
 use punctual_core::job::Input;
 use punctual_core::shard::write::Epoch;
 use punctual_core::task::Priority;
-use punctual_core::{AttemptNo, Counters, JobId, JobState, ServerId, ShardId, TaskId, Timestamp, WorkerId};
+use punctual_core::{ArtifactId, AttemptNo, Counters, JobId, JobState, ServerId, ShardId, TaskId, Timestamp, WorkerId};
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 
@@ -69,7 +69,7 @@ macro_rules! as_uuid {
         }
     )*};
 }
-as_uuid!(JobId, TaskId, WorkerId, ServerId);
+as_uuid!(ArtifactId, JobId, TaskId, WorkerId, ServerId);
 
 /// Shards are numbered to 1,023.
 pub(crate) const fn shard_number(shard: ShardId) -> i16 {
@@ -130,6 +130,15 @@ pub(crate) fn task_id(row: &Row, column: usize) -> Read<TaskId> {
     id(row, column, TaskId::from_bytes)
 }
 
+pub(crate) fn artifact_id(row: &Row, column: usize) -> Read<ArtifactId> {
+    id(row, column, ArtifactId::from_bytes)
+}
+
+pub(crate) fn artifact_id_or_none(row: &Row, column: usize) -> Read<Option<ArtifactId>> {
+    let found: Option<Uuid> = get(row, column)?;
+    found.map(|_| artifact_id(row, column)).transpose()
+}
+
 pub(crate) fn worker_id(row: &Row, column: usize) -> Read<WorkerId> {
     id(row, column, WorkerId::from_bytes)
 }
@@ -176,9 +185,22 @@ pub(crate) fn input(row: &Row, column: usize) -> Read<Input> {
     Ok(bytes(row, column)?.map_or(Input::Stored { len: len.unsigned_abs() }, Input::Inline))
 }
 
-/// Eight columns from `column` on: attempt, worker, server, picked_up_at, started_at,
-/// finished_at, ending, reason.
-pub(crate) fn attempt(row: &Row, column: usize) -> Read<AttemptRecord> {
+/// JSON escapes the character that PostgreSQL's text cannot hold.
+pub(crate) fn details_text(details: Option<&Details>) -> Option<String> {
+    details.map(|details| serde_json::to_string(details).expect("details are JSON"))
+}
+
+/// They are for people, so that what cannot be read is left out: the rest still tells something.
+fn details(row: &Row, column: usize, job: JobId) -> Read<Option<Box<Details>>> {
+    let Some(text) = get::<Option<&str>>(row, column)? else { return Ok(None) };
+    let read = serde_json::from_str(text)
+        .inspect_err(|error| tracing::warn!(%job, %error, "the details of an attempt cannot be read"));
+    Ok(read.ok().map(Box::new))
+}
+
+/// Nine columns from `column` on: attempt, worker, server, picked_up_at, started_at,
+/// finished_at, ending, reason, details.
+pub(crate) fn attempt(row: &Row, column: usize, job: JobId) -> Read<AttemptRecord> {
     Ok(AttemptRecord {
         attempt: AttemptNo(get::<i32>(row, column)? as u32),
         worker: worker_id(row, column + 1)?,
@@ -188,6 +210,7 @@ pub(crate) fn attempt(row: &Row, column: usize) -> Read<AttemptRecord> {
         finished_at: time(row, column + 5)?,
         ending: ending(row, column + 6)?,
         reason: get(row, column + 7)?,
+        details: details(row, column + 8, job)?,
     })
 }
 

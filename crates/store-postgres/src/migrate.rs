@@ -16,11 +16,23 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 1] = [Migration {
-    version: 1,
-    name: "first",
-    text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0001_first.sql")),
-}];
+pub(crate) const MIGRATIONS: [Migration; 3] = [
+    Migration {
+        version: 1,
+        name: "first",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0001_first.sql")),
+    },
+    Migration {
+        version: 2,
+        name: "artifacts",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0002_artifacts.sql")),
+    },
+    Migration {
+        version: 3,
+        name: "details",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0003_details.sql")),
+    },
+];
 
 impl Migration {
     fn checksum(&self) -> Vec<u8> {

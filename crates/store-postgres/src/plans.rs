@@ -116,6 +116,13 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("unused_tasks", "task_unlisted"),
         ("unused_tasks", "task_id_idx on history_"),
         ("task_by_name", "task_live_name"),
+        ("use_artifact_by_content", "artifact_content"),
+        ("pending_artifacts", "artifact_pending"),
+        ("expired_artifacts", "artifact_pending"),
+        ("unused_artifacts", "artifact_used"),
+        ("unused_artifacts", "task_artifact"),
+        ("release_tasks", "task_artifact"),
+        ("task_of_artifact", "task_artifact"),
         ("list_tasks", "task_live_name"),
     ] {
         let (_, text) = queries().into_iter().find(|(query, _)| query == name).unwrap();
@@ -128,6 +135,7 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
 const FILL: &str = "
     INSERT INTO task (id, created_at, updated_at, used_until, revision, deleted, name, kind, queue, spec)
     SELECT gen_random_uuid(), 0, 0, 0, 1, n % 2 = 0, 'task ' || n, 'probe', 'default', '{}' FROM generate_series(1, 100) AS n;
+    INSERT INTO artifact SELECT gen_random_uuid(), n, n, 0, n, 1 + n % 3, n::text::bytea, NULL, NULL FROM generate_series(1, 1000) AS n;
     INSERT INTO job (id, due_at, submitted_at, task, next_attempt, shard, failures, node_failures, priority, moved)
     SELECT gen_random_uuid(), n, 0, n % 100, 1, n % 4, 0, 0, 0, false FROM generate_series(1, 1000) AS n;
     INSERT INTO history (id, finished_at, submitted_at, task, next_attempt, failures, node_failures, priority, state, early)

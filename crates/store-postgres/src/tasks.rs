@@ -6,10 +6,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use punctual_core::task::Task;
 use punctual_core::{TaskId, Timestamp};
-use punctual_store::{Result, StoreError, TASK_USE_STEP, TaskChange, Tasks};
+use punctual_store::{Interned, Result, StoreError, TASK_USE_STEP, TaskChange, Tasks};
 use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 
+use crate::artifacts::{self, Fit};
 use crate::codec::{self, Read, Uuid};
 use crate::connection::Conn;
 use crate::trouble::Trouble;
@@ -76,45 +77,28 @@ impl Tasks for PostgresStore {
         let conn = self.shared.people_reads.take().await?;
         let taken = conn.query_opt(sql!("task_by_name"), &[&codec::text(name)]).await?.is_some();
         let change = match taken {
-            true => TaskChange::NameTaken,
-            false => match insert(&conn, &task, None).await {
-                // Another took it meanwhile.
-                Err(trouble) if violates(&trouble, "task_live_name") => TaskChange::NameTaken,
-                inserted => inserted.map(|_| TaskChange::Done)?,
-            },
+            true => Ok(TaskChange::NameTaken),
+            false => create(&conn, &task).await,
         };
+        if change.is_err() && task.spec.run.artifact().is_some() {
+            conn.run("ROLLBACK").await?;
+        }
         conn.done();
-        Ok(change)
+        match change {
+            // Another took it meanwhile.
+            Err(trouble) if violates(&trouble, "task_live_name") => Ok(TaskChange::NameTaken),
+            change => Ok(change?),
+        }
     }
 
     async fn update_task(&self, task: Task) -> Result<TaskChange> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let spec = &task.spec;
-        let changed = conn
-            .execute(
-                sql!("update_task"),
-                &[
-                    &Uuid::from(task.id),
-                    &i64::from(task.revision),
-                    &spec.run.kind(),
-                    &codec::text(&spec.queue),
-                    &spec_text(&task)?,
-                    &task.updated_at.as_micros(),
-                ],
-            )
-            .await?;
-        let change = if changed == 1 {
-            TaskChange::Done
-        } else {
-            let row = conn.query_opt(sql!("task_revision"), &[&Uuid::from(task.id)]).await?;
-            match row {
-                Some(row) => TaskChange::Conflict { revision: codec::value::<i64>(&row, 0)? as u32 },
-                None => TaskChange::Absent,
-            }
-        };
+        conn.run("BEGIN").await?;
+        let change = update(&conn, &task).await;
+        conn.run(if matches!(change, Ok(TaskChange::Done)) { "COMMIT" } else { "ROLLBACK" }).await?;
         conn.done();
-        Ok(change)
+        Ok(change?)
     }
 
     async fn delete_task(&self, id: TaskId) -> Result<TaskChange> {
@@ -125,18 +109,18 @@ impl Tasks for PostgresStore {
         Ok(if changed == 1 { TaskChange::Done } else { TaskChange::Absent })
     }
 
-    async fn intern_tasks(&self, tasks: Vec<(Task, [u8; 32])>) -> Result<Vec<TaskId>> {
+    async fn intern_tasks(&self, tasks: Vec<(Task, [u8; 32])>) -> Result<Interned> {
         self.open()?;
         if let Some((task, _)) = tasks.iter().find(|(task, _)| task.name.is_some()) {
             return Err(StoreError::Inconsistent(format!("{} has a name and cannot be interned", task.id)));
         }
         let conn = self.shared.people_reads.take().await?;
-        let ids = match interned(&conn, &tasks).await? {
-            Some(ids) => ids,
+        let interned = match interned(&conn, &tasks).await? {
+            Some(interned) => interned,
             None => intern_again(&conn, &tasks).await?,
         };
         conn.done();
-        Ok(ids)
+        Ok(interned)
     }
 
     async fn task_by_name(&self, name: &str) -> Result<Option<Task>> {
@@ -195,15 +179,18 @@ impl PostgresStore {
 }
 
 /// The answer when every content is there already and was used not long ago, as it mostly is.
-async fn interned(conn: &Conn, tasks: &[(Task, [u8; 32])]) -> Done<Option<Vec<TaskId>>> {
+async fn interned(conn: &Conn, tasks: &[(Task, [u8; 32])]) -> Done<Option<Interned>> {
     let known = by_digest(conn, tasks.iter().map(|(_, digest)| digest)).await?;
-    Ok(tasks
+    let ids: Option<Vec<TaskId>> = tasks
         .iter()
         .map(|(task, digest)| {
             let (id, known) = known.get(digest)?;
             (task.created_at <= known.used_until + TASK_USE_STEP).then_some(*id)
         })
-        .collect())
+        .collect();
+    let Some(ids) = ids else { return Ok(None) };
+    let unfit = artifacts::first_unfit(conn, tasks.iter().map(|(task, _)| task)).await?;
+    Ok(Some(unfit.map_or(Interned::Done(ids), |(artifact, unfit)| Interned::Unfit(artifact, unfit))))
 }
 
 async fn by_digest(
@@ -222,11 +209,11 @@ async fn by_digest(
         .collect()
 }
 
-async fn intern_again(conn: &Conn, tasks: &[(Task, [u8; 32])]) -> Done<Vec<TaskId>> {
+async fn intern_again(conn: &Conn, tasks: &[(Task, [u8; 32])]) -> Done<Interned> {
     let mut tries = 1;
     loop {
         let stored = intern_all(conn, tasks).await;
-        if stored.is_err() {
+        if !matches!(stored, Ok(Interned::Done(_))) {
             conn.run("ROLLBACK").await?;
         }
         match stored {
@@ -244,8 +231,16 @@ async fn intern_again(conn: &Conn, tasks: &[(Task, [u8; 32])]) -> Done<Vec<TaskI
 
 /// All or none, one after the other: the second of two equal ones finds the first. In order of
 /// content, so that two servers do not wait for each other.
-async fn intern_all(conn: &Conn, tasks: &[(Task, [u8; 32])]) -> Done<Vec<TaskId>> {
+async fn intern_all(conn: &Conn, tasks: &[(Task, [u8; 32])]) -> Done<Interned> {
     conn.run("BEGIN").await?;
+    // Shared locks, which nobody holds who waits for a task: their order does not matter.
+    let mut fits = Vec::with_capacity(tasks.len());
+    for (task, _) in tasks {
+        match artifacts::fit(conn, task).await? {
+            Fit::Unfit(artifact, unfit) => return Ok(Interned::Unfit(artifact, unfit)),
+            fit => fits.push(fit),
+        }
+    }
     let mut sorted: Vec<(usize, &(Task, [u8; 32]))> = tasks.iter().enumerate().collect();
     sorted.sort_by_key(|(_, (_, digest))| *digest);
     let mut ids = vec![None; tasks.len()];
@@ -258,11 +253,64 @@ async fn intern_all(conn: &Conn, tasks: &[(Task, [u8; 32])]) -> Done<Vec<TaskId>
         };
         ids[place] = Some(match used {
             Some(id) => id,
-            None => insert(conn, task, Some(digest)).await?,
+            None => insert(conn, task, Some(digest), &fits[place]).await?,
         });
     }
     conn.run("COMMIT").await?;
-    Ok(ids.into_iter().flatten().collect())
+    Ok(Interned::Done(ids.into_iter().flatten().collect()))
+}
+
+async fn create(conn: &Conn, task: &Task) -> Done<TaskChange> {
+    if task.spec.run.artifact().is_none() {
+        return insert(conn, task, None, &Fit::Ready).await.map(|_| TaskChange::Done);
+    }
+    conn.run("BEGIN").await?;
+    let change = match artifacts::fit(conn, task).await? {
+        Fit::Unfit(artifact, unfit) => TaskChange::Unfit(artifact, unfit),
+        fit => insert(conn, task, None, &fit).await.map(|_| TaskChange::Done)?,
+    };
+    conn.run("COMMIT").await?;
+    Ok(change)
+}
+
+/// In a transaction, to be rolled back unless it is done.
+async fn update(conn: &Conn, task: &Task) -> Done<TaskChange> {
+    let Some(row) = conn.query_opt(sql!("artifact_of_task"), &[&Uuid::from(task.id)]).await? else {
+        return Ok(TaskChange::Absent);
+    };
+    let revision = codec::value::<i64>(&row, 0)? as u32;
+    if revision.checked_add(1) != Some(task.revision) {
+        return Ok(TaskChange::Conflict { revision });
+    }
+    let former = codec::artifact_id_or_none(&row, 1)?;
+    let fit = artifacts::exchange(conn, former, task).await?;
+    if let Fit::Unfit(artifact, unfit) = fit {
+        return Ok(TaskChange::Unfit(artifact, unfit));
+    }
+    let spec = &task.spec;
+    let changed = conn
+        .execute(
+            sql!("update_task"),
+            &[
+                &Uuid::from(task.id),
+                &i64::from(task.revision),
+                &spec.run.kind(),
+                &codec::text(&spec.queue),
+                &spec_text(task)?,
+                &task.updated_at.as_micros(),
+                &artifact_of(task),
+                &fit.waits(),
+            ],
+        )
+        .await?;
+    if changed == 1 {
+        return Ok(TaskChange::Done);
+    }
+    // Somebody else changed or deleted it since it was read.
+    Ok(match conn.query_opt(sql!("task_revision"), &[&Uuid::from(task.id)]).await? {
+        Some(row) => TaskChange::Conflict { revision: codec::value::<i64>(&row, 0)? as u32 },
+        None => TaskChange::Absent,
+    })
 }
 
 async fn use_task(conn: &Conn, number: i64, until: Timestamp) -> Done<Option<Timestamp>> {
@@ -278,7 +326,11 @@ pub(crate) async fn use_tasks(conn: &Conn, used: &[(i64, Timestamp)]) -> Done<Ve
     rows.iter().map(|row| Ok((codec::value(row, 0)?, codec::time(row, 1)?))).collect()
 }
 
-async fn insert(conn: &Conn, task: &Task, digest: Option<&[u8; 32]>) -> Done<TaskId> {
+fn artifact_of(task: &Task) -> Option<Uuid> {
+    task.spec.run.artifact().map(Uuid::from)
+}
+
+async fn insert(conn: &Conn, task: &Task, digest: Option<&[u8; 32]>, fit: &Fit) -> Done<TaskId> {
     let spec = &task.spec;
     conn.execute(
         sql!("insert_task"),
@@ -292,6 +344,8 @@ async fn insert(conn: &Conn, task: &Task, digest: Option<&[u8; 32]>) -> Done<Tas
             &spec_text(task)?,
             &task.created_at.as_micros(),
             &task.updated_at.as_micros(),
+            &artifact_of(task),
+            &fit.waits(),
         ],
     )
     .await?;
@@ -310,7 +364,7 @@ fn spec_text(task: &Task) -> Done<String> {
         .map_err(|error| Trouble::inconsistent(format!("{} cannot be written: {error}", task.id)))
 }
 
-fn read_task(row: &Row) -> Read<Task> {
+pub(crate) fn read_task(row: &Row) -> Read<Task> {
     let spec =
         serde_json::from_str(codec::value(row, 5)?).map_err(|error| codec::unreadable(row, 5, &error.to_string()))?;
     Ok(Task {
@@ -320,5 +374,6 @@ fn read_task(row: &Row) -> Read<Task> {
         created_at: codec::time(row, 3)?,
         updated_at: codec::time(row, 4)?,
         spec,
+        waits_for: codec::artifact_id_or_none(row, 6)?,
     })
 }

@@ -5,7 +5,9 @@ mod common;
 use common::Database;
 use punctual_core::shard::write::{ResolveLost, Write};
 use punctual_core::{AttemptNo, JobState, Span, Timestamp};
-use punctual_store::{Applied, Filter, FoundRow, JobReads, LogChunk, Logs, NewJob, Order, Retention, Transitions};
+use punctual_store::{
+    Applied, Filter, FoundRow, JobReads, JobRecord, LogChunk, Logs, NewJob, Order, Retention, Transitions,
+};
 use punctual_store_postgres::{Options, PostgresStore};
 use punctual_store_tests::fixture::*;
 
@@ -65,12 +67,16 @@ async fn a_late_result_may_move_a_job_to_another_partition() {
         finished_at: at(30 * HOUR),
         reason: None,
         output: Some(text("late")),
+        details: Some(Box::new(details())),
     };
     owner.done(vec![Write::ResolveLost(resolve)]).await;
     assert_eq!(store.prune(at(29 * HOUR), at(0), 10).await.unwrap(), 0);
     assert!(matches!(store.find(job.id).await.unwrap(), FoundRow::Finished { state: JobState::Succeeded, .. }));
-    // Its worker and server are still known.
-    store.job(job.id).await.unwrap().unwrap();
+    // Its worker and server are still known, and what else is known came along.
+    match store.job(job.id).await.unwrap() {
+        Some(JobRecord::Finished { attempts, .. }) => assert_eq!(attempts[0].details.as_deref(), Some(&details())),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[tokio::test]

@@ -4,8 +4,8 @@ mod common;
 
 use common::Database;
 use futures_util::future::join_all;
-use punctual_core::attempt::Ending;
-use punctual_core::shard::write::{Settle, StaleOutcome, Write};
+use punctual_core::attempt::{Details, Ending};
+use punctual_core::shard::write::{Requeue, Settle, StaleOutcome, Write};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, JobState, ShardId};
 use punctual_store::{
@@ -87,7 +87,7 @@ async fn the_same_content_is_interned_once_by_all_servers() {
         });
         store.intern_tasks(tasks.collect())
     });
-    let mut answers: Vec<_> = join_all(calls).await.into_iter().map(Result::unwrap).collect();
+    let mut answers: Vec<_> = join_all(calls).await.into_iter().map(|answer| answer.unwrap().ids()).collect();
     answers.iter_mut().skip(1).step_by(2).for_each(|answer| answer.reverse());
     assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
     assert_eq!(database.execute("SELECT count(*) FROM task"), "6");
@@ -177,6 +177,32 @@ async fn a_task_that_cannot_be_read_is_left_out_and_the_others_are_read() {
     }
     // By name it comes before the other, and takes nothing from the page.
     assert_eq!(store.list_tasks(None, 1).await.unwrap(), [named_task(1, "report")]);
+}
+
+#[tokio::test]
+async fn details_that_cannot_be_read_are_left_out_and_the_job_is_shown() {
+    let database = Database::new();
+    let store = database.store().await;
+    let job = new_job(1, 10, 0);
+    let mut owner = owner_of(&store, std::slice::from_ref(&job)).await;
+    let known = |n| with_details(ran(n, Ending::Failed), details());
+    owner.done(vec![Write::Requeue(Requeue { attempt: Some(known(1)), ..retried(original(&job), 1, at(10)) })]).await;
+    let last = settled(original(&job), 2, JobState::Failed, Ending::Failed);
+    owner.done(vec![Write::Settle(Settle { attempt: Some(known(2)), ..last })]).await;
+    let shown = async || match store.job(job.id).await.unwrap() {
+        Some(JobRecord::Finished { attempts, .. }) => attempts,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(shown().await, [known(1), known(2)]);
+    for unreadable in [r#"{"class":"magic"}"#, "{", "null", ""] {
+        database.execute(&format!("UPDATE history SET details = '{unreadable}'"));
+        database.execute(&format!("UPDATE attempt SET details = '{unreadable}'"));
+        assert_eq!(shown().await, [ran(1, Ending::Failed), ran(2, Ending::Failed)], "{unreadable}");
+    }
+    // What a newer program adds is passed over.
+    database.execute(r#"UPDATE history SET details = '{"signal":9,"later":[1]}'"#);
+    let read = Details { signal: Some(9), ..Details::default() };
+    assert_eq!(shown().await, [ran(1, Ending::Failed), with_details(ran(2, Ending::Failed), read)]);
 }
 
 #[tokio::test]

@@ -121,6 +121,7 @@ impl Bench {
             created_at: now(),
             updated_at: now(),
             spec: TaskSpec::new(Run::Probe(Probe::default())),
+            waits_for: None,
         };
         let id = task.id;
         store.create_task(task).await.expect("a task");
@@ -210,6 +211,7 @@ impl Bench {
             finished_at: at,
             ending: Ending::Succeeded,
             reason: None,
+            details: None,
         };
         Write::Settle(Settle {
             key: row.key,

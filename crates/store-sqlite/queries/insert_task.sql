@@ -2,5 +2,6 @@
 -- Guarantees: a live name, an id and a digest are each held by one row; a second one is a constraint violation.
 -- Index: task_live_name, and those of the UNIQUE columns.
 -- Concurrency: only the writer runs it.
-INSERT INTO task (id, name, revision, deleted, digest, kind, queue, spec, created_at, updated_at, used_until)
-VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9, ?8)
+INSERT INTO task (id, name, revision, deleted, digest, kind, queue, spec, created_at, updated_at, used_until,
+                  artifact, waits)
+VALUES (?1, ?2, ?3, 0, ?4, ?5, ?6, ?7, ?8, ?9, ?8, ?10, ?11)

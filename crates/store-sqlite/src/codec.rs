@@ -1,13 +1,13 @@
 //! How values of the core look in a row.
 
 use bytes::Bytes;
-use punctual_core::attempt::{AttemptRecord, Ending};
+use punctual_core::attempt::{AttemptRecord, Details, Ending};
 use punctual_core::job::Input;
 use punctual_core::shard::write::Epoch;
 use punctual_core::task::Priority;
-use punctual_core::{AttemptNo, Counters, JobId, JobState, ServerId, ShardId, TaskId, Timestamp, WorkerId};
+use punctual_core::{ArtifactId, AttemptNo, Counters, JobId, JobState, ServerId, ShardId, TaskId, Timestamp, WorkerId};
 use rusqlite::Row;
-use rusqlite::types::{FromSqlError, Type};
+use rusqlite::types::{FromSqlError, Type, ValueRef};
 
 /// `state <> 1` is in the schema: success is what almost every row says.
 pub(crate) const SUCCEEDED: u8 = 1;
@@ -36,7 +36,7 @@ pub(crate) const fn ending_code(ending: Ending) -> u8 {
     }
 }
 
-fn unreadable(column: usize, kind: Type, what: &str) -> rusqlite::Error {
+pub(crate) fn unreadable(column: usize, kind: Type, what: &str) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, kind, FromSqlError::Other(what.into()).into())
 }
 
@@ -71,6 +71,14 @@ pub(crate) fn job_id(row: &Row<'_>, column: usize) -> rusqlite::Result<JobId> {
 
 pub(crate) fn task_id(row: &Row<'_>, column: usize) -> rusqlite::Result<TaskId> {
     id(row, column, TaskId::from_bytes)
+}
+
+pub(crate) fn artifact_id(row: &Row<'_>, column: usize) -> rusqlite::Result<ArtifactId> {
+    id(row, column, ArtifactId::from_bytes)
+}
+
+pub(crate) fn artifact_id_or_none(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<ArtifactId>> {
+    if row.get_ref(column)? == ValueRef::Null { Ok(None) } else { artifact_id(row, column).map(Some) }
 }
 
 pub(crate) fn worker_id(row: &Row<'_>, column: usize) -> rusqlite::Result<WorkerId> {
@@ -114,9 +122,21 @@ pub(crate) fn input(row: &Row<'_>, column: usize) -> rusqlite::Result<Input> {
     Ok(bytes(row, column)?.map_or(Input::Stored { len }, Input::Inline))
 }
 
-/// Eight columns from `column` on: attempt, worker, server, picked_up_at, started_at,
-/// finished_at, ending, reason.
-pub(crate) fn attempt(row: &Row<'_>, column: usize) -> rusqlite::Result<AttemptRecord> {
+pub(crate) fn details_text(details: Option<&Details>) -> Option<String> {
+    details.map(|details| serde_json::to_string(details).expect("details are JSON"))
+}
+
+/// They are for people, so that what cannot be read is left out: the rest still tells something.
+fn details(row: &Row<'_>, column: usize, job: JobId) -> rusqlite::Result<Option<Box<Details>>> {
+    let Some(text) = row.get_ref(column)?.as_bytes_or_null()? else { return Ok(None) };
+    let read = serde_json::from_slice(text)
+        .inspect_err(|error| tracing::warn!(%job, %error, "the details of an attempt cannot be read"));
+    Ok(read.ok().map(Box::new))
+}
+
+/// Nine columns from `column` on: attempt, worker, server, picked_up_at, started_at,
+/// finished_at, ending, reason, details.
+pub(crate) fn attempt(row: &Row<'_>, column: usize, job: JobId) -> rusqlite::Result<AttemptRecord> {
     Ok(AttemptRecord {
         attempt: AttemptNo(row.get(column)?),
         worker: worker_id(row, column + 1)?,
@@ -126,6 +146,7 @@ pub(crate) fn attempt(row: &Row<'_>, column: usize) -> rusqlite::Result<AttemptR
         finished_at: time(row, column + 5)?,
         ending: ending(row, column + 6)?,
         reason: row.get(column + 7)?,
+        details: details(row, column + 8, job)?,
     })
 }
 

@@ -12,7 +12,7 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 2] = [
+pub(crate) const MIGRATIONS: [Migration; 4] = [
     Migration {
         version: 1,
         name: "first",
@@ -22,6 +22,16 @@ pub(crate) const MIGRATIONS: [Migration; 2] = [
         version: 2,
         name: "cluster",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0002_cluster.sql")),
+    },
+    Migration {
+        version: 3,
+        name: "artifacts",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0003_artifacts.sql")),
+    },
+    Migration {
+        version: 4,
+        name: "details",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0004_details.sql")),
     },
 ];
 
@@ -113,13 +123,15 @@ mod tests {
     #[test]
     fn a_newer_schema_is_refused() {
         let text = refusal(&mut migrated(), &[]);
-        assert_eq!(text, "the store has schema 2 and this program knows 0; use the newer program");
+        let newest = MIGRATIONS.len();
+        assert_eq!(text, format!("the store has schema {newest} and this program knows 0; use the newer program"));
     }
 
     #[test]
     fn a_migration_that_fails_leaves_nothing_behind() {
         let mut conn = migrated();
-        let broken = Migration { version: 3, name: "broken", text: "CREATE TABLE fine (x); CREATE TABLE fine (x)" };
+        let version = MIGRATIONS.len() as u32 + 1;
+        let broken = Migration { version, name: "broken", text: "CREATE TABLE fine (x); CREATE TABLE fine (x)" };
         let known: Vec<Migration> = MIGRATIONS.into_iter().chain([broken]).collect();
         assert!(run(&mut conn, &known, Timestamp::EPOCH).is_err());
         let made: i64 =

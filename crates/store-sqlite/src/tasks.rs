@@ -2,10 +2,11 @@
 
 use async_trait::async_trait;
 use punctual_core::task::Task;
-use punctual_core::{TaskId, Timestamp};
-use punctual_store::{Result, TASK_USE_STEP, TaskChange, Tasks};
+use punctual_core::{ArtifactId, TaskId, Timestamp};
+use punctual_store::{Interned, Result, TASK_USE_STEP, TaskChange, Tasks};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use crate::artifacts::{self, Fit};
 use crate::writer::{Db, Failure, KnownTask};
 use crate::{SqliteStore, codec, sql};
 
@@ -32,11 +33,8 @@ impl Tasks for SqliteStore {
         .await
     }
 
-    async fn intern_tasks(&self, tasks: Vec<(Task, [u8; 32])>) -> Result<Vec<TaskId>> {
-        self.write(tasks.len(), move |db| {
-            db.all_or_nothing(|db| tasks.iter().map(|(task, digest)| intern(&db.conn, task, digest)).collect())
-        })
-        .await
+    async fn intern_tasks(&self, tasks: Vec<(Task, [u8; 32])>) -> Result<Interned> {
+        self.write(tasks.len(), move |db| db.all_or_nothing(|db| intern_all(&db.conn, &tasks))).await
     }
 
     async fn task_by_name(&self, name: &str) -> Result<Option<Task>> {
@@ -117,8 +115,10 @@ fn create(conn: &Connection, task: &Task) -> std::result::Result<TaskChange, Fai
     if conn.prepare_cached(sql!("task_name_taken"))?.exists([name])? {
         return Ok(TaskChange::NameTaken);
     }
-    insert(conn, task, None)?;
-    Ok(TaskChange::Done)
+    match artifacts::fit(conn, task)? {
+        Fit::Unfit(artifact, unfit) => Ok(TaskChange::Unfit(artifact, unfit)),
+        fit => insert(conn, task, None, &fit).map(|_| TaskChange::Done),
+    }
 }
 
 fn update(conn: &Connection, task: &Task) -> std::result::Result<TaskChange, Failure> {
@@ -129,6 +129,11 @@ fn update(conn: &Connection, task: &Task) -> std::result::Result<TaskChange, Fai
     if revision.checked_add(1) != Some(task.revision) {
         return Ok(TaskChange::Conflict { revision });
     }
+    let fit = artifacts::fit(conn, task)?;
+    if let Fit::Unfit(artifact, unfit) = fit {
+        return Ok(TaskChange::Unfit(artifact, unfit));
+    }
+    artifacts::let_go(conn, task)?;
     let spec = &task.spec;
     conn.prepare_cached(sql!("update_task"))?.execute(params![
         id,
@@ -136,15 +141,30 @@ fn update(conn: &Connection, task: &Task) -> std::result::Result<TaskChange, Fai
         spec.run.kind(),
         spec.queue,
         spec_text(task)?,
-        task.updated_at.as_micros()
+        task.updated_at.as_micros(),
+        artifact_of(task),
+        fit.waits()
     ])?;
     Ok(TaskChange::Done)
 }
 
-fn intern(conn: &Connection, task: &Task, digest: &[u8; 32]) -> std::result::Result<TaskId, Failure> {
-    if task.name.is_some() {
+/// The answer is found before anything is stored.
+fn intern_all(conn: &Connection, tasks: &[(Task, [u8; 32])]) -> std::result::Result<Interned, Failure> {
+    if let Some((task, _)) = tasks.iter().find(|(task, _)| task.name.is_some()) {
         return Err(Failure::inconsistent(format!("{} has a name and cannot be interned", task.id)));
     }
+    let mut fits = Vec::with_capacity(tasks.len());
+    for (task, _) in tasks {
+        match artifacts::fit(conn, task)? {
+            Fit::Unfit(artifact, unfit) => return Ok(Interned::Unfit(artifact, unfit)),
+            fit => fits.push(fit),
+        }
+    }
+    let ids = tasks.iter().zip(&fits).map(|((task, digest), fit)| intern(conn, task, digest, fit));
+    Ok(Interned::Done(ids.collect::<std::result::Result<_, _>>()?))
+}
+
+fn intern(conn: &Connection, task: &Task, digest: &[u8; 32], fit: &Fit) -> std::result::Result<TaskId, Failure> {
     let known = conn
         .prepare_cached(sql!("task_by_digest"))?
         .query_row([digest], |row| Ok((codec::task_id(row, 0)?, row.get(1)?)))
@@ -154,11 +174,20 @@ fn intern(conn: &Connection, task: &Task, digest: &[u8; 32]) -> std::result::Res
             use_until(conn, number, task.created_at)?;
             Ok(id)
         }
-        None => insert(conn, task, Some(digest)),
+        None => insert(conn, task, Some(digest), fit),
     }
 }
 
-fn insert(conn: &Connection, task: &Task, digest: Option<&[u8; 32]>) -> std::result::Result<TaskId, Failure> {
+fn artifact_of(task: &Task) -> Option<[u8; 16]> {
+    task.spec.run.artifact().map(ArtifactId::to_bytes)
+}
+
+fn insert(
+    conn: &Connection,
+    task: &Task,
+    digest: Option<&[u8; 32]>,
+    fit: &Fit,
+) -> std::result::Result<TaskId, Failure> {
     let spec = &task.spec;
     conn.prepare_cached(sql!("insert_task"))?.execute(params![
         task.id.to_bytes(),
@@ -169,7 +198,9 @@ fn insert(conn: &Connection, task: &Task, digest: Option<&[u8; 32]>) -> std::res
         spec.queue,
         spec_text(task)?,
         task.created_at.as_micros(),
-        task.updated_at.as_micros()
+        task.updated_at.as_micros(),
+        artifact_of(task),
+        fit.waits()
     ])?;
     Ok(task.id)
 }
@@ -179,7 +210,7 @@ fn spec_text(task: &Task) -> std::result::Result<String, Failure> {
         .map_err(|error| Failure::inconsistent(format!("{} cannot be written: {error}", task.id)))
 }
 
-fn read_task(row: &Row<'_>) -> rusqlite::Result<Task> {
+pub(crate) fn read_task(row: &Row<'_>) -> rusqlite::Result<Task> {
     let spec = serde_json::from_str(row.get_ref(5)?.as_str()?)
         .map_err(|error| rusqlite::Error::FromSqlConversionFailure(5, rusqlite::types::Type::Text, Box::new(error)))?;
     Ok(Task {
@@ -189,6 +220,7 @@ fn read_task(row: &Row<'_>) -> rusqlite::Result<Task> {
         created_at: codec::time(row, 3)?,
         updated_at: codec::time(row, 4)?,
         spec,
+        waits_for: codec::artifact_id_or_none(row, 6)?,
     })
 }
 

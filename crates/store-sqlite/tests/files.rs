@@ -4,11 +4,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use punctual_core::attempt::Ending;
-use punctual_core::shard::write::{StaleOutcome, Write};
+use punctual_core::attempt::{Details, Ending};
+use punctual_core::shard::write::{Requeue, Settle, StaleOutcome, Write};
 use punctual_core::{AttemptNo, JobState, ShardId};
 use punctual_store::{
-    Filter, JobReads, Leases, NewJob, Order, Store, StoreError, Submission, Submit, Tasks, Transitions,
+    Filter, JobReads, JobRecord, Leases, NewJob, Order, Store, StoreError, Submission, Submit, Tasks, Transitions,
 };
 use punctual_store_sqlite::{Durability, Options, SqliteStore};
 use punctual_store_tests::fixture::*;
@@ -283,6 +283,33 @@ async fn a_task_that_cannot_be_read_is_left_out_and_the_others_are_read() {
     }
     // By name it comes before the other, and takes nothing from the page.
     assert_eq!(store.list_tasks(None, 1).await.unwrap(), [named_task(1, "report")]);
+}
+
+#[tokio::test]
+async fn details_that_cannot_be_read_are_left_out_and_the_job_is_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder).unwrap();
+    let job = new_job(1, 10, 0);
+    let mut owner = owner_of(&store, std::slice::from_ref(&job)).await;
+    let known = |n| with_details(ran(n, Ending::Failed), details());
+    owner.done(vec![Write::Requeue(Requeue { attempt: Some(known(1)), ..retried(original(&job), 1, at(10)) })]).await;
+    let last = settled(original(&job), 2, JobState::Failed, Ending::Failed);
+    owner.done(vec![Write::Settle(Settle { attempt: Some(known(2)), ..last })]).await;
+    let shown = async || match store.job(job.id).await.unwrap() {
+        Some(JobRecord::Finished { attempts, .. }) => attempts,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(shown().await, [known(1), known(2)]);
+    for unreadable in [r#"'{"class":"magic"}'"#, "'{'", "'null'", "''", "CAST(x'ff' AS TEXT)"] {
+        for table in ["history", "attempt"] {
+            assert_eq!(raw(&folder).execute(&format!("UPDATE {table} SET details = {unreadable}"), []).unwrap(), 1);
+        }
+        assert_eq!(shown().await, [ran(1, Ending::Failed), ran(2, Ending::Failed)], "{unreadable}");
+    }
+    // What a newer program adds is passed over.
+    raw(&folder).execute(r#"UPDATE history SET details = '{"signal":9,"later":[1]}'"#, []).unwrap();
+    let read = Details { signal: Some(9), ..Details::default() };
+    assert_eq!(shown().await, [ran(1, Ending::Failed), with_details(ran(2, Ending::Failed), read)]);
 }
 
 #[tokio::test]

@@ -4,9 +4,18 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-/// The few rows of `shard`, `member` and `duty` are read through.
-const SCANS: [&str; 8] =
-    ["shards_free", "renew_leases", "release_leases", "leases", "members", "forget_members", "drop_duties", "duties"];
+/// The few rows of `shard`, `member` and `duty` are read through, and so are those artifacts that are pending.
+const SCANS: [&str; 9] = [
+    "shards_free",
+    "renew_leases",
+    "release_leases",
+    "leases",
+    "members",
+    "forget_members",
+    "drop_duties",
+    "duties",
+    "expired_artifacts",
+];
 
 fn read(folder: &str) -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
@@ -68,6 +77,13 @@ fn queries_that_need_a_partial_index_use_it() {
         ("unused_tasks", "task_unlisted"),
         ("unused_tasks", "history_task"),
         ("task_by_name", "task_live_name"),
+        ("artifact_by_content", "artifact_content"),
+        ("pending_artifacts", "artifact_pending"),
+        ("expired_artifacts", "artifact_pending"),
+        ("unused_artifacts", "artifact_used"),
+        ("unused_artifacts", "task_artifact"),
+        ("release_tasks", "task_artifact"),
+        ("task_of_artifact", "task_artifact"),
         ("list_tasks", "task_live_name"),
     ] {
         let (_, text) = queries.iter().find(|(query, _)| query == name).unwrap();

@@ -1,18 +1,21 @@
 //! What cases are made of: short ways to say who, when and what.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use punctual_core::attempt::{AttemptRecord, Ending};
+use punctual_core::attempt::{AttemptRecord, Details, Ending, FailureClass};
+use punctual_core::run::default_grace;
 use punctual_core::shard::event::{Lane, Load};
 use punctual_core::shard::write::{Batch, BatchSeq, CancelMark, Epoch, Requeue, Settle, SharedBatch, Start, Write};
-use punctual_core::task::{Handler, Priority, Probe, Run, Task, TaskSpec};
+use punctual_core::task::{Binary, Handler, Limits, Network, Priority, Probe, Run, Task, TaskSpec};
 use punctual_core::{
-    AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+    ArtifactId, AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{
-    Applied, NewJob, Order, Owned, Position, Result, Store, StoreError, Submission, Submitted, TaskChange,
+    Applied, CreatedArtifact, NewArtifact, NewJob, Order, Owned, Position, Result, Store, StoreError, Submission,
+    Submitted, TaskChange,
 };
 
 /// Cases expect stores with so many shards.
@@ -47,6 +50,10 @@ pub fn task_id(n: u64) -> TaskId {
     TaskId::new(at(0), n)
 }
 
+pub fn artifact_id(n: u64) -> ArtifactId {
+    ArtifactId::new(at(0), n)
+}
+
 pub fn job_id(n: u64, due_secs: i64, shard: u16) -> JobId {
     JobId::new(at(due_secs), ShardId(shard), n)
 }
@@ -63,7 +70,41 @@ pub fn named_task(n: u64, name: &str) -> Task {
         created_at: at(0),
         updated_at: at(0),
         spec: TaskSpec::new(Run::Probe(Probe::default())),
+        waits_for: None,
     }
+}
+
+/// A named task that runs the file of [`new_artifact`] of number `artifact`.
+pub fn binary_task(n: u64, name: &str, artifact: u64) -> Task {
+    Task { spec: binary_spec(artifact), ..named_task(n, name) }
+}
+
+pub fn binary_spec(artifact: u64) -> TaskSpec {
+    TaskSpec::new(Run::Binary(Binary {
+        artifact: artifact_id(artifact),
+        args: Vec::new(),
+        env: BTreeMap::new(),
+        network: Network::default(),
+        limits: Limits::default(),
+        grace: default_grace(),
+    }))
+}
+
+/// A file of its own, to be uploaded within 100 s.
+pub fn new_artifact(n: u64) -> NewArtifact {
+    NewArtifact {
+        id: artifact_id(n),
+        name: Some(format!("file-{n}")),
+        size: 1000 + n,
+        sha256: [n as u8; 32],
+        created_at: at(0),
+        until: at(100),
+    }
+}
+
+pub async fn with_artifact(store: &dyn Store, n: u64) {
+    let created = store.create_artifact(new_artifact(n)).await.unwrap();
+    assert!(matches!(created, CreatedArtifact::New(_)), "{created:?}");
 }
 
 pub fn nameless_task(n: u64) -> (Task, [u8; 32]) {
@@ -181,7 +222,26 @@ pub fn ran(n: u32, ending: Ending) -> AttemptRecord {
         finished_at: at(102),
         ending,
         reason: (ending != Ending::Succeeded).then(|| format!("attempt {n} {}", ending.as_str())),
+        details: None,
     }
+}
+
+/// All that can be known of an attempt.
+pub fn details() -> Details {
+    Details {
+        class: Some(FailureClass::Limit),
+        exit_code: Some(-1),
+        signal: Some(9),
+        limit: Some("oom".to_owned()),
+        peak_memory_bytes: Some(u64::MAX),
+        cpu_us: Some(0),
+        sandbox: Some("\"full\" \0 ü".to_owned()),
+        host: Some(String::new()),
+    }
+}
+
+pub fn with_details(ran: AttemptRecord, details: Details) -> AttemptRecord {
+    AttemptRecord { details: Some(Box::new(details)), ..ran }
 }
 
 pub fn counters(next: u32, failures: u16, node_failures: u16) -> Counters {

@@ -146,6 +146,7 @@ pub struct Page<T> {
 
 #[async_trait]
 pub trait JobReads: Send + Sync + 'static {
+    /// Details of an attempt that cannot be read are left out; the rest still tells something.
     async fn job(&self, id: JobId) -> Result<Option<JobRecord>>;
 
     /// Those of the hot jobs that are still under these keys, in the order asked for.

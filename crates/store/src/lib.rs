@@ -5,6 +5,7 @@
 //! all of it or none of it. Once it has returned `Ok`, it survives the loss of
 //! the process and of power.
 
+mod artifacts;
 mod error;
 mod jobs;
 mod leases;
@@ -13,6 +14,7 @@ mod members;
 mod tasks;
 mod transitions;
 
+pub use artifacts::{Arrival, Artifact, ArtifactChange, ArtifactState, Artifacts, CreatedArtifact, NewArtifact, Unfit};
 pub use error::StoreError;
 pub use jobs::{
     Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobReads, JobRecord, NewJob, Order, Page, Position,
@@ -21,13 +23,13 @@ pub use jobs::{
 pub use leases::{Lease, Leases, Owned};
 pub use logs::{LogChunk, LogPiece, Logs, Retention, TASK_USE_STEP, tasks_used_since};
 pub use members::{ClusterSecret, DutyLease, Member, MemberStatus, Members, SeenMember};
-pub use tasks::{TaskChange, Tasks};
+pub use tasks::{Interned, TaskChange, Tasks};
 pub use transitions::{Applied, FoundRow, LoadPage, OpenStarts, Transitions};
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Everything the engine and the app need.
-pub trait Store: Tasks + Submit + JobReads + Leases + Members + Transitions + Logs + Retention {
+pub trait Store: Artifacts + Tasks + Submit + JobReads + Leases + Members + Transitions + Logs + Retention {
     /// For people: the kind of store and how it writes, such as `sqlite, synchronous=FULL`.
     fn description(&self) -> String;
 }

@@ -1,10 +1,10 @@
 //! Definitions of tasks.
 
 use async_trait::async_trait;
-use punctual_core::TaskId;
 use punctual_core::task::Task;
+use punctual_core::{ArtifactId, TaskId};
 
-use crate::Result;
+use crate::{Result, Unfit};
 
 /// What became of a change to a task.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,8 +18,35 @@ pub enum TaskChange {
     Conflict {
         revision: u32,
     },
+    /// The task cannot refer to this artifact. Nothing was stored.
+    Unfit(ArtifactId, Unfit),
 }
 
+/// What became of nameless tasks.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Interned {
+    /// The task to use for each, in order.
+    Done(Vec<TaskId>),
+    /// One of them cannot refer to this artifact. None was stored.
+    Unfit(ArtifactId, Unfit),
+}
+
+impl Interned {
+    /// For tasks that refer to no artifact.
+    ///
+    /// # Panics
+    /// If one of them did.
+    pub fn ids(self) -> Vec<TaskId> {
+        match self {
+            Self::Done(ids) => ids,
+            Self::Unfit(artifact, unfit) => panic!("{artifact} cannot be used: {unfit:?}"),
+        }
+    }
+}
+
+/// A task that is stored, be it created, updated or interned, waits for its artifact if that is
+/// pending; `waits_for` of the argument says nothing. The artifact's row is locked meanwhile, so
+/// that an arrival at the same moment is seen here, or sees the task.
 #[async_trait]
 pub trait Tasks: Send + Sync + 'static {
     /// Stores a new named task. `NameTaken` if a live task has its name.
@@ -34,7 +61,7 @@ pub trait Tasks: Send + Sync + 'static {
     /// Stores nameless tasks for one-off jobs. A task whose `digest` is known already
     /// is not stored again; the answer names the task to use for each, in order. From its
     /// `created_at` on it counts as used, so retention leaves it to the jobs that follow.
-    async fn intern_tasks(&self, tasks: Vec<(Task, [u8; 32])>) -> Result<Vec<TaskId>>;
+    async fn intern_tasks(&self, tasks: Vec<(Task, [u8; 32])>) -> Result<Interned>;
 
     async fn task_by_name(&self, name: &str) -> Result<Option<Task>>;
 

@@ -139,4 +139,8 @@ impl WorkerService for Counter {
     ) -> Result<Response<Self::HeartbeatStream>, Status> {
         Ok(Response::new(Box::pin(tokio_stream::pending())))
     }
+
+    async fn download(&self, _: Request<wire::DownloadRequest>) -> Result<Response<wire::DownloadReply>, Status> {
+        Err(Status::unimplemented("there are no files here"))
+    }
 }

@@ -14,11 +14,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use punctual_core::attempt::{Failure, Last, Outcome, Ran};
+use punctual_core::attempt::{Details, Failure, FailureClass, Last, Outcome, Ran};
 use punctual_core::shard::event::Report;
 use punctual_core::time::Span;
-use punctual_exec::{Call, Cancel, FirstPoll, LogSink};
+use punctual_exec::{Call, Cancel, Ended, FirstPoll, LogSink};
 use punctual_proto::OUTPUT_BYTES_MAX;
+use tokio::time::Instant;
 
 use crate::ledger::{Key, Ledger};
 use crate::tasks::RunnableTask;
@@ -45,23 +46,26 @@ pub(crate) struct Rules {
     pub(crate) cancel_grace: Duration,
 }
 
-type Execution = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+type Execution = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
 /// An attempt under way, without what the executor took.
 struct Running {
     key: Key,
     task: Arc<RunnableTask>,
     cancel: Cancel,
+    deadline: Option<Instant>,
 }
 
 struct End {
     outcome: Outcome,
     timed_out: bool,
+    details: Option<Box<Details>>,
 }
 
-impl From<Outcome> for End {
-    fn from(outcome: Outcome) -> Self {
-        Self { outcome, timed_out: false }
+impl End {
+    /// Imposed on the attempt, so that nothing else is known of it.
+    fn imposed(outcome: Outcome) -> Self {
+        Self { outcome, timed_out: false, details: None }
     }
 }
 
@@ -88,9 +92,10 @@ fn start(attempt: Attempt, rules: Rules, ledger: &Arc<Ledger>) -> Option<Report>
     if cancel.is_stopped() {
         return None;
     }
-    let running = Running { key, task, cancel };
+    let deadline = task.timeout.map(|timeout| Instant::now() + timeout.to_std());
+    let running = Running { key, task, cancel, deadline };
     if running.cancel.is_cancelled() {
-        return Some(running.report(Outcome::Cancelled.into()));
+        return Some(running.report(End::imposed(Outcome::Cancelled)));
     }
     let call = Call {
         job: key.0,
@@ -101,19 +106,20 @@ fn start(attempt: Attempt, rules: Rules, ledger: &Arc<Ledger>) -> Option<Report>
         tracing_id,
         log,
         cancel: running.cancel.clone(),
+        deadline,
     };
     match catch_unwind(AssertUnwindSafe(|| begin(&running.task, call))) {
-        Ok(Begun::Ended(outcome)) => Some(running.report(outcome.into())),
+        Ok(Begun::Ended(ended)) => Some(running.report(running.task.own_end(ended))),
         Ok(Begun::Running(execution)) => {
             tokio::spawn(run_on(running, execution, rules, ledger.clone()));
             None
         }
-        Err(panic) => Some(running.report(panicked(&running.task, panic).into())),
+        Err(panic) => Some(running.report(End::imposed(panicked(&running.task, panic)))),
     }
 }
 
 enum Begun {
-    Ended(Outcome),
+    Ended(Ended),
     Running(Execution),
 }
 
@@ -122,35 +128,34 @@ fn begin(task: &RunnableTask, call: Call) -> Begun {
     if task.executor.first_poll() == FirstPoll::InPlace {
         // Nobody needs to be woken: what is not ready is polled again by its own task.
         let mut context = Context::from_waker(Waker::noop());
-        if let Poll::Ready(outcome) = execution.poll_unpin(&mut context) {
-            return Begun::Ended(outcome);
+        if let Poll::Ready(ended) = execution.poll_unpin(&mut context) {
+            return Begun::Ended(ended);
         }
     }
     Begun::Running(execution)
 }
 
 async fn run_on(running: Running, execution: Execution, rules: Rules, ledger: Arc<Ledger>) {
-    let end = supervise(execution, rules, running.task.timeout, &running.cancel);
+    let end = supervise(&running, execution, rules);
     let end = match AssertUnwindSafe(end).catch_unwind().await {
         Ok(Some(end)) => end,
         // Stopped: the ledger has forgotten it already.
         Ok(None) => return,
-        Err(panic) => panicked(&running.task, panic).into(),
+        Err(panic) => End::imposed(panicked(&running.task, panic)),
     };
     ledger.finish([running.report(end)]);
 }
 
-async fn supervise(execution: Execution, rules: Rules, timeout: Option<Span>, cancel: &Cancel) -> Option<End> {
-    let grace_over = async {
+async fn supervise(running: &Running, execution: Execution, rules: Rules) -> Option<End> {
+    let Running { task, cancel, deadline, .. } = running;
+    let own_grace = task.grace();
+    let cancel_over = async {
         cancel.cancelled().await;
-        tokio::time::sleep(rules.cancel_grace).await;
+        tokio::time::sleep(rules.cancel_grace.max(own_grace)).await;
     };
     let time_over = async {
-        match timeout {
-            Some(timeout) => {
-                tokio::time::sleep(timeout.to_std()).await;
-                timeout
-            }
+        match deadline.and_then(|deadline| deadline.checked_add(own_grace)) {
+            Some(end) => tokio::time::sleep_until(end).await,
             None => std::future::pending().await,
         }
     };
@@ -158,24 +163,42 @@ async fn supervise(execution: Execution, rules: Rules, timeout: Option<Span>, ca
         // In this order: an end of its own counts before one that was imposed in the same moment.
         biased;
         () = cancel.stopped() => None,
-        outcome = execution => Some(outcome.into()),
-        timeout = time_over => Some(End {
-            outcome: Outcome::Failed(Failure {
-                reason: format!("no end after {timeout}"),
-                last: Last::No,
-                retry_after: None,
-                ran: Ran::Unknown,
-            }),
-            timed_out: true,
-        }),
-        () = grace_over => Some(Outcome::Cancelled.into()),
+        ended = execution => Some(task.own_end(ended)),
+        () = time_over => Some(End { timed_out: true, ..End::imposed(task.not_ended()) }),
+        () = cancel_over => Some(End::imposed(Outcome::Cancelled)),
+    }
+}
+
+impl RunnableTask {
+    /// What an executor that ends by itself has for that beyond the task's time.
+    fn grace(&self) -> Duration {
+        if self.executor.ends_by_itself() { self.executor.grace(&self.run) } else { Duration::ZERO }
+    }
+
+    fn own_end(&self, ended: Ended) -> End {
+        let Ended { outcome, details } = ended;
+        let timed_out = self.executor.ends_by_itself()
+            && matches!(&outcome, Outcome::Failed(failure) if failure.class == FailureClass::Timeout);
+        End { outcome, timed_out, details }
+    }
+
+    /// The outcome of an attempt that has not ended in time.
+    fn not_ended(&self) -> Outcome {
+        let timeout = self.timeout.unwrap_or(Span::MAX);
+        let mut reason = format!("no end after {timeout}");
+        let grace = self.grace();
+        if grace > Duration::ZERO {
+            reason += &format!(" and {grace:?} of grace");
+        }
+        Outcome::Failed(Failure { class: FailureClass::Timeout, ran: Ran::Unknown, ..Failure::new(reason) })
     }
 }
 
 impl Running {
     fn report(&self, end: End) -> Report {
         let (id, attempt) = self.key;
-        Report { id, attempt, outcome: bounded(end.outcome), timed_out: end.timed_out }
+        let details = end.details.map(|details| Box::new(details.cut()));
+        Report { id, attempt, outcome: bounded(end.outcome), timed_out: end.timed_out, details }
     }
 }
 
@@ -199,7 +222,7 @@ fn bounded(outcome: Outcome) -> Outcome {
             // Final: it did its work, and would do it again to end the same way.
             let reason =
                 format!("the output of {} bytes is longer than the {OUTPUT_BYTES_MAX} that are kept", output.len());
-            Outcome::Failed(Failure { last: Last::Yes, ..Failure::new(reason) })
+            Outcome::Failed(Failure { class: FailureClass::Limit, last: Last::Yes, ..Failure::new(reason) })
         }
         Outcome::Failed(mut failure) => {
             shorten(&mut failure.reason);
@@ -238,6 +261,6 @@ mod tests {
         assert_eq!(bounded(output(OUTPUT_BYTES_MAX)), output(OUTPUT_BYTES_MAX));
         let Outcome::Failed(failure) = bounded(output(OUTPUT_BYTES_MAX + 1)) else { panic!() };
         assert_eq!(failure.reason, "the output of 262145 bytes is longer than the 262144 that are kept");
-        assert_eq!(failure.last, Last::Yes);
+        assert_eq!((failure.class, failure.last), (FailureClass::Limit, Last::Yes));
     }
 }

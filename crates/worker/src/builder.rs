@@ -8,9 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::id::WorkerId;
-use punctual_exec::{Executor, Executors, HandlerResult, Handlers, Http, JobContext, Prober, clock};
+use punctual_exec::{Downloads, Executor, Executors, HandlerResult, Handlers, JobContext, Prober, Sending, clock};
 use punctual_proto::MESSAGE_BYTES_MAX;
 
+use crate::downloads::Asker;
 use crate::error::WorkerError;
 use crate::ledger::UNACKED_LEN_MAX;
 use crate::run;
@@ -44,9 +45,10 @@ pub struct Worker {
     pub(crate) drain_timeout: Duration,
     pub(crate) cancel_grace: Duration,
     pub(crate) status: WorkerStatus,
+    pub(crate) asker: Asker,
     handlers: Handlers,
     prober: Prober,
-    unusable: Option<WorkerError>,
+    sending: Sending,
 }
 
 impl Worker {
@@ -69,9 +71,10 @@ impl Worker {
             drain_timeout: DRAIN_TIMEOUT_DEFAULT,
             cancel_grace: CANCEL_GRACE_DEFAULT,
             status: WorkerStatus::default(),
+            asker: Asker::default(),
             handlers: Handlers::default(),
             prober: Prober::harmless(),
-            unusable: None,
+            sending: Sending::default(),
         }
     }
 
@@ -136,16 +139,27 @@ impl Worker {
         self
     }
 
-    /// Runs the kinds of tasks that need no code of yours: HTTP calls, and probes without
-    /// effects.
+    /// Runs the kinds of tasks that need no code of yours: HTTP calls, messages to Slack, mails if
+    /// [`Self::sending`] names a server for them, and probes without effects.
     #[must_use]
     pub fn standard_executors(mut self) -> Self {
-        match Http::new() {
-            Ok(http) => self.executors.add(Arc::new(http)),
-            Err(error) => self.unusable = Some(WorkerError::Http(Box::new(error))),
+        for executor in self.sending.executors() {
+            self.executors.add(executor);
         }
         let prober = self.prober;
         self.executor(prober)
+    }
+
+    /// What the standard executors may call, and with which keys. Only the public internet if
+    /// nothing is said.
+    #[must_use]
+    pub fn sending(mut self, sending: Sending) -> Self {
+        // Kept as well, so that it does not matter which of the two is said first.
+        for executor in sending.executors() {
+            self.executors.add(executor);
+        }
+        self.sending = sending;
+        self
     }
 
     /// Runs probes with all they ask for: they append to any file that the worker may write,
@@ -187,6 +201,11 @@ impl Worker {
         self.status.clone()
     }
 
+    /// For an executor that has to fetch the files of its attempts. Answers once the worker runs.
+    pub fn downloads(&self) -> Arc<dyn Downloads> {
+        Arc::new(self.asker.clone())
+    }
+
     /// Works until the process ends.
     pub async fn run(self) -> Result<(), WorkerError> {
         self.run_until(std::future::pending()).await
@@ -194,9 +213,6 @@ impl Worker {
 
     /// Works until `shutdown` ends, then takes no more work, finishes what it has, and leaves.
     pub async fn run_until(mut self, shutdown: impl Future<Output = ()>) -> Result<(), WorkerError> {
-        if let Some(error) = self.unusable.take() {
-            return Err(error);
-        }
         if !self.handlers.is_empty() {
             self.executors.add(Arc::new(std::mem::take(&mut self.handlers)));
         }

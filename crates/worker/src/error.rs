@@ -11,8 +11,6 @@ pub enum WorkerError {
     BadSlots { max: u32 },
     #[error("a worker needs a handler or an executor, or there is nothing it can run")]
     NothingToRun,
-    #[error("cannot set up the HTTP executor")]
-    Http(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("cannot use the spool folder {}", .dir.display())]
     Spool { dir: PathBuf, source: io::Error },
     #[error("cannot start a thread")]

@@ -23,6 +23,7 @@
 mod attempts;
 mod backoff;
 mod builder;
+mod downloads;
 mod error;
 mod heartbeat;
 mod intake;
@@ -39,5 +40,8 @@ mod tasks;
 
 pub use builder::{SLOTS_MAX, Worker};
 pub use error::WorkerError;
-pub use punctual_exec::{Executor, HandlerError, HandlerResult, JobContext};
+pub use punctual_exec::{
+    Call, Download, DownloadError, Downloads, Ended, Executor, Guard, HandlerError, HandlerResult, JobContext,
+    MailServer, Places, Sending, SlackWebhooks, WebhookKeys,
+};
 pub use status::WorkerStatus;

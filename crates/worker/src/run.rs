@@ -47,6 +47,7 @@ pub(crate) async fn run(
         seed,
     };
     let mut servers = Servers::start(parts, &worker.servers)?;
+    worker.asker.begin(id, servers.list());
     let heart = heartbeat::spawn(servers.list(), id, phase)?;
     let steward = tokio::spawn(steward::keep(ledger.clone(), spool.clone()));
     let _steward = AbortOnDrop(steward.abort_handle());

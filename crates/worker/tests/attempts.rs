@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use far_side::*;
-use punctual_core::attempt::{Failure, Last, Outcome, Ran};
+use punctual_core::attempt::{Failure, FailureClass, Last, Outcome, Ran};
 use punctual_core::{Span, Timestamp};
 use punctual_proto::worker as wire;
 use punctual_worker::{HandlerError, JobContext, Worker};
@@ -58,7 +58,7 @@ async fn a_handler_says_how_its_failure_is_to_be_treated() {
     ] {
         let task = wire::TaskDefinition { revision, ..handler_task(name) };
         stream.assign(task, &[job(u64::from(revision))]);
-        let expected = Failure { reason: reason.into(), last, retry_after, ran: Ran::Yes };
+        let expected = Failure { last, retry_after, ..Failure::new(reason) };
         assert_eq!(failed(stream.outcome().await.outcome), expected);
     }
 }
@@ -83,9 +83,10 @@ async fn an_attempt_that_outlives_its_timeout_is_ended_as_timed_out() {
     stream.assign(task, &[job(1)]);
     let report = stream.outcome().await;
     assert!(report.timed_out);
+    assert_eq!(report.details, None);
     let failure = failed(report.outcome);
     assert_eq!(failure.reason, "no end after 50ms");
-    assert_eq!((failure.ran, failure.last), (Ran::Unknown, Last::No));
+    assert_eq!((failure.class, failure.ran, failure.last), (FailureClass::Timeout, Ran::Unknown, Last::No));
 }
 
 /// Says when it was dropped.

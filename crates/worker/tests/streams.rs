@@ -22,7 +22,7 @@ async fn a_hello_says_who_the_worker_is_and_what_it_can_do() {
     let hello = server.accept().await.hello;
     assert_eq!(hello.name, "w1");
     assert_eq!(hello.queues, ["fast", "slow"]);
-    assert_eq!(hello.capabilities, ["handler:resize", "http", "probe"]);
+    assert_eq!(hello.capabilities, ["handler:resize", "http", "probe", "slack"]);
     assert_eq!(hello.labels["zone"], "eu");
     assert_eq!(hello.credit, 8);
     assert_eq!(hello.held, []);

@@ -70,6 +70,8 @@ pub enum Bug {
     AnswerBeforeDurable,
     /// One retry more than the policy grants.
     OneRetryTooMany,
+    /// A failure is retried although the policy excepts its class.
+    ExceptedIsRetried,
     /// An outcome counts whatever attempt it is of.
     StaleOutcomeAccepted,
     /// A start that is taken back gives its number to the next.
@@ -90,14 +92,17 @@ pub enum Bug {
     LateHelloBelieved,
     /// An answer is taken for that of the oldest batch, whatever lane it is of.
     AnswersMixedUp,
+    /// A job starts although its task's file has not arrived.
+    FileNotAwaited,
 }
 
 impl Bug {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::ExecuteBeforeDurable,
         Self::DeleteIgnoresRunning,
         Self::AnswerBeforeDurable,
         Self::OneRetryTooMany,
+        Self::ExceptedIsRetried,
         Self::StaleOutcomeAccepted,
         Self::AttemptReused,
         Self::EarlyStart,
@@ -108,6 +113,7 @@ impl Bug {
         Self::TakeoverForgetsRunning,
         Self::LateHelloBelieved,
         Self::AnswersMixedUp,
+        Self::FileNotAwaited,
     ];
 }
 

@@ -24,7 +24,15 @@ impl Bench {
     fn new() -> Self {
         let now = Timestamp::from_micros(1_000_000_000_000).unwrap();
         let spec = TaskSpec::new(Run::Probe(Probe::default()));
-        let task = Task { id: TaskId::new(now, 1), name: None, revision: 1, created_at: now, updated_at: now, spec };
+        let task = Task {
+            id: TaskId::new(now, 1),
+            name: None,
+            revision: 1,
+            created_at: now,
+            updated_at: now,
+            spec,
+            waits_for: None,
+        };
         let owner = Owner::new(ServerId::new(now, 1), Config::default(), 7);
         let mut bench = Self { owner, now, task: Arc::new(task), jobs_made: 0 };
         bench.handle(Event::Acquired { shard: ShardId(0), epoch: EPOCH, running: vec![], spent: vec![] });
@@ -74,7 +82,7 @@ impl Bench {
 
     fn succeed(&mut self, worker: WorkerId, id: JobId) {
         let outcome = Outcome::Succeeded { output: None };
-        let report = Report { id, attempt: AttemptNo(1), outcome, timed_out: false };
+        let report = Report { id, attempt: AttemptNo(1), outcome, timed_out: false, details: None };
         self.handle(Event::Outcomes { worker, reports: vec![report] });
     }
 

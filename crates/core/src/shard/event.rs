@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::attempt::{AttemptNo, Outcome};
+use crate::attempt::{AttemptNo, Details, Outcome};
 use crate::id::{JobId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, JobKey, JobRow};
 use crate::lifecycle::JobState;
@@ -119,6 +119,7 @@ pub struct Report {
     pub outcome: Outcome,
     /// The worker ended the attempt because its time was over.
     pub timed_out: bool,
+    pub details: Option<Box<Details>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

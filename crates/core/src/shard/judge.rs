@@ -1,6 +1,6 @@
 //! What the end of an attempt means for its job. Decides; does nothing.
 
-use crate::attempt::{Ending, Failure, Last, Outcome, Ran};
+use crate::attempt::{Details, Ending, Failure, FailureClass, Last, Outcome, Ran};
 use crate::job::Counters;
 use crate::lifecycle::{self, JobEvent, JobState, Next};
 use crate::shard::Config;
@@ -13,6 +13,7 @@ pub(super) enum End {
     Reported {
         outcome: Outcome,
         timed_out: bool,
+        details: Option<Box<Details>>,
     },
     /// Its worker was silent for too long.
     WorkerLost,
@@ -20,6 +21,29 @@ pub(super) enum End {
     NeverReceived,
     /// It outlived its timeout and its worker did not end it.
     Overdue,
+}
+
+impl End {
+    /// What to keep of the attempt besides how it ended.
+    pub(super) fn details(&self) -> Option<Box<Details>> {
+        match self {
+            Self::Reported { outcome, details, .. } => details_of(outcome, details.as_deref()),
+            Self::Overdue => Some(Box::new(Details { class: Some(FailureClass::Timeout), ..Details::default() })),
+            Self::WorkerLost | Self::NeverReceived => None,
+        }
+    }
+}
+
+/// What to keep of a report besides its outcome. The class is that of the outcome, whatever
+/// else the worker says.
+pub(super) fn details_of(outcome: &Outcome, details: Option<&Details>) -> Option<Box<Details>> {
+    let class = match outcome {
+        Outcome::Failed(failure) => Some(failure.class),
+        Outcome::Succeeded { .. } | Outcome::Cancelled | Outcome::NotStarted { .. } => None,
+    };
+    // A class that says no more than that it failed is not worth a record.
+    let tells_more = details.is_some() || class.is_some_and(|class| class != FailureClass::Task);
+    tells_more.then(|| Box::new(Details { class, ..details.cloned().unwrap_or_default() }))
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -63,13 +87,14 @@ pub(super) fn judge(case: &Case<'_>, end: End) -> Verdict {
             case.not_started(reason, case.give_back_wait())
         }
         End::NeverReceived => case.not_started("the worker never received it".to_owned(), Span::ZERO),
-        End::Reported { outcome: Outcome::Failed(failure), timed_out } => {
+        End::Reported { outcome: Outcome::Failed(failure), timed_out, .. } => {
             let ending = if timed_out { Ending::TimedOut } else { Ending::Failed };
             case.failed(failure, ending)
         }
         End::Overdue => case.failed(
             Failure {
                 ran: Ran::Unknown,
+                class: FailureClass::Timeout,
                 ..Failure::new(format!("no end after {} and its grace time", case.spec.timeout))
             },
             Ending::TimedOut,
@@ -129,12 +154,16 @@ impl Case<'_> {
         };
         let then = if self.cancel_requested {
             self.settle_with(JobEvent::EndCancelled, counters)
-        } else if failure.last == Last::Yes || !may_start_again {
+        } else if failure.last == Last::Yes || !may_start_again || self.is_excepted(failure.class) {
             self.settle_with(JobEvent::Fail, counters)
         } else {
             self.retry_or(&self.spec.retry, counters.failures, failure.retry_after, counters, JobEvent::Fail)
         };
         self.verdict(ending, failure.reason, then)
+    }
+
+    fn is_excepted(&self, class: FailureClass) -> bool {
+        self.spec.retry.except.contains(class) && !self.config.has(super::Bug::ExceptedIsRetried)
     }
 
     fn worker_lost(&self) -> Verdict {
@@ -180,5 +209,115 @@ impl Case<'_> {
             }
             None => self.settle_with(otherwise, counters),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retry::Classes;
+    use crate::task::{Probe, Run};
+
+    const NOW: Timestamp = Timestamp::EPOCH;
+
+    fn spec(except: &[FailureClass]) -> TaskSpec {
+        let mut spec = TaskSpec::new(Run::Probe(Probe::default()));
+        spec.retry.except = Classes::from(except.to_vec());
+        spec
+    }
+
+    fn verdict(spec: &TaskSpec, end: End) -> Then {
+        let config = Config::default();
+        let counters = Counters { next_attempt: crate::AttemptNo(2), ..Counters::NEW };
+        judge(&Case { spec, counters, cancel_requested: false, now: NOW, chance: 0.0, config: &config }, end).then
+    }
+
+    fn failed(class: FailureClass) -> Outcome {
+        Outcome::Failed(Failure { class, ..Failure::new("no luck") })
+    }
+
+    fn reported(outcome: Outcome) -> End {
+        End::Reported { outcome, timed_out: false, details: None }
+    }
+
+    #[track_caller]
+    fn is_final(then: Then) {
+        assert!(matches!(then, Then::Settle { state: JobState::Failed, .. }), "{then:?}");
+    }
+
+    #[track_caller]
+    fn is_retried(then: Then) {
+        assert!(matches!(then, Then::Requeue { .. }), "{then:?}");
+    }
+
+    #[test]
+    fn a_failure_of_a_class_that_is_excepted_is_final_and_others_are_retried() {
+        for excepted in FailureClass::ALL {
+            let spec = spec(&[excepted]);
+            for class in FailureClass::ALL {
+                let then = verdict(&spec, reported(failed(class)));
+                if class == excepted { is_final(then) } else { is_retried(then) }
+            }
+        }
+    }
+
+    #[test]
+    fn a_failure_that_is_not_retried_still_counts() {
+        let then = verdict(&spec(&[FailureClass::Limit]), reported(failed(FailureClass::Limit)));
+        assert!(matches!(then, Then::Settle { counters: Counters { failures: 1, .. }, .. }), "{then:?}");
+    }
+
+    #[test]
+    fn an_attempt_that_the_owner_ended_has_failed_by_timeout() {
+        is_final(verdict(&spec(&[FailureClass::Timeout]), End::Overdue));
+        is_retried(verdict(&spec(&[FailureClass::Task]), End::Overdue));
+    }
+
+    #[test]
+    fn what_is_excepted_does_not_hold_for_the_loss_of_a_worker() {
+        let mut all = spec(&FailureClass::ALL);
+        is_retried(verdict(&all, End::WorkerLost));
+        is_retried(verdict(&all, End::NeverReceived));
+        is_retried(verdict(&all, reported(Outcome::NotStarted { reason: "no such handler".into() })));
+        // Nobody knows whether it ran, which is a loss where that matters.
+        all.delivery = Delivery::ExactlyOnce;
+        all.on_lost = OnLost::Rerun;
+        let in_doubt = Outcome::Failed(Failure { ran: Ran::Unknown, ..Failure::new("no answer") });
+        is_retried(verdict(&all, reported(in_doubt)));
+    }
+
+    #[test]
+    fn the_policy_after_a_loss_excepts_nothing_from_failures() {
+        let mut spec = spec(&[]);
+        spec.node_retry.except = Classes::from(FailureClass::ALL.to_vec());
+        is_retried(verdict(&spec, reported(failed(FailureClass::Task))));
+        is_retried(verdict(&spec, End::WorkerLost));
+    }
+
+    fn details(outcome: Outcome, details: Option<Details>) -> Option<Details> {
+        let end = End::Reported { outcome, timed_out: false, details: details.map(Box::new) };
+        end.details().map(|details| *details)
+    }
+
+    #[test]
+    fn the_class_of_a_failure_is_kept_with_what_else_is_known() {
+        let known = Details { exit_code: Some(3), sandbox: Some("full".into()), ..Details::default() };
+        let with = |class| Some(Details { class, ..known.clone() });
+        assert_eq!(details(failed(FailureClass::Task), Some(known.clone())), with(Some(FailureClass::Task)));
+        assert_eq!(details(failed(FailureClass::Limit), Some(known.clone())), with(Some(FailureClass::Limit)));
+        let only = |class| Some(Details { class: Some(class), ..Details::default() });
+        assert_eq!(details(failed(FailureClass::Network), None), only(FailureClass::Network));
+        assert_eq!(details(failed(FailureClass::Task), None), None, "it would say no more than that it failed");
+        assert_eq!(End::Overdue.details().map(|details| *details), only(FailureClass::Timeout));
+        assert_eq!((End::WorkerLost.details(), End::NeverReceived.details()), (None, None));
+    }
+
+    #[test]
+    fn only_a_failure_has_a_class() {
+        let wrong = Details { class: Some(FailureClass::Limit), cpu_us: Some(7), ..Details::default() };
+        let known = Details { cpu_us: Some(7), ..Details::default() };
+        assert_eq!(details(Outcome::Succeeded { output: None }, Some(wrong.clone())), Some(known.clone()));
+        assert_eq!(details(Outcome::Cancelled, Some(wrong)), Some(known));
+        assert_eq!(details(Outcome::Succeeded { output: None }, None), None);
     }
 }

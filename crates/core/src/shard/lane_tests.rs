@@ -22,7 +22,15 @@ struct Bench {
 impl Bench {
     fn new(config: Config) -> Self {
         let spec = TaskSpec::new(Run::Probe(Probe::default()));
-        let task = Task { id: TaskId::new(NOW, 1), name: None, revision: 1, created_at: NOW, updated_at: NOW, spec };
+        let task = Task {
+            id: TaskId::new(NOW, 1),
+            name: None,
+            revision: 1,
+            created_at: NOW,
+            updated_at: NOW,
+            spec,
+            waits_for: None,
+        };
         let mut owner = Owner::new(ServerId::new(NOW, 1), Config { lanes: 2, ..config }, 7);
         for shard in (0..4).map(ShardId) {
             owner.handle(Event::Acquired { shard, epoch: Epoch(1), running: vec![], spent: vec![] }, NOW);

@@ -96,11 +96,11 @@ impl Owner {
     pub fn new(server: ServerId, config: Config, seed: u64) -> Self {
         Self {
             outbox: Outbox::new(config.lanes, config.batches_in_flight_max),
+            ready: Ready::new(&config),
             config,
             server,
             shards: Vec::new(),
             workers: Workers::default(),
-            ready: Ready::default(),
             batches_made: 0,
             replies: BTreeMap::new(),
             lookups: BTreeMap::new(),

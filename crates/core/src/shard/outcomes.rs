@@ -5,7 +5,7 @@ use crate::id::{JobId, WorkerId};
 use crate::job::Counters;
 use crate::lifecycle::{self, JobEvent, JobState, Next};
 use crate::shard::event::{Found, Report, Send};
-use crate::shard::judge::{Case, End, Then, judge};
+use crate::shard::judge::{Case, End, Then, details_of, judge};
 use crate::shard::live::Stage;
 use crate::shard::write::{CancelMark, Requeue, ResolveLost, Settle, StaleOutcome, Write};
 use crate::shard::{Bug, Lookup, Owner};
@@ -33,7 +33,8 @@ impl Owner {
                 if run.worker != worker {
                     self.late.insert(report.id, worker);
                 }
-                self.end_attempt(report.id, End::Reported { outcome: report.outcome, timed_out: report.timed_out });
+                let Report { id, outcome, timed_out, details, .. } = report;
+                self.end_attempt(id, End::Reported { outcome, timed_out, details });
             }
             // A repetition; the acknowledgement comes with the commit.
             Stage::Ending { attempt, .. } if attempt == Some(report.attempt) => {}
@@ -88,8 +89,15 @@ impl Owner {
                 let (id, attempt) = (report.id, report.attempt);
                 self.set_busy(id);
                 self.late.insert(id, worker);
-                let finished_at = self.now;
-                self.push(Write::ResolveLost(ResolveLost { id, attempt, state: to, finished_at, reason, output }));
+                self.push(Write::ResolveLost(ResolveLost {
+                    id,
+                    attempt,
+                    state: to,
+                    finished_at: self.now,
+                    reason,
+                    output,
+                    details: details_of(&report.outcome, report.details.as_deref()),
+                }));
             }
             // The acknowledgement got lost and the worker repeats itself: the outcome is on record.
             Next::Stale if lifecycle::next(JobState::Running, event) == Next::To(state) => {
@@ -119,6 +127,7 @@ impl Owner {
         }
         let cancel_requested = run.cancel == CancelMark::Recorded;
         let case = Case { spec, counters, cancel_requested, now, chance, config: &self.config };
+        let details = end.details();
         let verdict = judge(&case, end);
         let attempt = AttemptRecord {
             attempt: run.attempt,
@@ -129,6 +138,7 @@ impl Owner {
             finished_at: now.max(run.started_at),
             ending: verdict.ending,
             reason: verdict.reason,
+            details,
         };
         let key = live.key;
         live.stage = Stage::Ending { attempt: Some(run.attempt), starts: run.starts };
@@ -185,7 +195,12 @@ impl Owner {
         }
         unserved.sort_unstable();
         for id in unserved {
-            self.settle_waiting(id, JobEvent::Fail, Some("no worker took it in time".to_owned()));
+            let live = self.shard(id.shard()).and_then(|shard| shard.jobs.get(&id));
+            let reason = match live.and_then(|live| live.task.waits_for) {
+                Some(artifact) => format!("{artifact} did not arrive in time"),
+                None => "no worker took it in time".to_owned(),
+            };
+            self.settle_waiting(id, JobEvent::Fail, Some(reason));
         }
     }
 

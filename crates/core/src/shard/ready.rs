@@ -25,17 +25,23 @@ struct Needs {
     labels: BTreeMap<String, String>,
 }
 
+/// What a task asks for whose file has not arrived. No worker has it: what workers name has no
+/// such character in it.
+const ARRIVAL: &str = "\0arrival";
+
 impl Needs {
-    fn of(task: &Task) -> Self {
+    fn of(task: &Task, ignores_arrivals: bool) -> Self {
+        let waits = task.waits_for.is_some() && !ignores_arrivals;
         Self {
             queue: task.spec.queue.clone(),
-            capability: task.spec.run.capability(),
+            capability: if waits { ARRIVAL.to_owned() } else { task.spec.run.capability() },
             labels: task.spec.labels.clone(),
         }
     }
 
     fn are_met_by(&self, worker: &Worker) -> bool {
-        worker.spec.queues.contains(&self.queue)
+        self.capability != ARRIVAL
+            && worker.spec.queues.contains(&self.queue)
             && worker.spec.capabilities.contains(&self.capability)
             && self.labels.iter().all(|(key, value)| worker.spec.labels.get(key) == Some(value))
     }
@@ -59,6 +65,8 @@ pub(super) struct Ready {
     by_needs: HashMap<Needs, ClassId>,
     /// The classes of tasks seen lately, so that a job costs no comparison of texts.
     by_task: HashMap<(crate::id::TaskId, u32), ClassId>,
+    /// Planted: see [`super::Bug::FileNotAwaited`].
+    ignores_arrivals: bool,
 }
 
 /// One turn of matching takes at most so many jobs of a class, so that classes
@@ -69,11 +77,15 @@ const TURN_MAX: usize = 64;
 const TASK_CACHE_MAX: usize = 4096;
 
 impl Ready {
+    pub(super) fn new(config: &super::Config) -> Self {
+        Self { ignores_arrivals: config.has(super::Bug::FileNotAwaited), ..Self::default() }
+    }
+
     pub(super) fn class_of(&mut self, task: &Task, workers: &mut Workers) -> ClassId {
         if let Some(&class) = self.by_task.get(&(task.id, task.revision)) {
             return class;
         }
-        let needs = Needs::of(task);
+        let needs = Needs::of(task, self.ignores_arrivals);
         let class = match self.by_needs.get(&needs) {
             Some(&class) => class,
             None => self.add_class(needs, workers),
@@ -105,6 +117,12 @@ impl Ready {
     pub(super) fn classes_for(&self, worker: &Worker) -> Vec<ClassId> {
         let serves = |(place, class): (usize, &Class)| class.needs.are_met_by(worker).then_some(ClassId(place));
         self.classes.iter().enumerate().filter_map(serves).collect()
+    }
+
+    /// Whether a job in the window waits for its file.
+    pub(super) fn awaits_arrivals(&self) -> bool {
+        let holds_jobs = |class: &Class| !class.waiting.is_empty() || !class.jobs.is_empty();
+        self.classes.iter().any(|class| class.needs.capability == ARRIVAL && holds_jobs(class))
     }
 
     /// How many jobs of the class are in the window, due or not.
@@ -230,7 +248,7 @@ impl Owner {
         let live = shard.jobs.get_mut(&id).expect("a ready job is in memory");
         let attempt = live.counters.next_attempt;
         let start = Start { key: live.key, attempt, worker, picked_up_at: live.picked_up_at, started_at: now };
-        let deadline = now + live.task.spec.timeout;
+        let deadline = now + live.task.spec.time_to_end();
         let cancel = CancelMark::None;
         live.stage = Stage::Starting(Run { attempt, worker, started_at: now, deadline, starts: None, cancel });
         let assignment = sends_first.then(|| live.assignment(shard.epoch, attempt, now));

@@ -8,8 +8,8 @@ use super::event::{
 };
 use super::write::{BatchSeq, CancelMark, Epoch, OpenStart, SharedBatch, Start, StartsId, Write};
 use super::{Config, Owner};
-use crate::attempt::{AttemptNo, Failure, Outcome, Ran};
-use crate::id::{JobId, ServerId, ShardId, TaskId, WorkerId};
+use crate::attempt::{AttemptNo, Details, Failure, FailureClass, Outcome, Ran};
+use crate::id::{ArtifactId, JobId, ServerId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, Input, JobKey, JobRow};
 use crate::lifecycle::JobState;
 use crate::task::{Delivery, Priority, Probe, Run, Task, TaskSpec};
@@ -33,21 +33,23 @@ impl Bench {
 
     fn with(spec: TaskSpec, config: Config) -> Self {
         let now = Timestamp::from_micros(1_000_000_000_000).unwrap();
-        let task = Task { id: TaskId::new(now, 1), name: None, revision: 1, created_at: now, updated_at: now, spec };
+        let task = Task {
+            id: TaskId::new(now, 1),
+            name: None,
+            revision: 1,
+            created_at: now,
+            updated_at: now,
+            spec,
+            waits_for: None,
+        };
         let mut owner = Owner::new(ServerId::new(now, 1), config, 7);
         owner.handle(Event::Acquired { shard: SHARD, epoch: EPOCH, running: vec![], spent: vec![] }, now);
         Self { owner, now, worker: WorkerId::new(now, 1), task: Arc::new(task), jobs_made: 0 }
     }
 
     fn connect(&mut self, stream: u64, held: Vec<(JobId, AttemptNo)>) {
-        let spec = WorkerSpec {
-            queues: vec!["default".into()],
-            capabilities: vec!["probe".into()],
-            labels: Default::default(),
-            credit: 4,
-        };
         let (worker, stream) = (self.worker, StreamId(stream));
-        self.handle(Event::WorkerHello { worker, stream, spec, held });
+        self.handle(Event::WorkerHello { worker, stream, spec: worker_spec(), held });
     }
 
     fn job(&mut self, due_at: Timestamp, priority: i8) -> Loaded {
@@ -92,13 +94,22 @@ impl Bench {
     }
 
     fn report(&mut self, id: JobId, attempt: u32, outcome: Outcome) {
-        let report = Report { id, attempt: AttemptNo(attempt), outcome, timed_out: false };
+        let report = Report { id, attempt: AttemptNo(attempt), outcome, timed_out: false, details: None };
         self.handle(Event::Outcomes { worker: self.worker, reports: vec![report] });
     }
 
     fn command(&mut self, id: JobId, command: Command) -> Vec<Reply> {
         self.handle(Event::Command { token: Token(1), id, command });
         self.pass(Span::ZERO).replies.into_iter().map(|(_, reply)| reply).collect()
+    }
+}
+
+fn worker_spec() -> WorkerSpec {
+    WorkerSpec {
+        queues: vec!["default".into()],
+        capabilities: vec!["probe".into()],
+        labels: Default::default(),
+        credit: 4,
     }
 }
 
@@ -388,6 +399,68 @@ fn a_waiting_job_follows_its_task_to_another_queue() {
 }
 
 #[test]
+fn a_job_whose_file_has_not_arrived_waits_for_it_whatever_workers_say() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let ready = Arc::clone(&bench.task);
+    let artifact = ArtifactId::new(bench.now, 1);
+    bench.task = Arc::new(Task { waits_for: Some(artifact), ..(*ready).clone() });
+    let id = bench.submit(Span::ZERO);
+    let other = bench.submit(Span::from_secs(5));
+    let mut spec = worker_spec();
+    spec.capabilities.push("\0arrival".to_owned());
+    let (worker, stream) = (WorkerId::new(bench.now, 2), StreamId(2));
+    bench.handle(Event::WorkerHello { worker, stream, spec, held: vec![] });
+    assert!(assigned(&bench.pass(Span::from_secs(1))).is_empty());
+    assert_eq!(bench.owner.tasks_that_wait(), [(bench.task.id, 1)]);
+    assert_eq!(bench.owner.lag(), Span::ZERO, "no worker could do anything about it");
+    bench.handle(Event::TaskChanged { task: Arc::new(Task { revision: 2, ..(*ready).clone() }) });
+    assert_eq!(assigned(&bench.pass(Span::ZERO)), [(id, 1)]);
+    assert!(bench.owner.tasks_that_wait().is_empty());
+    assert_eq!(assigned(&bench.pass(Span::from_secs(5))), [(other, 1)]);
+    // Read before the arrival, and delivered after it.
+    let late = bench.submit(Span::ZERO);
+    assert_eq!(assigned(&bench.pass(Span::ZERO)), [(late, 1)]);
+}
+
+#[test]
+fn jobs_that_wait_for_a_file_do_not_shut_out_the_others_and_all_start_when_it_is_there() {
+    let mut bench = swept(8);
+    bench.connect(1, vec![]);
+    let ready = Arc::clone(&bench.task);
+    let id = TaskId::new(bench.now, 2);
+    let waiting = Arc::new(Task { id, waits_for: Some(ArtifactId::new(bench.now, 1)), ..(*ready).clone() });
+    bench.task = waiting;
+    for _ in 0..100 {
+        bench.submit(Span::ZERO);
+    }
+    bench.task = Arc::clone(&ready);
+    let served = bench.submit(Span::ZERO);
+    assert_eq!(assigned(&bench.pass(Span::ZERO)), [(served, 1)]);
+    bench.handle(Event::TaskChanged { task: Arc::new(Task { id, revision: 2, ..(*ready).clone() }) });
+    let effects = bench.pass(Span::ZERO);
+    assert_eq!(assigned(&effects).len(), 3, "three of its four slots are free");
+    let reads_on = effects.loads.iter().any(|load| load.lane == Lane::Parked);
+    assert!(reads_on, "what the window had no room for is read now: {:?}", effects.loads);
+}
+
+#[test]
+fn a_job_whose_file_does_not_arrive_in_time_fails_and_says_so() {
+    let mut spec = TaskSpec::new(Run::Probe(Probe::default()));
+    spec.queue_timeout = Some(Span::from_secs(2));
+    let mut bench = Bench::with(spec, Config::default());
+    bench.connect(1, vec![]);
+    let artifact = ArtifactId::new(bench.now, 1);
+    bench.task = Arc::new(Task { waits_for: Some(artifact), ..(*bench.task).clone() });
+    bench.submit(Span::ZERO);
+    bench.pass(Span::from_secs(1));
+    bench.now = bench.now + Span::from_secs(2);
+    let batch = bench.batch().expect("it ends");
+    let [Write::Settle(settle)] = &batch.writes[..] else { panic!("{batch:?}") };
+    assert_eq!(settle.reason, Some(format!("{artifact} did not arrive in time")));
+}
+
+#[test]
 fn a_worker_that_still_holds_what_was_given_up_gets_no_more_than_it_has_room_for() {
     let mut bench = Bench::new();
     let held: Vec<_> = (0..4).map(|_| (bench.job(bench.now, 0).row.key.id, AttemptNo(1))).collect();
@@ -448,6 +521,54 @@ fn a_report_that_is_in_doubt_itself_does_not_settle_a_lost_job() {
     bench.handle(Event::Found { token, id, found });
     let batch = bench.batch().expect("it is kept for the record");
     assert!(matches!(&batch.writes[..], [Write::Stale(stale)] if stale.id == id));
+}
+
+#[test]
+fn a_late_result_brings_what_is_known_of_the_attempt() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.job(bench.now, 0).row.key.id;
+    let details = Details { exit_code: Some(137), limit: Some("oom".into()), ..Details::default() };
+    let failure = Failure { class: FailureClass::Limit, ..Failure::new("out of memory") };
+    let report = Report {
+        id,
+        attempt: AttemptNo(1),
+        outcome: Outcome::Failed(failure),
+        timed_out: false,
+        details: Some(Box::new(details.clone())),
+    };
+    bench.handle(Event::Outcomes { worker: bench.worker, reports: vec![report] });
+    let (token, _) = bench.owner.take_effects().lookups[0];
+    let counters = Counters { next_attempt: AttemptNo(2), ..Counters::NEW };
+    let found = Found::Finished { state: JobState::Lost, attempt: Some(AttemptNo(1)), counters };
+    bench.handle(Event::Found { token, id, found });
+    let batch = bench.batch().expect("it settles the job");
+    let [Write::ResolveLost(resolve)] = &batch.writes[..] else { panic!("{:?}", batch.writes) };
+    let kept = Details { class: Some(FailureClass::Limit), ..details };
+    assert_eq!((resolve.id, resolve.details.as_deref()), (id, Some(&kept)));
+}
+
+#[test]
+fn a_binary_has_its_grace_before_the_owner_ends_it() {
+    let grace = Span::from_secs(60);
+    let run: Run = serde_json::from_str(&format!(
+        r#"{{"binary":{{"artifact":"{}","grace":"{grace}"}}}}"#,
+        ArtifactId::new(Timestamp::EPOCH, 1)
+    ))
+    .unwrap();
+    let mut bench = Bench::with(TaskSpec { timeout: Span::from_secs(5), ..TaskSpec::new(run) }, Config::default());
+    let spec = WorkerSpec { capabilities: vec!["binary".into()], ..worker_spec() };
+    bench.handle(Event::WorkerHello { worker: bench.worker, stream: StreamId(1), spec, held: vec![] });
+    let id = bench.submit(Span::ZERO);
+    bench.pass(Span::ZERO);
+    for _ in 0..74 {
+        bench.handle(Event::WorkersAlive { workers: vec![bench.worker] });
+        bench.pass(Span::from_secs(1));
+    }
+    assert_eq!(bench.owner.running(id).map(|view| view.attempt), Some(AttemptNo(1)), "5 s, 60 s and 10 s to say so");
+    bench.handle(Event::WorkersAlive { workers: vec![bench.worker] });
+    bench.pass(Span::from_secs(2));
+    assert!(bench.owner.running(id).is_none());
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! What people and programs may know of the owner's memory.
 
+use std::collections::BTreeSet;
+
 use crate::attempt::AttemptNo;
-use crate::id::{JobId, ShardId, WorkerId};
+use crate::id::{JobId, ShardId, TaskId, WorkerId};
 use crate::job::JobKey;
 use crate::lifecycle::JobState;
 use crate::shard::Owner;
@@ -112,9 +114,21 @@ impl Owner {
 
     /// How long the job has waited that waits longest for a worker.
     pub fn lag(&self) -> Span {
-        let ready =
-            self.owned().flat_map(|shard| shard.jobs.values()).filter(|live| matches!(live.stage, Stage::Ready));
+        let ready = self.owned().flat_map(|shard| shard.jobs.values());
+        let ready = ready.filter(|live| matches!(live.stage, Stage::Ready) && live.task.waits_for.is_none());
         ready.map(|live| live.key.due_at).min().map_or(Span::ZERO, |due_at| self.now.since(due_at))
+    }
+
+    /// The tasks in memory that wait for their file, with the revisions that are known. Whoever
+    /// has heard that one has arrived may have failed to say so.
+    pub fn tasks_that_wait(&self) -> Vec<(TaskId, u32)> {
+        // As mostly: then nothing is looked through.
+        if !self.ready.awaits_arrivals() {
+            return Vec::new();
+        }
+        let tasks = self.owned().flat_map(|shard| shard.jobs.values()).map(|live| &live.task);
+        let waiting = tasks.filter(|task| task.waits_for.is_some()).map(|task| (task.id, task.revision));
+        waiting.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     pub fn owned_shards(&self) -> Vec<(ShardId, Epoch)> {

@@ -48,7 +48,7 @@ impl Owner {
         let class = self.ready.class_of(&adopted.job.task, &mut self.workers);
         let mut live = Live::new(adopted.job, class, start.picked_up_at);
         // Its worker may have ended it in time, and needs some to come back and say so.
-        let deadline = (start.started_at + live.task.spec.timeout).max(self.now + self.config.worker_silence);
+        let deadline = (start.started_at + live.task.spec.time_to_end()).max(self.now + self.config.worker_silence);
         live.stage = Stage::Running(Run {
             deadline,
             attempt: start.attempt,
@@ -242,6 +242,10 @@ impl Owner {
     /// A task has a new definition: waiting jobs follow it at once, running ones with their
     /// next attempt.
     pub(super) fn task_changed(&mut self, task: &Arc<Task>) {
+        // Two changes may be told in the wrong order.
+        if self.changed_tasks.get(&task.id).is_some_and(|known| known.revision > task.revision) {
+            return;
+        }
         if self.changed_tasks.len() >= CHANGED_TASKS_MAX {
             self.changed_tasks.clear();
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::attempt::{AttemptNo, AttemptRecord};
+use crate::attempt::{AttemptNo, AttemptRecord, Details};
 use crate::id::{JobId, ServerId, ShardId, WorkerId};
 use crate::job::{Counters, JobKey};
 use crate::lifecycle::JobState;
@@ -163,6 +163,7 @@ pub struct ResolveLost {
     pub finished_at: Timestamp,
     pub reason: Option<String>,
     pub output: Option<Bytes>,
+    pub details: Option<Box<Details>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -36,7 +36,7 @@ impl Harness {
         let store = Weather::new(shards);
         let spec = TaskSpec::new(Run::Probe(Probe::default()));
         let id = TaskId::new(START, 1);
-        let task = Task { id, name: None, revision: 1, created_at: START, updated_at: START, spec };
+        let task = Task { id, name: None, revision: 1, created_at: START, updated_at: START, spec, waits_for: None };
         store.model.intern_tasks_now(vec![(task, [0; 32])]).unwrap();
         Self { store, task: id, made: AtomicU64::new(0) }
     }
@@ -184,7 +184,7 @@ impl Worker {
                         let (id, attempt) = (assignment.id, assignment.attempt);
                         worker.ran.lock().unwrap().push((id, attempt));
                         let outcome = Outcome::Succeeded { output: None };
-                        reports.push(Report { id, attempt, outcome, timed_out: false });
+                        reports.push(Report { id, attempt, outcome, timed_out: false, details: None });
                     }
                     let mut held = worker.held.lock().unwrap();
                     held.extend(reports.iter().map(|report| ((report.id, report.attempt), report.clone())));

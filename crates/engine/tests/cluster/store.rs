@@ -11,11 +11,12 @@ use bytes::Bytes;
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp};
+use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
-    Applied, ClusterSecret, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, JobReads, JobRecord,
-    Lease, Leases, LoadPage, LogChunk, LogPiece, Logs, Member, Members, OpenStarts, Owned, Page, Position, Result,
-    Retention, SeenMember, Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
+    Applied, Arrival, Artifact, ArtifactChange, Artifacts, ClusterSecret, CreatedArtifact, DutyLease, Filter,
+    FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobReads, JobRecord, Lease, Leases, LoadPage, LogChunk,
+    LogPiece, Logs, Member, Members, NewArtifact, OpenStarts, Owned, Page, Position, Result, Retention, SeenMember,
+    Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;
@@ -102,11 +103,21 @@ macro_rules! under_weather {
 }
 
 under_weather! {
+    Artifacts {
+        create_artifact(artifact: NewArtifact) -> CreatedArtifact;
+        artifact(id: ArtifactId) -> Option<Artifact>;
+        list_artifacts(after: Option<ArtifactId>, limit: usize) -> Vec<Artifact>;
+        pending_artifacts(after: Option<ArtifactId>, limit: usize) -> Vec<Artifact>;
+        artifact_arrived(id: ArtifactId, at: Timestamp, machine: Option<String>) -> Arrival;
+        refuse_artifact(id: ArtifactId, at: Timestamp, reason: String) -> ArtifactChange;
+        delete_artifact(id: ArtifactId) -> ArtifactChange;
+        prune_artifacts(before: Timestamp, now: Timestamp, limit: usize) -> Vec<ArtifactId>;
+    }
     Tasks {
         create_task(task: Task) -> TaskChange;
         update_task(task: Task) -> TaskChange;
         delete_task(id: TaskId) -> TaskChange;
-        intern_tasks(tasks: Vec<(Task, [u8; 32])>) -> Vec<TaskId>;
+        intern_tasks(tasks: Vec<(Task, [u8; 32])>) -> Interned;
         tasks_by_id(ids: Vec<TaskId>) -> Vec<Task>;
         list_tasks(after: Option<String>, limit: usize) -> Vec<Task>;
         {

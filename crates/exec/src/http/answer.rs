@@ -1,8 +1,11 @@
 //! The part of an answer that is kept.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use http::StatusCode;
-use reqwest::Response;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 
 /// Read and kept of a body; the rest stays unread.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -13,14 +16,16 @@ const BODY_JSON_BYTES_MAX: usize = 192 << 10;
 
 const EXCERPT_BYTES_MAX: usize = 512;
 
-pub(super) struct Answer {
+pub(crate) struct Answer {
     body: Vec<u8>,
     cut: bool,
 }
 
-pub(super) async fn read(response: &mut Response) -> Result<Answer, reqwest::Error> {
+pub(crate) async fn read(incoming: &mut Incoming) -> Result<Answer, hyper::Error> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
+    while let Some(frame) = incoming.frame().await {
+        // What is not data is a trailer, and nobody asked for one.
+        let Ok(chunk) = frame?.into_data() else { continue };
         let room = BODY_BYTES_MAX - body.len();
         body.extend_from_slice(&chunk[..chunk.len().min(room)]);
         if chunk.len() > room {
@@ -31,7 +36,15 @@ pub(super) async fn read(response: &mut Response) -> Result<Answer, reqwest::Err
 }
 
 impl Answer {
-    pub(super) fn size(&self) -> String {
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut
+    }
+
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.body)
+    }
+
+    pub(crate) fn size(&self) -> String {
         if self.cut {
             format!("answer of more than {BODY_BYTES_MAX} bytes: the first {BODY_BYTES_MAX} are kept")
         } else {
@@ -40,15 +53,15 @@ impl Answer {
     }
 
     /// The start of the body, for the log of a failure; `None` when there is no text.
-    pub(super) fn excerpt(&self) -> Option<String> {
+    pub(crate) fn excerpt(&self) -> Option<String> {
         let start = &self.body[..self.body.len().min(EXCERPT_BYTES_MAX)];
         let text = String::from_utf8_lossy(start);
         let line: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         (!line.is_empty()).then_some(line)
     }
 
-    pub(super) fn to_output(&self, status: StatusCode) -> Bytes {
-        let text = String::from_utf8_lossy(&self.body);
+    pub(crate) fn to_output(&self, status: StatusCode) -> Bytes {
+        let text = self.text();
         let kept = json_prefix(&text, BODY_JSON_BYTES_MAX);
         let output = serde_json::json!({
             "status": status.as_u16(),

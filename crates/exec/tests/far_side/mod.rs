@@ -2,18 +2,20 @@
 
 #![allow(dead_code, reason = "no single test file uses all of it")]
 
-use std::collections::BTreeMap;
+pub(crate) mod secure;
+pub(crate) mod smtp;
+
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use punctual_core::attempt::{AttemptNo, Failure, Outcome};
-use punctual_core::task::{HttpCall, Method, Run};
+use punctual_core::task::{HttpCall, Run};
 use punctual_core::{JobId, ShardId, Span, Timestamp};
-use punctual_exec::{Call, Cancel, Executor, Http, LogOutlet, LogSink};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use punctual_exec::{Call, Cancel, Ended, Executor, Guard, Http, LogOutlet, LogSink, Outbound, Places};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 
 /// Reached only when a test fails.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -30,14 +32,7 @@ pub(crate) fn job() -> JobId {
 }
 
 pub(crate) fn get(url: impl Into<String>) -> HttpCall {
-    HttpCall {
-        url: url.into(),
-        method: Method::Get,
-        headers: BTreeMap::new(),
-        body: None,
-        expect_status: Vec::new(),
-        timeout: Span::from_secs(20),
-    }
+    HttpCall { timeout: Span::from_secs(20), ..HttpCall::new(url) }
 }
 
 /// An outcome with what was logged on the way.
@@ -67,19 +62,33 @@ pub(crate) async fn execute(spec: HttpCall, input: Option<&'static str>) -> Done
 }
 
 pub(crate) async fn execute_with(spec: HttpCall, input: Option<&'static str>, cancel: Cancel) -> Done {
+    perform(Arc::new(Http::new(Arc::new(outbound(Places::LOOPBACK)))), Run::Http(spec), input, cancel).await
+}
+
+/// May call what `allow` names.
+pub(crate) fn outbound(allow: &str) -> Outbound {
+    Outbound::new(Guard::new(Places::parse(allow).unwrap(), Places::default()))
+}
+
+pub(crate) async fn perform(
+    executor: Arc<dyn Executor>,
+    run: Run,
+    input: Option<&'static str>,
+    cancel: Cancel,
+) -> Done {
     let log = LogSink::new(job(), AttemptNo(3), 1 << 20, Arc::new(Silent));
     let call = Call {
         job: job(),
         attempt: AttemptNo(3),
         task: "a task".into(),
-        run: Arc::new(Run::Http(spec)),
+        run: Arc::new(run),
         input: input.map(|input| Bytes::from_static(input.as_bytes())),
         tracing_id: Some("trace-7".to_owned()),
         log: log.clone(),
         cancel,
+        deadline: None,
     };
-    let http = Arc::new(Http::new().unwrap());
-    let outcome = tokio::time::timeout(LIMIT, http.execute(call)).await.expect("an end in time");
+    let Ended { outcome, .. } = tokio::time::timeout(LIMIT, executor.execute(call)).await.expect("an end in time");
     let mut text = Vec::new();
     while let Some(piece) = log.take(usize::MAX) {
         text.extend_from_slice(&piece.bytes);
@@ -92,9 +101,13 @@ pub(crate) type Received = Arc<Mutex<Vec<String>>>;
 
 /// Answers every request with the same bytes.
 pub(crate) async fn answering(answer: impl Into<Vec<u8>>) -> (SocketAddr, Received) {
+    answering_at("127.0.0.1:0", answer).await
+}
+
+pub(crate) async fn answering_at(address: &str, answer: impl Into<Vec<u8>>) -> (SocketAddr, Received) {
     let answer = answer.into();
     let received = Received::default();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let listener = TcpListener::bind(address).await.unwrap();
     let addr = listener.local_addr().unwrap();
     let requests = received.clone();
     tokio::spawn(async move {
@@ -108,10 +121,12 @@ pub(crate) async fn answering(answer: impl Into<Vec<u8>>) -> (SocketAddr, Receiv
     (addr, received)
 }
 
-pub(crate) async fn read_request(socket: &mut TcpStream) -> String {
+pub(crate) async fn read_request(socket: &mut (impl AsyncRead + Unpin)) -> String {
     let mut bytes = Vec::new();
     loop {
-        socket.read_buf(&mut bytes).await.unwrap();
+        if socket.read_buf(&mut bytes).await.unwrap() == 0 {
+            return String::from_utf8_lossy(&bytes).into_owned();
+        }
         let text = String::from_utf8_lossy(&bytes);
         let Some((head, body)) = text.split_once("\r\n\r\n") else {
             continue;

@@ -25,8 +25,16 @@ fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, found: &mu
         }
         return;
     }
-    // Headers and bodies hold secrets, and bodies are long.
-    let is_private = path.starts_with("run.http.headers") || path.starts_with("run.http.body");
+    // They hold secrets, or are long.
+    const PRIVATE: [&str; 6] = [
+        "run.http.headers",
+        "run.http.body",
+        "run.slack.webhook",
+        "run.slack.text",
+        "run.email.text",
+        "run.email.html",
+    ];
+    let is_private = PRIVATE.iter().any(|private| path.starts_with(private));
     found.push(match (before, after) {
         (None, Some(Value::Object(_))) => format!("{path} added"),
         (Some(Value::Object(_)), None) => format!("{path} removed"),
@@ -67,6 +75,11 @@ mod tests {
             ping,
             r#"{"run":{"http":{"url":"http://h/2","headers":{"Authorization":"secret"}}},"queue_timeout":"1h"}"#,
             &["queue_timeout none → 1h", "run.http.headers added", "run.http.url http://h/ → http://h/2"],
+        );
+        check(
+            r#"{"run":{"slack":{"webhook":"ops"}}}"#,
+            r#"{"run":{"slack":{"webhook":"https://hooks.slack.com/services/secret"}}}"#,
+            &["run.slack.webhook changed"],
         );
         check(ping, r#"{"run":{"probe":{}}}"#, &["run.http removed", "run.probe added"]);
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use punctual_worker::Places;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
@@ -14,7 +15,7 @@ use super::Context;
 use super::server::{ServerFlags, bind, make_data_dir, ready_json, until_ready};
 use super::worker::{WorkerFlags, host_name};
 use crate::cli::given;
-use crate::config::{Database, Origin, ServerSettings, WorkerSettings};
+use crate::config::{Database, Origin, ServerSettings, WorkerSettings, sending};
 use crate::exit::Exit;
 use crate::output::Format;
 use crate::signals::{Stop, Until};
@@ -68,6 +69,8 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
     context.start_logging("warn")?;
     let mut settings = ServerSettings::new(&context.config)?;
     let mut worker_settings = WorkerSettings::new(&context.config)?;
+    // What people try first runs on their own machine.
+    worker_settings.sending = sending(&context.config, Places::LOOPBACK)?;
     let stop = Stop::listen(Until::Signal, &context.out)?;
     let listener = match context.config.value("listen").origin {
         Origin::Default => bind_or_next(settings.listen)?,
@@ -90,6 +93,9 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
     let database = settings.database.clone();
     if args.ephemeral || context.config.text("spool_dir").is_empty() {
         worker_settings.spool_dir = data_dir.path().join("spool");
+    }
+    if args.ephemeral || context.config.text("cache_dir").is_empty() {
+        worker_settings.programs.folder = data_dir.path().join("programs");
     }
     make_data_dir(&worker_settings.spool_dir)?;
 
@@ -147,14 +153,18 @@ fn announce(
             if let DataDir::Ephemeral(_) = data_dir {
                 place += " (removed at the end)";
             }
-            context.out.hint(&welcome(ready, asked, context.config.text("server"), &place));
+            let calls = match context.config.value("http_allow").origin {
+                Origin::Default => "the public internet and this machine",
+                _ => "the public internet and what http_allow names",
+            };
+            context.out.hint(&welcome(ready, asked, context.config.text("server"), &place, calls));
             Ok(())
         }
     }
 }
 
 /// `usual` is the server that commands talk to unless they are told otherwise.
-fn welcome(ready: &ServerReady, asked: SocketAddr, usual: &str, place: &str) -> String {
+fn welcome(ready: &ServerReady, asked: SocketAddr, usual: &str, place: &str, calls: &str) -> String {
     let url = format!("http://{}", ready.address);
     // Port 0 asked for any.
     let taken = ready.address.port() != asked.port() && asked.port() != 0;
@@ -163,7 +173,8 @@ fn welcome(ready: &ServerReady, asked: SocketAddr, usual: &str, place: &str) -> 
     format!(
         "Punctual is ready: a server and a worker\n\n  \
          address  {url}{why_other}, only reachable from this machine\n  \
-         data     {place} ({store})\n\n\
+         data     {place} ({store})\n  \
+         calls    tasks may call {calls}\n\n\
          Try, in another terminal:\n  \
          punctual run{server} --probe '{{\"output\":\"hello\"}}' --wait\n  \
          punctual run{server} --http {url}/livez --in 5s\n  \
@@ -192,8 +203,9 @@ mod tests {
         let ready = |port| ServerReady { address: at(port), store: "sqlite, synchronous=full".to_owned() };
         let kept = ".punctual";
         let server = "http://127.0.0.1:8020";
-        let usual = welcome(&ready(8020), at(8020), server, kept);
-        let other = welcome(&ready(8021), at(8020), server, kept);
+        let calls = "the public internet and this machine";
+        let usual = welcome(&ready(8020), at(8020), server, kept, calls);
+        let other = welcome(&ready(8021), at(8020), server, kept, calls);
         insta::assert_snapshot!(format!("{usual}\n----\n{other}"));
     }
 
@@ -203,10 +215,10 @@ mod tests {
         let kept = ".punctual";
         for asked in [9201, 0] {
             let ready = ServerReady { address: at(9201), store: String::new() };
-            let text = welcome(&ready, at(asked), "http://127.0.0.1:8020", kept);
+            let text = welcome(&ready, at(asked), "http://127.0.0.1:8020", kept, "");
             assert_eq!(text.matches("--server http://127.0.0.1:9201").count(), 3, "{text}");
             assert!(!text.contains("was taken"), "{text}");
-            assert!(!welcome(&ready, at(asked), "http://127.0.0.1:9201/", kept).contains("--server"));
+            assert!(!welcome(&ready, at(asked), "http://127.0.0.1:9201/", kept, "").contains("--server"));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! `punctual doctor`: checks, each with its reason and its cure.
 
 mod database;
+mod sandbox;
 
 use std::path::Path;
 
@@ -84,6 +85,7 @@ pub(crate) async fn run(_: DoctorArgs, context: &Context) -> anyhow::Result<Exit
         }
     }
     checks.push(open_files(&std::fs::read_to_string("/proc/self/limits").unwrap_or_default()));
+    checks.push(sandbox::check().await);
     checks.push(zones());
     let out = &context.out;
     out.rows(&checks, &checks)?;

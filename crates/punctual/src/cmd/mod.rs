@@ -1,6 +1,8 @@
 //! The commands, one file each. They parse, call, and print; they decide nothing.
 
+pub(crate) mod artifact;
 pub(crate) mod bench;
+mod binary;
 pub(crate) mod changes;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -135,12 +137,13 @@ pub(crate) async fn dispatch(command: Command, context: &Context) -> anyhow::Res
         Command::Dev(args) => dev::run(args, context).await,
         Command::Server(args) => server::run(args, context).await,
         Command::Worker(args) => worker::run(args, context).await,
-        Command::Run(args) => run::run(args, context).await,
+        Command::Run(args) => run::run(*args, context).await,
         Command::Ps(args) => ps::run(args, context).await,
         Command::Logs(args) => logs::run(args, context).await,
         Command::Wait(args) => wait::run(args, context).await,
         Command::Cancel(ids) => verbs::run(verbs::Verb::Cancel, ids, context).await,
         Command::Job(verb) => job::run(verb, context).await,
+        Command::Artifact(verb) => artifact::run(verb, context).await,
         Command::Task(verb) => task::run(verb, context).await,
         Command::Explain(args) => explain::run(args, context).await,
         Command::Migrate(args) => migrate::run(args, context).await,

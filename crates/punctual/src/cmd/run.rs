@@ -1,12 +1,17 @@
 //! `punctual run` and `punctual job submit`.
 
+use std::path::Path;
+
 use clap::{ArgGroup, Args};
-use punctual_api::{JobRequest, JobSubmitted};
+use punctual_api::{Job, JobRequest, JobSubmitted};
 use punctual_client::{Client, IdempotencyKey, Logs};
-use punctual_core::task::Priority;
+use punctual_core::run::Slack;
+use punctual_core::task::{Priority, Run};
 use punctual_core::{JobId, Span, Timestamp};
 use serde_json::value::RawValue;
 
+use super::artifact::{self, Pushed};
+use super::binary::BinaryFlags;
 use super::flags::{self, in_flags};
 use super::patience::Patience;
 use super::spec::{JobInput, SpecFlags, priority};
@@ -23,10 +28,13 @@ use crate::zone::relative;
 #[command(after_help = "Examples:\n  \
     punctual run nightly-report --input '{\"day\":\"monday\"}' --wait\n  \
     punctual run nightly-report --at '2026-12-24 18:00 Europe/Berlin'\n  \
-    punctual run --http https://example.org/hook --body '{}' --in 10m\n  \
+    punctual run ./tool --memory 64MiB -- --verbose\n  \
+    punctual run --webhook https://example.org/hook --body '{}' --in 10m\n  \
+    punctual run --email ops@example.org --subject 'It is done' --text 'All of it.'\n  \
+    punctual run --slack ops --text 'It is done' --at '2026-12-24 18:00 Europe/Berlin'\n  \
     punctual run --probe '{\"sleep\":\"1s\",\"output\":\"hi\"}' --follow")]
 pub(crate) struct RunArgs {
-    /// The name of a task; or say what to run with --http, --probe or --handler
+    /// The name of a task or, with a slash in it, the path of a static binary; or say what to run with --http, --email, --slack, --probe or --handler
     #[arg(value_name = "TASK")]
     task: Option<String>,
     /// The task's input: JSON, @file, or - for stdin
@@ -56,17 +64,42 @@ pub(crate) struct RunArgs {
     /// With --wait or --follow: stop waiting after this time, with exit code 124
     #[arg(long, value_name = "TIME", value_parser = parse_span, requires = "waits")]
     wait_timeout: Option<Span>,
+    /// For a binary that runs now: do not wait for it
+    #[arg(short, long, conflicts_with = "waits")]
+    detach: bool,
+    #[command(flatten)]
+    binary: BinaryFlags,
     #[command(flatten)]
     spec: SpecFlags,
+    /// What the binary is called with
+    #[arg(last = true, value_name = "ARGS")]
+    args: Vec<String>,
 }
 
 impl RunArgs {
+    /// The binary to upload and run. The name of a task has no slash.
+    fn file(&self) -> Option<&Path> {
+        self.task.as_deref().filter(|name| name.contains('/')).map(Path::new)
+    }
+
+    /// A binary that runs now is watched, like any other program that is started.
+    fn follows(&self) -> bool {
+        let is_now = self.at.is_none() && self.after.is_none();
+        self.follow || (self.file().is_some() && is_now && !self.wait && !self.detach)
+    }
+
     fn request(&self, now: Timestamp) -> anyhow::Result<JobRequest> {
+        if self.file().is_none() && (self.binary.are_given() || !self.args.is_empty()) {
+            return Err(usage("only a binary has arguments and limits of its own", "name its file, such as ./tool"));
+        }
         match (&self.task, self.spec.says_what()) {
             (None, false) => {
-                return Err(usage("nothing says what to run", "name a task, or use --http, --probe or --handler"));
+                return Err(usage(
+                    "nothing says what to run",
+                    "name a task, or say what with --http, --email, --slack, --probe or --handler",
+                ));
             }
-            (Some(task), _) if self.spec.are_given() => {
+            (Some(task), _) if self.spec.says_what() || (self.file().is_none() && self.spec.are_given()) => {
                 return Err(usage(
                     format!("the task `{task}` has its own definition"),
                     "change it with `punctual task apply`, or leave out either the name or the flags",
@@ -79,9 +112,13 @@ impl RunArgs {
                 .map_err(|error| usage(format!("--input is not JSON: {error}"), "put texts in quotes: '\"text\"'"))
         });
         let input = input.transpose()?;
+        let inline = self.spec.spec(if input.is_some() { JobInput::Given } else { JobInput::None })?;
+        if let (Some(Run::Slack(Slack { text: None, .. })), None) = (inline.as_ref().map(|spec| &spec.run), &input) {
+            return Err(usage("nothing says what to post to Slack", "use --text, or --input for a message in JSON"));
+        }
         Ok(JobRequest {
-            task: self.task.clone(),
-            inline: self.spec.spec(if input.is_some() { JobInput::Given } else { JobInput::None })?,
+            task: self.task.clone().filter(|_| self.file().is_none()),
+            inline,
             run_at: self.at.or_else(|| Some(now + self.after?)),
             input,
             priority: self.priority,
@@ -92,12 +129,19 @@ impl RunArgs {
 
 pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit> {
     let client = context.client()?;
-    let request = args.request(now())?;
+    let mut request = args.request(now())?;
+    if let Some(file) = args.file() {
+        let Pushed { artifact, was_sent } = artifact::upload(&client, file, None).await?;
+        if was_sent {
+            context.out.hint(&format!("Uploaded {} as {}.", file.display(), artifact.id));
+        }
+        request.inline = Some(args.spec.task_of(args.binary.run(artifact.id, args.args.clone()))?);
+    }
     let submitted = submit(&client, &request, args.idempotency_key.as_deref()).await?;
     let id = submitted.id;
     let patience = Patience::new(args.wait_timeout.map(Span::to_std), &context.out);
     patience.found();
-    if args.follow {
+    if args.follows() {
         context.out.hint(&format!("{id} submitted, due {}", relative(submitted.due_at, now())));
         return follow(&client, id, &patience, context).await;
     }
@@ -127,7 +171,15 @@ async fn follow(client: &Client, id: JobId, patience: &Patience<'_>, context: &C
     };
     let job = job?;
     note(&format!("{id} {}: {}", job.state, context.out.zone.localize(&job.explanation)));
-    Ok(of_state(&job.state))
+    Ok(of_program(&job).unwrap_or_else(|| of_state(&job.state)))
+}
+
+/// How the program of the last attempt exited, if it did so by itself and the job failed.
+fn of_program(job: &Job) -> Option<Exit> {
+    const SIGNALLED: i32 = 128;
+    let details = job.attempts.last()?.details.as_ref().filter(|details| details.limit.is_none())?;
+    let code = details.exit_code.or_else(|| Some(SIGNALLED + details.signal?))?;
+    u8::try_from(code).ok().filter(|code| *code != 0).map(Exit::Program)
 }
 
 async fn submit(client: &Client, request: &JobRequest, key: Option<&str>) -> anyhow::Result<JobSubmitted> {

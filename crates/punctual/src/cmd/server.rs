@@ -83,6 +83,12 @@ pub(crate) struct ServerFlags {
     /// How long finished jobs are kept [default: 7d]
     #[arg(long, value_name = "TIME")]
     retention: Option<String>,
+    /// Where uploaded files are: a folder, or s3://bucket/prefix [default: storage in the data folder]
+    #[arg(long, value_name = "PLACE")]
+    storage: Option<String>,
+    /// The largest file that may be uploaded [default: 2GiB]
+    #[arg(long, value_name = "SIZE")]
+    artifact_max: Option<String>,
     /// How often a worker says that it is alive [default: 5s]
     #[arg(long, value_name = "TIME")]
     heartbeat: Option<String>,
@@ -100,6 +106,8 @@ impl ServerFlags {
             ("look_ahead", self.look_ahead.clone()),
             ("window_max", self.window_max.clone()),
             ("retention", self.retention.clone()),
+            ("storage", self.storage.clone()),
+            ("artifact_max", self.artifact_max.clone()),
             ("heartbeat", self.heartbeat.clone()),
             ("worker_dead_after", self.worker_dead_after.clone()),
         ])

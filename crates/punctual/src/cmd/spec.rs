@@ -1,25 +1,40 @@
 //! A task in flags, for `task apply` and one-off jobs.
 
-use std::collections::BTreeMap;
+mod message;
+mod request;
 
 use clap::Args;
 use punctual_core::Span;
-use punctual_core::task::{
-    Delivery, Handler, HttpCall, Method, OnLost, Priority, Probe, Run, TaskSpec, default_http_timeout,
-};
+use punctual_core::attempt::FailureClass;
+use punctual_core::retry::Classes;
+use punctual_core::task::{Delivery, Handler, OnLost, Priority, Probe, Run, TaskSpec};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::text_or_file;
 use crate::exit::usage;
 use crate::when::parse_span;
+use message::MessageFlags;
+use request::{Means, RequestFlags};
 
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "What to run")]
 pub(crate) struct SpecFlags {
     /// Call this address
-    #[arg(long, value_name = "URL", group = "what")]
+    #[arg(long, value_name = "URL", groups = ["what", "request"])]
     http: Option<String>,
+    /// GET this address, and nothing more
+    #[arg(long, value_name = "URL", groups = ["what", "request"])]
+    ping: Option<String>,
+    /// POST the body or the job's input to this address
+    #[arg(long, value_name = "URL", groups = ["what", "request"])]
+    webhook: Option<String>,
+    /// Send a mail to this address; may be repeated
+    #[arg(long, value_name = "ADDRESS", groups = ["what", "message"], requires = "subject")]
+    email: Vec<String>,
+    /// Post to a Slack channel: a name from the worker's settings, or the address of a webhook
+    #[arg(long, value_name = "NAME", groups = ["what", "message"])]
+    slack: Option<String>,
     /// Sleep, print or fail on demand, for trying things out: '{"sleep":"1s","output":"hi"}'.
     /// Fields: sleep (a time), fail_times (the first so many attempts fail), output (a text),
     /// report_time (true: output the worker's clock), witness (a file to append to), crash (true: kill
@@ -29,21 +44,10 @@ pub(crate) struct SpecFlags {
     /// Call this function of a worker of your own
     #[arg(long, value_name = "NAME", group = "what")]
     handler: Option<String>,
-    /// GET, HEAD, POST, PUT, PATCH or DELETE [default: GET; POST if there is a body or an input]
-    #[arg(long, requires = "http")]
-    method: Option<String>,
-    /// A header of the request, as 'Name: value'; may be repeated
-    #[arg(short = 'H', long = "header", value_name = "HEADER", requires = "http")]
-    headers: Vec<String>,
-    /// The body of the request: text, @file, or - for stdin. Without it, the job's input
-    #[arg(long, value_name = "BODY", requires = "http")]
-    body: Option<String>,
-    /// Status codes that count as success; any 2xx unless told
-    #[arg(long, value_name = "CODES", value_delimiter = ',', requires = "http")]
-    expect_status: Vec<u16>,
-    /// For one request [default: 30s]
-    #[arg(long, value_name = "TIME", value_parser = parse_span, requires = "http")]
-    request_timeout: Option<Span>,
+    #[command(flatten)]
+    request: RequestFlags,
+    #[command(flatten)]
+    message: MessageFlags,
     #[command(flatten)]
     rules: Rules,
 }
@@ -57,6 +61,9 @@ struct Rules {
     /// The wait before the first retry; it doubles each time [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     retry_wait: Option<Span>,
+    /// Failures that are not retried: task, network, limit, timeout or environment; several with commas
+    #[arg(long, value_name = "CLASSES", value_delimiter = ',', value_parser = word::<FailureClass>)]
+    retry_except: Vec<FailureClass>,
     /// No attempt outlives this [default: 20m]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     timeout: Option<Span>,
@@ -102,13 +109,22 @@ impl SpecFlags {
     }
 
     pub(crate) fn says_what(&self) -> bool {
-        self.http.is_some() || self.probe.is_some() || self.handler.is_some()
+        let addresses = [&self.http, &self.ping, &self.webhook, &self.slack, &self.probe, &self.handler];
+        addresses.into_iter().any(Option::is_some) || !self.email.is_empty()
     }
 
     /// The task that the flags describe; `None` when they do not say what to run.
     pub(crate) fn spec(&self, input: JobInput) -> anyhow::Result<Option<TaskSpec>> {
         let run = if let Some(url) = &self.http {
-            Run::Http(self.http_call(url, input)?)
+            Run::Http(self.request.call(url, Means::AsTold, input)?)
+        } else if let Some(url) = &self.ping {
+            Run::Http(self.request.call(url, Means::Ping, input)?)
+        } else if let Some(url) = &self.webhook {
+            Run::Http(self.request.call(url, Means::Webhook, input)?)
+        } else if !self.email.is_empty() {
+            Run::Email(self.message.email(&self.email)?)
+        } else if let Some(webhook) = &self.slack {
+            Run::Slack(self.message.slack(webhook)?)
         } else if let Some(probe) = &self.probe {
             Run::Probe(read_probe(&text_or_file(probe)?)?)
         } else if let Some(name) = &self.handler {
@@ -116,45 +132,14 @@ impl SpecFlags {
         } else {
             return Ok(None);
         };
-        let mut spec = TaskSpec::new(run);
-        self.rules.apply(&mut spec)?;
-        Ok(Some(spec))
+        self.task_of(run).map(Some)
     }
 
-    fn http_call(&self, url: &str, input: JobInput) -> anyhow::Result<HttpCall> {
-        let method = match &self.method {
-            Some(method) => word(&method.to_ascii_uppercase()).map_err(|_| {
-                usage(format!("--method: there is no `{method}`"), "write GET, POST, PUT, PATCH, DELETE or HEAD")
-            })?,
-            None if self.body.is_some() || input == JobInput::Given => Method::Post,
-            None => Method::Get,
-        };
-        let unsent = match (&self.body, input) {
-            _ if method.takes_body() => None,
-            (Some(_), _) => Some("--body"),
-            (None, JobInput::Given) => Some("--input"),
-            (None, JobInput::None) => None,
-        };
-        if let Some(flag) = unsent {
-            return Err(usage(
-                format!("a {} request has no body, so {flag} would not be sent", method.as_str()),
-                format!("use --method POST, or leave out {flag}"),
-            ));
-        }
-        let headers = self.headers.iter().map(|header| {
-            let (name, value) = header
-                .split_once(':')
-                .ok_or_else(|| usage(format!("--header: `{header}` has no colon"), "write it like 'Name: value'"))?;
-            Ok((name.trim().to_owned(), value.trim().to_owned()))
-        });
-        Ok(HttpCall {
-            url: url.to_owned(),
-            method,
-            headers: headers.collect::<anyhow::Result<BTreeMap<_, _>>>()?,
-            body: self.body.as_deref().map(text_or_file).transpose()?,
-            expect_status: self.expect_status.clone(),
-            timeout: self.request_timeout.unwrap_or(default_http_timeout()),
-        })
+    /// The same rules for something else.
+    pub(crate) fn task_of(&self, run: Run) -> anyhow::Result<TaskSpec> {
+        let mut spec = TaskSpec::new(run);
+        self.rules.apply(&mut spec)?;
+        Ok(spec)
     }
 }
 
@@ -173,6 +158,7 @@ impl Rules {
     fn are_given(&self) -> bool {
         self.retries.is_some()
             || self.retry_wait.is_some()
+            || !self.retry_except.is_empty()
             || self.timeout.is_some()
             || self.queue_timeout.is_some()
             || self.queue.is_some()
@@ -184,6 +170,7 @@ impl Rules {
     fn apply(&self, spec: &mut TaskSpec) -> anyhow::Result<()> {
         spec.retry.max = self.retries.unwrap_or(spec.retry.max);
         spec.retry.initial = self.retry_wait.unwrap_or(spec.retry.initial);
+        spec.retry.except = Classes::from(self.retry_except.clone());
         spec.timeout = self.timeout.unwrap_or(spec.timeout);
         spec.queue_timeout = self.queue_timeout;
         spec.delivery = self.delivery.unwrap_or_default();
@@ -205,6 +192,7 @@ impl Rules {
 mod tests {
     use super::*;
     use clap::Parser;
+    use punctual_core::task::Method;
 
     #[derive(Parser)]
     struct Only {
@@ -221,7 +209,7 @@ mod tests {
     #[test]
     fn flags_become_the_task_that_they_describe() {
         let args = "--http http://h/ --method put -H A:b --expect-status 200,404 --retries 5 --timeout 30s \
-                    --queue q --label zone=eu --delivery exactly-once --queue-timeout 1d";
+                    --retry-except timeout,network --queue q --label zone=eu --delivery exactly-once --queue-timeout 1d";
         let spec = spec(&args.split_whitespace().collect::<Vec<_>>()).unwrap();
         insta::assert_snapshot!(serde_json::to_string_pretty(&spec).unwrap());
     }
@@ -231,6 +219,28 @@ mod tests {
         let spec = spec(&["--http", "http://h/", "--body", "hello"]).unwrap();
         assert_eq!(spec["run"]["http"]["method"], "POST");
         assert_eq!(spec["run"]["http"]["body"], "hello");
+    }
+
+    #[test]
+    fn what_is_sent_has_flags_of_its_own() {
+        for (args, run) in [
+            (&["--ping", "http://h/"][..], r#"{"http":{"method":"GET","timeout":"30s","url":"http://h/"}}"#),
+            (
+                &["--webhook", "http://h/", "--body", "x", "--sign-with", "ci"],
+                r#"{"http":{"body":"x","method":"POST","sign_with":"ci","timeout":"30s","url":"http://h/"}}"#,
+            ),
+            (
+                &["--http", "http://h/", "--expect-body", "ok", "--follow-redirects", "3", "--retry-status", "404,503"],
+                r#"{"http":{"expect_body":"ok","follow_redirects":3,"method":"GET","retry_status":[404,503],"timeout":"30s","url":"http://h/"}}"#,
+            ),
+            (
+                &["--email", "a@x.de", "--email", "b@x.de", "--cc", "c@x.de", "--subject", "s", "--text", "t"],
+                r#"{"email":{"cc":["c@x.de"],"subject":"s","text":"t","to":["a@x.de","b@x.de"]}}"#,
+            ),
+            (&["--slack", "ops", "--text", "t"], r#"{"slack":{"text":"t","webhook":"ops"}}"#),
+        ] {
+            assert_eq!(spec(args).unwrap()["run"].to_string(), run);
+        }
     }
 
     #[test]
@@ -255,6 +265,15 @@ mod tests {
         for (args, reason) in [
             (&["--http", "u", "--probe", "{}"][..], "cannot be used with"),
             (&["--method", "GET"], "--http"),
+            (&["--ping", "u", "--method", "POST"], "cannot be used with"),
+            (&["--probe", "{}", "--body", "x"], "cannot be used with"),
+            (&["--ping", "u", "--body", "x"], "a ping is a GET request, which has no body"),
+            (&["--ping", "u", "--webhook", "u"], "cannot be used with"),
+            (&["--email", "a@x.de"], "--subject"),
+            (&["--slack", "ops", "--subject", "s", "--text", "t"], "cannot be used with"),
+            (&["--http", "u", "--text", "t"], "cannot be used with"),
+            (&["--text", "t"], "--email"),
+            (&["--http", "u", "--follow-redirects", "11"], "11 is not in 0..=10"),
             (&["--http", "u", "--method", "SHOUT"], "there is no `SHOUT`"),
             (&["--http", "u", "-H", "nonsense"], "has no colon"),
             (&["--probe", "{\"slep\":\"1s\"}"], "slep"),
@@ -264,6 +283,7 @@ mod tests {
             (&["--probe", "@/nowhere"], "cannot read /nowhere"),
             (&["--http", "u", "--label", "eu"], "has no equals sign"),
             (&["--http", "u", "--delivery", "maybe"], "unknown variant"),
+            (&["--http", "u", "--retry-except", "task,luck"], "unknown variant `luck`, expected one of `task`"),
             (&["--http", "u", "--timeout", "soon"], "is not a duration"),
         ] {
             let refused = spec(args).expect_err(&args.join(" "));

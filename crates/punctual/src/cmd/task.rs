@@ -84,7 +84,10 @@ impl ApplyArgs {
             (Some(file), None) => read_definition(file)?,
             (None, Some(spec)) => (None, spec),
             (None, None) => {
-                return Err(usage("nothing says what the task runs", "use -f FILE, --http, --probe or --handler"));
+                return Err(usage(
+                    "nothing says what the task runs",
+                    "use -f FILE, --http, --email, --slack, --probe or --handler",
+                ));
             }
         };
         if let Some(priority) = self.priority {

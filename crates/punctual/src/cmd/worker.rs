@@ -46,9 +46,19 @@ pub(crate) struct WorkerFlags {
     /// Where to keep what could not be reported yet [default: .punctual/spool]
     #[arg(long, value_name = "DIR")]
     spool_dir: Option<String>,
+    /// Where to keep programs that were fetched [default: .punctual/programs]
+    #[arg(long, value_name = "DIR")]
+    cache_dir: Option<String>,
     /// How long running jobs may take to end when the worker stops [default: 30s]
     #[arg(long, value_name = "TIME")]
     drain_timeout: Option<String>,
+    /// What tasks may call besides the public internet: ranges and hosts with commas, such as
+    /// 10.0.0.0/8,*.corp.example
+    #[arg(long, value_name = "PLACES")]
+    http_allow: Option<String>,
+    /// What tasks may not call, whatever else is allowed
+    #[arg(long, value_name = "PLACES")]
+    http_deny: Option<String>,
     /// Let probes write witness files and kill the worker, for tests
     #[arg(long)]
     probe_effects: bool,
@@ -61,7 +71,10 @@ impl WorkerFlags {
             ("queues", self.queues.clone()),
             ("labels", self.labels.clone()),
             ("spool_dir", self.spool_dir.clone()),
+            ("cache_dir", self.cache_dir.clone()),
             ("drain_timeout", self.drain_timeout.clone()),
+            ("http_allow", self.http_allow.clone()),
+            ("http_deny", self.http_deny.clone()),
             ("probe_effects", self.probe_effects.then(|| "true".to_owned())),
         ])
     }

@@ -6,6 +6,9 @@
 
 mod database;
 mod file;
+mod secrets;
+mod sending;
+mod storage;
 mod typed;
 
 use std::collections::BTreeMap;
@@ -13,6 +16,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 pub(crate) use database::{Connection, Database};
+pub(crate) use sending::sending;
+pub(crate) use storage::Storage;
 pub(crate) use typed::{Durability, ServerSettings, WorkerSettings};
 
 use crate::exit::usage;
@@ -29,7 +34,7 @@ const fn setting(key: &'static str, default: &'static str, help: &'static str) -
     Setting { key, default, help }
 }
 
-pub(crate) const SETTINGS: [Setting; 26] = [
+pub(crate) const SETTINGS: [Setting; 42] = [
     setting("server", "http://127.0.0.1:8020", "the server that commands and workers talk to; several with commas"),
     setting("output", "table", "table, json, jsonl or name"),
     setting("color", "auto", "auto, always or never"),
@@ -51,6 +56,13 @@ pub(crate) const SETTINGS: [Setting; 26] = [
         "",
         "parts that the jobs are split into; fixed by the first server. Empty: 4, or 64 with a PostgreSQL",
     ),
+    setting("storage", "", "where uploaded files are: a folder, or s3://bucket/prefix; empty: storage in data_dir"),
+    setting("storage_endpoint", "", "the address of what speaks S3; empty: AWS_ENDPOINT_URL, or Amazon's own"),
+    setting("storage_region", "us-east-1", "the region of the bucket; else AWS_REGION"),
+    setting("storage_key_id", "", "who may use the bucket; else AWS_ACCESS_KEY_ID"),
+    setting("storage_secret", "", "the secret of that key, or @ and a file of it; else AWS_SECRET_ACCESS_KEY"),
+    setting("storage_token", "", "the token of a session, or @ and a file of it; else AWS_SESSION_TOKEN"),
+    setting("artifact_max", "2GiB", "the largest file that may be uploaded"),
     setting("lease_ttl", "10s", "a server that is silent for so long loses its shards to the others"),
     setting("clock_skew_max", "5s", "a server whose clock differs from the database's by more starts nothing"),
     setting("look_ahead", "30s", "how far ahead of their time jobs are read into memory"),
@@ -62,7 +74,29 @@ pub(crate) const SETTINGS: [Setting; 26] = [
     setting("queues", "default", "the queues that a worker serves, with commas"),
     setting("labels", "", "what tasks may ask of a worker, as key=value with commas"),
     setting("spool_dir", "", "where a worker keeps what it could not report yet; empty: spool in data_dir"),
+    setting("cache_dir", "", "where a worker keeps the programs that it fetched; empty: programs in data_dir"),
+    setting("cache_max", "4GiB", "the size of all that it keeps there; what was used longest ago goes first"),
     setting("drain_timeout", "30s", "how long running jobs may take to end when a worker stops"),
+    setting(
+        "http_allow",
+        "",
+        "what tasks may call although it is not on the public internet: ranges and hosts with commas, such as \
+         10.0.0.0/8,*.corp.example. In `punctual dev`: 127.0.0.0/8,::1",
+    ),
+    setting("http_deny", "", "what tasks may not call, whatever else is allowed; written like http_allow"),
+    setting("webhook_keys", "", "keys that sign requests, as name=whsec_… with commas; or @ and a file of them"),
+    setting(
+        "slack_webhooks",
+        "",
+        "addresses of Slack channels, as name=https://… with commas; or @ and a file of them",
+    ),
+    setting(
+        "smtp_url",
+        "",
+        "the server that mails are sent by: smtp://user@host:587 or smtps://user@host; empty: none",
+    ),
+    setting("smtp_password", "", "the password for the user in smtp_url; or @ and a file of it"),
+    setting("smtp_from", "", "whom mails are from, such as Punctual <jobs@example.com>"),
     setting("probe_effects", "false", "whether probes may write witness files and kill the worker"),
 ];
 
@@ -125,6 +159,8 @@ impl Config {
                 Value { text, origin: Origin::Environment(variable) }
             } else if let (Some(text), Some(path)) = (from_file.remove(setting.key), &file) {
                 Value { text, origin: Origin::File(path.clone()) }
+            } else if let Some((name, text)) = also(setting.key, sources) {
+                Value { text, origin: Origin::Environment(name.to_owned()) }
             } else {
                 Value { text: setting.default.to_owned(), origin: Origin::Default }
             };
@@ -136,7 +172,10 @@ impl Config {
     /// A value as it may be shown: without its password.
     pub(crate) fn shown(&self, key: &str) -> String {
         match key {
-            "database" => database::masked(self.text(key)),
+            "database" | "smtp_url" => database::masked(self.text(key)),
+            "smtp_password" | "webhook_keys" | "slack_webhooks" | "storage_secret" | "storage_token" => {
+                secrets::masked(self.text(key))
+            }
             _ => self.text(key).to_owned(),
         }
     }
@@ -161,6 +200,12 @@ impl Config {
             usage(format!("{at}: {reason}"), "see `punctual config --help` for every setting and its default")
         })
     }
+}
+
+/// What the environment has under a name that other programs use too.
+fn also(key: &str, sources: &Sources<'_>) -> Option<(&'static str, String)> {
+    let (_, name) = storage::ALSO.iter().find(|(known, _)| *known == key)?;
+    Some((name, (sources.environment)(name)?))
 }
 
 /// The environment's name for a setting.

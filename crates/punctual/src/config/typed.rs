@@ -6,10 +6,12 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use punctual_app::Roles;
+use punctual_core::size::ByteSize;
 use punctual_core::{ShardId, Span};
-use punctual_worker::SLOTS_MAX;
+use punctual_exec::ProgramCache;
+use punctual_worker::{SLOTS_MAX, Sending};
 
-use super::{Config, Database, Origin};
+use super::{Config, Database, Origin, Storage, sending, storage};
 use crate::exit::usage;
 use crate::when::parse_span;
 
@@ -38,6 +40,8 @@ pub(crate) struct ServerSettings {
     pub(crate) look_ahead: Span,
     pub(crate) window_max: usize,
     pub(crate) retention: Span,
+    pub(crate) storage: Storage,
+    pub(crate) artifact_max: ByteSize,
     pub(crate) heartbeat: Span,
     pub(crate) worker_dead_after: Span,
 }
@@ -50,6 +54,8 @@ pub(crate) struct WorkerSettings {
     pub(crate) spool_dir: PathBuf,
     pub(crate) drain_timeout: Span,
     pub(crate) probe_effects: bool,
+    pub(crate) sending: Sending,
+    pub(crate) programs: ProgramCache,
 }
 
 impl ServerSettings {
@@ -75,6 +81,8 @@ impl ServerSettings {
             look_ahead: config.parse("look_ahead", |text| span(text, Span::from_secs(1), Span::from_secs(3600)))?,
             window_max: config.parse("window_max", |text| number(text, 100, 10_000_000))? as usize,
             retention: config.parse("retention", |text| span(text, Span::from_secs(60), Span::MAX))?,
+            storage: storage::read(config)?,
+            artifact_max: config.parse("artifact_max", artifact_max)?,
             heartbeat: config.parse("heartbeat", |text| span(text, Span::from_millis(100), Span::from_secs(60)))?,
             worker_dead_after: config
                 .parse("worker_dead_after", |text| span(text, Span::from_millis(200), Span::from_secs(3600)))?,
@@ -106,8 +114,20 @@ impl WorkerSettings {
             spool_dir,
             drain_timeout: config.parse("drain_timeout", |text| span(text, Span::ZERO, Span::from_secs(86_400)))?,
             probe_effects: config.parse("probe_effects", yes_or_no)?,
+            sending: sending(config, "")?,
+            programs: ProgramCache {
+                folder: match config.text("cache_dir") {
+                    "" => config.parse("data_dir", folder)?.join("programs"),
+                    _ => config.parse("cache_dir", folder)?,
+                },
+                bytes_max: config.parse("cache_max", size)?,
+            },
         })
     }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    text.parse::<ByteSize>().map(ByteSize::get).map_err(|error| error.to_string())
 }
 
 fn roles(text: &str) -> Result<Roles, String> {
@@ -172,6 +192,17 @@ pub(crate) fn loopback(address: SocketAddr) -> Result<SocketAddr, String> {
         "{address} can be reached from other machines, and there is no authentication yet: anyone there could \
          run tasks here. Listen on 127.0.0.1 and use an SSH tunnel or a proxy that authenticates"
     ))
+}
+
+/// Larger files are refused by S3 in one piece.
+const ARTIFACT_MAX: ByteSize = ByteSize::mib(5 << 10);
+
+fn artifact_max(text: &str) -> Result<ByteSize, String> {
+    let size: ByteSize = text.parse().map_err(|error: punctual_core::size::BadSize| error.to_string())?;
+    if size == ByteSize::bytes(0) || size > ARTIFACT_MAX {
+        return Err(format!("{text} is not more than 0 and at most {ARTIFACT_MAX}"));
+    }
+    Ok(size)
 }
 
 fn folder(text: &str) -> Result<PathBuf, String> {

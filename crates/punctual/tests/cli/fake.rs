@@ -50,7 +50,7 @@ fn answers() -> BTreeMap<String, (u16, Value)> {
         ("GET /v1/jobs".to_owned(), (200, jobs)),
         ("POST /v1/jobs".to_owned(), (201, submitted)),
         (format!("GET /v1/jobs/{DONE}"), (200, job(DONE, "succeeded"))),
-        (format!("GET /v1/jobs/{FAILED}"), (200, job(FAILED, "failed"))),
+        (format!("GET /v1/jobs/{FAILED}"), (200, failed_job())),
         (format!("GET /v1/jobs/{WAITING}"), (200, job(WAITING, "scheduled"))),
         (
             format!("POST /v1/jobs/{WAITING}/cancel"),
@@ -82,6 +82,16 @@ fn summary(id: &str, state: &str, reason: Option<&str>) -> Value {
         "id": id, "task": task_ref(), "state": state, "priority": 0, "attempts": 1, "reason": reason,
         "submitted_at": "2026-01-01T00:00:00Z", "due_at": "2026-01-01T00:00:00Z",
     })
+}
+
+fn failed_job() -> Value {
+    let mut job = job(FAILED, "failed");
+    job["attempts"][0]["reason"] = json!("it used too much memory");
+    job["attempts"][0]["details"] = json!({
+        "class": "limit", "signal": 9, "limit": "oom", "peak_memory_bytes": 536_870_912, "cpu_us": 1_200_000,
+        "sandbox": "full", "a_newer_field": true,
+    });
+    job
 }
 
 fn job(id: &str, state: &str) -> Value {

@@ -1,6 +1,6 @@
 //! What is printed, in every format.
 
-use crate::fake::{self, DONE, WAITING};
+use crate::fake::{self, DONE, FAILED, WAITING};
 use crate::{run, stderr, stdout};
 
 /// How long ago something was changes while we look.
@@ -36,6 +36,18 @@ fn lists_print_in_every_format() {
 fn a_job_prints_in_detail_and_its_numbers_are_not_touched() {
     let texts = ["table", "json", "name"].map(|format| shown(&format!("job get {DONE} -o {format}")));
     insta::assert_snapshot!(texts.join("\n\n"));
+}
+
+#[test]
+fn what_is_known_of_an_attempt_is_printed_below_it() {
+    let text = shown(&format!("job get {FAILED}"));
+    let lines: Vec<&str> = text.lines().skip_while(|line| !line.starts_with("  attempt 1")).take(2).collect();
+    let [attempt, details] = lines[..] else { panic!("{text}") };
+    assert!(attempt.ends_with("took 998ms: it used too much memory"), "{text}");
+    let known = "class limit, signal 9, limit oom, peak memory 512.0 MiB, CPU time 1.2s, sandbox full";
+    assert_eq!(details, format!("{:14}{known}", ""));
+    let json = shown(&format!("job get {FAILED} -o json"));
+    assert!(json.contains(r#""signal": 9"#), "{json}");
 }
 
 #[test]

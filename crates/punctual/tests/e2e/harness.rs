@@ -66,8 +66,14 @@ impl Home {
 
     /// A worker that shares no folder with others.
     pub(crate) fn worker_with_spool(&self, server: &Server, spool: &str, flags: &[&str]) -> Process {
+        let usual = ["--probe-effects", "--http-allow", "127.0.0.0/8"];
+        self.strict_worker(server, spool, &[&usual, flags].concat())
+    }
+
+    /// A worker with nothing allowed that users do not allow.
+    pub(crate) fn strict_worker(&self, server: &Server, spool: &str, flags: &[&str]) -> Process {
         let child = Command::new(PUNCTUAL)
-            .args(["worker", "--exit-with-stdin", "--probe-effects", "--server", &server.url, "--spool-dir"])
+            .args(["worker", "--exit-with-stdin", "--server", &server.url, "--spool-dir"])
             .arg(self.file(spool))
             .args(flags)
             .current_dir(self.path())

@@ -1,6 +1,8 @@
 //! The whole program, from outside: real processes, a real disk, real sockets.
 
+mod artifacts;
 mod bad_input;
+mod binaries;
 mod checked;
 mod cluster;
 mod contract;
@@ -13,3 +15,4 @@ mod openapi;
 mod raw;
 mod readme;
 mod restart;
+mod sends;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use punctual_core::JobState;
-use punctual_core::attempt::{AttemptRecord, Ending, Outcome};
+use punctual_core::attempt::{AttemptRecord, Details, Ending, FailureClass, Outcome};
 use punctual_core::lifecycle::{JobEvent, Next, next};
+use punctual_core::{AttemptNo, JobState};
 
 use super::story::{Line, Story};
 
@@ -35,6 +35,41 @@ pub(super) fn endings_are_true(story: &Story<'_>) -> Option<String> {
         };
         (!is_true).then(|| format!("attempt {attempt} is on record as {ending:?}, and its worker said {said:?}"))
     })
+}
+
+/// What is on record about an attempt is what its worker said of it, and how it failed.
+pub(super) fn details_are_true(story: &Story<'_>) -> Option<String> {
+    story.lines.iter().find_map(|(_, line)| {
+        let (attempt, kept, ending, reason) = match line {
+            Line::Resolved(resolve) => (resolve.attempt, &resolve.details, None, &resolve.reason),
+            line => {
+                line.ended().map(|record| (record.attempt, &record.details, Some(record.ending), &record.reason))?
+            }
+        };
+        let is_reported = match ending {
+            Some(Ending::WorkerLost | Ending::NotStarted) => false,
+            // Or the owner ended it, for a reason of its own.
+            Some(Ending::TimedOut) => is_reason(story, attempt, reason.as_deref()),
+            Some(Ending::Succeeded | Ending::Failed | Ending::Cancelled) | None => true,
+        };
+        let (said, class) = if is_reported {
+            let class = match story.reported(attempt) {
+                Some((_, Outcome::Failed(failure), _)) => Some(failure.class),
+                _ => None,
+            };
+            (story.reported_details(attempt), class)
+        } else {
+            (None, (ending == Some(Ending::TimedOut)).then_some(FailureClass::Timeout))
+        };
+        let is_worth_keeping = said.is_some() || class.is_some_and(|class| class != FailureClass::Task);
+        let expected = is_worth_keeping.then(|| Details { class, ..said.cloned().unwrap_or_default() });
+        (kept.as_deref() != expected.as_ref())
+            .then(|| format!("attempt {attempt} is on record with {kept:?} instead of {expected:?}"))
+    })
+}
+
+fn is_reason(story: &Story<'_>, attempt: AttemptNo, reason: Option<&str>) -> bool {
+    matches!(story.reported(attempt), Some((_, Outcome::Failed(failure), _)) if reason == Some(&failure.reason))
 }
 
 fn is_overdue(story: &Story<'_>, record: &AttemptRecord) -> bool {
@@ -129,9 +164,9 @@ fn requeued_by(record: Option<&AttemptRecord>) -> JobEvent {
 #[cfg(test)]
 mod tests {
     use punctual_core::JobState;
-    use punctual_core::attempt::Ending;
+    use punctual_core::attempt::{Details, Ending, FailureClass};
 
-    use super::super::test_history::{Tale, failed, secs, succeeded};
+    use super::super::test_history::{Tale, failed, failed_by, of_class, secs, succeeded};
 
     const SUCCESS: Option<(u32, Ending)> = Some((1, Ending::Succeeded));
 
@@ -157,6 +192,33 @@ mod tests {
             .settle(JobState::Lost, Some((1, Ending::WorkerLost)))
             .resolve(1, JobState::Succeeded)
             .breaks("endings are true");
+    }
+
+    #[test]
+    fn details_that_are_lost_or_made_up_are_found() {
+        let invariant = "details are true";
+        let known = || Some(Details { cpu_us: Some(7), ..Details::default() });
+        let success = |said: Option<Details>, kept: Option<Details>| {
+            let tale = Tale::new(|_| {}).start(1).begin(1).end_with(1, succeeded(), said).knowing(kept);
+            tale.settle(JobState::Succeeded, SUCCESS)
+        };
+        success(known(), known()).holds();
+        success(known(), None).breaks(invariant);
+        success(None, known()).breaks(invariant);
+        let failure = |class, kept| {
+            let tale = Tale::new(|_| {}).start(1).begin(1).end(1, failed_by(class)).knowing(kept);
+            tale.settle(JobState::Failed, Some((1, Ending::Failed)))
+        };
+        failure(FailureClass::Limit, of_class(FailureClass::Limit)).holds();
+        failure(FailureClass::Limit, of_class(FailureClass::Network)).breaks(invariant);
+        failure(FailureClass::Limit, None).breaks(invariant);
+        failure(FailureClass::Task, None).holds();
+        let lost = |said, kept| {
+            let tale = Tale::new(|_| {}).start(1).begin(1).settle(JobState::Lost, Some((1, Ending::WorkerLost)));
+            tale.end_with(1, succeeded(), said).knowing(kept).resolve(1, JobState::Succeeded)
+        };
+        lost(known(), known()).holds();
+        lost(known(), None).breaks(invariant);
     }
 
     #[test]

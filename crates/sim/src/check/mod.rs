@@ -29,7 +29,7 @@ type OfJob = fn(&Story<'_>) -> Option<String>;
 /// A promise about the whole run.
 type OfRun = fn(&History) -> Vec<(Option<JobId>, String)>;
 
-const OF_JOB: [(&str, OfJob); 18] = [
+const OF_JOB: [(&str, OfJob); 20] = [
     ("no acknowledged job is lost", whole::no_acknowledged_job_is_lost),
     ("an attempt begins at most once", begins::an_attempt_begins_at_most_once),
     ("nothing begins before its start is durable", begins::nothing_begins_before_its_start_is_durable),
@@ -43,19 +43,22 @@ const OF_JOB: [(&str, OfJob); 18] = [
     ("retries are counted", retries::retries_are_counted),
     ("losses are counted", retries::losses_are_counted),
     ("waits are kept", retries::waits_are_kept),
+    ("what is excepted is final", retries::what_is_excepted_is_final),
     ("an attempt ends once", endings::an_attempt_ends_once),
     ("endings are true", endings::endings_are_true),
+    ("details are true", endings::details_are_true),
     ("acknowledged outcomes are on record", endings::acknowledged_outcomes_are_on_record),
     ("the path is in the table", endings::the_path_is_in_the_table),
     ("what is due starts, and what runs has a worker", whole::nothing_is_neglected),
 ];
 
-const OF_RUN: [(&str, OfRun); 5] = [
+const OF_RUN: [(&str, OfRun); 6] = [
     ("nothing is broken", whole::nothing_is_broken),
     ("old epochs write nothing", whole::old_epochs_write_nothing),
     ("no worker gets more than it granted", whole::no_worker_gets_more_than_it_granted),
     ("one request makes one set of jobs", whole::one_request_makes_one_set_of_jobs),
     ("jobs are conserved", whole::jobs_are_conserved),
+    ("nothing begins before its file is there", whole::nothing_begins_before_its_file_is_there),
 ];
 
 pub fn check(history: &History) -> Vec<Violation> {

@@ -1,6 +1,6 @@
 //! How often and how soon a job is tried again.
 
-use punctual_core::attempt::{AttemptRecord, Ending, Failure, Outcome, Ran};
+use punctual_core::attempt::{AttemptRecord, Ending, Failure, FailureClass, Outcome, Ran};
 use punctual_core::retry::RetryPolicy;
 use punctual_core::shard::Config;
 use punctual_core::task::Delivery;
@@ -103,6 +103,18 @@ pub(super) fn waits_are_kept(story: &Story<'_>) -> Option<String> {
     None
 }
 
+/// A failure of a class that the task excepts is the last one of its job. A loss is not a failure.
+pub(super) fn what_is_excepted_is_final(story: &Story<'_>) -> Option<String> {
+    counted(story).into_iter().find_map(|(line, record, counts, _)| {
+        let is_again = matches!(line, Line::Requeued(_));
+        // One that nobody reported did not end in time.
+        let class = recorded_failure(story, record).map_or(FailureClass::Timeout, |failure| failure.class);
+        let is_excepted = counts == Counts::Failure && story.task.spec.retry.except.contains(class);
+        (is_again && is_excepted)
+            .then(|| format!("attempt {} failed by {}, and the job was tried again", record.attempt, class.as_str()))
+    })
+}
+
 fn shortest(policy: &RetryPolicy, retry: u16) -> Span {
     let full = policy.initial.as_micros() as f64 * policy.factor.powi(i32::from(retry) - 1);
     let capped = full.min(policy.cap.as_micros() as f64);
@@ -116,11 +128,12 @@ fn asked_for(story: &Story<'_>, record: &AttemptRecord) -> Span {
 
 #[cfg(test)]
 mod tests {
-    use punctual_core::attempt::Ending;
+    use punctual_core::attempt::{Ending, FailureClass};
+    use punctual_core::retry::Classes;
     use punctual_core::task::Delivery;
     use punctual_core::{JobState, Span};
 
-    use super::super::test_history::{Tale, failed, secs};
+    use super::super::test_history::{Tale, failed, failed_by, of_class, secs};
 
     fn fails(max: u16, times: u32) -> Tale {
         let tale = Tale::new(|spec| spec.retry.max = max);
@@ -155,6 +168,30 @@ mod tests {
         lost(Delivery::AtLeastOnce, 2).holds();
         lost(Delivery::AtLeastOnce, 3).breaks("losses are counted");
         lost(Delivery::ExactlyOnce, 3).breaks("losses are counted");
+    }
+
+    #[test]
+    fn a_retry_of_what_is_excepted_is_found() {
+        let invariant = "what is excepted is final";
+        let excepting = |class| Tale::new(|spec| spec.retry.except = Classes::from(vec![class]));
+        let retried = |except, class| {
+            let tale = excepting(except).start(1).begin(1).end(1, failed_by(class)).knowing(of_class(class));
+            let due_at = tale.now() + secs(8);
+            tale.requeue(Some((1, Ending::Failed)), due_at)
+        };
+        retried(FailureClass::Limit, FailureClass::Network).holds();
+        retried(FailureClass::Limit, FailureClass::Limit).breaks(invariant);
+        let overdue = |except| {
+            let tale = excepting(except).start(1).begin(1).pass(secs(3600)).knowing(of_class(FailureClass::Timeout));
+            let due_at = tale.now() + secs(8);
+            tale.requeue(Some((1, Ending::TimedOut)), due_at)
+        };
+        overdue(FailureClass::Timeout).breaks(invariant);
+        let tale = excepting(FailureClass::Task).start(1);
+        let due_at = tale.now() + secs(8);
+        tale.requeue(Some((1, Ending::WorkerLost)), due_at).holds();
+        let tale = excepting(FailureClass::Task).start(1).begin(1).end(1, failed());
+        tale.settle(JobState::Failed, Some((1, Ending::Failed))).holds();
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use punctual_core::attempt::{AttemptRecord, Outcome};
+use punctual_core::attempt::{AttemptRecord, Details, Outcome};
 use punctual_core::shard::event::{Command, Reply};
 use punctual_core::shard::write::{Requeue, Rerun, ResolveLost, Settle, Start, Write};
 use punctual_core::task::Task;
@@ -57,9 +57,17 @@ impl Story<'_> {
     /// What the worker said when the attempt was over.
     pub fn reported(&self, attempt: AttemptNo) -> Option<(Timestamp, &Outcome, bool)> {
         self.lines.iter().find_map(|(at, line)| match line {
-            Line::End { attempt: of, how: How::Reported { outcome, timed_out } } if *of == attempt => {
+            Line::End { attempt: of, how: How::Reported { outcome, timed_out, .. } } if *of == attempt => {
                 Some((*at, outcome, *timed_out))
             }
+            _ => None,
+        })
+    }
+
+    /// What else the worker said then.
+    pub fn reported_details(&self, attempt: AttemptNo) -> Option<&Details> {
+        self.lines.iter().find_map(|(_, line)| match line {
+            Line::End { attempt: of, how: How::Reported { details, .. } } if *of == attempt => details.as_deref(),
             _ => None,
         })
     }
@@ -127,7 +135,8 @@ pub(super) fn stories(history: &History) -> BTreeMap<JobId, Story<'_>> {
             | Fact::Fault(_)
             | Fact::Healed
             | Fact::OverCredit { .. }
-            | Fact::JobCount(_) => {}
+            | Fact::JobCount(_)
+            | Fact::Arrived { .. } => {}
         }
     }
     stories

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::attempt::{AttemptRecord, Ending, Failure, Outcome};
+use punctual_core::attempt::{AttemptRecord, Details, Ending, Failure, FailureClass, Outcome};
 use punctual_core::shard::event::{Command, Reply, Token};
 use punctual_core::shard::write::{
     Batch, BatchSeq, CancelMark, Epoch, Requeue, Rerun, ResolveLost, Settle, Start, Write,
@@ -24,6 +24,8 @@ pub(super) struct Tale {
     pub(super) id: JobId,
     task: Arc<Task>,
     tokens: u64,
+    /// What is put on record with the next ends.
+    details: Option<Box<Details>>,
 }
 
 pub(super) fn worker() -> WorkerId {
@@ -52,10 +54,18 @@ impl Tale {
         spec.retry.jitter = 0.0;
         spec.node_retry.jitter = 0.0;
         adjust(&mut spec);
-        let task =
-            Task { id: TaskId::new(START, 1), name: None, revision: 1, created_at: START, updated_at: START, spec };
+        let task = Task {
+            id: TaskId::new(START, 1),
+            name: None,
+            revision: 1,
+            created_at: START,
+            updated_at: START,
+            spec,
+            waits_for: None,
+        };
         let task = Arc::new(task);
-        let tale = Self { history: History::default(), now: START, id, task: Arc::clone(&task), tokens: 0 };
+        let tale =
+            Self { history: History::default(), now: START, id, task: Arc::clone(&task), tokens: 0, details: None };
         tale.tell(Fact::Joined { worker: worker(), slots: 1 }).tell(Fact::Submit {
             request: RequestNo(1),
             jobs: vec![id],
@@ -106,8 +116,12 @@ impl Tale {
     }
 
     pub(super) fn end(self, attempt: u32, outcome: Outcome) -> Self {
+        self.end_with(attempt, outcome, None)
+    }
+
+    pub(super) fn end_with(self, attempt: u32, outcome: Outcome, details: Option<Details>) -> Self {
         let (id, worker) = (self.id, worker());
-        let how = How::Reported { outcome, timed_out: false };
+        let how = How::Reported { outcome, timed_out: false, details: details.map(Box::new) };
         self.tell(Fact::End { id, attempt: AttemptNo(attempt), worker, how })
     }
 
@@ -126,6 +140,10 @@ impl Tale {
         tale.requeue(Some((attempt, Ending::Failed)), due_at)
     }
 
+    pub(super) fn knowing(self, details: Option<Details>) -> Self {
+        Self { details: details.map(Box::new), ..self }
+    }
+
     fn record(&self, attempt: u32, ending: Ending) -> AttemptRecord {
         let failed = ending == Ending::Failed;
         AttemptRecord {
@@ -137,6 +155,7 @@ impl Tale {
             finished_at: self.now,
             ending,
             reason: failed.then(|| "exit code 1".to_owned()),
+            details: self.details.clone(),
         }
     }
 
@@ -178,6 +197,7 @@ impl Tale {
             finished_at: self.now,
             reason: None,
             output: None,
+            details: self.details.clone(),
         };
         self.write(Write::ResolveLost(resolve))
     }
@@ -259,4 +279,12 @@ pub(super) fn succeeded() -> Outcome {
 
 pub(super) fn failed() -> Outcome {
     Outcome::Failed(Failure::new("exit code 1"))
+}
+
+pub(super) fn failed_by(class: FailureClass) -> Outcome {
+    Outcome::Failed(Failure { class, ..Failure::new("exit code 1") })
+}
+
+pub(super) fn of_class(class: FailureClass) -> Option<Details> {
+    Some(Details { class: Some(class), ..Details::default() })
 }

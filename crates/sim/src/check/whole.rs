@@ -1,6 +1,6 @@
 //! What must hold at the end, and over all jobs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::{JobId, JobState};
 use punctual_store::JobRecord;
@@ -59,6 +59,23 @@ pub(super) fn old_epochs_write_nothing(history: &History) -> Vec<(Option<JobId>,
                         found.push((None, format!("shard {shard} was written under {epoch:?}, an old one")));
                     }
                 }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+pub(super) fn nothing_begins_before_its_file_is_there(history: &History) -> Vec<(Option<JobId>, String)> {
+    let (mut task_of, mut arrived, mut found) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+    for (_, fact) in history.iter() {
+        match fact {
+            Fact::Submit { jobs, task, .. } if task.waits_for.is_some() => {
+                task_of.extend(jobs.iter().map(|id| (*id, task.id)));
+            }
+            Fact::Arrived { task } => _ = arrived.insert(*task),
+            Fact::Begin { id, attempt, .. } if task_of.get(id).is_some_and(|task| !arrived.contains(task)) => {
+                found.push((Some(*id), format!("attempt {attempt} began and its file was not there")));
             }
             _ => {}
         }

@@ -30,21 +30,21 @@ pub(super) async fn find(conn: &Borrowed<'_>, id: JobId) -> Result<Option<JobRec
     let mut answer = |place: usize| std::mem::replace(&mut answers[place], Ok(Vec::new()));
     answer(0)?;
     let (hot, finished) = (answer(1)?, answer(2)?);
-    let mut attempts = answer(3)?.iter().map(|row| codec::attempt(row, 0)).collect::<Read<Vec<_>>>()?;
+    let mut attempts = answer(3)?.iter().map(|row| codec::attempt(row, 0, id)).collect::<Read<Vec<_>>>()?;
     if let Some(row) = hot.first() {
         return Ok(Some(JobRecord::Hot { job: read_hot(row)?, input: codec::bytes(row, 10)?, attempts }));
     }
     let Some(row) = finished.first() else { return Ok(None) };
-    let (job, last, input, output) = read_record(row)?;
+    let (job, last, input, output) = read_record(row, id)?;
     attempts.extend(last);
     Ok(Some(JobRecord::Finished { job, input, output, attempts }))
 }
 
 type FinishedRow = (FinishedJob, Option<AttemptRecord>, Option<Bytes>, Option<Bytes>);
 
-fn read_record(row: &Row) -> Read<FinishedRow> {
-    let last = codec::attempt_no(row, 12)?.map(|_| codec::attempt(row, 12)).transpose()?;
-    Ok((read_finished(row)?, last, codec::bytes(row, 20)?, codec::bytes(row, 21)?))
+fn read_record(row: &Row, id: JobId) -> Read<FinishedRow> {
+    let last = codec::attempt_no(row, 12)?.map(|_| codec::attempt(row, 12, id)).transpose()?;
+    Ok((read_finished(row)?, last, codec::bytes(row, 21)?, codec::bytes(row, 22)?))
 }
 
 pub(super) async fn hot_at(conn: &Conn, keys: &[JobKey]) -> Result<Vec<HotJob>, Trouble> {

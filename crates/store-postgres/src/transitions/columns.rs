@@ -194,6 +194,7 @@ impl Run<'_> {
             column(each().map(|late| is_early(late.id, late.finished_at))),
             column(each().map(|late| late.reason.as_deref().map(codec::text))),
             column(each().map(|late| late.output.clone().map(Blob))),
+            column(each().map(|late| codec::details_text(late.details.as_deref()))),
         ];
         let named = resolves.iter().map(|(place, resolve)| (*place, resolve.id)).collect();
         wanted.push(Wanted { text: sql!("resolve_lost"), params, named });
@@ -265,6 +266,7 @@ fn attempts(ran: &[(JobId, &AttemptRecord)]) -> Vec<Param> {
         column(ran.iter().map(|(_, ran)| attempt_number(ran.attempt))),
         column(ran.iter().map(|(_, ran)| codec::ending_code(ran.ending))),
         column(ran.iter().map(|(_, ran)| ran.reason.as_deref().map(codec::text))),
+        column(ran.iter().map(|(_, ran)| codec::details_text(ran.details.as_deref()))),
     ]
 }
 

@@ -37,6 +37,7 @@ fn plain_success(settle: &Settle, server: Option<ServerId>) -> Option<&AttemptRe
     let is_plain = *state == JobState::Succeeded
         && ran.ending == Ending::Succeeded
         && ran.reason.is_none()
+        && ran.details.is_none()
         && output.is_none()
         && Some(ran.server) == server
         && *counters == (Counters { next_attempt: ran.attempt.next(), failures: 0, node_failures: 0 })
@@ -89,7 +90,8 @@ fn columns(settles: &[&Settle], nodes: &Numbers) -> Result<Vec<Param>, Trouble> 
         column(ran().map(|ran| ran.map(|ran| codec::ending_code(ran.ending)))),
         column(reasons.map(|reason| reason.as_deref().map(codec::text))),
         column(settles.iter().map(|settle| settle.output.clone().map(Blob))),
-    ] as [Param; 16]);
+        column(ran().map(|ran| codec::details_text(ran.and_then(|ran| ran.details.as_deref())))),
+    ] as [Param; 17]);
     Ok(params)
 }
 

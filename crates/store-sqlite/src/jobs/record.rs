@@ -46,15 +46,15 @@ fn finished(conn: &Connection, id: JobId) -> Result<Option<FinishedRow>, Failure
     let mut statement = conn.prepare_cached(sql!("job_record_finished"))?;
     let row = statement.query_row([id.to_bytes()], |row| {
         let ran = row.get::<_, Option<u32>>(12)?.is_some();
-        let last = if ran { Some(codec::attempt(row, 12)?) } else { None };
-        Ok((read_finished(row)?, last, codec::bytes(row, 20)?, codec::bytes(row, 21)?))
+        let last = if ran { Some(codec::attempt(row, 12, id)?) } else { None };
+        Ok((read_finished(row)?, last, codec::bytes(row, 21)?, codec::bytes(row, 22)?))
     });
     Ok(row.optional()?)
 }
 
 fn attempts(conn: &Connection, id: JobId) -> Result<Vec<AttemptRecord>, Failure> {
     let mut statement = conn.prepare_cached(sql!("attempts_of_job"))?;
-    let rows = statement.query_map([id.to_bytes()], |row| codec::attempt(row, 0))?;
+    let rows = statement.query_map([id.to_bytes()], |row| codec::attempt(row, 0, id))?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 

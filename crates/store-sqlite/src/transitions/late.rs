@@ -45,7 +45,8 @@ pub(super) fn resolve_lost(conn: &Connection, resolve: &ResolveLost) -> Result<H
         resolve.finished_at.as_micros(),
         is_early(resolve.id, resolve.finished_at),
         resolve.reason,
-        resolve.output.as_deref()
+        resolve.output.as_deref(),
+        codec::details_text(resolve.details.as_deref())
     ])?;
     Ok(if resolved == 1 { Hit::Row } else { Hit::Nothing })
 }

@@ -45,7 +45,8 @@ fn keep_attempt(conn: &Connection, job: JobId, ran: &AttemptRecord) -> Result<()
         ran.started_at.as_micros(),
         ran.finished_at.as_micros(),
         codec::ending_code(ran.ending),
-        ran.reason
+        ran.reason,
+        codec::details_text(ran.details.as_deref())
     ])?;
     Ok(())
 }

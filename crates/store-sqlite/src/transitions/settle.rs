@@ -43,7 +43,8 @@ impl<'c> Settling<'c> {
             ran.map(|ran| ran.started_at.as_micros()),
             ran.map(|ran| codec::ending_code(ran.ending)),
             ran.map_or(&settle.reason, |ran| &ran.reason),
-            settle.output.as_deref()
+            settle.output.as_deref(),
+            codec::details_text(ran.and_then(|ran| ran.details.as_deref()))
         ])?;
         one_row(copied, || format!("{} is not there to be settled", key.id))?;
         let taken = self.take.execute(params![shard, due_at, id])?;

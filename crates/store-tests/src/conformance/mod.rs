@@ -3,7 +3,9 @@
 //! function that gives a [`Fixture`](crate::fixture::Fixture).
 
 mod applies;
+mod artifacts;
 mod cancels;
+mod details;
 mod leases;
 mod lists;
 mod loads;
@@ -120,6 +122,12 @@ cases! { ($)
         a_job_that_is_not_there_cannot_be_asked_to_end,
         a_late_outcome_is_kept_and_changes_nothing,
     }
+    details {
+        what_is_known_of_the_attempt_that_ended_a_job_is_kept,
+        jobs_that_end_together_keep_each_their_own_details,
+        what_is_known_of_an_attempt_is_kept_through_retries_and_reruns,
+        a_late_result_brings_its_details_or_none,
+    }
     loads {
         a_load_is_in_order_of_due_time_and_ends_at_its_limit_of_time,
         loads_that_go_on_after_a_key_see_every_row_once,
@@ -155,6 +163,24 @@ cases! { ($)
         an_interned_task_has_no_name_and_is_not_listed_or_changed,
         interning_is_all_or_nothing,
         tasks_are_listed_by_name,
+    }
+    artifacts {
+        an_artifact_reads_back_in_each_of_its_states,
+        the_same_content_is_one_artifact,
+        a_refused_artifact_does_not_stand_for_its_content,
+        artifacts_are_listed_by_age_in_pages,
+        a_task_waits_for_its_artifact_until_it_arrives,
+        an_arrival_releases_named_deleted_and_nameless_tasks_at_once,
+        an_arrival_that_is_repeated_changes_nothing,
+        a_task_of_a_ready_artifact_does_not_wait,
+        a_task_of_an_unknown_or_refused_artifact_is_not_stored,
+        an_update_exchanges_the_artifact_of_a_task,
+        an_artifact_that_a_task_refers_to_stays,
+        a_refused_artifact_leaves_its_tasks_waiting,
+        unused_artifacts_go_when_they_are_old,
+        pending_artifacts_go_when_their_time_is_over,
+        pruning_artifacts_stops_at_its_limit,
+        tasks_and_arrivals_at_once_never_miss_each_other,
     }
     logs {
         a_log_is_read_from_any_offset,

@@ -163,7 +163,15 @@ pub(super) async fn a_rerun_job_can_finish_again(store: &dyn Store) {
 }
 
 fn late(job: &NewJob, n: u32, state: JobState) -> ResolveLost {
-    ResolveLost { id: job.id, attempt: AttemptNo(n), state, finished_at: at(900), reason: None, output: None }
+    ResolveLost {
+        id: job.id,
+        attempt: AttemptNo(n),
+        state,
+        finished_at: at(900),
+        reason: None,
+        output: None,
+        details: None,
+    }
 }
 
 async fn lost(store: &dyn Store) -> (Owner<'_>, NewJob) {

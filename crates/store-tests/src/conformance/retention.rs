@@ -117,7 +117,7 @@ pub(super) async fn tasks_that_nothing_needs_go_some_days_later(store: &dyn Stor
     assert_inconsistent(submit(store, vec![one_off]).await);
     let (task, digest) = nameless_task(2);
     let again = Task { id: task_id(5), ..task };
-    assert_eq!(store.intern_tasks(vec![(again, digest)]).await.unwrap(), [task_id(5)]);
+    assert_eq!(store.intern_tasks(vec![(again, digest)]).await.unwrap().ids(), [task_id(5)]);
     submit(store, vec![job_of(5, 20)]).await.unwrap();
     assert_eq!(store.load(load_all(0)).await.unwrap().rows[0].task, task_id(5));
 }

@@ -2,19 +2,18 @@ use std::collections::BTreeMap;
 
 use punctual_core::Span;
 use punctual_core::retry::RetryPolicy;
-use punctual_core::task::{Delivery, HttpCall, Method, OnLost, Run, Task, TaskSpec, default_http_timeout};
+use punctual_core::task::{Delivery, HttpCall, Method, OnLost, Run, Task, TaskSpec};
 use punctual_store::{Store, TaskChange};
 
 use crate::fixture::*;
 
 pub(super) async fn a_task_reads_back_as_it_was_written(store: &dyn Store) {
     let call = HttpCall {
-        url: "https://example.org/ü?x=1".to_owned(),
         method: Method::Post,
         headers: BTreeMap::from([("x-a".to_owned(), "1".to_owned())]),
         body: Some("{\"a\":\"\\u0000\"}".to_owned()),
         expect_status: vec![200, 404],
-        timeout: default_http_timeout(),
+        ..HttpCall::new("https://example.org/ü?x=1")
     };
     let spec = TaskSpec {
         queue: "web".to_owned(),
@@ -89,9 +88,9 @@ pub(super) async fn the_same_content_is_interned_once(store: &dyn Store) {
     let (first, digest) = nameless_task(1);
     let again = Task { id: task_id(2), ..first.clone() };
     let (other, other_digest) = nameless_task(3);
-    let ids = store.intern_tasks(vec![(first.clone(), digest), (again.clone(), digest)]).await.unwrap();
+    let ids = store.intern_tasks(vec![(first.clone(), digest), (again.clone(), digest)]).await.unwrap().ids();
     assert_eq!(ids, [task_id(1), task_id(1)]);
-    let ids = store.intern_tasks(vec![(other, other_digest), (again, digest)]).await.unwrap();
+    let ids = store.intern_tasks(vec![(other, other_digest), (again, digest)]).await.unwrap().ids();
     assert_eq!(ids, [task_id(3), task_id(1)]);
     assert_eq!(store.tasks_by_id(vec![task_id(2), task_id(1)]).await.unwrap(), [first]);
 }

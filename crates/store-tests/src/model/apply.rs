@@ -132,7 +132,7 @@ impl State {
 
     /// Answers the job if it was not lost in this attempt.
     fn resolve_lost(&mut self, resolve: &ResolveLost) -> Result<Option<JobId>> {
-        let ResolveLost { id, attempt, state, finished_at, reason, output } = resolve;
+        let ResolveLost { id, attempt, state, finished_at, reason, output, details } = resolve;
         let ending = match state {
             JobState::Succeeded => Ending::Succeeded,
             JobState::Failed => Ending::Failed,
@@ -152,6 +152,7 @@ impl State {
         ran.ending = ending;
         ran.finished_at = *finished_at;
         ran.reason = reason.clone();
+        ran.details = details.clone();
         finished.state = *state;
         finished.finished_at = *finished_at;
         finished.reason = reason.clone();

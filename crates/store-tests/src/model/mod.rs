@@ -6,6 +6,7 @@
 //! run without async.
 
 mod apply;
+mod artifacts;
 mod jobs;
 mod leases;
 mod logs;
@@ -22,10 +23,11 @@ use punctual_core::attempt::AttemptRecord;
 use punctual_core::shard::write::{Epoch, Start, StartsId};
 use punctual_core::task::{Priority, Task};
 use punctual_core::{
-    AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+    ArtifactId, AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{ClusterSecret, DutyLease, IdempotentAnswer, Result, SeenMember, StoreError};
 
+use artifacts::StoredArtifact;
 use table::Table;
 
 /// A handle; clones share one store.
@@ -40,6 +42,7 @@ pub struct ModelStore {
 pub struct State {
     now: Timestamp,
     shards: Table<ShardId, Shard>,
+    artifacts: Table<ArtifactId, StoredArtifact>,
     tasks: Table<TaskId, StoredTask>,
     hot: Table<(ShardId, JobKey), Hot>,
     /// Where each hot job is.
@@ -102,6 +105,7 @@ impl ModelStore {
         let state = State {
             now,
             shards,
+            artifacts: Table::default(),
             tasks: Table::default(),
             hot: Table::default(),
             due_at: Table::default(),
@@ -153,6 +157,7 @@ impl State {
         }
         end!(
             shards,
+            artifacts,
             tasks,
             hot,
             due_at,

@@ -5,11 +5,12 @@ use bytes::Bytes;
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp};
+use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
-    Applied, ClusterSecret, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, JobReads, JobRecord,
-    Lease, Leases, LoadPage, LogChunk, LogPiece, Logs, Member, Members, OpenStarts, Owned, Page, Position, Result,
-    Retention, SeenMember, Store, Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
+    Applied, Arrival, Artifact, ArtifactChange, Artifacts, ClusterSecret, CreatedArtifact, DutyLease, Filter,
+    FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobReads, JobRecord, Lease, Leases, LoadPage, LogChunk,
+    LogPiece, Logs, Member, Members, NewArtifact, OpenStarts, Owned, Page, Position, Result, Retention, SeenMember,
+    Store, Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
 };
 
 use super::ModelStore;
@@ -17,6 +18,34 @@ use super::ModelStore;
 impl Store for ModelStore {
     fn description(&self) -> String {
         "model, in memory".to_owned()
+    }
+}
+
+#[async_trait]
+impl Artifacts for ModelStore {
+    async fn create_artifact(&self, artifact: NewArtifact) -> Result<CreatedArtifact> {
+        self.create_artifact_now(artifact)
+    }
+    async fn artifact(&self, id: ArtifactId) -> Result<Option<Artifact>> {
+        Ok(self.artifact_now(id))
+    }
+    async fn list_artifacts(&self, after: Option<ArtifactId>, limit: usize) -> Result<Vec<Artifact>> {
+        Ok(self.list_artifacts_now(after, limit))
+    }
+    async fn pending_artifacts(&self, after: Option<ArtifactId>, limit: usize) -> Result<Vec<Artifact>> {
+        Ok(self.pending_artifacts_now(after, limit))
+    }
+    async fn artifact_arrived(&self, id: ArtifactId, at: Timestamp, machine: Option<String>) -> Result<Arrival> {
+        self.artifact_arrived_now(id, at, machine)
+    }
+    async fn refuse_artifact(&self, id: ArtifactId, at: Timestamp, reason: String) -> Result<ArtifactChange> {
+        self.refuse_artifact_now(id, at, reason)
+    }
+    async fn delete_artifact(&self, id: ArtifactId) -> Result<ArtifactChange> {
+        self.delete_artifact_now(id)
+    }
+    async fn prune_artifacts(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<Vec<ArtifactId>> {
+        self.prune_artifacts_now(before, now, limit)
     }
 }
 
@@ -31,7 +60,7 @@ impl Tasks for ModelStore {
     async fn delete_task(&self, id: TaskId) -> Result<TaskChange> {
         self.delete_task_now(id)
     }
-    async fn intern_tasks(&self, tasks: Vec<(Task, [u8; 32])>) -> Result<Vec<TaskId>> {
+    async fn intern_tasks(&self, tasks: Vec<(Task, [u8; 32])>) -> Result<Interned> {
         self.intern_tasks_now(tasks)
     }
     async fn task_by_name(&self, name: &str) -> Result<Option<Task>> {

@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use punctual_core::task::Task;
 use punctual_core::{TaskId, Timestamp};
-use punctual_store::{Result, TASK_USE_STEP, TaskChange, tasks_used_since};
+use punctual_store::{Interned, Result, TASK_USE_STEP, TaskChange, tasks_used_since};
 
 use super::{ModelStore, State, StoredTask, inconsistent};
 
@@ -13,8 +13,10 @@ impl ModelStore {
             if state.live(name).is_some() {
                 return Ok(TaskChange::NameTaken);
             }
-            state.store_task(task, None)?;
-            Ok(TaskChange::Done)
+            match state.awaited(&task) {
+                Err((artifact, unfit)) => Ok(TaskChange::Unfit(artifact, unfit)),
+                Ok(waits_for) => state.store_task(Task { waits_for, ..task }, None).map(|_| TaskChange::Done),
+            }
         })
     }
 
@@ -25,10 +27,16 @@ impl ModelStore {
             if revision.checked_add(1) != Some(task.revision) {
                 return Ok(TaskChange::Conflict { revision });
             }
+            let waits_for = match state.awaited(&task) {
+                Err((artifact, unfit)) => return Ok(TaskChange::Unfit(artifact, unfit)),
+                Ok(waits_for) => waits_for,
+            };
+            state.let_go(&stored.task, task.updated_at);
             // A change of name or of birthday is not part of an update.
             stored.task.revision = task.revision;
             stored.task.updated_at = task.updated_at;
             stored.task.spec = task.spec;
+            stored.task.waits_for = waits_for;
             state.tasks.put(task.id, stored);
             Ok(TaskChange::Done)
         })
@@ -43,9 +51,20 @@ impl ModelStore {
         })
     }
 
-    pub fn intern_tasks_now(&self, tasks: Vec<(Task, [u8; 32])>) -> Result<Vec<TaskId>> {
-        self.state()
-            .all_or_nothing(|state| tasks.into_iter().map(|(task, digest)| state.intern(task, digest)).collect())
+    pub fn intern_tasks_now(&self, mut tasks: Vec<(Task, [u8; 32])>) -> Result<Interned> {
+        self.state().all_or_nothing(|state| {
+            if tasks.iter().any(|(task, _)| task.name.is_some()) {
+                return Err(inconsistent("a task with a name cannot be interned"));
+            }
+            for (task, _) in &mut tasks {
+                match state.awaited(task) {
+                    Err((artifact, unfit)) => return Ok(Interned::Unfit(artifact, unfit)),
+                    Ok(waits_for) => task.waits_for = waits_for,
+                }
+            }
+            let ids = tasks.into_iter().map(|(task, digest)| state.intern(task, digest));
+            ids.collect::<Result<_>>().map(Interned::Done)
+        })
     }
 
     pub fn task_by_name_now(&self, name: &str) -> Option<Task> {
@@ -83,9 +102,6 @@ impl State {
     }
 
     fn intern(&mut self, task: Task, digest: [u8; 32]) -> Result<TaskId> {
-        if task.name.is_some() {
-            return Err(inconsistent("a task with a name cannot be interned"));
-        }
         let known = self.tasks.values().find(|stored| stored.digest == Some(digest)).map(|stored| stored.task.id);
         match known {
             Some(id) => {

@@ -103,6 +103,8 @@ fn looks(plan: &Plan) -> Vec<Operation> {
         looks.push(Operation::Find(id));
         looks.push(Operation::ReadLog(id, 0, usize::MAX));
     }
+    looks.push(Operation::ListArtifacts(None, 1000));
+    looks.push(Operation::PendingArtifacts(None, 1000));
     looks.push(Operation::ListTasks(None, 1000));
     looks.push(Operation::TasksById(plan::all_tasks()));
     looks

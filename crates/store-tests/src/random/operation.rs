@@ -3,8 +3,8 @@ use std::fmt::Debug;
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::SharedBatch;
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp};
-use punctual_store::{Filter, LogChunk, Position, Result, Store, StoreError, Submission};
+use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp};
+use punctual_store::{Filter, LogChunk, NewArtifact, Position, Result, Store, StoreError, Submission};
 
 /// One call of the port.
 #[derive(Debug, Clone)]
@@ -22,6 +22,14 @@ pub(super) enum Operation {
     TaskByName(String),
     TasksById(Vec<TaskId>),
     ListTasks(Option<String>, usize),
+    CreateArtifact(NewArtifact),
+    Artifact(ArtifactId),
+    ListArtifacts(Option<ArtifactId>, usize),
+    PendingArtifacts(Option<ArtifactId>, usize),
+    ArtifactArrived(ArtifactId, Timestamp),
+    RefuseArtifact(ArtifactId, Timestamp),
+    DeleteArtifact(ArtifactId),
+    PruneArtifacts(Timestamp, Timestamp, usize),
     AppendLogs(Vec<LogChunk>),
     ReadLog(JobId, u64, usize),
     Prune(Timestamp, Timestamp, usize),
@@ -52,6 +60,14 @@ impl Operation {
             Self::TaskByName(name) => shown(store.task_by_name(&name).await),
             Self::TasksById(ids) => shown(store.tasks_by_id(ids).await),
             Self::ListTasks(after, limit) => shown(store.list_tasks(after, limit).await),
+            Self::CreateArtifact(artifact) => shown(store.create_artifact(artifact).await),
+            Self::Artifact(id) => shown(store.artifact(id).await),
+            Self::ListArtifacts(after, limit) => shown(store.list_artifacts(after, limit).await),
+            Self::PendingArtifacts(after, limit) => shown(store.pending_artifacts(after, limit).await),
+            Self::ArtifactArrived(id, at) => shown(store.artifact_arrived(id, at, Some("x86_64".to_owned())).await),
+            Self::RefuseArtifact(id, at) => shown(store.refuse_artifact(id, at, "it is a script".to_owned()).await),
+            Self::DeleteArtifact(id) => shown(store.delete_artifact(id).await),
+            Self::PruneArtifacts(before, now, limit) => shown(store.prune_artifacts(before, now, limit).await),
             Self::AppendLogs(chunks) => shown(store.append_logs(chunks).await),
             Self::ReadLog(job, offset, limit) => shown(store.read_log(job, AttemptNo::FIRST, offset, limit).await),
             Self::Prune(before, now, limit) => shown(store.prune(before, now, limit).await),

@@ -1,6 +1,6 @@
 //! Chooses operations that mostly fit what the model holds, and sometimes do not.
 
-use punctual_core::attempt::Ending;
+use punctual_core::attempt::{AttemptRecord, Details, Ending, FailureClass};
 use punctual_core::shard::event::{Lane, Load};
 use punctual_core::shard::write::{
     Batch, BatchSeq, CancelMark, Epoch, Requeue, Rerun, ResolveLost, Settle, StaleOutcome, StartsId, Write,
@@ -8,18 +8,20 @@ use punctual_core::shard::write::{
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
-    Filter, FoundRow, IdempotencyKey, IdempotentAnswer, LogChunk, NewJob, Order, Position, Submission,
+    Filter, FoundRow, IdempotencyKey, IdempotentAnswer, LogChunk, NewArtifact, NewJob, Order, Position, Submission,
 };
 
 use super::Random;
 use super::operation::Operation;
 use crate::fixture::{
-    SHARDS, at, named_task, nameless_task, plain_start, priority, ran, server, task_id, text, worker,
+    SHARDS, artifact_id, at, binary_spec, named_task, nameless_task, new_artifact, plain_start, priority, ran, server,
+    task_id, text, worker,
 };
 use crate::model::ModelStore;
 
 const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
 const TASKS: u64 = 8;
+const ARTIFACTS: u64 = 4;
 const DAY: i64 = 86_400;
 const ENDS: [JobState; 6] = [
     JobState::Succeeded,
@@ -67,7 +69,7 @@ impl Plan {
             // Without tasks nothing else can happen.
             return self.task();
         }
-        match self.random.below(20) {
+        match self.random.below(22) {
             0..4 => self.submit(model),
             4..11 => self.apply(model),
             11 => self.lease(),
@@ -81,6 +83,7 @@ impl Plan {
             15 => Operation::ListHot(self.filter(), self.position()),
             16..18 => Operation::ListFinished(self.filter(), self.position()),
             18 => Operation::Load(self.load()),
+            19..21 => self.artifact(),
             _ => self.look(model),
         }
     }
@@ -192,6 +195,7 @@ impl Plan {
                 finished_at: self.moment(),
                 reason: self.reason(),
                 output: self.random.one_in(2).then(|| text("late")),
+                details: self.details(),
             }),
         }
     }
@@ -213,12 +217,36 @@ impl Plan {
         self.random.one_in(2).then(|| format!("reason {}", self.now))
     }
 
+    fn ran(&mut self, attempt: u32) -> AttemptRecord {
+        AttemptRecord { details: self.details(), ..ran(attempt, self.random.pick(&Ending::ALL)) }
+    }
+
+    fn details(&mut self) -> Option<Box<Details>> {
+        if self.random.one_in(2) {
+            return None;
+        }
+        let mut known = Details::default();
+        if self.random.one_in(2) {
+            known.class = Some(self.random.pick(&FailureClass::ALL));
+        }
+        if self.random.one_in(2) {
+            known.exit_code = Some(self.random.pick(&[0, 1, i32::MIN]));
+        }
+        if self.random.one_in(2) {
+            known.peak_memory_bytes = Some(self.random.draw());
+        }
+        if self.random.one_in(2) {
+            known.host = Some(self.random.pick(&["", "a \"b\"", "ü\0"]).to_owned());
+        }
+        Some(Box::new(known))
+    }
+
     fn cancel(&mut self) -> CancelMark {
         if self.random.one_in(2) { CancelMark::Recorded } else { CancelMark::None }
     }
 
     fn settle(&mut self, key: JobKey, attempt: u32) -> Settle {
-        let ran = (!self.random.one_in(4)).then(|| ran(attempt, self.random.pick(&Ending::ALL)));
+        let ran = (!self.random.one_in(4)).then(|| self.ran(attempt));
         Settle {
             key,
             state: if self.random.one_in(40) { JobState::Running } else { self.random.pick(&ENDS) },
@@ -232,7 +260,7 @@ impl Plan {
     }
 
     fn requeue(&mut self, key: JobKey, attempt: u32) -> Requeue {
-        let ran = (!self.random.one_in(3)).then(|| ran(attempt, self.random.pick(&Ending::ALL)));
+        let ran = (!self.random.one_in(3)).then(|| self.ran(attempt));
         let due_at = self.random.pick(&[key.due_at, key.id.due_at(), at(self.now), at(self.now + 2 * DAY)]);
         let next = attempt + u32::from(ran.is_some());
         Requeue { key, due_at, counters: self.counters(next), attempt: ran, cancel: self.cancel() }
@@ -258,8 +286,16 @@ impl Plan {
 
     fn task(&mut self) -> Operation {
         let n = self.random.below(TASKS);
-        let (nameless, digest) = nameless_task(n);
-        let task = Task { updated_at: at(self.now), ..named_task(n, self.random.pick(&NAMES)) };
+        let (mut nameless, digest) = nameless_task(n);
+        let mut task = Task { updated_at: at(self.now), ..named_task(n, self.random.pick(&NAMES)) };
+        // Content and digest belong together, so the number decides. Jobs are of the first three,
+        // and there must be some.
+        if n > 3 {
+            nameless.spec = binary_spec(n - 4);
+        }
+        if self.random.one_in(if n > 3 { 2 } else { 10 }) {
+            task.spec = binary_spec(self.random.below(ARTIFACTS));
+        }
         match self.random.below(9) {
             0..3 => Operation::CreateTask(task),
             3 => Operation::UpdateTask(Task { revision: 2 + self.random.below(2) as u32, spec: nameless.spec, ..task }),
@@ -270,6 +306,33 @@ impl Plan {
                 Operation::InternTasks(vec![(nameless, digest), (other, other_digest)])
             }
             _ => Operation::ListTasks(self.random.one_in(2).then(|| "beta".to_owned()), 2),
+        }
+    }
+
+    fn artifact(&mut self) -> Operation {
+        let n = self.random.below(ARTIFACTS);
+        let id = artifact_id(n);
+        match self.random.below(12) {
+            0..4 => {
+                let content = self.random.below(ARTIFACTS) as u8;
+                let until = at(self.now + self.random.below(40) as i64);
+                let size = 1000 + self.random.below(2);
+                let sha256 = [content; 32];
+                Operation::CreateArtifact(NewArtifact {
+                    sha256,
+                    size,
+                    created_at: at(self.now),
+                    until,
+                    ..new_artifact(n)
+                })
+            }
+            4..6 => Operation::ArtifactArrived(id, at(self.now)),
+            6 => Operation::RefuseArtifact(id, at(self.now)),
+            7 => Operation::DeleteArtifact(id),
+            8 => Operation::PruneArtifacts(self.moment(), self.moment(), self.random.below(4) as usize),
+            9 => Operation::Artifact(id),
+            10 => Operation::ListArtifacts(self.random.one_in(2).then_some(id), self.random.below(4) as usize),
+            _ => Operation::PendingArtifacts(self.random.one_in(2).then_some(id), self.random.below(4) as usize),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use punctual_client::{Client, IfMatch};
 use punctual_core::Span;
-use punctual_core::retry::RetryPolicy;
+use punctual_core::retry::{Classes, RetryPolicy};
 use punctual_core::task::{self, Handler, Run, TaskSpec};
 
 use crate::history::{ClientLine, Delivery, Journal, Rules};
@@ -21,8 +21,14 @@ pub(crate) const TASKS: [TaskKind; 3] = [
 ];
 
 /// Short, so that a run sees many retries.
-const RETRY: RetryPolicy =
-    RetryPolicy { max: 3, initial: Span::from_millis(400), factor: 2.0, cap: Span::from_secs(60), jitter: 0.2 };
+const RETRY: RetryPolicy = RetryPolicy {
+    max: 3,
+    initial: Span::from_millis(400),
+    factor: 2.0,
+    cap: Span::from_secs(60),
+    jitter: 0.2,
+    except: Classes::NONE,
+};
 
 impl TaskKind {
     fn spec(self) -> TaskSpec {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use bytes::Bytes;
+use prost::Message;
 use punctual_core::attempt::Outcome;
 use punctual_core::credits::Credits;
 use punctual_core::shard::event::Report;
@@ -219,9 +220,10 @@ pub(crate) fn outcome_bytes(outcome: &wire::Outcome) -> usize {
         Some(R::NotStarted(not_started)) => not_started.reason.len(),
         Some(R::Cancelled(_)) | None => 0,
     };
-    48 + text
+    let details = outcome.details.as_ref().map_or(0, |details| details.encoded_len());
+    48 + text + details
 }
 
 pub(super) fn not_started((id, attempt): Key, reason: String) -> wire::Outcome {
-    outcome_to_wire(&Report { id, attempt, outcome: Outcome::NotStarted { reason }, timed_out: false })
+    outcome_to_wire(&Report { id, attempt, outcome: Outcome::NotStarted { reason }, timed_out: false, details: None })
 }

@@ -155,17 +155,17 @@ fn checksum(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_core::attempt::Outcome;
+    use punctual_core::attempt::{Details, Failure, FailureClass, Last, Outcome, Ran};
     use punctual_core::id::JobId;
     use punctual_core::shard::event::Report;
     use punctual_core::{ShardId, Timestamp};
-    use punctual_proto::convert::outcome_to_wire;
+    use punctual_proto::convert::{outcome_from_wire, outcome_to_wire};
 
     fn outcome(random: u64) -> KeyedOutcome {
         let id = JobId::new(Timestamp::EPOCH, ShardId(0), random);
         let outcome = Outcome::Succeeded { output: Some("done".into()) };
         let attempt = AttemptNo(2);
-        ((id, attempt), outcome_to_wire(&Report { id, attempt, outcome, timed_out: false }))
+        ((id, attempt), outcome_to_wire(&Report { id, attempt, outcome, timed_out: false, details: None }))
     }
 
     fn spooled(outcomes: &[KeyedOutcome]) -> (tempfile::TempDir, PathBuf) {
@@ -185,6 +185,44 @@ mod tests {
         let written = [outcome(1), outcome(2)];
         let (_dir, path) = spooled(&written);
         assert_eq!(read(&path), written);
+    }
+
+    #[test]
+    fn details_and_the_class_of_a_failure_are_kept() {
+        let ((id, attempt), _) = outcome(1);
+        let failure = Failure { class: FailureClass::Limit, ..Failure::new("killed") };
+        let details = Details { signal: Some(9), limit: Some("oom".into()), ..Details::default() };
+        let report = Report {
+            id,
+            attempt,
+            outcome: Outcome::Failed(failure),
+            timed_out: false,
+            details: Some(Box::new(details)),
+        };
+        let (_dir, path) = spooled(&[((id, attempt), outcome_to_wire(&report))]);
+        let (_, wire) = read(&path).remove(0);
+        assert_eq!(outcome_from_wire(wire), Ok(report));
+    }
+
+    /// The bytes of a worker that knew neither details nor classes.
+    #[test]
+    fn a_file_of_an_older_worker_is_read() {
+        let id = JobId::new(Timestamp::EPOCH, ShardId(0), 1);
+        let mut record = vec![0x0a, 16];
+        record.extend_from_slice(&id.to_bytes());
+        record.extend_from_slice(&[0x10, 2, 0x22, 10, 0x0a, 4, b'o', b'o', b'p', b's', 0x10, 1, 0x20, 2]);
+        let mut bytes = HEADER.to_vec();
+        bytes.extend_from_slice(&(record.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&checksum(&record).to_le_bytes());
+        bytes.extend_from_slice(&record);
+        let (_dir, path) = spooled(&[]);
+        fs::write(&path, bytes).unwrap();
+        let (key, wire) = read(&path).remove(0);
+        assert_eq!(key, (id, AttemptNo(2)));
+        let failure = Failure { last: Last::Yes, ran: Ran::Unknown, ..Failure::new("oops") };
+        let outcome = Outcome::Failed(failure);
+        let report = Report { id, attempt: AttemptNo(2), outcome, timed_out: false, details: None };
+        assert_eq!(outcome_from_wire(wire), Ok(report));
     }
 
     #[test]

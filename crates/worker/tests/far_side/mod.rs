@@ -48,8 +48,12 @@ pub(crate) async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 
 pub(crate) type Outbound = mpsc::UnboundedSender<Result<wire::ServerMessage, Status>>;
 
+/// A worker's question where a file is, and where to put the answer.
+pub(crate) type Question = (wire::DownloadRequest, oneshot::Sender<Result<wire::DownloadReply, Status>>);
+
 struct Service {
     streams: mpsc::UnboundedSender<(Streaming<wire::WorkerMessage>, Outbound)>,
+    downloads: mpsc::UnboundedSender<Question>,
     heartbeats: mpsc::UnboundedSender<wire::HeartbeatRequest>,
     known: Arc<AtomicBool>,
 }
@@ -86,6 +90,12 @@ impl WorkerService for Service {
         });
         Ok(Response::new(Box::pin(UnboundedReceiverStream::new(complaints))))
     }
+
+    async fn download(&self, request: Request<wire::DownloadRequest>) -> Result<Response<wire::DownloadReply>, Status> {
+        let (answer, reply) = oneshot::channel();
+        let _ = self.downloads.send((request.into_inner(), answer));
+        reply.await.unwrap_or_else(|_| Err(Status::unavailable("nobody answers"))).map(Response::new)
+    }
 }
 
 /// A server on a runtime of its own, which can be killed with all of its connections.
@@ -98,6 +108,7 @@ pub(crate) struct FarServer {
     pub(crate) peers: Vec<wire::Peer>,
     runtime: Option<tokio::runtime::Runtime>,
     streams: mpsc::UnboundedReceiver<(Streaming<wire::WorkerMessage>, Outbound)>,
+    pub(crate) downloads: mpsc::UnboundedReceiver<Question>,
     pub(crate) heartbeats: mpsc::UnboundedReceiver<wire::HeartbeatRequest>,
     pub(crate) known: Arc<AtomicBool>,
 }
@@ -111,8 +122,14 @@ impl FarServer {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (streams_sender, streams) = mpsc::unbounded_channel();
         let (heartbeats_sender, heartbeats) = mpsc::unbounded_channel();
+        let (downloads_sender, downloads) = mpsc::unbounded_channel();
         let known = Arc::new(AtomicBool::new(true));
-        let service = Service { streams: streams_sender, heartbeats: heartbeats_sender, known: known.clone() };
+        let service = Service {
+            streams: streams_sender,
+            downloads: downloads_sender,
+            heartbeats: heartbeats_sender,
+            known: known.clone(),
+        };
         let (bound_sender, bound) = oneshot::channel();
         runtime.spawn(async move {
             // A port of a server that was killed may be in use for a moment, by a socket of
@@ -132,7 +149,17 @@ impl FarServer {
         let addr = within("the port", bound).await.unwrap();
         static STARTED: AtomicU64 = AtomicU64::new(1);
         let id = ServerId::new(Timestamp::EPOCH, STARTED.fetch_add(1, Ordering::Relaxed));
-        Self { addr, id, owns: vec![(0, 1)], peers: vec![], runtime: Some(runtime), streams, heartbeats, known }
+        Self {
+            addr,
+            id,
+            owns: vec![(0, 1)],
+            peers: vec![],
+            runtime: Some(runtime),
+            streams,
+            downloads,
+            heartbeats,
+            known,
+        }
     }
 
     pub(crate) fn peer(&self) -> wire::Peer {

@@ -90,6 +90,13 @@ fn specs() -> Vec<(&'static str, Value, &'static str)> {
         ("a jitter below zero", probe(json!({ "node_retry": { "jitter": -0.1 } })), "/node_retry"),
         ("a wait below zero", probe(json!({ "retry": { "initial": "-1s" } })), "/retry/initial"),
         ("a cap of 11 years", probe(json!({ "retry": { "cap": "96360h" } })), "/retry/cap"),
+        ("a class of failures that there is not", probe(json!({ "retry": { "except": ["luck"] } })), "/retry/except"),
+        ("one class without a list", probe(json!({ "retry": { "except": "task" } })), "/retry/except"),
+        (
+            "classes for the loss of a worker",
+            probe(json!({ "node_retry": { "except": ["task"] } })),
+            "/node_retry/except",
+        ),
         ("a null for the policy", probe(json!({ "retry": null })), "/retry"),
         ("a delivery that nobody can promise", probe(json!({ "delivery": "always" })), "/delivery"),
         ("an end that there is not", probe(json!({ "on_lost": "ignore" })), "/on_lost"),
@@ -135,7 +142,38 @@ fn specs() -> Vec<(&'static str, Value, &'static str)> {
         ("101 statuses", http(json!({ "expect_status": vec![200; 101] })), "/run/http/expect_status"),
         ("no time for a request", http(json!({ "timeout": "0s" })), "/run/http/timeout"),
         ("a request below zero", http(json!({ "timeout": "-5s" })), "/run/http/timeout"),
+        ("a line break in the address", url("http://example.org/a\r\nX: y"), "/run/http/url"),
+        ("status 600 to try again", http(json!({ "retry_status": [600] })), "/run/http/retry_status"),
+        ("no regular expression", http(json!({ "expect_body": "(" })), "/run/http/expect_body"),
+        ("a regular expression without bounds", http(json!({ "expect_body": "a{999}{999}" })), "/run/http/expect_body"),
+        ("11 redirects", http(json!({ "follow_redirects": 11 })), "/run/http/follow_redirects"),
+        ("a key with a line break", http(json!({ "sign_with": "a\nb" })), "/run/http/sign_with"),
+        ("a signature of its own", headers(json!({ "Webhook-Signature": "v1,x" })), "/run/http/headers"),
+        ("a mail to nobody", email(json!({ "to": [] })), "/run/email/to"),
+        ("a mail to a name", email(json!({ "to": ["ops"] })), "/run/email/to/0"),
+        ("a mail to 101", email(json!({ "to": vec!["a@example.org"; 101] })), "/run/email/to"),
+        ("a mail with one more header", email(json!({ "subject": "a\r\nBcc: b@example.org" })), "/run/email/subject"),
+        ("a mail with one more address", email(json!({ "cc": ["a@example.org\nb@example.org"] })), "/run/email/cc/0"),
+        ("a mail with a NUL", email(json!({ "reply_to": "a\u{0}@example.org" })), "/run/email/reply_to"),
+        ("a mail without a subject", email(json!({ "subject": "" })), "/run/email/subject"),
+        ("a mail of 257 KiB", email(json!({ "text": "a".repeat(257 << 10) })), "/run/email/text"),
+        ("a webhook elsewhere", slack("https://example.org/hook"), "/run/slack/webhook"),
+        ("a webhook in the clear", slack("http://hooks.slack.com/services/x"), "/run/slack/webhook"),
+        ("a webhook with a line break", slack("https://hooks.slack.com/a\r\nb"), "/run/slack/webhook"),
+        ("a webhook without a name", slack(""), "/run/slack/webhook"),
     ]
+}
+
+fn email(fields: Value) -> Value {
+    let mut mail = json!({ "to": ["ops@example.org"], "subject": "done" });
+    for (key, value) in fields.as_object().expect("an object of fields") {
+        mail[key] = value.clone();
+    }
+    json!({ "run": { "email": mail } })
+}
+
+fn slack(webhook: &str) -> Value {
+    json!({ "run": { "slack": { "webhook": webhook, "text": "hi" } } })
 }
 
 fn many_headers() -> Value {

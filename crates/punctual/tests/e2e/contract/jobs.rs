@@ -43,6 +43,26 @@ async fn a_job_shows_what_it_was_asked_for_and_every_recorded_moment() {
 }
 
 #[tokio::test]
+async fn a_failure_of_a_class_that_is_excepted_is_not_retried_and_shows_its_class() {
+    let world = World::working().await;
+    let api = &world.api;
+    for (except, attempts) in [("timeout", 1), ("network", 3)] {
+        let mut spec = probe(json!({ "sleep": "1h" }));
+        spec["timeout"] = json!("20ms");
+        spec["retry"] = json!({ "max": 2, "initial": "0s", "except": [except] });
+        let id = api.submit(json!({ "inline": spec })).await;
+        let job = api.finished(&id).await;
+        assert_eq!(job.str("/state"), "failed");
+        let tried = job.body["attempts"].as_array().expect("attempts");
+        assert_eq!(tried.len(), attempts, "except {except}");
+        for attempt in tried {
+            assert_eq!(attempt["state"], "timed_out");
+            assert_eq!(attempt["details"], json!({ "class": "timeout" }));
+        }
+    }
+}
+
+#[tokio::test]
 async fn any_json_goes_in_and_comes_back() {
     let world = World::idle().await;
     let api = &world.api;

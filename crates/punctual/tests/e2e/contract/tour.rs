@@ -20,6 +20,15 @@ async fn every_documented_route_answers_as_documented() {
     api.get("/v1/tasks/greet").await.expect(200);
     api.get("/v1/tasks").await.expect(200);
 
+    let file = json!({ "size": 5, "sha256": "0".repeat(64) });
+    let artifact = api.post("/v1/artifacts", file).await.expect(201);
+    let upload = artifact.str("/upload/url").strip_prefix(&world.server.url).expect("it is the server's own");
+    api.put(upload, json!("x")).await.refused(422, "size_mismatch");
+    let artifact = format!("/v1/artifacts/{}", artifact.str("/id"));
+    api.get(&artifact).await.expect(200);
+    api.get("/v1/artifacts").await.expect(200);
+    api.delete(&artifact).await.expect(204);
+
     let id = api.submit(json!({ "task": "greet" })).await;
     api.finished(&id).await;
     api.get(&format!("/v1/jobs/{id}/logs")).await.expect(200);
@@ -42,7 +51,9 @@ async fn every_documented_route_answers_as_documented() {
     api.get("/v1/stats").await.expect(200);
     api.delete("/v1/tasks/other").await.expect(204);
 
-    let not_seen = api.not_yet_seen();
+    let mut not_seen = api.not_yet_seen();
+    // Their bodies are not JSON: the tests of artifacts send and fetch real files.
+    not_seen.retain(|operation| !["upload_artifact", "download_artifact"].contains(&operation.as_str()));
     assert!(not_seen.is_empty(), "the tour leaves out {not_seen:?}");
 }
 

@@ -1,0 +1,267 @@
+//! Artifacts: files that are declared, uploaded, checked, and then run by tasks.
+//!
+//! The row comes first, then the file. A file is believed to be there only after its size, its
+//! digest and its kind were checked by this server; until then tasks that refer to it wait.
+
+mod arrival;
+mod download;
+mod duty;
+mod upload;
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Mutex;
+
+use punctual_api::{ArtifactKind, ArtifactList, ArtifactRequest, ArtifactView, ErrorKind, UploadTarget, limits};
+use punctual_blobs::{BlobError, Key, SignedUrl};
+use punctual_core::size::ByteSize;
+use punctual_core::{ArtifactId, Span};
+use punctual_store::{Artifact, ArtifactChange, ArtifactState, CreatedArtifact, NewArtifact, Unfit};
+use tokio::sync::Semaphore;
+
+pub use download::Download;
+pub(crate) use duty::keep;
+pub use upload::Sent;
+
+use crate::tasks::Defined;
+use crate::{App, AppError, Result, validate};
+
+/// An upload may take so long from its declaration on.
+const UPLOAD_WITHIN: Span = Span::from_secs(3600);
+
+/// Uploads that this server takes at a time. Each costs a file and a buffer.
+const UPLOADS_MAX: usize = 64;
+
+/// What this server does with files at the moment.
+pub(crate) struct Handling {
+    uploads: Semaphore,
+    /// Artifacts whose file is being checked here.
+    checked: Mutex<HashSet<ArtifactId>>,
+}
+
+impl Default for Handling {
+    fn default() -> Self {
+        Self { uploads: Semaphore::new(UPLOADS_MAX), checked: Mutex::default() }
+    }
+}
+
+/// Where the file of a ready artifact is.
+fn file_key(id: ArtifactId) -> Key {
+    key("artifacts", &id.to_string())
+}
+
+/// Where a file is sent that does not pass through this server. Whoever has the URL can replace
+/// it until that expires, so it is never read as the artifact's own.
+fn upload_key(id: ArtifactId) -> Key {
+    key("uploads", &id.to_string())
+}
+
+fn key(folder: &str, name: &str) -> Key {
+    Key::new(format!("{folder}/{name}")).expect("ids and hexadecimal digits are words of a key")
+}
+
+impl App {
+    /// Declares a file. `reached` is the address at which the client reached this server, such as
+    /// `http://127.0.0.1:8020`.
+    pub async fn create_artifact(&self, request: ArtifactRequest, reached: &str) -> Result<(ArtifactView, Defined)> {
+        let new = self.check_artifact(request)?;
+        let (artifact, defined) = match self.0.store.create_artifact(new).await? {
+            CreatedArtifact::New(artifact) => (artifact, Defined::Created),
+            CreatedArtifact::Known(artifact) => (artifact, Defined::Updated),
+        };
+        let upload = self.upload_target(&artifact, reached).await?;
+        Ok((ArtifactView { upload, ..view(&artifact) }, defined))
+    }
+
+    fn check_artifact(&self, request: ArtifactRequest) -> Result<NewArtifact> {
+        let ArtifactRequest { name, size, sha256, kind: ArtifactKind::Binary } = request;
+        if let Some(name) = &name {
+            validate::text("/name", name, limits::LABEL_CHARS_MAX)?;
+            if name.trim().is_empty() {
+                return Err(AppError::field("/name", "must not be empty").hint("leave it out"));
+            }
+        }
+        if size == 0 {
+            return Err(AppError::field("/size", "must be more than 0: an empty file cannot run"));
+        }
+        let largest = self.0.settings.artifact_max;
+        if size > largest.get() {
+            let detail = format!("the file of {size} bytes is larger than the {largest} that are allowed");
+            let error = AppError::new(ErrorKind::PayloadTooLarge, detail);
+            return Err(error.hint("the server's setting `artifact_max` is the limit"));
+        }
+        let digest = read_digest(&sha256).ok_or_else(|| {
+            AppError::field("/sha256", "must be 64 hexadecimal digits").hint("`sha256sum FILE` prints them")
+        })?;
+        let now = self.now();
+        let id = ArtifactId::new(now, self.random());
+        Ok(NewArtifact { id, name, size, sha256: digest, created_at: now, until: now + UPLOAD_WITHIN })
+    }
+
+    /// Where to send the file of a pending artifact.
+    async fn upload_target(&self, artifact: &Artifact, reached: &str) -> Result<Option<UploadTarget>> {
+        let ArtifactState::Pending { until } = artifact.state else { return Ok(None) };
+        let key = match self.0.blobs.served_by() {
+            punctual_blobs::ServedBy::Server => file_key(artifact.id),
+            punctual_blobs::ServedBy::Storage => upload_key(artifact.id),
+        };
+        let signed = self.0.blobs.presign_put(&key, artifact.size, self.now(), until).await?;
+        Ok(Some(UploadTarget {
+            method: "PUT".to_owned(),
+            url: url_of(signed, artifact.id, reached),
+            headers: BTreeMap::new(),
+            expires_at: until,
+        }))
+    }
+
+    /// What is known of an artifact. Looks whether its file has arrived, if it is pending.
+    pub async fn artifact(&self, id: ArtifactId) -> Result<ArtifactView> {
+        let artifact = self.read_artifact(id).await?;
+        if !matches!(artifact.state, ArtifactState::Pending { .. }) {
+            return Ok(view(&artifact));
+        }
+        self.look(artifact).await?;
+        Ok(view(&self.read_artifact(id).await?))
+    }
+
+    pub(crate) async fn read_artifact(&self, id: ArtifactId) -> Result<Artifact> {
+        self.0.store.artifact(id).await?.ok_or_else(|| not_found(id))
+    }
+
+    /// The newest first.
+    pub async fn list_artifacts(&self, limit: Option<usize>, cursor: Option<String>) -> Result<ArtifactList> {
+        let limit = limit.unwrap_or(limits::PAGE_LEN_DEFAULT);
+        let after = cursor.map(|cursor| cursor.parse::<ArtifactId>()).transpose().map_err(|_| {
+            AppError::field("cursor", "is not one of ours").hint("pass next_cursor from the page before, unchanged")
+        })?;
+        let artifacts = self.0.store.list_artifacts(after, limit).await?;
+        let next = artifacts.last().filter(|_| artifacts.len() == limit);
+        let next_cursor = next.map(|artifact| artifact.id.to_string());
+        Ok(ArtifactList { artifacts: artifacts.iter().map(view).collect(), next_cursor })
+    }
+
+    /// Removes an artifact that no task refers to, with its file.
+    pub async fn delete_artifact(&self, id: ArtifactId) -> Result<()> {
+        match self.0.store.delete_artifact(id).await? {
+            ArtifactChange::Done => {
+                self.remove_files(id).await;
+                Ok(())
+            }
+            ArtifactChange::InUse { task, name } => {
+                let by = name.map_or_else(|| format!("the one-off task {task}"), |name| format!("the task {name}"));
+                let error = AppError::new(ErrorKind::ArtifactInUse, format!("{by} refers to {id}"));
+                Err(error.hint("change or delete the task; it is kept as long as its jobs are"))
+            }
+            ArtifactChange::Absent | ArtifactChange::NotPending => Err(not_found(id)),
+        }
+    }
+
+    /// What is not removed now belongs to nobody, and is removed by the next sweep.
+    async fn remove_files(&self, id: ArtifactId) {
+        for key in [file_key(id), upload_key(id)] {
+            if let Err(error) = self.0.blobs.delete(&key).await {
+                tracing::warn!(%key, %error, "a file that nobody needs was not removed; trying again later");
+            }
+        }
+    }
+}
+
+fn url_of(signed: SignedUrl, id: ArtifactId, reached: &str) -> String {
+    match signed {
+        SignedUrl::Of(url) => url,
+        SignedUrl::Here(query) => format!("{reached}/v1/artifacts/{id}/content?{}", query.to_text()),
+    }
+}
+
+pub(crate) fn not_found(id: ArtifactId) -> AppError {
+    AppError::new(ErrorKind::ArtifactNotFound, format!("there is no {id}"))
+        .hint("POST /v1/artifacts declares one; those that no task needs are removed after a while")
+}
+
+/// A task that cannot be stored because of its artifact.
+pub(crate) fn unfit(id: ArtifactId, unfit: Unfit) -> AppError {
+    match unfit {
+        Unfit::Unknown => AppError::new(ErrorKind::UnknownArtifact, format!("there is no {id} for the task to run"))
+            .hint("`punctual artifact push FILE` uploads one; `punctual artifact list` shows those that are there"),
+        Unfit::Refused { reason } => refused(id, &reason),
+    }
+}
+
+fn refused(id: ArtifactId, reason: &str) -> AppError {
+    AppError::new(ErrorKind::ArtifactRefused, format!("the file of {id} was refused: {reason}"))
+        .hint("declare and upload another file")
+}
+
+fn view(artifact: &Artifact) -> ArtifactView {
+    let (state, settled_at, machine, reason) = match &artifact.state {
+        ArtifactState::Pending { .. } => ("pending", None, None, None),
+        ArtifactState::Ready { at, machine } => ("ready", Some(*at), machine.clone(), None),
+        ArtifactState::Refused { at, reason } => ("refused", Some(*at), None, Some(reason.clone())),
+    };
+    ArtifactView {
+        id: artifact.id,
+        name: artifact.name.clone(),
+        kind: ArtifactKind::Binary,
+        size: artifact.size,
+        sha256: artifact.sha256.iter().map(|byte| format!("{byte:02x}")).collect(),
+        state: state.to_owned(),
+        created_at: artifact.created_at,
+        settled_at,
+        machine,
+        reason,
+        upload: None,
+    }
+}
+
+fn read_digest(text: &str) -> Option<[u8; 32]> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let bytes: Option<Vec<u8>> =
+        pairs.iter().map(|[high, low]| Some((digit(*high)? * 16 + digit(*low)?) as u8)).collect();
+    bytes.filter(|_| rest.is_empty())?.try_into().ok()
+}
+
+impl From<BlobError> for AppError {
+    fn from(error: BlobError) -> Self {
+        match error {
+            BlobError::NotFound => Self::new(ErrorKind::ArtifactNotFound, "the file is not in the storage")
+                .hint("upload it again; if it was there, look at the storage"),
+            BlobError::Unavailable(_) => {
+                tracing::warn!(%error, "the storage did not answer");
+                Self::new(ErrorKind::Unavailable, "the storage is not available")
+                    .hint("try again in a few seconds; if it lasts, look at the server's log and at the storage")
+            }
+            // Retryable too: an operator corrects it, and nothing is lost meanwhile.
+            BlobError::Denied(_) => {
+                tracing::error!(%error, "the storage does not let us in");
+                Self::new(ErrorKind::Unavailable, "the storage refuses this server")
+                    .hint("the server's log says why; its settings `storage…` name the place and the credentials")
+            }
+            BlobError::TooLarge { limit } => {
+                Self::new(ErrorKind::PayloadTooLarge, format!("the file is larger than {}", ByteSize::bytes(limit)))
+                    .hint("declare its true size")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_read_strictly() {
+        assert_eq!(read_digest(&"0aFF".repeat(16)), Some([0x0a, 0xff].repeat(16).try_into().unwrap()));
+        for bad in [
+            "",
+            "00",
+            &"0".repeat(63),
+            &"0".repeat(65),
+            &"0".repeat(66),
+            &"g".repeat(64),
+            &"+1".repeat(32),
+            &"é".repeat(32),
+        ] {
+            assert_eq!(read_digest(bad), None, "{bad}");
+        }
+    }
+}

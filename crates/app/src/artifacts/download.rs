@@ -1,0 +1,81 @@
+//! Lets a worker fetch the file of an attempt that it runs.
+
+use std::ops::Range;
+
+use http::Method;
+use punctual_api::ErrorKind;
+use punctual_blobs::{Blob, SignedQuery};
+use punctual_core::{ArtifactId, AttemptNo, JobId, Span, WorkerId};
+use punctual_store::ArtifactState;
+
+use super::upload::bad_url;
+use super::{file_key, refused, unfit, url_of};
+use crate::route::Live;
+use crate::{App, AppError, Result};
+
+/// A worker has so long to begin the download.
+const DOWNLOAD_WITHIN: Span = Span::from_secs(20 * 60);
+
+/// Where a worker finds a file, and how it knows that it has it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Download {
+    pub url: String,
+    pub size: u64,
+    pub sha256: [u8; 32],
+}
+
+impl App {
+    /// For the worker that runs this attempt and nobody else; `None` for any other. `reached` is
+    /// the address at which it reached this server.
+    pub async fn download(
+        &self,
+        worker: WorkerId,
+        job: JobId,
+        attempt: AttemptNo,
+        id: ArtifactId,
+        reached: &str,
+    ) -> Result<Option<Download>> {
+        if job.shard().0 >= self.0.store.shard_count() {
+            return Ok(None);
+        }
+        match self.live(job).await? {
+            Live::Running { view, .. } if view.worker == worker && view.attempt == attempt => {}
+            Live::Running { .. } | Live::Waiting => return Ok(None),
+            Live::Unknown => {
+                let error = AppError::new(ErrorKind::ShardMoving, format!("nobody knows now whether {job} runs"));
+                return Err(error.hint("ask again in a moment"));
+            }
+        }
+        let Some(artifact) = self.0.store.artifact(id).await? else {
+            return Err(unfit(id, punctual_store::Unfit::Unknown));
+        };
+        match &artifact.state {
+            ArtifactState::Ready { .. } => {}
+            ArtifactState::Refused { reason, .. } => return Err(refused(id, reason)),
+            ArtifactState::Pending { .. } => {
+                return Err(AppError::new(ErrorKind::ArtifactNotFound, format!("the file of {id} has not arrived")));
+            }
+        }
+        let now = self.now();
+        let signed = self.0.blobs.presign_get(&file_key(id), now, now + DOWNLOAD_WITHIN).await?;
+        Ok(Some(Download { url: url_of(signed, id, reached), size: artifact.size, sha256: artifact.sha256 }))
+    }
+
+    /// The bytes behind a signed URL of our own, or some of them.
+    pub async fn artifact_content(
+        &self,
+        id: ArtifactId,
+        query: SignedQuery,
+        range: Option<Range<u64>>,
+    ) -> Result<Blob> {
+        self.0.blobs.verify(&Method::GET, &file_key(id), &query, self.now()).map_err(bad_url)?;
+        Ok(self.0.blobs.get(&file_key(id), range).await?)
+    }
+
+    /// How large it is.
+    pub async fn artifact_content_size(&self, id: ArtifactId, query: &SignedQuery) -> Result<u64> {
+        self.0.blobs.verify(&Method::GET, &file_key(id), query, self.now()).map_err(bad_url)?;
+        let size = self.0.blobs.head(&file_key(id)).await?;
+        size.ok_or_else(|| punctual_blobs::BlobError::NotFound.into())
+    }
+}

@@ -1,0 +1,190 @@
+//! Runs an uploaded static binary in a sandbox.
+//!
+//! The file comes from [`Programs`], verified; the sandbox from `punctual-sandbox`. What the program
+//! prints is the attempt's log, what it leaves in the file named by `PUNCTUAL_OUTPUT` is the job's
+//! output, and its exit code says how it went; see [`judge`].
+
+mod environment;
+mod fetch;
+mod judge;
+mod programs;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use punctual_core::attempt::{Details, Failure, FailureClass, Last, Outcome, Ran};
+use punctual_core::run::{Binary, Network, Run};
+use punctual_sandbox::{Exit, Job, LaunchError, Launcher, Limits, Output, Running, Stdin};
+use tokio::time::Instant;
+
+use crate::{Call, Ended, Executor, root_cause, wrong_kind};
+use judge::Ordered;
+pub use programs::{ProgramCache, Programs};
+
+/// For the launcher to notice that the program is gone and to say so.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+pub struct Binaries {
+    launcher: Launcher,
+    programs: Programs,
+}
+
+impl Binaries {
+    pub fn new(launcher: Launcher, programs: Programs) -> Self {
+        Self { launcher, programs }
+    }
+}
+
+#[async_trait]
+impl Executor for Binaries {
+    fn kind(&self) -> &'static str {
+        "binary"
+    }
+
+    fn capabilities(&self) -> Vec<String> {
+        vec!["binary".to_owned()]
+    }
+
+    fn ends_by_itself(&self) -> bool {
+        true
+    }
+
+    fn grace(&self, run: &Run) -> Duration {
+        let Run::Binary(spec) = run else { return Duration::ZERO };
+        spec.grace.to_std() + LAST_WORDS
+    }
+
+    async fn execute(self: Arc<Self>, call: Call) -> Ended {
+        let Run::Binary(spec) = &*call.run else { return wrong_kind(&call.run).into() };
+        let program = tokio::select! {
+            biased;
+            () = call.cancel.cancelled() => return Outcome::Cancelled.into(),
+            program = self.programs.get(call.job, call.attempt, spec.artifact) => program,
+        };
+        let program = match program.and_then(|program| program.descriptor()) {
+            Ok(program) => program,
+            Err(problem) => return problem.into_outcome().into(),
+        };
+        let job = Job {
+            program,
+            args: spec.args.clone(),
+            env: environment::of(spec, &call),
+            stdin: call.input.clone().map_or(Stdin::Empty, Stdin::Bytes),
+            limits: limits(spec),
+            network: match spec.network {
+                Network::None => punctual_sandbox::Network::None,
+                Network::Host => punctual_sandbox::Network::Host,
+            },
+        };
+        match self.launcher.run(job).await {
+            Ok(running) => self.watch(running, spec, &call).await,
+            Err(error) => not_launched(&error).into(),
+        }
+    }
+}
+
+impl Binaries {
+    /// Passes on what the program prints, and ends it when its time is over or it was cancelled.
+    async fn watch(&self, mut running: Running, spec: &Binary, call: &Call) -> Ended {
+        let mut ordered = None;
+        let mut kill_at: Option<Instant> = None;
+        loop {
+            let deadline = kill_at.or(call.deadline);
+            tokio::select! {
+                output = running.next_output() => match output {
+                    Some(Output::Stdout(bytes) | Output::Stderr(bytes)) => call.log.raw(&bytes),
+                    None => break,
+                },
+                () = call.cancel.cancelled(), if ordered.is_none() => {
+                    ordered = Some(Ordered::Cancelled);
+                    running.terminate();
+                    kill_at = Some(Instant::now() + spec.grace.to_std());
+                }
+                () = reached(deadline) => {
+                    if kill_at.is_some() {
+                        running.kill();
+                        break;
+                    }
+                    ordered = Some(Ordered::TimeOver);
+                    running.terminate();
+                    kill_at = Some(Instant::now() + spec.grace.to_std());
+                }
+            }
+        }
+        let exit = self.last_word(&mut running, kill_at.or(call.deadline), spec).await;
+        let details = self.details(&exit);
+        Ended { outcome: judge::outcome(exit, ordered, spec, call), details: Some(Box::new(details)) }
+    }
+
+    /// A program may close its outputs and go on.
+    async fn last_word(&self, running: &mut Running, deadline: Option<Instant>, spec: &Binary) -> Exit {
+        tokio::select! {
+            biased;
+            exit = running.wait() => return exit,
+            () = reached(deadline) => running.terminate(),
+        }
+        tokio::select! {
+            biased;
+            exit = running.wait() => return exit,
+            () = tokio::time::sleep(spec.grace.to_std()) => running.kill(),
+        }
+        running.wait().await
+    }
+
+    fn details(&self, exit: &Exit) -> Details {
+        let (exit_code, signal) = match exit.status {
+            punctual_sandbox::Status::Code(code) => (Some(code), None),
+            punctual_sandbox::Status::Signal(signal) => (None, Some(signal)),
+            punctual_sandbox::Status::Lost => (None, None),
+        };
+        Details {
+            exit_code,
+            signal,
+            limit: exit.hit.map(|hit| hit.name().to_owned()),
+            peak_memory_bytes: Some(exit.peak_memory_bytes),
+            cpu_us: Some(u64::try_from(exit.cpu.as_micros()).unwrap_or(u64::MAX)),
+            sandbox: Some(self.launcher.level().to_string()),
+            ..Details::default()
+        }
+    }
+}
+
+async fn reached(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn limits(spec: &Binary) -> Limits {
+    let wanted = &spec.limits;
+    Limits {
+        memory_bytes: wanted.memory.get(),
+        cpu_millis: (wanted.cpu * 1000.0).ceil() as u32,
+        pids: wanted.pids,
+        output_bytes: wanted.output.get(),
+        disk_bytes: wanted.disk.get(),
+        open_files: wanted.open_files,
+    }
+}
+
+fn not_launched(error: &LaunchError) -> Outcome {
+    let reason = match std::error::Error::source(error) {
+        Some(_) => format!("{error}: {}", root_cause(error)),
+        None => error.to_string(),
+    };
+    match error {
+        // The program is at fault: the next worker would find the same.
+        LaunchError::Execute(_) | LaunchError::Invalid(_) | LaunchError::LimitsTooTight => {
+            Outcome::Failed(Failure { last: Last::Yes, ran: Ran::No, ..Failure::new(reason) })
+        }
+        LaunchError::LauncherLost => {
+            Outcome::Failed(Failure { class: FailureClass::Environment, ran: Ran::Unknown, ..Failure::new(reason) })
+        }
+        // This machine is: somebody else may do it.
+        LaunchError::BelowRequired { .. } | LaunchError::Setup { .. } | LaunchError::Launcher(_) => {
+            Outcome::NotStarted { reason }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! Fetches programs into the folder of those that are kept. A file there is whole: it is written
+//! under another name and gets its own when its length and digest are right.
+
+use std::fs::{File, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use punctual_core::id::ArtifactId;
+use sha2::{Digest, Sha256};
+
+use super::programs::{Problem, ProgramCache};
+use crate::{Download, root_cause};
+
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// Without a byte for so long, the other side is gone.
+const SILENCE_LIMIT: Duration = Duration::from_secs(30);
+/// A connection that broke once may not break again.
+const TRIES: u32 = 3;
+const PAUSE: Duration = Duration::from_millis(200);
+const PARTIAL: &str = "partial";
+
+pub(super) fn client() -> Result<reqwest::Client, reqwest::Error> {
+    // Another part of the process may have chosen a provider before us; that is fine.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let builder = || {
+        reqwest::Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(CONNECT_LIMIT)
+            .read_timeout(SILENCE_LIMIT)
+    };
+    builder().build().or_else(|_| builder().tls_certs_only([]).build())
+}
+
+/// The file of an artifact, with the digest that it should have.
+pub(super) fn kept(folder: &Path, artifact: ArtifactId) -> Option<(PathBuf, [u8; 32])> {
+    let start = format!("{artifact}.");
+    let names = std::fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.into_iter().find_map(|name| {
+        let sha256 = from_hex(name.strip_prefix(&start)?)?;
+        Some((folder.join(&name), sha256))
+    })
+}
+
+/// Removes what a worker that was killed left unfinished.
+pub(super) fn sweep(folder: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == PARTIAL) {
+            std::fs::remove_file(path)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) async fn fetch(
+    client: &reqwest::Client,
+    cache: &ProgramCache,
+    artifact: ArtifactId,
+    download: &Download,
+) -> Result<PathBuf, Problem> {
+    if download.size > cache.bytes_max {
+        let reason = format!("the program of {} bytes does not fit this worker's cache", download.size);
+        return Err(Problem::Unfit(reason));
+    }
+    let partial = cache.folder.join(format!("{artifact}.{PARTIAL}"));
+    let mut tries = 1;
+    loop {
+        match try_fetch(client, &partial, download).await {
+            Ok(()) => break,
+            Err(reason) if tries == TRIES => {
+                let _ = std::fs::remove_file(&partial);
+                return Err(Problem::Unavailable(format!("cannot fetch the program: {reason}")));
+            }
+            Err(_) => tokio::time::sleep(PAUSE * tries).await,
+        }
+        tries += 1;
+    }
+    let path = cache.folder.join(format!("{artifact}.{}", to_hex(&download.sha256)));
+    let made = std::fs::set_permissions(&partial, Permissions::from_mode(0o555))
+        .and_then(|()| std::fs::rename(&partial, &path))
+        .and_then(|()| make_room(cache, &path));
+    made.map_err(|error| Problem::Unavailable(format!("cannot keep the program: {error}")))?;
+    Ok(path)
+}
+
+/// The address is a secret for as long as it works, so no reason may show it.
+async fn try_fetch(client: &reqwest::Client, partial: &Path, download: &Download) -> Result<(), String> {
+    let shown = |error: reqwest::Error| root_cause(&error.without_url());
+    let mut answer = client.get(&download.url).send().await.map_err(shown)?;
+    if !answer.status().is_success() {
+        return Err(format!("the storage answered {}", answer.status()));
+    }
+    let mut file = File::create(partial).map_err(|error| error.to_string())?;
+    let mut digest = Sha256::new();
+    let mut len = 0;
+    while let Some(piece) = answer.chunk().await.map_err(shown)? {
+        len += piece.len() as u64;
+        if len > download.size {
+            return Err("it is longer than it should be".to_owned());
+        }
+        digest.update(&piece);
+        file.write_all(&piece).map_err(|error| error.to_string())?;
+    }
+    if len != download.size || digest.finalize().as_slice() != download.sha256 {
+        return Err("what came is not the program that was uploaded".to_owned());
+    }
+    Ok(())
+}
+
+/// Removes what was used longest ago, until the rest fits. What runs is not harmed: an open file stays.
+fn make_room(cache: &ProgramCache, newest: &Path) -> std::io::Result<()> {
+    let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
+    for entry in std::fs::read_dir(&cache.folder)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        files.push((metadata.modified()?, metadata.len(), entry.path()));
+    }
+    files.sort_unstable();
+    let mut bytes: u64 = files.iter().map(|(_, len, _)| len).sum();
+    for (_, len, path) in files {
+        if bytes <= cache.bytes_max {
+            break;
+        }
+        if path != newest {
+            std::fs::remove_file(path)?;
+            bytes -= len;
+        }
+    }
+    Ok(())
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    for (place, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).ok()?;
+    }
+    Some(bytes)
+}

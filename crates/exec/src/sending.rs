@@ -1,0 +1,29 @@
+//! All that a worker needs to know to send things.
+
+use std::sync::Arc;
+
+use crate::{Email, Executor, Guard, Http, MailServer, Outbound, Slack, SlackWebhooks, WebhookKeys};
+
+/// By default: only to the public internet, without keys, names and mails.
+#[derive(Debug, Clone, Default)]
+pub struct Sending {
+    pub guard: Guard,
+    pub webhook_keys: WebhookKeys,
+    pub slack_webhooks: SlackWebhooks,
+    /// Without one the worker does not offer to send mails.
+    pub mail: Option<MailServer>,
+}
+
+impl Sending {
+    pub fn executors(&self) -> Vec<Arc<dyn Executor>> {
+        let outbound = Arc::new(Outbound::new(self.guard.clone()));
+        let mut executors: Vec<Arc<dyn Executor>> = vec![
+            Arc::new(Http::new(Arc::clone(&outbound)).webhook_keys(self.webhook_keys.clone())),
+            Arc::new(Slack::new(Arc::clone(&outbound), self.slack_webhooks.clone())),
+        ];
+        if let Some(server) = &self.mail {
+            executors.push(Arc::new(Email::new(outbound, server.clone())));
+        }
+        executors
+    }
+}

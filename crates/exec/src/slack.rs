@@ -1,0 +1,264 @@
+//! Posts a message to a Slack webhook.
+//!
+//! Whoever has the address of a webhook can post, so it is a secret: it stands in no log and in
+//! no reason. A task may name an address of Slack's own, or a name from the worker's settings,
+//! which may be anywhere.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Method, StatusCode};
+use punctual_core::Span;
+use punctual_core::attempt::{Failure, FailureClass, Last, Outcome, Ran};
+use punctual_core::run::Slack as Message;
+use punctual_core::task::Run;
+use serde_json::{Value, json};
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use crate::dial::Outbound;
+use crate::http::answer::{self, Answer};
+use crate::http::request::{Outgoing, own_headers};
+use crate::http::wire::{Reply, Unanswered, Wire};
+use crate::http::{is_final, never_sent, not_connected};
+use crate::{Call, Ended, Executor, clock, named, retry_after, root_cause, wrong_kind};
+
+/// Slack answers within a second or has trouble.
+const TIMEOUT: Span = Span::from_secs(30);
+
+/// What Slack says when no later try can go better, whatever the status.
+const FINAL_WORDS: [&str; 6] =
+    ["no_service", "invalid_payload", "invalid_token", "no_text", "action_prohibited", "channel_is_archived"];
+
+/// Addresses of webhooks, by name.
+#[derive(Clone, Default)]
+pub struct SlackWebhooks(BTreeMap<String, Url>);
+
+impl fmt::Debug for SlackWebhooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+impl SlackWebhooks {
+    /// Reads `name=https://…` pairs. Never repeats an address in a refusal.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut webhooks = BTreeMap::new();
+        for (name, address) in named::parse(text, "webhook")? {
+            let url = Url::parse(&address).ok().filter(|url| matches!(url.scheme(), "https" | "http"));
+            let url = url.ok_or_else(|| format!("the webhook {name} is not an address that begins with https://"))?;
+            if webhooks.insert(name.clone(), url).is_some() {
+                return Err(format!("there are two webhooks {name}"));
+            }
+        }
+        Ok(Self(webhooks))
+    }
+}
+
+pub struct Slack {
+    wire: Wire,
+    webhooks: SlackWebhooks,
+}
+
+impl Slack {
+    pub fn new(outbound: Arc<Outbound>, webhooks: SlackWebhooks) -> Self {
+        Self { wire: Wire::new(outbound), webhooks }
+    }
+
+    /// Where to, and how to speak of it.
+    fn place(&self, message: &Message) -> Result<(Url, String), Failure> {
+        if message.is_address() {
+            let url = direct(&message.webhook).map_err(|reason| never_sent(reason.to_owned()))?;
+            return Ok((url, "a Slack webhook".to_owned()));
+        }
+        let name = &message.webhook;
+        match self.webhooks.0.get(name) {
+            Some(url) => Ok((url.clone(), format!("the Slack webhook {name}"))),
+            // Another worker may have it.
+            None => Err(Failure {
+                class: FailureClass::Environment,
+                ran: Ran::No,
+                ..Failure::new(format!(
+                    "this worker has no Slack webhook {name:?}; its setting slack_webhooks can have it"
+                ))
+            }),
+        }
+    }
+
+    async fn post(&self, message: &Message, call: &Call) -> Result<Bytes, Failure> {
+        let (url, place) = self.place(message)?;
+        let body = payload(message, call.input.as_ref())?;
+        let mut headers = own_headers(call);
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
+        let outgoing = Outgoing { method: Method::POST, url, headers, body: Some(body) };
+        let begun = Instant::now();
+        let deadline = begun + TIMEOUT.to_std();
+        let sent = self.wire.send(&outgoing, deadline).await;
+        let took_ms = begun.elapsed().as_millis();
+        let mut reply = sent.map_err(|unanswered| {
+            let failure = not_answered(&unanswered);
+            call.log.line(format!("POST to {place} → {} after {took_ms} ms", failure.reason));
+            failure
+        })?;
+        call.log.line(format!("POST to {place} → {} in {took_ms} ms", reply.status.as_u16()));
+        let answer = timeout_at(deadline, answer::read(&mut reply.body)).await;
+        let outcome = judge(&reply, answer.ok());
+        if outcome.is_ok() {
+            self.wire.keep(reply);
+        }
+        outcome
+    }
+}
+
+/// An address that a task writes: one of Slack's own, and nothing that could be mistaken for it.
+fn direct(address: &str) -> Result<Url, &'static str> {
+    const REFUSED: &str = "the webhook is not an address of Slack, such as https://hooks.slack.com/services/…; put \
+                           others into the worker's setting slack_webhooks and use their name";
+    if address.contains(|letter: char| letter.is_control()) {
+        return Err(REFUSED);
+    }
+    let url = Url::parse(address).map_err(|_| REFUSED)?;
+    let is_slack = matches!(url.host_str(), Some("hooks.slack.com" | "hooks.slack-gov.com"));
+    let is_plain = url.port().is_none() && url.username().is_empty() && url.password().is_none();
+    if url.scheme() == "https" && is_slack && is_plain { Ok(url) } else { Err(REFUSED) }
+}
+
+/// The text of a task is in Slack's markup. A text that came as input is data, and is shown as it
+/// is: nobody's name in it calls a whole channel.
+fn payload(message: &Message, input: Option<&Bytes>) -> Result<Bytes, Failure> {
+    let json = match (&message.text, input) {
+        (Some(text), _) => json!({ "text": text }),
+        (None, Some(input)) => match serde_json::from_slice(input) {
+            Ok(object @ Value::Object(_)) => object,
+            Ok(Value::String(text)) => json!({ "text": escaped(&text) }),
+            Ok(_) | Err(_) => json!({ "text": escaped(&String::from_utf8_lossy(input)) }),
+        },
+        (None, None) => return Err(never_sent("there is nothing to post: neither a text nor an input".to_owned())),
+    };
+    Ok(Bytes::from(json.to_string()))
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+fn not_answered(unanswered: &Unanswered) -> Failure {
+    let failed = |class| Failure { class, ran: Ran::Unknown, ..Failure::new(unanswered.to_string()) };
+    match unanswered {
+        Unanswered::NotConnected(reached) => not_connected(reached),
+        Unanswered::Unfit(_) => never_sent(unanswered.to_string()),
+        Unanswered::Broken(_) => failed(FailureClass::Network),
+        Unanswered::Late => failed(FailureClass::Timeout),
+    }
+}
+
+fn judge(reply: &Reply, answer: Option<Result<Answer, hyper::Error>>) -> Result<Bytes, Failure> {
+    let status = reply.status;
+    let broken = |class, reason| Failure { class, ran: Ran::Unknown, ..Failure::new(reason) };
+    let answer = match answer {
+        Some(Ok(answer)) => answer,
+        // Slack has said what it thinks of it already.
+        Some(Err(_)) | None if !status.is_success() => return Err(refused(reply, "")),
+        Some(Err(error)) => {
+            return Err(broken(FailureClass::Network, format!("the answer broke off: {}", root_cause(&error))));
+        }
+        None => {
+            return Err(broken(FailureClass::Timeout, format!("the answer was not complete within {TIMEOUT}")));
+        }
+    };
+    let text = answer.text();
+    let word = text.trim();
+    if status.is_success() && !FINAL_WORDS.contains(&word) {
+        return Ok(answer.to_output(status));
+    }
+    Err(refused(reply, word))
+}
+
+fn refused(reply: &Reply, word: &str) -> Failure {
+    let status = reply.status;
+    let retry_after = retry_after::read(&reply.headers, clock::now());
+    let is_last = FINAL_WORDS.contains(&word) || (is_final(status) && retry_after.is_none());
+    Failure {
+        last: if is_last { Last::Yes } else { Last::No },
+        retry_after,
+        ..Failure::new(format!("Slack answered {status}{}", said(word, status)))
+    }
+}
+
+/// Slack's answers are single words; anything else is not shown.
+fn said(word: &str, status: StatusCode) -> String {
+    let is_word = !word.is_empty() && word.len() <= 64 && word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    match (is_word, status) {
+        (true, _) => format!(": {word}"),
+        (false, StatusCode::NOT_FOUND | StatusCode::GONE) => ": the webhook is not there (any more)".to_owned(),
+        (false, _) => String::new(),
+    }
+}
+
+#[async_trait]
+impl Executor for Slack {
+    fn kind(&self) -> &'static str {
+        "slack"
+    }
+
+    fn capabilities(&self) -> Vec<String> {
+        vec!["slack".to_owned()]
+    }
+
+    async fn execute(self: Arc<Self>, call: Call) -> Ended {
+        let Run::Slack(message) = &*call.run else {
+            return wrong_kind(&call.run).into();
+        };
+        let outcome = tokio::select! {
+            biased;
+            posted = self.post(message, &call) => match posted {
+                Ok(output) => Outcome::Succeeded { output: Some(output) },
+                Err(failure) => Outcome::Failed(failure),
+            },
+            () = call.cancel.cancelled() => Outcome::Cancelled,
+        };
+        outcome.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_slack_itself_may_stand_in_a_task() {
+        assert!(direct("https://hooks.slack.com/services/T/B/x").is_ok());
+        for bad in [
+            "http://hooks.slack.com/services/T/B/x",
+            "https://hooks.slack.com.evil.example/services",
+            "https://evil.example/hooks.slack.com",
+            "https://hooks.slack.com@evil.example/",
+            "https://hooks.slack.com:8443/services",
+            "https://me:pw@hooks.slack.com/services",
+            "https://hooks.slack.com/serv\r\nices",
+            "ftp://hooks.slack.com/",
+        ] {
+            let refused = direct(bad).unwrap_err();
+            assert!(!refused.contains("evil") && !refused.contains("pw"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_input_is_the_message_or_its_text() {
+        let message = |text: Option<&str>| Message { webhook: "x".to_owned(), text: text.map(str::to_owned) };
+        let sent = |text: Option<&str>, input: Option<&'static str>| {
+            payload(&message(text), input.map(|input| Bytes::from_static(input.as_bytes())).as_ref())
+                .map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
+                .map_err(|failure| failure.reason)
+        };
+        assert_eq!(sent(Some("<!here> hi"), Some("1")).unwrap(), r#"{"text":"<!here> hi"}"#);
+        assert_eq!(sent(None, Some(r#"{"blocks":[]}"#)).unwrap(), r#"{"blocks":[]}"#);
+        assert_eq!(sent(None, Some(r#""<!here> & co""#)).unwrap(), r#"{"text":"&lt;!here&gt; &amp; co"}"#);
+        assert_eq!(sent(None, Some("[1,2]")).unwrap(), r#"{"text":"[1,2]"}"#);
+        assert!(sent(None, None).unwrap_err().starts_with("there is nothing to post"));
+    }
+}

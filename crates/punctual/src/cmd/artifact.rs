@@ -1,0 +1,265 @@
+//! `punctual artifact …`.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bytes::BytesMut;
+use clap::{Args, Subcommand};
+use comfy_table::Cell;
+use indicatif::{ProgressBar, ProgressStyle};
+use punctual_api::{ArtifactKind, ArtifactRequest, ArtifactView};
+use punctual_client::Client;
+use punctual_core::ArtifactId;
+use punctual_core::size::ByteSize;
+use sha2::{Digest, Sha256};
+use tokio::io::AsyncReadExt;
+
+use super::Context;
+use super::flags::{self, in_flags};
+use crate::exit::{Exit, failed, usage};
+use crate::output::{Format, Output, Row};
+use crate::table::Yield;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ArtifactVerb {
+    /// Upload a static binary for tasks to run
+    ///
+    /// A file that was uploaded before is recognized and not sent again.
+    Push(PushArgs),
+    /// List artifacts, the newest first
+    List {
+        /// How many, at most; 1 to 1000
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        limit: u16,
+        /// Go on where another list ended
+        #[arg(long, value_name = "CURSOR")]
+        cursor: Option<String>,
+    },
+    /// Show an artifact, and whether its file has arrived
+    Show {
+        #[arg(value_name = "ID")]
+        id: ArtifactId,
+    },
+    /// Remove artifacts that no task refers to
+    Rm {
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<ArtifactId>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PushArgs {
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// A name for people [default: the file's]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+/// Storage that the server does not see into is looked at every few seconds.
+const ARRIVAL_LIMIT: Duration = Duration::from_secs(120);
+const ARRIVAL_LOOK: Duration = Duration::from_millis(500);
+
+const PIECE_BYTES: usize = 256 << 10;
+
+pub(crate) async fn run(verb: ArtifactVerb, context: &Context) -> anyhow::Result<Exit> {
+    let client = context.client()?;
+    let out = &context.out;
+    match verb {
+        ArtifactVerb::Push(args) => push(&args, &client, out).await?,
+        ArtifactVerb::List { limit, cursor } => {
+            let page = client.artifacts(Some(limit.into()), cursor.as_deref()).await;
+            let page = page.map_err(|error| in_flags(error, flags::OF_LISTS))?;
+            out.rows(&page.artifacts, &page)?;
+            match &page.next_cursor {
+                Some(cursor) => out.hint_more(page.artifacts.len(), "artifact", cursor),
+                None if page.artifacts.is_empty() => out.hint("No artifacts. Upload one: punctual artifact push FILE"),
+                None => {}
+            }
+        }
+        ArtifactVerb::Show { id } => show(out, &client.artifact(id).await?)?,
+        ArtifactVerb::Rm { ids } => {
+            for id in ids {
+                client.delete_artifact(id).await?;
+                out.hint(&format!("{id} is removed."));
+            }
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+async fn push(args: &PushArgs, client: &Client, out: &Output) -> anyhow::Result<()> {
+    let Pushed { artifact, was_sent } = upload(client, &args.file, args.name.clone()).await?;
+    tell(out, &artifact)?;
+    if !was_sent {
+        out.hint("This file was uploaded before; nothing was sent.");
+        return Ok(());
+    }
+    let machine = artifact.machine.as_deref().unwrap_or("an unknown processor");
+    out.hint(&format!("Uploaded {}, for {machine}.", ByteSize::bytes(artifact.size)));
+    Ok(())
+}
+
+pub(crate) struct Pushed {
+    /// It has arrived and can be run.
+    pub(crate) artifact: ArtifactView,
+    /// Or was there already.
+    pub(crate) was_sent: bool,
+}
+
+/// Uploads a file, unless the server has it.
+pub(crate) async fn upload(client: &Client, path: &Path, name: Option<String>) -> anyhow::Result<Pushed> {
+    let (size, sha256) = digest(path)?;
+    let name = name.or_else(|| Some(path.file_name()?.to_string_lossy().into_owned()));
+    let request = ArtifactRequest { name, size, sha256, kind: ArtifactKind::Binary };
+    let artifact = client.create_artifact(&request).await?;
+    let Some(target) = &artifact.upload else { return Ok(Pushed { artifact, was_sent: false }) };
+    let bar = bar(size, "uploading");
+    let file = tokio::fs::File::open(path).await.with_context(|| format!("cannot read {}", path.display()))?;
+    let progress = bar.clone();
+    let bytes = futures_util::stream::try_unfold(file, move |mut file| {
+        let progress = progress.clone();
+        async move {
+            let mut piece = BytesMut::with_capacity(PIECE_BYTES);
+            let read = file.read_buf(&mut piece).await?;
+            progress.inc(read as u64);
+            Ok::<_, std::io::Error>((read > 0).then(|| (piece.freeze(), file)))
+        }
+    });
+    let sent = client.upload(target, size, bytes).await;
+    bar.finish_and_clear();
+    if let Err(error) = sent {
+        let hint = "push it again: what has not arrived whole leaves nothing behind";
+        // What the server said is told as it is.
+        return Err(match error.kind() {
+            Some(_) => error.into(),
+            None => failed(format!("the file was not uploaded: {error}"), hint),
+        });
+    }
+    let artifact = arrival(client, artifact.id).await?;
+    if artifact.state == "refused" {
+        let reason = artifact.reason.as_deref().unwrap_or("no reason was given");
+        return Err(failed(format!("the file was refused: {reason}"), "build it again and push the result"));
+    }
+    Ok(Pushed { artifact, was_sent: true })
+}
+
+/// Storage that is not the server's own tells nobody that a file has arrived.
+async fn arrival(client: &Client, id: ArtifactId) -> anyhow::Result<ArtifactView> {
+    let begun = tokio::time::Instant::now();
+    loop {
+        let artifact = client.artifact(id).await?;
+        if artifact.state != "pending" {
+            return Ok(artifact);
+        }
+        if begun.elapsed() > ARRIVAL_LIMIT {
+            let hint = format!("look again later: punctual artifact show {id}");
+            return Err(failed(format!("{id} was sent and is not checked yet"), hint));
+        }
+        tokio::time::sleep(ARRIVAL_LOOK).await;
+    }
+}
+
+/// The size and the SHA-256 of a file.
+fn digest(path: &Path) -> anyhow::Result<(u64, String)> {
+    let refused = |error: std::io::Error| {
+        usage(format!("cannot read {}: {error}", path.display()), "name a file that you may read")
+    };
+    let mut file = std::fs::File::open(path).map_err(refused)?;
+    let metadata = file.metadata().map_err(refused)?;
+    if !metadata.is_file() {
+        return Err(usage(format!("{} is not a file", path.display()), "name a file"));
+    }
+    let bar = bar(metadata.len(), "reading");
+    let (mut digest, mut size) = (Sha256::new(), 0);
+    let mut piece = vec![0; PIECE_BYTES];
+    loop {
+        let read = file.read(&mut piece).map_err(refused)?;
+        if read == 0 {
+            break;
+        }
+        digest.update(&piece[..read]);
+        size += read as u64;
+        bar.inc(read as u64);
+    }
+    bar.finish_and_clear();
+    Ok((size, digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()))
+}
+
+/// On stderr, and only if that is a terminal.
+fn bar(size: u64, what: &'static str) -> ProgressBar {
+    let style = ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {eta}");
+    let bar = ProgressBar::new(size).with_message(what);
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn tell(out: &Output, artifact: &ArtifactView) -> anyhow::Result<()> {
+    match out.format {
+        Format::Json | Format::Jsonl => out.json(artifact),
+        Format::Name | Format::Table => out.line(&artifact.id.to_string()),
+    }
+}
+
+fn show(out: &Output, artifact: &ArtifactView) -> anyhow::Result<()> {
+    match out.format {
+        Format::Json | Format::Jsonl => return out.json(artifact),
+        Format::Name => return out.line(&artifact.id.to_string()),
+        Format::Table => {}
+    }
+    let mut text = format!("{}  {}\n", artifact.id, artifact.state);
+    let mut line = |name: &str, value: String| text += &format!("  {name:<8} {value}\n");
+    if let Some(name) = &artifact.name {
+        line("name", printable(name));
+    }
+    line("size", format!("{} bytes", artifact.size));
+    line("sha256", artifact.sha256.clone());
+    line("created", out.zone.show(artifact.created_at));
+    if let Some(at) = artifact.settled_at {
+        line(if artifact.state == "ready" { "arrived" } else { "refused" }, out.zone.show(at));
+    }
+    if let Some(machine) = &artifact.machine {
+        line("machine", machine.clone());
+    }
+    if let Some(reason) = &artifact.reason {
+        line("reason", printable(reason));
+    }
+    out.write(&text)
+}
+
+/// Without what would break a line or steer a terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
+}
+
+impl Row for ArtifactView {
+    const HEADER: &'static [&'static str] = &["ID", "NAME", "STATE", "SIZE", "MACHINE", "CREATED"];
+    const YIELDS: &'static [Yield] = &[
+        Yield::ShortTimes,
+        Yield::Cut("NAME", 20),
+        Yield::Drop("MACHINE"),
+        Yield::Drop("CREATED"),
+        Yield::Drop("SIZE"),
+        Yield::Cut("NAME", 8),
+        Yield::Drop("NAME"),
+    ];
+
+    fn name(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn cells(&self, out: &Output) -> Vec<Cell> {
+        vec![
+            Cell::new(self.id),
+            Cell::new(printable(self.name.as_deref().unwrap_or("-"))),
+            Cell::new(&self.state),
+            Cell::new(self.size),
+            Cell::new(self.machine.as_deref().unwrap_or("-")),
+            Cell::new(out.time(self.created_at)),
+        ]
+    }
+}

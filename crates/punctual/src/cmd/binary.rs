@@ -1,0 +1,74 @@
+//! Flags of `punctual run FILE`.
+
+use clap::Args;
+use punctual_core::run::{Binary, Limits, Network, Run, default_grace};
+use punctual_core::size::ByteSize;
+use punctual_core::{ArtifactId, Span};
+
+use crate::when::parse_span;
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Binaries")]
+pub(crate) struct BinaryFlags {
+    /// What the binary finds in its environment; may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    env: Vec<(String, String)>,
+    /// Let it use this machine's network
+    #[arg(long)]
+    network: bool,
+    /// The memory it may use [default: 512MiB]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<ByteSize>,
+    /// The cores it may use [default: 1]
+    #[arg(long, value_name = "CORES")]
+    cpu: Option<f64>,
+    /// The processes and threads it may start [default: 64]
+    #[arg(long, value_name = "N")]
+    pids: Option<u32>,
+    /// What it may write to /tmp [default: 64MiB]
+    #[arg(long, value_name = "SIZE")]
+    disk: Option<ByteSize>,
+    /// What it may print [default: 10MiB]
+    #[arg(long, value_name = "SIZE")]
+    output_max: Option<ByteSize>,
+    /// The time from SIGTERM to SIGKILL [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    grace: Option<Span>,
+}
+
+impl BinaryFlags {
+    pub(crate) fn are_given(&self) -> bool {
+        let Self { env, network, memory, cpu, pids, disk, output_max, grace } = self;
+        let sizes = [memory, disk, output_max];
+        !env.is_empty()
+            || *network
+            || sizes.iter().any(|size| size.is_some())
+            || cpu.is_some()
+            || pids.is_some()
+            || grace.is_some()
+    }
+
+    pub(crate) fn run(&self, artifact: ArtifactId, args: Vec<String>) -> Run {
+        let usual = Limits::default();
+        Run::Binary(Binary {
+            artifact,
+            args,
+            env: self.env.iter().cloned().collect(),
+            network: if self.network { Network::Host } else { Network::None },
+            limits: Limits {
+                memory: self.memory.unwrap_or(usual.memory),
+                cpu: self.cpu.unwrap_or(usual.cpu),
+                pids: self.pids.unwrap_or(usual.pids),
+                output: self.output_max.unwrap_or(usual.output),
+                disk: self.disk.unwrap_or(usual.disk),
+                open_files: usual.open_files,
+            },
+            grace: self.grace.unwrap_or(default_grace()),
+        })
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write it as NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}

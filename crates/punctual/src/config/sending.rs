@@ -1,0 +1,112 @@
+//! What a worker may call, and with which keys.
+
+use punctual_worker::{Guard, MailServer, Places, Sending, SlackWebhooks, WebhookKeys};
+
+use super::{Config, Origin, secrets};
+use crate::exit::usage;
+
+/// `usual_allow` is allowed where the settings do not say what is.
+pub(crate) fn sending(config: &Config, usual_allow: &str) -> anyhow::Result<Sending> {
+    let allow = match config.value("http_allow").origin {
+        Origin::Default => Places::parse(usual_allow).map_err(anyhow::Error::msg)?,
+        _ => config.parse("http_allow", Places::parse)?,
+    };
+    let deny = config.parse("http_deny", Places::parse)?;
+    Ok(Sending {
+        guard: Guard::new(allow, deny),
+        webhook_keys: secret(config, "webhook_keys", WebhookKeys::parse)?,
+        slack_webhooks: secret(config, "slack_webhooks", SlackWebhooks::parse)?,
+        mail: mail(config)?,
+    })
+}
+
+fn secret<T>(config: &Config, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> anyhow::Result<T> {
+    let text = secrets::read(config, key)?;
+    config.parse(key, |_| parse(&text))
+}
+
+fn mail(config: &Config) -> anyhow::Result<Option<MailServer>> {
+    let (url, from) = (config.text("smtp_url"), config.text("smtp_from"));
+    let password = secrets::read(config, "smtp_password")?;
+    if url.is_empty() {
+        // Half of it would look as if mails could be sent.
+        for (key, text) in [("smtp_from", from), ("smtp_password", &password)] {
+            if !text.is_empty() {
+                return Err(usage(format!("{key} is set and smtp_url is not"), "set smtp_url too, or neither"));
+            }
+        }
+        return Ok(None);
+    }
+    config.parse("smtp_url", |_| MailServer::parse(url, Some(&password), from)).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::super::{Sources, WorkerSettings};
+    use super::*;
+
+    const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const HOOK: &str = "https://hooks.slack.com/services/T0/B0/s3cret";
+
+    fn load(environment: &[(&str, &str)]) -> Config {
+        let lookup =
+            |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        Config::load(&Sources { flags: &[], environment: &lookup, file: Some(file.path().to_owned()) }).unwrap()
+    }
+
+    #[test]
+    fn secrets_are_read_from_settings_and_files_and_never_shown() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        write!(file, "# channels\nops={HOOK}\n").unwrap();
+        let hooks = format!("@{}", file.path().display());
+        let keys = format!("ci={KEY}, shop={KEY}");
+        let config = load(&[
+            ("PUNCTUAL_WEBHOOK_KEYS", &keys),
+            ("PUNCTUAL_SLACK_WEBHOOKS", &hooks),
+            ("PUNCTUAL_SMTP_URL", "smtp://me@mail.example"),
+            ("PUNCTUAL_SMTP_PASSWORD", "s3cret"),
+            ("PUNCTUAL_SMTP_FROM", "jobs@example.com"),
+        ]);
+        let settings = WorkerSettings::new(&config).unwrap();
+        assert!(settings.sending.mail.is_some());
+        let debugged = format!("{settings:?}");
+        assert!(!debugged.contains("s3cret") && !debugged.contains(&KEY[6..]), "{debugged}");
+        assert!(debugged.contains(r#"{"ops"}"#) && debugged.contains(r#"{"ci", "shop"}"#), "{debugged}");
+        assert_eq!(config.shown("webhook_keys"), "ci=***,shop=***");
+        assert_eq!(config.shown("slack_webhooks"), hooks);
+        assert_eq!(config.shown("smtp_password"), "***");
+        assert_eq!(config.shown("smtp_url"), "smtp://me@mail.example");
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused_with_its_setting_and_without_its_secret() {
+        for (variable, value, answer) in [
+            ("PUNCTUAL_HTTP_ALLOW", "10.0.0.1/8", "setting http_allow (environment PUNCTUAL_HTTP_ALLOW): `10.0.0.1/8`"),
+            ("PUNCTUAL_HTTP_DENY", "a b", "neither a range"),
+            ("PUNCTUAL_WEBHOOK_KEYS", "s3cret", "number 1 is not written as name=value"),
+            ("PUNCTUAL_WEBHOOK_KEYS", "a=s3cret", "does not begin with whsec_"),
+            ("PUNCTUAL_SLACK_WEBHOOKS", "ops=s3cret", "the webhook ops is not an address"),
+            ("PUNCTUAL_SLACK_WEBHOOKS", "@/nowhere", "cannot read /nowhere"),
+            ("PUNCTUAL_SMTP_PASSWORD", "s3cret", "smtp_password is set and smtp_url is not"),
+            ("PUNCTUAL_SMTP_URL", "smtp://me:s3cret@h", "put it into smtp_password"),
+            ("PUNCTUAL_SMTP_URL", "smtp://mail.example", "smtp_from must be an address"),
+        ] {
+            let config = load(&[(variable, value)]);
+            let refused = WorkerSettings::new(&config).unwrap_err().to_string();
+            assert!(refused.contains(answer) && !refused.contains("s3cret"), "{refused}");
+            assert!(!config.shown(&variable.to_ascii_lowercase()["punctual_".len()..]).contains("s3cret"));
+        }
+    }
+
+    #[test]
+    fn what_is_usual_holds_only_until_the_settings_say_something() {
+        let allows_loopback =
+            |config: &Config| format!("{:?}", sending(config, Places::LOOPBACK).unwrap().guard).contains("127.0.0.0/8");
+        assert!(allows_loopback(&load(&[])));
+        assert!(!allows_loopback(&load(&[("PUNCTUAL_HTTP_ALLOW", "")])));
+        assert!(!allows_loopback(&load(&[("PUNCTUAL_HTTP_ALLOW", "10.0.0.0/8")])));
+    }
+}

@@ -1,0 +1,67 @@
+//! One command from a file to its output and its exit code.
+
+use super::{compile_c, compile_rust, run, text};
+use crate::harness::Home;
+
+const HELLO: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(int argc, char **argv) {
+    char line[256] = "";
+    fgets(line, sizeof line, stdin);
+    printf("args %d %s, input %s, attempt %s\n", argc, argc > 1 ? argv[1] : "-", line, getenv("PUNCTUAL_ATTEMPT"));
+    fprintf(stderr, "key is job: %d, home of the worker: %s\n",
+            strcmp(getenv("PUNCTUAL_JOB_ID"), getenv("PUNCTUAL_IDEMPOTENCY_KEY")) == 0,
+            getenv("PATH") ? "seen" : "not seen");
+    FILE *out = fopen(getenv("PUNCTUAL_OUTPUT"), "w");
+    fprintf(out, "{\"done\":true}");
+    fclose(out);
+    return 0;
+}
+"#;
+
+#[test]
+fn a_c_program_runs_with_one_command() {
+    let home = Home::new();
+    let server = home.server();
+    let _worker = home.worker(&server, &[]);
+    let hello = compile_c(&home, "hello", HELLO);
+    let output = run(&home, &server, &hello, &["--input", "{\"n\":1}", "--", "first", "second"]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{out}{err}");
+    assert!(out.contains("args 3 first, input {\"n\":1}, attempt 1"), "{out}{err}");
+    assert!(out.contains("key is job: 1, home of the worker: not seen"), "{out}");
+    assert!(err.contains("Uploaded "), "{err}");
+    // The server has it now.
+    let again = run(&home, &server, &hello, &[]);
+    let err = text(&again.stderr);
+    assert!(again.status.success() && !err.contains("Uploaded "), "{err}");
+}
+
+#[test]
+fn a_rust_program_passes_its_exit_code_on() {
+    let home = Home::new();
+    let server = home.server();
+    let _worker = home.worker(&server, &[]);
+    let source = r#"fn main() { println!("hello from Rust"); std::process::exit(42) }"#;
+    let program = compile_rust(&home, "rusty", source);
+    let output = run(&home, &server, &program, &["--retries", "0"]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(42), "{out}{err}");
+    assert!(out.contains("hello from Rust"), "{out}");
+    assert!(err.contains("exit code 42"), "{err}");
+}
+
+#[test]
+fn what_cannot_run_is_refused_with_what_to_do() {
+    let home = Home::new();
+    let server = home.server();
+    let script = home.file("script");
+    std::fs::write(&script, "#!/bin/sh\necho hi\n").unwrap();
+    let output = run(&home, &server, &script, &[]);
+    let err = text(&output.stderr);
+    assert!(!output.status.success() && err.contains("script"), "{err}");
+    let missing = run(&home, &server, &home.file("missing"), &[]);
+    assert_eq!(missing.status.code(), Some(2), "{}", text(&missing.stderr));
+}

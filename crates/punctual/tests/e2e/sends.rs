@@ -1,0 +1,133 @@
+//! Mails, messages and calls, from the command line to the far side.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, Output};
+use std::sync::{Arc, Mutex};
+
+use crate::harness::{Home, PUNCTUAL, Server};
+
+type Heard = Arc<Mutex<Vec<String>>>;
+
+/// A mail server of the simplest kind.
+fn mail_server() -> (SocketAddr, Heard) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let heard = Heard::default();
+    let mails = heard.clone();
+    std::thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            let mut writer = socket.try_clone().expect("a second handle");
+            let mut say = |line: &str| writer.write_all(format!("{line}\r\n").as_bytes()).is_ok();
+            say("220 mail.test");
+            let mut mail = None;
+            for line in BufReader::new(socket).lines().map_while(Result::ok) {
+                match (&mut mail, line.as_str()) {
+                    (Some(text), ".") => {
+                        mails.lock().expect("no panic").push(std::mem::take(text));
+                        mail = None;
+                        say("250 queued");
+                    }
+                    (Some(text), line) => *text += &format!("{line}\n"),
+                    (None, "DATA") => {
+                        mail = Some(String::new());
+                        say("354 go on");
+                    }
+                    (None, _) => {
+                        say("250 ok");
+                    }
+                }
+            }
+        }
+    });
+    (address, heard)
+}
+
+/// Says `ok` to everything.
+fn web_server() -> (SocketAddr, Heard) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let heard = Heard::default();
+    let requests = heard.clone();
+    std::thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            let mut bytes = vec![0; 64 << 10];
+            let read = socket.read(&mut bytes).unwrap_or(0);
+            requests.lock().expect("no panic").push(String::from_utf8_lossy(&bytes[..read]).into_owned());
+            let _ = socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok");
+        }
+    });
+    (address, heard)
+}
+
+fn punctual(server: &Server, arguments: &[&str]) -> Output {
+    let output = Command::new(PUNCTUAL).args(arguments).args(["--server", &server.url]).output();
+    output.expect("the command runs")
+}
+
+#[track_caller]
+fn succeeds(server: &Server, arguments: &[&str]) -> String {
+    let output = punctual(server, arguments);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{arguments:?}\n{out}\n{err}");
+    out.into_owned()
+}
+
+#[test]
+fn what_the_command_line_sends_arrives_and_secrets_are_not_shown() {
+    let (mail, mails) = mail_server();
+    let (web, requests) = web_server();
+    let home = Home::new();
+    let settings = format!(
+        "smtp_url = \"smtp://{mail}\"\nsmtp_from = \"Punctual <jobs@example.org>\"\n\
+         slack_webhooks = {{ ops = \"http://{web}/services/s3cret\" }}\n\
+         webhook_keys = {{ ci = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\" }}\n"
+    );
+    std::fs::write(home.file("punctual.toml"), settings).expect("the settings are written");
+    let server = home.server();
+    let _worker = home.worker(&server, &[]);
+
+    let wait = ["--wait", "--wait-timeout", "30s"];
+    let run = |arguments: &[&str]| succeeds(&server, &[&["run"], arguments, &wait[..]].concat());
+    run(&["--email", "Ops <ops@example.org>", "--subject", "It is done", "--text", "All of it."]);
+    let mail = mails.lock().expect("no panic")[0].clone();
+    assert!(mail.contains("To: Ops <ops@example.org>") && mail.contains("\nAll of it."), "{mail}");
+
+    run(&["--slack", "ops", "--text", "It is done"]);
+    run(&["--webhook", &format!("http://{web}/hook"), "--body", "{}", "--sign-with", "ci"]);
+    run(&["--ping", &format!("http://{web}/ping"), "--expect-body", "^ok$"]);
+    let requests = requests.lock().expect("no panic").clone();
+    assert!(requests[0].starts_with("POST /services/s3cret ") && requests[0].ends_with(r#"{"text":"It is done"}"#));
+    assert!(requests[1].starts_with("POST /hook ") && requests[1].contains("\r\nwebhook-signature: v1,"));
+    assert!(requests[2].starts_with("GET /ping "));
+
+    let config = Command::new(PUNCTUAL).arg("config").current_dir(home.path()).output().expect("it runs");
+    let shown = String::from_utf8_lossy(&config.stdout);
+    assert!(config.status.success() && shown.contains("ops=***") && shown.contains("ci=***"), "{shown}");
+    assert!(!shown.contains("s3cret") && !shown.contains("MfKQ"), "{shown}");
+
+    let address = "https://hooks.slack.com/services/T0/B0/s3cret";
+    succeeds(&server, &["task", "apply", "alarm", "--slack", address, "--text", "hi"]);
+    for shown in [
+        succeeds(&server, &["task", "list"]),
+        succeeds(&server, &["task", "get", "alarm"]),
+        succeeds(&server, &["task", "apply", "alarm", "--slack", "ops"]),
+    ] {
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
+}
+
+/// A worker that was not told to may not call this machine.
+#[test]
+fn a_task_cannot_call_into_the_workers_own_network() {
+    let (web, requests) = web_server();
+    let home = Home::new();
+    let server = home.server();
+    let _worker = home.strict_worker(&server, "spool", &[]);
+    let url = format!("http://{web}/");
+    let output = punctual(&server, &["run", "--ping", &url, "--wait", "--wait-timeout", "30s"]);
+    assert_eq!(output.status.code(), Some(3));
+    let jobs = succeeds(&server, &["ps", "-o", "json"]);
+    assert!(jobs.contains("http_allow") && jobs.contains("failed"), "{jobs}");
+    assert!(requests.lock().expect("no panic").is_empty());
+}

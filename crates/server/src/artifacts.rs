@@ -1,0 +1,227 @@
+//! Artifacts: declaring them, and moving their bytes.
+
+use std::ops::Range;
+
+use axum::Extension;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use futures_util::StreamExt;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use punctual_api::{ArtifactList, ArtifactRequest, ArtifactView};
+use punctual_app::{App, AppError, Defined, parse_limit};
+use punctual_blobs::SignedQuery;
+use serde::Deserialize;
+
+use crate::guard::Reached;
+use crate::parse::{ArtifactPath, Json, NoParams, Params, discard};
+use crate::problem::{Problems, Refused};
+
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ArtifactQuery {
+    /// 1 to 1000; 50 by default.
+    limit: Option<String>,
+    cursor: Option<String>,
+}
+
+/// Lists artifacts, the newest first.
+#[utoipa::path(get, path = "/v1/artifacts", operation_id = "list_artifacts", tag = "artifacts", params(ArtifactQuery), responses(
+    (status = 200, description = "A page of artifacts", body = ArtifactList),
+    Problems,
+))]
+pub(crate) async fn list(State(app): State<App>, Params(query): Params<ArtifactQuery>) -> Result<Response, Refused> {
+    let limit = parse_limit(query.limit.as_deref())?;
+    Ok(axum::Json(app.list_artifacts(Some(limit), query.cursor).await?).into_response())
+}
+
+/// Declares a file by its size and digest, and says where to upload it. A file that is known
+/// need not be uploaded again.
+#[utoipa::path(post, path = "/v1/artifacts", operation_id = "create_artifact", tag = "artifacts", request_body = ArtifactRequest, responses(
+    (status = 201, description = "The file may be uploaded", body = ArtifactView),
+    (status = 200, description = "A file of this size and digest was declared before; `upload` is absent if it has arrived", body = ArtifactView),
+    Problems,
+))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    _: NoParams,
+    Extension(Reached(reached)): Extension<Reached>,
+    body: Json<ArtifactRequest>,
+) -> Result<Response, Refused> {
+    let (artifact, defined) = app.create_artifact(body.value, &reached).await?;
+    let status = match defined {
+        Defined::Created => StatusCode::CREATED,
+        Defined::Updated => StatusCode::OK,
+    };
+    let location = format!("/v1/artifacts/{}", artifact.id);
+    Ok((status, [(header::LOCATION, location)], axum::Json(artifact)).into_response())
+}
+
+/// Says whether the file of an artifact has arrived. Looks for it if it was pending.
+#[utoipa::path(get, path = "/v1/artifacts/{id}", operation_id = "get_artifact", tag = "artifacts", params(("id" = String, Path)), responses(
+    (status = 200, description = "The artifact as it is now", body = ArtifactView),
+    Problems,
+))]
+pub(crate) async fn read(
+    State(app): State<App>,
+    ArtifactPath(id): ArtifactPath,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.artifact(id).await?).into_response())
+}
+
+/// Deletes an artifact that no task refers to, with its file.
+#[utoipa::path(delete, path = "/v1/artifacts/{id}", operation_id = "delete_artifact", tag = "artifacts", params(("id" = String, Path)), responses(
+    (status = 204, description = "The artifact is gone"),
+    Problems,
+))]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    ArtifactPath(id): ArtifactPath,
+    _: NoParams,
+) -> Result<StatusCode, Refused> {
+    app.delete_artifact(id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// As the server wrote them into the address.
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Signature {
+    size: String,
+    expires: String,
+    signature: String,
+}
+
+impl Signature {
+    fn read(self) -> Result<SignedQuery, AppError> {
+        let number = |field: &str| AppError::field(field, "must be a number").hint("use the address as it was given");
+        Ok(SignedQuery {
+            size: self.size.parse().map_err(|_| number("size"))?,
+            expires: self.expires.parse().map_err(|_| number("expires"))?,
+            signature: self.signature,
+        })
+    }
+}
+
+/// Takes the file of a pending artifact, at the address that `upload` named.
+#[utoipa::path(put, path = "/v1/artifacts/{id}/content", operation_id = "upload_artifact", tag = "artifacts",
+    params(("id" = String, Path), Signature),
+    request_body(content = String, content_type = "application/octet-stream", description = "The bytes of the file"), responses(
+    (status = 200, description = "The file has arrived and was checked", body = ArtifactView),
+    Problems,
+))]
+pub(crate) async fn upload(
+    State(app): State<App>,
+    ArtifactPath(id): ArtifactPath,
+    Params(signature): Params<Signature>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let length = request.headers().get(header::CONTENT_LENGTH);
+    let length = length.and_then(|value| value.to_str().ok()).and_then(|text| text.parse().ok());
+    let mut body = request.into_body().into_data_stream();
+    let pieces = (&mut body).map(|piece| piece.map_err(|_| ()));
+    let taken = match signature.read() {
+        Ok(query) => app.upload_artifact(id, query, length, pieces).await,
+        Err(error) => Err(error),
+    };
+    match taken {
+        Ok(artifact) => Ok(axum::Json(artifact).into_response()),
+        Err(error) => {
+            discard(Body::from_stream(body)).await;
+            Err(error.into())
+        }
+    }
+}
+
+/// Reads the file of an artifact, or a part of it, at an address that a worker was given.
+#[utoipa::path(get, path = "/v1/artifacts/{id}/content", operation_id = "download_artifact", tag = "artifacts",
+    params(("id" = String, Path), Signature, ("Range" = Option<String>, Header, description = "One range of bytes")), responses(
+    (status = 200, description = "The file", body = String, content_type = "application/octet-stream"),
+    (status = 206, description = "The part that was asked for", body = String, content_type = "application/octet-stream"),
+    (status = 416, description = "There is nothing in this range"),
+    Problems,
+))]
+pub(crate) async fn download(
+    State(app): State<App>,
+    ArtifactPath(id): ArtifactPath,
+    Params(signature): Params<Signature>,
+    headers: HeaderMap,
+) -> Result<Response, Refused> {
+    let query = signature.read()?;
+    let size = app.artifact_content_size(id, &query).await?;
+    let wanted = match headers.get(header::RANGE).map(|value| range(value, size)) {
+        Some(Asked::Part(wanted)) => Some(wanted),
+        Some(Asked::Nothing) => {
+            let whole = format!("bytes */{size}");
+            return Ok((StatusCode::RANGE_NOT_SATISFIABLE, [(header::CONTENT_RANGE, whole)]).into_response());
+        }
+        Some(Asked::Whole) | None => None,
+    };
+    let status = if wanted.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
+    let blob = app.artifact_content(id, query, wanted.clone()).await?;
+    let mut response = Response::new(Body::from_stream(blob.bytes));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(header::CONTENT_LENGTH, (blob.range.end - blob.range.start).into());
+    if wanted.is_some() {
+        let part = format!("bytes {}-{}/{}", blob.range.start, blob.range.end - 1, blob.size);
+        headers.insert(header::CONTENT_RANGE, part.parse().expect("numbers are ASCII"));
+    }
+    Ok(response)
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Asked {
+    Part(Range<u64>),
+    /// Bytes that are not there.
+    Nothing,
+    /// What is not one range of bytes is passed over, as HTTP has it.
+    Whole,
+}
+
+fn range(value: &HeaderValue, size: u64) -> Asked {
+    let text = value.to_str().ok().and_then(|text| text.strip_prefix("bytes="));
+    let Some((first, last)) = text.and_then(|text| text.split_once('-')) else { return Asked::Whole };
+    let number =
+        |text: &str| -> Option<u64> { text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())? };
+    let part = match (number(first), number(last)) {
+        (Some(first), Some(last)) if first <= last => first..size.min(last.saturating_add(1)),
+        (Some(first), None) if last.is_empty() => first..size,
+        // The last so many.
+        (None, Some(count)) if first.is_empty() => size.saturating_sub(count)..size,
+        _ => return Asked::Whole,
+    };
+    if part.is_empty() { Asked::Nothing } else { Asked::Part(part) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_read_as_http_has_them() {
+        for (text, expected) in [
+            ("bytes=0-3", Asked::Part(0..4)),
+            ("bytes=5-", Asked::Part(5..10)),
+            ("bytes=-3", Asked::Part(7..10)),
+            ("bytes=-30", Asked::Part(0..10)),
+            ("bytes=8-99999999999999999999", Asked::Whole),
+            ("bytes=8-18446744073709551615", Asked::Part(8..10)),
+            ("bytes=10-", Asked::Nothing),
+            ("bytes=-0", Asked::Nothing),
+            ("bytes=3-2", Asked::Whole),
+            ("bytes=0-1,4-5", Asked::Whole),
+            ("bytes=-", Asked::Whole),
+            ("bytes=+1-2", Asked::Whole),
+            ("lines=1-2", Asked::Whole),
+            ("", Asked::Whole),
+        ] {
+            assert_eq!(range(&text.parse().unwrap(), 10), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+-- Removes an artifact that no task refers to.
+-- Index: the primary key, and task_artifact.
+-- Concurrency: in a transaction that has locked the artifact before this statement began, so that it sees every task
+-- that refers to it.
+DELETE FROM artifact WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM task WHERE task.artifact = artifact.id)

@@ -1,0 +1,290 @@
+//! Uploaded files. Whoever needs both an artifact and a task locks the artifact first.
+
+use async_trait::async_trait;
+use punctual_core::task::Task;
+use punctual_core::{ArtifactId, Timestamp};
+use punctual_store::{
+    Arrival, Artifact, ArtifactChange, ArtifactState, Artifacts, CreatedArtifact, NewArtifact, Result, StoreError,
+    Unfit,
+};
+use tokio_postgres::Row;
+
+use crate::codec::{self, Read, Uuid};
+use crate::connection::Conn;
+use crate::tasks::read_task;
+use crate::trouble::Trouble;
+use crate::{PostgresStore, sql};
+
+type Done<T> = std::result::Result<T, Trouble>;
+
+const PENDING: i16 = 1;
+const READY: i16 = 2;
+const REFUSED: i16 = 3;
+
+/// Two servers may store the same content at the same time, or one may remove what another
+/// has just found; the next try sees it.
+const CREATE_TRIES: usize = 5;
+
+#[async_trait]
+impl Artifacts for PostgresStore {
+    async fn create_artifact(&self, artifact: NewArtifact) -> Result<CreatedArtifact> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let created = create(&conn, &artifact).await?;
+        conn.done();
+        Ok(created)
+    }
+
+    async fn artifact(&self, id: ArtifactId) -> Result<Option<Artifact>> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let found = find(&conn, sql!("artifact"), id).await?;
+        conn.done();
+        Ok(found)
+    }
+
+    async fn list_artifacts(&self, after: Option<ArtifactId>, limit: usize) -> Result<Vec<Artifact>> {
+        self.page(sql!("list_artifacts"), after.map_or(Uuid([0xff; 16]), Uuid::from), limit).await
+    }
+
+    async fn pending_artifacts(&self, after: Option<ArtifactId>, limit: usize) -> Result<Vec<Artifact>> {
+        self.page(sql!("pending_artifacts"), after.map_or(Uuid([0; 16]), Uuid::from), limit).await
+    }
+
+    async fn artifact_arrived(&self, id: ArtifactId, at: Timestamp, machine: Option<String>) -> Result<Arrival> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        conn.run("BEGIN").await?;
+        let arrival = arrive(&conn, id, at, machine.as_deref()).await;
+        end(&conn, arrival.is_ok()).await?;
+        conn.done();
+        Ok(arrival?)
+    }
+
+    async fn refuse_artifact(&self, id: ArtifactId, at: Timestamp, reason: String) -> Result<ArtifactChange> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let change = if settle(&conn, id, REFUSED, at, Some(&reason)).await? {
+            ArtifactChange::Done
+        } else {
+            let found = find(&conn, sql!("artifact"), id).await?;
+            found.map_or(ArtifactChange::Absent, |_| ArtifactChange::NotPending)
+        };
+        conn.done();
+        Ok(change)
+    }
+
+    async fn delete_artifact(&self, id: ArtifactId) -> Result<ArtifactChange> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        conn.run("BEGIN").await?;
+        let change = delete(&conn, id).await;
+        end(&conn, change.is_ok()).await?;
+        conn.done();
+        Ok(change?)
+    }
+
+    async fn prune_artifacts(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<Vec<ArtifactId>> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let gone = prune(&conn, before, now, limit).await?;
+        conn.done();
+        Ok(gone)
+    }
+}
+
+impl PostgresStore {
+    async fn page(&self, text: &str, from: Uuid, limit: usize) -> Result<Vec<Artifact>> {
+        self.open()?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let conn = self.shared.people_reads.take().await?;
+        let rows = conn.query(text, &[&from, &limit]).await?;
+        conn.done();
+        Ok(rows.iter().map(read_artifact).collect::<Read<_>>()?)
+    }
+}
+
+async fn end(conn: &Conn, is_good: bool) -> Done<()> {
+    conn.run(if is_good { "COMMIT" } else { "ROLLBACK" }).await
+}
+
+/// Whether a task can refer to its artifact.
+pub(crate) enum Fit {
+    /// It has none, or it is ready.
+    Ready,
+    Waits,
+    Unfit(ArtifactId, Unfit),
+}
+
+impl Fit {
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self, Self::Waits)
+    }
+
+    fn of(id: ArtifactId, found: Option<Artifact>) -> Self {
+        match found.map(|artifact| artifact.state) {
+            Some(ArtifactState::Ready { .. }) => Self::Ready,
+            Some(ArtifactState::Pending { .. }) => Self::Waits,
+            Some(ArtifactState::Refused { reason, .. }) => Self::Unfit(id, Unfit::Refused { reason }),
+            None => Self::Unfit(id, Unfit::Unknown),
+        }
+    }
+}
+
+/// In a transaction: the answer stays true until it has ended.
+pub(crate) async fn fit(conn: &Conn, task: &Task) -> Done<Fit> {
+    match task.spec.run.artifact() {
+        Some(id) => Ok(Fit::of(id, find(conn, sql!("share_artifact"), id).await?)),
+        None => Ok(Fit::Ready),
+    }
+}
+
+/// The same for a task that is about to be changed: its former artifact was used until now.
+pub(crate) async fn exchange(conn: &Conn, former: Option<ArtifactId>, task: &Task) -> Done<Fit> {
+    let next = task.spec.run.artifact();
+    let mut ids: Vec<ArtifactId> = former.into_iter().chain(next).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    let mut fit = Fit::Ready;
+    for id in ids {
+        let found = find(conn, sql!("lock_artifact"), id).await?;
+        if Some(id) == former {
+            conn.execute(sql!("use_artifact"), &[&Uuid::from(id), &task.updated_at.as_micros()]).await?;
+        }
+        if Some(id) == next {
+            fit = Fit::of(id, found);
+        }
+    }
+    Ok(fit)
+}
+
+/// The first of tasks that are stored already that could not be stored now. Without a lock: what
+/// they refer to stays, and one that is refused a moment later makes no difference to them.
+pub(crate) async fn first_unfit(conn: &Conn, tasks: impl Iterator<Item = &Task>) -> Done<Option<(ArtifactId, Unfit)>> {
+    let ids: Vec<ArtifactId> = tasks.filter_map(|task| task.spec.run.artifact()).collect();
+    if ids.is_empty() {
+        return Ok(None);
+    }
+    let asked: Vec<Uuid> = ids.iter().copied().map(Uuid::from).collect();
+    let rows = conn.query(sql!("artifacts_by_id"), &[&asked]).await?;
+    let found = rows.iter().map(read_artifact).collect::<Read<Vec<_>>>()?;
+    for id in ids {
+        let artifact = found.iter().find(|artifact| artifact.id == id).cloned();
+        if let Fit::Unfit(id, unfit) = Fit::of(id, artifact) {
+            return Ok(Some((id, unfit)));
+        }
+    }
+    Ok(None)
+}
+
+async fn create(conn: &Conn, new: &NewArtifact) -> Done<CreatedArtifact> {
+    let size = i64::try_from(new.size).map_err(|_| Trouble::inconsistent("no file is so large"))?;
+    let digest = &new.sha256[..];
+    let name = new.name.as_deref().map(codec::text);
+    let (created_at, until) = (new.created_at.as_micros(), new.until.as_micros());
+    for _ in 0..CREATE_TRIES {
+        let known = conn.query_opt(sql!("use_artifact_by_content"), &[&digest, &size, &created_at, &until]).await?;
+        if let Some(row) = known {
+            return Ok(CreatedArtifact::Known(read_artifact(&row)?));
+        }
+        let inserted = conn
+            .execute(sql!("insert_artifact"), &[&Uuid::from(new.id), &name, &size, &digest, &until, &created_at])
+            .await?;
+        if inserted == 1 {
+            return Ok(CreatedArtifact::New(Artifact {
+                id: new.id,
+                name,
+                size: new.size,
+                sha256: new.sha256,
+                state: ArtifactState::Pending { until: new.until },
+                created_at: new.created_at,
+            }));
+        }
+    }
+    Err(StoreError::Unavailable("others make and remove the same artifact all the time".to_owned()).into())
+}
+
+async fn arrive(conn: &Conn, id: ArtifactId, at: Timestamp, machine: Option<&str>) -> Done<Arrival> {
+    if !settle(conn, id, READY, at, machine).await? {
+        return Ok(match find(conn, sql!("artifact"), id).await?.map(|artifact| artifact.state) {
+            Some(ArtifactState::Refused { reason, .. }) => Arrival::Refused { reason },
+            Some(ArtifactState::Pending { .. } | ArtifactState::Ready { .. }) => Arrival::Done(Vec::new()),
+            None => Arrival::Absent,
+        });
+    }
+    let rows = conn.query(sql!("release_tasks"), &[&Uuid::from(id), &at.as_micros()]).await?;
+    // One that a newer program wrote is left out. Whoever can read it finds that it does not wait.
+    let mut tasks: Vec<Task> = rows.iter().filter_map(|row| read_task(row).ok()).collect();
+    tasks.sort_by_key(|task| task.id);
+    Ok(Arrival::Done(tasks))
+}
+
+/// False when it is not pending, or not there.
+async fn settle(conn: &Conn, id: ArtifactId, state: i16, at: Timestamp, detail: Option<&str>) -> Done<bool> {
+    let detail = detail.map(codec::text);
+    let changed = conn.execute(sql!("settle_artifact"), &[&Uuid::from(id), &state, &at.as_micros(), &detail]).await?;
+    Ok(changed == 1)
+}
+
+/// In a transaction.
+async fn delete(conn: &Conn, id: ArtifactId) -> Done<ArtifactChange> {
+    if find(conn, sql!("lock_artifact"), id).await?.is_none() {
+        return Ok(ArtifactChange::Absent);
+    }
+    if let Some(row) = conn.query_opt(sql!("task_of_artifact"), &[&Uuid::from(id)]).await? {
+        return Ok(ArtifactChange::InUse { task: codec::task_id(&row, 0)?, name: codec::value(&row, 1)? });
+    }
+    let gone = conn.execute(sql!("delete_artifact"), &[&Uuid::from(id)]).await?;
+    Ok(if gone == 1 { ArtifactChange::Done } else { ArtifactChange::Absent })
+}
+
+async fn prune(conn: &Conn, before: Timestamp, now: Timestamp, limit: usize) -> Done<Vec<ArtifactId>> {
+    let mut gone = Vec::new();
+    for (text, time) in [(sql!("unused_artifacts"), before), (sql!("expired_artifacts"), now)] {
+        let rest = i64::try_from(limit - gone.len()).unwrap_or(i64::MAX);
+        let rows = conn.query(text, &[&time.as_micros(), &rest]).await?;
+        for id in rows.iter().map(|row| codec::artifact_id(row, 0)).collect::<Read<Vec<_>>>()? {
+            conn.run("BEGIN").await?;
+            let pruned = prune_one(conn, id, before, now).await;
+            end(conn, pruned.is_ok()).await?;
+            if pruned? {
+                gone.push(id);
+            }
+        }
+    }
+    Ok(gone)
+}
+
+async fn prune_one(conn: &Conn, id: ArtifactId, before: Timestamp, now: Timestamp) -> Done<bool> {
+    find(conn, sql!("lock_artifact"), id).await?;
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+        [&Uuid::from(id), &before.as_micros(), &now.as_micros()];
+    Ok(conn.execute(sql!("prune_artifact"), &params).await? == 1)
+}
+
+async fn find(conn: &Conn, text: &str, id: ArtifactId) -> Done<Option<Artifact>> {
+    let row = conn.query_opt(text, &[&Uuid::from(id)]).await?;
+    row.map(|row| read_artifact(&row)).transpose()
+}
+
+fn read_artifact(row: &Row) -> Read<Artifact> {
+    let at = codec::time(row, 5)?;
+    let state = match codec::value(row, 4)? {
+        PENDING => ArtifactState::Pending { until: at },
+        READY => ArtifactState::Ready { at, machine: codec::value(row, 6)? },
+        REFUSED => {
+            let reason = codec::value::<Option<String>>(row, 6)?.unwrap_or_default();
+            ArtifactState::Refused { at, reason }
+        }
+        _ => return Err(codec::unreadable(row, 4, "not a state of an artifact")),
+    };
+    let sha256: &[u8] = codec::value(row, 3)?;
+    Ok(Artifact {
+        id: codec::artifact_id(row, 0)?,
+        name: codec::value(row, 1)?,
+        size: codec::value::<i64>(row, 2)?.unsigned_abs(),
+        sha256: sha256.try_into().map_err(|_| codec::unreadable(row, 3, "not a digest"))?,
+        state,
+        created_at: codec::time(row, 7)?,
+    })
+}

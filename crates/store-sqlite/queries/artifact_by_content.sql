@@ -1,0 +1,5 @@
+-- The artifact with this content that was not refused.
+-- Guarantees: there is at most one.
+-- Index: artifact_content; the condition is its own, or it would not be used.
+-- Concurrency: in the writer.
+SELECT id, name, size, sha256, state, at, detail, created_at FROM artifact WHERE sha256 = ?1 AND size = ?2 AND state <> 3

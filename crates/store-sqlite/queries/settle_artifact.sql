@@ -1,0 +1,5 @@
+-- A pending artifact becomes ready or is refused.
+-- Guarantees: changes one row or none.
+-- Index: the primary key; the others follow.
+-- Concurrency: in the writer.
+UPDATE artifact SET state = ?2, at = ?3, detail = ?4, used_at = max(used_at, ?3) WHERE id = ?1 AND state = 1
