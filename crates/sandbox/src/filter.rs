@@ -4,7 +4,8 @@
 //!
 //! Left out on purpose: everything about mounts, namespaces, tracing, keys, modules, clocks
 //! and devices; `clone3`, whose flags are out of a filter's sight; `io_uring`, whose
-//! operations are; System V IPC; and every setter of users and capabilities.
+//! operations are; System V IPC; every setter of users and capabilities; and `inotify`, whose
+//! instances are few and counted for the worker's user as a whole.
 
 mod calls;
 
@@ -25,10 +26,10 @@ pub(crate) struct Filters {
     with_network: BpfProgram,
 }
 
-/// A condition on one argument: its bits under `mask` are `value`.
+/// A condition on one argument.
 struct Argument {
     index: u8,
-    mask: u64,
+    test: SeccompCmpOp,
     value: u64,
 }
 
@@ -73,6 +74,21 @@ fn compile(network: Network) -> Result<BpfProgram, BackendError> {
     allow(libc::SYS_personality, &[exactly(0, 0xffff_ffff)])?;
     // Named pipes, no devices.
     allow(libc::SYS_mknodat, &[masked(2, libc::S_IFMT.into(), libc::S_IFIFO.into())])?;
+    #[cfg(target_arch = "x86_64")]
+    allow(libc::SYS_mknod, &[masked(1, libc::S_IFMT.into(), libc::S_IFIFO.into())])?;
+    // Huge pages that somebody set aside for another program are not counted as the job's memory.
+    allow(libc::SYS_mmap, &[masked(3, libc::MAP_HUGETLB as u64, 0)])?;
+    allow(libc::SYS_memfd_create, &[masked(1, libc::MFD_HUGETLB.into(), 0)])?;
+    // Urgent bytes: nobody needs them, and attackers of the kernel have.
+    for (call, flags) in calls::WITH_MESSAGE_FLAGS {
+        allow(call, &[masked(flags, libc::MSG_OOB as u64, 0)])?;
+    }
+    // No programs of the packet filter: they are compiled, and run inside the kernel.
+    let socket_level = libc::SOL_SOCKET as u64;
+    allow(libc::SYS_setsockopt, &[other_than(1, socket_level)])?;
+    let mut no_programs = vec![exactly(1, socket_level)];
+    no_programs.extend(calls::PACKET_FILTER_OPTIONS.map(|option| other_than(2, option)));
+    allow(libc::SYS_setsockopt, &no_programs)?;
     allow(libc::SYS_socketpair, &[exactly(0, libc::AF_UNIX as u64)])?;
     match network {
         Network::None => allow(libc::SYS_socket, &[exactly(0, libc::AF_UNIX as u64)])?,
@@ -92,8 +108,8 @@ fn compile(network: Network) -> Result<BpfProgram, BackendError> {
 fn rule(arguments: &[Argument]) -> Result<SeccompRule, BackendError> {
     let conditions = arguments
         .iter()
-        .map(|Argument { index, mask, value }| {
-            SeccompCondition::new(*index, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(*mask), *value)
+        .map(|Argument { index, test, value }| {
+            SeccompCondition::new(*index, SeccompCmpArgLen::Dword, test.clone(), *value)
         })
         .collect::<Result<Vec<_>, _>>()?;
     SeccompRule::new(conditions)
@@ -101,11 +117,16 @@ fn rule(arguments: &[Argument]) -> Result<SeccompRule, BackendError> {
 
 /// All arguments that are looked at are 32 bits wide to the kernel, too.
 fn exactly(index: u8, value: u64) -> Argument {
-    Argument { index, mask: 0xffff_ffff, value }
+    Argument { index, test: SeccompCmpOp::Eq, value }
 }
 
+fn other_than(index: u8, value: u64) -> Argument {
+    Argument { index, test: SeccompCmpOp::Ne, value }
+}
+
+/// Its bits under `mask` are `value`.
 fn masked(index: u8, mask: u64, value: u64) -> Argument {
-    Argument { index, mask, value }
+    Argument { index, test: SeccompCmpOp::MaskedEq(mask), value }
 }
 
 #[cfg(test)]
@@ -171,6 +192,11 @@ mod tests {
             libc::SYS_socket,
             libc::SYS_ioctl,
             libc::SYS_prctl,
+            libc::SYS_mmap,
+            libc::SYS_memfd_create,
+            libc::SYS_setsockopt,
+            libc::SYS_sendmsg,
+            libc::SYS_inotify_init1,
         ] {
             assert!(!listed.contains(&refused), "call {refused} is allowed");
         }

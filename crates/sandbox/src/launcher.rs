@@ -82,8 +82,9 @@ impl Launcher {
             Err(error) if is_gone(&error) => {
                 tracing::warn!("the sandbox launcher died and is started again");
                 let (opened, level) = Connection::open(&self.options).await.map_err(LaunchError::Launcher)?;
-                // It may have found less than the first one did.
-                check_required(&level, &self.options.required)?;
+                // It may have found less than the first one did, and attempts are recorded with what that found.
+                let stood: Vec<Protection> = Protection::ALL.into_iter().filter(|it| self.level.has(*it)).collect();
+                check_required(&level, &stood)?;
                 *connection = opened;
                 connection.send(request, plumbing).await
             }
@@ -94,9 +95,12 @@ impl Launcher {
 }
 
 fn check_required(level: &Level, required: &[Protection]) -> Result<(), LaunchError> {
-    let needed = |protection: Protection| Protection::FLOOR.contains(&protection) || required.contains(&protection);
-    let missing = level.sentences_about(needed);
-    if missing.is_empty() { Ok(()) } else { Err(LaunchError::BelowRequired { missing }) }
+    let mut needed = Protection::FLOOR.iter().chain(required);
+    if needed.all(|protection| level.has(*protection)) {
+        return Ok(());
+    }
+    let is_needed = |protection| Protection::FLOOR.contains(&protection) || required.contains(&protection);
+    Err(LaunchError::BelowRequired { missing: level.sentences_about(is_needed) })
 }
 
 fn refused(step: Step, errno: i32) -> LaunchError {

@@ -3,6 +3,9 @@
 
 use std::fmt;
 
+/// Why a protection is missing that needs another, which is missing.
+pub(crate) const NOT_TRIED: &str = "not tried without the former";
+
 /// One wall of the sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Protection {
@@ -53,38 +56,36 @@ impl Protection {
     }
 
     /// What its absence means, and what to do about it.
-    fn advice(self) -> &'static str {
+    fn advice(self) -> (&'static str, &'static str) {
+        const BE_ROOT: &str = "run the worker as root, or as a service with Delegate=yes";
         match self {
-            Self::Namespaces => {
-                "programs cannot be separated from this machine; permit user namespaces (sysctl \
-                 user.max_user_namespaces and, on Ubuntu, kernel.apparmor_restrict_unprivileged_userns=0), and in a \
-                 container allow the system calls clone3, unshare and mount"
-            }
+            Self::Namespaces => (
+                "programs cannot be separated from this machine",
+                "permit user namespaces (sysctl user.max_user_namespaces and, on Ubuntu, \
+                 kernel.apparmor_restrict_unprivileged_userns=0), and in a container allow the system calls clone3, \
+                 unshare and mount",
+            ),
             Self::PrivateRoot => {
-                "the files of this machine cannot be hidden; in a container allow mount and pivot_root"
+                ("the files of this machine cannot be hidden", "in a container allow mount and pivot_root")
             }
-            Self::NoCapabilities => "capabilities cannot be given up",
-            Self::NoNewPrivileges => "the kernel is too old",
-            Self::Seccomp => "system calls cannot be filtered; the kernel needs CONFIG_SECCOMP_FILTER",
-            Self::OwnProc => {
-                "programs find an empty /proc; in a container unmask /proc to give them one of their own (Linux 5.8 or \
-                 newer)"
-            }
-            Self::Landlock => {
-                "a second wall around files and signals is missing; use Linux 5.13 or newer with landlock among the \
-                 security modules (lsm=)"
-            }
-            Self::MemoryLimit => {
-                "memory is limited for each process, not for the program as a whole; run the worker as root, or as a \
-                 service with Delegate=yes"
-            }
-            Self::CpuLimit => {
-                "one program may use every processor; run the worker as root, or as a service with Delegate=yes"
-            }
-            Self::PidsLimit => {
-                "processes are limited by the user's limit (RLIMIT_NPROC) only, and a program that meets it is not told \
-                 apart; run the worker as root, or as a service with Delegate=yes"
-            }
+            Self::NoCapabilities => ("capabilities cannot be given up", "use Linux 5.14 or newer"),
+            Self::NoNewPrivileges => ("programs could gain privileges", "use Linux 5.14 or newer"),
+            Self::Seccomp => ("system calls cannot be filtered", "the kernel needs CONFIG_SECCOMP_FILTER"),
+            Self::OwnProc => (
+                "programs find an empty /proc",
+                "in a container unmask /proc to give them one of their own (Linux 5.8 or newer)",
+            ),
+            Self::Landlock => (
+                "a second wall around files and signals is missing",
+                "use Linux 5.13 or newer with landlock among the security modules (lsm=)",
+            ),
+            Self::MemoryLimit => ("memory is limited for each process, not for the program as a whole", BE_ROOT),
+            Self::CpuLimit => ("one program may use every processor", BE_ROOT),
+            Self::PidsLimit => (
+                "processes are limited by the user's limit (RLIMIT_NPROC) only, and a program that meets it is not \
+                 told apart",
+                BE_ROOT,
+            ),
         }
     }
 
@@ -152,16 +153,25 @@ impl Level {
         })
     }
 
-    /// For people: one sentence for each protection that is missing, with what to do.
+    /// For people: one sentence for each protection that is missing, with what to do. What could not be tried without
+    /// another is not talked about, and what helps against several is said once.
     pub fn sentences(&self) -> Vec<String> {
         self.sentences_about(|_| true)
     }
 
     pub(crate) fn sentences_about(&self, wanted: impl Fn(Protection) -> bool) -> Vec<String> {
-        self.missing()
-            .filter(|(protection, _)| wanted(*protection))
-            .map(|(protection, reason)| format!("{} is missing ({reason}): {}", protection.name(), protection.advice()))
-            .collect()
+        let missing: Vec<(Protection, &str)> =
+            self.missing().filter(|(protection, reason)| wanted(*protection) && *reason != NOT_TRIED).collect();
+        let sentence = |(place, (protection, reason)): (usize, &(Protection, &str))| {
+            let (effect, remedy) = protection.advice();
+            let is_said_later = missing[place + 1..].iter().any(|(later, _)| later.advice().1 == remedy);
+            let name = protection.name();
+            match is_said_later {
+                true => format!("{name} is missing ({reason}): {effect}"),
+                false => format!("{name} is missing ({reason}): {effect}; {remedy}"),
+            }
+        };
+        missing.iter().enumerate().map(sentence).collect()
     }
 }
 
@@ -195,6 +205,16 @@ mod tests {
         let [sentence] = &level.sentences()[..] else { panic!("one sentence is expected") };
         assert!(sentence.starts_with("landlock is missing (Function not implemented): "), "{sentence}");
         assert!(!level.has(Protection::Landlock));
+    }
+
+    #[test]
+    fn what_helps_against_several_is_said_once_and_what_was_not_tried_is_not_talked_about() {
+        let limits = [Protection::MemoryLimit, Protection::CpuLimit].map(|limit| (limit, "denied".to_owned()));
+        let [memory, cpu] = &Level::new(&limits).sentences()[..] else { panic!("two sentences are expected") };
+        assert!(!memory.contains("Delegate=yes") && cpu.ends_with("Delegate=yes"), "{memory}; {cpu}");
+        let level = Level::new(&[(Protection::Namespaces, "no".into()), (Protection::Seccomp, NOT_TRIED.into())]);
+        assert_eq!(level.sentences().len(), 1, "{:?}", level.sentences());
+        assert!(!level.has(Protection::Seccomp));
     }
 
     #[test]

@@ -31,6 +31,13 @@ pub(crate) fn sealed_bytes(bytes: &[u8]) -> io::Result<OwnedFd> {
 }
 
 fn seal(file: File) -> io::Result<OwnedFd> {
-    fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+    let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+    // The right to execute stays as it is: the owner could change it otherwise, and where the worker is not root,
+    // its programs are the owner.
+    match fcntl_add_seals(&file, seals | SealFlags::EXEC) {
+        // Kernels before 6.3 do not know it.
+        Err(Errno::INVAL) => fcntl_add_seals(&file, seals)?,
+        sealed => sealed?,
+    }
     Ok(file.into())
 }

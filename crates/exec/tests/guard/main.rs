@@ -2,8 +2,9 @@
 
 #[path = "../far_side/mod.rs"]
 mod far_side;
+mod rebinding;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,6 +19,13 @@ use tokio::net::TcpListener;
 
 /// Each means an address that must not be called, or is not the host of a URL at all.
 const HOSTS: &str = include_str!("hosts.txt");
+
+/// Fewer would mean that somebody took some away.
+const HOSTS_MIN: usize = 200;
+
+fn hosts() -> impl Iterator<Item = &'static str> {
+    HOSTS.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
+}
 
 /// What stands behind a host is not a URL's business; these are tried with every kind of it.
 const FORMS: [&str; 2] = ["http://{host}:{p}/", "https://{host}:{p}/latest/meta-data/?x=1#y"];
@@ -86,6 +94,17 @@ fn private_names() -> Names {
         // One public address does not make up for a private one.
         .with("mixed.example", &[&["8.8.8.8", "127.0.0.1"]])
         .with("mixed2.example", &[&["127.0.0.1", "8.8.8.8"]])
+        .with("third.example", &[&["8.8.8.8", "1.1.1.1", "192.168.0.1"]])
+        .with("sixth.example", &[&["2606:4700:4700::1111", "fd00::1"]])
+        .with("a.localhost", &[&["127.0.0.1"]])
+        .with("localhost.localdomain", &[&["127.0.0.1"]])
+        .with("ip6-localhost", &[&["::1"]])
+        .with("link.example", &[&["fe80::1"]])
+        .with("shared.example", &[&["100.64.0.1"]])
+        .with("many.example", &[&["224.0.0.1"]])
+        .with("azure.example", &[&["168.63.129.16"]])
+        .with("sixtofour.example", &[&["2002:7f00:1::"]])
+        .with("xn--bcher-kva.example", &[&["10.0.0.1"]])
         .with("none.example", &[&[]])
 }
 
@@ -99,7 +118,7 @@ async fn call(outbound: Outbound, url: String) -> Done {
 async fn no_spelling_of_a_private_address_is_connected_to() {
     let (port, reached) = canary("[::]:0").await;
     let mut tried = 0;
-    for host in HOSTS.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    for host in hosts() {
         for form in FORMS {
             let url = form.replace("{host}", host).replace("{p}", &port.to_string());
             let done = call(outbound("").resolver(private_names()), url.clone()).await;
@@ -114,7 +133,10 @@ async fn no_spelling_of_a_private_address_is_connected_to() {
             tried += 1;
         }
     }
-    assert!(tried >= 150, "only {tried} addresses were tried");
+    let distinct: HashSet<&str> = hosts().collect();
+    assert_eq!(distinct.len(), hosts().count(), "a host is listed twice");
+    assert!(distinct.len() >= HOSTS_MIN, "only {} hosts", distinct.len());
+    assert_eq!(tried, distinct.len() * FORMS.len());
     assert_eq!(reached.load(Ordering::SeqCst), 0, "the canary was reached");
 }
 

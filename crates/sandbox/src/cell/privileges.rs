@@ -41,7 +41,6 @@ pub(super) fn lower_rlimits(limits: &Limits, limited_by_cgroup: &[Protection]) -
     // One byte, not none: with 0 the kernel would still start the machine's crash handler, as
     // root, on a dump made by hostile code.
     lower(Resource::Core, 1)?;
-    lower(Resource::Nofile, limits.open_files.into())?;
     // Above the size of /tmp, so that a full disk shows as a full disk.
     lower(Resource::Fsize, limits.disk_bytes.max(limits.memory_bytes))?;
     lower(Resource::Memlock, 64 << 10)?;
@@ -61,6 +60,14 @@ pub(super) fn lower_rlimits(limits: &Limits, limited_by_cgroup: &[Protection]) -
         lower(Resource::Nproc, u64::from(limits.pids) + 1)?;
     }
     Ok(())
+}
+
+/// For the program alone. The kernel counts descriptors that are on their way through sockets for all
+/// programs of the same user together, and refuses to send one to whoever has a lower limit
+/// than that count. The first process sends some, so its limit stays well above what programs reach.
+pub(super) fn limit_descriptors(limits: &Limits) -> io::Result<()> {
+    let half = getrlimit(Resource::Nofile).maximum.map_or(u64::MAX, |maximum| maximum / 2);
+    lower(Resource::Nofile, u64::from(limits.open_files).min(half))
 }
 
 /// Sets a limit, unless there is a lower one already, which could not be raised.

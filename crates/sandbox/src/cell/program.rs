@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
-use super::{Cell, Failure, Program, Word, attempt, landlock};
+use super::{Cell, Failure, Program, Word, attempt, landlock, privileges};
 use crate::step::Step;
 use crate::sys;
 
@@ -32,6 +32,7 @@ fn close_in(cell: &Cell<'_>) -> Result<(), Failure> {
     })?;
     let program = cell.program.as_ref().map(|program| program.file.as_fd());
     cell.unless_missing(Step::Landlock, || landlock::restrict(cell.network, program))?;
+    attempt(Step::Rlimits, || privileges::limit_descriptors(&cell.limits))?;
     // Last, since the filter refuses most of the calls above.
     attempt(Step::Seccomp, || cell.filters.install(cell.network))
 }

@@ -161,3 +161,8 @@ const CPU_PERIOD_US: u64 = 100_000;
 fn pids_max(limits: &Limits) -> u64 {
     u64::from(limits.pids) + 1
 }
+
+/// A file that does not exist cannot be created there either, and that is what is answered.
+fn is_missing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::find::Hierarchy;
 use super::folder::{clear, create_locked, new_name, read_keyed, read_number, sweep};
-use super::{CPU_PERIOD_US, LIMITS, Usage, cpu_quota_us, pids_max};
+use super::{CPU_PERIOD_US, LIMITS, Usage, cpu_quota_us, is_missing, pids_max};
 use crate::job::Limits;
 use crate::level::Protection;
 
@@ -76,11 +76,6 @@ impl Controller {
             Self::Cpu => {}
         }
     }
-}
-
-/// A file that does not exist cannot be created there either, and that is what is answered.
-fn is_missing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
 }
 
 pub(super) struct Home {

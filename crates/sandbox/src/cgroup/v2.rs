@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::folder::{clear, create_locked, new_name, open_folder, read_keyed, read_number, sweep};
-use super::{CPU_PERIOD_US, Usage, cpu_quota_us, pids_max};
+use super::{CPU_PERIOD_US, Usage, cpu_quota_us, is_missing, pids_max};
 use crate::job::Limits;
 use crate::level::Protection;
 
@@ -109,8 +109,11 @@ impl Job {
                     write("memory.max", &limits.memory_bytes.to_string())?;
                     // The whole program, not its largest process.
                     write("memory.oom.group", "1")?;
-                    // The file is missing where there is no swap.
-                    let _ = write("memory.swap.max", "0");
+                    // The file is missing where swap is not counted.
+                    match write("memory.swap.max", "0") {
+                        Err(error) if is_missing(&error) => {}
+                        written => written?,
+                    }
                 }
                 "cpu" => write("cpu.max", &format!("{} {CPU_PERIOD_US}", cpu_quota_us(limits)))?,
                 _ => write("pids.max", &pids_max(limits).to_string())?,

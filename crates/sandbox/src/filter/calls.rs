@@ -59,6 +59,19 @@ pub(super) const INTERNET_SOCKETS: [(u64, u64, u64); 8] = {
     ]
 };
 
+/// Calls on sockets, and which of their arguments has flags.
+pub(super) const WITH_MESSAGE_FLAGS: [(c_long, u8); 6] = [
+    (libc::SYS_sendto, 3),
+    (libc::SYS_recvfrom, 3),
+    (libc::SYS_sendmsg, 2),
+    (libc::SYS_recvmsg, 2),
+    (libc::SYS_sendmmsg, 3),
+    (libc::SYS_recvmmsg, 3),
+];
+
+/// Options of sockets that take a program: SO_ATTACH_FILTER, SO_ATTACH_BPF, and the two for ports that are shared.
+pub(super) const PACKET_FILTER_OPTIONS: [u64; 4] = [26, 50, 51, 52];
+
 pub(super) const ANY_ARGUMENTS: &[c_long] = &[
     // Files: reading and writing.
     libc::SYS_read,
@@ -124,12 +137,8 @@ pub(super) const ANY_ARGUMENTS: &[c_long] = &[
     libc::SYS_listxattr,
     libc::SYS_llistxattr,
     libc::SYS_flistxattr,
-    libc::SYS_inotify_init1,
-    libc::SYS_inotify_add_watch,
-    libc::SYS_inotify_rm_watch,
     // Memory.
     libc::SYS_brk,
-    libc::SYS_mmap,
     libc::SYS_munmap,
     libc::SYS_mremap,
     libc::SYS_mprotect,
@@ -139,7 +148,6 @@ pub(super) const ANY_ARGUMENTS: &[c_long] = &[
     libc::SYS_mlock,
     libc::SYS_mlock2,
     libc::SYS_munlock,
-    libc::SYS_memfd_create,
     libc::SYS_membarrier,
     libc::SYS_pkey_alloc,
     libc::SYS_pkey_free,
@@ -237,13 +245,6 @@ pub(super) const ANY_ARGUMENTS: &[c_long] = &[
     libc::SYS_getsockname,
     libc::SYS_getpeername,
     libc::SYS_getsockopt,
-    libc::SYS_setsockopt,
-    libc::SYS_sendto,
-    libc::SYS_recvfrom,
-    libc::SYS_sendmsg,
-    libc::SYS_recvmsg,
-    libc::SYS_sendmmsg,
-    libc::SYS_recvmmsg,
     // About the machine.
     libc::SYS_uname,
     libc::SYS_sysinfo,
@@ -286,7 +287,6 @@ pub(super) const OF_THIS_MACHINE: &[c_long] = &[
     libc::SYS_epoll_wait,
     libc::SYS_eventfd,
     libc::SYS_signalfd,
-    libc::SYS_inotify_init,
     libc::SYS_alarm,
     libc::SYS_pause,
     libc::SYS_time,

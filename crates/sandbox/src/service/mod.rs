@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::cgroup::Cgroups;
 use crate::channel;
@@ -31,6 +32,8 @@ const FAREWELL_MAX: Duration = Duration::from_secs(10);
 /// What the hidden argument of the worker's program runs. Must be called before any other
 /// thread exists. Does not return.
 pub fn launcher_main() -> ! {
+    // For whoever looks at the list of processes.
+    let _ = rustix::thread::set_name(c"punctual-launch");
     let code = match serve() {
         Ok(()) => 0,
         Err(error) => {
@@ -66,12 +69,20 @@ fn detach() -> io::Result<OwnedFd> {
     rustix::stdio::dup2_stdin(&nothing)?;
     rustix::stdio::dup2_stdout(&nothing)?;
     rustix::process::chdir("/")?;
+    raise_descriptor_limit()?;
     if rustix::process::geteuid().is_root() {
         // Groups of root would stay with the programs. In some containers root may not change
         // them; there they mean nothing outside.
         let _ = rustix::thread::set_thread_groups(&[]);
     }
     Ok(worker)
+}
+
+/// Five descriptors are open for each job. A program gets a limit of its own.
+fn raise_descriptor_limit() -> io::Result<()> {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
+    Ok(())
 }
 
 struct Service {
@@ -147,6 +158,9 @@ impl Service {
                 }
                 Ok(true)
             }
+            // Not all descriptors of the request found room here. What came of it is closed again, which tells the
+            // worker, and all other programs go on.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(true),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(true),
             Err(error) => Err(error),
         }

@@ -12,7 +12,7 @@ use crate::cgroup::Cgroups;
 use crate::channel;
 use crate::filter::Filters;
 use crate::job::{Limits, Network};
-use crate::level::{Level, Protection};
+use crate::level::{Level, NOT_TRIED, Protection};
 use crate::step::Step;
 use crate::sys::{self, SingleThread};
 
@@ -34,7 +34,7 @@ pub(super) fn probe(thread: &SingleThread, filters: &Filters, cgroups: &mut Cgro
             let later = Protection::ALL.into_iter().filter(|later| *later > protection);
             let untried: Vec<Protection> =
                 later.filter(|later| !missing.iter().any(|(known, _)| known == later) && !is_limit(*later)).collect();
-            missing.extend(untried.into_iter().map(|later| (later, "not tried without the former".to_owned())));
+            missing.extend(untried.into_iter().map(|later| (later, NOT_TRIED.to_owned())));
         }
     }
     Level::new(&missing)

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
+#include <sys/utsname.h>
 
 static int read_passwd(void) { return can_open("/etc/passwd", O_RDONLY); }
 static int read_shadow(void) { return can_open("/etc/shadow", O_RDONLY); }
@@ -72,6 +73,16 @@ static int write_own_text(void) {
     if (fd < 0) return judge("/proc/self/exe", fd);
     return judge("write", pwrite(fd, "x", 1, 0)) | judge("ftruncate", ftruncate(fd, 0));
 }
+static int spoil_own_file(void) {
+    /* All jobs of a program share one file. Its owner may be the user we are; older kernels cannot seal its rights. */
+    struct utsname machine;
+    int major = 0, minor = 0;
+    uname(&machine);
+    sscanf(machine.release, "%d.%d", &major, &minor);
+    int fd = open("/proc/self/exe", O_RDONLY);
+    if (major * 100 + minor < 603) return printf("skipped: F_SEAL_EXEC needs Linux 6.3\n"), 0;
+    return judge("fchmod", fchmod(fd, 0)) | judge("fchown", fchown(fd, 0, 0));
+}
 static int write_stdin(void) {
     int fd = open("/proc/self/fd/0", O_RDWR);
     return judge("/proc/self/fd/0", fd < 0 ? fd : pwrite(fd, "x", 1, 0));
@@ -139,6 +150,16 @@ static int list_mounts(void) {
     }
     return bad | !seen[0];
 }
+/* The first leaves something, the second looks for it in a run of its own. */
+static int leave_shared_memory(void) {
+    int fd = shm_open("/left", O_CREAT | O_RDWR, 0600);
+    return fd < 0 || ftruncate(fd, 4096) || open("/tmp/left-too", O_CREAT | O_WRONLY, 0600) < 0;
+}
+static int find_shared_memory(void) { return listed("/tmp", " . .. "); }
+static int own_groups(void) {
+    return can_open("/proc/self/root/sys/fs/cgroup", O_RDONLY | O_DIRECTORY) | can_open("/sys/fs/cgroup/pids/tasks", O_WRONLY) |
+           can_open("/sys/fs/cgroup/cgroup.subtree_control", O_WRONLY);
+}
 static int list_processes(void) {
     int bad = 0;
     DIR *folder = opendir("/proc");
@@ -188,5 +209,6 @@ int main(int argc, char **argv) {
         {"make_device", make_device}, {"sysfs", sysfs}, {"release_agent", release_agent}, {"proc_sys", proc_sys},
         {"write_proc_self", write_proc_self}, {"list_root", list_root}, {"list_dev", list_dev},
         {"list_processes", list_processes}, {"list_mounts", list_mounts}, {"execute_written", execute_written}, {"escaped", escaped},
-        {"host_sockets", host_sockets}, {0}});
+        {"host_sockets", host_sockets}, {"spoil_own_file", spoil_own_file},
+        {"leave_shared_memory", leave_shared_memory}, {"find_shared_memory", find_shared_memory}, {"own_groups", own_groups}, {0}});
 }

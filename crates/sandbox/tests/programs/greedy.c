@@ -2,6 +2,9 @@
 #include "attack.h"
 #include <pthread.h>
 #include <signal.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
 
 static int fork_bomb(void) {
     int refusals = 0;
@@ -102,7 +105,75 @@ static int pipes(void) {
     while (count < 1000 && !pipe(both)) count++, fcntl(both[0], F_SETPIPE_SZ, 1 << 20);
     return count > 128;
 }
-static int processor(void) { for (volatile long i = 0;; i++) {} return 1; }
+static int descriptors_in_flight(void) {
+    /* Sent and never received. The kernel counts them for all programs of this user together. */
+    union { char space[CMSG_SPACE(200 * sizeof(int))]; struct cmsghdr head; } control = {0};
+    struct iovec one = {"x", 1};
+    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    control.head = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(200 * sizeof(int))};
+    int *sent = (int *)CMSG_DATA(&control.head);
+    for (int i = 0; i < 200; i++) sent[i] = 0;
+    int both[2], refused = 0;
+    while (!refused && !socketpair(AF_UNIX, SOCK_DGRAM, 0, both)) {
+        while (sendmsg(both[0], &message, MSG_DONTWAIT) == 1) {}
+        refused = errno == ETOOMANYREFS;
+    }
+    puts("ready");
+    sleep(1);
+    return !refused;
+}
+static int timers(void) {
+    timer_t timer;
+    int count = 0;
+    while (count < 100000 && !timer_create(CLOCK_MONOTONIC, NULL, &timer)) count++;
+    return count > 2000;
+}
+static int signals_pending(void) {
+    union sigval nothing = {0};
+    sigset_t all;
+    int count = 0;
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    while (count < 100000 && !sigqueue(getpid(), SIGRTMIN, nothing)) count++;
+    return count > 2000;
+}
+static int epolls(void) {
+    /* Each watches all the others, as far as the kernel lets them. */
+    int fds[300], count = 0;
+    while (count < 300 && (fds[count] = epoll_create1(0)) >= 0) count++;
+    struct epoll_event any = {.events = EPOLLIN};
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < count; j++) epoll_ctl(fds[i], EPOLL_CTL_ADD, fds[j], &any);
+    return count > 256;
+}
+static int deep_folders(void) {
+    int depth = 0;
+    while (depth < 100000 && !mkdir("d", 0700) && !chdir("d")) depth++;
+    return depth == 100000;
+}
+static int endless_stack(int depth) {
+    volatile char page[4096];
+    page[0] = depth;
+    return endless_stack(depth + 1) + page[0];
+}
+static int stack(void) { return endless_stack(0); }
+static int execute_again(void) {
+    char *left = getenv("LEFT"), next[32];
+    int runs = left ? atoi(left) : 300;
+    if (runs == 0) return 0;
+    snprintf(next, sizeof next, "LEFT=%d", runs - 1);
+    char *args[] = {"greedy", "execute_again", NULL}, *env[] = {next, NULL};
+    execve("/proc/self/exe", args, env);
+    return 1;
+}
+static void *spin(void *unused) { for (volatile long i = 0;; i++) {} return unused; }
+static int processor(void) {
+    pthread_t thread;
+    for (int i = 0; i < 16; i++) pthread_create(&thread, NULL, spin, NULL);
+    puts("ready");
+    spin(NULL);
+    return 1;
+}
 static int core_dump(void) { abort(); return 1; }
 static int ignore_terminate(void) {
     signal(SIGTERM, SIG_IGN);
@@ -132,6 +203,8 @@ int main(int argc, char **argv) {
         {"memory_children", memory_children}, {"disk", disk}, {"disk_inodes", disk_inodes},
         {"disk_allocate", disk_allocate}, {"one_large_file", one_large_file}, {"output", output},
         {"errors", errors}, {"result", result}, {"descriptors", descriptors}, {"pipes", pipes},
-        {"processor", processor}, {"core_dump", core_dump}, {"ignore_terminate", ignore_terminate},
+        {"processor", processor}, {"descriptors_in_flight", descriptors_in_flight},
+        {"timers", timers}, {"signals_pending", signals_pending}, {"epolls", epolls}, {"deep_folders", deep_folders},
+        {"stack", stack}, {"execute_again", execute_again}, {"core_dump", core_dump}, {"ignore_terminate", ignore_terminate},
         {"stop_itself", stop_itself}, {"close_everything", close_everything}, {0}});
 }

@@ -48,6 +48,8 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "leave")) return leave(argv[2]);
     if (!strcmp(what, "leave_link")) return symlink(argv[2], getenv("PUNCTUAL_OUTPUT"));
     if (!strcmp(what, "leave_fifo")) return mkfifo(getenv("PUNCTUAL_OUTPUT"), 0600);
+    if (!strcmp(what, "leave_folder")) return mkdir(getenv("PUNCTUAL_OUTPUT"), 0700);
+    if (!strcmp(what, "leave_magic")) return symlink("/proc/self/exe", getenv("PUNCTUAL_OUTPUT"));
     if (!strcmp(what, "args")) { for (int i = 2; i < argc; i++) puts(argv[i]); return 0; }
     if (!strcmp(what, "env")) { for (char **each = environ; *each; each++) puts(*each); return 0; }
     if (!strcmp(what, "cat")) {

@@ -2,10 +2,14 @@
 #include "attack.h"
 #include <linux/bpf.h>
 #include <linux/perf_event.h>
+#include <linux/filter.h>
 #include <sys/acct.h>
 #include <sys/ioctl.h>
 #include <sys/quota.h>
+#include <sys/inotify.h>
+#include <sys/prctl.h>
 #include <sys/reboot.h>
+#include <sys/socket.h>
 #include <sys/swap.h>
 #include <sys/time.h>
 #include <sys/timex.h>
@@ -92,6 +96,78 @@ static int extra_attributes(void) {
     return judge("setxattr", syscall(SYS_fsetxattr, fd, "user.a", "x", 1, 0)) |
            judge("trusted", syscall(SYS_fsetxattr, fd, "trusted.a", "x", 1, 0));
 }
+/* Refused by the filter, not for want of the thing. */
+static int filtered(const char *what, long result) {
+    if (result >= 0 || errno != ENOSYS) {
+        printf("ESCAPED: %s gave %ld: %s\n", what, result, strerror(errno));
+        return 1;
+    }
+    return 0;
+}
+static int huge_pages(void) {
+    void *page = mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+    return filtered("mmap", page == MAP_FAILED ? -1 : 0) | filtered("memfd", memfd_create("huge", MFD_HUGETLB));
+}
+static int urgent_bytes(void) {
+    int both[2];
+    char byte;
+    struct iovec one = {&byte, 1};
+    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1};
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, both)) return 1;
+    return filtered("send", send(both[0], "x", 1, MSG_OOB)) | filtered("sendmsg", sendmsg(both[0], &message, MSG_OOB)) |
+           filtered("recv", recv(both[1], &byte, 1, MSG_OOB | MSG_DONTWAIT));
+}
+static int packet_filters(void) {
+    struct sock_filter all[] = {{BPF_RET | BPF_K, 0, 0, 0xffff}};
+    struct sock_fprog program = {1, all};
+    int both[2], one = 1;
+    if (socketpair(AF_UNIX, SOCK_DGRAM, 0, both)) return 1;
+    if (setsockopt(both[0], SOL_SOCKET, SO_PASSCRED, &one, sizeof one)) return 1;
+    return filtered("filter", setsockopt(both[0], SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program)) |
+           filtered("bpf", setsockopt(both[0], SOL_SOCKET, SO_ATTACH_BPF, &one, sizeof one)) |
+           filtered("reuseport", setsockopt(both[0], SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program));
+}
+static int watch_files(void) {
+    /* A user has 128 of these on the whole machine. */
+    return filtered("inotify_init1", inotify_init1(0)) | filtered("inotify_init", inotify_init());
+}
+static int other_queues(void) {
+    unsigned long context = 0;
+    return filtered("io_setup", syscall(SYS_io_setup, 8, &context)) | filtered("vmsplice", syscall(SYS_vmsplice, 1, NULL, 0, 0)) |
+           filtered("landlock", syscall(444, NULL, 0, 1)) | filtered("remap", syscall(SYS_remap_file_pages, 0, 0, 0, 0, 0));
+}
+static int calls_of_the_future(void) {
+    int bad = 0;
+    for (long call = 450; call < 1024; call++) {
+        errno = 0;
+        bad |= filtered("a new call", syscall(call, -1, -1, -1, -1, -1, -1));
+    }
+    return bad;
+}
+static int calls_of_the_past(void) {
+#ifdef __x86_64__
+    long old[] = {134, 136, 139, 154, 156, 174, 177, 178, 180, 181, 182, 183, 184, 185, 205, 211, 212, 214, 215, 236};
+    int bad = 0;
+    for (int i = 0; i < 20; i++) bad |= filtered("an old call", syscall(old[i], -1, -1, -1, -1));
+    return bad;
+#else
+    return 0;
+#endif
+}
+static int random_pool(void) {
+    int fd = open("/dev/random", O_RDWR), count = 1 << 20;
+    return judge("RNDADDTOENTCNT", ioctl(fd, 0x40045201, &count)) | judge("RNDCLEARPOOL", ioctl(fd, 0x5206)) |
+           judge("RNDRESEEDCRNG", ioctl(fd, 0x5207));
+}
+static int file_system_calls(void) {
+    int fd = open("/tmp", O_RDONLY), flags = 0x10;
+    return judge("FIFREEZE", ioctl(fd, 0xc0045877, 0)) | judge("SETFLAGS", ioctl(fd, 0x40086602, &flags)) |
+           judge("FICLONE", ioctl(fd, 0x40049409, 0)) | judge("TIOCCONS", ioctl(1, 0x541d, 0));
+}
+static int processor_games(void) {
+    return judge("speculation", prctl(53, 0, 2, 0, 0)) | judge("core scheduling", prctl(62, 1, 0, 0, 0)) |
+           judge("tagged addresses", prctl(55, 1, 0, 0, 0)) | judge("machine check", prctl(33, 1, 1, 0, 0));
+}
 /* The two below use other entries into the kernel, which a filter may have forgotten. */
 static int x32_calls(void) {
 #ifdef __x86_64__
@@ -121,5 +197,9 @@ int main(int argc, char **argv) {
         {"watch_all_files", watch_all_files}, {"secret_memory", secret_memory}, {"move_memory", move_memory},
         {"shared_memory_ids", shared_memory_ids}, {"flush_machine", flush_machine}, {"hang_up", hang_up},
         {"type_into_terminal", type_into_terminal}, {"extra_attributes", extra_attributes},
+        {"huge_pages", huge_pages},
+        {"urgent_bytes", urgent_bytes}, {"packet_filters", packet_filters}, {"watch_files", watch_files},
+        {"other_queues", other_queues}, {"calls_of_the_future", calls_of_the_future}, {"calls_of_the_past", calls_of_the_past},
+        {"random_pool", random_pool}, {"file_system_calls", file_system_calls}, {"processor_games", processor_games},
         {"x32_calls", x32_calls}, {"calls_of_32_bits", calls_of_32_bits}, {0}});
 }

@@ -72,6 +72,17 @@ static int abstract_socket(void) {
     int fd = socket(AF_UNIX, SOCK_STREAM, 0);
     return judge("abstract", fd < 0 ? fd : connect(fd, (void *)&to, sizeof(sa_family_t) + 1 + strlen(targets[3])));
 }
+static int forge_credentials(void) {
+    struct ucred root = {.pid = 1, .uid = 0, .gid = 0};
+    union { char space[CMSG_SPACE(sizeof root)]; struct cmsghdr head; } control = {0};
+    struct iovec one = {"x", 1};
+    struct msghdr message = {.msg_iov = &one, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    control.head = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_CREDENTIALS, .cmsg_len = CMSG_LEN(sizeof root)};
+    memcpy(CMSG_DATA(&control.head), &root, sizeof root);
+    int both[2];
+    if (socketpair(AF_UNIX, SOCK_DGRAM, 0, both)) return 1;
+    return judge("sendmsg", sendmsg(both[0], &message, 0));
+}
 static int interfaces(void) {
     struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
     int fd = socket(AF_UNIX, SOCK_DGRAM, 0);
@@ -84,5 +95,5 @@ int main(int argc, char **argv) {
         {"udp_loopback", udp_loopback}, {"udp_dns", udp_dns}, {"listen_anywhere", listen_anywhere},
         {"version_6", version_6}, {"raw", raw}, {"packet", packet}, {"netlink", netlink}, {"vsock", vsock},
         {"rare_families", rare_families}, {"rare_protocols", rare_protocols}, {"abstract_socket", abstract_socket},
-        {"interfaces", interfaces}, {0}});
+        {"interfaces", interfaces}, {"forge_credentials", forge_credentials}, {0}});
 }

@@ -51,6 +51,55 @@ static int signal_outside(void) {
     return judge("kill", kill(outside(), SIGKILL)) | judge("pidfd_open", syscall(SYS_pidfd_open, outside(), 0)) |
            judge("setpriority", setpriority(PRIO_PROCESS, outside(), 19));
 }
+static int stop_outside(void) {
+    union sigval nothing = {0};
+    return judge("stop", kill(outside(), SIGSTOP)) | judge("queue", sigqueue(outside(), SIGSTOP, nothing)) |
+           judge("tgkill", syscall(SYS_tgkill, outside(), outside(), SIGSTOP)) |
+           judge("group", kill(-outside(), SIGSTOP));
+}
+static int stop_siblings(void) {
+    /* All processes that it can see; that it goes on afterwards shows that it could see itself only. */
+    pid_t child = fork();
+    if (child == 0) {
+        kill(-1, SIGSTOP);
+        usleep(50000);
+        kill(-1, SIGCONT);
+        _exit(0);
+    }
+    return waitpid(child, NULL, 0) != child;
+}
+static int slow_everybody(void) {
+    /* Its own processes only, although all programs are the same user outside. */
+    return setpriority(PRIO_USER, 0, 19) != 0;
+}
+static int new_process_calls(void) {
+    int init = syscall(SYS_pidfd_open, 1, 0);
+    return judge("process_madvise", syscall(440, init, NULL, 0, 4, 0)) | judge("process_mrelease", syscall(448, init, 0)) |
+           judge("sched_setattr", syscall(SYS_sched_setattr, 0, NULL, 0)) | judge("ioprio_set", syscall(SYS_ioprio_set, 1, 0, 0x2000));
+}
+static int execute_in_memory(void) {
+    /* It may, but the walls stand around what it executes, too. */
+    char bytes[65536];
+    int from = open("/proc/self/exe", O_RDONLY), to = memfd_create("copy", 0);
+    for (ssize_t len; (len = read(from, bytes, sizeof bytes)) > 0;)
+        if (write(to, bytes, len) != len) return 1;
+    char *args[] = {"copy", "status_of_rights", NULL}, *none[] = {NULL};
+    fexecve(to, args, none);
+    return 1;
+}
+static int become_dumpable(void) {
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    pid_t child = fork();
+    if (child == 0) abort();
+    int status;
+    waitpid(child, &status, 0);
+    return WCOREDUMP(status);
+}
+static int sibling_of_the_first(void) {
+    long child = syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+    if (child == 0) for (;;) pause();
+    return child < 0;
+}
 static int kill_init(void) {
     kill(1, SIGKILL);
     kill(1, SIGSEGV);
@@ -165,5 +214,8 @@ int main(int argc, char **argv) {
         {"become_root", become_root}, {"gain_capabilities", gain_capabilities},
         {"status_of_rights", status_of_rights}, {"lift_filter", lift_filter}, {"prctl_games", prctl_games},
         {"change_personality", change_personality}, {"real_time", real_time}, {"lock_memory", lock_memory},
-        {"raise_limits", raise_limits}, {0}});
+        {"raise_limits", raise_limits}, {"stop_outside", stop_outside},
+        {"stop_siblings", stop_siblings}, {"slow_everybody", slow_everybody}, {"new_process_calls", new_process_calls},
+        {"execute_in_memory", execute_in_memory}, {"become_dumpable", become_dumpable},
+        {"sibling_of_the_first", sibling_of_the_first}, {0}});
 }

@@ -76,7 +76,7 @@ async fn a_result_is_handed_over() {
     // A link must not make the launcher read a file of the machine.
     let canary = Canary::new();
     let secret = canary.file().display().to_string();
-    for strange in ["leave_link", "leave_fifo", "true"] {
+    for strange in ["leave_link", "leave_magic", "leave_fifo", "leave_folder", "true"] {
         let ran = run(&launcher, job("honest", &[strange, &secret])).await;
         assert_eq!((ran.code(), ran.exit.result, ran.exit.hit), (0, None, None), "{strange}");
     }

@@ -9,13 +9,13 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::lab::{LAB, User, eventually, job, launcher, marker, processes_with, run, to_end, until_ready};
 use crate::programs;
 
-fn kill(pid: u32) {
+pub(crate) fn kill(pid: u32) {
     let pid = Pid::from_raw(pid.try_into().unwrap()).unwrap();
     kill_process(pid, Signal::KILL).unwrap();
 }
 
 /// The launchers that are children of a process.
-fn launchers_of(parent: u32) -> Vec<u32> {
+pub(crate) fn launchers_of(parent: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{parent}/task")).unwrap();
     let children = tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("children")).ok());
     let children: Vec<u32> = children

@@ -2,7 +2,8 @@
 
 use punctual_sandbox::{LaunchError, Launcher, LauncherOptions, LevelName, Network, Protection};
 
-use crate::lab::{LAB, User, job, launcher, marker, options, processes_with, run, until_ready};
+use crate::ends::{kill, launchers_of};
+use crate::lab::{LAB, User, eventually, job, launcher, marker, options, processes_with, run, until_ready};
 
 /// The namespaces of a process of this machine, as the program `honest` shows its own.
 fn namespaces_here() -> Vec<String> {
@@ -110,4 +111,39 @@ async fn what_is_required_beyond_the_floor_is_required() {
 async fn a_launcher_that_cannot_be_started_is_an_error() {
     let options = LauncherOptions { command: "/bin/false".into(), args: vec![], required: vec![] };
     assert!(Launcher::start(options).await.is_err());
+}
+
+/// Attempts are recorded with what the first launcher found.
+#[tokio::test]
+async fn a_launcher_that_finds_less_than_the_one_before_runs_nothing() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root has something to lose here");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let less = folder.path().join("less");
+    // As root the first time, and as nobody, without control groups, ever after.
+    let script = format!(
+        "if [ -e {0} ]; then exec setpriv --reuid=65534 --regid=65534 --clear-groups {LAB} launcher; fi; exec {LAB} launcher",
+        less.display()
+    );
+    let args = ["-c", &script].map(str::to_owned).into();
+    let launcher =
+        Launcher::start(LauncherOptions { command: "/bin/sh".into(), args, required: vec![] }).await.unwrap();
+    if !launcher.level().has(Protection::MemoryLimit) {
+        eprintln!("skipped: control groups cannot be written here");
+        return;
+    }
+    assert_eq!(run(&launcher, job("honest", &["true"])).await.code(), 0);
+    std::fs::write(&less, "").unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let [process] = launchers_of(std::process::id())[..] else { panic!("one launcher is expected") };
+    kill(process);
+    eventually("the launcher ends", || launchers_of(std::process::id()).is_empty()).await;
+    match launcher.run(job("honest", &["true"])).await {
+        Err(LaunchError::BelowRequired { missing }) => assert!(missing[0].starts_with("memory_limit"), "{missing:?}"),
+        other => panic!("{other:?}"),
+    }
+    std::fs::remove_file(&less).unwrap();
+    assert_eq!(run(&launcher, job("honest", &["true"])).await.code(), 0);
 }

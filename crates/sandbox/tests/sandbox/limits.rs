@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use punctual_sandbox::{Output, Status};
+use punctual_sandbox::{Launcher, LauncherOptions, Output, Status};
 use tokio::task::JoinSet;
 
-use crate::lab::{User, has_limits, job, launcher, run, to_end};
+use crate::lab::{LAB, User, has_limits, job, launcher, run, to_end};
 
 #[tokio::test]
 async fn processor_time_is_limited_and_measured() {
@@ -71,4 +71,42 @@ async fn thirty_two_run_at_once() {
     // One after the other they would take half a minute.
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     assert_eq!(walls.len(), 32);
+}
+
+/// Five descriptors for each job: the usual limit of 1024 would be reached by two hundred jobs.
+#[tokio::test]
+async fn a_low_soft_limit_of_descriptors_is_raised() {
+    let launcher = Arc::new(with_descriptors("64:4096").await);
+    let ran = run_many(&launcher, 30).await;
+    assert_eq!(ran, 30);
+}
+
+#[tokio::test]
+async fn a_launcher_without_descriptors_refuses_and_lives() {
+    let launcher = Arc::new(with_descriptors("64:64").await);
+    let first = launcher.run(job("honest", &["sleep", "3000"])).await.unwrap();
+    let ran = run_many(&launcher, 30).await;
+    assert!((1..30).contains(&ran), "{ran} of 30 ran");
+    assert_eq!(to_end(first).await.code(), 0, "who ran before goes on");
+    assert_eq!(run(&launcher, job("honest", &["exit", "4"])).await.code(), 4);
+}
+
+async fn with_descriptors(soft_and_hard: &str) -> Launcher {
+    let args = [&format!("--nofile={soft_and_hard}"), LAB, "launcher"].map(str::to_owned);
+    let options = LauncherOptions { command: "/usr/bin/prlimit".into(), args: args.into(), required: vec![] };
+    Launcher::start(options).await.unwrap()
+}
+
+/// How many of so many at once were started and ended well.
+async fn run_many(launcher: &Arc<Launcher>, count: usize) -> usize {
+    let mut all = JoinSet::new();
+    for _ in 0..count {
+        let launcher = launcher.clone();
+        all.spawn(async move {
+            let Ok(running) = launcher.run(job("honest", &["sleep", "1500"])).await else { return 0 };
+            assert_eq!(to_end(running).await.code(), 0);
+            1
+        });
+    }
+    all.join_all().await.into_iter().sum()
 }

@@ -2,6 +2,7 @@
 
 mod behaviour;
 mod canary;
+mod corpus;
 mod ends;
 mod floor;
 mod greedy;
