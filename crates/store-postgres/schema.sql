@@ -24,11 +24,17 @@ TABLE attempt
     ending smallint NOT NULL
     reason text
     details text
+    log_path text
+    log_bytes bigint
 CREATE UNIQUE INDEX attempt_pkey ON public.attempt USING btree (job, attempt)
 
 TABLE cancel_request
     job uuid NOT NULL
 CREATE UNIQUE INDEX cancel_request_pkey ON public.cancel_request USING btree (job)
+
+TABLE dropped_log
+    path text NOT NULL COLLATE C
+CREATE UNIQUE INDEX dropped_log_pkey ON public.dropped_log USING btree (path)
 
 TABLE duty
     name text NOT NULL COLLATE C
@@ -60,6 +66,8 @@ TABLE history PARTITION BY RANGE (finished_at)
     output bytea
     input bytea
     details text
+    log_path text
+    log_bytes bigint
 CREATE INDEX history_early ON ONLY public.history USING btree (finished_at, id) WHERE early
 CREATE INDEX history_task ON ONLY public.history USING btree (task, id)
 CREATE INDEX history_unsuccessful ON ONLY public.history USING btree (state, id) WHERE (state <> 1)
@@ -126,6 +134,13 @@ TABLE node
     used_at bigint NOT NULL
 CREATE UNIQUE INDEX node_id_key ON public.node USING btree (id)
 CREATE UNIQUE INDEX node_pkey ON public.node USING btree (number)
+
+TABLE rerun
+    job uuid NOT NULL
+    at bigint NOT NULL
+    next_attempt integer NOT NULL
+    state smallint NOT NULL
+CREATE INDEX rerun_job ON public.rerun USING btree (job, at, next_attempt)
 
 TABLE shard WITH (fillfactor=10, autovacuum_vacuum_threshold=200, autovacuum_vacuum_scale_factor=0)
     id smallint NOT NULL

@@ -25,12 +25,16 @@ CREATE TABLE attempt (
     started_at   INTEGER NOT NULL,
     finished_at  INTEGER NOT NULL,
     ending       INTEGER NOT NULL,
-    reason       TEXT, details TEXT,
+    reason       TEXT, details TEXT, log_path TEXT, log_bytes INTEGER,
     PRIMARY KEY (job, attempt)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE cancel_request (
     job BLOB NOT NULL PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE dropped_log (
+    path TEXT NOT NULL PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE duty (
@@ -63,7 +67,7 @@ CREATE TABLE history (
     reason        TEXT,
     output        BLOB,
     input         BLOB
-, details TEXT) STRICT, WITHOUT ROWID;
+, details TEXT, log_path TEXT, log_bytes INTEGER) STRICT, WITHOUT ROWID;
 
 CREATE INDEX history_task ON history (task, id);
 
@@ -131,6 +135,15 @@ CREATE TABLE migration (
              checksum BLOB NOT NULL,
              applied_at INTEGER NOT NULL
          ) STRICT;
+
+CREATE TABLE rerun (
+    job          BLOB NOT NULL,
+    at           INTEGER NOT NULL,
+    state        INTEGER NOT NULL,
+    next_attempt INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX rerun_job ON rerun (job, at, next_attempt);
 
 CREATE TABLE shard (
     id          INTEGER PRIMARY KEY,

@@ -24,12 +24,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sandbox", &[]),
     ("exec", &["core", "sandbox"]),
     ("worker", &["core", "exec", "proto"]),
+    ("agent", &["core", "exec", "proto", "sandbox"]),
     ("client", &["api", "core"]),
     ("model", &[]),
     ("sim", &["core", "store", "store-tests"]),
     (
         "punctual",
         &[
+            "agent",
             "api",
             "app",
             "blobs",

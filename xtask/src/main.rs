@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask test | verify <name> | bench | lint`.
 //! People and CI run the same ones. Each says what it does, and what it skips and why.
 
+mod containers;
 mod layers;
 mod links;
 mod shell;

@@ -1,12 +1,13 @@
 //! `cargo xtask test`: everything that must hold before a change lands.
 
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::Context;
 use punctual_local_postgres::{Settings, TEST_SERVER};
 
 use crate::shell::{cargo, run as run_command};
-use crate::{layers, links};
+use crate::{containers, layers, links};
 
 pub(crate) fn run() -> anyhow::Result<()> {
     let began = Instant::now();
@@ -34,13 +35,20 @@ fn tests() -> anyhow::Result<()> {
     // One server for all: each test runs in a process of its own and would start another.
     let postgres = Settings::test().start().context("the tests need PostgreSQL")?;
     eprintln!("\nstarted PostgreSQL for the tests on port {}", postgres.port());
+    let static_program = containers::prepare().inspect_err(|error| {
+        eprintln!("\nskipped: tests of agents in containers, because {error:#}");
+    });
+    let with_parts = |command: &mut Command| {
+        if let Ok(program) = &static_program {
+            command.env(containers::PROGRAM, program);
+        }
+        run_command(command.env(TEST_SERVER, postgres.url()))
+    };
     if answers(["nextest", "--version"]) {
-        let mut command = cargo(["nextest", "run", "--workspace", "--no-fail-fast"]);
-        return run_command(command.env(TEST_SERVER, postgres.url()));
+        return with_parts(&mut cargo(["nextest", "run", "--workspace", "--no-fail-fast"]));
     }
     eprintln!("\ncargo-nextest is not installed; cargo test does the same, more slowly (cargo install cargo-nextest)");
-    let mut command = cargo(["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]);
-    run_command(command.env(TEST_SERVER, postgres.url()))
+    with_parts(&mut cargo(["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]))
 }
 
 fn answers<const N: usize>(args: [&str; N]) -> bool {

@@ -31,9 +31,11 @@ macro_rules! kinds {
 
 kinds! {
     InvalidRequest "invalid_request" 400 2 "The request is not valid";
+    InvalidToken "invalid_token" 401 4 "The token is not valid";
     ForbiddenHost "forbidden_host" 403 4 "This host name is not served";
     BadSignature "bad_signature" 403 4 "The address is not one that we signed";
     UrlExpired "url_expired" 403 4 "The address is not valid any more";
+    WrongAttempt "wrong_attempt" 403 4 "The token is for another attempt";
     ForbiddenOrigin "forbidden_origin" 403 4 "Requests from other web pages are refused";
     NotFound "not_found" 404 5 "There is nothing here";
     TaskNotFound "task_not_found" 404 5 "There is no such task";
@@ -44,12 +46,14 @@ kinds! {
     JobAlreadyStarted "job_already_started" 409 6 "The job has started";
     JobAlreadyFinished "job_already_finished" 409 6 "The job has finished";
     JobNotFinished "job_not_finished" 409 6 "The job has not finished";
+    AttemptOver "attempt_over" 409 6 "The attempt is not running";
     ArtifactReady "artifact_ready" 409 6 "The file has arrived already";
     ArtifactInUse "artifact_in_use" 409 6 "A task refers to the artifact";
     JobDeleted "job_deleted" 409 6 "The job was deleted";
     RevisionConflict "revision_conflict" 412 6 "The task was changed by someone else";
     PayloadTooLarge "payload_too_large" 413 2 "The request is too large";
     UnsupportedMediaType "unsupported_media_type" 415 2 "The content type is not supported";
+    RangeNotSatisfiable "range_not_satisfiable" 416 2 "There is nothing in this range";
     NotServedHere "not_served_here" 421 7 "This server does not serve the interface";
     IdempotencyKeyReused "idempotency_key_reused" 422 6 "The idempotency key belongs to another request";
     UnknownArtifact "unknown_artifact" 422 2 "The task refers to an artifact that is not there";

@@ -107,6 +107,9 @@ pub struct Job {
     pub cancel_requested: bool,
     /// Every attempt, the first one first.
     pub attempts: Vec<Attempt>,
+    /// When somebody had it run again after it had finished, the first time first.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub reruns: Vec<Rerun>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -116,6 +119,18 @@ pub struct Job {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Value, required = false)]
     pub output: Option<Box<RawValue>>,
+}
+
+/// A finished job was made eligible again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Rerun {
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// What it had been.
+    #[schema(schema_with = schema::job_state)]
+    pub from: String,
+    /// The number of the attempt that came next.
+    pub next_attempt: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -139,6 +154,13 @@ pub struct Attempt {
     pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub details: Option<AttemptDetails>,
+    /// Where object storage has its log, some seconds after the end: `s3://bucket/…`, or a path in the server's
+    /// storage folder. Absent if it printed nothing, or is not there yet.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub log_path: Option<String>,
+    /// The length of the log that is there.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub log_bytes: Option<u64>,
 }
 
 /// What is known of an attempt besides how it ended. Not every kind of task knows all of it.

@@ -14,7 +14,7 @@ pub use error::{ErrorKind, FieldError, Problem};
 pub use event::JobChange;
 pub use job::{
     Answered, Attempt, AttemptDetails, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSubmitted, JobSummary,
-    ListQuery, TaskRef,
+    ListQuery, Rerun, TaskRef,
 };
 pub use node::{HeldDuty, Node, OwnedShard, ServerList, ServerView, Stats, WorkerList, WorkerView};
 pub use task::{TaskList, TaskRequest, TaskView};

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use punctual_api::{Answered, Attempt, AttemptDetails, ErrorKind, Job, TaskRef, limits};
+use punctual_api::{Answered, Attempt, AttemptDetails, ErrorKind, Job, Rerun, TaskRef, limits};
 use punctual_core::attempt::{AttemptRecord, Details};
 use punctual_core::shard::LiveView;
 use punctual_core::shard::event::{Command, Refusal, Reply};
 use punctual_core::task::Task;
 use punctual_core::{JobId, JobState, ServerId, Span, TaskId, Timestamp};
-use punctual_store::{Artifact, JobRecord};
+use punctual_store::{Artifact, JobRecord, RerunRecord};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -57,6 +57,7 @@ impl App {
             JobRecord::Finished { job, .. } => job.task,
         };
         let task = self.tasks_by_id(std::iter::once(task_id)).await?.remove(&task_id);
+        let reruns = self.reruns(id, &record).await?;
         Ok(match record {
             JobRecord::Hot { job, input, attempts } => {
                 let explanation = match &live {
@@ -68,7 +69,7 @@ impl App {
                     }
                     Live::Unknown => explain::unknown(&job, &self.0.cluster.place(id.shard()), self.now()),
                 };
-                let mut attempts: Vec<Attempt> = attempts.iter().map(attempt_view).collect();
+                let mut attempts: Vec<Attempt> = attempts.iter().map(|attempt| self.attempt_view(attempt)).collect();
                 let mut state = JobState::Scheduled;
                 if let Live::Running { view, server } = &live {
                     attempts.push(running_view(view, *server));
@@ -87,6 +88,7 @@ impl App {
                     tracing_id: job.tracing_id,
                     cancel_requested: job.cancel_requested,
                     attempts,
+                    reruns,
                     reason: None,
                     input: input.and_then(raw_json),
                     output: None,
@@ -104,12 +106,30 @@ impl App {
                 finished_at: Some(job.finished_at),
                 tracing_id: job.tracing_id,
                 cancel_requested: false,
-                attempts: attempts.iter().map(attempt_view).collect(),
+                attempts: attempts.iter().map(|attempt| self.attempt_view(attempt)).collect(),
+                reruns,
                 reason: job.reason,
                 input: input.and_then(raw_json),
                 output: output.and_then(raw_json),
             },
         })
+    }
+
+    async fn reruns(&self, id: JobId, record: &JobRecord) -> Result<Vec<Rerun>> {
+        let due_at = match record {
+            JobRecord::Hot { job, .. } => job.key.due_at,
+            JobRecord::Finished { job, .. } => job.due_at,
+        };
+        // As mostly: one that runs again is due again.
+        if due_at == id.due_at() {
+            return Ok(Vec::new());
+        }
+        let view = |rerun: RerunRecord| Rerun {
+            at: rerun.at,
+            from: rerun.from.as_str().to_owned(),
+            next_attempt: rerun.next_attempt.0,
+        };
+        Ok(self.0.store.reruns(id).await?.into_iter().map(view).collect())
     }
 
     async fn awaited(&self, task: Option<&Task>) -> Result<Option<Artifact>> {
@@ -190,6 +210,8 @@ fn running_view(view: &LiveView, server: ServerId) -> Attempt {
         finished_at: None,
         reason: None,
         details: None,
+        log_path: None,
+        log_bytes: None,
     }
 }
 
@@ -229,17 +251,21 @@ pub(crate) fn task_ref(id: TaskId, task: Option<&Task>) -> TaskRef {
     }
 }
 
-fn attempt_view(record: &AttemptRecord) -> Attempt {
-    Attempt {
-        attempt: record.attempt.0,
-        state: record.ending.as_str().to_owned(),
-        worker: record.worker,
-        server: record.server,
-        picked_up_at: record.picked_up_at,
-        started_at: record.started_at,
-        finished_at: Some(record.finished_at),
-        reason: record.reason.clone(),
-        details: record.details.as_deref().map(details_view),
+impl App {
+    fn attempt_view(&self, record: &AttemptRecord) -> Attempt {
+        Attempt {
+            attempt: record.attempt.0,
+            state: record.ending.as_str().to_owned(),
+            worker: record.worker,
+            server: record.server,
+            picked_up_at: record.picked_up_at,
+            started_at: record.started_at,
+            finished_at: Some(record.finished_at),
+            reason: record.reason.clone(),
+            details: record.details.as_deref().map(details_view),
+            log_path: record.log.as_ref().map(|log| self.log_address(&log.path)),
+            log_bytes: record.log.as_ref().map(|log| log.bytes),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 //! REST, gRPC, the dashboard and the command line parse, call one method here, and
 //! map the answer. Input is checked here and nowhere else.
 
+mod agents;
 mod artifacts;
 mod cluster;
 mod cursor;
@@ -34,11 +35,12 @@ use punctual_core::{Span, Timestamp};
 use punctual_engine::{Clock, Engine, SCHEDULER};
 use punctual_store::Store;
 
+pub use agents::{Admission, AgentAnswer, AgentAsks, AgentWork, Claims, Newcomer};
 pub use artifacts::{Download, Sent};
 pub use error::AppError;
 pub use jobs::WaitFor;
 pub use list::parse_limit;
-pub use logs::LogView;
+pub use logs::{LogSize, LogView, NotArchived};
 pub use peers::{Heard, PeerChanges, PeerError, Peers, Pulse};
 pub use secret::{PEER_HEADER, PeerKey, Question};
 pub use submit::{KeyedRequest, SubmittedAnswer};
@@ -46,6 +48,7 @@ pub use tasks::Defined;
 pub use watch::Changes;
 pub use workers::{CREDIT_MAX, Connected, HelloAnswer, LOG_BYTES_MAX, Peer, PeerList, WorkerGreeting, WorkerHello};
 
+use crate::agents::{Agents, TokenKey};
 use crate::artifacts::Handling;
 use crate::cluster::Cluster;
 use crate::tasks::NameCache;
@@ -65,6 +68,8 @@ struct Inner {
     cluster: Cluster,
     peers: Arc<dyn Peers>,
     key: PeerKey,
+    tokens: TokenKey,
+    agents: Agents,
     clock: Clock,
     random: Random,
     names: NameCache,
@@ -132,6 +137,8 @@ impl App {
             store,
             engine,
             peers,
+            tokens: TokenKey::new(&key),
+            agents: Agents::default(),
             key,
             started_at: clock(),
             clock,
@@ -148,6 +155,8 @@ impl App {
         let (servers, announced) = tokio::sync::watch::channel(Arc::default());
         tokio::spawn(cluster::keep_up(Arc::downgrade(&inner), servers));
         tokio::spawn(artifacts::keep(Arc::downgrade(&inner)));
+        tokio::spawn(logs::keep(Arc::downgrade(&inner)));
+        tokio::spawn(agents::keep(Arc::downgrade(&inner)));
         let app = Self(inner);
         app.announce(announced);
         app

@@ -9,10 +9,10 @@ use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use punctual_core::shard::WorkerStatus;
 use punctual_core::shard::event::{Change, Command, Reply};
-use punctual_core::{JobId, JobRow, ServerId, Span, TaskId};
+use punctual_core::{AttemptNo, JobId, JobRow, ServerId, Span, TaskId};
 use punctual_engine::{Runs, WorkerInfo};
 
-use crate::Peer;
+use crate::{AgentAnswer, AgentAsks, Peer};
 
 #[derive(Debug, thiserror::Error)]
 #[error("{peer} did not answer: {reason}")]
@@ -66,6 +66,9 @@ pub trait Peers: Send + Sync + 'static {
     async fn workers(&self, peer: &Peer) -> Asked<Vec<(WorkerStatus, WorkerInfo)>>;
 
     async fn pulse(&self, peer: &Peer) -> Asked<Pulse>;
+
+    /// What an agent asks the owner of its job.
+    async fn agent(&self, peer: &Peer, job: JobId, attempt: AttemptNo, asks: AgentAsks) -> Asked<AgentAnswer>;
 
     /// This server has given up its shards.
     async fn leaving(&self, peer: &Peer) -> Asked<()>;

@@ -15,7 +15,7 @@ use punctual_core::{JobId, ServerId, ShardId};
 use punctual_engine::{EngineError, Runs};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::cluster::Place;
+use crate::cluster::{Follow, Place};
 use crate::{App, AppError, Result};
 
 /// A shard that changes hands orderly answers again within this time.
@@ -23,10 +23,10 @@ const OWNER_PATIENCE: Duration = Duration::from_secs(2);
 /// The owner may have changed without our having heard of it.
 const OWNER_LOOK: Duration = Duration::from_millis(100);
 /// Longer than any commit that is worth waiting for.
-const COMMAND_LIMIT: Duration = Duration::from_secs(5);
+pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(5);
 /// A command that takes longer than this has the store looked at.
 const STORE_LOOK: Duration = Duration::from_millis(500);
-const IN_DOUBT: &str = "look at the job before you repeat the command: it may be carried out yet";
+pub(crate) const IN_DOUBT: &str = "look at the job before you repeat the command: it may be carried out yet";
 /// A look at what runs takes an owner microseconds.
 pub(crate) const LOOK_LIMIT: Duration = Duration::from_secs(1);
 
@@ -49,11 +49,34 @@ pub(crate) struct Decided {
     pub(crate) is_repeated: bool,
 }
 
+/// For a shard that changes hands.
+pub(crate) struct Patience {
+    until: Instant,
+    follow: Follow,
+}
+
+impl Patience {
+    pub(crate) fn new(app: &App) -> Self {
+        Self { until: Instant::now() + OWNER_PATIENCE, follow: app.0.cluster.follow() }
+    }
+
+    /// Returns when it is worth asking again, or with the reason why not.
+    pub(crate) async fn wait(&mut self, app: &App) -> Result<()> {
+        if Instant::now() >= self.until {
+            let error = AppError::new(ErrorKind::ShardMoving, "the job's shard is changing hands");
+            return Err(error.hint("try again in a few seconds"));
+        }
+        let _ = timeout_at(self.until.min(Instant::now() + OWNER_LOOK), self.follow.changed()).await;
+        // Without the store nobody can take the shard over, and there is no use in waiting.
+        app.0.store.now().await?;
+        Ok(())
+    }
+}
+
 impl App {
     /// Asks the owner, again while the shard changes hands.
     pub(crate) async fn decide(&self, id: JobId, command: Command) -> Result<Decided> {
-        let deadline = Instant::now() + OWNER_PATIENCE;
-        let mut follow = self.0.cluster.follow();
+        let mut patience = Patience::new(self);
         let mut is_repeated = false;
         loop {
             let place = self.0.cluster.place(id.shard());
@@ -63,13 +86,7 @@ impl App {
                 Some(reply) => return Ok(Decided { reply, is_repeated }),
             }
             is_repeated |= is_asked;
-            if Instant::now() >= deadline {
-                return Err(AppError::new(ErrorKind::ShardMoving, "the job's shard is changing hands")
-                    .hint("try again in a few seconds"));
-            }
-            let _ = timeout_at(deadline.min(Instant::now() + OWNER_LOOK), follow.changed()).await;
-            // Without the store nobody can take the shard over, and there is no use in waiting.
-            self.0.store.now().await?;
+            patience.wait(self).await?;
         }
     }
 

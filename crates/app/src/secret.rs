@@ -29,6 +29,14 @@ impl PeerKey {
         Self(Hmac::new_from_slice(&secret.0).expect("a key may have any length"))
     }
 
+    /// A key for another use of the secret.
+    pub(crate) fn derive(&self, label: &[u8]) -> [u8; 32] {
+        let mut mac = self.0.clone();
+        mac.update(b"derive");
+        mac.update(label);
+        mac.finalize().into_bytes().into()
+    }
+
     /// What goes with a question: who asks, the number, and the proof.
     pub fn ask(&self, question: Question) -> String {
         let Question { from, number, .. } = question;

@@ -1,19 +1,26 @@
 //! What workers ask for.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use punctual_api::{ErrorKind, limits};
 use punctual_core::shard::event::{StreamId, WorkerSpec};
 use punctual_core::shard::write::Epoch;
 use punctual_core::{AttemptNo, JobId, ServerId, ShardId, Span, WorkerId};
 use punctual_engine::{Greeting, Outgoing, WorkerInfo, WorkerSession};
-use punctual_store::LogChunk;
+use punctual_store::{LogChunk, StoreError};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use crate::{App, AppError, Result, validate};
 
 /// What is kept of an attempt's log. More is dropped, and the worker says so in it.
 pub const LOG_BYTES_MAX: u64 = 1 << 20;
+
+/// A worker's stream waits so long for a store that is away. Then it is cut off, and says everything again when it
+/// is back: it has what it printed until its outcome is taken.
+const LOGS_TRIED_FOR: Duration = Duration::from_secs(20);
+const LOGS_PAUSE: Duration = Duration::from_millis(250);
 
 /// More slots than this are a mistake, or two workers.
 pub const CREDIT_MAX: u32 = 65_536;
@@ -105,7 +112,7 @@ impl App {
         self.0.engine.alive(worker)
     }
 
-    /// Keeps what attempts printed, up to the limit for each.
+    /// Keeps what attempts printed, up to the limit for each. While the store is away it tries again for a while.
     pub async fn append_logs(&self, mut chunks: Vec<LogChunk>) -> Result<()> {
         chunks.retain(|chunk| chunk.offset < LOG_BYTES_MAX && !chunk.bytes.is_empty());
         for chunk in &mut chunks {
@@ -115,7 +122,16 @@ impl App {
         if chunks.is_empty() {
             return Ok(());
         }
-        Ok(self.0.store.append_logs(chunks).await?)
+        let deadline = Instant::now() + LOGS_TRIED_FOR;
+        loop {
+            match self.0.store.append_logs(chunks.clone()).await {
+                Err(StoreError::Unavailable(error)) if Instant::now() + LOGS_PAUSE < deadline => {
+                    tracing::debug!(error, "pieces of logs were not kept; trying again");
+                    tokio::time::sleep(LOGS_PAUSE).await;
+                }
+                kept => return Ok(kept?),
+            }
+        }
     }
 }
 

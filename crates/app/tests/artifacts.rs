@@ -1,116 +1,20 @@
 //! What becomes of files that nobody needs, on the model store with a clock of the test's own.
 
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+mod world;
 
 use bytes::Bytes;
 use futures_util::stream;
 use punctual_api::{ArtifactKind, ArtifactRequest, ErrorKind};
-use punctual_app::{App, Parts, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, Roles, Settings};
-use punctual_blobs::{Blobs, Key, SignedQuery, UrlKey};
+use punctual_blobs::{Key, SignedQuery};
+use punctual_core::ArtifactId;
 use punctual_core::run::default_grace;
-use punctual_core::shard::WorkerStatus;
-use punctual_core::shard::event::{Command, Reply};
-use punctual_core::size::ByteSize;
 use punctual_core::task::{Binary, Limits, Network, Probe, Run, TaskSpec};
-use punctual_core::{ArtifactId, JobId, JobRow, Span, TaskId};
-use punctual_engine::{Engine, EngineConfig, Runs, WorkerInfo};
-use punctual_store::ClusterSecret;
-use punctual_store_tests::fixture::{at, server};
-use punctual_store_tests::model::ModelStore;
+use punctual_store_tests::fixture::at;
 use sha2::{Digest, Sha256};
-use tempfile::TempDir;
 
-const RETENTION: i64 = 1000;
-
-/// There are none.
-struct Nobody;
-
-fn gone(peer: &Peer) -> PeerError {
-    PeerError { peer: peer.id, reason: "there is nobody".to_owned() }
-}
-
-#[async_trait::async_trait]
-impl Peers for Nobody {
-    async fn command(&self, peer: &Peer, _: JobId, _: Command) -> Result<Reply, PeerError> {
-        Err(gone(peer))
-    }
-    fn hint(&self, _: &Peer, _: Vec<JobRow>) {}
-    async fn running(&self, peer: &Peer, _: Vec<JobId>) -> Result<Runs, PeerError> {
-        Err(gone(peer))
-    }
-    async fn finished(&self, peer: &Peer, _: JobId, _: Duration) -> Result<bool, PeerError> {
-        Err(gone(peer))
-    }
-    async fn watch(&self, peer: &Peer) -> Result<PeerChanges, PeerError> {
-        Err(gone(peer))
-    }
-    async fn task_changed(&self, peer: &Peer, _: TaskId, _: &str) -> Result<(), PeerError> {
-        Err(gone(peer))
-    }
-    async fn workers(&self, peer: &Peer) -> Result<Vec<(WorkerStatus, WorkerInfo)>, PeerError> {
-        Err(gone(peer))
-    }
-    async fn pulse(&self, peer: &Peer) -> Result<Pulse, PeerError> {
-        Err(gone(peer))
-    }
-    async fn leaving(&self, peer: &Peer) -> Result<(), PeerError> {
-        Err(gone(peer))
-    }
-}
-
-struct World {
-    app: App,
-    now: Arc<AtomicI64>,
-    folder: TempDir,
-    blobs: Blobs,
-}
+use world::{RETENTION, World};
 
 impl World {
-    async fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let now = Arc::new(AtomicI64::new(0));
-        let clock = {
-            let now = Arc::clone(&now);
-            Arc::new(move || at(now.load(Ordering::Relaxed)))
-        };
-        let blobs = Blobs::folder(folder.path(), UrlKey::derive(&[1; 32])).unwrap();
-        let begun = Instant::now();
-        // Without a role it holds no duty: nothing happens but what a test asks for.
-        let mut config = EngineConfig::new(server(1), clock.clone(), Arc::new(move || begun.elapsed()), 1).alone();
-        config.member.roles = vec!["api".to_owned()];
-        let store: Arc<dyn punctual_store::Store> = Arc::new(ModelStore::new(4, at(0)));
-        let engine = Engine::start(Arc::clone(&store), config).await.unwrap();
-        let random = Mutex::new(0);
-        let app = App::new(Parts {
-            store,
-            engine,
-            clock,
-            random: Arc::new(move || {
-                let mut random = random.lock().unwrap();
-                *random += 1;
-                *random
-            }),
-            peers: Arc::new(Nobody),
-            key: PeerKey::new(ClusterSecret([1; 32])),
-            blobs: blobs.clone(),
-            settings: Settings {
-                heartbeat: Span::from_secs(5),
-                worker_dead_after: Span::from_secs(20),
-                lease_ttl: Span::from_secs(10),
-                roles: Roles { api: true, scheduler: false },
-                artifact_max: ByteSize::mib(1),
-                retention: Span::from_secs(RETENTION),
-            },
-        });
-        Self { app, now, folder, blobs }
-    }
-
-    fn pass(&self, secs: i64) {
-        self.now.fetch_add(secs, Ordering::Relaxed);
-    }
-
     async fn declare(&self, bytes: &[u8]) -> (ArtifactId, Option<String>) {
         let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
         let size = bytes.len() as u64;

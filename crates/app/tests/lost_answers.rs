@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use punctual_api::ErrorKind;
-use punctual_app::{App, Parts, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, Roles, Settings};
+use punctual_app::{
+    AgentAnswer, AgentAsks, App, Parts, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, Roles, Settings,
+};
 use punctual_blobs::{Blobs, UrlKey};
 use punctual_core::shard::event::{Command, Refusal, Reply};
 use punctual_core::shard::{LiveView, WorkerStatus};
@@ -53,6 +55,9 @@ impl Peers for Owner {
         Err(lost(peer))
     }
     async fn pulse(&self, peer: &Peer) -> Result<Pulse, PeerError> {
+        Err(lost(peer))
+    }
+    async fn agent(&self, peer: &Peer, _: JobId, _: AttemptNo, _: AgentAsks) -> Result<AgentAnswer, PeerError> {
         Err(lost(peer))
     }
     async fn leaving(&self, peer: &Peer) -> Result<(), PeerError> {

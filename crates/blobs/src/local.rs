@@ -64,7 +64,8 @@ impl Folder {
         })
         .await?;
         let file = BufWriter::with_capacity(PIECE_BYTES, tokio::fs::File::from_std(file));
-        Ok(FileUpload { file: Some(file), temporary: Temporary(Some(temporary)), place })
+        let folders = key.as_str().split('/').count();
+        Ok(FileUpload { file: Some(file), temporary: Temporary(Some(temporary)), place, folders })
     }
 
     pub(crate) async fn read(&self, key: &Key, range: Range<u64>) -> Result<BoxStream<'static, Result<Bytes>>> {
@@ -95,8 +96,22 @@ impl Folder {
 
     pub(crate) async fn delete(&self, key: &Key) -> Result<()> {
         let path = self.path(key);
+        let folders = key.as_str().split('/').count().saturating_sub(2);
         blocking(move || match std::fs::remove_file(&path) {
-            Ok(()) => flush_folder_of(&path),
+            Ok(()) => {
+                match flush_folder_of(&path) {
+                    // Whoever deleted its last blob took the folder, too.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                    flushed => flushed?,
+                }
+                // Those below the first are made with their first blob and go with their last.
+                for folder in path.ancestors().skip(1).take(folders) {
+                    if std::fs::remove_dir(folder).is_err() {
+                        break;
+                    }
+                }
+                Ok(())
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         })
@@ -116,25 +131,8 @@ impl Folder {
     pub(crate) async fn list(&self, folder: &Key, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>> {
         let (path, folder, after) = (self.path(folder), folder.clone(), after.cloned());
         blocking(move || {
-            let entries = match std::fs::read_dir(&path) {
-                Ok(entries) => entries,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-                Err(error) => return Err(error),
-            };
             let mut found = Vec::new();
-            for entry in entries {
-                let entry = entry?;
-                let name = entry.file_name();
-                let key = name.to_str().and_then(|name| Key::new(format!("{folder}/{name}")));
-                let Some(key) = key.filter(|key| after.as_ref().is_none_or(|after| key > after)) else { continue };
-                // One that is removed meanwhile is not there.
-                let Ok(metadata) = entry.metadata() else { continue };
-                if metadata.is_file() {
-                    found.push(Listed { key, size: metadata.len() });
-                }
-            }
-            found.sort_by(|one, other| one.key.cmp(&other.key));
-            found.truncate(limit);
+            list(&path, folder.as_str(), after.as_ref().map(Key::as_str), limit, &mut found)?;
             Ok(found)
         })
         .await
@@ -154,6 +152,47 @@ impl Folder {
         })
         .await
     }
+}
+
+/// Adds the blobs below a folder in order of key, until there are `limit`.
+fn list(path: &Path, folder: &str, after: Option<&str>, limit: usize, found: &mut Vec<Listed>) -> io::Result<()> {
+    let entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let mut keys = Vec::new();
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let Some(key) = name.to_str().and_then(|name| Key::new(format!("{folder}/{name}"))) else { continue };
+        // One that is removed meanwhile is not there.
+        let Ok(kind) = entry.file_type() else { continue };
+        // With its slash, a folder stands where its keys do.
+        keys.push(if kind.is_dir() { format!("{key}/") } else { key.as_str().to_owned() });
+    }
+    keys.sort();
+    for key in keys {
+        if found.len() >= limit {
+            return Ok(());
+        }
+        let Some(name) = key.strip_prefix(folder).map(|name| name.trim_matches('/')) else { continue };
+        if let Some(inner) = key.strip_suffix('/') {
+            let may_have_more = after.is_none_or(|after| after.starts_with(&key) || key.as_str() > after);
+            if may_have_more {
+                list(&path.join(name), inner, after, limit, found)?;
+            }
+            continue;
+        }
+        if after.is_some_and(|after| key.as_str() <= after) {
+            continue;
+        }
+        let Ok(metadata) = path.join(name).metadata() else { continue };
+        if metadata.is_file() {
+            found.extend(Key::new(key).map(|key| Listed { key, size: metadata.len() }));
+        }
+    }
+    Ok(())
 }
 
 /// Whether whoever wrote the file is gone.
@@ -189,6 +228,8 @@ pub(crate) struct FileUpload {
     file: Option<BufWriter<tokio::fs::File>>,
     temporary: Temporary,
     place: PathBuf,
+    /// In how many folders of the storage's it is, with the storage's own.
+    folders: usize,
 }
 
 impl FileUpload {
@@ -203,7 +244,7 @@ impl FileUpload {
     pub(crate) async fn finish(mut self) -> Result<()> {
         self.open_file().flush().await?;
         let file = self.file.take().expect("it was just written").into_inner().into_std().await;
-        let Self { temporary, place, .. } = self;
+        let Self { temporary, place, folders, .. } = self;
         blocking(move || {
             file.sync_all()?;
             let folder = place.parent().expect("a blob is in a folder");
@@ -211,7 +252,8 @@ impl FileUpload {
             temporary.rename(&place)?;
             // Held until here, so that no sweep takes it for a leftover.
             drop(file);
-            flush_folder_of(&place)
+            // Folders that are new are only there when those that hold them are flushed, too.
+            place.ancestors().take(folders).try_for_each(flush_folder_of)
         })
         .await
     }

@@ -69,6 +69,7 @@ on_both! {
     a_blob_that_is_not_there_is_not_found
     a_blob_can_be_replaced_copied_and_deleted
     blobs_are_listed_by_folder_in_order
+    blobs_of_inner_folders_are_listed_in_order_of_their_keys
     signed_urls_are_good_for_what_was_signed
 }
 
@@ -179,6 +180,29 @@ async fn blobs_are_listed_by_folder_in_order(it: Fixture) {
     assert_eq!(names(None, 10).await, [found("list/a", 1), found("list/b", 2), found("list/c", 3)]);
     assert_eq!(names(None, 2).await, [found("list/a", 1), found("list/b", 2)]);
     assert_eq!(names(Some("list/b"), 2).await, [found("list/c", 3)]);
+}
+
+async fn blobs_of_inner_folders_are_listed_in_order_of_their_keys(it: Fixture) {
+    let all = ["list/a-1/x", "list/a/b/c", "list/a/b/d", "list/a/e", "list/b"];
+    for name in all.iter().rev() {
+        put(&it.blobs, name, b"x").await;
+    }
+    let names = async |after: Option<&str>, limit| {
+        let listed = it.blobs.list(&key("list"), after.map(key).as_ref(), limit).await.unwrap();
+        listed.into_iter().map(|found| found.key.to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(None, 10).await, all);
+    for (place, after) in all.iter().enumerate() {
+        assert_eq!(names(Some(after), 10).await, all[place + 1..], "after {after}");
+        assert_eq!(names(Some(after), 1).await, all[place + 1..].iter().take(1).copied().collect::<Vec<_>>());
+    }
+    for name in all {
+        it.blobs.delete(&key(name)).await.unwrap();
+    }
+    assert_eq!(names(None, 10).await, Vec::<String>::new());
+    assert!(!it.folder.path().join("storage/list/a").exists(), "inner folders go with their last blob");
+    put(&it.blobs, "list/a/e", b"again").await;
+    assert_eq!(names(None, 10).await, ["list/a/e"]);
 }
 
 fn at(secs: i64) -> Timestamp {

@@ -46,12 +46,16 @@ impl Client {
         for (name, value) in &target.headers {
             request = request.header(name, value);
         }
-        let response = request.send().await.map_err(|source| self.unreachable(source))?;
+        // Only its host is named: the rest of the address is a secret for as long as it works.
+        let host = reqwest::Url::parse(&target.url).map(|url| url.origin().ascii_serialization());
+        let host = host.unwrap_or_else(|_| "the storage".to_owned());
+        let unreachable = |source: reqwest::Error| ClientError::Unreachable { url: host, source: source.without_url() };
+        let response = request.send().await.map_err(unreachable.clone())?;
         let status = response.status();
         if status.is_success() {
             return Ok(());
         }
-        let text = response.text().await.map_err(|source| self.unreachable(source))?;
+        let text = response.text().await.map_err(unreachable)?;
         Err(match serde_json::from_str::<Problem>(&text) {
             Ok(problem) => ClientError::Problem(Box::new(problem)),
             Err(_) => self.bad_answer(format!("the storage answered {status}")),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use futures_util::Stream;
 use punctual_api::{Answered, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSubmitted, ListQuery, limits};
 use punctual_core::{JobId, JobState};
+use reqwest::header::RANGE;
 use reqwest::{Method, RequestBuilder};
 use serde_json::json;
 use tokio::time::Instant;
@@ -81,7 +82,23 @@ pub struct Logs {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogChunk {
     pub text: String,
+    /// Whose log it is; 0 when there is no attempt yet.
+    pub attempt: u32,
     pub next_offset: u64,
+}
+
+impl LogChunk {
+    /// Where to go on after it.
+    pub fn end(&self) -> LogPlace {
+        LogPlace { attempt: self.attempt, offset: self.next_offset }
+    }
+}
+
+/// A place in the logs of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogPlace {
+    pub attempt: u32,
+    pub offset: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +109,7 @@ pub enum LogEvent {
 }
 
 const NEXT_OFFSET: &str = "punctual-next-offset";
+const ATTEMPT: &str = "punctual-attempt";
 
 impl Client {
     /// Submits one job under a random key, so that a repetition makes no second one.
@@ -194,27 +212,44 @@ impl Client {
 
     /// A part of an attempt's log; empty when there is no more, so far.
     pub async fn logs(&self, id: JobId, logs: Logs) -> Result<LogChunk, ClientError> {
-        let response = self.send(self.get(self.logs_url(id, logs)), Repeat::Safe).await?;
-        let next_offset = response.headers().get(NEXT_OFFSET).and_then(|value| value.to_str().ok()?.parse().ok());
-        let next_offset = next_offset.ok_or_else(|| self.bad_answer(format!("no header {NEXT_OFFSET}")))?;
-        let bytes = response.bytes().await.map_err(|source| self.unreachable(source))?;
-        Ok(LogChunk { text: String::from_utf8_lossy(&bytes).into_owned(), next_offset })
+        self.read_chunk(self.get(self.logs_url(id, logs))).await
     }
 
-    /// An attempt's log as it is written. Ends early when the connection does; go on
-    /// from the last `next_offset`.
+    /// Bytes of an attempt's log, as the header `Range` names them, such as `0-99`, `100-` or `-100`.
+    pub async fn log_range(&self, id: JobId, attempt: Option<u32>, range: &str) -> Result<LogChunk, ClientError> {
+        let url = with_query(self.at(["v1", "jobs", &id.to_string(), "logs"]), &json!({ "attempt": attempt }));
+        self.read_chunk(self.get(url).header(RANGE, format!("bytes={range}"))).await
+    }
+
+    async fn read_chunk(&self, request: RequestBuilder) -> Result<LogChunk, ClientError> {
+        let response = self.send(request, Repeat::Safe).await?;
+        let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
+        let next_offset = header(NEXT_OFFSET).and_then(|value| value.parse().ok());
+        let attempt = header(ATTEMPT).and_then(|value| value.parse().ok()).unwrap_or(0);
+        let next_offset = next_offset.ok_or_else(|| self.bad_answer(format!("no header {NEXT_OFFSET}")))?;
+        let bytes = response.bytes().await.map_err(|source| self.unreachable(source))?;
+        Ok(LogChunk { text: String::from_utf8_lossy(&bytes).into_owned(), attempt, next_offset })
+    }
+
+    /// A job's log as it is written, from attempt to attempt unless one is named. Ends early when the connection
+    /// does; go on after the last chunk that came.
     pub async fn follow_logs(
         &self,
         id: JobId,
         logs: Logs,
+        after: Option<LogPlace>,
     ) -> Result<impl Stream<Item = Result<LogEvent, ClientError>> + use<>, ClientError> {
-        self.listen(self.logs_url(id, logs), |client: &Client, event: Event| {
+        let last = after.map(|place| format!("{}-{}", place.attempt, place.offset));
+        self.listen_after(self.logs_url(id, logs), last, |client: &Client, event: Event| {
             if event.name == "end" {
                 return Some(Ok(LogEvent::End));
             }
             let text = serde_json::from_str(&event.data).ok();
-            let chunk = text.zip(event.id.parse().ok());
-            let chunk = chunk.map(|(text, next_offset)| LogEvent::Text(LogChunk { text, next_offset }));
+            let place =
+                event.id.split_once('-').and_then(|(attempt, next)| Some((attempt.parse().ok()?, next.parse().ok()?)));
+            let chunk = text.zip(place);
+            let chunk =
+                chunk.map(|(text, (attempt, next_offset))| LogEvent::Text(LogChunk { text, attempt, next_offset }));
             Some(chunk.ok_or_else(|| client.bad_answer("an event that is not a part of a log".to_owned())))
         })
         .await

@@ -99,8 +99,24 @@ impl Client {
     where
         F: FnMut(&Client, Event) -> Option<Result<T, ClientError>>,
     {
+        self.listen_after(url, None, read).await
+    }
+
+    /// As `listen`, after the event with this id.
+    pub(crate) async fn listen_after<T, F>(
+        &self,
+        url: Url,
+        last: Option<String>,
+        read: F,
+    ) -> Result<impl Stream<Item = Result<T, ClientError>> + use<T, F>, ClientError>
+    where
+        F: FnMut(&Client, Event) -> Option<Result<T, ClientError>>,
+    {
         // Without the time limit of ordinary answers: this one has no end.
-        let request = self.http.get(url).header(ACCEPT, "text/event-stream");
+        let mut request = self.http.get(url).header(ACCEPT, "text/event-stream");
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
         let response = self.send(request, Repeat::Safe).await?;
         let listening = Listening {
             client: self.clone(),

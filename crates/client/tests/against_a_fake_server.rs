@@ -9,7 +9,7 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Method, Response, Uri};
 use futures_util::StreamExt;
 use punctual_api::{ErrorKind, JobRequest, ListQuery, Problem};
-use punctual_client::{Client, ClientError, Ended, IdempotencyKey, LogChunk, LogEvent, Logs, Waited};
+use punctual_client::{Client, ClientError, Ended, IdempotencyKey, LogChunk, LogEvent, LogPlace, Logs, Waited};
 use punctual_core::{JobId, ShardId, Timestamp};
 
 /// Gives the answers in their order and remembers the requests.
@@ -177,20 +177,41 @@ async fn waiting_ends_when_the_time_is_over() {
 
 #[tokio::test]
 async fn a_log_is_followed_to_its_end() {
-    let events = "id: 6\ndata: \"hello\\n\"\n\n: alive\n\nid: 11\ndata: \"w\\u00f6rld\"\n\nevent: end\ndata: {}\n\n";
+    let events =
+        "id: 2-6\ndata: \"hello\\n\"\n\n: alive\n\nid: 2-11\ndata: \"w\\u00f6rld\"\n\nevent: end\ndata: {}\n\n";
     let (fake, client) = Fake::start([answer(200, events)]).await;
     let logs = Logs { attempt: Some(2), offset: 0 };
-    let events: Vec<_> = client.follow_logs(id(), logs).await.unwrap().map(Result::unwrap).collect().await;
-    let text = |text: &str, next_offset| LogEvent::Text(LogChunk { text: text.to_owned(), next_offset });
+    let events: Vec<_> = client.follow_logs(id(), logs, None).await.unwrap().map(Result::unwrap).collect().await;
+    let text = |text: &str, next_offset| LogEvent::Text(LogChunk { text: text.to_owned(), attempt: 2, next_offset });
     assert_eq!(events, [text("hello\n", 6), text("wörld", 11), LogEvent::End]);
     assert_eq!(fake.requests(), [format!("GET /v1/jobs/{}/logs?attempt=2&offset=0", id())]);
     assert_eq!(fake.headers("accept"), ["text/event-stream"]);
 }
 
 #[tokio::test]
+async fn following_goes_on_after_what_came_last() {
+    let (fake, client) = Fake::start([answer(200, "event: end\ndata: {}\n\n")]).await;
+    let after = LogPlace { attempt: 2, offset: 11 };
+    let events: Vec<_> = client.follow_logs(id(), Logs::default(), Some(after)).await.unwrap().collect().await;
+    assert!(matches!(&events[..], [Ok(LogEvent::End)]), "{events:?}");
+    assert_eq!(fake.headers("last-event-id"), ["2-11"]);
+}
+
+#[tokio::test]
+async fn bytes_of_a_log_are_asked_for_by_their_range() {
+    let mut part = answer(206, "llo");
+    part.headers_mut().insert("punctual-next-offset", "5".parse().unwrap());
+    part.headers_mut().insert("punctual-attempt", "3".parse().unwrap());
+    let (fake, client) = Fake::start([part]).await;
+    let chunk = client.log_range(id(), Some(3), "2-4").await.unwrap();
+    assert_eq!(chunk, LogChunk { text: "llo".to_owned(), attempt: 3, next_offset: 5 });
+    assert_eq!(fake.headers("range"), ["bytes=2-4"]);
+}
+
+#[tokio::test]
 async fn an_event_that_makes_no_sense_ends_the_stream_with_an_error() {
     let (_, client) = Fake::start([answer(200, "data: nonsense\n\ndata: \"later\"\nid: 1\n\n")]).await;
-    let events: Vec<_> = client.follow_logs(id(), Logs::default()).await.unwrap().collect().await;
+    let events: Vec<_> = client.follow_logs(id(), Logs::default(), None).await.unwrap().collect().await;
     assert!(matches!(&events[..], [Err(ClientError::BadAnswer { .. })]), "{events:?}");
 }
 
@@ -200,7 +221,7 @@ async fn a_part_of_a_log_says_where_the_next_begins() {
     with_offset.headers_mut().insert("punctual-next-offset", "5".parse().unwrap());
     let (_, client) = Fake::start([with_offset, answer(200, "hello")]).await;
     let chunk = client.logs(id(), Logs::default()).await.unwrap();
-    assert_eq!(chunk, LogChunk { text: "hello".to_owned(), next_offset: 5 });
+    assert_eq!(chunk, LogChunk { text: "hello".to_owned(), attempt: 0, next_offset: 5 });
     assert!(client.logs(id(), Logs::default()).await.is_err());
 }
 

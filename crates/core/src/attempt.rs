@@ -194,4 +194,14 @@ pub struct AttemptRecord {
     pub ending: Ending,
     pub reason: Option<String>,
     pub details: Option<Box<Details>>,
+    /// Set some time after the end, if the attempt printed anything.
+    pub log: Option<Box<ArchivedLog>>,
+}
+
+/// The log of an attempt that ended, in object storage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ArchivedLog {
+    /// The key of the object, such as `logs/2026-12-24/<job>/1-<digest>.log`.
+    pub path: String,
+    pub bytes: u64,
 }

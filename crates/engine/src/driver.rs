@@ -159,7 +159,7 @@ impl Driver {
                 self.streams.connect(worker, stream, sender);
                 self.owner.handle(event, now);
             }
-            Input::Command { answer, .. } if !self.tenure.is_current() => {
+            Input::Command { answer, .. } | Input::AgentReported { answer, .. } if !self.tenure.is_current() => {
                 let _ = answer.send(Reply::NotOwner);
             }
             Input::Command { id, command, answer } => {
@@ -167,6 +167,12 @@ impl Driver {
                 let token = Token(self.commands_taken);
                 self.answers.insert(token, answer);
                 self.owner.handle(Event::Command { token, id, command }, now);
+            }
+            Input::AgentReported { report, answer } => {
+                self.commands_taken += 1;
+                let token = Token(self.commands_taken);
+                self.answers.insert(token, answer);
+                self.owner.handle(Event::AgentReported { token, report }, now);
             }
             Input::Applied { seq, result } => self.applied(seq, result),
             Input::InputsRead { worker, stream, assignments } => {
@@ -266,7 +272,7 @@ impl Driver {
 fn is_too_late(input: &Input) -> bool {
     match input {
         Input::Event(event) => !matches!(event, Event::Released { .. } | Event::WorkerDisconnected { .. }),
-        Input::Connected { .. } | Input::Command { .. } | Input::Stop => true,
+        Input::Connected { .. } | Input::Command { .. } | Input::AgentReported { .. } | Input::Stop => true,
         Input::Applied { .. }
         | Input::InputsRead { .. }
         | Input::Renewed { .. }

@@ -15,10 +15,12 @@ use crate::config::EngineConfig;
 pub const RETENTION: &str = "retention";
 /// Looking whether files have arrived.
 pub const ARTIFACTS: &str = "artifacts";
+/// Moving logs of attempts that ended into object storage.
+pub const LOGS: &str = "logs";
 /// Forgetting servers that are long gone.
 pub(crate) const MEMBERSHIP: &str = "membership";
 
-const ALL: [&str; 3] = [RETENTION, MEMBERSHIP, ARTIFACTS];
+const ALL: [&str; 4] = [RETENTION, MEMBERSHIP, ARTIFACTS, LOGS];
 
 /// The duties that this server holds.
 pub(crate) struct Duties {

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use punctual_core::shard::event::{Command, Event, Loaded, Reply};
+use punctual_core::shard::event::{Assignment, Command, Event, Loaded, Reply, Report};
 use punctual_core::shard::{Counts, LiveView, Owner, WorkerStatus};
 use punctual_core::task::Task;
-use punctual_core::{JobId, ServerId, ShardId, TaskId};
+use punctual_core::{AttemptNo, JobId, ServerId, ShardId, TaskId};
 use punctual_store::Store;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -78,6 +78,11 @@ impl Engine {
         }
     }
 
+    /// Whether the leases of this server hold.
+    pub fn is_current(&self) -> bool {
+        self.0.tenure.is_current()
+    }
+
     /// Who is there and who owns what, as it was read last; a new picture several times a second.
     pub fn cluster(&self) -> watch::Receiver<Arc<Cluster>> {
         self.0.cluster.clone()
@@ -121,6 +126,31 @@ impl Engine {
         let (answer, reply) = oneshot::channel();
         self.0.inbox.send(Input::Command { id, command, answer });
         reply.await.map_err(|_| EngineError::Stopped)
+    }
+
+    /// How the attempt of an agent went. Answered after the commit.
+    pub async fn agent_reported(&self, report: Report) -> Result<Reply, EngineError> {
+        if !self.0.tenure.is_current() {
+            return Err(EngineError::NoLease);
+        }
+        let (answer, reply) = oneshot::channel();
+        self.0.inbox.send(Input::AgentReported { report, answer });
+        reply.await.map_err(|_| EngineError::Stopped)
+    }
+
+    /// Ends an attempt whose agent was not heard of for too long.
+    pub fn agent_silent(&self, id: JobId, attempt: AttemptNo, host: Option<String>) {
+        self.0.inbox.send(Input::Event(Event::AgentSilent { id, attempt, host }));
+    }
+
+    /// What the agent of an attempt is to run, if it is running here.
+    pub async fn assignment(&self, id: JobId, attempt: AttemptNo) -> Result<Option<Assignment>, EngineError> {
+        self.ask(move |owner| owner.assignment(id, attempt)).await
+    }
+
+    /// The attempts running here that agents must be heard of for.
+    pub async fn run_by_agents(&self) -> Result<Vec<LiveView>, EngineError> {
+        self.ask(Owner::run_by_agents).await
     }
 
     pub(crate) async fn ask<T: Send + 'static>(

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use punctual_core::shard::Owner;
-use punctual_core::shard::event::{Assignment, Command, Event, Reply, StreamId};
+use punctual_core::shard::event::{Assignment, Command, Event, Reply, Report, StreamId};
 use punctual_core::shard::write::BatchSeq;
 use punctual_core::{JobId, ShardId, WorkerId};
 use punctual_store::{Applied, StoreError};
@@ -27,6 +27,10 @@ pub(crate) enum Input {
     Command {
         id: JobId,
         command: Command,
+        answer: oneshot::Sender<Reply>,
+    },
+    AgentReported {
+        report: Report,
         answer: oneshot::Sender<Reply>,
     },
     Applied {

@@ -30,7 +30,7 @@ pub use clock::{Monotonic, Skew, StoreClock};
 pub use cluster::Cluster;
 pub use config::{Clock, EngineConfig, MemberConfig, SCHEDULER, Takeover, Timekeeper};
 pub use connections::{Greeting, WorkerSession};
-pub use duties::{ARTIFACTS, RETENTION};
+pub use duties::{ARTIFACTS, LOGS, RETENTION};
 pub use handle::{Engine, EngineError};
 pub use hub::Changes;
 pub use infos::WorkerInfo;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use punctual_core::shard::write::Epoch;
 use punctual_core::shard::{LiveView, Owner};
 use punctual_core::{JobId, ShardId, TaskId};
 use punctual_store::MemberStatus;
@@ -23,6 +24,15 @@ pub struct Runs {
 }
 
 impl Engine {
+    /// Under which epoch this server owns the shard, if it believes so.
+    pub async fn epoch_of(&self, shard: ShardId) -> Result<Option<Epoch>, EngineError> {
+        if !self.0.tenure.is_current() {
+            return Ok(None);
+        }
+        let is_it = move |(owned, epoch): (ShardId, Epoch)| (owned == shard).then_some(epoch);
+        self.ask(move |owner| owner.owned_shards().into_iter().find_map(is_it)).await
+    }
+
     /// Those of `ids` that run; for no ids, all that runs.
     pub async fn runs(&self, ids: Vec<JobId>) -> Result<Runs, EngineError> {
         if !self.0.tenure.is_current() {

@@ -5,6 +5,7 @@
 //! the task's timeout: the worker's runtime does, unless the executor says that it ends by
 //! itself.
 
+mod admissions;
 mod binary;
 mod cancel;
 pub mod clock;
@@ -32,6 +33,7 @@ use punctual_core::id::JobId;
 use punctual_core::task::Run;
 use tokio::time::Instant;
 
+pub use admissions::{Admission, Admissions, AdmitError, Admitted};
 pub use binary::{Binaries, ProgramCache, Programs};
 pub use cancel::Cancel;
 pub use dial::{Outbound, Resolve};

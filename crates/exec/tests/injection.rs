@@ -13,7 +13,7 @@ use punctual_core::run::{Email as Mail, Slack as Message};
 use punctual_core::task::{HttpCall, Method, Run};
 use punctual_exec::{Cancel, Email, Http, MailServer, Places, Slack, SlackWebhooks, WebhookKeys};
 
-const EVIL: [&str; 8] = [
+const EVIL: [&str; 14] = [
     "\r\nEvil: yes",
     "\nEvil: yes",
     "\rEvil: yes",
@@ -22,7 +22,34 @@ const EVIL: [&str; 8] = [
     "\r\n.\r\nMAIL FROM:<evil@example.com>\r\n",
     "\u{85}Evil: yes",
     "\u{2028}Evil: yes",
+    "\u{2029}Evil: yes",
+    "\u{b}Evil: yes",
+    "\u{c}Evil: yes",
+    // Line breaks for whoever decodes once too often, or keeps the low byte of each letter.
+    "%0d%0aEvil: yes",
+    "=0D=0AEvil: yes",
+    "\u{560d}\u{560a}Evil: yes",
 ];
+
+/// All that a request of ours has; `x-a` is the tests' own.
+const KNOWN_HEADERS: [&str; 10] = [
+    "accept",
+    "user-agent",
+    "idempotency-key",
+    "punctual-job-id",
+    "punctual-attempt",
+    "punctual-tracing-id",
+    "content-type",
+    "content-length",
+    "host",
+    "x-a",
+];
+
+/// What comes from the job and not from its task.
+fn words(evil: &str) -> [Words<'_>; 3] {
+    let usual = Words { task: "a task", input: None, tracing_id: "trace-7" };
+    [Words { task: evil, ..usual }, Words { input: Some(evil), ..usual }, Words { tracing_id: evil, ..usual }]
+}
 
 fn mail() -> Mail {
     Mail {
@@ -57,6 +84,15 @@ async fn no_field_of_a_mail_adds_a_header_or_a_command() {
         ];
         let bodies =
             [Mail { text: Some(with("text")), ..mail() }, Mail { text: None, html: Some(with("html")), ..mail() }];
+        // A field that is added does not compile before it is tried above.
+        let Mail { to: _, cc: _, bcc: _, reply_to: _, subject: _, text: _, html: _ } = mail();
+        for words in words(evil) {
+            let from_input = Mail { text: None, ..mail() };
+            let done = perform_with(email.clone(), Run::Email(from_input), words, Cancel::default()).await;
+            if let Outcome::Failed(failure) = done.outcome {
+                assert_eq!(failure.ran, Ran::No, "{}", failure.reason);
+            }
+        }
         let must_fail = evil.contains(|letter: char| letter.is_control());
         let cases = headers.map(|case| (case, must_fail)).into_iter().chain(bodies.map(|case| (case, false)));
         for (case, must_fail) in cases {
@@ -128,19 +164,25 @@ async fn no_field_of_a_call_adds_a_header_or_a_request() {
                 assert_eq!(failure.ran, Ran::No, "{}", failure.reason);
             }
         }
+        // A field that is added does not compile before it is tried above, or named here because it sends nothing.
+        let HttpCall {
+            url: _,
+            method: _,
+            headers: _,
+            body: _,
+            sign_with: _,
+            expect_status: _,
+            retry_status: _,
+            expect_body: _,
+            follow_redirects: _,
+            timeout: _,
+        } = usual();
+        for words in words(evil) {
+            let from_input = HttpCall { body: None, ..usual() };
+            let done = perform_with(http.clone(), Run::Http(from_input), words, Cancel::default()).await;
+            assert!(matches!(done.outcome, Outcome::Succeeded { .. }), "{:?}", done.outcome);
+        }
     }
-    let known = [
-        "accept",
-        "user-agent",
-        "idempotency-key",
-        "punctual-job-id",
-        "punctual-attempt",
-        "punctual-tracing-id",
-        "content-type",
-        "content-length",
-        "host",
-        "x-a",
-    ];
     let requests = received.lock().unwrap();
     assert!(!requests.is_empty());
     for request in requests.iter() {
@@ -150,7 +192,7 @@ async fn no_field_of_a_call_adds_a_header_or_a_request() {
         assert!(first.starts_with("POST /") && first.ends_with(" HTTP/1.1"), "{first}");
         for line in lines {
             let name = line.split(':').next().unwrap_or_default();
-            assert!(known.contains(&name), "an extra header `{line}` in\n{request}");
+            assert!(KNOWN_HEADERS.contains(&name), "an extra header `{line}` in\n{request}");
         }
         assert!(!head.replace("\r\n", "").contains(['\r', '\n', '\0']), "{head:?}");
     }
@@ -185,11 +227,23 @@ async fn no_field_of_a_message_to_slack_adds_a_header_or_a_request() {
             }
         }
     }
+    for evil in EVIL {
+        for words in words(evil) {
+            let Message { webhook: _, text: _ } = Message { webhook: String::new(), text: None };
+            let case = Message { webhook: "ops".to_owned(), text: words.input.is_none().then(|| "text".to_owned()) };
+            let done = perform_with(slack.clone(), Run::Slack(case), words, Cancel::default()).await;
+            assert!(matches!(done.outcome, Outcome::Succeeded { .. }), "{:?}", done.outcome);
+        }
+    }
     let requests = received.lock().unwrap();
-    assert_eq!(requests.len(), EVIL.len());
+    assert_eq!(requests.len(), EVIL.len() * 4);
     for request in requests.iter() {
         let (head, body) = request.split_once("\r\n\r\n").unwrap();
-        assert!(!head.contains("Evil") && !head.contains("evil"), "{head}");
+        for line in head.split("\r\n").skip(1) {
+            let name = line.split(':').next().unwrap_or_default();
+            assert!(KNOWN_HEADERS.contains(&name), "an extra header `{line}` in\n{request}");
+        }
+        assert!(!head.replace("\r\n", "").contains(['\r', '\n', '\0']), "{head:?}");
         assert!(!body.contains(['\r', '\n', '\0']), "JSON has them escaped: {body:?}");
     }
 }

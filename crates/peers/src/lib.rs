@@ -4,6 +4,7 @@
 //! question has a time limit and a proof that we belong to the cluster; an answer without
 //! its own proof is no answer. Decides nothing and remembers nothing but connections.
 
+mod agent;
 mod hints;
 mod link;
 mod watch;
@@ -15,10 +16,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual_app::{PEER_HEADER, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, Question};
+use punctual_app::{
+    AgentAnswer, AgentAsks, PEER_HEADER, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, Question,
+};
 use punctual_core::shard::WorkerStatus;
 use punctual_core::shard::event::{Command, Reply, WorkerSpec};
-use punctual_core::{JobId, JobRow, ServerId, ShardId, Span, TaskId};
+use punctual_core::{AttemptNo, JobId, JobRow, ServerId, ShardId, Span, TaskId};
 use punctual_engine::{Runs, WorkerInfo};
 use punctual_proto::convert::{BadMessage, id_bytes};
 use punctual_proto::peer as wire;
@@ -184,6 +187,19 @@ impl Peers for GrpcPeers {
             self.ask(peer, LOOK_LIMIT, request, |mut client, request| async move { client.stats(request).await });
         let wire::StatsReply { workers, running, lag, skew: skew_us } = reply.await?;
         Ok(Pulse { workers, running, lag: Span::from_micros(lag), skew_us })
+    }
+
+    async fn agent(
+        &self,
+        peer: &Peer,
+        job: JobId,
+        attempt: AttemptNo,
+        asks: AgentAsks,
+    ) -> Result<AgentAnswer, PeerError> {
+        let limit = if matches!(asks, AgentAsks::Ended(_)) { COMMAND_LIMIT } else { LOOK_LIMIT };
+        let request = agent::request(job, attempt, asks);
+        let reply = self.ask(peer, limit, request, |mut client, request| async move { client.agent(request).await });
+        agent::answer(reply.await?).map_err(bad(peer))
     }
 
     async fn leaving(&self, peer: &Peer) -> Result<(), PeerError> {

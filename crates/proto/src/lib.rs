@@ -1,6 +1,7 @@
 //! The gRPC protocols, generated from `proto/`, and their translation to and from
 //! the core's words.
 
+pub mod bounds;
 pub mod convert;
 pub mod peer_convert;
 

@@ -81,6 +81,9 @@ pub(crate) enum Command {
     Server(cmd::server::ServerArgs),
     /// Start a worker
     Worker(cmd::worker::WorkerArgs),
+    /// Run one attempt for a worker that was started with --spawn
+    #[command(hide = true)]
+    Agent(cmd::agent::AgentArgs),
     /// Submit a job: now, later, or at a given time
     Run(Box<cmd::run::RunArgs>),
     /// Show jobs, the latest due first

@@ -204,7 +204,9 @@ enum Hint {
 fn hint(kind: ErrorKind) -> Hint {
     use Hint::{Command, Server};
     match kind {
-        ErrorKind::InvalidRequest | ErrorKind::PayloadTooLarge => Server("correct the input and try again"),
+        ErrorKind::InvalidRequest | ErrorKind::PayloadTooLarge | ErrorKind::RangeNotSatisfiable => {
+            Server("correct the input and try again")
+        }
         ErrorKind::ForbiddenHost => Server("use the address that `punctual dev` or `punctual server` printed"),
         ErrorKind::ForbiddenOrigin => Server("send the request from outside a browser"),
         ErrorKind::NotFound | ErrorKind::MethodNotAllowed | ErrorKind::UnsupportedMediaType => {
@@ -225,6 +227,8 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::SizeMismatch | ErrorKind::DigestMismatch => {
             Command("the file was changed while it was sent; push it again with `punctual artifact push`")
         }
+        ErrorKind::InvalidToken | ErrorKind::WrongAttempt => Server("an agent is started by its worker, not by hand"),
+        ErrorKind::AttemptOver => Command("see how it ended with `punctual job get`"),
         ErrorKind::TaskExists => Command("update it with `punctual task apply`"),
         ErrorKind::JobAlreadyStarted => Command("end it with `punctual cancel`"),
         ErrorKind::JobAlreadyFinished => Command("run it again with `punctual job retry`"),

@@ -1,6 +1,7 @@
 //! The command line: parses, loads the settings, calls one command, and turns its
 //! answer into output and an exit code.
 
+mod agents;
 mod bench;
 mod cli;
 mod cmd;
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Threads};
+use crate::cli::{Cli, Command, Threads};
 use crate::cmd::Context;
 use crate::exit::{Exit, OutputClosed, Report};
 use crate::output::{Format, note};
@@ -32,6 +33,12 @@ fn main() -> ExitCode {
         punctual_sandbox::launcher_main();
     }
     let cli = Cli::parse();
+    if let Command::Agent(args) = &cli.command
+        && let Err(error) = punctual_agent::guard_this_process(args.tie())
+    {
+        note(&format!("error: an agent cannot guard itself: {error}"));
+        return Exit::Error.into();
+    }
     let context = match Context::new(&cli) {
         Ok(context) => context,
         Err(error) => return report(&error, Format::Table).into(),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use comfy_table::Cell;
-use punctual_api::{Attempt, AttemptDetails, Job, JobSummary, TaskRef, TaskView, WorkerView};
+use punctual_api::{Attempt, AttemptDetails, Job, JobSummary, Rerun, TaskRef, TaskView, WorkerView};
 use punctual_core::Span;
 use punctual_core::attempt::FailureClass;
 use punctual_core::retry::RetryPolicy;
@@ -255,11 +255,22 @@ fn job_text(out: &Output, job: &Job) -> String {
         text.line("tracing id", tracing_id);
     }
     for attempt in &job.attempts {
+        for rerun in job.reruns.iter().filter(|rerun| rerun.next_attempt == attempt.attempt) {
+            text.line("run again", rerun_line(out, rerun));
+        }
         text.line(&format!("attempt {}", attempt.attempt), attempt_line(out, attempt));
         let details = attempt.details.as_ref().map(details_line).unwrap_or_default();
         if !details.is_empty() {
             text.line("", details);
         }
+        if let Some(path) = &attempt.log_path {
+            let bytes = attempt.log_bytes.map(|bytes| format!(" ({bytes} bytes)")).unwrap_or_default();
+            text.line("", format!("log {path}{bytes}"));
+        }
+    }
+    let next = job.attempts.last().map_or(1, |attempt| attempt.attempt + 1);
+    for rerun in job.reruns.iter().filter(|rerun| rerun.next_attempt >= next) {
+        text.line("run again", rerun_line(out, rerun));
     }
     if let Some(input) = &job.input {
         text.line("input", input.get());
@@ -272,6 +283,10 @@ fn job_text(out: &Output, job: &Job) -> String {
 
 fn task_ref(task: &TaskRef) -> String {
     format!("{} ({}, queue {})", task.name.as_deref().unwrap_or("one-off"), task.kind, task.queue)
+}
+
+fn rerun_line(out: &Output, rerun: &Rerun) -> String {
+    format!("{}, after it was {}", out.zone.show_millis(rerun.at), rerun.from)
 }
 
 fn attempt_line(out: &Output, attempt: &Attempt) -> String {

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -18,7 +19,8 @@ use punctual_store::ClusterSecret;
 use punctual_worker::Worker;
 use tokio::sync::oneshot;
 
-use crate::config::{Database, ServerSettings, Storage, WorkerSettings};
+use crate::agents;
+use crate::config::{Database, ServerSettings, Spawn, Storage, WorkerSettings};
 use crate::exit::failed;
 use crate::stores::OpenStore;
 use crate::world;
@@ -154,15 +156,14 @@ fn not_started(error: StartError) -> anyhow::Error {
 pub(crate) const SANDBOX_LAUNCHER: &str = "sandbox-launcher";
 
 pub(crate) fn sandbox_options() -> anyhow::Result<LauncherOptions> {
-    Ok(LauncherOptions {
-        command: std::env::current_exe().context("cannot find this program")?,
-        args: vec![SANDBOX_LAUNCHER.to_owned()],
-        required: Vec::new(),
-    })
+    // Not by its path: by the time a launcher that died is started again, there may be a newer program.
+    let this = PathBuf::from("/proc/self/exe");
+    std::fs::read_link(&this).context("cannot find this program")?;
+    Ok(LauncherOptions { command: this, args: vec![SANDBOX_LAUNCHER.to_owned()], required: Vec::new() })
 }
 
 /// `None` where programs cannot be shut in: then the worker takes no binaries.
-async fn binaries(downloads: Arc<dyn Downloads>, cache: ProgramCache) -> anyhow::Result<Option<Binaries>> {
+pub(crate) async fn safe_launcher() -> anyhow::Result<Option<Launcher>> {
     let launcher = match Launcher::start(sandbox_options()?).await {
         Ok(launcher) => launcher,
         Err(error) => {
@@ -178,6 +179,11 @@ async fn binaries(downloads: Arc<dyn Downloads>, cache: ProgramCache) -> anyhow:
         tracing::warn!("the sandbox is not safe here: this worker takes no binaries; see punctual doctor");
         return Ok(None);
     }
+    Ok(Some(launcher))
+}
+
+async fn binaries(downloads: Arc<dyn Downloads>, cache: ProgramCache) -> anyhow::Result<Option<Binaries>> {
+    let Some(launcher) = safe_launcher().await? else { return Ok(None) };
     let folder = cache.folder.display().to_string();
     let programs = Programs::new(downloads, cache).map_err(|error| {
         failed(format!("cannot use the folder {folder}: {error}"), "name another one with --cache-dir")
@@ -192,8 +198,8 @@ pub(crate) async fn run_worker(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
     let WorkerOptions { servers, name, settings } = options;
-    let mut worker = Worker::connect_any(servers)
-        .name(name)
+    let mut worker = Worker::connect_any(servers.clone())
+        .name(name.clone())
         .slots(settings.slots)
         .queues(settings.queues)
         .spool_dir(settings.spool_dir)
@@ -203,11 +209,26 @@ pub(crate) async fn run_worker(
     if settings.probe_effects {
         worker = worker.probe_effects();
     }
-    if let Some(binaries) = binaries(worker.downloads(), settings.programs).await? {
-        worker = worker.executor(binaries);
+    let mut all_ended = None;
+    if settings.agents.spawn == Spawn::Never {
+        if let Some(binaries) = binaries(worker.downloads(), settings.programs).await? {
+            worker = worker.executor(binaries);
+        }
+    } else if let Some(agents) =
+        agents::build(&settings.agents, &servers, &name, settings.slots, worker.admissions()).await?
+    {
+        all_ended = Some(agents.all_ended());
+        worker = worker.executor(agents);
     }
     for (key, value) in settings.labels {
         worker = worker.label(key, value);
     }
-    Ok(worker.run_until(shutdown).await?)
+    let ran = worker.run_until(shutdown).await;
+    // What did not end in time is being ended by force.
+    if let Some(all_ended) = all_ended
+        && tokio::time::timeout(agents::FAREWELL_MAX, all_ended).await.is_err()
+    {
+        tracing::warn!("some environments of agents could not be ended; the next worker sweeps them");
+    }
+    Ok(ran?)
 }

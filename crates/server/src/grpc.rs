@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
 use punctual_app::{
-    App, AppError, CREDIT_MAX, Connected, Download, LOG_BYTES_MAX, Peer, PeerList, WorkerGreeting, WorkerHello,
+    Admission, App, AppError, CREDIT_MAX, Connected, Download, LOG_BYTES_MAX, Newcomer, Peer, PeerList, WorkerGreeting,
+    WorkerHello,
 };
 use punctual_core::shard::event::{StreamId, WorkerSpec};
 use punctual_core::shard::write::Epoch;
@@ -79,16 +80,41 @@ impl Worker for WorkerService {
         let wire::DownloadRequest { worker_id, job_id, attempt, artifact_id } = request.into_inner();
         let worker = read_worker_id(&worker_id)?;
         let job = convert::job_id(&job_id).map_err(|error| Status::invalid_argument(error.to_string()))?;
-        let artifact = ArtifactId::from_bytes(&artifact_id)
-            .ok_or_else(|| Status::invalid_argument("an artifact id is 16 bytes of UUID version 7"))?;
+        let artifact = read_artifact_id(&artifact_id)?;
         let found = self.app.download(worker, job, AttemptNo(attempt), artifact, &reached).await;
         match found.map_err(|error| refused(&error))? {
-            Some(Download { url, size, sha256 }) => {
-                Ok(Response::new(wire::DownloadReply { url, size, sha256: sha256.to_vec().into() }))
+            Some(download) => Ok(Response::new(download_reply(download))),
+            None => Err(Status::permission_denied("this worker does not run that attempt")),
+        }
+    }
+
+    async fn admit(&self, request: Request<wire::AdmitRequest>) -> Result<Response<wire::AdmitReply>, Status> {
+        let reached = request.extensions().get::<Reached>().cloned();
+        let Reached(reached) = reached.ok_or_else(|| Status::internal("the request does not name its host"))?;
+        let newcomer = read_newcomer(request.into_inner())?;
+        match self.app.admit(newcomer, &reached).await.map_err(|error| refused(&error))? {
+            Some(Admission { token, download }) => {
+                Ok(Response::new(wire::AdmitReply { token, download: Some(download_reply(download)) }))
             }
             None => Err(Status::permission_denied("this worker does not run that attempt")),
         }
     }
+}
+
+fn read_newcomer(request: wire::AdmitRequest) -> Result<Newcomer, Status> {
+    let wire::AdmitRequest { worker_id, job_id, attempt, artifact_id, host_id, pod } = request;
+    Ok(Newcomer {
+        worker: read_worker_id(&worker_id)?,
+        job: convert::job_id(&job_id).map_err(|error| Status::invalid_argument(error.to_string()))?,
+        attempt: AttemptNo(attempt),
+        artifact: read_artifact_id(&artifact_id)?,
+        host: host_id,
+        pod,
+    })
+}
+
+fn download_reply(Download { url, size, sha256 }: Download) -> wire::DownloadReply {
+    wire::DownloadReply { url, size, sha256: sha256.to_vec().into() }
 }
 
 /// One worker's stream, from its hello to its end.
@@ -152,7 +178,7 @@ async fn receive(
         if let Some(message) = message.take()
             && let Err(error) = take(&app, &session, message).await
         {
-            tracing::warn!(%worker, %error, "a worker sent what cannot be read; cutting it off");
+            tracing::warn!(%worker, %error, "the message of a worker was not taken; cutting it off");
             break;
         }
         tokio::select! {
@@ -181,8 +207,11 @@ async fn take(app: &App, session: &WorkerSession, message: wire::WorkerMessage) 
     // Before the outcomes: whoever hears that a job ended finds its log complete.
     if !message.logs.is_empty() {
         let chunks: Result<Vec<LogChunk>, BadMessage> = message.logs.into_iter().map(read_log).collect();
-        if let Err(error) = app.append_logs(chunks?).await {
-            tracing::warn!(%error, "a piece of a log was not kept");
+        match app.append_logs(chunks?).await {
+            Ok(()) => {}
+            // It says all of it again on its next stream, and its outcomes after that.
+            Err(error) if error.kind.is_retryable() => return Err(BadMessage("the store does not take its logs")),
+            Err(error) => tracing::warn!(%error, "a piece of a log was not kept"),
         }
     }
     if !message.outcomes.is_empty() {
@@ -306,6 +335,11 @@ fn read_worker_id(bytes: &[u8]) -> Result<WorkerId, Status> {
     WorkerId::from_bytes(bytes).ok_or_else(|| Status::invalid_argument("a worker id is 16 bytes of UUID version 7"))
 }
 
+fn read_artifact_id(bytes: &[u8]) -> Result<ArtifactId, Status> {
+    ArtifactId::from_bytes(bytes)
+        .ok_or_else(|| Status::invalid_argument("an artifact id is 16 bytes of UUID version 7"))
+}
+
 fn read_log(chunk: wire::LogChunk) -> Result<LogChunk, BadMessage> {
     Ok(LogChunk {
         job: convert::job_id(&chunk.job_id)?,
@@ -325,6 +359,6 @@ fn refused(error: &AppError) -> Status {
     }
 }
 
-fn to_millis(span: punctual_core::Span) -> u32 {
+pub(crate) fn to_millis(span: punctual_core::Span) -> u32 {
     u32::try_from(span.as_micros() / 1000).unwrap_or(u32::MAX)
 }

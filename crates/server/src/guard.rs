@@ -18,6 +18,7 @@ use punctual_api::ErrorKind;
 use punctual_app::{App, AppError};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::agent;
 use crate::problem::{self, Refused};
 
 /// Requests that are worked on at a time. Beyond it they are refused at once: a
@@ -49,18 +50,23 @@ struct Guard {
     requests: Arc<Semaphore>,
     /// Those that wait for a job take minutes, and must not keep out those that take none.
     waits: Arc<Semaphore>,
+    /// Nobody else's requests make an agent look dead.
+    agents: Arc<Semaphore>,
 }
 
 impl Guard {
     fn lane(&self, request: &Request) -> &Semaphore {
+        if request.uri().path().starts_with(agent::PATH) {
+            return &self.agents;
+        }
         let waits = request.uri().query().is_some_and(|query| query.contains("wait="));
         if waits { &self.waits } else { &self.requests }
     }
 }
 
 pub(crate) fn wrap(router: Router, app: App) -> Router {
-    let guard =
-        Guard { app, requests: Arc::new(Semaphore::new(REQUESTS_MAX)), waits: Arc::new(Semaphore::new(REQUESTS_MAX)) };
+    let lane = || Arc::new(Semaphore::new(REQUESTS_MAX));
+    let guard = Guard { app, requests: lane(), waits: lane(), agents: lane() };
     router.layer(from_fn_with_state(guard, pass))
 }
 

@@ -4,6 +4,7 @@
 //! There is no authentication yet, so nothing but loopback is served, and a web
 //! page in the user's browser cannot reach it either; see [`guard`].
 
+mod agent;
 mod artifacts;
 mod events;
 mod grpc;
@@ -16,6 +17,7 @@ mod outgoing;
 mod parse;
 mod peer;
 mod problem;
+mod range;
 mod serve;
 mod tasks;
 
@@ -59,6 +61,10 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(logs::read))
         .routes(routes!(events::of_job))
         .routes(routes!(events::all))
+        .routes(routes!(agent::work))
+        .routes(routes!(agent::heartbeat))
+        .routes(routes!(agent::logs))
+        .routes(routes!(agent::outcome))
         .routes(routes!(nodes::workers))
         .routes(routes!(nodes::servers))
         .routes(routes!(nodes::server))
@@ -99,8 +105,12 @@ pub fn router(app: App, rest: Rest) -> Router {
         Rest::ProbesOnly => OpenApiRouter::new()
             .routes(routes!(health::live))
             .routes(routes!(health::ready))
-            // Workers fetch files where they got their jobs.
-            .routes(routes!(artifacts::download, artifacts::upload)),
+            // Workers fetch files where they got their jobs, and their agents report there.
+            .routes(routes!(artifacts::download, artifacts::upload))
+            .routes(routes!(agent::work))
+            .routes(routes!(agent::heartbeat))
+            .routes(routes!(agent::logs))
+            .routes(routes!(agent::outcome)),
     };
     let (api, _) = api.split_for_parts();
     let router = api

@@ -1,4 +1,4 @@
-//! Logs of attempts: a piece as text, or all of it live as server-sent events.
+//! Logs of attempts: a piece as text, a range of bytes, or all of it live as server-sent events.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -7,15 +7,17 @@ use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive};
 use axum::response::{IntoResponse, Response, Sse};
 use futures_util::stream;
-use http::{HeaderMap, HeaderName, header};
-use punctual_app::{App, AppError, LogView};
-use punctual_core::JobId;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use punctual_api::ErrorKind;
+use punctual_app::{App, AppError, LogSize, LogView};
+use punctual_core::{JobId, JobState};
 use serde::Deserialize;
 use tokio::sync::SemaphorePermit;
 
 use crate::guard;
 use crate::parse::{JobPath, Params};
 use crate::problem::{Problems, Refused};
+use crate::range::{Asked, range};
 
 const NEXT_OFFSET: HeaderName = HeaderName::from_static("punctual-next-offset");
 const ATTEMPT: HeaderName = HeaderName::from_static("punctual-attempt");
@@ -33,11 +35,15 @@ pub(crate) struct LogQuery {
     offset: Option<String>,
 }
 
-/// Reads a piece of a log; `Punctual-Next-Offset` says where the next one begins.
-/// With `Accept: text/event-stream` it is followed until the job has finished: each
-/// event is a JSON string, its id the next offset, and `end` is the last.
-#[utoipa::path(get, path = "/v1/jobs/{id}/logs", operation_id = "get_logs", tag = "jobs", params(("id" = String, Path), LogQuery), responses(
+/// Reads a piece of a log; `Punctual-Next-Offset` says where the next one begins. With `Range` and no `offset`,
+/// exactly those bytes. With `Accept: text/event-stream` it is followed from attempt to attempt until the job has
+/// finished: each event is a JSON string, its id the attempt and the next offset, such as `2-1024`, and
+/// `end` is the last. `Last-Event-ID` goes on after an event.
+#[utoipa::path(get, path = "/v1/jobs/{id}/logs", operation_id = "get_logs", tag = "jobs",
+    params(("id" = String, Path), LogQuery, ("Range" = Option<String>, Header, description = "One range of bytes")), responses(
     (status = 200, description = "A piece of the log, or all of it as it comes", content((String = "text/plain"), (String = "text/event-stream"))),
+    (status = 206, description = "The bytes that were asked for", body = String, content_type = "text/plain"),
+    (status = 416, description = "There is nothing in this range", body = punctual_api::Problem, content_type = "application/problem+json"),
     Problems,
 ))]
 pub(crate) async fn read(
@@ -46,24 +52,75 @@ pub(crate) async fn read(
     Params(query): Params<LogQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
-    let attempt = number("attempt", query.attempt.as_deref())?;
-    let resumed = headers.get("last-event-id").and_then(|value| value.to_str().ok());
-    let offset = number("offset", resumed.or(query.offset.as_deref()))?.unwrap_or(0);
+    let only = number("attempt", query.attempt.as_deref())?;
+    let offset = number("offset", query.offset.as_deref())?;
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let first = app.log(id, attempt, offset).await?;
     if accept.contains("text/event-stream") {
-        return Ok(follow(app, id, attempt, first, guard::follower()?).into_response());
+        let resumed = headers.get("last-event-id").and_then(|value| value.to_str().ok());
+        let (attempt, offset) = match resumed.map(last_event).transpose()? {
+            Some((attempt, offset)) => (attempt.or(only), offset),
+            None => (only, offset.unwrap_or(0)),
+        };
+        let first = app.log(id, attempt, offset).await?;
+        return Ok(follow(app, id, only, first, guard::follower()?).into_response());
     }
-    let headers = [
-        (header::CONTENT_TYPE, "text/plain; charset=utf-8".to_owned()),
-        (NEXT_OFFSET, first.next_offset.to_string()),
-        (ATTEMPT, first.attempt.to_string()),
-    ];
-    Ok((headers, first.bytes).into_response())
+    // Without a validator that could match, `If-Range` asks for the whole.
+    if let (Some(value), None, None) = (headers.get(header::RANGE), offset, headers.get(header::IF_RANGE)) {
+        let size = app.log_size(id, only).await?;
+        match range(value, size.bytes) {
+            Asked::Part(part) => return read_part(&app, id, size, part).await,
+            Asked::Nothing => return Ok(nothing_there(size)),
+            Asked::Whole => {}
+        }
+    }
+    let view = app.log(id, only, offset.unwrap_or(0)).await?;
+    let mut response = text(view.bytes, view.attempt);
+    response.headers_mut().insert(NEXT_OFFSET, view.next_offset.into());
+    Ok(response)
+}
+
+fn text(bytes: bytes::Bytes, attempt: u32) -> Response {
+    let mut response = Response::new(bytes.into());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.insert(ATTEMPT, attempt.into());
+    response
+}
+
+async fn read_part(app: &App, id: JobId, size: LogSize, part: std::ops::Range<u64>) -> Result<Response, Refused> {
+    let bytes = app.log_range(id, size.attempt, part.clone()).await?;
+    let mut response = text(bytes, size.attempt);
+    *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    // A log that is being written has no length yet.
+    let whole = if size.is_over { size.bytes.to_string() } else { "*".to_owned() };
+    let described = format!("bytes {}-{}/{whole}", part.start, part.end - 1);
+    response.headers_mut().insert(header::CONTENT_RANGE, described.parse().expect("numbers are ASCII"));
+    response.headers_mut().insert(NEXT_OFFSET, part.end.into());
+    Ok(response)
+}
+
+fn nothing_there(size: LogSize) -> Response {
+    let detail = format!("the log of attempt {} has {} bytes", size.attempt, size.bytes);
+    let error =
+        AppError::new(ErrorKind::RangeNotSatisfiable, detail).hint("ask for bytes that are there, such as bytes=0-");
+    let mut response = Refused(error).into_response();
+    let whole = format!("bytes */{}", size.bytes);
+    response.headers_mut().insert(header::CONTENT_RANGE, whole.parse().expect("numbers are ASCII"));
+    response
 }
 
 fn number<T: std::str::FromStr>(field: &str, text: Option<&str>) -> Result<Option<T>, AppError> {
     text.map(|text| text.parse().map_err(|_| AppError::field(field, "must be a number from 0 up"))).transpose()
+}
+
+/// `2-1024`, or an offset alone.
+fn last_event(text: &str) -> Result<(Option<u32>, u64), AppError> {
+    let bad = || AppError::field("Last-Event-ID", "must be the id of an event, such as 2-1024");
+    match text.split_once('-') {
+        Some((attempt, offset)) => Ok((Some(attempt.parse().map_err(|_| bad())?), offset.parse().map_err(|_| bad())?)),
+        None => Ok((None, text.parse().map_err(|_| bad())?)),
+    }
 }
 
 struct Follower {
@@ -72,6 +129,7 @@ struct Follower {
     /// `None` follows from attempt to attempt.
     only: Option<u32>,
     view: Option<LogView>,
+    /// 0: there is none yet.
     attempt: u32,
     offset: u64,
     _place: SemaphorePermit<'static>,
@@ -106,53 +164,80 @@ enum Next {
     Broken,
 }
 
+/// What follows the end of an attempt's log.
+enum Then {
+    Attempt(u32),
+    End,
+    /// Nobody can tell yet.
+    Wait,
+}
+
 impl Follower {
     async fn next(&mut self) -> Next {
         loop {
             let view = match self.view.take() {
                 Some(view) => view,
-                None => {
-                    tokio::time::sleep(FOLLOW_EVERY).await;
-                    match self.read().await {
-                        Some(view) => view,
-                        None => return Next::Broken,
-                    }
-                }
+                None => match self.read().await {
+                    Some(view) => view,
+                    None => return Next::Broken,
+                },
             };
+            self.attempt = view.attempt;
             if !view.bytes.is_empty() {
                 self.offset = view.next_offset;
-                self.attempt = view.attempt;
                 let text = String::from_utf8_lossy(&view.bytes);
                 let data = serde_json::to_string(&text).expect("text is JSON");
-                return Next::Piece(Event::default().id(self.offset.to_string()).data(data));
+                let id = format!("{}-{}", self.attempt, self.offset);
+                return Next::Piece(Event::default().id(id).data(data));
             }
             if view.is_complete {
-                match self.is_over().await {
-                    Some(true) => return Next::End,
-                    Some(false) => {}
+                match self.then().await {
+                    Some(Then::Attempt(next)) => {
+                        self.attempt = next;
+                        self.offset = 0;
+                        continue;
+                    }
+                    Some(Then::End) => return Next::End,
+                    Some(Then::Wait) => {}
                     None => return Next::Broken,
                 }
             }
+            tokio::time::sleep(FOLLOW_EVERY).await;
         }
     }
 
+    /// On in the attempt at hand, to its end: a next one that has begun waits.
     async fn read(&mut self) -> Option<LogView> {
-        let view = self.app.log(self.id, self.only, self.offset).await.ok()?;
-        if view.attempt != self.attempt {
-            // A new attempt has begun: its log begins at zero.
-            self.attempt = view.attempt;
-            self.offset = 0;
-            return self.app.log(self.id, self.only, 0).await.ok();
-        }
-        Some(view)
+        let attempt = if self.attempt > 0 { Some(self.attempt) } else { self.only };
+        self.app.log(self.id, attempt, self.offset).await.ok()
     }
 
-    /// Whether no further attempt will come; `None` when nobody can tell.
-    async fn is_over(&self) -> Option<bool> {
+    /// `None` when the job cannot be read.
+    async fn then(&self) -> Option<Then> {
         if self.only.is_some() {
-            return Some(true);
+            return Some(Then::End);
         }
         let job = self.app.job(self.id, None).await.ok()?;
-        Some(punctual_core::JobState::parse(&job.state).is_none_or(|state| state.is_final()))
+        let next = job.attempts.iter().map(|attempt| attempt.attempt).find(|number| *number > self.attempt);
+        Some(match next {
+            Some(next) => Then::Attempt(next),
+            None if JobState::parse(&job.state).is_none_or(JobState::is_final) => Then::End,
+            None => Then::Wait,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn following_goes_on_after_the_event_that_came_last() {
+        for (text, expected) in [("2-1024", (Some(2), 1024)), ("77", (None, 77))] {
+            assert_eq!(last_event(text).unwrap(), expected, "{text}");
+        }
+        for text in ["", "-", "2-", "-5", "x-1", "1-2-3"] {
+            assert!(last_event(text).is_err(), "{text}");
+        }
     }
 }

@@ -35,29 +35,33 @@ impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for J
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
         check_content_type(request.headers())?;
         check_content_encoding(request.headers())?;
-        let too_large = || {
-            AppError::new(ErrorKind::PayloadTooLarge, format!("the body is larger than {MAX} bytes"))
-                .hint("split the request, or put large data into a file and pass its address")
-        };
         let declared = request.headers().get(header::CONTENT_LENGTH);
         let declared = declared.and_then(|value| value.to_str().ok()).and_then(|text| text.parse::<usize>().ok());
         if declared.is_some_and(|length| length > MAX) {
             discard(request.into_body()).await;
-            return Err(too_large().into());
+            return Err(too_large(MAX).into());
         }
-        let reading = tokio::time::timeout(BODY_WITHIN, read(request.into_body(), MAX)).await;
-        let bytes = match reading {
-            Ok(Ok(Some(bytes))) => bytes,
-            Ok(Ok(None)) => return Err(too_large().into()),
-            Ok(Err(_)) => return Err(AppError::invalid("the body ended before it was complete").into()),
-            Err(_) => {
-                let error =
-                    AppError::invalid(format!("the body did not arrive within {} seconds", BODY_WITHIN.as_secs()));
-                return Err(error.hint("split the request").into());
-            }
-        };
+        let bytes = read_body(request.into_body(), MAX).await?;
         let value = from_json(&bytes)?;
         Ok(Self { value, bytes })
+    }
+}
+
+fn too_large(max: usize) -> AppError {
+    AppError::new(ErrorKind::PayloadTooLarge, format!("the body is larger than {max} bytes"))
+        .hint("split the request, or put large data into a file and pass its address")
+}
+
+/// All of a body of at most `max` bytes.
+pub(crate) async fn read_body(body: Body, max: usize) -> Result<Bytes, AppError> {
+    match tokio::time::timeout(BODY_WITHIN, read(body, max)).await {
+        Ok(Ok(Some(bytes))) => Ok(bytes),
+        Ok(Ok(None)) => Err(too_large(max)),
+        Ok(Err(_)) => Err(AppError::invalid("the body ended before it was complete")),
+        Err(_) => {
+            let error = AppError::invalid(format!("the body did not arrive within {} seconds", BODY_WITHIN.as_secs()));
+            Err(error.hint("split the request"))
+        }
     }
 }
 

@@ -4,12 +4,15 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
-use punctual_app::{App, AppError, PEER_HEADER, Question};
+use prost::Message;
+use punctual_app::{AgentAnswer, AgentAsks, App, AppError, PEER_HEADER, Question};
 use punctual_core::shard::WorkerStatus;
+use punctual_core::{AttemptNo, JobId};
 use punctual_engine::{Changes, WorkerInfo};
-use punctual_proto::convert::{BadMessage, id_bytes, job_id};
+use punctual_proto::convert::{BadMessage, id_bytes, job_id, outcome_from_wire};
 use punctual_proto::peer as wire;
 use punctual_proto::peer::peer_server::{Peer, PeerServer};
+use punctual_proto::worker::Outcome;
 use punctual_proto::{MESSAGE_BYTES_MAX, peer_convert as convert};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tonic::{Request, Response, Status};
@@ -125,11 +128,54 @@ impl Peer for PeerService {
         Ok(self.answer(asked, reply))
     }
 
+    async fn agent(&self, request: Request<wire::AgentRequest>) -> Result<Response<wire::AgentReply>, Status> {
+        let asked = self.known(&request)?;
+        let (job, attempt, asks) = read_agent(request.into_inner()).map_err(bad)?;
+        let answer = self.app.agent_here(job, attempt, asks).await.map_err(refused)?;
+        Ok(self.answer(asked, agent_reply(answer)))
+    }
+
     async fn leaving(&self, request: Request<wire::LeavingRequest>) -> Result<Response<wire::LeavingReply>, Status> {
         let asked = self.known(&request)?;
         self.app.peer_leaving();
         Ok(self.answer(asked, wire::LeavingReply {}))
     }
+}
+
+fn read_agent(request: wire::AgentRequest) -> Result<(JobId, AttemptNo, AgentAsks), BadMessage> {
+    use wire::agent_request::Asks;
+    let job = job_id(&request.job_id)?;
+    let asks = match request.asks.ok_or(BadMessage("an agent asks something"))? {
+        Asks::Work(wire::AgentWorkRequest {}) => AgentAsks::Work,
+        Asks::Alive(host) => AgentAsks::Alive { host },
+        Asks::Ended(outcome) => {
+            let outcome = Outcome::decode(outcome).map_err(|_| BadMessage("an outcome cannot be read"))?;
+            AgentAsks::Ended(Box::new(outcome_from_wire(outcome)?))
+        }
+    };
+    Ok((job, AttemptNo(request.attempt), asks))
+}
+
+fn agent_reply(answer: AgentAnswer) -> wire::AgentReply {
+    use wire::agent_reply::Answer;
+    let answer = match answer {
+        AgentAnswer::Work(work) => Answer::Work(wire::AgentWork {
+            task_id: id_bytes(work.task.to_bytes()),
+            revision: work.revision,
+            name: work.name,
+            run: work.run,
+            timeout_us: work.timeout.as_micros(),
+            ends_by: work.ends_by.as_micros(),
+            started_at: work.started_at.as_micros(),
+            tracing_id: work.tracing_id,
+            input: work.input,
+        }),
+        AgentAnswer::Alive { cancel_requested } => Answer::Alive(wire::AgentAlive { cancel_requested }),
+        AgentAnswer::Recorded => Answer::Recorded(wire::AgentRecorded {}),
+        AgentAnswer::Over => Answer::Over(wire::AgentOver {}),
+        AgentAnswer::NotOwner => Answer::NotOwner(wire::AgentNotOwner {}),
+    };
+    wire::AgentReply { answer: Some(answer) }
 }
 
 struct Watcher {

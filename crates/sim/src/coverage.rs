@@ -65,10 +65,14 @@ pub enum Window {
     SelfFenced,
     /// A file arrived that due jobs waited for.
     ArrivalAwaited,
+    /// An agent's word counted.
+    AgentReported,
+    /// An agent spoke of an attempt that was over.
+    AgentRefused,
 }
 
 impl Window {
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 51] = [
         Self::CrashBetweenApplyAndAnswer,
         Self::DeadServersBatchApplied,
         Self::DeadServersBatchDropped,
@@ -118,6 +122,8 @@ impl Window {
         Self::ShardRetiredLoudly,
         Self::SelfFenced,
         Self::ArrivalAwaited,
+        Self::AgentReported,
+        Self::AgentRefused,
     ];
 }
 

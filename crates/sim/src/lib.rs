@@ -9,6 +9,7 @@
 //! Does not simulate a store's inside, SQL or the wire format; the conformance
 //! suite and the end-to-end tests do that.
 
+mod agents;
 mod audit;
 pub mod check;
 mod client;

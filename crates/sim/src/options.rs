@@ -28,10 +28,12 @@ pub enum Planted {
     TornSubmission,
     /// A takeover forgets that a job was asked to end.
     TakeoverForgetsCancel,
+    /// A server that was replaced tells agents that their attempts are over.
+    AgentDismissedByZombie,
 }
 
 impl Planted {
-    pub const OUTSIDE: [Self; 8] = [
+    pub const OUTSIDE: [Self; 9] = [
         Self::NoFence,
         Self::SubmitAckedFirst,
         Self::AssignedAgain,
@@ -40,6 +42,7 @@ impl Planted {
         Self::ClockAhead,
         Self::TornSubmission,
         Self::TakeoverForgetsCancel,
+        Self::AgentDismissedByZombie,
     ];
 
     pub fn all() -> Vec<Self> {

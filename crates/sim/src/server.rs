@@ -9,7 +9,7 @@ mod owning;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use punctual_core::shard::event::{Adopted, Command, Event, Found, Load, Loaded, Send, StreamId, Token};
+use punctual_core::shard::event::{Adopted, Command, Event, Found, Load, Loaded, Report, Send, StreamId, Token};
 use punctual_core::shard::write::{BatchSeq, StartsId};
 use punctual_core::shard::{Config, Owner};
 use punctual_core::task::Task;
@@ -104,6 +104,10 @@ pub(crate) enum ServerStep {
     Heartbeat {
         worker: WorkerId,
     },
+    AgentReported {
+        agent: Node,
+        report: Report,
+    },
     Command {
         token: Token,
         id: JobId,
@@ -174,7 +178,7 @@ impl World {
         self.after(Span::ZERO, Action::Server(node, ServerStep::RenewLeases));
     }
 
-    fn server_now(&self, place: usize) -> Timestamp {
+    pub(crate) fn server_now(&self, place: usize) -> Timestamp {
         if self.has(Planted::ClockAhead) {
             return self.now + Span::from_millis(60);
         }
@@ -234,6 +238,7 @@ impl World {
             ServerStep::Heartbeat { worker } => {
                 self.servers[place].owner.handle(Event::WorkersAlive { workers: vec![worker] }, now);
             }
+            ServerStep::AgentReported { agent, report } => self.agent_reported(place, agent, report),
             ServerStep::Command { token, id, command } => {
                 self.servers[place].owner.handle(Event::Command { token, id, command }, now);
             }
@@ -379,6 +384,9 @@ impl World {
                 self.send(place, worker, stream, send);
             }
             for (token, reply) in effects.replies {
+                if self.answer_agent(token, reply) {
+                    continue;
+                }
                 let delay = self.rng.millis(0, self.plan.message_ms_max);
                 self.after(delay, Action::Client(ClientStep::Answered { token, reply }));
             }

@@ -11,10 +11,11 @@ use std::collections::BTreeMap;
 
 use punctual_core::attempt::Outcome;
 use punctual_core::credits::{Credits, Expected};
-use punctual_core::shard::event::{Assignment, Report, StreamId, WorkerSpec};
+use punctual_core::shard::event::{Assignment, Reply, Report, StreamId, WorkerSpec};
 use punctual_core::shard::write::Epoch;
 use punctual_core::{AttemptNo, JobId, ShardId, Span, Timestamp, WorkerId};
 
+use crate::agents;
 use crate::coverage::Window;
 use crate::history::{Fact, How, StartRecord};
 use crate::net::{ToServer, ToWorker};
@@ -35,7 +36,7 @@ pub(crate) struct Worker {
     pub(crate) queues: Vec<String>,
     /// By the place of the server.
     pub(crate) links: Vec<Link>,
-    held: BTreeMap<Key, Held>,
+    pub(crate) held: BTreeMap<Key, Held>,
     /// The newest owner of each shard that it heard of, by the place of the server.
     pub(crate) owners: BTreeMap<ShardId, (Epoch, usize)>,
     pub(crate) credits: Credits<usize>,
@@ -53,8 +54,14 @@ pub(crate) struct Link {
     pub(crate) is_partitioned: bool,
 }
 
-enum Held {
-    Running { run: u64, report: Report },
+pub(crate) enum Held {
+    Running {
+        run: u64,
+        report: Report,
+        by_agent: bool,
+    },
+    /// Its agent has ended it and says so to servers.
+    Told(Report),
     Finished(Report),
 }
 
@@ -63,6 +70,7 @@ pub(crate) enum WorkerStep {
     Broken { stream: StreamId },
     Message { stream: StreamId, message: ToWorker },
     Finish { key: Key, run: u64 },
+    AgentAnswered { key: Key, reply: Reply },
     Plan { planned: Timestamp },
     Repeat,
     Beat,
@@ -96,7 +104,7 @@ impl Worker {
     }
 
     pub(crate) fn running(&self) -> usize {
-        self.held.values().filter(|held| matches!(held, Held::Running { .. })).count()
+        self.held.values().filter(|held| held.is_in_use()).count()
     }
 
     pub(crate) fn is_connected_to(&self, server: usize) -> bool {
@@ -106,7 +114,7 @@ impl Worker {
     fn finished(&self) -> Vec<Report> {
         let finished = |held: &Held| match held {
             Held::Finished(report) => Some(report.clone()),
-            Held::Running { .. } => None,
+            Held::Running { .. } | Held::Told(_) => None,
         };
         self.held.values().filter_map(finished).collect()
     }
@@ -117,8 +125,18 @@ impl Worker {
     }
 
     pub(crate) fn running_keys(&self) -> Vec<Key> {
-        let running = |(key, held): (&Key, &Held)| matches!(held, Held::Running { .. }).then_some(*key);
+        let running = |(key, held): (&Key, &Held)| held.is_in_use().then_some(*key);
         self.held.iter().filter_map(running).collect()
+    }
+}
+
+impl Held {
+    /// Whether it has a slot.
+    fn is_in_use(&self) -> bool {
+        match self {
+            Self::Running { .. } | Self::Told(_) => true,
+            Self::Finished(_) => false,
+        }
     }
 }
 
@@ -185,6 +203,7 @@ impl World {
                 }
             }
             WorkerStep::Finish { key, run } => self.finish(place, key, run),
+            WorkerStep::AgentAnswered { key, reply } => self.agent_answered(place, key, reply),
             WorkerStep::Plan { planned } => {
                 if worker.plan_at != Some(planned) {
                     return;
@@ -197,6 +216,7 @@ impl World {
                 }
                 let reports = self.workers[place].finished();
                 self.report(place, reports);
+                self.agents_tell_again(place);
                 self.maybe_rest(place);
                 self.after(REPEAT_EVERY, Action::Worker(node, WorkerStep::Repeat));
             }
@@ -235,9 +255,12 @@ impl World {
             ToWorker::Ack { id, attempt } => {
                 let worker = &mut self.workers[place];
                 // An acknowledgement of an attempt that still runs is meant for an older outcome.
-                if matches!(worker.held.get(&(id, attempt)), Some(Held::Finished(_))) {
+                if let Some(Held::Finished(report)) = worker.held.get(&(id, attempt)) {
+                    let is_shrug = agents::is_shrug(report);
                     worker.held.remove(&(id, attempt));
-                    self.note(Fact::Acked { id, attempt });
+                    if !is_shrug {
+                        self.note(Fact::Acked { id, attempt });
+                    }
                 }
             }
             ToWorker::Cancel { id, attempt } => self.cancel(place, (id, attempt)),
@@ -255,7 +278,7 @@ impl World {
     fn say_hello(&mut self, place: usize, server: usize, stream: StreamId, acquired: u64) {
         let forgets = self.has(Planted::HelloForgetsFinished);
         let worker = &mut self.workers[place];
-        let is_named = |held: &Held| !forgets || matches!(held, Held::Running { .. });
+        let is_named = |held: &Held| !forgets || held.is_in_use();
         let held = worker.held.iter().filter(|(_, held)| is_named(held)).map(|(key, _)| *key).collect();
         let spec = WorkerSpec {
             queues: worker.queues.clone(),
@@ -305,10 +328,11 @@ impl World {
         let (id, attempt) = (assignment.key.id, assignment.attempt);
         let start = if self.store.has_start(id, attempt) { StartRecord::Durable } else { StartRecord::Missing };
         let (report, ends_at) = self.draw_execution(assignment);
+        let by_agent = self.draw_agent();
         let worker = &mut self.workers[place];
         worker.runs += 1;
         let (run, node, worker_id) = (worker.runs, worker.node(), worker.id);
-        worker.held.insert((id, attempt), Held::Running { run, report });
+        worker.held.insert((id, attempt), Held::Running { run, report, by_agent });
         self.note(Fact::Begin { id, attempt, worker: worker_id, start });
         self.at(ends_at, Action::Worker(node, WorkerStep::Finish { key: (id, attempt), run }));
     }
@@ -322,7 +346,7 @@ impl World {
         let node = worker.node();
         worker.runs += 1;
         let now_run = worker.runs;
-        if let Some(Held::Running { run, report }) = worker.held.get_mut(&key) {
+        if let Some(Held::Running { run, report, .. }) = worker.held.get_mut(&key) {
             *run = now_run;
             report.outcome = Outcome::Cancelled;
             report.timed_out = false;
@@ -332,20 +356,36 @@ impl World {
 
     fn finish(&mut self, place: usize, key: Key, run: u64) {
         let worker = &mut self.workers[place];
-        let report = match worker.held.get(&key) {
-            Some(Held::Running { run: current, report }) if *current == run => report.clone(),
+        let (report, by_agent) = match worker.held.get(&key) {
+            Some(Held::Running { run: current, report, by_agent }) if *current == run => (report.clone(), *by_agent),
             _ => return,
         };
-        worker.held.insert(key, Held::Finished(report.clone()));
+        let held = if by_agent { Held::Told } else { Held::Finished };
+        worker.held.insert(key, held(report.clone()));
         let Report { outcome, timed_out, details, .. } = report.clone();
         let how = How::Reported { outcome, timed_out, details };
         let worker = worker.id;
         self.note(Fact::End { id: key.0, attempt: key.1, worker, how });
-        self.report(place, vec![report]);
+        if by_agent {
+            self.agent_tells(place, &report);
+        } else {
+            self.report(place, vec![report]);
+        }
+    }
+
+    fn agents_tell_again(&mut self, place: usize) {
+        let told = |held: &Held| match held {
+            Held::Told(report) => Some(report.clone()),
+            Held::Running { .. } | Held::Finished(_) => None,
+        };
+        let told: Vec<Report> = self.workers[place].held.values().filter_map(told).collect();
+        for report in told {
+            self.agent_tells(place, &report);
+        }
     }
 
     /// Tells every server; the one that owns the shard answers.
-    fn report(&mut self, place: usize, reports: Vec<Report>) {
+    pub(crate) fn report(&mut self, place: usize, reports: Vec<Report>) {
         if reports.is_empty() {
             return;
         }

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 
 use punctual_core::{JobId, Span, TaskId, Timestamp};
 
+use crate::agents::Agents;
 use crate::client::{ClientStep, Clients};
 use crate::coverage::{Coverage, Window};
 use crate::history::{Fact, History};
@@ -32,6 +33,7 @@ pub(crate) struct World {
     pub(crate) workers: Vec<Worker>,
     pub(crate) net: Net,
     pub(crate) clients: Clients,
+    pub(crate) agents: Agents,
     pub(crate) history: History,
     pub(crate) seen: Coverage,
     /// When the faults stopped.
@@ -111,6 +113,7 @@ impl World {
             workers: (0..plan.workers).map(|place| Worker::down(place, plan.servers)).collect(),
             net: Net::default(),
             clients: Clients::default(),
+            agents: Agents::default(),
             history: History::default(),
             seen: Coverage::default(),
             healed_at: None,

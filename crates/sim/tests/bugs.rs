@@ -58,5 +58,6 @@ planted!(
     a_hello_without_finished_attempts_is_found Planted::HelloForgetsFinished;
     a_clock_that_is_ahead_is_found Planted::ClockAhead;
     a_submission_in_two_transactions_is_found Planted::TornSubmission;
+    a_replaced_server_that_dismisses_agents_is_found Planted::AgentDismissedByZombie;
     a_takeover_that_forgets_wishes_to_cancel_is_found Planted::TakeoverForgetsCancel;
 );

@@ -269,6 +269,7 @@ impl Bench {
             ending: Ending::Succeeded,
             reason: None,
             details: None,
+            log: None,
         };
         Write::Settle(Settle {
             key: row.key,

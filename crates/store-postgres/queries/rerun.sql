@@ -1,5 +1,5 @@
 -- Moves finished jobs back into the hot table, under new due times, and their last attempts to those that did not
--- end them.
+-- end them; and records that.
 -- Guarantees: the answer names the jobs that were there. Inputs never leave PostgreSQL; outputs are given up. A second
 -- record of the same attempt is a constraint violation.
 -- Index: those on id of the partitions of history; the primary keys of node.
@@ -9,15 +9,20 @@ WITH taken AS (
         $1::uuid[], $2::smallint[], $3::bigint[], $4::boolean[], $5::integer[], $6::smallint[], $7::smallint[]
     ) AS again (id, shard, due_at, moved, next_attempt, failures, node_failures)
     WHERE history.id = again.id
-    RETURNING history.id, history.submitted_at, history.task, history.priority, history.tracing_id, history.input,
+    RETURNING history.id, history.state, history.submitted_at, history.task, history.priority, history.tracing_id, history.input,
               history.attempt, history.worker, history.server, history.picked_up_at, history.started_at,
-              history.finished_at, history.ending, history.reason, history.details,
+              history.finished_at, history.ending, history.reason, history.details, history.log_path, history.log_bytes,
               again.shard, again.due_at, again.moved, again.next_attempt, again.failures, again.node_failures
 ), kept AS (
-    INSERT INTO attempt (job, worker, server, picked_up_at, started_at, finished_at, attempt, ending, reason, details)
-    SELECT taken.id, worker.id, server.id, picked_up_at, started_at, finished_at, attempt, ending, reason, details
+    INSERT INTO attempt (
+        job, worker, server, picked_up_at, started_at, finished_at, attempt, ending, reason, details, log_path, log_bytes
+    )
+    SELECT taken.id, worker.id, server.id, picked_up_at, started_at, finished_at, attempt, ending, reason, details,
+           log_path, log_bytes
     FROM taken JOIN node AS worker ON worker.number = taken.worker JOIN node AS server ON server.number = taken.server
     WHERE attempt IS NOT NULL
+), noted AS (
+    INSERT INTO rerun (job, at, state, next_attempt) SELECT id, due_at, state, next_attempt FROM taken
 ), waiting AS (
     INSERT INTO job (id, due_at, submitted_at, task, next_attempt, shard, failures, node_failures, priority, moved, tracing_id, input)
     SELECT id, due_at, submitted_at, task, next_attempt, shard, failures, node_failures, priority, moved, tracing_id, input

@@ -1,7 +1,7 @@
 //! How values of the core look in a row.
 
 use bytes::{Bytes, BytesMut};
-use punctual_core::attempt::{AttemptRecord, Details, Ending};
+use punctual_core::attempt::{ArchivedLog, AttemptRecord, Details, Ending};
 use punctual_core::job::Input;
 use punctual_core::shard::write::Epoch;
 use punctual_core::task::Priority;
@@ -198,8 +198,14 @@ fn details(row: &Row, column: usize, job: JobId) -> Read<Option<Box<Details>>> {
     Ok(read.ok().map(Box::new))
 }
 
-/// Nine columns from `column` on: attempt, worker, server, picked_up_at, started_at,
-/// finished_at, ending, reason, details.
+/// Two columns from `column` on: log_path, log_bytes.
+pub(crate) fn archived_log(row: &Row, column: usize) -> Read<Option<ArchivedLog>> {
+    let Some(path) = get(row, column)? else { return Ok(None) };
+    Ok(Some(ArchivedLog { path, bytes: get::<i64>(row, column + 1)?.unsigned_abs() }))
+}
+
+/// Eleven columns from `column` on: attempt, worker, server, picked_up_at, started_at,
+/// finished_at, ending, reason, details, log_path, log_bytes.
 pub(crate) fn attempt(row: &Row, column: usize, job: JobId) -> Read<AttemptRecord> {
     Ok(AttemptRecord {
         attempt: AttemptNo(get::<i32>(row, column)? as u32),
@@ -211,6 +217,7 @@ pub(crate) fn attempt(row: &Row, column: usize, job: JobId) -> Read<AttemptRecor
         ending: ending(row, column + 6)?,
         reason: get(row, column + 7)?,
         details: details(row, column + 8, job)?,
+        log: archived_log(row, column + 9)?.map(Box::new),
     })
 }
 

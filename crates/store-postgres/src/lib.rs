@@ -8,6 +8,7 @@
 //! what core decided, under the fence locked in the same transaction. The port is
 //! `punctual-store`; the modules here carry its names.
 
+mod archive;
 mod artifacts;
 mod codec;
 mod connection;

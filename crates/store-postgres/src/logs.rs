@@ -64,6 +64,14 @@ impl Logs for PostgresStore {
         conn.done();
         Ok(LogPiece { bytes: bytes.freeze(), next_offset })
     }
+
+    async fn log_end(&self, job: JobId, attempt: AttemptNo) -> Result<u64> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let row = conn.query_opt(sql!("log_end"), &[&Uuid::from(job), &attempt_number(attempt)]).await?;
+        conn.done();
+        Ok(row.map(|row| codec::value::<i64>(&row, 0)).transpose()?.map_or(0, i64::unsigned_abs))
+    }
 }
 
 /// PostgreSQL's integers have a sign.

@@ -16,7 +16,7 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 3] = [
+pub(crate) const MIGRATIONS: [Migration; 5] = [
     Migration {
         version: 1,
         name: "first",
@@ -31,6 +31,16 @@ pub(crate) const MIGRATIONS: [Migration; 3] = [
         version: 3,
         name: "details",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0003_details.sql")),
+    },
+    Migration {
+        version: 4,
+        name: "log_archive",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0004_log_archive.sql")),
+    },
+    Migration {
+        version: 5,
+        name: "reruns",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0005_reruns.sql")),
     },
 ];
 

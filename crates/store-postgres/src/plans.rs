@@ -27,7 +27,7 @@ const SCANS: [&str; 11] = [
 const SORTS: [&str; 6] =
     ["tasks_by_id", "shard_epochs", "take_shards", "prune_nodes", "prune_idempotency", "prune_stale_outcomes_before"];
 /// Run without the settings that make plans stay; they set their own.
-const MAINTENANCE: [&str; 14] = [
+const MAINTENANCE: [&str; 15] = [
     "partitions",
     "prunable_jobs",
     "prunable_early_jobs",
@@ -35,6 +35,7 @@ const MAINTENANCE: [&str; 14] = [
     "prune_attempts",
     "prune_logs",
     "prune_stale_outcomes",
+    "prune_reruns",
     "prune_stale_outcomes_before",
     "prune_idempotency",
     "prune_nodes",
@@ -124,6 +125,10 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("release_tasks", "task_artifact"),
         ("task_of_artifact", "task_artifact"),
         ("list_tasks", "task_live_name"),
+        ("kept_logs", "log_pkey on log"),
+        ("kept_logs", "_id on history_"),
+        ("archive_logs", "log_pkey on log"),
+        ("archive_logs", "_id on history_"),
     ] {
         let (_, text) = queries().into_iter().find(|(query, _)| query == name).unwrap();
         let conn = if MAINTENANCE.contains(&name) { maintenance } else { conn };
@@ -145,6 +150,7 @@ const FILL: &str = "
           WHERE inhparent = 'history'::regclass ORDER BY 1 LIMIT 1) AS first;
     INSERT INTO attempt SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 0, 0, 0, 1, 1, NULL FROM generate_series(1, 1000);
     INSERT INTO log SELECT gen_random_uuid(), 0, 1, '' FROM generate_series(1, 1000);
+    INSERT INTO dropped_log SELECT 'logs/' || n FROM generate_series(1, 1000) AS n;
     INSERT INTO cancel_request SELECT gen_random_uuid() FROM generate_series(1, 1000);
     INSERT INTO stale_outcome SELECT gen_random_uuid(), gen_random_uuid(), n, 1, '' FROM generate_series(1, 1000) AS n;
     INSERT INTO idempotency SELECT n::text, '', n, '' FROM generate_series(1, 1000) AS n;

@@ -72,7 +72,18 @@ async fn drop_large(conn: &Conn, partitions: &Partitions, before: Timestamp) -> 
             continue;
         }
         partitions::lock(conn).await?;
-        for table in ["attempt", "log", "stale_outcome", "cancel_request"] {
+        // Before the attempts go that name them.
+        conn.run(&format!(
+            "INSERT INTO dropped_log (path)
+             SELECT log_path FROM {part} WHERE log_path IS NOT NULL
+             UNION ALL
+             SELECT attempt.log_path FROM attempt JOIN {part} AS old ON attempt.job = old.id
+             WHERE attempt.log_path IS NOT NULL
+             ON CONFLICT DO NOTHING",
+            part = part.name
+        ))
+        .await?;
+        for table in ["attempt", "log", "stale_outcome", "cancel_request", "rerun"] {
             conn.run(&format!("DELETE FROM {table} USING {} AS old WHERE {table}.job = old.id", part.name)).await?;
         }
         let estimate = estimate(conn, &part).await?.max(rows);
@@ -141,6 +152,7 @@ async fn prune_rows(conn: &Conn, before: Timestamp, limit: usize) -> Done<usize>
             sql!("prune_attempts"),
             sql!("prune_logs"),
             sql!("prune_stale_outcomes"),
+            sql!("prune_reruns"),
             sql!("forget_cancel_requests"),
         ] {
             conn.execute(text, &[&old]).await?;

@@ -40,7 +40,7 @@ async fn migrations_are_shown_before_and_after() {
         let known = migrations(&database.url).await.unwrap();
         known.into_iter().map(|known| (known.version, known.name, known.state)).collect::<Vec<_>>()
     };
-    let expected = [(1, "first"), (2, "artifacts"), (3, "details")];
+    let expected = [(1, "first"), (2, "artifacts"), (3, "details"), (4, "log_archive"), (5, "reruns")];
     assert_eq!(states().await, expected.map(|(version, name)| (version, name.to_owned(), MigrationState::Pending)));
     assert!(pending_sql(&database.url).await.unwrap().contains("CREATE TABLE job ("));
     assert_eq!(database.execute("SELECT count(*) FROM pg_class WHERE relname IN ('migration', 'job')"), "0");

@@ -6,7 +6,7 @@ use common::Database;
 use punctual_core::shard::write::{ResolveLost, Write};
 use punctual_core::{AttemptNo, JobState, Span, Timestamp};
 use punctual_store::{
-    Applied, Filter, FoundRow, JobReads, JobRecord, LogChunk, Logs, NewJob, Order, Retention, Transitions,
+    Applied, Filter, FoundRow, JobReads, JobRecord, LogArchive, LogChunk, Logs, NewJob, Order, Retention, Transitions,
 };
 use punctual_store_postgres::{Options, PostgresStore};
 use punctual_store_tests::fixture::*;
@@ -120,6 +120,7 @@ async fn a_large_partition_is_dropped_whole_with_all_that_belongs_to_its_jobs() 
         other => other,
     };
     owner.done(vec![end(&old, at(30)), end(&young, at(HOUR + 30))]).await;
+    database.execute("UPDATE attempt SET log_path = 'logs/' || job, log_bytes = 3");
     // More rows than are removed one by one.
     database.execute(&format!(
         "INSERT INTO history (id, finished_at, submitted_at, task, next_attempt, failures, node_failures, priority, state, early)
@@ -135,6 +136,9 @@ async fn a_large_partition_is_dropped_whole_with_all_that_belongs_to_its_jobs() 
     for table in ["attempt", "log"] {
         assert_eq!(database.execute(&format!("SELECT count(*) FROM {table}")), "1", "{table}");
     }
+    let path = database.execute("SELECT 'logs/' || job FROM attempt");
+    let dropped = store.dropped_logs(10).await.unwrap();
+    assert!(dropped.len() == 1 && dropped[0] != path, "that of the old one: {dropped:?}");
 }
 
 #[tokio::test]

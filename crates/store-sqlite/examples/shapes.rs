@@ -212,6 +212,7 @@ impl Bench {
             ending: Ending::Succeeded,
             reason: None,
             details: None,
+            log: None,
         };
         Write::Settle(Settle {
             key: row.key,

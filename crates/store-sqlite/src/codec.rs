@@ -1,7 +1,7 @@
 //! How values of the core look in a row.
 
 use bytes::Bytes;
-use punctual_core::attempt::{AttemptRecord, Details, Ending};
+use punctual_core::attempt::{ArchivedLog, AttemptRecord, Details, Ending};
 use punctual_core::job::Input;
 use punctual_core::shard::write::Epoch;
 use punctual_core::task::Priority;
@@ -134,8 +134,14 @@ fn details(row: &Row<'_>, column: usize, job: JobId) -> rusqlite::Result<Option<
     Ok(read.ok().map(Box::new))
 }
 
-/// Nine columns from `column` on: attempt, worker, server, picked_up_at, started_at,
-/// finished_at, ending, reason, details.
+/// Two columns from `column` on: log_path, log_bytes.
+pub(crate) fn archived_log(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<ArchivedLog>> {
+    let Some(path) = row.get(column)? else { return Ok(None) };
+    Ok(Some(ArchivedLog { path, bytes: row.get::<_, i64>(column + 1)?.unsigned_abs() }))
+}
+
+/// Eleven columns from `column` on: attempt, worker, server, picked_up_at, started_at,
+/// finished_at, ending, reason, details, log_path, log_bytes.
 pub(crate) fn attempt(row: &Row<'_>, column: usize, job: JobId) -> rusqlite::Result<AttemptRecord> {
     Ok(AttemptRecord {
         attempt: AttemptNo(row.get(column)?),
@@ -147,6 +153,7 @@ pub(crate) fn attempt(row: &Row<'_>, column: usize, job: JobId) -> rusqlite::Res
         ending: ending(row, column + 6)?,
         reason: row.get(column + 7)?,
         details: details(row, column + 8, job)?,
+        log: archived_log(row, column + 9)?.map(Box::new),
     })
 }
 

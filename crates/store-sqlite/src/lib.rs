@@ -6,6 +6,7 @@
 //! fence read in the same transaction. The port is `punctual-store`; the modules
 //! here carry its names.
 
+mod archive;
 mod artifacts;
 mod codec;
 mod connection;

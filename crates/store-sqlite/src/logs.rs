@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::BytesMut;
 use punctual_core::{AttemptNo, JobId};
 use punctual_store::{LogChunk, LogPiece, Logs, Result};
-use rusqlite::params;
+use rusqlite::{OptionalExtension, params};
 
 use crate::writer::Failure;
 use crate::{SqliteStore, sql};
@@ -54,6 +54,17 @@ impl Logs for SqliteStore {
                     next_offset = begin + chunk.len() as u64;
                 }
                 Ok(LogPiece { bytes: bytes.freeze(), next_offset })
+            })
+            .await
+    }
+
+    async fn log_end(&self, job: JobId, attempt: AttemptNo) -> Result<u64> {
+        self.shared
+            .people_reads
+            .read(move |conn| {
+                let mut statement = conn.prepare_cached(sql!("log_end"))?;
+                let end = statement.query_row(params![job.to_bytes(), attempt.0], |row| row.get::<_, i64>(0));
+                Ok(end.optional()?.map_or(0, i64::unsigned_abs))
             })
             .await
     }

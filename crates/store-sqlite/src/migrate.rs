@@ -12,7 +12,7 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 4] = [
+pub(crate) const MIGRATIONS: [Migration; 6] = [
     Migration {
         version: 1,
         name: "first",
@@ -32,6 +32,16 @@ pub(crate) const MIGRATIONS: [Migration; 4] = [
         version: 4,
         name: "details",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0004_details.sql")),
+    },
+    Migration {
+        version: 5,
+        name: "log_archive",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0005_log_archive.sql")),
+    },
+    Migration {
+        version: 6,
+        name: "reruns",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0006_reruns.sql")),
     },
 ];
 

@@ -89,10 +89,12 @@ fn ids(conn: &Connection, text: &str, params: impl rusqlite::Params) -> rusqlite
 
 fn remove(conn: &Connection, jobs: &[JobId]) -> rusqlite::Result<()> {
     for text in [
+        sql!("drop_logs_of_job"),
         sql!("prune_history"),
         sql!("prune_attempt"),
         sql!("prune_log"),
         sql!("prune_stale_outcome"),
+        sql!("prune_rerun"),
         sql!("forget_cancel_request"),
     ] {
         let mut statement = conn.prepare_cached(text)?;

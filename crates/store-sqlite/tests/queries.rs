@@ -4,8 +4,9 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-/// The few rows of `shard`, `member` and `duty` are read through, and so are those artifacts that are pending.
-const SCANS: [&str; 9] = [
+/// The few rows of `shard`, `member` and `duty` are read through, and so are those artifacts that are pending and
+/// the objects that are to be deleted.
+const SCANS: [&str; 10] = [
     "shards_free",
     "renew_leases",
     "release_leases",
@@ -15,6 +16,7 @@ const SCANS: [&str; 9] = [
     "drop_duties",
     "duties",
     "expired_artifacts",
+    "dropped_logs",
 ];
 
 fn read(folder: &str) -> Vec<(String, String)> {
@@ -85,6 +87,7 @@ fn queries_that_need_a_partial_index_use_it() {
         ("release_tasks", "task_artifact"),
         ("task_of_artifact", "task_artifact"),
         ("list_tasks", "task_live_name"),
+        ("next_log", "(job,attempt)>(?,?)"),
     ] {
         let (_, text) = queries.iter().find(|(query, _)| query == name).unwrap();
         let plan = plan(&conn, text);

@@ -223,6 +223,7 @@ pub fn ran(n: u32, ending: Ending) -> AttemptRecord {
         ending,
         reason: (ending != Ending::Succeeded).then(|| format!("attempt {n} {}", ending.as_str())),
         details: None,
+        log: None,
     }
 }
 

@@ -2,6 +2,7 @@
 //! the same promises in the plainest way, and random operations that compare two
 //! stores. For tests only; knows no concrete store.
 
+pub mod archiving;
 pub mod conformance;
 pub mod fixture;
 pub mod model;

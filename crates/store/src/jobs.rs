@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::task::Priority;
-use punctual_core::{Counters, JobId, JobKey, JobState, TaskId, Timestamp};
+use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, TaskId, Timestamp};
 
 use crate::Result;
 
@@ -89,6 +89,16 @@ pub enum JobRecord {
     Finished { job: FinishedJob, input: Option<Bytes>, output: Option<Bytes>, attempts: Vec<AttemptRecord> },
 }
 
+/// A finished job was made eligible again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RerunRecord {
+    pub at: Timestamp,
+    /// What it had been.
+    pub from: JobState,
+    /// The number of the attempt that came next.
+    pub next_attempt: AttemptNo,
+}
+
 /// A job in history.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FinishedJob {
@@ -148,6 +158,9 @@ pub struct Page<T> {
 pub trait JobReads: Send + Sync + 'static {
     /// Details of an attempt that cannot be read are left out; the rest still tells something.
     async fn job(&self, id: JobId) -> Result<Option<JobRecord>>;
+
+    /// How often the job was made eligible again, the first time first.
+    async fn reruns(&self, id: JobId) -> Result<Vec<RerunRecord>>;
 
     /// Those of the hot jobs that are still under these keys, in the order asked for.
     async fn hot_jobs(&self, keys: Vec<JobKey>) -> Result<Vec<HotJob>>;

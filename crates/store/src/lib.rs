@@ -5,6 +5,7 @@
 //! all of it or none of it. Once it has returned `Ok`, it survives the loss of
 //! the process and of power.
 
+mod archive;
 mod artifacts;
 mod error;
 mod jobs;
@@ -14,11 +15,12 @@ mod members;
 mod tasks;
 mod transitions;
 
+pub use archive::{Archived, Archiving, Assembly, EndedLog, KeptLog, LogArchive, WholeLog};
 pub use artifacts::{Arrival, Artifact, ArtifactChange, ArtifactState, Artifacts, CreatedArtifact, NewArtifact, Unfit};
 pub use error::StoreError;
 pub use jobs::{
     Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobReads, JobRecord, NewJob, Order, Page, Position,
-    SUBMIT_MAX, Submission, Submit, Submitted,
+    RerunRecord, SUBMIT_MAX, Submission, Submit, Submitted,
 };
 pub use leases::{Lease, Leases, Owned};
 pub use logs::{LogChunk, LogPiece, Logs, Retention, TASK_USE_STEP, tasks_used_since};
@@ -29,7 +31,9 @@ pub use transitions::{Applied, FoundRow, LoadPage, OpenStarts, Transitions};
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Everything the engine and the app need.
-pub trait Store: Artifacts + Tasks + Submit + JobReads + Leases + Members + Transitions + Logs + Retention {
+pub trait Store:
+    Artifacts + Tasks + Submit + JobReads + Leases + Members + Transitions + Logs + LogArchive + Retention
+{
     /// For people: the kind of store and how it writes, such as `sqlite, synchronous=FULL`.
     fn description(&self) -> String;
 }

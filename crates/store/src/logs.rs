@@ -30,6 +30,9 @@ pub trait Logs: Send + Sync + 'static {
     /// From `offset`, at least one chunk if there is one, and not much more than `limit` bytes.
     /// Any offset may be asked for; beyond the log's end there is nothing.
     async fn read_log(&self, job: JobId, attempt: AttemptNo, offset: u64, limit: usize) -> Result<LogPiece>;
+
+    /// Where the last chunk ends; zero when there is none.
+    async fn log_end(&self, job: JobId, attempt: AttemptNo) -> Result<u64>;
 }
 
 /// A store remembers until when a task is used, to this step, so that not every submission
@@ -46,7 +49,7 @@ pub fn tasks_used_since(before: Timestamp) -> Timestamp {
 #[async_trait]
 pub trait Retention: Send + Sync + 'static {
     /// Removes up to `limit` jobs that finished before `before`, with their attempts and
-    /// logs; also what expired by `now` (idempotency keys) and stale outcomes from before
+    /// logs; the paths of logs that were archived are remembered as dropped. Also what expired by `now` (idempotency keys) and stale outcomes from before
     /// `before`. The answer is how many jobs went; fewer than `limit` means that all did.
     ///
     /// When all did, tasks go that are deleted or have no name, that no job refers to, and

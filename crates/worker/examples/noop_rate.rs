@@ -140,6 +140,10 @@ impl WorkerService for Counter {
         Ok(Response::new(Box::pin(tokio_stream::pending())))
     }
 
+    async fn admit(&self, _: Request<wire::AdmitRequest>) -> Result<Response<wire::AdmitReply>, Status> {
+        Err(Status::unimplemented("there are no agents here"))
+    }
+
     async fn download(&self, _: Request<wire::DownloadRequest>) -> Result<Response<wire::DownloadReply>, Status> {
         Err(Status::unimplemented("there are no files here"))
     }

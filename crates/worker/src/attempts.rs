@@ -14,11 +14,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use punctual_core::attempt::{Details, Failure, FailureClass, Last, Outcome, Ran};
+use punctual_core::attempt::{Details, Failure, FailureClass, Outcome, Ran};
 use punctual_core::shard::event::Report;
 use punctual_core::time::Span;
 use punctual_exec::{Call, Cancel, Ended, FirstPoll, LogSink};
-use punctual_proto::OUTPUT_BYTES_MAX;
+use punctual_proto::bounds::bounded;
 use tokio::time::Instant;
 
 use crate::ledger::{Key, Ledger};
@@ -26,9 +26,6 @@ use crate::tasks::RunnableTask;
 
 /// Ends are handed on after so many, and other tasks get a turn.
 const CHUNK_LEN: usize = 256;
-
-/// A reason is for people; a longer one is cut.
-const REASON_BYTES_MAX: usize = 4 << 10;
 
 pub(crate) struct Attempt {
     pub(crate) key: Key,
@@ -213,54 +210,4 @@ fn panicked(task: &RunnableTask, panic: Box<dyn Any + Send>) -> Outcome {
         kind => format!("the {kind} executor panicked: {said}"),
     };
     Outcome::Failed(Failure::new(reason))
-}
-
-/// Holds an outcome to the limits of the protocol.
-fn bounded(outcome: Outcome) -> Outcome {
-    match outcome {
-        Outcome::Succeeded { output: Some(output) } if output.len() > OUTPUT_BYTES_MAX => {
-            // Final: it did its work, and would do it again to end the same way.
-            let reason =
-                format!("the output of {} bytes is longer than the {OUTPUT_BYTES_MAX} that are kept", output.len());
-            Outcome::Failed(Failure { class: FailureClass::Limit, last: Last::Yes, ..Failure::new(reason) })
-        }
-        Outcome::Failed(mut failure) => {
-            shorten(&mut failure.reason);
-            Outcome::Failed(failure)
-        }
-        Outcome::NotStarted { mut reason } => {
-            shorten(&mut reason);
-            Outcome::NotStarted { reason }
-        }
-        Outcome::Succeeded { .. } | Outcome::Cancelled => outcome,
-    }
-}
-
-fn shorten(reason: &mut String) {
-    if reason.len() > REASON_BYTES_MAX {
-        reason.truncate(reason.floor_char_boundary(REASON_BYTES_MAX - "…".len()));
-        reason.push('…');
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_reason_is_cut_between_characters() {
-        let reason = "é".repeat(REASON_BYTES_MAX);
-        let Outcome::Failed(failure) = bounded(Outcome::Failed(Failure::new(reason))) else { panic!() };
-        assert!(failure.reason.len() <= REASON_BYTES_MAX);
-        assert!(failure.reason.ends_with("é…"));
-    }
-
-    #[test]
-    fn an_output_above_the_limit_is_a_final_failure_that_says_so() {
-        let output = |len| Outcome::Succeeded { output: Some(Bytes::from(vec![b'x'; len])) };
-        assert_eq!(bounded(output(OUTPUT_BYTES_MAX)), output(OUTPUT_BYTES_MAX));
-        let Outcome::Failed(failure) = bounded(output(OUTPUT_BYTES_MAX + 1)) else { panic!() };
-        assert_eq!(failure.reason, "the output of 262145 bytes is longer than the 262144 that are kept");
-        assert_eq!((failure.class, failure.last), (FailureClass::Limit, Last::Yes));
-    }
 }

@@ -8,10 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use punctual_core::id::WorkerId;
-use punctual_exec::{Downloads, Executor, Executors, HandlerResult, Handlers, JobContext, Prober, Sending, clock};
+use punctual_exec::{
+    Admissions, Downloads, Executor, Executors, HandlerResult, Handlers, JobContext, Prober, Sending, clock,
+};
 use punctual_proto::MESSAGE_BYTES_MAX;
 
-use crate::downloads::Asker;
+use crate::asker::Asker;
 use crate::error::WorkerError;
 use crate::ledger::UNACKED_LEN_MAX;
 use crate::run;
@@ -203,6 +205,11 @@ impl Worker {
 
     /// For an executor that has to fetch the files of its attempts. Answers once the worker runs.
     pub fn downloads(&self) -> Arc<dyn Downloads> {
+        Arc::new(self.asker.clone())
+    }
+
+    /// For an executor that has agents run its attempts. Answers once the worker runs.
+    pub fn admissions(&self) -> Arc<dyn Admissions> {
         Arc::new(self.asker.clone())
     }
 

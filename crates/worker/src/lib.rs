@@ -20,6 +20,8 @@
 //! }
 //! ```
 
+mod admissions;
+mod asker;
 mod attempts;
 mod backoff;
 mod builder;
@@ -41,7 +43,7 @@ mod tasks;
 pub use builder::{SLOTS_MAX, Worker};
 pub use error::WorkerError;
 pub use punctual_exec::{
-    Call, Download, DownloadError, Downloads, Ended, Executor, Guard, HandlerError, HandlerResult, JobContext,
-    MailServer, Places, Sending, SlackWebhooks, WebhookKeys,
+    Admission, Admissions, AdmitError, Admitted, Call, Download, DownloadError, Downloads, Ended, Executor, Guard,
+    HandlerError, HandlerResult, JobContext, MailServer, Places, Sending, SlackWebhooks, WebhookKeys,
 };
 pub use status::WorkerStatus;

@@ -1,4 +1,4 @@
-//! A worker asks its servers where the file of an attempt is.
+//! A worker asks its servers where the file of an attempt is, and to admit agents.
 
 mod far_side;
 
@@ -9,7 +9,7 @@ use punctual_core::attempt::AttemptNo;
 use punctual_core::{ArtifactId, Timestamp};
 use punctual_proto::convert::id_bytes;
 use punctual_proto::worker as wire;
-use punctual_worker::{DownloadError, Downloads, Worker};
+use punctual_worker::{Admission, AdmitError, Admitted, DownloadError, Downloads, Worker};
 use tonic::Status;
 
 fn artifact() -> ArtifactId {
@@ -79,4 +79,57 @@ async fn a_server_that_cannot_say_is_passed_over_and_one_that_refuses_is_not() {
     let asked = ask(&downloads);
     question(&mut servers[0]).await.1.send(Ok(reply(31))).unwrap();
     assert!(matches!(within("an answer", asked).await.unwrap(), Err(DownloadError::Refused(_))));
+}
+
+#[tokio::test]
+async fn an_agent_is_admitted_by_the_first_server_that_can() {
+    let mut servers = [FarServer::start().await, FarServer::start().await];
+    let worker = Worker::connect_any(servers.iter().map(FarServer::url)).standard_executors();
+    let admissions = worker.admissions();
+    let _worker = run(worker);
+    let mut streams = Vec::new();
+    for server in &mut servers {
+        streams.push(server.welcome().await);
+    }
+    let admission = Admission {
+        job: job(1),
+        attempt: AttemptNo(3),
+        artifact: artifact(),
+        host_id: "host".to_owned(),
+        pod: "pod".to_owned(),
+    };
+    let ask = || {
+        let (admissions, admission) = (admissions.clone(), admission.clone());
+        tokio::spawn(async move { admissions.admit(admission).await })
+    };
+    let asked = ask();
+    let (_, answer) = within("a wish", servers[0].admissions.recv()).await.unwrap();
+    answer.send(Err(Status::unavailable("the shard moves"))).unwrap();
+    let (request, answer) = within("a wish", servers[1].admissions.recv()).await.unwrap();
+    assert_eq!(request.worker_id, streams[1].hello.worker_id);
+    assert_eq!((request.job_id, request.attempt), (id_bytes(job(1).to_bytes()), 3));
+    assert_eq!((request.host_id.as_str(), request.pod.as_str()), ("host", "pod"));
+    answer.send(Ok(wire::AdmitReply { token: "t0ken".to_owned(), download: Some(reply(32)) })).unwrap();
+    let admitted: Admitted = within("an answer", asked).await.unwrap().unwrap();
+    assert_eq!((admitted.token.as_str(), admitted.download.size), ("t0ken", 7));
+    assert_eq!((&admitted.server, &admitted.others[..]), (&servers[1].url(), &[servers[0].url()][..]));
+    assert!(!format!("{admitted:?}").contains("t0ken"), "{admitted:?}");
+
+    for (answer, said) in [
+        (Err(Status::invalid_argument("no host")), "no host"),
+        (Ok(wire::AdmitReply { token: String::new(), download: Some(reply(32)) }), "the server sent no token"),
+        (Ok(wire::AdmitReply { token: "t0ken".to_owned(), download: None }), "the server did not say where"),
+    ] {
+        let asked = ask();
+        within("a wish", servers[0].admissions.recv()).await.unwrap().1.send(answer).unwrap();
+        let refused = within("an answer", asked).await.unwrap().unwrap_err();
+        assert!(matches!(&refused, AdmitError::Refused(reason) if reason.contains(said)), "{refused}");
+    }
+
+    // Whoever says that may be behind, so the job is not failed for good by it.
+    let asked = ask();
+    let stale = Err(Status::permission_denied("not yours"));
+    within("a wish", servers[0].admissions.recv()).await.unwrap().1.send(stale).unwrap();
+    let refused = within("an answer", asked).await.unwrap().unwrap_err();
+    assert_eq!(refused, AdmitError::Unavailable("not yours".to_owned()));
 }

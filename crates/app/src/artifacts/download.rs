@@ -5,7 +5,7 @@ use std::ops::Range;
 use http::Method;
 use punctual_api::ErrorKind;
 use punctual_blobs::{Blob, SignedQuery};
-use punctual_core::{ArtifactId, AttemptNo, JobId, Span, WorkerId};
+use punctual_core::{ArtifactId, AttemptNo, JobId, Span, Timestamp, WorkerId};
 use punctual_store::ArtifactState;
 
 use super::upload::bad_url;
@@ -15,6 +15,8 @@ use crate::{App, AppError, Result};
 
 /// A worker has so long to begin the download.
 const DOWNLOAD_WITHIN: Span = Span::from_secs(20 * 60);
+/// S3 signs nothing for longer.
+const SIGNED_FOR_MAX: Span = Span::from_secs(7 * 86_400);
 
 /// Where a worker finds a file, and how it knows that it has it.
 #[derive(Clone, PartialEq, Eq)]
@@ -35,17 +37,29 @@ impl App {
         id: ArtifactId,
         reached: &str,
     ) -> Result<Option<Download>> {
-        if job.shard().0 >= self.0.store.shard_count() {
+        if self.work_with(worker, job, attempt, id).await?.is_none() {
             return Ok(None);
         }
+        Ok(Some(self.download_until(id, reached, self.now() + DOWNLOAD_WITHIN).await?))
+    }
+
+    /// Whether this worker runs this attempt now.
+    pub(crate) async fn runs_on(&self, worker: WorkerId, job: JobId, attempt: AttemptNo) -> Result<bool> {
+        if job.shard().0 >= self.0.store.shard_count() {
+            return Ok(false);
+        }
         match self.live(job).await? {
-            Live::Running { view, .. } if view.worker == worker && view.attempt == attempt => {}
-            Live::Running { .. } | Live::Waiting => return Ok(None),
+            Live::Running { view, .. } => Ok(view.worker == worker && view.attempt == attempt),
+            Live::Waiting => Ok(false),
             Live::Unknown => {
                 let error = AppError::new(ErrorKind::ShardMoving, format!("nobody knows now whether {job} runs"));
-                return Err(error.hint("ask again in a moment"));
+                Err(error.hint("ask again in a moment"))
             }
         }
+    }
+
+    /// For whoever may have the file.
+    pub(crate) async fn download_until(&self, id: ArtifactId, reached: &str, until: Timestamp) -> Result<Download> {
         let Some(artifact) = self.0.store.artifact(id).await? else {
             return Err(unfit(id, punctual_store::Unfit::Unknown));
         };
@@ -57,8 +71,8 @@ impl App {
             }
         }
         let now = self.now();
-        let signed = self.0.blobs.presign_get(&file_key(id), now, now + DOWNLOAD_WITHIN).await?;
-        Ok(Some(Download { url: url_of(signed, id, reached), size: artifact.size, sha256: artifact.sha256 }))
+        let signed = self.0.blobs.presign_get(&file_key(id), now, until.min(now + SIGNED_FOR_MAX)).await?;
+        Ok(Download { url: url_of(signed, id, reached), size: artifact.size, sha256: artifact.sha256 })
     }
 
     /// The bytes behind a signed URL of our own, or some of them.

@@ -128,7 +128,7 @@ impl App {
                 }
             }
         }
-        Ok(swept)
+        Ok(swept + self.sweep_logs().await?)
     }
 
     async fn is_orphan(&self, folder: &str, key: &Key) -> Result<bool> {

@@ -9,6 +9,7 @@ use punctual_api::{ArtifactView, ErrorKind};
 use punctual_blobs::{BadUrl, SignedQuery, Upload};
 use punctual_core::ArtifactId;
 use punctual_store::{Artifact, ArtifactState};
+use tokio::time::Instant;
 
 use super::arrival::Inspection;
 use super::{file_key, refused, view};
@@ -17,6 +18,9 @@ use crate::{App, AppError, Result};
 
 /// A client that sends nothing for so long has gone.
 const PIECE_WITHIN: Duration = Duration::from_secs(60);
+
+/// A client that sends a byte now and then keeps a place from others. The address is good for as long.
+const UPLOAD_WITHIN: Duration = Duration::from_secs(3600);
 
 /// A piece of what a client sends, or nothing if the connection broke.
 pub type Sent = std::result::Result<Bytes, ()>;
@@ -66,8 +70,9 @@ impl App {
     ) -> Result<Machine> {
         let mut inspection = Inspection::new();
         let mut body = std::pin::pin!(body);
+        let begun = Instant::now();
         loop {
-            let piece = match tokio::time::timeout(PIECE_WITHIN, body.next()).await {
+            let piece = match tokio::time::timeout_at(next_piece_by(begun, Instant::now()), body.next()).await {
                 Ok(Some(Ok(piece))) => piece,
                 Ok(None) => break,
                 Ok(Some(Err(()))) | Err(_) => {
@@ -105,6 +110,11 @@ impl App {
     }
 }
 
+/// When the next piece of an upload must be here.
+fn next_piece_by(begun: Instant, now: Instant) -> Instant {
+    (now + PIECE_WITHIN).min(begun + UPLOAD_WITHIN)
+}
+
 fn size_mismatch(artifact: &Artifact, sent: u64) -> AppError {
     let more = if sent > artifact.size { "more than " } else { "" };
     let count = if sent > artifact.size { artifact.size } else { sent };
@@ -121,5 +131,20 @@ pub(super) fn bad_url(bad: BadUrl) -> AppError {
         }
         BadUrl::Expired => AppError::new(ErrorKind::UrlExpired, "the time of this address is over")
             .hint("declare the file again with POST /v1/artifacts for a new one"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upload_may_neither_be_silent_nor_drip_for_ever() {
+        let begun = Instant::now();
+        let after = |secs: u64| begun + Duration::from_secs(secs);
+        assert_eq!(next_piece_by(begun, begun), after(60));
+        assert_eq!(next_piece_by(begun, after(3_000)), after(3_060));
+        assert_eq!(next_piece_by(begun, after(3_590)), after(3_600));
+        assert_eq!(next_piece_by(begun, after(3_700)), after(3_600));
     }
 }

@@ -64,9 +64,10 @@ fn limits(limits: &Limits) -> Result<()> {
         }
         Ok(())
     };
-    size("memory", limits.memory, ByteSize::mib(4), ByteSize::mib(1 << 20))?;
+    // The walls of the sandbox need some of it themselves.
+    size("memory", limits.memory, ByteSize::mib(8), ByteSize::mib(1 << 20))?;
     size("output", limits.output, ByteSize::bytes(0), ByteSize::mib(1024))?;
-    size("disk", limits.disk, ByteSize::bytes(0), ByteSize::mib(64 << 10))?;
+    size("disk", limits.disk, ByteSize::bytes(64 << 10), ByteSize::mib(64 << 10))?;
     if !(0.01..=1024.0).contains(&limits.cpu) {
         return Err(AppError::field("/run/binary/limits/cpu", "must be from 0.01 to 1024 cores"));
     }

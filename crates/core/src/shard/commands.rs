@@ -157,6 +157,8 @@ impl Owner {
             Lookup::Command { token, command } if is_outdated => self.command(token, id, command),
             Lookup::LateReport { worker, report } if is_outdated => self.report(worker, report),
             Lookup::LateReport { worker, report } => self.late_report(worker, report, found),
+            Lookup::Held { worker, attempt } if is_outdated => self.stop_if_superseded(worker, id, attempt),
+            Lookup::Held { worker, attempt } => self.stop_if_over(worker, id, attempt, &found),
             Lookup::Command { token, command } => self.command_found(token, id, command, found),
         }
     }
@@ -286,6 +288,7 @@ impl Owner {
         });
         effects.replies.extend(deferred.iter().map(|(token, _, _)| (*token, Reply::NotOwner)));
         self.late.retain(|id, _| id.shard() != shard);
+        self.forget_agents(shard);
     }
 
     fn live(&self, id: JobId) -> &Live {

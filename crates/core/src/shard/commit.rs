@@ -224,6 +224,7 @@ impl Owner {
         if let Some(attempt) = &settle.attempt {
             self.let_go(id, attempt);
         }
+        self.answer_agents(id);
         self.answer(id);
     }
 
@@ -244,12 +245,16 @@ impl Owner {
             self.release_start(starts);
         }
         self.readmit(id);
+        self.answer_agents(id);
         self.answer(id);
     }
 
     /// The end of an attempt is durable: its worker may forget it.
     fn let_go(&mut self, id: JobId, ended: &AttemptRecord) {
         let attempt = ended.attempt;
+        if self.let_go_of_agent(id, attempt) {
+            return;
+        }
         match ended.ending {
             // We ended it, and it may still run.
             Ending::TimedOut => self.send(ended.worker, Send::Stop { id, attempt }),

@@ -95,6 +95,18 @@ pub enum Event {
         worker: WorkerId,
         reports: Vec<Report>,
     },
+    /// An agent says how its attempt went.
+    AgentReported {
+        token: Token,
+        report: Report,
+    },
+    /// An agent was not heard of for too long.
+    AgentSilent {
+        id: JobId,
+        attempt: AttemptNo,
+        /// Its environment, if that is known.
+        host: Option<String>,
+    },
     Command {
         token: Token,
         id: JobId,

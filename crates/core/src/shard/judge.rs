@@ -17,6 +17,10 @@ pub(super) enum End {
     },
     /// Its worker was silent for too long.
     WorkerLost,
+    /// Its agent was silent for too long, and its worker was not.
+    AgentLost {
+        host: Option<String>,
+    },
     /// Its worker is there and never received it.
     NeverReceived,
     /// It outlived its timeout and its worker did not end it.
@@ -29,7 +33,10 @@ impl End {
         match self {
             Self::Reported { outcome, details, .. } => details_of(outcome, details.as_deref()),
             Self::Overdue => Some(Box::new(Details { class: Some(FailureClass::Timeout), ..Details::default() })),
-            Self::WorkerLost | Self::NeverReceived => None,
+            Self::AgentLost { host: Some(host) } => {
+                Some(Box::new(Details { host: Some(host.clone()), ..Details::default() }.cut()))
+            }
+            Self::WorkerLost | Self::AgentLost { host: None } | Self::NeverReceived => None,
         }
     }
 }
@@ -99,7 +106,8 @@ pub(super) fn judge(case: &Case<'_>, end: End) -> Verdict {
             },
             Ending::TimedOut,
         ),
-        End::WorkerLost => case.worker_lost(),
+        End::WorkerLost => case.lost("the worker"),
+        End::AgentLost { .. } => case.lost("its agent"),
     }
 }
 
@@ -166,8 +174,8 @@ impl Case<'_> {
         self.spec.retry.except.contains(class) && !self.config.has(super::Bug::ExceptedIsRetried)
     }
 
-    fn worker_lost(&self) -> Verdict {
-        let reason = format!("the worker was silent for {}", self.config.worker_silence);
+    fn lost(&self, who: &str) -> Verdict {
+        let reason = format!("{who} was silent for {}", self.config.worker_silence);
         let then = self.in_doubt();
         self.verdict(Ending::WorkerLost, reason, then)
     }

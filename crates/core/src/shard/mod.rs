@@ -8,6 +8,7 @@
 //! Does no I/O, reads no clock and keeps nothing that its shards' rows could not
 //! rebuild; see `engine` for what drives it.
 
+mod agents;
 mod chance;
 mod commands;
 mod commit;
@@ -36,6 +37,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+pub use agents::AGENT;
 pub use config::{Bug, Config};
 pub use view::{Counts, LiveView, WorkerStatus};
 
@@ -68,6 +70,10 @@ pub struct Owner {
     lookups_made: u64,
     /// Who reported the late outcome of a lost job that is being resolved.
     late: BTreeMap<JobId, crate::id::WorkerId>,
+    /// Answers to agents that wait for the end of their attempt to be durable.
+    agent_replies: BTreeMap<JobId, Vec<(Token, Reply)>>,
+    /// Whose attempt of these jobs an agent ended; it is told when that is durable.
+    ended_by_agent: BTreeMap<JobId, crate::id::WorkerId>,
     /// Tasks that were changed lately.
     changed_tasks: BTreeMap<crate::id::TaskId, std::sync::Arc<crate::task::Task>>,
     effects: Effects,
@@ -84,8 +90,19 @@ pub struct Owner {
 }
 
 enum Lookup {
-    Command { token: Token, command: Command },
-    LateReport { worker: crate::id::WorkerId, report: Report },
+    Command {
+        token: Token,
+        command: Command,
+    },
+    LateReport {
+        worker: crate::id::WorkerId,
+        report: Report,
+    },
+    /// A worker holds an attempt of a job that is not in memory.
+    Held {
+        worker: crate::id::WorkerId,
+        attempt: crate::attempt::AttemptNo,
+    },
 }
 
 /// How often silence, overdue attempts and queue timeouts are looked for.
@@ -106,6 +123,8 @@ impl Owner {
             lookups: BTreeMap::new(),
             lookups_made: 0,
             late: BTreeMap::new(),
+            agent_replies: BTreeMap::new(),
+            ended_by_agent: BTreeMap::new(),
             changed_tasks: BTreeMap::new(),
             effects: Effects::default(),
             chance: Chance::new(seed),
@@ -153,6 +172,8 @@ impl Owner {
                     self.report(worker, report);
                 }
             }
+            Event::AgentReported { token, report } => self.agent_report(token, report),
+            Event::AgentSilent { id, attempt, host } => self.agent_silent(id, attempt, host),
             Event::Command { token, id, command } => self.command(token, id, command),
         }
     }

@@ -139,6 +139,7 @@ impl Owner {
             ending: verdict.ending,
             reason: verdict.reason,
             details,
+            log: None,
         };
         let key = live.key;
         live.stage = Stage::Ending { attempt: Some(run.attempt), starts: run.starts };
@@ -163,7 +164,9 @@ impl Owner {
                 Write::Requeue(Requeue { key, due_at, counters, attempt: Some(attempt), cancel: run.cancel })
             }
         };
-        self.workers.release(run.worker, id, &mut self.ready);
+        if !self.ended_by_agent.contains_key(&id) {
+            self.workers.release(run.worker, id, &mut self.ready);
+        }
         self.push(write);
     }
 

@@ -15,6 +15,8 @@ use crate::lifecycle::JobState;
 use crate::task::{Delivery, Priority, Probe, Run, Task, TaskSpec};
 use crate::time::{Span, Timestamp};
 
+mod agents;
+
 const SHARD: ShardId = ShardId(0);
 const EPOCH: Epoch = Epoch(1);
 

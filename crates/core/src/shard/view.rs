@@ -135,7 +135,7 @@ impl Owner {
         self.owned().map(|shard| (shard.id, shard.epoch)).collect()
     }
 
-    fn running_view(&self, live: &Live) -> Option<LiveView> {
+    pub(super) fn running_view(&self, live: &Live) -> Option<LiveView> {
         let Stage::Running(run) = live.stage else { return None };
         Some(LiveView {
             key: live.key,

@@ -6,13 +6,17 @@ use std::ops::Bound;
 
 use crate::attempt::AttemptNo;
 use crate::id::{JobId, WorkerId};
-use crate::shard::event::{CreditKept, Send, StreamId, WorkerSpec};
+use crate::lifecycle::JobState;
+use crate::shard::event::{CreditKept, Found, Send, StreamId, WorkerSpec};
 use crate::shard::judge::End;
 use crate::shard::live::{IdSet, Stage};
 use crate::shard::ready::{ClassId, Ready};
 use crate::shard::write::CancelMark;
-use crate::shard::{Bug, Owner};
+use crate::shard::{Bug, Lookup, Owner};
 use crate::time::{Span, Timestamp};
+
+/// Held attempts of a hello that are looked up. More of them come from an outage, and are reported soon.
+const HELD_LOOKUPS_MAX: usize = 64;
 
 pub(super) struct Worker {
     pub(super) spec: WorkerSpec,
@@ -308,7 +312,10 @@ impl Owner {
             let is_counted = self.workers.get(id).is_some_and(|worker| worker.jobs.contains(&job));
             if self.is_superseded(job, attempt) {
                 self.send(id, Send::Stop { id: job, attempt });
-            } else if !is_counted && self.shard(job.shard()).is_some() {
+            } else if !is_counted && let Some(shard) = self.shard(job.shard()) {
+                if !shard.jobs.contains_key(&job) && left_over.len() < HELD_LOOKUPS_MAX {
+                    self.look_up(job, Lookup::Held { worker: id, attempt });
+                }
                 left_over.insert((job, attempt));
             }
         }
@@ -320,6 +327,26 @@ impl Owner {
         match self.shard(job.shard())?.jobs.get(&job)?.stage {
             Stage::Running(run) => Some((run.attempt, run.cancel)),
             Stage::Waiting | Stage::Ready | Stage::Starting(_) | Stage::Ending { .. } => None,
+        }
+    }
+
+    pub(super) fn stop_if_superseded(&mut self, worker: WorkerId, job: JobId, attempt: AttemptNo) {
+        if self.is_superseded(job, attempt) {
+            self.send(worker, Send::Stop { id: job, attempt });
+        }
+    }
+
+    /// The word that the attempt is over may have been lost, and nobody else would end it.
+    pub(super) fn stop_if_over(&mut self, worker: WorkerId, job: JobId, attempt: AttemptNo, found: &Found) {
+        let is_over = match found {
+            // Its late result still counts.
+            Found::Finished { state: JobState::Lost, attempt: last, .. } if *last == Some(attempt) => false,
+            Found::Finished { attempt: last, .. } => *last >= Some(attempt),
+            Found::Waiting(waiting) => waiting.row.counters.next_attempt > attempt,
+            Found::Absent => true,
+        };
+        if is_over {
+            self.send(worker, Send::Stop { id: job, attempt });
         }
     }
 

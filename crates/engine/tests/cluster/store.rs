@@ -8,15 +8,17 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use punctual_core::attempt::ArchivedLog;
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
 use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
-    Applied, Arrival, Artifact, ArtifactChange, Artifacts, ClusterSecret, CreatedArtifact, DutyLease, Filter,
-    FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobReads, JobRecord, Lease, Leases, LoadPage, LogChunk,
-    LogPiece, Logs, Member, Members, NewArtifact, OpenStarts, Owned, Page, Position, Result, Retention, SeenMember,
-    Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
+    Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, ClusterSecret, CreatedArtifact,
+    DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobReads, JobRecord, KeptLog, Lease,
+    Leases, LoadPage, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NewArtifact, OpenStarts, Owned, Page,
+    Position, RerunRecord, Result, Retention, SeenMember, Store, StoreError, Submission, Submit, Submitted, TaskChange,
+    Tasks, Transitions, WholeLog,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;
@@ -133,6 +135,7 @@ under_weather! {
     }
     JobReads {
         job(id: JobId) -> Option<JobRecord>;
+        reruns(id: JobId) -> Vec<RerunRecord>;
         hot_jobs(keys: Vec<JobKey>) -> Vec<HotJob>;
         list_hot(filter: Filter, position: Position) -> Page<HotJob>;
         list_finished(filter: Filter, position: Position) -> Page<FinishedJob>;
@@ -189,6 +192,16 @@ under_weather! {
     Logs {
         append_logs(chunks: Vec<LogChunk>) -> ();
         read_log(job: JobId, attempt: AttemptNo, offset: u64, limit: usize) -> LogPiece;
+        log_end(job: JobId, attempt: AttemptNo) -> u64;
+    }
+    LogArchive {
+        kept_logs(after: Option<(JobId, AttemptNo)>, limit: usize) -> Vec<KeptLog>;
+        assemble_log(job: JobId, attempt: AttemptNo, base: Bytes, limit: usize) -> WholeLog;
+        archive_logs(logs: Vec<Archiving>) -> Vec<Archived>;
+        archived_log(job: JobId, attempt: AttemptNo) -> Option<ArchivedLog>;
+        forget_pieces(job: JobId) -> ();
+        dropped_logs(limit: usize) -> Vec<String>;
+        forget_dropped_logs(paths: Vec<String>) -> ();
     }
     Retention {
         prune(before: Timestamp, now: Timestamp, limit: usize) -> usize;

@@ -21,7 +21,12 @@ const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
 const PARTIAL: &str = "partial";
 
-pub(super) fn client() -> Result<reqwest::Client, reqwest::Error> {
+/// Trusts whom the system trusts and, in PEM, `authorities`.
+pub(super) fn client(authorities: Option<&str>) -> Result<reqwest::Client, reqwest::Error> {
+    let authorities = match authorities {
+        Some(pem) => reqwest::Certificate::from_pem_bundle(pem.as_bytes())?,
+        None => Vec::new(),
+    };
     // Another part of the process may have chosen a provider before us; that is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let builder = || {
@@ -31,7 +36,9 @@ pub(super) fn client() -> Result<reqwest::Client, reqwest::Error> {
             .connect_timeout(CONNECT_LIMIT)
             .read_timeout(SILENCE_LIMIT)
     };
-    builder().build().or_else(|_| builder().tls_certs_only([]).build())
+    // There may be no certificates here at all.
+    let with_the_systems = builder().tls_certs_merge(authorities.clone()).build();
+    with_the_systems.or_else(|_| builder().tls_certs_only(authorities).build())
 }
 
 /// The file of an artifact, with the digest that it should have.

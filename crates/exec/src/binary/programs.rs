@@ -24,6 +24,8 @@ use crate::{DownloadError, Downloads, clock};
 /// Programs in memory, together. What is longer than a quarter of it is executed from the folder.
 const MEMORY_MAX: u64 = 256 << 20;
 const SEALED_MAX: u64 = MEMORY_MAX / 4;
+/// Each holds a descriptor.
+const KNOWN_MAX: usize = 256;
 
 #[derive(Debug, Clone)]
 pub struct ProgramCache {
@@ -56,7 +58,15 @@ struct Entry {
 #[derive(Debug)]
 pub(super) struct Program {
     file: OwnedFd,
-    bytes_in_memory: u64,
+    place: Place,
+    len: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Memory,
+    /// The file takes room for as long as it is open, also when the folder has it no more.
+    Folder,
 }
 
 impl Program {
@@ -103,10 +113,19 @@ impl From<DownloadError> for Problem {
 impl Programs {
     /// Makes the folder if it is not there.
     pub fn new(downloads: Arc<dyn Downloads>, cache: ProgramCache) -> std::io::Result<Self> {
+        Self::trusting(None, downloads, cache)
+    }
+
+    /// The same, and fetches also from whom these authorities vouch for, in PEM.
+    pub fn trusting(
+        authorities: Option<&str>,
+        downloads: Arc<dyn Downloads>,
+        cache: ProgramCache,
+    ) -> std::io::Result<Self> {
         std::fs::create_dir_all(&cache.folder)?;
         std::fs::set_permissions(&cache.folder, std::fs::Permissions::from_mode(0o700))?;
         fetch::sweep(&cache.folder)?;
-        let client = fetch::client().map_err(std::io::Error::other)?;
+        let client = fetch::client(authorities).map_err(std::io::Error::other)?;
         Ok(Self { downloads, client, cache, known: Mutex::default() })
     }
 
@@ -119,7 +138,7 @@ impl Programs {
         let cell = self.cell(artifact);
         let program = cell.get_or_try_init(|| self.load(job, attempt, artifact)).await?;
         let program = Arc::clone(program);
-        self.known().make_room();
+        self.known().make_room(self.cache.bytes_max);
         Ok(program)
     }
 
@@ -159,15 +178,26 @@ impl Programs {
 
 impl Known {
     /// Forgets what was used longest ago, until the rest fits.
-    fn make_room(&mut self) {
-        let in_memory = |entry: &Entry| entry.program.get().map_or(0, |program| program.bytes_in_memory);
-        let mut bytes: u64 = self.programs.values().map(in_memory).sum();
-        while bytes > MEMORY_MAX {
-            let oldest = self.programs.iter().filter(|(_, entry)| in_memory(entry) > 0);
-            let Some((&artifact, entry)) = oldest.min_by_key(|(_, entry)| entry.last_use) else { return };
-            bytes -= in_memory(entry);
-            self.programs.remove(&artifact);
-        }
+    fn make_room(&mut self, folder_bytes_max: u64) {
+        self.make_room_in(Place::Memory, MEMORY_MAX);
+        self.make_room_in(Place::Folder, folder_bytes_max);
+        while self.programs.len() > KNOWN_MAX && self.forget_oldest(|_| true) {}
+    }
+
+    fn make_room_in(&mut self, place: Place, bytes_max: u64) {
+        let len_there = |entry: &Entry| {
+            entry.program.get().filter(|program| program.place == place).map_or(0, |program| program.len)
+        };
+        while self.programs.values().map(len_there).sum::<u64>() > bytes_max
+            && self.forget_oldest(|entry| len_there(entry) > 0)
+        {}
+    }
+
+    /// False if there is none. What somebody loads or waits for stays, or it would be loaded twice at once.
+    fn forget_oldest(&mut self, of: impl Fn(&Entry) -> bool) -> bool {
+        let those = self.programs.iter().filter(|(_, entry)| of(entry) && Arc::strong_count(&entry.program) == 1);
+        let oldest = those.min_by_key(|(_, entry)| entry.last_use).map(|(artifact, _)| *artifact);
+        oldest.is_some_and(|oldest| self.programs.remove(&oldest).is_some())
     }
 }
 
@@ -189,12 +219,12 @@ fn read_now(path: &Path, sha256: [u8; 32]) -> Result<Arc<Program>, Read> {
     check_elf(&mut file, machine).map_err(|problem| Read::Unfit(problem.to_string()))?;
     file.rewind().map_err(damaged)?;
     let mut hashing = Hashing { file: &file, digest: Sha256::new() };
-    let (file, bytes_in_memory) = if len <= SEALED_MAX {
+    let (file, place) = if len <= SEALED_MAX {
         // What was hashed is what is executed: the same bytes went both ways.
-        (seal_program(&mut hashing).map_err(damaged)?, len)
+        (seal_program(&mut hashing).map_err(damaged)?, Place::Memory)
     } else {
         std::io::copy(&mut hashing, &mut std::io::sink()).map_err(damaged)?;
-        (OwnedFd::from(file.try_clone().map_err(damaged)?), 0)
+        (OwnedFd::from(file.try_clone().map_err(damaged)?), Place::Folder)
     };
     if hashing.digest.finalize().as_slice() != sha256 {
         return Err(Read::Damaged("the program is not the one that was uploaded".to_owned()));
@@ -202,7 +232,7 @@ fn read_now(path: &Path, sha256: [u8; 32]) -> Result<Arc<Program>, Read> {
     // For the eviction by age; that it was used is worth no error.
     let used_at = SystemTime::UNIX_EPOCH + Duration::from_micros(clock::now().as_micros().unsigned_abs());
     let _ = File::options().append(true).open(path).and_then(|file| file.set_modified(used_at));
-    Ok(Arc::new(Program { file, bytes_in_memory }))
+    Ok(Arc::new(Program { file, place, len }))
 }
 
 struct Hashing<'f> {
@@ -215,5 +245,65 @@ impl std::io::Read for Hashing<'_> {
         let len = self.file.read(buffer)?;
         self.digest.update(&buffer[..len]);
         Ok(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::Timestamp;
+
+    use super::*;
+
+    /// Programs of these places and lengths, each used after the one before; `None` could not be had.
+    fn known(programs: &[Option<(Place, u64)>]) -> Known {
+        let mut known = Known::default();
+        for (number, program) in programs.iter().enumerate() {
+            let entry = Entry { program: Arc::default(), last_use: number as u64 };
+            if let Some((place, len)) = *program {
+                let file = File::open("/dev/null").unwrap().into();
+                entry.program.set(Arc::new(Program { file, place, len })).unwrap();
+            }
+            known.programs.insert(artifact(number), entry);
+        }
+        known
+    }
+
+    fn artifact(number: usize) -> ArtifactId {
+        ArtifactId::new(Timestamp::from_micros(0).unwrap(), number as u64)
+    }
+
+    #[track_caller]
+    fn check(programs: &[Option<(Place, u64)>], left: &[usize]) {
+        let mut known = known(programs);
+        known.make_room(100);
+        let kept: Vec<usize> =
+            (0..programs.len()).filter(|number| known.programs.contains_key(&artifact(*number))).collect();
+        assert_eq!(kept, left);
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_is_forgotten_until_the_rest_fits() {
+        let memory = |len| Some((Place::Memory, len));
+        let folder = |len| Some((Place::Folder, len));
+        check(&[memory(MEMORY_MAX), folder(100), None], &[0, 1, 2]);
+        check(&[memory(1), folder(1), memory(MEMORY_MAX)], &[1, 2]);
+        // A file that is open takes room, although the folder has it no more.
+        check(&[folder(60), memory(1), folder(60), folder(40)], &[1, 2, 3]);
+        check(&[folder(101)], &[]);
+    }
+
+    #[test]
+    fn what_is_being_loaded_is_not_forgotten() {
+        let mut known = known(&vec![None; KNOWN_MAX + 2]);
+        let _loading = Arc::clone(&known.programs[&artifact(0)].program);
+        known.make_room(100);
+        assert!(known.programs.contains_key(&artifact(0)));
+        assert_eq!(known.programs.len(), KNOWN_MAX);
+    }
+
+    #[test]
+    fn those_that_could_not_be_had_do_not_gather() {
+        let kept: Vec<usize> = (2..KNOWN_MAX + 2).collect();
+        check(&vec![None; KNOWN_MAX + 2], &kept);
     }
 }

@@ -76,14 +76,27 @@ pub(crate) async fn perform(
     input: Option<&'static str>,
     cancel: Cancel,
 ) -> Done {
+    let words = Words { task: "a task", input, tracing_id: "trace-7" };
+    perform_with(executor, run, words, cancel).await
+}
+
+/// What a job brings along beside its task's own fields.
+#[derive(Clone, Copy)]
+pub(crate) struct Words<'w> {
+    pub(crate) task: &'w str,
+    pub(crate) input: Option<&'w str>,
+    pub(crate) tracing_id: &'w str,
+}
+
+pub(crate) async fn perform_with(executor: Arc<dyn Executor>, run: Run, words: Words<'_>, cancel: Cancel) -> Done {
     let log = LogSink::new(job(), AttemptNo(3), 1 << 20, Arc::new(Silent));
     let call = Call {
         job: job(),
         attempt: AttemptNo(3),
-        task: "a task".into(),
+        task: words.task.into(),
         run: Arc::new(run),
-        input: input.map(|input| Bytes::from_static(input.as_bytes())),
-        tracing_id: Some("trace-7".to_owned()),
+        input: words.input.map(|input| Bytes::copy_from_slice(input.as_bytes())),
+        tracing_id: Some(words.tracing_id.to_owned()),
         log: log.clone(),
         cancel,
         deadline: None,

@@ -9,10 +9,11 @@ use bytes::BytesMut;
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
 use indicatif::{ProgressBar, ProgressStyle};
-use punctual_api::{ArtifactKind, ArtifactRequest, ArtifactView};
+use punctual_api::{ArtifactKind, ArtifactRequest, ArtifactView, ErrorKind};
 use punctual_client::Client;
 use punctual_core::ArtifactId;
 use punctual_core::size::ByteSize;
+use punctual_sandbox::{ElfProblem, Machine, check_elf};
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncReadExt;
 
@@ -111,6 +112,7 @@ pub(crate) struct Pushed {
 
 /// Uploads a file, unless the server has it.
 pub(crate) async fn upload(client: &Client, path: &Path, name: Option<String>) -> anyhow::Result<Pushed> {
+    check(path)?;
     let (size, sha256) = digest(path)?;
     let name = name.or_else(|| Some(path.file_name()?.to_string_lossy().into_owned()));
     let request = ArtifactRequest { name, size, sha256, kind: ArtifactKind::Binary };
@@ -133,10 +135,16 @@ pub(crate) async fn upload(client: &Client, path: &Path, name: Option<String>) -
     if let Err(error) = sent {
         let hint = "push it again: what has not arrived whole leaves nothing behind";
         // What the server said is told as it is.
-        return Err(match error.kind() {
-            Some(_) => error.into(),
-            None => failed(format!("the file was not uploaded: {error}"), hint),
-        });
+        if error.kind().is_some() {
+            return Err(error.into());
+        }
+        // It may know that its storage is away.
+        if let Err(known) = client.artifact(artifact.id).await
+            && known.kind() == Some(ErrorKind::Unavailable)
+        {
+            return Err(known.into());
+        }
+        return Err(failed(format!("the file was not uploaded: {error}"), hint));
     }
     let artifact = arrival(client, artifact.id).await?;
     if artifact.state == "refused" {
@@ -162,21 +170,46 @@ async fn arrival(client: &Client, id: ArtifactId) -> anyhow::Result<ArtifactView
     }
 }
 
-/// The size and the SHA-256 of a file.
-fn digest(path: &Path) -> anyhow::Result<(u64, String)> {
-    let refused = |error: std::io::Error| {
-        usage(format!("cannot read {}: {error}", path.display()), "name a file that you may read")
-    };
-    let mut file = std::fs::File::open(path).map_err(refused)?;
+/// The server would refuse it, too, but only when all of it has been sent.
+fn check(path: &Path) -> anyhow::Result<()> {
+    let (mut file, _) = open(path)?;
+    check_program(&mut file)
+        .map_err(|problem| usage(format!("{} cannot run: {problem}", path.display()), "nothing was uploaded"))
+}
+
+/// Workers may be of either kind.
+fn check_program(file: &mut std::fs::File) -> Result<(), ElfProblem> {
+    let Err(problem) = check_elf(file, Machine::X86_64) else { return Ok(()) };
+    let ElfProblem::OtherMachine { .. } = problem else { return Err(problem) };
+    match check_elf(file, Machine::Aarch64) {
+        Ok(_) => Ok(()),
+        Err(ElfProblem::OtherMachine { .. }) => Err(problem),
+        Err(other) => Err(other),
+    }
+}
+
+fn open(path: &Path) -> anyhow::Result<(std::fs::File, std::fs::Metadata)> {
+    let refused = |error| cannot_read(path, &error);
+    let file = std::fs::File::open(path).map_err(refused)?;
     let metadata = file.metadata().map_err(refused)?;
     if !metadata.is_file() {
         return Err(usage(format!("{} is not a file", path.display()), "name a file"));
     }
+    Ok((file, metadata))
+}
+
+fn cannot_read(path: &Path, error: &std::io::Error) -> anyhow::Error {
+    usage(format!("cannot read {}: {error}", path.display()), "name a file that you may read")
+}
+
+/// The size and the SHA-256 of a file.
+fn digest(path: &Path) -> anyhow::Result<(u64, String)> {
+    let (mut file, metadata) = open(path)?;
     let bar = bar(metadata.len(), "reading");
     let (mut digest, mut size) = (Sha256::new(), 0);
     let mut piece = vec![0; PIECE_BYTES];
     loop {
-        let read = file.read(&mut piece).map_err(refused)?;
+        let read = file.read(&mut piece).map_err(|error| cannot_read(path, &error))?;
         if read == 0 {
             break;
         }
@@ -190,7 +223,7 @@ fn digest(path: &Path) -> anyhow::Result<(u64, String)> {
 
 /// On stderr, and only if that is a terminal.
 fn bar(size: u64, what: &'static str) -> ProgressBar {
-    let style = ProgressStyle::with_template("{msg} {bar:30} {bytes}/{total_bytes} {eta}");
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}");
     let bar = ProgressBar::new(size).with_message(what);
     match style {
         Ok(style) => bar.with_style(style),

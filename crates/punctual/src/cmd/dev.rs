@@ -97,6 +97,7 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
     if args.ephemeral || context.config.text("cache_dir").is_empty() {
         worker_settings.programs.folder = data_dir.path().join("programs");
     }
+    worker_settings.agents.folder = data_dir.path().join("agents");
     make_data_dir(&worker_settings.spool_dir)?;
 
     // The server outlives the worker, which has outcomes to report while it drains.

@@ -3,7 +3,7 @@
 use clap::Args;
 use futures_util::StreamExt;
 use punctual_api::{ErrorKind, Job};
-use punctual_client::{Client, ClientError, LogChunk, LogEvent, Logs};
+use punctual_client::{Client, ClientError, LogChunk, LogEvent, LogPlace, Logs};
 use punctual_core::{JobId, JobState};
 use serde_json::json;
 
@@ -17,44 +17,95 @@ pub(crate) struct LogsArgs {
     /// The job's id, as `punctual run` and `punctual ps` print it
     #[arg(value_name = "ID")]
     id: JobId,
-    /// Go on until the job has finished
+    /// Go on from attempt to attempt until the job has finished
     #[arg(short, long)]
     follow: bool,
-    /// Which attempt, from 1; the latest unless told
+    /// Only this attempt, from 1; the latest unless told
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
+    /// Begin with the last N lines
+    #[arg(short = 'n', long, value_name = "N")]
+    tail: Option<usize>,
+    /// Only these bytes: 0-99, 100- or -100 for the last hundred
+    #[arg(long, value_name = "RANGE", value_parser = parse_range, allow_hyphen_values = true, conflicts_with_all = ["follow", "tail"])]
+    range: Option<String>,
+}
+
+fn parse_range(text: &str) -> Result<String, String> {
+    let is_number = |text: &str| text.parse::<u64>().is_ok() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_range = match text.split_once('-') {
+        Some((first, "")) => is_number(first),
+        Some(("", count)) => is_number(count),
+        Some((first, last)) => {
+            is_number(first) && is_number(last) && first.parse::<u64>().ok() <= last.parse::<u64>().ok()
+        }
+        None => false,
+    };
+    if is_range { Ok(text.to_owned()) } else { Err("must be 0-99, 100- or -100".to_owned()) }
 }
 
 pub(crate) async fn run(args: LogsArgs, context: &Context) -> anyhow::Result<Exit> {
     let client = context.client()?;
+    if let Some(range) = &args.range {
+        let chunk = client.log_range(args.id, args.attempt, range).await.map_err(|error| no_attempt(error, args.id))?;
+        show(&chunk, context)?;
+        return Ok(Exit::Ok);
+    }
     let logs = Logs { attempt: args.attempt, offset: 0 };
+    let mut after = None;
+    if let Some(lines) = args.tail {
+        let log = read_all(&client, args.id, logs).await?;
+        if !log.text.is_empty() {
+            show(&LogChunk { text: last_lines(&log.text, lines).to_owned(), ..log.clone() }, context)?;
+        }
+        after = (log.attempt > 0).then(|| log.end());
+    }
     if args.follow {
         let patience = Patience::new(None, &context.out);
-        follow(&client, args.id, logs, &patience, context).await?;
-    } else {
+        follow(&client, args.id, logs, after, &patience, context).await?;
+    } else if args.tail.is_none() {
         read(&client, args.id, logs, context).await?;
     }
     Ok(Exit::Ok)
 }
 
-async fn read(client: &Client, id: JobId, mut logs: Logs, context: &Context) -> anyhow::Result<()> {
-    loop {
-        let chunk = client.logs(id, logs).await.map_err(|error| no_attempt(error, id))?;
-        if chunk.next_offset <= logs.offset {
-            break;
-        }
-        logs.offset = chunk.next_offset;
-        show(&chunk, context)?;
+async fn read(client: &Client, id: JobId, logs: Logs, context: &Context) -> anyhow::Result<()> {
+    let log = read_all(client, id, logs).await?;
+    if !log.text.is_empty() {
+        return show(&log, context);
     }
-    if logs.offset == 0 {
-        let job = client.job(id).await?;
-        if is_over(&job, logs.attempt) {
-            context.out.hint(&format!("It wrote nothing. See how it went: punctual job get {id}"));
-        } else {
-            context.out.hint(&format!("Nothing was written so far. See how it stands: punctual explain {id}"));
-        }
+    let job = client.job(id).await?;
+    if is_over(&job, logs.attempt) {
+        context.out.hint(&format!("It wrote nothing. See how it went: punctual job get {id}"));
+    } else {
+        context.out.hint(&format!("Nothing was written so far. See how it stands: punctual explain {id}"));
     }
     Ok(())
+}
+
+/// What there is of one attempt's log, which is at most a megabyte.
+async fn read_all(client: &Client, id: JobId, mut logs: Logs) -> anyhow::Result<LogChunk> {
+    let mut log = LogChunk { text: String::new(), attempt: 0, next_offset: 0 };
+    loop {
+        let chunk = client.logs(id, logs).await.map_err(|error| no_attempt(error, id))?;
+        log.attempt = chunk.attempt;
+        if chunk.next_offset <= logs.offset {
+            return Ok(log);
+        }
+        log.text += &chunk.text;
+        log.next_offset = chunk.next_offset;
+        // The same attempt to its end, also when the next has begun.
+        logs = Logs { attempt: Some(chunk.attempt), offset: chunk.next_offset };
+    }
+}
+
+fn last_lines(text: &str, count: usize) -> &str {
+    if count == 0 {
+        return "";
+    }
+    let whole = text.strip_suffix('\n').unwrap_or(text);
+    let begin = whole.rmatch_indices('\n').nth(count - 1).map_or(0, |(place, _)| place + 1);
+    &text[begin..]
 }
 
 /// The server means by "not found" that the job has no such attempt.
@@ -79,12 +130,15 @@ fn is_over(job: &Job, attempt: Option<u32>) -> bool {
 pub(crate) async fn follow(
     client: &Client,
     id: JobId,
-    mut logs: Logs,
+    logs: Logs,
+    mut after: Option<LogPlace>,
     patience: &Patience<'_>,
     context: &Context,
 ) -> anyhow::Result<Job> {
     loop {
-        let opened = client.follow_logs(id, logs).await;
+        // A stream that breaks off leaves the last words unsaid, also of a job that has finished.
+        let mut is_at_end = false;
+        let opened = client.follow_logs(id, logs, after).await;
         let broken = match opened {
             Ok(events) => {
                 patience.found();
@@ -92,10 +146,18 @@ pub(crate) async fn follow(
                 loop {
                     match events.next().await {
                         Some(Ok(LogEvent::Text(chunk))) => {
-                            logs.offset = chunk.next_offset;
+                            // Or a reader takes the second try for more of the first.
+                            if after.is_some_and(|place| place.attempt != chunk.attempt) {
+                                context.out.hint(&format!("Attempt {}:", chunk.attempt));
+                            }
+                            after = Some(chunk.end());
                             show(&chunk, context)?;
                         }
-                        Some(Ok(LogEvent::End)) | None => break None,
+                        Some(Ok(LogEvent::End)) => {
+                            is_at_end = true;
+                            break None;
+                        }
+                        None => break None,
                         Some(Err(error)) => break Some(error),
                     }
                 }
@@ -108,7 +170,7 @@ pub(crate) async fn follow(
             Some(error) => Err(error),
         };
         match looked {
-            Ok(job) if is_over(&job, logs.attempt) => return Ok(job),
+            Ok(job) if is_at_end && is_over(&job, logs.attempt) => return Ok(job),
             Ok(_) => tokio::time::sleep(RECONNECT_PAUSE).await,
             Err(error) if error.kind() == Some(ErrorKind::NotFound) => return Err(no_attempt(error, id)),
             Err(error) => patience.lost(error, id).await?,
@@ -120,8 +182,38 @@ fn show(chunk: &LogChunk, context: &Context) -> anyhow::Result<()> {
     match context.out.format {
         Format::Table | Format::Name => context.out.write(&chunk.text),
         Format::Json | Format::Jsonl => {
-            let line = json!({ "text": chunk.text, "next_offset": chunk.next_offset });
+            let line = json!({ "text": chunk.text, "attempt": chunk.attempt, "next_offset": chunk.next_offset });
             context.out.line(&line.to_string())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_are_whole_lines() {
+        for (text, count, expected) in [
+            ("", 3, ""),
+            ("one\ntwo\nthree\n", 0, ""),
+            ("one\ntwo\nthree\n", 1, "three\n"),
+            ("one\ntwo\nthree", 1, "three"),
+            ("one\ntwo\nthree\n", 2, "two\nthree\n"),
+            ("one\ntwo\n", 9, "one\ntwo\n"),
+            ("one\n\n\n", 2, "\n\n"),
+        ] {
+            assert_eq!(last_lines(text, count), expected, "{count} of {text:?}");
+        }
+    }
+
+    #[test]
+    fn a_range_is_one_that_the_server_grants() {
+        for good in ["0-99", "100-", "-100", "5-5"] {
+            assert_eq!(parse_range(good).as_deref(), Ok(good));
+        }
+        for bad in ["", "-", "x", "5", "9-5", "+1-2", "0-1,3-4", "--5"] {
+            assert!(parse_range(bad).is_err(), "{bad}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The commands, one file each. They parse, call, and print; they decide nothing.
 
+pub(crate) mod agent;
 pub(crate) mod artifact;
 pub(crate) mod bench;
 mod binary;
@@ -137,6 +138,7 @@ pub(crate) async fn dispatch(command: Command, context: &Context) -> anyhow::Res
         Command::Dev(args) => dev::run(args, context).await,
         Command::Server(args) => server::run(args, context).await,
         Command::Worker(args) => worker::run(args, context).await,
+        Command::Agent(args) => agent::run(args, context).await,
         Command::Run(args) => run::run(*args, context).await,
         Command::Ps(args) => ps::run(args, context).await,
         Command::Logs(args) => logs::run(args, context).await,

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use clap::{ArgGroup, Args};
-use punctual_api::{Job, JobRequest, JobSubmitted};
-use punctual_client::{Client, IdempotencyKey, Logs};
+use punctual_api::{ErrorKind, Job, JobRequest, JobSubmitted};
+use punctual_client::{Client, ClientError, IdempotencyKey, Logs};
 use punctual_core::run::Slack;
 use punctual_core::task::{Priority, Run};
 use punctual_core::{JobId, Span, Timestamp};
@@ -17,7 +17,7 @@ use super::patience::Patience;
 use super::spec::{JobInput, SpecFlags, priority};
 use super::wait::{Late, gave_up, of_state, say_pending, wait_for};
 use super::{Context, logs, text_or_file};
-use crate::exit::{Exit, usage};
+use crate::exit::{Exit, Refusal, usage};
 use crate::output::{Format, note};
 use crate::when::{parse_at, parse_span};
 use crate::world::now;
@@ -137,7 +137,8 @@ pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit
         }
         request.inline = Some(args.spec.task_of(args.binary.run(artifact.id, args.args.clone()))?);
     }
-    let submitted = submit(&client, &request, args.idempotency_key.as_deref()).await?;
+    let submitted = submit(&client, &request, args.idempotency_key.as_deref()).await;
+    let submitted = submitted.map_err(|error| or_file(error, args.task.as_deref()))?;
     let id = submitted.id;
     let patience = Patience::new(args.wait_timeout.map(Span::to_std), &context.out);
     patience.found();
@@ -156,11 +157,24 @@ pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit
     Ok(Exit::Ok)
 }
 
+/// Whoever names a file of this folder like a task is told how to name it.
+fn or_file(error: anyhow::Error, task: Option<&str>) -> anyhow::Error {
+    let kind = error.downcast_ref::<ClientError>().and_then(ClientError::kind);
+    match task.filter(|name| kind == Some(ErrorKind::TaskNotFound) && Path::new(name).is_file()) {
+        Some(name) => {
+            let (message, hint) =
+                (format!("there is no task named {name}"), format!("to run the file, write ./{name}"));
+            Refusal { exit: Exit::NotFound, message, hint }.into()
+        }
+        None => error,
+    }
+}
+
 const LATE: Late = Late::TimedOut("--wait-timeout");
 
 /// Prints what the job writes, and how it ended.
 async fn follow(client: &Client, id: JobId, patience: &Patience<'_>, context: &Context) -> anyhow::Result<Exit> {
-    let following = logs::follow(client, id, Logs::default(), patience, context);
+    let following = logs::follow(client, id, Logs::default(), None, patience, context);
     let followed = match patience.left() {
         Some(left) => tokio::time::timeout(left, following).await.ok(),
         None => Some(following.await),

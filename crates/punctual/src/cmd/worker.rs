@@ -49,6 +49,18 @@ pub(crate) struct WorkerFlags {
     /// Where to keep programs that were fetched [default: .punctual/programs]
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<String>,
+    /// Run each binary by an agent of its own: as a process, or in a container
+    #[arg(long, value_name = "WHERE")]
+    spawn: Option<String>,
+    /// Where agents reach the servers [default: as the worker does]
+    #[arg(long, value_name = "URLS")]
+    agent_server: Option<String>,
+    /// The image that agents run in
+    #[arg(long, value_name = "IMAGE")]
+    container_image: Option<String>,
+    /// The network of their containers [default: bridge]
+    #[arg(long, value_name = "NETWORK")]
+    container_network: Option<String>,
     /// How long running jobs may take to end when the worker stops [default: 30s]
     #[arg(long, value_name = "TIME")]
     drain_timeout: Option<String>,
@@ -72,6 +84,10 @@ impl WorkerFlags {
             ("labels", self.labels.clone()),
             ("spool_dir", self.spool_dir.clone()),
             ("cache_dir", self.cache_dir.clone()),
+            ("spawn", self.spawn.clone()),
+            ("agent_server", self.agent_server.clone()),
+            ("container_image", self.container_image.clone()),
+            ("container_network", self.container_network.clone()),
             ("drain_timeout", self.drain_timeout.clone()),
             ("http_allow", self.http_allow.clone()),
             ("http_deny", self.http_deny.clone()),

@@ -4,6 +4,7 @@
 //! before the defaults. Values stay text until someone needs them, so that
 //! `punctual config` shows them as they were written.
 
+mod agents;
 mod database;
 mod file;
 mod secrets;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+pub(crate) use agents::{AgentsSettings, ContainerPlace, Spawn};
 pub(crate) use database::{Connection, Database};
 pub(crate) use sending::sending;
 pub(crate) use storage::Storage;
@@ -34,7 +36,7 @@ const fn setting(key: &'static str, default: &'static str, help: &'static str) -
     Setting { key, default, help }
 }
 
-pub(crate) const SETTINGS: [Setting; 42] = [
+pub(crate) const SETTINGS: [Setting; 48] = [
     setting("server", "http://127.0.0.1:8020", "the server that commands and workers talk to; several with commas"),
     setting("output", "table", "table, json, jsonl or name"),
     setting("color", "auto", "auto, always or never"),
@@ -56,7 +58,11 @@ pub(crate) const SETTINGS: [Setting; 42] = [
         "",
         "parts that the jobs are split into; fixed by the first server. Empty: 4, or 64 with a PostgreSQL",
     ),
-    setting("storage", "", "where uploaded files are: a folder, or s3://bucket/prefix; empty: storage in data_dir"),
+    setting(
+        "storage",
+        "",
+        "where uploaded files and logs are: a folder, or s3://bucket/prefix; empty: storage in data_dir",
+    ),
     setting("storage_endpoint", "", "the address of what speaks S3; empty: AWS_ENDPOINT_URL, or Amazon's own"),
     setting("storage_region", "us-east-1", "the region of the bucket; else AWS_REGION"),
     setting("storage_key_id", "", "who may use the bucket; else AWS_ACCESS_KEY_ID"),
@@ -76,6 +82,12 @@ pub(crate) const SETTINGS: [Setting; 42] = [
     setting("spool_dir", "", "where a worker keeps what it could not report yet; empty: spool in data_dir"),
     setting("cache_dir", "", "where a worker keeps the programs that it fetched; empty: programs in data_dir"),
     setting("cache_max", "4GiB", "the size of all that it keeps there; what was used longest ago goes first"),
+    setting("spawn", "", "where binaries run: process or container, by an agent for each; empty: in the worker itself"),
+    setting("agent_server", "", "where agents reach the servers, if not as the worker does; https, or this machine"),
+    setting("agent_ca", "", "a file of certificates in PEM that agents trust besides the system's"),
+    setting("container_socket", "", "the socket of Podman or Docker; else DOCKER_HOST, or the usual place"),
+    setting("container_image", "", "the image that agents run in, with this program as /punctual"),
+    setting("container_network", "bridge", "the network of their containers; host: that of this machine"),
     setting("drain_timeout", "30s", "how long running jobs may take to end when a worker stops"),
     setting(
         "http_allow",
@@ -204,7 +216,7 @@ impl Config {
 
 /// What the environment has under a name that other programs use too.
 fn also(key: &str, sources: &Sources<'_>) -> Option<(&'static str, String)> {
-    let (_, name) = storage::ALSO.iter().find(|(known, _)| *known == key)?;
+    let (_, name) = storage::ALSO.iter().chain(&agents::ALSO).find(|(known, _)| *known == key)?;
     Some((name, (sources.environment)(name)?))
 }
 

@@ -11,7 +11,7 @@ use punctual_core::{ShardId, Span};
 use punctual_exec::ProgramCache;
 use punctual_worker::{SLOTS_MAX, Sending};
 
-use super::{Config, Database, Origin, Storage, sending, storage};
+use super::{AgentsSettings, Config, Database, Origin, Storage, sending, storage};
 use crate::exit::usage;
 use crate::when::parse_span;
 
@@ -56,6 +56,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) probe_effects: bool,
     pub(crate) sending: Sending,
     pub(crate) programs: ProgramCache,
+    pub(crate) agents: AgentsSettings,
 }
 
 impl ServerSettings {
@@ -122,6 +123,7 @@ impl WorkerSettings {
                 },
                 bytes_max: config.parse("cache_max", size)?,
             },
+            agents: AgentsSettings::new(config)?,
         })
     }
 }
@@ -205,7 +207,7 @@ fn artifact_max(text: &str) -> Result<ByteSize, String> {
     Ok(size)
 }
 
-fn folder(text: &str) -> Result<PathBuf, String> {
+pub(super) fn folder(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() {
         return Err("a folder needs a name".to_owned());
     }

@@ -72,10 +72,22 @@ impl Home {
 
     /// A worker with nothing allowed that users do not allow.
     pub(crate) fn strict_worker(&self, server: &Server, spool: &str, flags: &[&str]) -> Process {
+        self.strict_worker_with(server, spool, flags, &[])
+    }
+
+    /// The same with variables of the environment.
+    pub(crate) fn strict_worker_with(
+        &self,
+        server: &Server,
+        spool: &str,
+        flags: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Process {
         let child = Command::new(PUNCTUAL)
             .args(["worker", "--exit-with-stdin", "--server", &server.url, "--spool-dir"])
             .arg(self.file(spool))
             .args(flags)
+            .envs(variables.iter().copied())
             .current_dir(self.path())
             .stdin(Stdio::piped())
             .stderr(Stdio::inherit())
@@ -152,4 +164,24 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut conditi
         assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// All descendants of a process, whichever of its threads started them.
+pub(crate) fn processes_below(root: u32) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut next = 0;
+    while next < found.len() {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", found[next])).into_iter().flatten().flatten();
+        for thread in threads {
+            let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+            found.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
+        }
+        next += 1;
+    }
+    found.remove(0);
+    found
+}
+
+pub(crate) fn is_alive(pid: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }

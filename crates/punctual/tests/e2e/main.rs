@@ -1,5 +1,7 @@
 //! The whole program, from outside: real processes, a real disk, real sockets.
 
+mod agent_tokens;
+mod agents;
 mod artifacts;
 mod bad_input;
 mod binaries;
@@ -11,6 +13,7 @@ mod delete_race;
 mod docs;
 mod foreign;
 mod harness;
+mod logs;
 mod openapi;
 mod raw;
 mod readme;

@@ -12,9 +12,19 @@ fn shell_blocks(markdown: &str) -> Vec<String> {
 
 #[test]
 fn every_command_of_the_readme_succeeds() {
-    let readme = include_str!("../../../../README.md");
-    let blocks = shell_blocks(readme);
-    assert!(blocks.len() >= 2, "the README has a tour");
+    let blocks = shell_blocks(include_str!("../../../../README.md"));
+    assert!(blocks.len() >= 3, "the README has a tour");
+    check(blocks);
+}
+
+#[test]
+fn every_command_about_binaries_succeeds() {
+    let blocks = shell_blocks(include_str!("../../../../docs/binaries.md"));
+    assert!(!blocks.is_empty(), "the page has an example");
+    check(blocks);
+}
+
+fn check(blocks: Vec<String>) {
     let home = Home::new();
     let server = home.server();
     let _worker = home.worker(&server, &[]);

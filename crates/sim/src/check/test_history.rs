@@ -156,6 +156,7 @@ impl Tale {
             ending,
             reason: failed.then(|| "exit code 1".to_owned()),
             details: self.details.clone(),
+            log: None,
         }
     }
 

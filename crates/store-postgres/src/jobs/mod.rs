@@ -8,8 +8,8 @@ mod submit;
 use async_trait::async_trait;
 use punctual_core::{JobId, JobKey, Timestamp};
 use punctual_store::{
-    Filter, FinishedJob, HotJob, IdempotencyKey, JobReads, JobRecord, Page, Position, Result, Submission, Submit,
-    Submitted,
+    Filter, FinishedJob, HotJob, IdempotencyKey, JobReads, JobRecord, Page, Position, RerunRecord, Result, Submission,
+    Submit, Submitted,
 };
 
 use crate::PostgresStore;
@@ -44,6 +44,14 @@ impl JobReads for PostgresStore {
         let record = record::find(&conn, id).await?;
         conn.done();
         Ok(record)
+    }
+
+    async fn reruns(&self, id: JobId) -> Result<Vec<RerunRecord>> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let reruns = record::reruns(&conn, id).await?;
+        conn.done();
+        Ok(reruns)
     }
 
     async fn hot_jobs(&self, keys: Vec<JobKey>) -> Result<Vec<HotJob>> {

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
-use punctual_core::{JobId, JobKey};
-use punctual_store::{FinishedJob, HotJob, JobRecord};
+use punctual_core::{AttemptNo, JobId, JobKey};
+use punctual_store::{FinishedJob, HotJob, JobRecord, RerunRecord};
 use tokio_postgres::Row;
 
 use crate::codec::{self, Read, Uuid, shard_number};
@@ -40,11 +40,21 @@ pub(super) async fn find(conn: &Borrowed<'_>, id: JobId) -> Result<Option<JobRec
     Ok(Some(JobRecord::Finished { job, input, output, attempts }))
 }
 
+pub(super) async fn reruns(conn: &Conn, id: JobId) -> Result<Vec<RerunRecord>, Trouble> {
+    let rows = conn.query(sql!("reruns_of_job"), &[&Uuid::from(id)]).await?;
+    let read = |row: &Row| {
+        let next_attempt = codec::value::<i32>(row, 2)?;
+        let next_attempt = AttemptNo(next_attempt.unsigned_abs());
+        Ok(RerunRecord { at: codec::time(row, 0)?, from: codec::state(row, 1)?, next_attempt })
+    };
+    rows.iter().map(read).collect()
+}
+
 type FinishedRow = (FinishedJob, Option<AttemptRecord>, Option<Bytes>, Option<Bytes>);
 
 fn read_record(row: &Row, id: JobId) -> Read<FinishedRow> {
     let last = codec::attempt_no(row, 12)?.map(|_| codec::attempt(row, 12, id)).transpose()?;
-    Ok((read_finished(row)?, last, codec::bytes(row, 21)?, codec::bytes(row, 22)?))
+    Ok((read_finished(row)?, last, codec::bytes(row, 23)?, codec::bytes(row, 24)?))
 }
 
 pub(super) async fn hot_at(conn: &Conn, keys: &[JobKey]) -> Result<Vec<HotJob>, Trouble> {

@@ -7,8 +7,8 @@ mod submit;
 use async_trait::async_trait;
 use punctual_core::{JobId, JobKey, Timestamp};
 use punctual_store::{
-    Filter, FinishedJob, HotJob, IdempotencyKey, JobReads, JobRecord, Page, Position, Result, Submission, Submit,
-    Submitted,
+    Filter, FinishedJob, HotJob, IdempotencyKey, JobReads, JobRecord, Page, Position, RerunRecord, Result, Submission,
+    Submit, Submitted,
 };
 
 use crate::SqliteStore;
@@ -34,6 +34,10 @@ impl Submit for SqliteStore {
 impl JobReads for SqliteStore {
     async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
         self.shared.people_reads.read(move |conn| record::find(conn, id)).await
+    }
+
+    async fn reruns(&self, id: JobId) -> Result<Vec<RerunRecord>> {
+        self.shared.people_reads.read(move |conn| record::reruns(conn, id)).await
     }
 
     async fn hot_jobs(&self, keys: Vec<JobKey>) -> Result<Vec<HotJob>> {

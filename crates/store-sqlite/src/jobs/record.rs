@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
-use punctual_core::{JobId, JobKey};
-use punctual_store::{FinishedJob, HotJob, JobRecord};
+use punctual_core::{AttemptNo, JobId, JobKey};
+use punctual_store::{FinishedJob, HotJob, JobRecord, RerunRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::writer::Failure;
@@ -47,7 +47,7 @@ fn finished(conn: &Connection, id: JobId) -> Result<Option<FinishedRow>, Failure
     let row = statement.query_row([id.to_bytes()], |row| {
         let ran = row.get::<_, Option<u32>>(12)?.is_some();
         let last = if ran { Some(codec::attempt(row, 12, id)?) } else { None };
-        Ok((read_finished(row)?, last, codec::bytes(row, 21)?, codec::bytes(row, 22)?))
+        Ok((read_finished(row)?, last, codec::bytes(row, 23)?, codec::bytes(row, 24)?))
     });
     Ok(row.optional()?)
 }
@@ -55,6 +55,15 @@ fn finished(conn: &Connection, id: JobId) -> Result<Option<FinishedRow>, Failure
 fn attempts(conn: &Connection, id: JobId) -> Result<Vec<AttemptRecord>, Failure> {
     let mut statement = conn.prepare_cached(sql!("attempts_of_job"))?;
     let rows = statement.query_map([id.to_bytes()], |row| codec::attempt(row, 0, id))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+pub(super) fn reruns(conn: &Connection, id: JobId) -> Result<Vec<RerunRecord>, Failure> {
+    let mut statement = conn.prepare_cached(sql!("reruns_of_job"))?;
+    let rows = statement.query_map([id.to_bytes()], |row| {
+        let next_attempt = AttemptNo(row.get(2)?);
+        Ok(RerunRecord { at: codec::time(row, 0)?, from: codec::state(row, 1)?, next_attempt })
+    })?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 

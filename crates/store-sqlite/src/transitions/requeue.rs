@@ -66,6 +66,8 @@ pub(super) fn rerun(conn: &Connection, rerun: &Rerun) -> Result<Hit, Failure> {
         return Ok(Hit::Nothing);
     }
     use_task(conn, *id, *due_at)?;
+    let noted = params![id.to_bytes(), due_at.as_micros(), counters.next_attempt.0];
+    conn.prepare_cached(sql!("note_rerun"))?.execute(noted)?;
     conn.prepare_cached(sql!("keep_last_attempt"))?.execute([id.to_bytes()])?;
     let removed = conn.prepare_cached(sql!("prune_history"))?.execute([id.to_bytes()])?;
     one_row(removed, || format!("{id} was copied and is not there to be removed"))?;

@@ -61,3 +61,10 @@ pub(super) async fn a_lost_chunk_is_skipped(store: &dyn Store) {
     assert_eq!(read(store, 1, 0, 100).await, piece("onefour", 13));
     assert_eq!(read(store, 1, 5, 100).await, piece("four", 13));
 }
+
+pub(super) async fn a_log_ends_where_its_last_chunk_does(store: &dyn Store) {
+    let end = async |attempt| store.log_end(job_id(1, 10, 0), AttemptNo(attempt)).await.unwrap();
+    assert_eq!(end(1).await, 0);
+    store.append_logs(vec![chunk(1, 0, "one"), chunk(1, 9, "four"), chunk(2, 0, "x")]).await.unwrap();
+    assert_eq!((end(1).await, end(2).await, end(3).await), (13, 1, 0));
+}

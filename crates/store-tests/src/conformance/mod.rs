@@ -3,6 +3,7 @@
 //! function that gives a [`Fixture`](crate::fixture::Fixture).
 
 mod applies;
+mod archive;
 mod artifacts;
 mod cancels;
 mod details;
@@ -189,6 +190,19 @@ cases! { ($)
         a_read_ends_near_its_limit_but_gives_one_chunk,
         logs_of_attempts_are_apart,
         a_lost_chunk_is_skipped,
+        a_log_ends_where_its_last_chunk_does,
+    }
+    archive {
+        attempts_with_pieces_are_found_in_order_with_what_history_knows,
+        a_log_is_assembled_from_its_pieces_and_what_was_there,
+        an_archived_log_is_recorded_with_its_attempt_and_its_pieces_go,
+        a_log_that_changed_since_it_was_read_is_not_archived,
+        a_log_of_a_running_or_unknown_attempt_is_not_archived,
+        a_log_that_grew_is_archived_again_and_the_old_object_is_dropped,
+        logs_are_archived_each_for_itself,
+        where_a_log_is_survives_reruns_and_late_results,
+        the_objects_of_jobs_that_go_are_dropped,
+        pieces_of_a_job_that_is_gone_can_be_forgotten,
     }
     retention {
         old_finished_jobs_go_with_all_that_belongs_to_them,

@@ -2,7 +2,7 @@ use bytes::Bytes;
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::shard::write::{CancelMark, Requeue, Rerun, ResolveLost, Settle, Write};
 use punctual_core::{AttemptNo, Counters, JobKey, JobRow, JobState};
-use punctual_store::{FinishedJob, FoundRow, JobRecord, NewJob, Store};
+use punctual_store::{FinishedJob, FoundRow, JobRecord, NewJob, RerunRecord, Store};
 
 use crate::fixture::*;
 
@@ -126,7 +126,10 @@ pub(super) async fn a_rerun_job_waits_again_with_all_its_attempts(store: &dyn St
     owner.done(vec![Write::Requeue(retried(original(&job), 1, at(60)))]).await;
     let second = settled(JobKey { due_at: at(60), id: job.id }, 2, JobState::Failed, Ending::WorkerLost);
     owner.done(vec![Write::Settle(second)]).await;
+    assert_eq!(store.reruns(job.id).await.unwrap(), []);
     owner.done(vec![rerun(&job, 200, 3)]).await;
+    let record = RerunRecord { at: at(200), from: JobState::Failed, next_attempt: AttemptNo(3) };
+    assert_eq!(store.reruns(job.id).await.unwrap(), [record], "and that is on record");
     let after = JobRow { key: JobKey { due_at: at(200), id: job.id }, counters: counters(3, 0, 0), ..before };
     assert_eq!(hot(store, &job).await, after);
     assert_eq!(attempts(store, &job).await, [ran(1, Ending::Failed), ran(2, Ending::WorkerLost)]);
@@ -139,6 +142,14 @@ pub(super) async fn a_rerun_of_a_job_that_never_ran_has_no_attempts(store: &dyn 
     owner.done(vec![rerun(&job, 10, 1)]).await;
     assert_eq!(hot(store, &job).await.key, original(&job));
     assert_eq!(attempts(store, &job).await, []);
+    // At the very same time, once more.
+    owner.done(vec![ended(original(&job), JobState::Cancelled, at(12))]).await;
+    owner.done(vec![rerun(&job, 10, 1)]).await;
+    let record = RerunRecord { at: at(10), from: JobState::Cancelled, next_attempt: AttemptNo(1) };
+    assert_eq!(store.reruns(job.id).await.unwrap(), [record; 2]);
+    owner.done(vec![ended(original(&job), JobState::Cancelled, at(12))]).await;
+    assert_eq!(store.prune(at(100), at(100), 10).await.unwrap(), 1);
+    assert_eq!(store.reruns(job.id).await.unwrap(), [], "it goes with the job");
 }
 
 pub(super) async fn a_rerun_of_a_job_that_is_not_in_history_is_void(store: &dyn Store) {

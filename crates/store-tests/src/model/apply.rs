@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::shard::write::{Batch, CancelMark, Requeue, Rerun, ResolveLost, Settle, Start, Write};
 use punctual_core::{AttemptNo, JobId, JobKey, JobState, ShardId};
-use punctual_store::{Applied, Result};
+use punctual_store::{Applied, RerunRecord, Result};
 
 use super::{Finished, Hot, ModelStore, State, inconsistent};
 
@@ -123,6 +123,9 @@ impl State {
 
     fn rerun(&mut self, rerun: &Rerun, finished: Finished) -> Result<()> {
         let Rerun { id, due_at, counters } = rerun;
+        let record = RerunRecord { at: *due_at, from: finished.state, next_attempt: counters.next_attempt };
+        let number = self.reruns.range((*id, 0)..=(*id, u64::MAX)).count() as u64;
+        self.reruns.put((*id, number), record);
         if let Some(ran) = finished.attempt {
             self.keep_attempt(*id, ran)?;
         }

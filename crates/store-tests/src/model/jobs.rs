@@ -1,7 +1,7 @@
 use punctual_core::{AttemptNo, Counters, JobId, JobKey, Timestamp};
 use punctual_store::{
-    Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobRecord, NewJob, Order, Page, Position, Result,
-    SUBMIT_MAX, Submission, Submitted, TASK_USE_STEP,
+    Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobRecord, NewJob, Order, Page, Position,
+    RerunRecord, Result, SUBMIT_MAX, Submission, Submitted, TASK_USE_STEP,
 };
 
 use super::{Finished, Hot, ModelStore, State, inconsistent};
@@ -51,6 +51,13 @@ impl ModelStore {
             output: finished.output.clone(),
             attempts: earlier.chain(finished.attempt.clone()).collect(),
         })
+    }
+
+    pub fn reruns_now(&self, id: JobId) -> Vec<RerunRecord> {
+        let mut reruns: Vec<RerunRecord> =
+            self.state().reruns.range((id, 0)..=(id, u64::MAX)).map(|(_, rerun)| *rerun).collect();
+        reruns.sort_by_key(|rerun| (rerun.at, rerun.next_attempt));
+        reruns
     }
 
     pub fn hot_jobs_now(&self, keys: &[JobKey]) -> Vec<HotJob> {

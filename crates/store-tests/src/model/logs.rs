@@ -41,6 +41,12 @@ impl ModelStore {
         LogPiece { bytes: bytes.freeze(), next_offset }
     }
 
+    pub fn log_end_now(&self, job: JobId, attempt: AttemptNo) -> u64 {
+        let state = self.state();
+        let last = state.logs.range((job, attempt, 0)..=(job, attempt, u64::MAX)).next_back();
+        last.map_or(0, |((_, _, begin), chunk)| begin + chunk.len() as u64)
+    }
+
     pub fn prune_now(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<usize> {
         self.state().all_or_nothing(|state| {
             let mut old: Vec<_> = state.finished.iter().filter(|(_, job)| job.finished_at < before).collect();
@@ -64,10 +70,18 @@ impl ModelStore {
 
 impl State {
     fn forget(&mut self, id: JobId) {
+        let earlier = self.attempts.range((id, AttemptNo(0))..=(id, AttemptNo(u32::MAX))).map(|(_, attempt)| attempt);
+        let last = self.finished.get(&id).and_then(|job| job.attempt.as_ref());
+        let paths: Vec<String> =
+            earlier.chain(last).filter_map(|attempt| Some(attempt.log.as_ref()?.path.clone())).collect();
+        for path in paths {
+            self.dropped_logs.put(path, ());
+        }
         self.finished.take(&id);
         self.cancel_requests.take(&id);
         self.attempts.take_all(|(job, _), _| *job == id);
         self.logs.take_all(|(job, _, _), _| *job == id);
         self.stale.take_all(|(job, _, _), _| *job == id);
+        self.reruns.take_all(|(job, _), _| *job == id);
     }
 }

@@ -6,6 +6,7 @@
 //! run without async.
 
 mod apply;
+mod archive;
 mod artifacts;
 mod jobs;
 mod leases;
@@ -16,6 +17,7 @@ mod reads;
 mod table;
 mod tasks;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -25,7 +27,7 @@ use punctual_core::task::{Priority, Task};
 use punctual_core::{
     ArtifactId, AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
-use punctual_store::{ClusterSecret, DutyLease, IdempotentAnswer, Result, SeenMember, StoreError};
+use punctual_store::{ClusterSecret, DutyLease, IdempotentAnswer, RerunRecord, Result, SeenMember, StoreError};
 
 use artifacts::StoredArtifact;
 use table::Table;
@@ -35,7 +37,13 @@ use table::Table;
 pub struct ModelStore {
     state: Arc<Mutex<State>>,
     shard_count: u16,
+    /// What happens right before the next read of a log.
+    before_log: Arc<Mutex<Option<Surprise>>>,
+    /// How many times pieces of logs are refused, as if the store were away.
+    refusals: Arc<AtomicUsize>,
 }
+
+type Surprise = Box<dyn FnOnce() + Send>;
 
 /// Everything the model holds; a clone of it is a snapshot.
 #[derive(Debug, Clone)]
@@ -52,7 +60,10 @@ pub struct State {
     starts: Table<StartsId, (ServerId, Vec<Start>)>,
     cancel_requests: Table<JobId, ()>,
     stale: Table<(JobId, AttemptNo, WorkerId), (Timestamp, String)>,
+    /// Numbered, since two may have the same time.
+    reruns: Table<(JobId, u64), RerunRecord>,
     logs: Table<(JobId, AttemptNo, u64), Bytes>,
+    dropped_logs: Table<String, ()>,
     answers: Table<String, IdempotentAnswer>,
     members: Table<ServerId, SeenMember>,
     duties: Table<String, DutyLease>,
@@ -114,13 +125,40 @@ impl ModelStore {
             starts: Table::default(),
             cancel_requests: Table::default(),
             stale: Table::default(),
+            reruns: Table::default(),
             logs: Table::default(),
+            dropped_logs: Table::default(),
             answers: Table::default(),
             members: Table::default(),
             duties: Table::default(),
             secret: Table::default(),
         };
-        Self { state: Arc::new(Mutex::new(state)), shard_count }
+        Self { state: Arc::new(Mutex::new(state)), shard_count, before_log: Arc::default(), refusals: Arc::default() }
+    }
+
+    /// Does this once, right before the pieces of a log are read next: what a reader has to expect.
+    pub fn before_log(&self, surprise: impl FnOnce() + Send + 'static) {
+        *self.before_log.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(surprise));
+    }
+
+    /// Takes pieces of logs only after it was asked so many times.
+    pub fn refuse_logs(&self, times: usize) {
+        self.refusals.store(times, Ordering::Relaxed);
+    }
+
+    fn takes_logs(&self) -> Result<()> {
+        let left = self.refusals.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        match left {
+            Ok(_) => Err(StoreError::Unavailable("as the test wants it".to_owned())),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn surprise(&self) {
+        let surprise = self.before_log.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(surprise) = surprise {
+            surprise();
+        }
     }
 
     pub fn set_now(&self, now: Timestamp) {
@@ -166,7 +204,9 @@ impl State {
             starts,
             cancel_requests,
             stale,
+            reruns,
             logs,
+            dropped_logs,
             answers,
             members,
             duties,

@@ -2,15 +2,17 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use punctual_core::attempt::ArchivedLog;
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
 use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
-    Applied, Arrival, Artifact, ArtifactChange, Artifacts, ClusterSecret, CreatedArtifact, DutyLease, Filter,
-    FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobReads, JobRecord, Lease, Leases, LoadPage, LogChunk,
-    LogPiece, Logs, Member, Members, NewArtifact, OpenStarts, Owned, Page, Position, Result, Retention, SeenMember,
-    Store, Submission, Submit, Submitted, TaskChange, Tasks, Transitions,
+    Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, ClusterSecret, CreatedArtifact,
+    DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobReads, JobRecord, KeptLog, Lease,
+    Leases, LoadPage, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NewArtifact, OpenStarts, Owned, Page,
+    Position, RerunRecord, Result, Retention, SeenMember, Store, Submission, Submit, Submitted, TaskChange, Tasks,
+    Transitions, WholeLog,
 };
 
 use super::ModelStore;
@@ -93,6 +95,9 @@ impl Submit for ModelStore {
 impl JobReads for ModelStore {
     async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
         Ok(self.job_now(id))
+    }
+    async fn reruns(&self, id: JobId) -> Result<Vec<RerunRecord>> {
+        Ok(self.reruns_now(id))
     }
     async fn hot_jobs(&self, keys: Vec<JobKey>) -> Result<Vec<HotJob>> {
         Ok(self.hot_jobs_now(&keys))
@@ -183,10 +188,41 @@ impl Transitions for ModelStore {
 #[async_trait]
 impl Logs for ModelStore {
     async fn append_logs(&self, chunks: Vec<LogChunk>) -> Result<()> {
+        self.takes_logs()?;
         self.append_logs_now(chunks)
     }
     async fn read_log(&self, job: JobId, attempt: AttemptNo, offset: u64, limit: usize) -> Result<LogPiece> {
+        self.surprise();
         Ok(self.read_log_now(job, attempt, offset, limit))
+    }
+    async fn log_end(&self, job: JobId, attempt: AttemptNo) -> Result<u64> {
+        Ok(self.log_end_now(job, attempt))
+    }
+}
+
+#[async_trait]
+impl LogArchive for ModelStore {
+    async fn kept_logs(&self, after: Option<(JobId, AttemptNo)>, limit: usize) -> Result<Vec<KeptLog>> {
+        Ok(self.kept_logs_now(after, limit))
+    }
+    async fn assemble_log(&self, job: JobId, attempt: AttemptNo, base: Bytes, limit: usize) -> Result<WholeLog> {
+        self.surprise();
+        Ok(self.assemble_log_now(job, attempt, &base, limit))
+    }
+    async fn archive_logs(&self, logs: Vec<Archiving>) -> Result<Vec<Archived>> {
+        self.archive_logs_now(&logs)
+    }
+    async fn archived_log(&self, job: JobId, attempt: AttemptNo) -> Result<Option<ArchivedLog>> {
+        Ok(self.archived_log_now(job, attempt))
+    }
+    async fn forget_pieces(&self, job: JobId) -> Result<()> {
+        self.forget_pieces_now(job)
+    }
+    async fn dropped_logs(&self, limit: usize) -> Result<Vec<String>> {
+        Ok(self.dropped_logs_now(limit))
+    }
+    async fn forget_dropped_logs(&self, paths: Vec<String>) -> Result<()> {
+        self.forget_dropped_logs_now(&paths)
     }
 }
 

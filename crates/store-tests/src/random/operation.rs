@@ -1,10 +1,11 @@
 use std::fmt::Debug;
 
+use bytes::Bytes;
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::SharedBatch;
 use punctual_core::task::Task;
 use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp};
-use punctual_store::{Filter, LogChunk, NewArtifact, Position, Result, Store, StoreError, Submission};
+use punctual_store::{Archiving, Filter, LogChunk, NewArtifact, Position, Result, Store, StoreError, Submission};
 
 /// One call of the port.
 #[derive(Debug, Clone)]
@@ -32,6 +33,11 @@ pub(super) enum Operation {
     PruneArtifacts(Timestamp, Timestamp, usize),
     AppendLogs(Vec<LogChunk>),
     ReadLog(JobId, u64, usize),
+    KeptLogs(usize),
+    AssembleLog(JobId, usize),
+    ArchiveLogs(Vec<Archiving>),
+    DroppedLogs(usize),
+    ForgetDroppedLogs(Vec<String>),
     Prune(Timestamp, Timestamp, usize),
     Job(JobId),
     Find(JobId),
@@ -70,6 +76,13 @@ impl Operation {
             Self::PruneArtifacts(before, now, limit) => shown(store.prune_artifacts(before, now, limit).await),
             Self::AppendLogs(chunks) => shown(store.append_logs(chunks).await),
             Self::ReadLog(job, offset, limit) => shown(store.read_log(job, AttemptNo::FIRST, offset, limit).await),
+            Self::KeptLogs(limit) => shown(store.kept_logs(None, limit).await),
+            Self::AssembleLog(job, limit) => {
+                shown(store.assemble_log(job, AttemptNo::FIRST, Bytes::from_static(b"ab"), limit).await)
+            }
+            Self::ArchiveLogs(logs) => shown(store.archive_logs(logs).await),
+            Self::DroppedLogs(limit) => shown(store.dropped_logs(limit).await),
+            Self::ForgetDroppedLogs(paths) => shown(store.forget_dropped_logs(paths).await),
             Self::Prune(before, now, limit) => shown(store.prune(before, now, limit).await),
             Self::Job(id) => shown(store.job(id).await),
             Self::Find(id) => shown(store.find(id).await),

@@ -1,6 +1,6 @@
 //! Chooses operations that mostly fit what the model holds, and sometimes do not.
 
-use punctual_core::attempt::{AttemptRecord, Details, Ending, FailureClass};
+use punctual_core::attempt::{ArchivedLog, AttemptRecord, Details, Ending, FailureClass};
 use punctual_core::shard::event::{Lane, Load};
 use punctual_core::shard::write::{
     Batch, BatchSeq, CancelMark, Epoch, Requeue, Rerun, ResolveLost, Settle, StaleOutcome, StartsId, Write,
@@ -8,7 +8,8 @@ use punctual_core::shard::write::{
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
-    Filter, FoundRow, IdempotencyKey, IdempotentAnswer, LogChunk, NewArtifact, NewJob, Order, Position, Submission,
+    Archiving, Filter, FoundRow, IdempotencyKey, IdempotentAnswer, LogChunk, NewArtifact, NewJob, Order, Position,
+    Submission,
 };
 
 use super::Random;
@@ -74,7 +75,13 @@ impl Plan {
             4..11 => self.apply(model),
             11 => self.lease(),
             12 => self.task(),
-            13 => self.log(),
+            13 => {
+                if self.random.one_in(2) {
+                    self.log()
+                } else {
+                    self.archive(model)
+                }
+            }
             14 => {
                 // Now and then, long after everything else: then tasks go too.
                 let later = if self.random.one_in(4) { Span::from_secs(3 * DAY) } else { Span::ZERO };
@@ -344,6 +351,33 @@ impl Plan {
         }
         let bytes = text(self.random.pick(&["", "abcd", "abcdefgh", "x"]));
         Operation::AppendLogs(vec![LogChunk { job, attempt: AttemptNo::FIRST, offset, bytes }])
+    }
+
+    fn archive(&mut self, model: &ModelStore) -> Operation {
+        match self.random.below(8) {
+            0 => Operation::KeptLogs(self.random.below(6) as usize),
+            1 => Operation::AssembleLog(self.job(), self.random.below(30) as usize),
+            2 => Operation::DroppedLogs(self.random.below(4) as usize),
+            3 => Operation::ForgetDroppedLogs(model.dropped_logs_now(1)),
+            _ => {
+                // Mostly as somebody would who has just read it.
+                let kept = model.kept_logs_now(None, 100);
+                if kept.is_empty() {
+                    return Operation::KeptLogs(1);
+                }
+                let kept = self.random.pick(&kept);
+                let whole = model.assemble_log_now(kept.job, kept.attempt, &[], 100);
+                let log = ArchivedLog { path: format!("logs/{}", self.now), bytes: whole.bytes.len() as u64 };
+                let replaces = kept.ended.and_then(|ended| ended.archived).map(|log| log.path);
+                Operation::ArchiveLogs(vec![Archiving {
+                    job: kept.job,
+                    attempt: kept.attempt,
+                    log,
+                    replaces: replaces.filter(|_| !self.random.one_in(5)),
+                    pieces: whole.pieces + u64::from(self.random.one_in(8)),
+                }])
+            }
+        }
     }
 
     fn filter(&mut self) -> Filter {

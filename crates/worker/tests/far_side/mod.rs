@@ -51,9 +51,13 @@ pub(crate) type Outbound = mpsc::UnboundedSender<Result<wire::ServerMessage, Sta
 /// A worker's question where a file is, and where to put the answer.
 pub(crate) type Question = (wire::DownloadRequest, oneshot::Sender<Result<wire::DownloadReply, Status>>);
 
+/// A request to admit an agent, and where its answer goes.
+pub(crate) type Wish = (wire::AdmitRequest, oneshot::Sender<Result<wire::AdmitReply, Status>>);
+
 struct Service {
     streams: mpsc::UnboundedSender<(Streaming<wire::WorkerMessage>, Outbound)>,
     downloads: mpsc::UnboundedSender<Question>,
+    admissions: mpsc::UnboundedSender<Wish>,
     heartbeats: mpsc::UnboundedSender<wire::HeartbeatRequest>,
     known: Arc<AtomicBool>,
 }
@@ -91,6 +95,12 @@ impl WorkerService for Service {
         Ok(Response::new(Box::pin(UnboundedReceiverStream::new(complaints))))
     }
 
+    async fn admit(&self, request: Request<wire::AdmitRequest>) -> Result<Response<wire::AdmitReply>, Status> {
+        let (answer, reply) = oneshot::channel();
+        let _ = self.admissions.send((request.into_inner(), answer));
+        reply.await.unwrap_or_else(|_| Err(Status::unavailable("nobody answers"))).map(Response::new)
+    }
+
     async fn download(&self, request: Request<wire::DownloadRequest>) -> Result<Response<wire::DownloadReply>, Status> {
         let (answer, reply) = oneshot::channel();
         let _ = self.downloads.send((request.into_inner(), answer));
@@ -109,6 +119,7 @@ pub(crate) struct FarServer {
     runtime: Option<tokio::runtime::Runtime>,
     streams: mpsc::UnboundedReceiver<(Streaming<wire::WorkerMessage>, Outbound)>,
     pub(crate) downloads: mpsc::UnboundedReceiver<Question>,
+    pub(crate) admissions: mpsc::UnboundedReceiver<Wish>,
     pub(crate) heartbeats: mpsc::UnboundedReceiver<wire::HeartbeatRequest>,
     pub(crate) known: Arc<AtomicBool>,
 }
@@ -123,10 +134,12 @@ impl FarServer {
         let (streams_sender, streams) = mpsc::unbounded_channel();
         let (heartbeats_sender, heartbeats) = mpsc::unbounded_channel();
         let (downloads_sender, downloads) = mpsc::unbounded_channel();
+        let (admissions_sender, admissions) = mpsc::unbounded_channel();
         let known = Arc::new(AtomicBool::new(true));
         let service = Service {
             streams: streams_sender,
             downloads: downloads_sender,
+            admissions: admissions_sender,
             heartbeats: heartbeats_sender,
             known: known.clone(),
         };
@@ -157,6 +170,7 @@ impl FarServer {
             runtime: Some(runtime),
             streams,
             downloads,
+            admissions,
             heartbeats,
             known,
         }

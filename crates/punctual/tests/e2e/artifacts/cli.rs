@@ -63,14 +63,16 @@ async fn what_cannot_be_pushed_is_said_in_one_sentence() {
     for (file, code, reason) in [
         ("missing", 2, "cannot read missing"),
         (".", 2, "is not a file"),
-        ("empty", 2, "an empty file cannot run"),
-        ("script", 2, "it is a script"),
-        ("/bin/true", 2, "gcc -static"),
+        ("empty", 2, "empty cannot run: the file is empty"),
+        ("script", 2, "script cannot run: it is a script"),
+        ("/bin/true", 2, "/bin/true cannot run: it is linked dynamically; link it statically: `gcc -static`"),
     ] {
         let refused = punctual(&world, &["push", file]);
         let (stdout, told) = said(&refused);
         assert_eq!(refused.status.code(), Some(code), "{file}: {told}");
         assert!(told.contains(reason) && stdout.is_empty(), "{file}: {told}");
     }
+    let listed = world.api.get("/v1/artifacts").await.expect(200);
+    assert_eq!(listed.body["artifacts"], serde_json::json!([]), "nothing was even declared");
     assert!(world.files().is_empty());
 }

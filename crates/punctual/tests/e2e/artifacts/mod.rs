@@ -95,6 +95,37 @@ pub(super) fn program(len: usize, salt: u8) -> Vec<u8> {
     bytes
 }
 
+/// The same, loaded at an address that differs each time, as `gcc -static-pie` makes them.
+pub(super) fn position_independent(len: usize, salt: u8) -> Vec<u8> {
+    with(program(len, salt), &[(0x10, 3)])
+}
+
+/// Files that no worker can run, and what is said of each.
+pub(super) fn unusable() -> Vec<(Vec<u8>, &'static str)> {
+    let whole = || program(5_000, 1);
+    vec![
+        (std::fs::read("/bin/true").expect("a program of the system"), "link it with `gcc -static`"),
+        (b"#!/bin/sh\necho hello\n".to_vec(), "it is a script"),
+        (b"dear diary".to_vec(), "it is not a program for Linux"),
+        (whole()[..4_000].to_vec(), "it is cut off"),
+        (whole()[..40].to_vec(), "it is cut off in its header"),
+        (whole()[..100].to_vec(), "it is cut off"),
+        (with(whole(), &[(4, 1)]), "it is a 32-bit program"),
+        (with(whole(), &[(5, 2)]), "it is for a big-endian processor"),
+        (with(whole(), &[(0x12, 243)]), "it is for a processor of number 243"),
+        (with(whole(), &[(0x10, 1)]), "it is an object file"),
+        (with(whole(), &[(0x10, 4)]), "it is a core dump"),
+        (with(whole(), &[(0x10, 3), (0x19, 0)]), "it is a library"),
+        (with(whole(), &[(64, 2)]), "nothing of it would be loaded"),
+        (with(whole(), &[(0x36, 0)]), "its header is damaged"),
+    ]
+}
+
+fn with(mut bytes: Vec<u8>, changes: &[(usize, u8)]) -> Vec<u8> {
+    changes.iter().for_each(|(place, byte)| bytes[*place] = *byte);
+    bytes
+}
+
 pub(super) fn binary(artifact: &str) -> Value {
     json!({ "run": { "binary": { "artifact": artifact } } })
 }

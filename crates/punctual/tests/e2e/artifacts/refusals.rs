@@ -6,7 +6,7 @@ use futures_util::stream;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use super::{World, binary, declaration, program, put};
+use super::{World, binary, declaration, position_independent, program, put, unusable};
 use crate::checked::plain_http;
 use crate::harness::eventually;
 
@@ -121,13 +121,7 @@ async fn an_upload_that_breaks_off_leaves_nothing_and_can_be_repeated() {
 #[tokio::test]
 async fn files_that_no_worker_can_run_are_refused_for_good_with_what_to_do() {
     let world = World::new().await;
-    let cut_off = program(5_000, 1)[..4_000].to_vec();
-    for (bytes, reason) in [
-        (std::fs::read("/bin/true").expect("a program of the system"), "link it with `gcc -static`"),
-        (b"#!/bin/sh\necho hello\n".to_vec(), "it is a script"),
-        (b"dear diary".to_vec(), "it is not a program for Linux"),
-        (cut_off, "it is cut off"),
-    ] {
+    for (bytes, reason) in unusable() {
         let declared = world.declare(&bytes).await.expect(201);
         let id = declared.str("/id");
         world.api.put("/v1/tasks/waits", binary(id)).await;
@@ -149,6 +143,13 @@ async fn files_that_no_worker_can_run_are_refused_for_good_with_what_to_do() {
         let job = world.api.get(&format!("/v1/jobs/{job}")).await.expect(200);
         assert!(job.str("/explanation").contains("that was refused"), "{}", job.text);
     }
+}
+
+#[tokio::test]
+async fn a_static_program_that_can_be_loaded_anywhere_is_taken() {
+    let world = World::new().await;
+    let id = world.push(&position_independent(5_000, 1)).await;
+    assert_eq!(world.state(&id).await, "ready");
 }
 
 #[tokio::test]

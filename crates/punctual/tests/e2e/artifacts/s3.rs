@@ -3,8 +3,9 @@
 use punctual_local_s3::{BUCKET, KEY_ID, LocalS3, SECRET};
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use tokio::io::AsyncWriteExt;
 
-use super::{World, binary, fetching_worker, hex, program, put};
+use super::{World, binary, declaration, fetching_worker, hex, position_independent, program, put, unusable};
 use crate::harness::eventually;
 
 #[test]
@@ -76,12 +77,72 @@ async fn a_file_in_s3_that_is_not_what_was_declared_is_refused_and_removed() {
         assert!(artifact.str("/reason").contains(reason), "{}", artifact.text);
         assert!(keys(&s3).is_empty(), "{:?}", keys(&s3));
     }
-    let script = b"#!/bin/sh\n".to_vec();
-    let declared = world.declare(&script).await.expect(201);
-    assert_eq!(put(declared.str("/upload/url"), script).await.status, 200);
-    let artifact = world.api.get(&format!("/v1/artifacts/{}", declared.str("/id"))).await.expect(200);
-    assert!(artifact.str("/reason").contains("it is a script"), "{}", artifact.text);
-    assert!(keys(&s3).is_empty(), "{:?}", keys(&s3));
+    // The same file may be declared again: what was refused is another's.
+    let bytes = program(1_000, 2);
+    let declared = world.declare(&bytes).await.expect(201);
+    assert_eq!(put(declared.str("/upload/url"), bytes).await.status, 200);
+    assert_eq!(world.state(declared.str("/id")).await, "ready");
+}
+
+#[tokio::test]
+async fn files_in_s3_that_no_worker_can_run_are_refused_and_removed() {
+    let s3 = start();
+    let world = world(&s3).await;
+    for (bytes, reason) in unusable() {
+        let declared = world.declare(&bytes).await.expect(201);
+        let id = declared.str("/id");
+        world.api.put("/v1/tasks/waits", binary(id)).await;
+        assert_eq!(put(declared.str("/upload/url"), bytes).await.status, 200);
+        let artifact = world.api.get(&format!("/v1/artifacts/{id}")).await.expect(200);
+        assert_eq!(artifact.str("/state"), "refused", "{reason}");
+        assert!(artifact.str("/reason").contains(reason), "{}", artifact.text);
+        eventually("nothing is left", || async { keys(&s3).is_empty() }).await;
+        // Nothing is eligible by it.
+        world.api.put("/v1/tasks/new", binary(id)).await.refused(422, "artifact_refused");
+        let task = world.api.get("/v1/tasks/waits").await.expect(200);
+        assert_eq!(task.str("/waits_for"), id, "{}", task.text);
+    }
+    let good = position_independent(5_000, 1);
+    let declared = world.declare(&good).await.expect(201);
+    assert_eq!(put(declared.str("/upload/url"), good).await.status, 200);
+    assert_eq!(world.state(declared.str("/id")).await, "ready");
+}
+
+#[tokio::test]
+async fn an_upload_to_s3_that_breaks_off_leaves_nothing_and_can_be_repeated() {
+    let s3 = start();
+    let world = world(&s3).await;
+    let bytes = program(1_000_000, 1);
+    let declared = world.declare(&bytes).await.expect(201);
+    let (id, url) = (declared.str("/id"), declared.str("/upload/url"));
+    let place = s3.endpoint();
+    let (path, address) =
+        (url.strip_prefix(&place).expect("it is S3's"), place.strip_prefix("http://").expect("on this machine"));
+    let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
+    let head = format!("PUT {path} HTTP/1.1\r\nHost: {address}\r\nContent-Length: {}\r\n\r\n", bytes.len());
+    socket.write_all(head.as_bytes()).await.unwrap();
+    socket.write_all(&bytes[..500_000]).await.unwrap();
+    assert_eq!(world.state(id).await, "pending", "half a file is no file");
+    drop(socket);
+    assert_eq!(world.state(id).await, "pending");
+    eventually("nothing is left", || async { keys(&s3).is_empty() }).await;
+    assert_eq!(put(url, bytes).await.status, 200);
+    assert_eq!(world.state(id).await, "ready");
+    eventually("only the file is left", || async { keys(&s3) == [format!("artifacts/{id}")] }).await;
+}
+
+#[tokio::test]
+async fn what_is_too_large_or_empty_is_refused_before_s3_is_asked() {
+    let s3 = start();
+    let world = world(&s3).await;
+    let mut body = declaration(b"x");
+    for (size, status, code) in [(0, 400, "invalid_request"), ((2_u64 << 30) + 1, 413, "payload_too_large")] {
+        body["size"] = json!(size);
+        world.api.post("/v1/artifacts", body.clone()).await.refused(status, code);
+    }
+    body["size"] = json!(2_u64 << 30);
+    world.api.post("/v1/artifacts", body).await.expect(201);
+    assert!(keys(&s3).is_empty());
 }
 
 #[tokio::test]

@@ -5,15 +5,21 @@ use std::time::{Duration, Instant};
 use punctual_core::JobId;
 
 use super::{compile_c, run, text};
-use crate::harness::{Home, PUNCTUAL, Server, eventually};
+use crate::harness::{Home, PUNCTUAL, Server, eventually, is_alive, processes_below};
 
-async fn attempt(server: &Server, id: JobId) -> punctual_api::Attempt {
+pub(crate) async fn attempt(server: &Server, id: JobId) -> punctual_api::Attempt {
     let job = server.client().job(id).await.expect("the job can be read");
     job.attempts.last().cloned().expect("it was tried")
 }
 
 /// Runs it to its end and gives its id.
-fn run_to_the_end(home: &Home, server: &Server, name: &str, source: &str, flags: &[&str]) -> (JobId, String) {
+pub(crate) fn run_to_the_end(
+    home: &Home,
+    server: &Server,
+    name: &str,
+    source: &str,
+    flags: &[&str],
+) -> (JobId, String) {
     let program = compile_c(home, name, source);
     let output = run(home, server, &program, flags);
     let err = text(&output.stderr);
@@ -96,22 +102,4 @@ async fn nothing_survives_a_killed_worker() {
     assert!(inside.len() >= 2, "the launcher and the program: {inside:?}");
     worker.kill();
     eventually("everything to be gone", || async { inside.iter().all(|pid| !is_alive(*pid)) }).await;
-}
-
-/// All descendants, by `/proc`.
-fn processes_below(root: u32) -> Vec<u32> {
-    let mut found = vec![root];
-    let mut next = 0;
-    while next < found.len() {
-        let children = format!("/proc/{0}/task/{0}/children", found[next]);
-        let children = std::fs::read_to_string(children).unwrap_or_default();
-        found.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
-        next += 1;
-    }
-    found.remove(0);
-    found
-}
-
-fn is_alive(pid: u32) -> bool {
-    std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }

@@ -1,5 +1,7 @@
 //! One command from a file to its output and its exit code.
 
+use std::path::Path;
+
 use super::{compile_c, compile_rust, run, text};
 use crate::harness::Home;
 
@@ -39,6 +41,36 @@ fn a_c_program_runs_with_one_command() {
     assert!(again.status.success() && !err.contains("Uploaded "), "{err}");
 }
 
+/// Without the file in the storage there is nothing to download, so whoever runs it has it.
+#[test]
+fn the_second_use_of_a_file_makes_no_download() {
+    let home = Home::new();
+    let server = home.server();
+    let worker = home.worker(&server, &[]);
+    let hello = compile_c(&home, "hello", HELLO);
+    let succeeds = |when: &str| {
+        let output = run(&home, &server, &hello, &["--retries", "0"]);
+        assert!(output.status.success(), "{when}: {}", text(&output.stderr));
+    };
+    succeeds("the first time");
+    let storage = home.file("data/storage/artifacts");
+    let stored: Vec<_> = std::fs::read_dir(&storage).unwrap().map(|file| file.unwrap().path()).collect();
+    let [stored] = &stored[..] else { panic!("one file is expected: {stored:?}") };
+    let aside = home.file("aside");
+    std::fs::rename(stored, &aside).unwrap();
+    succeeds("from memory");
+    worker.kill();
+    let worker = home.worker(&server, &[]);
+    succeeds("by another worker with the same folder");
+    worker.kill();
+    // A worker that never had it needs the storage: it waits, and runs when the file is back.
+    let _worker = home.worker(&server, &["--cache-dir", "elsewhere"]);
+    let late = run(&home, &server, &hello, &["--wait", "--wait-timeout", "2s"]);
+    assert_eq!(late.status.code(), Some(124), "{}", text(&late.stderr));
+    std::fs::rename(&aside, stored).unwrap();
+    succeeds("with the file back");
+}
+
 #[test]
 fn a_rust_program_passes_its_exit_code_on() {
     let home = Home::new();
@@ -51,6 +83,11 @@ fn a_rust_program_passes_its_exit_code_on() {
     assert_eq!(output.status.code(), Some(42), "{out}{err}");
     assert!(out.contains("hello from Rust"), "{out}");
     assert!(err.contains("exit code 42"), "{err}");
+    // Each try is told apart.
+    let output = run(&home, &server, &program, &["--retries", "1"]);
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!((output.status.code(), out.as_str()), (Some(42), "hello from Rust\nhello from Rust\n"), "{err}");
+    assert!(err.contains("Attempt 2:") && !err.contains("Attempt 1:"), "{err}");
 }
 
 #[test]
@@ -62,6 +99,14 @@ fn what_cannot_run_is_refused_with_what_to_do() {
     let output = run(&home, &server, &script, &[]);
     let err = text(&output.stderr);
     assert!(!output.status.success() && err.contains("script"), "{err}");
+    let as_a_task = run(&home, &server, Path::new("script"), &[]);
+    let err = text(&as_a_task.stderr);
+    assert_eq!(as_a_task.status.code(), Some(5), "{err}");
+    assert!(err.contains("./script"), "{err}");
+    let tight = compile_c(&home, "tight", HELLO);
+    let refused = run(&home, &server, &tight, &["--memory", "1MiB"]);
+    let err = text(&refused.stderr);
+    assert!(err.contains("--memory: must be from 8MiB"), "{err}");
     let missing = run(&home, &server, &home.file("missing"), &[]);
     assert_eq!(missing.status.code(), Some(2), "{}", text(&missing.stderr));
 }

@@ -1,6 +1,6 @@
 //! Uploaded binaries, as a new user runs them: `punctual run ./tool`.
 
-mod ends;
+pub(crate) mod ends;
 mod first_run;
 
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use crate::harness::{Home, PUNCTUAL, Server};
 
 /// A static binary made from C.
-fn compile_c(home: &Home, name: &str, source: &str) -> PathBuf {
+pub(crate) fn compile_c(home: &Home, name: &str, source: &str) -> PathBuf {
     let (code, program) = (home.file(&format!("{name}.c")), home.file(name));
     std::fs::write(&code, source).expect("the source can be written");
     let status = Command::new("cc").args(["-static", "-O1", "-o"]).arg(&program).arg(&code).status();
@@ -28,7 +28,7 @@ fn compile_rust(home: &Home, name: &str, source: &str) -> PathBuf {
 }
 
 /// `punctual run PROGRAM …`, until it ends.
-fn run(home: &Home, server: &Server, program: &Path, flags: &[&str]) -> Output {
+pub(crate) fn run(home: &Home, server: &Server, program: &Path, flags: &[&str]) -> Output {
     Command::new(PUNCTUAL)
         .args(["run", "--server", &server.url])
         .arg(program)
@@ -39,6 +39,6 @@ fn run(home: &Home, server: &Server, program: &Path, flags: &[&str]) -> Output {
 }
 
 #[track_caller]
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

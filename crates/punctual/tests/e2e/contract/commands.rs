@@ -87,6 +87,9 @@ async fn a_finished_job_runs_again_when_asked_and_keeps_its_first_attempt() {
     let attempts = job.body["attempts"].as_array().expect("attempts");
     let numbers: Vec<_> = attempts.iter().map(|attempt| &attempt["attempt"]).collect();
     assert_eq!(numbers, [1, 2]);
+    let reruns = job.body["reruns"].as_array().expect("that it ran again is on record");
+    assert_eq!((reruns.len(), &reruns[0]["from"], &reruns[0]["next_attempt"]), (1, &json!("failed"), &json!(2)));
+    assert!(job.str("/reruns/0/at") > job.str("/attempts/0/finished_at"), "{}", job.text);
 }
 
 #[tokio::test]

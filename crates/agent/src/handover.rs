@@ -1,0 +1,172 @@
+//! What a worker hands to the agent that it starts: variables of its environment, and nothing
+//! else of the worker's.
+
+use std::fmt;
+
+use punctual_core::attempt::AttemptNo;
+use punctual_core::id::JobId;
+use punctual_exec::Download;
+
+use crate::address::parse_servers;
+use crate::host::HostId;
+
+const SERVER: &str = "PUNCTUAL_AGENT_SERVER";
+const TOKEN: &str = "PUNCTUAL_AGENT_TOKEN";
+const JOB: &str = "PUNCTUAL_AGENT_JOB";
+const ATTEMPT: &str = "PUNCTUAL_AGENT_ATTEMPT";
+const DOWNLOAD_URL: &str = "PUNCTUAL_AGENT_DOWNLOAD_URL";
+const FILE_SIZE: &str = "PUNCTUAL_AGENT_FILE_SIZE";
+const FILE_SHA256: &str = "PUNCTUAL_AGENT_FILE_SHA256";
+const HOST_ID: &str = "PUNCTUAL_HOST_ID";
+const TRACING_ID: &str = "PUNCTUAL_TRACING_ID";
+/// Only where the worker names authorities that the agent is to trust besides the system's.
+const AUTHORITIES: &str = "PUNCTUAL_AGENT_CA_PEM";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Handover {
+    /// Never empty. With TLS, or on this machine.
+    pub servers: Vec<String>,
+    pub token: Token,
+    pub job: JobId,
+    pub attempt: AttemptNo,
+    pub download: Download,
+    pub host: HostId,
+    pub tracing_id: Option<String>,
+    /// Certificates in PEM.
+    pub authorities: Option<String>,
+}
+
+/// Shown nowhere.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(pub String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Says which variable is wrong, and never what is in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadHandover {
+    #[error("{0} is not set")]
+    Missing(&'static str),
+    #[error("{variable}: {reason}")]
+    Wrong { variable: &'static str, reason: String },
+}
+
+impl Handover {
+    pub fn variables(&self) -> Vec<(&'static str, String)> {
+        let mut variables = vec![
+            (SERVER, self.servers.join(",")),
+            (TOKEN, self.token.0.clone()),
+            (JOB, self.job.to_string()),
+            (ATTEMPT, self.attempt.0.to_string()),
+            (DOWNLOAD_URL, self.download.url.clone()),
+            (FILE_SIZE, self.download.size.to_string()),
+            (FILE_SHA256, to_hex(&self.download.sha256)),
+            (HOST_ID, self.host.to_string()),
+        ];
+        variables.extend(self.tracing_id.clone().map(|id| (TRACING_ID, id)));
+        variables.extend(self.authorities.clone().map(|pem| (AUTHORITIES, pem)));
+        variables
+    }
+
+    /// `lookup` gives a variable's value.
+    pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, BadHandover> {
+        let filled = |name: &str| lookup(name).filter(|value| !value.is_empty());
+        let value = |name: &'static str| filled(name).ok_or(BadHandover::Missing(name));
+        let servers = parse_servers(&value(SERVER)?).map_err(|reason| wrong(SERVER, reason))?;
+        let job = value(JOB)?.parse().map_err(|_| wrong(JOB, "it is not the id of a job"))?;
+        let attempt = value(ATTEMPT)?.parse().map_err(|_| wrong(ATTEMPT, "it is not a number"))?;
+        let size = value(FILE_SIZE)?.parse().map_err(|_| wrong(FILE_SIZE, "it is not a number of bytes"))?;
+        let sha256 = from_hex(&value(FILE_SHA256)?).ok_or_else(|| wrong(FILE_SHA256, "it is not 64 hex digits"))?;
+        let host = HostId::parse(&value(HOST_ID)?)
+            .ok_or_else(|| wrong(HOST_ID, "it is not at most 64 letters, digits and dashes"))?;
+        Ok(Self {
+            servers,
+            token: Token(value(TOKEN)?),
+            job,
+            attempt: AttemptNo(attempt),
+            download: Download { url: value(DOWNLOAD_URL)?, size, sha256 },
+            host,
+            tracing_id: filled(TRACING_ID),
+            authorities: filled(AUTHORITIES),
+        })
+    }
+}
+
+fn wrong(variable: &'static str, reason: impl Into<String>) -> BadHandover {
+    BadHandover::Wrong { variable, reason: reason.into() }
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Option<[u8; 32]> {
+    if text.len() != 64 || !text.is_ascii() {
+        return None;
+    }
+    let mut bytes = [0; 32];
+    for (place, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::{ShardId, Timestamp};
+
+    use super::*;
+
+    fn handover() -> Handover {
+        Handover {
+            servers: vec!["http://127.0.0.1:8020".to_owned(), "https://b.example".to_owned()],
+            token: Token("t0ken".to_owned()),
+            job: JobId::new(Timestamp::EPOCH, ShardId(3), 9),
+            attempt: AttemptNo(2),
+            download: Download { url: "http://127.0.0.1:1/s3cret".to_owned(), size: 7, sha256: [0xab; 32] },
+            host: HostId::parse("host-1").unwrap(),
+            tracing_id: Some("order 17".to_owned()),
+            authorities: None,
+        }
+    }
+
+    fn read(variables: &[(&'static str, String)]) -> Result<Handover, BadHandover> {
+        Handover::read(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone()))
+    }
+
+    #[test]
+    fn what_a_worker_hands_over_is_what_the_agent_reads() {
+        let whole = handover();
+        assert_eq!(read(&whole.variables()), Ok(whole.clone()));
+        let least = Handover { tracing_id: None, authorities: Some("PEM".to_owned()), ..whole };
+        assert_eq!(read(&least.variables()), Ok(least));
+    }
+
+    #[test]
+    fn a_variable_that_is_missing_or_wrong_is_named() {
+        let whole = handover().variables();
+        for (place, (name, _)) in whole.iter().enumerate() {
+            let mut without = whole.clone();
+            without.remove(place);
+            let read = read(&without);
+            assert!(*name == TRACING_ID || read == Err(BadHandover::Missing(name)), "{name}: {read:?}");
+        }
+        for name in [SERVER, JOB, ATTEMPT, FILE_SIZE, FILE_SHA256, HOST_ID] {
+            let mut broken = whole.clone();
+            broken.retain(|(known, _)| *known != name);
+            broken.push((name, "no/thing".to_owned()));
+            let refused = read(&broken).unwrap_err().to_string();
+            assert!(refused.starts_with(name), "{refused}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let shown = format!("{:?}", handover());
+        assert!(!shown.contains("t0ken") && !shown.contains("s3cret"), "{shown}");
+    }
+}

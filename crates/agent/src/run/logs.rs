@@ -1,0 +1,59 @@
+//! Sends on what the program prints, while it prints it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use punctual_exec::{LogOutlet, LogSink};
+use tokio::sync::Notify;
+
+use super::servers::Servers;
+
+const PIECE_BYTES_MAX: usize = 64 << 10;
+/// Lines that follow each other closely go together.
+const GATHER: Duration = Duration::from_millis(50);
+
+#[derive(Default)]
+pub(super) struct Outlet {
+    fresh: Notify,
+    closed: AtomicBool,
+}
+
+impl LogOutlet for Outlet {
+    fn ready(&self, _: LogSink) {
+        self.fresh.notify_one();
+    }
+}
+
+impl Outlet {
+    /// Nothing more is printed.
+    pub(super) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+        self.fresh.notify_one();
+    }
+}
+
+/// Until the log is closed and all of it was taken. A log that a server refuses is not worth an attempt: the
+/// rest of it is dropped.
+pub(super) async fn ship(log: &LogSink, outlet: &Outlet, servers: &Servers) {
+    let mut is_wanted = true;
+    loop {
+        // Before the look: what is printed after it comes with another notice.
+        let closed = outlet.closed.load(Ordering::Acquire);
+        while let Some(piece) = log.take(PIECE_BYTES_MAX) {
+            if !is_wanted {
+                continue;
+            }
+            if let Err(reason) = servers.log(piece).await {
+                tracing::warn!(reason, "the rest of the log is dropped");
+                is_wanted = false;
+            }
+        }
+        if closed {
+            return;
+        }
+        outlet.fresh.notified().await;
+        if !outlet.closed.load(Ordering::Acquire) {
+            tokio::time::sleep(GATHER).await;
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! The agent's side: runs the one attempt that it was made for, and reports it.
+//!
+//! It ends in one of three ways. Its report is durable: the process ends with 0. A server says that
+//! the attempt is not its own any more, or none was reached for so long that it is given up by now:
+//! it ends the program at once and reports nothing, as nobody would take it. Or it dies, and the
+//! worker that started it says so.
+
+mod beat;
+mod guard;
+mod life;
+mod logs;
+mod servers;
+mod turn;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use punctual_core::attempt::{AttemptNo, Details, Failure, FailureClass, Outcome, Ran};
+use punctual_core::id::{ArtifactId, JobId};
+use punctual_core::run::Run;
+use punctual_core::shard::event::Report;
+use punctual_exec::{
+    Binaries, Call, Download, DownloadError, Downloads, Ended, Executor, LogSink, ProgramCache, Programs,
+};
+use punctual_proto::bounds::bounded;
+use punctual_proto::worker as wire;
+use punctual_sandbox::{Launcher, LauncherOptions};
+use tokio::time::Instant;
+
+pub use guard::{Tie, guard_this_process};
+
+use crate::handover::Handover;
+use life::Life;
+use logs::Outlet;
+use servers::Servers;
+
+/// What was printed last is worth waiting for, but not at the price of the report.
+const FLUSH_LIMIT: Duration = Duration::from_secs(10);
+
+/// Below the agent's current folder.
+const PROGRAMS: &str = "programs";
+
+/// Why an agent ended without a report.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    #[error("the attempt is over: {0}")]
+    Over(String),
+    #[error("the report was refused: {0}")]
+    Refused(String),
+    #[error("cannot set up: {0}")]
+    Setup(String),
+}
+
+/// Runs the attempt to its end. Returns when its report is durable.
+pub async fn run(handover: Handover, sandbox: LauncherOptions) -> Result<(), AgentError> {
+    let handover = Arc::new(handover);
+    let life = Life::default();
+    beat::start(Arc::clone(&handover), life.clone())?;
+    let servers = Servers::new(&handover)?;
+    tokio::select! {
+        biased;
+        worked = work(&handover, sandbox, &servers, &life) => worked,
+        // What runs ends as it is dropped.
+        reason = life.over() => Err(AgentError::Over(reason)),
+    }
+}
+
+async fn work(handover: &Handover, sandbox: LauncherOptions, servers: &Servers, life: &Life) -> Result<(), AgentError> {
+    // Side by side: both take a moment.
+    let (attempt, launcher) = tokio::join!(servers.attempt(), Launcher::start(sandbox));
+    let attempt = attempt.map_err(AgentError::Over)?;
+    let begun = Instant::now();
+    life.set_rhythm(&attempt);
+
+    let outlet = Arc::new(Outlet::default());
+    let log = LogSink::new(handover.job, handover.attempt, attempt.log_bytes_max as usize, outlet.clone());
+    let mut shipping = std::pin::pin!(logs::ship(&log, &outlet, servers));
+    let deadline = begun.checked_add(Duration::from_micros(attempt.remaining_us));
+    let execution = async {
+        match launcher {
+            Ok(launcher) => execute(handover, attempt, launcher, log.clone(), deadline, life).await,
+            Err(error) => not_started(format!("there is no sandbox in the agent's environment: {error}")),
+        }
+    };
+    let ended = tokio::select! {
+        () = &mut shipping => unreachable!("a log is shipped until it is closed"),
+        ended = execution => ended,
+    };
+    log.close();
+    outlet.close();
+    if tokio::time::timeout(FLUSH_LIMIT, shipping).await.is_err() {
+        tracing::warn!("the end of the log did not reach a server in time");
+    }
+    servers.report(&report(handover, ended)).await.map_err(AgentError::Refused)
+}
+
+async fn execute(
+    handover: &Handover,
+    attempt: wire::AgentAttempt,
+    launcher: Launcher,
+    log: LogSink,
+    deadline: Option<Instant>,
+    life: &Life,
+) -> Ended {
+    let Some(task) = attempt.task else { return not_started("the attempt came without its task".to_owned()) };
+    let run: Run = match serde_json::from_slice(&task.run) {
+        Ok(run) => run,
+        Err(error) => return not_started(format!("this agent cannot read the task: {error}")),
+    };
+    let cache = ProgramCache { folder: PathBuf::from(PROGRAMS), bytes_max: handover.download.size };
+    let download = Arc::new(HandedOver(handover.download.clone()));
+    let programs = match Programs::trusting(handover.authorities.as_deref(), download, cache) {
+        Ok(programs) => programs,
+        Err(error) => return not_started(format!("the agent's folder cannot be used: {error}")),
+    };
+    let binaries = Arc::new(Binaries::new(launcher, programs));
+    let grace = binaries.grace(&run);
+    let call = Call {
+        job: handover.job,
+        attempt: handover.attempt,
+        task: task.name.as_str().into(),
+        run: Arc::new(run),
+        input: attempt.input,
+        tracing_id: Some(attempt.tracing_id).filter(|id| !id.is_empty()),
+        log,
+        cancel: life.cancel().clone(),
+        deadline,
+    };
+    let execution = binaries.execute(call);
+    let Some(end) = deadline.and_then(|deadline| deadline.checked_add(grace)) else { return execution.await };
+    tokio::time::timeout_at(end, execution).await.unwrap_or_else(|_| {
+        let class = FailureClass::Timeout;
+        let reason = "timeout: it did not end in time".to_owned();
+        Outcome::Failed(Failure { class, ran: Ran::Unknown, ..Failure::new(reason) }).into()
+    })
+}
+
+fn not_started(reason: String) -> Ended {
+    Outcome::NotStarted { reason }.into()
+}
+
+fn report(handover: &Handover, ended: Ended) -> Report {
+    let Ended { outcome, details } = ended;
+    let timed_out = matches!(&outcome, Outcome::Failed(failure) if failure.class == FailureClass::Timeout);
+    let details = details.map(|details| *details).unwrap_or_default();
+    let details = Details { host: Some(handover.host.to_string()), ..details };
+    Report {
+        id: handover.job,
+        attempt: handover.attempt,
+        outcome: bounded(outcome),
+        timed_out,
+        details: Some(Box::new(details.cut())),
+    }
+}
+
+/// The worker was told where the file is, and passed it on.
+struct HandedOver(Download);
+
+#[async_trait]
+impl Downloads for HandedOver {
+    async fn locate(&self, _: JobId, _: AttemptNo, _: ArtifactId) -> Result<Download, DownloadError> {
+        Ok(self.0.clone())
+    }
+}

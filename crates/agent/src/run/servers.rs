@@ -1,0 +1,251 @@
+//! The requests of an agent. Any server answers them; one that does not is passed over.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use prost::Message;
+use punctual_core::shard::event::Report;
+use punctual_exec::{LogPiece, root_cause};
+use punctual_proto::MESSAGE_BYTES_MAX;
+use punctual_proto::convert::outcome_to_wire;
+use punctual_proto::worker as wire;
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use reqwest::{Method, StatusCode};
+use tokio::time::Instant;
+
+use super::AgentError;
+use super::turn::{Pass, Turn};
+use crate::handover::Handover;
+
+/// Less than a heartbeat has: most of its silence is left for the other servers.
+const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+/// Longer than the slowest commit.
+const ANSWER_LIMIT: Duration = Duration::from_secs(15);
+/// Between two tries; doubled up to the second.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// Of an error that is shown.
+const DETAIL_CHARS_MAX: usize = 300;
+
+pub(super) struct Servers {
+    http: reqwest::Client,
+    /// Of this attempt, at each server.
+    bases: Vec<String>,
+    turn: Mutex<Turn>,
+    last_refusal: Mutex<Option<String>>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// The attempt is not ours any more.
+    Over(String),
+    /// The request is wrong, and would be the next time.
+    Bad(String),
+    /// The server lives, and the job changes hands. Others would say the same.
+    Moving(String),
+    /// The server lives, and its store does not.
+    NoStore(String),
+    /// It may be answered in a moment, or elsewhere.
+    Later(String),
+    /// Nothing came in time.
+    Silent(String),
+}
+
+impl Servers {
+    pub(super) fn new(handover: &Handover) -> Result<Self, AgentError> {
+        let setup = |error: &dyn std::fmt::Display| AgentError::Setup(error.to_string());
+        let mut bearer = HeaderValue::from_str(&format!("Bearer {}", handover.token.0))
+            .map_err(|_| setup(&"the token has letters that no header may have"))?;
+        bearer.set_sensitive(true);
+        let path = |server: &String| format!("{server}/v1/agent/{}/{}", handover.job, handover.attempt.0);
+        Ok(Self {
+            http: client(handover, bearer).map_err(|error| setup(&root_cause(&error)))?,
+            bases: handover.servers.iter().map(path).collect(),
+            turn: Mutex::new(Turn::new(handover.servers.len())),
+            last_refusal: Mutex::default(),
+        })
+    }
+
+    /// Asked until it is answered. The error is why the attempt is over.
+    pub(super) async fn attempt(&self) -> Result<wire::AgentAttempt, String> {
+        let answer = self.patiently(Method::GET, "", Bytes::new()).await;
+        let body = answer.map_err(|refusal| refusal.into_reason())?;
+        wire::AgentAttempt::decode(body).map_err(|_| "the server sent an attempt that cannot be read".to_owned())
+    }
+
+    /// Asked once.
+    pub(super) async fn beat(&self, limit: Duration) -> Result<wire::AgentOrder, Refusal> {
+        let body = self.ask(Method::POST, "/heartbeat", Bytes::new(), limit).await?;
+        wire::AgentOrder::decode(body)
+            .map_err(|_| Refusal::Later("the server sent an order that cannot be read".into()))
+    }
+
+    pub(super) async fn log(&self, piece: LogPiece) -> Result<(), String> {
+        let path = format!("/logs?offset={}", piece.offset);
+        self.patiently(Method::POST, &path, piece.bytes).await.map(drop).map_err(Refusal::into_reason)
+    }
+
+    /// Returns when it is durable.
+    pub(super) async fn report(&self, report: &Report) -> Result<(), String> {
+        let body = outcome_to_wire(report).encode_to_vec().into();
+        self.patiently(Method::POST, "/outcome", body).await.map(drop).map_err(Refusal::into_reason)
+    }
+
+    /// Until it is answered. For how long that is worth it, the heartbeat knows: it ends the agent.
+    async fn patiently(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Refusal> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.ask(method.clone(), path, body.clone(), ANSWER_LIMIT).await {
+                Ok(answer) => return Ok(answer),
+                Err(refusal @ (Refusal::Over(_) | Refusal::Bad(_))) => return Err(refusal),
+                Err(
+                    Refusal::Moving(reason)
+                    | Refusal::NoStore(reason)
+                    | Refusal::Later(reason)
+                    | Refusal::Silent(reason),
+                ) => self.note(reason),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Says so once, not with every try.
+    fn note(&self, reason: String) {
+        let mut last = self.last_refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref() != Some(&reason) {
+            tracing::warn!(reason, "a request is tried again");
+            *last = Some(reason);
+        }
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Bytes, limit: Duration) -> Result<Bytes, Refusal> {
+        let base = &self.bases[self.turn().current()];
+        let kind = if path.starts_with("/logs") { "application/octet-stream" } else { "application/x-protobuf" };
+        let request = self.http.request(method, format!("{base}{path}")).header(CONTENT_TYPE, kind).body(body);
+        let answer = tokio::time::timeout(limit, answer(request)).await;
+        let answer = answer.unwrap_or_else(|_| Err(Refusal::Silent("no answer in time".to_owned())));
+        let mut turn = self.turn();
+        match &answer {
+            Ok(_) | Err(Refusal::Over(_)) => turn.stay(),
+            Err(Refusal::Bad(_) | Refusal::NoStore(_) | Refusal::Later(_)) => turn.pass(Pass::Refused, Instant::now()),
+            Err(Refusal::Moving(_)) => turn.pass(Pass::Moving, Instant::now()),
+            Err(Refusal::Silent(_)) => turn.pass(Pass::Silent, Instant::now()),
+        }
+        answer
+    }
+
+    fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Refusal {
+    fn into_reason(self) -> String {
+        match self {
+            Self::Over(reason)
+            | Self::Bad(reason)
+            | Self::Moving(reason)
+            | Self::NoStore(reason)
+            | Self::Later(reason)
+            | Self::Silent(reason) => reason,
+        }
+    }
+
+    /// By the `code` of our problems. Anything between us and a server may answer with a status of its own,
+    /// which says nothing of the attempt.
+    fn read(status: StatusCode, body: &[u8]) -> Self {
+        let problem: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
+        let code = problem["code"].as_str().unwrap_or_default();
+        let said = match problem["detail"].as_str() {
+            Some(detail) if !code.is_empty() => format!("{code}: {detail}").chars().take(DETAIL_CHARS_MAX).collect(),
+            _ => format!("the server answered {status}"),
+        };
+        match (status, code) {
+            (StatusCode::CONFLICT, "attempt_over")
+            | (StatusCode::UNAUTHORIZED, "invalid_token")
+            | (StatusCode::FORBIDDEN, "wrong_attempt") => Self::Over(said),
+            (StatusCode::BAD_REQUEST, "invalid_request") | (StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large") => {
+                Self::Bad(said)
+            }
+            (StatusCode::SERVICE_UNAVAILABLE, "shard_moving") => Self::Moving(said),
+            (StatusCode::SERVICE_UNAVAILABLE, "unavailable") => Self::NoStore(said),
+            _ => Self::Later(said),
+        }
+    }
+}
+
+fn client(handover: &Handover, bearer: HeaderValue) -> Result<reqwest::Client, reqwest::Error> {
+    // Another part of the process may have chosen a provider before us; that is fine.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let authorities = match &handover.authorities {
+        Some(pem) => reqwest::Certificate::from_pem_bundle(pem.as_bytes())?,
+        None => Vec::new(),
+    };
+    let builder = || {
+        reqwest::Client::builder()
+            .user_agent(concat!("punctual-agent/", env!("CARGO_PKG_VERSION")))
+            .default_headers(HeaderMap::from_iter([(AUTHORIZATION, bearer.clone())]))
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .tcp_nodelay(true)
+            .connect_timeout(CONNECT_LIMIT)
+    };
+    if handover.servers.iter().all(|server| server.starts_with("http://")) {
+        // Reading the system's certificates takes longer than all else.
+        return builder().tls_certs_only([]).build();
+    }
+    // There may be no certificates here at all.
+    builder().tls_certs_merge(authorities.clone()).build().or_else(|_| builder().tls_certs_only(authorities).build())
+}
+
+async fn answer(request: reqwest::RequestBuilder) -> Result<Bytes, Refusal> {
+    let broken = |error: reqwest::Error| {
+        let refusal = if error.is_timeout() { Refusal::Silent } else { Refusal::Later };
+        refusal(root_cause(&error.without_url()))
+    };
+    let mut answer = request.send().await.map_err(broken)?;
+    let status = answer.status();
+    let mut body = Vec::new();
+    while let Some(piece) = answer.chunk().await.map_err(broken)? {
+        if body.len() + piece.len() > MESSAGE_BYTES_MAX {
+            return Err(Refusal::Later("the answer is longer than any should be".to_owned()));
+        }
+        body.extend_from_slice(&piece);
+    }
+    if status.is_success() {
+        return Ok(body.into());
+    }
+    Err(Refusal::read(status, &body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_words_end_an_attempt_or_a_report() {
+        let read = |status: u16, body: &str| Refusal::read(StatusCode::from_u16(status).unwrap(), body.as_bytes());
+        let ours = |code: &str| format!(r#"{{"code":"{code}","detail":"so it is"}}"#);
+        let said = |code: &str| format!("{code}: so it is");
+        for (status, code) in [(409, "attempt_over"), (401, "invalid_token"), (403, "wrong_attempt")] {
+            assert_eq!(read(status, &ours(code)), Refusal::Over(said(code)));
+        }
+        for (status, code) in [(400, "invalid_request"), (413, "payload_too_large")] {
+            assert_eq!(read(status, &ours(code)), Refusal::Bad(said(code)));
+        }
+        assert_eq!(read(503, &ours("shard_moving")), Refusal::Moving(said("shard_moving")));
+        assert_eq!(read(503, &ours("unavailable")), Refusal::NoStore(said("unavailable")));
+        for (status, code) in [(403, "forbidden_host"), (421, "not_served_here"), (404, "not_found"), (500, "internal")]
+        {
+            assert_eq!(read(status, &ours(code)), Refusal::Later(said(code)));
+        }
+        for status in [400, 401, 403, 404, 409, 413, 429, 502, 503] {
+            for body in ["", "<html>", r#"{"error":"denied"}"#] {
+                assert!(matches!(read(status, body), Refusal::Later(_)), "{status} {body}");
+            }
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Attempts that an agent runs, in an environment that their worker made for each.
+//!
+//! The worker is who was given the attempt, and the agent says how it went. So the worker is told
+//! to let go when the end is durable, and has its slot until then: it holds the environment.
+
+use crate::attempt::AttemptNo;
+use crate::id::{JobId, ShardId, WorkerId};
+use crate::lifecycle::JobState;
+use crate::run::Run;
+use crate::shard::event::{Assignment, Reply, Report, Send, Token};
+use crate::shard::judge::End;
+use crate::shard::live::{Live, Stage};
+use crate::shard::{Bug, LiveView, Owner};
+
+/// Of one job, that wait for the same write.
+const REPLIES_MAX: usize = 8;
+
+/// The capability of a worker whose binaries are run by agents, which must be heard of.
+pub const AGENT: &str = "agent";
+
+impl Owner {
+    /// Counts for the current attempt only. Any other is refused, and changes nothing.
+    pub(super) fn agent_report(&mut self, token: Token, report: Report) {
+        let Some(shard) = self.shard(report.id.shard()).filter(|shard| !shard.is_retiring) else {
+            self.effects.replies.push((token, Reply::NotOwner));
+            return;
+        };
+        let Report { id, attempt, outcome, timed_out, details } = report;
+        match shard.jobs.get(&id).map(|live| live.stage) {
+            Some(Stage::Running(run)) if run.attempt == attempt => {
+                self.end_by_agent(id, run.worker, End::Reported { outcome, timed_out, details });
+                self.answer_agent_after(id, token, Reply::Done(JobState::Running));
+            }
+            // It may be this very report, repeated. Whether its end is the one that counts is
+            // known when that is durable.
+            Some(Stage::Ending { attempt: Some(ending), .. }) if ending == attempt => {
+                self.answer_agent_after(id, token, Reply::NotFound);
+            }
+            Some(Stage::Waiting | Stage::Ready | Stage::Starting(_) | Stage::Running(_) | Stage::Ending { .. })
+            | None => self.effects.replies.push((token, Reply::NotFound)),
+        }
+    }
+
+    /// Not among the answers to commands: a wish to cancel may become durable in between.
+    fn answer_agent_after(&mut self, id: JobId, token: Token, reply: Reply) {
+        if self.config.has(Bug::AnswerBeforeDurable) {
+            self.effects.replies.push((token, reply));
+            return;
+        }
+        let waiting = self.agent_replies.entry(id).or_default();
+        // An agent may repeat itself for as long as the store takes.
+        let reply = if waiting.len() < REPLIES_MAX {
+            waiting.push((token, reply));
+            None
+        } else {
+            Some(Reply::NotOwner)
+        };
+        self.effects.replies.extend(reply.map(|reply| (token, reply)));
+    }
+
+    /// The end of the attempt is durable.
+    pub(super) fn answer_agents(&mut self, id: JobId) {
+        if let Some(replies) = self.agent_replies.remove(&id) {
+            self.effects.replies.extend(replies);
+        }
+    }
+
+    /// The shard is not ours any more: whoever asked asks the next owner.
+    pub(super) fn forget_agents(&mut self, shard: ShardId) {
+        let effects = &mut self.effects;
+        self.agent_replies.retain(|id, waiting| {
+            let is_kept = id.shard() != shard;
+            if !is_kept {
+                effects.replies.extend(waiting.iter().map(|(token, _)| (*token, Reply::NotOwner)));
+            }
+            is_kept
+        });
+        self.ended_by_agent.retain(|id, worker| {
+            let is_kept = id.shard() != shard;
+            if !is_kept {
+                self.workers.release(*worker, *id, &mut self.ready);
+            }
+            is_kept
+        });
+    }
+
+    /// Nothing was heard of the agent for too long. Its worker is there, and ends the environment.
+    pub(super) fn agent_silent(&mut self, id: JobId, attempt: AttemptNo, host: Option<String>) {
+        let stage = self.shard(id.shard()).and_then(|shard| shard.jobs.get(&id)).map(|live| live.stage);
+        if let Some(Stage::Running(run)) = stage
+            && run.attempt == attempt
+        {
+            self.end_by_agent(id, run.worker, End::AgentLost { host });
+        }
+    }
+
+    fn end_by_agent(&mut self, id: JobId, worker: WorkerId, end: End) {
+        self.ended_by_agent.insert(id, worker);
+        self.end_attempt(id, end);
+    }
+
+    /// The end is durable. True if it was an agent's, and its worker has been told.
+    pub(super) fn let_go_of_agent(&mut self, id: JobId, attempt: AttemptNo) -> bool {
+        let Some(worker) = self.ended_by_agent.remove(&id) else { return false };
+        self.workers.release(worker, id, &mut self.ready);
+        self.send(worker, Send::Stop { id, attempt });
+        true
+    }
+
+    /// What the agent of a running attempt is to run.
+    pub fn assignment(&self, id: JobId, attempt: AttemptNo) -> Option<Assignment> {
+        let shard = self.shard(id.shard())?;
+        let live = shard.jobs.get(&id)?;
+        match live.stage {
+            Stage::Running(run) if run.attempt == attempt => {
+                Some(live.assignment(shard.epoch, attempt, run.started_at))
+            }
+            Stage::Waiting | Stage::Ready | Stage::Starting(_) | Stage::Running(_) | Stage::Ending { .. } => None,
+        }
+    }
+
+    /// The running attempts that agents must be heard of for.
+    pub fn run_by_agents(&self) -> Vec<LiveView> {
+        let makes_agents = |worker: &super::workers::Worker| worker.spec.capabilities.iter().any(|can| can == AGENT);
+        // As mostly: then nothing is looked through.
+        if !self.workers.iter().any(|(_, worker)| makes_agents(worker)) {
+            return Vec::new();
+        }
+        let is_binary = |live: &&Live| matches!(live.task.spec.run, Run::Binary(_));
+        let binaries = self.owned().flat_map(|shard| shard.jobs.values()).filter(is_binary);
+        let views = binaries.filter_map(|live| self.running_view(live));
+        views.filter(|view| self.workers.get(view.worker).is_some_and(makes_agents)).collect()
+    }
+}

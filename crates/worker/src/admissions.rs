@@ -1,0 +1,42 @@
+//! Asks servers to let an agent run an attempt.
+
+use async_trait::async_trait;
+use punctual_exec::{Admission, Admissions, AdmitError, Admitted};
+use punctual_proto::convert::id_bytes;
+use punctual_proto::worker as wire;
+
+use crate::asker::{Answer, Asker, Unanswered};
+use crate::downloads;
+
+#[async_trait]
+impl Admissions for Asker {
+    async fn admit(&self, admission: Admission) -> Result<Admitted, AdmitError> {
+        let asked = self.ask(|mut client, worker| {
+            let request = wire::AdmitRequest {
+                worker_id: id_bytes(worker.to_bytes()),
+                job_id: id_bytes(admission.job.to_bytes()),
+                attempt: admission.attempt.0,
+                artifact_id: id_bytes(admission.artifact.to_bytes()),
+                host_id: admission.host_id.clone(),
+                pod: admission.pod.clone(),
+            };
+            async move { client.admit(request).await }
+        });
+        match asked.await {
+            Ok(answer) => read(answer).map_err(AdmitError::Refused),
+            // A server that is behind may say so of an attempt that is ours. If it is another's, nobody listens
+            // to what we say of it.
+            Err(Unanswered::Unavailable(reason) | Unanswered::NotOurs(reason)) => Err(AdmitError::Unavailable(reason)),
+            Err(Unanswered::Refused(reason)) => Err(AdmitError::Refused(reason)),
+        }
+    }
+}
+
+fn read(answer: Answer<wire::AdmitReply>) -> Result<Admitted, String> {
+    let wire::AdmitReply { token, download } = answer.reply;
+    if token.is_empty() {
+        return Err("the server sent no token".to_owned());
+    }
+    let download = download.ok_or_else(|| "the server did not say where the file is".to_owned())?;
+    Ok(Admitted { token, download: downloads::read(download)?, server: answer.server, others: answer.others })
+}

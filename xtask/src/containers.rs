@@ -1,0 +1,96 @@
+//! What the tests of agents in containers need: Podman that works here, and this program as a
+//! static file to make an image of.
+//!
+//! Where that cannot be had, those tests say that they are skipped. Nothing else depends on it.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail};
+
+use crate::shell::{cargo, root, run};
+
+/// Names the static program to the tests.
+pub(crate) const PROGRAM: &str = "PUNCTUAL_TEST_STATIC";
+
+/// What Debian calls what is needed.
+const PACKAGES: [&str; 2] = ["podman", "runc"];
+
+/// A container of this file is all that Podman has to start to show that it works.
+const PROBE: &str = "int main(void) { return 7; }";
+
+/// The static program, or why there is none.
+pub(crate) fn prepare() -> anyhow::Result<PathBuf> {
+    if !is_there("podman") || !is_there("runc") {
+        install()?;
+    }
+    try_container()?;
+    build_static()
+}
+
+fn is_there(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+fn install() -> anyhow::Result<()> {
+    let apt_get = Path::new("/usr/bin/apt-get");
+    let hint = format!("Podman and runc are not installed (apt-get install {})", PACKAGES.join(" "));
+    let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
+    if !is_root || !apt_get.exists() {
+        bail!(hint);
+    }
+    let quietly = |args: &[&str]| run(Command::new(apt_get).args(args).env("DEBIAN_FRONTEND", "noninteractive"));
+    quietly(&["update"]).context(hint.clone())?;
+    quietly(&[&["install", "--yes", "--no-install-recommends"], &PACKAGES[..]].concat()).context(hint)
+}
+
+/// Many machines have Podman and do not let it start anything.
+fn try_container() -> anyhow::Result<()> {
+    let folder = root().join("target/podman-probe");
+    std::fs::create_dir_all(&folder)?;
+    let at = |name: &str| folder.join(name);
+    std::fs::write(at("probe.c"), PROBE)?;
+    let shell = "cc -static -o probe probe.c && tar -cf probe.tar probe && \
+                 podman --root \"$PWD/root\" --runroot \"$PWD/run\" --tmpdir \"$PWD/tmp\" --runtime runc import -q probe.tar probe && \
+                 podman --root \"$PWD/root\" --runroot \"$PWD/run\" --tmpdir \"$PWD/tmp\" --runtime runc \
+                 run --rm --network=host --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 probe /probe; \
+                 code=$?; umount --lazy root/overlay 2>/dev/null; exit $code";
+    let output = Command::new("sh").args(["-c", shell]).current_dir(&folder).output()?;
+    let _ = std::fs::remove_dir_all(&folder);
+    match output.status.code() {
+        Some(7) => Ok(()),
+        _ => bail!("Podman cannot start a container here: {}", last_line(&output.stderr)),
+    }
+}
+
+fn last_line(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned()
+}
+
+/// In a folder of its own, so that it does not undo what the other builds have done. Without what
+/// only a debugger needs: the file is copied into every test's image.
+fn build_static() -> anyhow::Result<PathBuf> {
+    let machine = std::env::consts::ARCH;
+    let target = format!("{machine}-unknown-linux-gnu");
+    let folder = root().join("target/static");
+    let mut command = cargo(["build", "--package", "punctual", "--target", &target]);
+    command
+        .env("CARGO_TARGET_DIR", &folder)
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .env("CARGO_PROFILE_DEV_STRIP", "symbols")
+        .env("CARGO_PROFILE_DEV_DEBUG", "0");
+    run(&mut command)?;
+    Ok(folder.join(target).join("debug/punctual").canonicalize()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_of_an_error_is_what_is_told() {
+        assert_eq!(last_line(b"one\ntwo\n\n"), "two");
+        assert_eq!(last_line(b""), "it said nothing");
+    }
+}
