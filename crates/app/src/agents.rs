@@ -4,6 +4,7 @@
 //! Its worker has it admitted and holds its environment. From then on the agent speaks for itself,
 //! to any server; what it says is decided by the owner of the job's shard.
 
+mod leases;
 mod silence;
 mod token;
 
@@ -18,6 +19,7 @@ use punctual_engine::EngineError;
 use punctual_store::LogChunk;
 use tokio::time::Instant;
 
+pub(crate) use leases::SharedLeases;
 pub(crate) use silence::{Agents, keep};
 pub use token::Claims;
 pub(crate) use token::{BadToken, TokenKey};
@@ -237,7 +239,7 @@ impl App {
     }
 
     async fn is_still_owner(&self, shard: ShardId, epoch: Epoch) -> Result<bool> {
-        let leases = self.0.agents.leases(&*self.0.store).await?;
+        let leases = self.0.leases.read(&*self.0.store).await?;
         let lease = leases.iter().find(|lease| lease.shard == shard);
         Ok(lease.is_some_and(|lease| lease.epoch == epoch && lease.owner == Some(self.0.engine.server())))
     }

@@ -48,7 +48,7 @@ pub use tasks::Defined;
 pub use watch::Changes;
 pub use workers::{CREDIT_MAX, Connected, HelloAnswer, LOG_BYTES_MAX, Peer, PeerList, WorkerGreeting, WorkerHello};
 
-use crate::agents::{Agents, TokenKey};
+use crate::agents::{Agents, SharedLeases, TokenKey};
 use crate::artifacts::Handling;
 use crate::cluster::Cluster;
 use crate::tasks::NameCache;
@@ -70,6 +70,7 @@ struct Inner {
     key: PeerKey,
     tokens: TokenKey,
     agents: Agents,
+    leases: SharedLeases,
     clock: Clock,
     random: Random,
     names: NameCache,
@@ -139,6 +140,7 @@ impl App {
             peers,
             tokens: TokenKey::new(&key),
             agents: Agents::default(),
+            leases: SharedLeases::default(),
             key,
             started_at: clock(),
             clock,

@@ -4,12 +4,11 @@
 //! owner hears of living agents within a beat, and gives the others their time once more.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use punctual_core::shard::LiveView;
 use punctual_core::{AttemptNo, JobId};
-use punctual_store::{Lease, Store};
 use tokio::time::Instant;
 
 use crate::{App, Inner};
@@ -21,13 +20,9 @@ const START_WITHIN: Duration = Duration::from_secs(60);
 /// A pause of our own that is longer than this is not held against the agents.
 const PAUSE_MIN: Duration = Duration::from_secs(3);
 
+/// When each agent was heard of last.
 #[derive(Default)]
-pub(crate) struct Agents {
-    /// When each was heard of last.
-    heard: Mutex<HashMap<JobId, Heard>>,
-    /// The leases as they were read last, and when that began.
-    leases: tokio::sync::Mutex<Option<(Instant, Arc<[Lease]>)>>,
-}
+pub(crate) struct Agents(Mutex<HashMap<JobId, Heard>>);
 
 struct Heard {
     attempt: AttemptNo,
@@ -64,24 +59,8 @@ impl Agents {
         silent.map(|(&job, heard)| (job, heard.attempt, heard.host.clone())).collect()
     }
 
-    /// The leases as they are now. Those who ask at the same time share one read, so that agents whose attempts are
-    /// over cannot keep the store busy.
-    pub(super) async fn leases(&self, store: &dyn Store) -> punctual_store::Result<Arc<[Lease]>> {
-        let asked_at = Instant::now();
-        let mut last = self.leases.lock().await;
-        if let Some((read_at, leases)) = &*last
-            && *read_at >= asked_at
-        {
-            return Ok(Arc::clone(leases));
-        }
-        let read_at = Instant::now();
-        let leases: Arc<[Lease]> = store.leases().await?.into();
-        *last = Some((read_at, Arc::clone(&leases)));
-        Ok(leases)
-    }
-
     fn lock(&self) -> MutexGuard<'_, HashMap<JobId, Heard>> {
-        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

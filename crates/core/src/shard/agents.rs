@@ -48,14 +48,12 @@ impl Owner {
             return;
         }
         let waiting = self.agent_replies.entry(id).or_default();
-        // An agent may repeat itself for as long as the store takes.
-        let reply = if waiting.len() < REPLIES_MAX {
+        if waiting.len() < REPLIES_MAX {
             waiting.push((token, reply));
-            None
         } else {
-            Some(Reply::NotOwner)
-        };
-        self.effects.replies.extend(reply.map(|reply| (token, reply)));
+            // An agent may repeat itself for as long as the store takes: ask again.
+            self.effects.replies.push((token, Reply::NotOwner));
+        }
     }
 
     /// The end of the attempt is durable.

@@ -159,3 +159,16 @@ fn a_worker_that_still_holds_what_is_over_is_told_again() {
     waiting.row.counters.next_attempt = AttemptNo(2);
     assert_eq!(hello(&mut bench, 6, Found::Waiting(waiting)), [(id, 1)]);
 }
+
+#[test]
+fn an_agent_that_repeats_itself_fills_no_memory() {
+    let (mut bench, id) = running();
+    for _ in 0..20 {
+        bench.handle(report(id, 1, DONE));
+    }
+    let again = bench.owner.take_effects().replies;
+    assert_eq!(again, [(TOKEN, Reply::NotOwner); 12], "eight wait, the others ask again");
+    let replies = bench.pass(Span::ZERO).replies;
+    assert_eq!(replies.iter().filter(|(_, reply)| *reply == Reply::Done(JobState::Running)).count(), 1);
+    assert_eq!(replies.len(), 8);
+}
