@@ -28,6 +28,22 @@ TABLE attempt
     log_bytes bigint
 CREATE UNIQUE INDEX attempt_pkey ON public.attempt USING btree (job, attempt)
 
+TABLE calendar
+    name text NOT NULL COLLATE C
+    revision bigint NOT NULL
+    changed_at bigint NOT NULL
+    changed_by text NOT NULL
+    dates text NOT NULL
+CREATE UNIQUE INDEX calendar_pkey ON public.calendar USING btree (name)
+
+TABLE calendar_use
+    calendar text NOT NULL COLLATE C
+    schedule uuid NOT NULL
+    shard smallint NOT NULL
+    name text NOT NULL COLLATE C
+CREATE INDEX calendar_use_name ON public.calendar_use USING btree (calendar, name)
+CREATE UNIQUE INDEX calendar_use_pkey ON public.calendar_use USING btree (calendar, schedule)
+
 TABLE cancel_request
     job uuid NOT NULL
 CREATE UNIQUE INDEX cancel_request_pkey ON public.cancel_request USING btree (job)
@@ -68,6 +84,7 @@ TABLE history PARTITION BY RANGE (finished_at)
     details text
     log_path text
     log_bytes bigint
+    source bytea
 CREATE INDEX history_early ON ONLY public.history USING btree (finished_at, id) WHERE early
 CREATE INDEX history_task ON ONLY public.history USING btree (task, id)
 CREATE INDEX history_unsuccessful ON ONLY public.history USING btree (state, id) WHERE (state <> 1)
@@ -93,8 +110,10 @@ TABLE job WITH (autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold
     moved boolean NOT NULL
     tracing_id text
     input bytea
+    source bytea
 CREATE INDEX job_moved ON public.job USING btree (id) WHERE moved
 CREATE UNIQUE INDEX job_pkey ON public.job USING btree (shard, due_at, id)
+CREATE INDEX job_tracked ON public.job USING btree (shard, id) WHERE (source >= '\x80'::bytea)
 CREATE INDEX job_urgent ON public.job USING btree (shard, due_at, id) WHERE (priority > 0)
 
 TABLE log
@@ -135,12 +154,62 @@ TABLE node
 CREATE UNIQUE INDEX node_id_key ON public.node USING btree (id)
 CREATE UNIQUE INDEX node_pkey ON public.node USING btree (number)
 
+TABLE occurrence PARTITION BY RANGE (at)
+    schedule uuid NOT NULL
+    job uuid
+    at bigint NOT NULL
+    slot bigint
+    decided_at bigint NOT NULL
+    count integer NOT NULL
+    shard smallint NOT NULL
+    verdict smallint NOT NULL
+    marks smallint NOT NULL
+    reason text
+CREATE UNIQUE INDEX occurrence_pkey ON ONLY public.occurrence USING btree (schedule, at)
+CREATE INDEX occurrence_queued ON ONLY public.occurrence USING btree (shard, schedule, at) WHERE (verdict = 2)
+
 TABLE rerun
     job uuid NOT NULL
     at bigint NOT NULL
     next_attempt integer NOT NULL
     state smallint NOT NULL
 CREATE INDEX rerun_job ON public.rerun USING btree (job, at, next_attempt)
+
+TABLE schedule WITH (fillfactor=90)
+    id uuid NOT NULL
+    task uuid NOT NULL
+    created_at bigint NOT NULL
+    changed_at bigint NOT NULL
+    since bigint NOT NULL
+    skip_until bigint
+    paused_at bigint
+    revision integer NOT NULL
+    runs integer NOT NULL
+    shard smallint NOT NULL
+    failures smallint NOT NULL
+    priority smallint
+    name text NOT NULL COLLATE C
+    spec text NOT NULL
+    created_by text NOT NULL
+    changed_by text NOT NULL
+    paused_by text
+    pause_note text
+    calendars jsonb
+    input bytea
+CREATE UNIQUE INDEX schedule_name ON public.schedule USING btree (name)
+CREATE UNIQUE INDEX schedule_pkey ON public.schedule USING btree (shard, id)
+CREATE INDEX schedule_task ON public.schedule USING btree (task, name)
+
+TABLE schedule_change
+    schedule uuid NOT NULL
+    number bigint NOT NULL
+    at bigint NOT NULL
+    kind smallint NOT NULL
+    who text NOT NULL
+    note text
+    former_spec text
+CREATE INDEX schedule_change_at ON public.schedule_change USING btree (at)
+CREATE UNIQUE INDEX schedule_change_pkey ON public.schedule_change USING btree (schedule, number)
 
 TABLE shard WITH (fillfactor=10, autovacuum_vacuum_threshold=200, autovacuum_vacuum_scale_factor=0)
     id smallint NOT NULL
@@ -187,3 +256,8 @@ CREATE UNIQUE INDEX task_id_key ON public.task USING btree (id)
 CREATE UNIQUE INDEX task_live_name ON public.task USING btree (name) WHERE ((NOT deleted) AND (name IS NOT NULL))
 CREATE UNIQUE INDEX task_pkey ON public.task USING btree (number)
 CREATE INDEX task_unlisted ON public.task USING btree (used_until) WHERE (deleted OR (name IS NULL))
+
+TABLE watermark WITH (fillfactor=10, autovacuum_vacuum_threshold=200, autovacuum_vacuum_scale_factor=0)
+    shard smallint NOT NULL
+    at bigint NOT NULL
+CREATE UNIQUE INDEX watermark_pkey ON public.watermark USING btree (shard)

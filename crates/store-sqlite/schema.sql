@@ -29,6 +29,27 @@ CREATE TABLE attempt (
     PRIMARY KEY (job, attempt)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE calendar (
+    revision   INTEGER PRIMARY KEY AUTOINCREMENT,
+    name       TEXT NOT NULL UNIQUE,
+    -- A list as JSON.
+    dates      TEXT NOT NULL,
+    changed_at INTEGER NOT NULL,
+    changed_by TEXT NOT NULL
+) STRICT;
+
+CREATE TABLE calendar_use (
+    calendar TEXT NOT NULL,
+    schedule BLOB NOT NULL,
+    shard    INTEGER NOT NULL,
+    name     TEXT NOT NULL,
+    PRIMARY KEY (calendar, schedule)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX calendar_use_name ON calendar_use (calendar, name);
+
+CREATE INDEX calendar_use_schedule ON calendar_use (schedule);
+
 CREATE TABLE cancel_request (
     job BLOB NOT NULL PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
@@ -67,7 +88,7 @@ CREATE TABLE history (
     reason        TEXT,
     output        BLOB,
     input         BLOB
-, details TEXT, log_path TEXT, log_bytes INTEGER) STRICT, WITHOUT ROWID;
+, details TEXT, log_path TEXT, log_bytes INTEGER, source BLOB) STRICT, WITHOUT ROWID;
 
 CREATE INDEX history_task ON history (task, id);
 
@@ -96,13 +117,15 @@ CREATE TABLE job (
     priority      INTEGER NOT NULL,
     submitted_at  INTEGER NOT NULL,
     tracing_id    TEXT,
-    input         BLOB,
+    input         BLOB, source BLOB,
     PRIMARY KEY (shard, due_at, id)
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX job_moved ON job (id) WHERE moved = 1;
 
 CREATE INDEX job_urgent ON job (shard, due_at, id) WHERE priority > 0;
+
+CREATE INDEX job_tracked ON job (shard, id) WHERE source >= x'80';
 
 CREATE TABLE log (
     job     BLOB NOT NULL,
@@ -136,6 +159,24 @@ CREATE TABLE migration (
              applied_at INTEGER NOT NULL
          ) STRICT;
 
+CREATE TABLE occurrence (
+    schedule   BLOB NOT NULL,
+    at         INTEGER NOT NULL,
+    shard      INTEGER NOT NULL,
+    slot       INTEGER NOT NULL,
+    verdict    INTEGER NOT NULL,
+    decided_at INTEGER NOT NULL,
+    marks      INTEGER NOT NULL,
+    count      INTEGER NOT NULL,
+    job        BLOB,
+    reason     TEXT,
+    PRIMARY KEY (schedule, at)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX occurrence_queued ON occurrence (shard, schedule, at) WHERE verdict = 2;
+
+CREATE INDEX occurrence_decided ON occurrence (at) WHERE verdict <> 2;
+
 CREATE TABLE rerun (
     job          BLOB NOT NULL,
     at           INTEGER NOT NULL,
@@ -145,12 +186,60 @@ CREATE TABLE rerun (
 
 CREATE INDEX rerun_job ON rerun (job, at, next_attempt);
 
+CREATE TABLE schedule (
+    shard      INTEGER NOT NULL,
+    id         BLOB NOT NULL,
+    name       TEXT NOT NULL,
+    task       INTEGER NOT NULL,
+    spec       TEXT NOT NULL,
+    -- A list as JSON; NULL when it is empty.
+    calendars  TEXT,
+    priority   INTEGER,
+    revision   INTEGER NOT NULL,
+    since      INTEGER NOT NULL,
+    paused_at  INTEGER,
+    paused_by  TEXT,
+    pause_note TEXT,
+    skip_until INTEGER,
+    runs       INTEGER NOT NULL,
+    failures   INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    changed_at INTEGER NOT NULL,
+    changed_by TEXT NOT NULL,
+    -- Last: a long one does not get between the others.
+    input      BLOB,
+    PRIMARY KEY (shard, id)
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX schedule_name ON schedule (name);
+
+CREATE INDEX schedule_task ON schedule (task);
+
+CREATE INDEX schedule_paused ON schedule (name) WHERE paused_at IS NOT NULL;
+
+CREATE TABLE schedule_change (
+    number      INTEGER PRIMARY KEY,
+    schedule    BLOB NOT NULL,
+    at          INTEGER NOT NULL,
+    who         TEXT NOT NULL,
+    kind        INTEGER NOT NULL,
+    note        TEXT,
+    former_spec TEXT
+) STRICT;
+
+CREATE INDEX schedule_change_of ON schedule_change (schedule);
+
+CREATE INDEX schedule_change_at ON schedule_change (at);
+
 CREATE TABLE shard (
     id          INTEGER PRIMARY KEY,
     epoch       INTEGER NOT NULL,
     owner       BLOB,
     lease_until INTEGER NOT NULL
-) STRICT;
+, watermark INTEGER NOT NULL DEFAULT 0) STRICT;
+
+CREATE TABLE sqlite_sequence(name,seq);
 
 CREATE TABLE stale_outcome (
     job     BLOB NOT NULL,

@@ -9,7 +9,8 @@ use crate::shell::cargo;
 
 /// Which of our crates each crate may use. A new arrow needs a record in docs/adr.
 const ARROWS: &[(&str, &[&str])] = &[
-    ("core", &[]),
+    ("recurrence", &[]),
+    ("core", &["recurrence"]),
     ("blobs", &["core"]),
     ("store", &["core"]),
     ("store-postgres", &["core", "store"]),

@@ -14,7 +14,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     lint()?;
     tests()?;
     // nextest leaves out the examples in doc comments.
-    run_command(&mut cargo(["test", "--doc", "--package", "punctual-worker"]))?;
+    run_command(&mut cargo(["test", "--doc", "--package", "punctual-worker", "--package", "punctual-recurrence"]))?;
     eprintln!("\ncargo xtask test: everything passed in {} s", began.elapsed().as_secs());
     Ok(())
 }

@@ -30,6 +30,18 @@ pub(crate) enum Verify {
     ExactlyOnce(Passed),
     /// Three servers, five workers, sixty thousand jobs with spikes: each is done once, and soon
     Load(Passed),
+    /// Compares when schedules fire with a brute-force walk, for random expressions in all zones, and the
+    /// parsers with anything
+    Time {
+        /// How many schedules to compare
+        #[arg(long, default_value_t = 200_000)]
+        expressions: u64,
+        /// How long, at most
+        #[arg(long, default_value_t = 30)]
+        minutes: u64,
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// What a cluster does while its parts are killed, stopped, cut off and confused
     Faults(Passed),
     /// Judge a run again that was kept
@@ -71,6 +83,15 @@ pub(crate) fn run(what: Verify) -> anyhow::Result<()> {
                 ]))?;
             }
             Ok(())
+        }
+        Verify::Time { expressions, minutes, seed } => {
+            let recurrence = ["--release", "--package", "punctual-recurrence"];
+            run_command(cargo(["test"]).args(recurrence).args(["--test", "parser_limits", "--test", "oracle"]))?;
+            let mut compare = cargo(["run"]);
+            compare.args(recurrence).args(["--example", "compare", "--"]);
+            compare.args(["--expressions", &expressions.to_string()]);
+            compare.args(["--minutes", &minutes.to_string(), "--seed", &seed.to_string()]);
+            run_command(&mut compare)
         }
         Verify::ExactlyOnce(passed) => verifier("exactly-once", passed),
         Verify::Load(passed) => verifier("load", passed),

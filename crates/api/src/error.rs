@@ -41,8 +41,16 @@ kinds! {
     TaskNotFound "task_not_found" 404 5 "There is no such task";
     JobNotFound "job_not_found" 404 5 "There is no such job";
     ArtifactNotFound "artifact_not_found" 404 5 "There is no such artifact";
+    ScheduleNotFound "schedule_not_found" 404 5 "There is no such schedule";
+    CalendarNotFound "calendar_not_found" 404 5 "There is no such calendar";
     MethodNotAllowed "method_not_allowed" 405 2 "This method is not allowed here";
     TaskExists "task_exists" 409 6 "A task of this name exists";
+    TaskInUse "task_in_use" 409 6 "Schedules refer to the task";
+    NameTaken "name_taken" 409 6 "A schedule of this name exists";
+    Conflict "conflict" 409 6 "The schedule was changed by someone else";
+    ScheduleRefused "schedule_refused" 409 6 "The schedule cannot do this now";
+    CalendarInUse "calendar_in_use" 409 6 "Schedules refer to the calendar";
+    TooManyCalendars "too_many_calendars" 409 6 "There are as many calendars as there may be";
     JobAlreadyStarted "job_already_started" 409 6 "The job has started";
     JobAlreadyFinished "job_already_finished" 409 6 "The job has finished";
     JobNotFinished "job_not_finished" 409 6 "The job has not finished";
@@ -63,7 +71,7 @@ kinds! {
     TooManyRequests "too_many_requests" 429 7 "The server has too much to do";
     Internal "internal" 500 1 "Something is wrong in the server";
     Unavailable "unavailable" 503 7 "The server cannot answer now";
-    ShardMoving "shard_moving" 503 7 "The job is changing hands between servers";
+    ShardMoving "shard_moving" 503 7 "It is changing hands between servers";
 }
 
 impl ErrorKind {

@@ -1,7 +1,7 @@
 //! Jobs on the wire.
 
 use punctual_core::task::{Priority, TaskSpec};
-use punctual_core::{JobId, ServerId, TaskId, Timestamp, WorkerId};
+use punctual_core::{JobId, ScheduleId, ServerId, Span, TaskId, Timestamp, WorkerId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -101,6 +101,13 @@ pub struct Job {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub finished_at: Option<Timestamp>,
+    /// How much later than due its first attempt started.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, example = "2ms")]
+    pub late_by: Option<Span>,
+    /// The schedule that made it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub schedule: Option<JobSchedule>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tracing_id: Option<String>,
     /// It was asked to end and has not ended yet.
@@ -213,8 +220,25 @@ pub struct JobSummary {
     pub attempts: u32,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
+    /// The schedule that made it; without its name.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub schedule: Option<JobSchedule>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tracing_id: Option<String>,
+}
+
+/// The schedule that made a job, and the planned time that it stands for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JobSchedule {
+    #[schema(schema_with = schema::schedule_id)]
+    pub id: ScheduleId,
+    /// Absent in lists, and if the schedule is gone.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub name: Option<String>,
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    #[schema(schema_with = schema::source_kind)]
+    pub kind: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -2,21 +2,35 @@
 //! Shared by the server, which answers with them, and the client, which reads them.
 
 pub mod artifact;
+pub mod calendar;
 pub mod error;
 pub mod event;
 pub mod job;
 pub mod node;
+pub mod occurrence;
+pub mod schedule;
+pub mod schedule_request;
 mod schema;
 pub mod task;
 
 pub use artifact::{ArtifactKind, ArtifactList, ArtifactRequest, ArtifactView, UploadTarget};
+pub use calendar::{CalendarList, CalendarRequest, CalendarSummary, CalendarView};
 pub use error::{ErrorKind, FieldError, Problem};
 pub use event::JobChange;
 pub use job::{
-    Answered, Attempt, AttemptDetails, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSubmitted, JobSummary,
-    ListQuery, Rerun, TaskRef,
+    Answered, Attempt, AttemptDetails, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSchedule, JobSubmitted,
+    JobSummary, ListQuery, Rerun, TaskRef,
 };
 pub use node::{HeldDuty, Node, OwnedShard, ServerList, ServerView, Stats, WorkerList, WorkerView};
+pub use occurrence::{
+    ClockChangeView, OccurrenceList, OccurrenceQuery, OccurrenceView, Preview, PreviewQuery, PreviewedTime, UnfiredBy,
+};
+pub use schedule::{
+    DoneBy, IfExists, Moves, NoteRequest, PauseView, PlannedStart, RunAnswer, ScheduleBulkAnswer, ScheduleBulkRequest,
+    ScheduleChangeView, ScheduleList, ScheduleQuery, ScheduleStanding, ScheduleSummary, ScheduleView, SkipAnswer,
+    SkipRequest,
+};
+pub use schedule_request::{CalendarsRequest, CatchUpRequest, RuleRequest, ScheduleRequest};
 pub use task::{TaskList, TaskRequest, TaskView};
 
 /// Limits of the interface, in one place for code and docs.
@@ -27,6 +41,8 @@ pub mod limits {
     pub const BULK_BODY_BYTES_MAX: usize = 16 << 20;
     /// Jobs in one request.
     pub const BULK_JOBS_MAX: usize = 10_000;
+    /// Schedules in one request.
+    pub const BULK_SCHEDULES_MAX: usize = 10_000;
     /// A job's input.
     pub const INPUT_BYTES_MAX: usize = 256 << 10;
     /// A tracing id, in characters.
@@ -53,6 +69,17 @@ pub mod limits {
     /// Rows of a page of a list.
     pub const PAGE_LEN_MAX: usize = 1000;
     pub const PAGE_LEN_DEFAULT: usize = 50;
+    /// Planned times in one preview.
+    pub const PREVIEW_MAX: usize = 1000;
+    pub const PREVIEW_DEFAULT: usize = 10;
+    /// Planned times that one request skips.
+    pub const SKIP_MAX: u32 = 1000;
+    /// Why a schedule was paused, in characters.
+    pub const NOTE_CHARS_MAX: usize = 256;
+    /// Dates of a calendar.
+    pub const CALENDAR_DATES_MAX: usize = 10_000;
+    /// Calendars in all: a list shows every one.
+    pub const CALENDARS_MAX: usize = 1000;
     /// `?wait=` at most.
     pub const WAIT_SECONDS_MAX: i64 = 60;
     /// Nesting of JSON in a request.

@@ -1,7 +1,8 @@
 //! Parts of the OpenAPI document that the types alone do not say.
 
 use punctual_core::attempt::{Ending, FailureClass};
-use punctual_core::{ArtifactId, JobId, JobState, ServerId, TaskId, WorkerId};
+use punctual_core::schedule::{ChangeKind, SourceKind, Verdict};
+use punctual_core::{ArtifactId, JobId, JobState, ScheduleId, ServerId, TaskId, WorkerId};
 use utoipa::openapi::schema::{Array, ArrayBuilder, Object, ObjectBuilder, Type};
 
 fn id(prefix: &str) -> Object {
@@ -22,6 +23,10 @@ pub(crate) fn job_ids() -> Array {
 
 pub(crate) fn task_id() -> Object {
     id(TaskId::PREFIX)
+}
+
+pub(crate) fn schedule_id() -> Object {
+    id(ScheduleId::PREFIX)
 }
 
 pub(crate) fn artifact_id() -> Object {
@@ -55,4 +60,33 @@ pub(crate) fn failure_class() -> Object {
 pub(crate) fn attempt_state() -> Object {
     let endings = Ending::ALL.iter().map(|ending| ending.as_str());
     words(std::iter::once(JobState::Running.as_str()).chain(endings))
+}
+
+pub(crate) fn gap_policy() -> Object {
+    words(["shift", "skip"].into_iter())
+}
+
+pub(crate) fn fold_policy() -> Object {
+    words(["first", "last", "both"].into_iter())
+}
+
+pub(crate) fn on_closed_day() -> Object {
+    words(["skip", "previous_business_day", "next_business_day"].into_iter())
+}
+
+pub(crate) fn change_kind() -> Object {
+    words(ChangeKind::ALL.iter().map(|kind| kind.as_str()))
+}
+
+pub(crate) fn verdict() -> Object {
+    words(Verdict::ALL.iter().map(|verdict| verdict.as_str()))
+}
+
+pub(crate) fn source_kind() -> Object {
+    let kinds = [SourceKind::Planned, SourceKind::Replayed, SourceKind::Manual, SourceKind::Backfill];
+    words(kinds.into_iter().map(SourceKind::as_str))
+}
+
+pub(crate) fn marks() -> Array {
+    ArrayBuilder::new().items(words(crate::occurrence::MARKS.iter().map(|(_, name)| *name))).build()
 }

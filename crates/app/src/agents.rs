@@ -121,7 +121,8 @@ impl App {
         let AgentAnswer::Work(work) = self.ask_owner(job, attempt, AgentAsks::Work).await? else { return Ok(None) };
         let is_its_own = match serde_json::from_slice(&work.run) {
             Ok(Run::Binary(binary)) => binary.artifact == artifact,
-            Ok(Run::Http(_) | Run::Email(_) | Run::Slack(_) | Run::Probe(_) | Run::Handler(_)) | Err(_) => false,
+            Ok(Run::Http(_) | Run::Email(_) | Run::Slack(_) | Run::Probe(_) | Run::Handler(_) | Run::Command(_))
+            | Err(_) => false,
         };
         Ok(is_its_own.then_some(*work))
     }
@@ -206,7 +207,7 @@ impl App {
 
     /// Asks the owner, again while the shard changes hands.
     async fn ask_owner(&self, job: JobId, attempt: AttemptNo, asks: AgentAsks) -> Result<AgentAnswer> {
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self, "job");
         loop {
             let answer = match self.0.cluster.place(job.shard()) {
                 Place::Here => self.agent_here(job, attempt, asks.clone()).await?,

@@ -3,7 +3,7 @@
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::shard::LiveView;
 use punctual_core::shard::event::WorkerSpec;
-use punctual_core::task::Task;
+use punctual_core::task::{Run, Task};
 use punctual_core::{ArtifactId, Counters, JobState, Span, Timestamp};
 use punctual_store::{Artifact, ArtifactState, FinishedJob, HotJob};
 
@@ -90,7 +90,13 @@ fn missing(task: &Task, workers: &[WorkerSpec]) -> String {
     }
     let capable = || in_queue().filter(|worker| worker.capabilities.contains(&capability));
     if capable().next().is_none() {
-        return format!("no connected worker of queue {} can run {capability}", spec.queue);
+        let who = format!("no connected worker of queue {}", spec.queue);
+        return match &spec.run {
+            Run::Command(_) => format!("{who} is allowed to run commands; one that is starts with --allow-commands"),
+            Run::Binary(_) | Run::Http(_) | Run::Email(_) | Run::Slack(_) | Run::Probe(_) | Run::Handler(_) => {
+                format!("{who} can run {capability}")
+            }
+        };
     }
     let carries_all =
         |worker: &&WorkerSpec| spec.labels.iter().all(|(key, value)| worker.labels.get(key) == Some(value));
@@ -141,7 +147,8 @@ fn rounded(later: Timestamp, earlier: Timestamp) -> Span {
 mod tests {
     use super::*;
     use punctual_core::TaskId;
-    use punctual_core::task::{Handler, Run, TaskSpec};
+    use punctual_core::run::Command;
+    use punctual_core::task::{Handler, TaskSpec};
 
     fn worker(queue: &str, capability: &str, labels: &[(&str, &str)]) -> WorkerSpec {
         WorkerSpec {
@@ -152,12 +159,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_stuck_job_is_told_what_it_lacks() {
+    fn task(spec: TaskSpec) -> Task {
         let now = Timestamp::EPOCH;
-        let mut spec = TaskSpec::new(Run::Handler(Handler { name: "resize".to_owned() }));
-        spec.labels.insert("gpu".to_owned(), "yes".to_owned());
-        let task = Task {
+        Task {
             id: TaskId::new(now, 1),
             name: None,
             revision: 1,
@@ -165,7 +169,27 @@ mod tests {
             updated_at: now,
             spec,
             waits_for: None,
-        };
+        }
+    }
+
+    #[test]
+    fn a_command_is_told_that_workers_must_allow_it() {
+        let task = task(TaskSpec::new(Run::Command(Command::new("date"))));
+        let told = missing(&task, &[worker("default", "http", &[])]);
+        let expected = "no connected worker of queue default is allowed to run commands; one that is starts with \
+                        --allow-commands";
+        assert_eq!(told, expected);
+        assert_eq!(
+            missing(&task, &[worker("default", "command", &[])]),
+            "the workers of queue default that can run it are busy"
+        );
+    }
+
+    #[test]
+    fn a_stuck_job_is_told_what_it_lacks() {
+        let mut spec = TaskSpec::new(Run::Handler(Handler { name: "resize".to_owned() }));
+        spec.labels.insert("gpu".to_owned(), "yes".to_owned());
+        let task = task(spec);
         for (workers, expected) in [
             (vec![], "no worker is connected"),
             (vec![worker("other", "handler:resize", &[])], "no connected worker serves queue default"),

@@ -58,6 +58,12 @@ impl App {
         };
         let task = self.tasks_by_id(std::iter::once(task_id)).await?.remove(&task_id);
         let reruns = self.reruns(id, &record).await?;
+        let (source, ended) = match &record {
+            JobRecord::Hot { job, attempts, .. } => (job.source, attempts),
+            JobRecord::Finished { job, attempts, .. } => (job.source, attempts),
+        };
+        let schedule = self.schedule_of(source).await?;
+        let late_by = late_by(id, ended, &live);
         Ok(match record {
             JobRecord::Hot { job, input, attempts } => {
                 let explanation = match &live {
@@ -85,6 +91,8 @@ impl App {
                     submitted_at: job.submitted_at,
                     due_at: job.key.due_at,
                     finished_at: None,
+                    late_by,
+                    schedule,
                     tracing_id: job.tracing_id,
                     cancel_requested: job.cancel_requested,
                     attempts,
@@ -104,6 +112,8 @@ impl App {
                 submitted_at: job.submitted_at,
                 due_at: job.due_at,
                 finished_at: Some(job.finished_at),
+                late_by,
+                schedule,
                 tracing_id: job.tracing_id,
                 cancel_requested: false,
                 attempts: attempts.iter().map(|attempt| self.attempt_view(attempt)).collect(),
@@ -199,6 +209,16 @@ impl App {
     }
 }
 
+/// How much later than it was first due its first attempt started.
+fn late_by(id: JobId, ended: &[AttemptRecord], live: &Live) -> Option<Span> {
+    let running = match live {
+        Live::Running { view, .. } => Some(view.started_at),
+        Live::Waiting | Live::Unknown => None,
+    };
+    let started_at = ended.first().map(|attempt| attempt.started_at).or(running)?;
+    Some(started_at.since(id.due_at())).filter(|late_by| *late_by > Span::ZERO)
+}
+
 fn running_view(view: &LiveView, server: ServerId) -> Attempt {
     Attempt {
         attempt: view.attempt.0,
@@ -276,7 +296,7 @@ fn details_view(details: &Details) -> AttemptDetails {
 }
 
 /// JSON is passed on byte for byte; anything else becomes a JSON string.
-fn raw_json(bytes: Bytes) -> Option<Box<RawValue>> {
+pub(crate) fn raw_json(bytes: Bytes) -> Option<Box<RawValue>> {
     let text = match String::from_utf8(bytes.into()) {
         Ok(text) => text,
         Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),

@@ -9,6 +9,7 @@ use punctual_store::{Filter, FinishedJob, HotJob, Order, Page, Position};
 
 use crate::jobs::task_ref;
 use crate::route::Live;
+use crate::schedules::job_schedule;
 use crate::{App, AppError, Result, cursor, validate};
 
 /// Running jobs that are looked at for one page: one read of some milliseconds.
@@ -116,6 +117,7 @@ impl App {
                     finished_at: None,
                     attempts: job.counters.next_attempt.0 - u32::from(state == JobState::Scheduled),
                     reason: None,
+                    schedule: job.source.map(job_schedule),
                     tracing_id: job.tracing_id,
                 },
                 Row::Finished(job) => JobSummary {
@@ -128,6 +130,7 @@ impl App {
                     finished_at: Some(job.finished_at),
                     attempts: job.counters.next_attempt.0.saturating_sub(1),
                     reason: job.reason,
+                    schedule: job.source.map(job_schedule),
                     tracing_id: job.tracing_id,
                 },
             }

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
+use punctual_core::schedule::{ScheduleCommand, ScheduleReply};
 use punctual_core::shard::WorkerStatus;
 use punctual_core::shard::event::{Change, Command, Reply};
-use punctual_core::{AttemptNo, JobId, JobRow, ServerId, Span, TaskId};
+use punctual_core::{AttemptNo, JobId, JobRow, ScheduleId, ServerId, Span, TaskId};
 use punctual_engine::{Runs, WorkerInfo};
 
 use crate::{AgentAnswer, AgentAsks, Peer};
@@ -48,6 +49,14 @@ type Asked<T> = std::result::Result<T, PeerError>;
 pub trait Peers: Send + Sync + 'static {
     /// Decided by the owner and answered after the commit.
     async fn command(&self, peer: &Peer, id: JobId, command: Command) -> Asked<Reply>;
+
+    /// Each is decided by the owner and answered after its commit, in order.
+    async fn schedules(
+        &self,
+        peer: &Peer,
+        commands: Vec<(ScheduleId, ScheduleCommand)>,
+        who: &str,
+    ) -> Asked<Vec<ScheduleReply>>;
 
     /// Jobs that have just become durable. Returns at once; what does not fit is dropped.
     fn hint(&self, peer: &Peer, jobs: Vec<JobRow>);

@@ -25,7 +25,7 @@ const OWNER_LOOK: Duration = Duration::from_millis(100);
 /// Longer than any commit that is worth waiting for.
 pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(5);
 /// A command that takes longer than this has the store looked at.
-const STORE_LOOK: Duration = Duration::from_millis(500);
+pub(crate) const STORE_LOOK: Duration = Duration::from_millis(500);
 pub(crate) const IN_DOUBT: &str = "look at the job before you repeat the command: it may be carried out yet";
 /// A look at what runs takes an owner microseconds.
 pub(crate) const LOOK_LIMIT: Duration = Duration::from_secs(1);
@@ -51,19 +51,21 @@ pub(crate) struct Decided {
 
 /// For a shard that changes hands.
 pub(crate) struct Patience {
+    /// Whose shard it is: a job's or a schedule's.
+    what: &'static str,
     until: Instant,
     follow: Follow,
 }
 
 impl Patience {
-    pub(crate) fn new(app: &App) -> Self {
-        Self { until: Instant::now() + OWNER_PATIENCE, follow: app.0.cluster.follow() }
+    pub(crate) fn new(app: &App, what: &'static str) -> Self {
+        Self { what, until: Instant::now() + OWNER_PATIENCE, follow: app.0.cluster.follow() }
     }
 
     /// Returns when it is worth asking again, or with the reason why not.
     pub(crate) async fn wait(&mut self, app: &App) -> Result<()> {
         if Instant::now() >= self.until {
-            let error = AppError::new(ErrorKind::ShardMoving, "the job's shard is changing hands");
+            let error = AppError::new(ErrorKind::ShardMoving, format!("the {}'s shard is changing hands", self.what));
             return Err(error.hint("try again in a few seconds"));
         }
         let _ = timeout_at(self.until.min(Instant::now() + OWNER_LOOK), self.follow.changed()).await;
@@ -76,7 +78,7 @@ impl Patience {
 impl App {
     /// Asks the owner, again while the shard changes hands.
     pub(crate) async fn decide(&self, id: JobId, command: Command) -> Result<Decided> {
-        let mut patience = Patience::new(self);
+        let mut patience = Patience::new(self, "job");
         let mut is_repeated = false;
         loop {
             let place = self.0.cluster.place(id.shard());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use punctual_api::{BulkRequest, BulkSubmitted, ErrorKind, JobRequest, JobSubmitted, limits};
 use punctual_core::job::Input;
 use punctual_core::shard::event::Loaded;
@@ -22,6 +23,9 @@ const KEY_KEPT: Span = Span::from_secs(24 * 3600);
 /// Neighbours in a request go to one shard, so that their rows are neighbours too.
 const JOBS_PER_SHARD_TURN: usize = 256;
 
+/// Tasks of a request that are looked up at a time.
+const LOOKUPS_AT_ONCE: usize = 32;
+
 /// Jobs due within this are told to their owner at once; the sweep finds the others.
 const HINT_AHEAD: Span = Span::from_secs(30);
 
@@ -30,6 +34,12 @@ const HINT_AHEAD: Span = Span::from_secs(30);
 pub struct SubmittedAnswer<T> {
     pub answer: T,
     pub is_replayed: bool,
+}
+
+/// The task that a job or a schedule is to run: it has a name, or is defined where it is needed.
+pub(crate) struct WantedTask<'a> {
+    pub(crate) name: Option<&'a str>,
+    pub(crate) inline: Option<&'a TaskSpec>,
 }
 
 /// The idempotency key of a request, with the bytes that it stands for.
@@ -82,7 +92,11 @@ impl App {
                 return answered(before, Vec::new());
             }
         }
-        let tasks = self.resolve_tasks(&requests, under).await?;
+        let wanted: Vec<WantedTask<'_>> = requests
+            .iter()
+            .map(|request| WantedTask { name: request.task.as_deref(), inline: request.inline.as_ref() })
+            .collect();
+        let tasks = self.resolve_tasks(&wanted, under).await?;
         let now = self.now();
         let jobs = self.build(requests, &tasks, now);
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
@@ -97,29 +111,47 @@ impl App {
     }
 
     /// The task of each request, in order.
-    async fn resolve_tasks(&self, requests: &[JobRequest], under: impl Fn(usize) -> String) -> Result<Vec<Arc<Task>>> {
-        let mut tasks: Vec<Option<Arc<Task>>> = vec![None; requests.len()];
+    pub(crate) async fn resolve_tasks(
+        &self,
+        wanted: &[WantedTask<'_>],
+        under: impl Fn(usize) -> String,
+    ) -> Result<Vec<Arc<Task>>> {
+        let mut tasks: Vec<Option<Arc<Task>>> = vec![None; wanted.len()];
         let mut inline: Vec<(usize, &TaskSpec)> = Vec::new();
-        let mut last: Option<(&str, Arc<Task>)> = None;
-        for (place, request) in requests.iter().enumerate() {
-            match (&request.task, &request.inline) {
-                (Some(name), _) => {
-                    let task = match &last {
-                        Some((known, task)) if known == name => Arc::clone(task),
-                        _ => {
-                            let found = self.task_named(name).await;
-                            found.map_err(|error| AppError { errors: vec![], ..error }.at(&under(place)))?
-                        }
-                    };
-                    last = Some((name, Arc::clone(&task)));
-                    tasks[place] = Some(task);
-                }
+        let named = self.tasks_named(wanted, &under).await?;
+        for (place, wanted) in wanted.iter().enumerate() {
+            match (wanted.name, wanted.inline) {
+                (Some(name), _) => tasks[place] = named.get(name).map(Arc::clone),
                 (None, Some(spec)) => inline.push((place, spec)),
                 (None, None) => unreachable!("checked before"),
             }
         }
         self.intern(inline, &mut tasks, under).await?;
         Ok(tasks.into_iter().map(|task| task.expect("every request has a task")).collect())
+    }
+
+    /// The tasks of all names, each looked up once.
+    async fn tasks_named<'a>(
+        &self,
+        wanted: &[WantedTask<'a>],
+        under: impl Fn(usize) -> String,
+    ) -> Result<HashMap<&'a str, Arc<Task>>> {
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        for (place, name) in wanted.iter().enumerate().filter_map(|(place, wanted)| Some((place, wanted.name?))) {
+            places.entry(name).or_insert(place);
+        }
+        let mut names: Vec<(usize, &'a str)> = places.into_iter().map(|(name, place)| (place, name)).collect();
+        // So that the first of several that are missing is the one that is named.
+        names.sort_unstable();
+        let mut named = HashMap::with_capacity(names.len());
+        for part in names.chunks(LOOKUPS_AT_ONCE) {
+            let found = join_all(part.iter().map(|(_, name)| self.task_named(name))).await;
+            for ((place, name), found) in part.iter().zip(found) {
+                let found = found.map_err(|error| AppError { errors: vec![], ..error }.at(&under(*place)))?;
+                named.insert(*name, found);
+            }
+        }
+        Ok(named)
     }
 
     /// Gives one-off jobs nameless tasks; equal definitions share one.
@@ -180,6 +212,7 @@ impl App {
                 priority: request.priority.unwrap_or(task.spec.priority),
                 submitted_at: now,
                 tracing_id: request.tracing_id,
+                source: None,
                 input: request.input.map(|json| Bytes::from(Box::<str>::from(json).into_string())),
             }
         };
@@ -306,6 +339,7 @@ fn near_future(jobs: &[NewJob], tasks: &[Arc<Task>], now: Timestamp) -> Vec<Load
             counters: Counters::NEW,
             submitted_at: job.submitted_at,
             tracing_id: job.tracing_id.clone(),
+            source: None,
             input: match &job.input {
                 None => Input::None,
                 Some(bytes) if bytes.len() <= Input::INLINE_MAX => Input::Inline(bytes.clone()),

@@ -18,6 +18,9 @@ const NAME_BELIEVED: Span = Span::from_secs(1);
 /// Definitions that are read again in one query.
 const REFRESH_BATCH: usize = 500;
 
+/// Schedules that are named when a task cannot be deleted because of them.
+const SCHEDULES_SHOWN_MAX: usize = 10;
+
 /// Beyond this the cache starts anew.
 const NAMES_MAX: usize = 10_000;
 
@@ -121,6 +124,12 @@ impl App {
     pub async fn delete_task(&self, name: &str) -> Result<()> {
         validate::name("name", name)?;
         let task = self.read_task(name).await?;
+        let schedules = self.0.store.schedules_of_task(task.id, SCHEDULES_SHOWN_MAX).await?;
+        if !schedules.is_empty() {
+            let detail = format!("schedules refer to {name}: {}", schedules.join(", "));
+            let error = AppError::new(ErrorKind::TaskInUse, detail);
+            return Err(error.hint("delete them first, or have them run another task"));
+        }
         match self.0.store.delete_task(task.id).await? {
             TaskChange::Done => {
                 self.0.names.forget(name);

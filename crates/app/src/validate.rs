@@ -1,6 +1,8 @@
 //! Checks of what users send. Each refusal says where and what to do.
 
 mod binary;
+mod command;
+mod environment;
 mod http;
 mod messages;
 
@@ -47,6 +49,7 @@ pub(crate) fn spec(spec: &TaskSpec) -> Result<()> {
         Run::Slack(message) => messages::slack(message)?,
         Run::Probe(settings) => probe(settings)?,
         Run::Handler(Handler { name: handler }) => name("/run/handler/name", handler)?,
+        Run::Command(line) => command::check(line)?,
     }
     size(spec)
 }

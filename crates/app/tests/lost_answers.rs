@@ -9,10 +9,11 @@ use punctual_app::{
     AgentAnswer, AgentAsks, App, Parts, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, Roles, Settings,
 };
 use punctual_blobs::{Blobs, UrlKey};
+use punctual_core::schedule::{ScheduleCommand, ScheduleReply};
 use punctual_core::shard::event::{Command, Refusal, Reply};
 use punctual_core::shard::{LiveView, WorkerStatus};
 use punctual_core::size::ByteSize;
-use punctual_core::{AttemptNo, JobId, JobKey, JobRow, JobState, ServerId, Span, TaskId, Timestamp};
+use punctual_core::{AttemptNo, JobId, JobKey, JobRow, JobState, ScheduleId, ServerId, Span, TaskId, Timestamp};
 use punctual_engine::{Engine, EngineConfig, Runs, WorkerInfo};
 use punctual_store::{ClusterSecret, Leases, Member, MemberStatus, Members, Submission, Submit, Tasks};
 use punctual_store_tests::fixture::{at, job_id, named_task, new_job, server, task_id, worker};
@@ -37,6 +38,14 @@ impl Peers for Owner {
     async fn command(&self, peer: &Peer, _: JobId, command: Command) -> Result<Reply, PeerError> {
         self.asked.lock().unwrap().push(command);
         self.replies.lock().unwrap().pop_front().flatten().ok_or_else(|| lost(peer))
+    }
+    async fn schedules(
+        &self,
+        peer: &Peer,
+        _: Vec<(ScheduleId, ScheduleCommand)>,
+        _: &str,
+    ) -> Result<Vec<ScheduleReply>, PeerError> {
+        Err(lost(peer))
     }
     fn hint(&self, _: &Peer, _: Vec<JobRow>) {}
     async fn running(&self, _: &Peer, _: Vec<JobId>) -> Result<Runs, PeerError> {

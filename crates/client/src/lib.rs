@@ -7,9 +7,11 @@
 //! servers, the next one is asked when one cannot be reached.
 
 mod artifacts;
+mod calendars;
 mod error;
 mod jobs;
 mod nodes;
+mod schedules;
 mod send;
 mod sse;
 mod tasks;

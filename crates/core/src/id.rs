@@ -125,6 +125,7 @@ macro_rules! id {
 }
 
 id!(JobId, "job", "One instance of a task, due at one moment.");
+id!(ScheduleId, "schedule", "When a task runs, again and again.");
 id!(TaskId, "task", "The definition of a piece of work.");
 id!(ArtifactId, "artifact", "An uploaded file.");
 id!(WorkerId, "worker", "One run of a worker process; a restart makes a new one.");
@@ -152,20 +153,27 @@ impl fmt::Display for ShardId {
     }
 }
 
+macro_rules! in_a_shard {
+    ($($name:ident),*) => {$(
+        impl $name {
+            /// `random` needs 52 good bits: that many tell two of one shard and one
+            /// microsecond apart.
+            pub fn new(at: Timestamp, shard: ShardId, random: u64) -> Self {
+                let random_bits = RANDOM_BITS - SHARD_BITS;
+                let low = (u64::from(shard.0) << random_bits) | (random & ((1 << random_bits) - 1));
+                Self(uuid_v7(at, low))
+            }
+
+            pub fn shard(self) -> ShardId {
+                let random_bits = RANDOM_BITS - SHARD_BITS;
+                ShardId(((self.0 >> random_bits) & ((1 << SHARD_BITS) - 1)) as u16)
+            }
+        }
+    )*};
+}
+in_a_shard!(JobId, ScheduleId);
+
 impl JobId {
-    /// `random` needs 52 good bits: that many tell jobs of one shard and one
-    /// microsecond apart.
-    pub fn new(due_at: Timestamp, shard: ShardId, random: u64) -> Self {
-        let random_bits = RANDOM_BITS - SHARD_BITS;
-        let low = (u64::from(shard.0) << random_bits) | (random & ((1 << random_bits) - 1));
-        Self(uuid_v7(due_at, low))
-    }
-
-    pub fn shard(self) -> ShardId {
-        let random_bits = RANDOM_BITS - SHARD_BITS;
-        ShardId(((self.0 >> random_bits) & ((1 << SHARD_BITS) - 1)) as u16)
-    }
-
     /// When the job was first due. A retry or a run-now moves the job, not its id.
     pub fn due_at(self) -> Timestamp {
         let millis = (self.0 >> 80) as i64;

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::attempt::AttemptNo;
 use crate::id::{JobId, ShardId, TaskId};
+use crate::schedule::Source;
 use crate::task::Priority;
 use crate::time::Timestamp;
 
@@ -58,6 +59,8 @@ pub struct JobRow {
     pub counters: Counters,
     pub submitted_at: Timestamp,
     pub tracing_id: Option<String>,
+    /// The schedule that made it. Boxed: most jobs have none.
+    pub source: Option<Box<Source>>,
     pub input: Input,
 }
 

@@ -10,13 +10,14 @@ pub mod job;
 pub mod lifecycle;
 pub mod retry;
 pub mod run;
+pub mod schedule;
 pub mod shard;
 pub mod size;
 pub mod task;
 pub mod time;
 
 pub use attempt::{AttemptNo, Outcome, Ran};
-pub use id::{ArtifactId, JobId, ServerId, ShardId, TaskId, WorkerId};
+pub use id::{ArtifactId, JobId, ScheduleId, ServerId, ShardId, TaskId, WorkerId};
 pub use job::{Counters, JobKey, JobRow};
 pub use lifecycle::JobState;
 pub use time::{Span, Timestamp};

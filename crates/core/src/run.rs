@@ -1,5 +1,7 @@
 //! What an attempt executes.
 
+mod command;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -8,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::ArtifactId;
 use crate::size::ByteSize;
 use crate::time::Span;
+pub use command::Command;
 
 /// What an attempt executes. One variant, one executor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -26,6 +29,8 @@ pub enum Run {
     Probe(Probe),
     /// A function in a worker of the user's own.
     Handler(Handler),
+    /// A shell line on the worker's own machine, outside the sandbox, where the worker allows it.
+    Command(Command),
 }
 
 impl Run {
@@ -38,6 +43,7 @@ impl Run {
             Self::Slack(_) => "slack".to_owned(),
             Self::Probe(_) => "probe".to_owned(),
             Self::Handler(handler) => format!("handler:{}", handler.name),
+            Self::Command(_) => "command".to_owned(),
         }
     }
 
@@ -50,15 +56,17 @@ impl Run {
             Self::Slack(_) => "slack",
             Self::Probe(_) => "probe",
             Self::Handler(_) => "handler",
+            Self::Command(_) => "command",
         }
     }
 
-    pub const KINDS: [&'static str; 6] = ["binary", "http", "email", "slack", "probe", "handler"];
+    pub const KINDS: [&'static str; 7] = ["binary", "http", "email", "slack", "probe", "handler", "command"];
 
     /// How much longer than the task's timeout an attempt may take to end after it was told to.
     pub fn grace(&self) -> Span {
         match self {
             Self::Binary(binary) => binary.grace,
+            Self::Command(command) => command.grace,
             Self::Http(_) | Self::Email(_) | Self::Slack(_) | Self::Probe(_) | Self::Handler(_) => Span::ZERO,
         }
     }
@@ -67,7 +75,9 @@ impl Run {
     pub fn artifact(&self) -> Option<ArtifactId> {
         match self {
             Self::Binary(binary) => Some(binary.artifact),
-            Self::Http(_) | Self::Email(_) | Self::Slack(_) | Self::Probe(_) | Self::Handler(_) => None,
+            Self::Http(_) | Self::Email(_) | Self::Slack(_) | Self::Probe(_) | Self::Handler(_) | Self::Command(_) => {
+                None
+            }
         }
     }
 }

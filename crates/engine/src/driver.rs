@@ -16,6 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
+use punctual_core::schedule::ScheduleReply;
 use punctual_core::shard::Owner;
 use punctual_core::shard::event::{Assignment, Event, Reply, StreamId, Token};
 use punctual_core::shard::write::{BatchSeq, SharedBatch};
@@ -26,7 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::clock::Monotonic;
 use crate::config::Clock;
 use crate::hub::Hub;
-use crate::inbox::{Inbox, Input};
+use crate::inbox::{AskedSchedule, Inbox, Input};
 use crate::reads::Reads;
 use crate::streams::{Outgoing, Streams, outgoing_assignment};
 use crate::tenure::Tenure;
@@ -56,6 +57,7 @@ pub(crate) struct Driver {
     pub(crate) streams: Streams,
     pub(crate) hub: Arc<Hub>,
     pub(crate) answers: HashMap<Token, oneshot::Sender<Reply>>,
+    pub(crate) schedule_answers: HashMap<Token, oneshot::Sender<ScheduleReply>>,
     pub(crate) commands_taken: u64,
     /// Assignments whose inputs are being read, by shard.
     pub(crate) unread: HashMap<ShardId, usize>,
@@ -174,6 +176,7 @@ impl Driver {
                 self.answers.insert(token, answer);
                 self.owner.handle(Event::AgentReported { token, report }, now);
             }
+            Input::Schedules { commands, who } => self.ask_schedules(commands, &who),
             Input::Applied { seq, result } => self.applied(seq, result),
             Input::InputsRead { worker, stream, assignments } => {
                 self.held_back.push((worker, stream, assignments));
@@ -194,6 +197,20 @@ impl Driver {
                     self.owner.handle(Event::Retire { shard }, now);
                 }
             }
+        }
+    }
+
+    fn ask_schedules(&mut self, commands: Vec<AskedSchedule>, who: &str) {
+        let now = (self.clock)();
+        for AskedSchedule { id, command, made, answer } in commands {
+            if !self.tenure.is_current() {
+                let _ = answer.send(ScheduleReply::NotOwner);
+                continue;
+            }
+            self.commands_taken += 1;
+            let token = Token(self.commands_taken);
+            self.schedule_answers.insert(token, answer);
+            self.owner.handle(Event::Schedule { token, id, command, who: who.to_owned(), made }, now);
         }
     }
 
@@ -223,8 +240,8 @@ impl Driver {
             Ok(Applied::Done { void }) => self.owner.committed(seq, &void, now),
             Ok(Applied::Fenced(lost)) => {
                 tracing::warn!(shards = lost.len(), "shards were taken over, or their epochs raised");
-                self.owner.fenced(seq, &lost, now);
-                let _ = self.doubts.send(lost);
+                let in_order = self.owner.fenced(seq, &lost, now);
+                let _ = self.doubts.send([lost, in_order].concat());
             }
             Err(error) => {
                 self.perform();
@@ -264,6 +281,14 @@ impl Driver {
                 let _ = answer.send(reply);
             }
         }
+        for load in effects.schedule_loads {
+            self.reads.schedules(load);
+        }
+        for (token, reply) in effects.schedule_replies {
+            if let Some(answer) = self.schedule_answers.remove(&token) {
+                let _ = answer.send(reply);
+            }
+        }
         self.hub.publish(effects.changes);
     }
 }
@@ -272,7 +297,11 @@ impl Driver {
 fn is_too_late(input: &Input) -> bool {
     match input {
         Input::Event(event) => !matches!(event, Event::Released { .. } | Event::WorkerDisconnected { .. }),
-        Input::Connected { .. } | Input::Command { .. } | Input::AgentReported { .. } | Input::Stop => true,
+        Input::Connected { .. }
+        | Input::Command { .. }
+        | Input::AgentReported { .. }
+        | Input::Schedules { .. }
+        | Input::Stop => true,
         Input::Applied { .. }
         | Input::InputsRead { .. }
         | Input::Renewed { .. }

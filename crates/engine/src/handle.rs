@@ -17,6 +17,7 @@ use crate::duties::Duties;
 use crate::hub::{Changes, Hub};
 use crate::inbox::{Inbox, Input};
 use crate::infos::WorkerInfo;
+use crate::plans::Plans;
 use crate::start::KeeperTask;
 use crate::tasks::TaskCache;
 use crate::tenure::Tenure;
@@ -41,6 +42,7 @@ pub(crate) struct Inner {
     pub(crate) inbox: Inbox,
     pub(crate) hub: Arc<Hub>,
     pub(crate) tasks: Arc<TaskCache>,
+    pub(crate) plans: Arc<Plans>,
     pub(crate) connections: Connections,
     pub(crate) driver: Mutex<Option<std::thread::JoinHandle<()>>>,
     /// Closed when the driver has ended.

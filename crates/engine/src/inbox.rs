@@ -5,14 +5,23 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
+use punctual_core::schedule::{ScheduleCommand, ScheduleReply};
 use punctual_core::shard::Owner;
-use punctual_core::shard::event::{Assignment, Command, Event, Reply, Report, StreamId};
+use punctual_core::shard::event::{Assignment, Command, Event, Made, Reply, Report, StreamId};
 use punctual_core::shard::write::BatchSeq;
-use punctual_core::{JobId, ShardId, WorkerId};
+use punctual_core::{JobId, ScheduleId, ShardId, WorkerId};
 use punctual_store::{Applied, StoreError};
 use tokio::sync::oneshot;
 
 use crate::streams::OutgoingSender;
+
+/// A command on a schedule.
+pub(crate) struct AskedSchedule {
+    pub(crate) id: ScheduleId,
+    pub(crate) command: ScheduleCommand,
+    pub(crate) made: Option<Made>,
+    pub(crate) answer: oneshot::Sender<ScheduleReply>,
+}
 
 pub(crate) enum Input {
     Event(Event),
@@ -32,6 +41,10 @@ pub(crate) enum Input {
     AgentReported {
         report: Report,
         answer: oneshot::Sender<Reply>,
+    },
+    Schedules {
+        commands: Vec<AskedSchedule>,
+        who: String,
     },
     Applied {
         seq: BatchSeq,

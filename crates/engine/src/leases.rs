@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use punctual_core::shard::event::{Adopted, Event};
+use punctual_core::shard::event::{Adopted, Event, TakenSchedules};
 use punctual_core::shard::write::Epoch;
 use punctual_core::{ServerId, ShardId};
-use punctual_store::{Owned, Result, Store};
+use punctual_store::{Owned, Result, ShardSchedules, Store};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinSet;
 
@@ -298,5 +298,7 @@ async fn acquired(store: &dyn Store, tasks: &TaskCache, owned: Owned) -> Result<
     if !running.is_empty() {
         tracing::info!(shard = %owned.shard, running = running.len(), "took over running attempts");
     }
-    Ok(Event::Acquired { shard: owned.shard, epoch: owned.epoch, running, spent: open.spent })
+    let ShardSchedules { watermark, queued, tracked } = store.shard_schedules(owned.shard).await?;
+    let schedules = TakenSchedules { watermark, queued, tracked };
+    Ok(Event::Acquired { shard: owned.shard, epoch: owned.epoch, running, spent: open.spent, schedules })
 }

@@ -5,11 +5,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::shard::event::{Assignment, Event, Found, Load, StreamId, Token};
+use punctual_core::shard::event::{Assignment, Event, Found, Load, ScheduleLoad, StreamId, Token};
 use punctual_core::{JobId, JobKey, WorkerId};
 use punctual_store::{FoundRow, Result, Store};
 
 use crate::inbox::{Inbox, Input};
+use crate::plans::Plans;
 use crate::tasks::TaskCache;
 
 /// 16 inputs of 256 KiB are 4 MiB on their way.
@@ -38,6 +39,7 @@ where
 pub(crate) struct Reads {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) tasks: Arc<TaskCache>,
+    pub(crate) plans: Arc<Plans>,
     pub(crate) inbox: Inbox,
 }
 
@@ -51,6 +53,22 @@ impl Reads {
             });
             let (jobs, stopped_at) = read.await;
             inbox.send(Input::Event(Event::Page { load, jobs, stopped_at }));
+        });
+    }
+
+    /// Reads schedules and works out what they mean, which takes longer than the driver can wait.
+    pub(crate) fn schedules(&self, load: ScheduleLoad) {
+        let (store, tasks, inbox) = (Arc::clone(&self.store), Arc::clone(&self.tasks), self.inbox.clone());
+        let plans = Arc::clone(&self.plans);
+        tokio::spawn(async move {
+            let read = retry("load schedules", || async {
+                plans.refresh(&*store).await?;
+                let rows = store.load_schedules(load.shard, load.after, load.limit).await?;
+                let next = rows.last().map(|row| row.id).filter(|_| rows.len() >= load.limit);
+                Ok((plans.join(&*store, &tasks, rows).await?, next))
+            });
+            let (rows, next) = read.await;
+            inbox.send(Input::Event(Event::Schedules { load, rows, next }));
         });
     }
 

@@ -19,8 +19,10 @@ use crate::inbox::{Inbox, Input};
 use crate::keeper::Keeper;
 use crate::leases::LeaseDuty;
 use crate::members::MemberDuty;
+use crate::plans::Plans;
 use crate::reads::Reads;
 use crate::retention::RetentionDuty;
+use crate::schedules::follow_calendars;
 use crate::streams::Streams;
 use crate::tasks::TaskCache;
 use crate::tenure::Tenure;
@@ -57,6 +59,7 @@ impl Engine {
         let (inbox, inputs) = Inbox::new();
         let hub = Arc::new(Hub::new());
         let tasks = Arc::new(TaskCache::default());
+        let plans = Arc::new(Plans::default());
         let duties = Arc::new(Duties::new(&config));
         let (published, cluster) = watch::channel(Arc::new(Cluster::default()));
         let nudge = Arc::new(Notify::new());
@@ -100,10 +103,16 @@ impl Engine {
             doubts,
             tenure: Arc::clone(&tenure),
             monotonic: Arc::clone(&config.monotonic),
-            reads: Reads { store: Arc::clone(&store), tasks: Arc::clone(&tasks), inbox: inbox.clone() },
+            reads: Reads {
+                store: Arc::clone(&store),
+                tasks: Arc::clone(&tasks),
+                plans: Arc::clone(&plans),
+                inbox: inbox.clone(),
+            },
             streams: Streams::default(),
             hub: Arc::clone(&hub),
             answers: HashMap::new(),
+            schedule_answers: HashMap::new(),
             commands_taken: 0,
             unread: HashMap::new(),
             held_back: Vec::new(),
@@ -128,12 +137,13 @@ impl Engine {
         let thread = thread.map_err(StartError::Thread)?;
         let (stop, stopped) = oneshot::channel();
         let keeper = KeeperTask { stop, task: tokio::spawn(keeper.run(doubted, stopped)) };
-        Ok(Self(Arc::new(Inner {
+        let inner = Arc::new(Inner {
             server: config.server,
             store,
             inbox,
             hub,
             tasks,
+            plans,
             connections: Connections::new(config.owner.worker_silence),
             driver: Mutex::new(Some(thread)),
             ended: broken,
@@ -144,7 +154,9 @@ impl Engine {
             duties,
             keeper: Mutex::new(Some(keeper)),
             retention: tokio::spawn(retention.run()).abort_handle(),
-        })))
+        });
+        tokio::spawn(follow_calendars(Arc::downgrade(&inner)));
+        Ok(Self(inner))
     }
 
     /// Starts nothing any more, waits until what was started is durable and sent, and leaves

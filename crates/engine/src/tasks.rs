@@ -37,26 +37,42 @@ impl TaskCache {
         self.0.lock().expect("no panic while the lock is held").get(&id).cloned()
     }
 
-    /// Joins rows with their tasks. A row whose task is gone is reported and left out:
-    /// it cannot run, and it must not stop the others.
-    pub(crate) async fn join(&self, store: &dyn Store, rows: Vec<JobRow>) -> Result<Vec<Loaded>> {
+    /// The definitions of these tasks, from memory or the store. Those that are in neither are left out.
+    pub(crate) async fn find(
+        &self,
+        store: &dyn Store,
+        ids: impl Iterator<Item = TaskId>,
+    ) -> Result<HashMap<TaskId, Arc<Task>>> {
+        let mut found: HashMap<TaskId, Arc<Task>> = HashMap::new();
         let mut missing: Vec<TaskId> = Vec::new();
-        for row in &rows {
-            if missing.last() != Some(&row.task) && self.get(row.task).is_none() {
-                missing.push(row.task);
+        let mut last = None;
+        for id in ids {
+            if last == Some(id) || found.contains_key(&id) {
+                continue;
+            }
+            last = Some(id);
+            match self.get(id) {
+                Some(task) => drop(found.insert(id, task)),
+                None => missing.push(id),
             }
         }
         missing.sort_unstable();
         missing.dedup();
-        let mut read: HashMap<TaskId, Arc<Task>> = HashMap::new();
         if !missing.is_empty() {
             for task in store.tasks_by_id(missing).await? {
                 let task = Arc::new(task);
                 self.put(Arc::clone(&task));
-                read.insert(task.id, task);
+                found.insert(task.id, task);
             }
         }
-        let join = |row: JobRow| match read.get(&row.task).cloned().or_else(|| self.get(row.task)) {
+        Ok(found)
+    }
+
+    /// Joins rows with their tasks. A row whose task is gone is reported and left out:
+    /// it cannot run, and it must not stop the others.
+    pub(crate) async fn join(&self, store: &dyn Store, rows: Vec<JobRow>) -> Result<Vec<Loaded>> {
+        let found = self.find(store, rows.iter().map(|row| row.task)).await?;
+        let join = |row: JobRow| match found.get(&row.task).cloned() {
             Some(task) => Some(Loaded { row, task }),
             None => {
                 tracing::error!(job = %row.key.id, task = %row.task, "the job's task is not in the store");

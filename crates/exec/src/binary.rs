@@ -4,9 +4,9 @@
 //! prints is the attempt's log, what it leaves in the file named by `PUNCTUAL_OUTPUT` is the job's
 //! output, and its exit code says how it went; see [`judge`].
 
-mod environment;
+pub(crate) mod environment;
 mod fetch;
-mod judge;
+pub(crate) mod judge;
 mod programs;
 
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl Executor for Binaries {
         let job = Job {
             program,
             args: spec.args.clone(),
-            env: environment::of(spec, &call),
+            env: environment::of(&spec.env, &call),
             stdin: call.input.clone().map_or(Stdin::Empty, Stdin::Bytes),
             limits: limits(spec),
             network: match spec.network {
@@ -114,7 +114,7 @@ impl Binaries {
         }
         let exit = self.last_word(&mut running, kill_at.or(call.deadline), spec).await;
         let details = self.details(&exit);
-        Ended { outcome: judge::outcome(exit, ordered, spec, call), details: Some(Box::new(details)) }
+        Ended { outcome: judge::outcome(exit, ordered, &spec.limits, call), details: Some(Box::new(details)) }
     }
 
     /// A program may close its outputs and go on.
@@ -150,7 +150,7 @@ impl Binaries {
     }
 }
 
-async fn reached(at: Option<Instant>) {
+pub(crate) async fn reached(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,

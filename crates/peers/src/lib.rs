@@ -7,6 +7,7 @@
 mod agent;
 mod hints;
 mod link;
+mod schedules;
 mod watch;
 
 use std::collections::HashMap;
@@ -19,14 +20,15 @@ use async_trait::async_trait;
 use punctual_app::{
     AgentAnswer, AgentAsks, PEER_HEADER, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, Question,
 };
+use punctual_core::schedule::{ScheduleCommand, ScheduleReply};
 use punctual_core::shard::WorkerStatus;
 use punctual_core::shard::event::{Command, Reply, WorkerSpec};
-use punctual_core::{AttemptNo, JobId, JobRow, ServerId, ShardId, Span, TaskId};
+use punctual_core::{AttemptNo, JobId, JobRow, ScheduleId, ServerId, ShardId, Span, TaskId};
 use punctual_engine::{Runs, WorkerInfo};
 use punctual_proto::convert::{BadMessage, id_bytes};
 use punctual_proto::peer as wire;
 use punctual_proto::peer::peer_client::PeerClient;
-use punctual_proto::peer_convert as convert;
+use punctual_proto::{peer_convert as convert, schedule_convert};
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
@@ -34,6 +36,9 @@ use crate::link::Link;
 
 /// A commit of the owner, on a busy store.
 const COMMAND_LIMIT: Duration = Duration::from_secs(5);
+/// The commits of many schedules. As long as a peer tries; clients wait longer.
+const SCHEDULES_LIMIT: Duration = Duration::from_secs(25);
+const MANY_SCHEDULES: usize = 100;
 /// What an owner answers out of its memory.
 const LOOK_LIMIT: Duration = Duration::from_secs(1);
 /// On top of the time that a peer was asked to wait.
@@ -134,6 +139,27 @@ impl Peers for GrpcPeers {
         let reply =
             self.ask(peer, COMMAND_LIMIT, request, |mut client, request| async move { client.command(request).await });
         convert::reply_from_wire(&reply.await?).map_err(bad(peer))
+    }
+
+    async fn schedules(
+        &self,
+        peer: &Peer,
+        commands: Vec<(ScheduleId, ScheduleCommand)>,
+        who: &str,
+    ) -> Result<Vec<ScheduleReply>, PeerError> {
+        let mut replies = Vec::with_capacity(commands.len());
+        for part in schedules::parts(commands, who) {
+            let count = part.commands.len();
+            let limit = if count > MANY_SCHEDULES { SCHEDULES_LIMIT } else { COMMAND_LIMIT };
+            let reply =
+                self.ask(peer, limit, part, |mut client, request| async move { client.schedules(request).await });
+            let part = schedule_convert::replies_from_wire(&reply.await?).map_err(bad(peer))?;
+            if part.len() != count {
+                return Err(failed(peer, format!("{} replies to {count} commands", part.len())));
+            }
+            replies.extend(part);
+        }
+        Ok(replies)
     }
 
     fn hint(&self, peer: &Peer, jobs: Vec<JobRow>) {

@@ -4,6 +4,7 @@
 pub mod bounds;
 pub mod convert;
 pub mod peer_convert;
+pub mod schedule_convert;
 
 /// Between a server and a worker.
 pub mod worker {

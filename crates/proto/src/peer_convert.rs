@@ -1,6 +1,8 @@
 //! The peer protocol in the core's words and back.
 
+use bytes::Bytes;
 use punctual_core::job::Input;
+use punctual_core::schedule::Source;
 use punctual_core::shard::LiveView;
 use punctual_core::shard::event::{Change, Command, Refusal, Reply};
 use punctual_core::task::Priority;
@@ -91,6 +93,7 @@ pub fn hint_to_wire(row: &JobRow) -> wire::HintedJob {
         priority: row.priority.get().into(),
         submitted_at: row.submitted_at.as_micros(),
         tracing_id: row.tracing_id.clone(),
+        source: row.source.as_ref().map(|source| Bytes::copy_from_slice(&source.to_bytes())),
         input: match &row.input {
             Input::None => None,
             Input::Inline(bytes) => Some(wire::hinted_job::Input::Inline(bytes.clone())),
@@ -108,6 +111,7 @@ pub fn hint_from_wire(hint: wire::HintedJob) -> Result<JobRow, BadMessage> {
         counters: Counters::NEW,
         submitted_at: time(hint.submitted_at)?,
         tracing_id: hint.tracing_id,
+        source: hint.source.map(|source| read_source(&source)).transpose()?,
         input: match hint.input {
             None => Input::None,
             Some(wire::hinted_job::Input::Inline(bytes)) if bytes.len() <= Input::INLINE_MAX => Input::Inline(bytes),
@@ -115,6 +119,10 @@ pub fn hint_from_wire(hint: wire::HintedJob) -> Result<JobRow, BadMessage> {
             Some(wire::hinted_job::Input::Stored(len)) => Input::Stored { len },
         },
     })
+}
+
+fn read_source(bytes: &[u8]) -> Result<Box<Source>, BadMessage> {
+    Source::from_bytes(bytes).map(Box::new).ok_or(BadMessage("the source of a job is not known"))
 }
 
 pub fn running_to_wire(view: &LiveView) -> wire::RunningAttempt {
@@ -163,8 +171,8 @@ pub fn change_from_wire(change: &wire::Change) -> Result<Change, BadMessage> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bytes::Bytes;
-    use punctual_core::{JobId, ShardId};
+    use punctual_core::schedule::SourceKind;
+    use punctual_core::{JobId, ScheduleId, ShardId};
 
     fn job() -> JobId {
         JobId::new(Timestamp::from_micros(1_700_000_000_123_456).unwrap(), ShardId(3), 9)
@@ -196,7 +204,10 @@ mod tests {
     #[test]
     fn a_hint_survives_the_wire() {
         let inline = Input::Inline(Bytes::from_static(b"{}"));
-        for input in [Input::None, inline, Input::Stored { len: 9000 }] {
+        let schedule = ScheduleId::new(Timestamp::EPOCH, ShardId(3), 5);
+        let source = Source { schedule, at: Timestamp::EPOCH, kind: SourceKind::Replayed, is_tracked: true };
+        let sources = [None, Some(Box::new(source)), None];
+        for (input, source) in [Input::None, inline, Input::Stored { len: 9000 }].into_iter().zip(sources) {
             let row = JobRow {
                 key: JobKey::original(job()),
                 task: TaskId::new(Timestamp::EPOCH, 1),
@@ -204,9 +215,12 @@ mod tests {
                 counters: Counters::NEW,
                 submitted_at: Timestamp::EPOCH,
                 tracing_id: Some("t".to_owned()),
+                source,
                 input,
             };
-            assert_eq!(hint_from_wire(hint_to_wire(&row)), Ok(row));
+            assert_eq!(hint_from_wire(hint_to_wire(&row)), Ok(row.clone()));
+            let bad = wire::HintedJob { source: Some(Bytes::from_static(b"no source")), ..hint_to_wire(&row) };
+            assert!(hint_from_wire(bad).is_err());
         }
     }
 

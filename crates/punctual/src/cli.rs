@@ -100,6 +100,15 @@ pub(crate) enum Command {
     /// Look after tasks
     #[command(subcommand)]
     Task(cmd::task::TaskVerb),
+    /// Run tasks again and again: by cron expression, interval, time of day
+    #[command(subcommand)]
+    Schedule(cmd::schedule::ScheduleVerb),
+    /// Look after calendars: dates on which schedules do or do not run
+    #[command(subcommand)]
+    Calendar(cmd::calendar::CalendarVerb),
+    /// Bring schedules over from elsewhere
+    #[command(subcommand)]
+    Import(cmd::import::ImportVerb),
     /// Look after uploaded files
     #[command(subcommand)]
     Artifact(cmd::artifact::ArtifactVerb),

@@ -36,8 +36,8 @@ exits! {
     Usage 2 "the command or its input is not valid";
     JobFailed 3 "an awaited job failed, was cancelled, lost, quarantined or deleted";
     NotAllowed 4 "not allowed";
-    NotFound 5 "there is no such job, task or artifact";
-    Conflict 6 "the job, task or artifact is not in a state that admits this";
+    NotFound 5 "there is no such job, task, schedule, calendar or artifact";
+    Conflict 6 "the job, task, schedule, calendar or artifact is not in a state that admits this";
     Unreachable 7 "the server or the database cannot be reached, or is too busy";
     Pending 8 "an awaited job is still pending (`wait --no-wait`)";
     Timeout 124 "the time limit of `run --wait-timeout` or `wait --timeout` was reached";
@@ -217,6 +217,18 @@ fn hint(kind: ErrorKind) -> Hint {
             Command("see what there is with `punctual ps`; finished jobs are kept for a limited time")
         }
         ErrorKind::ArtifactNotFound => Command("see what there is with `punctual artifact list`"),
+        ErrorKind::ScheduleNotFound => Command("see what there is with `punctual schedule list`"),
+        ErrorKind::CalendarNotFound => Command("see what there is with `punctual calendar list`"),
+        ErrorKind::TaskInUse => {
+            Command("delete those schedules first, or give them another task with `punctual schedule edit`")
+        }
+        ErrorKind::NameTaken => Command("change it with `punctual schedule edit`, or choose another name"),
+        ErrorKind::Conflict => Command("look at it with `punctual schedule show` and repeat your change"),
+        ErrorKind::ScheduleRefused => Server("look at it with `punctual schedule show`"),
+        ErrorKind::CalendarInUse => {
+            Command("take it out of those schedules first: `punctual schedule edit NAME --unset exclude`")
+        }
+        ErrorKind::TooManyCalendars => Command("delete those that no schedule needs with `punctual calendar delete`"),
         ErrorKind::BadSignature | ErrorKind::UrlExpired => Command("push the file again with `punctual artifact push`"),
         ErrorKind::ArtifactReady => Command("nothing needs to be uploaded"),
         ErrorKind::ArtifactInUse => {

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 
 use comfy_table::Cell;
-use punctual_api::{Attempt, AttemptDetails, Job, JobSummary, Rerun, TaskRef, TaskView, WorkerView};
+use punctual_api::{Attempt, AttemptDetails, Job, JobSchedule, JobSummary, Rerun, TaskRef, TaskView, WorkerView};
 use punctual_core::Span;
 use punctual_core::attempt::FailureClass;
 use punctual_core::retry::RetryPolicy;
-use punctual_core::run::Email;
+use punctual_core::run::{Command, Email, default_grace};
 use punctual_core::task::{HttpCall, Run, TaskSpec, default_http_timeout};
 
 use crate::output::{Format, Output, Row};
@@ -16,7 +16,7 @@ use crate::world::now;
 use crate::zone::{relative, short};
 
 /// What others wrote, without whatever would break a line or steer a terminal.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     text.split(|letter: char| letter.is_control() || letter.is_whitespace())
         .filter(|word| !word.is_empty())
         .collect::<Vec<_>>()
@@ -52,8 +52,19 @@ impl Row for JobSummary {
             Cell::new(self.attempts),
             Cell::new(out.time(self.due_at)),
             Cell::new(out.relative(self.due_at)),
-            Cell::new(one_line(self.reason.as_deref().unwrap_or("-"))),
+            Cell::new(one_line(&reason(out, self))),
         ]
+    }
+}
+
+/// Why it is where it is, or why there is such a job at all.
+fn reason(out: &Output, job: &JobSummary) -> String {
+    match (&job.reason, &job.schedule) {
+        (Some(reason), _) => reason.clone(),
+        // Its time is in another column.
+        (None, Some(schedule)) if schedule.kind == "planned" => "by schedule".to_owned(),
+        (None, Some(schedule)) => format!("{} {}", of_kind(&schedule.kind), out.time(schedule.at)),
+        (None, None) => "-".to_owned(),
     }
 }
 
@@ -117,7 +128,7 @@ impl Row for WorkerView {
 }
 
 /// What a task runs, in a few words.
-fn what(run: &Run) -> String {
+pub(crate) fn what(run: &Run) -> String {
     match run {
         Run::Binary(binary) => {
             std::iter::once(binary.artifact.to_string()).chain(binary.args.clone()).collect::<Vec<_>>().join(" ")
@@ -129,6 +140,7 @@ fn what(run: &Run) -> String {
         Run::Slack(message) => format!("to Slack {}", message.webhook),
         Run::Probe(probe) => serde_json::to_string(probe).unwrap_or_default(),
         Run::Handler(handler) => handler.name.clone(),
+        Run::Command(command) => one_line(&command.line),
     }
 }
 
@@ -151,6 +163,7 @@ fn task_text(out: &Output, task: &TaskView) -> String {
         Run::Http(call) => http_lines(&mut text, call),
         Run::Email(mail) => email_lines(&mut text, mail),
         Run::Slack(message) => text.optional("text", message.text.as_ref()),
+        Run::Command(command) => command_lines(&mut text, command),
         Run::Binary(_) | Run::Probe(_) | Run::Handler(_) => {}
     }
     text.line("queue", &spec.queue);
@@ -199,6 +212,21 @@ fn http_lines(text: &mut Detail, call: &HttpCall) {
     }
 }
 
+/// Values of the environment and standard input may be secrets.
+fn command_lines(text: &mut Detail, command: &Command) {
+    text.optional("shell", command.shell.as_ref());
+    text.optional("directory", command.directory.as_ref());
+    for name in command.environment.keys() {
+        text.line("environment", format!("{name}=***"));
+    }
+    if let Some(stdin) = &command.stdin {
+        text.line("stdin", format!("{} bytes", stdin.len()));
+    }
+    if command.grace != default_grace() {
+        text.line("grace", command.grace);
+    }
+}
+
 fn email_lines(text: &mut Detail, mail: &Email) {
     text.line("subject", &mail.subject);
     for (name, addresses) in [("cc", &mail.cc), ("bcc", &mail.bcc)] {
@@ -230,7 +258,7 @@ fn retries(policy: &RetryPolicy, usual: &RetryPolicy) -> String {
 }
 
 /// As the wire format and the flags write it.
-fn word(value: impl serde::Serialize) -> String {
+pub(crate) fn word(value: impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| Some(value.as_str()?.to_owned())).unwrap_or_default()
 }
 
@@ -250,6 +278,12 @@ fn job_text(out: &Output, job: &Job) -> String {
     text.line("due", format!("{} ({})", out.zone.show_millis(job.due_at), relative(job.due_at, now())));
     if let Some(at) = job.finished_at {
         text.line("finished", out.zone.show_millis(at));
+    }
+    if let Some(late_by) = job.late_by {
+        text.line("late by", short(late_by));
+    }
+    if let Some(schedule) = &job.schedule {
+        text.line("schedule", job_schedule(out, schedule));
     }
     if let Some(tracing_id) = &job.tracing_id {
         text.line("tracing id", tracing_id);
@@ -281,8 +315,25 @@ fn job_text(out: &Output, job: &Job) -> String {
     text.text
 }
 
-fn task_ref(task: &TaskRef) -> String {
+pub(crate) fn task_ref(task: &TaskRef) -> String {
     format!("{} ({}, queue {})", task.name.as_deref().unwrap_or("one-off"), task.kind, task.queue)
+}
+
+/// Which schedule made a job, and for which of its times.
+fn job_schedule(out: &Output, schedule: &JobSchedule) -> String {
+    let name = schedule.name.clone().unwrap_or_else(|| schedule.id.to_string());
+    format!("{}, {} {}", one_line(&name), of_kind(&schedule.kind), out.zone.show(schedule.at))
+}
+
+/// Goes before the planned time.
+fn of_kind(kind: &str) -> &str {
+    match kind {
+        "planned" => "planned for",
+        "replayed" => "replayed for the missed",
+        "manual" => "by hand at",
+        "backfill" => "filled in for",
+        other => other,
+    }
 }
 
 fn rerun_line(out: &Output, rerun: &Rerun) -> String {
@@ -317,17 +368,17 @@ fn details_line(details: &AttemptDetails) -> String {
 }
 
 /// A title and lines of name and value.
-struct Detail {
-    text: String,
+pub(crate) struct Detail {
+    pub(crate) text: String,
     name_width: usize,
 }
 
 impl Detail {
-    fn new(title: &str, name_width: usize) -> Self {
+    pub(crate) fn new(title: &str, name_width: usize) -> Self {
         Self { text: format!("{title}\n"), name_width }
     }
 
-    fn line(&mut self, name: &str, value: impl std::fmt::Display) {
+    pub(crate) fn line(&mut self, name: &str, value: impl std::fmt::Display) {
         let _ = writeln!(self.text, "  {name:<width$} {value}", width = self.name_width);
     }
 
@@ -360,6 +411,21 @@ mod tests {
         );
         let out = Output::plain(None);
         insta::assert_snapshot!(format!("{}\n{}", task_text(&out, &usual), task_text(&out, &full)));
+        let command = view(
+            r#"{"run":{"command":{"line":"a\n\u001b[2Jb","shell":"/bin/bash","directory":"/srv","stdin":"s3cret",
+                "environment":{"PGPASSWORD":"s3cret"},"grace":"1m"}}}"#,
+        );
+        let shown = task_text(&out, &command);
+        for line in [
+            "runs            a [2Jb (command)",
+            "shell           /bin/bash",
+            "directory       /srv",
+            "environment     PGPASSWORD=***",
+            "stdin           6 bytes",
+            "grace           1m",
+        ] {
+            assert!(shown.contains(line) && !shown.contains("s3cret"), "{line}: {shown}");
+        }
     }
     #[test]
     fn details_of_an_attempt_are_one_line_of_what_is_known() {

@@ -72,6 +72,41 @@ pub(crate) fn zone_of(text: &str) -> Result<TimeZone, String> {
     }
 }
 
+/// The IANA name of this machine's zone. A machine that tells none keeps UTC, as its C library does.
+pub(crate) fn machine_zone() -> String {
+    let zone = TimeZone::system();
+    zone.iana_name().filter(|_| !zone.is_unknown()).unwrap_or("UTC").to_owned()
+}
+
+/// Reads the zone of a schedule: an IANA name, `local` or `utc`.
+pub(crate) fn zone_name(text: &str) -> Result<String, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "local" => return Ok(machine_zone()),
+        "utc" | "z" => return Ok("UTC".to_owned()),
+        _ => {}
+    }
+    if let Some(name) = TimeZone::get(text).ok().and_then(|zone| zone.iana_name().map(str::to_owned)) {
+        return Ok(name);
+    }
+    Err(match near_zone(text) {
+        Some(name) => format!("there is no time zone `{text}`; did you mean {name}?"),
+        None => format!("there is no time zone `{text}`; write local, utc or a name such as Europe/Berlin"),
+    })
+}
+
+/// The zone whose name, or whose city, is written almost like this.
+fn near_zone(text: &str) -> Option<String> {
+    const TYPOS_MAX: usize = 2;
+    let text = text.to_ascii_lowercase();
+    let distance = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        let city = name.rsplit('/').next().unwrap_or_default();
+        strsim::osa_distance(&name, &text).min(strsim::osa_distance(city, &text))
+    };
+    let known = jiff::tz::db().available().map(|name| (distance(name.as_str()), name.as_str().to_owned()));
+    known.min().filter(|(distance, _)| *distance <= TYPOS_MAX).map(|(_, name)| name)
+}
+
 /// Reads a duration, and says in words what is wrong with it.
 pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
     Span::parse(text.trim()).map_err(|error| error.to_string())
@@ -128,6 +163,23 @@ mod tests {
         let offered: Vec<_> = refused.split('`').skip(1).step_by(2).collect();
         let times: Vec<_> = offered.iter().map(|text| parse_at(text).unwrap().to_string()).collect();
         assert_eq!(times, ["2026-10-25T00:30:00.000000Z", "2026-10-25T01:30:00.000000Z"]);
+    }
+
+    #[test]
+    fn a_schedules_zone_has_a_name_and_a_near_miss_is_corrected() {
+        for (text, name) in [("europe/berlin", "Europe/Berlin"), ("utc", "UTC"), ("Asia/Kolkata", "Asia/Kolkata")] {
+            assert_eq!(zone_name(text), Ok(name.to_owned()));
+        }
+        assert!(!machine_zone().is_empty());
+        assert_eq!(zone_name("local"), Ok(machine_zone()));
+        for (text, said) in [
+            ("Europe/Berlim", "did you mean Europe/Berlin?"),
+            ("kolkata", "did you mean Asia/Kolkata?"),
+            ("Mars/Olympus", "write local, utc or"),
+        ] {
+            let refused = zone_name(text).unwrap_err();
+            assert!(refused.contains(said), "{refused}");
+        }
     }
 
     #[test]

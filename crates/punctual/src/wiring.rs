@@ -11,7 +11,7 @@ use punctual_app::{App, Parts, PeerKey, Settings};
 use punctual_blobs::{Blobs, UrlKey};
 use punctual_core::{ServerId, Span};
 use punctual_engine::{Engine, EngineConfig, MemberConfig, StartError};
-use punctual_exec::{Binaries, Downloads, ProgramCache, Programs};
+use punctual_exec::{Account, Binaries, Commands, Downloads, ProgramCache, Programs};
 use punctual_peers::GrpcPeers;
 use punctual_sandbox::{Launcher, LauncherOptions, Protection};
 use punctual_server::Rest;
@@ -208,6 +208,9 @@ pub(crate) async fn run_worker(
         .standard_executors();
     if settings.probe_effects {
         worker = worker.probe_effects();
+    }
+    if settings.allow_commands {
+        worker = worker.executor(Commands::new(Account::own()));
     }
     let mut all_ended = None;
     if settings.agents.spawn == Spawn::Never {

@@ -60,6 +60,21 @@ impl Zone {
     }
 }
 
+/// An instant in a zone that is named, to the minute where that is all there is.
+pub(crate) fn show_in(zone: &str, at: Timestamp) -> String {
+    let zone = TimeZone::get(zone).unwrap_or(TimeZone::UTC);
+    plain_local(&Zone(zone).show(at))
+}
+
+/// A local time as the server writes it, `2026-12-24T18:00:00+01:00`, as people do: `2026-12-24 18:00+01:00`.
+pub(crate) fn plain_local(local: &str) -> String {
+    let local = local.replacen('T', " ", 1);
+    match (local.get(..16), local.get(16..19), local.get(19..)) {
+        (Some(minute), Some(":00"), Some(offset)) if !offset.starts_with('.') => format!("{minute}{offset}"),
+        _ => local,
+    }
+}
+
 /// `in 38s`, `now` or `2m ago`.
 pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
     if at > now {
@@ -133,6 +148,22 @@ mod tests {
             assert_eq!(zone.show(at), shown);
             assert_eq!(parse_at(&zone.show_millis(at)), Ok(at));
         }
+    }
+
+    #[test]
+    fn a_local_time_keeps_its_offset_and_loses_only_empty_seconds() {
+        for (text, shown) in [
+            ("2026-12-24T18:00:00+01:00", "2026-12-24 18:00+01:00"),
+            ("2026-12-24T18:00:00Z", "2026-12-24 18:00Z"),
+            ("2026-12-24T18:00:30+01:00", "2026-12-24 18:00:30+01:00"),
+            ("2026-12-24T18:00:00.5+01:00", "2026-12-24 18:00:00.5+01:00"),
+            ("soon", "soon"),
+        ] {
+            assert_eq!(plain_local(text), shown);
+        }
+        let at = Timestamp::parse("2026-12-24T17:00:00Z").unwrap();
+        assert_eq!(show_in("Europe/Berlin", at), "2026-12-24 18:00+01:00");
+        assert_eq!(parse_at(&show_in("Europe/Berlin", at)), Ok(at));
     }
 
     #[test]

@@ -12,8 +12,9 @@ use crate::exit::Output;
 /// As much as a pipe holds.
 const CHUNK_LEN_MAX: usize = 64 << 10;
 
+/// What a program writes to standard output and standard error.
 #[derive(Debug)]
-pub(crate) struct Pipes {
+pub struct Pipes {
     stdout: Option<Receiver>,
     stderr: Option<Receiver>,
     bytes_left: u64,
@@ -28,7 +29,7 @@ enum Stream {
 }
 
 impl Pipes {
-    pub(crate) fn new(stdout: OwnedFd, stderr: OwnedFd, bytes_max: u64) -> io::Result<Self> {
+    pub fn new(stdout: OwnedFd, stderr: OwnedFd, bytes_max: u64) -> io::Result<Self> {
         Ok(Self {
             stdout: Some(Receiver::from_owned_fd(stdout)?),
             stderr: Some(Receiver::from_owned_fd(stderr)?),
@@ -39,12 +40,12 @@ impl Pipes {
     }
 
     /// Whether there was more than may be. Nothing is read any more then.
-    pub(crate) fn flooded(&self) -> bool {
+    pub fn flooded(&self) -> bool {
         self.flooded
     }
 
     /// `None` when there is no more to come. Nothing is lost if the future is dropped.
-    pub(crate) async fn next(&mut self) -> Option<Output> {
+    pub async fn next(&mut self) -> Option<Output> {
         while !self.flooded {
             let stream = tokio::select! {
                 stream = readable(self.stdout.as_ref(), Stream::Stdout), if self.stdout.is_some() => stream,

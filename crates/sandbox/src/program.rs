@@ -23,7 +23,7 @@ pub fn seal_program(program: &mut impl Read) -> io::Result<OwnedFd> {
 
 /// Bytes as a descriptor to read from. Unlike a pipe it needs nobody to write, and a program
 /// that never reads does no harm.
-pub(crate) fn sealed_bytes(bytes: &[u8]) -> io::Result<OwnedFd> {
+pub fn sealed_bytes(bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("stdin", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
     io::Write::write_all(&mut file, bytes)?;
     io::Seek::rewind(&mut file)?;

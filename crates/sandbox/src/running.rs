@@ -121,15 +121,18 @@ fn limit_hit(ended: &Ended) -> Option<LimitHit> {
         .find_map(|(hit, limit)| hit.then_some(limit))
 }
 
-enum Left {
+/// What was in the file for the result.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Left {
     Nothing,
     Result(Bytes),
+    /// More than 1 MiB.
     TooMuch,
 }
 
-/// Reads what the program left. It lies in memory, so this does not block; and nobody can
+/// Reads what the program left. In a sandbox it lies in memory, so this does not block; and nobody can
 /// change it any more.
-fn read_result(file: OwnedFd) -> Left {
+pub fn read_result(file: OwnedFd) -> Left {
     let file = File::from(file);
     if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
         return Left::Nothing;

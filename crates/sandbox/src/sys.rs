@@ -4,6 +4,7 @@
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_ulong};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::process::CommandExt;
 use std::time::Duration;
 
 use rustix::process::Pid;
@@ -123,6 +124,18 @@ pub(crate) fn close_all_except(keep: &mut [RawFd]) -> io::Result<()> {
 /// Makes sure that an execution leaves only stdin, stdout and stderr open.
 pub(crate) fn close_all_but_stdio_on_exec() -> io::Result<()> {
     close_range(3, c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
+}
+
+/// Has `command` start in a session of its own, with nothing open but stdin, stdout and stderr. It is not shut in: this
+/// is for what runs outside the sandbox.
+pub fn set_apart(command: &mut std::process::Command) {
+    let apart = || {
+        rustix::process::setsid()?;
+        close_all_but_stdio_on_exec()
+    };
+    // SAFETY: a child of a process with threads may not touch memory that they share, such as the allocator's. These
+    // are two system calls with numbers only.
+    unsafe { command.pre_exec(apart) };
 }
 
 fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> io::Result<()> {

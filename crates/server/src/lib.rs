@@ -6,6 +6,7 @@
 
 mod agent;
 mod artifacts;
+mod calendars;
 mod events;
 mod grpc;
 mod guard;
@@ -18,6 +19,7 @@ mod parse;
 mod peer;
 mod problem;
 mod range;
+mod schedules;
 mod serve;
 mod tasks;
 
@@ -33,6 +35,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub use serve::serve;
+
+/// On whose behalf something is done. There are no identities yet.
+const WHO: &str = "local";
 
 #[derive(OpenApi)]
 #[openapi(
@@ -58,6 +63,18 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(jobs::cancel))
         .routes(routes!(jobs::retry))
         .routes(routes!(jobs::run_now))
+        .routes(routes!(schedules::list, schedules::create))
+        .routes(routes!(schedules::create_bulk))
+        .routes(routes!(schedules::preview_new))
+        .routes(routes!(schedules::read, schedules::put, schedules::delete))
+        .routes(routes!(schedules::pause))
+        .routes(routes!(schedules::resume))
+        .routes(routes!(schedules::skip))
+        .routes(routes!(schedules::run))
+        .routes(routes!(schedules::occurrences))
+        .routes(routes!(schedules::preview))
+        .routes(routes!(calendars::list))
+        .routes(routes!(calendars::read, calendars::put, calendars::delete))
         .routes(routes!(logs::read))
         .routes(routes!(events::of_job))
         .routes(routes!(events::all))

@@ -65,17 +65,39 @@ pub(crate) async fn read_body(body: Body, max: usize) -> Result<Bytes, AppError>
     }
 }
 
+/// A JSON body, or none at all, which is the default.
+pub(crate) struct JsonOrNothing<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for JsonOrNothing<T> {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
+        let (parts, body) = request.into_parts();
+        let bytes = read_body(body, limits::BODY_BYTES_MAX).await?;
+        if bytes.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        check_content_type(&parts.headers)?;
+        check_content_encoding(&parts.headers)?;
+        Ok(Self(from_json(&bytes)?))
+    }
+}
+
+/// What the body is said to be, without parameters.
+pub(crate) fn content_type(headers: &HeaderMap) -> &str {
+    let whole = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    whole.split(';').next().unwrap_or("").trim()
+}
+
 fn check_content_type(headers: &HeaderMap) -> Result<(), Refused> {
-    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let essence = content_type.split(';').next().unwrap_or("").trim();
-    if essence.eq_ignore_ascii_case("application/json") {
+    if content_type(headers).eq_ignore_ascii_case("application/json") {
         return Ok(());
     }
     let error = AppError::new(ErrorKind::UnsupportedMediaType, "the body must be JSON");
     Err(error.hint("send the header `Content-Type: application/json`").into())
 }
 
-fn check_content_encoding(headers: &HeaderMap) -> Result<(), Refused> {
+pub(crate) fn check_content_encoding(headers: &HeaderMap) -> Result<(), Refused> {
     let encoded = headers.get_all(header::CONTENT_ENCODING).iter().any(|value| value != "identity");
     if !encoded {
         return Ok(());
@@ -127,7 +149,7 @@ fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AppError> {
         } else {
             AppError::invalid(format!("the body is not valid JSON: {}", shorten(&error)))
         };
-        error.hint("GET /openapi.json describes what is expected")
+        if error.hint.is_some() { error } else { error.hint("GET /openapi.json describes what is expected") }
     })
 }
 
@@ -135,9 +157,24 @@ fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AppError> {
 fn misfit<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> AppError {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     match serde_path_to_error::deserialize::<_, T>(&mut reader) {
-        Err(found) => AppError::field(pointer(found.path()), shorten(found.inner())),
+        Err(found) => {
+            let error = AppError::field(pointer(found.path()), shorten(found.inner()));
+            match near_field(&found.inner().to_string()) {
+                Some(near) => error.hint(format!("did you mean `{near}`?")),
+                None => error,
+            }
+        }
         Ok(_) => AppError::invalid(shorten(error)),
     }
+}
+
+/// The field that was meant by one that is unknown: `unknown field `a`, expected one of `b`, `c``.
+fn near_field(message: &str) -> Option<String> {
+    let (written, known) = message.strip_prefix("unknown field `")?.split_once('`')?;
+    let known = known.split('`').skip(1).step_by(2);
+    let distances = known.map(|known| (strsim::damerau_levenshtein(written, known), known));
+    let (_, near) = distances.filter(|(distance, known)| *distance <= known.len() / 3).min()?;
+    Some(near.to_owned())
 }
 
 /// As a JSON pointer.

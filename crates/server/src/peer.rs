@@ -13,7 +13,7 @@ use punctual_proto::convert::{BadMessage, id_bytes, job_id, outcome_from_wire};
 use punctual_proto::peer as wire;
 use punctual_proto::peer::peer_server::{Peer, PeerServer};
 use punctual_proto::worker::Outcome;
-use punctual_proto::{MESSAGE_BYTES_MAX, peer_convert as convert};
+use punctual_proto::{MESSAGE_BYTES_MAX, peer_convert as convert, schedule_convert};
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tonic::{Request, Response, Status};
 
@@ -58,6 +58,18 @@ impl Peer for PeerService {
         let command = convert::command_from_wire(&request).map_err(bad)?;
         let reply = self.app.peer_command(id, command).await.map_err(refused)?;
         Ok(self.answer(asked, convert::reply_to_wire(reply)))
+    }
+
+    async fn schedules(
+        &self,
+        request: Request<wire::SchedulesRequest>,
+    ) -> Result<Response<wire::SchedulesReply>, Status> {
+        let asked = self.known(&request)?;
+        let wire::SchedulesRequest { commands, who } = request.into_inner();
+        let commands = commands.into_iter().map(schedule_convert::command_from_wire);
+        let commands = commands.collect::<Result<_, _>>().map_err(bad)?;
+        let replies = self.app.peer_schedules(commands, who).await.map_err(refused)?;
+        Ok(self.answer(asked, schedule_convert::replies_to_wire(&replies)))
     }
 
     async fn hint(&self, request: Request<wire::HintRequest>) -> Result<Response<wire::HintReply>, Status> {

@@ -74,6 +74,13 @@ impl Clients {
         self.unanswered.is_empty()
     }
 
+    /// A schedule made a job; clients may give orders about it as about any other.
+    pub(crate) fn add(&mut self, id: JobId) -> RequestNo {
+        self.jobs.push(id);
+        self.requests += 1;
+        RequestNo(self.requests)
+    }
+
     pub(crate) fn all_jobs(&self) -> Vec<JobId> {
         self.jobs.clone()
     }
@@ -178,6 +185,7 @@ impl World {
                 priority: Priority::new(priority).expect("it is a priority"),
                 submitted_at: self.now,
                 tracing_id: None,
+                source: None,
                 input: None,
             });
         }
@@ -323,6 +331,7 @@ fn row_of(job: &NewJob) -> JobRow {
         counters: Counters::NEW,
         submitted_at: job.submitted_at,
         tracing_id: None,
+        source: None,
         input: Input::None,
     }
 }

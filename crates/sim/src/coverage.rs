@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use punctual_core::JobState;
 use punctual_core::attempt::{AttemptRecord, Ending};
+use punctual_core::schedule::{Marks, Verdict};
 use punctual_core::shard::event::{Refusal, Reply};
-use punctual_core::shard::write::{Requeue, Settle, Write};
+use punctual_core::shard::write::{Decision, Requeue, Settle, Void, Write};
 use punctual_core::task::{Delivery, Task, TaskSpec};
-use punctual_core::{JobId, JobState};
 
 use crate::history::{Fact, History};
 
@@ -69,10 +70,21 @@ pub enum Window {
     AgentReported,
     /// An agent spoke of an attempt that was over.
     AgentRefused,
+    /// A batch with verdicts was refused because of another shard.
+    SchedulesInDoubt,
+    /// A verdict came a second time.
+    VerdictVoid,
+    OccurrenceQueued,
+    OccurrenceSkipped,
+    OccurrencePaused,
+    OccurrenceReplayed,
+    OccurrenceMissed,
+    QueuedReleased,
+    ScheduleEdited,
 }
 
 impl Window {
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 60] = [
         Self::CrashBetweenApplyAndAnswer,
         Self::DeadServersBatchApplied,
         Self::DeadServersBatchDropped,
@@ -124,6 +136,15 @@ impl Window {
         Self::ArrivalAwaited,
         Self::AgentReported,
         Self::AgentRefused,
+        Self::SchedulesInDoubt,
+        Self::VerdictVoid,
+        Self::OccurrenceQueued,
+        Self::OccurrenceSkipped,
+        Self::OccurrencePaused,
+        Self::OccurrenceReplayed,
+        Self::OccurrenceMissed,
+        Self::QueuedReleased,
+        Self::ScheduleEdited,
     ];
 }
 
@@ -181,11 +202,26 @@ impl Coverage {
         }
     }
 
-    fn add_write(&mut self, write: &Write, void: &[JobId]) {
+    fn add_verdict(&mut self, decision: &Decision, void: &Void) {
+        let row = &decision.occurrence;
+        if void.occurrences.contains(&(row.schedule, row.at)) {
+            self.hit(Window::VerdictVoid);
+        }
+        match row.verdict {
+            Verdict::Fired if row.marks.has(Marks::REPLAYED) => self.hit(Window::OccurrenceReplayed),
+            Verdict::Queued => self.hit(Window::OccurrenceQueued),
+            Verdict::SkippedOverlap => self.hit(Window::OccurrenceSkipped),
+            Verdict::SkippedPaused => self.hit(Window::OccurrencePaused),
+            Verdict::Missed => self.hit(Window::OccurrenceMissed),
+            Verdict::Fired | Verdict::SkippedCalendar | Verdict::SkippedGap | Verdict::SkippedByRequest => {}
+        }
+    }
+
+    fn add_write(&mut self, write: &Write, void: &Void) {
         match write {
-            Write::Start(start) if void.contains(&start.key.id) => self.hit(Window::VoidStart),
+            Write::Start(start) if void.jobs.contains(&start.key.id) => self.hit(Window::VoidStart),
             Write::Settle(Settle { key, attempt: None, .. }) | Write::Requeue(Requeue { key, attempt: None, .. })
-                if void.contains(&key.id) =>
+                if void.jobs.contains(&key.id) =>
             {
                 self.hit(Window::VoidOrder);
             }
@@ -206,7 +242,16 @@ impl Coverage {
             Write::Rerun(_) => self.hit(Window::Rerun),
             Write::ResolveLost(_) => self.hit(Window::LateResultForLost),
             Write::Stale(_) => self.hit(Window::StaleOutcome),
-            Write::Start(_) | Write::RequestCancel { .. } | Write::CloseStarts(_) => {}
+            Write::Start(_)
+            | Write::RequestCancel { .. }
+            | Write::CloseStarts(_)
+            | Write::AddSchedule(_)
+            | Write::SetSchedule { .. }
+            | Write::DropSchedule { .. }
+            | Write::Watermark { .. } => {}
+            Write::EditSchedule { .. } => self.hit(Window::ScheduleEdited),
+            Write::Release(_) => self.hit(Window::QueuedReleased),
+            Write::Decide(decision) => self.add_verdict(decision, void),
         }
     }
 

@@ -5,10 +5,11 @@ use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use punctual_core::attempt::{Details, Outcome};
+use punctual_core::schedule::{OccurrenceRow, ScheduleCommand, ScheduleReply};
 use punctual_core::shard::event::{Command, Reply, Token};
-use punctual_core::shard::write::{SharedBatch, Write};
+use punctual_core::shard::write::{SharedBatch, Void, Write};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
+use punctual_core::{AttemptNo, JobId, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
 use punctual_store::{JobRecord, Owned};
 
 /// One request to submit; repeating it keeps its number, and so its idempotency key.
@@ -35,6 +36,16 @@ pub enum Fact {
     Answer {
         token: Token,
         reply: Reply,
+    },
+
+    AskSchedule {
+        token: Token,
+        id: ScheduleId,
+        command: ScheduleCommand,
+    },
+    AnswerSchedule {
+        token: Token,
+        reply: ScheduleReply,
     },
 
     /// The file that a task waits for is there.
@@ -72,7 +83,7 @@ pub enum Fact {
     },
     Took {
         batch: SharedBatch,
-        void: Vec<JobId>,
+        void: Void,
     },
     Fenced {
         server: ServerId,
@@ -110,6 +121,11 @@ pub enum Fact {
         record: Option<JobRecord>,
     },
     JobCount(usize),
+    /// The ledger of a schedule.
+    Ledger {
+        id: ScheduleId,
+        rows: Vec<OccurrenceRow>,
+    },
 }
 
 /// Whether the start was durable at the moment of the first instruction.
@@ -171,7 +187,51 @@ impl History {
     }
 }
 
+impl History {
+    /// What concerns one schedule, one line each.
+    pub fn slice_schedule(&self, id: ScheduleId, from: Timestamp) -> Vec<String> {
+        let mut tokens = Vec::new();
+        let mut lines = Vec::new();
+        for (at, fact) in &self.facts {
+            if let Fact::AskSchedule { token, id: asked, .. } = fact
+                && *asked == id
+            {
+                tokens.push(*token);
+            }
+            let texts = fact.about_schedule(id, &tokens);
+            let since = at.since(from).as_micros() as f64 / 1e6;
+            lines.extend(texts.into_iter().map(|text| format!("{since:>12.6}  {text}")));
+        }
+        lines
+    }
+}
+
 impl Fact {
+    fn about_schedule(&self, id: ScheduleId, tokens: &[Token]) -> Vec<String> {
+        match self {
+            Self::AskSchedule { id: of, .. } if *of == id => vec![format!("{self:?}")],
+            Self::AnswerSchedule { token, .. } if tokens.contains(token) => vec![format!("{self:?}")],
+            Self::Took { batch, void } => {
+                let is_of_it = |write: &&Write| match write {
+                    Write::AddSchedule(row) => row.id == id,
+                    Write::EditSchedule { id: of, .. }
+                    | Write::SetSchedule { id: of, .. }
+                    | Write::DropSchedule { id: of, .. } => *of == id,
+                    Write::Decide(decision) | Write::Release(decision) => decision.occurrence.schedule == id,
+                    Write::Watermark { shard, .. } => *shard == id.shard(),
+                    _ => false,
+                };
+                let under = batch.epoch_of(id.shard());
+                let text = |write: &Write| format!("Took under {under:?}, void {void:?}: {write:?}");
+                batch.writes.iter().filter(is_of_it).map(text).collect()
+            }
+            Self::Fenced { shards, .. } if shards.contains(&id.shard()) => vec![format!("{self:?}")],
+            Self::Leased { owned, .. } if owned.shard == id.shard() => vec![format!("{self:?}")],
+            Self::Fault(_) | Self::Healed | Self::Broken { .. } => vec![format!("{self:?}")],
+            _ => Vec::new(),
+        }
+    }
+
     fn about(&self, id: JobId, tokens: &[Token]) -> Option<String> {
         match self {
             Self::Submit { request, jobs, task } => jobs.contains(&id).then(|| {
@@ -192,7 +252,7 @@ impl Fact {
             Self::Took { batch, void } => {
                 let mut text = String::new();
                 for write in batch.writes.iter().filter(|write| job_of(write) == Some(id)) {
-                    write!(text, "Took under {:?} void {} {write:?} ", batch.fences, void.contains(&id)).ok()?;
+                    write!(text, "Took under {:?} void {} {write:?} ", batch.fences, void.jobs.contains(&id)).ok()?;
                 }
                 (!text.is_empty()).then_some(text)
             }
@@ -207,7 +267,12 @@ impl Fact {
             Self::Fenced { shards, .. } => shards.contains(&id.shard()).then(|| format!("{self:?}")),
             Self::Leased { owned, .. } => (owned.shard == id.shard()).then(|| format!("{self:?}")),
             Self::Fault(_) | Self::Healed | Self::Broken { .. } | Self::Arrived { .. } => Some(format!("{self:?}")),
-            Self::Joined { .. } | Self::OverCredit { .. } | Self::JobCount(_) => None,
+            Self::Joined { .. }
+            | Self::OverCredit { .. }
+            | Self::JobCount(_)
+            | Self::AskSchedule { .. }
+            | Self::AnswerSchedule { .. }
+            | Self::Ledger { .. } => None,
         }
     }
 }
@@ -222,7 +287,13 @@ pub fn job_of(write: &Write) -> Option<JobId> {
         Write::RequestCancel { key } => Some(key.id),
         Write::ResolveLost(resolve) => Some(resolve.id),
         Write::Stale(stale) => Some(stale.id),
-        Write::CloseStarts(_) => None,
+        Write::CloseStarts(_)
+        | Write::AddSchedule(_)
+        | Write::EditSchedule { .. }
+        | Write::SetSchedule { .. }
+        | Write::DropSchedule { .. }
+        | Write::Watermark { .. } => None,
+        Write::Decide(decision) | Write::Release(decision) => decision.occurrence.job,
     }
 }
 

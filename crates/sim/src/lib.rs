@@ -21,6 +21,7 @@ mod net;
 mod options;
 mod plan;
 mod rng;
+mod schedules;
 mod server;
 mod slots;
 mod storage;
@@ -80,6 +81,12 @@ impl RunReport {
         if let Some(id) = violation.job {
             text += &format!("{id}, shard {}, due at {:.6}\n", id.shard(), seconds(id.due_at()));
             text += &self.history.slice(id, START).join("\n");
+            text.push('\n');
+        }
+        let named =
+            self.violations.iter().find_map(|found| found.text.split_whitespace().find_map(|word| word.parse().ok()));
+        if let Some(id) = named {
+            text += &self.history.slice_schedule(id, START).join("\n");
             text.push('\n');
         }
         text += &self.servers;

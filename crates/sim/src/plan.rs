@@ -171,6 +171,7 @@ fn draw_config(rng: &mut Rng, options: Options) -> Config {
         page_len: *rng.pick(&[2, 5, defaults.page_len]),
         batch_max: *rng.pick(&[1, 3, defaults.batch_max]),
         lanes: *rng.pick(&[1, 2]),
+        schedule_grace: *rng.pick(&[defaults.schedule_grace, Span::from_secs(5)]),
         worker_silence: *rng.pick(&[defaults.worker_silence, defaults.worker_silence, Span::from_secs(7)]),
         bug: match options.bug {
             Some(Planted::Core(bug)) => Some(bug),

@@ -9,11 +9,15 @@ mod owning;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use punctual_core::shard::event::{Adopted, Command, Event, Found, Load, Loaded, Report, Send, StreamId, Token};
-use punctual_core::shard::write::{BatchSeq, StartsId};
+use punctual_core::schedule::ScheduleCommand;
+use punctual_core::shard::event::{
+    Adopted, Command, Event, Found, Load, Loaded, LoadedSchedule, Made, Report, ScheduleLoad, Send, StreamId,
+    TakenSchedules, Token,
+};
+use punctual_core::shard::write::{BatchSeq, StartsId, Void};
 use punctual_core::shard::{Config, Owner};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
+use punctual_core::{AttemptNo, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
 use punctual_store::Owned;
 
 use crate::client::ClientStep;
@@ -22,6 +26,7 @@ use crate::history::Fact;
 use crate::net::{ToServer, ToWorker};
 use crate::options::Planted;
 use crate::plan::{CLOCK_LAG_MAX_MS, RENEW_EVERY_MS, START};
+use crate::schedules::ScheduleStep;
 use crate::storage::StoreCall;
 use crate::world::{Action, Health, Node, World};
 
@@ -92,6 +97,17 @@ pub(crate) enum ServerStep {
         id: JobId,
         found: Found,
     },
+    SchedulesRead {
+        load: ScheduleLoad,
+        rows: Vec<LoadedSchedule>,
+        next: Option<ScheduleId>,
+    },
+    Schedule {
+        token: Token,
+        id: ScheduleId,
+        command: ScheduleCommand,
+        made: Option<Made>,
+    },
     Hinted(Vec<Loaded>),
     TaskChanged(Arc<Task>),
     Message {
@@ -116,7 +132,7 @@ pub(crate) enum ServerStep {
 }
 
 pub(crate) enum Written {
-    Done { void: Vec<JobId> },
+    Done { void: Void },
     Fenced(Vec<ShardId>),
     Unknown,
 }
@@ -125,6 +141,7 @@ pub(crate) struct Adoption {
     pub(crate) owned: Owned,
     pub(crate) running: Vec<Adopted>,
     pub(crate) spent: Vec<StartsId>,
+    pub(crate) schedules: TakenSchedules,
 }
 
 impl Server {
@@ -225,6 +242,13 @@ impl World {
             }
             ServerStep::Found { token, id, found } => {
                 self.servers[place].owner.handle(Event::Found { token, id, found }, now);
+            }
+            ServerStep::SchedulesRead { load, rows, next } => {
+                self.servers[place].owner.handle(Event::Schedules { load, rows, next }, now);
+            }
+            ServerStep::Schedule { token, id, command, made } => {
+                let who = "client".to_owned();
+                self.servers[place].owner.handle(Event::Schedule { token, id, command, who, made }, now);
             }
             ServerStep::TaskChanged(task) => self.servers[place].owner.handle(Event::TaskChanged { task }, now),
             ServerStep::Hinted(jobs) => self.servers[place].owner.handle(Event::Submitted { jobs }, now),
@@ -379,6 +403,14 @@ impl World {
             for (token, id) in effects.lookups {
                 let delay = self.store_delay();
                 self.after(delay, Action::Store(node, StoreCall::Find { token, id }));
+            }
+            for load in effects.schedule_loads {
+                let delay = self.store_delay();
+                self.after(delay, Action::Store(node, StoreCall::LoadSchedules(load)));
+            }
+            for (token, reply) in effects.schedule_replies {
+                let delay = self.rng.millis(0, self.plan.message_ms_max);
+                self.after(delay, Action::Schedules(ScheduleStep::Answered { token, reply }));
             }
             for (worker, stream, send) in effects.sends {
                 self.send(place, worker, stream, send);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use punctual_core::shard::event::{Load, Loaded, Token};
+use punctual_core::shard::event::{Load, Loaded, ScheduleLoad, Token};
 use punctual_core::shard::write::{BatchSeq, SharedBatch};
 use punctual_core::{JobId, ServerId, ShardId, Span};
 use punctual_store::Owned;
@@ -22,6 +22,7 @@ pub(crate) enum StoreCall {
         connection: u64,
     },
     Load(Load),
+    LoadSchedules(ScheduleLoad),
     Find {
         token: Token,
         id: JobId,
@@ -56,6 +57,10 @@ impl World {
                 let (jobs, stopped_at) = self.store.load(&load);
                 self.answer_server(node, ServerStep::Paged { load, jobs, stopped_at });
             }
+            StoreCall::LoadSchedules(load) => {
+                let (rows, next) = self.store.load_schedules(load);
+                self.answer_server(node, ServerStep::SchedulesRead { load, rows, next });
+            }
             StoreCall::Find { token, id } => {
                 let found = self.store.find(id);
                 self.answer_server(node, ServerStep::Found { token, id, found });
@@ -64,7 +69,8 @@ impl World {
             StoreCall::Adopt { kept, taken } if is_alive => {
                 let read = |owned: Owned| {
                     let (running, spent) = self.store.open_starts(owned.shard);
-                    Adoption { owned, running, spent }
+                    let schedules = self.store.taken_schedules(owned.shard);
+                    Adoption { owned, running, spent, schedules }
                 };
                 let taken = taken.into_iter().map(read).collect();
                 self.answer_server(node, ServerStep::Leased { kept, taken });
@@ -151,7 +157,10 @@ impl World {
     fn take_batch(&mut self, batch: &SharedBatch) -> Took {
         let took = self.store.apply(batch);
         match &took {
-            Took::Done { void } => self.note(Fact::Took { batch: Arc::clone(batch), void: void.clone() }),
+            Took::Done { void } => {
+                self.note(Fact::Took { batch: Arc::clone(batch), void: void.clone() });
+                self.jobs_of_schedules(batch, void);
+            }
             Took::Broken(text) => self.note(Fact::Broken { text: text.clone() }),
             Took::Fenced(_) => {}
         }

@@ -3,11 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use punctual_core::shard::event::{Adopted, Found, Load, Loaded};
-use punctual_core::shard::write::{Batch, CancelMark, SharedBatch, StartsId};
+use punctual_core::schedule::{OccurrenceRow, Plan, ScheduleSpec, seed_of};
+use punctual_core::shard::event::{Adopted, Found, Load, Loaded, LoadedSchedule, ScheduleLoad, TakenSchedules};
+use punctual_core::shard::write::{Batch, CancelMark, SharedBatch, StartsId, Void};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ServerId, ShardId, TaskId, Timestamp};
-use punctual_store::{Applied, Filter, FoundRow, JobRecord, Order, Owned, Position, Submission, Submitted};
+use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ScheduleId, ServerId, ShardId, TaskId, Timestamp};
+use punctual_store::{
+    Applied, Filter, FoundRow, JobRecord, LoadedRow, OccurrenceFilter, Order, Owned, Position, ShardSchedules,
+    Submission, Submitted,
+};
 use punctual_store_tests::model::ModelStore;
 
 use crate::options::Planted;
@@ -24,7 +28,7 @@ pub(crate) struct SimStore {
 /// What became of a batch.
 pub(crate) enum Took {
     Done {
-        void: Vec<JobId>,
+        void: Void,
     },
     Fenced(Vec<ShardId>),
     /// The store was asked for what cannot be: a bug of ours.
@@ -83,6 +87,52 @@ impl SimStore {
         }
         let adopt = |(start, row)| Adopted { start, job: self.loaded(row) };
         (open.running.into_iter().map(adopt).collect(), open.spent)
+    }
+
+    pub(crate) fn taken_schedules(&self, shard: ShardId) -> TakenSchedules {
+        let ShardSchedules { watermark, queued, tracked } = self.model.shard_schedules_now(shard);
+        TakenSchedules { watermark, queued, tracked }
+    }
+
+    pub(crate) fn load_schedules(&self, load: ScheduleLoad) -> (Vec<LoadedSchedule>, Option<ScheduleId>) {
+        let rows = self.model.load_schedules_now(load.shard, load.after, load.limit);
+        let next = rows.last().map(|row| row.id).filter(|_| rows.len() >= load.limit);
+        let loaded = |row: LoadedRow| {
+            let seed = seed_of(&row.name);
+            let plan = Plan::read(&row.spec, &BTreeMap::new(), seed).expect("the clients make good specs");
+            LoadedSchedule {
+                id: row.id,
+                plan: Arc::new(plan),
+                task: Arc::clone(&self.tasks[&row.task]),
+                seed,
+                priority: row.priority,
+                has_input: row.has_input,
+                state: row.state,
+            }
+        };
+        (rows.into_iter().map(loaded).collect(), next)
+    }
+
+    pub(crate) fn name_of(&self, id: ScheduleId) -> Option<String> {
+        self.model.schedule_now(id).map(|row| row.name)
+    }
+
+    pub(crate) fn spec_of(&self, id: ScheduleId) -> Option<ScheduleSpec> {
+        let row = self.model.schedule_now(id)?;
+        Some(serde_json::from_str(&row.edit.spec).expect("the clients make good specs"))
+    }
+
+    /// Whether a planned time waits, and is not held up by a pause.
+    pub(crate) fn has_queued(&self) -> bool {
+        let shards = 0..self.model.leases_now().len() as u16;
+        let queued = shards.flat_map(|shard| self.model.shard_schedules_now(ShardId(shard)).queued);
+        let is_paused = |id| self.model.schedule_now(id).is_some_and(|row| row.state.pause.is_some());
+        queued.into_iter().any(|row| !is_paused(row.schedule))
+    }
+
+    /// What became of all planned times of a schedule.
+    pub(crate) fn occurrences(&self, id: ScheduleId) -> Vec<OccurrenceRow> {
+        self.model.occurrences_now(id, &OccurrenceFilter::default(), None, Order::Ascending, usize::MAX).0
     }
 
     /// Whether the start of this attempt is on record, ended or not.

@@ -18,6 +18,7 @@ use crate::net::{Delivery, Net};
 use crate::options::{Options, Planted};
 use crate::plan::{Plan, START};
 use crate::rng::Rng;
+use crate::schedules::{ScheduleStep, Schedules};
 use crate::server::{Server, ServerStep};
 use crate::storage::StoreCall;
 use crate::store::SimStore;
@@ -34,6 +35,7 @@ pub(crate) struct World {
     pub(crate) net: Net,
     pub(crate) clients: Clients,
     pub(crate) agents: Agents,
+    pub(crate) schedules: Schedules,
     pub(crate) history: History,
     pub(crate) seen: Coverage,
     /// When the faults stopped.
@@ -66,6 +68,7 @@ pub(crate) enum Action {
     Worker(Node, WorkerStep),
     Deliver(Delivery),
     Client(ClientStep),
+    Schedules(ScheduleStep),
     Nemesis(Fault),
     /// The file that a task waits for is there.
     Arrive(TaskId),
@@ -114,6 +117,7 @@ impl World {
             net: Net::default(),
             clients: Clients::default(),
             agents: Agents::default(),
+            schedules: Schedules::default(),
             history: History::default(),
             seen: Coverage::default(),
             healed_at: None,
@@ -133,6 +137,7 @@ impl World {
             world.at(at, Action::Arrive(task));
         }
         world.plan_clients();
+        world.plan_schedules();
         world.plan_faults();
         world
     }
@@ -167,6 +172,7 @@ impl World {
         while let Some(Reverse(planned)) = self.queue.pop() {
             self.now = planned.at;
             self.store.set_now(self.now);
+            self.schedules.set_now(self.now);
             self.steps += 1;
             match planned.action {
                 Action::Server(node, step) => self.server_step(node, step),
@@ -174,6 +180,7 @@ impl World {
                 Action::Worker(node, step) => self.worker_step(node, step),
                 Action::Deliver(delivery) => self.deliver(delivery),
                 Action::Client(step) => self.client_step(step),
+                Action::Schedules(step) => self.schedule_step(step),
                 Action::Nemesis(fault) => self.strike(fault),
                 Action::Arrive(task) => self.arrive(task),
                 Action::Audit => {
@@ -190,8 +197,14 @@ impl World {
     fn is_quiet(&self) -> bool {
         let Some(healed_at) = self.healed_at else { return false };
         let calm = self.now.since(healed_at);
+        let nothing_waits = || !self.store.has_queued();
         let nothing_due = || self.store.hot().iter().all(|job| job.key.due_at > self.now + Span::from_secs(600));
-        calm > QUIET_MAX || (calm > Span::from_secs(45) && self.clients.are_done() && nothing_due())
+        calm > QUIET_MAX
+            || (calm > Span::from_secs(45)
+                && self.clients.are_done()
+                && self.schedules.are_over()
+                && nothing_due()
+                && nothing_waits())
     }
 
     fn is_broken(&self) -> bool {
@@ -217,6 +230,10 @@ impl World {
 
     /// Writes down how everything ended.
     pub(crate) fn conclude(&mut self) {
+        for id in self.schedules.all() {
+            let rows = self.store.occurrences(id);
+            self.note(Fact::Ledger { id, rows });
+        }
         for id in self.clients.all_jobs() {
             let record = self.store.job(id);
             self.note(Fact::Final { id, record });

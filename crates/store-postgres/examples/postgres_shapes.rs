@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use futures_util::future::join_all;
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::shard::event::{Lane, Load};
-use punctual_core::shard::write::{Batch, BatchSeq, CancelMark, Settle, SharedBatch, Start, StartsId, Write};
+use punctual_core::shard::write::{Batch, BatchSeq, CancelMark, Settle, SharedBatch, Start, StartsId, Void, Write};
 use punctual_core::task::{Priority, Probe, Run, Task, TaskSpec};
 use punctual_core::{
     AttemptNo, Counters, JobId, JobKey, JobRow, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
@@ -164,6 +164,7 @@ impl Bench {
             priority: Priority::default(),
             submitted_at: now(),
             tracing_id: None,
+            source: None,
             input: None,
         }
     }
@@ -248,7 +249,7 @@ impl Bench {
         let fences = self.owned_by(lane).iter().map(|owned| (owned.shard, owned.epoch)).collect();
         let batch = Batch { seq: BatchSeq(seq), server: self.id, fences, at: now(), writes };
         let applied = self.store.apply(SharedBatch::new(batch)).await.expect("a batch that fits");
-        assert_eq!(applied, Applied::Done { void: vec![] });
+        assert_eq!(applied, Applied::Done { void: Void::default() });
     }
 
     fn start(&self, row: &JobRow) -> Write {

@@ -3,9 +3,12 @@
 use bytes::{Bytes, BytesMut};
 use punctual_core::attempt::{ArchivedLog, AttemptRecord, Details, Ending};
 use punctual_core::job::Input;
+use punctual_core::schedule::Source;
 use punctual_core::shard::write::Epoch;
 use punctual_core::task::Priority;
-use punctual_core::{ArtifactId, AttemptNo, Counters, JobId, JobState, ServerId, ShardId, TaskId, Timestamp, WorkerId};
+use punctual_core::{
+    ArtifactId, AttemptNo, Counters, JobId, JobState, ScheduleId, ServerId, ShardId, TaskId, Timestamp, WorkerId,
+};
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
 
@@ -69,7 +72,7 @@ macro_rules! as_uuid {
         }
     )*};
 }
-as_uuid!(ArtifactId, JobId, TaskId, WorkerId, ServerId);
+as_uuid!(ArtifactId, JobId, ScheduleId, TaskId, WorkerId, ServerId);
 
 /// Shards are numbered to 1,023.
 pub(crate) const fn shard_number(shard: ShardId) -> i16 {
@@ -117,6 +120,11 @@ pub(crate) fn time(row: &Row, column: usize) -> Read<Timestamp> {
     Timestamp::from_micros(get(row, column)?).ok_or_else(|| unreadable(row, column, "not a time"))
 }
 
+pub(crate) fn time_or_none(row: &Row, column: usize) -> Read<Option<Timestamp>> {
+    let found: Option<i64> = get(row, column)?;
+    found.map(|_| time(row, column)).transpose()
+}
+
 fn id<T>(row: &Row, column: usize, read: fn(&[u8]) -> Option<T>) -> Read<T> {
     let Uuid(bytes) = get(row, column)?;
     read(&bytes).ok_or_else(|| unreadable(row, column, "not an id"))
@@ -128,6 +136,15 @@ pub(crate) fn job_id(row: &Row, column: usize) -> Read<JobId> {
 
 pub(crate) fn task_id(row: &Row, column: usize) -> Read<TaskId> {
     id(row, column, TaskId::from_bytes)
+}
+
+pub(crate) fn job_id_or_none(row: &Row, column: usize) -> Read<Option<JobId>> {
+    let found: Option<Uuid> = get(row, column)?;
+    found.map(|_| job_id(row, column)).transpose()
+}
+
+pub(crate) fn schedule_id(row: &Row, column: usize) -> Read<ScheduleId> {
+    id(row, column, ScheduleId::from_bytes)
 }
 
 pub(crate) fn artifact_id(row: &Row, column: usize) -> Read<ArtifactId> {
@@ -177,6 +194,16 @@ pub(crate) fn counters(row: &Row, column: usize) -> Read<Counters> {
 
 pub(crate) fn bytes(row: &Row, column: usize) -> Read<Option<Bytes>> {
     Ok(get::<Option<&[u8]>>(row, column)?.map(Bytes::copy_from_slice))
+}
+
+/// A job runs whoever made it, so that what cannot be read is left out.
+pub(crate) fn source(row: &Row, column: usize, job: JobId) -> Read<Option<Source>> {
+    let Some(bytes) = get::<Option<&[u8]>>(row, column)? else { return Ok(None) };
+    let source = Source::from_bytes(bytes);
+    if source.is_none() {
+        tracing::warn!(%job, "the schedule that made a job cannot be read");
+    }
+    Ok(source)
 }
 
 /// Two columns from `column` on: the input when it is short, and its length.

@@ -27,6 +27,7 @@ mod pipeline;
 #[cfg(test)]
 mod plans;
 mod retention;
+mod schedules;
 mod target;
 mod tasks;
 mod tls;
@@ -49,7 +50,7 @@ use instance::Instance;
 use jobs::{Submitter, Submitting};
 use link::{Link, Origin, Pool};
 use nodes::Nodes;
-use partitions::Partitions;
+use partitions::{Partitions, Table};
 use tasks::KnownTasks;
 use transitions::{Applying, Lanes};
 
@@ -79,6 +80,7 @@ struct Shared {
     instance: Arc<Instance>,
     nodes: Arc<Nodes>,
     partitions: Arc<Partitions>,
+    occurrence_partitions: Arc<Partitions>,
     known_tasks: Arc<KnownTasks>,
     clock: Option<Clock>,
     shard_count: u16,
@@ -112,7 +114,8 @@ impl PostgresStore {
         let instance = Arc::new(Instance { fixed: options.generation });
         let maintenance = Arc::new(Pool::new(&origin, Class::Maintenance, MAINTENANCE_CONNECTIONS));
         let nodes = Arc::new(Nodes::default());
-        let partitions = Arc::new(Partitions::new(options.history_step));
+        let partitions = Arc::new(Partitions::new(Table::History, options.history_step));
+        let occurrence_partitions = Arc::new(Partitions::new(Table::Occurrence, options.history_step));
         let known_tasks = Arc::new(KnownTasks::default());
         let of_epochs = |class| Link::of_epochs(origin.clone(), class, instance.clone());
         let applying = Applying {
@@ -120,6 +123,7 @@ impl PostgresStore {
             maintenance: maintenance.clone(),
             nodes: nodes.clone(),
             partitions: partitions.clone(),
+            occurrence_partitions: occurrence_partitions.clone(),
         };
         let submitting = Submitting {
             link: Link::new(origin.clone(), Class::Submit),
@@ -138,6 +142,7 @@ impl PostgresStore {
             instance,
             nodes,
             partitions,
+            occurrence_partitions,
             known_tasks,
             clock: options.clock,
             shard_count,
@@ -150,12 +155,14 @@ impl PostgresStore {
         Ok(store)
     }
 
-    /// The one for now, and the one after it.
+    /// Those for now, and those after them.
     async fn make_partitions(&self, step: Span) -> Result<()> {
         use punctual_store::Leases;
         let now = self.now().await?;
         for at in [now, now + step] {
-            self.shared.partitions.ensure(&self.shared.maintenance, at.as_micros()).await?;
+            for partitions in [&self.shared.partitions, &self.shared.occurrence_partitions] {
+                partitions.ensure(&self.shared.maintenance, at.as_micros(), now).await?;
+            }
         }
         Ok(())
     }

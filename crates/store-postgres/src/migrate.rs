@@ -16,7 +16,7 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 5] = [
+pub(crate) const MIGRATIONS: [Migration; 6] = [
     Migration {
         version: 1,
         name: "first",
@@ -41,6 +41,11 @@ pub(crate) const MIGRATIONS: [Migration; 5] = [
         version: 5,
         name: "reruns",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0005_reruns.sql")),
+    },
+    Migration {
+        version: 6,
+        name: "schedules",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0006_schedules.sql")),
     },
 ];
 

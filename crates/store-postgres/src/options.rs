@@ -24,7 +24,7 @@ pub struct Options {
     /// Connections for `apply`. Batches of shards that are equal modulo this number follow each
     /// other on one connection; a batch that touches others waits for all.
     pub lanes: u16,
-    /// How much time a partition of history covers.
+    /// How much time a partition of history covers, and one of the ledger of occurrences.
     pub history_step: Span,
     /// For tests: time that stands still.
     pub clock: Option<Clock>,

@@ -10,7 +10,7 @@ use crate::link::Origin;
 use crate::{Options, PostgresStore};
 
 /// Small tables are read through, and so is what the catalogue says.
-const SCANS: [&str; 11] = [
+const SCANS: [&str; 12] = [
     "acquire_shards",
     "take_shards",
     "renew_leases",
@@ -22,12 +22,23 @@ const SCANS: [&str; 11] = [
     "drop_duties",
     "partitions",
     "prune_nodes",
+    "calendars_revision",
 ];
 /// A bounded number of rows is put in order.
-const SORTS: [&str; 6] =
-    ["tasks_by_id", "shard_epochs", "take_shards", "prune_nodes", "prune_idempotency", "prune_stale_outcomes_before"];
+const SORTS: [&str; 10] = [
+    "tasks_by_id",
+    "shard_epochs",
+    "take_shards",
+    "prune_nodes",
+    "prune_idempotency",
+    "prune_stale_outcomes_before",
+    "prune_schedule_changes",
+    "decide",
+    "release",
+    "schedules_with_calendars",
+];
 /// Run without the settings that make plans stay; they set their own.
-const MAINTENANCE: [&str; 15] = [
+const MAINTENANCE: [&str; 16] = [
     "partitions",
     "prunable_jobs",
     "prunable_early_jobs",
@@ -43,6 +54,7 @@ const MAINTENANCE: [&str; 15] = [
     "unused_tasks",
     "tasks_of_overdue_jobs",
     "forget_cancel_requests",
+    "prune_schedule_changes",
 ];
 
 fn queries() -> Vec<(String, String)> {
@@ -66,6 +78,12 @@ async fn plan(conn: &Conn, name: &str, text: &str) -> String {
     if name.starts_with("prunable") {
         // Without a time no partition is looked at.
         args[1] = "9000000000000000000";
+    }
+    if name.starts_with("occurrences") {
+        (args[1], args[2]) = ("0", "9000000000000000000");
+    }
+    if ["decide", "release"].contains(&name) {
+        (args[18], args[19]) = ("0", "9000000000000000000");
     }
     let args = args.join(", ");
     let args = if args.is_empty() { args } else { format!("({args})") };
@@ -129,6 +147,28 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("kept_logs", "_id on history_"),
         ("archive_logs", "log_pkey on log"),
         ("archive_logs", "_id on history_"),
+        ("unused_tasks", "schedule_task"),
+        ("load_schedules", "schedule_pkey on schedule"),
+        ("schedule", "schedule_pkey on schedule"),
+        ("list_schedules", "schedule_name on schedule"),
+        ("list_schedules_of_task", "schedule_task on schedule"),
+        ("schedules_of_task", "schedule_task on schedule"),
+        ("schedule_ids", "schedule_name on schedule"),
+        ("set_schedules", "schedule_pkey on schedule"),
+        ("edit_schedules", "schedule_pkey on schedule"),
+        ("drop_schedules", "schedule_pkey on schedule"),
+        ("decide", "_pkey on occurrence_"),
+        ("decide", "schedule_pkey on schedule"),
+        ("release", "on occurrence_"),
+        ("occurrences", "_pkey on occurrence_"),
+        ("occurrences_backwards", "_pkey on occurrence_"),
+        ("queued_occurrences", "_shard_schedule_at_idx on occurrence_"),
+        ("tracked_jobs", "job_tracked on job"),
+        ("schedule_changes", "Backward using schedule_change_pkey"),
+        ("prune_schedule_changes", "schedule_change_at"),
+        ("schedules_with_calendars", "calendar_use_pkey on calendar_use"),
+        ("calendar_users", "calendar_use_name on calendar_use"),
+        ("forget_calendars", "calendar_use_pkey on calendar_use"),
     ] {
         let (_, text) = queries().into_iter().find(|(query, _)| query == name).unwrap();
         let conn = if MAINTENANCE.contains(&name) { maintenance } else { conn };
@@ -148,6 +188,17 @@ const FILL: &str = "
     FROM generate_series(1, 1000) AS n,
          (SELECT substr(relname, 9)::bigint AS low FROM pg_inherits JOIN pg_class ON oid = inhrelid
           WHERE inhparent = 'history'::regclass ORDER BY 1 LIMIT 1) AS first;
+    INSERT INTO schedule (id, task, created_at, changed_at, since, revision, runs, shard, failures, name, spec, created_by, changed_by, calendars)
+    SELECT gen_random_uuid(), gen_random_uuid(), 0, 0, 0, 1, 0, n % 4, 0, 'schedule ' || n, '{}', '', '', '[\"holidays\"]' FROM generate_series(1, 1000) AS n;
+    INSERT INTO occurrence (schedule, at, decided_at, count, shard, verdict, marks)
+    SELECT gen_random_uuid(), low + n, 0, 1, n % 4, 1 + n % 8, 0
+    FROM generate_series(1, 1000) AS n,
+         (SELECT substr(relname, 12)::bigint AS low FROM pg_inherits JOIN pg_class ON oid = inhrelid
+          WHERE inhparent = 'occurrence'::regclass) AS every;
+    INSERT INTO schedule_change (schedule, at, kind, who) SELECT gen_random_uuid(), n, 1, '' FROM generate_series(1, 1000) AS n;
+    INSERT INTO watermark SELECT n, 0 FROM generate_series(0, 3) AS n;
+    INSERT INTO calendar SELECT 'calendar ' || n, n, 0, '', '[]' FROM generate_series(1, 100) AS n;
+    INSERT INTO calendar_use SELECT 'holidays', id, shard, name FROM schedule;
     INSERT INTO attempt SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 0, 0, 0, 1, 1, NULL FROM generate_series(1, 1000);
     INSERT INTO log SELECT gen_random_uuid(), 0, 1, '' FROM generate_series(1, 1000);
     INSERT INTO dropped_log SELECT 'logs/' || n FROM generate_series(1, 1000) AS n;

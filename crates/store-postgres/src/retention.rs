@@ -1,5 +1,5 @@
 //! Letting go of what is old. Full partitions of history are dropped; what is left goes row
-//! by row. A job goes with everything that hangs on it.
+//! by row. A job goes with everything that hangs on it. The ledger of schedules is in schedules/prune.rs.
 
 use std::collections::HashSet;
 
@@ -11,6 +11,7 @@ use tokio_postgres::error::SqlState;
 use crate::codec::{self, Read, Uuid};
 use crate::connection::Conn;
 use crate::partitions::{self, Partition, Partitions};
+use crate::schedules::prune_ledger;
 use crate::trouble::Trouble;
 use crate::{PostgresStore, sql};
 
@@ -18,10 +19,10 @@ type Done<T> = std::result::Result<T, Trouble>;
 
 /// A partition with more rows than this is dropped whole. Fewer are removed one by one, up to
 /// the limit, as quickly as they are counted.
-const FEW_ROWS: i64 = 50_000;
+pub(crate) const FEW_ROWS: i64 = 50_000;
 
 /// Of the small tables, in one call. They grow slower than this removes.
-const SMALL_ROWS_MAX: i64 = 20_000;
+pub(crate) const SMALL_ROWS_MAX: i64 = 20_000;
 /// Each is looked up in every partition.
 const TASKS_MAX: i64 = 2_000;
 /// Jobs of one shard that were due before everything that is kept.
@@ -50,6 +51,7 @@ impl PostgresStore {
         }
         conn.execute(sql!("prune_stale_outcomes_before"), &[&before.as_micros(), &SMALL_ROWS_MAX]).await?;
         conn.execute(sql!("prune_idempotency"), &[&now.as_micros(), &SMALL_ROWS_MAX]).await?;
+        prune_ledger(conn, &self.shared.occurrence_partitions, before).await?;
         if removed < limit {
             drop_empty(conn, partitions, before).await?;
             if prune_tasks(conn, before, self.shared.shard_count).await? > 0 {
@@ -66,7 +68,7 @@ impl PostgresStore {
 
 /// Drops the oldest partition that has many rows, all of them old. The answer is about how many.
 async fn drop_large(conn: &Conn, partitions: &Partitions, before: Timestamp) -> Done<usize> {
-    for part in old_partitions(conn, before).await? {
+    for part in old_partitions(conn, partitions, before).await? {
         let rows = count(conn, &part, FEW_ROWS).await?;
         if rows <= FEW_ROWS {
             continue;
@@ -93,15 +95,15 @@ async fn drop_large(conn: &Conn, partitions: &Partitions, before: Timestamp) -> 
     Ok(0)
 }
 
-/// Partitions all of whose rows finished before, oldest first.
-async fn old_partitions(conn: &Conn, before: Timestamp) -> Done<Vec<Partition>> {
-    let mut parts = partitions::list(conn).await?;
+/// Partitions all of whose rows are from before, oldest first.
+async fn old_partitions(conn: &Conn, partitions: &Partitions, before: Timestamp) -> Done<Vec<Partition>> {
+    let mut parts = partitions::list(conn, partitions.table).await?;
     parts.retain(|part| part.to <= before.as_micros());
     Ok(parts)
 }
 
 /// Up to one more than `most`.
-async fn count(conn: &Conn, part: &Partition, most: i64) -> Done<i64> {
+pub(crate) async fn count(conn: &Conn, part: &Partition, most: i64) -> Done<i64> {
     let text = format!("SELECT count(*) FROM (SELECT 1 FROM {} LIMIT {}) AS counted", part.name, most + 1);
     let rows = conn.within_limit(conn.client.query(&text, &[])).await?;
     Ok(rows.first().map_or(0, |row| row.get(0)))
@@ -112,13 +114,13 @@ async fn estimate(conn: &Conn, part: &Partition) -> Done<i64> {
     Ok(conn.query_opt(text, &[&part.name]).await?.map_or(0, |row| row.get(0)))
 }
 
-async fn drop_empty(conn: &Conn, partitions: &Partitions, before: Timestamp) -> Done<()> {
-    for part in old_partitions(conn, before).await? {
+pub(crate) async fn drop_empty(conn: &Conn, partitions: &Partitions, before: Timestamp) -> Done<()> {
+    for part in old_partitions(conn, partitions, before).await? {
         if count(conn, &part, 0).await? > 0 {
             continue;
         }
         match drop_if_empty(conn, partitions, &part).await {
-            // History is busy; it costs nothing to leave it for another time.
+            // The table is busy; it costs nothing to leave it for another time.
             Err(trouble) if trouble.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => conn.run("ROLLBACK").await?,
             dropped => dropped?,
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::Database;
 use futures_util::future::join_all;
-use punctual_core::shard::write::{CancelMark, Requeue, SharedBatch, Write};
+use punctual_core::shard::write::{CancelMark, Requeue, SharedBatch, Void, Write};
 use punctual_core::{Counters, JobState, ShardId, Span};
 use punctual_store::{Applied, FoundRow, Leases, NewJob, Store, StoreError, Transitions};
 use punctual_store_postgres::{Options, PostgresStore};
@@ -61,7 +61,7 @@ async fn a_batch_in_flight_holds_off_a_takeover_and_a_stale_one_is_refused() {
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(!taking.is_finished(), "the batch holds it off");
     blocker.batch_execute("COMMIT").await.unwrap();
-    assert_eq!(applying.await.unwrap().unwrap(), Applied::Done { void: vec![] });
+    assert_eq!(applying.await.unwrap().unwrap(), Applied::Done { void: Void::default() });
     assert_eq!(taking.await.unwrap().unwrap()[0].epoch.0, 2);
     assert!(matches!(store.find(jobs[0].id).await.unwrap(), FoundRow::Finished { .. }));
     let stale = owner.apply(vec![succeed(original(&jobs[1]), 1)]).await.unwrap();
@@ -137,7 +137,7 @@ async fn batches_are_applied_in_the_order_of_the_calls_even_when_one_does_not_fi
     let answers = join_all(calls.into_iter().map(|batch| store.apply(SharedBatch::new(batch)))).await;
     for (place, answer) in answers.into_iter().enumerate() {
         let void = if place % 2 == 0 { vec![absent.id] } else { vec![] };
-        assert_eq!(answer.unwrap(), Applied::Done { void }, "batch {place}");
+        assert_eq!(answer.unwrap(), Applied::Done { void: void.into() }, "batch {place}");
     }
 }
 
@@ -163,7 +163,7 @@ async fn a_batch_does_not_overtake_one_that_is_looked_at_again() {
     }
     let answers = join_all(calls.into_iter().map(|batch| store.apply(SharedBatch::new(batch)))).await;
     for pair in answers.chunks(2) {
-        assert!(matches!(&pair[0], Ok(Applied::Done { void }) if *void == [absent.id]), "{pair:?}");
+        assert!(matches!(&pair[0], Ok(Applied::Done { void }) if void.jobs == [absent.id]), "{pair:?}");
         assert!(matches!(&pair[1], Err(StoreError::Inconsistent(_))), "{pair:?}");
     }
 }
@@ -185,7 +185,7 @@ async fn batches_for_one_lane_and_for_all_keep_their_order() {
         calls.extend(four.iter().map(|job| owner.batch(vec![succeed(last(job), 3)])));
     }
     for answer in join_all(calls.into_iter().map(|batch| store.apply(SharedBatch::new(batch)))).await {
-        assert_eq!(answer.unwrap(), Applied::Done { void: vec![] });
+        assert_eq!(answer.unwrap(), Applied::Done { void: Void::default() });
     }
 }
 

@@ -5,8 +5,10 @@ mod common;
 use common::Database;
 use futures_util::future::join_all;
 use punctual_core::ShardId;
-use punctual_store::{Leases, Store, StoreError};
+use punctual_store::{FoundRow, JobReads, JobRecord, Leases, Schedules, Store, StoreError, Transitions};
 use punctual_store_postgres::{Migrate, MigrationState, Options, PostgresStore, migrate, migrations, pending_sql};
+use punctual_store_tests::fixture::{Owner, at, new_job, original, succeed, task_id};
+use punctual_store_tests::schedule_fixture::watermark;
 
 fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {
     match result {
@@ -29,8 +31,10 @@ async fn servers_that_start_together_make_one_schema() {
     let known = migrations(&database.url).await.unwrap().len();
     assert_eq!(database.execute("SELECT count(*) FROM migration"), known.to_string());
     assert_eq!(database.execute("SELECT count(*) FROM shard"), "4");
-    let partitions = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'history'::regclass";
-    assert_eq!(database.execute(partitions), "2", "the one for now and the next");
+    for table in ["history", "occurrence"] {
+        let partitions = format!("SELECT count(*) FROM pg_inherits WHERE inhparent = '{table}'::regclass");
+        assert_eq!(database.execute(&partitions), "2", "the one for now and the next of {table}");
+    }
 }
 
 #[tokio::test]
@@ -40,7 +44,8 @@ async fn migrations_are_shown_before_and_after() {
         let known = migrations(&database.url).await.unwrap();
         known.into_iter().map(|known| (known.version, known.name, known.state)).collect::<Vec<_>>()
     };
-    let expected = [(1, "first"), (2, "artifacts"), (3, "details"), (4, "log_archive"), (5, "reruns")];
+    let expected =
+        [(1, "first"), (2, "artifacts"), (3, "details"), (4, "log_archive"), (5, "reruns"), (6, "schedules")];
     assert_eq!(states().await, expected.map(|(version, name)| (version, name.to_owned(), MigrationState::Pending)));
     assert!(pending_sql(&database.url).await.unwrap().contains("CREATE TABLE job ("));
     assert_eq!(database.execute("SELECT count(*) FROM pg_class WHERE relname IN ('migration', 'job')"), "0");
@@ -153,4 +158,49 @@ async fn the_schema_is_the_one_in_schema_sql() {
         std::fs::write(path, &schema).unwrap();
     }
     assert_eq!(schema, std::fs::read_to_string(path).unwrap_or_default());
+}
+
+/// As the program before schedules left it, with a waiting job, and a finished one in a partition.
+#[tokio::test]
+async fn a_store_from_before_schedules_gets_them_and_keeps_its_jobs() {
+    let database = Database::new();
+    database.execute(
+        "CREATE TABLE migration (version integer PRIMARY KEY, name text NOT NULL, checksum bytea NOT NULL,
+                                 applied_at bigint NOT NULL)",
+    );
+    for (version, name) in [(1, "first"), (2, "artifacts"), (3, "details"), (4, "log_archive"), (5, "reruns")] {
+        let path = format!("{}/migrations/000{version}_{name}.sql", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(path).unwrap();
+        database.execute(&text);
+        database.execute(&format!(
+            "INSERT INTO migration VALUES ({version}, '{name}', sha256(convert_to($text${text}$text$, 'UTF8')), 0)"
+        ));
+    }
+    let (waiting, finished) = (new_job(1, 10, 0), new_job(2, 10, 0));
+    let uuid = |id: [u8; 16]| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let (day, due_at) = (at(0).as_micros(), at(10).as_micros());
+    database.execute(&format!(
+        "INSERT INTO task (id, created_at, updated_at, used_until, revision, deleted, kind, queue, spec)
+         VALUES ('{}', 0, 0, {due_at}, 1, false, 'probe', 'default', '{{}}');
+         INSERT INTO job (id, due_at, submitted_at, task, next_attempt, shard, failures, node_failures, priority, moved)
+         VALUES ('{}', {due_at}, 0, 1, 1, 0, 0, 0, 0, false);
+         CREATE TABLE history_{day} (LIKE history INCLUDING DEFAULTS INCLUDING STORAGE);
+         CREATE UNIQUE INDEX history_{day}_id ON history_{day} (id);
+         ALTER TABLE history ATTACH PARTITION history_{day} FOR VALUES FROM ({day}) TO ({});
+         INSERT INTO history (id, finished_at, submitted_at, task, next_attempt, failures, node_failures, priority, state, early)
+         VALUES ('{}', {day}, 0, 1, 2, 0, 0, 0, 1, false)",
+        uuid(task_id(1).to_bytes()),
+        uuid(waiting.id.to_bytes()),
+        day + 86_400_000_000,
+        uuid(finished.id.to_bytes())
+    ));
+    let store = database.store().await;
+    assert!(matches!(store.find(waiting.id).await.unwrap(), FoundRow::Hot(row) if row.source.is_none()));
+    assert!(
+        matches!(store.job(finished.id).await.unwrap(), Some(JobRecord::Finished { job, .. }) if job.source.is_none())
+    );
+    let mut owner = Owner::new(&store, 1).await;
+    owner.done(vec![succeed(original(&waiting), 1), watermark(0, 20)]).await;
+    assert_eq!(store.shard_schedules(ShardId(0)).await.unwrap().watermark, at(20));
+    assert_eq!(store.calendars_revision().await.unwrap(), 0);
 }

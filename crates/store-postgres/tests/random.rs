@@ -5,7 +5,7 @@ mod common;
 use common::Database;
 use punctual_store_tests::random::{Seen, compare};
 
-const STEPS: usize = 120;
+const STEPS: usize = 150;
 
 async fn compare_all(seeds: std::ops::Range<u64>) {
     let mut seen = Seen::default();
@@ -18,7 +18,8 @@ async fn compare_all(seeds: std::ops::Range<u64>) {
         compare(seed, STEPS, &store, &mut seen).await;
         store.close().await.unwrap();
     }
-    for count in [seen.done, seen.void, seen.fenced, seen.inconsistent] {
+    let Seen { done, void, void_schedules, void_verdicts, fenced, inconsistent } = seen;
+    for count in [done, void, void_schedules, void_verdicts, fenced, inconsistent] {
         assert!(count > least, "{seen:?}");
     }
 }

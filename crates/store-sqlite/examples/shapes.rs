@@ -10,7 +10,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::shard::event::{Lane, Load};
-use punctual_core::shard::write::{Batch, BatchSeq, CancelMark, Epoch, Settle, SharedBatch, Start, StartsId, Write};
+use punctual_core::shard::write::{
+    Batch, BatchSeq, CancelMark, Epoch, Settle, SharedBatch, Start, StartsId, Void, Write,
+};
 use punctual_core::task::{Priority, Probe, Run, Task, TaskSpec};
 use punctual_core::{
     AttemptNo, Counters, JobId, JobRow, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
@@ -137,6 +139,7 @@ impl Bench {
             priority: Priority::default(),
             submitted_at: now(),
             tracing_id: None,
+            source: None,
             input: None,
         }
     }
@@ -186,7 +189,7 @@ impl Bench {
         let fences: Vec<(ShardId, Epoch)> = self.owned.iter().map(|owned| (owned.shard, owned.epoch)).collect();
         let batch = Batch { seq: BatchSeq(seq), server: self.server, fences, at: now(), writes };
         let applied = self.store.apply(SharedBatch::new(batch)).await.expect("a batch that fits");
-        assert_eq!(applied, Applied::Done { void: vec![] });
+        assert_eq!(applied, Applied::Done { void: Void::default() });
     }
 
     fn start(&self, row: &JobRow) -> Write {

@@ -3,6 +3,7 @@
 -- Concurrency: a snapshot.
 SELECT history.id, task.id, history.priority, history.next_attempt, history.failures, history.node_failures,
        history.submitted_at, history.tracing_id, history.state, history.finished_at, history.due_at, history.reason,
+       history.source,
        history.attempt, history.worker, history.server, history.picked_up_at, history.started_at, history.finished_at,
        history.ending, history.reason, history.details, history.log_path, history.log_bytes,
        history.input, history.output

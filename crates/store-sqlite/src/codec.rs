@@ -3,9 +3,12 @@
 use bytes::Bytes;
 use punctual_core::attempt::{ArchivedLog, AttemptRecord, Details, Ending};
 use punctual_core::job::Input;
+use punctual_core::schedule::Source;
 use punctual_core::shard::write::Epoch;
 use punctual_core::task::Priority;
-use punctual_core::{ArtifactId, AttemptNo, Counters, JobId, JobState, ServerId, ShardId, TaskId, Timestamp, WorkerId};
+use punctual_core::{
+    ArtifactId, AttemptNo, Counters, JobId, JobState, ScheduleId, ServerId, ShardId, TaskId, Timestamp, WorkerId,
+};
 use rusqlite::Row;
 use rusqlite::types::{FromSqlError, Type, ValueRef};
 
@@ -40,6 +43,10 @@ pub(crate) fn unreadable(column: usize, kind: Type, what: &str) -> rusqlite::Err
     rusqlite::Error::FromSqlConversionFailure(column, kind, FromSqlError::Other(what.into()).into())
 }
 
+pub(crate) fn unreadable_text(column: usize, error: serde_json::Error) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
+}
+
 pub(crate) fn state(row: &Row<'_>, column: usize) -> rusqlite::Result<JobState> {
     let code: u8 = row.get(column)?;
     JobState::ALL
@@ -71,6 +78,10 @@ pub(crate) fn job_id(row: &Row<'_>, column: usize) -> rusqlite::Result<JobId> {
 
 pub(crate) fn task_id(row: &Row<'_>, column: usize) -> rusqlite::Result<TaskId> {
     id(row, column, TaskId::from_bytes)
+}
+
+pub(crate) fn schedule_id(row: &Row<'_>, column: usize) -> rusqlite::Result<ScheduleId> {
+    id(row, column, ScheduleId::from_bytes)
 }
 
 pub(crate) fn artifact_id(row: &Row<'_>, column: usize) -> rusqlite::Result<ArtifactId> {
@@ -114,6 +125,16 @@ pub(crate) fn counters(row: &Row<'_>, column: usize) -> rusqlite::Result<Counter
 
 pub(crate) fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Bytes>> {
     Ok(row.get_ref(column)?.as_blob_or_null()?.map(Bytes::copy_from_slice))
+}
+
+/// A job runs without knowing why it exists, so that what cannot be read is left out.
+pub(crate) fn source(row: &Row<'_>, column: usize, job: JobId) -> rusqlite::Result<Option<Source>> {
+    let Some(bytes) = row.get_ref(column)?.as_blob_or_null()? else { return Ok(None) };
+    let source = Source::from_bytes(bytes);
+    if source.is_none() {
+        tracing::warn!(%job, "which schedule made a job cannot be read");
+    }
+    Ok(source)
 }
 
 /// Two columns from `column` on: the input when it is short, and its length.

@@ -16,7 +16,8 @@ pub(crate) const APPLICATION_ID: i64 = 0x7075_6e63;
 
 const PAGE_BYTES: u32 = 4096;
 const READER_CACHE_BYTES: usize = 2 << 20;
-const STATEMENTS_MAX: usize = 128;
+/// More than there are queries, so that none is ever prepared twice.
+const STATEMENTS_MAX: usize = 192;
 /// Only the log's restart after a checkpoint ever makes two connections meet.
 const BUSY_TIMEOUT_MS: u32 = 5_000;
 

@@ -19,6 +19,7 @@ mod migrate;
 mod options;
 mod reader;
 mod retention;
+mod schedules;
 mod tasks;
 mod transitions;
 mod writer;

@@ -12,7 +12,7 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 6] = [
+pub(crate) const MIGRATIONS: [Migration; 7] = [
     Migration {
         version: 1,
         name: "first",
@@ -42,6 +42,11 @@ pub(crate) const MIGRATIONS: [Migration; 6] = [
         version: 6,
         name: "reruns",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0006_reruns.sql")),
+    },
+    Migration {
+        version: 7,
+        name: "schedules",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0007_schedules.sql")),
     },
 ];
 
@@ -147,6 +152,31 @@ mod tests {
         let made: i64 =
             conn.query_row("SELECT count(*) FROM sqlite_schema WHERE name = 'fine'", [], |row| row.get(0)).unwrap();
         assert_eq!(made, 0);
+    }
+
+    #[test]
+    fn a_store_from_before_schedules_keeps_what_it_had() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        run(&mut conn, &MIGRATIONS[..6], Timestamp::EPOCH).unwrap();
+        conn.execute_batch(
+            "INSERT INTO shard VALUES (3, 7, NULL, 0);
+             INSERT INTO job VALUES (3, 10, x'01', 1, 0, 1, 0, 0, 0, 5, NULL, x'aa');
+             INSERT INTO history (id, task, state, due_at, submitted_at, finished_at, early, next_attempt, failures,
+                                  node_failures, priority)
+             VALUES (x'02', 1, 1, 10, 5, 11, 0, 2, 0, 0, 0);",
+        )
+        .unwrap();
+        run(&mut conn, &MIGRATIONS, Timestamp::EPOCH).unwrap();
+        let found: String = conn
+            .query_row(
+                "SELECT concat_ws(' ', epoch, watermark, hex(job.id), hex(job.input), job.source IS NULL, hex(history.id),
+                                  history.source IS NULL)
+                 FROM shard, job, history",
+                [],
+                |row| row.get(0),
+            )
+            .unwrap();
+        assert_eq!(found, "7 0 01 AA 1 02 1");
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::path::Path;
 use rusqlite::Connection;
 
 /// The few rows of `shard`, `member` and `duty` are read through, and so are those artifacts that are pending and
-/// the objects that are to be deleted.
-const SCANS: [&str; 10] = [
+/// the objects that are to be deleted, and calendars. One reads
+/// through the names of schedules, where that is the quickest way.
+const SCANS: [&str; 12] = [
     "shards_free",
     "renew_leases",
     "release_leases",
@@ -17,6 +18,8 @@ const SCANS: [&str; 10] = [
     "duties",
     "expired_artifacts",
     "dropped_logs",
+    "calendars",
+    "first_schedules_of_task",
 ];
 
 fn read(folder: &str) -> Vec<(String, String)> {
@@ -53,6 +56,7 @@ fn every_query_runs_on_an_index_in_its_order() {
     for (name, text) in read("queries") {
         let orders: &[&str] = match name.as_str() {
             "list_hot" => &["ORDER BY job.due_at, job.id", "ORDER BY job.due_at DESC, job.id DESC"],
+            "occurrences" => &["ORDER BY at", "ORDER BY at DESC"],
             list if list.starts_with("list_finished") => &["ORDER BY history.id", "ORDER BY history.id DESC"],
             _ => &[""],
         };
@@ -88,6 +92,24 @@ fn queries_that_need_a_partial_index_use_it() {
         ("task_of_artifact", "task_artifact"),
         ("list_tasks", "task_live_name"),
         ("next_log", "(job,attempt)>(?,?)"),
+        ("unused_tasks", "schedule_task"),
+        ("queued_occurrences", "occurrence_queued"),
+        ("prune_occurrences", "occurrence_decided (at<?)"),
+        ("occurrences", "PRIMARY KEY (schedule=? AND at>? AND at<?)"),
+        ("release_occurrence", "PRIMARY KEY (schedule=? AND at=?)"),
+        ("tracked_jobs", "job_tracked (shard=?)"),
+        ("load_schedules", "PRIMARY KEY (shard=? AND id>?)"),
+        ("list_schedules", "schedule_name (name>?)"),
+        ("list_paused_schedules", "schedule_paused (name>?)"),
+        ("list_schedules_of_task", "schedule_task (task=?)"),
+        ("schedules_of_task", "schedule_task (task=?)"),
+        ("first_schedules_of_task", "SCAN schedule USING INDEX schedule_name"),
+        ("schedule_id", "COVERING INDEX schedule_name (name=?)"),
+        ("schedule_changes", "schedule_change_of (schedule=?)"),
+        ("prune_schedule_changes", "schedule_change_at (at<?)"),
+        ("schedules_with_calendar", "PRIMARY KEY (calendar=? AND schedule>?)"),
+        ("calendar_users", "calendar_use_name (calendar=?)"),
+        ("forget_calendar_uses", "calendar_use_schedule (schedule=?)"),
     ] {
         let (_, text) = queries.iter().find(|(query, _)| query == name).unwrap();
         let plan = plan(&conn, text);

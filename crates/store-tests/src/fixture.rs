@@ -8,7 +8,9 @@ use bytes::Bytes;
 use punctual_core::attempt::{AttemptRecord, Details, Ending, FailureClass};
 use punctual_core::run::default_grace;
 use punctual_core::shard::event::{Lane, Load};
-use punctual_core::shard::write::{Batch, BatchSeq, CancelMark, Epoch, Requeue, Settle, SharedBatch, Start, Write};
+use punctual_core::shard::write::{
+    Batch, BatchSeq, CancelMark, Epoch, Requeue, Settle, SharedBatch, Start, Void, Write,
+};
 use punctual_core::task::{Binary, Handler, Limits, Network, Priority, Probe, Run, Task, TaskSpec};
 use punctual_core::{
     ArtifactId, AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
@@ -121,6 +123,7 @@ pub fn new_job(n: u64, due_secs: i64, shard: u16) -> NewJob {
         priority: Priority::default(),
         submitted_at: at(-60),
         tracing_id: None,
+        source: None,
         input: None,
     }
 }
@@ -180,12 +183,12 @@ impl<'a> Owner<'a> {
 
     /// Applies what must fit.
     pub async fn done(&mut self, writes: Vec<Write>) {
-        assert_eq!(self.apply(writes).await.unwrap(), Applied::Done { void: vec![] });
+        assert_eq!(self.apply(writes).await.unwrap(), Applied::Done { void: Void::default() });
     }
 
     /// Applies what comes too late for this job, and only that.
     pub async fn void(&mut self, writes: Vec<Write>, job: JobId) {
-        assert_eq!(self.apply(writes).await.unwrap(), Applied::Done { void: vec![job] });
+        assert_eq!(self.apply(writes).await.unwrap(), Applied::Done { void: vec![job].into() });
     }
 
     /// Applies what must not fit.

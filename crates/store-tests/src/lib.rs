@@ -7,3 +7,4 @@ pub mod conformance;
 pub mod fixture;
 pub mod model;
 pub mod random;
+pub mod schedule_fixture;

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
+use punctual_core::schedule::Source;
 use punctual_core::task::Priority;
 use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, TaskId, Timestamp};
 
@@ -20,6 +21,7 @@ pub struct NewJob {
     pub priority: Priority,
     pub submitted_at: Timestamp,
     pub tracing_id: Option<String>,
+    pub source: Option<Source>,
     pub input: Option<Bytes>,
 }
 
@@ -79,6 +81,7 @@ pub struct HotJob {
     pub counters: Counters,
     pub submitted_at: Timestamp,
     pub tracing_id: Option<String>,
+    pub source: Option<Source>,
     pub cancel_requested: bool,
 }
 
@@ -108,6 +111,7 @@ pub struct FinishedJob {
     pub counters: Counters,
     pub submitted_at: Timestamp,
     pub tracing_id: Option<String>,
+    pub source: Option<Source>,
     pub state: JobState,
     pub finished_at: Timestamp,
     /// When it was due last; its id says when it was due first.

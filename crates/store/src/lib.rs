@@ -12,6 +12,7 @@ mod jobs;
 mod leases;
 mod logs;
 mod members;
+mod schedules;
 mod tasks;
 mod transitions;
 
@@ -25,6 +26,7 @@ pub use jobs::{
 pub use leases::{Lease, Leases, Owned};
 pub use logs::{LogChunk, LogPiece, Logs, Retention, TASK_USE_STEP, tasks_used_since};
 pub use members::{ClusterSecret, DutyLease, Member, MemberStatus, Members, SeenMember};
+pub use schedules::{CalendarChange, LoadedRow, OccurrenceFilter, ScheduleFilter, Schedules, ShardSchedules};
 pub use tasks::{Interned, TaskChange, Tasks};
 pub use transitions::{Applied, FoundRow, LoadPage, OpenStarts, Transitions};
 
@@ -32,7 +34,7 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Everything the engine and the app need.
 pub trait Store:
-    Artifacts + Tasks + Submit + JobReads + Leases + Members + Transitions + Logs + LogArchive + Retention
+    Artifacts + Tasks + Schedules + Submit + JobReads + Leases + Members + Transitions + Logs + LogArchive + Retention
 {
     /// For people: the kind of store and how it writes, such as `sqlite, synchronous=FULL`.
     fn description(&self) -> String;

@@ -50,9 +50,11 @@ pub fn tasks_used_since(before: Timestamp) -> Timestamp {
 pub trait Retention: Send + Sync + 'static {
     /// Removes up to `limit` jobs that finished before `before`, with their attempts and
     /// logs; the paths of logs that were archived are remembered as dropped. Also what expired by `now` (idempotency keys) and stale outcomes from before
-    /// `before`. The answer is how many jobs went; fewer than `limit` means that all did.
+    /// `before`. Likewise verdicts on times before `before`, but for what is queued, and changes of
+    /// schedules from before it. The answer is how many jobs went; fewer than `limit` means that all did. It is
+    /// `limit` as well where a store left some of the others for another call.
     ///
-    /// When all did, tasks go that are deleted or have no name, that no job refers to, and
+    /// When all did, tasks go that are deleted or have no name, that no job or schedule refers to, and
     /// that were last used before [`tasks_used_since`].
     async fn prune(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<usize>;
 }

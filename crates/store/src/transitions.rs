@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::attempt::AttemptNo;
 use punctual_core::shard::event::Load;
-use punctual_core::shard::write::{OpenStart, SharedBatch, StartsId};
+use punctual_core::shard::write::{OpenStart, SharedBatch, StartsId, Void};
 use punctual_core::{Counters, JobId, JobKey, JobRow, JobState, ShardId};
 
 use crate::Result;
@@ -13,8 +13,9 @@ use crate::Result;
 pub enum Applied {
     /// Durable, but for what was to happen to the jobs in `void`. Of a waiting job: its row was
     /// not what [`Write::expects_waiting`](punctual_core::shard::write::Write::expects_waiting) says, because the owner was told of it too late.
-    /// Of a finished one: it was not in history any more, or not as it had been read.
-    Done { void: Vec<JobId> },
+    /// Of a finished one: it was not in history any more, or not as it had been read. Likewise schedules
+    /// whose names were taken, and planned times that had their verdicts.
+    Done { void: Void },
     /// These shards have another epoch by now. Nothing of the batch was applied.
     Fenced(Vec<ShardId>),
 }
@@ -55,8 +56,9 @@ pub trait Transitions: Send + Sync + 'static {
     /// A write about a waiting job (a start, or an end or a move without an attempt) is left
     /// out if the job's row is not what it expects; so is a `Rerun` of a job that is not in
     /// history, and a `ResolveLost` of one that is not there as lost in that attempt, because
-    /// retention may come between the owner's look and its write. [`Applied::Done`] names
-    /// them. Any other write that does not fit the rows (an attempt that ends twice) is
+    /// retention may come between the owner's look and its write; so is a schedule whose name is taken, a
+    /// verdict on a time that has one, and the release of one that is not queued, with the jobs that they would
+    /// make. [`Applied::Done`] names them. Any other write that does not fit the rows (an attempt that ends twice) is
     /// `Inconsistent`, and nothing of the batch is applied.
     async fn apply(&self, batch: SharedBatch) -> Result<Applied>;
 

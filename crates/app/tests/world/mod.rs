@@ -8,10 +8,11 @@ use punctual_app::{
     AgentAnswer, AgentAsks, App, Parts, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, Roles, Settings,
 };
 use punctual_blobs::{Blobs, UrlKey};
+use punctual_core::schedule::{ScheduleCommand, ScheduleReply};
 use punctual_core::shard::WorkerStatus;
 use punctual_core::shard::event::{Command, Reply};
 use punctual_core::size::ByteSize;
-use punctual_core::{AttemptNo, JobId, JobRow, Span, TaskId};
+use punctual_core::{AttemptNo, JobId, JobRow, ScheduleId, Span, TaskId};
 use punctual_engine::{Engine, EngineConfig, Runs, WorkerInfo};
 use punctual_store::ClusterSecret;
 use punctual_store_tests::fixture::{at, server};
@@ -30,6 +31,14 @@ fn gone(peer: &Peer) -> PeerError {
 #[async_trait::async_trait]
 impl Peers for Nobody {
     async fn command(&self, peer: &Peer, _: JobId, _: Command) -> Result<Reply, PeerError> {
+        Err(gone(peer))
+    }
+    async fn schedules(
+        &self,
+        peer: &Peer,
+        _: Vec<(ScheduleId, ScheduleCommand)>,
+        _: &str,
+    ) -> Result<Vec<ScheduleReply>, PeerError> {
         Err(gone(peer))
     }
     fn hint(&self, _: &Peer, _: Vec<JobRow>) {}

@@ -10,7 +10,7 @@ use crate::shard::event::{AssignedInput, Assignment, Change, Reply, Send};
 use crate::shard::judge::End;
 use crate::shard::live::{Live, Stage};
 use crate::shard::outcomes::is_taken_back;
-use crate::shard::write::{Batch, BatchSeq, CancelMark, Epoch, Requeue, Settle, SharedBatch, Start, Write};
+use crate::shard::write::{Batch, BatchSeq, CancelMark, Epoch, Requeue, Settle, SharedBatch, Start, Void, Write};
 use crate::shard::{Bug, Owner};
 use crate::time::Timestamp;
 
@@ -57,9 +57,9 @@ impl Owner {
     }
 
     /// This batch, the oldest in flight on its lane, is durable: what depends on it may
-    /// happen. The writes about waiting jobs in `void` were left out, because the jobs were
-    /// not there: a hint came so late that its job had started or ended before.
-    pub fn committed(&mut self, seq: BatchSeq, void: &[JobId], now: Timestamp) {
+    /// happen. What is in `void` was left out, because the rows were not as expected: a hint came so
+    /// late that its job had started or ended before, or a former owner had decided already.
+    pub fn committed(&mut self, seq: BatchSeq, void: &Void, now: Timestamp) {
         self.now = now;
         let (batch, _) = self.answered(seq);
         self.counts.commits += 1;
@@ -77,11 +77,18 @@ impl Owner {
     }
 
     /// This batch, the oldest in flight on its lane, was refused, and nothing of it applied:
-    /// these shards are not ours any more. What it held for others is tried again.
-    pub fn fenced(&mut self, seq: BatchSeq, lost: &[ShardId], now: Timestamp) {
+    /// these shards are not ours any more. What it held for others is tried again, but for what
+    /// concerns schedules: a watermark in a later batch may be applied before it. Shards of
+    /// which it held such are given up, too, and answered, to be taken over anew.
+    pub fn fenced(&mut self, seq: BatchSeq, lost: &[ShardId], now: Timestamp) -> Vec<ShardId> {
         self.now = now;
         let (batch, _) = self.answered(seq);
-        for &shard in lost {
+        let mut in_order: Vec<ShardId> =
+            batch.writes.iter().filter(|write| write.concerns_schedules()).map(Write::shard).collect();
+        in_order.sort_unstable();
+        in_order.dedup();
+        in_order.retain(|shard| !lost.contains(shard) && self.still_holds(&batch, *shard));
+        for &shard in lost.iter().chain(&in_order) {
             if self.still_holds(&batch, shard) {
                 self.forget(shard);
             }
@@ -96,6 +103,7 @@ impl Owner {
                 shard.open_starts.remove(&batch.starts_id(write.shard()));
             }
         }
+        in_order
     }
 
     /// A later batch may be applied before what is tried again. No two writes of one
@@ -138,18 +146,18 @@ impl Owner {
         self.outbox.answered(seq)
     }
 
-    fn written(&mut self, write: &Write, void: &[JobId]) {
-        if let Some((key, _)) = write.expects_waiting().filter(|(key, _)| void.contains(&key.id)) {
+    fn written(&mut self, write: &Write, void: &Void) {
+        if let Some((key, _)) = write.expects_waiting().filter(|(key, _)| void.jobs.contains(&key.id)) {
             self.voided(key.id);
             return;
         }
         match write {
             // Its retention ended in between.
-            Write::Rerun(rerun) if void.contains(&rerun.id) => {
+            Write::Rerun(rerun) if void.jobs.contains(&rerun.id) => {
                 self.clear_busy(rerun.id);
                 self.ask_again(rerun.id);
             }
-            Write::ResolveLost(resolve) if void.contains(&resolve.id) => {
+            Write::ResolveLost(resolve) if void.jobs.contains(&resolve.id) => {
                 self.clear_busy(resolve.id);
                 if let Some(worker) = self.late.remove(&resolve.id) {
                     self.ack(worker, resolve.id, resolve.attempt);
@@ -175,6 +183,14 @@ impl Owner {
             }
             Write::Stale(stale) => self.ack(stale.worker, stale.id, stale.attempt),
             Write::CloseStarts(_) => {}
+            Write::AddSchedule(row) => self.schedule_added(row, void),
+            Write::SetSchedule { change: None, .. } => {}
+            Write::EditSchedule { id, .. } | Write::SetSchedule { id, .. } | Write::DropSchedule { id, .. } => {
+                self.answer_schedule(*id);
+            }
+            Write::Decide(decision) => self.decided(decision, void),
+            Write::Release(decision) => self.released(decision, void),
+            Write::Watermark { shard, .. } => self.watermark_written(*shard),
         }
     }
 
@@ -217,7 +233,11 @@ impl Owner {
         let id = settle.key.id;
         let shard = self.shard_mut(id.shard()).expect("checked by the caller");
         let ended = shard.remove(id);
+        let tracked = ended.as_ref().and_then(Live::tracked);
         self.release_start(ended.and_then(|live| live.stage.starts()));
+        if let Some(source) = tracked {
+            self.run_ended(source.schedule, id, Some(settle.state));
+        }
         self.count(settle.state);
         let attempt = settle.attempt.as_ref().map(|attempt| attempt.attempt);
         self.changed(id, settle.state, attempt);

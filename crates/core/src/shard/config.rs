@@ -24,6 +24,9 @@ pub struct Config {
     pub quarantine_after: u16,
     /// A receiver cannot put a retry off for longer than this.
     pub retry_after_max: Span,
+    /// A planned time of a schedule that is decided this much later was missed, and the schedule's rule for
+    /// that applies. A takeover takes less.
+    pub schedule_grace: Span,
     /// Writes of one transaction. More would hold the fence, and all who wait for the
     /// commit, for longer than they gain.
     pub batch_max: usize,
@@ -50,6 +53,7 @@ impl Default for Config {
             timeout_grace: Span::from_secs(10),
             quarantine_after: 3,
             retry_after_max: Span::from_secs(24 * 3600),
+            schedule_grace: Span::from_secs(60),
             batch_max: 2000,
             lanes: 1,
             batches_in_flight_max: 2,
@@ -94,10 +98,16 @@ pub enum Bug {
     AnswersMixedUp,
     /// A job starts although its task's file has not arrived.
     FileNotAwaited,
+    /// The watermark of a shard runs ahead of what was decided.
+    WatermarkRunsAhead,
+    /// A takeover plans from now on, not from where the former owner stopped.
+    WatermarkIgnored,
+    /// Runs of a schedule meet although it says that they must not.
+    OverlapIgnored,
 }
 
 impl Bug {
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::ExecuteBeforeDurable,
         Self::DeleteIgnoresRunning,
         Self::AnswerBeforeDurable,
@@ -114,6 +124,9 @@ impl Bug {
         Self::LateHelloBelieved,
         Self::AnswersMixedUp,
         Self::FileNotAwaited,
+        Self::WatermarkRunsAhead,
+        Self::WatermarkIgnored,
+        Self::OverlapIgnored,
     ];
 }
 

@@ -35,7 +35,13 @@ impl Bench {
         };
         let owner = Owner::new(ServerId::new(now, 1), Config::default(), 7);
         let mut bench = Self { owner, now, task: Arc::new(task), jobs_made: 0 };
-        bench.handle(Event::Acquired { shard: ShardId(0), epoch: EPOCH, running: vec![], spent: vec![] });
+        bench.handle(Event::Acquired {
+            shard: ShardId(0),
+            epoch: EPOCH,
+            running: vec![],
+            spent: vec![],
+            schedules: Default::default(),
+        });
         bench
     }
 
@@ -71,6 +77,7 @@ impl Bench {
             counters: Counters::NEW,
             submitted_at: self.now,
             tracing_id: None,
+            source: None,
             input: Input::None,
         };
         Loaded { row, task: Arc::clone(&self.task) }
@@ -91,7 +98,7 @@ impl Bench {
         self.now = self.now + span;
         self.owner.tick(self.now);
         while let Some(batch) = self.owner.take_batch(self.now) {
-            self.owner.committed(batch.seq, &[], self.now);
+            self.owner.committed(batch.seq, &Default::default(), self.now);
             self.owner.tick(self.now);
         }
         self.owner.take_effects()
@@ -133,7 +140,13 @@ fn every_acquisition_outdates_the_greetings_before_it() {
     let before = bench.owner.acquisitions();
     bench.handle(Event::Released { shard: ShardId(0) });
     assert_eq!(bench.owner.acquisitions(), before);
-    bench.handle(Event::Acquired { shard: ShardId(0), epoch: Epoch(8), running: vec![], spent: vec![] });
+    bench.handle(Event::Acquired {
+        shard: ShardId(0),
+        epoch: Epoch(8),
+        running: vec![],
+        spent: vec![],
+        schedules: Default::default(),
+    });
     assert_ne!(bench.owner.acquisitions(), before);
 }
 

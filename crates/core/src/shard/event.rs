@@ -5,11 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::attempt::{AttemptNo, Details, Outcome};
-use crate::id::{JobId, ShardId, TaskId, WorkerId};
+use crate::id::{JobId, ScheduleId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, JobKey, JobRow};
 use crate::lifecycle::JobState;
+use crate::schedule::{OccurrenceRow, Plan, ScheduleCommand, ScheduleReply, ScheduleState, Source};
 use crate::shard::write::{Epoch, OpenStart, StartsId};
-use crate::task::Task;
+use crate::task::{Priority, Task};
 use crate::time::Timestamp;
 
 /// One connection of a worker; a reconnection makes a larger one.
@@ -20,11 +21,55 @@ pub struct StreamId(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u64);
 
+impl Token {
+    /// The owner's own wishes: nobody waits for an answer.
+    pub const NOBODY: Self = Self(u64::MAX);
+}
+
 /// A waiting job with the definition it runs by.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     pub row: JobRow,
     pub task: Arc<Task>,
+}
+
+/// What a schedule means, made before the owner is asked: it takes a while.
+#[derive(Debug, Clone)]
+pub struct Made {
+    pub plan: Arc<Plan>,
+    pub task: Arc<Task>,
+    /// Of its name; with a creation.
+    pub seed: u64,
+}
+
+/// A stored schedule with what it means.
+#[derive(Debug, Clone)]
+pub struct LoadedSchedule {
+    pub id: ScheduleId,
+    pub plan: Arc<Plan>,
+    pub task: Arc<Task>,
+    pub seed: u64,
+    pub priority: Option<Priority>,
+    pub has_input: bool,
+    pub state: ScheduleState,
+}
+
+/// What a former owner left of a shard's schedules, besides the schedules.
+#[derive(Debug, Clone, Default)]
+pub struct TakenSchedules {
+    pub watermark: Timestamp,
+    pub queued: Vec<OccurrenceRow>,
+    /// Jobs that have not ended and that others may wait for.
+    pub tracked: Vec<(Source, JobId)>,
+}
+
+/// Asks for the schedules of a shard in order of id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScheduleLoad {
+    pub shard: ShardId,
+    pub epoch: Epoch,
+    pub after: Option<ScheduleId>,
+    pub limit: usize,
 }
 
 /// A start that outlived its owner, with the job it belongs to.
@@ -42,6 +87,7 @@ pub enum Event {
         epoch: Epoch,
         running: Vec<Adopted>,
         spent: Vec<StartsId>,
+        schedules: TakenSchedules,
     },
     /// The shard is to be given up: start nothing of it any more, and finish what was decided.
     Retire {
@@ -68,7 +114,27 @@ pub enum Event {
         id: JobId,
         found: Found,
     },
-    /// A task was changed; waiting jobs follow it.
+    /// The answer to a [`ScheduleLoad`].
+    Schedules {
+        load: ScheduleLoad,
+        /// Those that could be read.
+        rows: Vec<LoadedSchedule>,
+        /// After which to go on; `None` at the end.
+        next: Option<ScheduleId>,
+    },
+    /// Calendars have changed, and with them what these schedules mean.
+    Replanned {
+        rows: Vec<LoadedSchedule>,
+    },
+    Schedule {
+        token: Token,
+        id: ScheduleId,
+        command: ScheduleCommand,
+        who: String,
+        /// With a creation and an edit.
+        made: Option<Made>,
+    },
+    /// A task was changed; waiting jobs and schedules follow it.
     TaskChanged {
         task: Arc<Task>,
     },
@@ -278,6 +344,8 @@ pub struct Effects {
     pub loads: Vec<Load>,
     pub lookups: Vec<(Token, JobId)>,
     pub replies: Vec<(Token, Reply)>,
+    pub schedule_loads: Vec<ScheduleLoad>,
+    pub schedule_replies: Vec<(Token, ScheduleReply)>,
     pub changes: Vec<Change>,
     /// Connections to cut: these workers must say hello again.
     pub disconnects: Vec<WorkerId>,
@@ -289,6 +357,8 @@ impl Effects {
             && self.loads.is_empty()
             && self.lookups.is_empty()
             && self.replies.is_empty()
+            && self.schedule_loads.is_empty()
+            && self.schedule_replies.is_empty()
             && self.changes.is_empty()
             && self.disconnects.is_empty()
     }

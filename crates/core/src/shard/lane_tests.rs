@@ -33,7 +33,16 @@ impl Bench {
         };
         let mut owner = Owner::new(ServerId::new(NOW, 1), Config { lanes: 2, ..config }, 7);
         for shard in (0..4).map(ShardId) {
-            owner.handle(Event::Acquired { shard, epoch: Epoch(1), running: vec![], spent: vec![] }, NOW);
+            owner.handle(
+                Event::Acquired {
+                    shard,
+                    epoch: Epoch(1),
+                    running: vec![],
+                    spent: vec![],
+                    schedules: Default::default(),
+                },
+                NOW,
+            );
         }
         let spec = WorkerSpec {
             queues: vec!["default".into()],
@@ -57,6 +66,7 @@ impl Bench {
             counters: Counters::NEW,
             submitted_at: NOW,
             tracing_id: None,
+            source: None,
             input: Input::None,
         };
         self.owner.handle(Event::Submitted { jobs: vec![Loaded { row, task: Arc::clone(&self.task) }] }, NOW);
@@ -101,9 +111,9 @@ fn lanes_are_answered_independently() {
     let mut bench = Bench::new(Config::default());
     let (even, odd) = (bench.submit(2), bench.submit(3));
     let (first, second) = (bench.batch().unwrap(), bench.batch().unwrap());
-    bench.owner.committed(second.seq, &[], NOW);
+    bench.owner.committed(second.seq, &Default::default(), NOW);
     assert_eq!(bench.assigned(), [odd]);
-    bench.owner.committed(first.seq, &[], NOW);
+    bench.owner.committed(first.seq, &Default::default(), NOW);
     assert_eq!(bench.assigned(), [even]);
 }
 
@@ -116,10 +126,10 @@ fn a_doubt_on_one_lane_concerns_all_its_batches_and_no_other_lane() {
     bench.submit(2);
     let follower = bench.batch().unwrap();
     assert_eq!(bench.owner.unknown(doubtful.seq, NOW), [ShardId(0), ShardId(2)]);
-    bench.owner.committed(other.seq, &[], NOW);
+    bench.owner.committed(other.seq, &Default::default(), NOW);
     assert_eq!(bench.assigned(), [odd]);
     // Whatever became of the one behind it, it is not believed.
-    bench.owner.committed(follower.seq, &[], NOW);
+    bench.owner.committed(follower.seq, &Default::default(), NOW);
     assert!(bench.assigned().is_empty());
     let owned: Vec<ShardId> = bench.owner.owned_shards().into_iter().map(|(shard, _)| shard).collect();
     assert_eq!(owned, [ShardId(1), ShardId(3)]);
@@ -148,7 +158,7 @@ fn a_shard_that_retires_starts_nothing_more_and_sends_what_it_started() {
     let other = bench.batch().unwrap();
     assert_eq!(jobs(&other), [elsewhere]);
     assert!(!bench.owner.is_quiet(ShardId(0)), "its start is on its way");
-    bench.owner.committed(batch.seq, &[], NOW);
+    bench.owner.committed(batch.seq, &Default::default(), NOW);
     assert!(bench.owner.is_quiet(ShardId(0)));
     assert_eq!(bench.assigned(), [started]);
     assert!(bench.owner.next_wake() > NOW, "it has nothing to read any more");
@@ -168,7 +178,7 @@ fn an_assignment_that_has_not_left_when_its_shard_is_lost_never_does() {
     let mut bench = Bench::new(Config::default());
     bench.submit(0);
     let batch = bench.batch().unwrap();
-    bench.owner.committed(batch.seq, &[], NOW + Span::from_millis(1));
+    bench.owner.committed(batch.seq, &Default::default(), NOW + Span::from_millis(1));
     bench.owner.handle(Event::Released { shard: ShardId(0) }, NOW);
     assert!(bench.assigned().is_empty());
 }

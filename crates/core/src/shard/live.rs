@@ -7,10 +7,12 @@ use std::sync::Arc;
 use crate::attempt::AttemptNo;
 use crate::id::{JobId, ShardId, WorkerId};
 use crate::job::{Counters, Input, JobKey};
-use crate::shard::event::{Command, Loaded, Token};
+use crate::schedule::Source;
+use crate::shard::event::{Command, Loaded, TakenSchedules, Token};
 use crate::shard::parking::Parking;
 use crate::shard::reads::{ReadNo, Reads};
 use crate::shard::ready::ClassId;
+use crate::shard::schedules::Schedules;
 use crate::shard::write::{CancelMark, Epoch, StartsId};
 use crate::task::{Priority, Task};
 use crate::time::{Span, Timestamp};
@@ -59,6 +61,7 @@ pub(super) struct Shard {
     pub(super) open_starts: IdMap<StartsId, u32>,
     /// Commands on jobs with a write under way, to be looked at after it.
     pub(super) deferred: Vec<(Token, JobId, Command)>,
+    pub(super) schedules: Schedules,
 }
 
 /// Whoever stored a job while its shard changed hands may have told the former owner. So the
@@ -80,7 +83,7 @@ pub(super) struct LaneState {
 }
 
 impl Shard {
-    pub(super) fn new(id: ShardId, epoch: Epoch) -> Self {
+    pub(super) fn new(id: ShardId, epoch: Epoch, schedules: TakenSchedules, now: Timestamp) -> Self {
         Self {
             id,
             epoch,
@@ -96,6 +99,7 @@ impl Shard {
             busy: IdSet::default(),
             open_starts: IdMap::default(),
             deferred: Vec::new(),
+            schedules: Schedules::taken(schedules, now),
         }
     }
 
@@ -120,6 +124,7 @@ pub(super) struct Live {
     pub(super) priority: Priority,
     pub(super) counters: Counters,
     pub(super) tracing_id: Option<String>,
+    pub(super) source: Option<Box<Source>>,
     pub(super) input: Input,
     pub(super) picked_up_at: Timestamp,
     pub(super) stage: Stage,
@@ -185,6 +190,7 @@ impl Live {
             priority: row.priority,
             counters: row.counters,
             tracing_id: row.tracing_id,
+            source: row.source,
             input: row.input,
             picked_up_at,
             stage: Stage::Waiting,
@@ -193,6 +199,11 @@ impl Live {
 
     pub(super) fn rank(&self) -> (i64, JobId) {
         (self.priority.rank(self.key.due_at), self.key.id)
+    }
+
+    /// The schedule that made it, if others may wait for its end.
+    pub(super) fn tracked(&self) -> Option<Source> {
+        self.source.as_deref().copied().filter(|source| source.is_tracked)
     }
 
     /// Waits for its time or for a worker.

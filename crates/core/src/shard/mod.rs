@@ -23,6 +23,7 @@ mod outcomes;
 mod parking;
 mod reads;
 mod ready;
+mod schedules;
 mod view;
 mod window;
 mod workers;
@@ -87,6 +88,8 @@ pub struct Owner {
     now: Timestamp,
     ticked_at: Option<Timestamp>,
     next_check: Timestamp,
+    /// The shard that plans first.
+    planning_turn: usize,
 }
 
 enum Lookup {
@@ -135,6 +138,7 @@ impl Owner {
             now: Timestamp::EPOCH,
             ticked_at: None,
             next_check: Timestamp::EPOCH,
+            planning_turn: 0,
         }
     }
 
@@ -142,7 +146,9 @@ impl Owner {
     pub fn handle(&mut self, event: Event, now: Timestamp) {
         self.now = now;
         match event {
-            Event::Acquired { shard, epoch, running, spent } => self.acquired(shard, epoch, running, spent),
+            Event::Acquired { shard, epoch, running, spent, schedules } => {
+                self.acquired(shard, epoch, running, spent, schedules);
+            }
             Event::Released { shard } => self.forget(shard),
             Event::Retire { shard } => self.retire(shard),
             Event::Submitted { jobs } => {
@@ -175,6 +181,9 @@ impl Owner {
             Event::AgentReported { token, report } => self.agent_report(token, report),
             Event::AgentSilent { id, attempt, host } => self.agent_silent(id, attempt, host),
             Event::Command { token, id, command } => self.command(token, id, command),
+            Event::Schedules { load, rows, next } => self.schedules_page(&load, rows, next),
+            Event::Replanned { rows } => self.replanned(rows),
+            Event::Schedule { token, id, command, who, made } => self.schedule_command(token, id, command, who, made),
         }
     }
 
@@ -183,6 +192,7 @@ impl Owner {
     pub fn tick(&mut self, now: Timestamp) {
         self.now = now;
         self.forgive_own_pause();
+        self.plan();
         self.wake_due();
         if now >= self.next_check {
             self.next_check = now + CHECK_EVERY;
@@ -199,11 +209,14 @@ impl Owner {
     pub fn next_wake(&self) -> Timestamp {
         let reads = self.owned().filter(|shard| !shard.is_retiring).flat_map(Shard::next_reads);
         let others = self.ready.next_due().into_iter().chain(self.next_demands()).chain(self.outbox.next_close());
+        let others = others.chain(self.next_planned());
         reads.chain(others).fold(self.next_check, Timestamp::min)
     }
 
     pub fn take_effects(&mut self) -> Effects {
-        std::mem::take(&mut self.effects)
+        let mut effects = std::mem::take(&mut self.effects);
+        effects.replies.retain(|(token, _)| *token != Token::NOBODY);
+        effects
     }
 
     pub fn server(&self) -> ServerId {

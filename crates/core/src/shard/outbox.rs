@@ -4,21 +4,22 @@
 //! batches of a lane are answered in the order in which they were made. Batches of different
 //! lanes touch different shards, so their answers may come in any order.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::id::ShardId;
 use crate::shard::write::{BatchSeq, SharedBatch, Write};
 use crate::time::{Span, Timestamp};
 
 /// Records of starts that say nothing any more are closed along with other writes, or after this:
-/// nobody waits for it, and a transaction of its own would cost as much as a start.
+/// nobody waits for it, and a transaction of its own would cost as much as a start. The same
+/// holds for watermarks.
 const CLOSE_WITHIN: Span = Span::from_secs(1);
 
 #[derive(Default)]
 struct Queue {
     /// Decided and not yet handed to the store.
     writes: VecDeque<Write>,
-    /// Records to be closed at the next opportunity.
+    /// Records to be closed, and watermarks to be set, at the next opportunity.
     closes: VecDeque<Write>,
     /// When they are to be closed at the latest.
     close_by: Option<Timestamp>,
@@ -47,7 +48,7 @@ impl Outbox {
 
     pub(super) fn push(&mut self, write: Write, now: Timestamp) {
         let queue = self.queue(write.shard());
-        if matches!(write, Write::CloseStarts(_)) {
+        if matches!(write, Write::CloseStarts(_) | Write::Watermark { .. }) {
             queue.closes.push_back(write);
             queue.close_by.get_or_insert(now + CLOSE_WITHIN);
         } else {
@@ -63,6 +64,12 @@ impl Outbox {
     /// Whether somebody waits for a write.
     pub(super) fn is_empty(&self) -> bool {
         self.queues.iter().all(|queue| queue.writes.is_empty())
+    }
+
+    /// Writes on their way on the lane of a shard.
+    pub(super) fn backlog(&self, shard: ShardId) -> usize {
+        let queue = &self.queues[shard.lane(self.queues.len())];
+        queue.writes.len() + queue.in_flight.iter().map(|batch| batch.writes.len()).sum::<usize>()
     }
 
     /// When something is to be written that nobody waits for.
@@ -87,8 +94,9 @@ impl Outbox {
         let lane = in_turn.into_iter().find(has_some)?;
         self.turn = (lane + 1) % lanes;
         let Queue { writes, closes, close_by, .. } = &mut self.queues[lane];
-        let mut taken: Vec<Write> = writes.drain(..writes.len().min(len_max)).collect();
-        taken.extend(closes.drain(..closes.len().min(len_max - taken.len())));
+        let until = in_order(writes, len_max);
+        let mut taken: Vec<Write> = writes.drain(..until).collect();
+        taken.extend(closes.drain(..closes.len().min(len_max.saturating_sub(taken.len()))));
         if closes.is_empty() {
             *close_by = None;
         }
@@ -129,4 +137,20 @@ impl Outbox {
         queue.writes.iter().any(|write| write.shard() == shard)
             || queue.in_flight.iter().any(|batch| batch.epoch_of(shard).is_some())
     }
+}
+
+/// How many writes fit into one batch. A definition comes before all else about its schedule there, so
+/// what was decided about the schedule before it belongs into an earlier batch.
+fn in_order(writes: &VecDeque<Write>, len_max: usize) -> usize {
+    let mut about = BTreeSet::new();
+    let mut taken = 0;
+    for write in writes.iter().take(len_max) {
+        let schedule = write.schedule();
+        if write.is_definition() && schedule.is_some_and(|id| about.contains(&id)) {
+            break;
+        }
+        about.extend(schedule);
+        taken += 1;
+    }
+    taken
 }

@@ -45,7 +45,16 @@ impl Bench {
             waits_for: None,
         };
         let mut owner = Owner::new(ServerId::new(now, 1), config, 7);
-        owner.handle(Event::Acquired { shard: SHARD, epoch: EPOCH, running: vec![], spent: vec![] }, now);
+        owner.handle(
+            Event::Acquired {
+                shard: SHARD,
+                epoch: EPOCH,
+                running: vec![],
+                spent: vec![],
+                schedules: Default::default(),
+            },
+            now,
+        );
         Self { owner, now, worker: WorkerId::new(now, 1), task: Arc::new(task), jobs_made: 0 }
     }
 
@@ -63,6 +72,7 @@ impl Bench {
             counters: Counters::NEW,
             submitted_at: self.now,
             tracing_id: None,
+            source: None,
             input: Input::None,
         };
         Loaded { row, task: Arc::clone(&self.task) }
@@ -84,7 +94,7 @@ impl Bench {
         self.now = self.now + span;
         self.owner.tick(self.now);
         while let Some(batch) = self.owner.take_batch(self.now) {
-            self.owner.committed(batch.seq, &[], self.now);
+            self.owner.committed(batch.seq, &Default::default(), self.now);
             self.owner.tick(self.now);
         }
         self.owner.take_effects()
@@ -142,7 +152,7 @@ fn nothing_is_sent_before_the_start_is_durable() {
     assert!(matches!(&batch.writes[..], [Write::Start(start)] if start.key.id == id));
     assert_eq!(batch.fences, [(SHARD, EPOCH)]);
     assert!(assigned(&bench.owner.take_effects()).is_empty());
-    bench.owner.committed(batch.seq, &[], bench.now);
+    bench.owner.committed(batch.seq, &Default::default(), bench.now);
     assert_eq!(assigned(&bench.owner.take_effects()), [(id, 1)]);
 }
 
@@ -152,7 +162,7 @@ fn a_start_that_the_store_left_out_is_dropped() {
     bench.connect(1, vec![]);
     let id = bench.submit(Span::ZERO);
     let batch = bench.batch().expect("a start was decided");
-    bench.owner.committed(batch.seq, &[id], bench.now);
+    bench.owner.committed(batch.seq, &vec![id].into(), bench.now);
     assert!(assigned(&bench.pass(Span::from_secs(1))).is_empty());
     assert_eq!(bench.owner.counts().running, 0);
 }
@@ -502,7 +512,13 @@ fn an_adopted_attempt_has_time_to_be_reported_however_long_the_server_was_away()
     let starts = StartsId { shard: SHARD, epoch: EPOCH, seq: BatchSeq(9) };
     let start = OpenStart { starts, start, server: bench.owner.server(), cancel: CancelMark::None };
     let running = vec![Adopted { start, job }];
-    bench.handle(Event::Acquired { shard: SHARD, epoch: Epoch(2), running, spent: vec![] });
+    bench.handle(Event::Acquired {
+        shard: SHARD,
+        epoch: Epoch(2),
+        running,
+        spent: vec![],
+        schedules: Default::default(),
+    });
     bench.pass(Span::from_secs(1));
     assert!(bench.owner.running(id).is_some(), "it is not called overdue at once");
     bench.connect(1, vec![(id, AttemptNo(1))]);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::id::{JobId, ShardId};
 use crate::job::JobKey;
-use crate::shard::event::{Adopted, Loaded, Send};
+use crate::shard::event::{Adopted, Loaded, Send, TakenSchedules};
 use crate::shard::live::{Live, Run, Shard, Stage};
 use crate::shard::ready::ClassId;
 use crate::shard::write::{Epoch, StartsId, Write};
@@ -24,14 +24,22 @@ const CLASS_SURE: usize = 16;
 impl Owner {
     /// Takes a shard over: what ran under the former owner goes on, and waits for
     /// its worker to report it.
-    pub(super) fn acquired(&mut self, id: ShardId, epoch: Epoch, running: Vec<Adopted>, spent: Vec<StartsId>) {
+    pub(super) fn acquired(
+        &mut self,
+        id: ShardId,
+        epoch: Epoch,
+        running: Vec<Adopted>,
+        spent: Vec<StartsId>,
+        schedules: TakenSchedules,
+    ) {
         self.forget(id);
         self.acquisitions += 1;
         let place = usize::from(id.0);
         if self.shards.len() <= place {
             self.shards.resize_with(place + 1, || None);
         }
-        self.shards[place] = Some(Box::new(Shard::new(id, epoch)));
+        self.shards[place] = Some(Box::new(Shard::new(id, epoch, schedules, self.now)));
+        self.request_schedules(id, None);
         for starts in spent {
             self.push(Write::CloseStarts(starts));
         }
@@ -90,6 +98,7 @@ impl Owner {
         // What was started and not yet sent is for the next owner to take back.
         self.effects.sends.retain(|(_, _, send)| !matches!(send, Send::Assign(start) if start.key.shard() == id));
         self.answer_not_owner(id, &shard.deferred);
+        self.forget_schedules(shard.schedules);
     }
 
     /// The shard is to be given up soon. Nothing of it starts any more; what was decided
@@ -139,6 +148,9 @@ impl Owner {
             return false;
         }
         let mut live = Live::new(job, class, now);
+        if let Some(source) = live.tracked() {
+            self.run_seen(source.schedule, key.id);
+        }
         self.enqueue(&mut live);
         let shard = self.shard_mut(key.shard()).expect("the shard was found above");
         shard.jobs.insert(key.id, live);
@@ -250,6 +262,7 @@ impl Owner {
             self.changed_tasks.clear();
         }
         self.changed_tasks.insert(task.id, Arc::clone(task));
+        self.schedules_follow_task(task);
         let class = self.ready.class_of(task, &mut self.workers);
         let ids = self.owned().flat_map(|shard| shard.jobs.values());
         let mut ids: Vec<JobId> = ids.filter(|live| live.task.id == task.id).map(|live| live.key.id).collect();

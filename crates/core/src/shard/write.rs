@@ -5,9 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::attempt::{AttemptNo, AttemptRecord, Details};
-use crate::id::{JobId, ServerId, ShardId, WorkerId};
+use crate::id::{JobId, ScheduleId, ServerId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, JobKey};
 use crate::lifecycle::JobState;
+use crate::schedule::{OccurrenceRow, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, Source};
+use crate::task::Priority;
 use crate::time::Timestamp;
 
 /// Raised by one each time a shard changes hands. The fence.
@@ -72,6 +74,63 @@ pub enum Write {
     Stale(StaleOutcome),
     /// Every job of this record has ended: it says nothing any more.
     CloseStarts(StartsId),
+    /// A schedule is stored. Void if its name is taken.
+    AddSchedule(Arc<ScheduleRow>),
+    /// A schedule has a new definition. In its batch nothing about the schedule was decided before it.
+    EditSchedule { id: ScheduleId, edit: Arc<ScheduleEdit>, state: ScheduleState, change: ScheduleChange },
+    /// The definition stays, and something else changes, but for the number of runs, which grows with
+    /// verdicts alone. What nobody asked for is not put on record.
+    SetSchedule { id: ScheduleId, state: ScheduleState, change: Option<ScheduleChange> },
+    /// The schedule goes; its occurrences stay for as long as history does. Likewise.
+    DropSchedule { id: ScheduleId, change: ScheduleChange },
+    /// A planned time gets its verdict, and its job if it fires. Void if it has one already.
+    Decide(Box<Decision>),
+    /// A time that was queued gets its final verdict. Void if it is not queued.
+    Release(Box<Decision>),
+    /// All planned times of the shard up to here have their verdicts.
+    Watermark { shard: ShardId, at: Timestamp },
+}
+
+/// A verdict, and the job that it makes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    pub occurrence: OccurrenceRow,
+    pub job: Option<FiredJob>,
+}
+
+/// A job that a schedule makes. Its id says when it is due; it is submitted when it is decided.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FiredJob {
+    pub id: JobId,
+    pub task: TaskId,
+    pub priority: Priority,
+    pub source: Source,
+    /// The schedule has an input, which the store copies.
+    pub has_input: bool,
+    /// The schedule is limited to a number of runs, and this is one of them: the store counts it.
+    pub is_counted: bool,
+}
+
+/// What of a batch was left out, because the rows were not as expected.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Void {
+    pub jobs: Vec<JobId>,
+    /// Schedules whose names were taken.
+    pub schedules: Vec<ScheduleId>,
+    /// Planned times that had a verdict, or were not queued.
+    pub occurrences: Vec<(ScheduleId, Timestamp)>,
+}
+
+impl Void {
+    pub fn has_occurrence(&self, schedule: ScheduleId, at: Timestamp) -> bool {
+        self.occurrences.contains(&(schedule, at))
+    }
+}
+
+impl From<Vec<JobId>> for Void {
+    fn from(jobs: Vec<JobId>) -> Self {
+        Self { jobs, ..Self::default() }
+    }
 }
 
 impl Write {
@@ -89,7 +148,14 @@ impl Write {
             | Self::RequestCancel { .. }
             | Self::ResolveLost(_)
             | Self::Stale(_)
-            | Self::CloseStarts(_) => None,
+            | Self::CloseStarts(_)
+            | Self::AddSchedule(_)
+            | Self::EditSchedule { .. }
+            | Self::SetSchedule { .. }
+            | Self::DropSchedule { .. }
+            | Self::Decide(_)
+            | Self::Release(_)
+            | Self::Watermark { .. } => None,
         }
     }
 
@@ -103,7 +169,41 @@ impl Write {
             Self::ResolveLost(resolve) => resolve.id.shard(),
             Self::Stale(stale) => stale.id.shard(),
             Self::CloseStarts(starts) => starts.shard,
+            Self::AddSchedule(row) => row.id.shard(),
+            Self::EditSchedule { id, .. } | Self::SetSchedule { id, .. } | Self::DropSchedule { id, .. } => id.shard(),
+            Self::Decide(decision) | Self::Release(decision) => decision.occurrence.schedule.shard(),
+            Self::Watermark { shard, .. } => *shard,
         }
+    }
+
+    /// The schedule that it is about, if it is not about a job.
+    pub fn schedule(&self) -> Option<ScheduleId> {
+        match self {
+            Self::AddSchedule(row) => Some(row.id),
+            Self::EditSchedule { id, .. } | Self::SetSchedule { id, .. } | Self::DropSchedule { id, .. } => Some(*id),
+            Self::Decide(decision) | Self::Release(decision) => Some(decision.occurrence.schedule),
+            Self::Start(_)
+            | Self::Settle(_)
+            | Self::Requeue(_)
+            | Self::Rerun(_)
+            | Self::RequestCancel { .. }
+            | Self::ResolveLost(_)
+            | Self::Stale(_)
+            | Self::CloseStarts(_)
+            | Self::Watermark { .. } => None,
+        }
+    }
+
+    /// Whether it must not be overtaken by what was decided later.
+    pub fn concerns_schedules(&self) -> bool {
+        self.schedule().is_some() || matches!(self, Self::Watermark { .. })
+    }
+
+    /// Whether it says what a schedule is. A store applies what concerns schedules in the order edit
+    /// and drop, add, set, decide, release, watermark; so what was decided about the schedule before must not be
+    /// in the same batch.
+    pub fn is_definition(&self) -> bool {
+        matches!(self, Self::EditSchedule { .. } | Self::DropSchedule { .. })
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) const LEASE_TTL: Span = Span::from_secs(2);
 
 pub(crate) struct Harness {
     pub(crate) store: Weather,
-    task: TaskId,
+    pub(crate) task: TaskId,
     made: AtomicU64,
 }
 
@@ -82,6 +82,7 @@ impl Harness {
             priority: Priority::default(),
             submitted_at: now,
             tracing_id: None,
+            source: None,
             input: None,
         };
         let id = job.id;

@@ -4,6 +4,7 @@
 
 mod harness;
 mod leaving;
+mod schedules;
 mod shares;
 mod stalls;
 mod store;

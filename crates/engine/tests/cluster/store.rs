@@ -9,16 +9,18 @@ use std::time::Instant;
 use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::attempt::ArchivedLog;
+use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow, StoredCalendar};
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
-use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp};
+use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
-    Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, ClusterSecret, CreatedArtifact,
-    DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobReads, JobRecord, KeptLog, Lease,
-    Leases, LoadPage, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NewArtifact, OpenStarts, Owned, Page,
-    Position, RerunRecord, Result, Retention, SeenMember, Store, StoreError, Submission, Submit, Submitted, TaskChange,
-    Tasks, Transitions, WholeLog,
+    Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, CalendarChange, ClusterSecret,
+    CreatedArtifact, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobReads, JobRecord,
+    KeptLog, Lease, Leases, LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NewArtifact,
+    OccurrenceFilter, OpenStarts, Order, Owned, Page, Position, RerunRecord, Result, Retention, ScheduleFilter,
+    Schedules, SeenMember, ShardSchedules, Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks,
+    Transitions, WholeLog,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;
@@ -126,6 +128,36 @@ under_weather! {
             async fn task_by_name(&self, name: &str) -> Result<Option<Task>> {
                 self.enter()?;
                 self.model.task_by_name(name).await
+            }
+        }
+    }
+    Schedules {
+        shard_schedules(shard: ShardId) -> ShardSchedules;
+        load_schedules(shard: ShardId, after: Option<ScheduleId>, limit: usize) -> Vec<LoadedRow>;
+        schedule(id: ScheduleId) -> Option<ScheduleRow>;
+        schedule_ids(names: Vec<String>) -> Vec<(String, ScheduleId)>;
+        list_schedules(
+            filter: ScheduleFilter, after: Option<String>, limit: usize
+        ) -> (Vec<ScheduleRow>, Option<String>);
+        schedules_of_task(task: TaskId, limit: usize) -> Vec<String>;
+        schedule_changes(id: ScheduleId, limit: usize) -> Vec<ScheduleChange>;
+        occurrences(
+            schedule: ScheduleId, filter: OccurrenceFilter, after: Option<Timestamp>, order: Order, limit: usize
+        ) -> (Vec<OccurrenceRow>, Option<Timestamp>);
+        put_calendar(calendar: StoredCalendar) -> u32;
+        calendars() -> Vec<StoredCalendar>;
+        calendars_revision() -> u32;
+        schedules_with_calendars(
+            names: Vec<String>, after: Option<ScheduleId>, limit: usize
+        ) -> Vec<LoadedRow>;
+        {
+            async fn delete_calendar(&self, name: &str) -> Result<CalendarChange> {
+                self.enter()?;
+                self.model.delete_calendar(name).await
+            }
+            async fn calendar(&self, name: &str) -> Result<Option<StoredCalendar>> {
+                self.enter()?;
+                self.model.calendar(name).await
             }
         }
     }

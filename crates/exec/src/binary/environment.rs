@@ -1,11 +1,11 @@
 //! What a program finds in its environment.
 
-use punctual_core::run::Binary;
+use std::collections::BTreeMap;
 
 use crate::Call;
 
 /// The task's own, and ours, which tasks cannot set.
-pub(super) fn of(spec: &Binary, call: &Call) -> Vec<(String, String)> {
+pub(crate) fn of(theirs: &BTreeMap<String, String>, call: &Call) -> Vec<(String, String)> {
     let job = call.job.to_string();
     let mut ours = vec![
         ("PUNCTUAL_JOB_ID", job.clone()),
@@ -19,11 +19,10 @@ pub(super) fn of(spec: &Binary, call: &Call) -> Vec<(String, String)> {
     if let Some(tracing_id) = &call.tracing_id {
         ours.push(("PUNCTUAL_TRACING_ID", tracing_id.clone()));
     }
-    let theirs = spec.env.iter().map(|(name, value)| (name.clone(), value.clone()));
     let ours = ours.into_iter().map(|(name, value)| (name.to_owned(), value));
     // A TRACEPARENT of the task's own is meant.
-    let ours = ours.filter(|(name, _)| !spec.env.contains_key(name));
-    theirs.chain(ours).collect()
+    let ours = ours.filter(|(name, _)| !theirs.contains_key(name));
+    theirs.iter().map(|(name, value)| (name.clone(), value.clone())).chain(ours).collect()
 }
 
 /// By W3C Trace Context: the trace that the job was submitted in if its tracing id says so,

@@ -10,7 +10,7 @@
 use bytes::Bytes;
 use punctual_core::Span;
 use punctual_core::attempt::{Failure, FailureClass, Last, Outcome, Ran};
-use punctual_core::run::Binary;
+use punctual_core::run::Limits;
 use punctual_sandbox::{Exit, LimitHit, Status};
 
 use crate::Call;
@@ -20,14 +20,14 @@ const FAILED_FOR_GOOD: i32 = 100;
 
 /// What the worker asked of the program before it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ordered {
+pub(crate) enum Ordered {
     Cancelled,
     TimeOver,
 }
 
-pub(super) fn outcome(exit: Exit, ordered: Option<Ordered>, spec: &Binary, call: &Call) -> Outcome {
+pub(crate) fn outcome(exit: Exit, ordered: Option<Ordered>, limits: &Limits, call: &Call) -> Outcome {
     if let Some(hit) = ends_it(&exit) {
-        let reason = over_limit(hit, spec);
+        let reason = over_limit(hit, limits);
         call.log.line(format!("[{reason}]"));
         return failed(reason, FailureClass::Limit);
     }
@@ -61,8 +61,7 @@ fn ends_it(exit: &Exit) -> Option<LimitHit> {
     exit.hit.filter(|hit| *hit == LimitHit::Output || exit.status != Status::Code(0))
 }
 
-fn over_limit(hit: LimitHit, spec: &Binary) -> String {
-    let limits = &spec.limits;
+fn over_limit(hit: LimitHit, limits: &Limits) -> String {
     match hit {
         LimitHit::Oom => format!("oom: it used more than {} of memory", limits.memory),
         LimitHit::Pids => format!("pids: it started more than {} processes and threads", limits.pids),

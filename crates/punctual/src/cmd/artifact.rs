@@ -177,6 +177,14 @@ fn check(path: &Path) -> anyhow::Result<()> {
         .map_err(|problem| usage(format!("{} cannot run: {problem}", path.display()), "nothing was uploaded"))
 }
 
+/// Why a file cannot run in the sandbox, if so.
+pub(crate) fn program_problem(path: &Path) -> Option<String> {
+    match open(path) {
+        Ok((mut file, _)) => check_program(&mut file).err().map(|problem| problem.to_string()),
+        Err(error) => Some(error.to_string()),
+    }
+}
+
 /// Workers may be of either kind.
 fn check_program(file: &mut std::fs::File) -> Result<(), ElfProblem> {
     let Err(problem) = check_elf(file, Machine::X86_64) else { return Ok(()) };

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use punctual_exec::Account;
 use punctual_worker::Places;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use super::Context;
 use super::server::{ServerFlags, bind, make_data_dir, ready_json, until_ready};
-use super::worker::{WorkerFlags, host_name};
+use super::worker::{WorkerFlags, commands_allowed, host_name};
 use crate::cli::given;
 use crate::config::{Database, Origin, ServerSettings, WorkerSettings, sending};
 use crate::exit::Exit;
@@ -111,6 +112,9 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
     let mut server = tokio::spawn(wiring::run_server(options, ready_sender, server_stop));
     let ready = until_ready(ready, &mut server).await?;
     let url = format!("http://{}", ready.address);
+    if worker_settings.allow_commands {
+        context.out.hint(&commands_allowed(&Account::own().name));
+    }
     let options = WorkerOptions { servers: vec![url], name: host_name(), settings: worker_settings };
     let mut worker = tokio::spawn(wiring::run_worker(options, stop.requested()));
     announce(&ready, asked, &database, &data_dir, context)?;

@@ -1,5 +1,6 @@
 //! `punctual doctor`: checks, each with its reason and its cure.
 
+mod commands;
 mod containers;
 mod database;
 mod sandbox;
@@ -88,6 +89,7 @@ pub(crate) async fn run(_: DoctorArgs, context: &Context) -> anyhow::Result<Exit
     checks.push(open_files(&std::fs::read_to_string("/proc/self/limits").unwrap_or_default()));
     checks.push(sandbox::check().await);
     checks.extend(containers::check(&context.config).await);
+    checks.extend(commands::check(&context.config));
     checks.push(zones());
     let out = &context.out;
     out.rows(&checks, &checks)?;

@@ -1,7 +1,8 @@
-//! `punctual explain`: a job, a state, an error code or an exit code in words.
+//! `punctual explain`: a job, a state, a verdict, an error code or an exit code in words.
 
 use clap::Args;
 use punctual_api::ErrorKind;
+use punctual_core::schedule::Verdict;
 use punctual_core::{JobId, JobState};
 use serde::Serialize;
 use serde_json::json;
@@ -12,7 +13,7 @@ use crate::output::Format;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// A job's id, a state, an error code or an exit code
+    /// A job's id, a state, what became of a planned time, an error code or an exit code
     #[arg(value_name = "ID|WORD")]
     what: String,
 }
@@ -85,6 +86,9 @@ fn word(word: &str) -> Option<Meaning> {
     if let Some(state) = JobState::parse(word) {
         return Some(meaning("state", of_state(state)));
     }
+    if let Some(verdict) = Verdict::ALL.into_iter().find(|verdict| verdict.as_str() == word) {
+        return Some(meaning("verdict", of_verdict(verdict)));
+    }
     if let Some(kind) = ErrorKind::from_code(word) {
         let (http_status, exit_code) = (Some(kind.http_status()), Some(kind.exit_code()));
         return Some(Meaning { http_status, exit_code, ..meaning("error", kind.title()) });
@@ -112,6 +116,23 @@ fn of_state(state: JobState) -> &'static str {
     }
 }
 
+fn of_verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Fired => "A job was made for the planned time.",
+        Verdict::Queued => {
+            "It waits until the run before it has ended (--overlap queue-one, queue-all or cancel-previous)."
+        }
+        Verdict::SkippedOverlap => "It did not run: a run before it had not ended, and --overlap says to skip it.",
+        Verdict::SkippedPaused => "It did not run: the schedule was paused.",
+        Verdict::SkippedCalendar => "It did not run: a calendar closes its date.",
+        Verdict::SkippedGap => "It did not run: the clocks left its time out, and --gap says to skip such times.",
+        Verdict::SkippedByRequest => {
+            "It did not run: somebody asked to skip it, or deleted the schedule while it waited."
+        }
+        Verdict::Missed => "It did not run: no server was there in time, and --catch-up does not make up for it.",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +141,9 @@ mod tests {
     fn every_word_that_we_print_can_be_explained() {
         for state in JobState::ALL {
             assert!(word(state.as_str()).is_some());
+        }
+        for verdict in Verdict::ALL {
+            assert!(word(verdict.as_str()).is_some_and(|meaning| meaning.kind == "verdict"));
         }
         for kind in ErrorKind::ALL {
             assert!(word(kind.code()).is_some());

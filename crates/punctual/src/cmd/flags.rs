@@ -71,6 +71,48 @@ pub(crate) const OF_JOBS: Flags = &[
     ("Idempotency-Key", "--idempotency-key"),
 ];
 
+pub(crate) const OF_SCHEDULES: Flags = &[
+    ("name", "the schedule's name"),
+    ("/name", "the schedule's name"),
+    ("/task", "--task"),
+    ("/cron", "--cron"),
+    ("/every", "--every"),
+    ("/anchor", "--anchor"),
+    ("/daily", "--daily"),
+    ("/at", "--at"),
+    ("/zone", "--zone"),
+    ("/start_at", "--start-at"),
+    ("/end_at", "--end-at"),
+    ("/gap", "--gap"),
+    ("/fold", "--fold"),
+    ("/jitter", "--jitter"),
+    ("/calendars/exclude", "--exclude"),
+    ("/calendars/include", "--include"),
+    ("/calendars/on_closed_day", "--on-closed-day"),
+    ("/overlap", "--overlap"),
+    ("/catch_up/mode", "--catch-up"),
+    ("/catch_up/max", "--catch-up-max"),
+    ("/catch_up/window", "--catch-up-window"),
+    ("/catch_up/per_minute", "--catch-up-rate"),
+    ("/max_runs", "--max-runs"),
+    ("/pause_after_failures", "--pause-after-failures"),
+    ("/late_after", "--late-after"),
+    ("/input", "--input"),
+    ("/priority", "--priority"),
+    ("/note", "--note"),
+    ("/count", "--count"),
+    ("count", "--count"),
+    ("from", "--from"),
+    ("before", "--to"),
+    ("verdict", "--verdict"),
+    ("prefix", "--prefix"),
+    ("task", "--task"),
+    ("limit", "--limit"),
+    ("cursor", "--cursor"),
+];
+
+pub(crate) const OF_CALENDARS: Flags = &[("name", "the calendar's name"), ("/dates", "--date")];
+
 /// The same error in the words of the command line.
 pub(crate) fn in_flags(mut error: ClientError, flags: Flags) -> ClientError {
     let ClientError::Problem(problem) = &mut error else {

@@ -4,6 +4,7 @@ pub(crate) mod agent;
 pub(crate) mod artifact;
 pub(crate) mod bench;
 mod binary;
+pub(crate) mod calendar;
 pub(crate) mod changes;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -11,18 +12,21 @@ pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod flags;
+pub(crate) mod import;
 pub(crate) mod job;
 pub(crate) mod logs;
 pub(crate) mod migrate;
 pub(crate) mod patience;
 pub(crate) mod ps;
 pub(crate) mod run;
+pub(crate) mod schedule;
 pub(crate) mod server;
 pub(crate) mod servers;
 pub(crate) mod spec;
 pub(crate) mod task;
 pub(crate) mod verbs;
 pub(crate) mod wait;
+mod what;
 pub(crate) mod worker;
 
 use std::io::{IsTerminal, Read};
@@ -146,6 +150,9 @@ pub(crate) async fn dispatch(command: Command, context: &Context) -> anyhow::Res
         Command::Cancel(ids) => verbs::run(verbs::Verb::Cancel, ids, context).await,
         Command::Job(verb) => job::run(verb, context).await,
         Command::Artifact(verb) => artifact::run(verb, context).await,
+        Command::Schedule(verb) => schedule::run(verb, context).await,
+        Command::Calendar(verb) => calendar::run(verb, context).await,
+        Command::Import(verb) => import::run(verb, context).await,
         Command::Task(verb) => task::run(verb, context).await,
         Command::Explain(args) => explain::run(args, context).await,
         Command::Migrate(args) => migrate::run(args, context).await,

@@ -5,18 +5,16 @@ use std::path::Path;
 use clap::{ArgGroup, Args};
 use punctual_api::{ErrorKind, Job, JobRequest, JobSubmitted};
 use punctual_client::{Client, ClientError, IdempotencyKey, Logs};
-use punctual_core::run::Slack;
-use punctual_core::task::{Priority, Run};
+use punctual_core::task::Priority;
 use punctual_core::{JobId, Span, Timestamp};
-use serde_json::value::RawValue;
 
-use super::artifact::{self, Pushed};
 use super::binary::BinaryFlags;
 use super::flags::{self, in_flags};
 use super::patience::Patience;
-use super::spec::{JobInput, SpecFlags, priority};
+use super::spec::{SpecFlags, priority};
 use super::wait::{Late, gave_up, of_state, say_pending, wait_for};
-use super::{Context, logs, text_or_file};
+use super::what::{What, read_input};
+use super::{Context, logs};
 use crate::exit::{Exit, Refusal, usage};
 use crate::output::{Format, note};
 use crate::when::{parse_at, parse_span};
@@ -77,49 +75,24 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
-    /// The binary to upload and run. The name of a task has no slash.
-    fn file(&self) -> Option<&Path> {
-        self.task.as_deref().filter(|name| name.contains('/')).map(Path::new)
+    fn what(&self) -> What<'_> {
+        What { task: self.task.as_deref(), spec: &self.spec, binary: &self.binary, args: &self.args }
     }
 
     /// A binary that runs now is watched, like any other program that is started.
     fn follows(&self) -> bool {
         let is_now = self.at.is_none() && self.after.is_none();
-        self.follow || (self.file().is_some() && is_now && !self.wait && !self.detach)
+        self.follow || (self.what().file().is_some() && is_now && !self.wait && !self.detach)
     }
 
-    fn request(&self, now: Timestamp) -> anyhow::Result<JobRequest> {
-        if self.file().is_none() && (self.binary.are_given() || !self.args.is_empty()) {
-            return Err(usage("only a binary has arguments and limits of its own", "name its file, such as ./tool"));
-        }
-        match (&self.task, self.spec.says_what()) {
-            (None, false) => {
-                return Err(usage(
-                    "nothing says what to run",
-                    "name a task, or say what with --http, --email, --slack, --probe or --handler",
-                ));
-            }
-            (Some(task), _) if self.spec.says_what() || (self.file().is_none() && self.spec.are_given()) => {
-                return Err(usage(
-                    format!("the task `{task}` has its own definition"),
-                    "change it with `punctual task apply`, or leave out either the name or the flags",
-                ));
-            }
-            _ => {}
-        }
-        let input = self.input.as_deref().map(|input| {
-            RawValue::from_string(text_or_file(input)?.trim().to_owned())
-                .map_err(|error| usage(format!("--input is not JSON: {error}"), "put texts in quotes: '\"text\"'"))
-        });
-        let input = input.transpose()?;
-        let inline = self.spec.spec(if input.is_some() { JobInput::Given } else { JobInput::None })?;
-        if let (Some(Run::Slack(Slack { text: None, .. })), None) = (inline.as_ref().map(|spec| &spec.run), &input) {
-            return Err(usage("nothing says what to post to Slack", "use --text, or --input for a message in JSON"));
-        }
+    async fn request(&self, client: &Client, context: &Context) -> anyhow::Result<JobRequest> {
+        let input = read_input(self.input.as_deref())?;
+        let mut chosen = self.what().choose(input.as_deref())?;
+        self.what().upload(&mut chosen, client, &context.out).await?;
         Ok(JobRequest {
-            task: self.task.clone().filter(|_| self.file().is_none()),
-            inline,
-            run_at: self.at.or_else(|| Some(now + self.after?)),
+            task: chosen.task,
+            inline: chosen.inline,
+            run_at: self.at.or_else(|| Some(now() + self.after?)),
             input,
             priority: self.priority,
             tracing_id: self.tracing_id.clone(),
@@ -129,14 +102,7 @@ impl RunArgs {
 
 pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit> {
     let client = context.client()?;
-    let mut request = args.request(now())?;
-    if let Some(file) = args.file() {
-        let Pushed { artifact, was_sent } = artifact::upload(&client, file, None).await?;
-        if was_sent {
-            context.out.hint(&format!("Uploaded {} as {}.", file.display(), artifact.id));
-        }
-        request.inline = Some(args.spec.task_of(args.binary.run(artifact.id, args.args.clone()))?);
-    }
+    let request = args.request(&client, context).await?;
     let submitted = submit(&client, &request, args.idempotency_key.as_deref()).await;
     let submitted = submitted.map_err(|error| or_file(error, args.task.as_deref()))?;
     let id = submitted.id;

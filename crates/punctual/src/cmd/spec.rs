@@ -92,7 +92,7 @@ pub(crate) enum JobInput {
 }
 
 /// Reads one of the words that the wire format knows.
-fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+pub(crate) fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let written = Value::String(text.replace('-', "_"));
     serde_json::from_value(written).map_err(|error| error.to_string())
 }

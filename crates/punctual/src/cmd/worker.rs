@@ -1,6 +1,7 @@
 //! `punctual worker`.
 
 use clap::{Args, Subcommand};
+use punctual_exec::Account;
 
 use super::Context;
 use super::server::make_data_dir;
@@ -71,6 +72,10 @@ pub(crate) struct WorkerFlags {
     /// What tasks may not call, whatever else is allowed
     #[arg(long, value_name = "PLACES")]
     http_deny: Option<String>,
+    /// Run commands on this machine, outside the sandbox: whoever can create tasks can then do here what
+    /// the worker's user can
+    #[arg(long)]
+    allow_commands: bool,
     /// Let probes write witness files and kill the worker, for tests
     #[arg(long)]
     probe_effects: bool,
@@ -91,6 +96,7 @@ impl WorkerFlags {
             ("drain_timeout", self.drain_timeout.clone()),
             ("http_allow", self.http_allow.clone()),
             ("http_deny", self.http_deny.clone()),
+            ("allow_commands", self.allow_commands.then(|| "true".to_owned())),
             ("probe_effects", self.probe_effects.then(|| "true".to_owned())),
         ])
     }
@@ -123,10 +129,18 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> anyhow::Result<E
     make_data_dir(&settings.spool_dir)?;
     let until = if args.exit_with_stdin { Until::StdinCloses } else { Until::Signal };
     let stop = Stop::listen(until, &context.out)?;
+    if settings.allow_commands {
+        context.out.hint(&commands_allowed(&Account::own().name));
+    }
     context.out.hint(&format!("Connecting to {} with {} slots.", servers.join(" and "), settings.slots));
     let options = WorkerOptions { servers, name: args.name.unwrap_or_else(host_name), settings };
     wiring::run_worker(options, stop.requested()).await?;
     Ok(Exit::Ok)
+}
+
+/// What a worker says at its start.
+pub(crate) fn commands_allowed(user: &str) -> String {
+    format!("This worker runs commands on this machine as {user} (allow_commands): tasks can do all that {user} can.")
 }
 
 async fn list(context: &Context) -> anyhow::Result<Exit> {

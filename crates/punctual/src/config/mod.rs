@@ -36,7 +36,7 @@ const fn setting(key: &'static str, default: &'static str, help: &'static str) -
     Setting { key, default, help }
 }
 
-pub(crate) const SETTINGS: [Setting; 48] = [
+pub(crate) const SETTINGS: [Setting; 49] = [
     setting("server", "http://127.0.0.1:8020", "the server that commands and workers talk to; several with commas"),
     setting("output", "table", "table, json, jsonl or name"),
     setting("color", "auto", "auto, always or never"),
@@ -109,6 +109,12 @@ pub(crate) const SETTINGS: [Setting; 48] = [
     ),
     setting("smtp_password", "", "the password for the user in smtp_url; or @ and a file of it"),
     setting("smtp_from", "", "whom mails are from, such as Punctual <jobs@example.com>"),
+    setting(
+        "allow_commands",
+        "false",
+        "whether a worker runs commands on its machine, outside the sandbox: whoever can create tasks can then do \
+         there what its user can",
+    ),
     setting("probe_effects", "false", "whether probes may write witness files and kill the worker"),
 ];
 

@@ -53,6 +53,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) spool_dir: PathBuf,
     pub(crate) drain_timeout: Span,
+    pub(crate) allow_commands: bool,
     pub(crate) probe_effects: bool,
     pub(crate) sending: Sending,
     pub(crate) programs: ProgramCache,
@@ -114,6 +115,7 @@ impl WorkerSettings {
             labels: config.parse("labels", labels)?,
             spool_dir,
             drain_timeout: config.parse("drain_timeout", |text| span(text, Span::ZERO, Span::from_secs(86_400)))?,
+            allow_commands: config.parse("allow_commands", yes_or_no)?,
             probe_effects: config.parse("probe_effects", yes_or_no)?,
             sending: sending(config, "")?,
             programs: ProgramCache {

@@ -46,7 +46,8 @@ fn answers() -> BTreeMap<String, (u16, Value)> {
         "updated_at": "2026-01-01T00:00:00Z",
         "spec": { "run": { "http": { "url": "http://127.0.0.1/" } } },
     });
-    BTreeMap::from([
+    let mut answers = crate::fake_schedules::answers();
+    answers.extend([
         ("GET /v1/jobs".to_owned(), (200, jobs)),
         ("POST /v1/jobs".to_owned(), (201, submitted)),
         (format!("GET /v1/jobs/{DONE}"), (200, job(DONE, "succeeded"))),
@@ -63,17 +64,18 @@ fn answers() -> BTreeMap<String, (u16, Value)> {
         ("GET /v1/tasks".to_owned(), (503, problem("unavailable", 503, "the server is stopping"))),
         ("DELETE /v1/tasks/ping".to_owned(), (403, problem("forbidden_host", 403, "this host name is not served"))),
         ("GET /v1/workers".to_owned(), (200, json!({ "workers": [] }))),
-    ])
+    ]);
+    answers
 }
 
-fn problem(code: &str, status: u16, detail: &str) -> Value {
+pub(crate) fn problem(code: &str, status: u16, detail: &str) -> Value {
     json!({
         "type": format!("/problems/{code}"), "title": code, "status": status, "detail": detail,
         "code": code, "request_id": "r1", "retryable": false,
     })
 }
 
-fn task_ref() -> Value {
+pub(crate) fn task_ref() -> Value {
     json!({ "id": "task_01m7et433kee4803yssgvaf2fh", "name": "ping", "kind": "http", "queue": "default" })
 }
 

@@ -4,7 +4,7 @@ use crate::fake::{self, DONE, FAILED, WAITING};
 use crate::{run, stderr, stdout};
 
 /// How long ago something was changes while we look.
-fn without_age(text: &str) -> String {
+pub(crate) fn without_age(text: &str) -> String {
     let lines = text.lines().map(|line| match line.split_once(" ago") {
         Some((before, after)) => {
             let (before, _) = before.rsplit_once([' ', '(']).unwrap();
@@ -17,7 +17,7 @@ fn without_age(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn shown(line: &str) -> String {
+pub(crate) fn shown(line: &str) -> String {
     let url = fake::start();
     let mut args: Vec<_> = line.split_whitespace().collect();
     args.extend(["--server", &url]);

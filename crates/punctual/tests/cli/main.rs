@@ -3,7 +3,10 @@
 
 mod errors;
 mod fake;
+mod fake_schedules;
 mod formats;
+mod import;
+mod schedules;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

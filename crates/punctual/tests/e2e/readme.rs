@@ -24,6 +24,20 @@ fn every_command_about_binaries_succeeds() {
     check(blocks);
 }
 
+#[test]
+fn every_command_about_schedules_succeeds() {
+    let blocks = shell_blocks(include_str!("../../../../docs/schedules.md"));
+    assert!(blocks.len() >= 3, "the page has examples");
+    check(blocks);
+}
+
+#[test]
+fn every_command_about_commands_succeeds() {
+    let blocks = shell_blocks(include_str!("../../../../docs/commands.md"));
+    assert!(!blocks.is_empty(), "the page has an example");
+    check(blocks);
+}
+
 fn check(blocks: Vec<String>) {
     let home = Home::new();
     let server = home.server();

@@ -7,6 +7,7 @@ mod begins;
 mod endings;
 mod orders;
 mod retries;
+mod schedules;
 mod story;
 #[cfg(test)]
 mod test_history;
@@ -52,13 +53,20 @@ const OF_JOB: [(&str, OfJob); 20] = [
     ("what is due starts, and what runs has a worker", whole::nothing_is_neglected),
 ];
 
-const OF_RUN: [(&str, OfRun); 6] = [
+const OF_RUN: [(&str, OfRun); 13] = [
     ("nothing is broken", whole::nothing_is_broken),
     ("old epochs write nothing", whole::old_epochs_write_nothing),
     ("no worker gets more than it granted", whole::no_worker_gets_more_than_it_granted),
     ("one request makes one set of jobs", whole::one_request_makes_one_set_of_jobs),
     ("jobs are conserved", whole::jobs_are_conserved),
     ("nothing begins before its file is there", whole::nothing_begins_before_its_file_is_there),
+    ("every planned time has its verdict", schedules::every_planned_time_has_its_verdict),
+    ("a verdict has its job, and a job its verdict", schedules::a_verdict_has_its_job),
+    ("runs of a schedule do not meet", schedules::runs_do_not_meet),
+    ("what is paused, skipped or deleted does not fire", schedules::what_is_held_does_not_fire),
+    ("what does not run has a reason", schedules::what_does_not_run_has_a_reason),
+    ("budgets for missed times are kept", schedules::budgets_are_kept),
+    ("an answer about a schedule is durable", schedules::answers_are_durable),
 ];
 
 pub fn check(history: &History) -> Vec<Violation> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual_core::attempt::{AttemptRecord, Details, Outcome};
 use punctual_core::shard::event::{Command, Reply};
-use punctual_core::shard::write::{Requeue, Rerun, ResolveLost, Settle, Start, Write};
+use punctual_core::shard::write::{Requeue, Rerun, ResolveLost, Settle, Start, Void, Write};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, Span, Timestamp, WorkerId};
 use punctual_store::JobRecord;
@@ -136,6 +136,9 @@ pub(super) fn stories(history: &History) -> BTreeMap<JobId, Story<'_>> {
             | Fact::Healed
             | Fact::OverCredit { .. }
             | Fact::JobCount(_)
+            | Fact::AskSchedule { .. }
+            | Fact::AnswerSchedule { .. }
+            | Fact::Ledger { .. }
             | Fact::Arrived { .. } => {}
         }
     }
@@ -148,12 +151,12 @@ fn tell<'a>(stories: &mut BTreeMap<JobId, Story<'a>>, id: JobId, at: Timestamp, 
     }
 }
 
-fn line_of<'a>(write: &'a Write, void: &[JobId]) -> Option<Line<'a>> {
+fn line_of<'a>(write: &'a Write, void: &Void) -> Option<Line<'a>> {
     Some(match write {
         Write::Start(Start { key, .. })
         | Write::Settle(Settle { key, attempt: None, .. })
         | Write::Requeue(Requeue { key, attempt: None, .. })
-            if void.contains(&key.id) =>
+            if void.jobs.contains(&key.id) =>
         {
             return None;
         }
@@ -164,6 +167,13 @@ fn line_of<'a>(write: &'a Write, void: &[JobId]) -> Option<Line<'a>> {
         Write::RequestCancel { .. } => Line::CancelRequested,
         Write::ResolveLost(resolve) => Line::Resolved(resolve),
         Write::Stale(stale) => Line::Stale(stale.attempt),
-        Write::CloseStarts(_) => return None,
+        Write::CloseStarts(_)
+        | Write::AddSchedule(_)
+        | Write::EditSchedule { .. }
+        | Write::SetSchedule { .. }
+        | Write::DropSchedule { .. }
+        | Write::Decide(_)
+        | Write::Release(_)
+        | Write::Watermark { .. } => return None,
     })
 }

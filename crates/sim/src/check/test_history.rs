@@ -5,7 +5,7 @@ use std::sync::Arc;
 use punctual_core::attempt::{AttemptRecord, Details, Ending, Failure, FailureClass, Outcome};
 use punctual_core::shard::event::{Command, Reply, Token};
 use punctual_core::shard::write::{
-    Batch, BatchSeq, CancelMark, Epoch, Requeue, Rerun, ResolveLost, Settle, Start, Write,
+    Batch, BatchSeq, CancelMark, Epoch, Requeue, Rerun, ResolveLost, Settle, Start, Void, Write,
 };
 use punctual_core::task::{Probe, Run, Task, TaskSpec};
 use punctual_core::{
@@ -91,7 +91,7 @@ impl Tale {
     pub(super) fn write_under(self, epoch: u64, write: Write) -> Self {
         let fences = vec![(ShardId(0), Epoch(epoch))];
         let batch = Batch { seq: BatchSeq(1), server: server(), fences, at: self.now, writes: vec![write] };
-        self.tell(Fact::Took { batch: Arc::new(batch), void: Vec::new() })
+        self.tell(Fact::Took { batch: Arc::new(batch), void: Void::default() })
     }
 
     pub(super) fn lease(self, epoch: u64) -> Self {
@@ -234,6 +234,7 @@ impl Tale {
             counters: Counters::NEW,
             submitted_at: START,
             tracing_id: None,
+            source: None,
             cancel_requested: false,
         };
         self.tell(Fact::Final { id, record: Some(JobRecord::Hot { job, input: None, attempts: Vec::new() }) })
@@ -248,6 +249,7 @@ impl Tale {
             counters: Counters::NEW,
             submitted_at: START,
             tracing_id: None,
+            source: None,
             state,
             finished_at: self.now,
             due_at: id.due_at(),

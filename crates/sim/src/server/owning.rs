@@ -42,7 +42,14 @@ impl World {
         server.unanswered -= 1;
         match written {
             Written::Done { void } => server.owner.committed(seq, &void, now),
-            Written::Fenced(shards) => server.owner.fenced(seq, &shards, now),
+            Written::Fenced(shards) => {
+                let in_order = server.owner.fenced(seq, &shards, now);
+                if !in_order.is_empty() {
+                    server.take_over.extend(in_order);
+                    self.hit(Window::SchedulesInDoubt);
+                    self.lease(place);
+                }
+            }
             Written::Unknown => {
                 let shards = server.owner.unknown(seq, now);
                 server.take_over.extend(shards);
@@ -111,13 +118,13 @@ impl World {
                 self.servers[place].owner.handle(Event::Released { shard }, now);
             }
         }
-        for Adoption { owned: Owned { shard, epoch }, running, spent } in taken {
+        for Adoption { owned: Owned { shard, epoch }, running, spent, schedules } in taken {
             let server = &mut self.servers[place];
             for adopted in &running {
                 server.adopted.insert((adopted.start.start.key.id, adopted.start.start.attempt));
                 self.seen.hit(Window::StartAdopted);
             }
-            server.owner.handle(Event::Acquired { shard, epoch, running, spent }, now);
+            server.owner.handle(Event::Acquired { shard, epoch, running, spent, schedules }, now);
         }
         if !self.servers[place].take_over.is_empty() {
             self.lease(place);

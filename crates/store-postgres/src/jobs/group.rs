@@ -278,11 +278,12 @@ async fn insert_jobs(conn: &Conn, jobs: &[&NewJob], known: impl Fn(TaskId) -> Op
         column(jobs.iter().map(|job| shard_number(job.id.shard()))),
         column(jobs.iter().map(|job| i16::from(job.priority.get()))),
     ];
-    if jobs.iter().all(|job| job.tracing_id.is_none() && job.input.is_none()) {
+    if jobs.iter().all(|job| job.tracing_id.is_none() && job.input.is_none() && job.source.is_none()) {
         return Ok(Step::Prepared(conn.prepare(sql!("insert_plain_jobs")).await?, params));
     }
     params.push(column(jobs.iter().map(|job| job.tracing_id.as_deref().map(codec::text))));
     params.push(column(jobs.iter().map(|job| job.input.clone().map(Blob))));
+    params.push(column(jobs.iter().map(|job| job.source.map(|source| source.to_bytes().to_vec()))));
     Ok(Step::Prepared(conn.prepare(sql!("insert_jobs")).await?, params))
 }
 

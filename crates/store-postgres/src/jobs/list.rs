@@ -49,7 +49,7 @@ pub(super) async fn hot(
     let mut lists: Vec<Vec<_>> = (0..shard_count).map(|_| Vec::new()).collect();
     for row in &rows {
         let key = JobKey { id: codec::job_id(row, 0)?, due_at: codec::time(row, 1)? };
-        let job = if fits_task(row, filter, 2, 10)? { Some(read_hot(row)?) } else { None };
+        let job = if fits_task(row, filter, 2, 11)? { Some(read_hot(row)?) } else { None };
         if let Some(list) = lists.get_mut(usize::from(key.shard().0)) {
             list.push((key, job));
         }
@@ -99,7 +99,7 @@ pub(super) async fn finished(conn: &Conn, filter: &Filter, position: Position) -
 fn examine_finished(row: &Row, filter: &Filter) -> Read<(JobKey, Option<FinishedJob>)> {
     let key = JobKey::original(codec::job_id(row, 0)?);
     let state_fits = filter.states.is_empty() || filter.states.contains(&codec::state(row, 8)?);
-    let fits = state_fits && fits_task(row, filter, 1, 12)?;
+    let fits = state_fits && fits_task(row, filter, 1, 13)?;
     Ok((key, if fits { Some(read_finished(row)?) } else { None }))
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn find(conn: &Borrowed<'_>, id: JobId) -> Result<Option<JobRec
     let (hot, finished) = (answer(1)?, answer(2)?);
     let mut attempts = answer(3)?.iter().map(|row| codec::attempt(row, 0, id)).collect::<Read<Vec<_>>>()?;
     if let Some(row) = hot.first() {
-        return Ok(Some(JobRecord::Hot { job: read_hot(row)?, input: codec::bytes(row, 10)?, attempts }));
+        return Ok(Some(JobRecord::Hot { job: read_hot(row)?, input: codec::bytes(row, 11)?, attempts }));
     }
     let Some(row) = finished.first() else { return Ok(None) };
     let (job, last, input, output) = read_record(row, id)?;
@@ -53,8 +53,8 @@ pub(super) async fn reruns(conn: &Conn, id: JobId) -> Result<Vec<RerunRecord>, T
 type FinishedRow = (FinishedJob, Option<AttemptRecord>, Option<Bytes>, Option<Bytes>);
 
 fn read_record(row: &Row, id: JobId) -> Read<FinishedRow> {
-    let last = codec::attempt_no(row, 12)?.map(|_| codec::attempt(row, 12, id)).transpose()?;
-    Ok((read_finished(row)?, last, codec::bytes(row, 23)?, codec::bytes(row, 24)?))
+    let last = codec::attempt_no(row, 13)?.map(|_| codec::attempt(row, 13, id)).transpose()?;
+    Ok((read_finished(row)?, last, codec::bytes(row, 24)?, codec::bytes(row, 25)?))
 }
 
 pub(super) async fn hot_at(conn: &Conn, keys: &[JobKey]) -> Result<Vec<HotJob>, Trouble> {
@@ -62,26 +62,28 @@ pub(super) async fn hot_at(conn: &Conn, keys: &[JobKey]) -> Result<Vec<HotJob>, 
     let due: Vec<i64> = keys.iter().map(|key| key.due_at.as_micros()).collect();
     let ids: Vec<Uuid> = keys.iter().map(|key| key.id.into()).collect();
     let rows = conn.query(sql!("hot_jobs"), &[&shards, &due, &ids]).await?;
-    let read = |row: &Row| Ok((codec::value::<i64>(row, 10)?, read_hot(row)?));
+    let read = |row: &Row| Ok((codec::value::<i64>(row, 11)?, read_hot(row)?));
     let mut jobs = rows.iter().map(read).collect::<Read<Vec<_>>>()?;
     jobs.sort_by_key(|(place, _)| *place);
     Ok(jobs.into_iter().map(|(_, job)| job).collect())
 }
 
-/// The first ten columns of `job_record_hot`, `hot_jobs` and `list_hot`.
+/// The first eleven columns of `job_record_hot`, `hot_jobs` and `list_hot`.
 pub(super) fn read_hot(row: &Row) -> Read<HotJob> {
+    let id = codec::job_id(row, 0)?;
     Ok(HotJob {
-        key: JobKey { id: codec::job_id(row, 0)?, due_at: codec::time(row, 1)? },
+        key: JobKey { id, due_at: codec::time(row, 1)? },
         task: codec::task_id(row, 2)?,
         priority: codec::priority(row, 3)?,
         counters: codec::counters(row, 4)?,
         submitted_at: codec::time(row, 7)?,
         tracing_id: codec::value(row, 8)?,
         cancel_requested: codec::value(row, 9)?,
+        source: codec::source(row, 10, id)?,
     })
 }
 
-/// The first twelve columns of `job_record_finished` and the lists of finished jobs.
+/// The first thirteen columns of `job_record_finished` and the lists of finished jobs.
 pub(super) fn read_finished(row: &Row) -> Read<FinishedJob> {
     let id = codec::job_id(row, 0)?;
     let was_moved = codec::value::<Option<i64>>(row, 10)?.is_some();
@@ -96,5 +98,6 @@ pub(super) fn read_finished(row: &Row) -> Read<FinishedJob> {
         finished_at: codec::time(row, 9)?,
         due_at: if was_moved { codec::time(row, 10)? } else { id.due_at() },
         reason: codec::value(row, 11)?,
+        source: codec::source(row, 12, id)?,
     })
 }

@@ -11,7 +11,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, Row};
 
 use super::columns::{Run, Wanted, expectations, runs};
-use super::{plain, starts};
+use super::named::{Missing, Named};
+use super::{plain, schedules, starts};
 use crate::codec::{self, Read, Uuid, shard_number};
 use crate::connection::Conn;
 use crate::nodes::Numbers;
@@ -24,8 +25,8 @@ type Done<T> = Result<T, Trouble>;
 /// A batch on its way.
 pub(super) struct Sent {
     pub(super) pipeline: Pipeline,
-    /// Of each step of the pipeline, the jobs that its answer should name.
-    named: Vec<Vec<(usize, JobId)>>,
+    /// What the answer to each step of the pipeline should name.
+    named: Vec<Named>,
 }
 
 /// Makes the transaction of a batch, numbered `number` on this connection and to be applied
@@ -38,7 +39,7 @@ pub(super) async fn send(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, last:
         Box::new(last.to_string()),
         Box::new(number.to_string()),
     ];
-    let mut wanted = Vec::new();
+    let mut wanted = schedules::statements(&batch.writes)?;
     for run in runs(&batch.writes) {
         wanted.extend(run.statements(nodes)?);
     }
@@ -46,32 +47,32 @@ pub(super) async fn send(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, last:
     if plain::is_plain(&wanted) {
         let statement = conn.prepare(plain::TEXT).await?;
         let steps = vec![Step::Prepared(statement, plain::params(fence, wanted))];
-        return Ok(Sent { pipeline: Pipeline::new(conn, steps), named: vec![Vec::new()] });
+        return Ok(Sent { pipeline: Pipeline::new(conn, steps), named: vec![Named::Nothing] });
     }
     wanted.insert(0, Wanted::new(sql!("fence"), fence));
     let mut steps = vec![Step::Plain("BEGIN")];
-    let mut named = vec![Vec::new()];
+    let mut named = vec![Named::Nothing];
     for statement in wanted {
         steps.push(Step::Prepared(conn.prepare(statement.text).await?, statement.params));
         named.push(statement.named);
     }
     steps.push(Step::Plain("COMMIT"));
-    named.push(Vec::new());
+    named.push(Named::Nothing);
     Ok(Sent { pipeline: Pipeline::new(conn, steps), named })
 }
 
 /// What the answers to a batch mean. An error says that nothing was applied, or that it is not known.
-pub(super) fn judge(named: Vec<Vec<(usize, JobId)>>, answers: Vec<Result<Vec<Row>, Error>>) -> Done<Applied> {
-    let mut void = Vec::new();
+pub(super) fn judge(named: Vec<Named>, answers: Vec<Result<Vec<Row>, Error>>) -> Done<Applied> {
+    let mut missing = Missing::default();
     for (answer, named) in answers.into_iter().zip(named) {
         // After the first error every statement fails, and COMMIT rolls back.
-        void.extend(missing(&answer?, named)?);
+        missing.look_for(named, &answer?)?;
     }
-    Ok(done(void))
+    Ok(Applied::Done { void: missing.into_void() })
 }
 
 impl Sent {
-    pub(super) fn split(self) -> (Pipeline, Vec<Vec<(usize, JobId)>>) {
+    pub(super) fn split(self) -> (Pipeline, Vec<Named>) {
         (self.pipeline, self.named)
     }
 }
@@ -85,25 +86,22 @@ pub(super) async fn apply_carefully(conn: &Arc<Conn>, nodes: &Numbers, batch: &B
         return Ok(Applied::Fenced(fenced));
     }
     check_fences(batch)?;
-    let mut void = Vec::new();
+    let mut missing = Missing::default();
+    for statement in schedules::statements(&batch.writes)? {
+        missing.look_for(statement.named, &query(conn, statement.text, statement.params).await?)?;
+    }
     for mut run in runs(&batch.writes) {
-        void.extend(take_void(conn, &mut run).await?);
+        missing.add_jobs(take_void(conn, &mut run).await?);
         for statement in run.statements(nodes)? {
-            let rows = query(conn, statement.text, statement.params).await?;
-            void.extend(missing(&rows, statement.named)?);
+            missing.look_for(statement.named, &query(conn, statement.text, statement.params).await?)?;
         }
     }
-    let is_void: HashSet<usize> = void.iter().map(|(place, _)| *place).collect();
+    let is_void = missing.places_of_jobs();
     if let Some(statement) = record_starts(batch, |place| !is_void.contains(&place)) {
         query(conn, statement.text, statement.params).await?;
     }
     conn.run("COMMIT").await?;
-    Ok(done(void))
-}
-
-fn done(mut void: Vec<(usize, JobId)>) -> Applied {
-    void.sort_unstable();
-    Applied::Done { void: void.into_iter().map(|(_, job)| job).collect() }
+    Ok(Applied::Done { void: missing.into_void() })
 }
 
 fn check_fences(batch: &Batch) -> Done<()> {
@@ -143,15 +141,6 @@ async fn take_void(conn: &Arc<Conn>, run: &mut Run<'_>) -> Done<Vec<(usize, JobI
     Ok(void)
 }
 
-/// Of the jobs that an answer should name, those that it does not.
-fn missing(rows: &[Row], named: Vec<(usize, JobId)>) -> Done<Vec<(usize, JobId)>> {
-    if named.is_empty() || rows.len() == named.len() {
-        return Ok(Vec::new());
-    }
-    let found = rows.iter().map(|row| codec::job_id(row, 0)).collect::<Read<HashSet<_>>>()?;
-    Ok(named.into_iter().filter(|(_, job)| !found.contains(job)).collect())
-}
-
 /// What each shard started, in one row.
 fn record_starts(batch: &Batch, counts: impl Fn(usize) -> bool) -> Option<Wanted> {
     let mut started: BTreeMap<ShardId, Vec<&Start>> = BTreeMap::new();
@@ -172,7 +161,7 @@ fn record_starts(batch: &Batch, counts: impl Fn(usize) -> bool) -> Option<Wanted
         Box::new(Uuid::from(batch.server)),
         column(started.values().map(|starts| starts::encode(starts.iter().copied()))),
     ];
-    Some(Wanted { text: sql!("insert_starts"), params, named: Vec::new() })
+    Some(Wanted::new(sql!("insert_starts"), params))
 }
 
 async fn query(conn: &Arc<Conn>, text: &'static str, params: Vec<Param>) -> Done<Vec<Row>> {
@@ -182,7 +171,7 @@ async fn query(conn: &Arc<Conn>, text: &'static str, params: Vec<Param>) -> Done
     answer.map_err(|error| match error.code() {
         // How a statement says that a row is not as expected.
         Some(&SqlState::DIVISION_BY_ZERO) => {
-            Trouble::inconsistent("a job is not where the batch says, or has another attempt")
+            Trouble::inconsistent("a job is not where the batch says or has another attempt, or a task is not there")
         }
         _ => error.into(),
     })

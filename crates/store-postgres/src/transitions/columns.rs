@@ -11,6 +11,7 @@ use punctual_core::shard::write::{CancelMark, Requeue, Rerun, ResolveLost, Settl
 use punctual_core::{AttemptNo, JobId, JobKey, JobState, Timestamp};
 use punctual_store::TASK_USE_STEP;
 
+use super::named::Named;
 use super::settle;
 use crate::codec::{self, Uuid, attempt_number, shard_number};
 use crate::nodes::Numbers;
@@ -52,20 +53,27 @@ fn job_of(write: &Write) -> Option<JobId> {
         Write::ResolveLost(resolve) => Some(resolve.id),
         Write::Stale(stale) => Some(stale.id),
         Write::CloseStarts(_) => None,
+        // These come before, whatever their place; see schedules.rs.
+        Write::AddSchedule(_)
+        | Write::EditSchedule { .. }
+        | Write::SetSchedule { .. }
+        | Write::DropSchedule { .. }
+        | Write::Decide(_)
+        | Write::Release(_)
+        | Write::Watermark { .. } => None,
     }
 }
 
-/// One statement. Those that name jobs leave out, without an error, what is not there.
+/// One statement. Those whose answer names something leave out, without an error, what does not fit.
 pub(super) struct Wanted {
     pub(super) text: &'static str,
     pub(super) params: Vec<Param>,
-    /// The jobs that the answer should name, with their places in the batch.
-    pub(super) named: Vec<(usize, JobId)>,
+    pub(super) named: Named,
 }
 
 impl Wanted {
     pub(super) fn new(text: &'static str, params: Vec<Param>) -> Self {
-        Self { text, params, named: Vec::new() }
+        Self { text, params, named: Named::Nothing }
     }
 }
 
@@ -159,7 +167,7 @@ impl Run<'_> {
             column(each().map(|rerun| rerun.counters.failures as i16)),
             column(each().map(|rerun| rerun.counters.node_failures as i16)),
         ];
-        let named = reruns.iter().map(|(place, rerun)| (*place, rerun.id)).collect();
+        let named = Named::Jobs(reruns.iter().map(|(place, rerun)| (*place, rerun.id)).collect());
         wanted.push(Wanted { text: sql!("rerun"), params, named });
         use_tasks(each().map(|rerun| JobKey { due_at: rerun.due_at, id: rerun.id }), wanted);
     }
@@ -196,7 +204,7 @@ impl Run<'_> {
             column(each().map(|late| late.output.clone().map(Blob))),
             column(each().map(|late| codec::details_text(late.details.as_deref()))),
         ];
-        let named = resolves.iter().map(|(place, resolve)| (*place, resolve.id)).collect();
+        let named = Named::Jobs(resolves.iter().map(|(place, resolve)| (*place, resolve.id)).collect());
         wanted.push(Wanted { text: sql!("resolve_lost"), params, named });
         Ok(())
     }

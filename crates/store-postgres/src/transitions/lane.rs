@@ -8,7 +8,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use punctual_core::JobId;
 use punctual_core::shard::write::Batch;
 use punctual_store::{Applied, Result, StoreError};
 use tokio::sync::mpsc;
@@ -18,6 +17,7 @@ use tokio_postgres::{Error, Row};
 
 use super::apply;
 use super::lanes::{Call, Common, Message};
+use super::named::Named;
 use crate::connection::{Class, Conn};
 use crate::link::Link;
 use crate::pipeline::Pipeline;
@@ -31,7 +31,7 @@ struct InFlight {
     call: Call,
     number: u64,
     pipeline: Pipeline,
-    named: Vec<Vec<(usize, JobId)>>,
+    named: Vec<Named>,
     deadline: Instant,
 }
 
@@ -176,7 +176,7 @@ impl Lane {
             Ok(applied) => front.call.answer(Ok(applied)),
             Err(trouble) if trouble.is_about_the_statement() => {
                 if trouble.is_without_partition() {
-                    self.common.partitions.forget();
+                    self.common.forget_partitions();
                 }
                 self.last = front.number - 1;
                 let behind = self.take_behind().await;
@@ -233,7 +233,7 @@ impl Lane {
         let mut applied = self.try_again(&call.batch).await;
         if applied.as_ref().is_err_and(Trouble::is_without_partition) {
             // The list of partitions was wrong.
-            self.common.partitions.forget();
+            self.common.forget_partitions();
             applied = self.try_again(&call.batch).await;
         }
         match applied.map_err(StoreError::from) {

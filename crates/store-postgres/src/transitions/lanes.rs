@@ -29,12 +29,14 @@ pub(crate) struct Applying {
     pub(crate) maintenance: Arc<Pool>,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) partitions: Arc<Partitions>,
+    pub(crate) occurrence_partitions: Arc<Partitions>,
 }
 
 pub(super) struct Common {
     maintenance: Arc<Pool>,
     nodes: Arc<Nodes>,
-    pub(super) partitions: Arc<Partitions>,
+    partitions: Arc<Partitions>,
+    occurrence_partitions: Arc<Partitions>,
     /// Up to these epochs it is not known what was applied.
     doubt: Mutex<HashMap<ShardId, Epoch>>,
 }
@@ -66,8 +68,9 @@ pub(crate) struct Lanes {
 
 impl Lanes {
     pub(crate) fn start(with: Applying) -> Self {
-        let Applying { links, maintenance, nodes, partitions } = with;
-        let common = Arc::new(Common { maintenance, nodes, partitions, doubt: Mutex::default() });
+        let Applying { links, maintenance, nodes, partitions, occurrence_partitions } = with;
+        let doubt = Mutex::default();
+        let common = Arc::new(Common { maintenance, nodes, partitions, occurrence_partitions, doubt });
         let mut inboxes = Vec::new();
         let mut tasks = Vec::new();
         for link in links {
@@ -157,6 +160,12 @@ impl Common {
         call.answer(Err(StoreError::Unavailable(text)));
     }
 
+    /// What is remembered of partitions turned out to be wrong.
+    pub(super) fn forget_partitions(&self) {
+        self.partitions.forget();
+        self.occurrence_partitions.forget();
+    }
+
     /// Partitions and numbers that the batch needs, made outside its transaction.
     pub(super) async fn prepare(&self, batch: &Batch) -> Result<Numbers> {
         let times = batch.writes.iter().filter_map(|write| match write {
@@ -164,7 +173,12 @@ impl Common {
             Write::ResolveLost(resolve) => Some(resolve.finished_at),
             _ => None,
         });
-        self.partitions.prepare(&self.maintenance, times).await?;
+        self.partitions.prepare(&self.maintenance, batch.at, times).await?;
+        let planned = batch.writes.iter().filter_map(|write| match write {
+            Write::Decide(decision) => Some(decision.occurrence.at),
+            _ => None,
+        });
+        self.occurrence_partitions.prepare(&self.maintenance, batch.at, planned).await?;
         let mut used: HashMap<Uuid, Timestamp> = HashMap::new();
         for write in &batch.writes {
             if let Write::Settle(Settle { finished_at, attempt: Some(ran), .. }) = write {

@@ -2,10 +2,13 @@
 
 mod apply;
 mod columns;
+mod decide;
 mod lane;
 mod lanes;
+mod named;
 mod plain;
 mod read;
+mod schedules;
 mod settle;
 mod starts;
 

@@ -42,7 +42,7 @@ pub(super) fn hot(
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let read = |row: &Row<'_>| {
         let key = JobKey { id: codec::job_id(row, 0)?, due_at: codec::time(row, 1)? };
-        let job = if fits_task(row, filter, 2, 10)? { Some(read_hot(row)?) } else { None };
+        let job = if fits_task(row, filter, 2, 11)? { Some(read_hot(row)?) } else { None };
         Ok((key, job))
     };
     Merge { cursors, order: position.order, read }.page(position.limit)
@@ -80,7 +80,7 @@ pub(super) fn finished(conn: &Connection, filter: &Filter, position: Position) -
     let read = |row: &Row<'_>| {
         let key = JobKey::original(codec::job_id(row, 0)?);
         let state_fits = filter.states.is_empty() || filter.states.contains(&codec::state(row, 8)?);
-        let fits = state_fits && fits_task(row, filter, 1, 12)?;
+        let fits = state_fits && fits_task(row, filter, 1, 13)?;
         Ok((key, if fits { Some(read_finished(row)?) } else { None }))
     };
     Merge { cursors, order: position.order, read }.page(position.limit)

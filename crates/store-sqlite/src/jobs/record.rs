@@ -24,7 +24,7 @@ fn hot(conn: &Connection, id: JobId) -> Result<Option<(HotJob, Option<Bytes>)>, 
     transitions::at_its_key(conn, id, |key: JobKey| {
         statement
             .query_row(params![key.shard().0, key.due_at.as_micros(), id.to_bytes()], |row| {
-                Ok((read_hot(row)?, codec::bytes(row, 10)?))
+                Ok((read_hot(row)?, codec::bytes(row, 11)?))
             })
             .optional()
     })
@@ -45,9 +45,9 @@ type FinishedRow = (FinishedJob, Option<AttemptRecord>, Option<Bytes>, Option<By
 fn finished(conn: &Connection, id: JobId) -> Result<Option<FinishedRow>, Failure> {
     let mut statement = conn.prepare_cached(sql!("job_record_finished"))?;
     let row = statement.query_row([id.to_bytes()], |row| {
-        let ran = row.get::<_, Option<u32>>(12)?.is_some();
-        let last = if ran { Some(codec::attempt(row, 12, id)?) } else { None };
-        Ok((read_finished(row)?, last, codec::bytes(row, 23)?, codec::bytes(row, 24)?))
+        let ran = row.get::<_, Option<u32>>(13)?.is_some();
+        let last = if ran { Some(codec::attempt(row, 13, id)?) } else { None };
+        Ok((read_finished(row)?, last, codec::bytes(row, 24)?, codec::bytes(row, 25)?))
     });
     Ok(row.optional()?)
 }
@@ -67,28 +67,32 @@ pub(super) fn reruns(conn: &Connection, id: JobId) -> Result<Vec<RerunRecord>, F
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// The first ten columns of `job_record_hot`, `hot_job` and `list_hot`.
+/// The first eleven columns of `job_record_hot`, `hot_job` and `list_hot`.
 pub(super) fn read_hot(row: &Row<'_>) -> rusqlite::Result<HotJob> {
+    let id = codec::job_id(row, 0)?;
     Ok(HotJob {
-        key: JobKey { id: codec::job_id(row, 0)?, due_at: codec::time(row, 1)? },
+        key: JobKey { id, due_at: codec::time(row, 1)? },
         task: codec::task_id(row, 2)?,
         priority: codec::priority(row, 3)?,
         counters: codec::counters(row, 4)?,
         submitted_at: codec::time(row, 7)?,
         tracing_id: row.get(8)?,
+        source: codec::source(row, 10, id)?,
         cancel_requested: row.get(9)?,
     })
 }
 
-/// The first twelve columns of `job_record_finished` and the lists of finished jobs.
+/// The first thirteen columns of `job_record_finished` and the lists of finished jobs.
 pub(super) fn read_finished(row: &Row<'_>) -> rusqlite::Result<FinishedJob> {
+    let id = codec::job_id(row, 0)?;
     Ok(FinishedJob {
-        id: codec::job_id(row, 0)?,
+        id,
         task: codec::task_id(row, 1)?,
         priority: codec::priority(row, 2)?,
         counters: codec::counters(row, 3)?,
         submitted_at: codec::time(row, 6)?,
         tracing_id: row.get(7)?,
+        source: codec::source(row, 12, id)?,
         state: codec::state(row, 8)?,
         finished_at: codec::time(row, 9)?,
         due_at: codec::time(row, 10)?,

@@ -1,5 +1,6 @@
 //! Stores new jobs.
 
+use punctual_core::schedule::Source;
 use punctual_core::{JobKey, Timestamp};
 use punctual_store::{IdempotencyKey, NewJob, SUBMIT_MAX, Submission, Submitted};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -73,6 +74,7 @@ fn insert(db: &Db, jobs: &[NewJob], tasks: &[i64]) -> Result<(), Failure> {
             job.priority.get(),
             job.submitted_at.as_micros(),
             job.tracing_id,
+            job.source.map(Source::to_bytes),
             job.input.as_deref()
         ])?;
     }

@@ -1,14 +1,15 @@
-//! Applies one batch: the fence first, then its writes in their order, all or none.
+//! Applies one batch: the fence first, then what concerns schedules, then the writes about jobs in their order;
+//! all or none.
 
 use std::collections::BTreeMap;
 
-use punctual_core::shard::write::{Batch, Write};
-use punctual_core::{JobId, JobKey, ShardId};
+use punctual_core::shard::write::{Batch, Void, Write};
+use punctual_core::{JobKey, ShardId};
 use punctual_store::Applied;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::settle::Settling;
-use super::{late, requeue, starts};
+use super::{late, requeue, schedules, starts};
 use crate::writer::{Db, Failure};
 use crate::{codec, sql};
 
@@ -20,7 +21,12 @@ pub(super) fn run(db: &mut Db, batch: &Batch) -> Result<Applied, Failure> {
     if let Some(write) = batch.writes.iter().find(|write| batch.epoch_of(write.shard()).is_none()) {
         return Err(Failure::inconsistent(format!("the batch touches shard {} without its fence", write.shard())));
     }
-    let void = db.all_or_nothing(|db| write_all(&db.conn, batch))?;
+    let void = db.all_or_nothing(|db| {
+        let mut void = Void::default();
+        schedules::write_all(db, batch, &mut void)?;
+        write_all(&db.conn, batch, &mut void)?;
+        Ok(void)
+    })?;
     Ok(Applied::Done { void })
 }
 
@@ -36,17 +42,15 @@ fn fenced_shards(conn: &Connection, batch: &Batch) -> Result<Vec<ShardId>, Failu
     Ok(fenced)
 }
 
-/// Answers the jobs whose writes were void.
-fn write_all(conn: &Connection, batch: &Batch) -> Result<Vec<JobId>, Failure> {
+fn write_all(conn: &Connection, batch: &Batch, void: &mut Void) -> Result<(), Failure> {
     let mut number = conn.prepare_cached(sql!("job_attempt"))?;
     let mut settling = Settling::new(conn)?;
     let mut records: BTreeMap<ShardId, Vec<u8>> = BTreeMap::new();
-    let mut void = Vec::new();
     for write in &batch.writes {
         if let Some((key, attempt)) = write.expects_waiting()
             && next_attempt(&mut number, key)? != Some(attempt.0)
         {
-            void.push(key.id);
+            void.jobs.push(key.id);
             continue;
         }
         match write {
@@ -56,19 +60,26 @@ fn write_all(conn: &Connection, batch: &Batch) -> Result<Vec<JobId>, Failure> {
             Write::Requeue(requeue) => requeue::requeue(conn, requeue)?,
             Write::Rerun(rerun) => match requeue::rerun(conn, rerun)? {
                 Hit::Row => {}
-                Hit::Nothing => void.push(rerun.id),
+                Hit::Nothing => void.jobs.push(rerun.id),
             },
             Write::RequestCancel { key } => late::request_cancel(conn, *key)?,
             Write::ResolveLost(resolve) => match late::resolve_lost(conn, resolve)? {
                 Hit::Row => {}
-                Hit::Nothing => void.push(resolve.id),
+                Hit::Nothing => void.jobs.push(resolve.id),
             },
             Write::Stale(stale) => late::keep_stale(conn, stale)?,
             Write::CloseStarts(starts) => late::close_starts(conn, *starts)?,
+            // Applied before.
+            Write::AddSchedule(_)
+            | Write::EditSchedule { .. }
+            | Write::SetSchedule { .. }
+            | Write::DropSchedule { .. }
+            | Write::Decide(_)
+            | Write::Release(_)
+            | Write::Watermark { .. } => {}
         }
     }
-    record_starts(conn, batch, records)?;
-    Ok(void)
+    record_starts(conn, batch, records)
 }
 
 /// What each shard started, in one row.

@@ -2,8 +2,10 @@
 
 mod apply;
 mod late;
+mod ledger;
 mod read;
 mod requeue;
+mod schedules;
 mod settle;
 mod starts;
 

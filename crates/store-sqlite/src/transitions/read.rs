@@ -133,13 +133,15 @@ fn job_row(statement: &mut CachedStatement<'_>, key: JobKey) -> rusqlite::Result
 
 /// The columns of `load`, `load_urgent` and `job_row`.
 fn read_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
+    let id = codec::job_id(row, 0)?;
     Ok(JobRow {
-        key: JobKey { id: codec::job_id(row, 0)?, due_at: codec::time(row, 1)? },
+        key: JobKey { id, due_at: codec::time(row, 1)? },
         task: codec::task_id(row, 2)?,
         priority: codec::priority(row, 3)?,
         counters: codec::counters(row, 4)?,
         submitted_at: codec::time(row, 7)?,
         tracing_id: row.get(8)?,
+        source: codec::source(row, 11, id)?.map(Box::new),
         input: codec::input(row, 9)?,
     })
 }

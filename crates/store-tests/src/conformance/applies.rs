@@ -1,6 +1,6 @@
 use futures_util::future::join_all;
 use punctual_core::attempt::Ending;
-use punctual_core::shard::write::{Batch, BatchSeq, Epoch, Settle, SharedBatch, Write};
+use punctual_core::shard::write::{Batch, BatchSeq, Epoch, Settle, SharedBatch, Void, Write};
 use punctual_core::{AttemptNo, Counters, JobKey, JobState, ShardId};
 use punctual_store::{Applied, FinishedJob, FoundRow, JobRecord, NewJob, Store};
 
@@ -144,6 +144,7 @@ pub(super) async fn a_settled_job_is_in_history_with_all_that_is_known(store: &d
         counters: counters(2, 1, 0),
         submitted_at: job.submitted_at,
         tracing_id: job.tracing_id,
+        source: None,
         state: JobState::Failed,
         finished_at: at(102),
         due_at: at(10),
@@ -179,7 +180,7 @@ pub(super) async fn an_empty_batch_still_checks_its_fences(store: &dyn Store) {
     let mut owner = Owner::new(store, 1).await;
     let mut batch = |epoch| Batch { fences: vec![(ShardId(2), epoch)], ..owner.batch(vec![]) };
     let (current, stale) = (batch(Epoch(1)), batch(Epoch(0)));
-    assert_eq!(store.apply(SharedBatch::new(current)).await.unwrap(), Applied::Done { void: vec![] });
+    assert_eq!(store.apply(SharedBatch::new(current)).await.unwrap(), Applied::Done { void: Void::default() });
     assert_eq!(store.apply(SharedBatch::new(stale)).await.unwrap(), Applied::Fenced(vec![ShardId(2)]));
 }
 

@@ -5,15 +5,21 @@
 mod applies;
 mod archive;
 mod artifacts;
+mod calendars;
 mod cancels;
+mod decisions;
 mod details;
 mod leases;
+mod ledger_retention;
 mod lists;
 mod loads;
 mod logs;
 mod members;
 mod requeues;
 mod retention;
+mod schedule_lists;
+mod schedules;
+mod sources;
 mod starts;
 mod submits;
 mod tasks;
@@ -212,6 +218,62 @@ cases! { ($)
         expired_keys_go,
         tasks_that_nothing_needs_go_some_days_later,
         tasks_that_something_needs_stay,
+    }
+    schedules {
+        a_schedule_is_shown_as_it_was_added,
+        a_schedule_whose_name_is_taken_is_void_and_the_rest_applies,
+        a_schedule_that_is_there_is_not_added_again,
+        a_name_is_free_in_the_batch_that_drops_its_schedule,
+        an_edit_replaces_the_definition_and_keeps_the_former_spec,
+        setting_a_schedule_leaves_its_definition,
+        what_is_done_to_a_schedule_that_is_not_there_is_nothing,
+        a_dropped_schedule_is_gone_and_what_it_did_is_still_known,
+        changes_are_shown_the_latest_first,
+        a_schedule_of_an_unknown_task_is_refused,
+        a_schedule_of_a_shard_that_is_not_there_is_fenced,
+        a_fenced_batch_changes_no_schedule,
+        a_batch_that_does_not_fit_changes_no_schedule,
+        writes_about_schedules_have_an_order_of_their_own,
+    }
+    decisions {
+        a_planned_time_that_fires_makes_its_job,
+        every_verdict_is_shown_as_it_was_decided,
+        a_planned_time_gets_one_verdict,
+        a_planned_time_gets_one_verdict_from_all_its_owners,
+        schedules_may_fire_at_the_same_time,
+        the_input_of_a_schedule_is_copied_when_it_fires,
+        a_queued_time_is_released_once,
+        a_time_may_be_queued_and_released_in_one_batch,
+        a_job_may_live_in_the_batch_that_makes_it,
+        a_start_of_a_job_that_was_not_made_is_void,
+        a_decision_that_cannot_make_its_job_is_refused,
+        runs_are_counted_by_verdicts_alone,
+        the_watermark_never_goes_back,
+    }
+    sources {
+        why_a_job_exists_stays_with_it_to_the_end,
+        a_takeover_finds_the_jobs_that_are_tracked,
+        a_takeover_finds_the_times_that_are_queued,
+    }
+    schedule_lists {
+        schedules_of_a_shard_are_loaded_in_pages,
+        schedules_are_found_by_their_names,
+        schedules_are_listed_by_name_in_pages,
+        a_list_of_schedules_can_be_narrowed,
+        schedules_of_a_task_are_named,
+        occurrences_are_listed_in_pages_both_ways,
+    }
+    calendars {
+        a_calendar_reads_back_as_it_was_put,
+        every_change_of_a_calendar_has_a_larger_revision,
+        a_calendar_that_schedules_use_stays,
+        schedules_with_calendars_are_found_in_pages,
+    }
+    ledger_retention {
+        old_verdicts_go_and_queued_ones_stay,
+        old_changes_go,
+        tasks_that_a_schedule_refers_to_stay,
+        a_task_of_a_job_that_fired_stays_with_it,
     }
     leases {
         a_server_acquires_free_shards_up_to_its_limit,

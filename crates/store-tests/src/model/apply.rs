@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use punctual_core::attempt::{AttemptRecord, Ending};
-use punctual_core::shard::write::{Batch, CancelMark, Requeue, Rerun, ResolveLost, Settle, Start, Write};
+use punctual_core::shard::write::{Batch, CancelMark, Requeue, Rerun, ResolveLost, Settle, Start, Void, Write};
 use punctual_core::{AttemptNo, JobId, JobKey, JobState, ShardId};
 use punctual_store::{Applied, RerunRecord, Result};
 
@@ -28,14 +28,15 @@ impl ModelStore {
 }
 
 impl State {
-    fn apply(&mut self, batch: &Batch) -> Result<Vec<JobId>> {
+    fn apply(&mut self, batch: &Batch) -> Result<Void> {
         let mut started: BTreeMap<ShardId, Vec<Start>> = BTreeMap::new();
-        let mut void = Vec::new();
+        let mut void = Void::default();
+        self.apply_to_schedules(batch, &mut void)?;
         for write in &batch.writes {
             if let Some((key, attempt)) = write.expects_waiting()
                 && self.expect(key, Some(attempt)).is_err()
             {
-                void.push(key.id);
+                void.jobs.push(key.id);
                 continue;
             }
             match write {
@@ -44,13 +45,13 @@ impl State {
                 Write::Requeue(requeue) => self.requeue(requeue)?,
                 Write::Rerun(rerun) => match self.finished.take(&rerun.id) {
                     Some(finished) => self.rerun(rerun, finished)?,
-                    None => void.push(rerun.id),
+                    None => void.jobs.push(rerun.id),
                 },
                 Write::RequestCancel { key } => {
                     self.expect(*key, None)?;
                     self.cancel_requests.put(key.id, ());
                 }
-                Write::ResolveLost(resolve) => void.extend(self.resolve_lost(resolve)?),
+                Write::ResolveLost(resolve) => void.jobs.extend(self.resolve_lost(resolve)?),
                 Write::Stale(stale) => {
                     let key = (stale.id, stale.attempt, stale.worker);
                     if !self.stale.has(&key) {
@@ -58,6 +59,14 @@ impl State {
                     }
                 }
                 Write::CloseStarts(starts) => drop(self.starts.take(starts)),
+                // Applied before, in the order that they have among themselves.
+                Write::AddSchedule(_)
+                | Write::EditSchedule { .. }
+                | Write::SetSchedule { .. }
+                | Write::DropSchedule { .. }
+                | Write::Decide(_)
+                | Write::Release(_)
+                | Write::Watermark { .. } => {}
             }
         }
         for (shard, starts) in started {

@@ -18,7 +18,10 @@ impl ModelStore {
                 return Ok(before);
             }
             for job in submission.jobs {
-                state.store_job(job)?;
+                let NewJob { id, task, priority, submitted_at, tracing_id, source, input } = job;
+                let counters = Counters::NEW;
+                let hot = Hot { task, priority, counters, submitted_at, tracing_id, source, input };
+                state.store_job(JobKey::original(id), hot)?;
             }
             if let Some(kept) = submission.idempotency {
                 state.answers.put(kept.key.0.clone(), kept);
@@ -98,8 +101,8 @@ impl State {
         })
     }
 
-    fn store_job(&mut self, job: NewJob) -> Result<()> {
-        let NewJob { id, task, priority, submitted_at, tracing_id, input } = job;
+    pub(super) fn store_job(&mut self, key: JobKey, hot: Hot) -> Result<()> {
+        let (id, task) = (key.id, hot.task);
         if !self.shards.has(&id.shard()) {
             return Err(inconsistent(format!("{id} is of no shard of this store")));
         }
@@ -109,8 +112,7 @@ impl State {
         if self.due_at.has(&id) || self.finished.has(&id) {
             return Err(inconsistent(format!("{id} is there already")));
         }
-        let hot = Hot { task, priority, counters: Counters::NEW, submitted_at, tracing_id, input };
-        self.put_hot(JobKey::original(id), hot);
+        self.put_hot(key, hot);
         self.use_task(task, id.due_at());
         Ok(())
     }
@@ -156,6 +158,7 @@ impl State {
             counters: hot.counters,
             submitted_at: hot.submitted_at,
             tracing_id: hot.tracing_id.clone(),
+            source: hot.source,
             cancel_requested: self.cancel_requests.has(&key.id),
         }
     }
@@ -169,6 +172,7 @@ fn show_finished(id: JobId, finished: &Finished) -> FinishedJob {
         counters: finished.hot.counters,
         submitted_at: finished.hot.submitted_at,
         tracing_id: finished.hot.tracing_id.clone(),
+        source: finished.hot.source,
         state: finished.state,
         finished_at: finished.finished_at,
         due_at: finished.due_at,

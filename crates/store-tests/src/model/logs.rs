@@ -61,6 +61,7 @@ impl ModelStore {
             if old.len() < limit {
                 state.forget_tasks(before);
             }
+            state.forget_ledger(before);
             state.stale.take_all(|_, (at, _)| *at < before);
             state.answers.take_all(|_, kept| kept.expires_at <= now);
             Ok(old.len())

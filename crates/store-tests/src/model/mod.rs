@@ -8,12 +8,14 @@
 mod apply;
 mod archive;
 mod artifacts;
+mod decide;
 mod jobs;
 mod leases;
 mod logs;
 mod members;
 mod port;
 mod reads;
+mod schedules;
 mod table;
 mod tasks;
 
@@ -22,10 +24,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
+use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow, Source, StoredCalendar};
 use punctual_core::shard::write::{Epoch, Start, StartsId};
 use punctual_core::task::{Priority, Task};
 use punctual_core::{
-    ArtifactId, AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+    ArtifactId, AttemptNo, Counters, JobId, JobKey, JobState, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp,
+    WorkerId,
 };
 use punctual_store::{ClusterSecret, DutyLease, IdempotentAnswer, RerunRecord, Result, SeenMember, StoreError};
 
@@ -65,6 +69,14 @@ pub struct State {
     logs: Table<(JobId, AttemptNo, u64), Bytes>,
     dropped_logs: Table<String, ()>,
     answers: Table<String, IdempotentAnswer>,
+    schedules: Table<ScheduleId, ScheduleRow>,
+    schedule_names: Table<String, ScheduleId>,
+    /// Numbered, since two may have the same time.
+    schedule_changes: Table<(ScheduleId, u64), ScheduleChange>,
+    occurrences: Table<(ScheduleId, Timestamp), OccurrenceRow>,
+    calendars: Table<String, StoredCalendar>,
+    /// The largest that any calendar ever had, also one that is gone.
+    last_revision: Table<(), u32>,
     members: Table<ServerId, SeenMember>,
     duties: Table<String, DutyLease>,
     secret: Table<(), ClusterSecret>,
@@ -75,6 +87,8 @@ struct Shard {
     epoch: Epoch,
     owner: Option<ServerId>,
     lease_until: Timestamp,
+    /// All planned times up to here have their verdicts.
+    watermark: Timestamp,
 }
 
 #[derive(Debug, Clone)]
@@ -92,6 +106,7 @@ struct Hot {
     counters: Counters,
     submitted_at: Timestamp,
     tracing_id: Option<String>,
+    source: Option<Source>,
     input: Option<Bytes>,
 }
 
@@ -129,6 +144,12 @@ impl ModelStore {
             logs: Table::default(),
             dropped_logs: Table::default(),
             answers: Table::default(),
+            schedules: Table::default(),
+            schedule_names: Table::default(),
+            schedule_changes: Table::default(),
+            occurrences: Table::default(),
+            calendars: Table::default(),
+            last_revision: Table::default(),
             members: Table::default(),
             duties: Table::default(),
             secret: Table::default(),
@@ -208,6 +229,12 @@ impl State {
             logs,
             dropped_logs,
             answers,
+            schedules,
+            schedule_names,
+            schedule_changes,
+            occurrences,
+            calendars,
+            last_revision,
             members,
             duties,
             secret

@@ -89,6 +89,7 @@ fn row(key: JobKey, hot: &Hot) -> JobRow {
         counters: hot.counters,
         submitted_at: hot.submitted_at,
         tracing_id: hot.tracing_id.clone(),
+        source: hot.source.map(Box::new),
         input,
     }
 }

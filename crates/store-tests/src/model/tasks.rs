@@ -131,7 +131,9 @@ impl State {
 
     pub(super) fn forget_tasks(&mut self, before: Timestamp) {
         let hot = self.hot.values().map(|hot| hot.task);
-        let needed: HashSet<TaskId> = hot.chain(self.finished.values().map(|finished| finished.hot.task)).collect();
+        let finished = self.finished.values().map(|finished| finished.hot.task);
+        let scheduled = self.schedules.values().map(|row| row.edit.task);
+        let needed: HashSet<TaskId> = hot.chain(finished).chain(scheduled).collect();
         let is_unused = |stored: &StoredTask| stored.used_until < tasks_used_since(before);
         self.tasks.take_all(|id, stored| {
             (stored.deleted || stored.task.name.is_none()) && is_unused(stored) && !needed.contains(id)

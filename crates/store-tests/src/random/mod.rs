@@ -1,12 +1,15 @@
 //! Random operations, valid ones and others, on a store and on the model: every
 //! answer must be the same, and so must everything that can be seen at the end.
 
+mod files;
 mod operation;
 mod plan;
+mod schedules;
 
 use punctual_core::ShardId;
 use punctual_core::shard::event::{Lane, Load};
-use punctual_store::{Filter, Order, Store};
+use punctual_core::shard::write::Void;
+use punctual_store::{Applied, Filter, Order, Store};
 
 use crate::fixture::{SHARDS, first_page, load_all};
 use crate::model::ModelStore;
@@ -68,6 +71,10 @@ pub async fn compare(seed: u64, steps: usize, subject: &dyn Store, seen: &mut Se
 pub struct Seen {
     pub done: usize,
     pub void: usize,
+    /// Batches with a schedule whose name was taken.
+    pub void_schedules: usize,
+    /// Batches with a time that had its verdict, or was not queued.
+    pub void_verdicts: usize,
     pub fenced: usize,
     pub inconsistent: usize,
 }
@@ -77,11 +84,13 @@ impl Seen {
         let kind = match answer {
             "inconsistent" => &mut self.inconsistent,
             fenced if fenced.starts_with("Fenced") => &mut self.fenced,
-            "Done { void: [] }" => &mut self.done,
+            done if done == operation::shown(Ok(Applied::Done { void: Void::default() })) => &mut self.done,
             void if void.starts_with("Done { void") => &mut self.void,
             _ => return,
         };
         *kind += 1;
+        self.void_schedules += usize::from(answer.starts_with("Done") && !answer.contains("schedules: []"));
+        self.void_verdicts += usize::from(answer.contains("occurrences: [("));
     }
 }
 
@@ -107,5 +116,6 @@ fn looks(plan: &Plan) -> Vec<Operation> {
     looks.push(Operation::PendingArtifacts(None, 1000));
     looks.push(Operation::ListTasks(None, 1000));
     looks.push(Operation::TasksById(plan::all_tasks()));
+    looks.extend(schedules::looks());
     looks
 }

@@ -1,11 +1,16 @@
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use bytes::Bytes;
+use punctual_core::schedule::StoredCalendar;
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::SharedBatch;
 use punctual_core::task::Task;
-use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp};
-use punctual_store::{Archiving, Filter, LogChunk, NewArtifact, Position, Result, Store, StoreError, Submission};
+use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp};
+use punctual_store::{
+    Applied, Archiving, Filter, LogChunk, NewArtifact, OccurrenceFilter, Order, Position, Result, ScheduleFilter,
+    Store, StoreError, Submission,
+};
 
 /// One call of the port.
 #[derive(Debug, Clone)]
@@ -47,6 +52,19 @@ pub(super) enum Operation {
     OpenStarts(ShardId),
     ListHot(Filter, Position),
     ListFinished(Filter, Position),
+    ShardSchedules(ShardId),
+    LoadSchedules(ShardId, Option<ScheduleId>, usize),
+    Schedule(ScheduleId),
+    ScheduleIds(Vec<String>),
+    ListSchedules(ScheduleFilter, Option<String>, usize),
+    SchedulesOfTask(TaskId, usize),
+    ScheduleChanges(ScheduleId, usize),
+    Occurrences(ScheduleId, OccurrenceFilter, Option<Timestamp>, Order, usize),
+    PutCalendar(StoredCalendar),
+    DeleteCalendar(String),
+    Calendars,
+    CalendarsRevision,
+    SchedulesWithCalendars(Vec<String>, Option<ScheduleId>, usize),
 }
 
 impl Operation {
@@ -54,7 +72,7 @@ impl Operation {
     pub(super) async fn run(&self, store: &dyn Store) -> String {
         match self.clone() {
             Self::Submit(submission) => shown(store.submit(submission).await),
-            Self::Apply(batch) => shown(store.apply(batch).await),
+            Self::Apply(batch) => shown(store.apply(batch).await.map(in_order)),
             Self::Acquire(server, ttl, limit) => shown(store.acquire(server, ttl, limit).await),
             Self::TakeOver(server, shards, ttl) => shown(store.take_over(server, shards, ttl).await),
             Self::Renew(server, ttl) => shown(store.renew(server, ttl).await),
@@ -92,11 +110,36 @@ impl Operation {
             Self::OpenStarts(shard) => shown(store.open_starts(shard).await),
             Self::ListHot(filter, position) => shown(store.list_hot(filter, position).await),
             Self::ListFinished(filter, position) => shown(store.list_finished(filter, position).await),
+            Self::ShardSchedules(shard) => shown(store.shard_schedules(shard).await),
+            Self::LoadSchedules(shard, after, limit) => shown(store.load_schedules(shard, after, limit).await),
+            Self::Schedule(id) => shown(store.schedule(id).await),
+            Self::ScheduleIds(names) => shown(store.schedule_ids(names).await.map(BTreeSet::from_iter)),
+            Self::ListSchedules(filter, after, limit) => shown(store.list_schedules(filter, after, limit).await),
+            Self::SchedulesOfTask(task, limit) => shown(store.schedules_of_task(task, limit).await),
+            Self::ScheduleChanges(id, limit) => shown(store.schedule_changes(id, limit).await),
+            Self::Occurrences(id, filter, after, order, limit) => {
+                shown(store.occurrences(id, filter, after, order, limit).await)
+            }
+            Self::PutCalendar(calendar) => shown(store.put_calendar(calendar).await),
+            Self::DeleteCalendar(name) => shown(store.delete_calendar(&name).await),
+            Self::Calendars => shown(store.calendars().await),
+            Self::CalendarsRevision => shown(store.calendars_revision().await),
+            Self::SchedulesWithCalendars(names, after, limit) => {
+                shown(store.schedules_with_calendars(names, after, limit).await)
+            }
         }
     }
 }
 
-fn shown<T: Debug>(result: Result<T>) -> String {
+/// In which order a store names the schedules and times that it left out is its own affair.
+fn in_order(applied: Applied) -> Applied {
+    let Applied::Done { mut void } = applied else { return applied };
+    void.schedules.sort_unstable();
+    void.occurrences.sort_unstable();
+    Applied::Done { void }
+}
+
+pub(super) fn shown<T: Debug>(result: Result<T>) -> String {
     match result {
         Ok(value) => format!("{value:?}"),
         Err(StoreError::Inconsistent(_)) => "inconsistent".to_owned(),

@@ -1,28 +1,24 @@
 //! Chooses operations that mostly fit what the model holds, and sometimes do not.
 
-use punctual_core::attempt::{ArchivedLog, AttemptRecord, Details, Ending, FailureClass};
+use punctual_core::attempt::{AttemptRecord, Details, Ending, FailureClass};
 use punctual_core::shard::event::{Lane, Load};
 use punctual_core::shard::write::{
     Batch, BatchSeq, CancelMark, Epoch, Requeue, Rerun, ResolveLost, Settle, StaleOutcome, StartsId, Write,
 };
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, ShardId, Span, TaskId, Timestamp};
-use punctual_store::{
-    Archiving, Filter, FoundRow, IdempotencyKey, IdempotentAnswer, LogChunk, NewArtifact, NewJob, Order, Position,
-    Submission,
-};
+use punctual_store::{Filter, FoundRow, IdempotencyKey, IdempotentAnswer, NewJob, Order, Position, Submission};
 
 use super::Random;
 use super::operation::Operation;
 use crate::fixture::{
-    SHARDS, artifact_id, at, binary_spec, named_task, nameless_task, new_artifact, plain_start, priority, ran, server,
-    task_id, text, worker,
+    SHARDS, at, binary_spec, named_task, nameless_task, plain_start, priority, ran, server, task_id, text, worker,
 };
 use crate::model::ModelStore;
 
 const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
 const TASKS: u64 = 8;
-const ARTIFACTS: u64 = 4;
+pub(super) const ARTIFACTS: u64 = 4;
 const DAY: i64 = 86_400;
 const ENDS: [JobState; 6] = [
     JobState::Succeeded,
@@ -38,13 +34,13 @@ pub(super) fn all_tasks() -> Vec<TaskId> {
 }
 
 pub(super) struct Plan {
-    random: Random,
-    jobs: Vec<JobId>,
+    pub(super) random: Random,
+    pub(super) jobs: Vec<JobId>,
     epochs: Vec<Epoch>,
     records: Vec<StartsId>,
     seq: u64,
     /// Seconds that passed, for what takes the time as an argument.
-    now: i64,
+    pub(super) now: i64,
 }
 
 impl Plan {
@@ -70,7 +66,7 @@ impl Plan {
             // Without tasks nothing else can happen.
             return self.task();
         }
-        match self.random.below(22) {
+        match self.random.below(26) {
             0..4 => self.submit(model),
             4..11 => self.apply(model),
             11 => self.lease(),
@@ -91,11 +87,12 @@ impl Plan {
             16..18 => Operation::ListFinished(self.filter(), self.position()),
             18 => Operation::Load(self.load()),
             19..21 => self.artifact(),
+            21..24 => self.look_at_schedules(),
             _ => self.look(model),
         }
     }
 
-    fn moment(&mut self) -> Timestamp {
+    pub(super) fn moment(&mut self) -> Timestamp {
         at(self.random.below(60) as i64)
     }
 
@@ -103,7 +100,7 @@ impl Plan {
         ShardId(self.random.below(u64::from(SHARDS)) as u16)
     }
 
-    fn job(&mut self) -> JobId {
+    pub(super) fn job(&mut self) -> JobId {
         if self.jobs.is_empty() || self.random.one_in(20) {
             return JobId::new(self.moment(), self.shard(), 1 << 40);
         }
@@ -148,12 +145,22 @@ impl Plan {
             priority: priority(self.random.pick(&[-1, 0, 0, 1, 5])),
             submitted_at: at(self.now),
             tracing_id: self.random.one_in(3).then(|| format!("trace {}", self.now)),
+            source: self.random.one_in(3).then(|| self.source()),
             input: self.random.one_in(2).then(|| vec![self.now as u8; input_len].into()),
         }
     }
 
     fn apply(&mut self, model: &ModelStore) -> Operation {
-        let writes: Vec<_> = (0..=self.random.below(4)).map(|_| self.write(model)).collect();
+        let mut writes = Vec::new();
+        // A write about a job often does not fit, and then nothing happens to schedules either.
+        let spares_jobs = self.random.one_in(3);
+        for _ in 0..=self.random.below(4) {
+            if spares_jobs || self.random.one_in(3) {
+                writes.extend(self.schedule_writes(model, &writes));
+            } else {
+                writes.push(self.write(model));
+            }
+        }
         let mut shards: Vec<_> = writes.iter().map(Write::shard).collect();
         if self.random.one_in(30) {
             shards.pop();
@@ -313,70 +320,6 @@ impl Plan {
                 Operation::InternTasks(vec![(nameless, digest), (other, other_digest)])
             }
             _ => Operation::ListTasks(self.random.one_in(2).then(|| "beta".to_owned()), 2),
-        }
-    }
-
-    fn artifact(&mut self) -> Operation {
-        let n = self.random.below(ARTIFACTS);
-        let id = artifact_id(n);
-        match self.random.below(12) {
-            0..4 => {
-                let content = self.random.below(ARTIFACTS) as u8;
-                let until = at(self.now + self.random.below(40) as i64);
-                let size = 1000 + self.random.below(2);
-                let sha256 = [content; 32];
-                Operation::CreateArtifact(NewArtifact {
-                    sha256,
-                    size,
-                    created_at: at(self.now),
-                    until,
-                    ..new_artifact(n)
-                })
-            }
-            4..6 => Operation::ArtifactArrived(id, at(self.now)),
-            6 => Operation::RefuseArtifact(id, at(self.now)),
-            7 => Operation::DeleteArtifact(id),
-            8 => Operation::PruneArtifacts(self.moment(), self.moment(), self.random.below(4) as usize),
-            9 => Operation::Artifact(id),
-            10 => Operation::ListArtifacts(self.random.one_in(2).then_some(id), self.random.below(4) as usize),
-            _ => Operation::PendingArtifacts(self.random.one_in(2).then_some(id), self.random.below(4) as usize),
-        }
-    }
-
-    fn log(&mut self) -> Operation {
-        let job = self.job();
-        let offset = self.random.below(6) * 4;
-        if self.random.one_in(3) {
-            return Operation::ReadLog(job, self.random.below(25), self.random.below(20) as usize);
-        }
-        let bytes = text(self.random.pick(&["", "abcd", "abcdefgh", "x"]));
-        Operation::AppendLogs(vec![LogChunk { job, attempt: AttemptNo::FIRST, offset, bytes }])
-    }
-
-    fn archive(&mut self, model: &ModelStore) -> Operation {
-        match self.random.below(8) {
-            0 => Operation::KeptLogs(self.random.below(6) as usize),
-            1 => Operation::AssembleLog(self.job(), self.random.below(30) as usize),
-            2 => Operation::DroppedLogs(self.random.below(4) as usize),
-            3 => Operation::ForgetDroppedLogs(model.dropped_logs_now(1)),
-            _ => {
-                // Mostly as somebody would who has just read it.
-                let kept = model.kept_logs_now(None, 100);
-                if kept.is_empty() {
-                    return Operation::KeptLogs(1);
-                }
-                let kept = self.random.pick(&kept);
-                let whole = model.assemble_log_now(kept.job, kept.attempt, &[], 100);
-                let log = ArchivedLog { path: format!("logs/{}", self.now), bytes: whole.bytes.len() as u64 };
-                let replaces = kept.ended.and_then(|ended| ended.archived).map(|log| log.path);
-                Operation::ArchiveLogs(vec![Archiving {
-                    job: kept.job,
-                    attempt: kept.attempt,
-                    log,
-                    replaces: replaces.filter(|_| !self.random.one_in(5)),
-                    pieces: whole.pieces + u64::from(self.random.one_in(8)),
-                }])
-            }
         }
     }
 

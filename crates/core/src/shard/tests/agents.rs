@@ -40,7 +40,7 @@ fn a_report_counts_once_and_is_answered_when_it_is_durable() {
     let batch = bench.batch().expect("it settles the job");
     assert!(matches!(&batch.writes[..], [Write::Settle(settle)] if settle.state == JobState::Succeeded));
     assert!(bench.owner.take_effects().replies.is_empty(), "nothing is durable yet");
-    bench.owner.committed(batch.seq, &[], bench.now);
+    bench.owner.committed(batch.seq, &Default::default(), bench.now);
     let effects = bench.owner.take_effects();
     assert_eq!(effects.replies, [(TOKEN, Reply::Done(JobState::Running))]);
     assert_eq!(stopped(&effects), [(id, 1)], "the worker ends the environment");
@@ -58,7 +58,7 @@ fn the_slot_is_free_when_the_worker_was_told_and_not_before() {
     bench.handle(report(id, 1, DONE));
     let batch = bench.batch().expect("it settles the job");
     assert!(!batch.writes.iter().any(|write| matches!(write, Write::Start(_))), "{:?}", batch.writes);
-    bench.owner.committed(batch.seq, &[], bench.now);
+    bench.owner.committed(batch.seq, &Default::default(), bench.now);
     let effects = bench.pass(Span::ZERO);
     assert_eq!((stopped(&effects), assigned(&effects)), (vec![(id, 1)], vec![(next, 1)]));
 }
@@ -90,7 +90,7 @@ fn a_silent_agent_is_given_up_and_its_worker_ends_what_is_left() {
     let ended = requeue.attempt.as_ref().unwrap();
     assert_eq!(ended.reason.as_deref(), Some("its agent was silent for 20s"));
     assert_eq!(ended.details.as_deref().and_then(|details| details.host.as_deref()), Some("h-1"));
-    bench.owner.committed(batch.seq, &[], bench.now);
+    bench.owner.committed(batch.seq, &Default::default(), bench.now);
     assert_eq!(stopped(&bench.owner.take_effects()), [(id, 1)]);
     // It is not forgotten by its worker only: what it says now is refused.
     bench.handle(report(id, 1, DONE));
@@ -128,9 +128,9 @@ fn a_wish_to_cancel_that_becomes_durable_first_is_no_answer_to_the_agent() {
     let wish = bench.batch().expect("the wish is written");
     bench.handle(report(id, 1, DONE));
     let end = bench.batch().expect("the end is written");
-    bench.owner.committed(wish.seq, &[], bench.now);
+    bench.owner.committed(wish.seq, &Default::default(), bench.now);
     assert_eq!(bench.owner.take_effects().replies, [(Token(1), Reply::Asked)]);
-    bench.owner.committed(end.seq, &[], bench.now);
+    bench.owner.committed(end.seq, &Default::default(), bench.now);
     assert_eq!(bench.owner.take_effects().replies, [(TOKEN, Reply::Done(JobState::Running))]);
 }
 

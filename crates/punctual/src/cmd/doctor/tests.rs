@@ -36,6 +36,7 @@ fn due(queue: &str) -> JobSummary {
         finished_at: None,
         attempts: 0,
         reason: None,
+        schedule: None,
         tracing_id: None,
     }
 }

@@ -4,7 +4,9 @@
 
 mod bodies;
 mod cli;
+mod commands;
 mod paths;
+mod schedules;
 mod specs;
 mod wire;
 

@@ -6,6 +6,7 @@ mod follow;
 mod migrate;
 mod peers;
 mod roles;
+mod schedules;
 
 use std::collections::BTreeSet;
 

@@ -44,6 +44,8 @@ async fn every_documented_route_answers_as_documented() {
     api.command(&format!("/v1/jobs/{}/run", bulk.str("/ids/2"))).await.expect(200);
     api.get("/v1/jobs").await.expect(200);
 
+    visit_schedules(&world).await;
+
     api.get("/v1/workers").await.expect(200);
     let servers = api.get("/v1/servers").await.expect(200);
     assert_eq!(servers.body.pointer("/servers/0/answered"), Some(&Value::Bool(true)));
@@ -64,6 +66,39 @@ async fn every_documented_route_answers_as_documented() {
     ];
     not_seen.retain(|operation| !elsewhere.contains(&operation.as_str()));
     assert!(not_seen.is_empty(), "the tour leaves out {not_seen:?}");
+}
+
+async fn visit_schedules(world: &World) {
+    let api = &world.api;
+    api.put("/v1/calendars/holidays", json!({ "dates": ["2026-12-25"] })).await.expect(200);
+    api.get("/v1/calendars/holidays").await.expect(200);
+    api.get("/v1/calendars").await.expect(200);
+    let daily = json!({ "task": "greet", "daily": "09:30", "zone": "Europe/Berlin", "catch_up": "all",
+        "calendars": { "exclude": ["holidays"], "on_closed_day": "next_business_day" } });
+    let mut named = daily.clone();
+    named["name"] = json!("report");
+    api.post("/v1/schedules/preview?count=3", daily.clone()).await.expect(200);
+    let created = api.post("/v1/schedules", named).await.expect(201);
+    assert_eq!(created.header("location"), Some("/v1/schedules/report"));
+    api.put("/v1/schedules/report?revision=1", daily.clone()).await.expect(200);
+    api.put("/v1/schedules/other", daily.clone()).await.expect(201);
+    let bulk = json!({ "schedules": [daily, { "task": "greet", "every": "1h", "catch_up": { "mode": "none" } }] });
+    api.post("/v1/schedules/bulk", bulk).await.expect(200);
+    api.get("/v1/schedules").await.expect(200);
+    api.get("/v1/schedules/report").await.expect(200);
+    api.get("/v1/schedules/report/preview").await.expect(200);
+    api.command("/v1/schedules/report/pause").await.expect(200);
+    api.post("/v1/schedules/report/resume", json!({ "note": "all is well" })).await.expect(200);
+    api.command("/v1/schedules/report/skip").await.expect(200);
+    let run = api.command("/v1/schedules/report/run").await.expect(200);
+    api.finished(run.str("/job")).await;
+    api.get("/v1/schedules/report/occurrences").await.expect(200);
+    api.delete("/v1/calendars/holidays").await.refused(409, "calendar_in_use");
+    api.delete("/v1/tasks/greet").await.refused(409, "task_in_use");
+    for schedule in api.get("/v1/schedules").await.body["schedules"].as_array().expect("a list") {
+        api.delete(&format!("/v1/schedules/{}", schedule["name"].as_str().expect("a name"))).await.expect(204);
+    }
+    api.delete("/v1/calendars/holidays").await.expect(204);
 }
 
 #[tokio::test]

@@ -1,0 +1,239 @@
+//! Schedules on the wire: when a task runs, again and again.
+
+use punctual_core::{JobId, ScheduleId, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::schema;
+use crate::{ScheduleRequest, TaskRef};
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleBulkRequest {
+    /// 1 to 10,000. If anything is wrong with one of them, none is stored.
+    #[schema(min_items = 1, max_items = 10_000)]
+    pub schedules: Vec<ScheduleRequest>,
+    #[serde(default)]
+    pub if_exists: IfExists,
+}
+
+/// What becomes of a schedule whose name is in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum IfExists {
+    /// The whole request is refused.
+    #[default]
+    Fail,
+    /// The one that exists stays as it is.
+    Skip,
+    /// The one that exists gets the new definition.
+    Replace,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct ScheduleBulkAnswer {
+    pub created: usize,
+    pub replaced: usize,
+    pub skipped: usize,
+    /// Somebody else took these names meanwhile: those schedules were not stored. At most 100 are named.
+    pub names_taken: Vec<String>,
+}
+
+/// Whether a schedule fires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScheduleStanding {
+    Active,
+    Paused,
+    /// It will not fire again.
+    Ended,
+    /// It cannot fire: `reason` says why.
+    Broken,
+}
+
+impl ScheduleStanding {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Paused => "paused",
+            Self::Ended => "ended",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// One schedule with everything that is known of it.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+pub struct ScheduleView {
+    #[schema(schema_with = schema::schedule_id)]
+    pub id: ScheduleId,
+    pub name: String,
+    pub task: TaskRef,
+    /// What was written, in plain form; good for a `PUT`.
+    pub definition: ScheduleRequest,
+    /// When it fires, for people.
+    pub explanation: String,
+    /// An IANA name.
+    pub zone: String,
+    pub state: ScheduleStanding,
+    /// Why it is not active.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+    /// The next five starts, if it is active.
+    pub next: Vec<PlannedStart>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pause: Option<PauseView>,
+    /// Planned times up to here are skipped.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub skip_until: Option<Timestamp>,
+    /// How often it has fired by plan, where `max_runs` limits that.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub runs: Option<u32>,
+    /// Jobs that failed in a row, where `pause_after_failures` asks for it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub failures: Option<u16>,
+    pub created: DoneBy,
+    pub changed: DoneBy,
+    /// Grows with each change of the definition.
+    pub revision: u32,
+    /// What was done to it, the latest first; at most 20.
+    pub changes: Vec<ScheduleChangeView>,
+    /// Only in the answer to a `PUT` that replaced a definition.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub moves: Option<Moves>,
+}
+
+/// A start that is planned.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PlannedStart {
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    /// The same in the schedule's zone.
+    #[schema(example = "2026-12-24T18:00:00+01:00")]
+    pub local: String,
+    /// With jitter.
+    #[schema(value_type = String, format = DateTime)]
+    pub start_at: Timestamp,
+}
+
+/// The next starts by the definition that was replaced and by the new one; five of each at most.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+pub struct Moves {
+    pub before: Vec<PlannedStart>,
+    pub after: Vec<PlannedStart>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DoneBy {
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    pub who: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PauseView {
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    pub who: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub note: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ScheduleChangeView {
+    #[schema(value_type = String, format = DateTime)]
+    pub at: Timestamp,
+    pub who: String,
+    #[schema(schema_with = schema::change_kind)]
+    pub kind: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub note: Option<String>,
+    /// When it fired by the definition that was replaced, for people.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub former: Option<String>,
+}
+
+/// A schedule in a list.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ScheduleSummary {
+    #[schema(schema_with = schema::schedule_id)]
+    pub id: ScheduleId,
+    pub name: String,
+    pub task: TaskRef,
+    /// When it fires, for people.
+    pub explanation: String,
+    pub zone: String,
+    pub state: ScheduleStanding,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+    /// The next start, if it is active.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub next: Option<PlannedStart>,
+    pub changed: DoneBy,
+    pub revision: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ScheduleList {
+    pub schedules: Vec<ScheduleSummary>,
+    /// Pass as `cursor` for the next page; absent on the last. A page may be short and not be the last.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub next_cursor: Option<String>,
+}
+
+/// `GET /v1/schedules?…`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ScheduleQuery {
+    /// The name of a task.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub task: Option<String>,
+    /// `true` for those that are paused, `false` for the others.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub paused: Option<String>,
+    /// What the name begins with.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub prefix: Option<String>,
+    /// 1 to 1000; 50 by default.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub limit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cursor: Option<String>,
+}
+
+/// Why it is paused or resumed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoteRequest {
+    /// At most 256 characters.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(max_length = 256)]
+    pub note: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SkipRequest {
+    /// How many planned times are skipped; 1 by default.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(minimum = 1, maximum = 1000)]
+    pub count: Option<u32>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SkipAnswer {
+    /// Planned times up to here are skipped.
+    #[schema(value_type = String, format = DateTime)]
+    pub until: Timestamp,
+    /// Those times.
+    pub skipped: Vec<PlannedStart>,
+}
+
+/// A run outside the plan; the job is durable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RunAnswer {
+    #[schema(schema_with = schema::job_id)]
+    pub job: JobId,
+}

@@ -1,0 +1,131 @@
+//! Calendars: dates that schedules refer to by a name. Their owners notice changes by themselves.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use punctual_api::{CalendarList, CalendarRequest, CalendarSummary, CalendarView, DoneBy, ErrorKind, limits};
+use punctual_core::schedule::recurrence::Calendar;
+use punctual_core::schedule::{By, StoredCalendar};
+use punctual_store::CalendarChange;
+
+use crate::schedules::icalendar;
+use crate::schedules::request::Known;
+use crate::schedules::zone::{parse_date, to_jiff};
+use crate::{App, AppError, Result, validate};
+
+/// More than this, and all of them are read at once.
+const READ_ONE_BY_ONE_MAX: usize = 32;
+
+impl App {
+    /// Stores a calendar, or replaces the dates of the one with this name.
+    pub async fn put_calendar(&self, name: &str, request: &CalendarRequest, who: &str) -> Result<CalendarView> {
+        validate::name("name", name)?;
+        if request.dates.len() > limits::CALENDAR_DATES_MAX {
+            let detail = format!("must be at most {}, not {}", limits::CALENDAR_DATES_MAX, request.dates.len());
+            return Err(AppError::field("/dates", detail).hint("leave out those long past, or make several calendars"));
+        }
+        let read = |(place, text): (usize, &String)| {
+            parse_date(text).ok_or_else(|| {
+                let shown: String = text.chars().take(32).collect();
+                AppError::field(format!("/dates/{place}"), format!("`{shown}` is not a date, such as 2026-12-25"))
+            })
+        };
+        let dates: BTreeSet<Date> = request.dates.iter().enumerate().map(read).collect::<Result<_>>()?;
+        self.store_calendar(name, dates, who).await
+    }
+
+    /// The same from the text of an iCalendar file.
+    pub async fn put_icalendar(&self, name: &str, text: String, who: &str) -> Result<CalendarView> {
+        validate::name("name", name)?;
+        let today = to_jiff(self.now()).to_zoned(TimeZone::UTC).date();
+        // A megabyte takes some milliseconds.
+        let dates = tokio::task::spawn_blocking(move || icalendar::read(&text, today)).await;
+        let dates = dates.map_err(|_| AppError::new(ErrorKind::Internal, "the calendar could not be read"))?;
+        let dates = dates.map_err(|fault| {
+            AppError::invalid(format!("line {}: {}", fault.line, fault.detail))
+                .hint("or send the dates as JSON: {\"dates\": [\"2026-12-25\"]}")
+        })?;
+        self.store_calendar(name, dates, who).await
+    }
+
+    async fn store_calendar(&self, name: &str, dates: BTreeSet<Date>, who: &str) -> Result<CalendarView> {
+        let is_known = self.0.store.calendar(name).await?.is_some();
+        if !is_known && self.0.store.calendars().await?.len() >= limits::CALENDARS_MAX {
+            let detail = format!("there are {} calendars, the most there may be", limits::CALENDARS_MAX);
+            let error = AppError::new(ErrorKind::TooManyCalendars, detail);
+            return Err(error.hint("delete those that no schedule needs any more"));
+        }
+        let changed = By { at: self.now(), who: who.to_owned() };
+        let mut calendar = StoredCalendar { name: name.to_owned(), dates, revision: 0, changed };
+        calendar.revision = self.0.store.put_calendar(calendar.clone()).await?;
+        Ok(view(calendar))
+    }
+
+    pub async fn calendar(&self, name: &str) -> Result<CalendarView> {
+        validate::name("name", name)?;
+        self.0.store.calendar(name).await?.map(view).ok_or_else(|| not_found(name))
+    }
+
+    /// All of them; there are not many.
+    pub async fn list_calendars(&self) -> Result<CalendarList> {
+        let calendars = self.0.store.calendars().await?;
+        let summarize = |calendar: StoredCalendar| CalendarSummary {
+            dates: calendar.dates.len(),
+            first: calendar.dates.first().map(ToString::to_string),
+            last: calendar.dates.last().map(ToString::to_string),
+            revision: calendar.revision,
+            changed: done_by(calendar.changed),
+            name: calendar.name,
+        };
+        Ok(CalendarList { calendars: calendars.into_iter().map(summarize).collect() })
+    }
+
+    pub async fn delete_calendar(&self, name: &str) -> Result<()> {
+        validate::name("name", name)?;
+        match self.0.store.delete_calendar(name).await? {
+            CalendarChange::Done => Ok(()),
+            CalendarChange::Absent => Err(not_found(name)),
+            CalendarChange::InUse(names) => {
+                let detail = format!("schedules refer to {name}: {}", names.join(", "));
+                Err(AppError::new(ErrorKind::CalendarInUse, detail).hint("change or delete those schedules first"))
+            }
+        }
+    }
+
+    /// Those that there are.
+    pub(super) async fn calendars_named<'a>(&self, names: impl Iterator<Item = &'a String>) -> Result<Known> {
+        let names: BTreeSet<&String> = names.collect();
+        let read: Vec<StoredCalendar> = if names.len() > READ_ONE_BY_ONE_MAX {
+            self.0.store.calendars().await?
+        } else {
+            let reads = names.iter().map(|name| self.0.store.calendar(name));
+            try_join_all(reads).await?.into_iter().flatten().collect()
+        };
+        let known = read.into_iter().filter(|calendar| names.contains(&calendar.name)).map(|calendar| {
+            let StoredCalendar { name, dates, .. } = calendar;
+            (name.clone(), Arc::new(Calendar { name, dates }))
+        });
+        Ok(known.collect::<BTreeMap<_, _>>())
+    }
+}
+
+pub(super) fn done_by(by: By) -> DoneBy {
+    DoneBy { at: by.at, who: by.who }
+}
+
+fn view(calendar: StoredCalendar) -> CalendarView {
+    CalendarView {
+        name: calendar.name,
+        dates: calendar.dates.iter().map(ToString::to_string).collect(),
+        revision: calendar.revision,
+        changed: done_by(calendar.changed),
+    }
+}
+
+fn not_found(name: &str) -> AppError {
+    AppError::new(ErrorKind::CalendarNotFound, format!("there is no calendar named {name}"))
+        .hint("GET /v1/calendars lists them; PUT /v1/calendars/{name} makes one")
+}

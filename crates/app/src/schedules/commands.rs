@@ -1,0 +1,139 @@
+//! What people do to a schedule: pause, resume, skip, run and delete it.
+
+use punctual_api::{ErrorKind, NoteRequest, RunAnswer, ScheduleView, SkipAnswer, SkipRequest, limits};
+use punctual_core::schedule::{Marks, Plan, ScheduleCommand, ScheduleReply, ScheduleRow, seed_of};
+use punctual_core::{JobId, ScheduleId, Timestamp};
+use punctual_store::{OccurrenceFilter, Order};
+
+use crate::route::Patience;
+use crate::schedules::create::out_of_place;
+use crate::schedules::view::planned_start;
+use crate::schedules::{not_found, refused, zone};
+use crate::{App, AppError, Result, validate};
+
+/// Occurrences that are looked at for one that somebody asked for a moment ago.
+const LOOK_AT_MAX: usize = 100;
+
+impl App {
+    /// Its occurrences and their jobs stay.
+    pub async fn delete_schedule(&self, name: &str, who: &str) -> Result<()> {
+        let id = self.find_schedule(name).await?;
+        let decided = self.decide_schedule(id, ScheduleCommand::Delete, who).await?;
+        match decided.reply {
+            ScheduleReply::Done { .. } => Ok(()),
+            // An earlier try did it, and its answer was lost.
+            ScheduleReply::NotFound if decided.is_repeated => Ok(()),
+            reply => Err(failed(name, reply)),
+        }
+    }
+
+    pub async fn pause_schedule(&self, name: &str, request: NoteRequest, who: &str) -> Result<ScheduleView> {
+        let note = check_note(request)?;
+        self.set_schedule(name, ScheduleCommand::Pause { note }, who).await
+    }
+
+    pub async fn resume_schedule(&self, name: &str, request: NoteRequest, who: &str) -> Result<ScheduleView> {
+        let note = check_note(request)?;
+        self.set_schedule(name, ScheduleCommand::Resume { note }, who).await
+    }
+
+    async fn set_schedule(&self, name: &str, command: ScheduleCommand, who: &str) -> Result<ScheduleView> {
+        let id = self.find_schedule(name).await?;
+        match self.decide_schedule(id, command, who).await?.reply {
+            ScheduleReply::Done { .. } => {}
+            reply => return Err(failed(name, reply)),
+        }
+        let row = self.0.store.schedule(id).await?.ok_or_else(|| not_found(name))?;
+        self.view_schedule(row).await
+    }
+
+    /// The next planned times do not fire.
+    pub async fn skip_schedule(&self, name: &str, request: SkipRequest, who: &str) -> Result<SkipAnswer> {
+        let count = request.count.unwrap_or(1);
+        if !(1..=limits::SKIP_MAX).contains(&count) {
+            let error = AppError::field("/count", format!("must be 1 to {}", limits::SKIP_MAX));
+            return Err(error.hint("pause the schedule to stop it for longer"));
+        }
+        let row = self.read_schedule(name).await?;
+        let now = self.now();
+        let until = match self.skip_once(&row, count, who).await? {
+            ScheduleReply::Skipping(until) => until,
+            reply => return Err(failed(name, reply)),
+        };
+        let calendars = self.calendars_named(row.edit.calendars.iter()).await?;
+        let seed = seed_of(&row.name);
+        let plan = Plan::read(&row.edit.spec, &calendars, seed).map_err(|error| refused(error.to_string()))?;
+        let zone = zone::find(&plan.spec.when.zone);
+        let from = row.state.skip_until.unwrap_or(now).max(now - plan.jitter());
+        let skipped = plan.times_after(from, seed).take_while(|planned| planned.at <= until);
+        let skipped = skipped.filter(|planned| planned.unfired.is_none() && planned.slot > now);
+        let skipped =
+            skipped.take(limits::SKIP_MAX as usize).map(|planned| planned_start(planned.at, planned.slot, &zone));
+        Ok(SkipAnswer { until, skipped: skipped.collect() })
+    }
+
+    /// Skips once, though the owner may have to be asked again.
+    async fn skip_once(&self, row: &ScheduleRow, count: u32, who: &str) -> Result<ScheduleReply> {
+        let mut patience = Patience::new(self, "schedule");
+        loop {
+            let command = ScheduleCommand::SkipNext { count };
+            if let Some(reply) = self.ask_owners(vec![(row.id, command)], who).await?.pop().flatten() {
+                return Ok(reply);
+            }
+            patience.wait(self).await?;
+            let now = self.0.store.schedule(row.id).await?;
+            let until = now.and_then(|now| now.state.skip_until);
+            if let Some(until) = until.filter(|until| row.state.skip_until.is_none_or(|before| *until > before)) {
+                return Ok(ScheduleReply::Skipping(until));
+            }
+        }
+    }
+
+    /// One run at once, beside the plan.
+    pub async fn run_schedule(&self, name: &str, who: &str) -> Result<RunAnswer> {
+        let id = self.find_schedule(name).await?;
+        let asked_at = self.now();
+        let mut patience = Patience::new(self, "schedule");
+        loop {
+            match self.ask_owners(vec![(id, ScheduleCommand::RunNow)], who).await?.pop().flatten() {
+                Some(ScheduleReply::Fired(job)) => return Ok(RunAnswer { job }),
+                Some(reply) => return Err(failed(name, reply)),
+                None => patience.wait(self).await?,
+            }
+            // The answer to an earlier try may have been lost, and one run was asked for.
+            if let Some(job) = self.run_since(id, asked_at).await? {
+                return Ok(RunAnswer { job });
+            }
+        }
+    }
+
+    /// The job of a run that somebody asked for since.
+    async fn run_since(&self, id: ScheduleId, since: Timestamp) -> Result<Option<JobId>> {
+        let filter = OccurrenceFilter { from: Some(since), ..OccurrenceFilter::default() };
+        let (rows, _) = self.0.store.occurrences(id, filter, None, Order::Descending, LOOK_AT_MAX).await?;
+        Ok(rows.into_iter().find(|row| row.marks.has(Marks::MANUAL)).and_then(|row| row.job))
+    }
+}
+
+fn check_note(request: NoteRequest) -> Result<Option<String>> {
+    if let Some(note) = &request.note {
+        validate::text("/note", note, limits::NOTE_CHARS_MAX)?;
+    }
+    Ok(request.note.filter(|note| !note.is_empty()))
+}
+
+/// A reply other than the one that was hoped for.
+fn failed(name: &str, reply: ScheduleReply) -> AppError {
+    match reply {
+        ScheduleReply::NotFound => not_found(name),
+        ScheduleReply::Refused(reason) => refused(format!("{name}: {reason}")),
+        ScheduleReply::Conflict { revision } => {
+            AppError::new(ErrorKind::Conflict, format!("{name} is at revision {revision} by now")).hint("try again")
+        }
+        ScheduleReply::Done { .. }
+        | ScheduleReply::Fired(_)
+        | ScheduleReply::Skipping(_)
+        | ScheduleReply::NotOwner
+        | ScheduleReply::NameTaken => out_of_place(),
+    }
+}

@@ -1,0 +1,342 @@
+//! Creating schedules and replacing their definitions: one, or up to 10,000 at once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::Bytes;
+use punctual_api::{
+    ErrorKind, IfExists, ScheduleBulkAnswer, ScheduleBulkRequest, ScheduleRequest, ScheduleView, limits,
+};
+use punctual_core::schedule::{
+    NewSchedule, Plan, ScheduleCommand, ScheduleEdit, ScheduleReply, ScheduleRow, ScheduleSpec,
+};
+use punctual_core::{ScheduleId, ShardId};
+
+use crate::cluster::Place;
+use crate::schedules::{RequestZone, not_found, refused, request, rules};
+use crate::submit::WantedTask;
+use crate::{App, AppError, Result};
+
+/// Names of an error; the others are like them.
+const NAMES_SHOWN_MAX: usize = 10;
+/// Names of an answer.
+const NAMES_TAKEN_MAX: usize = 100;
+/// Others may create and delete under the same names meanwhile; whoever does that all the time is told.
+const ROUNDS_MAX: usize = 4;
+
+/// Some milliseconds of work, even if each has many rules.
+const CHECKS_AT_A_TIME: usize = 256;
+
+/// Whether a schedule was new.
+#[derive(Debug)]
+pub enum Put {
+    Created(Box<ScheduleView>),
+    Replaced(Box<ScheduleView>),
+}
+
+/// What a user asked for, ready to be stored.
+struct Ready {
+    new: NewSchedule,
+    spec: ScheduleSpec,
+}
+
+impl App {
+    /// Creates a schedule whose name nobody has.
+    pub async fn create_schedule(
+        &self,
+        request: ScheduleRequest,
+        zone: Option<&RequestZone>,
+        who: &str,
+    ) -> Result<ScheduleView> {
+        let ready = self.prepare(std::slice::from_ref(&request), zone, "").await?.pop().expect("one request");
+        self.check_future(&ready.spec)?;
+        let (id, name) = (ready.new.id, ready.new.name.clone());
+        let answer = self.store_all(vec![ready.new], IfExists::Fail, who).await?;
+        if answer.created == 0 {
+            return Err(name_taken(&[name]));
+        }
+        let row = self.0.store.schedule(id).await?.ok_or_else(|| not_found(&name))?;
+        self.view_schedule(row).await
+    }
+
+    /// Creates many. If anything is wrong with one of them, none is stored.
+    pub async fn create_schedules(
+        &self,
+        request: ScheduleBulkRequest,
+        zone: Option<&RequestZone>,
+        who: &str,
+    ) -> Result<ScheduleBulkAnswer> {
+        let ScheduleBulkRequest { schedules, if_exists } = request;
+        if schedules.is_empty() || schedules.len() > limits::BULK_SCHEDULES_MAX {
+            let detail = format!("must be 1 to {} schedules, not {}", limits::BULK_SCHEDULES_MAX, schedules.len());
+            return Err(AppError::field("/schedules", detail));
+        }
+        let ready = self.prepare(&schedules, zone, "/schedules").await?;
+        let mut places: HashMap<&str, usize> = HashMap::with_capacity(ready.len());
+        for (place, Ready { new, spec }) in ready.iter().enumerate() {
+            self.check_future(spec).map_err(|error| error.under(&format!("/schedules/{place}")))?;
+            if let Some(first) = places.insert(&new.name, place) {
+                let detail = format!("is the name of /schedules/{first}, too");
+                return Err(AppError::field(format!("/schedules/{place}/name"), detail));
+            }
+        }
+        self.store_all(ready.into_iter().map(|ready| ready.new).collect(), if_exists, who).await
+    }
+
+    /// Creates the schedule of this name, or replaces its definition. `expected` is the revision that the
+    /// change is based on, if the caller cares.
+    pub async fn put_schedule(
+        &self,
+        name: &str,
+        request: ScheduleRequest,
+        expected: Option<u32>,
+        zone: Option<&RequestZone>,
+        who: &str,
+    ) -> Result<Put> {
+        if request.name.as_ref().is_some_and(|written| written != name) {
+            let error = AppError::field("/name", "is not the name in the path");
+            return Err(error.hint("leave it out; a schedule cannot be renamed"));
+        }
+        let by_id = name.parse::<ScheduleId>().is_ok();
+        if !by_id {
+            request::name("name", name)?;
+        }
+        let request = ScheduleRequest { name: (!by_id).then(|| name.to_owned()), ..request };
+        let Ready { mut new, spec } =
+            self.prepare(std::slice::from_ref(&request), zone, "").await?.pop().expect("one request");
+        for _ in 0..ROUNDS_MAX {
+            let known = match self.read_schedule(name).await {
+                Ok(row) => Some(row),
+                Err(error) if error.kind == ErrorKind::ScheduleNotFound && !by_id => None,
+                Err(error) => return Err(error),
+            };
+            if known.as_ref().is_none_or(|known| known.edit.spec != new.edit.spec) {
+                self.check_future(&spec)?;
+            }
+            match (known, expected) {
+                (Some(known), _) if known.id == new.id => {
+                    // The answer to an earlier round was lost.
+                    return Ok(Put::Created(Box::new(self.view_schedule(known).await?)));
+                }
+                (Some(known), _) => {
+                    if let Some(view) = self.replace(known, &new.edit, expected, who).await? {
+                        return Ok(Put::Replaced(Box::new(view)));
+                    }
+                }
+                (None, Some(expected)) => return Err(conflict(expected, "the schedule does not exist")),
+                (None, None) => {
+                    if self.store_all(vec![new.clone()], IfExists::Fail, who).await.is_ok_and(|done| done.created == 1)
+                        && let Some(row) = self.0.store.schedule(new.id).await?
+                    {
+                        return Ok(Put::Created(Box::new(self.view_schedule(row).await?)));
+                    }
+                    new.id = self.new_schedule_ids(1).next().expect("one id");
+                }
+            }
+        }
+        Err(changed_by_many(name))
+    }
+
+    /// `None`: it was deleted meanwhile.
+    async fn replace(
+        &self,
+        known: ScheduleRow,
+        edit: &ScheduleEdit,
+        expected: Option<u32>,
+        who: &str,
+    ) -> Result<Option<ScheduleView>> {
+        let command = ScheduleCommand::Edit { revision: expected, edit: Box::new(edit.clone()) };
+        let decided = self.decide_schedule(known.id, command, who).await?;
+        let now = self.0.store.schedule(known.id).await?;
+        match decided.reply {
+            ScheduleReply::Done { .. } => {}
+            ScheduleReply::NotFound => return Ok(None),
+            // An earlier try did it, and its answer was lost.
+            ScheduleReply::Conflict { .. }
+                if decided.is_repeated && now.as_ref().is_some_and(|now| now.edit == *edit) => {}
+            ScheduleReply::Conflict { revision } => {
+                return Err(conflict(expected.unwrap_or_default(), &format!("it is at revision {revision}")));
+            }
+            ScheduleReply::Refused(reason) => return Err(refused(reason)),
+            ScheduleReply::NotOwner
+            | ScheduleReply::NameTaken
+            | ScheduleReply::Fired(_)
+            | ScheduleReply::Skipping(_) => return Err(out_of_place()),
+        }
+        let Some(now) = now else { return Ok(None) };
+        let moves = self.moves(&known, &now).await?;
+        Ok(Some(ScheduleView { moves: Some(moves), ..self.view_schedule(now).await? }))
+    }
+
+    /// Checks all of them, and looks up what they refer to. `pointer` is where they are in the request, if
+    /// there are many.
+    async fn prepare(
+        &self,
+        requests: &[ScheduleRequest],
+        zone: Option<&RequestZone>,
+        pointer: &str,
+    ) -> Result<Vec<Ready>> {
+        let under = |place: usize| if pointer.is_empty() { String::new() } else { format!("{pointer}/{place}") };
+        let zone = zone.map(|zone| zone.0.as_str());
+        let mut specs = Vec::with_capacity(requests.len());
+        for (place, request) in requests.iter().enumerate() {
+            let spec = request::check(request).and_then(|()| request::spec(request, zone));
+            specs.push(spec.map_err(|error| error.under(&under(place)))?);
+            let_others_work(place).await;
+        }
+        let known = self.calendars_named(specs.iter().flat_map(|spec| spec.calendars.names())).await?;
+        let hollow = request::hollow(&known);
+        let ids: Vec<ScheduleId> = self.new_schedule_ids(requests.len()).collect();
+        // Equal specs are checked once, and share one text.
+        let mut texts: HashMap<String, Arc<str>> = HashMap::new();
+        let mut ready = Vec::with_capacity(requests.len());
+        for (place, ((request, spec), id)) in requests.iter().zip(specs).zip(ids).enumerate() {
+            let_others_work(place).await;
+            let name = request.name.clone().unwrap_or_else(|| id.to_string());
+            let text = serde_json::to_string(&spec).expect("a spec is JSON");
+            let is_new = !texts.contains_key(&text);
+            if is_new || Plan::is_hashed(&spec) {
+                let checked = request::check_plan(request, &spec, &name, &known, &hollow);
+                checked.map_err(|error| error.under(&under(place)))?;
+            }
+            let text = Arc::clone(texts.entry(text).or_insert_with_key(|text| text.as_str().into()));
+            let mut calendars: Vec<String> = spec.calendars.names().cloned().collect();
+            calendars.sort_unstable();
+            calendars.dedup();
+            ready.push((id, name, text, calendars, spec));
+        }
+        let wanted: Vec<WantedTask<'_>> = requests
+            .iter()
+            .map(|request| WantedTask { name: request.task.as_deref(), inline: request.inline.as_ref() })
+            .collect();
+        let tasks = self.resolve_tasks(&wanted, under).await?;
+        let ready = ready.into_iter().zip(requests).zip(tasks);
+        let build = |(((id, name, text, calendars, spec), request), task): (_, Arc<punctual_core::task::Task>)| {
+            let request: &ScheduleRequest = request;
+            let input = request.input.as_ref().map(|json| Bytes::copy_from_slice(json.get().as_bytes()));
+            let edit = ScheduleEdit { task: task.id, spec: text, calendars, priority: request.priority, input };
+            Ready { new: NewSchedule { id, name, edit }, spec }
+        };
+        Ok(ready.map(build).collect())
+    }
+
+    /// Whether it can fire at all, as far as that is plain to see.
+    fn check_future(&self, spec: &ScheduleSpec) -> Result<()> {
+        if rules::is_over(&spec.when.rules, spec.when.end_at, self.now()) {
+            let error = AppError::field("", "it would never fire: all its times have passed");
+            return Err(error.hint("set a later `at` or `end_at`"));
+        }
+        Ok(())
+    }
+
+    /// Creates them, and replaces those that there are if that is wished for.
+    async fn store_all(&self, new: Vec<NewSchedule>, if_exists: IfExists, who: &str) -> Result<ScheduleBulkAnswer> {
+        let mut answer = ScheduleBulkAnswer::default();
+        let mut open = new;
+        for round in 0..ROUNDS_MAX {
+            let known = self.known_names(&open).await?;
+            if round == 0 && if_exists == IfExists::Fail && !known.is_empty() {
+                let mut names: Vec<String> = known.into_keys().collect();
+                names.sort_unstable();
+                return Err(name_taken(&names));
+            }
+            let mut asked = Vec::with_capacity(open.len());
+            for new in open {
+                match known.get(&new.name) {
+                    // The answer to an earlier round was lost.
+                    Some(id) if *id == new.id => answer.created += 1,
+                    None => asked.push((new.id, ScheduleCommand::Create(Box::new(new.clone())), new)),
+                    Some(id) => match if_exists {
+                        IfExists::Fail => answer.names_taken.push(new.name),
+                        IfExists::Skip => answer.skipped += 1,
+                        IfExists::Replace => {
+                            let edit = Box::new(new.edit.clone());
+                            asked.push((*id, ScheduleCommand::Edit { revision: None, edit }, new));
+                        }
+                    },
+                }
+            }
+            let commands = asked.iter().map(|(id, command, _)| (*id, command.clone())).collect();
+            let decided = self.decide_schedules(commands, who).await?;
+            open = Vec::new();
+            for ((id, _, new), decided) in asked.into_iter().zip(decided) {
+                match decided.reply {
+                    ScheduleReply::Done { .. } if id == new.id => answer.created += 1,
+                    ScheduleReply::Done { .. } => answer.replaced += 1,
+                    // Somebody else was quicker.
+                    ScheduleReply::NameTaken | ScheduleReply::NotFound => open.push(new),
+                    ScheduleReply::Refused(reason) => return Err(refused(format!("{}: {reason}", new.name))),
+                    ScheduleReply::NotOwner
+                    | ScheduleReply::Conflict { .. }
+                    | ScheduleReply::Fired(_)
+                    | ScheduleReply::Skipping(_) => return Err(out_of_place()),
+                }
+            }
+            if open.is_empty() {
+                break;
+            }
+        }
+        answer.names_taken.extend(open.into_iter().map(|new| new.name));
+        answer.names_taken.truncate(NAMES_TAKEN_MAX);
+        Ok(answer)
+    }
+
+    async fn known_names(&self, new: &[NewSchedule]) -> Result<HashMap<String, ScheduleId>> {
+        let names = new.iter().map(|new| new.name.clone()).collect();
+        Ok(self.0.store.schedule_ids(names).await?.into_iter().collect())
+    }
+
+    /// New ids, spread over shards that this server owns; if it owns none, over those that somebody owns.
+    fn new_schedule_ids(&self, count: usize) -> impl Iterator<Item = ScheduleId> {
+        let mut shards: Vec<ShardId> = self.0.cluster.owned_here().to_vec();
+        if shards.is_empty() {
+            let all = (0..self.0.store.shard_count()).map(ShardId);
+            shards = all.clone().filter(|shard| self.0.cluster.place(*shard) != Place::Nowhere).collect();
+            if shards.is_empty() {
+                shards = all.collect();
+            }
+        }
+        let (now, first) = (self.now(), self.0.shard_turn.fetch_add(count as u64, Ordering::Relaxed));
+        (0..count as u64).map(move |turn| {
+            let shard = shards[((first + turn) % shards.len() as u64) as usize];
+            ScheduleId::new(now, shard, self.random())
+        })
+    }
+}
+
+/// Thousands of checks take a while; other requests of the same thread come in between.
+async fn let_others_work(place: usize) {
+    if place % CHECKS_AT_A_TIME == CHECKS_AT_A_TIME - 1 {
+        tokio::task::yield_now().await;
+    }
+}
+
+fn name_taken(names: &[String]) -> AppError {
+    let more = names.len().saturating_sub(NAMES_SHOWN_MAX);
+    let mut shown = names[..names.len() - more].join(", ");
+    if more > 0 {
+        shown += &format!(" and {more} more");
+    }
+    let detail = if names.len() == 1 {
+        format!("there is a schedule named {shown}")
+    } else {
+        format!("there are schedules of these names: {shown}")
+    };
+    AppError::new(ErrorKind::NameTaken, detail)
+        .hint("replace one with PUT /v1/schedules/{name}, or many with \"if_exists\": \"replace\"")
+}
+
+fn conflict(expected: u32, found: &str) -> AppError {
+    AppError::new(ErrorKind::Conflict, format!("the change expects revision {expected}, but {found}"))
+        .hint("read the schedule again and repeat the change")
+}
+
+fn changed_by_many(name: &str) -> AppError {
+    AppError::new(ErrorKind::Unavailable, format!("{name} is being changed by many at once")).hint("try again")
+}
+
+/// An owner never answers so.
+pub(super) fn out_of_place() -> AppError {
+    AppError::new(ErrorKind::Internal, "the owner of the schedule gave an answer that does not fit the question")
+}

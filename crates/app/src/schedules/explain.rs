@@ -1,0 +1,152 @@
+//! Says in a sentence what became of a planned time and why, and what a clock change does.
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use punctual_api::ClockChangeView;
+use punctual_core::schedule::recurrence::{ClockChange, ClockChangeEffect, Effect};
+use punctual_core::schedule::{Marks, OccurrenceRow, Planned, Unfired, Verdict};
+use punctual_core::{Span, Timestamp};
+
+use crate::schedules::zone::from_jiff;
+
+/// A decision within this of its time is on time for people.
+const ON_TIME: Span = Span::from_secs(1);
+
+/// What became of a planned time and why.
+pub(super) fn occurrence(row: &OccurrenceRow) -> String {
+    if row.marks.has(Marks::STRETCH) {
+        return stretch(row);
+    }
+    let because = |fallback: &str| row.reason.clone().unwrap_or_else(|| fallback.to_owned());
+    let mut text = match row.verdict {
+        Verdict::Fired => fired(row),
+        Verdict::Queued => "waits for the run before it to end".to_owned(),
+        Verdict::SkippedOverlap => format!("did not run: {}", because("a run before it had not ended")),
+        Verdict::SkippedPaused => format!("did not run: {}", because("the schedule was paused")),
+        Verdict::SkippedCalendar => format!("did not run: {}", because("a calendar closes its date")),
+        Verdict::SkippedGap => format!("did not run: {}", because("the clocks left its time out")),
+        Verdict::SkippedByRequest => format!("did not run: {}", because("somebody asked to skip it")),
+        Verdict::Missed => format!("was missed: {}", because("no server was there in time")),
+    };
+    let marks = [
+        (Marks::SHIFTED, "the clocks left its time out, so it came right after the gap"),
+        (Marks::FIRST_OF_FOLD, "the clocks showed its time twice, and this was the first"),
+        (Marks::SECOND_OF_FOLD, "the clocks showed its time twice, and this was the second"),
+        (Marks::MOVED, "a calendar moved it to a business day"),
+    ];
+    for (_, words) in marks.into_iter().filter(|(mark, _)| row.marks.has(*mark)) {
+        text += &format!("; {words}");
+    }
+    if row.count > 1 {
+        text += &format!("; it stands for {} planned times", row.count);
+    }
+    text
+}
+
+fn fired(row: &OccurrenceRow) -> String {
+    let job = row.job.map(|job| format!(" as {job}")).unwrap_or_default();
+    let late_by = row.decided_at.since(row.slot);
+    let late = rounded(late_by);
+    let mut text = if row.marks.has(Marks::MANUAL) {
+        format!("ran{job}, because somebody asked for it")
+    } else if row.marks.has(Marks::REPLAYED) {
+        format!("ran{job} {late} after its time, because nobody was there for it before")
+    } else if late_by > ON_TIME {
+        format!("ran{job}, {late} late")
+    } else {
+        format!("ran{job}, on time")
+    };
+    if let Some(reason) = &row.reason {
+        text += &format!(": {reason}");
+    }
+    text
+}
+
+fn stretch(row: &OccurrenceRow) -> String {
+    let what = match row.verdict {
+        Verdict::SkippedPaused => "did not run, because the schedule was paused",
+        Verdict::Fired
+        | Verdict::Queued
+        | Verdict::SkippedOverlap
+        | Verdict::SkippedCalendar
+        | Verdict::SkippedGap
+        | Verdict::SkippedByRequest
+        | Verdict::Missed => "were missed, because no server was there",
+    };
+    format!("{} planned times from here on {what}; they were too many for a line each", row.count)
+}
+
+/// To the second above a minute, to the millisecond below: people read this.
+fn rounded(span: Span) -> Span {
+    let unit = if span.as_micros() >= 60_000_000 { 1_000_000 } else { 1000 };
+    Span::from_micros(span.as_micros() / unit * unit)
+}
+
+/// What a clock change or a calendar has to do with a time that is to come. `nominal` is the time of day that was
+/// meant, and `planned_on` the day that it was moved from.
+pub(super) fn planned(planned: &Planned, nominal: Option<DateTime>, planned_on: Option<DateTime>) -> Option<String> {
+    match planned.unfired {
+        Some(Unfired::Calendar) => return Some("does not fire: a calendar closes this day".to_owned()),
+        Some(Unfired::Gap) => return Some("does not fire: the clocks leave its time out on this day".to_owned()),
+        None => {}
+    }
+    let time = nominal.map_or_else(|| "its time".to_owned(), clock);
+    let mut notes = Vec::new();
+    if planned.marks.has(Marks::SHIFTED) {
+        notes.push(format!("shifted: {time} does not exist on this day"));
+    }
+    if planned.marks.has(Marks::FIRST_OF_FOLD) {
+        notes.push(format!("{time} comes twice on this day; this is the first"));
+    }
+    if planned.marks.has(Marks::SECOND_OF_FOLD) {
+        notes.push(format!("{time} comes twice on this day; this is the second"));
+    }
+    if planned.marks.has(Marks::MOVED) {
+        let from = planned_on.map(|from| format!(" from {}", from.date())).unwrap_or_default();
+        notes.push(format!("moved{from} to a business day"));
+    }
+    if notes.is_empty() { None } else { Some(notes.join("; ")) }
+}
+
+/// A clock change in words.
+pub(super) fn clock_change(change: &ClockChange, zone: &TimeZone, rules: usize) -> ClockChangeView {
+    let (before, after) = (change.clock_before, change.clock_after);
+    let explanation = if before.date() == after.date() {
+        format!("on {} the clocks go from {} to {}", after.date(), clock(before), clock(after))
+    } else {
+        format!("the clocks go from {} {} to {} {}", before.date(), clock(before), after.date(), clock(after))
+    };
+    ClockChangeView {
+        at: from_jiff(change.at),
+        explanation,
+        effects: change.effects.iter().map(|effect| effect_in_words(effect, zone, rules)).collect(),
+        more_effects: change.more_count,
+    }
+}
+
+fn effect_in_words(effect: &ClockChangeEffect, zone: &TimeZone, rules: usize) -> String {
+    let time = clock(effect.nominal);
+    let on_clock = |at: jiff::Timestamp| clock(zone.to_datetime(at));
+    let utc = |at: jiff::Timestamp| -> Timestamp { from_jiff(at) };
+    let words = match effect.effect {
+        Effect::Moved { to } => format!("{time} does not exist and fires at {} instead", on_clock(to)),
+        Effect::Merged { into } => format!("{time} does not exist and is merged into the run at {}", on_clock(into)),
+        Effect::Skipped => format!("{time} does not exist and does not fire"),
+        Effect::FirstOnly { at } => format!("{time} comes twice and fires the first time, at {}", utc(at)),
+        Effect::LastOnly { at } => format!("{time} comes twice and fires the second time, at {}", utc(at)),
+        Effect::Repeated { first, second } => {
+            format!("{time} comes twice and fires both times, at {} and {}", utc(first), utc(second))
+        }
+    };
+    if rules > 1 { format!("rule {}: {words}", effect.rule + 1) } else { words }
+}
+
+/// `09:30`, or `09:30:15` where there are seconds.
+fn clock(at: DateTime) -> String {
+    let (hour, minute, second) = (at.hour(), at.minute(), at.second());
+    if second == 0 { format!("{hour:02}:{minute:02}") } else { format!("{hour:02}:{minute:02}:{second:02}") }
+}
+
+#[cfg(test)]
+#[path = "explain_tests.rs"]
+mod tests;

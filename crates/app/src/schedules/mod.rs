@@ -1,0 +1,77 @@
+//! Schedules: when tasks run, again and again, and what became of each planned time.
+//!
+//! The owner of a schedule's shard decides about it, so every change goes to that server. Reads come
+//! straight from the store. Inputs are checked here; the owner is only asked for what can be done.
+
+mod calendars;
+mod commands;
+mod create;
+mod definition;
+mod explain;
+mod icalendar;
+mod occurrences;
+mod preview;
+mod request;
+mod route;
+mod rules;
+mod view;
+mod zone;
+
+use punctual_api::{ErrorKind, JobSchedule, limits};
+use punctual_core::ScheduleId;
+use punctual_core::schedule::{ScheduleRow, Source};
+
+use crate::{App, AppError, Result, validate};
+
+pub use create::Put;
+
+/// The zone of a request whose body names none, checked.
+#[derive(Debug, Clone)]
+pub struct RequestZone(String);
+
+impl RequestZone {
+    /// `header` is where it came from.
+    pub fn parse(header: &str, text: &str) -> Result<Self> {
+        zone::check(header, text).map(Self)
+    }
+}
+
+impl App {
+    /// The id of the schedule with this name; an id stands for itself.
+    async fn find_schedule(&self, name: &str) -> Result<ScheduleId> {
+        validate::name("name", name)?;
+        if let Ok(id) = name.parse::<ScheduleId>() {
+            let is_ours = id.shard().0 < self.0.store.shard_count();
+            return if is_ours { Ok(id) } else { Err(not_found(name)) };
+        }
+        let found = self.0.store.schedule_ids(vec![name.to_owned()]).await?;
+        found.first().map(|(_, id)| *id).ok_or_else(|| not_found(name))
+    }
+
+    async fn read_schedule(&self, name: &str) -> Result<ScheduleRow> {
+        let id = self.find_schedule(name).await?;
+        self.0.store.schedule(id).await?.ok_or_else(|| not_found(name))
+    }
+
+    /// The schedule that made a job, with its name if it is still there.
+    pub(crate) async fn schedule_of(&self, source: Option<Source>) -> Result<Option<JobSchedule>> {
+        let Some(source) = source else { return Ok(None) };
+        let row = self.0.store.schedule(source.schedule).await?;
+        Ok(Some(JobSchedule { name: row.map(|row| row.name), ..job_schedule(source) }))
+    }
+}
+
+/// For lists: without its name, which would have to be looked up.
+pub(crate) fn job_schedule(source: Source) -> JobSchedule {
+    JobSchedule { id: source.schedule, name: None, at: source.at, kind: source.kind.as_str().to_owned() }
+}
+
+fn not_found(name: &str) -> AppError {
+    let shown: String = name.chars().take(limits::NAME_CHARS_MAX).collect();
+    AppError::new(ErrorKind::ScheduleNotFound, format!("there is no schedule named {shown}"))
+        .hint("GET /v1/schedules lists them; PUT /v1/schedules/{name} makes one")
+}
+
+fn refused(reason: String) -> AppError {
+    AppError::new(ErrorKind::ScheduleRefused, reason)
+}

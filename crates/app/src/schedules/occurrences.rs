@@ -1,0 +1,108 @@
+//! What became of a schedule's planned times.
+
+use jiff::tz::TimeZone;
+use punctual_api::occurrence::MARKS;
+use punctual_api::{OccurrenceList, OccurrenceQuery, OccurrenceView};
+use punctual_core::schedule::{OccurrenceRow, Verdict};
+use punctual_core::{ScheduleId, Span, Timestamp};
+use punctual_store::{OccurrenceFilter, Order};
+
+use crate::list::parse_limit;
+use crate::schedules::view::read_spec;
+use crate::schedules::{explain, not_found, zone};
+use crate::{App, AppError, Result};
+
+impl App {
+    /// Also of a schedule that is gone, by its id.
+    pub async fn occurrences(&self, name: &str, query: OccurrenceQuery) -> Result<OccurrenceList> {
+        let limit = parse_limit(query.limit.as_deref())?;
+        let order = match query.order.as_deref() {
+            None | Some("desc") => Order::Descending,
+            Some("asc") => Order::Ascending,
+            Some(_) => return Err(AppError::field("order", "must be asc or desc")),
+        };
+        let verdicts = parse_verdicts(query.verdict.as_deref())?;
+        let after = query.cursor.as_deref().map(read_cursor).transpose()?;
+        let (id, zone_name) = self.ledger_of(name).await?;
+        let zone = zone::find(&zone_name);
+        let parse = |field: &str, text: Option<&str>| text.map(|text| zone::parse_time(field, text, &zone)).transpose();
+        let filter = OccurrenceFilter {
+            from: parse("from", query.from.as_deref())?,
+            before: parse("before", query.before.as_deref())?,
+            verdicts,
+        };
+        let (rows, next) = self.0.store.occurrences(id, filter, after, order, limit).await?;
+        let occurrences = rows.iter().map(|row| view(row, &zone)).collect();
+        Ok(OccurrenceList { zone: zone_name, occurrences, next_cursor: next.map(write_cursor) })
+    }
+
+    /// Whose ledger is meant, and the zone that it is read in.
+    async fn ledger_of(&self, name: &str) -> Result<(ScheduleId, String)> {
+        let id = self.find_schedule(name).await?;
+        let row = self.0.store.schedule(id).await?;
+        let Some(row) = row else {
+            // One that is gone left at least the record of that.
+            let is_gone = !self.0.store.schedule_changes(id, 1).await?.is_empty();
+            return if is_gone { Ok((id, "UTC".to_owned())) } else { Err(not_found(name)) };
+        };
+        let zone = read_spec(&row.edit.spec).map_or_else(|| "UTC".to_owned(), |spec| spec.when.zone);
+        Ok((id, zone))
+    }
+}
+
+fn view(row: &OccurrenceRow, zone: &TimeZone) -> OccurrenceView {
+    let late_by = row.decided_at.since(row.slot);
+    OccurrenceView {
+        at: row.at,
+        local: zone::local(row.at, zone),
+        start_at: row.slot,
+        verdict: row.verdict.as_str().to_owned(),
+        explanation: explain::occurrence(row),
+        decided_at: row.decided_at,
+        late_by: Some(late_by).filter(|late_by| row.verdict == Verdict::Fired && *late_by > Span::ZERO),
+        job: row.job,
+        marks: MARKS.iter().filter(|(mark, _)| row.marks.has(*mark)).map(|(_, name)| (*name).to_owned()).collect(),
+        merged: row.count.saturating_sub(1),
+    }
+}
+
+fn parse_verdicts(text: Option<&str>) -> Result<Vec<Verdict>> {
+    let Some(text) = text else { return Ok(Vec::new()) };
+    let parse = |word: &str| {
+        Verdict::ALL.into_iter().find(|verdict| verdict.as_str() == word.trim()).ok_or_else(|| {
+            let all: Vec<_> = Verdict::ALL.iter().map(|verdict| verdict.as_str()).collect();
+            let shown: String = word.chars().take(64).collect();
+            AppError::field("verdict", format!("{shown} is not one of {}", all.join(", ")))
+        })
+    };
+    let mut verdicts: Vec<Verdict> = text.split(',').map(parse).collect::<Result<_>>()?;
+    verdicts.sort_unstable();
+    verdicts.dedup();
+    Ok(verdicts)
+}
+
+fn write_cursor(at: Timestamp) -> String {
+    format!("{:016x}", at.as_micros())
+}
+
+fn read_cursor(text: &str) -> Result<Timestamp> {
+    let is_ours = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let at = i64::from_str_radix(text, 16).ok().filter(|_| is_ours).and_then(Timestamp::from_micros);
+    at.ok_or_else(|| {
+        AppError::field("cursor", "is not one of ours").hint("pass next_cursor from the page before, unchanged")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_reads_back_and_anything_else_is_refused() {
+        let at = Timestamp::from_micros(1_700_000_000_123_456).unwrap();
+        assert_eq!(read_cursor(&write_cursor(at)).unwrap(), at);
+        for bad in ["", "abc", &"g".repeat(16), &"é".repeat(8), &"f".repeat(16), "+000000000000000"] {
+            assert!(read_cursor(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! When a schedule will fire, whether it is stored or not.
+
+use punctual_api::{Preview, PreviewQuery, PreviewedTime, ScheduleRequest, UnfiredBy, limits};
+use punctual_core::schedule::{Marks, Plan, Planned, Unfired, seed_of};
+use punctual_core::{Span, Timestamp};
+
+use crate::schedules::{RequestZone, explain, refused, request, zone};
+use crate::{App, AppError, Result};
+
+/// Clock changes are told for the coming year.
+const MONTHS: u32 = 12;
+
+impl App {
+    pub async fn preview_schedule(&self, name: &str, query: PreviewQuery) -> Result<Preview> {
+        let count = parse_count(query.count.as_deref())?;
+        let row = self.read_schedule(name).await?;
+        let calendars = self.calendars_named(row.edit.calendars.iter()).await?;
+        let seed = seed_of(&row.name);
+        let plan = Plan::read(&row.edit.spec, &calendars, seed).map_err(|error| refused(error.to_string()))?;
+        self.preview_plan(&plan, seed, query.from.as_deref(), count)
+    }
+
+    /// Of a schedule that is not stored. It needs no task.
+    pub async fn preview(
+        &self,
+        request: ScheduleRequest,
+        query: PreviewQuery,
+        zone: Option<&RequestZone>,
+    ) -> Result<Preview> {
+        let count = parse_count(query.count.as_deref())?;
+        let spec = request::spec(&request, zone.map(|zone| zone.0.as_str()))?;
+        if let Some(name) = &request.name {
+            request::name("/name", name)?;
+        }
+        let calendars = self.calendars_named(spec.calendars.names()).await?;
+        let seed = seed_of(request.name.as_deref().unwrap_or_default());
+        let plan = Plan::new(spec, &calendars, seed).map_err(|error| request::refused(&request, error))?;
+        self.preview_plan(&plan, seed, query.from.as_deref(), count)
+    }
+
+    fn preview_plan(&self, plan: &Plan, seed: u64, from: Option<&str>, count: usize) -> Result<Preview> {
+        let zone = plan.schedule().zone();
+        let after = match from {
+            // From a time on, that time included.
+            Some(text) => zone::parse_time("from", text, zone)? - Span::from_micros(1),
+            None => self.now(),
+        };
+        let times = plan.times_after(after, seed).take(count).map(|planned| previewed(plan, &planned));
+        let changes = plan.schedule().coming_changes(zone::to_jiff(after), MONTHS);
+        let rules = plan.spec.when.rules.len();
+        Ok(Preview {
+            explanation: plan.schedule().explain(),
+            zone: plan.spec.when.zone.clone(),
+            occurrences: times.collect(),
+            clock_changes: changes.iter().map(|change| explain::clock_change(change, zone, rules)).collect(),
+        })
+    }
+}
+
+fn previewed(plan: &Plan, planned: &Planned) -> PreviewedTime {
+    let zone = plan.schedule().zone();
+    // Most have nothing to say.
+    let occurrence = if planned.marks == Marks::NONE { None } else { occurrence_at(plan, planned.at) };
+    let nominal = occurrence.map(|occurrence| occurrence.nominal);
+    let planned_on = occurrence.and_then(|occurrence| occurrence.adjusted_from);
+    PreviewedTime {
+        at: planned.at,
+        local: zone::local(planned.at, zone),
+        start_at: planned.slot,
+        note: explain::planned(planned, nominal, planned_on),
+        unfired: planned.unfired.map(|unfired| match unfired {
+            Unfired::Calendar => UnfiredBy::Calendar,
+            Unfired::Gap => UnfiredBy::Gap,
+        }),
+        merged: planned.count.saturating_sub(1),
+    }
+}
+
+fn occurrence_at(plan: &Plan, at: Timestamp) -> Option<punctual_core::schedule::recurrence::Occurrence> {
+    let (from, to) = (zone::to_jiff(at), zone::to_jiff(at + Span::from_micros(1)));
+    plan.schedule().between(from, to).next()
+}
+
+fn parse_count(text: Option<&str>) -> Result<usize> {
+    let Some(text) = text else { return Ok(limits::PREVIEW_DEFAULT) };
+    match text.parse::<usize>() {
+        Ok(count) if (1..=limits::PREVIEW_MAX).contains(&count) => Ok(count),
+        _ => Err(AppError::field("count", format!("must be a number from 1 to {}", limits::PREVIEW_MAX))),
+    }
+}

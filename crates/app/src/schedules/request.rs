@@ -1,0 +1,196 @@
+//! What a user wrote down of a schedule, checked and put into the core's words.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::SignedDuration;
+use punctual_api::{CalendarsRequest, CatchUpRequest, ScheduleRequest};
+use punctual_core::schedule::recurrence::{self, Calendar, Calendars, ScheduleError};
+use punctual_core::schedule::{
+    CATCH_UP_MAX, CalendarNames, CatchUp, PAUSE_AFTER_MAX, Plan, PlanError, ScheduleSpec, seed_of,
+};
+use punctual_core::{ScheduleId, Span};
+
+use crate::schedules::rules;
+use crate::schedules::zone::{self, to_jiff};
+use crate::{AppError, Result, validate};
+
+const WINDOW_MAX: Span = Span::from_secs(366 * 86_400);
+const PER_MINUTE_MAX: u32 = 60_000;
+const LATE_AFTER_MIN: Span = Span::from_secs(1);
+
+/// What stands in the place of a name in addresses.
+const RESERVED: [&str; 2] = ["bulk", "preview"];
+
+/// Everything that can be checked without looking anything up.
+pub(super) fn check(request: &ScheduleRequest) -> Result<()> {
+    if let Some(name) = &request.name {
+        self::name("/name", name)?;
+    }
+    match (&request.task, &request.inline) {
+        (Some(name), None) => validate::name("/task", name)?,
+        (None, Some(spec)) => validate::spec(spec).map_err(|error| error.under("/inline"))?,
+        (Some(_), Some(_)) => {
+            let error = AppError::field("", "the schedule has both a task and an inline definition");
+            return Err(error.hint("give one of the two"));
+        }
+        (None, None) => {
+            let error = AppError::field("", "the schedule names no task");
+            return Err(error.hint("give `task`, the name of a task, or define one in `inline`"));
+        }
+    }
+    if let Some(input) = &request.input {
+        validate::input(input.get())?;
+    }
+    Ok(())
+}
+
+/// The name of a schedule. Ids are kept for those that have no other.
+pub(super) fn name(pointer: &str, name: &str) -> Result<()> {
+    validate::name(pointer, name)?;
+    if RESERVED.contains(&name) {
+        return Err(AppError::field(pointer, format!("must not be `{name}`, which is part of the interface")));
+    }
+    if name.parse::<ScheduleId>().is_ok() {
+        let error = AppError::field(pointer, "must not look like the id of a schedule");
+        return Err(error.hint("leave it out if the schedule needs no name"));
+    }
+    Ok(())
+}
+
+/// `zone` is that of a request whose body names none.
+pub(super) fn spec(request: &ScheduleRequest, zone: Option<&str>) -> Result<ScheduleSpec> {
+    let zone = match (&request.zone, zone) {
+        (Some(name), _) => zone::check("/zone", name)?,
+        (None, Some(name)) => name.to_owned(),
+        (None, None) => "UTC".to_owned(),
+    };
+    let when = recurrence::ScheduleSpec {
+        rules: rules::read(request)?,
+        zone,
+        start_at: request.start_at.map(to_jiff),
+        end_at: request.end_at.map(to_jiff),
+        gap: request.gap.unwrap_or_default(),
+        fold: request.fold.unwrap_or_default(),
+        jitter: request.jitter.map(|window| SignedDuration::from_micros(window.as_micros())),
+        calendars: Calendars::default(),
+    };
+    let at_least_one = |pointer: &str, value: Option<u64>, max: u64| match value {
+        Some(value) if !(1..=max).contains(&value) => Err(AppError::field(pointer, format!("must be 1 to {max}"))),
+        Some(_) | None => Ok(()),
+    };
+    at_least_one("/max_runs", request.max_runs.map(u64::from), u32::MAX.into())?;
+    at_least_one("/pause_after_failures", request.pause_after_failures.map(u64::from), PAUSE_AFTER_MAX.into())?;
+    if request.late_after.is_some_and(|late_after| late_after < LATE_AFTER_MIN) {
+        return Err(AppError::field("/late_after", "must be at least 1s"));
+    }
+    Ok(ScheduleSpec {
+        when,
+        calendars: request.calendars.as_ref().map(calendars).transpose()?.unwrap_or_default(),
+        overlap: request.overlap.unwrap_or_default(),
+        catch_up: request.catch_up.map(catch_up).transpose()?.unwrap_or_default(),
+        max_runs: request.max_runs,
+        pause_after_failures: request.pause_after_failures,
+        late_after: request.late_after,
+    })
+}
+
+fn calendars(request: &CalendarsRequest) -> Result<CalendarNames> {
+    for (list, names) in [("exclude", &request.exclude), ("include", &request.include)] {
+        for (place, name) in names.iter().enumerate() {
+            validate::name(&format!("/calendars/{list}/{place}"), name)?;
+        }
+    }
+    Ok(CalendarNames {
+        exclude: request.exclude.clone(),
+        include: request.include.clone(),
+        on_closed_day: request.on_closed_day.unwrap_or_default(),
+    })
+}
+
+fn catch_up(request: CatchUpRequest) -> Result<CatchUp> {
+    let standard = CatchUp::default();
+    let catch_up = CatchUp {
+        mode: request.mode.unwrap_or(standard.mode),
+        max: request.max.unwrap_or(standard.max),
+        window: request.window.unwrap_or(standard.window),
+        per_minute: request.per_minute.unwrap_or(standard.per_minute),
+    };
+    let refused = |field: &str, detail: String| Err(AppError::field(format!("/catch_up/{field}"), detail));
+    if !(1..=CATCH_UP_MAX).contains(&catch_up.max) {
+        return refused("max", format!("must be 1 to {CATCH_UP_MAX}"));
+    }
+    if !(1..=PER_MINUTE_MAX).contains(&catch_up.per_minute) {
+        return refused("per_minute", format!("must be 1 to {PER_MINUTE_MAX}"));
+    }
+    if catch_up.window == Span::ZERO || catch_up.window > WINDOW_MAX {
+        return refused("window", "must be more than 0 and at most 366 days".to_owned());
+    }
+    Ok(catch_up)
+}
+
+/// Calendars that are known, by name.
+pub(super) type Known = BTreeMap<String, Arc<Calendar>>;
+
+/// The same names without the dates: enough to see whether a spec is good, and cheap to copy.
+pub(super) fn hollow(known: &Known) -> Known {
+    let hollow = |name: &String| Arc::new(Calendar { name: name.clone(), dates: BTreeSet::new() });
+    known.keys().map(|name| (name.clone(), hollow(name))).collect()
+}
+
+/// Whether a spec means anything. `hollow` has the names of `known`.
+pub(super) fn check_plan(
+    request: &ScheduleRequest,
+    spec: &ScheduleSpec,
+    name: &str,
+    known: &Known,
+    hollow: &Known,
+) -> Result<()> {
+    Plan::new(spec.clone(), hollow, seed_of(name)).map_err(|error| refused(request, error))?;
+    let dates = spec.calendars.names().filter_map(|name| known.get(name)).map(|calendar| calendar.dates.len()).sum();
+    if dates > recurrence::CALENDAR_DATES_MAX {
+        let too_many = ScheduleError::TooManyDates { count: dates, max: recurrence::CALENDAR_DATES_MAX };
+        return Err(refused(request, too_many.into()));
+    }
+    Ok(())
+}
+
+/// Says where in the request the fault is.
+pub(super) fn refused(request: &ScheduleRequest, error: PlanError) -> AppError {
+    let detail = error.to_string();
+    match error {
+        PlanError::NoCalendar(name) => {
+            let places = request.calendars.iter().flat_map(|calendars| {
+                let exclude = calendars.exclude.iter().enumerate().map(|(place, name)| ("exclude", place, name));
+                exclude.chain(calendars.include.iter().enumerate().map(|(place, name)| ("include", place, name)))
+            });
+            let place = places.into_iter().find(|(_, _, known)| **known == name);
+            let pointer =
+                place.map_or("/calendars".to_owned(), |(list, place, _)| format!("/calendars/{list}/{place}"));
+            AppError::field(pointer, detail).hint("PUT /v1/calendars/{name} makes one; GET /v1/calendars lists them")
+        }
+        PlanError::Unreadable(_) => AppError::field("", detail),
+        PlanError::When(error) => AppError::field(pointer_of(request, &error), detail),
+    }
+}
+
+fn pointer_of(request: &ScheduleRequest, error: &ScheduleError) -> String {
+    match error {
+        ScheduleError::NoRules => String::new(),
+        ScheduleError::TooManyRules { .. } => "/rules".to_owned(),
+        ScheduleError::UnknownZone { .. } => "/zone".to_owned(),
+        ScheduleError::EmptyWindow { .. } => "/end_at".to_owned(),
+        ScheduleError::NoTimeOfDay { rule, .. } => format!("{}/daily", rules::place(request, *rule)),
+        ScheduleError::IntervalOutOfRange { rule, .. } => format!("{}/every", rules::place(request, *rule)),
+        ScheduleError::NeverFires { rule, .. } => format!("{}/cron", rules::place(request, *rule)),
+        ScheduleError::JitterOutOfRange { .. } => "/jitter".to_owned(),
+        ScheduleError::TooManyDates { .. }
+        | ScheduleError::TooManyCalendars { .. }
+        | ScheduleError::CalendarNameLength { .. } => "/calendars".to_owned(),
+        ScheduleError::KeyTooLong { .. } => "/name".to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "request_tests.rs"]
+mod tests;

@@ -1,0 +1,261 @@
+//! Schedules as people see them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use punctual_api::{
+    Moves, PauseView, PlannedStart, ScheduleChangeView, ScheduleList, ScheduleQuery, ScheduleStanding, ScheduleSummary,
+    ScheduleView,
+};
+use punctual_core::schedule::{Plan, PlanError, ScheduleChange, ScheduleRow, ScheduleSpec, seed_of};
+use punctual_core::{TaskId, Timestamp};
+use punctual_store::ScheduleFilter;
+
+use crate::jobs::task_ref;
+use crate::list::parse_limit;
+use crate::schedules::calendars::done_by;
+use crate::schedules::request::{Known, hollow};
+use crate::schedules::{definition, zone};
+use crate::{App, AppError, Result, validate};
+
+const STARTS_SHOWN: usize = 5;
+const CHANGES_SHOWN: usize = 20;
+
+/// What a definition means at this moment.
+pub(super) struct Described {
+    explanation: String,
+    zone: String,
+    standing: ScheduleStanding,
+    reason: Option<String>,
+    next: Vec<PlannedStart>,
+}
+
+impl App {
+    /// By name or by id.
+    pub async fn schedule(&self, name: &str) -> Result<ScheduleView> {
+        let row = self.read_schedule(name).await?;
+        self.view_schedule(row).await
+    }
+
+    pub(super) async fn view_schedule(&self, row: ScheduleRow) -> Result<ScheduleView> {
+        let changes = self.0.store.schedule_changes(row.id, CHANGES_SHOWN).await?;
+        let task = self.tasks_by_id(std::iter::once(row.edit.task)).await?.remove(&row.edit.task);
+        let former = changes.iter().filter_map(|change| read_spec(change.former_spec.as_deref()?));
+        let former_names: Vec<String> =
+            former.flat_map(|spec| spec.calendars.names().cloned().collect::<Vec<_>>()).collect();
+        let calendars = self.calendars_named(row.edit.calendars.iter()).await?;
+        let plan = Plan::read(&row.edit.spec, &calendars, seed_of(&row.name)).map(Arc::new);
+        let described = describe(&row, &plan, task.is_some(), self.now(), STARTS_SHOWN);
+        let spec = read_spec(&row.edit.spec);
+        let definition = spec.as_ref().map(|spec| definition::write(spec, &row.edit, task.as_deref()));
+        Ok(ScheduleView {
+            id: row.id,
+            task: task_ref(row.edit.task, task.as_deref()),
+            definition: definition.unwrap_or_default(),
+            explanation: described.explanation,
+            zone: described.zone,
+            state: described.standing,
+            reason: described.reason,
+            next: described.next,
+            pause: row.state.pause.map(|pause| PauseView { at: pause.by.at, who: pause.by.who, note: pause.note }),
+            skip_until: row.state.skip_until.filter(|until| *until > self.now()),
+            runs: spec.as_ref().and_then(|spec| spec.max_runs).map(|_| row.state.runs),
+            failures: spec.as_ref().and_then(|spec| spec.pause_after_failures).map(|_| row.state.failures),
+            created: done_by(row.created),
+            changed: done_by(row.changed),
+            revision: row.state.revision,
+            changes: changes.into_iter().map(|change| change_view(change, &row.name, &former_names)).collect(),
+            moves: None,
+            name: row.name,
+        })
+    }
+
+    /// In order of name.
+    pub async fn list_schedules(&self, query: ScheduleQuery) -> Result<ScheduleList> {
+        let limit = parse_limit(query.limit.as_deref())?;
+        if let Some(cursor) = &query.cursor {
+            validate::name("cursor", cursor).map_err(|_| {
+                AppError::field("cursor", "is not one of ours").hint("pass next_cursor from the page before, unchanged")
+            })?;
+        }
+        if let Some(prefix) = &query.prefix {
+            validate::name("prefix", prefix)?;
+        }
+        let is_paused = match query.paused.as_deref() {
+            None => None,
+            Some("true") => Some(true),
+            Some("false") => Some(false),
+            Some(_) => return Err(AppError::field("paused", "must be true or false")),
+        };
+        let task = match &query.task {
+            Some(name) => {
+                validate::name("task", name)?;
+                Some(self.task_named(name).await?.id)
+            }
+            None => None,
+        };
+        let filter = ScheduleFilter { task, is_paused, prefix: query.prefix };
+        let (rows, next_cursor) = self.0.store.list_schedules(filter, query.cursor, limit).await?;
+        Ok(ScheduleList { schedules: self.summarize_schedules(rows).await?, next_cursor })
+    }
+
+    async fn summarize_schedules(&self, rows: Vec<ScheduleRow>) -> Result<Vec<ScheduleSummary>> {
+        let tasks = self.tasks_by_id(rows.iter().map(|row| row.edit.task)).await?;
+        let calendars = self.calendars_named(rows.iter().flat_map(|row| &row.edit.calendars)).await?;
+        let now = self.now();
+        let summarize = move || {
+            let mut plans = Plans::new(&calendars);
+            let summarize = |row: ScheduleRow| {
+                let task: Option<&Arc<punctual_core::task::Task>> = tasks.get(&row.edit.task);
+                let described = describe(&row, &plans.get(&row), task.is_some(), now, 1);
+                summary(row, task.map(|task| &**task), described)
+            };
+            rows.into_iter().map(summarize).collect()
+        };
+        // Plans with long calendars take a while to make, and a page has up to a thousand.
+        let summaries = tokio::task::spawn_blocking(summarize).await;
+        summaries.map_err(|_| AppError::new(punctual_api::ErrorKind::Internal, "the list could not be made"))
+    }
+
+    /// How the next starts move from one definition to another.
+    pub(super) async fn moves(&self, before: &ScheduleRow, after: &ScheduleRow) -> Result<Moves> {
+        let names = before.edit.calendars.iter().chain(&after.edit.calendars);
+        let calendars = self.calendars_named(names).await?;
+        let now = self.now();
+        let starts = |row: &ScheduleRow| {
+            let plan = Plan::read(&row.edit.spec, &calendars, seed_of(&row.name));
+            plan.map(|plan| starts(&plan, row, now, STARTS_SHOWN)).unwrap_or_default()
+        };
+        Ok(Moves { before: starts(before), after: starts(after) })
+    }
+}
+
+/// Equal specs share one plan.
+struct Plans<'a> {
+    calendars: &'a Known,
+    made: HashMap<Arc<str>, std::result::Result<Arc<Plan>, PlanError>>,
+}
+
+impl<'a> Plans<'a> {
+    fn new(calendars: &'a Known) -> Self {
+        Self { calendars, made: HashMap::new() }
+    }
+
+    fn get(&mut self, row: &ScheduleRow) -> std::result::Result<Arc<Plan>, PlanError> {
+        if let Some(made) = self.made.get(&row.edit.spec) {
+            return made.clone();
+        }
+        let plan = Plan::read(&row.edit.spec, self.calendars, seed_of(&row.name)).map(Arc::new);
+        if plan.as_ref().is_ok_and(|plan| !Plan::is_hashed(&plan.spec)) {
+            self.made.insert(Arc::clone(&row.edit.spec), plan.clone());
+        }
+        plan
+    }
+}
+
+fn summary(row: ScheduleRow, task: Option<&punctual_core::task::Task>, described: Described) -> ScheduleSummary {
+    let task_id: TaskId = row.edit.task;
+    ScheduleSummary {
+        id: row.id,
+        name: row.name,
+        task: task_ref(task_id, task),
+        explanation: described.explanation,
+        zone: described.zone,
+        state: described.standing,
+        reason: described.reason,
+        next: described.next.into_iter().next(),
+        changed: done_by(row.changed),
+        revision: row.state.revision,
+    }
+}
+
+pub(super) fn describe(
+    row: &ScheduleRow,
+    plan: &std::result::Result<Arc<Plan>, PlanError>,
+    has_task: bool,
+    now: Timestamp,
+    count: usize,
+) -> Described {
+    let spec = read_spec(&row.edit.spec);
+    let explanation = match (plan, &spec) {
+        (Ok(plan), _) => plan.schedule().explain(),
+        (Err(_), Some(spec)) => explain_spec(spec, &row.name, &row.edit.calendars),
+        (Err(_), None) => "its definition cannot be read".to_owned(),
+    };
+    let zone = spec.map_or_else(|| "UTC".to_owned(), |spec| spec.when.zone);
+    let next = match plan {
+        Ok(plan) => starts(plan, row, now, count),
+        Err(_) => Vec::new(),
+    };
+    let (standing, reason) = standing(row, plan, has_task, !next.is_empty());
+    let next = if standing == ScheduleStanding::Active { next } else { Vec::new() };
+    Described { explanation, zone, standing, reason, next }
+}
+
+fn standing(
+    row: &ScheduleRow,
+    plan: &std::result::Result<Arc<Plan>, PlanError>,
+    has_task: bool,
+    has_next: bool,
+) -> (ScheduleStanding, Option<String>) {
+    let plan = match plan {
+        Ok(plan) => plan,
+        Err(error) => return (ScheduleStanding::Broken, Some(error.to_string())),
+    };
+    if !has_task {
+        return (ScheduleStanding::Broken, Some("its task cannot be read".to_owned()));
+    }
+    if let Some(max) = plan.spec.max_runs.filter(|max| row.state.runs >= *max) {
+        return (ScheduleStanding::Ended, Some(format!("it has run {max} times, as often as it was to")));
+    }
+    if let Some(pause) = &row.state.pause {
+        let note = pause.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
+        return (ScheduleStanding::Paused, Some(format!("{} paused it at {}{note}", pause.by.who, pause.by.at)));
+    }
+    if !has_next {
+        return (ScheduleStanding::Ended, Some("it has no more planned times".to_owned()));
+    }
+    (ScheduleStanding::Active, None)
+}
+
+/// The next starts, after those that are skipped.
+fn starts(plan: &Plan, row: &ScheduleRow, now: Timestamp, count: usize) -> Vec<PlannedStart> {
+    let seed = seed_of(&row.name);
+    let zone = plan.schedule().zone();
+    let left = plan.spec.max_runs.map_or(count, |max| count.min(max.saturating_sub(row.state.runs) as usize));
+    // One that waits out its jitter has not started yet.
+    let after = (now - plan.jitter()).max(row.state.since).max(row.state.skip_until.unwrap_or(Timestamp::EPOCH));
+    let fires = plan.schedule().after(zone::to_jiff(after)).map(|occurrence| zone::from_jiff(occurrence.at));
+    let starts = fires.map(|at| (at, plan.slot(at, seed))).filter(|(_, slot)| *slot > now);
+    starts.take(left).map(|(at, slot)| planned_start(at, slot, zone)).collect()
+}
+
+pub(super) fn planned_start(at: Timestamp, slot: Timestamp, zone: &TimeZone) -> PlannedStart {
+    PlannedStart { at, local: zone::local(at, zone), start_at: slot }
+}
+
+pub(super) fn read_spec(text: &str) -> Option<ScheduleSpec> {
+    serde_json::from_str(text).ok()
+}
+
+/// What a definition says, whatever became of its calendars.
+fn explain_spec(spec: &ScheduleSpec, name: &str, calendars: &[String]) -> String {
+    let names = calendars.iter().chain(spec.calendars.names());
+    let known: Known = names.map(|name| (name.clone(), Arc::default())).collect();
+    let plan = Plan::new(spec.clone(), &hollow(&known), seed_of(name));
+    plan.map_or_else(|error| error.to_string(), |plan| plan.schedule().explain())
+}
+
+fn change_view(change: ScheduleChange, name: &str, calendars: &[String]) -> ScheduleChangeView {
+    let former = change.former_spec.as_deref().map(|text| {
+        read_spec(text).map_or_else(|| "it cannot be read".to_owned(), |spec| explain_spec(&spec, name, calendars))
+    });
+    ScheduleChangeView {
+        at: change.by.at,
+        who: change.by.who,
+        kind: change.kind.as_str().to_owned(),
+        note: change.note,
+        former,
+    }
+}

@@ -1,0 +1,43 @@
+//! Checks of tasks that run a line on the worker's own machine.
+
+use punctual_core::run::Command;
+
+use super::{environment, text};
+use crate::{AppError, Result};
+
+const LINE_BYTES_MAX: usize = 32 << 10;
+const STDIN_BYTES_MAX: usize = 64 << 10;
+/// What the kernel takes.
+const PATH_BYTES_MAX: usize = 4095;
+const ENVIRONMENT_MAX: usize = 100;
+
+pub(super) fn check(command: &Command) -> Result<()> {
+    let Command { line, shell, stdin, directory, environment: variables, grace } = command;
+    if line.trim().is_empty() {
+        return Err(AppError::field("/run/command/line", "must not be empty"));
+    }
+    if line.len() > LINE_BYTES_MAX {
+        let detail = format!("must be at most {LINE_BYTES_MAX} bytes");
+        return Err(AppError::field("/run/command/line", detail).hint("put it into a script on the worker's machine"));
+    }
+    environment::without_nul("/run/command/line", line)?;
+    for (pointer, path) in [("/run/command/shell", shell), ("/run/command/directory", directory)] {
+        if let Some(path) = path {
+            absolute(pointer, path)?;
+        }
+    }
+    if stdin.as_ref().is_some_and(|stdin| stdin.len() > STDIN_BYTES_MAX) {
+        let detail = format!("must be at most {STDIN_BYTES_MAX} bytes");
+        return Err(AppError::field("/run/command/stdin", detail).hint("pass it as the job's input, or in a file"));
+    }
+    environment::variables("/run/command/environment", variables, ENVIRONMENT_MAX)?;
+    environment::grace("/run/command/grace", *grace)
+}
+
+fn absolute(pointer: &str, path: &str) -> Result<()> {
+    if !path.starts_with('/') || path.len() > PATH_BYTES_MAX {
+        let detail = format!("must be a path that begins with a slash, of at most {PATH_BYTES_MAX} bytes");
+        return Err(AppError::field(pointer, detail));
+    }
+    text(pointer, path, PATH_BYTES_MAX)
+}

@@ -1,0 +1,52 @@
+//! Checks of what programs are started with, in a sandbox and outside.
+
+use std::collections::BTreeMap;
+
+use punctual_core::Span;
+
+use super::text;
+use crate::{AppError, Result};
+
+pub(super) const TEXT_CHARS_MAX: usize = 8192;
+/// Set for the program by the worker.
+const RESERVED: &str = "PUNCTUAL_";
+const GRACE_MAX: Span = Span::from_secs(600);
+
+pub(super) fn variables(pointer: &str, variables: &BTreeMap<String, String>, max: usize) -> Result<()> {
+    if variables.len() > max {
+        return Err(AppError::field(pointer, format!("must be at most {max}")));
+    }
+    for (name, value) in variables {
+        variable_name(pointer, name)?;
+        text(pointer, value, TEXT_CHARS_MAX)?;
+        without_nul(pointer, value)?;
+    }
+    Ok(())
+}
+
+fn variable_name(pointer: &str, name: &str) -> Result<()> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_name = !name.is_empty() && name.len() <= 256 && name.chars().all(is_allowed);
+    if !is_name || name.starts_with(|c: char| c.is_ascii_digit()) {
+        let detail = format!("{name:?} is not a name of letters, digits and underscores");
+        return Err(AppError::field(pointer, detail));
+    }
+    if name.starts_with(RESERVED) {
+        return Err(AppError::field(pointer, format!("{name} begins with {RESERVED}, which is ours")));
+    }
+    Ok(())
+}
+
+pub(super) fn without_nul(pointer: &str, value: &str) -> Result<()> {
+    if value.contains('\0') {
+        return Err(AppError::field(pointer, "must not contain a NUL"));
+    }
+    Ok(())
+}
+
+pub(super) fn grace(pointer: &str, grace: Span) -> Result<()> {
+    if grace > GRACE_MAX {
+        return Err(AppError::field(pointer, "must be at most 10 minutes"));
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! Many schedules at once.
+
+use punctual_api::{ErrorKind, IfExists, ScheduleBulkAnswer, ScheduleBulkRequest};
+
+use crate::world::{WHO, World, request};
+
+fn many(names: &[&str], daily: &str, if_exists: IfExists) -> ScheduleBulkRequest {
+    let schedule = |name: &&str| request(&format!(r#"{{"name":"{name}","task":"t","daily":"{daily}"}}"#));
+    ScheduleBulkRequest { schedules: names.iter().map(schedule).collect(), if_exists }
+}
+
+fn answer(created: usize, replaced: usize, skipped: usize) -> ScheduleBulkAnswer {
+    ScheduleBulkAnswer { created, replaced, skipped, names_taken: Vec::new() }
+}
+
+#[tokio::test]
+async fn those_that_exist_fail_the_request_or_are_skipped_or_replaced() {
+    let world = World::new().await;
+    for app in [&world.owner, &world.front] {
+        let create = async |request| app.create_schedules(request, None, WHO).await;
+        assert_eq!(create(many(&["a", "b"], "09:00", IfExists::Fail)).await.unwrap(), answer(2, 0, 0));
+        let error = create(many(&["b", "c"], "10:00", IfExists::Fail)).await.unwrap_err();
+        assert_eq!((error.kind, error.detail.as_str()), (ErrorKind::NameTaken, "there is a schedule named b"));
+        assert_eq!(world.names().await, ["a", "b"], "nothing was stored");
+        assert_eq!(create(many(&["b", "c"], "10:00", IfExists::Skip)).await.unwrap(), answer(1, 0, 1));
+        let explained = async |name| world.owner.schedule(name).await.unwrap().explanation;
+        assert_eq!(explained("b").await, "at 09:00, every day, UTC");
+        assert_eq!(create(many(&["b", "d"], "11:00", IfExists::Replace)).await.unwrap(), answer(1, 1, 0));
+        assert_eq!(explained("b").await, "at 11:00, every day, UTC");
+        assert_eq!(world.names().await, ["a", "b", "c", "d"]);
+        for name in ["a", "b", "c", "d"] {
+            app.delete_schedule(name, WHO).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn one_that_is_wrong_keeps_all_from_being_stored() {
+    let world = World::new().await;
+    let mut wrong = many(&["a", "b", "c"], "09:00", IfExists::Fail);
+    wrong.schedules[1] = request(r#"{"task":"t","rules":[{"every":"1h"},{"cron":"61 * * * *"}]}"#);
+    let error = world.owner.create_schedules(wrong, None, WHO).await.unwrap_err();
+    assert_eq!(error.errors[0].pointer, "/schedules/1/rules/1/cron");
+    let twice = many(&["a", "b", "a"], "09:00", IfExists::Fail);
+    let error = world.owner.create_schedules(twice, None, WHO).await.unwrap_err();
+    assert_eq!(error.detail, "/schedules/2/name: is the name of /schedules/0, too");
+    let mut no_task = many(&["a", "b"], "09:00", IfExists::Fail);
+    no_task.schedules[1].task = Some("nobody".to_owned());
+    let error = world.owner.create_schedules(no_task, None, WHO).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::TaskNotFound);
+    assert!(error.detail.starts_with("/schedules/1/task: "), "{error}");
+    let error = world.owner.create_schedules(ScheduleBulkRequest::default(), None, WHO).await.unwrap_err();
+    assert_eq!(error.errors[0].pointer, "/schedules");
+    assert!(world.names().await.is_empty());
+}
+
+#[tokio::test]
+async fn thousands_are_spread_over_all_shards() {
+    let world = World::new().await;
+    for (app, prefix) in [(&world.owner, "own"), (&world.front, "asked")] {
+        let schedule =
+            |n: usize| request(&format!(r#"{{"name":"{prefix}{n:04}","task":"t","cron":"{} 9 * * *"}}"#, n % 60));
+        let request = ScheduleBulkRequest { schedules: (0..2000).map(schedule).collect(), if_exists: IfExists::Fail };
+        assert_eq!(app.create_schedules(request, None, WHO).await.unwrap(), answer(2000, 0, 0));
+        let mut shards = [0_usize; 4];
+        for n in 0..40 {
+            let view = app.schedule(&format!("{prefix}{n:04}")).await.unwrap();
+            shards[usize::from(view.id.shard().0)] += 1;
+        }
+        assert!(shards.iter().all(|count| *count == 10), "{prefix}: {shards:?}");
+    }
+}

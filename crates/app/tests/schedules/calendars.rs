@@ -1,0 +1,55 @@
+//! Calendars, and schedules that obey them.
+
+use punctual_api::{CalendarRequest, ErrorKind, ScheduleStanding};
+
+use crate::world::{WHO, World, eventually};
+
+fn dates(dates: &[&str]) -> CalendarRequest {
+    CalendarRequest { dates: dates.iter().map(|date| (*date).to_owned()).collect() }
+}
+
+#[tokio::test]
+async fn a_calendar_is_kept_in_order_and_without_repetitions() {
+    let world = World::new().await;
+    let request = dates(&["2026-12-25", "2026-01-01", "2026-12-25"]);
+    let calendar = world.owner.put_calendar("holidays", &request, WHO).await.unwrap();
+    assert_eq!(calendar.dates, ["2026-01-01", "2026-12-25"]);
+    assert_eq!(world.front.calendar("holidays").await.unwrap(), calendar);
+    let file = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20261226\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n";
+    let replaced = world.owner.put_icalendar("holidays", file.to_owned(), WHO).await.unwrap();
+    assert_eq!(replaced.dates, ["2026-12-26"]);
+    assert!(replaced.revision > calendar.revision);
+    let list = world.owner.list_calendars().await.unwrap().calendars;
+    assert_eq!((list.len(), list[0].dates, list[0].first.as_deref()), (1, 1, Some("2026-12-26")));
+    let bad = world.owner.put_calendar("holidays", &dates(&["2026-12-25", "25.12.2026"]), WHO).await.unwrap_err();
+    assert_eq!(bad.detail, "/dates/1: `25.12.2026` is not a date, such as 2026-12-25");
+    let weekly = file.replace("END:VEVENT", "RRULE:FREQ=WEEKLY\r\nEND:VEVENT");
+    let bad = world.owner.put_icalendar("holidays", weekly, WHO).await.unwrap_err();
+    assert!(bad.detail.starts_with("line 4: the rule `FREQ=WEEKLY` is not"), "{bad}");
+    let many = CalendarRequest { dates: vec!["2026-12-25".to_owned(); 10_001] };
+    let bad = world.owner.put_calendar("holidays", &many, WHO).await.unwrap_err();
+    assert_eq!(bad.errors[0].pointer, "/dates");
+    assert_eq!(world.owner.calendar("holidays").await.unwrap().dates, ["2026-12-26"]);
+}
+
+#[tokio::test]
+async fn a_calendar_that_schedules_need_is_not_deleted() {
+    let world = World::new().await;
+    world.owner.put_calendar("holidays", &dates(&["2026-11-16"]), WHO).await.unwrap();
+    let body = r#"{"name":"report","task":"t","daily":"09:00","calendars":{"exclude":["holidays"]}}"#;
+    let schedule = world.create(body).await;
+    assert_eq!(&schedule.next[0].local[..10], "2026-11-17", "it is closed today");
+    let error = world.owner.delete_calendar("holidays").await.unwrap_err();
+    assert_eq!((error.kind, error.detail.as_str()), (ErrorKind::CalendarInUse, "schedules refer to holidays: report"));
+    // Its dates may change, and the schedule with them.
+    world.owner.put_calendar("holidays", &dates(&["2026-11-17"]), WHO).await.unwrap();
+    eventually("the schedule follows", || async {
+        let schedule = world.owner.schedule("report").await.unwrap();
+        schedule.state == ScheduleStanding::Active && schedule.next[0].local.starts_with("2026-11-16")
+    })
+    .await;
+    world.owner.delete_schedule("report", WHO).await.unwrap();
+    world.owner.delete_calendar("holidays").await.unwrap();
+    assert_eq!(world.owner.delete_calendar("holidays").await.unwrap_err().kind, ErrorKind::CalendarNotFound);
+    assert_eq!(world.owner.calendar("holidays").await.unwrap_err().kind, ErrorKind::CalendarNotFound);
+}

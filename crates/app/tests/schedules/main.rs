@@ -1,0 +1,7 @@
+//! Schedules from the app down: checked requests, an owner in this process or at a peer, and its answers.
+
+mod bulk;
+mod calendars;
+mod life;
+mod lost;
+mod world;

@@ -1,0 +1,187 @@
+//! Two servers on the model store: one owns all shards, and the other has to ask it for everything.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use punctual_api::{ScheduleRequest, ScheduleView};
+use punctual_app::{
+    AgentAnswer, AgentAsks, App, Parts, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, Roles, Settings,
+};
+use punctual_blobs::{Blobs, UrlKey};
+use punctual_core::schedule::{ScheduleCommand, ScheduleReply};
+use punctual_core::shard::WorkerStatus;
+use punctual_core::shard::event::{Command, Reply};
+use punctual_core::size::ByteSize;
+use punctual_core::{AttemptNo, JobId, JobRow, ScheduleId, Span, TaskId, Timestamp};
+use punctual_engine::{Engine, EngineConfig, Runs, SCHEDULER, WorkerInfo};
+use punctual_store::{ClusterSecret, Store, Tasks};
+use punctual_store_tests::fixture::{at, named_task, server};
+use punctual_store_tests::model::ModelStore;
+use serde_json::Value;
+use tempfile::TempDir;
+
+pub(crate) const WHO: &str = "somebody";
+
+/// A condition that has not come true by then never will.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The wire between the two. What it carries is done; answers get lost as often as a test wishes.
+#[derive(Default)]
+pub(crate) struct Wire {
+    owner: OnceLock<App>,
+    pub(crate) to_lose: AtomicUsize,
+    pub(crate) asked: AtomicUsize,
+}
+
+fn gone(peer: &Peer) -> PeerError {
+    PeerError { peer: peer.id, reason: "the line was cut".to_owned() }
+}
+
+#[async_trait::async_trait]
+impl Peers for Wire {
+    async fn schedules(
+        &self,
+        peer: &Peer,
+        commands: Vec<(ScheduleId, ScheduleCommand)>,
+        who: &str,
+    ) -> Result<Vec<ScheduleReply>, PeerError> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let owner = self.owner.get().ok_or_else(|| gone(peer))?;
+        let replies = owner.peer_schedules(commands, who.to_owned()).await.map_err(|_| gone(peer))?;
+        let is_lost = self.to_lose.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        if is_lost.is_ok() { Err(gone(peer)) } else { Ok(replies) }
+    }
+
+    async fn command(&self, peer: &Peer, _: JobId, _: Command) -> Result<Reply, PeerError> {
+        Err(gone(peer))
+    }
+    fn hint(&self, _: &Peer, _: Vec<JobRow>) {}
+    async fn running(&self, peer: &Peer, _: Vec<JobId>) -> Result<Runs, PeerError> {
+        Err(gone(peer))
+    }
+    async fn finished(&self, peer: &Peer, _: JobId, _: Duration) -> Result<bool, PeerError> {
+        Err(gone(peer))
+    }
+    async fn watch(&self, peer: &Peer) -> Result<PeerChanges, PeerError> {
+        Err(gone(peer))
+    }
+    async fn task_changed(&self, peer: &Peer, _: TaskId, _: &str) -> Result<(), PeerError> {
+        Err(gone(peer))
+    }
+    async fn workers(&self, peer: &Peer) -> Result<Vec<(WorkerStatus, WorkerInfo)>, PeerError> {
+        Err(gone(peer))
+    }
+    async fn pulse(&self, peer: &Peer) -> Result<Pulse, PeerError> {
+        Err(gone(peer))
+    }
+    async fn agent(&self, peer: &Peer, _: JobId, _: AttemptNo, _: AgentAsks) -> Result<AgentAnswer, PeerError> {
+        Err(gone(peer))
+    }
+    async fn leaving(&self, peer: &Peer) -> Result<(), PeerError> {
+        Err(gone(peer))
+    }
+}
+
+pub(crate) struct World {
+    /// Owns every shard.
+    pub(crate) owner: App,
+    /// Owns none.
+    pub(crate) front: App,
+    pub(crate) wire: Arc<Wire>,
+    _folder: TempDir,
+}
+
+impl World {
+    /// There is a task `t`, and every shard has its owner.
+    pub(crate) async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = ModelStore::new(4, at(0));
+        store.create_task(named_task(1, "t")).await.unwrap();
+        let store: Arc<dyn Store> = Arc::new(store);
+        let begun = Instant::now();
+        let wire = Arc::new(Wire::default());
+        let owner = app(&store, 1, &[SCHEDULER], begun, &wire, &folder).await;
+        let front = app(&store, 2, &["api"], begun, &wire, &folder).await;
+        assert!(wire.owner.set(owner.clone()).is_ok());
+        let world = Self { owner, front, wire, _folder: folder };
+        eventually("the front knows the owner", || async {
+            world.front.create_schedule(request(r#"{"task":"t","daily":"09:00"}"#), None, WHO).await.is_ok()
+        })
+        .await;
+        for schedule in world.owner.list_schedules(Default::default()).await.unwrap().schedules {
+            world.owner.delete_schedule(&schedule.name, WHO).await.unwrap();
+        }
+        world
+    }
+
+    pub(crate) async fn create(&self, json: &str) -> ScheduleView {
+        self.owner.create_schedule(request(json), None, WHO).await.unwrap()
+    }
+
+    pub(crate) async fn names(&self) -> Vec<String> {
+        let list = self.owner.list_schedules(Default::default()).await.unwrap();
+        list.schedules.into_iter().map(|schedule| schedule.name).collect()
+    }
+
+    /// The verdicts of a schedule, the first one first.
+    pub(crate) async fn verdicts(&self, name: &str) -> Vec<String> {
+        let query = punctual_api::OccurrenceQuery { order: Some("asc".to_owned()), ..Default::default() };
+        let list = self.owner.occurrences(name, query).await.unwrap();
+        list.occurrences.into_iter().map(|occurrence| occurrence.verdict).collect()
+    }
+}
+
+async fn app(
+    store: &Arc<dyn Store>,
+    number: u64,
+    roles: &[&str],
+    begun: Instant,
+    wire: &Arc<Wire>,
+    folder: &TempDir,
+) -> App {
+    let elapsed = move || Span::from_micros(i64::try_from(begun.elapsed().as_micros()).unwrap());
+    let clock = Arc::new(move || -> Timestamp { at(0) + elapsed() });
+    let mut config =
+        EngineConfig::new(server(number), clock.clone(), Arc::new(move || begun.elapsed()), number).alone();
+    config.member.roles = roles.iter().map(|role| (*role).to_owned()).collect();
+    config.member.address = format!("http://127.0.0.1:{number}");
+    config.look_every = Span::from_millis(20);
+    config.renew_every = Span::from_millis(50);
+    let engine = Engine::start(Arc::clone(store), config).await.unwrap();
+    let random = AtomicU64::new(number << 32);
+    App::new(Parts {
+        store: Arc::clone(store),
+        engine,
+        clock,
+        random: Arc::new(move || random.fetch_add(1, Ordering::Relaxed)),
+        peers: Arc::clone(wire) as Arc<dyn Peers>,
+        key: PeerKey::new(ClusterSecret([1; 32])),
+        blobs: Blobs::folder(folder.path(), UrlKey::derive(&[1; 32])).unwrap(),
+        settings: Settings {
+            heartbeat: Span::from_secs(5),
+            worker_dead_after: Span::from_secs(20),
+            lease_ttl: Span::from_secs(3600),
+            roles: Roles { api: true, scheduler: roles.contains(&SCHEDULER) },
+            artifact_max: ByteSize::mib(1),
+            retention: Span::from_secs(3600),
+        },
+    })
+}
+
+#[track_caller]
+pub(crate) fn request(json: &str) -> ScheduleRequest {
+    serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"))
+}
+
+pub(crate) fn json(value: &impl serde::Serialize) -> Value {
+    serde_json::to_value(value).expect("it is JSON")
+}
+
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition().await {
+        assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

@@ -1,0 +1,99 @@
+//! Schedules, and what becomes of their planned times.
+
+use punctual_api::{
+    NoteRequest, OccurrenceList, OccurrenceQuery, Preview, PreviewQuery, RunAnswer, ScheduleBulkAnswer,
+    ScheduleBulkRequest, ScheduleList, ScheduleQuery, ScheduleRequest, ScheduleView, SkipAnswer, SkipRequest,
+};
+use reqwest::Method;
+use serde_json::json;
+
+use crate::send::{Repeat, with_query};
+use crate::{Client, ClientError, IfMatch};
+
+impl Client {
+    /// Creates a schedule that must not exist yet.
+    pub async fn create_schedule(&self, schedule: &ScheduleRequest) -> Result<ScheduleView, ClientError> {
+        // One without a name would be created twice.
+        self.ask(self.post(self.at(["v1", "schedules"])).json(schedule), Repeat::Unsafe).await
+    }
+
+    /// Creates up to 10,000 of them in one request. Sent once.
+    pub async fn create_schedules(&self, schedules: &ScheduleBulkRequest) -> Result<ScheduleBulkAnswer, ClientError> {
+        self.ask(self.post(self.at(["v1", "schedules", "bulk"])).json(schedules), Repeat::Unsafe).await
+    }
+
+    /// Creates the schedule, or replaces its definition; the answer then says how its starts move.
+    pub async fn apply_schedule(
+        &self,
+        name: &str,
+        schedule: &ScheduleRequest,
+        when: IfMatch,
+    ) -> Result<ScheduleView, ClientError> {
+        let revision = match when {
+            IfMatch::Any => None,
+            IfMatch::Revision(revision) => Some(revision),
+        };
+        let url = with_query(self.at(["v1", "schedules", name]), &json!({ "revision": revision }));
+        // The first of two equal requests changes the revision that the second asks for.
+        let repeat = if revision.is_some() { Repeat::Unsafe } else { Repeat::Safe };
+        self.ask(self.request(Method::PUT, url).json(schedule), repeat).await
+    }
+
+    /// By name or by id.
+    pub async fn schedule(&self, name: &str) -> Result<ScheduleView, ClientError> {
+        self.ask(self.get(self.at(["v1", "schedules", name])), Repeat::Safe).await
+    }
+
+    /// In order of name.
+    pub async fn schedules(&self, query: &ScheduleQuery) -> Result<ScheduleList, ClientError> {
+        self.ask(self.get(with_query(self.at(["v1", "schedules"]), query)), Repeat::Safe).await
+    }
+
+    pub async fn delete_schedule(&self, name: &str) -> Result<(), ClientError> {
+        let request = self.request(Method::DELETE, self.at(["v1", "schedules", name]));
+        self.send(request, Repeat::Unsafe).await.map(drop)
+    }
+
+    pub async fn pause_schedule(&self, name: &str, note: Option<&str>) -> Result<ScheduleView, ClientError> {
+        self.with_note(name, "pause", note).await
+    }
+
+    pub async fn resume_schedule(&self, name: &str, note: Option<&str>) -> Result<ScheduleView, ClientError> {
+        self.with_note(name, "resume", note).await
+    }
+
+    async fn with_note(&self, name: &str, verb: &str, note: Option<&str>) -> Result<ScheduleView, ClientError> {
+        let body = NoteRequest { note: note.map(str::to_owned) };
+        // Whoever pauses twice has paused once.
+        self.ask(self.post(self.at(["v1", "schedules", name, verb])).json(&body), Repeat::Safe).await
+    }
+
+    /// The next `count` planned times do not fire.
+    pub async fn skip_schedule(&self, name: &str, count: u32) -> Result<SkipAnswer, ClientError> {
+        let body = SkipRequest { count: Some(count) };
+        self.ask(self.post(self.at(["v1", "schedules", name, "skip"])).json(&body), Repeat::Unsafe).await
+    }
+
+    /// One run at once, beside the plan.
+    pub async fn run_schedule(&self, name: &str) -> Result<RunAnswer, ClientError> {
+        self.ask(self.post(self.at(["v1", "schedules", name, "run"])), Repeat::Unsafe).await
+    }
+
+    /// What became of its planned times.
+    pub async fn occurrences(&self, name: &str, query: &OccurrenceQuery) -> Result<OccurrenceList, ClientError> {
+        let url = with_query(self.at(["v1", "schedules", name, "occurrences"]), query);
+        self.ask(self.get(url), Repeat::Safe).await
+    }
+
+    /// When it will fire.
+    pub async fn preview_schedule(&self, name: &str, query: &PreviewQuery) -> Result<Preview, ClientError> {
+        let url = with_query(self.at(["v1", "schedules", name, "preview"]), query);
+        self.ask(self.get(url), Repeat::Safe).await
+    }
+
+    /// When a schedule would fire that is not stored. It needs no task.
+    pub async fn preview(&self, schedule: &ScheduleRequest, query: &PreviewQuery) -> Result<Preview, ClientError> {
+        let url = with_query(self.at(["v1", "schedules", "preview"]), query);
+        self.ask(self.post(url).json(schedule), Repeat::Safe).await
+    }
+}

@@ -1,0 +1,55 @@
+//! What the owner of a schedule is asked for, and what it answers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::JobId;
+use crate::schedule::row::{NewSchedule, ScheduleEdit};
+use crate::time::Timestamp;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScheduleCommand {
+    Create(Box<NewSchedule>),
+    /// Only if its revision is still this one.
+    Edit {
+        revision: Option<u32>,
+        edit: Box<ScheduleEdit>,
+    },
+    Delete,
+    Pause {
+        note: Option<String>,
+    },
+    Resume {
+        note: Option<String>,
+    },
+    /// The next so many planned times are skipped.
+    SkipNext {
+        count: u32,
+    },
+    /// One run at once, beside the plan.
+    RunNow,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScheduleReply {
+    /// It is durable.
+    Done {
+        revision: u32,
+    },
+    /// This job was made, and is durable.
+    Fired(JobId),
+    /// Planned times up to this one will be skipped.
+    Skipping(Timestamp),
+    NotFound,
+    /// The shard is not ours, or its schedules are still being read: ask again.
+    NotOwner,
+    /// Another schedule has this name.
+    NameTaken,
+    /// It has another revision by now.
+    Conflict {
+        revision: u32,
+    },
+    /// It cannot be done; the reason is for people.
+    Refused(String),
+}

@@ -1,0 +1,117 @@
+//! The ledger: what became of each planned time.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::{JobId, ScheduleId};
+use crate::time::Timestamp;
+
+/// What was decided about a planned time. Numbers are those in stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(rename_all = "snake_case")]
+#[repr(u8)]
+pub enum Verdict {
+    /// A job was made for it.
+    Fired = 1,
+    /// It waits for the run before it to end.
+    Queued = 2,
+    /// A run before it had not ended.
+    SkippedOverlap = 3,
+    SkippedPaused = 4,
+    /// A calendar closes its date.
+    SkippedCalendar = 5,
+    /// The clocks left it out, and the schedule says to skip such times.
+    SkippedGap = 6,
+    /// Somebody asked to skip it, or deleted the schedule while it waited.
+    SkippedByRequest = 7,
+    /// Nobody was there in time, and the schedule does not make up for it.
+    Missed = 8,
+}
+
+impl Verdict {
+    pub const ALL: [Self; 8] = [
+        Self::Fired,
+        Self::Queued,
+        Self::SkippedOverlap,
+        Self::SkippedPaused,
+        Self::SkippedCalendar,
+        Self::SkippedGap,
+        Self::SkippedByRequest,
+        Self::Missed,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fired => "fired",
+            Self::Queued => "queued",
+            Self::SkippedOverlap => "skipped_overlap",
+            Self::SkippedPaused => "skipped_paused",
+            Self::SkippedCalendar => "skipped_calendar",
+            Self::SkippedGap => "skipped_gap",
+            Self::SkippedByRequest => "skipped_by_request",
+            Self::Missed => "missed",
+        }
+    }
+
+    pub fn from_number(number: i64) -> Option<Self> {
+        Self::ALL.into_iter().find(|verdict| i64::from(*verdict as u8) == number)
+    }
+}
+
+/// What else is to be said of an occurrence. Bits are those in stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Marks(pub u16);
+
+impl Marks {
+    pub const NONE: Self = Self(0);
+    /// The clocks left its time out: it came right after the gap.
+    pub const SHIFTED: Self = Self(1);
+    /// The wall clock showed its time a second time later.
+    pub const FIRST_OF_FOLD: Self = Self(1 << 1);
+    /// The wall clock had shown its time before.
+    pub const SECOND_OF_FOLD: Self = Self(1 << 2);
+    /// A calendar moved it to a business day.
+    pub const MOVED: Self = Self(1 << 3);
+    /// It was run after it had been missed.
+    pub const REPLAYED: Self = Self(1 << 4);
+    /// It was not planned: somebody asked for it.
+    pub const MANUAL: Self = Self(1 << 5);
+    /// It was decided later than the schedule allows.
+    pub const LATE: Self = Self(1 << 6);
+    /// It stands for `count` times from `at` on, too many to have a row each.
+    pub const STRETCH: Self = Self(1 << 7);
+
+    pub const fn has(self, mark: Self) -> bool {
+        self.0 & mark.0 == mark.0
+    }
+
+    #[must_use]
+    pub const fn with(self, mark: Self) -> Self {
+        Self(self.0 | mark.0)
+    }
+
+    #[must_use]
+    pub const fn with_if(self, mark: Self, condition: bool) -> Self {
+        if condition { self.with(mark) } else { self }
+    }
+}
+
+/// One planned time and its verdict. There is one row for a schedule and an instant, for ever.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OccurrenceRow {
+    pub schedule: ScheduleId,
+    /// The instant that was planned, before jitter.
+    pub at: Timestamp,
+    /// When it was to start: `at` and its jitter.
+    pub slot: Timestamp,
+    pub verdict: Verdict,
+    pub decided_at: Timestamp,
+    pub marks: Marks,
+    /// How many planned times it stands for: more than one where the clocks or a calendar brought
+    /// several to one instant, and for a stretch.
+    pub count: u32,
+    /// The job that was made.
+    pub job: Option<JobId>,
+    /// What else there is to say, for people.
+    pub reason: Option<String>,
+}

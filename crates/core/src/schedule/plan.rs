@@ -1,0 +1,182 @@
+//! What a spec means: its planned times, one after the other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use punctual_recurrence::{Calendar, Calendars, GapPolicy, Note, OnClosedDay, Rule, Schedule, ScheduleError};
+
+use crate::schedule::ledger::{Marks, Verdict};
+use crate::schedule::spec::ScheduleSpec;
+use crate::time::{Span, Timestamp};
+
+/// Why a spec means nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    #[error("{0}")]
+    When(#[from] ScheduleError),
+    #[error("there is no calendar `{0}`")]
+    NoCalendar(String),
+    #[error("the stored spec cannot be read: {0}")]
+    Unreadable(String),
+}
+
+/// Specs without hashed slots share one plan, however many schedules have them.
+#[derive(Debug)]
+pub struct Plan {
+    pub spec: ScheduleSpec,
+    fires: Schedule,
+    /// What would fire if no calendar and no gap took anything away; `None` if they do not.
+    planned: Option<Schedule>,
+    jitter: Span,
+}
+
+/// A planned time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Planned {
+    pub at: Timestamp,
+    /// `at` and its jitter.
+    pub slot: Timestamp,
+    pub marks: Marks,
+    /// How many planned times fall on this instant.
+    pub count: u32,
+    /// It does not fire, and why.
+    pub unfired: Option<Unfired>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unfired {
+    Calendar,
+    Gap,
+}
+
+impl Unfired {
+    pub const fn verdict(self) -> Verdict {
+        match self {
+            Self::Calendar => Verdict::SkippedCalendar,
+            Self::Gap => Verdict::SkippedGap,
+        }
+    }
+}
+
+impl Plan {
+    /// `seed` is that of the schedule's name; it matters for hashed slots alone.
+    pub fn new(spec: ScheduleSpec, calendars: &BTreeMap<String, Arc<Calendar>>, seed: u64) -> Result<Self, PlanError> {
+        let key = if Self::is_hashed(&spec) { format!("{seed:016x}") } else { String::new() };
+        let find = |names: &[String]| {
+            let found = names.iter().map(|name| {
+                calendars.get(name).map(|found| (**found).clone()).ok_or_else(|| PlanError::NoCalendar(name.clone()))
+            });
+            found.collect::<Result<Vec<Calendar>, _>>()
+        };
+        let calendars = Calendars {
+            exclude: find(&spec.calendars.exclude)?,
+            include: find(&spec.calendars.include)?,
+            on_closed_day: spec.calendars.on_closed_day,
+        };
+        let takes_days = calendars.on_closed_day == OnClosedDay::Skip && !calendars.is_empty();
+        let takes_gaps = spec.when.gap == GapPolicy::Skip;
+        let mut when = spec.when.clone();
+        let jitter = when.jitter.take().map_or(0, |window| i64::try_from(window.as_micros()).unwrap_or(i64::MAX));
+        check_jitter(&spec)?;
+        let fires =
+            Schedule::new(punctual_recurrence::ScheduleSpec { calendars: calendars.clone(), ..when.clone() }, &key)?;
+        let planned = (takes_days || takes_gaps).then(|| {
+            let calendars = if takes_days { Calendars::default() } else { calendars };
+            Schedule::new(punctual_recurrence::ScheduleSpec { calendars, gap: GapPolicy::Shift, ..when }, &key)
+        });
+        Ok(Self { fires, planned: planned.transpose()?, jitter: Span::from_micros(jitter), spec })
+    }
+
+    /// For a spec that means nothing any more, such as one whose calendar is gone: it never fires, and can
+    /// be replaced.
+    pub fn never() -> Self {
+        let past = Rule::Once(jiff::Timestamp::UNIX_EPOCH);
+        let spec = ScheduleSpec::new(punctual_recurrence::ScheduleSpec::new(past, "UTC"));
+        Self::new(spec, &BTreeMap::new(), 0).expect("an instant in UTC needs no zone and no calendar")
+    }
+
+    /// Reads a stored spec.
+    pub fn read(text: &str, calendars: &BTreeMap<String, Arc<Calendar>>, seed: u64) -> Result<Self, PlanError> {
+        let spec = serde_json::from_str(text).map_err(|error| PlanError::Unreadable(error.to_string()))?;
+        Self::new(spec, calendars, seed)
+    }
+
+    /// Whether the name of a schedule has a say in when it fires, jitter aside.
+    pub fn is_hashed(spec: &ScheduleSpec) -> bool {
+        spec.when.rules.iter().any(|rule| match rule {
+            Rule::Cron(expression) => expression.is_hashed(),
+            Rule::Daily { .. } | Rule::Interval { .. } | Rule::Once(_) => false,
+        })
+    }
+
+    /// What fires, for sentences and previews.
+    pub fn schedule(&self) -> &Schedule {
+        &self.fires
+    }
+
+    pub fn jitter(&self) -> Span {
+        self.jitter
+    }
+
+    /// When an instant's run is to start.
+    pub fn slot(&self, at: Timestamp, seed: u64) -> Timestamp {
+        match self.jitter.as_micros() {
+            0 => at,
+            window => {
+                let delay = punctual_recurrence::delay_us(seed, at.as_micros(), window.unsigned_abs());
+                at + Span::from_micros(delay as i64)
+            }
+        }
+    }
+
+    /// The first planned time later than `after`, before jitter.
+    pub fn next_after(&self, after: Timestamp, seed: u64) -> Option<Planned> {
+        self.times_after(after, seed).next()
+    }
+
+    /// All of them, the earliest first.
+    pub fn times_after(&self, after: Timestamp, seed: u64) -> impl Iterator<Item = Planned> {
+        let mut fires = self.fires.after(to_jiff(after)).peekable();
+        let mut planned = self.planned.as_ref().map(|planned| planned.after(to_jiff(after)));
+        std::iter::from_fn(move || {
+            let Some(planned) = &mut planned else {
+                return fires.next().and_then(|occurrence| self.fired(&occurrence, seed));
+            };
+            let next = planned.next()?;
+            if let Some(fired) = fires.next_if(|fired| fired.at <= next.at) {
+                return self.fired(&fired, seed);
+            }
+            let is_gap = self.spec.when.gap == GapPolicy::Skip && next.note == Note::ShiftedByGap;
+            let unfired = if is_gap { Unfired::Gap } else { Unfired::Calendar };
+            self.fired(&next, seed).map(|planned| Planned { unfired: Some(unfired), ..planned })
+        })
+    }
+
+    fn fired(&self, occurrence: &punctual_recurrence::Occurrence, seed: u64) -> Option<Planned> {
+        let at = Timestamp::from_micros(occurrence.at.as_microsecond())?;
+        let marks = match occurrence.note {
+            Note::None => Marks::NONE,
+            Note::ShiftedByGap => Marks::SHIFTED,
+            Note::FirstOfFold => Marks::FIRST_OF_FOLD,
+            Note::SecondOfFold => Marks::SECOND_OF_FOLD,
+        };
+        Some(Planned {
+            at,
+            slot: self.slot(at, seed),
+            marks: marks.with_if(Marks::MOVED, occurrence.adjusted_from.is_some()),
+            count: occurrence.merged_count.saturating_add(1),
+            unfired: None,
+        })
+    }
+}
+
+fn check_jitter(spec: &ScheduleSpec) -> Result<(), PlanError> {
+    // The window is taken out of what the plan is made of, so that plans can be shared; it is checked all the same.
+    let Some(window) = spec.when.jitter else { return Ok(()) };
+    let range = jiff::SignedDuration::from_millis(1)..=jiff::SignedDuration::from_hours(24);
+    if range.contains(&window) { Ok(()) } else { Err(ScheduleError::JitterOutOfRange { window }.into()) }
+}
+
+fn to_jiff(at: Timestamp) -> jiff::Timestamp {
+    jiff::Timestamp::from_microsecond(at.as_micros()).expect("our times are within jiff's")
+}

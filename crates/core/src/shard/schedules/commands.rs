@@ -1,0 +1,317 @@
+//! What people do to schedules: decided in the owner's one order, and answered when it is durable.
+
+use std::sync::Arc;
+
+use crate::id::ScheduleId;
+use crate::schedule::{
+    By, ChangeKind, Marks, OccurrenceRow, Pause, Plan, Planned, ScheduleChange, ScheduleCommand, ScheduleEdit,
+    ScheduleReply, ScheduleRow, SourceKind, Verdict,
+};
+use crate::shard::Owner;
+use crate::shard::event::{LoadedSchedule, Made, Token};
+use crate::shard::schedules::Schedules;
+use crate::shard::schedules::decide::{Firing, Step};
+use crate::shard::schedules::progress::INSTANT;
+use crate::shard::schedules::table::Place;
+use crate::shard::write::{Void, Write};
+use crate::time::Span;
+
+/// Planned times that are looked at to find those to be skipped: a calendar may leave none.
+const TIMES_LOOKED_AT: usize = 10_000;
+
+/// What waits until all before it is durable.
+pub(super) enum Deferred {
+    Command { token: Token, command: ScheduleCommand, who: String, made: Option<Made> },
+    Replan(Box<LoadedSchedule>),
+}
+
+impl Schedules {
+    /// A command is answered when the write that was just pushed for it is durable.
+    pub(super) fn waits(&mut self, id: ScheduleId, token: Token, reply: ScheduleReply) {
+        self.waiting.entry(id).or_default().push_back((token, reply));
+    }
+}
+
+impl Owner {
+    pub(in crate::shard) fn schedule_command(
+        &mut self,
+        token: Token,
+        id: ScheduleId,
+        command: ScheduleCommand,
+        who: String,
+        made: Option<Made>,
+    ) {
+        let Some(shard) = self.shard(id.shard()).filter(|shard| !shard.is_retiring) else {
+            return self.reply_schedule(token, ScheduleReply::NotOwner);
+        };
+        let by = By { at: self.now, who };
+        if let ScheduleCommand::Create(new) = command {
+            return match made {
+                Some(made) => self.create_schedule(token, ScheduleRow::new(*new, by), made),
+                None => self.reply_schedule(token, ScheduleReply::NotOwner),
+            };
+        }
+        if !shard.schedules.is_loaded {
+            return self.reply_schedule(token, ScheduleReply::NotOwner);
+        }
+        let Some(place) = shard.schedules.table.place(id) else {
+            // It may be on its way to the store.
+            let reply = match shard.schedules.adding.contains_key(&id) {
+                true => ScheduleReply::NotOwner,
+                false => ScheduleReply::NotFound,
+            };
+            return self.reply_schedule(token, reply);
+        };
+        let mut schedules = self.take_schedules(id.shard());
+        // Whatever is asked for concerns what comes after this moment.
+        if !self.plan_up(&mut schedules, place) {
+            self.put_schedules(id.shard(), schedules);
+            return self.reply_schedule(token, ScheduleReply::NotOwner);
+        }
+        // A definition counts from now on, so all before must be on record.
+        let is_definition = matches!(command, ScheduleCommand::Edit { .. } | ScheduleCommand::Delete);
+        if is_definition {
+            let next = made.as_ref().map(|made| &*made.plan);
+            self.decide_pending(&mut schedules, place, next);
+        }
+        if is_definition && schedules.progress.is_under_way(id) {
+            let deferred = Deferred::Command { token, command, who: by.who, made };
+            schedules.deferred.entry(id).or_default().push(deferred);
+        } else {
+            self.on_schedule(&mut schedules, place, token, command, by, made);
+        }
+        self.put_schedules(id.shard(), schedules);
+    }
+
+    /// Nothing of the schedule is on its way any more.
+    pub(super) fn resume_deferred(&mut self, id: ScheduleId) {
+        let Some(shard) = self.shard_mut(id.shard()) else { return };
+        for deferred in shard.schedules.deferred.remove(&id).into_iter().flatten() {
+            match deferred {
+                Deferred::Command { token, command, who, made } => {
+                    self.schedule_command(token, id, command, who, made);
+                }
+                Deferred::Replan(row) => self.replanned(vec![*row]),
+            }
+        }
+    }
+
+    fn create_schedule(&mut self, token: Token, mut row: ScheduleRow, made: Made) {
+        let id = row.id;
+        let Some(shard) = self.shard_mut(id.shard()) else { return };
+        // Asked again, because an answer was lost.
+        if shard.schedules.adding.contains_key(&id) {
+            return self.reply_schedule(token, ScheduleReply::NotOwner);
+        }
+        if let Some(entry) = shard.schedules.table.place(id).and_then(|place| shard.schedules.table.entry(place)) {
+            let revision = entry.revision;
+            return self.reply_schedule(token, ScheduleReply::Done { revision });
+        }
+        row.state.since = row.state.since.max(shard.schedules.progress.decided);
+        shard.schedules.adding.insert(id, (row.state.since, made));
+        shard.schedules.waits(id, token, ScheduleReply::Done { revision: row.state.revision });
+        self.push(Write::AddSchedule(Arc::new(row)));
+    }
+
+    /// A creation is durable, or its name was taken.
+    pub(in crate::shard) fn schedule_added(&mut self, row: &ScheduleRow, void: &Void) {
+        let Some(shard) = self.shard_mut(row.id.shard()) else { return };
+        let schedules = &mut shard.schedules;
+        let made = schedules.adding.remove(&row.id);
+        if void.schedules.contains(&row.id) {
+            self.change_reply(row.id, ScheduleReply::NameTaken);
+        } else if let (Some((_, made)), None) = (made, schedules.table.place(row.id)) {
+            let loaded = LoadedSchedule {
+                id: row.id,
+                plan: made.plan,
+                task: made.task,
+                seed: made.seed,
+                priority: row.edit.priority,
+                has_input: row.edit.input.is_some(),
+                state: row.state.clone(),
+            };
+            schedules.table.insert(loaded, row.state.since);
+        }
+        self.answer_schedule(row.id);
+    }
+
+    fn on_schedule(
+        &mut self,
+        schedules: &mut Schedules,
+        place: Place,
+        token: Token,
+        command: ScheduleCommand,
+        by: By,
+        made: Option<Made>,
+    ) {
+        match command {
+            ScheduleCommand::Create(_) => unreachable!("answered by the caller"),
+            ScheduleCommand::Edit { revision, edit } => {
+                let Some(made) = made else { return self.reply_schedule(token, ScheduleReply::NotOwner) };
+                self.edit_schedule(schedules, place, token, revision, *edit, made, by);
+            }
+            ScheduleCommand::Delete => self.delete_schedule(schedules, place, token, by),
+            ScheduleCommand::Pause { note } => {
+                let Some(entry) = schedules.table.entry_mut(place) else { return };
+                let pause = Pause { by: by.clone(), note: note.clone() };
+                entry.change_rare(|rare| rare.pause = Some(pause));
+                self.set_schedule(schedules, place, token, by, ChangeKind::Paused, note);
+            }
+            ScheduleCommand::Resume { note } => {
+                let Some(entry) = schedules.table.entry_mut(place) else { return };
+                // Whoever resumes it starts to count anew.
+                entry.change_rare(|rare| (rare.pause, rare.failures) = (None, 0));
+                let id = entry.id;
+                self.set_schedule(schedules, place, token, by, ChangeKind::Resumed, note);
+                self.release_next(schedules, id);
+            }
+            ScheduleCommand::SkipNext { count } => self.skip_next(schedules, place, token, count, by),
+            ScheduleCommand::RunNow => self.run_schedule_now(schedules, place, token),
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "all of it is the command")]
+    fn edit_schedule(
+        &mut self,
+        schedules: &mut Schedules,
+        place: Place,
+        token: Token,
+        expected: Option<u32>,
+        edit: ScheduleEdit,
+        made: Made,
+        by: By,
+    ) {
+        let since = self.now.max(schedules.progress.decided);
+        let Some(entry) = schedules.table.entry_mut(place) else { return };
+        let (id, revision) = (entry.id, entry.revision);
+        if expected.is_some_and(|expected| expected != revision) {
+            return self.reply_schedule(token, ScheduleReply::Conflict { revision });
+        }
+        entry.plan = made.plan;
+        entry.priority = edit.priority;
+        entry.has_input = edit.input.is_some();
+        entry.revision = revision.saturating_add(1);
+        entry.since = since;
+        entry.change_rare(|rare| rare.skip_until = None);
+        let (state, revision) = (entry.state(), entry.revision);
+        schedules.table.set_task(place, made.task);
+        schedules.floors.remove(&id);
+        schedules.table.plan_from(place, since);
+        schedules.waits(id, token, ScheduleReply::Done { revision });
+        let change = ScheduleChange { by, kind: ChangeKind::Edited, note: None, former_spec: None };
+        self.push(Write::EditSchedule { id, edit: Arc::new(edit), state, change });
+        // What waits for a run before it may be free now.
+        self.release_next(schedules, id);
+    }
+
+    fn delete_schedule(&mut self, schedules: &mut Schedules, place: Place, token: Token, by: By) {
+        let Some(entry) = schedules.table.remove(place) else { return };
+        let id = entry.id;
+        schedules.floors.remove(&id);
+        if let Some(track) = schedules.tracks.remove(&id) {
+            self.release_without_run(schedules, track.queued, Verdict::SkippedByRequest, "the schedule was deleted");
+        }
+        schedules.waits(id, token, ScheduleReply::Done { revision: entry.revision });
+        let change = ScheduleChange { by, kind: ChangeKind::Deleted, note: None, former_spec: None };
+        self.push(Write::DropSchedule { id, change });
+    }
+
+    fn set_schedule(
+        &mut self,
+        schedules: &mut Schedules,
+        place: Place,
+        token: Token,
+        by: By,
+        kind: ChangeKind,
+        note: Option<String>,
+    ) {
+        let Some(entry) = schedules.table.entry(place) else { return };
+        let (id, revision, state) = (entry.id, entry.revision, entry.state());
+        schedules.waits(id, token, ScheduleReply::Done { revision });
+        let change = Some(ScheduleChange { by, kind, note, former_spec: None });
+        self.push(Write::SetSchedule { id, state, change });
+    }
+
+    fn skip_next(&mut self, schedules: &mut Schedules, place: Place, token: Token, count: u32, by: By) {
+        let from = self.now.max(schedules.progress.decided);
+        let Some(entry) = schedules.table.entry_mut(place) else { return };
+        let times = entry.times_from(from).take(TIMES_LOOKED_AT);
+        let fires = times.filter(|planned| planned.unfired.is_none() && !entry.skips(planned.at));
+        let Some(last) = fires.take(count.max(1) as usize).map(|planned| planned.at).max() else {
+            return self.reply_schedule(token, ScheduleReply::Refused("it has no more planned times".to_owned()));
+        };
+        entry.change_rare(|rare| rare.skip_until = Some(last));
+        let (id, state) = (entry.id, entry.state());
+        schedules.waits(id, token, ScheduleReply::Skipping(last));
+        let note = Some(format!("up to {last}"));
+        let change = Some(ScheduleChange { by, kind: ChangeKind::Skipped, note, former_spec: None });
+        self.push(Write::SetSchedule { id, state, change });
+    }
+
+    fn run_schedule_now(&mut self, schedules: &mut Schedules, place: Place, token: Token) {
+        // Each has a row of its own in the ledger, however quickly they follow each other.
+        let at = self.now.max(schedules.last_manual + Span::from_micros(1));
+        schedules.last_manual = at;
+        let planned = Planned { at, slot: at, marks: Marks::MANUAL, count: 1, unfired: None };
+        let Some(entry) = schedules.table.entry(place) else { return };
+        let id = entry.id;
+        let occurrence = OccurrenceRow { decided_at: self.now, ..self.occurrence(entry, &planned, Verdict::Fired) };
+        let firing = Firing { kind: SourceKind::Manual, due_at: self.now };
+        if let Some(job) = self.fire(schedules, place, occurrence, firing, Step::First) {
+            schedules.waits(id, token, ScheduleReply::Fired(job));
+        }
+    }
+
+    /// Times that wait out their jitter while the definition changes: what the new one does not plan any more does
+    /// not run.
+    pub(super) fn decide_pending(&mut self, schedules: &mut Schedules, place: Place, next: Option<&Plan>) {
+        let since = self.now.max(schedules.progress.decided);
+        let Some(seed) = schedules.table.entry(place).map(|entry| entry.seed) else { return };
+        let goes_on = |planned: &Planned| {
+            let still = next.and_then(|plan| plan.next_after(planned.at - INSTANT, seed));
+            still.is_some_and(|still| still.at == planned.at && still.slot > since)
+        };
+        for slot in schedules.take_slots(place, |slot| !goes_on(&slot.planned)) {
+            let reason = Some("the schedule was changed".to_owned());
+            self.decide_without_run(schedules, place, &slot.planned, Verdict::SkippedByRequest, reason);
+        }
+    }
+
+    /// What waits for the next write of this schedule is answered otherwise.
+    pub(super) fn change_reply(&mut self, id: ScheduleId, reply: ScheduleReply) {
+        let Some(shard) = self.shard_mut(id.shard()) else { return };
+        if let Some(waiting) = shard.schedules.waiting.get_mut(&id).and_then(|waiting| waiting.front_mut()) {
+            waiting.1 = reply;
+        }
+    }
+
+    /// The write that a command waits for is durable.
+    pub(in crate::shard) fn answer_schedule(&mut self, id: ScheduleId) {
+        let Some(shard) = self.shard_mut(id.shard()) else { return };
+        let Some(waiting) = shard.schedules.waiting.get_mut(&id) else { return };
+        let answered = waiting.pop_front();
+        if waiting.is_empty() {
+            shard.schedules.waiting.remove(&id);
+        }
+        if let Some((token, reply)) = answered {
+            self.reply_schedule(token, reply);
+        }
+    }
+
+    pub(super) fn reply_schedule(&mut self, token: Token, reply: ScheduleReply) {
+        if token != Token::NOBODY {
+            self.effects.schedule_replies.push((token, reply));
+        }
+    }
+
+    /// The shard is not ours any more: whoever waits asks again.
+    pub(in crate::shard) fn forget_schedules(&mut self, schedules: Schedules) {
+        let deferred = schedules.deferred.into_values().flatten().filter_map(|deferred| match deferred {
+            Deferred::Command { token, .. } => Some(token),
+            Deferred::Replan(_) => None,
+        });
+        for token in schedules.waiting.into_values().flatten().map(|(token, _)| token).chain(deferred) {
+            self.reply_schedule(token, ScheduleReply::NotOwner);
+        }
+    }
+}

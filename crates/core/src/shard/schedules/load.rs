@@ -1,0 +1,121 @@
+//! Taking over the schedules of a shard.
+
+use crate::id::{ScheduleId, ShardId};
+use crate::shard::event::{LoadedSchedule, ScheduleLoad, TakenSchedules};
+use crate::shard::schedules::Schedules;
+use crate::shard::schedules::commands::Deferred;
+use crate::shard::schedules::progress::Progress;
+use crate::shard::schedules::table::Place;
+use crate::shard::write::Write;
+use crate::shard::{Bug, Owner};
+use crate::time::Timestamp;
+
+/// Schedules of one read.
+const PAGE_LEN: usize = 2000;
+
+impl Schedules {
+    pub(in crate::shard) fn taken(taken: TakenSchedules, taken_at: Timestamp) -> Self {
+        let TakenSchedules { watermark, queued, tracked } = taken;
+        let mut schedules = Self { progress: Progress::new(watermark), taken_at, ..Self::default() };
+        for (source, job) in tracked {
+            schedules.decided_before.insert((source.schedule, source.at));
+            schedules.track(source.schedule).begin(job);
+        }
+        for occurrence in queued {
+            schedules.decided_before.insert((occurrence.schedule, occurrence.at));
+            schedules.track(occurrence.schedule).queued.push_back(occurrence);
+        }
+        schedules
+    }
+}
+
+impl Owner {
+    pub(in crate::shard) fn request_schedules(&mut self, shard: ShardId, after: Option<ScheduleId>) {
+        let Some(epoch) = self.shard(shard).map(|shard| shard.epoch) else { return };
+        self.effects.schedule_loads.push(ScheduleLoad { shard, epoch, after, limit: PAGE_LEN });
+    }
+
+    /// The answer to a load. A short page is the last.
+    pub(in crate::shard) fn schedules_page(
+        &mut self,
+        load: &ScheduleLoad,
+        rows: Vec<LoadedSchedule>,
+        next: Option<ScheduleId>,
+    ) {
+        let id = load.shard;
+        if self.shard(id).is_none_or(|shard| shard.epoch != load.epoch) {
+            return;
+        }
+        let mut schedules = self.take_schedules(id);
+        for row in rows {
+            // Created since, and in memory already.
+            if schedules.table.place(row.id).is_some() {
+                continue;
+            }
+            let from = if self.config.has(Bug::WatermarkIgnored) { self.now } else { Timestamp::EPOCH };
+            let from = from.max(schedules.progress.taken_over).max(row.state.since);
+            schedules.table.insert(row, from);
+        }
+        schedules.is_loaded = next.is_none();
+        self.put_schedules(id, schedules);
+        match next {
+            Some(next) => self.request_schedules(id, Some(next)),
+            None => self.schedules_loaded(id),
+        }
+    }
+
+    /// All are in memory: what waited for that happens.
+    fn schedules_loaded(&mut self, id: ShardId) {
+        let mut schedules = self.take_schedules(id);
+        for (schedule, state) in std::mem::take(&mut schedules.ended_early) {
+            self.count_failures(&mut schedules, schedule, state);
+        }
+        let tracked: Vec<ScheduleId> = schedules.tracks.keys().copied().collect();
+        for schedule in &tracked {
+            self.release_next(&mut schedules, *schedule);
+        }
+        self.put_schedules(id, schedules);
+        for schedule in tracked {
+            self.make_way(schedule);
+        }
+    }
+
+    /// Calendars have changed, and with them what these schedules plan from now on.
+    pub(in crate::shard) fn replanned(&mut self, rows: Vec<LoadedSchedule>) {
+        for row in rows {
+            let id = row.id.shard();
+            let Some(shard) = self.shard(id).filter(|shard| !shard.is_retiring) else { continue };
+            let Some(place) = shard.schedules.table.place(row.id) else { continue };
+            let mut schedules = self.take_schedules(id);
+            let is_up = self.plan_up(&mut schedules, place);
+            self.decide_pending(&mut schedules, place, Some(&row.plan));
+            if !is_up {
+                // It is looked at again soon; see `engine`.
+            } else if schedules.progress.is_under_way(row.id) {
+                schedules.deferred.entry(row.id).or_default().push(Deferred::Replan(Box::new(row)));
+            } else {
+                self.replan(&mut schedules, place, row);
+            }
+            self.put_schedules(id, schedules);
+        }
+    }
+
+    fn replan(&mut self, schedules: &mut Schedules, place: Place, row: LoadedSchedule) {
+        let since = self.now.max(schedules.progress.decided);
+        let Some(entry) = schedules.table.entry_mut(place).filter(|entry| entry.revision == row.state.revision) else {
+            return;
+        };
+        entry.plan = row.plan;
+        entry.since = since;
+        let state = entry.state();
+        schedules.floors.remove(&row.id);
+        schedules.table.plan_from(place, since);
+        self.push(Write::SetSchedule { id: row.id, state, change: None });
+    }
+
+    /// How many schedules are in memory, and of how many shards they are still being read.
+    pub fn schedule_counts(&self) -> (usize, usize) {
+        let held = self.owned().map(|shard| shard.schedules.len()).sum();
+        (held, self.owned().filter(|shard| !shard.schedules.is_loaded).count())
+    }
+}

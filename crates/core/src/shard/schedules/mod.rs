@@ -1,0 +1,110 @@
+//! Schedules: what was planned is decided about, once, when its time has come.
+//!
+//! Each shard has its schedules in memory with a timer on the next planned time of all. A planned time
+//! whose slot has come gets a verdict: a [`Write::Decide`] with the job that it makes, if it fires.
+//! When all up to some moment are durable, a [`Write::Watermark`] says so. After a crash in between, the next
+//! owner decides again about what has a verdict already; the ledger has room for one only, so the second is void.
+//!
+//! [`Write::Decide`]: crate::shard::write::Write::Decide
+//! [`Write::Watermark`]: crate::shard::write::Write::Watermark
+
+mod catch_up;
+mod commands;
+mod decide;
+mod load;
+mod overlap;
+mod planning;
+mod progress;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+
+use crate::id::ScheduleId;
+use crate::lifecycle::JobState;
+use crate::schedule::{Planned, ScheduleReply};
+use crate::shard::event::{Made, Token};
+use crate::shard::schedules::commands::Deferred;
+use crate::shard::schedules::overlap::Track;
+use crate::shard::schedules::progress::Progress;
+use crate::shard::schedules::table::{Place, Table};
+use crate::time::Timestamp;
+
+/// The schedules of one shard.
+#[derive(Default)]
+pub(super) struct Schedules {
+    table: Table,
+    /// Planned times that wait out their jitter, the earliest slot on top.
+    slots: BinaryHeap<Reverse<Slot>>,
+    /// Runs under way, and times that wait for their end, of schedules that ask for it.
+    tracks: BTreeMap<ScheduleId, Track>,
+    progress: Progress,
+    /// When the shard was taken over. What was due by then may have a verdict that we do not know.
+    taken_at: Timestamp,
+    /// Times after the watermark of which we know that a former owner decided about them: those that wait,
+    /// and those whose runs have not ended.
+    decided_before: BTreeSet<(ScheduleId, Timestamp)>,
+    /// Schedules that were planned anew from a slot on, so that jitter brings up times before it that are decided.
+    floors: BTreeMap<ScheduleId, Timestamp>,
+    /// Schedules that wait until the verdicts under way are known, with the first slot that does.
+    stalled: BTreeMap<ScheduleId, Timestamp>,
+    /// Creations on their way to the store: the moment from which on they count, and what they will be.
+    adding: BTreeMap<ScheduleId, (Timestamp, Made)>,
+    /// Commands that wait for verdicts on what came before them.
+    deferred: BTreeMap<ScheduleId, Vec<Deferred>>,
+    /// Commands that wait for their write to be durable, in order.
+    waiting: BTreeMap<ScheduleId, VecDeque<(Token, ScheduleReply)>>,
+    /// All of them are in memory. Until then nothing is decided.
+    is_loaded: bool,
+    /// Runs that ended before all were in memory.
+    ended_early: Vec<(ScheduleId, JobState)>,
+    /// The time of the last run that somebody asked for.
+    last_manual: Timestamp,
+}
+
+/// A planned time that waits out its jitter. In the order of the slots.
+#[derive(Clone, Copy)]
+struct Slot {
+    planned: Planned,
+    place: Place,
+    generation: u32,
+}
+
+impl Slot {
+    fn key(&self) -> (Timestamp, Timestamp, Place, u32) {
+        (self.planned.slot, self.planned.at, self.place, self.generation)
+    }
+}
+
+impl PartialEq for Slot {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+impl Eq for Slot {}
+impl PartialOrd for Slot {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Slot {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl Schedules {
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// When something is to be decided, if anything ever is.
+    pub(super) fn next_wake(&self) -> Option<Timestamp> {
+        let slot = self.slots.peek().map(|Reverse(slot)| slot.planned.slot);
+        let wake = self.table.next_wake().into_iter().chain(slot).min()?;
+        self.is_loaded.then_some(wake)
+    }
+}

@@ -1,0 +1,283 @@
+//! Runs of one schedule that meet.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::id::{JobId, ScheduleId};
+use crate::lifecycle::JobState;
+use crate::schedule::{
+    By, ChangeKind, Marks, OVERLAP_QUEUE_MAX, OccurrenceRow, Overlap, Pause, Planned, ScheduleChange, ScheduleReply,
+    SourceKind, Verdict,
+};
+use crate::shard::event::{Command, Token};
+use crate::shard::schedules::Schedules;
+use crate::shard::schedules::decide::{Firing, Step, replay_pause};
+use crate::shard::schedules::table::{Entry, Place};
+use crate::shard::write::{Decision, Write};
+use crate::shard::{Bug, Owner};
+use crate::time::Timestamp;
+
+/// Who pauses a schedule that fails too often.
+const OURSELVES: &str = "scheduler";
+
+/// The runs of one schedule that have not ended, and the times that wait for that.
+#[derive(Default)]
+pub(super) struct Track {
+    active: BTreeSet<JobId>,
+    pub(super) queued: VecDeque<OccurrenceRow>,
+    /// The next replay in turn does not start before.
+    replay_from: Timestamp,
+}
+
+impl Track {
+    pub(super) fn begin(&mut self, job: JobId) {
+        self.active.insert(job);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.active.is_empty() && self.queued.is_empty()
+    }
+}
+
+impl Schedules {
+    pub(super) fn track(&mut self, id: ScheduleId) -> &mut Track {
+        self.tracks.entry(id).or_default()
+    }
+
+    /// A run that has not ended.
+    fn active(&self, id: ScheduleId) -> Option<JobId> {
+        self.tracks.get(&id)?.active.first().copied()
+    }
+
+    fn is_queued(&self, id: ScheduleId, at: Timestamp) -> bool {
+        self.tracks.get(&id).is_some_and(|track| track.queued.iter().any(|queued| queued.at == at))
+    }
+
+    /// Whether a time may have been decided about by a former owner, and one before it is not known to be either. What
+    /// it meets is known when that is.
+    fn must_wait_for_verdicts(&self, id: ScheduleId, planned: &Planned) -> bool {
+        planned.slot <= self.taken_at && self.progress.is_under_way(id)
+    }
+
+    /// A former owner had decided about it, so it does not wait.
+    pub(super) fn never_queued(&mut self, id: ScheduleId, at: Timestamp) {
+        if let Some(track) = self.tracks.get_mut(&id) {
+            track.queued.retain(|queued| queued.at != at);
+        }
+    }
+
+    fn queued(&self, id: ScheduleId) -> usize {
+        self.tracks.get(&id).map_or(0, |track| track.queued.len())
+    }
+}
+
+impl Owner {
+    /// Decides about a time that is to run, by the schedule's rule for runs that meet.
+    pub(super) fn decide_overlap(&mut self, schedules: &mut Schedules, place: Place, planned: Planned, firing: Firing) {
+        let Some(entry) = schedules.table.entry(place) else { return };
+        let (id, overlap) = (entry.id, entry.plan.spec.overlap);
+        if overlap != Overlap::Allow && schedules.must_wait_for_verdicts(id, &planned) {
+            return schedules.stall(place, planned.slot);
+        }
+        let queued = schedules.queued(id);
+        let meets = schedules.active(id).filter(|_| !self.config.has(Bug::OverlapIgnored));
+        let is_free = overlap == Overlap::Allow || (meets.is_none() && queued == 0);
+        if is_free {
+            let occurrence = self.occurrence(entry, &planned, Verdict::Fired);
+            self.fire(schedules, place, occurrence, firing, Step::First);
+            return;
+        }
+        let had_not_ended = meets.map(|job| format!("{job} had not ended"));
+        match overlap {
+            Overlap::Skip => {
+                self.decide_without_run(schedules, place, &planned, Verdict::SkippedOverlap, had_not_ended);
+            }
+            Overlap::QueueOne if queued > 0 => {
+                let reason = Some("another time waits already".to_owned());
+                self.decide_without_run(schedules, place, &planned, Verdict::SkippedOverlap, reason);
+            }
+            Overlap::QueueAll if queued >= OVERLAP_QUEUE_MAX => {
+                let reason = Some(format!("{OVERLAP_QUEUE_MAX} times wait already"));
+                self.decide_without_run(schedules, place, &planned, Verdict::SkippedOverlap, reason);
+            }
+            Overlap::QueueOne | Overlap::QueueAll => self.queue(schedules, place, &planned, Marks::NONE),
+            Overlap::CancelPrevious => {
+                self.supersede_queued(schedules, id, planned.at);
+                self.queue(schedules, place, &planned, Marks::NONE);
+            }
+            Overlap::Allow => unreachable!("runs may meet"),
+        }
+    }
+
+    /// A missed time runs after those before it.
+    pub(super) fn replay_in_turn(
+        &mut self,
+        schedules: &mut Schedules,
+        place: Place,
+        planned: &Planned,
+        firing: Firing,
+    ) {
+        let Some(entry) = schedules.table.entry(place) else { return };
+        let (id, per_minute) = (entry.id, entry.plan.spec.catch_up.per_minute);
+        if schedules.must_wait_for_verdicts(id, planned) {
+            return schedules.stall(place, planned.slot);
+        }
+        if schedules.active(id).is_none() && schedules.queued(id) == 0 {
+            let occurrence = self.occurrence(entry, planned, Verdict::Fired);
+            self.fire(schedules, place, occurrence, firing, Step::First);
+            schedules.track(id).replay_from = firing.due_at + replay_pause(per_minute);
+        } else if schedules.queued(id) >= OVERLAP_QUEUE_MAX {
+            let reason = Some(format!("{OVERLAP_QUEUE_MAX} times wait already"));
+            self.decide_without_run(schedules, place, planned, Verdict::Missed, reason);
+        } else {
+            self.queue(schedules, place, planned, Marks::REPLAYED);
+        }
+    }
+
+    fn queue(&mut self, schedules: &mut Schedules, place: Place, planned: &Planned, mark: Marks) {
+        let Some(entry) = schedules.table.entry(place) else { return };
+        if schedules.is_queued(entry.id, planned.at) {
+            return;
+        }
+        let occurrence = self.occurrence(entry, planned, Verdict::Queued);
+        let occurrence = OccurrenceRow { marks: occurrence.marks.with(mark), ..occurrence };
+        let id = entry.id;
+        schedules.track(id).queued.push_back(occurrence.clone());
+        self.push_verdict(schedules, Box::new(Decision { occurrence, job: None }));
+    }
+
+    /// The newest time takes the place of those that wait.
+    fn supersede_queued(&mut self, schedules: &mut Schedules, id: ScheduleId, at: Timestamp) {
+        let queued = std::mem::take(&mut schedules.track(id).queued);
+        let (older, newer): (VecDeque<_>, VecDeque<_>) = queued.into_iter().partition(|queued| queued.at < at);
+        schedules.track(id).queued = newer;
+        self.release_without_run(schedules, older, Verdict::SkippedOverlap, "a later time took its place");
+    }
+
+    /// A time waits, on record: runs that are to make way for it are told so. Again after a takeover, because a
+    /// former owner may not have come to it.
+    pub(super) fn make_way(&mut self, id: ScheduleId) {
+        let Some(shard) = self.shard(id.shard()).filter(|shard| !shard.is_retiring) else { return };
+        let schedules = &shard.schedules;
+        let entry = schedules.table.place(id).and_then(|place| schedules.table.entry(place));
+        if entry.is_none_or(|entry| entry.plan.spec.overlap != Overlap::CancelPrevious) {
+            return;
+        }
+        let Some(track) = schedules.tracks.get(&id).filter(|track| !track.queued.is_empty()) else { return };
+        for job in track.active.clone() {
+            self.command(Token::NOBODY, job, Command::Cancel);
+        }
+    }
+
+    pub(super) fn release_without_run(
+        &mut self,
+        schedules: &mut Schedules,
+        waiting: impl IntoIterator<Item = OccurrenceRow>,
+        verdict: Verdict,
+        reason: &str,
+    ) {
+        for occurrence in waiting {
+            let reason = Some(reason.to_owned());
+            let occurrence = OccurrenceRow { verdict, decided_at: self.now, reason, ..occurrence };
+            self.push_release(schedules, Box::new(Decision { occurrence, job: None }));
+        }
+    }
+
+    /// A job of a schedule has come into memory; it may have been made eligible again.
+    pub(in crate::shard) fn run_seen(&mut self, schedule: ScheduleId, job: JobId) {
+        if let Some(shard) = self.shard_mut(schedule.shard()) {
+            shard.schedules.track(schedule).begin(job);
+        }
+    }
+
+    /// A job that others may wait for has durably ended, or never came to be.
+    pub(in crate::shard) fn run_ended(&mut self, schedule: ScheduleId, job: JobId, state: Option<JobState>) {
+        let id = schedule.shard();
+        let mut schedules = self.take_schedules(id);
+        if let Some(track) = schedules.tracks.get_mut(&schedule) {
+            track.active.remove(&job);
+        }
+        match state {
+            Some(state) if schedules.is_loaded => self.count_failures(&mut schedules, schedule, state),
+            Some(state) => schedules.ended_early.push((schedule, state)),
+            None => {}
+        }
+        self.release_next(&mut schedules, schedule);
+        self.put_schedules(id, schedules);
+    }
+
+    /// Starts the time that waits longest, if nothing runs any more.
+    pub(super) fn release_next(&mut self, schedules: &mut Schedules, id: ScheduleId) {
+        let is_retiring = self.shard(id.shard()).is_none_or(|shard| shard.is_retiring);
+        if is_retiring || !schedules.is_loaded {
+            return;
+        }
+        let Some(track) = schedules.tracks.get_mut(&id) else { return };
+        let Some(place) = schedules.table.place(id) else {
+            let waiting = std::mem::take(&mut track.queued);
+            schedules.tracks.remove(&id);
+            self.release_without_run(schedules, waiting, Verdict::SkippedByRequest, "the schedule was deleted");
+            return;
+        };
+        let entry = schedules.table.entry(place).expect("it was just found");
+        // A pause holds up what waits, too.
+        if entry.is_paused() || (!track.active.is_empty() && entry.plan.spec.overlap != Overlap::Allow) {
+            return;
+        }
+        let Some(occurrence) = track.queued.pop_front() else {
+            // Kept while it paces replays that come in later turns.
+            if track.is_idle() && track.replay_from <= self.now {
+                schedules.tracks.remove(&id);
+            }
+            return;
+        };
+        if schedules.table.entry(place).is_some_and(Entry::is_used_up) {
+            let waiting = std::mem::take(&mut track.queued);
+            schedules.tracks.remove(&id);
+            let waiting = std::iter::once(occurrence).chain(waiting);
+            self.release_without_run(schedules, waiting, Verdict::SkippedByRequest, "it has run as often as it may");
+            return;
+        }
+        let is_replay = occurrence.marks.has(Marks::REPLAYED);
+        // Our clock may have gone back since it was queued.
+        let earliest = self.now.max(occurrence.slot);
+        let due_at = if is_replay { track.replay_from.max(earliest) } else { earliest };
+        let per_minute = schedules.table.entry(place).map_or(1, |entry| entry.plan.spec.catch_up.per_minute);
+        if is_replay && let Some(track) = schedules.tracks.get_mut(&id) {
+            track.replay_from = due_at + replay_pause(per_minute);
+        }
+        let kind = if is_replay { SourceKind::Replayed } else { SourceKind::Planned };
+        let occurrence = OccurrenceRow { decided_at: self.now, ..occurrence };
+        self.fire(schedules, place, occurrence, Firing { kind, due_at }, Step::Release);
+        // Where runs may meet by now, all that waited go on.
+        self.release_next(schedules, id);
+    }
+
+    /// Keeps count of failures in a row, and pauses a schedule that had too many.
+    pub(super) fn count_failures(&mut self, schedules: &mut Schedules, id: ScheduleId, state: JobState) {
+        let now = self.now;
+        let Some(entry) = schedules.table.place(id).and_then(|place| schedules.table.entry_mut(place)) else { return };
+        let Some(max) = entry.plan.spec.pause_after_failures else { return };
+        let failures = match state {
+            JobState::Failed | JobState::Lost | JobState::Quarantined => entry.failures().saturating_add(1),
+            JobState::Succeeded => 0,
+            JobState::Cancelled | JobState::Deleted | JobState::Scheduled | JobState::Running => return,
+        };
+        if failures == entry.failures() {
+            return;
+        }
+        entry.change_rare(|rare| rare.failures = failures);
+        if failures < max || entry.is_paused() {
+            let state = entry.state();
+            self.push(Write::SetSchedule { id, state, change: None });
+            return;
+        }
+        let by = By { at: now, who: OURSELVES.to_owned() };
+        let note = Some(format!("{failures} runs in a row failed"));
+        let pause = Pause { by: by.clone(), note: note.clone() };
+        entry.change_rare(|rare| rare.pause = Some(pause));
+        let (state, revision) = (entry.state(), entry.revision);
+        let change = ScheduleChange { by, kind: ChangeKind::Paused, note, former_spec: None };
+        schedules.waits(id, Token::NOBODY, ScheduleReply::Done { revision });
+        self.push(Write::SetSchedule { id, state, change: Some(change) });
+    }
+}

@@ -1,0 +1,255 @@
+//! The schedules of a shard in memory, and the time of the next planned time of each.
+//!
+//! A server may hold a million of them, so an entry is small, what few schedules have is boxed, and
+//! equal plans are shared.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::hash::BuildHasherDefault;
+use std::sync::Arc;
+
+use crate::id::{ScheduleId, TaskId};
+use crate::schedule::{Pause, Plan, Planned, ScheduleState};
+use crate::shard::event::LoadedSchedule;
+use crate::shard::live::IdHasher;
+use crate::task::{Priority, Task};
+use crate::time::Timestamp;
+
+/// Where an entry is. Used again after the schedule is gone.
+pub(super) type Place = u32;
+
+/// Entries of one piece of memory: growing never copies, nor leaves half of it unused.
+const CHUNK: usize = 1024;
+
+pub(super) struct Entry {
+    pub(super) id: ScheduleId,
+    pub(super) plan: Arc<Plan>,
+    pub(super) seed: u64,
+    /// The next planned time, before jitter; `MAX` when there is none.
+    pub(super) next: Timestamp,
+    pub(super) since: Timestamp,
+    rare: Option<Box<Rare>>,
+    pub(super) revision: u32,
+    /// Its task, among those of the table.
+    task: u32,
+    /// Tells times that were planned by this definition from earlier ones.
+    pub(super) generation: u32,
+    pub(super) priority: Option<Priority>,
+    pub(super) has_input: bool,
+}
+
+/// What most schedules do not have.
+#[derive(Default, Clone, PartialEq)]
+pub(super) struct Rare {
+    pub(super) pause: Option<Pause>,
+    pub(super) skip_until: Option<Timestamp>,
+    pub(super) runs: u32,
+    pub(super) failures: u16,
+}
+
+impl Entry {
+    fn new(loaded: LoadedSchedule, task: u32) -> Self {
+        let LoadedSchedule { id, plan, seed, priority, has_input, state, .. } = loaded;
+        let ScheduleState { revision, since, pause, skip_until, runs, failures } = state;
+        let mut entry = Self {
+            id,
+            plan,
+            seed,
+            next: Timestamp::MAX,
+            since,
+            rare: None,
+            revision,
+            task,
+            generation: 0,
+            priority,
+            has_input,
+        };
+        entry.change_rare(|rare| *rare = Rare { pause, skip_until, runs, failures });
+        entry
+    }
+
+    pub(super) fn state(&self) -> ScheduleState {
+        let Rare { pause, skip_until, runs, failures } = self.rare.as_deref().cloned().unwrap_or_default();
+        ScheduleState { revision: self.revision, since: self.since, pause, skip_until, runs, failures }
+    }
+
+    pub(super) fn change_rare(&mut self, change: impl FnOnce(&mut Rare)) {
+        let mut rare = self.rare.take().unwrap_or_default();
+        change(&mut rare);
+        self.rare = (*rare != Rare::default()).then_some(rare);
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| rare.pause.is_some())
+    }
+
+    pub(super) fn failures(&self) -> u16 {
+        self.rare.as_ref().map_or(0, |rare| rare.failures)
+    }
+
+    /// Whether somebody asked to skip a planned time.
+    pub(super) fn skips(&self, at: Timestamp) -> bool {
+        self.rare.as_ref().and_then(|rare| rare.skip_until).is_some_and(|until| at <= until)
+    }
+
+    /// Whether it has run as often as it may.
+    pub(super) fn is_used_up(&self) -> bool {
+        let runs = self.rare.as_ref().map_or(0, |rare| rare.runs);
+        self.plan.spec.max_runs.is_some_and(|max| runs >= max)
+    }
+
+    /// The planned times whose slots are after `from`, the earliest planned first.
+    pub(super) fn times_from(&self, from: Timestamp) -> impl Iterator<Item = Planned> {
+        let jitter = self.plan.jitter();
+        let times = self.plan.times_after(from - jitter, self.seed);
+        times.filter(move |planned| planned.slot > from)
+    }
+}
+
+#[derive(Default)]
+pub(super) struct Table {
+    chunks: Vec<Vec<Option<Entry>>>,
+    free: Vec<Place>,
+    /// Keyed by the id's bytes, which need no alignment.
+    places: HashMap<[u8; 16], Place, BuildHasherDefault<IdHasher>>,
+    /// The next planned time of each, the earliest on top. What does not fit its entry any more is passed over.
+    timers: BinaryHeap<Reverse<(Timestamp, Place)>>,
+    generations: u32,
+    /// The tasks of all entries, which share them. Few; one that no entry has any more is kept.
+    tasks: Vec<Arc<Task>>,
+    task_numbers: BTreeMap<TaskId, u32>,
+}
+
+impl Table {
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(super) fn place(&self, id: ScheduleId) -> Option<Place> {
+        self.places.get(&id.to_bytes()).copied()
+    }
+
+    pub(super) fn entry(&self, place: Place) -> Option<&Entry> {
+        self.chunks.get(place as usize / CHUNK)?.get(place as usize % CHUNK)?.as_ref()
+    }
+
+    pub(super) fn entry_mut(&mut self, place: Place) -> Option<&mut Entry> {
+        self.chunks.get_mut(place as usize / CHUNK)?.get_mut(place as usize % CHUNK)?.as_mut()
+    }
+
+    pub(super) fn task_of(&self, entry: &Entry) -> &Arc<Task> {
+        &self.tasks[entry.task as usize]
+    }
+
+    /// The number of a task. An older definition than is known is not believed.
+    fn task_number(&mut self, task: Arc<Task>) -> u32 {
+        if let Some(&number) = self.task_numbers.get(&task.id) {
+            self.follow_task(&task);
+            return number;
+        }
+        let number = self.tasks.len() as u32;
+        self.task_numbers.insert(task.id, number);
+        self.tasks.push(task);
+        number
+    }
+
+    /// The definition of a task has changed: what fires from now on follows it.
+    pub(super) fn follow_task(&mut self, task: &Arc<Task>) {
+        if let Some(&number) = self.task_numbers.get(&task.id) {
+            let known = &mut self.tasks[number as usize];
+            if known.revision <= task.revision {
+                *known = Arc::clone(task);
+            }
+        }
+    }
+
+    pub(super) fn set_task(&mut self, place: Place, task: Arc<Task>) {
+        let number = self.task_number(task);
+        if let Some(entry) = self.entry_mut(place) {
+            entry.task = number;
+        }
+    }
+
+    /// Takes a schedule in, with its first planned time after `from`.
+    pub(super) fn insert(&mut self, loaded: LoadedSchedule, from: Timestamp) -> Place {
+        let task = self.task_number(Arc::clone(&loaded.task));
+        let entry = Entry::new(loaded, task);
+        let id = entry.id.to_bytes();
+        let place = self.free.pop().unwrap_or_else(|| {
+            if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
+                self.chunks.push(Vec::with_capacity(CHUNK));
+            }
+            let chunks = self.chunks.len();
+            let last = self.chunks.last_mut().expect("one was just pushed");
+            last.push(None);
+            ((chunks - 1) * CHUNK + last.len() - 1) as Place
+        });
+        self.chunks[place as usize / CHUNK][place as usize % CHUNK] = Some(entry);
+        self.places.insert(id, place);
+        self.plan_from(place, from);
+        place
+    }
+
+    pub(super) fn remove(&mut self, place: Place) -> Option<Entry> {
+        let entry = self.chunks.get_mut(place as usize / CHUNK)?.get_mut(place as usize % CHUNK)?.take()?;
+        self.places.remove(&entry.id.to_bytes());
+        self.free.push(place);
+        Some(entry)
+    }
+
+    /// The definition is new, or the first: what was planned by a former one does not count any more.
+    pub(super) fn plan_from(&mut self, place: Place, from: Timestamp) {
+        self.generations = self.generations.wrapping_add(1);
+        let generation = self.generations;
+        let Some(entry) = self.entry_mut(place) else { return };
+        entry.generation = generation;
+        let next = entry.times_from(from).next().map_or(Timestamp::MAX, |planned| planned.at);
+        self.set_timer(place, next);
+    }
+
+    /// Nothing that was planned counts any more, until it is planned anew.
+    pub(super) fn suspend(&mut self, place: Place) {
+        self.generations = self.generations.wrapping_add(1);
+        let generation = self.generations;
+        if let Some(entry) = self.entry_mut(place) {
+            entry.generation = generation;
+            entry.next = Timestamp::MAX;
+        }
+    }
+
+    pub(super) fn set_timer(&mut self, place: Place, next: Timestamp) {
+        let Some(entry) = self.entry_mut(place) else { return };
+        entry.next = next;
+        if next < Timestamp::MAX {
+            self.timers.push(Reverse((next, place)));
+        }
+        // What was passed over must not outgrow what counts.
+        if self.timers.len() > 2 * self.len() + CHUNK {
+            self.rebuild_timers();
+        }
+    }
+
+    fn rebuild_timers(&mut self) {
+        let due = |(place, slot): (usize, &Option<Entry>)| {
+            let entry = slot.as_ref().filter(|entry| entry.next < Timestamp::MAX)?;
+            Some(Reverse((entry.next, place as Place)))
+        };
+        self.timers = self.chunks.iter().flatten().enumerate().filter_map(due).collect();
+    }
+
+    /// The earliest planned time of all.
+    pub(super) fn next(&mut self) -> Option<(Timestamp, Place)> {
+        while let Some(&Reverse((at, place))) = self.timers.peek() {
+            if self.entry(place).is_some_and(|entry| entry.next == at) {
+                return Some((at, place));
+            }
+            self.timers.pop();
+        }
+        None
+    }
+
+    /// The same, without tidying up; it may be too early.
+    pub(super) fn next_wake(&self) -> Option<Timestamp> {
+        self.timers.peek().map(|Reverse((at, _))| *at)
+    }
+}

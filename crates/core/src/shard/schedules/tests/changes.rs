@@ -1,0 +1,168 @@
+//! What people do to schedules.
+
+use super::*;
+use crate::schedule::Marks;
+
+fn bench() -> (Bench, ScheduleId) {
+    let mut bench = Bench::new(at("11:59:30"));
+    let id = bench.create(&spec("* * * * *"));
+    bench.pass_until(at("12:00:30"));
+    (bench, id)
+}
+
+fn done(revision: u32) -> ScheduleReply {
+    ScheduleReply::Done { revision }
+}
+
+#[test]
+fn a_pause_holds_until_it_is_resumed() {
+    let (mut bench, id) = bench();
+    assert_eq!(bench.ask(id, ScheduleCommand::Pause { note: Some("holiday".into()) }), done(1));
+    bench.pass_until(at("12:02:30"));
+    assert_eq!(bench.ask(id, ScheduleCommand::Resume { note: None }), done(1));
+    bench.pass_until(at("12:03:30"));
+    let verdicts: Vec<Verdict> = bench.verdicts().into_iter().map(|(_, verdict)| verdict).collect();
+    assert_eq!(verdicts, [Verdict::Fired, Verdict::SkippedPaused, Verdict::SkippedPaused, Verdict::Fired]);
+}
+
+#[test]
+fn the_next_times_are_skipped_on_request() {
+    let (mut bench, id) = bench();
+    let skip = ScheduleCommand::SkipNext { count: 2 };
+    assert_eq!(bench.ask(id, skip.clone()), ScheduleReply::Skipping(at("12:02:00")));
+    assert_eq!(bench.ask(id, skip), ScheduleReply::Skipping(at("12:04:00")), "asked twice, two more");
+    bench.pass_until(at("12:05:30"));
+    assert_eq!((bench.count(Verdict::SkippedByRequest), bench.count(Verdict::Fired)), (4, 2));
+}
+
+#[test]
+fn a_run_beside_the_plan_has_a_row_of_its_own() {
+    let (mut bench, id) = bench();
+    bench.running.clear();
+    let mut jobs = Vec::new();
+    for _ in 0..3 {
+        let ScheduleReply::Fired(job) = bench.ask(id, ScheduleCommand::RunNow) else { panic!("it fires") };
+        jobs.push(job);
+    }
+    let mut running: Vec<JobId> = bench.running.iter().map(|(job, _)| *job).collect();
+    running.sort_unstable();
+    jobs.sort_unstable();
+    assert_eq!(running, jobs);
+    assert_eq!(bench.ledger.values().filter(|row| row.marks.has(Marks::MANUAL)).count(), 3);
+}
+
+#[test]
+fn an_edit_counts_from_its_moment_on() {
+    let (mut bench, id) = bench();
+    let hourly = spec("30 * * * *");
+    let edit = Box::new(bench.edit(&hourly));
+    let made = Some(bench.made(&hourly));
+    bench.tell(id, ScheduleCommand::Edit { revision: Some(9), edit: edit.clone() }, made.clone());
+    assert_eq!(bench.replies.pop(), Some(ScheduleReply::Conflict { revision: 1 }));
+    bench.tell(id, ScheduleCommand::Edit { revision: Some(1), edit }, made);
+    assert_eq!(bench.replies.pop(), Some(done(2)));
+    assert_eq!(bench.states[&id].since, at("12:00:30"));
+    bench.pass_until(at("13:00:00"));
+    assert_eq!(bench.verdicts(), [(at("12:00:00"), Verdict::Fired), (at("12:30:00"), Verdict::Fired)]);
+}
+
+#[test]
+fn a_new_definition_waits_until_all_before_it_is_on_record() {
+    let (mut bench, id) = bench();
+    bench.now = at("12:01:00");
+    bench.owner.tick(bench.now);
+    let verdict = bench.owner.take_batch(bench.now).expect("the minute is decided about");
+    let event =
+        Event::Schedule { token: Token(1), id, command: ScheduleCommand::Delete, who: "me".to_owned(), made: None };
+    bench.owner.handle(event, bench.now);
+    bench.owner.tick(bench.now);
+    assert!(bench.owner.take_batch(bench.now).is_none(), "the verdict may yet fail");
+    let void = bench.store(&verdict);
+    bench.owner.committed(verdict.seq, &void, bench.now);
+    bench.settle();
+    assert_eq!(bench.replies.pop(), Some(done(1)));
+    assert!(bench.writes.iter().any(|write| matches!(write, Write::DropSchedule { .. })));
+    assert_eq!(bench.ask(id, ScheduleCommand::RunNow), ScheduleReply::NotFound);
+}
+
+#[test]
+fn a_time_that_waits_out_its_jitter_has_a_verdict_when_the_definition_changes() {
+    let mut late = spec("0 * * * *");
+    late.when.jitter = Some(jiff::SignedDuration::from_mins(55));
+    let mut bench = Bench::new(at("11:59:30"));
+    let id = bench.create(&late);
+    bench.pass_until(at("12:00:01"));
+    assert!(bench.ledger.is_empty(), "its slot is later");
+    let other = spec("30 13 * * *");
+    let (edit, made) = (Box::new(bench.edit(&other)), Some(bench.made(&other)));
+    bench.tell(id, ScheduleCommand::Edit { revision: None, edit }, made);
+    assert_eq!(bench.replies.pop(), Some(done(2)));
+    assert_eq!(bench.verdicts(), [(at("12:00:00"), Verdict::SkippedByRequest)]);
+    bench.pass_until(at("13:30:00"));
+    assert_eq!(bench.verdicts().len(), 2);
+}
+
+#[test]
+fn a_creation_that_is_asked_for_again_is_one() {
+    let (mut bench, id) = bench();
+    let every_minute = spec("* * * * *");
+    let new = NewSchedule { id, name: EVERY.to_owned(), edit: bench.edit(&every_minute) };
+    let made = Some(bench.made(&every_minute));
+    bench.tell(id, ScheduleCommand::Create(Box::new(new)), made);
+    assert_eq!(bench.replies.pop(), Some(done(1)));
+    assert_eq!(bench.writes.iter().filter(|write| matches!(write, Write::AddSchedule(_))).count(), 1);
+}
+
+#[test]
+fn edits_of_many_schedules_share_a_batch() {
+    let (mut bench, first) = bench();
+    let every_minute = spec("* * * * *");
+    let mut ids = vec![first];
+    for number in 2..50 {
+        let id = ScheduleId::new(bench.now, SHARD, number);
+        let new = NewSchedule { id, name: format!("{number}"), edit: bench.edit(&every_minute) };
+        let made = Some(bench.made(&every_minute));
+        bench.tell(id, ScheduleCommand::Create(Box::new(new)), made);
+        ids.push(id);
+    }
+    for &id in ids.iter().chain(&ids[..1]) {
+        let command = ScheduleCommand::Edit { revision: None, edit: Box::new(bench.edit(&every_minute)) };
+        let made = Some(bench.made(&every_minute));
+        bench.owner.handle(Event::Schedule { token: Token(1), id, command, who: "me".to_owned(), made }, bench.now);
+    }
+    let batches: Vec<usize> =
+        std::iter::from_fn(|| bench.owner.take_batch(bench.now)).map(|batch| batch.writes.len()).collect();
+    assert_eq!(batches, [49, 1], "the second edit of the first one has to follow");
+}
+
+#[test]
+fn a_skip_looks_at_so_many_times_and_no_more() {
+    let mut closed = spec("* * * * *");
+    closed.calendars.include = vec!["past".to_owned()];
+    let mut bench = Bench::new(at("11:59:30"));
+    let dates = ["1999-01-01".parse().unwrap()].into();
+    let past = punctual_recurrence::Calendar { name: "past".to_owned(), dates };
+    let calendars = BTreeMap::from([("past".to_owned(), Arc::new(past))]);
+    let plan = Arc::new(Plan::new(closed.clone(), &calendars, 0).unwrap());
+    let id = ScheduleId::new(bench.now, SHARD, 1);
+    let new = NewSchedule { id, name: EVERY.to_owned(), edit: bench.edit(&closed) };
+    let made = Made { plan, task: Arc::clone(&bench.task), seed: 0 };
+    bench.tell(id, ScheduleCommand::Create(Box::new(new)), Some(made));
+    bench.replies.clear();
+    let reply = bench.ask(id, ScheduleCommand::SkipNext { count: 1 });
+    assert!(matches!(reply, ScheduleReply::Refused(_)), "{reply:?}");
+}
+
+#[test]
+fn what_a_former_owner_decided_is_not_run_again() {
+    let (mut bench, id) = bench();
+    bench.pass_until(at("12:01:00"));
+    // As if the server had died before it wrote the last watermark.
+    bench.watermark = at("12:00:00");
+    bench.running.clear();
+    bench.take_over(id, &spec("* * * * *"), at("12:01:20"));
+    assert!(bench.running.is_empty());
+    assert_eq!(bench.verdicts().len(), 2);
+    bench.pass_until(at("12:02:00"));
+    assert_eq!(bench.running.len(), 1);
+}

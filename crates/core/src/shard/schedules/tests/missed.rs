@@ -1,0 +1,115 @@
+//! Times that nobody was there for.
+
+use super::*;
+use crate::schedule::{CatchUp, CatchUpMode, Marks, Overlap};
+
+/// Every ten minutes, with a server that is away from 12:05 until `back`.
+fn away(rule: CatchUp, overlap: Overlap, back: &str) -> Bench {
+    let spec = ScheduleSpec { catch_up: rule, overlap, ..spec("*/10 * * * *") };
+    let mut bench = Bench::new(at("11:55:00"));
+    let id = bench.create(&spec);
+    bench.pass_until(at("12:05:00"));
+    bench.finish(&succeeded());
+    assert_eq!(bench.verdicts(), [(at("12:00:00"), Verdict::Fired)]);
+    bench.take_over(id, &spec, at(back));
+    bench
+}
+
+fn rule(mode: CatchUpMode, max: u32, window: i64, per_minute: u32) -> CatchUp {
+    CatchUp { mode, max, window: secs(window), per_minute }
+}
+
+fn replayed(bench: &Bench) -> Vec<Timestamp> {
+    let replayed = |row: &&OccurrenceRow| row.marks.has(Marks::REPLAYED) && row.verdict == Verdict::Fired;
+    bench.ledger.values().filter(replayed).map(|row| row.at).collect()
+}
+
+#[test]
+fn none_is_made_up_for_where_the_schedule_says_so() {
+    let mut bench = away(rule(CatchUpMode::None, 100, 86_400, 60), Overlap::Allow, "18:05:00");
+    assert_eq!((bench.count(Verdict::Missed), bench.running.len()), (36, 0));
+    bench.pass_until(at("18:10:00"));
+    assert_eq!(bench.running.len(), 1, "it goes on as planned");
+}
+
+#[test]
+fn the_last_one_runs_where_the_schedule_says_so() {
+    let bench = away(rule(CatchUpMode::Last, 100, 86_400, 60), Overlap::Allow, "18:05:00");
+    assert_eq!(replayed(&bench), [at("18:00:00")]);
+    assert_eq!((bench.count(Verdict::Missed), bench.running.len()), (35, 1));
+    let row = &bench.ledger[&at("18:00:00")];
+    assert!(row.marks.has(Marks::LATE) && row.decided_at == at("18:05:00"));
+    let outside = away(rule(CatchUpMode::Last, 100, 60, 60), Overlap::Allow, "18:05:00");
+    assert_eq!(outside.count(Verdict::Missed), 36, "it is older than the window");
+}
+
+#[test]
+fn all_run_within_count_window_and_rate() {
+    let mut bench = away(rule(CatchUpMode::All, 5, 86_400, 12), Overlap::Allow, "18:05:00");
+    assert_eq!(replayed(&bench), [at("17:20:00"), at("17:30:00"), at("17:40:00"), at("17:50:00"), at("18:00:00")]);
+    assert_eq!(bench.count(Verdict::Missed), 31);
+    assert_eq!(bench.running.len(), 1, "twelve a minute is one every five seconds");
+    bench.pass_until(at("18:05:04.999999"));
+    assert_eq!(bench.running.len(), 1);
+    bench.pass_until(at("18:05:20"));
+    assert_eq!(bench.running.len(), 5);
+    let narrow = away(rule(CatchUpMode::All, 5, 1500, 12), Overlap::Allow, "18:05:00");
+    assert_eq!(replayed(&narrow), [at("17:40:00"), at("17:50:00"), at("18:00:00")], "25 minutes");
+}
+
+#[test]
+fn a_short_absence_is_no_miss() {
+    let mut bench = away(rule(CatchUpMode::None, 100, 86_400, 60), Overlap::Allow, "12:10:45");
+    assert_eq!(bench.running.len(), 1);
+    assert_eq!((bench.count(Verdict::Fired), bench.count(Verdict::Missed)), (2, 0));
+    bench.pass_until(at("12:20:00"));
+    assert_eq!(bench.count(Verdict::Fired), 3);
+}
+
+#[test]
+fn runs_that_must_not_meet_are_made_up_for_one_after_the_other() {
+    for overlap in [Overlap::Skip, Overlap::QueueOne, Overlap::QueueAll] {
+        let mut bench = away(rule(CatchUpMode::All, 3, 86_400, 12), overlap, "18:05:00");
+        assert_eq!((bench.running.len(), bench.count(Verdict::Queued)), (1, 2), "{overlap:?}");
+        bench.finish(&succeeded());
+        assert_eq!(bench.running.len(), 0, "not so soon after the first: {overlap:?}");
+        bench.pass_until(at("18:05:05"));
+        assert_eq!(bench.running.len(), 1, "{overlap:?}");
+        bench.finish(&succeeded());
+        bench.pass_until(at("18:05:10"));
+        bench.finish(&succeeded());
+        assert_eq!(replayed(&bench).len(), 3, "{overlap:?}");
+        assert_eq!(bench.count(Verdict::Queued), 0, "{overlap:?}");
+    }
+}
+
+#[test]
+fn a_long_absence_does_not_fill_the_ledger() {
+    let every_second = ScheduleSpec { catch_up: rule(CatchUpMode::Last, 1, 86_400, 60), ..spec("* * * * * *") };
+    let mut bench = Bench::new(at("00:00:00.5"));
+    let id = bench.create(&every_second);
+    bench.pass_until(at("00:00:02.5"));
+    bench.take_over(id, &every_second, at("23:00:02.5"));
+    bench.pass_until(at("23:00:02.6"));
+    let stretches: Vec<&OccurrenceRow> = bench.ledger.values().filter(|row| row.marks.has(Marks::STRETCH)).collect();
+    assert!(stretches.iter().all(|row| row.count == 1000));
+    assert!((75..85).contains(&stretches.len()), "{}", stretches.len());
+    let missed: u32 = bench.ledger.values().filter(|row| row.verdict == Verdict::Missed).map(|row| row.count).sum();
+    // All seconds of 23 hours, but for those of the last minute, which are late, and the one that ran after all.
+    assert_eq!(missed, 23 * 3600 - 60 - 1);
+    assert!(bench.ledger.len() < 2200, "{}", bench.ledger.len());
+}
+
+#[test]
+fn the_budget_holds_however_much_was_missed() {
+    // Two days of seconds are more than one turn looks at.
+    let every_second = ScheduleSpec { catch_up: rule(CatchUpMode::All, 7, 86_400, 600), ..spec("* * * * * *") };
+    let mut bench = Bench::new(at("00:00:00.5"));
+    let id = bench.create(&every_second);
+    bench.pass_until(at("00:00:02.5"));
+    bench.take_over(id, &every_second, at("23:00:02.5") + secs(86_400));
+    bench.pass_until(at("23:00:02.6") + secs(86_400));
+    assert_eq!(replayed(&bench).len(), 7);
+    let missed: u32 = bench.ledger.values().filter(|row| row.verdict == Verdict::Missed).map(|row| row.count).sum();
+    assert_eq!(missed, 47 * 3600 - 60 - 7);
+}

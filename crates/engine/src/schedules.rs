@@ -1,0 +1,147 @@
+//! Commands on schedules, and calendars that change.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use punctual_core::schedule::{Plan, PlanError, ScheduleCommand, ScheduleEdit, ScheduleReply, seed_of};
+use punctual_core::shard::event::{Event, Made};
+use punctual_core::{ScheduleId, ShardId};
+use punctual_store::Result;
+use tokio::sync::oneshot;
+
+use crate::handle::{Engine, EngineError, Inner};
+use crate::inbox::{AskedSchedule, Input};
+
+/// How often calendars are looked at. A change counts on every server after this.
+const CALENDARS_EVERY: Duration = Duration::from_secs(3);
+
+/// Schedules that are planned anew at a time.
+const REPLAN_PAGE: usize = 1000;
+
+impl Engine {
+    /// Commands on schedules of shards that this server owns. The answers come in the same order,
+    /// each after its commit; `NotOwner` where the shard is not ours, or its schedules are being read.
+    pub async fn schedule(
+        &self,
+        commands: Vec<(ScheduleId, ScheduleCommand)>,
+        who: String,
+    ) -> std::result::Result<Vec<ScheduleReply>, EngineError> {
+        if !self.0.tenure.is_current() {
+            return Err(EngineError::NoLease);
+        }
+        let made = match self.make(&commands).await {
+            Ok(made) => made,
+            Err(error) => {
+                tracing::warn!(%error, "what schedules mean could not be read");
+                return Ok(vec![ScheduleReply::NotOwner; commands.len()]);
+            }
+        };
+        let mut asked = Vec::with_capacity(commands.len());
+        let mut answers = Vec::with_capacity(commands.len());
+        for ((id, command), made) in commands.into_iter().zip(made) {
+            let (answer, reply) = oneshot::channel();
+            match made {
+                Ok(made) => asked.push(AskedSchedule { id, command, made, answer }),
+                Err(refused) => drop(answer.send(refused)),
+            }
+            answers.push(reply);
+        }
+        self.0.inbox.send(Input::Schedules { commands: asked, who });
+        let replies = join_all(answers).await;
+        replies.into_iter().collect::<std::result::Result<_, _>>().map_err(|_| EngineError::Stopped)
+    }
+
+    /// Works out what new definitions mean.
+    async fn make(
+        &self,
+        commands: &[(ScheduleId, ScheduleCommand)],
+    ) -> Result<Vec<std::result::Result<Option<Made>, ScheduleReply>>> {
+        let Inner { store, tasks, plans, .. } = &*self.0;
+        let definition = |command: &ScheduleCommand| -> Option<ScheduleEdit> {
+            match command {
+                ScheduleCommand::Create(new) => Some(new.edit.clone()),
+                ScheduleCommand::Edit { edit, .. } => Some((**edit).clone()),
+                ScheduleCommand::Delete
+                | ScheduleCommand::Pause { .. }
+                | ScheduleCommand::Resume { .. }
+                | ScheduleCommand::SkipNext { .. }
+                | ScheduleCommand::RunNow => None,
+            }
+        };
+        let edits: Vec<Option<ScheduleEdit>> = commands.iter().map(|(_, command)| definition(command)).collect();
+        if edits.iter().flatten().any(|edit| !edit.calendars.is_empty()) {
+            plans.refresh(&**store).await?;
+        }
+        let found = tasks.find(&**store, edits.iter().flatten().map(|edit| edit.task)).await?;
+        let mut made = Vec::with_capacity(commands.len());
+        for ((id, command), edit) in commands.iter().zip(edits) {
+            let Some(edit) = edit else {
+                made.push(Ok(None));
+                continue;
+            };
+            let Some(task) = found.get(&edit.task).cloned() else {
+                made.push(Err(ScheduleReply::Refused("its task is not there any more".to_owned())));
+                continue;
+            };
+            let seed = match command {
+                ScheduleCommand::Create(new) => seed_of(&new.name),
+                // The owner has it; only hashed slots need it before.
+                _ => 0,
+            };
+            let plan = match plans.plan(&edit.spec, seed) {
+                Ok(plan) if matches!(command, ScheduleCommand::Create(_)) || !Plan::is_hashed(&plan.spec) => Ok(plan),
+                Ok(_) => match store.schedule(*id).await? {
+                    Some(row) => plans.plan(&edit.spec, seed_of(&row.name)),
+                    None => {
+                        made.push(Err(ScheduleReply::NotFound));
+                        continue;
+                    }
+                },
+                Err(error) => Err(error),
+            };
+            let refused = |error: PlanError| ScheduleReply::Refused(error.to_string());
+            made.push(plan.map(|plan| Some(Made { plan, task, seed })).map_err(refused));
+        }
+        Ok(made)
+    }
+
+    /// How many schedules this server has in memory, and of how many shards they are being read.
+    pub async fn schedule_counts(&self) -> std::result::Result<(usize, usize), EngineError> {
+        self.ask(|owner| owner.schedule_counts()).await
+    }
+}
+
+/// Plans schedules anew when their calendars have changed, until the engine is gone.
+pub(crate) async fn follow_calendars(engine: Weak<Inner>) {
+    loop {
+        tokio::time::sleep(CALENDARS_EVERY).await;
+        let Some(inner) = engine.upgrade() else { return };
+        if let Err(error) = replan(&inner).await {
+            tracing::warn!(%error, "calendars were not read; trying again");
+        }
+    }
+}
+
+async fn replan(inner: &Arc<Inner>) -> Result<()> {
+    let Inner { store, tasks, plans, inbox, tenure, .. } = &**inner;
+    plans.refresh(&**store).await?;
+    let names = plans.changed();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let mut after = None;
+    loop {
+        let rows = store.schedules_with_calendars(names.clone(), after, REPLAN_PAGE).await?;
+        after = rows.last().map(|row| row.id).filter(|_| rows.len() >= REPLAN_PAGE);
+        let owned: Arc<[ShardId]> = tenure.owned();
+        let ours = rows.into_iter().filter(|row| owned.contains(&row.id.shard())).collect();
+        let rows = plans.join(&**store, tasks, ours).await?;
+        inbox.send(Input::Event(Event::Replanned { rows }));
+        if after.is_none() {
+            break;
+        }
+    }
+    plans.replanned(&names);
+    Ok(())
+}

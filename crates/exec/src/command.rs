@@ -1,0 +1,194 @@
+//! Runs a line by a shell on the worker's own machine, as the worker's user and outside of any sandbox.
+//!
+//! What it prints, leaves and exits with means the same as for a binary, see [`judge`]. It inherits nothing of the
+//! worker but its user: no environment, no open files, no terminal. When the shell has ended, all that is left of its
+//! process group is killed; so it is when the worker is gone. A process that leaves the group, as a daemon does, is not
+//! followed.
+
+mod account;
+mod keeper;
+mod process;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use punctual_core::attempt::{Details, Failure, FailureClass, Outcome, Ran};
+use punctual_core::run::{Command, Limits, Run};
+use punctual_sandbox::{Exit, Left, LimitHit, Status, read_result, sealed_bytes};
+use rustix::fs::{Mode, OFlags};
+use tempfile::TempDir;
+
+use crate::binary::{environment, judge};
+use crate::{Call, Ended, Executor, wrong_kind};
+pub use account::Account;
+use keeper::Keeper;
+use process::Process;
+
+/// Where programs are looked for, unless the task says otherwise.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// After the grace: for the last output, and for the kernel to end what was killed.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+
+/// What a level of the sandbox is called where there is none.
+const NO_SANDBOX: &str = "none";
+
+/// The executor of commands. A worker that has it can be made to do anything that its user can, by whoever can
+/// create tasks.
+pub struct Commands {
+    account: Account,
+    keeper: Arc<Keeper>,
+}
+
+impl Commands {
+    /// `account` is the worker's own.
+    pub fn new(account: Account) -> Self {
+        Self { account, keeper: Arc::default() }
+    }
+}
+
+#[async_trait]
+impl Executor for Commands {
+    fn kind(&self) -> &'static str {
+        "command"
+    }
+
+    fn capabilities(&self) -> Vec<String> {
+        vec!["command".to_owned()]
+    }
+
+    fn ends_by_itself(&self) -> bool {
+        true
+    }
+
+    fn grace(&self, run: &Run) -> Duration {
+        let Run::Command(spec) = run else { return Duration::ZERO };
+        spec.grace.to_std() + LAST_WORDS
+    }
+
+    async fn execute(self: Arc<Self>, call: Call) -> Ended {
+        let Run::Command(spec) = &*call.run else { return wrong_kind(&call.run).into() };
+        if call.cancel.is_cancelled() {
+            return Outcome::Cancelled.into();
+        }
+        let started = ResultFile::new().and_then(|result| Ok((self.start(spec, &call, &result)?, result)));
+        let (mut process, result) = match started {
+            Ok(started) => started,
+            Err(error) => return not_started(&error).into(),
+        };
+        let ordered = process.watch(spec.grace.to_std(), &call).await;
+        let status = match process.end().await {
+            Ok(status) => status,
+            Err(error) => return lost(&error).into(),
+        };
+        let exit = exit(status, process.output.flooded(), result.read());
+        let details = details(&exit);
+        let outcome = judge::outcome(exit, ordered, &Limits::default(), &call);
+        Ended { outcome, details: Some(Box::new(details)) }
+    }
+}
+
+impl Commands {
+    fn start(&self, spec: &Command, call: &Call, result: &ResultFile) -> io::Result<Process> {
+        let stdin = match (&spec.stdin, &call.input) {
+            (Some(text), _) => Stdio::from(sealed_bytes(text.as_bytes())?),
+            (None, Some(input)) => Stdio::from(sealed_bytes(input)?),
+            (None, None) => Stdio::null(),
+        };
+        let folder = self.folder(spec)?;
+        let mut command = std::process::Command::new(spec.shell());
+        command
+            .args(["-c", &spec.line])
+            .env_clear()
+            .env("PATH", PATH)
+            .env("HOME", &self.account.home)
+            .env("LOGNAME", &self.account.name)
+            .env("USER", &self.account.name)
+            // As with cron it is the shell that runs the line: a user for services has none that runs anything.
+            .env("SHELL", spec.shell())
+            .envs(environment::of(&spec.environment, call))
+            .env("PUNCTUAL_OUTPUT", result.path())
+            .current_dir(folder)
+            .stdin(stdin);
+        let output_max = Limits::default().output.get();
+        Process::start(command, output_max, self.keeper.clone())
+            .map_err(|error| named(error, &format!("cannot start {}", spec.shell())))
+    }
+
+    /// A home that is not there is no reason to fail; a folder that the task names is.
+    fn folder(&self, spec: &Command) -> io::Result<PathBuf> {
+        if let Some(folder) = &spec.directory {
+            let metadata =
+                std::fs::metadata(folder).map_err(|error| named(error, &format!("cannot enter {folder}")))?;
+            let problem = || io::Error::new(io::ErrorKind::NotADirectory, format!("{folder} is not a folder"));
+            return if metadata.is_dir() { Ok(folder.into()) } else { Err(problem()) };
+        }
+        let home = spec.environment.get("HOME").map_or(self.account.home.as_path(), Path::new);
+        Ok(if home.is_absolute() && home.is_dir() { home } else { Path::new("/") }.to_owned())
+    }
+}
+
+fn named(error: io::Error, what: &str) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+/// Where the command leaves the job's output: in a folder that only this user can enter.
+struct ResultFile(TempDir);
+
+impl ResultFile {
+    fn new() -> io::Result<Self> {
+        tempfile::Builder::new().prefix("punctual-").tempdir().map(Self)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("output")
+    }
+
+    fn read(&self) -> Left {
+        // A link would lead elsewhere, and a pipe would have us wait.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        rustix::fs::open(self.path(), flags, Mode::empty()).map_or(Left::Nothing, read_result)
+    }
+}
+
+fn exit(status: Status, flooded: bool, left: Left) -> Exit {
+    let (result, too_much) = match left {
+        Left::Nothing => (None, false),
+        Left::Result(result) => (Some(result), false),
+        Left::TooMuch => (None, true),
+    };
+    let hit = (flooded || too_much).then_some(LimitHit::Output);
+    Exit { status, hit, peak_memory_bytes: 0, cpu: Duration::ZERO, wall: Duration::ZERO, result }
+}
+
+fn details(exit: &Exit) -> Details {
+    let (exit_code, signal) = match exit.status {
+        Status::Code(code) => (Some(code), None),
+        Status::Signal(signal) => (None, Some(signal)),
+        Status::Lost => (None, None),
+    };
+    Details {
+        exit_code,
+        signal,
+        limit: exit.hit.map(|hit| hit.name().to_owned()),
+        sandbox: Some(NO_SANDBOX.to_owned()),
+        ..Details::default()
+    }
+}
+
+/// This machine lacks something; the task's retry policy decides.
+fn not_started(error: &io::Error) -> Outcome {
+    Outcome::Failed(Failure { class: FailureClass::Environment, ran: Ran::No, ..Failure::new(error.to_string()) })
+}
+
+fn lost(error: &io::Error) -> Outcome {
+    Outcome::Failed(Failure {
+        class: FailureClass::Environment,
+        ran: Ran::Unknown,
+        ..Failure::new(format!("cannot tell how the shell ended: {error}"))
+    })
+}

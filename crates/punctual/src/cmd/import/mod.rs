@@ -1,0 +1,251 @@
+//! `punctual import crontab`: each line becomes a task and a schedule.
+
+mod calls;
+mod flags;
+mod line;
+mod name;
+mod report;
+mod words;
+
+use std::collections::BTreeSet;
+use std::io::IsTerminal;
+
+use clap::{Args, Subcommand};
+use punctual_api::limits::PAGE_LEN_MAX;
+use punctual_api::{IfExists, ScheduleBulkAnswer, ScheduleBulkRequest, ScheduleQuery};
+use punctual_client::{Client, ClientError, IfMatch};
+use punctual_core::Timestamp;
+use punctual_core::run::Network;
+use punctual_core::schedule::recurrence::crontab::{Crontab, CrontabFormat, Severity};
+
+use super::artifact::{self, Pushed};
+use super::flags::{OF_TASKS, in_flags};
+use super::{Context, read_file};
+use crate::exit::{Exit, failed, usage};
+use crate::output::{counted, note};
+use crate::when::{machine_zone, zone_name};
+use crate::world::now;
+use line::{Becomes, Line, Problem, Rest, Settings};
+use name::Names;
+use report::Report;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ImportVerb {
+    /// Make tasks and schedules of a crontab
+    ///
+    /// A call by curl or wget becomes an HTTP task; a static program is uploaded and runs in a sandbox; other lines run by a
+    /// shell with --shell, or go to a task of yours with --task. Nothing is made unless every line can be. Importing again replaces what the first
+    /// time made.
+    Crontab(CrontabArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    crontab -l | punctual import crontab --dry-run\n  \
+    punctual import crontab --system /etc/crontab --shell --prefix web1-")]
+pub(crate) struct CrontabArgs {
+    /// The crontab, or - for stdin [default: -]
+    #[arg(value_name = "FILE")]
+    file: Option<String>,
+    /// Its lines name a user, like those of /etc/crontab and /etc/cron.d
+    #[arg(long)]
+    system: bool,
+    /// Show what would be made, and make nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Import what can be imported, and leave out the rest
+    #[arg(long)]
+    keep_going: bool,
+    /// Run the lines that need this machine by a shell, on workers that were started with --allow-commands
+    #[arg(long, conflicts_with = "task")]
+    shell: bool,
+    /// Hand the lines that need this machine to this task; its input is {"command", "stdin", "user", "environment"}
+    #[arg(long, value_name = "NAME")]
+    task: Option<String>,
+    /// What the names of tasks and schedules begin with
+    #[arg(long, value_name = "TEXT", default_value = "crontab-")]
+    prefix: String,
+    /// The zone of lines without CRON_TZ [default: this machine's]
+    #[arg(long, value_name = "ZONE", value_parser = zone_name)]
+    zone: Option<String>,
+    /// Let programs use the worker's network
+    #[arg(long)]
+    network: bool,
+}
+
+pub(crate) async fn run(verb: ImportVerb, context: &Context) -> anyhow::Result<Exit> {
+    match verb {
+        ImportVerb::Crontab(args) => import(&args, context).await,
+    }
+}
+
+async fn import(args: &CrontabArgs, context: &Context) -> anyhow::Result<Exit> {
+    let text = args.text()?;
+    let client = context.client()?;
+    if let Some(task) = &args.task {
+        client.task(task).await?;
+    }
+    let (lines, problems) = args.read(&text, now())?;
+    let broken = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    let stops = broken > 0 && !args.keep_going;
+    if args.dry_run || stops {
+        Report::new(&lines, &problems, None).show(&context.out)?;
+        context.out.hint(&match broken {
+            0 => "Nothing was made. Import it without --dry-run.".to_owned(),
+            _ => format!(
+                "{} cannot be imported, and nothing was made. Without them: --keep-going",
+                counted(broken, "line")
+            ),
+        });
+        return Ok(if stops { Exit::Usage } else { Exit::Ok });
+    }
+    let answer = make(&lines, &client, context).await?;
+    Report::new(&lines, &problems, Some(&answer)).show(&context.out)?;
+    if !answer.names_taken.is_empty() {
+        let names = answer.names_taken.join(", ");
+        return Err(failed(format!("others took these names meanwhile: {names}"), "import it again"));
+    }
+    let left_over = left_over(&args.prefix, &lines, &client).await?;
+    if !left_over.is_empty() {
+        note(&format!(
+            "{} of the same prefix {} not in this crontab: {}. What was imported from an earlier version of it goes on \
+             until you remove it: punctual schedule delete NAME",
+            counted(left_over.len(), "schedule"),
+            if left_over.len() == 1 { "is" } else { "are" },
+            left_over.iter().take(LEFT_OVER_TOLD).cloned().collect::<Vec<_>>().join(", ")
+        ));
+    }
+    if lines.iter().any(|line| matches!(line.becomes, Ok(Becomes::Command(_)))) {
+        context.out.hint("Commands run only on workers that allow them: punctual worker --allow-commands");
+    }
+    let (created, replaced) = (counted(answer.created, "schedule"), answer.replaced);
+    context.out.hint(&format!(
+        "{created} created, {replaced} replaced. Remove the lines from the crontab, or they run twice. As with cron, \
+         what is missed stays missed; to change that: punctual schedule edit NAME --catch-up last"
+    ));
+    Ok(Exit::Ok)
+}
+
+impl CrontabArgs {
+    fn text(&self) -> anyhow::Result<String> {
+        if self.file.is_none() && std::io::stdin().is_terminal() {
+            return Err(usage("there is no crontab to read", "pipe it in: crontab -l | punctual import crontab"));
+        }
+        read_file(self.file.as_deref().unwrap_or("-"))
+    }
+
+    /// The lines that have a time and a command, and all that is to be said, in the order of the file.
+    fn read(&self, text: &str, now: Timestamp) -> anyhow::Result<(Vec<Line>, Vec<Problem>)> {
+        let format = if self.system { CrontabFormat::System } else { CrontabFormat::User };
+        let crontab = Crontab::parse(text, format);
+        let settings = Settings {
+            zone: &self.zone.clone().unwrap_or_else(machine_zone),
+            rest: match &self.task {
+                Some(task) => Rest::Task(task),
+                None if self.shell => Rest::Commands,
+                None => Rest::Refused,
+            },
+            network: if self.network { Network::Host } else { Network::None },
+            now,
+        };
+        let mut names = Names::default();
+        let mut name = |entry| names.next(&self.prefix, entry);
+        let lines: Vec<Line> = crontab.entries.iter().map(|entry| Line::new(entry, name(entry), &settings)).collect();
+        let of_file = crontab.diagnostics.iter().map(|diagnostic| Problem {
+            line: diagnostic.line,
+            severity: diagnostic.severity,
+            message: diagnostic.message.clone(),
+        });
+        let mut problems: Vec<Problem> = of_file.chain(lines.iter().flat_map(Line::problems)).collect();
+        problems.sort_by_key(|problem| problem.line);
+        if lines.is_empty() && problems.is_empty() {
+            return Err(usage("the crontab has no lines to import", "see what cron has with `crontab -l`"));
+        }
+        Ok((lines, problems))
+    }
+}
+
+/// Tasks first: a schedule of a task that is not there would be refused. All schedules in one request.
+async fn make(lines: &[Line], client: &Client, context: &Context) -> anyhow::Result<ScheduleBulkAnswer> {
+    let mut schedules = Vec::new();
+    let mut numbers = Vec::new();
+    for line in lines {
+        let Ok(becomes) = &line.becomes else { continue };
+        let spec = match becomes {
+            Becomes::Call(request) => Some(line::call(request)),
+            Becomes::Program { path, args, env, network } => {
+                let Pushed { artifact, was_sent } = artifact::upload(client, path, None).await?;
+                if was_sent {
+                    context.out.hint(&format!("Uploaded {} as {}.", path.display(), artifact.id));
+                }
+                Some(line::program(artifact.id, args, env, *network))
+            }
+            Becomes::Command(command) => Some(line::command(command)),
+            Becomes::Input { .. } => None,
+        };
+        if let Some(spec) = spec {
+            let applied = client.apply_task(&line.name, &spec, IfMatch::Any).await;
+            applied.map_err(|error| of_line(line.number, in_flags(error, OF_TASKS)))?;
+        }
+        schedules.push(line.schedule());
+        numbers.push(line.number);
+    }
+    if schedules.is_empty() {
+        return Ok(ScheduleBulkAnswer::default());
+    }
+    let request = ScheduleBulkRequest { schedules, if_exists: IfExists::Replace };
+    client.create_schedules(&request).await.map_err(|error| of_lines(&numbers, error).into())
+}
+
+/// The same error with lines in the place of `/schedules/17`.
+fn of_lines(numbers: &[usize], mut error: ClientError) -> ClientError {
+    if let ClientError::Problem(problem) = &mut error {
+        for field in &mut problem.errors {
+            let Some(place) = field.pointer.strip_prefix("/schedules/") else { continue };
+            let (index, rest) = place.split_once('/').unwrap_or((place, ""));
+            let Some(number) = index.parse().ok().and_then(|index: usize| numbers.get(index)) else { continue };
+            field.pointer = format!("line {number}: {rest}").trim_end_matches([':', ' ']).to_owned();
+        }
+    }
+    error
+}
+
+/// Names of left-over schedules that are told.
+const LEFT_OVER_TOLD: usize = 10;
+
+/// Schedules of the prefix that this import did not make: a command that was edited has another name than before.
+async fn left_over(prefix: &str, lines: &[Line], client: &Client) -> Result<Vec<String>, ClientError> {
+    /// As many as one import makes, and some; each has up to 1000.
+    const PAGES_MAX: usize = 10;
+    let made: BTreeSet<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+    let mut query = ScheduleQuery {
+        prefix: Some(prefix.to_owned()),
+        limit: Some(PAGE_LEN_MAX.to_string()),
+        ..ScheduleQuery::default()
+    };
+    let mut found = Vec::new();
+    for _ in 0..PAGES_MAX {
+        let page = client.schedules(&query).await?;
+        let names = page.schedules.into_iter().map(|schedule| schedule.name);
+        found.extend(names.filter(|name| name.starts_with(prefix) && !made.contains(name.as_str())));
+        query.cursor = page.next_cursor;
+        if query.cursor.is_none() {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+/// The same error with the line that it comes from.
+fn of_line(number: usize, mut error: ClientError) -> ClientError {
+    if let ClientError::Problem(problem) = &mut error {
+        problem.detail = format!("line {number}: {}", problem.detail);
+        for field in &mut problem.errors {
+            field.pointer = format!("line {number}: {}", field.pointer).trim_end_matches([':', ' ']).to_owned();
+        }
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+use clap::Parser;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::output::Output;
+
+#[derive(Parser)]
+struct Only {
+    #[command(flatten)]
+    args: CrontabArgs,
+}
+
+const CRONTAB: &str = "\
+# web server
+SHELL=/bin/bash
+MAILTO=ops@example.com
+PATH=/nowhere/bin
+*/5 * * * * curl -fsS -m 10 https://example.org/health?deep=1 >/dev/null 2>&1
+30 2 * * MON-FRI /nowhere/backup --full
+0 4 * * 0 cd /srv/app && ./clean.sh | logger
+CRON_TZ=America/New_York
+@daily wget -qO- http://example.org/daily >> /var/log/daily.log
+15 3 1 * * mail -s report root%Dear all,%Bye
+@reboot /usr/local/bin/start
+61 * * * * x
+@every 90s curl -d 'a=b' http://example.org/beat
+";
+
+fn read(text: &str, flags: &[&str]) -> (Vec<Line>, Vec<Problem>) {
+    let args = Only::parse_from([&["x", "--zone", "Europe/Berlin"], flags].concat()).args;
+    // Two weeks before the clocks of New York go back, and one before those of Berlin do.
+    args.read(text, Timestamp::parse("2026-10-18T12:00:00Z").expect("a time")).expect("it has lines")
+}
+
+fn shown(text: &str, flags: &[&str], columns: Option<usize>) -> String {
+    let (lines, problems) = read(text, flags);
+    Report::new(&lines, &problems, None).text(&Output::plain(columns))
+}
+
+fn schedules(text: &str, flags: &[&str]) -> Vec<Value> {
+    let (lines, _) = read(text, flags);
+    lines.iter().map(|line| serde_json::to_value(line.schedule()).expect("JSON")).collect()
+}
+
+#[test]
+fn a_dry_run_says_of_each_line_what_becomes_of_it() {
+    let texts = [None, Some(140), Some(80)].map(|columns| shown(CRONTAB, &[], columns));
+    insta::assert_snapshot!(texts.join("\n"));
+    let widest = |text: &str| text.lines().filter(|line| !line.contains(": ")).map(|line| line.chars().count()).max();
+    assert!(widest(&texts[2]).is_some_and(|columns| columns <= 80), "{}", texts[2]);
+}
+
+#[test]
+fn lines_for_this_machine_go_to_a_task_of_ones_own() {
+    let (lines, problems) = read("SHELL=/bin/sh\n15 3 1 * * mail -s hi root%Dear all,%Bye\n", &["--task", "host"]);
+    assert!(problems.is_empty(), "{problems:?}");
+    let schedule = serde_json::to_value(lines[0].schedule()).expect("JSON");
+    assert_eq!(schedule["task"], "host");
+    assert_eq!(
+        schedule["input"],
+        json!({ "command": "mail -s hi root", "stdin": "Dear all,\nBye\n", "environment": { "SHELL": "/bin/sh" } })
+    );
+    let system = schedules("* * * * * root a | b", &["--system", "--task", "host"]);
+    assert_eq!(system[0]["input"]["user"], "root");
+    assert_eq!(system[0]["input"]["command"], "a | b");
+}
+
+#[test]
+fn with_a_shell_lines_run_as_cron_ran_them() {
+    let crontab = "SHELL=/bin/bash\nHOME=/srv\nMAILTO=root\nPLACE=here\n\
+                   30 2 * * * root mail -s hi ops%Dear all,%Bye\n@daily root curl h\n@daily root curl -k https://h\n";
+    let (lines, problems) = read(crontab, &["--system", "--shell"]);
+    let spec = |line: &Line| match &line.becomes {
+        Ok(Becomes::Command(command)) => serde_json::to_value(line::command(command)).expect("JSON"),
+        other => panic!("{other:?}"),
+    };
+    let mail = spec(&lines[0]);
+    assert_eq!(
+        mail["run"]["command"],
+        json!({
+            "line": "mail -s hi ops", "shell": "/bin/bash", "stdin": "Dear all,\nBye\n", "directory": "/srv",
+            "environment": { "HOME": "/srv", "PLACE": "here" }, "grace": "10s",
+        })
+    );
+    assert_eq!((&mail["retry"]["max"], &mail["timeout"]), (&json!(0), &json!("24h")));
+    assert!(matches!(lines[1].becomes, Ok(Becomes::Call(_))), "a call stays a call");
+    assert_eq!(spec(&lines[2])["run"]["command"]["line"], "curl -k https://h");
+    let of_user = problems.iter().filter(|problem| problem.message == "it runs as the worker's user, not as root");
+    assert_eq!(of_user.count(), 2, "{problems:?}");
+}
+
+#[test]
+fn schedules_keep_crons_own_habits() {
+    let [cron, every] = &schedules("30 2 * * MON-FRI curl h\n@every 90s curl h\n", &["--prefix", "web-"])[..] else {
+        panic!("two lines")
+    };
+    let name = cron["name"].as_str().expect("a name");
+    assert!(name.starts_with("web-curl-"), "{name}");
+    assert_eq!(
+        (&cron["task"], &cron["cron"], &cron["zone"]),
+        (&json!(name), &json!("30 2 * * 1-5"), &json!("Europe/Berlin"))
+    );
+    assert_eq!(cron["catch_up"], json!({ "mode": "none" }));
+    assert_eq!((&every["every"], &every["cron"]), (&json!("1m 30s"), &Value::Null));
+    assert_eq!(every["name"], json!(format!("{name}-2")), "the same command a second time");
+}
+
+#[test]
+fn a_failure_is_tried_again_only_if_the_line_asks_for_it() {
+    let (lines, _) = read("@daily curl h\n@daily curl --retry 3 -m 7200 h\n", &[]);
+    let spec = |line: &Line| match &line.becomes {
+        Ok(Becomes::Call(request)) => line::call(request),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((spec(&lines[0]).retry.max, spec(&lines[1]).retry.max), (0, 3));
+    assert_eq!(spec(&lines[1]).timeout.to_string(), "2h 1m", "the attempt outlives its request");
+}
+
+#[test]
+fn a_file_without_lines_is_refused() {
+    let args = Only::parse_from(["x"]).args;
+    let refused = args.read("# nothing\nA=b\n", Timestamp::EPOCH).expect_err("there is nothing");
+    assert_eq!(refused.to_string(), "the crontab has no lines to import");
+}

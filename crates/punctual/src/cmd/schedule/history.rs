@@ -1,0 +1,330 @@
+//! `punctual schedule history`: what became of planned times, and why.
+
+use clap::Args;
+use comfy_table::Cell;
+use jiff::civil::Date;
+use punctual_api::{
+    Job, OccurrenceList, OccurrenceQuery, OccurrenceView, PreviewQuery, PreviewedTime, ScheduleView, UnfiredBy,
+};
+use punctual_client::Client;
+use punctual_core::Timestamp;
+use serde::Serialize;
+
+use crate::cmd::Context;
+use crate::cmd::flags::{OF_SCHEDULES, in_flags};
+use crate::exit::Exit;
+use crate::output::{Format, Output, Row};
+use crate::table::Yield;
+use crate::view::one_line;
+use crate::when::parse_at;
+use crate::world::now;
+use crate::zone::{plain_local, short, show_in};
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    punctual schedule history nightly --on 2026-11-12\n  \
+    punctual schedule history nightly --verdict missed,skipped_overlap --from 2026-11-01")]
+pub(crate) struct HistoryArgs {
+    /// The schedule's name
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Say in words what became of this day, in the schedule's zone
+    #[arg(long, value_name = "DATE", value_parser = date, conflicts_with_all = ["from", "to", "cursor"])]
+    on: Option<Date>,
+    /// At or after this time, or this day in the schedule's zone
+    #[arg(long, value_name = "TIME", value_parser = time_or_date)]
+    from: Option<String>,
+    /// Before this time, or before this day in the schedule's zone
+    #[arg(long, value_name = "TIME", value_parser = time_or_date)]
+    to: Option<String>,
+    /// Only these, with commas: fired, queued, missed, skipped_overlap, skipped_paused, skipped_calendar, skipped_gap,
+    /// skipped_by_request
+    #[arg(long, value_name = "VERDICTS")]
+    verdict: Option<String>,
+    /// The earliest first
+    #[arg(long)]
+    asc: bool,
+    /// How many, at most; 1 to 1000
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: u16,
+    /// Go on where another list ended
+    #[arg(long, value_name = "CURSOR")]
+    cursor: Option<String>,
+}
+
+fn date(text: &str) -> Result<Date, String> {
+    text.trim().parse().map_err(|_| format!("`{text}` is not a date, such as 2026-11-12"))
+}
+
+/// A date goes to the server as it is, which knows the schedule's zone.
+pub(super) fn time_or_date(text: &str) -> Result<String, String> {
+    if date(text).is_ok() && text.trim().len() == "2026-11-12".len() {
+        return Ok(text.trim().to_owned());
+    }
+    parse_at(text).map(|at| at.to_string())
+}
+
+impl Row for OccurrenceView {
+    const HEADER: &'static [&'static str] = &["PLANNED", "VERDICT", "LATE", "JOB", "MARKS", "WHY"];
+    const YIELDS: &'static [Yield] =
+        &[Yield::Cut("WHY", 40), Yield::Drop("MARKS"), Yield::Cut("WHY", 20), Yield::Drop("WHY"), Yield::Drop("LATE")];
+
+    fn name(&self) -> String {
+        self.at.to_string()
+    }
+
+    fn cells(&self, out: &Output) -> Vec<Cell> {
+        let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+        vec![
+            Cell::new(plain_local(&self.local)),
+            Cell::new(&self.verdict),
+            Cell::new(self.late_by.map_or_else(|| "-".to_owned(), short)),
+            Cell::new(self.job.map_or_else(|| "-".to_owned(), |job| job.to_string())),
+            Cell::new(or_none(self.marks.join(","))),
+            Cell::new(one_line(&out.zone.localize(&without_job(self)))),
+        ]
+    }
+}
+
+/// The job has a column of its own.
+fn without_job(occurrence: &OccurrenceView) -> String {
+    match occurrence.job {
+        Some(job) => occurrence.explanation.replace(&format!(" as {job},"), "").replace(&format!(" as {job}"), ""),
+        None => occurrence.explanation.clone(),
+    }
+}
+
+pub(super) async fn run(args: &HistoryArgs, client: &Client, context: &Context) -> anyhow::Result<Exit> {
+    if let Some(date) = args.on {
+        return on(date, args, client, context).await;
+    }
+    let query = OccurrenceQuery { from: args.from.clone(), before: args.to.clone(), ..args.query() };
+    let page = fetch(&args.name, &query, client).await?;
+    context.out.rows(&page.occurrences, &page)?;
+    match &page.next_cursor {
+        Some(cursor) => context.out.hint_more(page.occurrences.len(), "planned time", cursor),
+        None if page.occurrences.is_empty() => {
+            context.out.hint(&format!("Nothing is on record. What is to come: punctual schedule preview {}", args.name))
+        }
+        None => {}
+    }
+    Ok(Exit::Ok)
+}
+
+impl HistoryArgs {
+    fn query(&self) -> OccurrenceQuery {
+        OccurrenceQuery {
+            verdict: self.verdict.clone(),
+            order: self.asc.then(|| "asc".to_owned()),
+            limit: Some(self.limit.to_string()),
+            cursor: self.cursor.clone(),
+            ..OccurrenceQuery::default()
+        }
+    }
+}
+
+pub(super) async fn fetch(name: &str, query: &OccurrenceQuery, client: &Client) -> anyhow::Result<OccurrenceList> {
+    Ok(client.occurrences(name, query).await.map_err(|error| in_flags(error, OF_SCHEDULES))?)
+}
+
+/// Each is a request; a day of more runs is told without the end of the later ones.
+const JOBS_ASKED_FOR_MAX: usize = 50;
+
+/// A planned time of the day that was asked for, with the job that was made.
+#[derive(Serialize)]
+struct OfDay {
+    #[serde(flatten)]
+    occurrence: OccurrenceView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    job_state: Option<String>,
+}
+
+async fn on(date: Date, args: &HistoryArgs, client: &Client, context: &Context) -> anyhow::Result<Exit> {
+    let out = &context.out;
+    let tomorrow = date.tomorrow().unwrap_or(date);
+    let query = OccurrenceQuery {
+        from: Some(date.to_string()),
+        before: Some(tomorrow.to_string()),
+        order: Some("asc".to_owned()),
+        ..args.query()
+    };
+    let page = fetch(&args.name, &query, client).await?;
+    let mut told = Vec::new();
+    for occurrence in page.occurrences {
+        // Jobs are kept for a limited time, too.
+        let job = match occurrence.job {
+            Some(id) if told.len() < JOBS_ASKED_FOR_MAX => Some(client.job(id).await.ok()),
+            Some(_) | None => None,
+        };
+        match out.format {
+            Format::Table => out.line(&of_occurrence(&occurrence, job.as_ref(), out))?,
+            Format::Name => out.line(&occurrence.at.to_string())?,
+            Format::Json | Format::Jsonl => {
+                told.push(OfDay { occurrence, job_state: job.flatten().map(|job| job.state) });
+                continue;
+            }
+        }
+        told.push(OfDay { occurrence, job_state: None });
+    }
+    match out.format {
+        Format::Json => out.json(&told)?,
+        Format::Jsonl => told.iter().try_for_each(|row| out.json(row))?,
+        Format::Table if args.verdict.is_none() && page.next_cursor.is_none() => {
+            let last = told.last().map(|row| row.occurrence.at);
+            out.write(&rest_of_day(date, last, args, client).await?)?;
+        }
+        Format::Table | Format::Name => {}
+    }
+    if page.next_cursor.is_some() {
+        out.hint(&format!("There were more; see them with --from {date} --to {tomorrow}, or with a larger --limit."));
+    }
+    Ok(Exit::Ok)
+}
+
+/// One planned time in a sentence, and its job in another: `Some(None)` if it was asked for and is gone.
+fn of_occurrence(occurrence: &OccurrenceView, job: Option<&Option<Job>>, out: &Output) -> String {
+    let plain = |text: &str| one_line(&out.zone.localize(text));
+    let told = format!("{}  {}", plain_local(&occurrence.local), plain(&occurrence.explanation));
+    match job {
+        Some(Some(job)) => format!("{told}\n  {} {}: {}", job.id, job.state, plain(&job.explanation)),
+        Some(None) => format!("{told}\n  the job is no longer on record"),
+        None => told,
+    }
+}
+
+/// What is planned on a day and not on record: it is still to come, or was never decided about.
+async fn rest_of_day(
+    date: Date,
+    last: Option<Timestamp>,
+    args: &HistoryArgs,
+    client: &Client,
+) -> anyhow::Result<String> {
+    /// A sentence needs no more.
+    const LOOK_AT: usize = 100;
+    let schedule = client.schedule(&args.name).await?;
+    let from = last.map_or_else(|| date.to_string(), |last| last.to_string());
+    let query = PreviewQuery { count: Some(LOOK_AT.to_string()), from: Some(from) };
+    let mut planned = client.preview_schedule(&args.name, &query).await?.occurrences;
+    let prefix = date.to_string();
+    planned.retain(|time| time.local.starts_with(&prefix) && last.is_none_or(|last| time.at > last));
+    Ok(of_rest(&schedule, date, last.is_some(), &planned, now()))
+}
+
+fn of_rest(
+    schedule: &ScheduleView,
+    date: Date,
+    has_records: bool,
+    planned: &[PreviewedTime],
+    now: Timestamp,
+) -> String {
+    let zone = &schedule.zone;
+    let today = show_in(zone, now);
+    let date = date.to_string();
+    let is_over = *date < today[..date.len()];
+    match (planned, has_records, is_over) {
+        ([], true, _) | (_, true, true) => String::new(),
+        ([], false, _) => format!("{date}  not planned: {}\n", schedule.explanation),
+        (_, _, false) => format!("{date}  still to come, {zone}: {}\n", listed(planned)),
+        (_, false, true) => {
+            let created = show_in(zone, schedule.created.at);
+            let reason = if created[..date.len()] > *date {
+                format!("the schedule was created later, {created}")
+            } else {
+                "its definition was another one, or the record is no longer kept".to_owned()
+            };
+            format!("{date}  nothing is on record: {reason}. By its definition of today: {}\n", listed(planned))
+        }
+    }
+}
+
+/// A few times of a day, or how many there are.
+fn listed(planned: &[PreviewedTime]) -> String {
+    /// More are only counted.
+    const LISTED_MAX: usize = 6;
+    let times: Vec<String> = planned.iter().map(planned_words).collect();
+    match &times[..] {
+        [first, .., last] if times.len() > LISTED_MAX => {
+            format!("{} times from {first} to {last}, or more", times.len())
+        }
+        times => times.join(", "),
+    }
+}
+
+fn planned_words(time: &PreviewedTime) -> String {
+    let local = plain_local(&time.local);
+    match time.unfired {
+        None => local,
+        Some(UnfiredBy::Calendar) => format!("{local} (will not run: a calendar closes the day)"),
+        Some(UnfiredBy::Gap) => format!("{local} (will not run: the clocks leave it out)"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn told(date: &str, has_records: bool, times: &[(&str, Option<&str>)]) -> String {
+        let by = json!({ "at": "2026-11-10T00:00:00Z", "who": "local" });
+        let schedule: ScheduleView = serde_json::from_value(json!({
+            "id": "schedule_01m7et433kee4803yssgvaf2fh", "name": "n", "explanation": "at 02:30, Monday, Europe/Berlin",
+            "task": { "id": "task_01m7et433kee4803yssgvaf2fh", "kind": "http", "queue": "default" }, "definition": {},
+            "zone": "Europe/Berlin", "state": "active", "next": [], "created": by, "changed": by, "revision": 1, "changes": [],
+        }))
+        .unwrap();
+        let times: Vec<PreviewedTime> = times
+            .iter()
+            .map(|(time, unfired)| {
+                let local = format!("{date}T{time}:00+01:00");
+                serde_json::from_value(json!({ "at": local, "local": local, "start_at": local, "unfired": unfired }))
+                    .unwrap()
+            })
+            .collect();
+        // 00:30 of the 16th in Berlin.
+        let now = Timestamp::parse("2026-11-15T23:30:00Z").unwrap();
+        of_rest(&schedule, date.parse().unwrap(), has_records, &times, now)
+    }
+
+    #[test]
+    fn a_day_without_records_is_explained() {
+        for (date, times, wanted) in [
+            (
+                "2026-11-16",
+                &[("02:30", None)][..],
+                "2026-11-16  still to come, Europe/Berlin: 2026-11-16 02:30+01:00\n",
+            ),
+            (
+                "2026-11-17",
+                &[("02:30", Some("calendar"))],
+                "2026-11-17  still to come, Europe/Berlin: 2026-11-17 02:30+01:00 (will not run: a calendar closes the day)\n",
+            ),
+            ("2026-11-14", &[], "2026-11-14  not planned: at 02:30, Monday, Europe/Berlin\n"),
+            (
+                "2026-11-09",
+                &[("02:30", None)],
+                "2026-11-09  nothing is on record: the schedule was created later, 2026-11-10 01:00+01:00. By its definition of \
+                 today: 2026-11-09 02:30+01:00\n",
+            ),
+            (
+                "2026-11-15",
+                &[("02:30", None)],
+                "2026-11-15  nothing is on record: its definition was another one, or the record is no longer kept. By its \
+                 definition of today: 2026-11-15 02:30+01:00\n",
+            ),
+        ] {
+            assert_eq!(told(date, false, times), wanted);
+        }
+        let many = [("08:00", None); 7];
+        assert!(
+            told("2026-11-16", false, &many).contains("7 times from 2026-11-16 08:00+01:00 to"),
+            "they are counted"
+        );
+    }
+
+    #[test]
+    fn beside_records_only_what_is_to_come_is_told() {
+        assert_eq!(told("2026-11-15", true, &[("02:30", None)]), "", "the records tell all");
+        assert_eq!(told("2026-11-16", true, &[]), "");
+        assert!(told("2026-11-16", true, &[("02:30", None)]).contains("still to come"));
+    }
+}

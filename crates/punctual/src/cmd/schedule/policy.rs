@@ -1,0 +1,124 @@
+//! The flags that say what a schedule does when things do not go by plan; and those that take something back.
+
+use clap::{Args, ValueEnum};
+use punctual_api::{CatchUpRequest, ScheduleRequest};
+use punctual_core::Span;
+use punctual_core::schedule::{CatchUpMode, Overlap};
+use punctual_core::task::Priority;
+
+use super::when::set;
+use crate::cmd::spec::{priority, word};
+use crate::cmd::what::read_input;
+use crate::when::parse_span;
+
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Policies")]
+pub(super) struct PolicyFlags {
+    /// When a run has not ended at the next time: allow, skip, queue-one, queue-all or cancel-previous [default: allow]
+    #[arg(long, value_name = "POLICY", value_parser = word::<Overlap>)]
+    overlap: Option<Overlap>,
+    /// Times that were missed: none of them runs, the last one, or all [default: last]
+    #[arg(long, value_name = "MODE", value_parser = word::<CatchUpMode>)]
+    catch_up: Option<CatchUpMode>,
+    /// How many missed times run, at most [default: 100]
+    #[arg(long, value_name = "N")]
+    catch_up_max: Option<u32>,
+    /// No missed time that is older runs [default: 1d]
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    catch_up_window: Option<Span>,
+    /// How many missed times start in a minute [default: 60/min]
+    #[arg(long, value_name = "N/min", value_parser = per_minute)]
+    catch_up_rate: Option<u32>,
+    /// End after so many runs
+    #[arg(long, value_name = "N")]
+    max_runs: Option<u32>,
+    /// Pause after so many failures in a row
+    #[arg(long, value_name = "N")]
+    pause_after_failures: Option<u16>,
+    /// Mark a run as late that is later than this [default: 1m]
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    late_after: Option<Span>,
+    /// The input of each run: JSON, @file, or - for stdin
+    #[arg(short, long, value_name = "JSON")]
+    input: Option<String>,
+    /// From -100 to 100; each point is worth 15 minutes of waiting
+    #[arg(long, value_name = "N", value_parser = priority, allow_hyphen_values = true)]
+    priority: Option<Priority>,
+}
+
+/// Reads `60/min` or `60`.
+fn per_minute(text: &str) -> Result<u32, String> {
+    let number = text.strip_suffix("/min").unwrap_or(text);
+    number.trim().parse().map_err(|_| format!("`{text}` is not a rate, such as 60/min"))
+}
+
+impl PolicyFlags {
+    /// Changes what is given, and nothing else.
+    pub(super) fn apply(&self, request: &mut ScheduleRequest) -> anyhow::Result<()> {
+        let Self { overlap, catch_up, catch_up_max, catch_up_window, catch_up_rate, .. } = self;
+        set(&mut request.overlap, overlap);
+        let catches_up = CatchUpRequest {
+            mode: *catch_up,
+            max: *catch_up_max,
+            window: *catch_up_window,
+            per_minute: *catch_up_rate,
+        };
+        if catches_up != CatchUpRequest::default() {
+            let former = request.catch_up.get_or_insert_with(CatchUpRequest::default);
+            set(&mut former.mode, catch_up);
+            set(&mut former.max, catch_up_max);
+            set(&mut former.window, catch_up_window);
+            set(&mut former.per_minute, catch_up_rate);
+        }
+        set(&mut request.max_runs, &self.max_runs);
+        set(&mut request.pause_after_failures, &self.pause_after_failures);
+        set(&mut request.late_after, &self.late_after);
+        set(&mut request.input, &read_input(self.input.as_deref())?);
+        set(&mut request.priority, &self.priority);
+        Ok(())
+    }
+}
+
+/// What an edit can set back to its default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Unset {
+    StartAt,
+    EndAt,
+    Jitter,
+    Gap,
+    Fold,
+    Exclude,
+    Include,
+    OnClosedDay,
+    Overlap,
+    CatchUp,
+    MaxRuns,
+    PauseAfterFailures,
+    LateAfter,
+    Input,
+    Priority,
+}
+
+impl Unset {
+    pub(super) fn apply(self, request: &mut ScheduleRequest) {
+        let calendars = request.calendars.get_or_insert_default();
+        match self {
+            Self::StartAt => request.start_at = None,
+            Self::EndAt => request.end_at = None,
+            Self::Jitter => request.jitter = None,
+            Self::Gap => request.gap = None,
+            Self::Fold => request.fold = None,
+            Self::Exclude => calendars.exclude.clear(),
+            Self::Include => calendars.include.clear(),
+            Self::OnClosedDay => calendars.on_closed_day = None,
+            Self::Overlap => request.overlap = None,
+            Self::CatchUp => request.catch_up = None,
+            Self::MaxRuns => request.max_runs = None,
+            Self::PauseAfterFailures => request.pause_after_failures = None,
+            Self::LateAfter => request.late_after = None,
+            Self::Input => request.input = None,
+            Self::Priority => request.priority = None,
+        }
+        request.calendars.take_if(|calendars| *calendars == Default::default());
+    }
+}

@@ -1,0 +1,88 @@
+//! What to run: the name of a task, the path of a static binary, or a task in flags.
+
+use std::path::Path;
+
+use punctual_client::Client;
+use punctual_core::run::Slack;
+use punctual_core::task::{Run, TaskSpec};
+use serde_json::value::RawValue;
+
+use super::artifact::{self, Pushed};
+use super::binary::BinaryFlags;
+use super::spec::{JobInput, SpecFlags};
+use super::text_or_file;
+use crate::exit::usage;
+use crate::output::Output;
+
+/// The flags that say it.
+pub(crate) struct What<'a> {
+    pub(crate) task: Option<&'a str>,
+    pub(crate) spec: &'a SpecFlags,
+    pub(crate) binary: &'a BinaryFlags,
+    /// What the binary is called with.
+    pub(crate) args: &'a [String],
+}
+
+/// The name of a task, or a task without one.
+#[derive(Debug, Default)]
+pub(crate) struct Chosen {
+    pub(crate) task: Option<String>,
+    pub(crate) inline: Option<TaskSpec>,
+}
+
+impl<'a> What<'a> {
+    /// The binary to upload and run. The name of a task has no slash.
+    pub(crate) fn file(&self) -> Option<&'a Path> {
+        self.task.filter(|name| name.contains('/')).map(Path::new)
+    }
+
+    pub(crate) fn is_given(&self) -> bool {
+        self.task.is_some() || self.spec.are_given() || self.binary.are_given() || !self.args.is_empty()
+    }
+
+    /// Refuses flags that contradict each other, and reads those that need no server.
+    pub(crate) fn choose(&self, input: Option<&RawValue>) -> anyhow::Result<Chosen> {
+        if self.file().is_none() && (self.binary.are_given() || !self.args.is_empty()) {
+            return Err(usage("only a binary has arguments and limits of its own", "name its file, such as ./tool"));
+        }
+        match (self.task, self.spec.says_what()) {
+            (None, false) => return Err(nothing_to_run()),
+            (Some(task), _) if self.spec.says_what() || (self.file().is_none() && self.spec.are_given()) => {
+                return Err(usage(
+                    format!("the task `{task}` has its own definition"),
+                    "change it with `punctual task apply`, or leave out either the name or the flags",
+                ));
+            }
+            _ => {}
+        }
+        let inline = self.spec.spec(if input.is_some() { JobInput::Given } else { JobInput::None })?;
+        if let (Some(Run::Slack(Slack { text: None, .. })), None) = (inline.as_ref().map(|spec| &spec.run), input) {
+            return Err(usage("nothing says what to post to Slack", "use --text, or --input for a message in JSON"));
+        }
+        Ok(Chosen { task: self.task.filter(|_| self.file().is_none()).map(str::to_owned), inline })
+    }
+
+    /// Uploads the binary, if it is one, and makes it the task.
+    pub(crate) async fn upload(&self, chosen: &mut Chosen, client: &Client, out: &Output) -> anyhow::Result<()> {
+        let Some(file) = self.file() else { return Ok(()) };
+        let Pushed { artifact, was_sent } = artifact::upload(client, file, None).await?;
+        if was_sent {
+            out.hint(&format!("Uploaded {} as {}.", file.display(), artifact.id));
+        }
+        chosen.inline = Some(self.spec.task_of(self.binary.run(artifact.id, self.args.to_vec()))?);
+        Ok(())
+    }
+}
+
+pub(crate) fn nothing_to_run() -> anyhow::Error {
+    usage("nothing says what to run", "name a task, or say what with --http, --email, --slack, --probe or --handler")
+}
+
+/// Reads `--input`.
+pub(crate) fn read_input(input: Option<&str>) -> anyhow::Result<Option<Box<RawValue>>> {
+    let Some(input) = input else { return Ok(None) };
+    let read = RawValue::from_string(text_or_file(input)?.trim().to_owned());
+    let read =
+        read.map_err(|error| usage(format!("--input is not JSON: {error}"), "put texts in quotes: '\"text\"'"))?;
+    Ok(Some(read))
+}

@@ -1,0 +1,67 @@
+//! `punctual import crontab` as people meet it.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use crate::{fake, punctual, stderr, stdout};
+
+const GOOD: &str = "CRON_TZ=Europe/Berlin\n30 2 * * * curl -fsS http://127.0.0.1/x >/dev/null 2>&1\n";
+const MIXED: &str = "@daily curl http://127.0.0.1/x\n@daily cd / && ls\n";
+
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn import(crontab: &str, flags: &[&str], server: &str) -> Ran {
+    let dir = tempfile::tempdir().unwrap();
+    let args = [&["import", "crontab", "--server", server], flags].concat();
+    let mut command = punctual(dir.path(), &args);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(crontab.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    Ran { code: output.status.code(), out: stdout(&output), err: stderr(&output) }
+}
+
+/// Nobody listens there.
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+#[test]
+fn a_dry_run_needs_no_server() {
+    let ran = import(GOOD, &["--dry-run"], NOWHERE);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.contains("at 02:30, every day  Europe/Berlin"), "{}", ran.out);
+    assert!(ran.out.contains("GET http://127.0.0.1/x"), "{}", ran.out);
+    let named = import(GOOD, &["--dry-run", "-o", "name"], NOWHERE);
+    assert_eq!(named.out, "crontab-curl-98fa277e\n");
+    let json: serde_json::Value =
+        serde_json::from_str(&import(MIXED, &["--dry-run", "-o", "json"], NOWHERE).out).unwrap();
+    assert_eq!((&json["lines"][0]["zone"], &json["problems"][0]["line"]), (&"Asia/Tokyo".into(), &2.into()));
+    let with_task = import(MIXED, &["--dry-run", "--task", "ping"], NOWHERE);
+    assert_eq!(with_task.code, Some(7), "whether there is such a task only a server knows");
+}
+
+#[test]
+fn nothing_is_made_unless_every_line_can_be() {
+    // Had it asked for anything, the exit code would be 7.
+    let ran = import(MIXED, &[], NOWHERE);
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    assert!(ran.err.contains("line 2: error: `&` needs a shell"), "{}", ran.err);
+    assert!(ran.err.contains("--keep-going"), "{}", ran.err);
+}
+
+#[test]
+fn with_a_server_tasks_and_schedules_are_made() {
+    let server = fake::start();
+    let ran = import(MIXED, &["--task", "ping", "--prefix", "ping"], &server);
+    // The fake server has no task for the first line.
+    assert_eq!(ran.code, Some(5), "{}", ran.err);
+    assert!(ran.err.starts_with("error: line 1: "), "{}", ran.err);
+    let ran = import("@daily cd / && ls\n", &["--task", "ping"], &server);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.contains("input of ping"), "{}", ran.out);
+    assert!(ran.err.starts_with("1 schedule created, 1 replaced."), "{}", ran.err);
+    let ran = import("@daily ls\n", &["--task", "nope"], &server);
+    assert_eq!(ran.code, Some(5), "{}", ran.err);
+}

@@ -1,0 +1,98 @@
+//! `punctual import crontab` from a file to jobs.
+
+use serde_json::json;
+
+use super::World;
+use crate::binaries::compile_c;
+
+fn import(world: &World, crontab: &str, flags: &str) -> super::Said {
+    std::fs::write(world.path().join("crontab"), crontab).expect("the file is written");
+    world.say(&format!("import crontab crontab {flags}"))
+}
+
+#[test]
+fn an_imported_line_runs_and_a_second_import_makes_nothing_new() {
+    let world = World::new();
+    let program = compile_c(
+        &world.home,
+        "greet",
+        "#include <stdio.h>\n#include <stdlib.h>\n\
+         int main(int count, char **args) { printf(\"hello %s from %s\\n\", args[1], getenv(\"PLACE\")); }",
+    );
+    let lines = |minute: u8| {
+        format!(
+            "PLACE=cron\n{minute} 2 * * * {} 'dear world' >/dev/null\n@daily curl -fsS {}/livez\n",
+            program.display(),
+            world.server.url
+        )
+    };
+    let first = import(&world, &lines(30), "");
+    assert_eq!(first.code, Some(0), "{}", first.err);
+    assert!(first.err.contains("2 schedules created, 0 replaced."), "{}", first.err);
+    let second = import(&world, &lines(45), "");
+    assert!(second.err.contains("0 schedules created, 2 replaced."), "{}", second.err);
+    assert!(!second.err.contains("not in this crontab"), "{}", second.err);
+
+    let names = world.ok("schedule list -o name");
+    let [curl, greet] = names.lines().collect::<Vec<_>>()[..] else { panic!("{names}") };
+    assert!(curl.starts_with("crontab-curl-") && greet.starts_with("crontab-greet-"), "{names}");
+    let greeted = world.json(&format!("schedule show {greet}"));
+    assert_eq!(greeted["definition"]["cron"], json!("45 2 * * *"), "the new time counts");
+    assert_eq!(greeted["definition"]["catch_up"]["mode"], json!("none"));
+    let without_curl = lines(45).lines().take(2).collect::<Vec<_>>().join("\n");
+    let third = import(&world, &without_curl, "");
+    let left = format!("1 schedule of the same prefix is not in this crontab: {curl}.");
+    assert!(third.err.contains(&left), "{}", third.err);
+    let job = world.json(&format!("schedule run {curl} --wait"));
+    assert_eq!(job["state"], json!("succeeded"), "{job}");
+    let job = world.json(&format!("schedule run {greet} --wait"));
+    assert_eq!(job["state"], json!("succeeded"), "{job}");
+    let log = world.ok(&format!("logs {}", job["id"].as_str().expect("an id")));
+    assert!(log.contains("hello dear world from cron"), "{log}");
+}
+
+#[test]
+fn a_line_for_this_machine_reaches_a_task_of_ones_own() {
+    let world = World::new();
+    world.ok("task apply host --probe '{}'");
+    let crontab = "30 2 * * * cd /srv && ls | mail root%Dear all,%Bye\n";
+    let refused = import(&world, crontab, "");
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    assert_eq!(world.ok("schedule list -o name"), "", "nothing was made");
+    let made = import(&world, crontab, "--task host --prefix web1- --zone Asia/Tokyo");
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    let name = world.ok("schedule list --prefix web1- -o name");
+    let job = world.json(&format!("schedule run {} --wait", name.trim()));
+    assert_eq!(job["task"]["name"], json!("host"));
+    let input = json!({ "command": "cd /srv && ls | mail root", "stdin": "Dear all,\nBye\n", "environment": {} });
+    assert_eq!(job["input"], input);
+    let missing = import(&world, crontab, "--task nope");
+    assert_eq!(missing.code, Some(5), "{}", missing.err);
+}
+
+#[test]
+fn with_a_shell_a_line_runs_on_a_worker_that_allows_it() {
+    let world = World::with_worker(&["--allow-commands"]);
+    let crontab =
+        format!("HOME={}\nPLACE=cron\n30 2 * * * wc -l | sed s/^/$PLACE:/; pwd%one%two\n", world.path().display());
+    let made = import(&world, &crontab, "--shell");
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    assert!(made.err.contains("punctual worker --allow-commands"), "{}", made.err);
+    let name = world.ok("schedule list -o name");
+    let job = world.json(&format!("schedule run {} --wait", name.trim()));
+    assert_eq!((&job["state"], &job["task"]["kind"]), (&json!("succeeded"), &json!("command")), "{job}");
+    let log = world.ok(&format!("logs {}", job["id"].as_str().expect("an id")));
+    assert!(log.contains("cron:2\n") && log.contains(&world.path().display().to_string()), "{log}");
+}
+
+#[test]
+fn a_task_that_the_server_refuses_is_told_with_its_line() {
+    let world = World::new();
+    let said = import(&world, "@daily curl http://a:b:c/\n", "");
+    assert_ne!(said.code, Some(0));
+    assert!(said.err.starts_with("error: line 1: --http: "), "{}", said.err);
+    world.ok("task apply host --probe '{}'");
+    let said = import(&world, "\n@daily ls *\n", "--task host --prefix 'a b'");
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.starts_with("error: line 2: name: "), "{}", said.err);
+}

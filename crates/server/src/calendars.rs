@@ -1,0 +1,81 @@
+//! Calendars.
+
+use axum::extract::{FromRequest, Request, State};
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use punctual_api::{CalendarList, CalendarRequest, CalendarView, limits};
+use punctual_app::{App, AppError};
+
+use crate::WHO;
+use crate::parse::{Json, Name, NoParams, check_content_encoding, content_type, read_body};
+use crate::problem::{Problems, Refused};
+
+/// Lists the calendars in order of their names.
+#[utoipa::path(get, path = "/v1/calendars", operation_id = "list_calendars", tag = "calendars", responses(
+    (status = 200, description = "All calendars", body = CalendarList),
+    Problems,
+))]
+pub(crate) async fn list(State(app): State<App>, _: NoParams) -> Result<Response, Refused> {
+    Ok(axum::Json(app.list_calendars().await?).into_response())
+}
+
+/// Reads a calendar.
+#[utoipa::path(get, path = "/v1/calendars/{name}", operation_id = "get_calendar", tag = "calendars", params(("name" = String, Path)), responses(
+    (status = 200, description = "The calendar as it is now", body = CalendarView),
+    Problems,
+))]
+pub(crate) async fn read(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<Response, Refused> {
+    Ok(axum::Json(app.calendar(&name).await?).into_response())
+}
+
+/// A list of dates, or an iCalendar file.
+pub(crate) enum Dates {
+    Listed(CalendarRequest),
+    File(String),
+}
+
+impl<S: Send + Sync> FromRequest<S> for Dates {
+    type Rejection = Refused;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Refused> {
+        if !content_type(request.headers()).eq_ignore_ascii_case("text/calendar") {
+            return Ok(Self::Listed(Json::<CalendarRequest>::from_request(request, state).await?.value));
+        }
+        check_content_encoding(request.headers())?;
+        let bytes = read_body(request.into_body(), limits::BODY_BYTES_MAX).await?;
+        let text = String::from_utf8(bytes.into()).map_err(|_| {
+            AppError::invalid("the file is not valid UTF-8").hint("save it as UTF-8, without another encoding")
+        })?;
+        Ok(Self::File(text))
+    }
+}
+
+/// Stores a calendar, or replaces the dates of the one with this name. Schedules follow within seconds.
+#[utoipa::path(put, path = "/v1/calendars/{name}", operation_id = "put_calendar", tag = "calendars",
+    params(("name" = String, Path)),
+    request_body(content((CalendarRequest = "application/json"), (String = "text/calendar"))), responses(
+    (status = 200, description = "The calendar as it is now", body = CalendarView),
+    Problems,
+))]
+pub(crate) async fn put(
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+    dates: Dates,
+) -> Result<Response, Refused> {
+    let calendar = match dates {
+        Dates::Listed(request) => app.put_calendar(&name, &request, WHO).await?,
+        Dates::File(text) => app.put_icalendar(&name, text, WHO).await?,
+    };
+    Ok(axum::Json(calendar).into_response())
+}
+
+/// Deletes a calendar that no schedule refers to.
+#[utoipa::path(delete, path = "/v1/calendars/{name}", operation_id = "delete_calendar", tag = "calendars", params(("name" = String, Path)), responses(
+    (status = 204, description = "The calendar is gone"),
+    Problems,
+))]
+pub(crate) async fn delete(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<StatusCode, Refused> {
+    app.delete_calendar(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

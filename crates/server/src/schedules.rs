@@ -1,0 +1,231 @@
+//! Schedules, and what becomes of their planned times.
+
+use axum::extract::{FromRequestParts, State};
+use axum::response::{IntoResponse, Response};
+use http::request::Parts;
+use http::{HeaderName, StatusCode, header};
+use punctual_api::{
+    NoteRequest, OccurrenceList, OccurrenceQuery, Preview, PreviewQuery, RunAnswer, ScheduleBulkAnswer,
+    ScheduleBulkRequest, ScheduleList, ScheduleQuery, ScheduleRequest, ScheduleView, SkipAnswer, SkipRequest, limits,
+};
+use punctual_app::{App, AppError, Put, RequestZone};
+use serde::Deserialize;
+
+use crate::WHO;
+use crate::parse::{Json, JsonOrNothing, Name, NoParams, Params};
+use crate::problem::{Problems, Refused};
+
+const TIME_ZONE: HeaderName = HeaderName::from_static("time-zone");
+
+/// The header `Time-Zone`: the zone of a schedule that names none.
+pub(crate) struct Zone(Option<RequestZone>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Zone {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        let mut values = parts.headers.get_all(TIME_ZONE).iter();
+        let Some(value) = values.next() else { return Ok(Self(None)) };
+        if values.next().is_some() {
+            return Err(AppError::field("Time-Zone", "must be given once").into());
+        }
+        let text = value.to_str().map_err(|_| AppError::field("Time-Zone", "must be printable ASCII"))?;
+        Ok(Self(Some(RequestZone::parse("Time-Zone", text)?)))
+    }
+}
+
+/// Lists schedules in order of their names.
+#[utoipa::path(get, path = "/v1/schedules", operation_id = "list_schedules", tag = "schedules", params(ScheduleQuery), responses(
+    (status = 200, description = "A page of schedules", body = ScheduleList),
+    Problems,
+))]
+pub(crate) async fn list(State(app): State<App>, Params(query): Params<ScheduleQuery>) -> Result<Response, Refused> {
+    Ok(axum::Json(app.list_schedules(query).await?).into_response())
+}
+
+/// Creates a schedule. The answer comes after the commit.
+#[utoipa::path(post, path = "/v1/schedules", operation_id = "create_schedule", tag = "schedules",
+    params(("Time-Zone" = Option<String>, Header, description = "The zone of a schedule that names none.")),
+    request_body = ScheduleRequest, responses(
+    (status = 201, description = "The schedule is durable", body = ScheduleView),
+    Problems,
+))]
+pub(crate) async fn create(
+    State(app): State<App>,
+    _: NoParams,
+    Zone(zone): Zone,
+    body: Json<ScheduleRequest>,
+) -> Result<Response, Refused> {
+    Ok(created(&app.create_schedule(body.value, zone.as_ref(), WHO).await?))
+}
+
+/// Creates up to 10,000 schedules. If anything is wrong with one of them, none is stored.
+#[utoipa::path(post, path = "/v1/schedules/bulk", operation_id = "create_schedules", tag = "schedules",
+    params(("Time-Zone" = Option<String>, Header, description = "The zone of schedules that name none.")),
+    request_body = ScheduleBulkRequest, responses(
+    (status = 200, description = "They are durable", body = ScheduleBulkAnswer),
+    Problems,
+))]
+pub(crate) async fn create_bulk(
+    State(app): State<App>,
+    _: NoParams,
+    Zone(zone): Zone,
+    body: Json<ScheduleBulkRequest, { limits::BULK_BODY_BYTES_MAX }>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.create_schedules(body.value, zone.as_ref(), WHO).await?).into_response())
+}
+
+/// Reads a schedule, by its name or its id.
+#[utoipa::path(get, path = "/v1/schedules/{name}", operation_id = "get_schedule", tag = "schedules", params(("name" = String, Path)), responses(
+    (status = 200, description = "The schedule as it is now", body = ScheduleView),
+    Problems,
+))]
+pub(crate) async fn read(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<Response, Refused> {
+    Ok(axum::Json(app.schedule(&name).await?).into_response())
+}
+
+#[derive(Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct PutQuery {
+    /// Only if the schedule is still at this revision.
+    revision: Option<String>,
+}
+
+/// Creates a schedule, or replaces the definition of the one with this name. What has become of its
+/// planned times stays on record; the answer says how its next starts move.
+#[utoipa::path(put, path = "/v1/schedules/{name}", operation_id = "put_schedule", tag = "schedules",
+    params(("name" = String, Path), PutQuery,
+        ("Time-Zone" = Option<String>, Header, description = "The zone of a schedule that names none.")),
+    request_body = ScheduleRequest, responses(
+    (status = 200, description = "The schedule as it is now", body = ScheduleView),
+    (status = 201, description = "The schedule is durable", body = ScheduleView),
+    Problems,
+))]
+pub(crate) async fn put(
+    State(app): State<App>,
+    Name(name): Name,
+    Params(query): Params<PutQuery>,
+    Zone(zone): Zone,
+    body: Json<ScheduleRequest>,
+) -> Result<Response, Refused> {
+    let read = |text: &str| text.parse::<u32>().map_err(|_| AppError::field("revision", "must be a number"));
+    let expected = query.revision.as_deref().map(read).transpose()?;
+    Ok(match app.put_schedule(&name, body.value, expected, zone.as_ref(), WHO).await? {
+        Put::Created(schedule) => created(&schedule),
+        Put::Replaced(schedule) => axum::Json(*schedule).into_response(),
+    })
+}
+
+fn created(schedule: &ScheduleView) -> Response {
+    let mut response = (StatusCode::CREATED, axum::Json(schedule)).into_response();
+    let location = format!("/v1/schedules/{}", schedule.name);
+    response.headers_mut().insert(header::LOCATION, location.parse().expect("a name is ASCII"));
+    response
+}
+
+/// Deletes a schedule. What has become of its planned times stays on record.
+#[utoipa::path(delete, path = "/v1/schedules/{name}", operation_id = "delete_schedule", tag = "schedules", params(("name" = String, Path)), responses(
+    (status = 204, description = "The schedule is gone"),
+    Problems,
+))]
+pub(crate) async fn delete(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<StatusCode, Refused> {
+    app.delete_schedule(&name, WHO).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Pauses a schedule: its planned times are skipped until it is resumed.
+#[utoipa::path(post, path = "/v1/schedules/{name}/pause", operation_id = "pause_schedule", tag = "schedules",
+    params(("name" = String, Path)), request_body = Option<NoteRequest>, responses(
+    (status = 200, description = "The schedule as it is now", body = ScheduleView),
+    Problems,
+))]
+pub(crate) async fn pause(
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+    JsonOrNothing(note): JsonOrNothing<NoteRequest>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.pause_schedule(&name, note, WHO).await?).into_response())
+}
+
+/// Resumes a schedule that was paused.
+#[utoipa::path(post, path = "/v1/schedules/{name}/resume", operation_id = "resume_schedule", tag = "schedules",
+    params(("name" = String, Path)), request_body = Option<NoteRequest>, responses(
+    (status = 200, description = "The schedule as it is now", body = ScheduleView),
+    Problems,
+))]
+pub(crate) async fn resume(
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+    JsonOrNothing(note): JsonOrNothing<NoteRequest>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.resume_schedule(&name, note, WHO).await?).into_response())
+}
+
+/// Skips the next planned times.
+#[utoipa::path(post, path = "/v1/schedules/{name}/skip", operation_id = "skip_schedule", tag = "schedules",
+    params(("name" = String, Path)), request_body = Option<SkipRequest>, responses(
+    (status = 200, description = "They will be skipped", body = SkipAnswer),
+    Problems,
+))]
+pub(crate) async fn skip(
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+    JsonOrNothing(request): JsonOrNothing<SkipRequest>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.skip_schedule(&name, request, WHO).await?).into_response())
+}
+
+/// Runs a schedule's task once, now, beside the plan.
+#[utoipa::path(post, path = "/v1/schedules/{name}/run", operation_id = "run_schedule", tag = "schedules", params(("name" = String, Path)), responses(
+    (status = 200, description = "The job is durable", body = RunAnswer),
+    Problems,
+))]
+pub(crate) async fn run(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<Response, Refused> {
+    Ok(axum::Json(app.run_schedule(&name, WHO).await?).into_response())
+}
+
+/// What became of a schedule's planned times. Also of one that was deleted, by its id.
+#[utoipa::path(get, path = "/v1/schedules/{name}/occurrences", operation_id = "list_occurrences", tag = "schedules", params(("name" = String, Path), OccurrenceQuery), responses(
+    (status = 200, description = "A page of occurrences", body = OccurrenceList),
+    Problems,
+))]
+pub(crate) async fn occurrences(
+    State(app): State<App>,
+    Name(name): Name,
+    Params(query): Params<OccurrenceQuery>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.occurrences(&name, query).await?).into_response())
+}
+
+/// When a schedule will fire.
+#[utoipa::path(get, path = "/v1/schedules/{name}/preview", operation_id = "preview_schedule", tag = "schedules", params(("name" = String, Path), PreviewQuery), responses(
+    (status = 200, description = "What is to come", body = Preview),
+    Problems,
+))]
+pub(crate) async fn preview(
+    State(app): State<App>,
+    Name(name): Name,
+    Params(query): Params<PreviewQuery>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.preview_schedule(&name, query).await?).into_response())
+}
+
+/// When a schedule would fire. Nothing is stored; a task need not be named.
+#[utoipa::path(post, path = "/v1/schedules/preview", operation_id = "preview", tag = "schedules",
+    params(PreviewQuery, ("Time-Zone" = Option<String>, Header, description = "The zone of a schedule that names none.")),
+    request_body = ScheduleRequest, responses(
+    (status = 200, description = "What would come", body = Preview),
+    Problems,
+))]
+pub(crate) async fn preview_new(
+    State(app): State<App>,
+    Params(query): Params<PreviewQuery>,
+    Zone(zone): Zone,
+    body: Json<ScheduleRequest>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.preview(body.value, query, zone.as_ref()).await?).into_response())
+}

@@ -1,0 +1,433 @@
+//! Promises about schedules, judged from what the store took. Only what a plan means, which instants it
+//! names, is the core's; whether each was treated as promised is worked out here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use punctual_core::schedule::{
+    CatchUpMode, Marks, OccurrenceRow, Overlap, Plan, ScheduleReply, ScheduleSpec, ScheduleState, SourceKind, Verdict,
+    seed_of,
+};
+use punctual_core::shard::event::Token;
+use punctual_core::shard::write::{Decision, Void, Write};
+use punctual_core::{JobId, ScheduleId, Span, Timestamp};
+
+use punctual_store::JobRecord;
+
+use crate::history::{Fact, History};
+
+type Found = Vec<(Option<JobId>, String)>;
+
+/// A server needs so long to see a planned time after the faults are over: a takeover, and some.
+const SLACK: Span = Span::from_secs(25);
+
+/// One definition of a schedule, for the slots after `since` and up to `until`.
+struct Period {
+    plan: Plan,
+    seed: u64,
+    since: Timestamp,
+    until: Timestamp,
+}
+
+struct Tale {
+    is_paused: bool,
+    periods: Vec<Period>,
+    rows: BTreeMap<Timestamp, OccurrenceRow>,
+    max_runs: Vec<Option<u32>>,
+}
+
+/// Writes about schedules in the order in which the store took them, without what was void.
+fn taken(history: &History) -> impl Iterator<Item = (Timestamp, &Write)> {
+    history.iter().flat_map(|(at, fact)| {
+        let (writes, void): (&[Write], Option<&Void>) = match fact {
+            Fact::Took { batch, void } => (&batch.writes, Some(void)),
+            _ => (&[], None),
+        };
+        writes.iter().filter(move |write| void.is_some_and(|void| !is_void(write, void))).map(move |write| (at, write))
+    })
+}
+
+fn is_void(write: &Write, void: &Void) -> bool {
+    match write {
+        Write::AddSchedule(row) => void.schedules.contains(&row.id),
+        Write::Decide(decision) | Write::Release(decision) => {
+            void.occurrences.contains(&(decision.occurrence.schedule, decision.occurrence.at))
+        }
+        _ => false,
+    }
+}
+
+fn plan_of(spec: &str, seed: u64) -> Plan {
+    Plan::read(spec, &BTreeMap::new(), seed).expect("it was planned before")
+}
+
+fn tales(history: &History) -> BTreeMap<ScheduleId, Tale> {
+    let end = history.iter().last().map_or(Timestamp::EPOCH, |(at, _)| at);
+    let mut tales: BTreeMap<ScheduleId, Tale> = BTreeMap::new();
+    for (at, write) in taken(history) {
+        match write {
+            Write::AddSchedule(row) => {
+                let seed = seed_of(&row.name);
+                let plan = plan_of(&row.edit.spec, seed);
+                let max_runs = vec![plan.spec.max_runs];
+                let first = Period { plan, seed, since: row.state.since, until: end };
+                tales.insert(row.id, Tale { is_paused: false, periods: vec![first], rows: BTreeMap::new(), max_runs });
+            }
+            Write::SetSchedule { id, state, .. } => {
+                if let Some(tale) = tales.get_mut(id) {
+                    tale.is_paused = state.pause.is_some();
+                }
+            }
+            Write::EditSchedule { id, edit, state, .. } => {
+                let tale = tales.get_mut(id).expect("only what is there is edited");
+                let last = tale.periods.last_mut().expect("there is a first one");
+                last.until = state.since;
+                let seed = last.seed;
+                let plan = plan_of(&edit.spec, seed);
+                tale.max_runs.push(plan.spec.max_runs);
+                tale.periods.push(Period { plan, seed, since: state.since, until: end });
+            }
+            Write::DropSchedule { id, change } => {
+                if let Some(last) = tales.get_mut(id).and_then(|tale| tale.periods.last_mut()) {
+                    // What was due by then was decided about before.
+                    last.until = change.by.at.min(at);
+                }
+            }
+            _ => {}
+        }
+    }
+    for (_, fact) in history.iter() {
+        let Fact::Ledger { id, rows } = fact else { continue };
+        if let Some(tale) = tales.get_mut(id) {
+            tale.rows = rows.iter().map(|row| (row.at, row.clone())).collect();
+        }
+    }
+    tales
+}
+
+/// When everything due must have been seen by somebody.
+fn seen_by(history: &History) -> Timestamp {
+    history.iter().last().map_or(Timestamp::EPOCH, |(at, _)| at) - SLACK
+}
+
+pub(super) fn every_planned_time_has_its_verdict(history: &History) -> Found {
+    let (seen_by, busy) = (seen_by(history), busy(history));
+    let mut found = Vec::new();
+    for (id, tale) in tales(history) {
+        let (mut planned_times, used_up_at) = (BTreeSet::new(), tale.used_up_at());
+        for period in &tale.periods {
+            let from = period.since - period.plan.jitter();
+            for planned in period.plan.times_after(from, period.seed) {
+                if planned.at > period.until {
+                    break;
+                }
+                // One that comes before the next definition, and whose slot comes after it, belongs to both.
+                if planned.slot <= period.since {
+                    continue;
+                }
+                planned_times.insert(planned.at);
+                let is_excused = used_up_at.is_some_and(|last| planned.slot > last);
+                if planned.slot <= seen_by && !tale.rows.contains_key(&planned.at) && !is_excused {
+                    let text =
+                        format!("{id} was planned for {} (slot {}) and has no verdict", planned.at, planned.slot);
+                    found.push((None, text));
+                }
+            }
+        }
+        for row in tale.rows.values() {
+            if !row.marks.has(Marks::MANUAL) && !planned_times.contains(&row.at) {
+                found.push((row.job, format!("{id} was never planned for {}, {:?}", row.at, row.verdict)));
+            }
+            if row.verdict == Verdict::Queued && !tale.is_paused && !busy.contains(&id) {
+                found.push((None, format!("{id} waits with {}, and nothing of it runs", row.at)));
+            }
+        }
+    }
+    found
+}
+
+impl Tale {
+    /// The slot of the run with which it may have run as often as it is allowed to.
+    fn used_up_at(&self) -> Option<Timestamp> {
+        let least = self.max_runs.iter().flatten().min()?;
+        let fired = self.rows.values().filter(|row| row.verdict == Verdict::Fired && !row.marks.has(Marks::MANUAL));
+        let mut fired: Vec<(Timestamp, Timestamp)> = fired.map(|row| (row.decided_at, row.slot)).collect();
+        fired.sort_unstable();
+        fired.get(*least as usize - 1).map(|(_, slot)| *slot)
+    }
+}
+
+/// Schedules of which a job has not ended.
+fn busy(history: &History) -> BTreeSet<ScheduleId> {
+    let hot = |fact: &Fact| match fact {
+        Fact::Final { record: Some(JobRecord::Hot { job, .. }), .. } => job.source.map(|source| source.schedule),
+        _ => None,
+    };
+    history.iter().filter_map(|(_, fact)| hot(fact)).collect()
+}
+
+/// Each fired time has one job that exists, and no job stands for two.
+pub(super) fn a_verdict_has_its_job(history: &History) -> Found {
+    let mut there = BTreeSet::new();
+    for (_, fact) in history.iter() {
+        if let Fact::Final { id, record: Some(_) } = fact {
+            there.insert(*id);
+        }
+    }
+    let mut found = Vec::new();
+    let mut claimed = BTreeSet::new();
+    for (id, tale) in tales(history) {
+        for row in tale.rows.values() {
+            match (row.verdict, row.job) {
+                (Verdict::Fired, Some(job)) => {
+                    if !there.contains(&job) {
+                        found.push((Some(job), format!("{id} fired for {} and its job is not there", row.at)));
+                    }
+                    if !claimed.insert(job) {
+                        found.push((Some(job), format!("{id} has one job for two times")));
+                    }
+                    if job.due_at() < row.slot && !row.marks.has(Marks::MANUAL) {
+                        found.push((Some(job), format!("{id} fired before {}", row.slot)));
+                    }
+                }
+                (Verdict::Fired, None) => found.push((None, format!("{id} fired for {} without a job", row.at))),
+                (_, Some(job)) => found.push((Some(job), format!("{id} has a job and {:?}", row.verdict))),
+                (_, None) => {}
+            }
+        }
+        let max = tale.max_runs.iter().copied().collect::<Option<Vec<u32>>>().and_then(|all| all.into_iter().max());
+        let fired = tale.rows.values().filter(|row| row.verdict == Verdict::Fired && !row.marks.has(Marks::MANUAL));
+        let fired = fired.count() as u32;
+        if max.is_some_and(|max| fired > max) {
+            found.push((None, format!("{id} fired {fired} times, more than {max:?}")));
+        }
+    }
+    for (_, write) in taken(history) {
+        if let Write::Decide(decision) | Write::Release(decision) = write
+            && let Some(job) = &decision.job
+            && !claimed.contains(&job.id)
+        {
+            found.push((Some(job.id), format!("{} is in no ledger", job.id)));
+        }
+    }
+    found
+}
+
+/// Where a schedule says so, no run is made while another has not ended. What somebody asked for, or had run again,
+/// is no run by plan.
+pub(super) fn runs_do_not_meet(history: &History) -> Found {
+    let mut overlaps: BTreeMap<ScheduleId, Overlap> = BTreeMap::new();
+    let mut active: BTreeMap<ScheduleId, BTreeSet<JobId>> = BTreeMap::new();
+    let mut of_job: BTreeMap<JobId, ScheduleId> = BTreeMap::new();
+    let mut found = Vec::new();
+    let overlap_of = |spec: &str| {
+        let spec: ScheduleSpec = serde_json::from_str(spec).expect("the clients make good specs");
+        spec.overlap
+    };
+    for (_, fact) in history.iter() {
+        let Fact::Took { batch, void } = fact else { continue };
+        for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
+            match write {
+                Write::AddSchedule(row) => _ = overlaps.insert(row.id, overlap_of(&row.edit.spec)),
+                Write::EditSchedule { id, edit, .. } => _ = overlaps.insert(*id, overlap_of(&edit.spec)),
+                Write::Decide(decision) | Write::Release(decision) => {
+                    let Some(job) = &decision.job else { continue };
+                    let schedule = decision.occurrence.schedule;
+                    let running = active.entry(schedule).or_default();
+                    let may_meet = overlaps.get(&schedule) == Some(&Overlap::Allow);
+                    if let Some(other) = running.first().filter(|_| !may_meet && job.source.kind != SourceKind::Manual)
+                    {
+                        found.push((Some(job.id), format!("it was made while {other} of {schedule} had not ended")));
+                    }
+                    if job.source.kind != SourceKind::Manual {
+                        running.insert(job.id);
+                        of_job.insert(job.id, schedule);
+                    }
+                }
+                Write::Settle(settle) if !void.jobs.contains(&settle.key.id) => {
+                    if let Some(running) = of_job.remove(&settle.key.id).and_then(|id| active.get_mut(&id)) {
+                        running.remove(&settle.key.id);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// A time is skipped, paused or missed only where there was a reason for it.
+pub(super) fn what_does_not_run_has_a_reason(history: &History) -> Found {
+    /// The store may take so long to answer, and a paused server to hear it.
+    const ANSWER_MAX: Span = Span::from_secs(60);
+    /// The shortest grace that a run is given.
+    const GRACE_MIN: Span = Span::from_secs(5);
+    let mut paused: BTreeMap<ScheduleId, bool> = BTreeMap::new();
+    let mut active: BTreeMap<ScheduleId, BTreeSet<JobId>> = BTreeMap::new();
+    let mut queued: BTreeMap<ScheduleId, BTreeSet<Timestamp>> = BTreeMap::new();
+    let mut of_job: BTreeMap<JobId, ScheduleId> = BTreeMap::new();
+    // An end that the owner did not know of yet, because its batch or the answer was on its way.
+    let mut ended_at: BTreeMap<ScheduleId, Timestamp> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (at, fact) in history.iter() {
+        let Fact::Took { batch, void } = fact else { continue };
+        for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
+            match write {
+                Write::EditSchedule { id, state, .. } | Write::SetSchedule { id, state, .. } => {
+                    paused.insert(*id, state.pause.is_some());
+                }
+                Write::Rerun(rerun) if !void.jobs.contains(&rerun.id) => {
+                    if let Some(id) = of_job.get(&rerun.id) {
+                        active.entry(*id).or_default().insert(rerun.id);
+                    }
+                }
+                Write::Settle(settle) if !void.jobs.contains(&settle.key.id) => {
+                    if let Some(id) = of_job.get(&settle.key.id) {
+                        active.entry(*id).or_default().remove(&settle.key.id);
+                        ended_at.insert(*id, at);
+                    }
+                }
+                Write::Decide(decision) | Write::Release(decision) => {
+                    let row = &decision.occurrence;
+                    let id = row.schedule;
+                    let just_ended = ended_at.get(&id).is_some_and(|ended| *ended + ANSWER_MAX >= row.decided_at);
+                    let waits = queued.entry(id).or_default();
+                    waits.remove(&row.at);
+                    let runs = active.entry(id).or_default();
+                    let is_first = matches!(write, Write::Decide(_));
+                    let has_reason = match row.verdict {
+                        Verdict::SkippedOverlap => !is_first || just_ended || !runs.is_empty() || !waits.is_empty(),
+                        Verdict::SkippedPaused => paused.get(&id) == Some(&true),
+                        Verdict::Missed => row.decided_at.since(row.slot) > GRACE_MIN,
+                        Verdict::Queued => just_ended || !runs.is_empty() || !waits.is_empty(),
+                        Verdict::Fired | Verdict::SkippedCalendar | Verdict::SkippedGap | Verdict::SkippedByRequest => {
+                            true
+                        }
+                    };
+                    if !has_reason {
+                        found.push((None, format!("{id} has {:?} for {} without a reason", row.verdict, row.at)));
+                    }
+                    if row.verdict == Verdict::Queued {
+                        waits.insert(row.at);
+                    }
+                    if let Some(job) = row.job {
+                        of_job.insert(job, id);
+                        runs.insert(job);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// After a pause, a skip or a deletion is durable, what it is about does not fire.
+pub(super) fn what_is_held_does_not_fire(history: &History) -> Found {
+    let mut states: BTreeMap<ScheduleId, Option<ScheduleState>> = BTreeMap::new();
+    let mut found = Vec::new();
+    for (_, write) in taken(history) {
+        match write {
+            Write::AddSchedule(row) => _ = states.insert(row.id, Some(row.state.clone())),
+            Write::EditSchedule { id, state, .. } | Write::SetSchedule { id, state, .. } => {
+                _ = states.insert(*id, Some(state.clone()));
+            }
+            Write::DropSchedule { id, .. } => _ = states.insert(*id, None),
+            Write::Decide(decision) if decision.job.is_some() => {
+                let Decision { occurrence, job } = &**decision;
+                if occurrence.marks.has(Marks::MANUAL) {
+                    continue;
+                }
+                let job = job.as_ref().map(|job| job.id);
+                match states.get(&occurrence.schedule) {
+                    Some(Some(state)) if state.pause.is_some() => {
+                        found.push((job, "its schedule is paused".to_owned()))
+                    }
+                    Some(Some(state)) if state.skip_until.is_some_and(|until| occurrence.at <= until) => {
+                        found.push((job, "its time is to be skipped".to_owned()));
+                    }
+                    Some(None) => found.push((job, "its schedule is deleted".to_owned())),
+                    None => found.push((job, "its schedule is not there".to_owned())),
+                    Some(Some(_)) => {}
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// No more missed times run than the schedule allows at once, and none that is too old.
+pub(super) fn budgets_are_kept(history: &History) -> Found {
+    let mut found = Vec::new();
+    for (id, tale) in tales(history) {
+        let replays =
+            || tale.rows.values().filter(|row| row.marks.has(Marks::REPLAYED) && row.verdict == Verdict::Fired);
+        for row in replays() {
+            let Some(period) = tale.periods.iter().find(|period| of_row(row, period)) else { continue };
+            let rule = period.plan.spec.catch_up;
+            if rule.mode == CatchUpMode::None {
+                found.push((row.job, format!("{id} makes up for nothing, and did for {}", row.at)));
+            }
+            // One that was queued is decided about twice, the second time later.
+            if period.plan.spec.overlap == Overlap::Allow && row.decided_at.since(row.slot) > rule.window {
+                found.push((row.job, format!("{id} made up for {}, which is too old", row.at)));
+            }
+            let together = replays().filter(|other| other.decided_at == row.decided_at && of_row(other, period));
+            let max = if rule.mode == CatchUpMode::Last { 1 } else { rule.max as usize };
+            if together.count() > max {
+                found.push((row.job, format!("{id} made up for more than {max} times at once")));
+            }
+        }
+    }
+    found
+}
+
+fn of_row(row: &OccurrenceRow, period: &Period) -> bool {
+    row.slot > period.since && row.slot <= period.until
+}
+
+/// What a client was told had been taken by the store before.
+pub(super) fn answers_are_durable(history: &History) -> Found {
+    let mut asked: BTreeMap<Token, ScheduleId> = BTreeMap::new();
+    let mut written: BTreeMap<ScheduleId, i64> = BTreeMap::new();
+    let mut jobs = BTreeSet::new();
+    let mut found = Vec::new();
+    for (_, fact) in history.iter() {
+        match fact {
+            Fact::AskSchedule { token, id, .. } => _ = asked.insert(*token, *id),
+            Fact::Took { batch, void } => {
+                for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
+                    match write {
+                        Write::AddSchedule(row) => *written.entry(row.id).or_default() += 1,
+                        Write::EditSchedule { id, .. }
+                        | Write::SetSchedule { id, change: Some(_), .. }
+                        | Write::DropSchedule { id, .. } => *written.entry(*id).or_default() += 1,
+                        Write::Decide(decision) => jobs.extend(decision.occurrence.job),
+                        _ => {}
+                    }
+                }
+            }
+            Fact::AnswerSchedule { token, reply } => {
+                let id = asked[token];
+                let is_durable = match reply {
+                    ScheduleReply::Done { .. } | ScheduleReply::Skipping(_) => {
+                        let left = written.entry(id).or_default();
+                        *left -= 1;
+                        *left >= 0
+                    }
+                    ScheduleReply::Fired(job) => jobs.contains(job),
+                    ScheduleReply::NotFound
+                    | ScheduleReply::NotOwner
+                    | ScheduleReply::NameTaken
+                    | ScheduleReply::Conflict { .. }
+                    | ScheduleReply::Refused(_) => true,
+                };
+                if !is_durable {
+                    found.push((None, format!("{id} was answered {reply:?} and nothing of it was written")));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
+}

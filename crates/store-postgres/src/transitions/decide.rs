@@ -1,0 +1,61 @@
+//! Planned times get their verdicts, and those that fire their jobs.
+
+use punctual_core::JobKey;
+use punctual_core::shard::write::{Decision, FiredJob};
+use punctual_store::TASK_USE_STEP;
+
+use super::columns::Wanted;
+use super::named::{Named, Step};
+use crate::codec::{self, Uuid, shard_number};
+use crate::pipeline::{Param, column};
+use crate::sql;
+use crate::trouble::Trouble;
+
+/// One statement for decisions about different times. An error if one cannot be made at all.
+pub(super) fn statement(step: Step, decisions: &[(usize, &Decision)]) -> Result<Wanted, Trouble> {
+    let stray = decisions.iter().find_map(|(_, decision)| {
+        let job = decision.job.as_ref()?;
+        (job.id.shard() != decision.occurrence.schedule.shard()).then_some((job.id, decision.occurrence.schedule))
+    });
+    if let Some((job, schedule)) = stray {
+        return Err(Trouble::inconsistent(format!("{job} is not of the shard of {schedule}")));
+    }
+    let text = match step {
+        Step::Decide => sql!("decide"),
+        Step::Release => sql!("release"),
+    };
+    let keys = decisions.iter().map(|(place, decision)| {
+        let occurrence = &decision.occurrence;
+        (*place, (occurrence.schedule, occurrence.at))
+    });
+    Ok(Wanted { text, params: columns(decisions), named: Named::Occurrences(step, keys.collect()) })
+}
+
+fn columns(decisions: &[(usize, &Decision)]) -> Vec<Param> {
+    let each = || decisions.iter().map(|(_, decision)| &decision.occurrence);
+    let jobs = || decisions.iter().map(|(_, decision)| decision.job.as_ref());
+    let of_job = |job: &FiredJob| JobKey::original(job.id).due_at.as_micros();
+    vec![
+        column(each().map(|row| shard_number(row.schedule.shard()))),
+        column(each().map(|row| Uuid::from(row.schedule))),
+        column(each().map(|row| row.at.as_micros())),
+        column(each().map(|row| (row.slot != row.at).then(|| row.slot.as_micros()))),
+        column(each().map(|row| row.decided_at.as_micros())),
+        column(each().map(|row| row.verdict as i16)),
+        column(each().map(|row| row.marks.0 as i16)),
+        column(each().map(|row| row.count as i32)),
+        column(each().map(|row| row.job.map(Uuid::from))),
+        column(each().map(|row| row.reason.as_deref().map(codec::text))),
+        column(jobs().map(|job| job.map(|job| Uuid::from(job.id)))),
+        column(jobs().map(|job| job.map(of_job))),
+        column(jobs().map(|job| job.map(|job| Uuid::from(job.task)))),
+        column(jobs().map(|job| job.map(|job| i16::from(job.priority.get())))),
+        column(jobs().map(|job| job.map(|job| job.source.to_bytes().to_vec()))),
+        column(jobs().map(|job| job.is_some_and(|job| job.has_input))),
+        column(jobs().map(|job| job.is_some_and(|job| job.is_counted))),
+        Box::new(TASK_USE_STEP.as_micros()),
+        // So that only the partitions between them are opened.
+        Box::new(each().map(|row| row.at.as_micros()).min()),
+        Box::new(each().map(|row| row.at.as_micros()).max()),
+    ]
+}

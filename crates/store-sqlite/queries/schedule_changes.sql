@@ -1,0 +1,4 @@
+-- What was done to a schedule, the latest first. Also of one that is gone.
+-- Index: schedule_change_of, backwards.
+-- Concurrency: a snapshot.
+SELECT at, who, kind, note, former_spec FROM schedule_change WHERE schedule = ?1 ORDER BY number DESC LIMIT ?2

@@ -1,0 +1,5 @@
+-- A schedule refers to a calendar.
+-- Guarantees: once, however often it is said.
+-- Index: the primary key; calendar_use_name and calendar_use_schedule follow.
+-- Concurrency: only the writer runs it, under the shard's fence.
+INSERT INTO calendar_use (calendar, schedule, shard, name) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING

@@ -1,0 +1,59 @@
+//! Calendars. They belong to no shard, and nothing fences them.
+
+use punctual_core::schedule::StoredCalendar;
+use punctual_store::CalendarChange;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::row::read_by;
+use crate::writer::Failure;
+use crate::{codec, sql};
+
+/// Names that are shown of the schedules that use a calendar.
+const USERS_SHOWN_MAX: i64 = 10;
+
+pub(super) fn put(conn: &Connection, calendar: &StoredCalendar) -> Result<u32, Failure> {
+    let StoredCalendar { name, dates, revision: _, changed } = calendar;
+    let dates = serde_json::to_string(dates).expect("dates are JSON");
+    let revision = conn
+        .prepare_cached(sql!("put_calendar"))?
+        .query_row(params![name, dates, changed.at.as_micros(), changed.who], |row| row.get(0))?;
+    Ok(revision)
+}
+
+pub(super) fn delete(conn: &Connection, name: &str) -> Result<CalendarChange, Failure> {
+    if one(conn, name)?.is_none() {
+        return Ok(CalendarChange::Absent);
+    }
+    let mut statement = conn.prepare_cached(sql!("calendar_users"))?;
+    let users: Vec<String> =
+        statement.query_map(params![name, USERS_SHOWN_MAX], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    if !users.is_empty() {
+        return Ok(CalendarChange::InUse(users));
+    }
+    conn.prepare_cached(sql!("delete_calendar"))?.execute([name])?;
+    Ok(CalendarChange::Done)
+}
+
+pub(super) fn one(conn: &Connection, name: &str) -> Result<Option<StoredCalendar>, Failure> {
+    Ok(conn.prepare_cached(sql!("calendar"))?.query_row([name], read).optional()?)
+}
+
+pub(super) fn all(conn: &Connection) -> Result<Vec<StoredCalendar>, Failure> {
+    let mut statement = conn.prepare_cached(sql!("calendars"))?;
+    let calendars = statement.query_map([], read)?;
+    Ok(calendars.collect::<rusqlite::Result<_>>()?)
+}
+
+pub(super) fn revision(conn: &Connection) -> Result<u32, Failure> {
+    Ok(conn.prepare_cached(sql!("calendars_revision"))?.query_row([], |row| row.get(0))?)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<StoredCalendar> {
+    let dates = row.get_ref(1)?.as_str()?;
+    Ok(StoredCalendar {
+        name: row.get(0)?,
+        dates: serde_json::from_str(dates).map_err(|error| codec::unreadable_text(1, error))?,
+        revision: row.get(2)?,
+        changed: read_by(row, 3)?,
+    })
+}

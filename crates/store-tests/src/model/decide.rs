@@ -1,0 +1,190 @@
+//! What a batch does to schedules and their ledger, and the jobs that it makes.
+
+use std::sync::Arc;
+
+use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, Verdict};
+use punctual_core::shard::write::{Batch, Decision, FiredJob, Void, Write};
+use punctual_core::{Counters, JobKey, ScheduleId, ShardId, Timestamp};
+use punctual_store::Result;
+
+use super::{Hot, Shard, State, inconsistent};
+
+/// Whatever the order of the writes in a batch, they are applied in this one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    EditAndDrop,
+    Add,
+    Set,
+    Decide,
+    Release,
+    Watermark,
+}
+
+const STEPS: [Step; 6] = [Step::EditAndDrop, Step::Add, Step::Set, Step::Decide, Step::Release, Step::Watermark];
+
+fn step_of(write: &Write) -> Option<Step> {
+    Some(match write {
+        Write::EditSchedule { .. } | Write::DropSchedule { .. } => Step::EditAndDrop,
+        Write::AddSchedule(_) => Step::Add,
+        Write::SetSchedule { .. } => Step::Set,
+        Write::Decide(_) => Step::Decide,
+        Write::Release(_) => Step::Release,
+        Write::Watermark { .. } => Step::Watermark,
+        Write::Start(_)
+        | Write::Settle(_)
+        | Write::Requeue(_)
+        | Write::Rerun(_)
+        | Write::RequestCancel { .. }
+        | Write::ResolveLost(_)
+        | Write::Stale(_)
+        | Write::CloseStarts(_) => return None,
+    })
+}
+
+impl State {
+    pub(super) fn apply_to_schedules(&mut self, batch: &Batch, void: &mut Void) -> Result<()> {
+        for step in STEPS {
+            for write in batch.writes.iter().filter(|write| step_of(write) == Some(step)) {
+                self.apply_to_schedule(write, void)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_to_schedule(&mut self, write: &Write, void: &mut Void) -> Result<()> {
+        match write {
+            Write::AddSchedule(row) => self.add_schedule(row, void)?,
+            Write::EditSchedule { id, edit, state, change } => self.edit_schedule(*id, edit, state, change)?,
+            Write::SetSchedule { id, state, change } => self.set_schedule(*id, state, change.as_ref()),
+            Write::DropSchedule { id, change } => self.drop_schedule(*id, change),
+            Write::Decide(decision) => {
+                let OccurrenceRow { schedule, at, .. } = decision.occurrence;
+                match self.occurrences.has(&(schedule, at)) {
+                    true => void.occurrences.push((schedule, at)),
+                    false => self.decide(decision)?,
+                }
+            }
+            Write::Release(decision) => {
+                let OccurrenceRow { schedule, at, .. } = decision.occurrence;
+                match self.occurrences.get(&(schedule, at)).map(|row| row.verdict) {
+                    Some(Verdict::Queued) => self.decide(decision)?,
+                    _ => void.occurrences.push((schedule, at)),
+                }
+            }
+            Write::Watermark { shard, at } => self.raise_watermark(*shard, *at),
+            Write::Start(_)
+            | Write::Settle(_)
+            | Write::Requeue(_)
+            | Write::Rerun(_)
+            | Write::RequestCancel { .. }
+            | Write::ResolveLost(_)
+            | Write::Stale(_)
+            | Write::CloseStarts(_) => {}
+        }
+        Ok(())
+    }
+
+    fn add_schedule(&mut self, row: &Arc<ScheduleRow>, void: &mut Void) -> Result<()> {
+        if self.schedule_names.has(&row.name) || self.schedules.has(&row.id) {
+            void.schedules.push(row.id);
+            return Ok(());
+        }
+        self.expect_task_of(&row.edit)?;
+        self.schedule_names.put(row.name.clone(), row.id);
+        self.schedules.put(row.id, ScheduleRow::clone(row));
+        Ok(())
+    }
+
+    fn expect_task_of(&self, edit: &ScheduleEdit) -> Result<()> {
+        match self.tasks.has(&edit.task) {
+            true => Ok(()),
+            false => Err(inconsistent(format!("there is no {}", edit.task))),
+        }
+    }
+
+    fn edit_schedule(
+        &mut self,
+        id: ScheduleId,
+        edit: &Arc<ScheduleEdit>,
+        state: &ScheduleState,
+        change: &ScheduleChange,
+    ) -> Result<()> {
+        let Some(mut row) = self.schedules.get(&id).cloned() else { return Ok(()) };
+        self.expect_task_of(edit)?;
+        self.keep_change(id, ScheduleChange { former_spec: Some(row.edit.spec), ..change.clone() });
+        row.edit = ScheduleEdit::clone(edit);
+        row.state = ScheduleState { runs: row.state.runs, ..state.clone() };
+        row.changed = change.by.clone();
+        self.schedules.put(id, row);
+        Ok(())
+    }
+
+    fn set_schedule(&mut self, id: ScheduleId, state: &ScheduleState, change: Option<&ScheduleChange>) {
+        let Some(mut row) = self.schedules.get(&id).cloned() else { return };
+        // Runs are counted with the verdicts that make them.
+        row.state = ScheduleState { runs: row.state.runs, ..state.clone() };
+        if let Some(change) = change {
+            row.changed = change.by.clone();
+            self.keep_change(id, change.clone());
+        }
+        self.schedules.put(id, row);
+    }
+
+    fn drop_schedule(&mut self, id: ScheduleId, change: &ScheduleChange) {
+        let Some(row) = self.schedules.take(&id) else { return };
+        self.schedule_names.take(&row.name);
+        self.keep_change(id, change.clone());
+    }
+
+    fn keep_change(&mut self, id: ScheduleId, change: ScheduleChange) {
+        let last = self.schedule_changes.range((id, 0)..=(id, u64::MAX)).next_back();
+        let number = last.map_or(0, |((_, number), _)| number + 1);
+        self.schedule_changes.put((id, number), change);
+    }
+
+    fn decide(&mut self, decision: &Decision) -> Result<()> {
+        let Decision { occurrence, job } = decision;
+        self.occurrences.put((occurrence.schedule, occurrence.at), occurrence.clone());
+        match job {
+            Some(job) => self.fire(job, occurrence),
+            None => Ok(()),
+        }
+    }
+
+    fn fire(&mut self, job: &FiredJob, occurrence: &OccurrenceRow) -> Result<()> {
+        if job.id.shard() != occurrence.schedule.shard() {
+            return Err(inconsistent(format!("{} is not of the shard of {}", job.id, occurrence.schedule)));
+        }
+        let input = match job.has_input {
+            true => self.schedules.get(&occurrence.schedule).and_then(|row| row.edit.input.clone()),
+            false => None,
+        };
+        if job.is_counted
+            && let Some(mut row) = self.schedules.get(&occurrence.schedule).cloned()
+        {
+            row.state.runs = row.state.runs.saturating_add(1);
+            self.schedules.put(row.id, row);
+        }
+        let hot = Hot {
+            task: job.task,
+            priority: job.priority,
+            counters: Counters::NEW,
+            submitted_at: occurrence.decided_at,
+            tracing_id: None,
+            source: Some(job.source),
+            input,
+        };
+        self.store_job(JobKey::original(job.id), hot)
+    }
+
+    fn raise_watermark(&mut self, shard: ShardId, at: Timestamp) {
+        let Some(row) = self.shards.get(&shard).cloned() else { return };
+        self.shards.put(shard, Shard { watermark: row.watermark.max(at), ..row });
+    }
+
+    /// Old verdicts and changes. What is queued is not decided yet.
+    pub(super) fn forget_ledger(&mut self, before: Timestamp) {
+        self.occurrences.take_all(|(_, at), row| *at < before && row.verdict != Verdict::Queued);
+        self.schedule_changes.take_all(|_, change| change.by.at < before);
+    }
+}
