@@ -5,6 +5,7 @@ pub mod artifact;
 pub mod calendar;
 pub mod error;
 pub mod event;
+pub mod forecast;
 pub mod job;
 pub mod node;
 pub mod occurrence;
@@ -17,6 +18,7 @@ pub use artifact::{ArtifactKind, ArtifactList, ArtifactRequest, ArtifactView, Up
 pub use calendar::{CalendarList, CalendarRequest, CalendarSummary, CalendarView};
 pub use error::{ErrorKind, FieldError, Problem};
 pub use event::JobChange;
+pub use forecast::{Busy, Forecast, ForecastQuery, HourOfForecast, ScheduleForecast};
 pub use job::{
     Answered, Attempt, AttemptDetails, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSchedule, JobSubmitted,
     JobSummary, ListQuery, Rerun, TaskRef,
@@ -76,6 +78,14 @@ pub mod limits {
     pub const SKIP_MAX: u32 = 1000;
     /// Why a schedule was paused, in characters.
     pub const NOTE_CHARS_MAX: usize = 256;
+    /// From the beginning of a forecast to its end.
+    pub const FORECAST_SPAN_MAX: punctual_core::Span = punctual_core::Span::from_secs(31 * 86_400);
+    /// Schedules that one forecast plays: their plans are in memory while it does.
+    pub const FORECAST_SCHEDULES_MAX: usize = 20_000;
+    /// Tasks whose last run is looked at for a forecast; others take as long as is assumed.
+    pub const FORECAST_TASKS_MAX: usize = 200;
+    /// Hours that a forecast shows one by one.
+    pub const FORECAST_HOURS_SHOWN: i64 = 24;
     /// Dates of a calendar.
     pub const CALENDAR_DATES_MAX: usize = 10_000;
     /// Calendars in all: a list shows every one.

@@ -10,6 +10,7 @@ mod cursor;
 mod elf;
 mod error;
 mod explain;
+mod forecast;
 mod jobs;
 mod list;
 mod logs;
@@ -80,6 +81,8 @@ struct Inner {
     handling: Handling,
     watching: Watching,
     submitted: AtomicU64,
+    /// One forecast at a time: each takes a core for a while.
+    forecasts: tokio::sync::Semaphore,
     shard_turn: AtomicU64,
     started_at: Timestamp,
     settings: Settings,
@@ -152,6 +155,7 @@ impl App {
             handling: Handling::default(),
             watching: Watching::default(),
             submitted: AtomicU64::new(0),
+            forecasts: tokio::sync::Semaphore::new(1),
             shard_turn: AtomicU64::new(0),
             settings,
             announced: std::sync::OnceLock::new(),

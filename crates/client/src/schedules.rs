@@ -1,8 +1,9 @@
 //! Schedules, and what becomes of their planned times.
 
 use punctual_api::{
-    NoteRequest, OccurrenceList, OccurrenceQuery, Preview, PreviewQuery, RunAnswer, ScheduleBulkAnswer,
-    ScheduleBulkRequest, ScheduleList, ScheduleQuery, ScheduleRequest, ScheduleView, SkipAnswer, SkipRequest,
+    Forecast, ForecastQuery, NoteRequest, OccurrenceList, OccurrenceQuery, Preview, PreviewQuery, RunAnswer,
+    ScheduleBulkAnswer, ScheduleBulkRequest, ScheduleList, ScheduleQuery, ScheduleRequest, ScheduleView, SkipAnswer,
+    SkipRequest,
 };
 use reqwest::Method;
 use serde_json::json;
@@ -11,6 +12,11 @@ use crate::send::{Repeat, with_query};
 use crate::{Client, ClientError, IfMatch};
 
 impl Client {
+    /// What all schedules would do.
+    pub async fn forecast(&self, query: &ForecastQuery) -> Result<Forecast, ClientError> {
+        self.ask(self.get(with_query(self.at(["v1", "forecast"]), query)), Repeat::Safe).await
+    }
+
     /// Creates a schedule that must not exist yet.
     pub async fn create_schedule(&self, schedule: &ScheduleRequest) -> Result<ScheduleView, ClientError> {
         // One without a name would be created twice.

@@ -106,6 +106,8 @@ pub(crate) enum Command {
     /// Look after calendars: dates on which schedules do or do not run
     #[command(subcommand)]
     Calendar(cmd::calendar::CalendarVerb),
+    /// Play all schedules ahead of time: starts, overlaps, the peak and the busy hours
+    Simulate(cmd::simulate::SimulateArgs),
     /// Bring schedules over from elsewhere
     #[command(subcommand)]
     Import(cmd::import::ImportVerb),

@@ -66,6 +66,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(schedules::list, schedules::create))
         .routes(routes!(schedules::create_bulk))
         .routes(routes!(schedules::preview_new))
+        .routes(routes!(schedules::forecast))
         .routes(routes!(schedules::read, schedules::put, schedules::delete))
         .routes(routes!(schedules::pause))
         .routes(routes!(schedules::resume))

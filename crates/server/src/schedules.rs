@@ -5,8 +5,9 @@ use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderName, StatusCode, header};
 use punctual_api::{
-    NoteRequest, OccurrenceList, OccurrenceQuery, Preview, PreviewQuery, RunAnswer, ScheduleBulkAnswer,
-    ScheduleBulkRequest, ScheduleList, ScheduleQuery, ScheduleRequest, ScheduleView, SkipAnswer, SkipRequest, limits,
+    Forecast, ForecastQuery, NoteRequest, OccurrenceList, OccurrenceQuery, Preview, PreviewQuery, RunAnswer,
+    ScheduleBulkAnswer, ScheduleBulkRequest, ScheduleList, ScheduleQuery, ScheduleRequest, ScheduleView, SkipAnswer,
+    SkipRequest, limits,
 };
 use punctual_app::{App, AppError, Put, RequestZone};
 use serde::Deserialize;
@@ -212,6 +213,18 @@ pub(crate) async fn preview(
     Params(query): Params<PreviewQuery>,
 ) -> Result<Response, Refused> {
     Ok(axum::Json(app.preview_schedule(&name, query).await?).into_response())
+}
+
+/// Plays all schedules from one moment to another: how often they start, how many runs there are at once, and when.
+#[utoipa::path(get, path = "/v1/forecast", operation_id = "forecast", tag = "schedules", params(ForecastQuery), responses(
+    (status = 200, description = "What would happen", body = Forecast),
+    Problems,
+))]
+pub(crate) async fn forecast(
+    State(app): State<App>,
+    Params(query): Params<ForecastQuery>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.forecast(query).await?).into_response())
 }
 
 /// When a schedule would fire. Nothing is stored; a task need not be named.

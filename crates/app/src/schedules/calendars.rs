@@ -96,7 +96,7 @@ impl App {
     }
 
     /// Those that there are.
-    pub(super) async fn calendars_named<'a>(&self, names: impl Iterator<Item = &'a String>) -> Result<Known> {
+    pub(crate) async fn calendars_named<'a>(&self, names: impl Iterator<Item = &'a String>) -> Result<Known> {
         let names: BTreeSet<&String> = names.collect();
         let read: Vec<StoredCalendar> = if names.len() > READ_ONE_BY_ONE_MAX {
             self.0.store.calendars().await?

@@ -15,7 +15,7 @@ mod request;
 mod route;
 mod rules;
 mod view;
-mod zone;
+pub(crate) mod zone;
 
 use punctual_api::{ErrorKind, JobSchedule, limits};
 use punctual_core::ScheduleId;

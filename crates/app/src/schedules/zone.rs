@@ -61,7 +61,7 @@ pub(super) fn local(at: Timestamp, zone: &TimeZone) -> String {
 }
 
 /// An RFC 3339 time, or a date, which is its first moment in the zone.
-pub(super) fn parse_time(field: &str, text: &str, zone: &TimeZone) -> Result<Timestamp> {
+pub(crate) fn parse_time(field: &str, text: &str, zone: &TimeZone) -> Result<Timestamp> {
     if let Some(date) = parse_date(text) {
         let start = date.to_zoned(zone.clone()).and_then(|day| day.start_of_day());
         let start = start.ok().and_then(|start| Timestamp::from_micros(start.timestamp().as_microsecond()));

@@ -22,6 +22,7 @@ pub(crate) mod run;
 pub(crate) mod schedule;
 pub(crate) mod server;
 pub(crate) mod servers;
+pub(crate) mod simulate;
 pub(crate) mod spec;
 pub(crate) mod task;
 pub(crate) mod verbs;
@@ -152,6 +153,7 @@ pub(crate) async fn dispatch(command: Command, context: &Context) -> anyhow::Res
         Command::Artifact(verb) => artifact::run(verb, context).await,
         Command::Schedule(verb) => schedule::run(verb, context).await,
         Command::Calendar(verb) => calendar::run(verb, context).await,
+        Command::Simulate(args) => simulate::run(args, context).await,
         Command::Import(verb) => import::run(verb, context).await,
         Command::Task(verb) => task::run(verb, context).await,
         Command::Explain(args) => explain::run(args, context).await,

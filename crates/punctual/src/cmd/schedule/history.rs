@@ -57,7 +57,7 @@ fn date(text: &str) -> Result<Date, String> {
 }
 
 /// A date goes to the server as it is, which knows the schedule's zone.
-pub(super) fn time_or_date(text: &str) -> Result<String, String> {
+pub(crate) fn time_or_date(text: &str) -> Result<String, String> {
     if date(text).is_ok() && text.trim().len() == "2026-11-12".len() {
         return Ok(text.trim().to_owned());
     }

@@ -1,7 +1,7 @@
 //! `punctual schedule …`.
 
 mod define;
-mod history;
+pub(crate) mod history;
 mod policy;
 mod preview;
 mod view;

@@ -73,6 +73,7 @@ async fn visit_schedules(world: &World) {
     api.put("/v1/calendars/holidays", json!({ "dates": ["2026-12-25"] })).await.expect(200);
     api.get("/v1/calendars/holidays").await.expect(200);
     api.get("/v1/calendars").await.expect(200);
+    api.get("/v1/forecast?assume=1s").await.expect(200);
     let daily = json!({ "task": "greet", "daily": "09:30", "zone": "Europe/Berlin", "catch_up": "all",
         "calendars": { "exclude": ["holidays"], "on_closed_day": "next_business_day" } });
     let mut named = daily.clone();
