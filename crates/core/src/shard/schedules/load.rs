@@ -1,5 +1,7 @@
 //! Taking over the schedules of a shard.
 
+use std::sync::Arc;
+
 use crate::id::{ScheduleId, ShardId};
 use crate::shard::event::{LoadedSchedule, ScheduleLoad, TakenSchedules};
 use crate::shard::schedules::Schedules;
@@ -86,15 +88,20 @@ impl Owner {
             let id = row.id.shard();
             let Some(shard) = self.shard(id).filter(|shard| !shard.is_retiring) else { continue };
             let Some(place) = shard.schedules.table.place(row.id) else { continue };
+            let entry = shard.schedules.table.entry(place);
+            // Told more than once, in case it came too early.
+            if entry.is_some_and(|entry| Arc::ptr_eq(&entry.plan, &row.plan)) {
+                continue;
+            }
             let mut schedules = self.take_schedules(id);
-            let is_up = self.plan_up(&mut schedules, place);
-            self.decide_pending(&mut schedules, place, Some(&row.plan));
-            if !is_up {
-                // It is looked at again soon; see `engine`.
-            } else if schedules.progress.is_under_way(row.id) {
-                schedules.deferred.entry(row.id).or_default().push(Deferred::Replan(Box::new(row)));
-            } else {
-                self.replan(&mut schedules, place, row);
+            // One that is far behind is told again.
+            if self.plan_up(&mut schedules, place) {
+                self.decide_pending(&mut schedules, place, Some(&row.plan));
+                if schedules.progress.is_under_way(row.id) {
+                    schedules.deferred.entry(row.id).or_default().push(Deferred::Replan(Box::new(row)));
+                } else {
+                    self.replan(&mut schedules, place, row);
+                }
             }
             self.put_schedules(id, schedules);
         }
