@@ -1,3 +1,11 @@
+TABLE ailing WITH (autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=1000)
+    task uuid NOT NULL
+    since bigint NOT NULL
+    last bigint NOT NULL
+    failures integer NOT NULL
+CREATE INDEX ailing_last ON public.ailing USING btree (last, task)
+CREATE UNIQUE INDEX ailing_pkey ON public.ailing USING btree (task)
+
 TABLE artifact
     id uuid NOT NULL
     size bigint NOT NULL
@@ -28,6 +36,40 @@ TABLE attempt
     log_bytes bigint
 CREATE UNIQUE INDEX attempt_pkey ON public.attempt USING btree (job, attempt)
 
+TABLE backfill WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=500)
+    id uuid NOT NULL
+    schedule uuid NOT NULL
+    version bigint NOT NULL
+    created_at bigint NOT NULL
+    reached bigint
+    ended_at bigint
+    total integer NOT NULL
+    made integer NOT NULL
+    passed_over integer NOT NULL
+    succeeded integer NOT NULL
+    failed integer NOT NULL
+    cancelled integer NOT NULL
+    state smallint NOT NULL
+    schedule_name text NOT NULL
+    spec text NOT NULL
+    created_by text NOT NULL
+    ended_by text
+    note text
+CREATE INDEX backfill_ended ON public.backfill USING btree (ended_at) WHERE (state <> 1)
+CREATE UNIQUE INDEX backfill_pkey ON public.backfill USING btree (id)
+CREATE INDEX backfill_running ON public.backfill USING btree (id) WHERE (state = 1)
+CREATE INDEX backfill_schedule ON public.backfill USING btree (schedule, id)
+
+TABLE backfill_run
+    backfill uuid NOT NULL
+    schedule uuid NOT NULL
+    job uuid NOT NULL
+    at bigint NOT NULL
+    state smallint
+CREATE INDEX backfill_run_open ON public.backfill_run USING btree (backfill, at) WHERE (state IS NULL)
+CREATE UNIQUE INDEX backfill_run_pkey ON public.backfill_run USING btree (backfill, at)
+CREATE INDEX backfill_run_schedule ON public.backfill_run USING btree (schedule, at, backfill)
+
 TABLE calendar
     name text NOT NULL COLLATE C
     revision bigint NOT NULL
@@ -47,6 +89,15 @@ CREATE UNIQUE INDEX calendar_use_pkey ON public.calendar_use USING btree (calend
 TABLE cancel_request
     job uuid NOT NULL
 CREATE UNIQUE INDEX cancel_request_pkey ON public.cancel_request USING btree (job)
+
+TABLE delivery
+    job uuid NOT NULL
+    at bigint NOT NULL
+    events integer NOT NULL
+    rule text NOT NULL COLLATE C
+    summary text NOT NULL
+CREATE UNIQUE INDEX delivery_pkey ON public.delivery USING btree (at, job)
+CREATE INDEX delivery_rule ON public.delivery USING btree (rule, at, job)
 
 TABLE dropped_log
     path text NOT NULL COLLATE C
@@ -153,6 +204,31 @@ TABLE node
     used_at bigint NOT NULL
 CREATE UNIQUE INDEX node_id_key ON public.node USING btree (id)
 CREATE UNIQUE INDEX node_pkey ON public.node USING btree (number)
+
+TABLE notice WITH (autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=1000)
+    seq bigint NOT NULL
+    at bigint NOT NULL
+    task uuid
+    job uuid
+    schedule uuid
+    planned_at bigint
+    lateness bigint
+    count integer NOT NULL
+    shard smallint NOT NULL
+    kind smallint NOT NULL
+CREATE UNIQUE INDEX notice_pkey ON public.notice USING btree (seq)
+
+TABLE notification_rule WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0, autovacuum_vacuum_threshold=200)
+    version bigint NOT NULL
+    created_at bigint NOT NULL
+    changed_at bigint NOT NULL
+    revision integer NOT NULL
+    name text NOT NULL COLLATE C
+    created_by text NOT NULL
+    changed_by text NOT NULL
+    spec text NOT NULL
+    state text
+CREATE UNIQUE INDEX notification_rule_pkey ON public.notification_rule USING btree (name)
 
 TABLE occurrence PARTITION BY RANGE (at)
     schedule uuid NOT NULL

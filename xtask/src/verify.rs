@@ -44,6 +44,10 @@ pub(crate) enum Verify {
     },
     /// What a cluster does while its parts are killed, stopped, cut off and confused
     Faults(Passed),
+    /// Hundreds of schedules while servers are killed, stopped and cut off; `-- --full` for ten minutes of it
+    Schedules(Passed),
+    /// No server for a compressed day: which missed times run afterwards, and how fast
+    Downtime(Passed),
     /// Judge a run again that was kept
     Check(Passed),
 }
@@ -96,6 +100,8 @@ pub(crate) fn run(what: Verify) -> anyhow::Result<()> {
         Verify::ExactlyOnce(passed) => verifier("exactly-once", passed),
         Verify::Load(passed) => verifier("load", passed),
         Verify::Faults(passed) => verifier("faults", passed),
+        Verify::Schedules(passed) => verifier("schedules", passed),
+        Verify::Downtime(passed) => verifier("downtime", passed),
         Verify::Check(passed) => verifier("check", passed),
     }
 }

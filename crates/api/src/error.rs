@@ -42,7 +42,9 @@ kinds! {
     JobNotFound "job_not_found" 404 5 "There is no such job";
     ArtifactNotFound "artifact_not_found" 404 5 "There is no such artifact";
     ScheduleNotFound "schedule_not_found" 404 5 "There is no such schedule";
+    BackfillNotFound "backfill_not_found" 404 5 "There is no such backfill";
     CalendarNotFound "calendar_not_found" 404 5 "There is no such calendar";
+    NotificationNotFound "notification_not_found" 404 5 "There is no such notification rule";
     MethodNotAllowed "method_not_allowed" 405 2 "This method is not allowed here";
     TaskExists "task_exists" 409 6 "A task of this name exists";
     TaskInUse "task_in_use" 409 6 "Schedules refer to the task";
@@ -51,6 +53,10 @@ kinds! {
     ScheduleRefused "schedule_refused" 409 6 "The schedule cannot do this now";
     CalendarInUse "calendar_in_use" 409 6 "Schedules refer to the calendar";
     TooManyCalendars "too_many_calendars" 409 6 "There are as many calendars as there may be";
+    NotificationChanged "notification_changed" 409 6 "The notification rule was changed by someone else";
+    TooManyNotifications "too_many_notifications" 409 6 "There are as many notification rules as there may be";
+    BackfillEnded "backfill_ended" 409 6 "The backfill has ended";
+    TooManyBackfills "too_many_backfills" 409 6 "As many backfills are running as may";
     JobAlreadyStarted "job_already_started" 409 6 "The job has started";
     JobAlreadyFinished "job_already_finished" 409 6 "The job has finished";
     JobNotFinished "job_not_finished" 409 6 "The job has not finished";

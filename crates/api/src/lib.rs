@@ -2,19 +2,27 @@
 //! Shared by the server, which answers with them, and the client, which reads them.
 
 pub mod artifact;
+pub mod backfill;
 pub mod calendar;
 pub mod error;
 pub mod event;
 pub mod forecast;
 pub mod job;
 pub mod node;
+pub mod notification;
 pub mod occurrence;
+pub mod overdue;
 pub mod schedule;
 pub mod schedule_request;
 mod schema;
 pub mod task;
 
 pub use artifact::{ArtifactKind, ArtifactList, ArtifactRequest, ArtifactView, UploadTarget};
+pub use backfill::{
+    AbortRequest, BackfillInclude, BackfillList, BackfillPlan, BackfillQuery, BackfillRequest, BackfillRunList,
+    BackfillRunQuery, BackfillRunView, BackfillStanding, BackfillTime, BackfillView, BackfilledBy, BackfilledTime,
+    OlderTimes, UnknownTimes,
+};
 pub use calendar::{CalendarList, CalendarRequest, CalendarSummary, CalendarView};
 pub use error::{ErrorKind, FieldError, Problem};
 pub use event::JobChange;
@@ -24,9 +32,15 @@ pub use job::{
     JobSummary, ListQuery, Rerun, TaskRef,
 };
 pub use node::{HeldDuty, Node, OwnedShard, ServerList, ServerView, Stats, WorkerList, WorkerView};
+pub use notification::{
+    DeliveryList, DeliveryQuery, DeliveryView, EmailChannel, MessageAttempt, MessageEvent, MessageTask,
+    NotificationList, NotificationMessage, NotificationPreview, NotificationPreviewRequest, NotificationRequest,
+    NotificationTemplates, NotificationView, SlackChannel, TestAnswer, WaitingMessage, WebhookChannel,
+};
 pub use occurrence::{
     ClockChangeView, OccurrenceList, OccurrenceQuery, OccurrenceView, Preview, PreviewQuery, PreviewedTime, UnfiredBy,
 };
+pub use overdue::{AilingTask, Overdue, OverdueJob, OverdueQuery, OverdueTime};
 pub use schedule::{
     DoneBy, IfExists, Moves, NoteRequest, PauseView, PlannedStart, RunAnswer, ScheduleBulkAnswer, ScheduleBulkRequest,
     ScheduleChangeView, ScheduleList, ScheduleQuery, ScheduleStanding, ScheduleSummary, ScheduleView, SkipAnswer,
@@ -86,6 +100,11 @@ pub mod limits {
     pub const FORECAST_TASKS_MAX: usize = 200;
     /// Hours that a forecast shows one by one.
     pub const FORECAST_HOURS_SHOWN: i64 = 24;
+    /// Times in the range of one backfill.
+    pub const BACKFILL_TIMES_MAX: usize = 100_000;
+    /// Runs of one backfill at a time.
+    pub const BACKFILL_ACTIVE_MAX: u32 = 1000;
+    pub const BACKFILL_ACTIVE_DEFAULT: u32 = 10;
     /// Dates of a calendar.
     pub const CALENDAR_DATES_MAX: usize = 10_000;
     /// Calendars in all: a list shows every one.

@@ -5,7 +5,7 @@ use punctual_core::{JobId, Span, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::schema;
+use crate::{BackfilledBy, BackfilledTime, schema};
 
 /// The names of an occurrence's marks.
 pub const MARKS: [(Marks, &str); 8] = [
@@ -51,6 +51,9 @@ pub struct OccurrenceView {
     /// How many other planned times it stands for.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub merged: u32,
+    /// Backfills that ran it, whatever its verdict; the latest ten.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub backfilled: Vec<BackfilledBy>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
@@ -63,6 +66,13 @@ pub struct OccurrenceList {
     /// The schedule's zone.
     pub zone: String,
     pub occurrences: Vec<OccurrenceView>,
+    /// Times of the range that backfills ran and that are not on record by themselves, in the order that was asked for.
+    /// Only on the first page of a list with `from` or `before` and without `verdict`.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub backfilled_only: Vec<BackfilledTime>,
+    /// There may be more of those, at later times than the ones that are here.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub backfilled_only_is_partial: bool,
     /// Pass as `cursor` for the next page; absent on the last. A page may be short and not be the last.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub next_cursor: Option<String>,

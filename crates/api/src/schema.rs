@@ -2,7 +2,7 @@
 
 use punctual_core::attempt::{Ending, FailureClass};
 use punctual_core::schedule::{ChangeKind, SourceKind, Verdict};
-use punctual_core::{ArtifactId, JobId, JobState, ScheduleId, ServerId, TaskId, WorkerId};
+use punctual_core::{ArtifactId, BackfillId, JobId, JobState, ScheduleId, ServerId, TaskId, WorkerId};
 use utoipa::openapi::schema::{Array, ArrayBuilder, Object, ObjectBuilder, Type};
 
 fn id(prefix: &str) -> Object {
@@ -27,6 +27,14 @@ pub(crate) fn task_id() -> Object {
 
 pub(crate) fn schedule_id() -> Object {
     id(ScheduleId::PREFIX)
+}
+
+pub(crate) fn backfill_id() -> Object {
+    id(BackfillId::PREFIX)
+}
+
+pub(crate) fn backfill_overlap() -> Object {
+    words(["queue_all", "allow"].into_iter())
 }
 
 pub(crate) fn artifact_id() -> Object {

@@ -142,7 +142,7 @@ impl App {
         Ok(self.0.store.reruns(id).await?.into_iter().map(view).collect())
     }
 
-    async fn awaited(&self, task: Option<&Task>) -> Result<Option<Artifact>> {
+    pub(crate) async fn awaited(&self, task: Option<&Task>) -> Result<Option<Artifact>> {
         match task.and_then(|task| task.waits_for) {
             Some(id) => Ok(self.0.store.artifact(id).await?),
             None => Ok(None),

@@ -5,6 +5,7 @@
 
 mod agents;
 mod artifacts;
+mod backfills;
 mod cluster;
 mod cursor;
 mod elf;
@@ -15,6 +16,7 @@ mod jobs;
 mod list;
 mod logs;
 mod nodes;
+mod notify;
 mod peer;
 mod peers;
 mod route;
@@ -39,15 +41,18 @@ use punctual_store::Store;
 
 pub use agents::{Admission, AgentAnswer, AgentAsks, AgentWork, Claims, Newcomer};
 pub use artifacts::{Download, Sent};
+pub use backfills::Backfilling;
 pub use error::AppError;
 pub use jobs::WaitFor;
 pub use list::parse_limit;
 pub use logs::{LogSize, LogView, NotArchived};
+pub use notify::{PutRule, Reports, Round};
 pub use peers::{Heard, PeerChanges, PeerError, Peers, Pulse};
 pub use schedules::{Put, RequestZone};
 pub use secret::{PEER_HEADER, PeerKey, Question};
 pub use submit::{KeyedRequest, SubmittedAnswer};
 pub use tasks::Defined;
+pub use validate::check_mail_to;
 pub use watch::Changes;
 pub use workers::{CREDIT_MAX, Connected, HelloAnswer, LOG_BYTES_MAX, Peer, PeerList, WorkerGreeting, WorkerHello};
 
@@ -83,13 +88,17 @@ struct Inner {
     submitted: AtomicU64,
     /// One forecast at a time: each takes a core for a while.
     forecasts: tokio::sync::Semaphore,
+    /// A few looks at what is overdue at a time: each may read thousands of rows.
+    overdue_looks: tokio::sync::Semaphore,
+    /// Somebody made or aborted a backfill here.
+    backfill_asked: Arc<tokio::sync::Notify>,
     shard_turn: AtomicU64,
     started_at: Timestamp,
     settings: Settings,
     announced: std::sync::OnceLock<PeerList>,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Settings {
     /// Workers are told when they connect.
     pub heartbeat: Span,
@@ -101,6 +110,8 @@ pub struct Settings {
     pub artifact_max: ByteSize,
     /// Artifacts that no task has needed for this long are removed.
     pub retention: Span,
+    /// Where people reach the servers: links in notifications begin with it.
+    pub public_url: String,
 }
 
 /// What a server does. A cluster may split the two.
@@ -156,6 +167,8 @@ impl App {
             watching: Watching::default(),
             submitted: AtomicU64::new(0),
             forecasts: tokio::sync::Semaphore::new(1),
+            overdue_looks: tokio::sync::Semaphore::new(4),
+            backfill_asked: Arc::default(),
             shard_turn: AtomicU64::new(0),
             settings,
             announced: std::sync::OnceLock::new(),
@@ -165,6 +178,8 @@ impl App {
         tokio::spawn(artifacts::keep(Arc::downgrade(&inner)));
         tokio::spawn(logs::keep(Arc::downgrade(&inner)));
         tokio::spawn(agents::keep(Arc::downgrade(&inner)));
+        tokio::spawn(notify::keep(Arc::downgrade(&inner)));
+        tokio::spawn(backfills::keep(Arc::downgrade(&inner)));
         let app = Self(inner);
         app.announce(announced);
         app

@@ -220,13 +220,13 @@ impl App {
     }
 
     /// This server's own, which save a hop; all of them if it has none.
-    fn shards_for_new_jobs(&self) -> Arc<[ShardId]> {
+    pub(crate) fn shards_for_new_jobs(&self) -> Arc<[ShardId]> {
         let owned = self.0.cluster.owned_here();
         if owned.is_empty() { (0..self.0.store.shard_count()).map(ShardId).collect() } else { owned }
     }
 
     /// Passes word of new jobs on. It may be lost: the owners' sweeps find them.
-    fn tell_owners(&self, jobs: Vec<Loaded>) {
+    pub(crate) fn tell_owners(&self, jobs: Vec<Loaded>) {
         let mut here = Vec::new();
         let mut away: HashMap<ServerId, (Peer, Vec<JobRow>)> = HashMap::new();
         let mut jobs = jobs.into_iter().peekable();
@@ -328,7 +328,7 @@ fn read_ids(answer: &[u8]) -> Result<Vec<JobId>> {
 }
 
 /// What the owner should hear of now.
-fn near_future(jobs: &[NewJob], tasks: &[Arc<Task>], now: Timestamp) -> Vec<Loaded> {
+pub(crate) fn near_future(jobs: &[NewJob], tasks: &[Arc<Task>], now: Timestamp) -> Vec<Loaded> {
     let horizon = now + HINT_AHEAD;
     let near = jobs.iter().zip(tasks).filter(|(job, _)| job.id.due_at() <= horizon);
     let load = |(job, task): (&NewJob, &Arc<Task>)| Loaded {
@@ -339,7 +339,7 @@ fn near_future(jobs: &[NewJob], tasks: &[Arc<Task>], now: Timestamp) -> Vec<Load
             counters: Counters::NEW,
             submitted_at: job.submitted_at,
             tracing_id: job.tracing_id.clone(),
-            source: None,
+            source: job.source.map(Box::new),
             input: match &job.input {
                 None => Input::None,
                 Some(bytes) if bytes.len() <= Input::INLINE_MAX => Input::Inline(bytes.clone()),

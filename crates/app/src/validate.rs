@@ -12,6 +12,8 @@ use punctual_core::task::{Handler, Probe, Run, TaskSpec};
 
 use crate::{AppError, Result};
 
+pub use messages::check_mail_to;
+
 /// An attempt that needs longer than this is several jobs.
 const TIMEOUT_MAX: Span = Span::from_secs(30 * 86_400);
 

@@ -113,6 +113,7 @@ async fn world(replies: &[Option<Reply>]) -> World {
             roles: Roles { api: true, scheduler: false },
             artifact_max: ByteSize::mib(1),
             retention: LONG,
+            public_url: "http://127.0.0.1:8020".to_owned(),
         },
     });
     World { app, owner, job: id }

@@ -7,10 +7,12 @@
 //! servers, the next one is asked when one cannot be reached.
 
 mod artifacts;
+mod backfills;
 mod calendars;
 mod error;
 mod jobs;
 mod nodes;
+mod notifications;
 mod schedules;
 mod send;
 mod sse;

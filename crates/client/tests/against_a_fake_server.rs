@@ -8,8 +8,10 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, Method, Response, Uri};
 use futures_util::StreamExt;
-use punctual_api::{ErrorKind, JobRequest, ListQuery, Problem};
-use punctual_client::{Client, ClientError, Ended, IdempotencyKey, LogChunk, LogEvent, LogPlace, Logs, Waited};
+use punctual_api::{ErrorKind, JobRequest, ListQuery, NotificationRequest, Problem};
+use punctual_client::{
+    Client, ClientError, Ended, IdempotencyKey, IfMatch, LogChunk, LogEvent, LogPlace, Logs, Waited,
+};
 use punctual_core::{JobId, ShardId, Timestamp};
 
 /// Gives the answers in their order and remembers the requests.
@@ -120,6 +122,20 @@ async fn a_command_is_sent_once() {
     let error = client.retry(id()).await.unwrap_err();
     assert_eq!(error.kind(), Some(ErrorKind::Unavailable));
     assert_eq!(fake.requests(), [format!("POST /v1/jobs/{}/retry", id())]);
+}
+
+#[tokio::test]
+async fn a_sample_is_sent_once_and_a_rule_may_be_stored_twice() {
+    let (fake, client) = Fake::start([problem(ErrorKind::Unavailable)]).await;
+    client.test_notification("ops").await.unwrap_err();
+    assert_eq!(fake.requests(), ["POST /v1/notifications/ops/test"]);
+    let rule = NotificationRequest::default();
+    for (when, query, times) in [(IfMatch::Any, "?", 2), (IfMatch::Revision(3), "?revision=3", 1)] {
+        let answers = [ErrorKind::Unavailable, ErrorKind::TooManyNotifications].map(problem);
+        let (fake, client) = Fake::start(answers).await;
+        client.put_notification("ops", &rule, when).await.unwrap_err();
+        assert_eq!(fake.requests(), vec![format!("PUT /v1/notifications/ops{query}"); times]);
+    }
 }
 
 #[tokio::test]

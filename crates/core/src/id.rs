@@ -126,6 +126,7 @@ macro_rules! id {
 
 id!(JobId, "job", "One instance of a task, due at one moment.");
 id!(ScheduleId, "schedule", "When a task runs, again and again.");
+id!(BackfillId, "backfill", "Past times of a schedule that are run after all.");
 id!(TaskId, "task", "The definition of a piece of work.");
 id!(ArtifactId, "artifact", "An uploaded file.");
 id!(WorkerId, "worker", "One run of a worker process; a restart makes a new one.");
@@ -211,7 +212,7 @@ macro_rules! made_now {
         }
     )*};
 }
-made_now!(ArtifactId, TaskId, WorkerId, ServerId);
+made_now!(ArtifactId, BackfillId, TaskId, WorkerId, ServerId);
 
 #[cfg(test)]
 mod tests {

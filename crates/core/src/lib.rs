@@ -8,6 +8,7 @@ pub mod credits;
 pub mod id;
 pub mod job;
 pub mod lifecycle;
+pub mod notice;
 pub mod retry;
 pub mod run;
 pub mod schedule;
@@ -17,7 +18,7 @@ pub mod task;
 pub mod time;
 
 pub use attempt::{AttemptNo, Outcome, Ran};
-pub use id::{ArtifactId, JobId, ScheduleId, ServerId, ShardId, TaskId, WorkerId};
+pub use id::{ArtifactId, BackfillId, JobId, ScheduleId, ServerId, ShardId, TaskId, WorkerId};
 pub use job::{Counters, JobKey, JobRow};
 pub use lifecycle::JobState;
 pub use time::{Span, Timestamp};

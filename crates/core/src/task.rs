@@ -60,6 +60,9 @@ pub struct TaskSpec {
     pub delivery: Delivery,
     #[serde(default)]
     pub on_lost: OnLost,
+    /// Nobody is told when its jobs fail, whatever the notification rules say.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub quiet: bool,
 }
 
 impl TaskSpec {
@@ -76,6 +79,7 @@ impl TaskSpec {
             queue_timeout: None,
             delivery: Delivery::default(),
             on_lost: OnLost::default(),
+            quiet: false,
         }
     }
 

@@ -17,10 +17,12 @@ pub const RETENTION: &str = "retention";
 pub const ARTIFACTS: &str = "artifacts";
 /// Moving logs of attempts that ended into object storage.
 pub const LOGS: &str = "logs";
+/// Telling people of what failed, was missed or is late.
+pub const REPORTS: &str = "reports";
 /// Forgetting servers that are long gone.
 pub(crate) const MEMBERSHIP: &str = "membership";
 
-const ALL: [&str; 4] = [RETENTION, MEMBERSHIP, ARTIFACTS, LOGS];
+const ALL: [&str; 5] = [RETENTION, MEMBERSHIP, ARTIFACTS, LOGS, REPORTS];
 
 /// The duties that this server holds.
 pub(crate) struct Duties {

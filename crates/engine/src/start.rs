@@ -19,6 +19,7 @@ use crate::inbox::{Inbox, Input};
 use crate::keeper::Keeper;
 use crate::leases::LeaseDuty;
 use crate::members::MemberDuty;
+use crate::notices::follow_rules;
 use crate::plans::Plans;
 use crate::reads::Reads;
 use crate::retention::RetentionDuty;
@@ -156,6 +157,7 @@ impl Engine {
             retention: tokio::spawn(retention.run()).abort_handle(),
         });
         tokio::spawn(follow_calendars(Arc::downgrade(&inner)));
+        tokio::spawn(follow_rules(Arc::downgrade(&inner)));
         Ok(Self(inner))
     }
 

@@ -103,9 +103,17 @@ pub(crate) enum Command {
     /// Run tasks again and again: by cron expression, interval, time of day
     #[command(subcommand)]
     Schedule(cmd::schedule::ScheduleVerb),
+    /// Run past times of schedules after all
+    #[command(subcommand)]
+    Backfill(cmd::backfill::BackfillVerb),
     /// Look after calendars: dates on which schedules do or do not run
     #[command(subcommand)]
     Calendar(cmd::calendar::CalendarVerb),
+    /// Have people told of what failed, was missed or is late
+    #[command(subcommand)]
+    Notify(cmd::notify::NotifyVerb),
+    /// Show what should have started and has not, and why
+    Overdue(cmd::overdue::OverdueArgs),
     /// Play all schedules ahead of time: starts, overlaps, the peak and the busy hours
     Simulate(cmd::simulate::SimulateArgs),
     /// Bring schedules over from elsewhere

@@ -36,8 +36,8 @@ exits! {
     Usage 2 "the command or its input is not valid";
     JobFailed 3 "an awaited job failed, was cancelled, lost, quarantined or deleted";
     NotAllowed 4 "not allowed";
-    NotFound 5 "there is no such job, task, schedule, calendar or artifact";
-    Conflict 6 "the job, task, schedule, calendar or artifact is not in a state that admits this";
+    NotFound 5 "there is no such job, task, schedule, backfill, calendar, artifact or notification rule";
+    Conflict 6 "what was named is not in a state that admits this, or there are too many of its kind";
     Unreachable 7 "the server or the database cannot be reached, or is too busy";
     Pending 8 "an awaited job is still pending (`wait --no-wait`)";
     Timeout 124 "the time limit of `run --wait-timeout` or `wait --timeout` was reached";
@@ -218,7 +218,9 @@ fn hint(kind: ErrorKind) -> Hint {
         }
         ErrorKind::ArtifactNotFound => Command("see what there is with `punctual artifact list`"),
         ErrorKind::ScheduleNotFound => Command("see what there is with `punctual schedule list`"),
+        ErrorKind::BackfillNotFound => Command("see what there is with `punctual backfill list`"),
         ErrorKind::CalendarNotFound => Command("see what there is with `punctual calendar list`"),
+        ErrorKind::NotificationNotFound => Command("see what there is with `punctual notify list`"),
         ErrorKind::TaskInUse => {
             Command("delete those schedules first, or give them another task with `punctual schedule edit`")
         }
@@ -228,6 +230,10 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::CalendarInUse => {
             Command("take it out of those schedules first: `punctual schedule edit NAME --unset exclude`")
         }
+        ErrorKind::NotificationChanged => Command("look at it with `punctual notify show` and repeat your change"),
+        ErrorKind::TooManyNotifications => Command("remove those that nobody needs with `punctual notify remove`"),
+        ErrorKind::BackfillEnded => Command("see what it did with `punctual backfill runs`"),
+        ErrorKind::TooManyBackfills => Command("wait for one of them, or end one with `punctual backfill abort`"),
         ErrorKind::TooManyCalendars => Command("delete those that no schedule needs with `punctual calendar delete`"),
         ErrorKind::BadSignature | ErrorKind::UrlExpired => Command("push the file again with `punctual artifact push`"),
         ErrorKind::ArtifactReady => Command("nothing needs to be uploaded"),

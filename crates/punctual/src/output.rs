@@ -64,11 +64,17 @@ impl Size {
     /// Of stdout; `None` if that is no terminal.
     fn of_stdout() -> Option<Self> {
         let stdout = std::io::stdout();
-        if !stdout.is_terminal() {
-            return None;
-        }
-        let told = rustix::termios::tcgetwinsize(&stdout).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
-        Some(told.map_or(Self::USUAL, |size| Self { columns: size.ws_col.into(), rows: size.ws_row.into() }))
+        stdout.is_terminal().then(|| Self::of(&stdout))
+    }
+
+    /// Of stderr, which is a terminal.
+    pub(crate) fn of_stderr() -> Self {
+        Self::of(&std::io::stderr())
+    }
+
+    fn of(terminal: &impl std::os::fd::AsFd) -> Self {
+        let told = rustix::termios::tcgetwinsize(terminal).ok().filter(|size| size.ws_col > 0 && size.ws_row > 0);
+        told.map_or(Self::USUAL, |size| Self { columns: size.ws_col.into(), rows: size.ws_row.into() })
     }
 }
 

@@ -8,7 +8,7 @@ use crate::output::{Output, Row};
 /// What a table gives up when it is too wide; columns are named by their titles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Yield {
-    /// Times are shown without seconds and zone.
+    /// Times are shown without seconds, and without the year where it is this one.
     ShortTimes,
     /// The column is cut with an ellipsis, to no less than so many characters.
     Cut(&'static str, usize),
@@ -131,7 +131,11 @@ fn fitted<T: Row>(rows: Vec<Vec<Cell>>, form: &Form, widths: &[usize], out: &Out
     table.set_width(u16::MAX);
     table.set_header(titles(shown.iter().map(|&column| title(column)), out));
     for row in rows {
-        let cells = row.into_iter().enumerate().filter(|(column, _)| is_shown(*column)).map(|(_, cell)| cell);
+        let shown_cells = row.into_iter().enumerate().filter(|(column, _)| is_shown(*column));
+        let cells = shown_cells.map(|(column, cell)| match without_cut_time(&cell.content(), widths[column]) {
+            Some(shorter) if !form.folds => Cell::new(shorter),
+            _ => cell,
+        });
         let mut line: Line = cells.collect::<Vec<_>>().into();
         if !form.folds {
             line.max_height(1);
@@ -150,6 +154,19 @@ fn fitted<T: Row>(rows: Vec<Vec<Cell>>, form: &Form, widths: &[usize], out: &Out
         column.set_constraint(ColumnConstraint::Absolute(Width::Fixed(width as u16)));
     }
     table.trim_fmt()
+}
+
+/// A text that ends before a time, if the time would be cut in two: half a time has no zone.
+fn without_cut_time(text: &str, width: usize) -> Option<String> {
+    let letters: Vec<char> = text.chars().collect();
+    // The ellipsis takes the last place.
+    let end = width.checked_sub(1).filter(|_| letters.len() > width)?;
+    let is_part = |letter: &char| letter.is_ascii_digit() || matches!(letter, ':' | '.' | '-' | '+' | 'T' | 'Z' | ' ');
+    let start = letters[..end].iter().rposition(|letter| !is_part(letter)).map_or(0, |place| place + 1);
+    let stop = letters[end..].iter().position(|letter| !is_part(letter)).map_or(letters.len(), |place| end + place);
+    let is_clock = |part: &[char]| matches!(part, [a, ':', b] if a.is_ascii_digit() && b.is_ascii_digit());
+    let is_cut = start < end && letters[start..stop].windows(3).any(is_clock);
+    is_cut.then(|| format!("{}…", letters[..start].iter().collect::<String>().trim_end()))
 }
 
 #[cfg(test)]

@@ -84,6 +84,7 @@ pub(crate) async fn run_server(
             roles: settings.roles,
             artifact_max: settings.artifact_max,
             retention: settings.retention,
+            public_url: settings.public_url.clone().unwrap_or_else(|| format!("http://{address}")),
         },
     });
     let rest = if settings.roles.api { Rest::Served } else { Rest::ProbesOnly };
@@ -137,6 +138,7 @@ fn engine_config(settings: &ServerSettings, address: SocketAddr, random: [u64; 2
     config.renew_every = Span::from_micros(settings.lease_ttl.as_micros() * 3 / 10);
     config.clock_skew_max = settings.clock_skew_max;
     config.retention = settings.retention;
+    config.owner.schedule_grace = settings.missed_after;
     config.owner.look_ahead = settings.look_ahead;
     config.owner.window_max = settings.window_max;
     config.owner.worker_silence = settings.worker_dead_after;

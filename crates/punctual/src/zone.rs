@@ -18,7 +18,7 @@ impl Zone {
         self.format(at, "%Y-%m-%d %H:%M:%S.%3f")
     }
 
-    /// To the minute and without the zone, for narrow tables; with the year only where
+    /// To the minute and with the shortest form of the zone, for narrow tables; with the year only where
     /// it is another one. Cannot be read back.
     pub(crate) fn show_short(&self, at: Timestamp, now: Timestamp) -> String {
         let zoned =
@@ -27,7 +27,9 @@ impl Zone {
             return at.to_string();
         };
         let form = if at_there.year() == now_there.year() { "%m-%d %H:%M" } else { "%Y-%m-%d %H:%M" };
-        at_there.strftime(form).to_string()
+        // `+01` says as much as `+01:00`; `+05:30` stays whole.
+        let offset = self.offset(&at_there);
+        format!("{}{}", at_there.strftime(form), offset.strip_suffix(":00").unwrap_or(&offset))
     }
 
     /// Rewrites the times in a sentence of the server, which are in UTC and to the
@@ -55,8 +57,11 @@ impl Zone {
             return at.to_string();
         };
         let zoned = instant.to_zoned(self.0.clone());
-        let offset = if self.0 == TimeZone::UTC { "Z".to_owned() } else { zoned.strftime("%:z").to_string() };
-        format!("{}{offset}", zoned.strftime(form))
+        format!("{}{}", zoned.strftime(form), self.offset(&zoned))
+    }
+
+    fn offset(&self, zoned: &jiff::Zoned) -> String {
+        if self.0 == TimeZone::UTC { "Z".to_owned() } else { zoned.strftime("%:z").to_string() }
     }
 }
 
@@ -217,10 +222,15 @@ mod tests {
     }
 
     #[test]
-    fn a_short_time_has_a_year_only_where_it_is_another_one() {
-        let zone = Zone(zone_of("utc").unwrap());
+    fn a_short_time_keeps_its_zone_and_has_a_year_only_where_it_is_another_one() {
         let at = Timestamp::parse("2026-12-24T17:00:30Z").unwrap();
-        assert_eq!(zone.show_short(at, at), "12-24 17:00");
-        assert_eq!(zone.show_short(at, at + Span::from_secs(30 * 86_400)), "2026-12-24 17:00");
+        let next_year = at + Span::from_secs(30 * 86_400);
+        for (zone, shown) in
+            [("utc", "12-24 17:00Z"), ("Europe/Berlin", "12-24 18:00+01"), ("America/St_Johns", "12-24 13:30-03:30")]
+        {
+            let zone = Zone(zone_of(zone).unwrap());
+            assert_eq!(zone.show_short(at, at), shown);
+            assert_eq!(zone.show_short(at, next_year), format!("2026-{shown}"));
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! Crontabs as people have them.
 
-use punctual_recurrence::crontab::{CRONTAB_BYTES_MAX, CRONTAB_ENTRIES_MAX, Crontab, CrontabFormat, Severity};
+use punctual_recurrence::crontab::{
+    CRONTAB_BYTES_MAX, CRONTAB_ENTRIES_MAX, Crontab, CrontabEntry, CrontabFormat, Severity, mail_to,
+};
 use punctual_recurrence::{CronExpr, Rule};
 
 fn user(text: &str) -> Crontab {
@@ -23,9 +25,7 @@ fn a_users_crontab_becomes_entries() {
         "# nightly work\n\nSHELL=/bin/bash\nMAILTO = \"ops@example.com, dev@example.com\"\n\
          30 2 * * MON-FRI  /usr/local/bin/backup --full\n\t@daily\tlogrotate\r\nMAILTO=\n@every 90s ping\n",
     );
-    let mailed = "line 4, column 1: warning: nobody is mailed: what a job prints is kept as its log, and notifications are \
-                  set up on their own";
-    assert_eq!(messages(&crontab), [mailed], "an empty MAILTO asks for no mail anyway");
+    assert_eq!(messages(&crontab), Vec::<String>::new());
     let [backup, rotate, ping] = &crontab.entries[..] else { panic!("{:?}", crontab.entries) };
     assert_eq!((backup.line, backup.command.as_str()), (5, "/usr/local/bin/backup --full"));
     assert_eq!(backup.schedule, Rule::Cron(CronExpr::parse("30 2 * * 1-5").expect("valid")));
@@ -34,6 +34,17 @@ fn a_users_crontab_becomes_entries() {
     assert_eq!(backup.env["MAILTO"].as_ref(), "ops@example.com, dev@example.com");
     assert_eq!((rotate.line, rotate.command.as_str()), (6, "logrotate"));
     assert_eq!(ping.env["MAILTO"].as_ref(), "", "a variable holds for the entries after it, an empty one too");
+}
+
+#[test]
+fn a_mailbox_that_is_no_address_is_told() {
+    let crontab = user("MAILTO=root, ops@example.com,\n@daily a\nMAILTO=\"\"\n@daily b\n");
+    let told = "line 1, column 1: warning: nobody mails to `root`, a mailbox of the machine of the crontab; write an \
+                address, such as ops@example.org";
+    assert_eq!(messages(&crontab), [told]);
+    let named = |entry: &CrontabEntry| mail_to(&entry.env["MAILTO"]).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(named(&crontab.entries[0]), ["root", "ops@example.com"]);
+    assert_eq!(named(&crontab.entries[1]), Vec::<String>::new());
 }
 
 #[test]

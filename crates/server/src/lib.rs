@@ -6,6 +6,7 @@
 
 mod agent;
 mod artifacts;
+mod backfills;
 mod calendars;
 mod events;
 mod grpc;
@@ -14,6 +15,7 @@ mod health;
 mod jobs;
 mod logs;
 mod nodes;
+mod notifications;
 mod outgoing;
 mod parse;
 mod peer;
@@ -74,8 +76,20 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(schedules::run))
         .routes(routes!(schedules::occurrences))
         .routes(routes!(schedules::preview))
+        .routes(routes!(backfills::start))
+        .routes(routes!(backfills::list))
+        .routes(routes!(backfills::read))
+        .routes(routes!(backfills::runs))
+        .routes(routes!(backfills::abort))
         .routes(routes!(calendars::list))
         .routes(routes!(calendars::read, calendars::put, calendars::delete))
+        .routes(routes!(notifications::list))
+        .routes(routes!(notifications::preview))
+        .routes(routes!(notifications::read, notifications::put, notifications::delete))
+        .routes(routes!(notifications::test))
+        .routes(routes!(notifications::deliveries_of))
+        .routes(routes!(notifications::deliveries))
+        .routes(routes!(notifications::overdue))
         .routes(routes!(logs::read))
         .routes(routes!(events::of_job))
         .routes(routes!(events::all))

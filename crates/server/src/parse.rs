@@ -10,7 +10,7 @@ use http::request::Parts;
 use http::{HeaderMap, header};
 use punctual_api::{ErrorKind, limits};
 use punctual_app::AppError;
-use punctual_core::{ArtifactId, JobId};
+use punctual_core::{ArtifactId, BackfillId, JobId};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_path_to_error::{Path as Place, Segment};
 
@@ -242,6 +242,19 @@ impl<S: Send + Sync> FromRequestParts<S> for JobPath {
 pub(crate) struct ArtifactPath(pub(crate) ArtifactId);
 
 impl<S: Send + Sync> FromRequestParts<S> for ArtifactPath {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
+        let Name(text) = Name::from_request_parts(parts, state).await?;
+        let id = text.parse().map_err(|error: punctual_core::id::BadId| AppError::field("id", error.to_string()))?;
+        Ok(Self(id))
+    }
+}
+
+/// The part of the path that names a backfill.
+pub(crate) struct BackfillPath(pub(crate) BackfillId);
+
+impl<S: Send + Sync> FromRequestParts<S> for BackfillPath {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {

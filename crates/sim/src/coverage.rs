@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use punctual_core::JobState;
 use punctual_core::attempt::{AttemptRecord, Ending};
+use punctual_core::notice::NoticeKind;
 use punctual_core::schedule::{Marks, Verdict};
 use punctual_core::shard::event::{Refusal, Reply};
 use punctual_core::shard::write::{Decision, Requeue, Settle, Void, Write};
@@ -81,10 +82,17 @@ pub enum Window {
     OccurrenceMissed,
     QueuedReleased,
     ScheduleEdited,
+    /// A server learned that a calendar had changed.
+    Replanned,
+    OccurrenceClosed,
+    /// A success after a failure was told.
+    RecoveryTold,
+    /// Starts that were late were told.
+    LatenessTold,
 }
 
 impl Window {
-    pub const ALL: [Self; 60] = [
+    pub const ALL: [Self; 64] = [
         Self::CrashBetweenApplyAndAnswer,
         Self::DeadServersBatchApplied,
         Self::DeadServersBatchDropped,
@@ -145,6 +153,10 @@ impl Window {
         Self::OccurrenceMissed,
         Self::QueuedReleased,
         Self::ScheduleEdited,
+        Self::Replanned,
+        Self::OccurrenceClosed,
+        Self::RecoveryTold,
+        Self::LatenessTold,
     ];
 }
 
@@ -213,7 +225,8 @@ impl Coverage {
             Verdict::SkippedOverlap => self.hit(Window::OccurrenceSkipped),
             Verdict::SkippedPaused => self.hit(Window::OccurrencePaused),
             Verdict::Missed => self.hit(Window::OccurrenceMissed),
-            Verdict::Fired | Verdict::SkippedCalendar | Verdict::SkippedGap | Verdict::SkippedByRequest => {}
+            Verdict::SkippedCalendar => self.hit(Window::OccurrenceClosed),
+            Verdict::Fired | Verdict::SkippedGap | Verdict::SkippedByRequest => {}
         }
     }
 
@@ -230,6 +243,9 @@ impl Coverage {
                     (JobState::Quarantined, _, _) => self.hit(Window::Quarantined),
                     (JobState::Failed, None, Some(_)) => self.hit(Window::QueueTimeout),
                     _ => {}
+                }
+                if settle.notice.as_ref().is_some_and(|notice| notice.kind == NoticeKind::Recovered) {
+                    self.hit(Window::RecoveryTold);
                 }
                 if let Some(record) = &settle.attempt {
                     self.add_ending(record, settle.state);
@@ -249,6 +265,7 @@ impl Coverage {
             | Write::SetSchedule { .. }
             | Write::DropSchedule { .. }
             | Write::Watermark { .. } => {}
+            Write::Notice(_) => self.hit(Window::LatenessTold),
             Write::EditSchedule { .. } => self.hit(Window::ScheduleEdited),
             Write::Release(_) => self.hit(Window::QueuedReleased),
             Write::Decide(decision) => self.add_verdict(decision, void),

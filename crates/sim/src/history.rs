@@ -1,10 +1,12 @@
 //! What happened, in order: what clients asked and heard, what the execution
 //! itself saw, what the store took, and the faults. Only ever appended to.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use punctual_core::attempt::{Details, Outcome};
+use punctual_core::notice::Notice;
 use punctual_core::schedule::{OccurrenceRow, ScheduleCommand, ScheduleReply};
 use punctual_core::shard::event::{Command, Reply, Token};
 use punctual_core::shard::write::{SharedBatch, Void, Write};
@@ -46,6 +48,11 @@ pub enum Fact {
     AnswerSchedule {
         token: Token,
         reply: ScheduleReply,
+    },
+
+    /// The calendar has closed, or is open again.
+    Calendar {
+        is_closed: bool,
     },
 
     /// The file that a task waits for is there.
@@ -121,6 +128,12 @@ pub enum Fact {
         record: Option<JobRecord>,
     },
     JobCount(usize),
+    /// What waits to be passed on to people.
+    Told {
+        notices: Vec<Notice>,
+        /// Tasks of which nobody is told.
+        quiet: BTreeSet<TaskId>,
+    },
     /// The ledger of a schedule.
     Ledger {
         id: ScheduleId,
@@ -227,7 +240,7 @@ impl Fact {
             }
             Self::Fenced { shards, .. } if shards.contains(&id.shard()) => vec![format!("{self:?}")],
             Self::Leased { owned, .. } if owned.shard == id.shard() => vec![format!("{self:?}")],
-            Self::Fault(_) | Self::Healed | Self::Broken { .. } => vec![format!("{self:?}")],
+            Self::Fault(_) | Self::Healed | Self::Broken { .. } | Self::Calendar { .. } => vec![format!("{self:?}")],
             _ => Vec::new(),
         }
     }
@@ -272,6 +285,8 @@ impl Fact {
             | Self::JobCount(_)
             | Self::AskSchedule { .. }
             | Self::AnswerSchedule { .. }
+            | Self::Told { .. }
+            | Self::Calendar { .. }
             | Self::Ledger { .. } => None,
         }
     }
@@ -293,6 +308,7 @@ pub fn job_of(write: &Write) -> Option<JobId> {
         | Write::SetSchedule { .. }
         | Write::DropSchedule { .. }
         | Write::Watermark { .. } => None,
+        Write::Notice(notice) => notice.job,
         Write::Decide(decision) | Write::Release(decision) => decision.occurrence.job,
     }
 }

@@ -11,6 +11,7 @@
 
 mod agents;
 mod audit;
+mod calendars;
 pub mod check;
 mod client;
 pub mod coverage;

@@ -193,10 +193,11 @@ fn draw_task(rng: &mut Rng, number: u64) -> Task {
     }
     spec.timeout = *rng.pick(&[Span::from_secs(4), Span::from_secs(10), Span::from_secs(20)]);
     spec.queue_timeout = *rng.pick(&[None, None, None, Some(Span::from_secs(2)), Some(Span::from_secs(15))]);
+    spec.quiet = rng.percent(10);
     let waits_for = rng.percent(20).then(|| ArtifactId::new(START, number));
     Task {
         id: TaskId::new(START, number),
-        name: None,
+        name: Some(format!("task-{number}")),
         revision: 1,
         created_at: START,
         updated_at: START,

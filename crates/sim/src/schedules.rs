@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use punctual_core::schedule::recurrence::Rule;
 use punctual_core::schedule::{
-    CatchUp, CatchUpMode, NewSchedule, Overlap, Plan, ScheduleCommand, ScheduleEdit, ScheduleReply, ScheduleSpec,
-    recurrence, seed_of,
+    CatchUp, CatchUpMode, NewSchedule, Overlap, ScheduleCommand, ScheduleEdit, ScheduleReply, ScheduleSpec, recurrence,
+    seed_of,
 };
 use punctual_core::shard::event::{Made, Token};
 use punctual_core::shard::write::{SharedBatch, Void, Write};
 use punctual_core::task::Task;
 use punctual_core::{ScheduleId, ShardId, Span, Timestamp};
 
+use crate::calendars::CALENDAR;
 use crate::history::Fact;
 use crate::server::ServerStep;
 use crate::world::{Action, Health, World};
@@ -40,6 +41,8 @@ pub(crate) enum ScheduleStep {
     /// Once more, under a new id: no answer came.
     CreateAgain(ScheduleId),
     Change,
+    /// The calendar closes, or opens again.
+    Flip,
     Answered {
         token: Token,
         reply: ScheduleReply,
@@ -99,6 +102,7 @@ impl World {
                     self.ask_schedule(id, command);
                 }
             }
+            ScheduleStep::Flip => self.flip_calendar(),
             ScheduleStep::Answered { token, reply } => {
                 let Some(id) = self.schedules.tokens.remove(&token) else { return };
                 if !matches!(reply, ScheduleReply::NotOwner) {
@@ -165,8 +169,10 @@ impl World {
         };
         spec.max_runs = self.rng.percent(20).then(|| self.rng.range(1, 10) as u32);
         spec.pause_after_failures = self.rng.percent(20).then(|| self.rng.range(1, 4) as u16);
+        let obeys: Vec<String> = self.rng.percent(30).then(|| CALENDAR.to_owned()).into_iter().collect();
+        spec.calendars.exclude.clone_from(&obeys);
         let spec = serde_json::to_string(&spec).expect("a spec is JSON");
-        ScheduleEdit { task: task.id, spec: spec.into(), calendars: Vec::new(), priority: None, input: None }
+        ScheduleEdit { task: task.id, spec: spec.into(), calendars: obeys, priority: None, input: None }
     }
 
     /// Asks whoever believes to own it, or somebody else now and then.
@@ -181,22 +187,22 @@ impl World {
         self.schedules.asked_count += 1;
         let token = Token(self.schedules.asked_count);
         self.schedules.tokens.insert(token, id);
-        let made = self.made(id, &command);
         self.note(Fact::AskSchedule { token, id, command: command.clone() });
         let node = self.servers[place].node();
         let delay = self.rng.millis(0, self.plan.message_ms_max);
-        self.after(delay, Action::Server(node, ServerStep::Schedule { token, id, command, made }));
+        self.after(delay, Action::Server(node, ServerStep::Schedule { token, id, command }));
     }
 
-    fn made(&self, id: ScheduleId, command: &ScheduleCommand) -> Option<Made> {
+    /// What a server works out before it asks its owner.
+    pub(crate) fn made(&self, id: ScheduleId, command: &ScheduleCommand) -> Option<Made> {
         let (edit, name) = match command {
             ScheduleCommand::Create(new) => (&new.edit, new.name.clone()),
             ScheduleCommand::Edit { edit, .. } => (&**edit, self.store.name_of(id)?),
             _ => return None,
         };
         let seed = seed_of(&name);
-        let plan = Plan::read(&edit.spec, &BTreeMap::new(), seed).expect("it is a good spec");
-        Some(Made { plan: Arc::new(plan), task: Arc::clone(self.store.task(edit.task)), seed })
+        let plan = self.store.plan(&edit.spec, seed);
+        Some(Made { plan, task: Arc::clone(self.store.task(edit.task)), seed })
     }
 
     /// What schedules make are jobs like others: everything that is promised of jobs is promised of them.

@@ -4,6 +4,7 @@
 //! Never looks at the store except through calls that take time, and can be
 //! crashed, paused or cut off between any two steps.
 
+mod effects;
 mod owning;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,8 +12,8 @@ use std::sync::Arc;
 
 use punctual_core::schedule::ScheduleCommand;
 use punctual_core::shard::event::{
-    Adopted, Command, Event, Found, Load, Loaded, LoadedSchedule, Made, Report, ScheduleLoad, Send, StreamId,
-    TakenSchedules, Token,
+    Adopted, Command, Event, Found, Load, Loaded, LoadedSchedule, Report, ScheduleLoad, StreamId, TakenSchedules,
+    Token, Watch,
 };
 use punctual_core::shard::write::{BatchSeq, StartsId, Void};
 use punctual_core::shard::{Config, Owner};
@@ -20,15 +21,15 @@ use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
 use punctual_store::Owned;
 
-use crate::client::ClientStep;
 use crate::coverage::Window;
 use crate::history::Fact;
 use crate::net::{ToServer, ToWorker};
 use crate::options::Planted;
 use crate::plan::{CLOCK_LAG_MAX_MS, RENEW_EVERY_MS, START};
-use crate::schedules::ScheduleStep;
-use crate::storage::StoreCall;
 use crate::world::{Action, Health, Node, World};
+
+/// A job that starts later than this is told to be late.
+const LATE_AFTER: Span = Span::from_secs(5);
 
 pub(crate) struct Server {
     pub(crate) place: usize,
@@ -58,6 +59,9 @@ pub(crate) struct Server {
     answered: BatchSeq,
     /// Batches that the store has taken and not answered.
     pub(crate) unanswered: u32,
+    pub(crate) calendar_changes_seen: u64,
+    /// How often the owner is still to be told.
+    pub(crate) calendar_tellings: u8,
 }
 
 /// One of the connections that batches go through.
@@ -106,10 +110,11 @@ pub(crate) enum ServerStep {
         token: Token,
         id: ScheduleId,
         command: ScheduleCommand,
-        made: Option<Made>,
     },
     Hinted(Vec<Loaded>),
+    Replanned(Vec<LoadedSchedule>),
     TaskChanged(Arc<Task>),
+    Watch(Watch),
     Message {
         stream: StreamId,
         message: ToServer,
@@ -168,6 +173,8 @@ impl Server {
             retiring: None,
             answered: BatchSeq(0),
             unanswered: 0,
+            calendar_changes_seen: 0,
+            calendar_tellings: 0,
         }
     }
 
@@ -190,7 +197,16 @@ impl World {
         let life = self.servers[place].life + 1;
         let lane = StoreLane { connection: 0, cut_connection: None, applied_at: START, answered_at: START };
         let lanes = vec![lane; self.plan.config.lanes];
-        self.servers[place] = Server { id, life, health: Health::Up, owner, lag, lanes, ..Server::down(place) };
+        self.servers[place] = Server {
+            id,
+            life,
+            health: Health::Up,
+            owner,
+            lag,
+            lanes,
+            calendar_changes_seen: self.store.calendar_changes(),
+            ..Server::down(place)
+        };
         let node = self.servers[place].node();
         self.after(Span::ZERO, Action::Server(node, ServerStep::RenewLeases));
     }
@@ -223,6 +239,8 @@ impl World {
                 self.after(Span::from_millis(RENEW_EVERY_MS), Action::Server(node, ServerStep::RenewLeases));
                 self.lease(place);
                 self.refresh_tasks(place);
+                self.look_what_to_watch(place);
+                self.look_at_calendars(place);
                 return;
             }
             ServerStep::Leased { kept, taken } => self.leased(place, &kept, taken),
@@ -246,11 +264,14 @@ impl World {
             ServerStep::SchedulesRead { load, rows, next } => {
                 self.servers[place].owner.handle(Event::Schedules { load, rows, next }, now);
             }
-            ServerStep::Schedule { token, id, command, made } => {
+            ServerStep::Schedule { token, id, command } => {
+                let made = self.made(id, &command);
                 let who = "client".to_owned();
                 self.servers[place].owner.handle(Event::Schedule { token, id, command, who, made }, now);
             }
             ServerStep::TaskChanged(task) => self.servers[place].owner.handle(Event::TaskChanged { task }, now),
+            ServerStep::Replanned(rows) => self.servers[place].owner.handle(Event::Replanned { rows }, now),
+            ServerStep::Watch(watch) => self.servers[place].owner.handle(Event::Watch(watch), now),
             ServerStep::Hinted(jobs) => self.servers[place].owner.handle(Event::Submitted { jobs }, now),
             ServerStep::Message { stream, message } => self.server_message(place, stream, message),
             ServerStep::Broken { stream } => {
@@ -300,6 +321,13 @@ impl World {
                 self.after(delay, Action::Server(node, ServerStep::TaskChanged(task)));
             }
         }
+    }
+
+    /// What is to be noticed, as the store has it now.
+    fn look_what_to_watch(&mut self, place: usize) {
+        let watch = Watch { ailing: self.store.ailing(), late_after: vec![LATE_AFTER] };
+        let (node, delay) = (self.servers[place].node(), self.store_delay());
+        self.after(delay, Action::Server(node, ServerStep::Watch(watch)));
     }
 
     fn pump_by(&mut self, place: usize, planned: Timestamp) {
@@ -385,78 +413,5 @@ impl World {
         let Some(stream) = server.streams.remove(&worker) else { return };
         server.owner.handle(Event::WorkerDisconnected { worker, stream }, now);
         self.break_stream(stream);
-    }
-
-    /// Does what the owner decided. Taken after every call of the owner, so that an
-    /// assignment goes out under the epoch that it was started under.
-    fn flush(&mut self, place: usize) {
-        while !self.is_suspended(place) {
-            let effects = self.servers[place].owner.take_effects();
-            if effects.is_empty() {
-                return;
-            }
-            let node = self.servers[place].node();
-            for load in effects.loads {
-                let delay = self.store_delay();
-                self.after(delay, Action::Store(node, StoreCall::Load(load)));
-            }
-            for (token, id) in effects.lookups {
-                let delay = self.store_delay();
-                self.after(delay, Action::Store(node, StoreCall::Find { token, id }));
-            }
-            for load in effects.schedule_loads {
-                let delay = self.store_delay();
-                self.after(delay, Action::Store(node, StoreCall::LoadSchedules(load)));
-            }
-            for (token, reply) in effects.schedule_replies {
-                let delay = self.rng.millis(0, self.plan.message_ms_max);
-                self.after(delay, Action::Schedules(ScheduleStep::Answered { token, reply }));
-            }
-            for (worker, stream, send) in effects.sends {
-                self.send(place, worker, stream, send);
-            }
-            for (token, reply) in effects.replies {
-                if self.answer_agent(token, reply) {
-                    continue;
-                }
-                let delay = self.rng.millis(0, self.plan.message_ms_max);
-                self.after(delay, Action::Client(ClientStep::Answered { token, reply }));
-            }
-            for worker in effects.disconnects {
-                self.hang_up(place, worker);
-            }
-        }
-    }
-
-    fn send(&mut self, place: usize, worker: WorkerId, stream: StreamId, send: Send) {
-        let message = match send {
-            Send::Assign(assignment) => {
-                self.check_credit(place, worker);
-                let message = ToWorker::Assign(assignment);
-                if self.has(Planted::AssignedAgain) {
-                    self.servers[place].assigned.entry(worker).or_default().push(message.clone());
-                }
-                message
-            }
-            Send::Ack { id, attempt } => ToWorker::Ack { id, attempt },
-            Send::Cancel { id, attempt } => ToWorker::Cancel { id, attempt },
-            Send::Stop { id, attempt } => ToWorker::Stop { id, attempt },
-            Send::Credit(kept) => ToWorker::Credit(kept),
-            Send::Demand { jobs } => ToWorker::Demand { jobs },
-        };
-        self.send_to_worker(stream, message);
-    }
-
-    /// What this server itself started on a worker never exceeds what it was granted.
-    fn check_credit(&mut self, place: usize, worker: WorkerId) {
-        let server = &self.servers[place];
-        let started = |view: &&punctual_core::shard::LiveView| {
-            view.worker == worker && !server.adopted.contains(&(view.key.id, view.attempt))
-        };
-        let running = server.owner.all_running().iter().filter(started).count();
-        let credit = server.credits.get(&worker).copied().unwrap_or(0);
-        if running > credit as usize {
-            self.note(Fact::OverCredit { worker, running, credit });
-        }
     }
 }

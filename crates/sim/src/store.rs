@@ -1,8 +1,11 @@
 //! The one store of the world: the model, plus a note of everything it took.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use punctual_core::notice::{Notice, NoticeKind};
+use punctual_core::schedule::recurrence::Calendar;
 use punctual_core::schedule::{OccurrenceRow, Plan, ScheduleSpec, seed_of};
 use punctual_core::shard::event::{Adopted, Found, Load, Loaded, LoadedSchedule, ScheduleLoad, TakenSchedules};
 use punctual_core::shard::write::{Batch, CancelMark, SharedBatch, StartsId, Void};
@@ -14,6 +17,7 @@ use punctual_store::{
 };
 use punctual_store_tests::model::ModelStore;
 
+use crate::calendars::calendars;
 use crate::options::Planted;
 use crate::plan::LEASE_TTL;
 
@@ -21,6 +25,10 @@ pub(crate) struct SimStore {
     model: ModelStore,
     tasks: BTreeMap<TaskId, Arc<Task>>,
     bug: Option<Planted>,
+    calendars: BTreeMap<String, Arc<Calendar>>,
+    calendar_changes: u64,
+    /// What specs mean by these calendars; equal specs share a plan.
+    plans: RefCell<BTreeMap<String, Arc<Plan>>>,
     /// The epoch of each shard, as the leases have raised it.
     epochs: BTreeMap<ShardId, Owned>,
 }
@@ -38,10 +46,12 @@ pub(crate) enum Took {
 impl SimStore {
     pub(crate) fn new(shards: u16, tasks: &[Arc<Task>], now: Timestamp, bug: Option<Planted>) -> Self {
         let model = ModelStore::new(shards, now);
-        let interned = (0u8..).zip(tasks).map(|(number, task)| (Task::clone(task), [number; 32])).collect();
+        let interned =
+            (0u8..).zip(tasks).map(|(number, task)| (Task { name: None, ..Task::clone(task) }, [number; 32])).collect();
         model.intern_tasks_now(interned).expect("the tasks are new");
         let tasks = tasks.iter().map(|task| (task.id, Arc::clone(task))).collect();
-        Self { model, tasks, bug, epochs: BTreeMap::new() }
+        let (calendars, plans) = (calendars(None), RefCell::default());
+        Self { model, tasks, bug, calendars, calendar_changes: 0, plans, epochs: BTreeMap::new() }
     }
 
     pub(crate) fn set_now(&self, now: Timestamp) {
@@ -97,20 +107,51 @@ impl SimStore {
     pub(crate) fn load_schedules(&self, load: ScheduleLoad) -> (Vec<LoadedSchedule>, Option<ScheduleId>) {
         let rows = self.model.load_schedules_now(load.shard, load.after, load.limit);
         let next = rows.last().map(|row| row.id).filter(|_| rows.len() >= load.limit);
-        let loaded = |row: LoadedRow| {
-            let seed = seed_of(&row.name);
-            let plan = Plan::read(&row.spec, &BTreeMap::new(), seed).expect("the clients make good specs");
-            LoadedSchedule {
-                id: row.id,
-                plan: Arc::new(plan),
-                task: Arc::clone(&self.tasks[&row.task]),
-                seed,
-                priority: row.priority,
-                has_input: row.has_input,
-                state: row.state,
-            }
-        };
-        (rows.into_iter().map(loaded).collect(), next)
+        (rows.into_iter().map(|row| self.loaded_schedule(row)).collect(), next)
+    }
+
+    fn loaded_schedule(&self, row: LoadedRow) -> LoadedSchedule {
+        let seed = seed_of(&row.name);
+        LoadedSchedule {
+            id: row.id,
+            plan: self.plan(&row.spec, seed),
+            task: Arc::clone(&self.tasks[&row.task]),
+            seed,
+            priority: row.priority,
+            has_input: row.has_input,
+            state: row.state,
+        }
+    }
+
+    /// What a spec means by the calendars that there are now.
+    pub(crate) fn plan(&self, spec: &str, seed: u64) -> Arc<Plan> {
+        let mut plans = self.plans.borrow_mut();
+        let plan = plans
+            .entry(spec.to_owned())
+            .or_insert_with(|| Arc::new(Plan::read(spec, &self.calendars, seed).expect("the clients make good specs")));
+        Arc::clone(plan)
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.calendars.values().any(|calendar| !calendar.dates.is_empty())
+    }
+
+    /// The calendar closes on a day, or opens again. Plans that it does not concern stay what they are.
+    pub(crate) fn set_closed(&mut self, on: Option<Timestamp>) {
+        self.calendars = calendars(on);
+        self.calendar_changes += 1;
+        self.plans.borrow_mut().retain(|_, plan| plan.spec.calendars.is_empty());
+    }
+
+    pub(crate) fn calendar_changes(&self) -> u64 {
+        self.calendar_changes
+    }
+
+    /// The schedules of a shard that obey a calendar.
+    pub(crate) fn schedules_with_calendars(&self, shard: ShardId) -> Vec<LoadedSchedule> {
+        let rows = self.model.load_schedules_now(shard, None, usize::MAX);
+        let loaded = rows.into_iter().map(|row| self.loaded_schedule(row));
+        loaded.filter(|loaded| !loaded.plan.spec.calendars.is_empty()).collect()
     }
 
     pub(crate) fn name_of(&self, id: ScheduleId) -> Option<String> {
@@ -185,8 +226,36 @@ impl SimStore {
         self.epochs.get(&shard).copied()
     }
 
+    /// All that people are to be told, in order.
+    pub(crate) fn notices(&self) -> Vec<Notice> {
+        self.model.waiting_notices_now(usize::MAX).into_iter().map(|waiting| waiting.notice).collect()
+    }
+
+    /// Tasks that have failed and not succeeded since.
+    pub(crate) fn ailing(&self) -> Vec<TaskId> {
+        let mut ailing = BTreeSet::new();
+        for notice in self.notices() {
+            // Of the late result of a lost job the owner does not have the task at hand.
+            let task = notice.task.or_else(|| notice.job.and_then(|job| self.task_of(job)));
+            let Some(task) = task else { continue };
+            match notice.kind {
+                NoticeKind::Failed | NoticeKind::Lost | NoticeKind::Quarantined => drop(ailing.insert(task)),
+                NoticeKind::Recovered => drop(ailing.remove(&task)),
+                NoticeKind::Missed | NoticeKind::Late => {}
+            }
+        }
+        ailing.into_iter().collect()
+    }
+
     pub(crate) fn job(&self, id: JobId) -> Option<JobRecord> {
         self.model.job_now(id)
+    }
+
+    fn task_of(&self, job: JobId) -> Option<TaskId> {
+        self.job(job).map(|record| match record {
+            JobRecord::Hot { job, .. } => job.task,
+            JobRecord::Finished { job, .. } => job.task,
+        })
     }
 
     pub(crate) fn hot(&self) -> Vec<punctual_store::HotJob> {

@@ -138,6 +138,7 @@ impl World {
         }
         world.plan_clients();
         world.plan_schedules();
+        world.plan_calendar();
         world.plan_faults();
         world
     }
@@ -238,6 +239,9 @@ impl World {
             let record = self.store.job(id);
             self.note(Fact::Final { id, record });
         }
+        let notices = self.store.notices();
+        let quiet = self.plan.tasks.iter().filter(|task| task.spec.quiet).map(|task| task.id).collect();
+        self.note(Fact::Told { notices, quiet });
         let count = self.store.job_count();
         self.note(Fact::JobCount(count));
     }

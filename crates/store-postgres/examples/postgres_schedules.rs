@@ -149,6 +149,7 @@ impl Bench {
                 has_input: n.is_multiple_of(4),
                 is_counted: false,
             }),
+            notice: None,
         }))
     }
 

@@ -2,13 +2,15 @@
 //! that keeps what it acknowledges:
 //! `cargo run --release -p punctual-store-postgres --example postgres_shapes [jobs]`.
 //!
-//! First each step alone, for its share of the write-ahead log. Then a drain of no-op jobs (load, start,
+//! First each step alone, for its share of the write-ahead log, and what failures cost with and without a notice for
+//! each. Then a drain of no-op jobs (load, start,
 //! settle, with history kept) on all lanes at once, and single submissions by 64 callers.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::join_all;
 use punctual_core::attempt::{AttemptRecord, Ending};
+use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::shard::event::{Lane, Load};
 use punctual_core::shard::write::{Batch, BatchSeq, CancelMark, Settle, SharedBatch, Start, StartsId, Void, Write};
 use punctual_core::task::{Priority, Probe, Run, Task, TaskSpec};
@@ -63,6 +65,20 @@ async fn main() {
     bench.apply_all(&rows, 1_000, Step::Settle).await;
     println!("| settle, {BATCH_LEN} each | {}", cost.of(jobs));
 
+    // In turn, because later rows find other tables.
+    for (round, step, name) in [
+        (0, Step::Fail, "fail"),
+        (1, Step::FailAndTell, "fail with notices"),
+        (2, Step::Fail, "fail"),
+        (3, Step::FailAndTell, "fail with notices"),
+    ] {
+        bench.submit_bulk(jobs).await;
+        let rows = bench.load_all().await;
+        let cost = bench.cost();
+        bench.apply_all(&rows, 100_000 * (round + 1), step).await;
+        println!("| {name}, {BATCH_LEN} each | {}", cost.of(jobs));
+    }
+
     bench.submit_bulk(jobs).await;
     let cost = bench.cost();
     bench.drain(jobs).await;
@@ -105,6 +121,8 @@ fn cpu(pid: &str) -> f64 {
 enum Step {
     Start,
     Settle,
+    Fail,
+    FailAndTell,
 }
 
 struct Bench {
@@ -210,6 +228,8 @@ impl Bench {
                         let closed = self.owned_by(lane).into_iter().map(|owned| close(&owned, seq));
                         chunk.iter().map(|row| self.settle(row)).chain(closed).collect()
                     }
+                    Step::Fail => chunk.iter().map(|row| self.fail(row, None)).collect(),
+                    Step::FailAndTell => chunk.iter().map(|row| self.fail(row, Some(self.notice(row)))).collect(),
                 };
                 self.apply(lane, seq, writes).await;
             }
@@ -259,6 +279,26 @@ impl Bench {
     }
 
     fn settle(&self, row: &JobRow) -> Write {
+        Write::Settle(self.settled(row))
+    }
+
+    fn fail(&self, row: &JobRow, notice: Option<Notice>) -> Write {
+        let mut settle = self.settled(row);
+        settle.state = JobState::Failed;
+        settle.counters.failures = 1;
+        settle.notice = notice.map(Box::new);
+        if let Some(attempt) = &mut settle.attempt {
+            attempt.ending = Ending::Failed;
+            attempt.reason = Some("connection refused".to_owned());
+        }
+        Write::Settle(settle)
+    }
+
+    fn notice(&self, row: &JobRow) -> Notice {
+        Notice::of_job(NoticeKind::Failed, row.key.id, Some(self.task), None, now())
+    }
+
+    fn settled(&self, row: &JobRow) -> Settle {
         let at = now();
         let attempt = AttemptRecord {
             attempt: AttemptNo::FIRST,
@@ -272,7 +312,7 @@ impl Bench {
             details: None,
             log: None,
         };
-        Write::Settle(Settle {
+        Settle {
             key: row.key,
             state: JobState::Succeeded,
             finished_at: at,
@@ -281,7 +321,8 @@ impl Bench {
             reason: None,
             output: None,
             cancel: CancelMark::None,
-        })
+            notice: None,
+        }
     }
 
     /// How long each call took, in order.

@@ -1,7 +1,8 @@
 -- Gives planned times their verdicts, and makes the jobs of those that fire, with the inputs of their schedules, which
 -- count them if they are limited.
 -- Guarantees: the answer is the places, from 1, of those that had none before, or nothing if all had none. Of the
--- others nothing is done. An error if there is no such task. Inputs never leave PostgreSQL.
+-- others nothing is done; with $21 an error if there are any. An error if there is no such task. Inputs never leave
+-- PostgreSQL.
 -- Index: the primary keys of the partitions between the first and the last time, of job and of schedule; UNIQUE (id) of
 -- task.
 -- Concurrency: under the shards' fences nobody else decides, so that the snapshot shows all verdicts; were it otherwise,
@@ -42,5 +43,6 @@ WITH new AS MATERIALIZED (
     WHERE schedule.shard = more.shard AND schedule.id = more.schedule
 )
 SELECT CASE WHEN count(*) < cardinality($1::smallint[]) THEN coalesce(array_agg(place), '{}') END,
-       1 / (count(job) = (SELECT count(*) FROM fired))::int
+       1 / (count(job) = (SELECT count(*) FROM fired)
+            AND (count(*) = cardinality($1::smallint[]) OR NOT $21::boolean))::int
 FROM new

@@ -1,6 +1,6 @@
 -- Gives queued times their final verdicts, and makes the jobs of those that fire; otherwise as decide.
 -- Guarantees: the answer is the places, from 1, of those that were queued, or nothing if all were. Of the others nothing
--- is done. An error if there is no such task.
+-- is done; with $21 an error if there are any. An error if there is no such task.
 -- Index: the primary key of the partition, or occurrence_queued; as decide.
 -- Concurrency: under the shards' fences, so that nobody else changes the rows. Tasks are locked in order.
 WITH released AS (
@@ -39,5 +39,6 @@ WITH released AS (
     WHERE schedule.shard = more.shard AND schedule.id = more.schedule
 )
 SELECT CASE WHEN count(*) < cardinality($1::smallint[]) THEN coalesce(array_agg(place), '{}') END,
-       1 / (count(job) = (SELECT count(*) FROM fired))::int
+       1 / (count(job) = (SELECT count(*) FROM fired)
+            AND (count(*) = cardinality($1::smallint[]) OR NOT $21::boolean))::int
 FROM released

@@ -1,7 +1,7 @@
 -- Moves finished jobs back into the hot table, under new due times, and their last attempts to those that did not
 -- end them; and records that.
--- Guarantees: the answer names the jobs that were there. Inputs never leave PostgreSQL; outputs are given up. A second
--- record of the same attempt is a constraint violation.
+-- Guarantees: the answer is the jobs that were there, or nothing if all were; with $8 an error unless all were. Inputs
+-- never leave PostgreSQL; outputs are given up. A second record of the same attempt is a constraint violation.
 -- Index: those on id of the partitions of history; the primary keys of node.
 -- Concurrency: under the shards' fences. Retention may have removed a job before; then it is not there.
 WITH taken AS (
@@ -31,4 +31,6 @@ WITH taken AS (
            source
     FROM taken
 )
-SELECT id FROM taken
+SELECT CASE WHEN count(*) < cardinality($1::uuid[]) THEN coalesce(array_agg(id), '{}') END,
+       1 / (count(*) = cardinality($1::uuid[]) OR NOT $8::boolean)::int
+FROM taken

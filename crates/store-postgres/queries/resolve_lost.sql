@@ -1,7 +1,7 @@
 -- Gives lost jobs the ends that their attempts reported after all, with what else is known of them. A row may change
 -- its partition.
--- Guarantees: the answer names the jobs that were there as lost, in this attempt. Their workers and servers count as
--- used at the new time.
+-- Guarantees: the answer is the jobs that were there as lost, in this attempt, or nothing if all were; with $10 an error
+-- unless all were. Their workers and servers count as used at the new time.
 -- Index: those on id of the partitions of history.
 -- Concurrency: under the shards' fences. Retention may have removed a job before; then it is not there.
 WITH resolved AS (
@@ -23,4 +23,6 @@ WITH resolved AS (
     ) AS latest
     WHERE node.number = latest.number AND node.used_at < latest.at
 )
-SELECT id FROM resolved
+SELECT CASE WHEN count(*) < cardinality($1::uuid[]) THEN coalesce(array_agg(id), '{}') END,
+       1 / (count(*) = cardinality($1::uuid[]) OR NOT $10::boolean)::int
+FROM resolved

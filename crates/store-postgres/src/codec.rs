@@ -3,11 +3,12 @@
 use bytes::{Bytes, BytesMut};
 use punctual_core::attempt::{ArchivedLog, AttemptRecord, Details, Ending};
 use punctual_core::job::Input;
-use punctual_core::schedule::Source;
+use punctual_core::schedule::{By, Source};
 use punctual_core::shard::write::Epoch;
 use punctual_core::task::Priority;
 use punctual_core::{
-    ArtifactId, AttemptNo, Counters, JobId, JobState, ScheduleId, ServerId, ShardId, TaskId, Timestamp, WorkerId,
+    ArtifactId, AttemptNo, BackfillId, Counters, JobId, JobState, ScheduleId, ServerId, ShardId, TaskId, Timestamp,
+    WorkerId,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
@@ -72,11 +73,15 @@ macro_rules! as_uuid {
         }
     )*};
 }
-as_uuid!(ArtifactId, JobId, ScheduleId, TaskId, WorkerId, ServerId);
+as_uuid!(ArtifactId, BackfillId, JobId, ScheduleId, TaskId, WorkerId, ServerId);
 
 /// Shards are numbered to 1,023.
 pub(crate) const fn shard_number(shard: ShardId) -> i16 {
     shard.0 as i16
+}
+
+pub(crate) fn rows_max(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 /// PostgreSQL's numbers have a sign. The same bits read back as the same number.
@@ -110,6 +115,11 @@ pub(crate) fn state(row: &Row, column: usize) -> Read<JobState> {
     found.ok_or_else(|| unreadable(row, column, "not a state"))
 }
 
+pub(crate) fn state_or_none(row: &Row, column: usize) -> Read<Option<JobState>> {
+    let found: Option<i16> = get(row, column)?;
+    found.map(|_| state(row, column)).transpose()
+}
+
 fn ending(row: &Row, column: usize) -> Read<Ending> {
     let code: i16 = get(row, column)?;
     let found = Ending::ALL.into_iter().find(|&ending| ending_code(ending) == code);
@@ -138,6 +148,11 @@ pub(crate) fn task_id(row: &Row, column: usize) -> Read<TaskId> {
     id(row, column, TaskId::from_bytes)
 }
 
+pub(crate) fn task_id_or_none(row: &Row, column: usize) -> Read<Option<TaskId>> {
+    let found: Option<Uuid> = get(row, column)?;
+    found.map(|_| task_id(row, column)).transpose()
+}
+
 pub(crate) fn job_id_or_none(row: &Row, column: usize) -> Read<Option<JobId>> {
     let found: Option<Uuid> = get(row, column)?;
     found.map(|_| job_id(row, column)).transpose()
@@ -145,6 +160,10 @@ pub(crate) fn job_id_or_none(row: &Row, column: usize) -> Read<Option<JobId>> {
 
 pub(crate) fn schedule_id(row: &Row, column: usize) -> Read<ScheduleId> {
     id(row, column, ScheduleId::from_bytes)
+}
+
+pub(crate) fn backfill_id(row: &Row, column: usize) -> Read<BackfillId> {
+    id(row, column, BackfillId::from_bytes)
 }
 
 pub(crate) fn artifact_id(row: &Row, column: usize) -> Read<ArtifactId> {
@@ -181,6 +200,11 @@ pub(crate) fn priority(row: &Row, column: usize) -> Read<Priority> {
 
 pub(crate) fn attempt_no(row: &Row, column: usize) -> Read<Option<AttemptNo>> {
     Ok(get::<Option<i32>>(row, column)?.map(|number| AttemptNo(number as u32)))
+}
+
+/// Two columns from `column` on: when, and who.
+pub(crate) fn by(row: &Row, column: usize) -> Read<By> {
+    Ok(By { at: time(row, column)?, who: get(row, column + 1)? })
 }
 
 /// Three columns from `column` on: next_attempt, failures, node_failures.

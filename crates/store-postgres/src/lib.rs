@@ -10,6 +10,7 @@
 
 mod archive;
 mod artifacts;
+mod backfills;
 mod codec;
 mod connection;
 mod health;
@@ -21,6 +22,7 @@ mod logs;
 mod members;
 mod migrate;
 mod nodes;
+mod notices;
 mod options;
 mod partitions;
 mod pipeline;
@@ -76,6 +78,8 @@ struct Shared {
     logs: Link,
     owner_reads: Pool,
     people_reads: Pool,
+    /// For dispatches and steps of backfills: they wait for each other, and nobody else waits for them.
+    steps: Pool,
     maintenance: Arc<Pool>,
     instance: Arc<Instance>,
     nodes: Arc<Nodes>,
@@ -93,6 +97,8 @@ struct Shared {
 /// The owner's loads must not queue behind somebody's list of a million jobs.
 const OWNER_CONNECTIONS: usize = 2;
 const PEOPLE_CONNECTIONS: usize = 2;
+/// Made when it is needed.
+const STEP_CONNECTIONS: usize = 1;
 /// One prunes while another makes a partition that a batch waits for.
 const MAINTENANCE_CONNECTIONS: usize = 2;
 
@@ -138,6 +144,7 @@ impl PostgresStore {
             logs: Link::new(origin.clone(), Class::Submit),
             owner_reads: Pool::new(&origin, Class::Owner, OWNER_CONNECTIONS),
             people_reads: Pool::new(&origin, Class::People, PEOPLE_CONNECTIONS),
+            steps: Pool::new(&origin, Class::Submit, STEP_CONNECTIONS),
             maintenance,
             instance,
             nodes,
@@ -175,6 +182,7 @@ impl PostgresStore {
         self.shared.lanes.close().await;
         self.shared.owner_reads.close();
         self.shared.people_reads.close();
+        self.shared.steps.close();
         self.shared.maintenance.close();
         Ok(())
     }

@@ -16,7 +16,7 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 6] = [
+pub(crate) const MIGRATIONS: [Migration; 7] = [
     Migration {
         version: 1,
         name: "first",
@@ -46,6 +46,11 @@ pub(crate) const MIGRATIONS: [Migration; 6] = [
         version: 6,
         name: "schedules",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0006_schedules.sql")),
+    },
+    Migration {
+        version: 7,
+        name: "notices",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0007_notices.sql")),
     },
 ];
 

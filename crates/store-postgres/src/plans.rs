@@ -25,7 +25,7 @@ const SCANS: [&str; 12] = [
     "calendars_revision",
 ];
 /// A bounded number of rows is put in order.
-const SORTS: [&str; 10] = [
+const SORTS: [&str; 11] = [
     "tasks_by_id",
     "shard_epochs",
     "take_shards",
@@ -33,12 +33,13 @@ const SORTS: [&str; 10] = [
     "prune_idempotency",
     "prune_stale_outcomes_before",
     "prune_schedule_changes",
+    "prune_backfills",
     "decide",
     "release",
     "schedules_with_calendars",
 ];
 /// Run without the settings that make plans stay; they set their own.
-const MAINTENANCE: [&str; 16] = [
+const MAINTENANCE: [&str; 20] = [
     "partitions",
     "prunable_jobs",
     "prunable_early_jobs",
@@ -55,6 +56,10 @@ const MAINTENANCE: [&str; 16] = [
     "tasks_of_overdue_jobs",
     "forget_cancel_requests",
     "prune_schedule_changes",
+    "prune_deliveries",
+    "prune_ailing",
+    "prune_backfill_runs",
+    "prune_backfills",
 ];
 
 fn queries() -> Vec<(String, String)> {
@@ -169,6 +174,29 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("schedules_with_calendars", "calendar_use_pkey on calendar_use"),
         ("calendar_users", "calendar_use_name on calendar_use"),
         ("forget_calendars", "calendar_use_pkey on calendar_use"),
+        ("watermarks", "watermark_pkey on watermark"),
+        ("waiting_notices", "notice_pkey on notice"),
+        ("take_notices", "notice_pkey on notice"),
+        ("update_rules", "notification_rule_pkey on notification_rule"),
+        ("rules", "notification_rule_pkey on notification_rule"),
+        ("ailing_of", "ailing_pkey on ailing"),
+        ("ailing", "Backward using ailing_last on ailing"),
+        ("forget_ailing", "ailing_pkey on ailing"),
+        ("prune_ailing", "ailing_last on ailing"),
+        ("deliveries", "Backward using delivery_pkey on delivery"),
+        ("deliveries_of_rule", "Backward using delivery_rule on delivery"),
+        ("prune_deliveries", "delivery_pkey on delivery"),
+        ("add_backfill", "backfill_running on backfill"),
+        ("running_backfills", "backfill_running on backfill"),
+        ("list_backfills", "Backward using backfill_pkey on backfill"),
+        ("list_backfills_of_schedule", "Backward using backfill_schedule on backfill"),
+        ("end_backfill_runs", "backfill_run_pkey on backfill_run"),
+        ("open_runs", "backfill_run_open on backfill_run"),
+        ("backfill_runs", "backfill_run_pkey on backfill_run"),
+        ("backfilled", "backfill_run_schedule on backfill_run"),
+        ("prune_backfill_runs", "backfill_ended on backfill"),
+        ("prune_backfills", "backfill_ended on backfill"),
+        ("prune_backfills", "on backfill_run"),
     ] {
         let (_, text) = queries().into_iter().find(|(query, _)| query == name).unwrap();
         let conn = if MAINTENANCE.contains(&name) { maintenance } else { conn };
@@ -199,6 +227,14 @@ const FILL: &str = "
     INSERT INTO watermark SELECT n, 0 FROM generate_series(0, 3) AS n;
     INSERT INTO calendar SELECT 'calendar ' || n, n, 0, '', '[]' FROM generate_series(1, 100) AS n;
     INSERT INTO calendar_use SELECT 'holidays', id, shard, name FROM schedule;
+    INSERT INTO notice (at, count, shard, kind) SELECT n, 1, n % 4, 1 FROM generate_series(1, 1000) AS n;
+    INSERT INTO notification_rule SELECT 0, 0, 0, 1, 'rule ' || n, '', '', '{}', NULL FROM generate_series(1, 1000) AS n;
+    INSERT INTO ailing SELECT gen_random_uuid(), n, n, 1 FROM generate_series(1, 1000) AS n;
+    INSERT INTO delivery SELECT gen_random_uuid(), n, 1, 'rule ' || n % 10, '' FROM generate_series(1, 1000) AS n;
+    INSERT INTO backfill SELECT gen_random_uuid(), gen_random_uuid(), 0, 0, NULL, n, 1, 1, 0, 0, 0, 0, 1 + n % 3, '', '{}', '', '', NULL
+    FROM generate_series(1, 1000) AS n;
+    INSERT INTO backfill_run SELECT id, schedule, gen_random_uuid(), n, CASE WHEN n % 2 = 0 THEN 1 END
+    FROM backfill, generate_series(1, 5) AS n;
     INSERT INTO attempt SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 0, 0, 0, 1, 1, NULL FROM generate_series(1, 1000);
     INSERT INTO log SELECT gen_random_uuid(), 0, 1, '' FROM generate_series(1, 1000);
     INSERT INTO dropped_log SELECT 'logs/' || n FROM generate_series(1, 1000) AS n;

@@ -1,5 +1,6 @@
 //! Letting go of what is old. Full partitions of history are dropped; what is left goes row
-//! by row. A job goes with everything that hangs on it. The ledger of schedules is in schedules/prune.rs.
+//! by row. A job goes with everything that hangs on it. The ledger of schedules is in schedules/prune.rs, what was told
+//! in notices.rs, and past backfills in backfills.rs.
 
 use std::collections::HashSet;
 
@@ -13,7 +14,7 @@ use crate::connection::Conn;
 use crate::partitions::{self, Partition, Partitions};
 use crate::schedules::prune_ledger;
 use crate::trouble::Trouble;
-use crate::{PostgresStore, sql};
+use crate::{PostgresStore, backfills, notices, sql};
 
 type Done<T> = std::result::Result<T, Trouble>;
 
@@ -52,6 +53,8 @@ impl PostgresStore {
         conn.execute(sql!("prune_stale_outcomes_before"), &[&before.as_micros(), &SMALL_ROWS_MAX]).await?;
         conn.execute(sql!("prune_idempotency"), &[&now.as_micros(), &SMALL_ROWS_MAX]).await?;
         prune_ledger(conn, &self.shared.occurrence_partitions, before).await?;
+        let mut rest = notices::prune(conn, before).await?;
+        rest |= backfills::prune(conn, before).await?;
         if removed < limit {
             drop_empty(conn, partitions, before).await?;
             if prune_tasks(conn, before, self.shared.shard_count).await? > 0 {
@@ -62,7 +65,8 @@ impl PostgresStore {
                 self.shared.nodes.clear();
             }
         }
-        Ok(removed)
+        // There is more of the others, so that there is another call.
+        Ok(if rest { removed.max(limit) } else { removed })
     }
 }
 

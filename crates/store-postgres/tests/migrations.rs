@@ -5,10 +5,22 @@ mod common;
 use common::Database;
 use futures_util::future::join_all;
 use punctual_core::ShardId;
+use punctual_core::notice::NoticeKind;
 use punctual_store::{FoundRow, JobReads, JobRecord, Leases, Schedules, Store, StoreError, Transitions};
 use punctual_store_postgres::{Migrate, MigrationState, Options, PostgresStore, migrate, migrations, pending_sql};
 use punctual_store_tests::fixture::{Owner, at, new_job, original, succeed, task_id};
+use punctual_store_tests::report_fixture::{notice, tell, waiting, with_backfill, with_rule};
 use punctual_store_tests::schedule_fixture::watermark;
+
+const KNOWN: [(u32, &str); 7] = [
+    (1, "first"),
+    (2, "artifacts"),
+    (3, "details"),
+    (4, "log_archive"),
+    (5, "reruns"),
+    (6, "schedules"),
+    (7, "notices"),
+];
 
 fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {
     match result {
@@ -44,9 +56,7 @@ async fn migrations_are_shown_before_and_after() {
         let known = migrations(&database.url).await.unwrap();
         known.into_iter().map(|known| (known.version, known.name, known.state)).collect::<Vec<_>>()
     };
-    let expected =
-        [(1, "first"), (2, "artifacts"), (3, "details"), (4, "log_archive"), (5, "reruns"), (6, "schedules")];
-    assert_eq!(states().await, expected.map(|(version, name)| (version, name.to_owned(), MigrationState::Pending)));
+    assert_eq!(states().await, KNOWN.map(|(version, name)| (version, name.to_owned(), MigrationState::Pending)));
     assert!(pending_sql(&database.url).await.unwrap().contains("CREATE TABLE job ("));
     assert_eq!(database.execute("SELECT count(*) FROM pg_class WHERE relname IN ('migration', 'job')"), "0");
     let only_check = Options { migrate: Migrate::Check, ..database.options() };
@@ -160,15 +170,13 @@ async fn the_schema_is_the_one_in_schema_sql() {
     assert_eq!(schema, std::fs::read_to_string(path).unwrap_or_default());
 }
 
-/// As the program before schedules left it, with a waiting job, and a finished one in a partition.
-#[tokio::test]
-async fn a_store_from_before_schedules_gets_them_and_keeps_its_jobs() {
-    let database = Database::new();
+/// As a program left it that knew so many migrations.
+fn migrate_up_to(database: &Database, newest: usize) {
     database.execute(
         "CREATE TABLE migration (version integer PRIMARY KEY, name text NOT NULL, checksum bytea NOT NULL,
                                  applied_at bigint NOT NULL)",
     );
-    for (version, name) in [(1, "first"), (2, "artifacts"), (3, "details"), (4, "log_archive"), (5, "reruns")] {
+    for (version, name) in KNOWN.into_iter().take(newest) {
         let path = format!("{}/migrations/000{version}_{name}.sql", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
         database.execute(&text);
@@ -176,6 +184,26 @@ async fn a_store_from_before_schedules_gets_them_and_keeps_its_jobs() {
             "INSERT INTO migration VALUES ({version}, '{name}', sha256(convert_to($text${text}$text$, 'UTF8')), 0)"
         ));
     }
+}
+
+#[tokio::test]
+async fn a_store_from_before_notices_gets_them_with_rules_and_backfills() {
+    let database = Database::new();
+    migrate_up_to(&database, 6);
+    let store = database.store().await;
+    let mut owner = Owner::new(&store, 1).await;
+    let late = notice(NoticeKind::Late, 1, 0);
+    owner.done(vec![tell(&late)]).await;
+    assert_eq!(waiting(&store).await, [late]);
+    with_rule(&store, "ops").await;
+    with_backfill(&store, 1).await;
+}
+
+/// As the program before schedules left it, with a waiting job, and a finished one in a partition.
+#[tokio::test]
+async fn a_store_from_before_schedules_gets_them_and_keeps_its_jobs() {
+    let database = Database::new();
+    migrate_up_to(&database, 5);
     let (waiting, finished) = (new_job(1, 10, 0), new_job(2, 10, 0));
     let uuid = |id: [u8; 16]| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let (day, due_at) = (at(0).as_micros(), at(10).as_micros());

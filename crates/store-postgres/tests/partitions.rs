@@ -68,6 +68,7 @@ async fn a_late_result_may_move_a_job_to_another_partition() {
         reason: None,
         output: Some(text("late")),
         details: Some(Box::new(details())),
+        notice: None,
     };
     owner.done(vec![Write::ResolveLost(resolve)]).await;
     assert_eq!(store.prune(at(29 * HOUR), at(0), 10).await.unwrap(), 0);

@@ -38,7 +38,7 @@ fn partitions(database: &Database) -> Vec<(i64, i64)> {
 fn missed_at(schedule: ScheduleId, secs: i64) -> Decision {
     let time = Timestamp::from_micros(at(0).as_micros() + secs * 1_000_000).unwrap();
     let occurrence = OccurrenceRow { at: time, slot: time, ..occurrence(schedule, 0, Verdict::Missed) };
-    Decision { occurrence, job: None }
+    Decision { occurrence, job: None, notice: None }
 }
 
 fn missed(schedule: ScheduleId, secs: i64) -> Write {

@@ -226,6 +226,7 @@ impl Bench {
             reason: None,
             output: None,
             cancel: CancelMark::None,
+            notice: None,
         })
     }
 

@@ -3,11 +3,12 @@
 use bytes::Bytes;
 use punctual_core::attempt::{ArchivedLog, AttemptRecord, Details, Ending};
 use punctual_core::job::Input;
-use punctual_core::schedule::Source;
+use punctual_core::schedule::{By, Source};
 use punctual_core::shard::write::Epoch;
 use punctual_core::task::Priority;
 use punctual_core::{
-    ArtifactId, AttemptNo, Counters, JobId, JobState, ScheduleId, ServerId, ShardId, TaskId, Timestamp, WorkerId,
+    ArtifactId, AttemptNo, BackfillId, Counters, JobId, JobState, ScheduleId, ServerId, ShardId, TaskId, Timestamp,
+    WorkerId,
 };
 use rusqlite::Row;
 use rusqlite::types::{FromSqlError, Type, ValueRef};
@@ -67,6 +68,20 @@ pub(crate) fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> 
     Timestamp::from_micros(row.get(column)?).ok_or_else(|| unreadable(column, Type::Integer, "not a time"))
 }
 
+/// `None` where there is nothing in this column.
+pub(crate) fn or_none<T>(
+    row: &Row<'_>,
+    column: usize,
+    read: fn(&Row<'_>, usize) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Option<T>> {
+    if row.get_ref(column)? == ValueRef::Null { Ok(None) } else { read(row, column).map(Some) }
+}
+
+/// Two columns from `column` on: when, and who.
+pub(crate) fn by(row: &Row<'_>, column: usize) -> rusqlite::Result<By> {
+    Ok(By { at: time(row, column)?, who: row.get(column + 1)? })
+}
+
 fn id<T>(row: &Row<'_>, column: usize, read: fn(&[u8]) -> Option<T>) -> rusqlite::Result<T> {
     let bytes = row.get_ref(column)?.as_blob()?;
     read(bytes).ok_or_else(|| unreadable(column, Type::Blob, "not an id"))
@@ -84,12 +99,16 @@ pub(crate) fn schedule_id(row: &Row<'_>, column: usize) -> rusqlite::Result<Sche
     id(row, column, ScheduleId::from_bytes)
 }
 
+pub(crate) fn backfill_id(row: &Row<'_>, column: usize) -> rusqlite::Result<BackfillId> {
+    id(row, column, BackfillId::from_bytes)
+}
+
 pub(crate) fn artifact_id(row: &Row<'_>, column: usize) -> rusqlite::Result<ArtifactId> {
     id(row, column, ArtifactId::from_bytes)
 }
 
 pub(crate) fn artifact_id_or_none(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<ArtifactId>> {
-    if row.get_ref(column)? == ValueRef::Null { Ok(None) } else { artifact_id(row, column).map(Some) }
+    or_none(row, column, artifact_id)
 }
 
 pub(crate) fn worker_id(row: &Row<'_>, column: usize) -> rusqlite::Result<WorkerId> {
@@ -108,6 +127,12 @@ pub(crate) fn shard(row: &Row<'_>, column: usize) -> rusqlite::Result<ShardId> {
 pub(crate) fn epoch(row: &Row<'_>, column: usize) -> rusqlite::Result<Epoch> {
     let epoch: i64 = row.get(column)?;
     Ok(Epoch(epoch.unsigned_abs()))
+}
+
+/// Likewise.
+pub(crate) fn version(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let version: i64 = row.get(column)?;
+    Ok(version.unsigned_abs())
 }
 
 pub(crate) fn priority(row: &Row<'_>, column: usize) -> rusqlite::Result<Priority> {

@@ -17,7 +17,7 @@ pub(crate) const APPLICATION_ID: i64 = 0x7075_6e63;
 const PAGE_BYTES: u32 = 4096;
 const READER_CACHE_BYTES: usize = 2 << 20;
 /// More than there are queries, so that none is ever prepared twice.
-const STATEMENTS_MAX: usize = 192;
+const STATEMENTS_MAX: usize = 256;
 /// Only the log's restart after a checkpoint ever makes two connections meet.
 const BUSY_TIMEOUT_MS: u32 = 5_000;
 

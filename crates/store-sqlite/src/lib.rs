@@ -8,6 +8,7 @@
 
 mod archive;
 mod artifacts;
+mod backfills;
 mod codec;
 mod connection;
 mod jobs;
@@ -16,6 +17,7 @@ mod lock;
 mod logs;
 mod members;
 mod migrate;
+mod notices;
 mod options;
 mod reader;
 mod retention;

@@ -79,13 +79,22 @@ fn prune(conn: &Connection, before: Timestamp, now: Timestamp, limit: usize) -> 
     }
     conn.prepare_cached(sql!("prune_stale_outcomes_before"))?.execute(params![before.as_micros(), SMALL_ROWS_MAX])?;
     conn.prepare_cached(sql!("prune_idempotency"))?.execute(params![now.as_micros(), SMALL_ROWS_MAX])?;
-    let ledger = [sql!("prune_occurrences"), sql!("prune_schedule_changes")];
+    let records = [
+        sql!("prune_occurrences"),
+        sql!("prune_schedule_changes"),
+        sql!("prune_deliveries"),
+        sql!("prune_ailing"),
+        // Runs first: a backfill goes when it has none left.
+        sql!("prune_backfill_runs"),
+        sql!("prune_backfills"),
+    ];
     let mut is_over = true;
-    for text in ledger {
+    for text in records {
         let gone = conn.prepare_cached(text)?.execute(params![before.as_micros(), SMALL_ROWS_MAX])?;
         is_over &= (gone as i64) < SMALL_ROWS_MAX;
     }
-    // A ledger may grow faster than history, where most times are skipped: then the caller has to come again.
+    // They may grow faster than history, as a ledger does where most times are skipped: then the caller has to come
+    // again.
     Ok(if is_over { old.len() } else { limit })
 }
 

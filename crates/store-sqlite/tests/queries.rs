@@ -5,9 +5,9 @@ use std::path::Path;
 use rusqlite::Connection;
 
 /// The few rows of `shard`, `member` and `duty` are read through, and so are those artifacts that are pending and
-/// the objects that are to be deleted, and calendars. One reads
-/// through the names of schedules, where that is the quickest way.
-const SCANS: [&str; 12] = [
+/// the objects that are to be deleted, calendars, rules and those backfills that are running. One reads
+/// through the names of schedules, where that is the quickest way, and one through an index up to its limit.
+const SCANS: [&str; 18] = [
     "shards_free",
     "renew_leases",
     "release_leases",
@@ -20,6 +20,12 @@ const SCANS: [&str; 12] = [
     "dropped_logs",
     "calendars",
     "first_schedules_of_task",
+    "watermarks",
+    "rules",
+    "count_rules",
+    "ailing",
+    "running_backfills",
+    "count_running_backfills",
 ];
 
 fn read(folder: &str) -> Vec<(String, String)> {
@@ -109,6 +115,22 @@ fn queries_that_need_a_partial_index_use_it() {
         ("prune_schedule_changes", "schedule_change_at (at<?)"),
         ("schedules_with_calendar", "PRIMARY KEY (calendar=? AND schedule>?)"),
         ("calendar_users", "calendar_use_name (calendar=?)"),
+        ("waiting_notices", "INTEGER PRIMARY KEY (rowid>?)"),
+        ("ailing", "SCAN ailing USING INDEX ailing_last"),
+        ("prune_ailing", "ailing_last (last<?)"),
+        ("deliveries", "PRIMARY KEY ((at,job)<(?,?))"),
+        ("deliveries_of_rule", "delivery_rule (rule=? AND (at,job)<(?,?))"),
+        ("prune_deliveries", "PRIMARY KEY (at<?)"),
+        ("running_backfills", "backfill_running"),
+        ("count_running_backfills", "backfill_running"),
+        ("list_backfills", "PRIMARY KEY (id<?)"),
+        ("list_backfills_of_schedule", "backfill_schedule (schedule=? AND id<?)"),
+        ("open_backfill_runs", "backfill_run_open (backfill=?)"),
+        ("backfill_runs", "PRIMARY KEY (backfill=? AND at>?)"),
+        ("backfilled", "backfill_run_time (schedule=? AND at>? AND at<?)"),
+        ("prune_backfill_runs", "backfill_ended (ended_at<?)"),
+        ("prune_backfill_runs", "SEARCH run USING PRIMARY KEY (backfill=?)"),
+        ("prune_backfills", "backfill_ended (ended_at<?)"),
         ("forget_calendar_uses", "calendar_use_schedule (schedule=?)"),
     ] {
         let (_, text) = queries.iter().find(|(query, _)| query == name).unwrap();

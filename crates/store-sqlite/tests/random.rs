@@ -8,7 +8,7 @@ use punctual_store_tests::fixture::{SHARDS, at};
 use punctual_store_tests::random::{Seen, compare};
 use tempfile::TempDir;
 
-const STEPS: usize = 120;
+const STEPS: usize = 150;
 
 /// In memory where that is possible: hundreds of stores are made here, and what a loss of
 /// power would do to them is not asked.
@@ -32,10 +32,7 @@ async fn compare_all(seeds: std::ops::Range<u64>) {
         let store = SqliteStore::open(&folder.path().join("jobs.db"), options).unwrap();
         compare(seed, STEPS, &store, &mut seen).await;
     }
-    let Seen { done, void, void_schedules, void_verdicts, fenced, inconsistent } = seen;
-    for count in [done, void, void_schedules, void_verdicts, fenced, inconsistent] {
-        assert!(count > least, "{seen:?}");
-    }
+    assert!(seen.rarest() > least, "{seen:?}");
 }
 
 // Two tests, so that they can share two processors.

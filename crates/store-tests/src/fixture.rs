@@ -263,6 +263,7 @@ pub fn settled(key: JobKey, n: u32, state: JobState, ending: Ending) -> Settle {
         reason: None,
         output: None,
         cancel: CancelMark::None,
+        notice: None,
     }
 }
 
@@ -281,6 +282,7 @@ pub fn ended(key: JobKey, state: JobState, finished_at: Timestamp) -> Write {
         reason: Some("on request".to_owned()),
         output: None,
         cancel: CancelMark::None,
+        notice: None,
     })
 }
 

@@ -7,4 +7,5 @@ pub mod conformance;
 pub mod fixture;
 pub mod model;
 pub mod random;
+pub mod report_fixture;
 pub mod schedule_fixture;

@@ -76,7 +76,7 @@ pub fn occurrence(schedule: ScheduleId, secs: i64, verdict: Verdict) -> Occurren
 
 /// It makes no job.
 pub fn unfired(schedule: ScheduleId, secs: i64, verdict: Verdict) -> Decision {
-    Decision { occurrence: occurrence(schedule, secs, verdict), job: None }
+    Decision { occurrence: occurrence(schedule, secs, verdict), job: None, notice: None }
 }
 
 /// It makes job `n`, due at that time.
@@ -93,6 +93,7 @@ pub fn fired(schedule: ScheduleId, secs: i64, n: u64) -> Decision {
             has_input: false,
             is_counted: false,
         }),
+        notice: None,
     }
 }
 

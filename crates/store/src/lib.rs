@@ -7,17 +7,23 @@
 
 mod archive;
 mod artifacts;
+mod backfills;
 mod error;
 mod jobs;
 mod leases;
 mod logs;
 mod members;
+mod notices;
 mod schedules;
 mod tasks;
 mod transitions;
 
 pub use archive::{Archived, Archiving, Assembly, EndedLog, KeptLog, LogArchive, WholeLog};
 pub use artifacts::{Arrival, Artifact, ArtifactChange, ArtifactState, Artifacts, CreatedArtifact, NewArtifact, Unfit};
+pub use backfills::{
+    BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillRun, BackfillState, BackfillStep, Backfilled, Backfills,
+    Stepped,
+};
 pub use error::StoreError;
 pub use jobs::{
     Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobReads, JobRecord, NewJob, Order, Page, Position,
@@ -26,6 +32,9 @@ pub use jobs::{
 pub use leases::{Lease, Leases, Owned};
 pub use logs::{LogChunk, LogPiece, Logs, Retention, TASK_USE_STEP, tasks_used_since};
 pub use members::{ClusterSecret, DutyLease, Member, MemberStatus, Members, SeenMember};
+pub use notices::{
+    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RuleChange, RuleRow, RuleUpdate, WaitingNotice,
+};
 pub use schedules::{CalendarChange, LoadedRow, OccurrenceFilter, ScheduleFilter, Schedules, ShardSchedules};
 pub use tasks::{Interned, TaskChange, Tasks};
 pub use transitions::{Applied, FoundRow, LoadPage, OpenStarts, Transitions};
@@ -34,7 +43,19 @@ pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Everything the engine and the app need.
 pub trait Store:
-    Artifacts + Tasks + Schedules + Submit + JobReads + Leases + Members + Transitions + Logs + LogArchive + Retention
+    Artifacts
+    + Tasks
+    + Schedules
+    + Backfills
+    + Notices
+    + Submit
+    + JobReads
+    + Leases
+    + Members
+    + Transitions
+    + Logs
+    + LogArchive
+    + Retention
 {
     /// For people: the kind of store and how it writes, such as `sqlite, synchronous=FULL`.
     fn description(&self) -> String;

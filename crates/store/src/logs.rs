@@ -51,7 +51,8 @@ pub trait Retention: Send + Sync + 'static {
     /// Removes up to `limit` jobs that finished before `before`, with their attempts and
     /// logs; the paths of logs that were archived are remembered as dropped. Also what expired by `now` (idempotency keys) and stale outcomes from before
     /// `before`. Likewise verdicts on times before `before`, but for what is queued, and changes of
-    /// schedules from before it. The answer is how many jobs went; fewer than `limit` means that all did. It is
+    /// schedules from before it; deliveries of notices, backfills that ended, with their runs, and ailing tasks whose last
+    /// failure was before it. The answer is how many jobs went; fewer than `limit` means that all did. It is
     /// `limit` as well where a store left some of the others for another call.
     ///
     /// When all did, tasks go that are deleted or have no name, that no job or schedule refers to, and

@@ -71,6 +71,10 @@ pub trait Schedules: Send + Sync + 'static {
     /// The schedules of a shard in order of id, after `after`.
     async fn load_schedules(&self, shard: ShardId, after: Option<ScheduleId>, limit: usize) -> Result<Vec<LoadedRow>>;
 
+    /// Up to where every planned time of each shard has its verdict, in order of shard. One without any verdict is
+    /// left out.
+    async fn watermarks(&self) -> Result<Vec<(ShardId, Timestamp)>>;
+
     async fn schedule(&self, id: ScheduleId) -> Result<Option<ScheduleRow>>;
 
     /// The ids of those that there are, by name, in no order.

@@ -1,14 +1,16 @@
-//! `verify exactly-once | load | faults`, and `verify check` to judge a kept run again.
+//! `verify exactly-once | load | faults | schedules | downtime`, and `verify check` to judge a kept run again.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use punctual_verify::check::latest;
+use punctual_verify::downtime::Downtime;
 use punctual_verify::exactly_once::ExactlyOnce;
 use punctual_verify::faults::{Faults, Timing, enter_own_network};
 use punctual_verify::history::{History, RunFolder};
 use punctual_verify::load::Load;
+use punctual_verify::schedules::{self, Schedules};
 use punctual_verify::{Verdict, worker};
 
 #[derive(Parser)]
@@ -29,6 +31,10 @@ enum Command {
     Load(Load),
     /// What a cluster does while its parts are killed, stopped, cut off and confused
     Faults(Faults),
+    /// Schedules of every kind while servers are killed, stopped and cut off: one verdict for each planned time
+    Schedules(Schedules),
+    /// No server for a compressed day: which missed times run afterwards, and how fast
+    Downtime(Downtime),
     /// Judge a kept run again
     Check {
         folder: PathBuf,
@@ -58,9 +64,14 @@ async fn run(Args { command, keep }: Args) -> anyhow::Result<ExitCode> {
         }
         Command::Check { folder, latest } => {
             let folder = RunFolder::create(folder)?;
-            let history = folder.read()?;
-            print_latest(&history, latest);
-            let verdict = Verdict::of(&history);
+            let verdict = match schedules::judge_again(&folder)? {
+                Some(verdict) => verdict,
+                None => {
+                    let history = folder.read()?;
+                    print_latest(&history, latest);
+                    Verdict::of(&history)
+                }
+            };
             verdict.tell(&folder);
             Ok(exit_code(verdict.is_good()))
         }
@@ -71,6 +82,12 @@ async fn run(Args { command, keep }: Args) -> anyhow::Result<ExitCode> {
         Command::Faults(faults) => Ok(exit_code(faults.run(&keep, Timing::USUAL).await?)),
         Command::Load(run) => {
             rounds("load", run.rounds, &keep, async |round, folder| run.round(round, folder).await).await
+        }
+        Command::Schedules(run) => {
+            rounds("schedules", run.rounds, &keep, async |round, folder| run.round(round, folder).await).await
+        }
+        Command::Downtime(run) => {
+            rounds("downtime", run.rounds, &keep, async |_, folder| run.round(folder).await).await
         }
         Command::ExactlyOnce(run) => {
             rounds("exactly-once", run.rounds, &keep, async |round, folder| run.round(round, folder).await).await

@@ -16,8 +16,12 @@ pub struct Verdict {
 
 impl Verdict {
     pub fn of(history: &History) -> Self {
+        Self::from_violations(check(history))
+    }
+
+    pub(crate) fn from_violations(violations: Vec<Violation>) -> Self {
         let mut kinds: BTreeMap<&str, Vec<Violation>> = BTreeMap::new();
-        for violation in check(history) {
+        for violation in violations {
             kinds.entry(violation.invariant).or_default().push(violation);
         }
         let mut verdict = Self::default();

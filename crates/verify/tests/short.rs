@@ -1,13 +1,15 @@
-//! Short forms of `cargo xtask verify exactly-once | load | faults`, against the debug build.
+//! Short forms of `cargo xtask verify exactly-once | load | faults | schedules | downtime`, against the debug build.
 //! The limits on lateness are those of a busy machine; the long runs have the real ones.
 
 use std::path::Path;
 
 use punctual_verify::cluster::Programs;
+use punctual_verify::downtime::Downtime;
 use punctual_verify::exactly_once::ExactlyOnce;
 use punctual_verify::faults::{CELLS, Faults, Timing};
 use punctual_verify::history::RunFolder;
 use punctual_verify::load::Load;
+use punctual_verify::schedules::Schedules;
 
 /// Runs that went wrong are kept here.
 fn keep() -> &'static Path {
@@ -73,4 +75,31 @@ async fn the_shards_of_a_killed_server_are_taken_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn resets_of_all_connections_break_nothing() {
     cell_is_good("network-resets").await;
+}
+
+async fn downtime_is_good(postgres: bool) {
+    let run = Downtime { seconds: 12, full: false, postgres, rounds: 1 };
+    let folder = RunFolder::fresh(keep(), "downtime").unwrap();
+    let verdict = run.round(&folder).await.unwrap();
+    assert!(verdict.is_good(), "{:?}; see {}", verdict.faults, folder.path().display());
+    folder.remove().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_missed_in_a_downtime_is_made_up_for_as_declared() {
+    downtime_is_good(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_missed_is_made_up_for_with_postgres_too() {
+    downtime_is_good(true).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_planned_time_has_one_verdict_whatever_happens_to_servers() {
+    let run = Schedules { schedules: 60, servers: 3, workers: 2, seconds: 10, full: false, rounds: 1, seed: 1 };
+    let folder = RunFolder::fresh(keep(), "schedules").unwrap();
+    let verdict = run.round(1, &folder).await.unwrap();
+    assert!(verdict.is_good(), "{:?}; see {}", verdict.faults, folder.path().display());
+    folder.remove().unwrap();
 }

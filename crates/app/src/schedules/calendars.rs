@@ -112,7 +112,7 @@ impl App {
     }
 }
 
-pub(super) fn done_by(by: By) -> DoneBy {
+pub(crate) fn done_by(by: By) -> DoneBy {
     DoneBy { at: by.at, who: by.who }
 }
 

@@ -69,7 +69,10 @@ impl App {
         let skipped = skipped.filter(|planned| planned.unfired.is_none() && planned.slot > now);
         let skipped =
             skipped.take(limits::SKIP_MAX as usize).map(|planned| planned_start(planned.at, planned.slot, &zone));
-        Ok(SkipAnswer { until, skipped: skipped.collect() })
+        let mut skipped: Vec<_> = skipped.collect();
+        // Times that came while the owner was waited for have fired; those that it skips are the last ones.
+        skipped.drain(..skipped.len().saturating_sub(count as usize));
+        Ok(SkipAnswer { until, skipped })
     }
 
     /// Skips once, though the owner may have to be asked again.

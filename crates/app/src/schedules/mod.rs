@@ -19,11 +19,13 @@ pub(crate) mod zone;
 
 use punctual_api::{ErrorKind, JobSchedule, limits};
 use punctual_core::ScheduleId;
-use punctual_core::schedule::{ScheduleRow, Source};
+use punctual_core::schedule::{ScheduleRow, ScheduleSpec, Source};
 
 use crate::{App, AppError, Result, validate};
 
+pub(crate) use calendars::done_by;
 pub use create::Put;
+pub(crate) use occurrences::{read_cursor, write_cursor};
 
 /// The zone of a request whose body names none, checked.
 #[derive(Debug, Clone)]
@@ -38,7 +40,7 @@ impl RequestZone {
 
 impl App {
     /// The id of the schedule with this name; an id stands for itself.
-    async fn find_schedule(&self, name: &str) -> Result<ScheduleId> {
+    pub(crate) async fn find_schedule(&self, name: &str) -> Result<ScheduleId> {
         validate::name("name", name)?;
         if let Ok(id) = name.parse::<ScheduleId>() {
             let is_ours = id.shard().0 < self.0.store.shard_count();
@@ -48,7 +50,7 @@ impl App {
         found.first().map(|(_, id)| *id).ok_or_else(|| not_found(name))
     }
 
-    async fn read_schedule(&self, name: &str) -> Result<ScheduleRow> {
+    pub(crate) async fn read_schedule(&self, name: &str) -> Result<ScheduleRow> {
         let id = self.find_schedule(name).await?;
         self.0.store.schedule(id).await?.ok_or_else(|| not_found(name))
     }
@@ -59,6 +61,11 @@ impl App {
         let row = self.0.store.schedule(source.schedule).await?;
         Ok(Some(JobSchedule { name: row.map(|row| row.name), ..job_schedule(source) }))
     }
+}
+
+/// Its rules as they are stored; `None` if they cannot be read.
+pub(crate) fn read_rules(schedule: &ScheduleRow) -> Option<ScheduleSpec> {
+    view::read_spec(&schedule.edit.spec)
 }
 
 /// For lists: without its name, which would have to be looked up.
@@ -72,6 +79,6 @@ fn not_found(name: &str) -> AppError {
         .hint("GET /v1/schedules lists them; PUT /v1/schedules/{name} makes one")
 }
 
-fn refused(reason: String) -> AppError {
+pub(crate) fn refused(reason: String) -> AppError {
     AppError::new(ErrorKind::ScheduleRefused, reason)
 }

@@ -7,6 +7,7 @@ use punctual_core::schedule::{OccurrenceRow, Verdict};
 use punctual_core::{ScheduleId, Span, Timestamp};
 use punctual_store::{OccurrenceFilter, Order};
 
+use crate::backfills::Beside;
 use crate::list::parse_limit;
 use crate::schedules::view::read_spec;
 use crate::schedules::{explain, not_found, zone};
@@ -31,9 +32,29 @@ impl App {
             before: parse("before", query.before.as_deref())?,
             verdicts,
         };
+        // They are no part of the ledger, and of its pages; the first one has them all.
+        let is_range = filter.from.is_some() || filter.before.is_some();
+        let mut beside = Beside::default();
+        if is_range && filter.verdicts.is_empty() && after.is_none() {
+            beside = self.backfilled_beside(id, filter.from, filter.before, &zone).await?;
+        }
+        if order == Order::Descending {
+            beside.times.reverse();
+        }
         let (rows, next) = self.0.store.occurrences(id, filter, after, order, limit).await?;
-        let occurrences = rows.iter().map(|row| view(row, &zone)).collect();
-        Ok(OccurrenceList { zone: zone_name, occurrences, next_cursor: next.map(write_cursor) })
+        let mut backfilled = self.backfilled(id, rows.iter().map(|row| row.at).collect()).await?;
+        let occurrences = rows.iter().map(|row| OccurrenceView {
+            backfilled: backfilled.remove(&row.at).unwrap_or_default(),
+            ..view(row, &zone)
+        });
+        let occurrences = occurrences.collect();
+        Ok(OccurrenceList {
+            zone: zone_name,
+            occurrences,
+            backfilled_only: beside.times,
+            backfilled_only_is_partial: beside.is_partial,
+            next_cursor: next.map(write_cursor),
+        })
     }
 
     /// Whose ledger is meant, and the zone that it is read in.
@@ -63,6 +84,7 @@ fn view(row: &OccurrenceRow, zone: &TimeZone) -> OccurrenceView {
         job: row.job,
         marks: MARKS.iter().filter(|(mark, _)| row.marks.has(*mark)).map(|(_, name)| (*name).to_owned()).collect(),
         merged: row.count.saturating_sub(1),
+        backfilled: Vec::new(),
     }
 }
 
@@ -81,11 +103,11 @@ fn parse_verdicts(text: Option<&str>) -> Result<Vec<Verdict>> {
     Ok(verdicts)
 }
 
-fn write_cursor(at: Timestamp) -> String {
+pub(crate) fn write_cursor(at: Timestamp) -> String {
     format!("{:016x}", at.as_micros())
 }
 
-fn read_cursor(text: &str) -> Result<Timestamp> {
+pub(crate) fn read_cursor(text: &str) -> Result<Timestamp> {
     let is_ours = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let at = i64::from_str_radix(text, 16).ok().filter(|_| is_ours).and_then(Timestamp::from_micros);
     at.ok_or_else(|| {

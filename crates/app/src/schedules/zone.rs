@@ -42,20 +42,20 @@ fn near(name: &str) -> Vec<String> {
 }
 
 /// A zone that was checked; UTC if the database does not know it any more.
-pub(super) fn find(name: &str) -> TimeZone {
+pub(crate) fn find(name: &str) -> TimeZone {
     jiff::tz::db().get(name).unwrap_or(TimeZone::UTC)
 }
 
-pub(super) fn to_jiff(at: Timestamp) -> jiff::Timestamp {
+pub(crate) fn to_jiff(at: Timestamp) -> jiff::Timestamp {
     jiff::Timestamp::from_microsecond(at.as_micros()).expect("our times are within jiff's")
 }
 
-pub(super) fn from_jiff(at: jiff::Timestamp) -> Timestamp {
+pub(crate) fn from_jiff(at: jiff::Timestamp) -> Timestamp {
     Timestamp::saturating_from_micros(at.as_microsecond())
 }
 
 /// What the clocks of the zone show, with their offset: `2026-12-24T18:00:00+01:00`.
-pub(super) fn local(at: Timestamp, zone: &TimeZone) -> String {
+pub(crate) fn local(at: Timestamp, zone: &TimeZone) -> String {
     let at = to_jiff(at);
     at.display_with_offset(zone.to_offset(at)).to_string()
 }

@@ -16,18 +16,7 @@ const SUBJECT_CHARS_MAX: usize = 500;
 const SLACK_TEXT_CHARS_MAX: usize = 40_000;
 
 pub(super) fn email(mail: &Email) -> Result<()> {
-    if mail.to.is_empty() {
-        return Err(AppError::field("/run/email/to", "must have at least one address"));
-    }
-    if mail.to.len() + mail.cc.len() + mail.bcc.len() > ADDRESSES_MAX {
-        let detail = format!("must be at most {ADDRESSES_MAX} addresses, with cc and bcc");
-        return Err(AppError::field("/run/email/to", detail).hint("use the address of a mailing list"));
-    }
-    for (field, addresses) in [("to", &mail.to), ("cc", &mail.cc), ("bcc", &mail.bcc)] {
-        for (at, written) in addresses.iter().enumerate() {
-            address(&format!("/run/email/{field}/{at}"), written)?;
-        }
-    }
+    addresses(&mail.to, &mail.cc, &mail.bcc)?;
     if let Some(written) = &mail.reply_to {
         address("/run/email/reply_to", written)?;
     }
@@ -38,6 +27,27 @@ pub(super) fn email(mail: &Email) -> Result<()> {
     for (pointer, body) in [("/run/email/text", &mail.text), ("/run/email/html", &mail.html)] {
         if body.as_ref().is_some_and(|body| body.len() > limits::HTTP_BODY_BYTES_MAX) {
             return Err(AppError::field(pointer, format!("must be at most {} bytes", limits::HTTP_BODY_BYTES_MAX)));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a mail could go to these, by the rules for tasks and notifications.
+pub fn check_mail_to(to: &[String]) -> Result<()> {
+    addresses(to, &[], &[])
+}
+
+fn addresses(to: &[String], cc: &[String], bcc: &[String]) -> Result<()> {
+    if to.is_empty() {
+        return Err(AppError::field("/run/email/to", "must have at least one address"));
+    }
+    if to.len() + cc.len() + bcc.len() > ADDRESSES_MAX {
+        let detail = format!("must be at most {ADDRESSES_MAX} addresses, with cc and bcc");
+        return Err(AppError::field("/run/email/to", detail).hint("use the address of a mailing list"));
+    }
+    for (field, addresses) in [("to", to), ("cc", cc), ("bcc", bcc)] {
+        for (at, written) in addresses.iter().enumerate() {
+            address(&format!("/run/email/{field}/{at}"), written)?;
         }
     }
     Ok(())

@@ -1,7 +1,10 @@
 //! Schedules from the app down: checked requests, an owner in this process or at a peer, and its answers.
 
+mod backfill_records;
+mod backfills;
 mod bulk;
 mod calendars;
 mod life;
 mod lost;
+mod worker;
 mod world;

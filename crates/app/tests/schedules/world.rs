@@ -1,6 +1,6 @@
 //! Two servers on the model store: one owns all shards, and the other has to ask it for everything.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -89,6 +89,9 @@ pub(crate) struct World {
     /// Owns none.
     pub(crate) front: App,
     pub(crate) wire: Arc<Wire>,
+    pub(crate) store: Arc<dyn Store>,
+    /// Microseconds that went by in no time.
+    passed: Arc<AtomicI64>,
     _folder: TempDir,
 }
 
@@ -101,10 +104,11 @@ impl World {
         let store: Arc<dyn Store> = Arc::new(store);
         let begun = Instant::now();
         let wire = Arc::new(Wire::default());
-        let owner = app(&store, 1, &[SCHEDULER], begun, &wire, &folder).await;
-        let front = app(&store, 2, &["api"], begun, &wire, &folder).await;
+        let passed = Arc::new(AtomicI64::new(0));
+        let owner = app(&store, 1, &[SCHEDULER], (begun, &passed), &wire, &folder).await;
+        let front = app(&store, 2, &["api"], (begun, &passed), &wire, &folder).await;
         assert!(wire.owner.set(owner.clone()).is_ok());
-        let world = Self { owner, front, wire, _folder: folder };
+        let world = Self { owner, front, wire, store, passed, _folder: folder };
         eventually("the front knows the owner", || async {
             world.front.create_schedule(request(r#"{"task":"t","daily":"09:00"}"#), None, WHO).await.is_ok()
         })
@@ -113,6 +117,10 @@ impl World {
             world.owner.delete_schedule(&schedule.name, WHO).await.unwrap();
         }
         world
+    }
+
+    pub(crate) fn pass(&self, span: Span) {
+        self.passed.fetch_add(span.as_micros(), Ordering::Relaxed);
     }
 
     pub(crate) async fn create(&self, json: &str) -> ScheduleView {
@@ -136,12 +144,14 @@ async fn app(
     store: &Arc<dyn Store>,
     number: u64,
     roles: &[&str],
-    begun: Instant,
+    (begun, passed): (Instant, &Arc<AtomicI64>),
     wire: &Arc<Wire>,
     folder: &TempDir,
 ) -> App {
     let elapsed = move || Span::from_micros(i64::try_from(begun.elapsed().as_micros()).unwrap());
-    let clock = Arc::new(move || -> Timestamp { at(0) + elapsed() });
+    let passed = Arc::clone(passed);
+    let clock =
+        Arc::new(move || -> Timestamp { at(0) + elapsed() + Span::from_micros(passed.load(Ordering::Relaxed)) });
     let mut config =
         EngineConfig::new(server(number), clock.clone(), Arc::new(move || begun.elapsed()), number).alone();
     config.member.roles = roles.iter().map(|role| (*role).to_owned()).collect();
@@ -165,6 +175,7 @@ async fn app(
             roles: Roles { api: true, scheduler: roles.contains(&SCHEDULER) },
             artifact_max: ByteSize::mib(1),
             retention: Span::from_secs(3600),
+            public_url: "http://127.0.0.1:8020".to_owned(),
         },
     })
 }

@@ -72,7 +72,9 @@ pub(crate) struct World {
     pub(crate) app: App,
     #[allow(dead_code, reason = "not every test looks into it")]
     pub(crate) store: ModelStore,
+    #[allow(dead_code, reason = "not every test looks into it")]
     pub(crate) folder: TempDir,
+    #[allow(dead_code, reason = "not every test looks into it")]
     pub(crate) blobs: Blobs,
     now: Arc<AtomicI64>,
 }
@@ -112,6 +114,7 @@ impl World {
                 roles: Roles { api: true, scheduler: false },
                 artifact_max: ByteSize::mib(1),
                 retention: Span::from_secs(RETENTION),
+                public_url: "http://127.0.0.1:8020".to_owned(),
             },
         });
         Self { app, store, folder, blobs, now }

@@ -128,6 +128,7 @@ impl Owner {
             reason: None,
             output: None,
             cancel: CancelMark::None,
+            notice: None,
         }));
         self.reply_after(id, token, Reply::Done(JobState::Deleted));
     }
@@ -204,6 +205,7 @@ impl Owner {
                     reason: None,
                     output: None,
                     cancel,
+                    notice: None,
                 };
                 (Write::Settle(settle), Reply::Done(state))
             }

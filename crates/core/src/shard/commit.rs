@@ -182,7 +182,7 @@ impl Owner {
                 }
             }
             Write::Stale(stale) => self.ack(stale.worker, stale.id, stale.attempt),
-            Write::CloseStarts(_) => {}
+            Write::CloseStarts(_) | Write::Notice(_) => {}
             Write::AddSchedule(row) => self.schedule_added(row, void),
             Write::SetSchedule { change: None, .. } => {}
             Write::EditSchedule { id, .. } | Write::SetSchedule { id, .. } | Write::DropSchedule { id, .. } => {
@@ -203,6 +203,7 @@ impl Owner {
         live.stage = Stage::Running(run);
         let assignment = live.assignment(shard.epoch, run.attempt, run.started_at);
         self.counts.started += 1;
+        self.notice_start(id, &run);
         self.changed(id, JobState::Running, Some(run.attempt));
         // Its worker went away, even if it came back, or the job was cancelled: it was not
         // sent and never will be.
@@ -234,6 +235,9 @@ impl Owner {
         let shard = self.shard_mut(id.shard()).expect("checked by the caller");
         let ended = shard.remove(id);
         let tracked = ended.as_ref().and_then(Live::tracked);
+        if let (Some(notice), Some(live)) = (&settle.notice, &ended) {
+            self.notice_settled(notice, &live.task);
+        }
         self.release_start(ended.and_then(|live| live.stage.starts()));
         if let Some(source) = tracked {
             self.run_ended(source.schedule, id, Some(settle.state));

@@ -104,10 +104,12 @@ pub enum Bug {
     WatermarkIgnored,
     /// Runs of a schedule meet although it says that they must not.
     OverlapIgnored,
+    /// A job fails and nobody is told.
+    FailureNotTold,
 }
 
 impl Bug {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::ExecuteBeforeDurable,
         Self::DeleteIgnoresRunning,
         Self::AnswerBeforeDurable,
@@ -127,6 +129,7 @@ impl Bug {
         Self::WatermarkRunsAhead,
         Self::WatermarkIgnored,
         Self::OverlapIgnored,
+        Self::FailureNotTold,
     ];
 }
 

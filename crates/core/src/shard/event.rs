@@ -11,7 +11,7 @@ use crate::lifecycle::JobState;
 use crate::schedule::{OccurrenceRow, Plan, ScheduleCommand, ScheduleReply, ScheduleState, Source};
 use crate::shard::write::{Epoch, OpenStart, StartsId};
 use crate::task::{Priority, Task};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// One connection of a worker; a reconnection makes a larger one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -79,6 +79,15 @@ pub struct Adopted {
     pub job: Loaded,
 }
 
+/// What is to be noticed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Watch {
+    /// Tasks that have failed and not succeeded since.
+    pub ailing: Vec<TaskId>,
+    /// The limits of all rules that want to know what is late, the shortest first.
+    pub late_after: Vec<Span>,
+}
+
 #[derive(Debug, Clone)]
 pub enum Event {
     /// This server owns the shard from now on, under this epoch.
@@ -134,6 +143,7 @@ pub enum Event {
         /// With a creation and an edit.
         made: Option<Made>,
     },
+    Watch(Watch),
     /// A task was changed; waiting jobs and schedules follow it.
     TaskChanged {
         task: Arc<Task>,

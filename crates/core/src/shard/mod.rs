@@ -18,6 +18,7 @@ pub mod event;
 mod judge;
 mod live;
 mod loads;
+mod notices;
 mod outbox;
 mod outcomes;
 mod parking;
@@ -47,6 +48,7 @@ use crate::shard::chance::Chance;
 use crate::shard::demand::Demands;
 use crate::shard::event::{Command, Effects, Event, Reply, Report, Token};
 use crate::shard::live::Shard;
+use crate::shard::notices::Notices;
 use crate::shard::outbox::Outbox;
 use crate::shard::ready::Ready;
 use crate::shard::workers::Workers;
@@ -85,6 +87,7 @@ pub struct Owner {
     /// How often a shard was acquired.
     acquisitions: u64,
     demands: Demands,
+    notices: Notices,
     now: Timestamp,
     ticked_at: Option<Timestamp>,
     next_check: Timestamp,
@@ -135,6 +138,7 @@ impl Owner {
             window_len: 0,
             acquisitions: 0,
             demands: Demands::default(),
+            notices: Notices::default(),
             now: Timestamp::EPOCH,
             ticked_at: None,
             next_check: Timestamp::EPOCH,
@@ -183,6 +187,7 @@ impl Owner {
             Event::Command { token, id, command } => self.command(token, id, command),
             Event::Schedules { load, rows, next } => self.schedules_page(&load, rows, next),
             Event::Replanned { rows } => self.replanned(rows),
+            Event::Watch(watch) => self.watch(watch),
             Event::Schedule { token, id, command, who, made } => self.schedule_command(token, id, command, who, made),
         }
     }
@@ -198,6 +203,7 @@ impl Owner {
             self.next_check = now + CHECK_EVERY;
             self.reap_silent_workers();
             self.end_overdue();
+            self.tell_late();
         }
         self.request_loads();
         self.match_ready();

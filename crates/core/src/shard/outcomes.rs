@@ -4,13 +4,14 @@ use crate::attempt::{AttemptNo, AttemptRecord, Ending, Outcome, Ran};
 use crate::id::{JobId, WorkerId};
 use crate::job::Counters;
 use crate::lifecycle::{self, JobEvent, JobState, Next};
+use crate::notice::{Notice, NoticeKind};
 use crate::shard::event::{Found, Report, Send};
 use crate::shard::judge::{Case, End, Then, details_of, judge};
 use crate::shard::live::Stage;
 use crate::shard::write::{CancelMark, Requeue, ResolveLost, Settle, StaleOutcome, Write};
 use crate::shard::{Bug, Lookup, Owner};
 use crate::task::{Delivery, TaskSpec};
-use crate::time::Span;
+use crate::time::{Span, Timestamp};
 
 impl Owner {
     /// A worker reports how an attempt went. The first report of the current attempt
@@ -97,6 +98,7 @@ impl Owner {
                     reason,
                     output,
                     details: details_of(&report.outcome, report.details.as_deref()),
+                    notice: notice_of_late_result(id, to, self.now),
                 }));
             }
             // The acknowledgement got lost and the worker repeats itself: the outcome is on record.
@@ -155,6 +157,7 @@ impl Owner {
                     reason: None,
                     output: verdict.output,
                     cancel: run.cancel,
+                    notice: None,
                 })
             }
             Then::Requeue { due_at, counters } => {
@@ -167,6 +170,10 @@ impl Owner {
         if !self.ended_by_agent.contains_key(&id) {
             self.workers.release(run.worker, id, &mut self.ready);
         }
+        let write = match write {
+            Write::Settle(settle) => Write::Settle(Settle { notice: self.notice_of_end(id, settle.state), ..settle }),
+            other => other,
+        };
         self.push(write);
     }
 
@@ -219,6 +226,7 @@ impl Owner {
         live.stage = Stage::MOVING;
         let (key, counters) = (live.key, live.counters);
         let cancel = CancelMark::None;
+        let notice = self.notice_of_end(id, state);
         self.push(Write::Settle(Settle {
             key,
             state,
@@ -228,9 +236,19 @@ impl Owner {
             reason,
             output: None,
             cancel,
+            notice,
         }));
         state
     }
+}
+
+/// The result of a lost job arrived after all.
+fn notice_of_late_result(id: JobId, state: JobState, now: Timestamp) -> Option<Box<Notice>> {
+    let kind = match state {
+        JobState::Succeeded => NoticeKind::Recovered,
+        state => NoticeKind::of_end(state)?,
+    };
+    Some(Box::new(Notice::of_job(kind, id, None, None, now)))
 }
 
 /// An ending that consumed no try of the job.

@@ -16,6 +16,7 @@ use crate::task::{Delivery, Priority, Probe, Run, Task, TaskSpec};
 use crate::time::{Span, Timestamp};
 
 mod agents;
+mod notices;
 
 const SHARD: ShardId = ShardId(0);
 const EPOCH: Epoch = Epoch(1);

@@ -8,6 +8,7 @@ use crate::attempt::{AttemptNo, AttemptRecord, Details};
 use crate::id::{JobId, ScheduleId, ServerId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, JobKey};
 use crate::lifecycle::JobState;
+use crate::notice::Notice;
 use crate::schedule::{OccurrenceRow, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, Source};
 use crate::task::Priority;
 use crate::time::Timestamp;
@@ -41,6 +42,11 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// What people are to be told of all that was applied, in the order of the writes.
+    pub fn notices<'a>(&'a self, void: &'a Void) -> impl Iterator<Item = &'a Notice> {
+        self.writes.iter().filter(|write| write.notice().is_some() && !write.is_void(void)).filter_map(Write::notice)
+    }
+
     pub fn epoch_of(&self, shard: ShardId) -> Option<Epoch> {
         self.fences.iter().find(|(id, _)| *id == shard).map(|(_, epoch)| *epoch)
     }
@@ -89,6 +95,8 @@ pub enum Write {
     Release(Box<Decision>),
     /// All planned times of the shard up to here have their verdicts.
     Watermark { shard: ShardId, at: Timestamp },
+    /// Something to tell people that goes with no other write.
+    Notice(Box<Notice>),
 }
 
 /// A verdict, and the job that it makes.
@@ -96,6 +104,8 @@ pub enum Write {
 pub struct Decision {
     pub occurrence: OccurrenceRow,
     pub job: Option<FiredJob>,
+    /// Void if the verdict is.
+    pub notice: Option<Box<Notice>>,
 }
 
 /// A job that a schedule makes. Its id says when it is due; it is submitted when it is decided.
@@ -155,7 +165,8 @@ impl Write {
             | Self::DropSchedule { .. }
             | Self::Decide(_)
             | Self::Release(_)
-            | Self::Watermark { .. } => None,
+            | Self::Watermark { .. }
+            | Self::Notice(_) => None,
         }
     }
 
@@ -173,6 +184,7 @@ impl Write {
             Self::EditSchedule { id, .. } | Self::SetSchedule { id, .. } | Self::DropSchedule { id, .. } => id.shard(),
             Self::Decide(decision) | Self::Release(decision) => decision.occurrence.schedule.shard(),
             Self::Watermark { shard, .. } => *shard,
+            Self::Notice(notice) => notice.shard,
         }
     }
 
@@ -190,7 +202,52 @@ impl Write {
             | Self::ResolveLost(_)
             | Self::Stale(_)
             | Self::CloseStarts(_)
+            | Self::Watermark { .. }
+            | Self::Notice(_) => None,
+        }
+    }
+
+    /// What people are to be told when it is applied.
+    pub fn notice(&self) -> Option<&Notice> {
+        match self {
+            Self::Settle(settle) => settle.notice.as_deref(),
+            Self::ResolveLost(resolve) => resolve.notice.as_deref(),
+            Self::Decide(decision) | Self::Release(decision) => decision.notice.as_deref(),
+            Self::Notice(notice) => Some(notice),
+            Self::Start(_)
+            | Self::Requeue(_)
+            | Self::Rerun(_)
+            | Self::RequestCancel { .. }
+            | Self::Stale(_)
+            | Self::CloseStarts(_)
+            | Self::AddSchedule(_)
+            | Self::EditSchedule { .. }
+            | Self::SetSchedule { .. }
+            | Self::DropSchedule { .. }
             | Self::Watermark { .. } => None,
+        }
+    }
+
+    /// Whether the store left it out.
+    pub fn is_void(&self, void: &Void) -> bool {
+        match self {
+            Self::Decide(decision) | Self::Release(decision) => {
+                void.has_occurrence(decision.occurrence.schedule, decision.occurrence.at)
+            }
+            Self::Rerun(rerun) => void.jobs.contains(&rerun.id),
+            Self::ResolveLost(resolve) => void.jobs.contains(&resolve.id),
+            Self::AddSchedule(row) => void.schedules.contains(&row.id),
+            Self::Start(_) | Self::Settle(_) | Self::Requeue(_) => {
+                self.expects_waiting().is_some_and(|(key, _)| void.jobs.contains(&key.id))
+            }
+            Self::RequestCancel { .. }
+            | Self::Stale(_)
+            | Self::CloseStarts(_)
+            | Self::EditSchedule { .. }
+            | Self::SetSchedule { .. }
+            | Self::DropSchedule { .. }
+            | Self::Watermark { .. }
+            | Self::Notice(_) => false,
         }
     }
 
@@ -230,6 +287,8 @@ pub struct Settle {
     pub output: Option<Bytes>,
     /// A request to cancel was recorded and goes with the job.
     pub cancel: CancelMark,
+    /// Void if the end is.
+    pub notice: Option<Box<Notice>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -264,6 +323,8 @@ pub struct ResolveLost {
     pub reason: Option<String>,
     pub output: Option<Bytes>,
     pub details: Option<Box<Details>>,
+    /// Void if the rest is.
+    pub notice: Option<Box<Notice>>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

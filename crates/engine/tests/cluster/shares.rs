@@ -122,8 +122,9 @@ async fn duties_have_one_holder_and_pass_on() {
         let duties = harness.store.model.duties_now();
         duties.into_iter().map(|lease| (lease.duty, lease.owner)).collect::<Vec<_>>()
     };
-    let held_by =
-        |server| ["artifacts", "logs", "membership", "retention"].map(|duty| (duty.to_owned(), server)).to_vec();
+    let held_by = |server| {
+        ["artifacts", "logs", "membership", "reports", "retention"].map(|duty| (duty.to_owned(), server)).to_vec()
+    };
     assert_eq!(holders(), held_by(a.server()));
     let mut cluster = b.cluster();
     cluster.wait_for(|cluster| cluster.holder_of("retention") == Some(a.server())).await.unwrap();

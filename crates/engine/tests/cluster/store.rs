@@ -13,14 +13,17 @@ use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow, Stored
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
-use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp};
+use punctual_core::{
+    ArtifactId, AttemptNo, BackfillId, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp,
+};
 use punctual_store::{
-    Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, CalendarChange, ClusterSecret,
-    CreatedArtifact, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobReads, JobRecord,
+    Ailing, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, BackfillRow, BackfillRun,
+    BackfillStep, Backfilled, Backfills, CalendarChange, ClusterSecret, CreatedArtifact, DeliveryRow, Dispatch,
+    Dispatched, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobReads, JobRecord,
     KeptLog, Lease, Leases, LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NewArtifact,
-    OccurrenceFilter, OpenStarts, Order, Owned, Page, Position, RerunRecord, Result, Retention, ScheduleFilter,
-    Schedules, SeenMember, ShardSchedules, Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks,
-    Transitions, WholeLog,
+    Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page, Position, RerunRecord, Result, Retention, RuleChange,
+    RuleRow, ScheduleFilter, Schedules, SeenMember, ShardSchedules, Stepped, Store, StoreError, Submission, Submit,
+    Submitted, TaskChange, Tasks, Transitions, WaitingNotice, WholeLog,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;
@@ -131,8 +134,44 @@ under_weather! {
             }
         }
     }
+    Backfills {
+        add_backfill(row: BackfillRow) -> bool;
+        backfill(id: BackfillId) -> Option<BackfillRow>;
+        list_backfills(
+            schedule: Option<ScheduleId>, before: Option<BackfillId>, limit: usize
+        ) -> Vec<BackfillRow>;
+        running_backfills() -> Vec<BackfillRow>;
+        step_backfill(step: BackfillStep) -> Stepped;
+        open_runs(id: BackfillId, limit: usize) -> Vec<BackfillRun>;
+        backfill_runs(id: BackfillId, after: Option<Timestamp>, limit: usize) -> Vec<BackfillRun>;
+        backfilled(
+            schedule: ScheduleId, from: Timestamp, until: Timestamp, limit: usize
+        ) -> Vec<Backfilled>;
+    }
+    Notices {
+        put_rule(row: RuleRow, expected: Option<u32>) -> RuleChange;
+        rules() -> Vec<RuleRow>;
+        waiting_notices(limit: usize) -> Vec<WaitingNotice>;
+        dispatch(dispatch: Dispatch) -> Dispatched;
+        ailing_of(tasks: Vec<TaskId>) -> Vec<Ailing>;
+        ailing(limit: usize) -> Vec<Ailing>;
+        deliveries(
+            rule: Option<String>, before: Option<(Timestamp, JobId)>, limit: usize
+        ) -> Vec<DeliveryRow>;
+        {
+            async fn delete_rule(&self, name: &str) -> Result<bool> {
+                self.enter()?;
+                self.model.delete_rule(name).await
+            }
+            async fn rule(&self, name: &str) -> Result<Option<RuleRow>> {
+                self.enter()?;
+                self.model.rule(name).await
+            }
+        }
+    }
     Schedules {
         shard_schedules(shard: ShardId) -> ShardSchedules;
+        watermarks() -> Vec<(ShardId, Timestamp)>;
         load_schedules(shard: ShardId, after: Option<ScheduleId>, limit: usize) -> Vec<LoadedRow>;
         schedule(id: ScheduleId) -> Option<ScheduleRow>;
         schedule_ids(names: Vec<String>) -> Vec<(String, ScheduleId)>;

@@ -43,6 +43,11 @@ pub(super) struct Kept {
 }
 
 impl Keeper {
+    /// Starts its process, if there is none, so that a group is kept a moment after it exists.
+    pub(super) fn prepare(&self) -> io::Result<()> {
+        self.change(|state| if state.process.is_none() { state.start() } else { Ok(()) })
+    }
+
     pub(super) fn keep(self: Arc<Self>, group: Pid) -> io::Result<Kept> {
         self.change(|state| state.add(group.as_raw_pid()))?;
         Ok(Kept { keeper: self, group })

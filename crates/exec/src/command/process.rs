@@ -45,6 +45,7 @@ impl Process {
         let output = Pipes::new(stdout.into(), stderr.into(), output_max)?;
         // Before there is a child, or its end could be missed.
         let deaths = unix::signal(SignalKind::child())?;
+        keeper.prepare()?;
         set_apart(command.stdout(their_stdout).stderr(their_stderr));
         let child = tokio::process::Command::from(command).spawn()?;
         let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));

@@ -111,7 +111,77 @@ pub(crate) const OF_SCHEDULES: Flags = &[
     ("cursor", "--cursor"),
 ];
 
+pub(crate) const OF_BACKFILLS: Flags = &[
+    ("name", "the schedule's name"),
+    ("schedule", "--schedule"),
+    ("/from", "--from"),
+    ("/to", "--to"),
+    ("/overlap", "--overlap"),
+    ("/max_active", "--max-active"),
+    ("/unknown", "--older"),
+    ("limit", "--limit"),
+    ("cursor", "--cursor"),
+];
+
 pub(crate) const OF_CALENDARS: Flags = &[("name", "the calendar's name"), ("/dates", "--date")];
+
+pub(crate) const OF_NOTIFICATIONS: Flags = &[
+    ("name", "the rule's name"),
+    ("/on", "--on"),
+    ("/tasks", "--task"),
+    ("/queues", "--queue"),
+    ("/schedules", "--schedule"),
+    ("/late_after", "--late-after"),
+    ("/email/to", "--email"),
+    ("/email/cc", "--cc"),
+    ("/slack/webhook", "--slack"),
+    ("/webhook/url", "--webhook"),
+    ("/webhook/sign_with", "--sign-with"),
+    ("/window", "--window"),
+    ("/templates/subject", "--subject-template"),
+    ("/templates/text", "--text-template"),
+    // A preview wraps the rule.
+    ("/rule/templates/subject", "--subject-template"),
+    ("/rule/templates/text", "--text-template"),
+    ("/queue", "--send-queue"),
+    ("limit", "--limit"),
+    ("cursor", "--cursor"),
+];
+
+pub(crate) const OF_OVERDUE: Flags = &[("after", "--after")];
+
+/// Words of requests, each with what people write here.
+pub(crate) type Words = &'static [(&'static str, &'static str)];
+
+pub(crate) const BACKFILL_WORDS: Words = &[
+    ("GET /v1/schedules/{name}/preview?from=…", "`punctual schedule preview NAME --from TIME`"),
+    ("queue_all", "queue-all"),
+    ("queue_one", "queue-one"),
+    ("cancel_previous", "cancel-previous"),
+    ("`max_active`", "--max-active"),
+    ("`overlap`", "--overlap"),
+    ("`from`", "--from"),
+    ("`to`", "--to"),
+];
+
+pub(crate) const NOTIFICATION_WORDS: Words = &[
+    ("POST /v1/notifications/preview", "`punctual notify preview`"),
+    ("PUT /v1/notifications/{name}", "`punctual notify add`"),
+];
+
+/// The same error with other words for what it tells and advises.
+pub(crate) fn in_words(mut error: ClientError, words: Words) -> ClientError {
+    let ClientError::Problem(problem) = &mut error else {
+        return error;
+    };
+    let details = problem.errors.iter_mut().map(|field| &mut field.detail);
+    for text in details.chain([&mut problem.detail]).chain(&mut problem.hint) {
+        for (of_request, of_command) in words {
+            *text = text.replace(of_request, of_command);
+        }
+    }
+    error
+}
 
 /// The same error in the words of the command line.
 pub(crate) fn in_flags(mut error: ClientError, flags: Flags) -> ClientError {

@@ -2,6 +2,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod artifact;
+pub(crate) mod backfill;
 pub(crate) mod bench;
 mod binary;
 pub(crate) mod calendar;
@@ -16,6 +17,8 @@ pub(crate) mod import;
 pub(crate) mod job;
 pub(crate) mod logs;
 pub(crate) mod migrate;
+pub(crate) mod notify;
+pub(crate) mod overdue;
 pub(crate) mod patience;
 pub(crate) mod ps;
 pub(crate) mod run;
@@ -152,7 +155,10 @@ pub(crate) async fn dispatch(command: Command, context: &Context) -> anyhow::Res
         Command::Job(verb) => job::run(verb, context).await,
         Command::Artifact(verb) => artifact::run(verb, context).await,
         Command::Schedule(verb) => schedule::run(verb, context).await,
+        Command::Backfill(verb) => backfill::run(verb, context).await,
         Command::Calendar(verb) => calendar::run(verb, context).await,
+        Command::Notify(verb) => notify::run(verb, context).await,
+        Command::Overdue(args) => overdue::run(args, context).await,
         Command::Simulate(args) => simulate::run(args, context).await,
         Command::Import(verb) => import::run(verb, context).await,
         Command::Task(verb) => task::run(verb, context).await,

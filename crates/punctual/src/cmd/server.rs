@@ -33,6 +33,9 @@ pub(crate) struct ServerArgs {
     /// The URL at which peers and workers reach this server [default: http:// and the address above]
     #[arg(long, value_name = "URL")]
     advertise: Option<String>,
+    /// What links in notifications begin with [default: http:// and the address above]
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
     /// What this server does: api, scheduler or both, with commas [default: api,scheduler]
     #[arg(long, value_name = "ROLES")]
     roles: Option<String>,
@@ -74,6 +77,9 @@ pub(crate) struct ServerFlags {
     /// Parts that the jobs are split into; fixed by the first server [default: 4, or 64 with a PostgreSQL]
     #[arg(long, value_name = "N")]
     shards: Option<String>,
+    /// A planned time of a schedule that nobody decided about for so long was missed [default: 60s]
+    #[arg(long, value_name = "TIME")]
+    missed_after: Option<String>,
     /// How far ahead of their time jobs are read into memory [default: 30s]
     #[arg(long, value_name = "TIME")]
     look_ahead: Option<String>,
@@ -103,6 +109,7 @@ impl ServerFlags {
             ("database", self.database.clone()),
             ("durability", self.durability.clone()),
             ("shards", self.shards.clone()),
+            ("missed_after", self.missed_after.clone()),
             ("look_ahead", self.look_ahead.clone()),
             ("window_max", self.window_max.clone()),
             ("retention", self.retention.clone()),
@@ -120,6 +127,7 @@ impl ServerArgs {
         flags.extend(given([
             ("listen", self.listen.clone()),
             ("advertise", self.advertise.clone()),
+            ("public_url", self.public_url.clone()),
             ("roles", self.roles.clone()),
             ("data_dir", self.data_dir.clone()),
             ("database_wait", self.database_wait.clone()),

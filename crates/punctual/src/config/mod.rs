@@ -36,7 +36,7 @@ const fn setting(key: &'static str, default: &'static str, help: &'static str) -
     Setting { key, default, help }
 }
 
-pub(crate) const SETTINGS: [Setting; 49] = [
+pub(crate) const SETTINGS: [Setting; 51] = [
     setting("server", "http://127.0.0.1:8020", "the server that commands and workers talk to; several with commas"),
     setting("output", "table", "table, json, jsonl or name"),
     setting("color", "auto", "auto, always or never"),
@@ -44,6 +44,7 @@ pub(crate) const SETTINGS: [Setting; 49] = [
     setting("log", "", "what is logged, such as info or punctual_engine=debug; empty: by -q and -v"),
     setting("listen", "127.0.0.1:8020", "where a server listens; port 0 takes any that is free"),
     setting("advertise", "", "the URL at which peers and workers reach a server; empty: http:// and `listen`"),
+    setting("public_url", "", "what links in notifications begin with; empty: http:// and `listen`"),
     setting("roles", "api,scheduler", "what a server does: api, scheduler or both"),
     setting("data_dir", ".punctual", "the folder of the embedded database"),
     setting("database", "", "a PostgreSQL, as a URL or as key=value pairs; empty: the embedded database"),
@@ -71,6 +72,7 @@ pub(crate) const SETTINGS: [Setting; 49] = [
     setting("artifact_max", "2GiB", "the largest file that may be uploaded"),
     setting("lease_ttl", "10s", "a server that is silent for so long loses its shards to the others"),
     setting("clock_skew_max", "5s", "a server whose clock differs from the database's by more starts nothing"),
+    setting("missed_after", "60s", "a planned time of a schedule that nobody decided about for so long was missed"),
     setting("look_ahead", "30s", "how far ahead of their time jobs are read into memory"),
     setting("window_max", "20000", "jobs that wait in memory, at most"),
     setting("retention", "7d", "how long finished jobs are kept"),

@@ -44,6 +44,7 @@ fn the_defaults_are_valid_and_are_those_of_the_docs() {
     let server = ServerSettings::new(&config).unwrap();
     assert_eq!(server.listen.to_string(), "127.0.0.1:8020");
     assert_eq!(server.durability, Durability::Full);
+    assert_eq!(server.missed_after, punctual_core::shard::Config::default().schedule_grace);
     assert_eq!(server.retention, punctual_core::Span::from_secs(7 * 86_400));
     let worker = WorkerSettings::new(&config).unwrap();
     assert_eq!(worker.spool_dir, PathBuf::from(".punctual/spool"));
@@ -86,6 +87,10 @@ fn values_out_of_range_are_refused_and_say_where_they_were_written() {
         ("PUNCTUAL_ADVERTISE", "http://me@h/", "is not an address"),
         ("PUNCTUAL_DATABASE", "s3cret", "is neither a URL"),
         ("PUNCTUAL_LEASE_TTL", "0s", "is not between 1s and 10m"),
+        ("PUNCTUAL_MISSED_AFTER", "999ms", "is not between 1s and 1h"),
+        ("PUNCTUAL_MISSED_AFTER", "2h", "is not between 1s and 1h"),
+        ("PUNCTUAL_PUBLIC_URL", "punctual.example.com", "is not an address"),
+        ("PUNCTUAL_PUBLIC_URL", "https://me@example.com", "is not an address"),
     ] {
         let config = load(&[], &[(variable, value)], "").unwrap();
         let server = ServerSettings::new(&config).map(drop);

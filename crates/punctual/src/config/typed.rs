@@ -29,6 +29,8 @@ pub(crate) struct ServerSettings {
     pub(crate) listen: SocketAddr,
     /// Where others reach it; `None` for the address that it listens on.
     pub(crate) advertise: Option<String>,
+    /// What links for people begin with; `None` for the address that it listens on.
+    pub(crate) public_url: Option<String>,
     pub(crate) roles: Roles,
     pub(crate) data_dir: PathBuf,
     pub(crate) database: Database,
@@ -37,6 +39,7 @@ pub(crate) struct ServerSettings {
     pub(crate) shards: u16,
     pub(crate) lease_ttl: Span,
     pub(crate) clock_skew_max: Span,
+    pub(crate) missed_after: Span,
     pub(crate) look_ahead: Span,
     pub(crate) window_max: usize,
     pub(crate) retention: Span,
@@ -66,6 +69,7 @@ impl ServerSettings {
         let settings = Self {
             listen: config.parse("listen", listen)?,
             advertise: config.parse("advertise", advertise)?,
+            public_url: config.parse("public_url", public_url)?,
             roles: config.parse("roles", roles)?,
             data_dir: config.parse("data_dir", folder)?,
             database_wait: config.parse("database_wait", |text| span(text, Span::ZERO, Span::from_secs(86_400)))?,
@@ -80,6 +84,7 @@ impl ServerSettings {
             lease_ttl: config.parse("lease_ttl", |text| span(text, Span::from_secs(1), Span::from_secs(600)))?,
             clock_skew_max: config
                 .parse("clock_skew_max", |text| span(text, Span::from_millis(10), Span::from_secs(3600)))?,
+            missed_after: config.parse("missed_after", |text| span(text, Span::from_secs(1), Span::from_secs(3600)))?,
             look_ahead: config.parse("look_ahead", |text| span(text, Span::from_secs(1), Span::from_secs(3600)))?,
             window_max: config.parse("window_max", |text| number(text, 100, 10_000_000))? as usize,
             retention: config.parse("retention", |text| span(text, Span::from_secs(60), Span::MAX))?,
@@ -171,6 +176,20 @@ fn advertise(text: &str) -> Result<Option<String>, String> {
         return Err(refused());
     }
     Ok(Some(format!("http://{rest}")))
+}
+
+/// Reads where people reach the servers, such as through a proxy of theirs; with a path, if there is one.
+fn public_url(text: &str) -> Result<Option<String>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let refused = || format!("`{text}` is not an address, such as https://punctual.example.com");
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).ok_or_else(refused)?;
+    let is_plain = |c: char| !c.is_control() && !c.is_whitespace() && !"?#@,<>\"".contains(c);
+    if rest.is_empty() || rest.starts_with('/') || text.len() > 512 || !rest.chars().all(is_plain) {
+        return Err(refused());
+    }
+    Ok(Some(text.trim_end_matches('/').to_owned()))
 }
 
 fn yes_or_no(text: &str) -> Result<bool, String> {

@@ -61,6 +61,25 @@ fn free_text_is_cut_with_an_ellipsis_and_ids_never_are() {
 }
 
 #[test]
+fn a_time_is_shown_with_its_zone_or_not_at_all() {
+    let text = "missed 2026-01-02 03:04:05+01:00 and later";
+    for (width, shown) in [
+        (50, None),
+        (39, None),
+        (32, Some("missed…")),
+        (20, Some("missed…")),
+        (9, Some("missed…")),
+        (7, None),
+        (0, None),
+    ] {
+        assert_eq!(without_cut_time(text, width).as_deref(), shown, "{width}");
+    }
+    assert_eq!(without_cut_time("no time 1234567890", 12), None, "other numbers are cut like words");
+    let rows = [Two("id".to_owned(), text.to_owned())];
+    assert_eq!(draw(&rows, &Output::plain(Some(30))), "ID  REASON\nid  missed…");
+}
+
+#[test]
 fn jobs_fit_every_usual_terminal_on_one_line_each_with_their_ids_whole() {
     for columns in [50, 60, 70, 80, 100, 120, 160] {
         let text = draw(&jobs(), &Output::plain(Some(columns)));

@@ -12,6 +12,13 @@ pub(crate) const WAITING: &str = "job_01m7et469xean809rsrp4x17cq";
 
 /// Ends with the test's process.
 pub(crate) fn start() -> String {
+    start_with([])
+}
+
+/// The same with answers that go before the usual ones.
+pub(crate) fn start_with(others: impl IntoIterator<Item = (String, (u16, Value))>) -> String {
+    let mut answers = answers();
+    answers.extend(others);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     listener.set_nonblocking(true).unwrap();
@@ -19,7 +26,6 @@ pub(crate) fn start() -> String {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            let answers = answers();
             let router = Router::new().fallback(async move |method: Method, uri: Uri| {
                 let line = format!("{method} {}", uri.path());
                 let missing = || (404, problem("job_not_found", 404, "there is no such job"));
@@ -47,6 +53,8 @@ fn answers() -> BTreeMap<String, (u16, Value)> {
         "spec": { "run": { "http": { "url": "http://127.0.0.1/" } } },
     });
     let mut answers = crate::fake_schedules::answers();
+    answers.extend(crate::fake_notifications::answers());
+    answers.extend(crate::fake_backfills::answers());
     answers.extend([
         ("GET /v1/jobs".to_owned(), (200, jobs)),
         ("POST /v1/jobs".to_owned(), (201, submitted)),

@@ -51,6 +51,31 @@ fn nothing_is_made_unless_every_line_can_be() {
     assert!(ran.err.contains("--keep-going"), "{}", ran.err);
 }
 
+const BAD_MAILTO: &str = "MAILTO=a@b@c,ops@example.org\n@daily curl http://127.0.0.1/x\n@daily curl http://127.0.0.1/y\n\
+                          MAILTO=ops@example.org\n@daily curl http://127.0.0.1/z\n";
+
+#[test]
+fn a_bad_mailto_is_found_before_anything_is_made() {
+    let refused = "line 2: error: MAILTO: `a@b@c` is not an address of mail; write it like ops@example.com";
+    for flags in [&["--dry-run"][..], &[]] {
+        let ran = import(BAD_MAILTO, flags, NOWHERE);
+        assert_eq!(ran.code, Some(2), "{flags:?} {}", ran.err);
+        assert!(ran.err.contains(refused), "{flags:?} {}", ran.err);
+        assert!(
+            ran.err.contains("1 list of MAILTO cannot be imported, and nothing was made."),
+            "{flags:?} {}",
+            ran.err
+        );
+    }
+    let ran = import(BAD_MAILTO, &["--dry-run", "--keep-going", "-o", "json"], NOWHERE);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert!(json["lines"].as_array().unwrap().iter().all(|line| line["becomes"].is_string()), "{json}");
+    assert_eq!(json["problems"][0]["line"], 2, "{json}");
+    let rules = json["notifications"].as_array().unwrap();
+    assert_eq!((rules.len(), &rules[0]["lines"]), (1, &serde_json::json!([5])), "only the bad list has no rule");
+}
+
 #[test]
 fn with_a_server_tasks_and_schedules_are_made() {
     let server = fake::start();

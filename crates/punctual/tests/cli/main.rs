@@ -1,12 +1,17 @@
 //! The program as people and scripts meet it: exit codes, streams and formats, against
 //! a fake server that gives canned answers.
 
+mod backfills;
 mod errors;
 mod fake;
+mod fake_backfills;
+mod fake_notifications;
 mod fake_schedules;
 mod formats;
 mod import;
+mod notify;
 mod schedules;
+mod terminal;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -13,7 +13,7 @@ fn steady(text: &str) -> String {
     text.lines().map(|line| if is_wide(line) { narrow(line) } else { line.to_owned() }).collect::<Vec<_>>().join("\n")
 }
 
-fn all(lines: &[&str]) -> String {
+pub(crate) fn all(lines: &[&str]) -> String {
     lines.iter().map(|line| steady(&shown(line))).collect::<Vec<_>>().join("\n\n")
 }
 
@@ -53,6 +53,31 @@ fn a_day_is_told_in_plain_words() {
          2026-01-02 02:30+01:00  ran 1h late: it had been missed\n  {DONE} succeeded: It is succeeded.\n"
     );
     assert!(text.contains(&wanted), "{text}");
+}
+
+#[test]
+fn what_only_backfills_know_is_told_beside_the_record() {
+    let known = serde_json::json!({
+        "at": "2025-12-05T01:30:00Z", "local": "2025-12-05T02:30:00+01:00",
+        "backfilled": [{ "backfill": crate::fake_backfills::ID, "job": DONE, "state": "succeeded" }],
+    });
+    let page = serde_json::json!({ "zone": "Europe/Berlin", "occurrences": [], "backfilled_only": [known] });
+    let url = fake::start_with([("GET /v1/schedules/nightly/occurrences".to_owned(), (200, page))]);
+    let sentence = format!("2025-12-05 02:30+01:00  not on record; backfilled as {DONE}, succeeded\n");
+    for (line, wanted) in [
+        ("schedule history nightly --on 2025-12-05", sentence.clone()),
+        ("schedule history nightly --from 2025-12-05", sentence),
+        ("schedule history nightly --on 2025-12-05 -o name", "2025-12-05T01:30:00.000000Z\n".to_owned()),
+        ("schedule history nightly --from 2025-12-05 -o name", "2025-12-05T01:30:00.000000Z\n".to_owned()),
+    ] {
+        let output = run(&line.split(' ').chain(["--server", url.as_str()]).collect::<Vec<_>>());
+        assert_eq!(stdout(&output), wanted, "{line}: {}", stderr(&output));
+        assert!(!stderr(&output).contains("Nothing is on record"), "{line}: {}", stderr(&output));
+    }
+    let line = "schedule history nightly --on 2025-12-05 -o jsonl --server";
+    let told: serde_json::Value =
+        serde_json::from_str(&stdout(&run(&line.split(' ').chain([url.as_str()]).collect::<Vec<_>>()))).unwrap();
+    assert_eq!((&told["at"], &told["backfilled"][0]["job"]), (&"2025-12-05T01:30:00.000000Z".into(), &DONE.into()));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod agent_tokens;
 mod agents;
 mod artifacts;
+mod backfills;
 mod bad_input;
 mod binaries;
 mod checked;
@@ -15,6 +16,7 @@ mod docs;
 mod foreign;
 mod harness;
 mod logs;
+mod notifications;
 mod openapi;
 mod raw;
 mod readme;

@@ -32,6 +32,13 @@ fn every_command_about_schedules_succeeds() {
 }
 
 #[test]
+fn every_command_about_notifications_succeeds() {
+    let blocks = shell_blocks(include_str!("../../../../docs/notifications.md"));
+    assert!(blocks.len() >= 4, "the page has examples");
+    check(blocks);
+}
+
+#[test]
 fn every_command_about_commands_succeeds() {
     let blocks = shell_blocks(include_str!("../../../../docs/commands.md"));
     assert!(!blocks.is_empty(), "the page has an example");

@@ -35,6 +35,11 @@ pub enum CrontabFormat {
 
 pub type Variables = BTreeMap<Arc<str>, Arc<str>>;
 
+/// Whom a value of `MAILTO` names: addresses, and mailboxes of the machine.
+pub fn mail_to(value: &str) -> impl Iterator<Item = &str> {
+    value.split(',').map(str::trim).filter(|name| !name.is_empty())
+}
+
 /// A line that became a schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrontabEntry {
@@ -187,17 +192,25 @@ impl Reader {
                 "TZ only reaches the command; cron plans by CRON_TZ, so set that (or the schedule's zone) if the times \
                  are meant in this zone",
             ),
-            "MAILTO" if !value.is_empty() => self.report(
-                Severity::Warning,
-                column,
-                "nobody is mailed: what a job prints is kept as its log, and notifications are set up on their own",
-            ),
+            "MAILTO" => self.check_mailboxes(&value, column),
             "RANDOM_DELAY" => {
                 self.report(Severity::Warning, column, "RANDOM_DELAY is not imported; give the schedules a jitter");
             }
             _ => {}
         }
         Arc::make_mut(&mut self.env).insert(name.into(), value.into());
+    }
+
+    /// Mail reaches an address; the mailboxes of the crontab's machine are elsewhere.
+    fn check_mailboxes(&mut self, value: &str, column: usize) {
+        for mailbox in mail_to(value).filter(|mailbox| !mailbox.contains('@')) {
+            let shown: String = mailbox.chars().take(64).flat_map(char::escape_debug).collect();
+            let message = format!(
+                "nobody mails to `{shown}`, a mailbox of the machine of the crontab; write an address, such as \
+                 ops@example.org"
+            );
+            self.report(Severity::Warning, column, message);
+        }
     }
 
     fn set_zone(&mut self, value: &str, column: usize) {

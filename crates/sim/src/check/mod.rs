@@ -4,8 +4,11 @@
 //! Only the transition table is the core's, because the table is the promise.
 
 mod begins;
+mod calendars;
 mod endings;
+mod notices;
 mod orders;
+mod reasons;
 mod retries;
 mod schedules;
 mod story;
@@ -53,7 +56,7 @@ const OF_JOB: [(&str, OfJob); 20] = [
     ("what is due starts, and what runs has a worker", whole::nothing_is_neglected),
 ];
 
-const OF_RUN: [(&str, OfRun); 13] = [
+const OF_RUN: [(&str, OfRun); 18] = [
     ("nothing is broken", whole::nothing_is_broken),
     ("old epochs write nothing", whole::old_epochs_write_nothing),
     ("no worker gets more than it granted", whole::no_worker_gets_more_than_it_granted),
@@ -63,10 +66,15 @@ const OF_RUN: [(&str, OfRun); 13] = [
     ("every planned time has its verdict", schedules::every_planned_time_has_its_verdict),
     ("a verdict has its job, and a job its verdict", schedules::a_verdict_has_its_job),
     ("runs of a schedule do not meet", schedules::runs_do_not_meet),
-    ("what is paused, skipped or deleted does not fire", schedules::what_is_held_does_not_fire),
-    ("what does not run has a reason", schedules::what_does_not_run_has_a_reason),
+    ("what is paused, skipped or deleted does not fire", reasons::what_is_held_does_not_fire),
+    ("what does not run has a reason", reasons::what_does_not_run_has_a_reason),
     ("budgets for missed times are kept", schedules::budgets_are_kept),
     ("an answer about a schedule is durable", schedules::answers_are_durable),
+    ("calendars are obeyed", calendars::calendars_are_obeyed),
+    ("every failure is told once", notices::every_failure_is_told_once),
+    ("every missed time is told once", notices::every_missed_time_is_told_once),
+    ("recoveries are told", notices::recoveries_are_told),
+    ("what is told late was late", notices::what_is_told_late_was_late),
 ];
 
 pub fn check(history: &History) -> Vec<Violation> {

@@ -138,6 +138,8 @@ pub(super) fn stories(history: &History) -> BTreeMap<JobId, Story<'_>> {
             | Fact::JobCount(_)
             | Fact::AskSchedule { .. }
             | Fact::AnswerSchedule { .. }
+            | Fact::Told { .. }
+            | Fact::Calendar { .. }
             | Fact::Ledger { .. }
             | Fact::Arrived { .. } => {}
         }
@@ -174,6 +176,7 @@ fn line_of<'a>(write: &'a Write, void: &Void) -> Option<Line<'a>> {
         | Write::DropSchedule { .. }
         | Write::Decide(_)
         | Write::Release(_)
-        | Write::Watermark { .. } => return None,
+        | Write::Watermark { .. }
+        | Write::Notice(_) => return None,
     })
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::attempt::{AttemptRecord, Details, Ending, Failure, FailureClass, Outcome};
+use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::shard::event::{Command, Reply, Token};
 use punctual_core::shard::write::{
     Batch, BatchSeq, CancelMark, Epoch, Requeue, Rerun, ResolveLost, Settle, Start, Void, Write,
@@ -26,6 +27,7 @@ pub(super) struct Tale {
     tokens: u64,
     /// What is put on record with the next ends.
     details: Option<Box<Details>>,
+    telling: Option<NoticeKind>,
 }
 
 pub(super) fn worker() -> WorkerId {
@@ -64,8 +66,15 @@ impl Tale {
             waits_for: None,
         };
         let task = Arc::new(task);
-        let tale =
-            Self { history: History::default(), now: START, id, task: Arc::clone(&task), tokens: 0, details: None };
+        let tale = Self {
+            history: History::default(),
+            now: START,
+            id,
+            task: Arc::clone(&task),
+            tokens: 0,
+            details: None,
+            telling: None,
+        };
         tale.tell(Fact::Joined { worker: worker(), slots: 1 }).tell(Fact::Submit {
             request: RequestNo(1),
             jobs: vec![id],
@@ -144,6 +153,15 @@ impl Tale {
         Self { details: details.map(Box::new), ..self }
     }
 
+    /// What follows tells people this.
+    pub(super) fn telling(self, kind: NoticeKind) -> Self {
+        Self { telling: Some(kind), ..self }
+    }
+
+    fn notice(&self) -> Option<Box<Notice>> {
+        self.telling.map(|kind| Box::new(Notice::of_job(kind, self.id, None, None, self.now)))
+    }
+
     fn record(&self, attempt: u32, ending: Ending) -> AttemptRecord {
         let failed = ending == Ending::Failed;
         AttemptRecord {
@@ -170,6 +188,7 @@ impl Tale {
             reason: None,
             output: None,
             cancel: CancelMark::None,
+            notice: self.notice(),
         };
         self.write(Write::Settle(settle))
     }
@@ -199,6 +218,7 @@ impl Tale {
             reason: None,
             output: None,
             details: self.details.clone(),
+            notice: None,
         };
         self.write(Write::ResolveLost(resolve))
     }
@@ -259,6 +279,10 @@ impl Tale {
         self.tell(Fact::Final { id, record: Some(record) })
     }
 
+    pub(super) fn id(&self) -> JobId {
+        self.id
+    }
+
     pub(super) fn now(&self) -> Timestamp {
         self.now
     }
@@ -267,6 +291,13 @@ impl Tale {
     pub(super) fn holds(self) {
         let found = check(&self.history);
         assert!(found.is_empty(), "{found:?}");
+    }
+
+    /// For a history of which other promises say what they will.
+    #[track_caller]
+    pub(super) fn does_not_break(self, invariant: &str) {
+        let found = check(&self.history);
+        assert!(!found.iter().any(|violation| violation.invariant == invariant), "{found:?}");
     }
 
     #[track_caller]

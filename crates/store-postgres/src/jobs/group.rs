@@ -84,7 +84,7 @@ async fn prepare(
 ) -> std::result::Result<Sorted, (Vec<Call>, Trouble)> {
     let mut open = Vec::new();
     for call in calls {
-        match check_size(&call.submission) {
+        match check_size(&call.submission.jobs) {
             Ok(()) => open.push(call),
             Err(error) => call.answer(Err(error)),
         }
@@ -99,7 +99,7 @@ async fn prepare(
     }
     let mut fitting = Vec::new();
     for call in open {
-        match check_jobs(with, &call.submission.jobs, |id| with.known_tasks.get(id)) {
+        match check_jobs(with.shard_count, &call.submission.jobs, |id| with.known_tasks.get(id)) {
             Ok(()) => fitting.push(call),
             Err(error) => call.answer(Err(error)),
         }
@@ -111,18 +111,18 @@ async fn prepare(
     Ok(fitting.into_iter().partition(|call| call.submission.jobs.iter().all(|job| !gone.contains(&job.task))))
 }
 
-fn check_size(submission: &Submission) -> Result<()> {
-    match submission.jobs.len() {
+fn check_size(jobs: &[NewJob]) -> Result<()> {
+    match jobs.len() {
         0..=SUBMIT_MAX => Ok(()),
         many => Err(StoreError::Inconsistent(format!("{many} jobs in one submission, of at most {SUBMIT_MAX}"))),
     }
 }
 
-fn check_jobs(with: &Submitting, jobs: &[NewJob], known: impl Fn(TaskId) -> Option<KnownTask>) -> Result<()> {
+fn check_jobs(shard_count: u16, jobs: &[NewJob], known: impl Fn(TaskId) -> Option<KnownTask>) -> Result<()> {
     for job in jobs {
         let shard = job.id.shard();
-        if shard.0 >= with.shard_count {
-            return Err(StoreError::Inconsistent(format!("{} is of shard {shard}, of {}", job.id, with.shard_count)));
+        if shard.0 >= shard_count {
+            return Err(StoreError::Inconsistent(format!("{} is of shard {shard}, of {shard_count}", job.id)));
         }
         if known(job.task).is_none() {
             return Err(StoreError::Inconsistent(format!("there is no {}", job.task)));
@@ -292,7 +292,7 @@ const ALONE_TRIES: usize = 3;
 
 /// One submission in a transaction of its own, step by step. The caller rolls back after an error.
 async fn store_alone(with: &Submitting, conn: &Arc<Conn>, submission: &Submission) -> Done<Submitted> {
-    check_size(submission)?;
+    check_size(&submission.jobs)?;
     for _ in 0..ALONE_TRIES {
         conn.run("BEGIN").await?;
         if let Some(wanted) = &submission.idempotency
@@ -308,24 +308,27 @@ async fn store_alone(with: &Submitting, conn: &Arc<Conn>, submission: &Submissio
                 None => continue,
             }
         }
-        store_jobs_alone(with, conn, &submission.jobs).await?;
+        store_within(conn, with.shard_count, &submission.jobs).await?;
         conn.run("COMMIT").await?;
         return Ok(Submitted::Done);
     }
     Err(StoreError::Unavailable("an idempotency key changes hands too quickly".to_owned()).into())
 }
 
-async fn store_jobs_alone(with: &Submitting, conn: &Arc<Conn>, jobs: &[NewJob]) -> Done<()> {
+/// Stores jobs in the transaction that is open on this connection, with the tasks that they use. The caller rolls back
+/// after an error.
+pub(crate) async fn store_within(conn: &Arc<Conn>, shard_count: u16, jobs: &[NewJob]) -> Done<()> {
+    check_size(jobs)?;
+    if jobs.is_empty() {
+        return Ok(());
+    }
     let mut ids: Vec<Uuid> = jobs.iter().map(|job| job.task.into()).collect();
     ids.sort_unstable();
     ids.dedup();
     let rows = conn.query(sql!("lock_tasks"), &[&ids]).await?;
     let locked = rows.iter().map(tasks::read_known).collect::<codec::Read<HashMap<_, _>>>()?;
     let known = |id| locked.get(&id).copied();
-    check_jobs(with, jobs, known)?;
-    if jobs.is_empty() {
-        return Ok(());
-    }
+    check_jobs(shard_count, jobs, known)?;
     let all: Vec<&NewJob> = jobs.iter().collect();
     run(conn, insert_jobs(conn, &all, known).await?).await?;
     let mut used: BTreeMap<i64, Timestamp> = BTreeMap::new();

@@ -14,6 +14,7 @@ use punctual_store::{
 
 use crate::PostgresStore;
 
+pub(crate) use group::store_within;
 pub(crate) use submit::{Submitter, Submitting};
 
 #[async_trait]

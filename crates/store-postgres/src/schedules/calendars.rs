@@ -5,8 +5,8 @@ use punctual_core::schedule::{By, StoredCalendar};
 use punctual_store::{CalendarChange, LoadedRow};
 use tokio_postgres::Row;
 
-use super::read::{after_id, read_loaded, rows_max};
-use crate::codec::{self, Read};
+use super::read::{after_id, read_loaded};
+use crate::codec::{self, Read, rows_max};
 use crate::connection::Conn;
 use crate::sql;
 use crate::trouble::Trouble;

@@ -7,8 +7,8 @@ use punctual_store::{OccurrenceFilter, Order, ScheduleFilter};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::read::{read_occurrence, read_schedule, rows_max};
-use crate::codec::{self, Read, Uuid};
+use super::read::{read_occurrence, read_schedule};
+use crate::codec::{self, Read, Uuid, rows_max};
 use crate::connection::Conn;
 use crate::sql;
 use crate::trouble::Trouble;

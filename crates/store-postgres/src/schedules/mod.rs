@@ -35,6 +35,14 @@ impl Schedules for PostgresStore {
         Ok(rows)
     }
 
+    async fn watermarks(&self) -> Result<Vec<(ShardId, Timestamp)>> {
+        self.open()?;
+        let conn = self.shared.owner_reads.take().await?;
+        let watermarks = read::watermarks(&conn).await?;
+        conn.done();
+        Ok(watermarks)
+    }
+
     async fn schedule(&self, id: ScheduleId) -> Result<Option<ScheduleRow>> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;

@@ -6,11 +6,11 @@ use punctual_core::schedule::{
     By, ChangeKind, Marks, OccurrenceRow, Pause, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, Source,
     Verdict,
 };
-use punctual_core::{JobId, ScheduleId, ShardId, TaskId};
+use punctual_core::{JobId, ScheduleId, ShardId, TaskId, Timestamp};
 use punctual_store::{LoadedRow, ShardSchedules};
 use tokio_postgres::Row;
 
-use crate::codec::{self, Read, Uuid, shard_number};
+use crate::codec::{self, Read, Uuid, rows_max, shard_number};
 use crate::connection::Conn;
 use crate::link::Borrowed;
 use crate::pipeline::{Param, Pipeline, Step};
@@ -24,10 +24,6 @@ const NO_ID: Uuid = Uuid([0; 16]);
 
 pub(super) fn after_id(after: Option<ScheduleId>) -> Uuid {
     after.map_or(NO_ID, Uuid::from)
-}
-
-pub(super) fn rows_max(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
 /// In one snapshot and one round trip.
@@ -59,6 +55,11 @@ fn read_tracked(row: &Row) -> Read<Option<(Source, JobId)>> {
 pub(super) async fn load(conn: &Conn, shard: ShardId, after: Option<ScheduleId>, limit: usize) -> Done<Vec<LoadedRow>> {
     let rows = conn.query(sql!("load_schedules"), &[&shard_number(shard), &after_id(after), &rows_max(limit)]).await?;
     rows.iter().map(read_loaded).collect()
+}
+
+pub(super) async fn watermarks(conn: &Conn) -> Done<Vec<(ShardId, Timestamp)>> {
+    let rows = conn.query(sql!("watermarks"), &[]).await?;
+    rows.iter().map(|row| Ok((codec::shard(row, 0)?, codec::time(row, 1)?))).collect()
 }
 
 pub(super) async fn one(conn: &Conn, id: ScheduleId) -> Done<Option<ScheduleRow>> {

@@ -1,18 +1,20 @@
 //! Applies one batch. At first everything is sent at once, with statements that fail unless
-//! all is as expected: then nothing was applied, and the batch is looked at step by step.
+//! all is as expected: then nothing was applied, and the batch is looked at step by step. Some leave out
+//! what is void, and the answer says what; not so if people are to be told of the batch, because its notices are
+//! on their way before anybody knows which of them are void.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use punctual_core::shard::write::{Batch, Start, Write};
+use punctual_core::shard::write::{Batch, Start, Void, Write};
 use punctual_core::{AttemptNo, JobId, JobKey, ShardId};
 use punctual_store::Applied;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, Row};
 
 use super::columns::{Run, Wanted, expectations, runs};
-use super::named::{Missing, Named};
-use super::{plain, schedules, starts};
+use super::named::{Missing, Named, Unfit};
+use super::{notices, plain, schedules, starts};
 use crate::codec::{self, Read, Uuid, shard_number};
 use crate::connection::Conn;
 use crate::nodes::Numbers;
@@ -39,11 +41,7 @@ pub(super) async fn send(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, last:
         Box::new(last.to_string()),
         Box::new(number.to_string()),
     ];
-    let mut wanted = schedules::statements(&batch.writes)?;
-    for run in runs(&batch.writes) {
-        wanted.extend(run.statements(nodes)?);
-    }
-    wanted.extend(record_starts(batch, |_| true));
+    let mut wanted = statements(nodes, batch)?;
     if plain::is_plain(&wanted) {
         let statement = conn.prepare(plain::TEXT).await?;
         let steps = vec![Step::Prepared(statement, plain::params(fence, wanted))];
@@ -59,6 +57,19 @@ pub(super) async fn send(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, last:
     steps.push(Step::Plain("COMMIT"));
     named.push(Named::Nothing);
     Ok(Sent { pipeline: Pipeline::new(conn, steps), named })
+}
+
+/// All but the fence.
+fn statements(nodes: &Numbers, batch: &Batch) -> Done<Vec<Wanted>> {
+    let told = notices::statement(batch.notices(&Void::default()));
+    let unfit = if told.is_some() { Unfit::Refuse } else { Unfit::LeaveOut };
+    let mut wanted = schedules::statements(&batch.writes, unfit)?;
+    for run in runs(&batch.writes) {
+        wanted.extend(run.statements(nodes, unfit)?);
+    }
+    wanted.extend(record_starts(batch, |_| true));
+    wanted.extend(told);
+    Ok(wanted)
 }
 
 /// What the answers to a batch mean. An error says that nothing was applied, or that it is not known.
@@ -87,12 +98,12 @@ pub(super) async fn apply_carefully(conn: &Arc<Conn>, nodes: &Numbers, batch: &B
     }
     check_fences(batch)?;
     let mut missing = Missing::default();
-    for statement in schedules::statements(&batch.writes)? {
+    for statement in schedules::statements(&batch.writes, Unfit::LeaveOut)? {
         missing.look_for(statement.named, &query(conn, statement.text, statement.params).await?)?;
     }
     for mut run in runs(&batch.writes) {
         missing.add_jobs(take_void(conn, &mut run).await?);
-        for statement in run.statements(nodes)? {
+        for statement in run.statements(nodes, Unfit::LeaveOut)? {
             missing.look_for(statement.named, &query(conn, statement.text, statement.params).await?)?;
         }
     }
@@ -100,8 +111,12 @@ pub(super) async fn apply_carefully(conn: &Arc<Conn>, nodes: &Numbers, batch: &B
     if let Some(statement) = record_starts(batch, |place| !is_void.contains(&place)) {
         query(conn, statement.text, statement.params).await?;
     }
+    let void = missing.into_void();
+    if let Some(statement) = notices::statement(batch.notices(&void)) {
+        query(conn, statement.text, statement.params).await?;
+    }
     conn.run("COMMIT").await?;
-    Ok(Applied::Done { void: missing.into_void() })
+    Ok(Applied::Done { void })
 }
 
 fn check_fences(batch: &Batch) -> Done<()> {
@@ -175,4 +190,33 @@ async fn query(conn: &Arc<Conn>, text: &'static str, params: Vec<Param>) -> Done
         }
         _ => error.into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_core::notice::NoticeKind;
+    use punctual_core::shard::write::{BatchSeq, Epoch, Settle};
+    use punctual_store_tests::fixture::{at, new_job, original, server, succeed, worker};
+    use punctual_store_tests::report_fixture::notice;
+
+    fn texts(writes: Vec<Write>) -> Vec<&'static str> {
+        let nodes = [Uuid::from(worker(1)), Uuid::from(server(1))].into_iter().zip(1..).collect::<HashMap<_, _>>();
+        let fences = vec![(ShardId(0), Epoch(1))];
+        let batch = Batch { seq: BatchSeq(1), server: server(1), fences, at: at(0), writes };
+        let wanted = statements(&nodes, &batch).unwrap();
+        assert_eq!(plain::is_plain(&wanted), batch.notices(&Void::default()).next().is_none());
+        wanted.iter().map(|statement| statement.text).collect()
+    }
+
+    #[test]
+    fn a_notice_costs_one_statement_and_a_batch_without_any_stays_plain() {
+        let success = |n| succeed(original(&new_job(n, 10, 0)), 1);
+        assert_eq!(texts(vec![success(1), success(2)]), [sql!("settle_plain")]);
+        let told = |n| {
+            let Write::Settle(settle) = success(n) else { panic!("it is an end") };
+            Write::Settle(Settle { notice: Some(Box::new(notice(NoticeKind::Recovered, 1, 0))), ..settle })
+        };
+        assert_eq!(texts(vec![told(1), success(2), told(3)]), [sql!("settle_plain"), sql!("keep_notices")]);
+    }
 }

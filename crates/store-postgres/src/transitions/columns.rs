@@ -11,7 +11,7 @@ use punctual_core::shard::write::{CancelMark, Requeue, Rerun, ResolveLost, Settl
 use punctual_core::{AttemptNo, JobId, JobKey, JobState, Timestamp};
 use punctual_store::TASK_USE_STEP;
 
-use super::named::Named;
+use super::named::{Named, Unfit};
 use super::settle;
 use crate::codec::{self, Uuid, attempt_number, shard_number};
 use crate::nodes::Numbers;
@@ -53,14 +53,15 @@ fn job_of(write: &Write) -> Option<JobId> {
         Write::ResolveLost(resolve) => Some(resolve.id),
         Write::Stale(stale) => Some(stale.id),
         Write::CloseStarts(_) => None,
-        // These come before, whatever their place; see schedules.rs.
+        // These come before or at the end, whatever their place; see schedules.rs and notices.rs.
         Write::AddSchedule(_)
         | Write::EditSchedule { .. }
         | Write::SetSchedule { .. }
         | Write::DropSchedule { .. }
         | Write::Decide(_)
         | Write::Release(_)
-        | Write::Watermark { .. } => None,
+        | Write::Watermark { .. }
+        | Write::Notice(_) => None,
     }
 }
 
@@ -79,14 +80,14 @@ impl Wanted {
 
 impl Run<'_> {
     /// An error if a write cannot be made at all.
-    pub(super) fn statements(&self, nodes: &Numbers) -> Result<Vec<Wanted>, Trouble> {
+    pub(super) fn statements(&self, nodes: &Numbers, unfit: Unfit) -> Result<Vec<Wanted>, Trouble> {
         let mut wanted = Vec::new();
         self.check_starts(&mut wanted);
         self.settle(nodes, &mut wanted)?;
         self.requeue(&mut wanted);
-        self.rerun(&mut wanted);
+        self.rerun(unfit, &mut wanted);
         self.request_cancel(&mut wanted);
-        self.resolve_lost(&mut wanted)?;
+        self.resolve_lost(unfit, &mut wanted)?;
         self.keep_stale(&mut wanted);
         self.close_starts(&mut wanted);
         Ok(wanted)
@@ -148,7 +149,7 @@ impl Run<'_> {
         use_tasks(requeues.iter().map(|again| JobKey { due_at: again.due_at, id: again.key.id }), wanted);
     }
 
-    fn rerun(&self, wanted: &mut Vec<Wanted>) {
+    fn rerun(&self, unfit: Unfit, wanted: &mut Vec<Wanted>) {
         let reruns: Vec<(usize, Rerun)> = self
             .writes
             .iter()
@@ -166,6 +167,7 @@ impl Run<'_> {
             column(each().map(|rerun| attempt_number(rerun.counters.next_attempt))),
             column(each().map(|rerun| rerun.counters.failures as i16)),
             column(each().map(|rerun| rerun.counters.node_failures as i16)),
+            Box::new(unfit == Unfit::Refuse),
         ];
         let named = Named::Jobs(reruns.iter().map(|(place, rerun)| (*place, rerun.id)).collect());
         wanted.push(Wanted { text: sql!("rerun"), params, named });
@@ -180,7 +182,7 @@ impl Run<'_> {
         }
     }
 
-    fn resolve_lost(&self, wanted: &mut Vec<Wanted>) -> Result<(), Trouble> {
+    fn resolve_lost(&self, unfit: Unfit, wanted: &mut Vec<Wanted>) -> Result<(), Trouble> {
         let resolves: Vec<(usize, &ResolveLost)> = self
             .writes
             .iter()
@@ -203,6 +205,7 @@ impl Run<'_> {
             column(each().map(|late| late.reason.as_deref().map(codec::text))),
             column(each().map(|late| late.output.clone().map(Blob))),
             column(each().map(|late| codec::details_text(late.details.as_deref()))),
+            Box::new(unfit == Unfit::Refuse),
         ];
         let named = Named::Jobs(resolves.iter().map(|(place, resolve)| (*place, resolve.id)).collect());
         wanted.push(Wanted { text: sql!("resolve_lost"), params, named });

@@ -5,14 +5,14 @@ use punctual_core::shard::write::{Decision, FiredJob};
 use punctual_store::TASK_USE_STEP;
 
 use super::columns::Wanted;
-use super::named::{Named, Step};
+use super::named::{Named, Step, Unfit};
 use crate::codec::{self, Uuid, shard_number};
 use crate::pipeline::{Param, column};
 use crate::sql;
 use crate::trouble::Trouble;
 
 /// One statement for decisions about different times. An error if one cannot be made at all.
-pub(super) fn statement(step: Step, decisions: &[(usize, &Decision)]) -> Result<Wanted, Trouble> {
+pub(super) fn statement(step: Step, unfit: Unfit, decisions: &[(usize, &Decision)]) -> Result<Wanted, Trouble> {
     let stray = decisions.iter().find_map(|(_, decision)| {
         let job = decision.job.as_ref()?;
         (job.id.shard() != decision.occurrence.schedule.shard()).then_some((job.id, decision.occurrence.schedule))
@@ -28,10 +28,10 @@ pub(super) fn statement(step: Step, decisions: &[(usize, &Decision)]) -> Result<
         let occurrence = &decision.occurrence;
         (*place, (occurrence.schedule, occurrence.at))
     });
-    Ok(Wanted { text, params: columns(decisions), named: Named::Occurrences(step, keys.collect()) })
+    Ok(Wanted { text, params: columns(unfit, decisions), named: Named::Occurrences(step, keys.collect()) })
 }
 
-fn columns(decisions: &[(usize, &Decision)]) -> Vec<Param> {
+fn columns(unfit: Unfit, decisions: &[(usize, &Decision)]) -> Vec<Param> {
     let each = || decisions.iter().map(|(_, decision)| &decision.occurrence);
     let jobs = || decisions.iter().map(|(_, decision)| decision.job.as_ref());
     let of_job = |job: &FiredJob| JobKey::original(job.id).due_at.as_micros();
@@ -57,5 +57,6 @@ fn columns(decisions: &[(usize, &Decision)]) -> Vec<Param> {
         // So that only the partitions between them are opened.
         Box::new(each().map(|row| row.at.as_micros()).min()),
         Box::new(each().map(|row| row.at.as_micros()).max()),
+        Box::new(unfit == Unfit::Refuse),
     ]
 }

@@ -6,6 +6,7 @@ mod decide;
 mod lane;
 mod lanes;
 mod named;
+mod notices;
 mod plain;
 mod read;
 mod schedules;

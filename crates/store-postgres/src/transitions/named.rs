@@ -14,12 +14,20 @@ use crate::codec::{self, Read, Uuid};
 pub(super) enum Named {
     #[default]
     Nothing,
-    /// The answer has a row for each that was there.
+    /// The answer is a list of those that were there, or nothing if all were.
     Jobs(Vec<(usize, JobId)>),
     /// The answer is a list of those that were stored, or nothing if all were.
     Schedules(Vec<(usize, ScheduleId)>),
     /// The answer is a list of the places, from 1, of those that were decided, or nothing if all were.
     Occurrences(Step, Vec<(usize, (ScheduleId, Timestamp))>),
+}
+
+/// What a statement does about a write that is void and that it could leave out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unfit {
+    LeaveOut,
+    /// It fails, so that the batch is looked at step by step.
+    Refuse,
 }
 
 /// Those of an earlier step are reported first.
@@ -41,10 +49,9 @@ impl Missing {
     pub(super) fn look_for(&mut self, named: Named, answer: &[Row]) -> Read<()> {
         match named {
             Named::Nothing => {}
-            Named::Jobs(named) if answer.len() == named.len() => {}
             Named::Jobs(named) => {
-                let found = answer.iter().map(|row| codec::job_id(row, 0)).collect::<Read<HashSet<_>>>()?;
-                self.jobs.extend(named.into_iter().filter(|(_, job)| !found.contains(job)));
+                let Some(found) = list::<Uuid>(answer)? else { return Ok(()) };
+                self.jobs.extend(named.into_iter().filter(|(_, job)| !found.contains(&Uuid::from(*job))));
             }
             Named::Schedules(named) => {
                 let Some(stored) = list::<Uuid>(answer)? else { return Ok(()) };

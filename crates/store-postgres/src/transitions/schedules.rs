@@ -13,7 +13,7 @@ use punctual_core::{ScheduleId, ShardId, Timestamp};
 
 use super::columns::Wanted;
 use super::decide;
-use super::named::{Named, Step};
+use super::named::{Named, Step, Unfit};
 use crate::codec::{self, Uuid, shard_number};
 use crate::pipeline::{Blob, Param, column};
 use crate::sql;
@@ -62,7 +62,7 @@ struct Sorted<'b> {
 }
 
 /// None for a batch without any of it, which most are.
-pub(super) fn statements(writes: &[Write]) -> Result<Vec<Wanted>, Trouble> {
+pub(super) fn statements(writes: &[Write], unfit: Unfit) -> Result<Vec<Wanted>, Trouble> {
     let sorted = sort(writes);
     let mut wanted = Vec::new();
     for run in runs(&sorted.definitions, Definition::id) {
@@ -80,7 +80,7 @@ pub(super) fn statements(writes: &[Write]) -> Result<Vec<Wanted>, Trouble> {
     for (step, decisions) in [(Step::Decide, &sorted.decides), (Step::Release, &sorted.releases)] {
         for run in runs(decisions, |(_, decision)| (decision.occurrence.schedule, decision.occurrence.at)) {
             let run: Vec<_> = run.into_iter().copied().collect();
-            wanted.push(decide::statement(step, &run)?);
+            wanted.push(decide::statement(step, unfit, &run)?);
         }
     }
     if !sorted.watermarks.is_empty() {
@@ -126,7 +126,8 @@ fn sort(writes: &[Write]) -> Sorted<'_> {
             | Write::RequestCancel { .. }
             | Write::ResolveLost(_)
             | Write::Stale(_)
-            | Write::CloseStarts(_) => {}
+            | Write::CloseStarts(_)
+            | Write::Notice(_) => {}
         }
     }
     sorted
@@ -283,9 +284,9 @@ mod tests {
     #[test]
     fn a_batch_without_schedules_has_no_statement_more() {
         let close = Write::CloseStarts(StartsId { shard: ShardId(1), epoch: Epoch(1), seq: BatchSeq(1) });
-        assert!(statements(&[close]).unwrap().is_empty());
+        assert!(statements(&[close], Unfit::LeaveOut).unwrap().is_empty());
         let mark = |at| Write::Watermark { shard: ShardId(1), at: Timestamp::saturating_from_micros(at) };
-        assert_eq!(statements(&[mark(1), mark(2)]).unwrap().len(), 1);
+        assert_eq!(statements(&[mark(1), mark(2)], Unfit::LeaveOut).unwrap().len(), 1);
     }
 
     #[test]

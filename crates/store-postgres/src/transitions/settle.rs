@@ -32,7 +32,7 @@ pub(super) fn statements(settles: &[&Settle], nodes: &Numbers, wanted: &mut Vec<
 
 /// The attempt of a job of which `settle_plain` knows the rest.
 fn plain_success(settle: &Settle, server: Option<ServerId>) -> Option<&AttemptRecord> {
-    let Settle { key, state, finished_at, counters, attempt, reason: _, output, cancel: _ } = settle;
+    let Settle { key, state, finished_at, counters, attempt, reason: _, output, cancel: _, notice: _ } = settle;
     let ran = attempt.as_ref()?;
     let is_plain = *state == JobState::Succeeded
         && ran.ending == Ending::Succeeded

@@ -13,6 +13,8 @@ use punctual_store::{
 
 use crate::SqliteStore;
 
+pub(crate) use submit::store_jobs;
+
 #[async_trait]
 impl Submit for SqliteStore {
     async fn submit(&self, submission: Submission) -> Result<Submitted> {

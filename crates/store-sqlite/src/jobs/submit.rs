@@ -10,30 +10,20 @@ use crate::writer::{Db, Failure};
 
 pub(super) fn run(db: &mut Db, submission: &Submission, shard_count: u16) -> Result<Submitted, Failure> {
     let Submission { jobs, idempotency } = submission;
-    if jobs.len() > SUBMIT_MAX {
-        return Err(Failure::inconsistent(format!("{} jobs in one submission, of at most {SUBMIT_MAX}", jobs.len())));
-    }
+    expect_few(jobs)?;
     if let Some(wanted) = idempotency
         && let Some(before) = answered_before(&db.conn, &wanted.key, &wanted.fingerprint, wanted.now)?
     {
         return Ok(before);
     }
-    let mut tasks = Vec::with_capacity(jobs.len());
-    for job in jobs {
-        if job.id.shard().0 >= shard_count {
-            return Err(Failure::inconsistent(format!("{} is of shard {}, of {shard_count}", job.id, job.id.shard())));
-        }
-        tasks.push(db.known_task(job.task)?.number);
-    }
+    let tasks = numbers(db, jobs, shard_count)?;
     // One job needs no savepoint: its insert comes first, and a statement that fails leaves nothing.
     if jobs.len() > 1 {
         db.all_or_nothing(|db| insert(db, jobs, &tasks))?;
     } else {
         insert(db, jobs, &tasks)?;
     }
-    for job in jobs {
-        db.use_task(job.task, job.id.due_at())?;
-    }
+    use_tasks(db, jobs)?;
     if let Some(kept) = idempotency {
         db.conn.prepare_cached(sql!("keep_answer"))?.execute(params![
             kept.key.0,
@@ -43,6 +33,40 @@ pub(super) fn run(db: &mut Db, submission: &Submission, shard_count: u16) -> Res
         ])?;
     }
     Ok(Submitted::Done)
+}
+
+/// As part of an operation that leaves nothing behind when it is refused.
+pub(crate) fn store_jobs(db: &mut Db, jobs: &[NewJob], shard_count: u16) -> Result<(), Failure> {
+    expect_few(jobs)?;
+    let tasks = numbers(db, jobs, shard_count)?;
+    insert(db, jobs, &tasks)?;
+    use_tasks(db, jobs)
+}
+
+fn expect_few(jobs: &[NewJob]) -> Result<(), Failure> {
+    if jobs.len() > SUBMIT_MAX {
+        return Err(Failure::inconsistent(format!("{} jobs in one submission, of at most {SUBMIT_MAX}", jobs.len())));
+    }
+    Ok(())
+}
+
+/// Of the tasks of jobs. One that is not there, or a shard that is not, refuses them.
+fn numbers(db: &mut Db, jobs: &[NewJob], shard_count: u16) -> Result<Vec<i64>, Failure> {
+    let mut tasks = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        if job.id.shard().0 >= shard_count {
+            return Err(Failure::inconsistent(format!("{} is of shard {}, of {shard_count}", job.id, job.id.shard())));
+        }
+        tasks.push(db.known_task(job.task)?.number);
+    }
+    Ok(tasks)
+}
+
+fn use_tasks(db: &mut Db, jobs: &[NewJob]) -> Result<(), Failure> {
+    for job in jobs {
+        db.use_task(job.task, job.id.due_at())?;
+    }
+    Ok(())
 }
 
 pub(super) fn answered_before(

@@ -4,7 +4,6 @@ use punctual_core::schedule::StoredCalendar;
 use punctual_store::CalendarChange;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::row::read_by;
 use crate::writer::Failure;
 use crate::{codec, sql};
 
@@ -54,6 +53,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<StoredCalendar> {
         name: row.get(0)?,
         dates: serde_json::from_str(dates).map_err(|error| codec::unreadable_text(1, error))?,
         revision: row.get(2)?,
-        changed: read_by(row, 3)?,
+        changed: codec::by(row, 3)?,
     })
 }

@@ -20,6 +20,12 @@ pub(super) fn of_shard(conn: &Connection, shard: ShardId) -> Result<ShardSchedul
     Ok(ShardSchedules { watermark: watermark.unwrap_or(Timestamp::EPOCH), queued, tracked })
 }
 
+pub(super) fn watermarks(conn: &Connection) -> Result<Vec<(ShardId, Timestamp)>, Failure> {
+    let mut statement = conn.prepare_cached(sql!("watermarks"))?;
+    let rows = statement.query_map([], |row| Ok((codec::shard(row, 0)?, codec::time(row, 1)?)))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
 fn tracked(conn: &Connection, shard: ShardId) -> Result<Vec<(Source, JobId)>, Failure> {
     let mut statement = conn.prepare_cached(sql!("tracked_jobs"))?;
     let mut rows = statement.query([shard.0])?;

@@ -25,6 +25,10 @@ impl Schedules for SqliteStore {
         self.shared.owner_reads.read(move |conn| load::page(conn, shard, after, limit)).await
     }
 
+    async fn watermarks(&self) -> Result<Vec<(ShardId, Timestamp)>> {
+        self.shared.owner_reads.read(load::watermarks).await
+    }
+
     async fn schedule(&self, id: ScheduleId) -> Result<Option<ScheduleRow>> {
         self.shared.people_reads.read(move |conn| list::one(conn, id)).await
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::schedule::{
-    By, ChangeKind, Marks, OccurrenceRow, Pause, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, Verdict,
+    ChangeKind, Marks, OccurrenceRow, Pause, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, Verdict,
 };
 use punctual_store::LoadedRow;
 use rusqlite::Row;
@@ -36,8 +36,8 @@ pub(super) fn read_schedule(row: &Row<'_>) -> rusqlite::Result<ScheduleRow> {
         name,
         edit: ScheduleEdit { task, spec, calendars, priority, input: None },
         state,
-        created: read_by(row, 15)?,
-        changed: read_by(row, 17)?,
+        created: codec::by(row, 15)?,
+        changed: codec::by(row, 17)?,
     })
 }
 
@@ -45,7 +45,7 @@ pub(super) fn read_schedule(row: &Row<'_>) -> rusqlite::Result<ScheduleRow> {
 fn read_state(row: &Row<'_>, column: usize) -> rusqlite::Result<ScheduleState> {
     let pause = match is_null(row, column + 2)? {
         true => None,
-        false => Some(Pause { by: read_by(row, column + 2)?, note: row.get(column + 4)? }),
+        false => Some(Pause { by: codec::by(row, column + 2)?, note: row.get(column + 4)? }),
     };
     let skips = !is_null(row, column + 5)?;
     Ok(ScheduleState {
@@ -56,11 +56,6 @@ fn read_state(row: &Row<'_>, column: usize) -> rusqlite::Result<ScheduleState> {
         runs: row.get(column + 6)?,
         failures: row.get(column + 7)?,
     })
-}
-
-/// Two columns from `column` on: when, and who.
-pub(super) fn read_by(row: &Row<'_>, column: usize) -> rusqlite::Result<By> {
-    Ok(By { at: codec::time(row, column)?, who: row.get(column + 1)? })
 }
 
 /// The columns of `occurrences` and `queued_occurrences`.
@@ -83,7 +78,7 @@ pub(super) fn read_occurrence(row: &Row<'_>) -> rusqlite::Result<OccurrenceRow> 
 pub(super) fn read_change(row: &Row<'_>) -> rusqlite::Result<ScheduleChange> {
     let kind = ChangeKind::from_number(row.get(2)?);
     Ok(ScheduleChange {
-        by: read_by(row, 0)?,
+        by: codec::by(row, 0)?,
         kind: kind.ok_or_else(|| codec::unreadable(2, Type::Integer, "not a kind of change"))?,
         note: row.get(3)?,
         former_spec: row.get_ref(4)?.as_str_or_null()?.map(Arc::from),

@@ -1,5 +1,5 @@
-//! Applies one batch: the fence first, then what concerns schedules, then the writes about jobs in their order;
-//! all or none.
+//! Applies one batch: the fence first, then what concerns schedules, then the writes about jobs in their order,
+//! then what people may want to be told of all that; all or none.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use punctual_store::Applied;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::settle::Settling;
-use super::{late, requeue, schedules, starts};
+use super::{late, notices, requeue, schedules, starts};
 use crate::writer::{Db, Failure};
 use crate::{codec, sql};
 
@@ -25,6 +25,7 @@ pub(super) fn run(db: &mut Db, batch: &Batch) -> Result<Applied, Failure> {
         let mut void = Void::default();
         schedules::write_all(db, batch, &mut void)?;
         write_all(&db.conn, batch, &mut void)?;
+        notices::keep(&db.conn, batch, &void)?;
         Ok(void)
     })?;
     Ok(Applied::Done { void })
@@ -77,6 +78,8 @@ fn write_all(conn: &Connection, batch: &Batch, void: &mut Void) -> Result<(), Fa
             | Write::Decide(_)
             | Write::Release(_)
             | Write::Watermark { .. } => {}
+            // Kept afterwards, with those of the other writes.
+            Write::Notice(_) => {}
         }
     }
     record_starts(conn, batch, records)

@@ -89,7 +89,7 @@ impl<'c, 'b> Firing<'c, 'b> {
     }
 
     fn fire(&mut self, decision: &'b Decision) -> Result<(), Failure> {
-        let Decision { occurrence, job: Some(job) } = decision else { return Ok(()) };
+        let Decision { occurrence, job: Some(job), notice: _ } = decision else { return Ok(()) };
         let FiredJob { id, task, priority, source, has_input, is_counted } = job;
         // The fence that was checked is that of the schedule's shard.
         if id.shard() != occurrence.schedule.shard() {

@@ -3,6 +3,7 @@
 mod apply;
 mod late;
 mod ledger;
+mod notices;
 mod read;
 mod requeue;
 mod schedules;

@@ -75,7 +75,8 @@ impl<'b> Writes<'b> {
                 | Write::RequestCancel { .. }
                 | Write::ResolveLost(_)
                 | Write::Stale(_)
-                | Write::CloseStarts(_) => continue,
+                | Write::CloseStarts(_)
+                | Write::Notice(_) => continue,
             }
             is_empty = false;
         }

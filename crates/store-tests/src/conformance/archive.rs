@@ -182,6 +182,7 @@ pub(super) async fn where_a_log_is_survives_reruns_and_late_results(store: &dyn 
         reason: None,
         output: None,
         details: None,
+        notice: None,
     };
     let again = Rerun { id: jobs[0].id, due_at: at(40), counters: counters(2, 0, 0) };
     owner.done(vec![Write::Rerun(again), Write::ResolveLost(late)]).await;

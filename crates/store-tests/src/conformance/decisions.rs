@@ -58,7 +58,7 @@ pub(super) async fn every_verdict_is_shown_as_it_was_decided(store: &dyn Store) 
             ..occurrence(schedule.id, 60 * i64::from(n), verdict)
         });
     }
-    let write = |row: &OccurrenceRow| decide(&Decision { occurrence: row.clone(), job: None });
+    let write = |row: &OccurrenceRow| decide(&Decision { occurrence: row.clone(), job: None, notice: None });
     owner.done(expected.iter().map(write).collect()).await;
     assert_eq!(ledger(store, schedule.id).await, expected);
     assert_eq!(store.load(load_all(2)).await.unwrap().rows, [], "none of them made a job");
@@ -306,4 +306,15 @@ pub(super) async fn the_watermark_never_goes_back(store: &dyn Store) {
     next.done(vec![watermark(1, 91)]).await;
     store.release(server(2)).await.unwrap();
     assert_eq!((mark(0).await, mark(1).await), (punctual_core::Timestamp::EPOCH, at(91)));
+}
+
+pub(super) async fn watermarks_of_all_shards_are_shown(store: &dyn Store) {
+    let mut owner = owner_of(store, &[]).await;
+    assert_eq!(store.watermarks().await.unwrap(), []);
+    owner.done(vec![watermark(3, 10), watermark(1, 90)]).await;
+    assert_eq!(store.watermarks().await.unwrap(), [(ShardId(1), at(90)), (ShardId(3), at(10))]);
+    owner.done(vec![watermark(1, 80), watermark(0, 5)]).await;
+    store.release(server(1)).await.unwrap();
+    let marks = [(ShardId(0), at(5)), (ShardId(1), at(90)), (ShardId(3), at(10))];
+    assert_eq!(store.watermarks().await.unwrap(), marks, "whoever owns them");
 }

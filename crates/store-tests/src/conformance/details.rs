@@ -71,6 +71,7 @@ pub(super) async fn a_late_result_brings_its_details_or_none(store: &dyn Store) 
             reason: Some("killed".to_owned()),
             output: None,
             details: known.clone(),
+            notice: None,
         };
         owner.done(vec![Write::ResolveLost(late)]).await;
         let reason = Some("killed".to_owned());

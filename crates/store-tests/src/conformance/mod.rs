@@ -5,18 +5,22 @@
 mod applies;
 mod archive;
 mod artifacts;
+mod backfills;
 mod calendars;
 mod cancels;
 mod decisions;
 mod details;
+mod dispatches;
 mod leases;
 mod ledger_retention;
 mod lists;
 mod loads;
 mod logs;
 mod members;
+mod notices;
 mod requeues;
 mod retention;
+mod rules;
 mod schedule_lists;
 mod schedules;
 mod sources;
@@ -249,6 +253,7 @@ cases! { ($)
         a_decision_that_cannot_make_its_job_is_refused,
         runs_are_counted_by_verdicts_alone,
         the_watermark_never_goes_back,
+        watermarks_of_all_shards_are_shown,
     }
     sources {
         why_a_job_exists_stays_with_it_to_the_end,
@@ -274,6 +279,48 @@ cases! { ($)
         old_changes_go,
         tasks_that_a_schedule_refers_to_stay,
         a_task_of_a_job_that_fired_stays_with_it,
+    }
+    notices {
+        a_notice_reads_back_as_it_was_written,
+        an_end_brings_its_notice,
+        a_late_result_brings_its_notice,
+        a_verdict_brings_its_notice,
+        notices_are_in_the_order_of_their_writes,
+        a_batch_that_is_not_applied_leaves_no_notice,
+        a_number_is_not_given_twice,
+        notices_wait_however_old_they_are,
+    }
+    dispatches {
+        a_dispatch_takes_notices_and_makes_jobs,
+        the_state_of_a_rule_has_a_version,
+        a_dispatch_is_all_or_nothing,
+        dispatches_at_once_take_a_notice_once,
+        a_rule_updated_at_once_has_one_version,
+        ailing_tasks_are_replaced_and_get_well,
+        deliveries_are_listed_the_latest_first_in_pages,
+        old_deliveries_and_ailments_go,
+        the_task_of_a_delivery_is_in_use,
+    }
+    rules {
+        a_rule_reads_back_as_it_was_put,
+        a_change_of_a_rule_leaves_what_waits,
+        a_rule_is_put_only_over_the_expected_revision,
+        a_deleted_rule_takes_what_waits_with_it,
+        rules_are_in_order_of_name,
+        there_are_only_so_many_rules,
+    }
+    backfills {
+        a_backfill_reads_back_as_it_was_added,
+        a_step_makes_its_jobs_and_says_how_far_it_came,
+        a_step_of_another_version_changes_nothing,
+        a_step_that_does_not_fit_changes_nothing,
+        steps_at_once_make_their_jobs_once,
+        only_so_many_backfills_run_at_a_time,
+        backfills_are_listed_the_latest_first,
+        runs_are_listed_in_order_of_time,
+        backfilled_times_of_a_schedule_are_found,
+        old_backfills_go_with_their_runs,
+        the_task_of_a_backfill_is_in_use,
     }
     leases {
         a_server_acquires_free_shards_up_to_its_limit,

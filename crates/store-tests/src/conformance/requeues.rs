@@ -102,6 +102,7 @@ fn unstarted(key: JobKey, state: JobState) -> Write {
         reason: None,
         output: None,
         cancel: CancelMark::None,
+        notice: None,
     })
 }
 
@@ -182,6 +183,7 @@ fn late(job: &NewJob, n: u32, state: JobState) -> ResolveLost {
         reason: None,
         output: None,
         details: None,
+        notice: None,
     }
 }
 

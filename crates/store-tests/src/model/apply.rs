@@ -67,8 +67,11 @@ impl State {
                 | Write::Decide(_)
                 | Write::Release(_)
                 | Write::Watermark { .. } => {}
+                // Kept at the end, with those of the other writes.
+                Write::Notice(_) => {}
             }
         }
+        self.keep_notices(batch.notices(&void));
         for (shard, starts) in started {
             let name = batch.starts_id(shard);
             if self.starts.has(&name) {
@@ -144,7 +147,7 @@ impl State {
 
     /// Answers the job if it was not lost in this attempt.
     fn resolve_lost(&mut self, resolve: &ResolveLost) -> Result<Option<JobId>> {
-        let ResolveLost { id, attempt, state, finished_at, reason, output, details } = resolve;
+        let ResolveLost { id, attempt, state, finished_at, reason, output, details, notice: _ } = resolve;
         let ending = match state {
             JobState::Succeeded => Ending::Succeeded,
             JobState::Failed => Ending::Failed,

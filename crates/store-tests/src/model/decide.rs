@@ -37,7 +37,8 @@ fn step_of(write: &Write) -> Option<Step> {
         | Write::RequestCancel { .. }
         | Write::ResolveLost(_)
         | Write::Stale(_)
-        | Write::CloseStarts(_) => return None,
+        | Write::CloseStarts(_)
+        | Write::Notice(_) => return None,
     })
 }
 
@@ -79,7 +80,8 @@ impl State {
             | Write::RequestCancel { .. }
             | Write::ResolveLost(_)
             | Write::Stale(_)
-            | Write::CloseStarts(_) => {}
+            | Write::CloseStarts(_)
+            | Write::Notice(_) => {}
         }
         Ok(())
     }
@@ -143,7 +145,7 @@ impl State {
     }
 
     fn decide(&mut self, decision: &Decision) -> Result<()> {
-        let Decision { occurrence, job } = decision;
+        let Decision { occurrence, job, notice: _ } = decision;
         self.occurrences.put((occurrence.schedule, occurrence.at), occurrence.clone());
         match job {
             Some(job) => self.fire(job, occurrence),

@@ -9,20 +9,13 @@ use super::{Finished, Hot, ModelStore, State, inconsistent};
 impl ModelStore {
     pub fn submit_now(&self, submission: Submission) -> Result<Submitted> {
         self.state().all_or_nothing(|state| {
-            if submission.jobs.len() > SUBMIT_MAX {
-                return Err(inconsistent("too many jobs in one submission"));
-            }
+            expect_few(&submission.jobs)?;
             if let Some(IdempotentAnswer { key, fingerprint, now, .. }) = &submission.idempotency
                 && let Some(before) = state.answered_before(key, fingerprint, *now)
             {
                 return Ok(before);
             }
-            for job in submission.jobs {
-                let NewJob { id, task, priority, submitted_at, tracing_id, source, input } = job;
-                let counters = Counters::NEW;
-                let hot = Hot { task, priority, counters, submitted_at, tracing_id, source, input };
-                state.store_job(JobKey::original(id), hot)?;
-            }
+            state.store_jobs(submission.jobs)?;
             if let Some(kept) = submission.idempotency {
                 state.answers.put(kept.key.0.clone(), kept);
             }
@@ -101,6 +94,17 @@ impl State {
         })
     }
 
+    pub(super) fn store_jobs(&mut self, jobs: Vec<NewJob>) -> Result<()> {
+        expect_few(&jobs)?;
+        for job in jobs {
+            let NewJob { id, task, priority, submitted_at, tracing_id, source, input } = job;
+            let counters = Counters::NEW;
+            let hot = Hot { task, priority, counters, submitted_at, tracing_id, source, input };
+            self.store_job(JobKey::original(id), hot)?;
+        }
+        Ok(())
+    }
+
     pub(super) fn store_job(&mut self, key: JobKey, hot: Hot) -> Result<()> {
         let (id, task) = (key.id, hot.task);
         if !self.shards.has(&id.shard()) {
@@ -161,6 +165,13 @@ impl State {
             source: hot.source,
             cancel_requested: self.cancel_requests.has(&key.id),
         }
+    }
+}
+
+fn expect_few(jobs: &[NewJob]) -> Result<()> {
+    match jobs.len() > SUBMIT_MAX {
+        true => Err(inconsistent("too many jobs in one submission")),
+        false => Ok(()),
     }
 }
 

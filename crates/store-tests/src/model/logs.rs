@@ -62,6 +62,8 @@ impl ModelStore {
                 state.forget_tasks(before);
             }
             state.forget_ledger(before);
+            state.forget_reports(before);
+            state.forget_backfills(before);
             state.stale.take_all(|_, (at, _)| *at < before);
             state.answers.take_all(|_, kept| kept.expires_at <= now);
             Ok(old.len())

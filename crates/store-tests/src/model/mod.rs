@@ -8,11 +8,14 @@
 mod apply;
 mod archive;
 mod artifacts;
+mod backfills;
 mod decide;
+mod faults;
 mod jobs;
 mod leases;
 mod logs;
 mod members;
+mod notices;
 mod port;
 mod reads;
 mod schedules;
@@ -24,14 +27,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
+use punctual_core::notice::Notice;
 use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow, Source, StoredCalendar};
 use punctual_core::shard::write::{Epoch, Start, StartsId};
 use punctual_core::task::{Priority, Task};
 use punctual_core::{
-    ArtifactId, AttemptNo, Counters, JobId, JobKey, JobState, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp,
-    WorkerId,
+    ArtifactId, AttemptNo, BackfillId, Counters, JobId, JobKey, JobState, ScheduleId, ServerId, ShardId, Span, TaskId,
+    Timestamp, WorkerId,
 };
-use punctual_store::{ClusterSecret, DutyLease, IdempotentAnswer, RerunRecord, Result, SeenMember, StoreError};
+use punctual_store::{
+    Ailing, BackfillRow, BackfillRun, ClusterSecret, DeliveryRow, DutyLease, IdempotentAnswer, RerunRecord, Result,
+    RuleRow, SeenMember, StoreError,
+};
 
 use artifacts::StoredArtifact;
 use table::Table;
@@ -45,6 +52,7 @@ pub struct ModelStore {
     before_log: Arc<Mutex<Option<Surprise>>>,
     /// How many times pieces of logs are refused, as if the store were away.
     refusals: Arc<AtomicUsize>,
+    faults: Arc<Mutex<faults::Faults>>,
 }
 
 type Surprise = Box<dyn FnOnce() + Send>;
@@ -77,6 +85,15 @@ pub struct State {
     calendars: Table<String, StoredCalendar>,
     /// The largest that any calendar ever had, also one that is gone.
     last_revision: Table<(), u32>,
+    /// Those that wait, by their numbers.
+    notices: Table<i64, Notice>,
+    /// The largest that any notice ever had, also one that is gone.
+    last_notice: Table<(), i64>,
+    rules: Table<String, RuleRow>,
+    ailing: Table<TaskId, Ailing>,
+    deliveries: Table<(Timestamp, JobId), DeliveryRow>,
+    backfills: Table<BackfillId, BackfillRow>,
+    backfill_runs: Table<(BackfillId, Timestamp), BackfillRun>,
     members: Table<ServerId, SeenMember>,
     duties: Table<String, DutyLease>,
     secret: Table<(), ClusterSecret>,
@@ -150,11 +167,24 @@ impl ModelStore {
             occurrences: Table::default(),
             calendars: Table::default(),
             last_revision: Table::default(),
+            notices: Table::default(),
+            last_notice: Table::default(),
+            rules: Table::default(),
+            ailing: Table::default(),
+            deliveries: Table::default(),
+            backfills: Table::default(),
+            backfill_runs: Table::default(),
             members: Table::default(),
             duties: Table::default(),
             secret: Table::default(),
         };
-        Self { state: Arc::new(Mutex::new(state)), shard_count, before_log: Arc::default(), refusals: Arc::default() }
+        Self {
+            state: Arc::new(Mutex::new(state)),
+            shard_count,
+            before_log: Arc::default(),
+            refusals: Arc::default(),
+            faults: Arc::default(),
+        }
     }
 
     /// Does this once, right before the pieces of a log are read next: what a reader has to expect.
@@ -235,6 +265,13 @@ impl State {
             occurrences,
             calendars,
             last_revision,
+            notices,
+            last_notice,
+            rules,
+            ailing,
+            deliveries,
+            backfills,
+            backfill_runs,
             members,
             duties,
             secret

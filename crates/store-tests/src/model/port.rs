@@ -69,6 +69,7 @@ impl Tasks for ModelStore {
         Ok(self.task_by_name_now(name))
     }
     async fn tasks_by_id(&self, ids: Vec<TaskId>) -> Result<Vec<Task>> {
+        ids.iter().try_for_each(|id| self.is_readable(id))?;
         Ok(self.tasks_by_id_now(&ids))
     }
     async fn list_tasks(&self, after: Option<String>, limit: usize) -> Result<Vec<Task>> {
@@ -94,6 +95,7 @@ impl Submit for ModelStore {
 #[async_trait]
 impl JobReads for ModelStore {
     async fn job(&self, id: JobId) -> Result<Option<JobRecord>> {
+        self.is_readable(id)?;
         Ok(self.job_now(id))
     }
     async fn reruns(&self, id: JobId) -> Result<Vec<RerunRecord>> {

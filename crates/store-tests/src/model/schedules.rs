@@ -35,6 +35,12 @@ impl ModelStore {
         of_shard.filter(|row| after.is_none_or(|after| row.id > after)).take(limit).map(loaded).collect()
     }
 
+    pub fn watermarks_now(&self) -> Vec<(ShardId, Timestamp)> {
+        let state = self.state();
+        let marks = state.shards.iter().map(|(shard, row)| (*shard, row.watermark));
+        marks.filter(|(_, watermark)| *watermark > Timestamp::EPOCH).collect()
+    }
+
     pub fn schedule_now(&self, id: ScheduleId) -> Option<ScheduleRow> {
         self.state().schedules.get(&id).cloned()
     }
@@ -187,7 +193,11 @@ impl Schedules for ModelStore {
     async fn load_schedules(&self, shard: ShardId, after: Option<ScheduleId>, limit: usize) -> Result<Vec<LoadedRow>> {
         Ok(self.load_schedules_now(shard, after, limit))
     }
+    async fn watermarks(&self) -> Result<Vec<(ShardId, Timestamp)>> {
+        Ok(self.watermarks_now())
+    }
     async fn schedule(&self, id: ScheduleId) -> Result<Option<ScheduleRow>> {
+        self.is_readable(id)?;
         Ok(self.schedule_now(id))
     }
     async fn schedule_ids(&self, names: Vec<String>) -> Result<Vec<(String, ScheduleId)>> {

@@ -1,7 +1,9 @@
 //! Random operations, valid ones and others, on a store and on the model: every
 //! answer must be the same, and so must everything that can be seen at the end.
 
+mod backfills;
 mod files;
+mod notices;
 mod operation;
 mod plan;
 mod schedules;
@@ -77,15 +79,44 @@ pub struct Seen {
     pub void_verdicts: usize,
     pub fenced: usize,
     pub inconsistent: usize,
+    pub dispatched: usize,
+    /// Dispatches of what was taken, or of rules that were other than expected.
+    pub not_dispatched: usize,
+    pub stepped: usize,
+    /// Steps of backfills that were further than expected.
+    pub not_stepped: usize,
 }
 
 impl Seen {
+    /// How often the rarest of all came.
+    pub fn rarest(&self) -> usize {
+        let Self {
+            done,
+            void,
+            void_schedules,
+            void_verdicts,
+            fenced,
+            inconsistent,
+            dispatched,
+            not_dispatched,
+            stepped,
+            not_stepped,
+        } = *self;
+        let about_batches = [done, void, void_schedules, void_verdicts, fenced, inconsistent];
+        let about_reports = [dispatched, not_dispatched, stepped, not_stepped];
+        about_batches.into_iter().chain(about_reports).min().unwrap_or(0)
+    }
+
     fn count(&mut self, answer: &str) {
         let kind = match answer {
-            "inconsistent" => &mut self.inconsistent,
             fenced if fenced.starts_with("Fenced") => &mut self.fenced,
             done if done == operation::shown(Ok(Applied::Done { void: Void::default() })) => &mut self.done,
             void if void.starts_with("Done { void") => &mut self.void,
+            "dispatch Done" => &mut self.dispatched,
+            "dispatch Conflict" => &mut self.not_dispatched,
+            "step Done" => &mut self.stepped,
+            "step Conflict" => &mut self.not_stepped,
+            refused if refused.ends_with("inconsistent") => &mut self.inconsistent,
             _ => return,
         };
         *kind += 1;
@@ -117,5 +148,7 @@ fn looks(plan: &Plan) -> Vec<Operation> {
     looks.push(Operation::ListTasks(None, 1000));
     looks.push(Operation::TasksById(plan::all_tasks()));
     looks.extend(schedules::looks());
+    looks.extend(notices::looks());
+    looks.extend(backfills::looks());
     looks
 }

@@ -2,14 +2,17 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 
 use bytes::Bytes;
+use punctual_core::notice::Notice;
 use punctual_core::schedule::StoredCalendar;
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::SharedBatch;
 use punctual_core::task::Task;
-use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp};
+use punctual_core::{
+    ArtifactId, AttemptNo, BackfillId, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp,
+};
 use punctual_store::{
-    Applied, Archiving, Filter, LogChunk, NewArtifact, OccurrenceFilter, Order, Position, Result, ScheduleFilter,
-    Store, StoreError, Submission,
+    Ailing, Applied, Archiving, BackfillRow, BackfillStep, Dispatch, Dispatched, Filter, LogChunk, NewArtifact,
+    OccurrenceFilter, Order, Position, Result, RuleRow, ScheduleFilter, Store, StoreError, Submission, WaitingNotice,
 };
 
 /// One call of the port.
@@ -65,6 +68,25 @@ pub(super) enum Operation {
     Calendars,
     CalendarsRevision,
     SchedulesWithCalendars(Vec<String>, Option<ScheduleId>, usize),
+    Watermarks,
+    PutRule(RuleRow, Option<u32>),
+    DeleteRule(String),
+    Rule(String),
+    Rules,
+    WaitingNotices(usize),
+    /// Takes those at these places among what waits; which numbers they have is the store's own affair.
+    Dispatch(Vec<usize>, Dispatch),
+    AilingOf(Vec<TaskId>),
+    Ailing(usize),
+    Deliveries(Option<String>, Option<(Timestamp, JobId)>, usize),
+    AddBackfill(BackfillRow),
+    Backfill(BackfillId),
+    ListBackfills(Option<ScheduleId>, Option<BackfillId>, usize),
+    RunningBackfills,
+    StepBackfill(BackfillStep),
+    OpenRuns(BackfillId, usize),
+    BackfillRuns(BackfillId, Option<Timestamp>, usize),
+    Backfilled(ScheduleId, Timestamp, Timestamp, usize),
 }
 
 impl Operation {
@@ -127,8 +149,44 @@ impl Operation {
             Self::SchedulesWithCalendars(names, after, limit) => {
                 shown(store.schedules_with_calendars(names, after, limit).await)
             }
+            Self::Watermarks => shown(store.watermarks().await),
+            Self::PutRule(row, expected) => shown(store.put_rule(row, expected).await),
+            Self::DeleteRule(name) => shown(store.delete_rule(&name).await),
+            Self::Rule(name) => shown(store.rule(&name).await),
+            Self::Rules => shown(store.rules().await),
+            Self::WaitingNotices(limit) => shown(store.waiting_notices(limit).await.map(without_numbers)),
+            Self::Dispatch(places, dispatch) => {
+                format!("dispatch {}", shown(take_places(store, &places, dispatch).await))
+            }
+            Self::AilingOf(tasks) => shown(store.ailing_of(tasks).await.map(by_task)),
+            Self::Ailing(limit) => shown(store.ailing(limit).await),
+            Self::Deliveries(rule, before, limit) => shown(store.deliveries(rule, before, limit).await),
+            Self::AddBackfill(row) => shown(store.add_backfill(row).await),
+            Self::Backfill(id) => shown(store.backfill(id).await),
+            Self::ListBackfills(schedule, before, limit) => shown(store.list_backfills(schedule, before, limit).await),
+            Self::RunningBackfills => shown(store.running_backfills().await),
+            Self::StepBackfill(step) => format!("step {}", shown(store.step_backfill(step).await)),
+            Self::OpenRuns(id, limit) => shown(store.open_runs(id, limit).await),
+            Self::BackfillRuns(id, after, limit) => shown(store.backfill_runs(id, after, limit).await),
+            Self::Backfilled(id, from, until, limit) => shown(store.backfilled(id, from, until, limit).await),
         }
     }
+}
+
+async fn take_places(store: &dyn Store, places: &[usize], dispatch: Dispatch) -> Result<Dispatched> {
+    let waiting = store.waiting_notices(1000).await?;
+    let numbers = places.iter().map(|place| waiting[*place].seq);
+    let taken = numbers.chain(dispatch.taken.iter().copied()).collect();
+    store.dispatch(Dispatch { taken, ..dispatch }).await
+}
+
+fn without_numbers(waiting: Vec<WaitingNotice>) -> Vec<Notice> {
+    waiting.into_iter().map(|waiting| waiting.notice).collect()
+}
+
+fn by_task(mut ailing: Vec<Ailing>) -> Vec<Ailing> {
+    ailing.sort_by_key(|ailing| ailing.task);
+    ailing
 }
 
 /// In which order a store names the schedules and times that it left out is its own affair.

@@ -20,7 +20,7 @@ const NAMES: [&str; 3] = ["alpha", "beta", "gamma"];
 const TASKS: u64 = 8;
 pub(super) const ARTIFACTS: u64 = 4;
 const DAY: i64 = 86_400;
-const ENDS: [JobState; 6] = [
+pub(super) const ENDS: [JobState; 6] = [
     JobState::Succeeded,
     JobState::Failed,
     JobState::Cancelled,
@@ -66,7 +66,7 @@ impl Plan {
             // Without tasks nothing else can happen.
             return self.task();
         }
-        match self.random.below(26) {
+        match self.random.below(33) {
             0..4 => self.submit(model),
             4..11 => self.apply(model),
             11 => self.lease(),
@@ -88,6 +88,8 @@ impl Plan {
             18 => Operation::Load(self.load()),
             19..21 => self.artifact(),
             21..24 => self.look_at_schedules(),
+            24..27 => self.report(model),
+            27..31 => self.backfill(model),
             _ => self.look(model),
         }
     }
@@ -136,7 +138,7 @@ impl Plan {
         Operation::Submit(Submission { jobs, idempotency })
     }
 
-    fn new_job(&mut self) -> NewJob {
+    pub(super) fn new_job(&mut self) -> NewJob {
         let shard = if self.random.one_in(50) { ShardId(SHARDS) } else { self.shard() };
         let input_len = self.random.pick(&[1, 100, 1024, 1025]);
         NewJob {
@@ -181,7 +183,7 @@ impl Plan {
 
     fn epoch(&mut self, shard: ShardId) -> Epoch {
         let known = self.epochs.get(usize::from(shard.0)).copied().unwrap_or_default();
-        if self.random.one_in(30) { Epoch(known.0.saturating_sub(1)) } else { known }
+        if self.random.one_in(20) { Epoch(known.0.saturating_sub(1)) } else { known }
     }
 
     fn write(&mut self, model: &ModelStore) -> Write {
@@ -210,6 +212,7 @@ impl Plan {
                 reason: self.reason(),
                 output: self.random.one_in(2).then(|| text("late")),
                 details: self.details(),
+                notice: self.notice(id.shard()),
             }),
         }
     }
@@ -270,6 +273,7 @@ impl Plan {
             reason: self.reason(),
             output: self.random.one_in(3).then(|| vec![7; self.random.pick(&[0, 10, 1500])].into()),
             cancel: self.cancel(),
+            notice: self.notice(key.shard()),
         }
     }
 

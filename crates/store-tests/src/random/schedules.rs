@@ -30,6 +30,7 @@ pub(super) fn looks() -> Vec<Operation> {
     let mut looks = vec![
         Operation::Calendars,
         Operation::CalendarsRevision,
+        Operation::Watermarks,
         Operation::ListSchedules(ScheduleFilter::default(), None, 100),
         Operation::SchedulesWithCalendars(CALENDARS.map(str::to_owned).to_vec(), None, 100),
         Operation::ScheduleIds(NAMES.map(str::to_owned).to_vec()),
@@ -47,12 +48,12 @@ pub(super) fn looks() -> Vec<Operation> {
 }
 
 impl Plan {
-    fn schedule(&mut self) -> ScheduleId {
+    pub(super) fn schedule(&mut self) -> ScheduleId {
         self.random.pick(&all_schedules())
     }
 
     /// One of few, so that the same time comes again.
-    fn planned(&mut self) -> Timestamp {
+    pub(super) fn planned(&mut self) -> Timestamp {
         at(5 * self.random.below(12) as i64)
     }
 
@@ -73,7 +74,7 @@ impl Plan {
         }
         let id = self.schedule();
         let is_changed = batch.iter().any(|write| write.is_definition() && write.shard() == id.shard());
-        match self.random.below(14) {
+        match self.random.below(15) {
             0..3 => vec![Write::AddSchedule(Arc::new(self.new_schedule(id, &known)))],
             3 if !is_changed => {
                 let (edit, state) = (Arc::new(self.edit(&known)), self.state());
@@ -86,7 +87,8 @@ impl Plan {
                 vec![Write::SetSchedule { id, state: self.state(), change }]
             }
             7 => vec![Write::Watermark { shard: id.shard(), at: self.planned() }],
-            8 | 9 => self.release(model, &known),
+            8 => self.notice(id.shard()).map(Write::Notice).into_iter().collect(),
+            9 | 10 => self.release(model, &known),
             _ => {
                 let at = self.planned();
                 let decision = self.decision(id, at, &known);
@@ -155,7 +157,7 @@ impl Plan {
             job: job.as_ref().map(|job| job.id),
             reason: self.random.one_in(3).then(|| format!("reason {}", self.now)),
         };
-        Decision { occurrence, job }
+        Decision { occurrence, job, notice: self.notice(schedule.shard()) }
     }
 
     /// Of something that is queued, if there is anything; now and then of another time.
@@ -176,7 +178,7 @@ impl Plan {
         let id = self.schedule();
         let limit = self.random.below(5) as usize;
         let after = self.random.one_in(2).then_some(id);
-        match self.random.below(12) {
+        match self.random.below(13) {
             0 => Operation::Schedule(id),
             1 => Operation::ScheduleChanges(id, limit),
             2 => Operation::LoadSchedules(id.shard(), after, limit),
@@ -195,7 +197,8 @@ impl Plan {
                 let names = CALENDARS.iter().filter(|_| self.random.one_in(2)).map(|name| (*name).to_owned());
                 Operation::SchedulesWithCalendars(names.collect(), after, limit)
             }
-            10 => Operation::DeleteCalendar(self.random.pick(&CALENDARS).to_owned()),
+            10 => Operation::Watermarks,
+            11 => Operation::DeleteCalendar(self.random.pick(&CALENDARS).to_owned()),
             _ => Operation::PutCalendar(self.calendar()),
         }
     }

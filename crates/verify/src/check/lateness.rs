@@ -61,7 +61,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    fn new(mut late_us: Vec<i64>) -> Self {
+    pub(crate) fn new(mut late_us: Vec<i64>) -> Self {
         late_us.sort_unstable();
         Self { sorted_us: late_us }
     }

@@ -55,7 +55,7 @@ pub(crate) async fn dump(client: &Client) -> anyhow::Result<Vec<FinalJob>> {
     jobs.buffered(AT_ONCE).map_ok(final_job).try_collect().await
 }
 
-async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, ClientError>) -> anyhow::Result<T> {
+pub(crate) async fn patiently<T>(mut ask: impl AsyncFnMut() -> Result<T, ClientError>) -> anyhow::Result<T> {
     let mut tries = 0;
     loop {
         match ask().await {

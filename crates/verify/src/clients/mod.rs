@@ -7,6 +7,6 @@ mod mix;
 mod tasks;
 
 pub(crate) use calls::{Caller, Order};
-pub(crate) use dump::{counted, dump, wait_until_all_ended};
+pub(crate) use dump::{counted, dump, patiently, wait_until_all_ended};
 pub(crate) use mix::{Mix, Mixed};
 pub(crate) use tasks::define_tasks;

@@ -2,6 +2,7 @@
 
 use crate::schedule::{CatchUpMode, Marks, OccurrenceRow, Overlap, Planned, SourceKind, Verdict};
 use crate::shard::Owner;
+use crate::shard::notices::notice_of_verdict;
 use crate::shard::schedules::Schedules;
 use crate::shard::schedules::decide::{Firing, Step, replay_pause};
 use crate::shard::schedules::progress::INSTANT;
@@ -73,7 +74,8 @@ impl Owner {
         let occurrence = self.occurrence(entry, first, verdict);
         let count = stretch.iter().map(|planned| planned.count).fold(0, u32::saturating_add);
         let occurrence = OccurrenceRow { marks: occurrence.marks.with(Marks::STRETCH), count, ..occurrence };
-        self.push_verdict(schedules, Box::new(Decision { occurrence, job: None }));
+        let notice = notice_of_verdict(&occurrence, schedules.table.task_of(entry));
+        self.push_verdict(schedules, Box::new(Decision { occurrence, job: None, notice }));
     }
 
     /// Runs those that the schedule's rule allows, the latest ones.

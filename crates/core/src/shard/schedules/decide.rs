@@ -7,6 +7,7 @@ use crate::job::{Counters, Input, JobKey, JobRow};
 use crate::schedule::{Marks, OccurrenceRow, Planned, ScheduleReply, Source, SourceKind, Verdict};
 use crate::shard::Owner;
 use crate::shard::event::Loaded;
+use crate::shard::notices::notice_of_verdict;
 use crate::shard::schedules::Schedules;
 use crate::shard::schedules::table::{Entry, Place};
 use crate::shard::write::{Decision, FiredJob, Void};
@@ -55,7 +56,8 @@ impl Owner {
     ) {
         let Some(entry) = schedules.table.entry(place) else { return };
         let occurrence = OccurrenceRow { reason, ..self.occurrence(entry, planned, verdict) };
-        self.push_verdict(schedules, Box::new(Decision { occurrence, job: None }));
+        let notice = notice_of_verdict(&occurrence, schedules.table.task_of(entry));
+        self.push_verdict(schedules, Box::new(Decision { occurrence, job: None, notice }));
     }
 
     pub(super) fn occurrence(&self, entry: &Entry, planned: &Planned, verdict: Verdict) -> OccurrenceRow {
@@ -94,7 +96,7 @@ impl Owner {
         let job = FiredJob { id, task: task.id, priority, source, has_input: entry.has_input, is_counted };
         let marks = occurrence.marks.with_if(Marks::REPLAYED, firing.kind == SourceKind::Replayed);
         let occurrence = OccurrenceRow { verdict: Verdict::Fired, marks, job: Some(id), ..occurrence };
-        let decision = Box::new(Decision { occurrence, job: Some(job) });
+        let decision = Box::new(Decision { occurrence, job: Some(job), notice: None });
         let schedule = entry.id;
         if is_counted {
             entry.change_rare(|rare| rare.runs += 1);

@@ -25,13 +25,13 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 use crate::id::ScheduleId;
 use crate::lifecycle::JobState;
-use crate::schedule::{Planned, ScheduleReply};
+use crate::schedule::{Planned, ScheduleReply, Source, SourceKind};
 use crate::shard::event::{Made, Token};
 use crate::shard::schedules::commands::Deferred;
 use crate::shard::schedules::overlap::Track;
 use crate::shard::schedules::progress::Progress;
 use crate::shard::schedules::table::{Place, Table};
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// The schedules of one shard.
 #[derive(Default)]
@@ -99,6 +99,15 @@ impl Ord for Slot {
 impl Schedules {
     pub(super) fn len(&self) -> usize {
         self.table.len()
+    }
+
+    /// When the run of a planned time was to start, and how late it may be.
+    pub(super) fn promised(&self, source: &Source) -> Option<(Timestamp, Option<Span>)> {
+        let entry = self.table.place(source.schedule).and_then(|place| self.table.entry(place))?;
+        let objective = entry.plan.spec.late_after;
+        // Without an objective, one that waited for the run before it is not late.
+        let counts_from_slot = objective.is_some() || source.kind == SourceKind::Replayed;
+        counts_from_slot.then(|| (entry.plan.slot(source.at, entry.seed), objective))
     }
 
     /// When something is to be decided, if anything ever is.

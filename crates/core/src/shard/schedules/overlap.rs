@@ -52,10 +52,10 @@ impl Schedules {
         self.tracks.get(&id).is_some_and(|track| track.queued.iter().any(|queued| queued.at == at))
     }
 
-    /// Whether a time may have been decided about by a former owner, and one before it is not known to be either. What
-    /// it meets is known when that is.
+    /// Whether this time, or one before it that is under way, may have been decided about by a former owner. What it
+    /// meets is known when that is.
     fn must_wait_for_verdicts(&self, id: ScheduleId, planned: &Planned) -> bool {
-        planned.slot <= self.taken_at && self.progress.is_under_way(id)
+        self.progress.is_in_doubt(id) || (planned.slot <= self.taken_at && self.progress.is_under_way(id))
     }
 
     /// A former owner had decided about it, so it does not wait.
@@ -142,7 +142,7 @@ impl Owner {
         let occurrence = OccurrenceRow { marks: occurrence.marks.with(mark), ..occurrence };
         let id = entry.id;
         schedules.track(id).queued.push_back(occurrence.clone());
-        self.push_verdict(schedules, Box::new(Decision { occurrence, job: None }));
+        self.push_verdict(schedules, Box::new(Decision { occurrence, job: None, notice: None }));
     }
 
     /// The newest time takes the place of those that wait.
@@ -178,7 +178,7 @@ impl Owner {
         for occurrence in waiting {
             let reason = Some(reason.to_owned());
             let occurrence = OccurrenceRow { verdict, decided_at: self.now, reason, ..occurrence };
-            self.push_release(schedules, Box::new(Decision { occurrence, job: None }));
+            self.push_release(schedules, Box::new(Decision { occurrence, job: None, notice: None }));
         }
     }
 

@@ -3,7 +3,7 @@
 //! A batch may fail and the next one apply. So nothing that says "all before this is decided" is written before
 //! all of that is durable: no watermark, and no new definition of a schedule.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::id::{ScheduleId, ShardId};
 use crate::shard::Owner;
@@ -32,6 +32,8 @@ pub(super) struct Progress {
     rounds: VecDeque<(u64, Timestamp)>,
     /// Verdicts under way of each schedule.
     under_way: BTreeMap<ScheduleId, u32>,
+    /// Schedules with verdicts under way that a former owner may have given before.
+    in_doubt: BTreeSet<ScheduleId>,
 }
 
 impl Progress {
@@ -51,6 +53,11 @@ impl Progress {
         self.under_way.contains_key(&id)
     }
 
+    /// Whether a run that was decided about may turn out not to exist.
+    pub(super) fn is_in_doubt(&self, id: ScheduleId) -> bool {
+        self.in_doubt.contains(&id)
+    }
+
     pub(super) fn pushed(&self) -> u64 {
         self.pushed
     }
@@ -63,6 +70,7 @@ impl Progress {
         let is_last = *count == 0;
         if is_last {
             self.under_way.remove(&id);
+            self.in_doubt.remove(&id);
         }
         is_last
     }
@@ -116,6 +124,9 @@ impl Owner {
     /// A first verdict. No time gets two of them from one owner.
     pub(super) fn push_verdict(&mut self, schedules: &mut Schedules, decision: Box<Decision>) {
         schedules.progress.pushed += 1;
+        if decision.occurrence.slot <= schedules.taken_at {
+            schedules.progress.in_doubt.insert(decision.occurrence.schedule);
+        }
         *schedules.progress.under_way.entry(decision.occurrence.schedule).or_default() += 1;
         self.push(Write::Decide(decision));
     }

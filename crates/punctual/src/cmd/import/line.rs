@@ -14,6 +14,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::calls::{self, Request};
+use super::mail;
 use super::words::{Plain, plain};
 use crate::cmd::artifact;
 
@@ -68,6 +69,8 @@ pub(super) struct Line {
     /// `Err` if it cannot be imported.
     pub(super) becomes: Result<Becomes, String>,
     pub(super) warnings: Vec<String>,
+    /// Addresses that are mailed if it fails.
+    pub(super) mail_to: Vec<String>,
 }
 
 /// What is wrong with a line, or worth a look.
@@ -96,7 +99,8 @@ impl Line {
                 (String::new(), None)
             }
         };
-        Self { number: entry.line, name, rule: entry.schedule.clone(), zone, words, next, becomes, warnings }
+        let (number, rule, mail_to) = (entry.line, entry.schedule.clone(), mail::addresses(entry));
+        Self { number, name, rule, zone, words, next, becomes, warnings, mail_to }
     }
 
     pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {

@@ -3,6 +3,7 @@
 mod calls;
 mod flags;
 mod line;
+mod mail;
 mod name;
 mod report;
 mod words;
@@ -26,6 +27,7 @@ use crate::output::{counted, note};
 use crate::when::{machine_zone, zone_name};
 use crate::world::now;
 use line::{Becomes, Line, Problem, Rest, Settings};
+use mail::MailRule;
 use name::Names;
 use report::Report;
 
@@ -34,8 +36,8 @@ pub(crate) enum ImportVerb {
     /// Make tasks and schedules of a crontab
     ///
     /// A call by curl or wget becomes an HTTP task; a static program is uploaded and runs in a sandbox; other lines run by a
-    /// shell with --shell, or go to a task of yours with --task. Nothing is made unless every line can be. Importing again replaces what the first
-    /// time made.
+    /// shell with --shell, or go to a task of yours with --task. MAILTO becomes a rule that mails when a run fails or is missed. Nothing is made
+    /// unless every line can be. Importing again replaces what the first time made; of a rule, only its schedules and addresses.
     Crontab(CrontabArgs),
 }
 
@@ -86,34 +88,38 @@ async fn import(args: &CrontabArgs, context: &Context) -> anyhow::Result<Exit> {
         client.task(task).await?;
     }
     let (lines, problems) = args.read(&text, now())?;
+    let rules = mail::rules(&args.prefix, &lines);
     let broken = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
     let stops = broken > 0 && !args.keep_going;
     if args.dry_run || stops {
-        Report::new(&lines, &problems, None).show(&context.out)?;
+        Report::new(&lines, &problems, &rules, None).show(&context.out)?;
+        hint_mail(&rules, context);
         context.out.hint(&match broken {
             0 => "Nothing was made. Import it without --dry-run.".to_owned(),
             _ => format!(
                 "{} cannot be imported, and nothing was made. Without them: --keep-going",
-                counted(broken, "line")
+                broken_words(broken, mail::problems(&lines).len())
             ),
         });
         return Ok(if stops { Exit::Usage } else { Exit::Ok });
     }
+    mail::check(&rules, &client).await?;
     let answer = make(&lines, &client, context).await?;
-    Report::new(&lines, &problems, Some(&answer)).show(&context.out)?;
+    let silent = mail::store(&rules, &client).await?;
+    Report::new(&lines, &problems, &rules, Some(&answer)).show(&context.out)?;
     if !answer.names_taken.is_empty() {
         let names = answer.names_taken.join(", ");
         return Err(failed(format!("others took these names meanwhile: {names}"), "import it again"));
     }
-    let left_over = left_over(&args.prefix, &lines, &client).await?;
-    if !left_over.is_empty() {
-        note(&format!(
-            "{} of the same prefix {} not in this crontab: {}. What was imported from an earlier version of it goes on \
-             until you remove it: punctual schedule delete NAME",
-            counted(left_over.len(), "schedule"),
-            if left_over.len() == 1 { "is" } else { "are" },
-            left_over.iter().take(LEFT_OVER_TOLD).cloned().collect::<Vec<_>>().join(", ")
-        ));
+    say_left_over("schedule", &left_over(&args.prefix, &lines, &client).await?, "punctual schedule delete NAME");
+    say_left_over("rule", &mail::left_over(&args.prefix, &rules, &client).await?, "punctual notify remove NAME");
+    hint_mail(&rules, context);
+    if let Some(rule) = rules.first() {
+        context.out.hint(&format!("Whether mails arrive: punctual notify test {}", rule.name));
+    }
+    if !silent.is_empty() {
+        let names = silent.join(", ");
+        context.out.hint(&format!("Disabled before, and still: {names}. To change that: punctual notify enable NAME"));
     }
     if lines.iter().any(|line| matches!(line.becomes, Ok(Becomes::Command(_)))) {
         context.out.hint("Commands run only on workers that allow them: punctual worker --allow-commands");
@@ -124,6 +130,41 @@ async fn import(args: &CrontabArgs, context: &Context) -> anyhow::Result<Exit> {
          what is missed stays missed; to change that: punctual schedule edit NAME --catch-up last"
     ));
     Ok(Exit::Ok)
+}
+
+/// Lines, and lists of addresses, which are told of at lines that are fine.
+fn broken_words(broken: usize, lists: usize) -> String {
+    match (broken.saturating_sub(lists), lists) {
+        (lines, 0) => counted(lines, "line"),
+        (0, lists) => format!("{} of MAILTO", counted(lists, "list")),
+        (lines, lists) => format!("{} and {} of MAILTO", counted(lines, "line"), counted(lists, "list")),
+    }
+}
+
+/// A command that was edited has another name than before, and so has a list of addresses.
+fn say_left_over(what: &str, names: &[String], removed_by: &str) {
+    if names.is_empty() {
+        return;
+    }
+    note(&format!(
+        "{} of the same prefix {} not in this crontab: {}. What was imported from an earlier version of it goes on \
+         until you remove it: {removed_by}",
+        counted(names.len(), what),
+        if names.len() == 1 { "is" } else { "are" },
+        names.iter().take(LEFT_OVER_TOLD).cloned().collect::<Vec<_>>().join(", ")
+    ));
+}
+
+/// What is not as with cron.
+fn hint_mail(rules: &[MailRule], context: &Context) {
+    if rules.is_empty() {
+        return;
+    }
+    context.out.hint(&format!(
+        "Cron mails whatever a command prints. {} when a run fails, is lost, quarantined or missed, and what it \
+         prints is in `punctual logs`.",
+        if rules.len() == 1 { "The rule mails" } else { "The rules mail" },
+    ));
 }
 
 impl CrontabArgs {
@@ -157,6 +198,7 @@ impl CrontabArgs {
             message: diagnostic.message.clone(),
         });
         let mut problems: Vec<Problem> = of_file.chain(lines.iter().flat_map(Line::problems)).collect();
+        problems.extend(mail::problems(&lines));
         problems.sort_by_key(|problem| problem.line);
         if lines.is_empty() && problems.is_empty() {
             return Err(usage("the crontab has no lines to import", "see what cron has with `crontab -l`"));
@@ -210,7 +252,7 @@ fn of_lines(numbers: &[usize], mut error: ClientError) -> ClientError {
     error
 }
 
-/// Names of left-over schedules that are told.
+/// Names of what is left over that are told.
 const LEFT_OVER_TOLD: usize = 10;
 
 /// Schedules of the prefix that this import did not make: a command that was edited has another name than before.

@@ -7,16 +7,17 @@ use punctual_core::schedule::recurrence::crontab::Severity;
 use serde::Serialize;
 
 use super::line::{Line, Problem};
+use super::mail::MailRule;
 use crate::output::{Format, Output, Row, note};
-#[cfg(test)]
-use crate::table;
-use crate::table::Yield;
+use crate::table::{self, Yield};
 use crate::zone::show_in;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Report<'a> {
     lines: Vec<LineRow>,
     problems: Vec<ProblemRow>,
+    /// What `MAILTO` becomes.
+    notifications: &'a [MailRule],
     #[serde(skip_serializing_if = "Option::is_none")]
     made: Option<&'a ScheduleBulkAnswer>,
 }
@@ -56,10 +57,11 @@ impl Row for LineRow {
         Yield::Cut("NAME", 24),
         Yield::Cut("BECOMES", 20),
         Yield::Cut("WHEN", 24),
-        Yield::Drop("ZONE"),
         Yield::Drop("NAME"),
         Yield::Cut("BECOMES", 12),
         Yield::Cut("WHEN", 12),
+        // When it runs is in the zone beside it, which stays.
+        Yield::Drop("NEXT"),
     ];
 
     fn name(&self) -> String {
@@ -80,7 +82,12 @@ impl Row for LineRow {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(lines: &[Line], problems: &[Problem], made: Option<&'a ScheduleBulkAnswer>) -> Self {
+    pub(super) fn new(
+        lines: &[Line],
+        problems: &[Problem],
+        notifications: &'a [MailRule],
+        made: Option<&'a ScheduleBulkAnswer>,
+    ) -> Self {
         let rows = lines.iter().map(|line| LineRow {
             line: line.number,
             name: line.becomes.is_ok().then(|| line.name.clone()),
@@ -112,7 +119,7 @@ impl<'a> Report<'a> {
             },
             message: problem.message.clone(),
         });
-        Self { lines: rows, problems: problems.collect(), made }
+        Self { lines: rows, problems: problems.collect(), notifications, made }
     }
 
     pub(super) fn show(&self, out: &Output) -> anyhow::Result<()> {
@@ -122,15 +129,27 @@ impl<'a> Report<'a> {
             Format::Name => {
                 self.lines.iter().filter_map(|line| line.name.as_ref()).try_for_each(|name| out.line(name))?;
             }
-            Format::Table | Format::Jsonl => out.rows(&self.lines, self)?,
+            Format::Jsonl => out.rows(&self.lines, self)?,
+            Format::Table => {
+                out.rows(&self.lines, self)?;
+                out.write(&self.rules_text(out))?;
+            }
         }
         self.problems.iter().for_each(|problem| note(&problem.sentence()));
         Ok(())
     }
 
+    /// Below the lines, and apart from them.
+    fn rules_text(&self, out: &Output) -> String {
+        if self.notifications.is_empty() {
+            return String::new();
+        }
+        format!("\n{}\n", table::draw(self.notifications, out))
+    }
+
     #[cfg(test)]
     pub(super) fn text(&self, out: &Output) -> String {
         let problems: Vec<String> = self.problems.iter().map(ProblemRow::sentence).collect();
-        format!("{}\n{}\n", table::draw(&self.lines, out), problems.join("\n"))
+        format!("{}\n{}{}\n", table::draw(&self.lines, out), self.rules_text(out), problems.join("\n"))
     }
 }

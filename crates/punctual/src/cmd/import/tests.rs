@@ -34,7 +34,8 @@ fn read(text: &str, flags: &[&str]) -> (Vec<Line>, Vec<Problem>) {
 
 fn shown(text: &str, flags: &[&str], columns: Option<usize>) -> String {
     let (lines, problems) = read(text, flags);
-    Report::new(&lines, &problems, None).text(&Output::plain(columns))
+    let rules = mail::rules("crontab-", &lines);
+    Report::new(&lines, &problems, &rules, None).text(&Output::plain(columns))
 }
 
 fn schedules(text: &str, flags: &[&str]) -> Vec<Value> {
@@ -114,6 +115,36 @@ fn a_failure_is_tried_again_only_if_the_line_asks_for_it() {
     };
     assert_eq!((spec(&lines[0]).retry.max, spec(&lines[1]).retry.max), (0, 3));
     assert_eq!(spec(&lines[1]).timeout.to_string(), "2h 1m", "the attempt outlives its request");
+}
+
+#[test]
+fn each_list_of_addresses_makes_a_rule_for_the_lines_below_it() {
+    let crontab = "@daily curl a\nMAILTO=\"Ops@example.com, dev@example.com,ops@example.com\"\n@daily curl b\n@daily cd / && ls\n\
+                   MAILTO=\"\"\n@daily curl c\nMAILTO=root\n@daily curl d\nMAILTO=dev@example.com,ops@EXAMPLE.com\n@daily curl e\n\
+                   MAILTO=other@example.com\n@daily curl f\n";
+    let (lines, problems) = read(crontab, &[]);
+    let told: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    assert!(told.len() == 2 && told[1].starts_with("nobody mails to `root`"), "{told:?}");
+    let rules = mail::rules("web-", &lines);
+    let [both, other] = &rules[..] else { panic!("{rules:?}") };
+    assert_eq!(
+        (&both.to, &both.lines),
+        (&vec!["Ops@example.com".to_owned(), "dev@example.com".to_owned()], &vec![3, 10])
+    );
+    assert_eq!(both.schedules, [lines[1].name.clone(), lines[5].name.clone()]);
+    assert_eq!((&other.to, &other.lines), (&vec!["other@example.com".to_owned()], &vec![12]));
+    assert!(both.name.starts_with("web-mail-") && both.name != other.name, "{rules:?}");
+    let (again, _) = read("MAILTO=ops@example.com,dev@example.com\n@daily curl z\n", &[]);
+    assert_eq!(mail::rules("web-", &again)[0].name, both.name, "the same list has the same rule");
+}
+
+#[test]
+fn more_lines_than_a_rule_may_name_make_several_rules() {
+    let lines: String = (0..150).map(|n| format!("@daily curl h/{n}\n")).collect();
+    let (lines, _) = read(&format!("MAILTO=ops@example.com\n{lines}"), &[]);
+    let rules = mail::rules("", &lines);
+    assert_eq!(rules.iter().map(|rule| rule.schedules.len()).collect::<Vec<_>>(), [100, 50]);
+    assert_eq!(rules[1].name, format!("{}-2", rules[0].name));
 }
 
 #[test]

@@ -4,7 +4,8 @@ use clap::Args;
 use comfy_table::Cell;
 use jiff::civil::Date;
 use punctual_api::{
-    Job, OccurrenceList, OccurrenceQuery, OccurrenceView, PreviewQuery, PreviewedTime, ScheduleView, UnfiredBy,
+    BackfilledBy, BackfilledTime, Job, OccurrenceList, OccurrenceQuery, OccurrenceView, PreviewQuery, PreviewedTime,
+    ScheduleView, UnfiredBy,
 };
 use punctual_client::Client;
 use punctual_core::Timestamp;
@@ -66,8 +67,14 @@ pub(crate) fn time_or_date(text: &str) -> Result<String, String> {
 
 impl Row for OccurrenceView {
     const HEADER: &'static [&'static str] = &["PLANNED", "VERDICT", "LATE", "JOB", "MARKS", "WHY"];
-    const YIELDS: &'static [Yield] =
-        &[Yield::Cut("WHY", 40), Yield::Drop("MARKS"), Yield::Cut("WHY", 20), Yield::Drop("WHY"), Yield::Drop("LATE")];
+    const YIELDS: &'static [Yield] = &[
+        Yield::Cut("WHY", 40),
+        Yield::Drop("MARKS"),
+        Yield::Cut("WHY", 20),
+        Yield::Drop("WHY"),
+        Yield::Drop("LATE"),
+        Yield::Drop("JOB"),
+    ];
 
     fn name(&self) -> String {
         self.at.to_string()
@@ -81,9 +88,15 @@ impl Row for OccurrenceView {
             Cell::new(self.late_by.map_or_else(|| "-".to_owned(), short)),
             Cell::new(self.job.map_or_else(|| "-".to_owned(), |job| job.to_string())),
             Cell::new(or_none(self.marks.join(","))),
-            Cell::new(one_line(&out.zone.localize(&without_job(self)))),
+            Cell::new(one_line(&out.zone.localize(&(without_job(self) + &backfilled_words(&self.backfilled))))),
         ]
     }
+}
+
+/// Jobs of backfills, which the verdict knows nothing of.
+fn backfilled_words(backfilled: &[BackfilledBy]) -> String {
+    let words = |by: &BackfilledBy| format!("; backfilled as {}, {}", by.job, by.state);
+    backfilled.iter().map(words).collect()
 }
 
 /// The job has a column of its own.
@@ -101,14 +114,36 @@ pub(super) async fn run(args: &HistoryArgs, client: &Client, context: &Context) 
     let query = OccurrenceQuery { from: args.from.clone(), before: args.to.clone(), ..args.query() };
     let page = fetch(&args.name, &query, client).await?;
     context.out.rows(&page.occurrences, &page)?;
+    print_backfilled_only(&page, &context.out)?;
     match &page.next_cursor {
         Some(cursor) => context.out.hint_more(page.occurrences.len(), "planned time", cursor),
-        None if page.occurrences.is_empty() => {
+        None if page.occurrences.is_empty() && page.backfilled_only.is_empty() => {
             context.out.hint(&format!("Nothing is on record. What is to come: punctual schedule preview {}", args.name))
         }
         None => {}
     }
     Ok(Exit::Ok)
+}
+
+/// Times that have no row of their own, below those that have one.
+fn print_backfilled_only(page: &OccurrenceList, out: &Output) -> anyhow::Result<()> {
+    for time in &page.backfilled_only {
+        match out.format {
+            // They are part of the document.
+            Format::Json => {}
+            Format::Jsonl => out.json(time)?,
+            Format::Name => out.line(&time.at.to_string())?,
+            Format::Table => out.line(&of_backfilled(time))?,
+        }
+    }
+    if page.backfilled_only_is_partial {
+        out.hint("Backfills ran more times that are not on record; see them with a shorter range, --from and --to.");
+    }
+    Ok(())
+}
+
+fn of_backfilled(time: &BackfilledTime) -> String {
+    format!("{}  not on record{}", plain_local(&time.local), backfilled_words(&time.backfilled))
 }
 
 impl HistoryArgs {
@@ -132,11 +167,15 @@ const JOBS_ASKED_FOR_MAX: usize = 50;
 
 /// A planned time of the day that was asked for, with the job that was made.
 #[derive(Serialize)]
-struct OfDay {
-    #[serde(flatten)]
-    occurrence: OccurrenceView,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    job_state: Option<String>,
+#[serde(untagged)]
+enum OfDay {
+    Recorded {
+        #[serde(flatten)]
+        occurrence: Box<OccurrenceView>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        job_state: Option<String>,
+    },
+    Backfilled(BackfilledTime),
 }
 
 async fn on(date: Date, args: &HistoryArgs, client: &Client, context: &Context) -> anyhow::Result<Exit> {
@@ -149,6 +188,7 @@ async fn on(date: Date, args: &HistoryArgs, client: &Client, context: &Context) 
         ..args.query()
     };
     let page = fetch(&args.name, &query, client).await?;
+    let last = page.occurrences.last().map(|occurrence| occurrence.at);
     let mut told = Vec::new();
     for occurrence in page.occurrences {
         // Jobs are kept for a limited time, too.
@@ -159,23 +199,27 @@ async fn on(date: Date, args: &HistoryArgs, client: &Client, context: &Context) 
         match out.format {
             Format::Table => out.line(&of_occurrence(&occurrence, job.as_ref(), out))?,
             Format::Name => out.line(&occurrence.at.to_string())?,
-            Format::Json | Format::Jsonl => {
-                told.push(OfDay { occurrence, job_state: job.flatten().map(|job| job.state) });
-                continue;
-            }
+            Format::Json | Format::Jsonl => {}
         }
-        told.push(OfDay { occurrence, job_state: None });
+        let job_state = job.flatten().map(|job| job.state);
+        told.push(OfDay::Recorded { occurrence: Box::new(occurrence), job_state });
+    }
+    for time in &page.backfilled_only {
+        match out.format {
+            Format::Table => out.line(&of_backfilled(time))?,
+            Format::Name => out.line(&time.at.to_string())?,
+            Format::Json | Format::Jsonl => told.push(OfDay::Backfilled(time.clone())),
+        }
     }
     match out.format {
         Format::Json => out.json(&told)?,
         Format::Jsonl => told.iter().try_for_each(|row| out.json(row))?,
         Format::Table if args.verdict.is_none() && page.next_cursor.is_none() => {
-            let last = told.last().map(|row| row.occurrence.at);
-            out.write(&rest_of_day(date, last, args, client).await?)?;
+            out.write(&rest_of_day(date, last, &page.backfilled_only, args, client).await?)?;
         }
         Format::Table | Format::Name => {}
     }
-    if page.next_cursor.is_some() {
+    if page.next_cursor.is_some() || page.backfilled_only_is_partial {
         out.hint(&format!("There were more; see them with --from {date} --to {tomorrow}, or with a larger --limit."));
     }
     Ok(Exit::Ok)
@@ -184,7 +228,8 @@ async fn on(date: Date, args: &HistoryArgs, client: &Client, context: &Context) 
 /// One planned time in a sentence, and its job in another: `Some(None)` if it was asked for and is gone.
 fn of_occurrence(occurrence: &OccurrenceView, job: Option<&Option<Job>>, out: &Output) -> String {
     let plain = |text: &str| one_line(&out.zone.localize(text));
-    let told = format!("{}  {}", plain_local(&occurrence.local), plain(&occurrence.explanation));
+    let backfilled = backfilled_words(&occurrence.backfilled);
+    let told = format!("{}  {}{backfilled}", plain_local(&occurrence.local), plain(&occurrence.explanation));
     match job {
         Some(Some(job)) => format!("{told}\n  {} {}: {}", job.id, job.state, plain(&job.explanation)),
         Some(None) => format!("{told}\n  the job is no longer on record"),
@@ -196,6 +241,7 @@ fn of_occurrence(occurrence: &OccurrenceView, job: Option<&Option<Job>>, out: &O
 async fn rest_of_day(
     date: Date,
     last: Option<Timestamp>,
+    backfilled: &[BackfilledTime],
     args: &HistoryArgs,
     client: &Client,
 ) -> anyhow::Result<String> {
@@ -207,32 +253,42 @@ async fn rest_of_day(
     let mut planned = client.preview_schedule(&args.name, &query).await?.occurrences;
     let prefix = date.to_string();
     planned.retain(|time| time.local.starts_with(&prefix) && last.is_none_or(|last| time.at > last));
-    Ok(of_rest(&schedule, date, last.is_some(), &planned, now()))
+    planned.retain(|time| backfilled.iter().all(|known| known.at != time.at));
+    let told = match (last, backfilled) {
+        (Some(_), _) => Told::Records,
+        (None, [_, ..]) => Told::Backfilled,
+        (None, []) => Told::Nothing,
+    };
+    Ok(of_rest(&schedule, date, told, &planned, now()))
 }
 
-fn of_rest(
-    schedule: &ScheduleView,
-    date: Date,
-    has_records: bool,
-    planned: &[PreviewedTime],
-    now: Timestamp,
-) -> String {
+/// What was said of a day so far.
+#[derive(Debug, Clone, Copy)]
+enum Told {
+    Records,
+    /// Only times that are on record nowhere but in backfills.
+    Backfilled,
+    Nothing,
+}
+
+fn of_rest(schedule: &ScheduleView, date: Date, told: Told, planned: &[PreviewedTime], now: Timestamp) -> String {
     let zone = &schedule.zone;
     let today = show_in(zone, now);
     let date = date.to_string();
     let is_over = *date < today[..date.len()];
-    match (planned, has_records, is_over) {
-        ([], true, _) | (_, true, true) => String::new(),
-        ([], false, _) => format!("{date}  not planned: {}\n", schedule.explanation),
+    match (planned, told, is_over) {
+        ([], Told::Records | Told::Backfilled, _) | (_, Told::Records, true) => String::new(),
+        ([], Told::Nothing, _) => format!("{date}  not planned: {}\n", schedule.explanation),
         (_, _, false) => format!("{date}  still to come, {zone}: {}\n", listed(planned)),
-        (_, false, true) => {
+        (_, Told::Backfilled | Told::Nothing, true) => {
             let created = show_in(zone, schedule.created.at);
             let reason = if created[..date.len()] > *date {
                 format!("the schedule was created later, {created}")
             } else {
                 "its definition was another one, or the record is no longer kept".to_owned()
             };
-            format!("{date}  nothing is on record: {reason}. By its definition of today: {}\n", listed(planned))
+            let nothing = if matches!(told, Told::Backfilled) { "nothing else" } else { "nothing" };
+            format!("{date}  {nothing} is on record: {reason}. By its definition of today: {}\n", listed(planned))
         }
     }
 }
@@ -264,7 +320,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn told(date: &str, has_records: bool, times: &[(&str, Option<&str>)]) -> String {
+    fn told(date: &str, so_far: Told, times: &[(&str, Option<&str>)]) -> String {
         let by = json!({ "at": "2026-11-10T00:00:00Z", "who": "local" });
         let schedule: ScheduleView = serde_json::from_value(json!({
             "id": "schedule_01m7et433kee4803yssgvaf2fh", "name": "n", "explanation": "at 02:30, Monday, Europe/Berlin",
@@ -282,7 +338,7 @@ mod tests {
             .collect();
         // 00:30 of the 16th in Berlin.
         let now = Timestamp::parse("2026-11-15T23:30:00Z").unwrap();
-        of_rest(&schedule, date.parse().unwrap(), has_records, &times, now)
+        of_rest(&schedule, date.parse().unwrap(), so_far, &times, now)
     }
 
     #[test]
@@ -312,19 +368,26 @@ mod tests {
                  definition of today: 2026-11-15 02:30+01:00\n",
             ),
         ] {
-            assert_eq!(told(date, false, times), wanted);
+            assert_eq!(told(date, Told::Nothing, times), wanted);
         }
         let many = [("08:00", None); 7];
         assert!(
-            told("2026-11-16", false, &many).contains("7 times from 2026-11-16 08:00+01:00 to"),
+            told("2026-11-16", Told::Nothing, &many).contains("7 times from 2026-11-16 08:00+01:00 to"),
             "they are counted"
         );
     }
 
     #[test]
     fn beside_records_only_what_is_to_come_is_told() {
-        assert_eq!(told("2026-11-15", true, &[("02:30", None)]), "", "the records tell all");
-        assert_eq!(told("2026-11-16", true, &[]), "");
-        assert!(told("2026-11-16", true, &[("02:30", None)]).contains("still to come"));
+        assert_eq!(told("2026-11-15", Told::Records, &[("02:30", None)]), "", "the records tell all");
+        assert_eq!(told("2026-11-16", Told::Records, &[]), "");
+        assert!(told("2026-11-16", Told::Records, &[("02:30", None)]).contains("still to come"));
+    }
+
+    #[test]
+    fn beside_what_only_backfills_know_the_rest_of_the_day_is_told() {
+        assert_eq!(told("2026-11-09", Told::Backfilled, &[]), "", "they ran all of it");
+        let rest = told("2026-11-09", Told::Backfilled, &[("02:30", None)]);
+        assert!(rest.starts_with("2026-11-09  nothing else is on record: the schedule was created later"), "{rest}");
     }
 }

@@ -13,7 +13,7 @@ use crate::world::now;
 use crate::zone::{plain_local, relative, short};
 
 impl Row for ScheduleSummary {
-    const HEADER: &'static [&'static str] = &["NAME", "STATE", "TASK", "WHEN", "NEXT", ""];
+    const HEADER: &'static [&'static str] = &["NAME", "STATE", "TASK", "WHEN", "ZONE", "NEXT", ""];
     const YIELDS: &'static [Yield] = &[
         Yield::Cut("WHEN", 40),
         Yield::ShortTimes,
@@ -23,7 +23,9 @@ impl Row for ScheduleSummary {
         Yield::Cut("NAME", 24),
         Yield::Drop(""),
         Yield::Cut("WHEN", 12),
+        // The next start has it as well.
         Yield::Drop("WHEN"),
+        Yield::Drop("ZONE"),
         Yield::Cut("NAME", 12),
     ];
 
@@ -37,7 +39,9 @@ impl Row for ScheduleSummary {
             Cell::new(&self.name),
             standing(self.state, out),
             Cell::new(self.task.name.as_deref().unwrap_or(&self.task.kind)),
-            Cell::new(one_line(&out.zone.localize(&self.explanation))),
+            // The zone has a column of its own, which is not cut.
+            Cell::new(one_line(&out.zone.localize(&self.explanation.replacen(&format!(", {}", self.zone), "", 1)))),
+            Cell::new(&self.zone),
             Cell::new(next.map_or_else(|| "-".to_owned(), |next| plain_local(&next.local))),
             Cell::new(next.map_or_else(String::new, |next| out.relative(next.start_at))),
         ]

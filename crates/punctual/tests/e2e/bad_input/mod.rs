@@ -2,6 +2,7 @@
 //! refused with a stable code and a word on what is wrong; none breaks the server,
 //! keeps it busy, fills its memory or leaves anything behind.
 
+mod backfills;
 mod bodies;
 mod cli;
 mod commands;

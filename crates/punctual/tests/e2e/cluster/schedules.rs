@@ -1,6 +1,9 @@
 //! Schedules whose owner is another server.
 
-use punctual_api::{IfExists, OccurrenceQuery, ScheduleBulkRequest, ScheduleRequest};
+use punctual_api::{
+    BackfillRequest, BackfillRunQuery, BackfillStanding, IfExists, OccurrenceQuery, ScheduleBulkRequest,
+    ScheduleRequest,
+};
 use punctual_client::{Client, IfMatch};
 use punctual_core::Span;
 use punctual_core::task::{Probe, Run, TaskSpec};
@@ -82,4 +85,34 @@ async fn a_schedule_goes_on_when_its_owner_dies() {
     let list = client.occurrences("tick19", &query).await.expect("the occurrences").occurrences;
     let seconds: Vec<i64> = list.iter().map(|row| row.at.as_micros() / 1_000_000).collect();
     assert!(seconds.windows(2).all(|pair| pair[1] == pair[0] + 1), "{seconds:?}");
+}
+
+#[tokio::test]
+async fn a_backfill_goes_on_when_its_owner_dies() {
+    let cluster = Cluster::new();
+    let [first, second] = cluster.pair().await;
+    let client = second.client();
+    let _worker = cluster.worker(&second);
+    let probe = Probe { sleep: Span::from_millis(20), ..Probe::default() };
+    client.apply_task("greet", &TaskSpec::new(Run::Probe(probe)), IfMatch::Any).await.expect("the task");
+    // Whoever is asked to make a schedule owns it.
+    first.client().create_schedule(&every_second("tick")).await.expect("it is created");
+    let range = BackfillRequest {
+        from: "2026-01-01T00:00:00Z".to_owned(),
+        to: Some("2026-01-01T00:10:00Z".to_owned()),
+        overlap: Some("allow".to_owned()),
+        ..BackfillRequest::default()
+    };
+    let id = client.start_backfill("tick", &range).await.expect("it is made at the other server").id;
+    let read = async || client.backfill(id).await.expect("the backfill");
+    eventually("the owner drives it", || async { read().await.succeeded >= 20 }).await;
+    first.kill();
+    assert_eq!(read().await.state, BackfillStanding::Running, "it is in the middle");
+    eventually("the next owner drives it to its end", || async { read().await.state == BackfillStanding::Done }).await;
+    let done = read().await;
+    assert_eq!((done.total, done.made, done.passed_over, done.succeeded), (600, 600, 0, 600));
+    let query = BackfillRunQuery { limit: Some("1000".to_owned()), cursor: None };
+    let runs = client.backfill_runs(id, &query).await.expect("its runs").runs;
+    let seconds: Vec<i64> = runs.iter().map(|run| run.at.as_micros() / 1_000_000).collect();
+    assert!(seconds.len() == 600 && seconds.windows(2).all(|pair| pair[1] == pair[0] + 1), "{seconds:?}");
 }

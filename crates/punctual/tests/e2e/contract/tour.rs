@@ -45,6 +45,7 @@ async fn every_documented_route_answers_as_documented() {
     api.get("/v1/jobs").await.expect(200);
 
     visit_schedules(&world).await;
+    visit_notifications(&world).await;
 
     api.get("/v1/workers").await.expect(200);
     let servers = api.get("/v1/servers").await.expect(200);
@@ -66,6 +67,22 @@ async fn every_documented_route_answers_as_documented() {
     ];
     not_seen.retain(|operation| !elsewhere.contains(&operation.as_str()));
     assert!(not_seen.is_empty(), "the tour leaves out {not_seen:?}");
+}
+
+async fn visit_notifications(world: &World) {
+    let api = &world.api;
+    let rule = json!({ "on": ["failed"], "tasks": ["greet"], "webhook": { "url": "http://127.0.0.1:9/" } });
+    api.put("/v1/notifications/ops", rule.clone()).await.expect(201);
+    api.put("/v1/notifications/ops", rule.clone()).await.expect(200);
+    api.get("/v1/notifications/ops").await.expect(200);
+    api.get("/v1/notifications").await.expect(200);
+    api.post("/v1/notifications/preview", json!({ "rule": rule })).await.expect(200);
+    let job = api.command("/v1/notifications/ops/test").await.expect(200);
+    assert!(job.str("/job").starts_with("job_"));
+    api.get("/v1/notifications/ops/deliveries").await.expect(200);
+    api.get("/v1/deliveries").await.expect(200);
+    api.get("/v1/overdue").await.expect(200);
+    api.delete("/v1/notifications/ops").await.expect(204);
 }
 
 async fn visit_schedules(world: &World) {
@@ -93,6 +110,20 @@ async fn visit_schedules(world: &World) {
     api.command("/v1/schedules/report/skip").await.expect(200);
     let run = api.command("/v1/schedules/report/run").await.expect(200);
     api.finished(run.str("/job")).await;
+    let range = json!({ "from": "2026-11-01", "to": "2026-11-04", "dry_run": true });
+    api.post("/v1/schedules/report/backfills", range).await.expect(200);
+    let range = json!({ "from": "2026-11-01", "to": "2026-11-04", "overlap": "allow", "max_active": 2 });
+    let backfill = api.post("/v1/schedules/report/backfills", range).await.expect(201);
+    let backfill = format!("/v1/backfills/{}", backfill.str("/id"));
+    eventually("it is done", || async { api.get(&backfill).await.expect(200).body["state"] == "done" }).await;
+    api.get("/v1/backfills?schedule=report").await.expect(200);
+    api.get(&format!("{backfill}/runs")).await.expect(200);
+    let path = "/v1/schedules/report/occurrences?before=2026-11-04";
+    let before_it_was_made = api.get(path).await.expect(200).body["backfilled_only"].clone();
+    assert_eq!(before_it_was_made[0]["backfilled"][0]["state"], "succeeded", "{before_it_was_made}");
+    api.command(&format!("{backfill}/abort")).await.refused(409, "backfill_ended");
+    let long = api.post("/v1/schedules/report/backfills", json!({ "from": "2020-01-01" })).await.expect(201);
+    api.command(&format!("/v1/backfills/{}/abort", long.str("/id"))).await.expect(200);
     api.get("/v1/schedules/report/occurrences").await.expect(200);
     api.delete("/v1/calendars/holidays").await.refused(409, "calendar_in_use");
     api.delete("/v1/tasks/greet").await.refused(409, "task_in_use");

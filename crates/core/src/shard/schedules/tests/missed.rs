@@ -113,3 +113,36 @@ fn the_budget_holds_however_much_was_missed() {
     let missed: u32 = bench.ledger.values().filter(|row| row.verdict == Verdict::Missed).map(|row| row.count).sum();
     assert_eq!(missed, 47 * 3600 - 60 - 7);
 }
+
+fn notices(bench: &Bench) -> Vec<crate::notice::Notice> {
+    bench.writes.iter().filter_map(Write::notice).cloned().collect()
+}
+
+#[test]
+fn what_was_missed_is_told_with_its_verdict_and_what_runs_late_is_told_then() {
+    use crate::notice::NoticeKind;
+    let mut bench = away(rule(CatchUpMode::Last, 100, 86_400, 60), Overlap::Allow, "18:05:00");
+    let told = notices(&bench);
+    assert_eq!(told.len(), 35);
+    assert!(told.iter().all(|notice| notice.kind == NoticeKind::Missed && notice.count == 1));
+    assert_eq!(told[0].planned.map(|(_, at)| at), Some(at("12:10:00")));
+    bench.pass_until(at("18:05:03"));
+    assert_eq!(notices(&bench).len(), 35, "nobody wants to know what is late");
+}
+
+#[test]
+fn a_replayed_run_is_late_by_its_own_time() {
+    use crate::notice::NoticeKind;
+    use crate::shard::event::Watch;
+    let spec = ScheduleSpec { late_after: Some(secs(30)), ..spec("*/10 * * * *") };
+    let mut bench = Bench::new(at("11:55:00"));
+    let id = bench.create(&spec);
+    bench.pass_until(at("12:05:00"));
+    bench.take_over(id, &spec, at("18:05:00"));
+    // The schedule's own objective counts, not what rules say.
+    bench.owner.handle(Event::Watch(Watch { late_after: vec![secs(86_400)], ..Watch::default() }), bench.now);
+    bench.pass_until(at("18:05:03"));
+    let late: Vec<_> = notices(&bench).into_iter().filter(|notice| notice.kind == NoticeKind::Late).collect();
+    let [late] = &late[..] else { panic!("{late:?}") };
+    assert_eq!((late.planned, late.lateness), (Some((id, at("18:00:00"))), Some(secs(300))));
+}

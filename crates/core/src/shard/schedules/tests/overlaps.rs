@@ -113,3 +113,25 @@ fn a_schedule_that_fails_too_often_pauses_itself() {
     bench.finish(&failed());
     assert_eq!(bench.states[&id].failures, 1, "a success begins the count anew");
 }
+
+#[test]
+fn a_run_that_may_not_exist_does_not_stand_in_the_way_of_a_later_time() {
+    let spec = ScheduleSpec { overlap: Overlap::Skip, ..spec("* * * * *") };
+    let mut bench = Bench::new(at("12:00:30"));
+    let id = bench.create(&spec);
+    bench.ask(id, ScheduleCommand::Pause { note: None });
+    bench.pass_until(at("12:01:00"));
+    bench.ask(id, ScheduleCommand::Resume { note: None });
+    assert_eq!(bench.verdicts(), [(at("12:01:00"), Verdict::SkippedPaused)]);
+    // The next owner does not know of that verdict, and decides anew; the store takes its time to say so.
+    bench.watermark = at("12:00:30");
+    bench.take_over_quietly(id, &spec, at("12:01:50"));
+    let fired = bench.owner.take_batch(bench.now).expect("it decides about what was due");
+    bench.now = at("12:02:00");
+    bench.owner.tick(bench.now);
+    let void = bench.store(&fired);
+    assert_eq!(void.occurrences, [(id, at("12:01:00"))]);
+    bench.owner.committed(fired.seq, &void, bench.now);
+    bench.settle();
+    assert_eq!(bench.ledger[&at("12:02:00")].verdict, Verdict::Fired);
+}

@@ -1,0 +1,137 @@
+//! What is on record of a schedule's times: in the ledger, and in other backfills.
+//!
+//! Times may lie far apart and what is on record between them dense, or the other way round. So reads seek from
+//! wanted time to wanted time, and tell of as many as a bounded number of them does.
+
+use std::collections::HashMap;
+
+use punctual_api::limits;
+use punctual_core::schedule::Verdict;
+use punctual_core::{BackfillId, JobId, JobState, ScheduleId, Timestamp};
+use punctual_store::{Backfilled, OccurrenceFilter, Order};
+
+use super::ends::End;
+use super::spec::INSTANT;
+use crate::{App, Result};
+
+/// Reads of one look at the ledger, and of one at backfills.
+const READS_MAX: usize = 32;
+/// Failed runs that are looked up one by one, in one look.
+const FINDS_MAX: usize = 128;
+/// Of one time: the latest ones.
+const FINDS_OF_A_TIME_MAX: usize = 32;
+
+/// What is known about the first of some times.
+pub(crate) struct Told<T> {
+    pub(crate) of: HashMap<Timestamp, T>,
+    /// About how many of them: all, unless that is too much for one look; one at least.
+    pub(crate) told: usize,
+}
+
+/// What other backfills have done about a time. Failures do not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Elsewhere {
+    Ran,
+    /// It waits or runs.
+    Open(BackfillId),
+}
+
+impl App {
+    /// The verdicts on times, which are in order.
+    pub(crate) async fn verdicts_of(&self, schedule: ScheduleId, times: &[Timestamp]) -> Result<Told<Verdict>> {
+        let (mut of, mut told) = (HashMap::new(), 0);
+        for _ in 0..READS_MAX {
+            let (Some(from), Some(last)) = (times.get(told), times.last()) else { break };
+            let filter =
+                OccurrenceFilter { from: Some(*from), before: Some(*last + INSTANT), ..OccurrenceFilter::default() };
+            let limit = (times.len() - told).min(limits::PAGE_LEN_MAX);
+            let (rows, next) = self.0.store.occurrences(schedule, filter, None, Order::Ascending, limit).await?;
+            of.extend(rows.into_iter().map(|row| (row.at, row.verdict)));
+            told += match next {
+                Some(until) => times[told..].partition_point(|at| *at <= until),
+                None => times.len() - told,
+            };
+        }
+        Ok(Told { of, told })
+    }
+
+    /// What backfills other than `backfill` have done about times, which are in order.
+    pub(super) async fn elsewhere_of(
+        &self,
+        schedule: ScheduleId,
+        backfill: Option<BackfillId>,
+        times: &[Timestamp],
+    ) -> Result<Told<Elsewhere>> {
+        let runs = self.runs_elsewhere(schedule, backfill, times).await?;
+        let (mut of, mut failed, mut told) = (HashMap::new(), Vec::new(), 0);
+        for at in &times[..runs.told] {
+            let Some(runs) = runs.of.get(at) else {
+                told += 1;
+                continue;
+            };
+            if let Some(elsewhere) = seen_of(runs) {
+                of.insert(*at, elsewhere);
+            } else {
+                let latest = runs.iter().rev().take(FINDS_OF_A_TIME_MAX);
+                if !failed.is_empty() && failed.len() + latest.len() > FINDS_MAX {
+                    break;
+                }
+                failed.extend(latest);
+            }
+            told += 1;
+        }
+        // Somebody may have had them tried again.
+        let jobs: Vec<JobId> = failed.iter().map(|run| run.job).collect();
+        let ends = self.ends_of(&jobs).await?;
+        for run in failed {
+            match ends.get(&run.job) {
+                Some(End::Ended(JobState::Succeeded)) => _ = of.insert(run.at, Elsewhere::Ran),
+                Some(End::Open) => _ = of.entry(run.at).or_insert(Elsewhere::Open(run.backfill)),
+                Some(End::Ended(_) | End::Gone) | None => {}
+            }
+        }
+        Ok(Told { of, told })
+    }
+
+    async fn runs_elsewhere(
+        &self,
+        schedule: ScheduleId,
+        backfill: Option<BackfillId>,
+        times: &[Timestamp],
+    ) -> Result<Told<Vec<Backfilled>>> {
+        let mut of: HashMap<Timestamp, Vec<Backfilled>> = HashMap::new();
+        let mut told = 0;
+        for _ in 0..READS_MAX {
+            let (Some(from), Some(last)) = (times.get(told), times.last()) else { break };
+            let page = self.0.store.backfilled(schedule, *from, *last, limits::PAGE_LEN_MAX).await?;
+            // The page may have cut off what belongs to its last time. That of one time alone is enough.
+            let cut = page.last().map(|run| run.at).filter(|_| page.len() == limits::PAGE_LEN_MAX);
+            for run in page {
+                let is_whole = cut != Some(run.at) || run.at == *from;
+                if is_whole && Some(run.backfill) != backfill && times.binary_search(&run.at).is_ok() {
+                    of.entry(run.at).or_default().push(run);
+                }
+            }
+            told += match cut {
+                Some(at) => times[told..].partition_point(|time| *time < at).max(1),
+                None => times.len() - told,
+            };
+        }
+        Ok(Told { of, told })
+    }
+}
+
+/// `None` if all of them failed, as far as was seen.
+fn seen_of(runs: &[Backfilled]) -> Option<Elsewhere> {
+    let mut open = None;
+    for run in runs {
+        match run.state {
+            Some(JobState::Succeeded) => return Some(Elsewhere::Ran),
+            None | Some(JobState::Scheduled | JobState::Running) => open = Some(Elsewhere::Open(run.backfill)),
+            Some(
+                JobState::Failed | JobState::Cancelled | JobState::Lost | JobState::Quarantined | JobState::Deleted,
+            ) => {}
+        }
+    }
+    open
+}

@@ -1,0 +1,143 @@
+//! Checks of rules. Each refusal says where and what to do.
+
+use std::collections::BTreeSet;
+
+use punctual_api::{ErrorKind, NotificationMessage, NotificationRequest, NotificationTemplates, SlackChannel};
+use punctual_core::Span;
+use punctual_core::notice::{Channel, RuleSpec, Templates};
+use punctual_core::task::default_queue;
+
+use super::deliver::Delivery;
+use super::render;
+use crate::{AppError, Result, validate};
+
+/// Names in each list of a rule.
+const NAMES_MAX: usize = 100;
+const WINDOW_MIN: Span = Span::from_secs(5);
+const WINDOW_MAX: Span = Span::from_secs(86_400);
+const LATE_AFTER_MIN: Span = Span::from_secs(5);
+const LATE_AFTER_MAX: Span = Span::from_secs(7 * 86_400);
+
+/// Where each part of a delivery's task stands in a rule.
+const PLACES: [(&str, &str); 4] =
+    [("/run/email", "/email"), ("/run/slack", "/slack"), ("/run/http", "/webhook"), ("/queue", "/queue")];
+
+/// As [`rule`], aside from the threads of requests: a template may use a core for a while.
+pub(super) async fn rule_aside(request: NotificationRequest, sample: NotificationMessage) -> Result<RuleSpec> {
+    let checked = tokio::task::spawn_blocking(move || rule(&request, sample)).await;
+    checked.unwrap_or_else(|_| Err(AppError::new(ErrorKind::Internal, "the rule could not be checked")))
+}
+
+/// The rule with every default filled in. `sample` is what templates are tried on.
+pub(super) fn rule(request: &NotificationRequest, sample: NotificationMessage) -> Result<RuleSpec> {
+    let spec = RuleSpec {
+        on: on(request)?,
+        tasks: names("/tasks", &request.tasks)?,
+        queues: names("/queues", &request.queues)?,
+        schedules: names("/schedules", &request.schedules)?,
+        late_after: late_after(request)?,
+        channel: channel(request)?,
+        window: window(request)?,
+        templates: request.templates.as_ref().map(templates).unwrap_or_default(),
+        queue: request.queue.clone().unwrap_or_else(default_queue),
+        enabled: request.enabled.unwrap_or(true),
+    };
+    check_templates(&spec.templates, &sample)?;
+    check_delivery(&spec, sample)?;
+    Ok(spec)
+}
+
+fn on(request: &NotificationRequest) -> Result<Vec<punctual_core::notice::NoticeKind>> {
+    let Some(on) = &request.on else { return Ok(RuleSpec::ON_DEFAULT.to_vec()) };
+    if on.is_empty() {
+        return Err(AppError::field("/on", "must name at least one").hint("leave it out for all but late"));
+    }
+    Ok(on.iter().copied().collect::<BTreeSet<_>>().into_iter().collect())
+}
+
+fn names(pointer: &str, names: &[String]) -> Result<Vec<String>> {
+    if names.len() > NAMES_MAX {
+        let detail = format!("must be at most {NAMES_MAX} names, not {}", names.len());
+        return Err(AppError::field(pointer, detail).hint("make several rules, or one for a queue"));
+    }
+    for (place, name) in names.iter().enumerate() {
+        validate::name(&format!("{pointer}/{place}"), name)?;
+    }
+    Ok(names.to_vec())
+}
+
+fn late_after(request: &NotificationRequest) -> Result<Span> {
+    let Some(late_after) = request.late_after else { return Ok(RuleSpec::late_after_default()) };
+    if !(LATE_AFTER_MIN..=LATE_AFTER_MAX).contains(&late_after) {
+        let detail = format!("must be from {LATE_AFTER_MIN} to {} days", 7);
+        return Err(AppError::field("/late_after", detail));
+    }
+    Ok(late_after)
+}
+
+fn window(request: &NotificationRequest) -> Result<Span> {
+    let Some(window) = request.window else { return Ok(RuleSpec::window_default()) };
+    if !(WINDOW_MIN..=WINDOW_MAX).contains(&window) {
+        return Err(AppError::field("/window", format!("must be from {WINDOW_MIN} to 24h")));
+    }
+    Ok(window)
+}
+
+fn channel(request: &NotificationRequest) -> Result<Channel> {
+    let NotificationRequest { email, slack, webhook, .. } = request;
+    match (email, slack, webhook) {
+        (Some(email), None, None) => Ok(Channel::Email { to: email.to.clone(), cc: email.cc.clone() }),
+        (None, Some(slack), None) => Ok(Channel::Slack { webhook: slack.webhook.clone() }),
+        (None, None, Some(webhook)) => {
+            Ok(Channel::Webhook { url: webhook.url.clone(), sign_with: webhook.sign_with.clone() })
+        }
+        (None, None, None) => {
+            Err(AppError::field("", "the rule does not say who is told")
+                .hint("give one of `email`, `slack` and `webhook`"))
+        }
+        (Some(_), _, _) | (_, Some(_), _) => Err(AppError::field("", "the rule has more than one channel")
+            .hint("give one of `email`, `slack` and `webhook`, and make another rule for the other")),
+    }
+}
+
+fn templates(request: &NotificationTemplates) -> Templates {
+    Templates { subject: request.subject.clone(), text: request.text.clone() }
+}
+
+fn check_templates(templates: &Templates, sample: &NotificationMessage) -> Result<()> {
+    for (pointer, source) in [("/templates/subject", &templates.subject), ("/templates/text", &templates.text)] {
+        let Some(source) = source else { continue };
+        render::check(source, sample).map_err(|error| {
+            AppError::field(pointer, error.to_string())
+                .hint("POST /v1/notifications/preview shows what a template makes of a sample")
+        })?;
+    }
+    Ok(())
+}
+
+/// What is wrong with the task that delivers is wrong with the rule.
+fn check_delivery(spec: &RuleSpec, mut sample: NotificationMessage) -> Result<()> {
+    render::write(&mut sample, &spec.templates);
+    let mut delivery = Delivery::new(spec, &sample).spec;
+    if let punctual_core::task::Run::Slack(slack) = &mut delivery.run
+        && slack.webhook == SlackChannel::HIDDEN
+    {
+        // It stands for an address that was checked when it was stored.
+        return Ok(());
+    }
+    validate::spec(&delivery).map_err(|mut error| {
+        for field in &mut error.errors {
+            for (of_task, of_rule) in PLACES {
+                if let Some(rest) = field.pointer.strip_prefix(of_task) {
+                    field.pointer = format!("{of_rule}{rest}");
+                    break;
+                }
+            }
+        }
+        error.under("")
+    })
+}
+
+#[cfg(test)]
+#[path = "check_tests.rs"]
+mod tests;

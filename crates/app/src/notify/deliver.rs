@@ -1,0 +1,168 @@
+//! Hands messages to jobs, which are durable, retried and on record like all others.
+
+use bytes::Bytes;
+use punctual_api::NotificationMessage;
+use punctual_core::notice::{Channel, RuleSpec};
+use punctual_core::retry::RetryPolicy;
+use punctual_core::task::{Email, HttpCall, Method, Priority, Run, Slack, Task, TaskSpec};
+use punctual_core::{JobId, Span, Timestamp};
+use punctual_store::{DeliveryRow, NewJob};
+use serde_json::json;
+use std::sync::Arc;
+
+use super::render;
+use crate::submit::WantedTask;
+use crate::{App, Result};
+
+/// An attempt at a delivery that takes longer is stuck.
+const TIMEOUT: Span = Span::from_secs(5 * 60);
+/// With the waits of [`retries`], the last one is about three days after the first attempt.
+const RETRIES: u16 = 80;
+/// Slack folds what is longer, and cuts at 40,000.
+const SLACK_CHARS_MAX: usize = 12_000;
+
+/// A message and how it goes out.
+pub(super) struct Delivery {
+    pub(super) rule: String,
+    pub(super) spec: TaskSpec,
+    input: Bytes,
+    events: u64,
+    summary: String,
+}
+
+impl Delivery {
+    pub(super) fn new(rule: &RuleSpec, message: &NotificationMessage) -> Self {
+        let (run, input) = match &rule.channel {
+            Channel::Email { to, cc } => {
+                // The text is the job's own: tasks are kept in memory by all servers.
+                (mail(to, cc, message), json!(message.text))
+            }
+            Channel::Slack { webhook } => {
+                let run = Run::Slack(Slack { webhook: webhook.clone(), text: None });
+                (run, json!({ "text": slack_text(message) }))
+            }
+            Channel::Webhook { url, sign_with } => {
+                let sign_with = sign_with.clone();
+                let headers = [("content-type".to_owned(), "application/json".to_owned())].into();
+                let call = HttpCall { method: Method::Post, sign_with, headers, ..HttpCall::new(url.clone()) };
+                (Run::Http(call), json!(message))
+            }
+        };
+        let events = message.counts.values().fold(0_u64, |sum, count| sum.saturating_add(*count));
+        Self {
+            rule: message.rule.clone(),
+            spec: quiet(rule, run),
+            input: Bytes::from(input.to_string()),
+            events,
+            summary: render::summary(message),
+        }
+    }
+
+    #[must_use]
+    pub(super) fn summary(self, summary: String) -> Self {
+        Self { summary, ..self }
+    }
+
+    fn record(&self, job: JobId, at: Timestamp) -> DeliveryRow {
+        DeliveryRow {
+            rule: self.rule.clone(),
+            at,
+            job,
+            events: u32::try_from(self.events).unwrap_or(u32::MAX),
+            summary: self.summary.clone(),
+        }
+    }
+}
+
+/// Nobody is told when a delivery fails, or every failure would make another.
+fn quiet(rule: &RuleSpec, run: Run) -> TaskSpec {
+    TaskSpec {
+        queue: rule.queue.clone(),
+        // Ahead of what it tells about.
+        priority: Priority::new(Priority::MAX).unwrap_or_default(),
+        retry: retries(),
+        node_retry: RetryPolicy { initial: Span::from_secs(1), ..retries() },
+        timeout: TIMEOUT,
+        quiet: true,
+        ..TaskSpec::new(run)
+    }
+}
+
+fn retries() -> RetryPolicy {
+    RetryPolicy {
+        max: RETRIES,
+        initial: Span::from_secs(5),
+        factor: 2.0,
+        cap: Span::from_secs(3600),
+        ..RetryPolicy::default()
+    }
+}
+
+fn mail(to: &[String], cc: &[String], message: &NotificationMessage) -> Run {
+    Run::Email(Email {
+        to: to.to_vec(),
+        cc: cc.to_vec(),
+        bcc: Vec::new(),
+        reply_to: None,
+        subject: message.subject.clone(),
+        text: None,
+        html: None,
+    })
+}
+
+/// In Slack's markup, in which these three signs mean something.
+fn slack_text(message: &NotificationMessage) -> String {
+    let escaped = |text: &str| text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let text = render::cut(message.text.trim_end(), SLACK_CHARS_MAX);
+    format!("*{}*\n{}", escaped(&message.subject), escaped(&text))
+}
+
+/// Jobs that deliver, ready to be stored.
+pub(super) struct Outgoing {
+    pub(super) jobs: Vec<NewJob>,
+    pub(super) rows: Vec<DeliveryRow>,
+    /// Of each job.
+    pub(super) tasks: Vec<Arc<Task>>,
+}
+
+impl App {
+    /// Their tasks are stored now; without a job they are forgotten again.
+    pub(super) async fn outgoing(&self, deliveries: &[Delivery], now: Timestamp) -> Result<Outgoing> {
+        let wanted: Vec<WantedTask<'_>> =
+            deliveries.iter().map(|delivery| WantedTask { name: None, inline: Some(&delivery.spec) }).collect();
+        let tasks = self.resolve_tasks(&wanted, |_| String::new()).await?;
+        let shards = self.shards_for_new_jobs();
+        let mut jobs = Vec::with_capacity(deliveries.len());
+        let mut rows = Vec::with_capacity(deliveries.len());
+        for (delivery, task) in deliveries.iter().zip(&tasks) {
+            let shard = shards[(self.random() % shards.len() as u64) as usize];
+            let id = JobId::new(now, shard, self.random());
+            jobs.push(NewJob {
+                id,
+                task: task.id,
+                priority: task.spec.priority,
+                submitted_at: now,
+                tracing_id: Some(format!("notification:{}", delivery.rule)),
+                source: None,
+                input: Some(delivery.input.clone()),
+            });
+            rows.push(delivery.record(id, now));
+        }
+        Ok(Outgoing { jobs, rows, tasks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retries_go_on_for_about_three_days() {
+        let policy = retries();
+        policy.check().unwrap();
+        let waits = (1..=policy.max).filter_map(|retry| policy.wait(retry, 0.5));
+        let total: i64 = waits.map(Span::as_micros).sum();
+        let days = total as f64 / 86_400e6;
+        assert!((2.5..3.5).contains(&days), "{days} days");
+    }
+}

@@ -1,0 +1,69 @@
+//! The record of what was sent.
+
+use futures_util::future::try_join_all;
+use punctual_api::{DeliveryList, DeliveryQuery, DeliveryView};
+use punctual_core::attempt::AttemptRecord;
+use punctual_core::{JobKey, JobState};
+use punctual_store::{DeliveryRow, JobRecord};
+
+use super::rules::not_found;
+use crate::list::parse_limit;
+use crate::route::Live;
+use crate::{App, AppError, Result, cursor, validate};
+
+/// Jobs that are read at a time.
+const READS_AT_ONCE: usize = 32;
+
+impl App {
+    /// Of one rule, or of all; also of rules that are gone, as long as there is something on record.
+    pub async fn deliveries(&self, rule: Option<&str>, query: DeliveryQuery) -> Result<DeliveryList> {
+        if let Some(rule) = rule {
+            validate::name("name", rule)?;
+        }
+        let limit = parse_limit(query.limit.as_deref())?;
+        let before = query.cursor.as_deref().map(cursor::read).transpose()?.map(|key| (key.due_at, key.id));
+        let rows = self.0.store.deliveries(rule.map(str::to_owned), before, limit).await?;
+        if let Some(rule) = rule.filter(|_| rows.is_empty() && before.is_none())
+            && self.0.store.rule(rule).await?.is_none()
+        {
+            return Err(not_found(rule));
+        }
+        let last = rows.last().filter(|_| rows.len() == limit);
+        let next_cursor = last.map(|row| cursor::write(JobKey { due_at: row.at, id: row.job }));
+        Ok(DeliveryList { deliveries: self.view_deliveries(rows).await?, next_cursor })
+    }
+
+    async fn view_deliveries(&self, rows: Vec<DeliveryRow>) -> Result<Vec<DeliveryView>> {
+        let mut views = Vec::with_capacity(rows.len());
+        for part in rows.chunks(READS_AT_ONCE) {
+            // First what runs, then the rows: a job that ends in between is seen as ended.
+            let ids: Vec<_> = part.iter().map(|row| row.job).collect();
+            let lives = self.lives(&ids).await?;
+            let read = ids.iter().map(async |id| Ok::<_, AppError>(self.0.store.job(*id).await?));
+            let jobs = try_join_all(read).await?;
+            views.extend(part.iter().zip(lives.iter().zip(jobs)).map(|(row, (live, job))| view(row, live, job)));
+        }
+        Ok(views)
+    }
+}
+
+fn view(row: &DeliveryRow, live: &Live, job: Option<JobRecord>) -> DeliveryView {
+    let (state, reason) = match job {
+        None => (None, None),
+        Some(JobRecord::Finished { job, .. }) => (Some(job.state), job.reason),
+        Some(JobRecord::Hot { attempts, .. }) => {
+            let is_running = matches!(live, Live::Running { .. });
+            let state = if is_running { JobState::Running } else { JobState::Scheduled };
+            (Some(state), attempts.last().and_then(|last: &AttemptRecord| last.reason.clone()))
+        }
+    };
+    DeliveryView {
+        rule: row.rule.clone(),
+        at: row.at,
+        job: row.job,
+        events: row.events,
+        summary: row.summary.clone(),
+        state: state.map(|state| state.as_str().to_owned()),
+        reason,
+    }
+}

@@ -1,0 +1,172 @@
+//! Makes a message of what waits: names, attempts and links are read now, for the few samples that it shows. What is
+//! gone by then, or cannot be read, is named by its id.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use punctual_api::{MessageAttempt, MessageEvent, MessageTask, NotificationMessage};
+use punctual_core::attempt::AttemptRecord;
+use punctual_core::schedule::ScheduleRow;
+use punctual_core::task::Task;
+use punctual_core::{JobId, JobState, ScheduleId, TaskId, Timestamp};
+use punctual_store::JobRecord;
+
+use super::event::{Counts, Event, EventKind};
+use super::rule::OVERDUE_MAX;
+use super::tolerate::read_each;
+use super::waiting::{Waiting, in_order};
+use super::{read_schedule_spec, render};
+use crate::schedules::zone;
+use crate::{App, Result};
+
+/// Tasks whose totals a message shows.
+const TASKS_SHOWN: usize = 20;
+/// Attempts of a job, the last ones.
+const ATTEMPTS_SHOWN: usize = 5;
+/// Of the reason of a failure.
+const REASON_CHARS_MAX: usize = 300;
+
+/// What is read for one message.
+struct Facts {
+    tasks: HashMap<TaskId, Arc<Task>>,
+    schedules: BTreeMap<ScheduleId, ScheduleRow>,
+    jobs: BTreeMap<JobId, JobRecord>,
+}
+
+impl App {
+    /// Without subject and text.
+    pub(super) async fn message_of(
+        &self,
+        rule: &str,
+        waiting: &Waiting,
+        now: Timestamp,
+    ) -> Result<NotificationMessage> {
+        let mut by_task: Vec<(&Option<TaskId>, &Counts)> = waiting.tasks.iter().collect();
+        by_task.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.values().sum::<u64>()));
+        let unshown = by_task.len().saturating_sub(TASKS_SHOWN) as u64 + u64::from(!waiting.others.is_empty());
+        by_task.truncate(TASKS_SHOWN);
+        let facts = self.facts(&waiting.samples, by_task.iter().filter_map(|(task, _)| **task).collect()).await?;
+        let mut samples: Vec<&Event> = waiting.samples.iter().collect();
+        samples.sort_by_key(|event| (event.kind, event.at));
+        Ok(NotificationMessage {
+            kind: NotificationMessage::TYPE.to_owned(),
+            rule: rule.to_owned(),
+            at: now,
+            subject: String::new(),
+            text: String::new(),
+            since: waiting.first_at,
+            until: waiting.last_at,
+            counts: words(&waiting.counts),
+            tasks: by_task
+                .into_iter()
+                .map(|(task, counts)| MessageTask { task: facts.name_of(*task), counts: words(counts) })
+                .collect(),
+            more_tasks: unshown,
+            events: samples.into_iter().map(|event| self.show(event, waiting, &facts)).collect(),
+        })
+    }
+
+    async fn facts(&self, samples: &[Event], mut tasks: BTreeSet<TaskId>) -> Result<Facts> {
+        let ids: BTreeSet<JobId> = samples.iter().filter_map(|event| event.job).collect();
+        let jobs = read_each(ids, |id| self.0.store.job(id)).await?.into_iter().collect();
+        let ids: BTreeSet<ScheduleId> = samples.iter().filter_map(|event| Some(event.planned?.0)).collect();
+        let schedules = read_each(ids, |id| self.0.store.schedule(id)).await?.into_iter().collect();
+        tasks.extend(samples.iter().filter_map(|event| event.task));
+        Ok(Facts { tasks: self.readable_tasks(tasks).await?, schedules, jobs })
+    }
+
+    fn show(&self, event: &Event, waiting: &Waiting, facts: &Facts) -> MessageEvent {
+        let schedule = event.planned.map(|(id, _)| (id, facts.schedules.get(&id)));
+        let zone = schedule.and_then(|(_, row)| zone_of(row?));
+        let planned_at = event.planned.map(|(_, at)| at);
+        let job = event.job.and_then(|id| facts.jobs.get(&id));
+        let (state, reason, attempts) = match job {
+            Some(JobRecord::Finished { job, attempts, .. }) => (Some(job.state), job.reason.clone(), &attempts[..]),
+            Some(JobRecord::Hot { attempts, .. }) => (None, None, &attempts[..]),
+            None => (None, None, &[][..]),
+        };
+        let reason = why(event, waiting).or(reason);
+        let reason = reason.or_else(|| attempts.last().filter(|_| tells_of_end(event.kind))?.reason.clone());
+        let earlier = attempts.len().saturating_sub(ATTEMPTS_SHOWN);
+        MessageEvent {
+            kind: event.kind.as_str().to_owned(),
+            task: facts.name_of(event.task),
+            schedule: schedule.map(|(id, row)| row.map_or_else(|| id.to_string(), |row| row.name.clone())),
+            planned_at,
+            planned_local: planned_at.zip(zone).and_then(|(at, zone)| render::local(at, &zone)),
+            job: event.job,
+            state: state.map(|state: JobState| state.as_str().to_owned()),
+            at: event.at,
+            count: u64::from(event.count),
+            reason: reason.map(|reason| one_line(&reason)),
+            attempts: attempts[earlier..].iter().map(attempt).collect(),
+            earlier_attempts: earlier as u64,
+            late_by: event.lateness.map(render::for_people),
+            link: event.job.map(|id| self.link_to(id)),
+        }
+    }
+
+    pub(super) fn link_to(&self, job: JobId) -> String {
+        format!("{}/v1/jobs/{job}", self.0.settings.public_url.trim_end_matches('/'))
+    }
+}
+
+impl Facts {
+    fn name_of(&self, task: Option<TaskId>) -> String {
+        let Some(id) = task else { return "an unknown task".to_owned() };
+        let name = self.tasks.get(&id).and_then(|task| task.name.clone());
+        name.unwrap_or_else(|| id.to_string())
+    }
+}
+
+/// What no job says of itself.
+fn why(event: &Event, waiting: &Waiting) -> Option<String> {
+    let words = match event.kind {
+        EventKind::Missed => "Nobody was there in time.",
+        EventKind::Overdue if waiting.is_more_overdue => {
+            return Some(format!(
+                "Nobody has decided about this time yet. At least {OVERDUE_MAX} schedules are overdue, more than are \
+                 told one by one; `punctual overdue` shows what is overdue now."
+            ));
+        }
+        EventKind::Overdue => "Nobody has decided about this time yet.",
+        EventKind::Late if event.is_waiting => "It has not started yet.",
+        EventKind::Late => "It has started by now.",
+        EventKind::Quarantined | EventKind::Lost | EventKind::Failed | EventKind::Recovered => return None,
+    };
+    Some(words.to_owned())
+}
+
+/// Whether the last attempt's reason is why this happened.
+fn tells_of_end(kind: EventKind) -> bool {
+    match kind {
+        EventKind::Quarantined | EventKind::Lost | EventKind::Failed => true,
+        EventKind::Missed | EventKind::Overdue | EventKind::Late | EventKind::Recovered => false,
+    }
+}
+
+fn zone_of(row: &ScheduleRow) -> Option<TimeZone> {
+    read_schedule_spec(&row.edit.spec).map(|spec| zone::find(&spec.when.zone))
+}
+
+fn attempt(record: &AttemptRecord) -> MessageAttempt {
+    MessageAttempt {
+        attempt: record.attempt.0,
+        worker: record.worker.to_string(),
+        started_at: record.started_at,
+        took: Some(render::for_people(record.finished_at.since(record.started_at))),
+        ending: record.ending.as_str().to_owned(),
+        reason: record.reason.as_deref().map(one_line),
+    }
+}
+
+/// What a program says of its end may be long and wild.
+fn one_line(reason: &str) -> String {
+    let calm: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    render::cut(calm.trim(), REASON_CHARS_MAX)
+}
+
+fn words(counts: &Counts) -> BTreeMap<String, u64> {
+    in_order(counts).map(|(kind, count)| (kind.as_str().to_owned(), count)).collect()
+}

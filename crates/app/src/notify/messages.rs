@@ -1,0 +1,46 @@
+//! The messages that are to be sent now.
+
+use punctual_api::NotificationMessage;
+use punctual_core::Timestamp;
+use punctual_core::notice::Templates;
+
+use super::deliver::Delivery;
+use super::render;
+use super::rule::Rule;
+use crate::{App, Result};
+
+/// Messages of one round. Each reads what its samples need; further ones are made in the next.
+const MESSAGES_AT_ONCE: usize = 50;
+
+impl App {
+    /// Those that wait for longest, and how many are left for the next round.
+    pub(super) async fn take_messages(&self, rules: &mut [Rule], now: Timestamp) -> Result<(Vec<Delivery>, usize)> {
+        let waiting = rules.iter_mut().filter_map(|rule| Some((rule.send_at()?, rule)));
+        let mut due: Vec<(Timestamp, &mut Rule)> = waiting.filter(|(send_at, _)| *send_at <= now).collect();
+        due.sort_by_key(|(send_at, _)| *send_at);
+        let left = due.len().saturating_sub(MESSAGES_AT_ONCE);
+        let mut deliveries = Vec::new();
+        for (_, rule) in due.into_iter().take(MESSAGES_AT_ONCE) {
+            let Some(waiting) = rule.state.take_due(rule.spec.window, now) else { continue };
+            let message = self.message_of(&rule.name, &waiting, now).await?;
+            let message = written(message, &rule.spec.templates).await;
+            deliveries.push(Delivery::new(&rule.spec, &message));
+        }
+        Ok((deliveries, left))
+    }
+}
+
+/// With subject and text. A text that breaks down is our defect, and no reason not to tell.
+async fn written(message: NotificationMessage, templates: &Templates) -> NotificationMessage {
+    if let Ok(message) = render::write_aside(message.clone(), templates.clone()).await {
+        return message;
+    }
+    tracing::error!(rule = message.rule, "the text of a message broke down");
+    if let Ok(mut message) = render::write_aside(message.clone(), Templates::default()).await {
+        message.text.insert_str(0, "The rule's own template broke down, so this is the built-in text.\n\n");
+        return message;
+    }
+    let subject = format!("[punctual] notification of the rule {}", message.rule);
+    let text = format!("The text of this message could not be written. What happened: {:?}\n", message.counts);
+    NotificationMessage { subject, text, ..message }
+}

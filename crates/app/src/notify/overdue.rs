@@ -1,0 +1,143 @@
+//! On demand: what should have started and has not, and why.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use punctual_api::{AilingTask, ErrorKind, Overdue, OverdueJob, OverdueQuery, OverdueTime};
+use punctual_core::shard::event::WorkerSpec;
+use punctual_core::{ShardId, Span, Timestamp};
+use punctual_store::{Filter, HotJob, Order, Position};
+
+use super::planned::OverduePlan;
+use super::render::for_people;
+use crate::cluster::Place;
+use crate::jobs::task_ref;
+use crate::{App, AppError, Result, explain};
+
+const AFTER_DEFAULT: Span = Span::from_secs(60);
+const AFTER_MAX: Span = Span::from_secs(7 * 86_400);
+/// Of each list.
+const SHOWN_MAX: usize = 100;
+/// Jobs that are read at a time, and how often.
+const PAGE: usize = 1000;
+const PAGES_MAX: usize = 10;
+/// Schedules that are looked at.
+const SCHEDULES_MAX: usize = 2000;
+
+impl App {
+    pub async fn overdue(&self, query: OverdueQuery) -> Result<Overdue> {
+        let after = match query.after.as_deref() {
+            None => AFTER_DEFAULT,
+            Some(text) => Span::parse(text).map_err(|error| AppError::field("after", error.to_string()))?,
+        };
+        if after > AFTER_MAX {
+            return Err(AppError::field("after", "must be at most 7d"));
+        }
+        let _turn = self.0.overdue_looks.try_acquire().map_err(|_| {
+            AppError::new(ErrorKind::TooManyRequests, "others look at what is overdue")
+                .hint("try again in a few seconds")
+        })?;
+        let now = self.now();
+        let (jobs, jobs_total, jobs_total_is_minimum) = self.overdue_jobs(now, now - after).await?;
+        let (planned, planned_is_partial) = self.overdue_times(now, now - after).await?;
+        Ok(Overdue {
+            jobs,
+            jobs_total,
+            jobs_total_is_minimum,
+            planned,
+            planned_is_partial,
+            shards_without_owner: self.shards_without_owner().into_iter().map(|shard| shard.0).collect(),
+            ailing: self.ailing_tasks().await?,
+        })
+    }
+
+    /// Some of them, how many there are, and whether there may be more.
+    async fn overdue_jobs(&self, now: Timestamp, until: Timestamp) -> Result<(Vec<OverdueJob>, u64, bool)> {
+        let filter = Filter { due_before: Some(until), ..Filter::default() };
+        let (mut first, mut total) = (Vec::new(), 0);
+        let mut after = None;
+        let mut is_minimum = true;
+        for _ in 0..PAGES_MAX {
+            let position = Position { after, order: Order::Ascending, limit: PAGE };
+            let page = self.0.store.list_hot(filter.clone(), position).await?;
+            let waiting = self.waiting_of(page.rows).await?;
+            total += waiting.len() as u64;
+            let room = SHOWN_MAX - first.len();
+            first.extend(waiting.into_iter().take(room));
+            after = page.next;
+            if after.is_none() {
+                is_minimum = false;
+                break;
+            }
+        }
+        Ok((self.explain_jobs(first, now).await?, total, is_minimum))
+    }
+
+    async fn explain_jobs(&self, jobs: Vec<HotJob>, now: Timestamp) -> Result<Vec<OverdueJob>> {
+        let tasks = self.tasks_by_id(jobs.iter().map(|job| job.task)).await?;
+        let mut workers: BTreeMap<ShardId, Vec<WorkerSpec>> = BTreeMap::new();
+        let mut shown = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let shard = job.key.shard();
+            let task = tasks.get(&job.task).map(|task| &**task);
+            let why = match self.0.cluster.place(shard) {
+                place @ Place::Nowhere => explain::unknown(&job, &place, now),
+                Place::Here | Place::At(_) => {
+                    let workers = match workers.entry(shard) {
+                        Entry::Occupied(known) => known.into_mut(),
+                        Entry::Vacant(unknown) => unknown.insert(self.workers_of(shard).await),
+                    };
+                    let awaited = self.awaited(task).await?;
+                    explain::waiting(&job, &[], task, awaited.as_ref(), workers, now)
+                }
+            };
+            let named = task_ref(job.task, task);
+            shown.push(OverdueJob {
+                job: job.key.id,
+                task: named.name.unwrap_or_else(|| job.task.to_string()),
+                queue: named.queue,
+                due_at: job.key.due_at,
+                late_by: for_people(now.since(job.key.due_at)),
+                why,
+            });
+        }
+        Ok(shown)
+    }
+
+    async fn overdue_times(&self, now: Timestamp, until: Timestamp) -> Result<(Vec<OverdueTime>, bool)> {
+        let mut walk = self.begin_walk(until).await?;
+        let mut overdue = self.walk(&mut walk, until, SCHEDULES_MAX, SHOWN_MAX + 1).await?.overdue;
+        let is_partial = !walk.is_over() || overdue.len() > SHOWN_MAX;
+        overdue.sort_by_key(|plan| plan.slot);
+        overdue.truncate(SHOWN_MAX);
+        Ok((overdue.into_iter().map(|plan| self.explain_time(plan, now)).collect(), is_partial))
+    }
+
+    fn explain_time(&self, plan: OverduePlan, now: Timestamp) -> OverdueTime {
+        let why = match self.0.cluster.place(plan.row.id.shard()) {
+            Place::Nowhere => "No server owns its shard; it is decided about when one does.".to_owned(),
+            Place::Here => "This server owns its shard and has not decided about it yet.".to_owned(),
+            Place::At(peer) => format!("{} at {} owns its shard and has not decided yet.", peer.id, peer.address),
+        };
+        OverdueTime {
+            schedule: plan.row.name,
+            at: plan.at,
+            local: plan.local,
+            late_by: for_people(now.since(plan.slot)),
+            why,
+        }
+    }
+
+    async fn ailing_tasks(&self) -> Result<Vec<AilingTask>> {
+        let ailing = self.0.store.ailing(SHOWN_MAX).await?;
+        let tasks = self.tasks_by_id(ailing.iter().map(|ailing| ailing.task)).await?;
+        let name = |id| tasks.get(&id).and_then(|task| task.name.clone()).unwrap_or_else(|| id.to_string());
+        let view = |ailing: punctual_store::Ailing| AilingTask {
+            task: name(ailing.task),
+            since: ailing.since,
+            last: ailing.last,
+            failures: ailing.failures,
+        };
+        Ok(ailing.into_iter().map(view).collect())
+    }
+}

@@ -1,0 +1,143 @@
+//! One round of reports: from waiting notices to jobs that deliver messages, in one transaction. Then, now and then, a
+//! look of the watcher, whose findings are written down in a transaction of their own: nothing waits for a slow look that
+//! could be sent already.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use punctual_core::notice::RuleSpec;
+use punctual_core::{Span, Timestamp};
+use punctual_store::{Dispatch, Dispatched};
+
+use super::event::Event;
+use super::late::LateCursor;
+use super::rule::Rule;
+use super::rules::read_spec;
+use super::scene::Scene;
+use super::waiting::RuleState;
+use super::watcher::Watcher;
+use crate::submit::near_future;
+use crate::{App, Result};
+
+/// Notices of one round: a storm is taken up page by page.
+const PAGE: usize = 2000;
+/// How often rules are read, and late jobs looked for, when nothing else happens.
+const LOOK_EVERY: Span = Span::from_secs(2);
+
+/// What the server that reports remembers from one round to the next. All of it can be lost.
+#[derive(Default)]
+pub struct Reports {
+    cursors: BTreeMap<String, LateCursor>,
+    watcher: Watcher,
+    looked_at: Option<Timestamp>,
+    next_send: Option<Timestamp>,
+    /// Rules, with their revisions, of which the log says already that they cannot be read.
+    unreadable: BTreeSet<(String, u32)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Round {
+    /// There was nothing to do.
+    Nothing,
+    /// `is_more`: the next round has something to do already.
+    Done { is_more: bool },
+    /// Somebody changed a rule, or took notices, meanwhile. What was not done is done by the next round.
+    Conflict,
+}
+
+impl Reports {
+    /// How long until something is to be sent.
+    pub(super) fn next_in(&self, now: Timestamp) -> Duration {
+        self.next_send.map_or(Duration::MAX, |next| next.since(now).to_std())
+    }
+
+    pub async fn round(&mut self, app: &App) -> Result<Round> {
+        let told = self.tell(app, app.now()).await?;
+        let now = app.now();
+        let looks = self.looked_at.is_none_or(|at| now.since(at) >= LOOK_EVERY || now < at);
+        if told == Round::Conflict || !looks {
+            return Ok(told);
+        }
+        match self.look(app, now).await? {
+            Dispatched::Conflict => Ok(Round::Conflict),
+            Dispatched::Done => Ok(if told == Round::Nothing { Round::Done { is_more: false } } else { told }),
+        }
+    }
+
+    /// Takes notices up, and sends what is to be sent.
+    async fn tell(&mut self, app: &App, now: Timestamp) -> Result<Round> {
+        let notices = app.0.store.waiting_notices(PAGE).await?;
+        let sends = self.next_send.is_some_and(|at| at <= now);
+        // A server whose turn it has just become does not know when to send.
+        if notices.is_empty() && !sends && self.looked_at.is_some() {
+            return Ok(Round::Nothing);
+        }
+        let is_full = notices.len() == PAGE;
+        let mut dispatch = Dispatch { taken: notices.iter().map(|notice| notice.seq).collect(), ..Dispatch::default() };
+        let mut rules = self.read_rules(app, now).await?;
+        let events = app.events_of(notices, &mut dispatch).await?;
+        let scene = scene_of(app, &rules, &events).await?;
+        for rule in &mut rules {
+            rule.take_noticed(&events, &scene, now);
+        }
+        let (deliveries, left) = app.take_messages(&mut rules, now).await?;
+        let outgoing = app.outgoing(&deliveries, now).await?;
+        let hint = near_future(&outgoing.jobs, &outgoing.tasks, now);
+        (dispatch.jobs, dispatch.deliveries) = (outgoing.jobs, outgoing.rows);
+        if self.write(app, dispatch, &rules, now).await? == Dispatched::Conflict {
+            return Ok(Round::Conflict);
+        }
+        app.tell_owners(hint);
+        Ok(Round::Done { is_more: is_full || left > 0 })
+    }
+
+    async fn look(&mut self, app: &App, now: Timestamp) -> Result<Dispatched> {
+        let mut rules = self.read_rules(app, now).await?;
+        // What it has walked past counts once it is written down what was seen.
+        let mut watcher = self.watcher.clone();
+        let sight = watcher.look(app, &rules, now).await?;
+        let scene = scene_of(app, &rules, &sight.events(now)).await?;
+        for rule in &mut rules {
+            rule.take_sight(&sight, &scene, now);
+        }
+        let written = self.write(app, Dispatch::default(), &rules, now).await?;
+        if written == Dispatched::Done {
+            self.watcher = watcher;
+            self.looked_at = Some(now);
+        }
+        Ok(written)
+    }
+
+    async fn read_rules(&mut self, app: &App, now: Timestamp) -> Result<Vec<Rule>> {
+        let rows = app.0.store.rules().await?;
+        let is_readable = |spec, state: Option<&str>| spec && RuleState::read(state).is_some();
+        let unreadable = rows.iter().filter(|row| !is_readable(read_spec(row).is_some(), row.state.as_deref()));
+        let unreadable: BTreeSet<(String, u32)> = unreadable.map(|row| (row.name.clone(), row.revision)).collect();
+        for (rule, revision) in unreadable.difference(&self.unreadable) {
+            tracing::warn!(rule, revision, "a notification rule, or what waits to be sent by it, cannot be read");
+        }
+        self.unreadable = unreadable;
+        let read = rows.into_iter().filter_map(|row| {
+            let known = self.cursors.get(&row.name);
+            Rule::new(row, known, now)
+        });
+        Ok(read.collect())
+    }
+
+    /// With what the rules remember now; all of it or nothing.
+    async fn write(&mut self, app: &App, mut dispatch: Dispatch, rules: &[Rule], now: Timestamp) -> Result<Dispatched> {
+        dispatch.rules = rules.iter().filter_map(|rule| rule.update(now)).collect();
+        if dispatch != Dispatch::default() && app.0.store.dispatch(dispatch).await? == Dispatched::Conflict {
+            return Ok(Dispatched::Conflict);
+        }
+        let cursors = rules.iter().filter_map(|rule| Some((rule.name.clone(), rule.state.late.clone()?)));
+        self.cursors = cursors.collect();
+        self.next_send = rules.iter().filter_map(Rule::send_at).min();
+        Ok(Dispatched::Done)
+    }
+}
+
+async fn scene_of(app: &App, rules: &[Rule], events: &[Event]) -> Result<Scene> {
+    let specs: Vec<&RuleSpec> = rules.iter().map(|rule| &rule.spec).collect();
+    app.scene(&specs, events).await
+}

@@ -1,0 +1,199 @@
+//! Rules: who is told of what. Their owner is nobody; the server that reports reads them before each round.
+
+use punctual_api::{
+    EmailChannel, ErrorKind, NotificationList, NotificationPreview, NotificationPreviewRequest, NotificationRequest,
+    NotificationTemplates, NotificationView, SlackChannel, TestAnswer, WaitingMessage, WebhookChannel,
+};
+use punctual_core::notice::{Channel, RuleSpec};
+use punctual_core::run::Slack;
+use punctual_core::schedule::By;
+use punctual_store::{Dispatch, Dispatched, RULES_MAX, RuleChange, RuleRow};
+
+use super::deliver::Delivery;
+use super::waiting::RuleState;
+use super::{check, render, sample};
+use crate::schedules::done_by;
+use crate::submit::near_future;
+use crate::{App, AppError, Result, validate};
+
+/// What stands in the place of a name in addresses.
+const RESERVED: &str = "preview";
+
+/// Whether a rule was new.
+#[derive(Debug)]
+pub enum PutRule {
+    Created(Box<NotificationView>),
+    Replaced(Box<NotificationView>),
+}
+
+impl App {
+    /// Stores a rule, or replaces the one with this name. `expected` is the revision that the change is based on, if
+    /// the caller cares.
+    pub async fn put_notification(
+        &self,
+        name: &str,
+        mut request: NotificationRequest,
+        expected: Option<u32>,
+        who: &str,
+    ) -> Result<PutRule> {
+        validate::name("name", name)?;
+        if name == RESERVED {
+            return Err(AppError::field("name", format!("must not be `{name}`, which is part of the interface")));
+        }
+        let mut expected = expected;
+        if let Some(slack) = request.slack.as_mut().filter(|slack| slack.webhook == SlackChannel::HIDDEN) {
+            let (webhook, revision) = self.kept_webhook(name).await?;
+            slack.webhook = webhook;
+            // The address is that of this revision and of no other.
+            expected = expected.or(Some(revision));
+        }
+        let spec = check::rule_aside(request, self.sample_message(name)).await?;
+        let now = By { at: self.now(), who: who.to_owned() };
+        let row = RuleRow {
+            name: name.to_owned(),
+            spec: serde_json::to_string(&spec).expect("a rule is JSON"),
+            revision: 0,
+            created: now.clone(),
+            changed: now,
+            state: None,
+            version: 0,
+        };
+        match self.0.store.put_rule(row, expected).await? {
+            RuleChange::Done { revision } => {
+                let view = Box::new(self.notification(name).await?);
+                Ok(if revision == 1 { PutRule::Created(view) } else { PutRule::Replaced(view) })
+            }
+            RuleChange::Conflict { revision } => Err(changed(name, expected.unwrap_or_default(), revision)),
+            RuleChange::Full => {
+                let detail = format!("there are {RULES_MAX} notification rules, the most there may be");
+                Err(AppError::new(ErrorKind::TooManyNotifications, detail)
+                    .hint("delete those that nobody needs; one rule may name up to 100 tasks"))
+            }
+        }
+    }
+
+    /// The address that `***` stands for.
+    async fn kept_webhook(&self, name: &str) -> Result<(String, u32)> {
+        let row = self.0.store.rule(name).await?;
+        let kept = row.as_ref().and_then(|row| match read_spec(row)?.channel {
+            Channel::Slack { webhook } => Some((webhook, row.revision)),
+            Channel::Email { .. } | Channel::Webhook { .. } => None,
+        });
+        kept.ok_or_else(|| {
+            AppError::field("/slack/webhook", "*** stands for the address that there is, and there is none")
+                .hint("give the address, or the name of one in the worker's settings")
+        })
+    }
+
+    pub async fn notification(&self, name: &str) -> Result<NotificationView> {
+        self.read_rule(name).await.map(|(row, spec)| view(row, spec))
+    }
+
+    async fn read_rule(&self, name: &str) -> Result<(RuleRow, RuleSpec)> {
+        validate::name("name", name)?;
+        let row = self.0.store.rule(name).await?.ok_or_else(|| not_found(name))?;
+        let spec = read_spec(&row).ok_or_else(|| {
+            AppError::new(ErrorKind::Internal, format!("the notification rule {name} cannot be read"))
+                .hint("it may be of a newer version; PUT /v1/notifications/{name} replaces it")
+        })?;
+        Ok((row, spec))
+    }
+
+    /// All of them; those that cannot be read are left out.
+    pub async fn list_notifications(&self) -> Result<NotificationList> {
+        let rows = self.0.store.rules().await?.into_iter();
+        let notifications = rows.filter_map(|row| read_spec(&row).map(|spec| view(row, spec))).collect();
+        Ok(NotificationList { notifications })
+    }
+
+    /// What waits to be sent goes with it.
+    pub async fn delete_notification(&self, name: &str) -> Result<()> {
+        validate::name("name", name)?;
+        if self.0.store.delete_rule(name).await? { Ok(()) } else { Err(not_found(name)) }
+    }
+
+    /// Sends a sample at once, as a message of the rule is sent.
+    pub async fn test_notification(&self, name: &str) -> Result<TestAnswer> {
+        let (_, spec) = self.read_rule(name).await?;
+        let mut message = render::write_aside(self.test_message(name, &spec), spec.templates.clone()).await?;
+        message.subject = format!("Test: {}", message.subject);
+        message.text.insert_str(0, &format!("This is a test of the rule {name}. What follows is made up.\n\n"));
+        let now = self.now();
+        let delivery = Delivery::new(&spec, &message).summary("a test".to_owned());
+        let outgoing = self.outgoing(std::slice::from_ref(&delivery), now).await?;
+        let job = outgoing.jobs[0].id;
+        let hint = near_future(&outgoing.jobs, &outgoing.tasks, now);
+        let dispatch = Dispatch { jobs: outgoing.jobs, deliveries: outgoing.rows, ..Dispatch::default() };
+        match self.0.store.dispatch(dispatch).await? {
+            Dispatched::Done => self.tell_owners(hint),
+            Dispatched::Conflict => unreachable!("it takes no notice and changes no rule"),
+        }
+        Ok(TestAnswer { job })
+    }
+
+    /// What a rule makes of a sample.
+    pub async fn preview_notification(&self, request: &NotificationPreviewRequest) -> Result<NotificationPreview> {
+        let sample = self.sample_message("preview");
+        let spec = check::rule_aside(request.rule.clone(), sample.clone()).await;
+        let spec = spec.map_err(|error| error.under("/rule"))?;
+        let message = render::write_aside(sample::for_rule(sample, &spec), spec.templates).await?;
+        Ok(NotificationPreview { subject: message.subject, text: message.text })
+    }
+}
+
+pub(super) fn read_spec(row: &RuleRow) -> Option<RuleSpec> {
+    // The error is of no use: it might quote the address of a webhook.
+    serde_json::from_str(&row.spec).ok()
+}
+
+fn view(row: RuleRow, spec: RuleSpec) -> NotificationView {
+    let waiting = RuleState::read(row.state.as_deref()).unwrap_or_default();
+    let send_at = waiting.send_at(spec.window).filter(|_| spec.enabled);
+    let events = waiting.waiting.map_or(0, |waiting| waiting.events());
+    let (mut email, mut slack, mut webhook) = (None, None, None);
+    match spec.channel {
+        Channel::Email { to, cc } => email = Some(EmailChannel { to, cc }),
+        Channel::Slack { webhook } => slack = Some(SlackChannel { webhook: shown(webhook) }),
+        Channel::Webhook { url, sign_with } => webhook = Some(WebhookChannel { url, sign_with }),
+    }
+    let templates = NotificationTemplates { subject: spec.templates.subject, text: spec.templates.text };
+    NotificationView {
+        name: row.name,
+        on: spec.on,
+        tasks: spec.tasks,
+        queues: spec.queues,
+        schedules: spec.schedules,
+        late_after: spec.late_after,
+        email,
+        slack,
+        webhook,
+        window: spec.window,
+        templates: Some(templates).filter(|templates| *templates != NotificationTemplates::default()),
+        queue: spec.queue,
+        enabled: spec.enabled,
+        revision: row.revision,
+        created: done_by(row.created),
+        changed: done_by(row.changed),
+        waiting: send_at.map(|send_at| WaitingMessage { events, send_at }),
+    }
+}
+
+/// A name of a webhook is none of its secrets.
+fn shown(webhook: String) -> String {
+    let slack = Slack { webhook, text: None };
+    if slack.is_address() { SlackChannel::HIDDEN.to_owned() } else { slack.webhook }
+}
+
+fn changed(name: &str, expected: u32, revision: u32) -> AppError {
+    let found = match revision {
+        0 => "it does not exist".to_owned(),
+        revision => format!("it is at revision {revision}"),
+    };
+    let detail = format!("the change of {name} expects revision {expected}, but {found}");
+    AppError::new(ErrorKind::NotificationChanged, detail).hint("read the rule again and repeat the change")
+}
+
+pub(super) fn not_found(name: &str) -> AppError {
+    AppError::new(ErrorKind::NotificationNotFound, format!("there is no notification rule named {name}"))
+        .hint("GET /v1/notifications lists them; PUT /v1/notifications/{name} makes one")
+}

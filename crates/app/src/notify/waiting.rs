@@ -1,0 +1,186 @@
+//! What waits to be sent by one rule, and when that is. Events and times come in; nothing is read or sent here.
+//!
+//! The first event after a quiet time is sent a moment later, so that the begin of a storm is in the message. Then
+//! nothing is sent for the rule's window, and then one message with all that came meanwhile.
+
+use std::collections::BTreeMap;
+
+use punctual_core::{ScheduleId, Span, TaskId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::event::{Counts, Event, EventKind};
+use super::late::LateCursor;
+
+/// Events that a message shows one by one.
+pub(super) const SAMPLES_MAX: usize = 20;
+/// Of one task and one kind: others are like them.
+const SAMPLES_ALIKE_MAX: usize = 3;
+/// Tasks whose events are counted by themselves; those of further ones are counted together.
+pub(super) const TASKS_MAX: usize = 200;
+/// From the first event to the message.
+const GATHERED_FOR: Span = Span::from_secs(1);
+
+/// What a rule remembers; stored as JSON.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct RuleState {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) waiting: Option<Waiting>,
+    /// When the last message was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) sent_at: Option<Timestamp>,
+    /// Up to where jobs that wait too long were looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) late: Option<LateCursor>,
+    /// Schedules of which an overdue time was told, with its slot.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) overdue: BTreeMap<ScheduleId, Timestamp>,
+}
+
+/// What the next message is about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Waiting {
+    /// When the first event was, as far as that is not long ago.
+    begun_at: Timestamp,
+    pub(super) first_at: Timestamp,
+    pub(super) last_at: Timestamp,
+    pub(super) counts: Counts,
+    /// By task; `None` where it is not known.
+    #[serde(with = "pairs")]
+    pub(super) tasks: BTreeMap<Option<TaskId>, Counts>,
+    /// Of all further tasks.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) others: Counts,
+    pub(super) samples: Vec<Event>,
+    /// There are more overdue schedules than are counted.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_more_overdue: bool,
+}
+
+impl RuleState {
+    /// `None` if it cannot be read.
+    pub(super) fn read(json: Option<&str>) -> Option<Self> {
+        json.map_or(Some(Self::default()), |json| serde_json::from_str(json).ok())
+    }
+
+    pub(super) fn write(&self) -> Option<String> {
+        (*self != Self::default()).then(|| serde_json::to_string(self).expect("a state is JSON"))
+    }
+
+    pub(super) fn add(&mut self, event: &Event, now: Timestamp) {
+        let waiting = self.waiting.get_or_insert_with(|| Waiting::new(event, now));
+        waiting.add(event);
+    }
+
+    /// Further schedules are overdue than can be told one by one.
+    pub(super) fn tell_of_more_overdue(&mut self) {
+        if let Some(waiting) = &mut self.waiting {
+            waiting.is_more_overdue = true;
+        }
+    }
+
+    /// When what waits is to be sent.
+    pub(super) fn send_at(&self, window: Span) -> Option<Timestamp> {
+        let waiting = self.waiting.as_ref()?;
+        let gathered = waiting.begun_at + GATHERED_FOR;
+        // A clock that went back must not keep a message for longer than the window.
+        let after_window = self.sent_at.map(|sent_at| sent_at.min(gathered) + window);
+        Some(after_window.map_or(gathered, |after_window| gathered.max(after_window)))
+    }
+
+    /// Takes out what is to be sent by now.
+    pub(super) fn take_due(&mut self, window: Span, now: Timestamp) -> Option<Waiting> {
+        self.send_at(window).filter(|send_at| *send_at <= now)?;
+        self.sent_at = Some(now);
+        self.waiting.take()
+    }
+}
+
+impl Waiting {
+    fn new(event: &Event, now: Timestamp) -> Self {
+        Self {
+            begun_at: event.at.min(now).max(now - GATHERED_FOR),
+            first_at: event.at,
+            last_at: event.at,
+            counts: Counts::new(),
+            tasks: BTreeMap::new(),
+            others: Counts::new(),
+            samples: Vec::new(),
+            is_more_overdue: false,
+        }
+    }
+
+    /// How many jobs and planned times.
+    pub(super) fn events(&self) -> u64 {
+        self.counts.values().fold(0, |sum, count| sum.saturating_add(*count))
+    }
+
+    fn add(&mut self, event: &Event) {
+        self.first_at = self.first_at.min(event.at);
+        self.last_at = self.last_at.max(event.at);
+        count(&mut self.counts, event);
+        let is_counted = self.tasks.len() < TASKS_MAX || self.tasks.contains_key(&event.task);
+        let counts = if is_counted { self.tasks.entry(event.task).or_default() } else { &mut self.others };
+        count(counts, event);
+        self.show(event);
+    }
+
+    /// Keeps it as a sample, if there are not enough like it.
+    fn show(&mut self, event: &Event) {
+        let alike = self.samples.iter().filter(|sample| sample.task == event.task && sample.kind == event.kind).count();
+        if alike >= SAMPLES_ALIKE_MAX {
+            return;
+        }
+        if self.samples.len() < SAMPLES_MAX {
+            self.samples.push(event.clone());
+        } else if let Some(place) = self.dispensable(event) {
+            self.samples[place] = event.clone();
+        }
+    }
+
+    /// A sample that tells less than this event: one of a less important kind; or one of a task that has several, if
+    /// this is the first of its own.
+    fn dispensable(&self, event: &Event) -> Option<usize> {
+        let of_task = |task: Option<TaskId>| self.samples.iter().filter(|sample| sample.task == task).count();
+        let is_first = of_task(event.task) == 0;
+        let gives_way = |sample: &Event| {
+            sample.kind > event.kind || (is_first && sample.kind == event.kind && of_task(sample.task) > 1)
+        };
+        let places = self.samples.iter().enumerate().filter(|(_, sample)| gives_way(sample));
+        places.max_by_key(|(_, sample)| (sample.kind, of_task(sample.task))).map(|(place, _)| place)
+    }
+}
+
+fn count(counts: &mut Counts, event: &Event) {
+    let sum: &mut u64 = counts.entry(event.kind).or_default();
+    *sum = sum.saturating_add(u64::from(event.count));
+}
+
+/// The kinds that there are, the most important first, with how many.
+pub(super) fn in_order(counts: &Counts) -> impl Iterator<Item = (EventKind, u64)> {
+    EventKind::ALL.into_iter().filter_map(|kind| Some((kind, counts.get(&kind).copied()?)))
+}
+
+/// A map whose keys are no texts, as JSON: a list of pairs.
+mod pairs {
+    use std::collections::BTreeMap;
+
+    use punctual_core::TaskId;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::Counts;
+
+    type Tasks = BTreeMap<Option<TaskId>, Counts>;
+
+    pub(super) fn serialize<S: Serializer>(tasks: &Tasks, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(tasks)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Tasks, D::Error> {
+        Ok(Vec::<(Option<TaskId>, Counts)>::deserialize(deserializer)?.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+#[path = "waiting_tests.rs"]
+mod tests;

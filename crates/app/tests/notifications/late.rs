@@ -1,0 +1,144 @@
+//! What the watcher tells of, and what it leaves to owners.
+
+use punctual_app::{Reports, Round};
+use punctual_core::notice::{Notice, NoticeKind};
+use punctual_core::schedule::{Plan, ScheduleRow, ScheduleSpec, Source, SourceKind, seed_of};
+use punctual_core::{Span, Timestamp};
+use punctual_store::{NewJob, Notices};
+use punctual_store_tests::fixture::{at, new_job, owner_of, submit};
+use punctual_store_tests::report_fixture::{notice, tell};
+use punctual_store_tests::schedule_fixture::{add, watermark};
+use serde_json::{Value, json};
+
+use super::{interval, report, schedule, sent, summaries, text, with, world_with};
+use crate::world::World;
+
+fn late_rule() -> Value {
+    with(json!({"on": ["late"], "late_after": "60s"}))
+}
+
+async fn go_on(world: &World, reports: &mut Reports, secs: i64) {
+    for _ in 0..secs {
+        report(world, reports).await;
+        world.pass(1);
+    }
+}
+
+async fn events(world: &World) -> u32 {
+    sent(world).await.iter().map(|(_, events, ..)| events).sum()
+}
+
+/// A run of a schedule that was planned for second 10, and whose job was made for `due`.
+fn run_of(schedule: &ScheduleRow, due: i64) -> NewJob {
+    let source = Source { schedule: schedule.id, at: at(10), kind: SourceKind::Planned, is_tracked: false };
+    NewJob { source: Some(source), ..new_job(1, due, schedule.id.shard().0) }
+}
+
+fn started(job: &NewJob, start: i64, lateness: i64) -> Notice {
+    let planned = job.source.as_ref().map(|source| (source.schedule, source.at));
+    let late = notice(NoticeKind::Late, start, job.id.shard().0);
+    Notice { job: Some(job.id), planned, lateness: Some(Span::from_secs(lateness)), ..late }
+}
+
+#[tokio::test]
+async fn a_late_start_is_told_by_the_longer_limit_of_its_schedule() {
+    let world = world_with(&[("late", late_rule())]).await;
+    let spec = ScheduleSpec { late_after: Some(Span::from_secs(200)), ..interval(60) };
+    let patient = schedule(1, "patient", 2, &spec);
+    let mut owner = owner_of(&world.store, &[]).await;
+    owner.done(vec![add(&patient)]).await;
+    let job = run_of(&patient, 10);
+    submit(&world.store, vec![job.clone()]).await.unwrap();
+    let mut reports = Reports::default();
+    go_on(&world, &mut reports, 300).await;
+    assert_eq!(events(&world).await, 0, "by its schedule it was not late when the rule looked");
+    owner.done(vec![tell(&started(&job, 300, 290))]).await;
+    go_on(&world, &mut reports, 100).await;
+    assert_eq!(summaries(&world).await, ["report is late"]);
+    let (_, _, task, input) = sent(&world).await.pop().unwrap();
+    assert!(text(&task, &input).contains("It has started by now."));
+}
+
+#[tokio::test]
+async fn a_run_that_was_made_long_after_its_time_is_told_when_it_starts() {
+    let world = world_with(&[("late", late_rule())]).await;
+    let spec = ScheduleSpec { late_after: Some(Span::from_secs(30)), ..interval(60) };
+    let queued = schedule(1, "queued", 2, &spec);
+    let mut owner = owner_of(&world.store, &[]).await;
+    owner.done(vec![add(&queued)]).await;
+    let mut reports = Reports::default();
+    go_on(&world, &mut reports, 300).await;
+    // It waited for the run before it, so nobody saw it wait.
+    owner.done(vec![tell(&started(&run_of(&queued, 299), 300, 290))]).await;
+    go_on(&world, &mut reports, 100).await;
+    assert_eq!(summaries(&world).await, ["report is late"]);
+}
+
+#[tokio::test]
+async fn a_late_job_is_told_once_although_an_answer_got_lost() {
+    let world = world_with(&[("late", late_rule())]).await;
+    let _owner = owner_of(&world.store, &[new_job(1, 10, 0)]).await;
+    let mut reports = Reports::default();
+    go_on(&world, &mut reports, 65).await;
+    // The next thing to be written is that the job is late.
+    world.store.lose_dispatch();
+    let mut failures = 0;
+    for _ in 0..200 {
+        failures += usize::from(reports.round(&world.app).await.is_err());
+        world.pass(1);
+    }
+    assert_eq!((failures, events(&world).await), (1, 1));
+}
+
+#[tokio::test]
+async fn an_overdue_time_with_jitter_is_told_once() {
+    let world = world_with(&[("ops", with(json!({"window": "5s"})))]).await;
+    let mut spec = interval(60);
+    spec.when.jitter = Some(jiff::SignedDuration::from_mins(30));
+    let row = schedule(1, "spread", 2, &spec);
+    let seed = seed_of(&row.name);
+    let slot = Plan::new(spec, &Default::default(), seed).unwrap().slot(at(3600), seed);
+    let secs = |time: Timestamp| time.since(at(0)).as_micros() / 1_000_000;
+    assert!(secs(slot) > 3610, "its jitter is worth a test");
+    let mut owner = owner_of(&world.store, &[]).await;
+    owner.done(vec![add(&row), watermark(2, 3605)]).await;
+    world.pass(secs(slot) + 130);
+    go_on(&world, &mut Reports::default(), 300).await;
+    assert_eq!(summaries(&world).await, ["report is overdue"]);
+}
+
+#[tokio::test]
+async fn a_rule_that_waits_for_longest_is_served_first_whatever_its_name() {
+    let failed = |n| (format!("a-{n:02}"), with(json!({"on": ["failed"], "window": "5s"})));
+    let mut rules: Vec<(String, Value)> = (0..55).map(failed).collect();
+    rules.push(("z".to_owned(), with(json!({"on": ["lost"], "window": "5s"}))));
+    let rules: Vec<(&str, Value)> = rules.iter().map(|(name, json)| (name.as_str(), json.clone())).collect();
+    let world = world_with(&rules).await;
+    let mut owner = owner_of(&world.store, &[]).await;
+    let mut reports = Reports::default();
+    for (kind, secs) in [(NoticeKind::Lost, 0), (NoticeKind::Failed, 1)] {
+        owner.done(vec![tell(&notice(kind, secs, 0))]).await;
+        report(&world, &mut reports).await;
+        world.pass(1);
+        report(&world, &mut reports).await;
+    }
+    assert_eq!(world.store.deliveries(None, None, 100).await.unwrap().len(), 56);
+    // The window of `z` ends a second before that of the others; nobody is there for a while.
+    owner.done(vec![tell(&notice(NoticeKind::Lost, 2, 0)), tell(&notice(NoticeKind::Failed, 2, 0))]).await;
+    report(&world, &mut reports).await;
+    world.pass(60);
+    assert_eq!(reports.round(&world.app).await.unwrap(), Round::Done { is_more: true });
+    assert_eq!(world.store.deliveries(Some("z".to_owned()), None, 100).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn rules_with_very_many_limits_take_turns() {
+    let rules: Vec<(String, Value)> = (0..60)
+        .map(|n| (format!("rule-{n:02}"), with(json!({"on": ["late"], "late_after": format!("{}s", 30 + n)}))))
+        .collect();
+    let rules: Vec<(&str, Value)> = rules.iter().map(|(name, json)| (name.as_str(), json.clone())).collect();
+    let world = world_with(&rules).await;
+    let _owner = owner_of(&world.store, &[new_job(1, 10, 0)]).await;
+    go_on(&world, &mut Reports::default(), 120).await;
+    assert_eq!(world.store.deliveries(None, None, 100).await.unwrap().len(), 60);
+}

@@ -1,0 +1,171 @@
+//! What people may want to be told of what the owner sees.
+//!
+//! The end of a job and a missed time carry their notices themselves. Late starts come in floods, when
+//! nobody was there for a while, so they are counted by task and told once a second.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::id::{JobId, ScheduleId, TaskId};
+use crate::lifecycle::JobState;
+use crate::notice::{Notice, NoticeKind};
+use crate::schedule::{OccurrenceRow, SourceKind, Verdict};
+use crate::shard::event::Watch;
+use crate::shard::live::{Live, Run};
+use crate::shard::schedules::Schedules;
+use crate::shard::write::Write;
+use crate::shard::{Bug, Owner};
+use crate::task::Task;
+use crate::time::{Span, Timestamp};
+
+/// Tasks of which it is remembered that they failed. The next success of one beyond is not told; a failure is.
+const AILING_MAX: usize = 10_000;
+
+/// Kinds of late starts that are counted at a time; those of further ones are not told.
+const LATE_MAX: usize = 10_000;
+
+/// A failure seen here is in what others tell us after this, however far behind they are.
+const TOLD_WITHIN: Span = Span::from_secs(3600);
+
+/// Who looks at jobs that wait has seen one that waits for this much longer than allowed.
+const SEEN_WITHIN: Span = Span::from_secs(5);
+
+#[derive(Default)]
+pub(super) struct Notices {
+    /// Tasks whose last end that we know of was a failure, with the moment at which we saw it;
+    /// `None` of those we were told of.
+    ailing: BTreeMap<TaskId, Option<Timestamp>>,
+    /// A job that starts later than the first of these is late; empty while nobody wants to know.
+    late_after: Vec<Span>,
+    late: BTreeMap<LateKind, Notice>,
+}
+
+/// Late starts that are told as one, because every rule says the same about them.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct LateKind {
+    task: TaskId,
+    schedule: Option<ScheduleId>,
+    /// How many of the limits of all rules they exceed, and by how many of those for long.
+    exceeds: (usize, usize),
+}
+
+impl Notices {
+    fn failed(&mut self, task: TaskId, now: Timestamp) {
+        if self.ailing.len() < AILING_MAX || self.ailing.contains_key(&task) {
+            self.ailing.insert(task, Some(now));
+        }
+    }
+
+    fn late(&mut self, task: TaskId, notice: Notice, lateness: Span) {
+        let exceeded = self.late_after.partition_point(|limit| *limit < lateness);
+        let for_long = self
+            .late_after
+            .partition_point(|limit| limit.as_micros() + SEEN_WITHIN.as_micros() <= lateness.as_micros());
+        let schedule = notice.planned.map(|(schedule, _)| schedule);
+        let key = LateKind { task, schedule, exceeds: (exceeded, for_long) };
+        if self.late.len() >= LATE_MAX && !self.late.contains_key(&key) {
+            return;
+        }
+        let count = self.late.get(&key).map_or(0, |known| known.count).saturating_add(1);
+        let known = self.late.entry(key).or_insert_with(|| notice.clone());
+        if known.lateness <= notice.lateness {
+            *known = notice;
+        }
+        known.count = count;
+    }
+}
+
+impl Owner {
+    /// What is to be noticed, as the rules have it now.
+    pub(super) fn watch(&mut self, watch: Watch) {
+        let Watch { ailing, late_after } = watch;
+        let now = self.now;
+        let notices = &mut self.notices;
+        notices.late_after = late_after;
+        notices.ailing.retain(|_, seen| seen.is_some_and(|seen| now.since(seen) < TOLD_WITHIN));
+        for task in ailing.into_iter().take(AILING_MAX) {
+            notices.ailing.entry(task).or_insert(None);
+        }
+    }
+
+    /// A job in memory ends: what there is to say of it.
+    pub(super) fn notice_of_end(&mut self, id: JobId, state: JobState) -> Option<Box<Notice>> {
+        let now = self.now;
+        let says_nothing = self.config.has(Bug::FailureNotTold);
+        let live = self.shard(id.shard())?.jobs.get(&id)?;
+        if live.task.spec.quiet {
+            return None;
+        }
+        let (task, source) = (live.task.id, live.source.clone());
+        let kind = match NoticeKind::of_end(state) {
+            Some(_) if says_nothing => return None,
+            Some(kind) => kind,
+            None if state == JobState::Succeeded && self.notices.ailing.remove(&task).is_some() => {
+                NoticeKind::Recovered
+            }
+            None => return None,
+        };
+        Some(Box::new(Notice::of_job(kind, id, Some(task), source.as_deref(), now)))
+    }
+
+    /// The failure of a job is durable: its task ails. That of a one-off job has nothing to recover for.
+    pub(super) fn notice_settled(&mut self, notice: &Notice, task: &Task) {
+        if notice.kind != NoticeKind::Recovered && task.name.is_some() {
+            self.notices.failed(task.id, self.now);
+        }
+    }
+
+    /// The start of a job is durable: whether it is late.
+    pub(super) fn notice_start(&mut self, id: JobId, run: &Run) {
+        let Some(shard) = self.shard(id.shard()) else { return };
+        let Some(live) = shard.jobs.get(&id).filter(|live| !live.task.spec.quiet) else { return };
+        let (due_at, objective) = live.promised(&shard.schedules);
+        let Some(late_after) = objective.or(self.notices.late_after.first().copied()) else { return };
+        let lateness = run.started_at.since(due_at);
+        if lateness <= late_after {
+            return;
+        }
+        let task = live.task.id;
+        let notice = Notice::of_job(NoticeKind::Late, id, Some(task), live.source.as_deref(), run.started_at);
+        self.notices.late(task, Notice { lateness: Some(lateness), ..notice }, lateness);
+    }
+
+    /// Passes on what was counted.
+    pub(super) fn tell_late(&mut self) {
+        for (_, notice) in std::mem::take(&mut self.notices.late) {
+            // Its own may have gone to another server meanwhile; any of ours carries it.
+            let shard = self.shard(notice.shard).or_else(|| self.owned().next()).map(|shard| shard.id);
+            if let Some(shard) = shard {
+                self.push(Write::Notice(Box::new(Notice { shard, ..notice })));
+            }
+        }
+    }
+}
+
+impl Live {
+    /// When it was to start, and how late its schedule lets it be.
+    fn promised(&self, schedules: &Schedules) -> (Timestamp, Option<Span>) {
+        let planned = self.source.as_deref().filter(|source| match source.kind {
+            SourceKind::Planned | SourceKind::Replayed => !self.counters.has_started(),
+            SourceKind::Manual | SourceKind::Backfill => false,
+        });
+        planned.and_then(|source| schedules.promised(source)).unwrap_or((self.key.due_at, None))
+    }
+}
+
+/// What there is to say of a verdict.
+pub(super) fn notice_of_verdict(occurrence: &OccurrenceRow, task: &Arc<Task>) -> Option<Box<Notice>> {
+    if occurrence.verdict != Verdict::Missed || task.spec.quiet {
+        return None;
+    }
+    Some(Box::new(Notice {
+        at: occurrence.decided_at,
+        kind: NoticeKind::Missed,
+        shard: occurrence.schedule.shard(),
+        task: Some(task.id),
+        job: None,
+        planned: Some((occurrence.schedule, occurrence.at)),
+        count: occurrence.count,
+        lateness: Some(occurrence.decided_at.since(occurrence.slot)),
+    }))
+}

@@ -1,0 +1,184 @@
+//! What a job looks like in a table and in detail.
+
+use std::fmt::Write as _;
+
+use comfy_table::Cell;
+use punctual_api::{Attempt, AttemptDetails, Job, JobSchedule, JobSummary, Rerun, TaskRef};
+use punctual_core::Span;
+
+use super::{Detail, one_line};
+use crate::output::{Format, Output, Row};
+use crate::table::Yield;
+use crate::world::now;
+use crate::zone::{relative, short};
+
+impl Row for JobSummary {
+    const HEADER: &'static [&'static str] = &["ID", "TASK", "STATE", "TRIES", "DUE", "", "REASON"];
+    const YIELDS: &'static [Yield] = &[
+        Yield::Cut("REASON", 40),
+        Yield::ShortTimes,
+        Yield::Cut("REASON", 24),
+        Yield::Drop("DUE"),
+        Yield::Cut("REASON", 16),
+        Yield::Drop("TRIES"),
+        Yield::Cut("TASK", 12),
+        Yield::Cut("REASON", 12),
+        Yield::Drop("REASON"),
+        Yield::Cut("TASK", 8),
+        Yield::Drop(""),
+        Yield::Drop("TASK"),
+    ];
+
+    fn name(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn cells(&self, out: &Output) -> Vec<Cell> {
+        vec![
+            Cell::new(self.id),
+            Cell::new(self.task.name.as_deref().unwrap_or(&self.task.kind)),
+            out.state(&self.state),
+            Cell::new(self.attempts),
+            Cell::new(out.time(self.due_at)),
+            Cell::new(out.relative(self.due_at)),
+            Cell::new(one_line(&reason(out, self))),
+        ]
+    }
+}
+
+/// Why it is where it is, or why there is such a job at all.
+fn reason(out: &Output, job: &JobSummary) -> String {
+    match (&job.reason, &job.schedule) {
+        (Some(reason), _) => reason.clone(),
+        // Its time is in another column.
+        (None, Some(schedule)) if schedule.kind == "planned" => "by schedule".to_owned(),
+        (None, Some(schedule)) => format!("{} {}", of_kind(&schedule.kind), out.time(schedule.at)),
+        (None, None) => "-".to_owned(),
+    }
+}
+
+pub(crate) fn job(out: &Output, job: &Job) -> anyhow::Result<()> {
+    match out.format {
+        Format::Json | Format::Jsonl => out.json(job),
+        Format::Name => out.line(&job.id.to_string()),
+        Format::Table => out.write(&job_text(out, job)),
+    }
+}
+
+fn job_text(out: &Output, job: &Job) -> String {
+    let mut text = Detail::new(&format!("{}  {}", job.id, out.state_text(&job.state)), 11);
+    text.line("why", out.zone.localize(&job.explanation));
+    text.line("task", task_ref(&job.task));
+    text.line("submitted", out.zone.show_millis(job.submitted_at));
+    text.line("due", format!("{} ({})", out.zone.show_millis(job.due_at), relative(job.due_at, now())));
+    if let Some(at) = job.finished_at {
+        text.line("finished", out.zone.show_millis(at));
+    }
+    if let Some(late_by) = job.late_by {
+        text.line("late by", short(late_by));
+    }
+    if let Some(schedule) = &job.schedule {
+        text.line("schedule", job_schedule(out, schedule));
+    }
+    if let Some(tracing_id) = &job.tracing_id {
+        text.line("tracing id", tracing_id);
+    }
+    for attempt in &job.attempts {
+        for rerun in job.reruns.iter().filter(|rerun| rerun.next_attempt == attempt.attempt) {
+            text.line("run again", rerun_line(out, rerun));
+        }
+        text.line(&format!("attempt {}", attempt.attempt), attempt_line(out, attempt));
+        let details = attempt.details.as_ref().map(details_line).unwrap_or_default();
+        if !details.is_empty() {
+            text.line("", details);
+        }
+        if let Some(path) = &attempt.log_path {
+            let bytes = attempt.log_bytes.map(|bytes| format!(" ({bytes} bytes)")).unwrap_or_default();
+            text.line("", format!("log {path}{bytes}"));
+        }
+    }
+    let next = job.attempts.last().map_or(1, |attempt| attempt.attempt + 1);
+    for rerun in job.reruns.iter().filter(|rerun| rerun.next_attempt >= next) {
+        text.line("run again", rerun_line(out, rerun));
+    }
+    if let Some(input) = &job.input {
+        text.line("input", input.get());
+    }
+    if let Some(output) = &job.output {
+        text.line("output", output.get());
+    }
+    text.text
+}
+
+pub(crate) fn task_ref(task: &TaskRef) -> String {
+    format!("{} ({}, queue {})", task.name.as_deref().unwrap_or("one-off"), task.kind, task.queue)
+}
+
+/// Which schedule made a job, and for which of its times.
+fn job_schedule(out: &Output, schedule: &JobSchedule) -> String {
+    let name = schedule.name.clone().unwrap_or_else(|| schedule.id.to_string());
+    format!("{}, {} {}", one_line(&name), of_kind(&schedule.kind), out.zone.show(schedule.at))
+}
+
+/// Goes before the planned time.
+fn of_kind(kind: &str) -> &str {
+    match kind {
+        "planned" => "planned for",
+        "replayed" => "replayed for the missed",
+        "manual" => "by hand at",
+        "backfill" => "filled in for",
+        other => other,
+    }
+}
+
+fn rerun_line(out: &Output, rerun: &Rerun) -> String {
+    format!("{}, after it was {}", out.zone.show_millis(rerun.at), rerun.from)
+}
+
+fn attempt_line(out: &Output, attempt: &Attempt) -> String {
+    let mut line = format!("{}, started {}", attempt.state, out.zone.show_millis(attempt.started_at));
+    if let Some(at) = attempt.finished_at {
+        let _ = write!(line, ", took {}", short(at.since(attempt.started_at)));
+    }
+    if let Some(reason) = &attempt.reason {
+        let _ = write!(line, ": {reason}");
+    }
+    line
+}
+
+fn details_line(details: &AttemptDetails) -> String {
+    let AttemptDetails { class, exit_code, signal, limit, peak_memory_bytes, cpu_us, sandbox, host } = details;
+    let cpu = |micros: u64| short(Span::from_micros(i64::try_from(micros).unwrap_or(i64::MAX)).min(Span::MAX));
+    let parts = [
+        class.as_ref().map(|class| format!("class {}", one_line(class))),
+        exit_code.map(|code| format!("exit code {code}")),
+        signal.map(|signal| format!("signal {signal}")),
+        limit.as_ref().map(|limit| format!("limit {}", one_line(limit))),
+        peak_memory_bytes.map(|bytes| format!("peak memory {:.1} MiB", bytes as f64 / f64::from(1 << 20))),
+        cpu_us.map(|micros| format!("CPU time {}", cpu(micros))),
+        sandbox.as_ref().map(|level| format!("sandbox {}", one_line(level))),
+        host.as_ref().map(|host| format!("host {}", one_line(host))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_of_an_attempt_are_one_line_of_what_is_known() {
+        let line = |json: &str| details_line(&serde_json::from_str(json).unwrap());
+        assert_eq!(line("{}"), "");
+        assert_eq!(line(r#"{"class":"network"}"#), "class network");
+        assert_eq!(
+            line(r#"{"exit_code":0,"cpu_us":1234567,"sandbox":"full"}"#),
+            "exit code 0, CPU time 1.2s, sandbox full"
+        );
+        assert_eq!(
+            line(r#"{"class":"limit","signal":9,"limit":"oom","peak_memory_bytes":536870912,"host":"vm\u001b[2J 7"}"#),
+            "class limit, signal 9, limit oom, peak memory 512.0 MiB, host vm [2J 7"
+        );
+        assert_eq!(line(r#"{"cpu_us":18446744073709551615}"#), "CPU time 3650d");
+    }
+}

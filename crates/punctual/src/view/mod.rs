@@ -1,0 +1,54 @@
+//! What tasks, jobs and workers look like in tables and in detail.
+
+mod job;
+mod task;
+mod worker;
+
+use std::fmt::Write as _;
+
+pub(crate) use job::{job, task_ref};
+pub(crate) use task::{task, what};
+
+/// What others wrote, without whatever would break a line or steer a terminal.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split(|letter: char| letter.is_control() || letter.is_whitespace())
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+/// As the wire format and the flags write it.
+pub(crate) fn word(value: impl serde::Serialize) -> String {
+    serde_json::to_value(value).ok().and_then(|value| Some(value.as_str()?.to_owned())).unwrap_or_default()
+}
+
+/// A title and lines of name and value.
+pub(crate) struct Detail {
+    pub(crate) text: String,
+    name_width: usize,
+}
+
+impl Detail {
+    pub(crate) fn new(title: &str, name_width: usize) -> Self {
+        Self { text: format!("{title}\n"), name_width }
+    }
+
+    pub(crate) fn line(&mut self, name: &str, value: impl std::fmt::Display) {
+        let _ = writeln!(self.text, "  {name:<width$} {value}", width = self.name_width);
+    }
+
+    /// A text of several lines, below its name.
+    pub(crate) fn block(&mut self, name: &str, value: &str) {
+        let _ = writeln!(self.text, "  {name}");
+        for line in value.lines() {
+            let printable: String = line.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
+            let _ = writeln!(self.text, "    {printable}");
+        }
+    }
+
+    pub(crate) fn optional(&mut self, name: &str, value: Option<&String>) {
+        if let Some(value) = value {
+            self.line(name, value);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What a task looks like in a table and in detail.
+
+use std::fmt::Write as _;
+
+use comfy_table::Cell;
+use punctual_api::TaskView;
+use punctual_core::attempt::FailureClass;
+use punctual_core::retry::RetryPolicy;
+use punctual_core::run::{Command, Email, default_grace};
+use punctual_core::task::{HttpCall, Run, TaskSpec, default_http_timeout};
+
+use super::{Detail, one_line, word};
+use crate::output::{Format, Output, Row};
+use crate::table::Yield;
+
+impl Row for TaskView {
+    const HEADER: &'static [&'static str] = &["NAME", "KIND", "QUEUE", "REVISION", "UPDATED", "RUNS"];
+    const YIELDS: &'static [Yield] = &[
+        Yield::Cut("RUNS", 30),
+        Yield::ShortTimes,
+        Yield::Drop("KIND"),
+        Yield::Drop("REVISION"),
+        Yield::Cut("RUNS", 16),
+        Yield::Drop("UPDATED"),
+        Yield::Drop("QUEUE"),
+        Yield::Drop("RUNS"),
+    ];
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn cells(&self, out: &Output) -> Vec<Cell> {
+        vec![
+            Cell::new(&self.name),
+            Cell::new(self.spec.run.kind()),
+            Cell::new(&self.spec.queue),
+            Cell::new(self.revision),
+            Cell::new(out.time(self.updated_at)),
+            Cell::new(one_line(&what(&self.spec.run))),
+        ]
+    }
+}
+
+/// What a task runs, in a few words.
+pub(crate) fn what(run: &Run) -> String {
+    match run {
+        Run::Binary(binary) => {
+            std::iter::once(binary.artifact.to_string()).chain(binary.args.clone()).collect::<Vec<_>>().join(" ")
+        }
+        Run::Http(call) => format!("{} {}", call.method.as_str(), call.url),
+        Run::Email(mail) => format!("to {}", mail.to.join(", ")),
+        // The address is a secret.
+        Run::Slack(message) if message.is_address() => "to a Slack channel".to_owned(),
+        Run::Slack(message) => format!("to Slack {}", message.webhook),
+        Run::Probe(probe) => serde_json::to_string(probe).unwrap_or_default(),
+        Run::Handler(handler) => handler.name.clone(),
+        Run::Command(command) => one_line(&command.line),
+    }
+}
+
+pub(crate) fn task(out: &Output, task: &TaskView) -> anyhow::Result<()> {
+    match out.format {
+        Format::Json | Format::Jsonl => out.json(task),
+        Format::Name => out.line(&task.name),
+        Format::Table => out.write(&task_text(out, task)),
+    }
+}
+
+/// Everything that is not at its default, and what is asked for most.
+fn task_text(out: &Output, task: &TaskView) -> String {
+    let spec = &task.spec;
+    let usual = TaskSpec::new(spec.run.clone());
+    let mut text = Detail::new(&format!("{}  revision {}", task.name, task.revision), 15);
+    text.line("id", task.id);
+    text.line("runs", format!("{} ({})", what(&spec.run), spec.run.kind()));
+    match &spec.run {
+        Run::Http(call) => http_lines(&mut text, call),
+        Run::Email(mail) => email_lines(&mut text, mail),
+        Run::Slack(message) => text.optional("text", message.text.as_ref()),
+        Run::Command(command) => command_lines(&mut text, command),
+        Run::Binary(_) | Run::Probe(_) | Run::Handler(_) => {}
+    }
+    text.line("queue", &spec.queue);
+    for (key, value) in &spec.labels {
+        text.line("label", format!("{key}={value}"));
+    }
+    text.line("priority", spec.priority.get());
+    text.line("retries", retries(&spec.retry, &usual.retry));
+    if spec.node_retry != usual.node_retry {
+        text.line("worker lost", retries(&spec.node_retry, &usual.node_retry));
+    }
+    text.line("timeout", spec.timeout);
+    if let Some(limit) = spec.queue_timeout {
+        text.line("queue timeout", limit);
+    }
+    if spec.delivery != usual.delivery {
+        text.line("delivery", word(spec.delivery));
+    }
+    if spec.on_lost != usual.on_lost {
+        text.line("on lost", word(spec.on_lost));
+    }
+    text.line("created", out.zone.show(task.created_at));
+    text.line("updated", out.zone.show(task.updated_at));
+    text.text
+}
+
+fn http_lines(text: &mut Detail, call: &HttpCall) {
+    let codes = |codes: &[u16]| codes.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+    for (name, value) in &call.headers {
+        text.line("header", format!("{name}: {value}"));
+    }
+    text.optional("body", call.body.as_ref());
+    if !call.expect_status.is_empty() {
+        text.line("expects", codes(&call.expect_status));
+    }
+    text.optional("expects body", call.expect_body.as_ref());
+    if !call.retry_status.is_empty() {
+        text.line("retries on", codes(&call.retry_status));
+    }
+    if call.follow_redirects > 0 {
+        text.line("redirects", format!("at most {}", call.follow_redirects));
+    }
+    text.optional("signed with", call.sign_with.as_ref());
+    if call.timeout != default_http_timeout() {
+        text.line("request timeout", call.timeout);
+    }
+}
+
+/// Values of the environment and standard input may be secrets.
+fn command_lines(text: &mut Detail, command: &Command) {
+    text.optional("shell", command.shell.as_ref());
+    text.optional("directory", command.directory.as_ref());
+    for name in command.environment.keys() {
+        text.line("environment", format!("{name}=***"));
+    }
+    if let Some(stdin) = &command.stdin {
+        text.line("stdin", format!("{} bytes", stdin.len()));
+    }
+    if command.grace != default_grace() {
+        text.line("grace", command.grace);
+    }
+}
+
+fn email_lines(text: &mut Detail, mail: &Email) {
+    text.line("subject", &mail.subject);
+    for (name, addresses) in [("cc", &mail.cc), ("bcc", &mail.bcc)] {
+        if !addresses.is_empty() {
+            text.line(name, addresses.join(", "));
+        }
+    }
+    text.optional("reply to", mail.reply_to.as_ref());
+    text.optional("text", mail.text.as_ref());
+    text.optional("html", mail.html.as_ref());
+}
+
+fn retries(policy: &RetryPolicy, usual: &RetryPolicy) -> String {
+    let mut text = format!("{}, first after {}", policy.max, policy.initial);
+    if policy.factor != usual.factor {
+        let _ = write!(text, ", each wait {} times the one before", policy.factor);
+    }
+    if policy.cap != usual.cap {
+        let _ = write!(text, ", at most {}", policy.cap);
+    }
+    if policy.jitter != usual.jitter {
+        let _ = write!(text, ", jitter {}", policy.jitter);
+    }
+    if !policy.except.is_empty() {
+        let classes: Vec<&str> = Vec::from(policy.except).into_iter().map(FailureClass::as_str).collect();
+        let _ = write!(text, ", except after {}", classes.join(", "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_shown_with_everything_that_is_not_usual() {
+        let view = |spec: &str| -> TaskView {
+            serde_json::from_str(&format!(
+                r#"{{"id":"task_01m7et433kee4803yssgvaf2fh","name":"ping","revision":3,
+                    "created_at":"2026-01-01T00:00:00Z","updated_at":"2026-01-02T00:00:00Z","spec":{spec}}}"#
+            ))
+            .unwrap()
+        };
+        let usual = view(r#"{"run":{"http":{"url":"http://h/"}}}"#);
+        let full = view(
+            r#"{"run":{"http":{"url":"http://h/","method":"POST","headers":{"A":"b"},"body":"hi","timeout":"5s",
+                "expect_status":[200,404]}},"queue":"mail","labels":{"zone":"eu"},"priority":5,
+                "retry":{"max":9,"cap":"1h","except":["limit","network"]},"node_retry":{"max":1},"timeout":"1h2m3s","queue_timeout":"1d",
+                "delivery":"exactly_once","on_lost":"rerun"}"#,
+        );
+        let out = Output::plain(None);
+        insta::assert_snapshot!(format!("{}\n{}", task_text(&out, &usual), task_text(&out, &full)));
+        let command = view(
+            r#"{"run":{"command":{"line":"a\n\u001b[2Jb","shell":"/bin/bash","directory":"/srv","stdin":"s3cret",
+                "environment":{"PGPASSWORD":"s3cret"},"grace":"1m"}}}"#,
+        );
+        let shown = task_text(&out, &command);
+        for line in [
+            "runs            a [2Jb (command)",
+            "shell           /bin/bash",
+            "directory       /srv",
+            "environment     PGPASSWORD=***",
+            "stdin           6 bytes",
+            "grace           1m",
+        ] {
+            assert!(shown.contains(line) && !shown.contains("s3cret"), "{line}: {shown}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Backfills: past times of schedules that are run after all.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::{StatusCode, header};
+use punctual_api::{
+    AbortRequest, BackfillList, BackfillPlan, BackfillQuery, BackfillRequest, BackfillRunList, BackfillRunQuery,
+    BackfillView,
+};
+use punctual_app::{App, Backfilling};
+
+use crate::WHO;
+use crate::parse::{BackfillPath, Json, JsonOrNothing, Name, NoParams, Params};
+use crate::problem::{Problems, Refused};
+
+/// Runs past times of a schedule after all. What became of them by plan stays on record as it is.
+#[utoipa::path(post, path = "/v1/schedules/{name}/backfills", operation_id = "start_backfill", tag = "backfills",
+    params(("name" = String, Path)), request_body = BackfillRequest, responses(
+    (status = 200, description = "What it would do: it was a dry run", body = BackfillPlan),
+    (status = 201, description = "The backfill is durable", body = BackfillView),
+    Problems,
+))]
+pub(crate) async fn start(
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+    body: Json<BackfillRequest>,
+) -> Result<Response, Refused> {
+    Ok(match app.start_backfill(&name, &body.value, WHO).await? {
+        Backfilling::Planned(plan) => axum::Json(plan).into_response(),
+        Backfilling::Started(backfill) => {
+            let location = format!("/v1/backfills/{}", backfill.id);
+            (StatusCode::CREATED, [(header::LOCATION, location)], axum::Json(backfill)).into_response()
+        }
+    })
+}
+
+/// Lists backfills, the latest first.
+#[utoipa::path(get, path = "/v1/backfills", operation_id = "list_backfills", tag = "backfills", params(BackfillQuery), responses(
+    (status = 200, description = "A page of backfills", body = BackfillList),
+    Problems,
+))]
+pub(crate) async fn list(State(app): State<App>, Params(query): Params<BackfillQuery>) -> Result<Response, Refused> {
+    Ok(axum::Json(app.list_backfills(query).await?).into_response())
+}
+
+/// Reads a backfill and how far it has come.
+#[utoipa::path(get, path = "/v1/backfills/{id}", operation_id = "get_backfill", tag = "backfills", params(("id" = String, Path)), responses(
+    (status = 200, description = "The backfill as it is now", body = BackfillView),
+    Problems,
+))]
+pub(crate) async fn read(
+    State(app): State<App>,
+    BackfillPath(id): BackfillPath,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.backfill(id).await?).into_response())
+}
+
+/// The times of a backfill that got a job, in order.
+#[utoipa::path(get, path = "/v1/backfills/{id}/runs", operation_id = "list_backfill_runs", tag = "backfills",
+    params(("id" = String, Path), BackfillRunQuery), responses(
+    (status = 200, description = "A page of runs", body = BackfillRunList),
+    Problems,
+))]
+pub(crate) async fn runs(
+    State(app): State<App>,
+    BackfillPath(id): BackfillPath,
+    Params(query): Params<BackfillRunQuery>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.backfill_runs(id, query).await?).into_response())
+}
+
+/// Aborts a backfill: it makes no more jobs. With `cancel`, those that have not ended are cancelled, too.
+#[utoipa::path(post, path = "/v1/backfills/{id}/abort", operation_id = "abort_backfill", tag = "backfills",
+    params(("id" = String, Path)), request_body = Option<AbortRequest>, responses(
+    (status = 200, description = "The backfill as it is now", body = BackfillView),
+    Problems,
+))]
+pub(crate) async fn abort(
+    State(app): State<App>,
+    BackfillPath(id): BackfillPath,
+    _: NoParams,
+    JsonOrNothing(request): JsonOrNothing<AbortRequest>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.abort_backfill(id, request, WHO).await?).into_response())
+}

@@ -1,0 +1,238 @@
+//! What people are told is what happened, once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use punctual_core::notice::{Notice, NoticeKind};
+use punctual_core::schedule::{ScheduleCommand, Verdict};
+use punctual_core::shard::write::Write;
+use punctual_core::{JobId, JobState, ScheduleId, Span, TaskId, Timestamp};
+
+use super::schedules::is_void;
+use crate::history::{Fact, History};
+
+type Found = Vec<(Option<JobId>, String)>;
+
+/// A failure is known to every server after this, once the faults have stopped.
+const KNOWN_AFTER: Span = Span::from_secs(20);
+
+/// What the store holds at the end, and what it should.
+struct Told<'a> {
+    notices: &'a [Notice],
+    quiet: &'a BTreeSet<TaskId>,
+    tasks: BTreeMap<JobId, TaskId>,
+}
+
+fn told(history: &History) -> Option<Told<'_>> {
+    let mut tasks = BTreeMap::new();
+    for (_, fact) in history.iter() {
+        match fact {
+            Fact::Submit { jobs, task, .. } => tasks.extend(jobs.iter().map(|id| (*id, task.id))),
+            Fact::Took { batch, void } => {
+                for decision in batch.writes.iter().filter(|write| !is_void(write, void)).filter_map(decision_of) {
+                    tasks.extend(decision.job.as_ref().map(|job| (job.id, job.task)));
+                }
+            }
+            _ => {}
+        }
+    }
+    history.iter().find_map(|(_, fact)| match fact {
+        Fact::Told { notices, quiet } => Some(Told { notices, quiet, tasks: std::mem::take(&mut tasks) }),
+        _ => None,
+    })
+}
+
+fn decision_of(write: &Write) -> Option<&punctual_core::shard::write::Decision> {
+    match write {
+        Write::Decide(decision) | Write::Release(decision) => Some(decision),
+        _ => None,
+    }
+}
+
+impl Told<'_> {
+    fn is_quiet(&self, job: JobId) -> bool {
+        self.tasks.get(&job).is_some_and(|task| self.quiet.contains(task))
+    }
+}
+
+/// The end of a job that the store took.
+struct End<'a> {
+    at: Timestamp,
+    job: JobId,
+    state: JobState,
+    /// It had been lost before.
+    is_late_result: bool,
+    notice: Option<&'a Notice>,
+}
+
+fn ends(history: &History) -> impl Iterator<Item = End<'_>> {
+    let took = history.iter().filter_map(|(at, fact)| match fact {
+        Fact::Took { batch, void } => Some((at, batch, void)),
+        _ => None,
+    });
+    took.flat_map(|(at, batch, void)| {
+        batch.writes.iter().filter(|write| !is_void(write, void)).filter_map(move |write| {
+            let (job, state, is_late_result) = match write {
+                Write::Settle(settle) => (settle.key.id, settle.state, false),
+                Write::ResolveLost(resolve) => (resolve.id, resolve.state, true),
+                _ => return None,
+            };
+            Some(End { at, job, state, is_late_result, notice: write.notice() })
+        })
+    })
+}
+
+pub(super) fn every_failure_is_told_once(history: &History) -> Found {
+    let Some(told) = told(history) else { return Vec::new() };
+    let mut balance: BTreeMap<(JobId, NoticeKind), i64> = BTreeMap::new();
+    for End { job, state, is_late_result, notice, .. } in ends(history) {
+        if notice.is_some_and(|notice| notice.kind == NoticeKind::Recovered) {
+            *balance.entry((job, NoticeKind::Recovered)).or_default() += 1;
+        }
+        if let Some(kind) = NoticeKind::of_end(state)
+            // Of a late result the owner does not know the task; whoever reads the notice does.
+            && (is_late_result || !told.is_quiet(job))
+        {
+            *balance.entry((job, kind)).or_default() += 1;
+        }
+    }
+    for notice in told.notices {
+        match (notice.kind, notice.job) {
+            (NoticeKind::Missed | NoticeKind::Late, _) | (_, None) => {}
+            (kind, Some(job)) => *balance.entry((job, kind)).or_default() -= 1,
+        }
+    }
+    let wrong = balance.into_iter().filter(|(_, count)| *count != 0);
+    wrong
+        .map(|((job, kind), count)| (Some(job), format!("{} is told {count} times too seldom", kind.as_str())))
+        .collect()
+}
+
+pub(super) fn every_missed_time_is_told_once(history: &History) -> Found {
+    let Some(told) = told(history) else { return Vec::new() };
+    let mut quiet: BTreeSet<ScheduleId> = BTreeSet::new();
+    for (_, fact) in history.iter() {
+        if let Fact::AskSchedule { id, command, .. } = fact {
+            let task = match command {
+                ScheduleCommand::Create(new) => Some(new.edit.task),
+                ScheduleCommand::Edit { edit, .. } => Some(edit.task),
+                _ => None,
+            };
+            quiet.extend(task.filter(|task| told.quiet.contains(task)).map(|_| *id));
+        }
+    }
+    let mut balance: BTreeMap<(ScheduleId, Timestamp), i64> = BTreeMap::new();
+    for (_, fact) in history.iter() {
+        let Fact::Ledger { id, rows } = fact else { continue };
+        for row in rows.iter().filter(|row| row.verdict == Verdict::Missed && !quiet.contains(id)) {
+            *balance.entry((*id, row.at)).or_default() += i64::from(row.count);
+        }
+    }
+    for notice in told.notices.iter().filter(|notice| notice.kind == NoticeKind::Missed) {
+        if let Some((id, at)) = notice.planned.filter(|(id, _)| !quiet.contains(id)) {
+            *balance.entry((id, at)).or_default() -= i64::from(notice.count);
+        }
+    }
+    let wrong = balance.into_iter().filter(|(_, count)| *count != 0);
+    wrong.map(|((id, at), count)| (None, format!("{id} missed {at}, which is told {count} times too seldom"))).collect()
+}
+
+/// A success after a failure is told, and no other.
+pub(super) fn recoveries_are_told(history: &History) -> Found {
+    let Some(told) = told(history) else { return Vec::new() };
+    let healed_at = history.iter().find_map(|(at, fact)| matches!(fact, Fact::Healed).then_some(at));
+    let mut found = Vec::new();
+    // Since when each task ails, and whether that was ever so.
+    let mut ailing: BTreeMap<TaskId, Timestamp> = BTreeMap::new();
+    let mut ever: BTreeSet<TaskId> = BTreeSet::new();
+    for End { at, job, state, is_late_result, notice } in ends(history) {
+        let Some(task) = told.tasks.get(&job).copied().filter(|task| !told.quiet.contains(task)) else { continue };
+        let is_told = notice.is_some_and(|notice| notice.kind == NoticeKind::Recovered);
+        if NoticeKind::of_end(state).is_some() {
+            ailing.insert(task, at);
+            ever.insert(task);
+        } else if state == JobState::Succeeded {
+            let is_known = ailing.get(&task).is_some_and(|since| {
+                let since = healed_at.map_or(Timestamp::MAX, |healed| healed.max(*since));
+                at.since(since) > KNOWN_AFTER && at > since
+            });
+            if is_told && !ever.contains(&task) && !is_late_result {
+                found.push((Some(job), "its task is told to be well again, and never failed".to_owned()));
+            }
+            if is_known && !is_told {
+                found.push((Some(job), "its task is well again, and nobody is told".to_owned()));
+            }
+            ailing.remove(&task);
+        }
+    }
+    found
+}
+
+/// What is told to have started late did.
+pub(super) fn what_is_told_late_was_late(history: &History) -> Found {
+    let Some(told) = told(history) else { return Vec::new() };
+    let mut started: BTreeMap<JobId, Vec<Timestamp>> = BTreeMap::new();
+    for (_, fact) in history.iter() {
+        let Fact::Took { batch, void } = fact else { continue };
+        for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
+            if let Write::Start(start) = write {
+                started.entry(start.key.id).or_default().push(start.started_at);
+            }
+        }
+    }
+    let late = told.notices.iter().filter(|notice| notice.kind == NoticeKind::Late);
+    let is_true = |notice: &&Notice| {
+        let starts = notice.job.and_then(|job| started.get(&job));
+        starts.is_some_and(|starts| starts.contains(&notice.at)) && notice.lateness > Some(Span::ZERO)
+    };
+    late.filter(|notice| !is_true(notice)).map(|notice| (notice.job, format!("{notice:?}"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use punctual_core::JobState;
+    use punctual_core::attempt::Ending;
+    use punctual_core::notice::{Notice, NoticeKind};
+
+    use super::super::test_history::Tale;
+    use crate::history::Fact;
+
+    fn told(tale: Tale, kinds: &[NoticeKind]) -> Tale {
+        let (id, at) = (tale.id(), tale.now());
+        let notices = kinds.iter().map(|kind| Notice::of_job(*kind, id, None, None, at)).collect();
+        tale.tell(Fact::Told { notices, quiet: BTreeSet::new() })
+    }
+
+    fn failed() -> Tale {
+        let tale = Tale::new(|_| {}).start(1).begin(1).end(1, super::super::test_history::failed());
+        tale.settle(JobState::Failed, Some((1, Ending::Failed)))
+    }
+
+    #[test]
+    fn a_failure_is_told_once_and_by_its_name() {
+        const NAME: &str = "every failure is told once";
+        let breaks = |kinds: &[NoticeKind]| told(failed(), kinds).breaks(NAME);
+        told(failed(), &[NoticeKind::Failed]).does_not_break(NAME);
+        breaks(&[]);
+        breaks(&[NoticeKind::Failed, NoticeKind::Failed]);
+        breaks(&[NoticeKind::Lost]);
+        told(Tale::new(|_| {}).succeed(1), &[NoticeKind::Failed]).breaks(NAME);
+    }
+
+    #[test]
+    fn a_recovery_comes_after_a_failure() {
+        const NAME: &str = "recoveries are told";
+        let well = |tale: Tale| tale.telling(NoticeKind::Recovered).succeed(2);
+        told(well(Tale::new(|_| {})), &[NoticeKind::Recovered]).breaks(NAME);
+        told(Tale::new(|_| {}).succeed(1), &[]).does_not_break(NAME);
+        let again = || failed().tell(Fact::Healed).pass(punctual_core::Span::from_secs(60)).rerun();
+        told(again().succeed(2), &[NoticeKind::Failed]).breaks(NAME);
+        told(well(again()), &[NoticeKind::Failed, NoticeKind::Recovered]).does_not_break(NAME);
+    }
+
+    #[test]
+    fn what_did_not_start_was_not_late() {
+        told(Tale::new(|_| {}).succeed(1), &[NoticeKind::Late]).breaks("what is told late was late");
+    }
+}

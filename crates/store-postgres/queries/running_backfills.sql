@@ -1,0 +1,6 @@
+-- Backfills that are running, in order of id.
+-- Index: backfill_running, in its order.
+-- Concurrency: a snapshot.
+SELECT id, schedule, schedule_name, spec, created_at, created_by, version,
+       state, reached, total, made, passed_over, succeeded, failed, cancelled, ended_at, ended_by, note
+FROM backfill WHERE state = 1 ORDER BY id

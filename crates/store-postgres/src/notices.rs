@@ -1,0 +1,272 @@
+//! Notices that wait, the rules for them, and what became of them. Written by the owner's batches; see
+//! transitions/notices.rs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use punctual_core::notice::{Notice, NoticeKind};
+use punctual_core::{JobId, Span, TaskId, Timestamp};
+use punctual_store::{
+    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, Result, RuleChange, RuleRow, RuleUpdate,
+    WaitingNotice,
+};
+use tokio_postgres::Row;
+
+use crate::codec::{self, Read, Uuid, rows_max};
+use crate::connection::Conn;
+use crate::jobs::store_within;
+use crate::retention::SMALL_ROWS_MAX;
+use crate::trouble::Trouble;
+use crate::{PostgresStore, sql};
+
+type Done<T> = std::result::Result<T, Trouble>;
+
+/// Sorts after every delivery.
+const LAST: (i64, Uuid) = (i64::MAX, Uuid([0xff; 16]));
+
+#[async_trait]
+impl Notices for PostgresStore {
+    async fn put_rule(&self, row: RuleRow, expected: Option<u32>) -> Result<RuleChange> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let change = put_rule(&conn, &row, expected).await;
+        if !matches!(change, Ok(RuleChange::Done { .. })) {
+            conn.run("ROLLBACK").await?;
+        }
+        conn.done();
+        Ok(change?)
+    }
+
+    async fn delete_rule(&self, name: &str) -> Result<bool> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let removed = conn.execute(sql!("delete_rule"), &[&codec::text(name)]).await?;
+        conn.done();
+        Ok(removed == 1)
+    }
+
+    async fn rules(&self) -> Result<Vec<RuleRow>> {
+        self.open()?;
+        let conn = self.shared.owner_reads.take().await?;
+        let rows = conn.query(sql!("rules"), &[]).await?;
+        conn.done();
+        Ok(rows.iter().map(read_rule).collect::<Read<_>>()?)
+    }
+
+    async fn rule(&self, name: &str) -> Result<Option<RuleRow>> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let row = conn.query_opt(sql!("rule"), &[&codec::text(name)]).await?;
+        conn.done();
+        Ok(row.as_ref().map(read_rule).transpose()?)
+    }
+
+    async fn waiting_notices(&self, limit: usize) -> Result<Vec<WaitingNotice>> {
+        self.open()?;
+        let conn = self.shared.owner_reads.take().await?;
+        let rows = conn.query(sql!("waiting_notices"), &[&rows_max(limit), &(NoticeKind::ALL.len() as i16)]).await?;
+        conn.done();
+        Ok(rows.iter().map(read_waiting).collect::<Read<_>>()?)
+    }
+
+    async fn dispatch(&self, dispatch: Dispatch) -> Result<Dispatched> {
+        self.open()?;
+        let conn = self.shared.steps.take().await?;
+        let dispatched = run_dispatch(conn.shared(), self.shared.shard_count, dispatch).await;
+        if !matches!(dispatched, Ok(Dispatched::Done)) {
+            conn.run("ROLLBACK").await?;
+        }
+        conn.done();
+        Ok(dispatched?)
+    }
+
+    async fn ailing_of(&self, tasks: Vec<TaskId>) -> Result<Vec<Ailing>> {
+        self.open()?;
+        let tasks: Vec<Uuid> = tasks.into_iter().map(Uuid::from).collect();
+        let conn = self.shared.owner_reads.take().await?;
+        let rows = conn.query(sql!("ailing_of"), &[&tasks]).await?;
+        conn.done();
+        Ok(rows.iter().map(read_ailing).collect::<Read<_>>()?)
+    }
+
+    async fn ailing(&self, limit: usize) -> Result<Vec<Ailing>> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let rows = conn.query(sql!("ailing"), &[&rows_max(limit)]).await?;
+        conn.done();
+        Ok(rows.iter().map(read_ailing).collect::<Read<_>>()?)
+    }
+
+    async fn deliveries(
+        &self,
+        rule: Option<String>,
+        before: Option<(Timestamp, JobId)>,
+        limit: usize,
+    ) -> Result<Vec<DeliveryRow>> {
+        self.open()?;
+        let (at, job) = before.map_or(LAST, |(at, job)| (at.as_micros(), job.into()));
+        let conn = self.shared.people_reads.take().await?;
+        let rows = match rule {
+            Some(rule) => {
+                conn.query(sql!("deliveries_of_rule"), &[&at, &job, &rows_max(limit), &codec::text(&rule)]).await?
+            }
+            None => conn.query(sql!("deliveries"), &[&at, &job, &rows_max(limit)]).await?,
+        };
+        conn.done();
+        Ok(rows.iter().map(read_delivery).collect::<Read<_>>()?)
+    }
+}
+
+/// In a transaction, to be rolled back unless it is done.
+async fn put_rule(conn: &Conn, row: &RuleRow, expected: Option<u32>) -> Done<RuleChange> {
+    let (name, spec) = (codec::text(&row.name), codec::text(&row.spec));
+    let (at, who) = (row.changed.at.as_micros(), codec::text(&row.changed.who));
+    conn.run("BEGIN").await?;
+    conn.query(sql!("lock_count"), &[&"rules"]).await?;
+    let known = conn.query_opt(sql!("rule_revision"), &[&name]).await?;
+    let revision = known.as_ref().map(|row| codec::value::<i32>(row, 0)).transpose()?.unwrap_or(0) as u32;
+    if expected.is_some_and(|expected| expected != revision) {
+        return Ok(RuleChange::Conflict { revision });
+    }
+    let next = revision + 1;
+    let changed = match known {
+        Some(_) => conn.execute(sql!("update_rule"), &[&name, &spec, &at, &who, &(next as i32)]).await?,
+        None => conn.execute(sql!("insert_rule"), &[&name, &spec, &at, &who, &rows_max(RULES_MAX)]).await?,
+    };
+    if changed == 0 {
+        return Ok(RuleChange::Full);
+    }
+    conn.run("COMMIT").await?;
+    Ok(RuleChange::Done { revision: next })
+}
+
+/// Likewise. Always in the same order, and the rows of a table in theirs, so that of two who do it at once one waits.
+async fn run_dispatch(conn: &Arc<Conn>, shard_count: u16, dispatch: Dispatch) -> Done<Dispatched> {
+    let Dispatch { taken, rules, ailing, well, deliveries, jobs } = dispatch;
+    conn.run("BEGIN").await?;
+    if !take_notices(conn, taken).await? || !update_rules(conn, rules).await? {
+        return Ok(Dispatched::Conflict);
+    }
+    keep_ailing(conn, ailing).await?;
+    forget_ailing(conn, well).await?;
+    keep_deliveries(conn, &deliveries).await?;
+    store_within(conn, shard_count, &jobs).await?;
+    conn.run("COMMIT").await?;
+    Ok(Dispatched::Done)
+}
+
+/// False if one was not there.
+async fn take_notices(conn: &Conn, mut taken: Vec<i64>) -> Done<bool> {
+    taken.sort_unstable();
+    taken.dedup();
+    Ok(taken.is_empty() || conn.execute(sql!("take_notices"), &[&taken]).await? == taken.len() as u64)
+}
+
+/// False if one has another version.
+async fn update_rules(conn: &Conn, mut rules: Vec<RuleUpdate>) -> Done<bool> {
+    if rules.is_empty() {
+        return Ok(true);
+    }
+    rules.sort_by(|one, other| one.name.cmp(&other.name));
+    let names: Vec<String> = rules.iter().map(|rule| codec::text(&rule.name)).collect();
+    let versions: Vec<i64> = rules.iter().map(|rule| rule.version as i64).collect();
+    let states: Vec<Option<String>> = rules.iter().map(|rule| rule.state.as_deref().map(codec::text)).collect();
+    Ok(conn.execute(sql!("update_rules"), &[&names, &versions, &states]).await? == rules.len() as u64)
+}
+
+async fn keep_ailing(conn: &Conn, ailing: Vec<Ailing>) -> Done<()> {
+    if ailing.is_empty() {
+        return Ok(());
+    }
+    // Each task once: the last counts.
+    let by_task: BTreeMap<TaskId, Ailing> = ailing.into_iter().map(|ailing| (ailing.task, ailing)).collect();
+    let tasks: Vec<Uuid> = by_task.keys().map(|task| Uuid::from(*task)).collect();
+    let since: Vec<i64> = by_task.values().map(|ailing| ailing.since.as_micros()).collect();
+    let last: Vec<i64> = by_task.values().map(|ailing| ailing.last.as_micros()).collect();
+    let failures: Vec<i32> = by_task.values().map(|ailing| ailing.failures as i32).collect();
+    conn.execute(sql!("keep_ailing"), &[&tasks, &since, &last, &failures]).await?;
+    Ok(())
+}
+
+async fn forget_ailing(conn: &Conn, mut well: Vec<TaskId>) -> Done<()> {
+    if well.is_empty() {
+        return Ok(());
+    }
+    well.sort_unstable();
+    let tasks: Vec<Uuid> = well.into_iter().map(Uuid::from).collect();
+    conn.execute(sql!("forget_ailing"), &[&tasks]).await?;
+    Ok(())
+}
+
+async fn keep_deliveries(conn: &Conn, deliveries: &[DeliveryRow]) -> Done<()> {
+    if deliveries.is_empty() {
+        return Ok(());
+    }
+    let rules: Vec<String> = deliveries.iter().map(|row| codec::text(&row.rule)).collect();
+    let at: Vec<i64> = deliveries.iter().map(|row| row.at.as_micros()).collect();
+    let jobs: Vec<Uuid> = deliveries.iter().map(|row| Uuid::from(row.job)).collect();
+    let events: Vec<i32> = deliveries.iter().map(|row| row.events as i32).collect();
+    let summaries: Vec<String> = deliveries.iter().map(|row| codec::text(&row.summary)).collect();
+    conn.execute(sql!("keep_deliveries"), &[&rules, &at, &jobs, &events, &summaries]).await?;
+    Ok(())
+}
+
+/// Answers whether there is more.
+pub(crate) async fn prune(conn: &Conn, before: Timestamp) -> Done<bool> {
+    let mut rest = false;
+    for text in [sql!("prune_deliveries"), sql!("prune_ailing")] {
+        rest |= conn.execute(text, &[&before.as_micros(), &SMALL_ROWS_MAX]).await? == SMALL_ROWS_MAX.unsigned_abs();
+    }
+    Ok(rest)
+}
+
+fn read_rule(row: &Row) -> Read<RuleRow> {
+    Ok(RuleRow {
+        name: codec::value(row, 0)?,
+        spec: codec::value(row, 1)?,
+        revision: codec::value::<i32>(row, 2)? as u32,
+        created: codec::by(row, 3)?,
+        changed: codec::by(row, 5)?,
+        state: codec::value(row, 7)?,
+        version: codec::value::<i64>(row, 8)? as u64,
+    })
+}
+
+fn read_waiting(row: &Row) -> Read<WaitingNotice> {
+    let planned = match codec::time_or_none(row, 5)? {
+        Some(at) => Some((codec::schedule_id(row, 4)?, at)),
+        None => None,
+    };
+    let kind = NoticeKind::from_number(codec::value::<i16>(row, 9)?.into());
+    let notice = Notice {
+        at: codec::time(row, 1)?,
+        kind: kind.ok_or_else(|| codec::unreadable(row, 9, "not a kind of notice"))?,
+        shard: codec::shard(row, 8)?,
+        task: codec::task_id_or_none(row, 2)?,
+        job: codec::job_id_or_none(row, 3)?,
+        planned,
+        count: codec::value::<i32>(row, 7)? as u32,
+        lateness: codec::value::<Option<i64>>(row, 6)?.map(Span::from_micros),
+    };
+    Ok(WaitingNotice { seq: codec::value(row, 0)?, notice })
+}
+
+fn read_ailing(row: &Row) -> Read<Ailing> {
+    Ok(Ailing {
+        task: codec::task_id(row, 0)?,
+        since: codec::time(row, 1)?,
+        last: codec::time(row, 2)?,
+        failures: codec::value::<i32>(row, 3)? as u32,
+    })
+}
+
+fn read_delivery(row: &Row) -> Read<DeliveryRow> {
+    Ok(DeliveryRow {
+        rule: codec::value(row, 0)?,
+        at: codec::time(row, 1)?,
+        job: codec::job_id(row, 2)?,
+        events: codec::value::<i32>(row, 3)? as u32,
+        summary: codec::value(row, 4)?,
+    })
+}

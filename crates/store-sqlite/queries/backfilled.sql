@@ -1,0 +1,5 @@
+-- The runs that backfills made of a schedule's times, from a time up to another, both included.
+-- Index: backfill_run_time, in its order.
+-- Concurrency: a snapshot.
+SELECT at, job, state, backfill FROM backfill_run
+WHERE schedule = ?1 AND at >= ?2 AND at <= ?3 ORDER BY at, backfill LIMIT ?4

@@ -1,0 +1,93 @@
+//! What waits, what ails and what was sent.
+
+use std::collections::BTreeSet;
+
+use punctual_core::notice::{Notice, NoticeKind};
+use punctual_core::{JobId, Span, TaskId, Timestamp};
+use punctual_store::{Ailing, DeliveryRow, WaitingNotice};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::writer::Failure;
+use crate::{codec, sql};
+
+/// Sorts after every id.
+const AFTER_ALL_IDS: [u8; 16] = [0xff; 16];
+
+pub(super) fn waiting(conn: &Connection, limit: usize) -> Result<Vec<WaitingNotice>, Failure> {
+    let mut statement = conn.prepare_cached(sql!("waiting_notices"))?;
+    let rows = statement.query_map([limit as i64, NoticeKind::ALL.len() as i64], read_notice)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+fn read_notice(row: &Row<'_>) -> rusqlite::Result<WaitingNotice> {
+    let kind = NoticeKind::from_number(row.get(2)?);
+    let schedule = codec::or_none(row, 6, codec::schedule_id)?;
+    let planned_at = codec::or_none(row, 7, codec::time)?;
+    let notice = Notice {
+        at: codec::time(row, 1)?,
+        kind: kind.ok_or_else(|| codec::unreadable(2, Type::Integer, "not a kind of notice"))?,
+        shard: codec::shard(row, 3)?,
+        task: codec::or_none(row, 4, codec::task_id)?,
+        job: codec::or_none(row, 5, codec::job_id)?,
+        planned: schedule.zip(planned_at),
+        count: row.get(8)?,
+        lateness: row.get::<_, Option<i64>>(9)?.map(Span::from_micros),
+    };
+    Ok(WaitingNotice { seq: row.get(0)?, notice })
+}
+
+pub(super) fn ailing_of(conn: &Connection, tasks: Vec<TaskId>) -> Result<Vec<Ailing>, Failure> {
+    let mut statement = conn.prepare_cached(sql!("ailing_task"))?;
+    let mut ailing = Vec::new();
+    for task in BTreeSet::from_iter(tasks) {
+        ailing.extend(statement.query_row([task.to_bytes()], read_ailing).optional()?);
+    }
+    Ok(ailing)
+}
+
+pub(super) fn ailing(conn: &Connection, limit: usize) -> Result<Vec<Ailing>, Failure> {
+    let mut statement = conn.prepare_cached(sql!("ailing"))?;
+    let rows = statement.query_map([limit as i64], read_ailing)?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+fn read_ailing(row: &Row<'_>) -> rusqlite::Result<Ailing> {
+    Ok(Ailing {
+        task: codec::task_id(row, 0)?,
+        since: codec::time(row, 1)?,
+        last: codec::time(row, 2)?,
+        failures: row.get(3)?,
+    })
+}
+
+pub(super) fn deliveries(
+    conn: &Connection,
+    rule: Option<&str>,
+    before: Option<(Timestamp, JobId)>,
+    limit: usize,
+) -> Result<Vec<DeliveryRow>, Failure> {
+    let (at, job) = before.map_or((i64::MAX, AFTER_ALL_IDS), |(at, job)| (at.as_micros(), job.to_bytes()));
+    let limit = limit as i64;
+    let rows = match rule {
+        Some(rule) => conn
+            .prepare_cached(sql!("deliveries_of_rule"))?
+            .query_map(params![at, job, limit, rule], read_delivery)?
+            .collect::<rusqlite::Result<_>>()?,
+        None => conn
+            .prepare_cached(sql!("deliveries"))?
+            .query_map(params![at, job, limit], read_delivery)?
+            .collect::<rusqlite::Result<_>>()?,
+    };
+    Ok(rows)
+}
+
+fn read_delivery(row: &Row<'_>) -> rusqlite::Result<DeliveryRow> {
+    Ok(DeliveryRow {
+        rule: row.get(0)?,
+        at: codec::time(row, 1)?,
+        job: codec::job_id(row, 2)?,
+        events: row.get(3)?,
+        summary: row.get(4)?,
+    })
+}

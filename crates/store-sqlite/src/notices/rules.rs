@@ -1,0 +1,65 @@
+//! Who is told of what.
+
+use punctual_store::{RULES_MAX, RuleChange, RuleRow};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::writer::Failure;
+use crate::{codec, sql};
+
+/// The numbers of a rule that change.
+pub(super) struct Numbers {
+    pub(super) revision: u32,
+    pub(super) version: u64,
+}
+
+/// `None` if it is not there.
+pub(super) fn numbers(conn: &Connection, name: &str) -> Result<Option<Numbers>, Failure> {
+    let read = |row: &Row<'_>| Ok(Numbers { revision: row.get(0)?, version: codec::version(row, 1)? });
+    Ok(conn.prepare_cached(sql!("rule_numbers"))?.query_row([name], read).optional()?)
+}
+
+pub(super) fn put(conn: &Connection, row: &RuleRow, expected: Option<u32>) -> Result<RuleChange, Failure> {
+    let RuleRow { name, spec, changed, .. } = row;
+    let known = numbers(conn, name)?.map(|known| known.revision);
+    let revision = known.unwrap_or(0);
+    if expected.is_some_and(|expected| expected != revision) {
+        return Ok(RuleChange::Conflict { revision });
+    }
+    if known.is_none() && count(conn)? >= RULES_MAX as i64 {
+        return Ok(RuleChange::Full);
+    }
+    let text = if known.is_some() { sql!("edit_rule") } else { sql!("insert_rule") };
+    let revision = revision + 1;
+    conn.prepare_cached(text)?.execute(params![name, spec, revision, changed.at.as_micros(), changed.who])?;
+    Ok(RuleChange::Done { revision })
+}
+
+fn count(conn: &Connection) -> rusqlite::Result<i64> {
+    conn.prepare_cached(sql!("count_rules"))?.query_row([], |row| row.get(0))
+}
+
+pub(super) fn delete(conn: &Connection, name: &str) -> Result<bool, Failure> {
+    Ok(conn.prepare_cached(sql!("delete_rule"))?.execute([name])? > 0)
+}
+
+pub(super) fn all(conn: &Connection) -> Result<Vec<RuleRow>, Failure> {
+    let mut statement = conn.prepare_cached(sql!("rules"))?;
+    let rules = statement.query_map([], read)?;
+    Ok(rules.collect::<rusqlite::Result<_>>()?)
+}
+
+pub(super) fn one(conn: &Connection, name: &str) -> Result<Option<RuleRow>, Failure> {
+    Ok(conn.prepare_cached(sql!("rule"))?.query_row([name], read).optional()?)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<RuleRow> {
+    Ok(RuleRow {
+        name: row.get(0)?,
+        spec: row.get(1)?,
+        revision: row.get(2)?,
+        created: codec::by(row, 3)?,
+        changed: codec::by(row, 5)?,
+        version: codec::version(row, 7)?,
+        state: row.get(8)?,
+    })
+}

@@ -1,0 +1,174 @@
+//! Notices, the rules about them, and what became of them.
+
+use async_trait::async_trait;
+use punctual_core::notice::Notice;
+use punctual_core::{JobId, TaskId, Timestamp};
+use punctual_store::{
+    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, Result, RuleChange, RuleRow, RuleUpdate,
+    WaitingNotice,
+};
+
+use super::{ModelStore, State, inconsistent};
+
+impl ModelStore {
+    pub fn put_rule_now(&self, row: RuleRow, expected: Option<u32>) -> Result<RuleChange> {
+        self.state().all_or_nothing(|state| {
+            let known = state.rules.get(&row.name).cloned();
+            let revision = known.as_ref().map_or(0, |known| known.revision);
+            if expected.is_some_and(|expected| expected != revision) {
+                return Ok(RuleChange::Conflict { revision });
+            }
+            if known.is_none() && state.rules.len() >= RULES_MAX {
+                return Ok(RuleChange::Full);
+            }
+            let revision = revision + 1;
+            let RuleRow { name, spec, changed, .. } = row;
+            let stored = match known {
+                Some(known) => RuleRow { spec, revision, changed, version: known.version + 1, ..known },
+                None => {
+                    let created = changed.clone();
+                    RuleRow { name: name.clone(), spec, revision, created, changed, state: None, version: 0 }
+                }
+            };
+            state.rules.put(name, stored);
+            Ok(RuleChange::Done { revision })
+        })
+    }
+
+    pub fn delete_rule_now(&self, name: &str) -> Result<bool> {
+        self.state().all_or_nothing(|state| Ok(state.rules.take(&name.to_owned()).is_some()))
+    }
+
+    pub fn rules_now(&self) -> Vec<RuleRow> {
+        self.state().rules.values().cloned().collect()
+    }
+
+    pub fn rule_now(&self, name: &str) -> Option<RuleRow> {
+        self.state().rules.get(name).cloned()
+    }
+
+    pub fn waiting_notices_now(&self, limit: usize) -> Vec<WaitingNotice> {
+        let state = self.state();
+        let waiting = state.notices.iter().take(limit);
+        waiting.map(|(seq, notice)| WaitingNotice { seq: *seq, notice: notice.clone() }).collect()
+    }
+
+    pub fn dispatch_now(&self, dispatch: Dispatch) -> Result<Dispatched> {
+        self.state().all_or_nothing(|state| {
+            if !state.fits_dispatch(&dispatch) {
+                return Ok(Dispatched::Conflict);
+            }
+            state.dispatch(dispatch)?;
+            Ok(Dispatched::Done)
+        })
+    }
+
+    pub fn ailing_of_now(&self, tasks: &[TaskId]) -> Vec<Ailing> {
+        let state = self.state();
+        state.ailing.values().filter(|ailing| tasks.contains(&ailing.task)).cloned().collect()
+    }
+
+    pub fn ailing_now(&self, limit: usize) -> Vec<Ailing> {
+        let mut all: Vec<Ailing> = self.state().ailing.values().cloned().collect();
+        all.sort_by_key(|ailing| std::cmp::Reverse((ailing.last, ailing.task)));
+        all.truncate(limit);
+        all
+    }
+
+    pub fn deliveries_now(
+        &self,
+        rule: Option<&str>,
+        before: Option<(Timestamp, JobId)>,
+        limit: usize,
+    ) -> Vec<DeliveryRow> {
+        let state = self.state();
+        let fits = |row: &&DeliveryRow| {
+            rule.is_none_or(|rule| row.rule == rule) && before.is_none_or(|before| (row.at, row.job) < before)
+        };
+        state.deliveries.values().rev().filter(fits).take(limit).cloned().collect()
+    }
+}
+
+impl State {
+    pub(super) fn keep_notices<'a>(&mut self, notices: impl Iterator<Item = &'a Notice>) {
+        for notice in notices {
+            let seq = self.last_notice.get(&()).copied().unwrap_or(0) + 1;
+            self.last_notice.put((), seq);
+            self.notices.put(seq, notice.clone());
+        }
+    }
+
+    /// All the notices wait, and all the rules are as they were.
+    fn fits_dispatch(&self, dispatch: &Dispatch) -> bool {
+        let is_as_it_was =
+            |update: &RuleUpdate| self.rules.get(&update.name).is_some_and(|rule| rule.version == update.version);
+        dispatch.taken.iter().all(|seq| self.notices.has(seq)) && dispatch.rules.iter().all(is_as_it_was)
+    }
+
+    fn dispatch(&mut self, dispatch: Dispatch) -> Result<()> {
+        let Dispatch { taken, rules, ailing, well, deliveries, jobs } = dispatch;
+        for seq in &taken {
+            self.notices.take(seq);
+        }
+        for RuleUpdate { name, version, state } in rules {
+            let rule = self.rules[&name].clone();
+            self.rules.put(name, RuleRow { state, version: version + 1, ..rule });
+        }
+        for task in ailing {
+            self.ailing.put(task.task, task);
+        }
+        for task in &well {
+            self.ailing.take(task);
+        }
+        for row in deliveries {
+            if self.deliveries.has(&(row.at, row.job)) {
+                return Err(inconsistent(format!("the delivery by {} is there already", row.job)));
+            }
+            self.deliveries.put((row.at, row.job), row);
+        }
+        self.store_jobs(jobs)
+    }
+
+    pub(super) fn forget_reports(&mut self, before: Timestamp) {
+        self.deliveries.take_all(|(at, _), _| *at < before);
+        self.ailing.take_all(|_, ailing| ailing.last < before);
+    }
+}
+
+#[async_trait]
+impl Notices for ModelStore {
+    async fn put_rule(&self, row: RuleRow, expected: Option<u32>) -> Result<RuleChange> {
+        self.put_rule_now(row, expected)
+    }
+    async fn delete_rule(&self, name: &str) -> Result<bool> {
+        self.delete_rule_now(name)
+    }
+    async fn rules(&self) -> Result<Vec<RuleRow>> {
+        Ok(self.rules_now())
+    }
+    async fn rule(&self, name: &str) -> Result<Option<RuleRow>> {
+        Ok(self.rule_now(name))
+    }
+    async fn waiting_notices(&self, limit: usize) -> Result<Vec<WaitingNotice>> {
+        Ok(self.waiting_notices_now(limit))
+    }
+    async fn dispatch(&self, dispatch: Dispatch) -> Result<Dispatched> {
+        let dispatched = self.dispatch_now(dispatch)?;
+        self.answers_dispatch()?;
+        Ok(dispatched)
+    }
+    async fn ailing_of(&self, tasks: Vec<TaskId>) -> Result<Vec<Ailing>> {
+        Ok(self.ailing_of_now(&tasks))
+    }
+    async fn ailing(&self, limit: usize) -> Result<Vec<Ailing>> {
+        Ok(self.ailing_now(limit))
+    }
+    async fn deliveries(
+        &self,
+        rule: Option<String>,
+        before: Option<(Timestamp, JobId)>,
+        limit: usize,
+    ) -> Result<Vec<DeliveryRow>> {
+        Ok(self.deliveries_now(rule.as_deref(), before, limit))
+    }
+}

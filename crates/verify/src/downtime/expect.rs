@@ -1,0 +1,229 @@
+//! What has to become of the missed times of one schedule, to the microsecond.
+
+use punctual_core::schedule::Overlap;
+
+use crate::schedules::record::{Chronicle, Row, ScheduledJob};
+
+/// After the server was started again, until it has decided about what was missed.
+const BACK_WITHIN_US: i64 = 10_000_000;
+/// In turn, the next run is chosen when the one before has ended and that is durable.
+const IN_TURN_WITHIN_US: i64 = 2_000_000;
+
+/// When nobody was there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Down {
+    pub(super) killed_us: i64,
+    pub(super) started_us: i64,
+    pub(super) missed_after_us: i64,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Outcome {
+    pub(super) missed: u64,
+    pub(super) replayed: usize,
+    pub(super) stretches: usize,
+    /// From the start of the server to its decision.
+    pub(super) decided_after_us: i64,
+    pub(super) wrong: Vec<String>,
+}
+
+pub(super) fn expect(told: &Chronicle, jobs: &[&ScheduledJob], is_paused: bool, down: Down) -> Outcome {
+    let mut outcome = Outcome::default();
+    let is_given_up = |row: &&Row| row.verdict == "missed" || row.has("replayed");
+    let mut given_up: Vec<&Row> = told.rows.iter().filter(is_given_up).collect();
+    given_up.sort_by_key(|row| (row.start_us, row.at_us));
+    if is_paused {
+        if !given_up.is_empty() {
+            outcome.wrong.push("it was paused, and times are on record as missed".to_owned());
+        }
+        return outcome;
+    }
+    let Some(decided_us) = given_up.iter().map(|row| row.decided_us).min() else {
+        outcome.wrong.push("nothing was missed".to_owned());
+        return outcome;
+    };
+    outcome.decided_after_us = decided_us - down.started_us;
+    if !(0..BACK_WITHIN_US).contains(&outcome.decided_after_us) {
+        outcome.wrong.push(format!("decided {} us after the start", outcome.decided_after_us));
+    }
+    let (replayed, missed): (Vec<&Row>, Vec<&Row>) = given_up.iter().partition(|row| row.has("replayed"));
+    outcome.missed = missed.iter().map(|row| u64::from(row.count)).sum();
+    outcome.replayed = replayed.len();
+    outcome.stretches = missed.iter().filter(|row| row.has("stretch")).count();
+    // Where runs may not meet, they are chosen when what is older is on record.
+    let chosen_us = match told.policy.overlap {
+        Overlap::Allow => decided_us,
+        Overlap::Skip | Overlap::QueueOne | Overlap::QueueAll | Overlap::CancelPrevious => {
+            replayed.iter().map(|row| row.decided_us).min().unwrap_or(decided_us)
+        }
+    };
+    all_of_the_downtime(told, decided_us, chosen_us, down, &mut outcome);
+    the_latest_within_the_budget(told, &given_up, chosen_us, &mut outcome);
+    at_the_pace(told, jobs, &replayed, chosen_us, &mut outcome);
+    outcome
+}
+
+/// What was to start while nobody was there, and long enough ago, was missed; all else was not.
+fn all_of_the_downtime(told: &Chronicle, decided_us: i64, chosen_us: i64, down: Down, outcome: &mut Outcome) {
+    for row in &told.rows {
+        let was_missed = row.verdict == "missed" || row.has("replayed");
+        let must_be = (down.killed_us..decided_us - down.missed_after_us).contains(&row.start_us);
+        if must_be && !was_missed {
+            outcome.wrong.push(format!("{} is {} although nobody was there", row.at_us, row.verdict));
+        }
+        if was_missed && row.start_us >= chosen_us - down.missed_after_us {
+            outcome.wrong.push(format!("{} was not late enough to be missed", row.at_us));
+        }
+        let is_chosen_later = row.has("replayed") && told.policy.overlap != Overlap::Allow;
+        if was_missed && !(decided_us..=chosen_us).contains(&row.decided_us) && !is_chosen_later {
+            outcome.wrong.push(format!("{} was decided about by itself", row.at_us));
+        }
+    }
+}
+
+fn the_latest_within_the_budget(told: &Chronicle, given_up: &[&Row], chosen_us: i64, outcome: &mut Outcome) {
+    let oldest_us = chosen_us - told.policy.window_us;
+    let young = given_up.iter().filter(|row| row.start_us >= oldest_us && !row.has("stretch")).count();
+    let expected = young.min(told.policy.budget());
+    let from = given_up.len() - expected;
+    for (place, row) in given_up.iter().enumerate() {
+        if row.has("replayed") != (place >= from) {
+            outcome.wrong.push(format!("{} of {} missed, {expected} are to run: not so", place + 1, given_up.len()));
+        }
+    }
+}
+
+fn at_the_pace(told: &Chronicle, jobs: &[&ScheduledJob], replayed: &[&Row], chosen_us: i64, outcome: &mut Outcome) {
+    let pause_us = told.policy.pause_us();
+    let mut earliest_us = chosen_us;
+    for (place, row) in replayed.iter().enumerate() {
+        let Some(job) = jobs.iter().find(|job| Some(&job.id) == row.job.as_ref()) else {
+            outcome.wrong.push(format!("{} ran without a job", row.at_us));
+            continue;
+        };
+        let latest_us = match told.policy.overlap {
+            Overlap::Allow => earliest_us,
+            _ if place == 0 => earliest_us,
+            Overlap::Skip | Overlap::QueueOne | Overlap::QueueAll | Overlap::CancelPrevious => {
+                earliest_us + IN_TURN_WITHIN_US
+            }
+        };
+        if !(earliest_us..=latest_us).contains(&job.due_us) {
+            let late_us = job.due_us - earliest_us;
+            outcome.wrong.push(format!("replay {} was due {late_us} us after its turn", place + 1));
+        }
+        if job.kind != "replayed" || job.at_us != row.at_us {
+            outcome.wrong.push(format!("{} does not say that it was replayed for {}", job.id, row.at_us));
+        }
+        earliest_us = job.due_us + pause_us;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::schedule::CatchUpMode;
+
+    use super::*;
+    use crate::schedules::definition::{Definition, Policy};
+
+    const SECOND: i64 = 1_000_000;
+    const DOWN: Down = Down { killed_us: 10 * SECOND, started_us: 40 * SECOND, missed_after_us: 2 * SECOND };
+    const DECIDED_US: i64 = 41 * SECOND + 500_000;
+
+    /// Every second from 0 to 60; of those that were missed the latest `run` ran.
+    fn told(mode: CatchUpMode, run: i64) -> (Chronicle, Vec<ScheduledJob>) {
+        let policy = Policy {
+            overlap: Overlap::Allow,
+            mode,
+            max: 5,
+            window_us: 20 * SECOND,
+            per_minute: 60,
+            late_after_us: None,
+        };
+        let definition =
+            Definition { beats: Vec::new(), zone: "UTC".to_owned(), jitter_us: 0, end_us: 60 * SECOND, sleep_ms: 0 };
+        let (mut rows, mut jobs) = (Vec::new(), Vec::new());
+        for second in 0..60 {
+            let at_us = second * SECOND;
+            let was_missed = (10..40).contains(&second);
+            let runs = second >= 40 - run;
+            let decided_us = if was_missed { DECIDED_US } else { at_us };
+            rows.push(Row {
+                at_us,
+                start_us: at_us,
+                verdict: if was_missed && !runs { "missed" } else { "fired" }.to_owned(),
+                decided_us,
+                job: (!was_missed || runs).then(|| format!("job_{second}")),
+                marks: if was_missed && runs { vec!["replayed".to_owned()] } else { Vec::new() },
+                count: 1,
+            });
+            jobs.push(ScheduledJob {
+                id: format!("job_{second}"),
+                schedule: "schedule_1".to_owned(),
+                at_us,
+                kind: if was_missed { "replayed" } else { "planned" }.to_owned(),
+                state: "succeeded".to_owned(),
+                submitted_us: decided_us,
+                due_us: if was_missed { decided_us + (second - 40 + run) * SECOND } else { at_us },
+                finished_us: Some(decided_us),
+                attempts: 1,
+                server: None,
+                was_lost: false,
+            });
+        }
+        let chronicle = Chronicle {
+            name: "some".to_owned(),
+            id: "schedule_1".to_owned(),
+            policy,
+            definitions: vec![definition],
+            created_us: 0,
+            changes: Vec::new(),
+            rows_again: rows.clone(),
+            rows,
+        };
+        (chronicle, jobs)
+    }
+
+    fn wrong(mode: CatchUpMode, run: i64, spoil: impl FnOnce(&mut Chronicle, &mut Vec<ScheduledJob>)) -> Vec<String> {
+        let (mut chronicle, mut jobs) = told(mode, run);
+        spoil(&mut chronicle, &mut jobs);
+        expect(&chronicle, &jobs.iter().collect::<Vec<_>>(), false, DOWN).wrong
+    }
+
+    fn as_it_is(_: &mut Chronicle, _: &mut Vec<ScheduledJob>) {}
+
+    #[test]
+    fn each_mode_runs_as_many_as_it_says_and_no_more_or_less() {
+        for (mode, run) in [(CatchUpMode::None, 0), (CatchUpMode::Last, 1), (CatchUpMode::All, 5)] {
+            assert_eq!(wrong(mode, run, as_it_is), Vec::<String>::new());
+            assert!(!wrong(mode, run + 1, as_it_is).is_empty(), "{mode:?}");
+            assert!(run == 0 || !wrong(mode, run - 1, as_it_is).is_empty(), "{mode:?}");
+        }
+    }
+
+    #[test]
+    fn a_window_leaves_out_what_is_older() {
+        let window = |seconds: i64| {
+            move |chronicle: &mut Chronicle, _: &mut Vec<ScheduledJob>| {
+                (chronicle.policy.window_us, chronicle.policy.max) = (seconds * SECOND, 1000);
+            }
+        };
+        assert_eq!(wrong(CatchUpMode::All, 6, window(8)), Vec::<String>::new());
+        assert!(!wrong(CatchUpMode::All, 6, window(7)).is_empty());
+        assert!(!wrong(CatchUpMode::All, 6, window(9)).is_empty());
+    }
+
+    #[test]
+    fn what_is_at_the_wrong_pace_or_time_is_found() {
+        assert!(!wrong(CatchUpMode::All, 5, |_, jobs| jobs[37].due_us -= 1).is_empty());
+        assert!(!wrong(CatchUpMode::All, 5, |_, jobs| jobs[37].due_us += 1).is_empty());
+        assert!(!wrong(CatchUpMode::All, 5, |_, jobs| jobs[37].kind = "planned".to_owned()).is_empty());
+        assert!(!wrong(CatchUpMode::All, 5, |told, _| told.rows[20].decided_us += 1).is_empty());
+        let fired = |told: &mut Chronicle, _: &mut Vec<ScheduledJob>| told.rows[20].verdict = "fired".to_owned();
+        assert!(!wrong(CatchUpMode::None, 0, fired).is_empty());
+        let missed = |told: &mut Chronicle, _: &mut Vec<ScheduledJob>| {
+            (told.rows[40].verdict, told.rows[40].decided_us) = ("missed".to_owned(), DECIDED_US);
+        };
+        assert!(!wrong(CatchUpMode::None, 0, missed).is_empty());
+    }
+}

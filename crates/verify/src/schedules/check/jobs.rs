@@ -1,0 +1,120 @@
+//! The jobs that schedules made, and the lines that tell of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Story, shown};
+use crate::schedules::record::Record;
+
+pub(super) fn a_time_makes_one_job(story: &Story<'_>) -> Vec<String> {
+    let mut made = BTreeMap::new();
+    let again = story.jobs.iter().filter_map(|job| Some((made.insert(job.at_us, &job.id)?, job)));
+    again.map(|(first, job)| format!("{} made {first} and {}", shown(job.at_us), job.id)).collect()
+}
+
+pub(super) fn lines_and_jobs_agree(story: &Story<'_>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let mut told = BTreeSet::new();
+    for row in &story.told.rows {
+        let at = shown(row.at_us);
+        match (&row.job, row.verdict.as_str()) {
+            (None, "fired") => wrong.push(format!("{at} fired without a job")),
+            (Some(job), "fired") => match story.job(job) {
+                None => wrong.push(format!("{at} fired and its {job} does not exist")),
+                Some(found) if found.at_us != row.at_us => {
+                    wrong.push(format!("{at} fired as {job}, which is of {}", shown(found.at_us)));
+                }
+                Some(found) if found.kind != kind_of(row) => {
+                    wrong.push(format!("{at} fired as {job}, which is {} and not {}", found.kind, kind_of(row)));
+                }
+                Some(_) => {
+                    told.insert(job.as_str());
+                }
+            },
+            (Some(job), verdict) => wrong.push(format!("{at} is {verdict} and has {job}")),
+            (None, _) => {}
+        }
+    }
+    let silent = story.jobs.iter().filter(|job| !told.contains(job.id.as_str()));
+    wrong.extend(silent.map(|job| format!("{} of {} is on no line", job.id, shown(job.at_us))));
+    wrong
+}
+
+fn kind_of(row: &crate::schedules::record::Row) -> &'static str {
+    match (row.has("manual"), row.has("replayed")) {
+        (true, _) => "manual",
+        (false, true) => "replayed",
+        (false, false) => "planned",
+    }
+}
+
+pub(super) fn every_job_has_ended(story: &Story<'_>) -> Vec<String> {
+    let open = story.jobs.iter().filter(|job| !job.has_ended());
+    open.map(|job| format!("{} is {}", job.id, job.state)).collect()
+}
+
+pub(super) fn nothing_begins_early_or_too_often(story: &Story<'_>) -> Vec<String> {
+    let mut begun = BTreeSet::new();
+    let mut wrong = Vec::new();
+    for execution in &story.executions {
+        let job = execution.job;
+        if execution.began_real_us < job.due_us {
+            wrong.push(format!("{} began {} us early", job.id, job.due_us - execution.began_real_us));
+        }
+        if !begun.insert((&job.id, execution.attempt)) || execution.attempt > job.attempts {
+            wrong.push(format!("{} began once more than is on record", job.id));
+        }
+    }
+    wrong
+}
+
+pub(super) fn every_job_has_a_schedule(record: &Record) -> Vec<(String, String)> {
+    let known: BTreeSet<_> = record.schedules.iter().map(|schedule| &schedule.id).collect();
+    let strange = record.jobs.iter().filter(|job| !known.contains(&job.schedule));
+    strange.map(|job| (job.schedule.clone(), format!("{} is of a schedule that nobody made", job.id))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::schedules::check::tale::Tale;
+
+    #[test]
+    fn a_second_job_for_a_time_is_found() {
+        let second = |record: &mut crate::schedules::record::Record| {
+            let mut job = record.jobs[3].clone();
+            job.id = "another".to_owned();
+            record.jobs.push(job);
+        };
+        Tale::new().change(second).breaks("a time makes one job");
+    }
+
+    #[test]
+    fn lines_and_jobs_that_differ_are_found() {
+        let found = "lines and jobs agree";
+        Tale::new().change(|record| drop(record.jobs.remove(3))).breaks(found);
+        Tale::new().change(|record| record.schedules[0].rows[3].job = None).breaks(found);
+        Tale::new().change(|record| drop(record.schedules[0].rows.remove(3))).breaks(found);
+        Tale::new().change(|record| record.jobs[3].at_us += 1).breaks(found);
+        Tale::new().change(|record| record.jobs[3].kind = "replayed".to_owned()).breaks(found);
+        Tale::new().change(|record| record.schedules[0].rows[3].verdict = "missed".to_owned()).breaks(found);
+        Tale::new()
+            .change(|record| record.jobs[3].schedule = "schedule_9".to_owned())
+            .breaks("every job has a schedule");
+    }
+
+    #[test]
+    fn a_job_that_goes_on_for_ever_is_found() {
+        Tale::new().change(|record| record.jobs[3].finished_us = None).breaks("every job has ended");
+    }
+
+    #[test]
+    fn a_run_before_its_time_or_one_too_many_is_found() {
+        let found = "nothing begins early or too often";
+        Tale::new().change(|record| record.jobs[3].due_us += 1_000_000).breaks(found);
+        let again = |record: &mut crate::schedules::record::Record| {
+            let line = record.witness[6].clone();
+            record.witness.insert(7, line);
+        };
+        Tale::new().change(again).breaks(found);
+        Tale::new().change(|record| record.witness[6].attempt = 2).breaks(found);
+    }
+}

@@ -1,0 +1,149 @@
+//! Reads the record of a run's schedules and says what should not have been.
+//!
+//! Knows the promises of docs/schedules.md, and when a definition fires; nothing of how servers go about it. Pure: a
+//! kept run can be judged again.
+
+mod budget;
+mod jobs;
+mod overlap;
+mod planned;
+mod promises;
+#[cfg(test)]
+mod tale;
+mod verdicts;
+
+use std::collections::BTreeMap;
+
+use super::record::{Chronicle, Record, ScheduledJob};
+use crate::check::Violation;
+use crate::witness::{Seen, Testimony};
+
+/// A definition counts from a moment that the owner chose; what is planned within this of that moment as we know it may
+/// belong to either definition.
+const EDGE_US: i64 = 300_000;
+
+/// How much later than the end of a run the owner may learn of it, while the database is out of reach.
+const SLOW_US: i64 = 10_000_000;
+
+/// A run of a job, as its witness saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Execution<'a> {
+    pub(super) job: &'a ScheduledJob,
+    pub(super) attempt: u32,
+    pub(super) begin_us: i64,
+    /// When it began by the clock that jobs are due by.
+    pub(super) began_real_us: i64,
+    pub(super) end_us: Option<i64>,
+}
+
+/// A schedule with all that belongs to it.
+pub(super) struct Story<'a> {
+    pub(super) told: &'a Chronicle,
+    pub(super) jobs: Vec<&'a ScheduledJob>,
+    /// In the order in which they began.
+    pub(super) executions: Vec<Execution<'a>>,
+    pub(super) record: &'a Record,
+}
+
+impl Story<'_> {
+    pub(super) fn job(&self, id: &str) -> Option<&ScheduledJob> {
+        self.jobs.iter().find(|job| job.id == id).copied()
+    }
+
+    /// From when on each definition counts, the first one first.
+    pub(super) fn definitions_since(&self) -> Vec<i64> {
+        let edits = self.told.changes.iter().filter(|change| change.kind == "edited").map(|change| change.at_us);
+        std::iter::once(self.told.created_us).chain(edits).collect()
+    }
+}
+
+type OfSchedule = fn(&Story<'_>) -> Vec<String>;
+
+const OF_SCHEDULE: [(&str, OfSchedule); 17] = [
+    ("every revision is known", planned::every_revision_is_known),
+    ("every planned time has one line", planned::every_time_has_one_line),
+    ("nothing else has a line", planned::nothing_else_has_a_line),
+    ("what is on record stays", planned::what_is_on_record_stays),
+    ("nothing waits in the end", planned::nothing_waits_in_the_end),
+    ("a time makes one job", jobs::a_time_makes_one_job),
+    ("lines and jobs agree", jobs::lines_and_jobs_agree),
+    ("every job has ended", jobs::every_job_has_ended),
+    ("nothing begins early or too often", jobs::nothing_begins_early_or_too_often),
+    ("runs do not meet", overlap::runs_do_not_meet),
+    ("what is skipped met a run", overlap::what_is_skipped_met_a_run),
+    ("replays keep to their number", budget::replays_keep_to_their_number),
+    ("replays keep to their window", budget::replays_keep_to_their_window),
+    ("replays keep to their pace", budget::replays_keep_to_their_pace),
+    ("lateness is told as it was", verdicts::lateness_is_told_as_it_was),
+    ("nothing is missed without cause", verdicts::nothing_is_missed_without_cause),
+    ("orders are kept", promises::orders_are_kept),
+];
+
+pub(crate) fn check(record: &Record) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut blame = |invariant, schedule: &str, text| {
+        violations.push(Violation { invariant, job: schedule.to_owned(), text });
+    };
+    let stories = stories(record);
+    for story in &stories {
+        for (invariant, judge) in OF_SCHEDULE {
+            for text in judge(story) {
+                blame(invariant, &story.told.name, text);
+            }
+        }
+    }
+    for (schedule, text) in jobs::every_job_has_a_schedule(record) {
+        blame("every job has a schedule", &schedule, text);
+    }
+    for (schedule, text) in promises::promises_are_kept(&stories, &record.promises) {
+        blame("promises are kept", &schedule, text);
+    }
+    violations
+}
+
+pub(super) fn stories(record: &Record) -> Vec<Story<'_>> {
+    let mut jobs: BTreeMap<&str, Vec<&ScheduledJob>> = BTreeMap::new();
+    for job in &record.jobs {
+        jobs.entry(&job.schedule).or_default().push(job);
+    }
+    let mut seen: BTreeMap<&str, Vec<&Testimony>> = BTreeMap::new();
+    for testimony in &record.witness {
+        seen.entry(&testimony.job).or_default().push(testimony);
+    }
+    let mut stories = Vec::new();
+    for told in &record.schedules {
+        let jobs = jobs.remove(told.id.as_str()).unwrap_or_default();
+        let mut executions: Vec<_> =
+            jobs.iter().flat_map(|job| executions(job, seen.get(job.id.as_str()).map_or(&[], Vec::as_slice))).collect();
+        executions.sort_by_key(|execution| execution.begin_us);
+        stories.push(Story { told, jobs, executions, record });
+    }
+    stories
+}
+
+fn executions<'a>(job: &'a ScheduledJob, seen: &[&Testimony]) -> Vec<Execution<'a>> {
+    let mut executions: Vec<Execution<'a>> = Vec::new();
+    for Testimony { attempt, at, seen, .. } in seen {
+        match seen {
+            Seen::Begin => executions.push(Execution {
+                job,
+                attempt: *attempt,
+                begin_us: at.boot_us,
+                began_real_us: at.real_us,
+                end_us: None,
+            }),
+            Seen::End(_) => {
+                let begun = executions.iter_mut().rev().find(|execution| execution.attempt == *attempt);
+                if let Some(execution) = begun {
+                    execution.end_us = Some(at.boot_us);
+                }
+            }
+        }
+    }
+    executions
+}
+
+/// For people: the time of day in UTC.
+pub(super) fn shown(us: i64) -> String {
+    punctual_core::Timestamp::saturating_from_micros(us).to_string()
+}

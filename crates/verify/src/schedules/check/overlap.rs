@@ -1,0 +1,100 @@
+//! Runs of one schedule that must not meet, by what their witnesses saw.
+
+use punctual_core::schedule::Overlap;
+
+use super::{Execution, SLOW_US, Story, shown};
+
+pub(super) fn runs_do_not_meet(story: &Story<'_>) -> Vec<String> {
+    if story.told.policy.overlap == Overlap::Allow {
+        return Vec::new();
+    }
+    let mut wrong = Vec::new();
+    let mut open: Vec<&Execution<'_>> = Vec::new();
+    for later in &story.executions {
+        open.retain(|earlier| earlier.end_us.is_none_or(|end_us| end_us > later.begin_us));
+        let met = open.iter().find(|earlier| earlier.job.id != later.job.id && must_not_meet(story, earlier, later));
+        wrong.extend(met.map(|earlier| {
+            let (first, second) = (&earlier.job, &later.job);
+            format!("{} of {} began while {} ran", second.id, shown(second.at_us), first.id)
+        }));
+        open.push(later);
+    }
+    wrong
+}
+
+fn must_not_meet(story: &Story<'_>, earlier: &Execution<'_>, later: &Execution<'_>) -> bool {
+    // Whose worker was given up may run on unseen.
+    if earlier.job.was_lost || later.job.was_lost {
+        return false;
+    }
+    match (earlier.job.kind.as_str(), later.job.kind.as_str()) {
+        // Somebody wanted it now, beside whatever runs.
+        (_, "manual") => false,
+        // What is planned waits for it, unless it was decided about before.
+        ("manual", _) => decided_us(story, later).is_some_and(|decided_us| earlier.job.submitted_us < decided_us),
+        (_, _) => true,
+    }
+}
+
+fn decided_us(story: &Story<'_>, execution: &Execution<'_>) -> Option<i64> {
+    let row = story.told.rows.iter().find(|row| row.job.as_ref() == Some(&execution.job.id))?;
+    Some(row.decided_us)
+}
+
+pub(super) fn what_is_skipped_met_a_run(story: &Story<'_>) -> Vec<String> {
+    let skipped = story.told.rows.iter().filter(|row| row.verdict == "skipped_overlap");
+    let wrong = skipped.filter(|row| {
+        let is_open = |job: &&&super::ScheduledJob| {
+            let ended_us = job.finished_us.unwrap_or(i64::MAX);
+            job.submitted_us <= row.decided_us + SLOW_US && ended_us.saturating_add(SLOW_US) >= row.decided_us
+        };
+        story.told.policy.overlap == Overlap::Allow || story.jobs.iter().find(is_open).is_none()
+    });
+    wrong.map(|row| format!("{} was skipped, and no run was in its way", shown(row.at_us))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::schedule::Overlap;
+
+    use crate::schedules::check::tale::Tale;
+    use crate::schedules::record::Record;
+
+    /// The run at place 3 goes on into the one at place 4.
+    fn meet(record: &mut Record) {
+        record.witness[7].at = record.witness[8].at.plus_ms(1);
+        record.witness.swap(7, 8);
+    }
+
+    #[test]
+    fn runs_that_meet_are_found_where_they_must_not() {
+        let found = "runs do not meet";
+        for overlap in [Overlap::Skip, Overlap::QueueOne, Overlap::QueueAll, Overlap::CancelPrevious] {
+            Tale::with(overlap).holds();
+            Tale::with(overlap).change(meet).breaks(found);
+        }
+        Tale::with(Overlap::Allow).change(meet).holds();
+    }
+
+    #[test]
+    fn what_somebody_asked_for_may_run_beside_others_and_others_wait_for_it() {
+        let found = "runs do not meet";
+        Tale::with(Overlap::Skip).change(meet).manual(4).holds_for(found);
+        Tale::with(Overlap::Skip).change(meet).manual(3).breaks(found);
+        Tale::with(Overlap::Skip).change(meet).change(|record| record.jobs[3].was_lost = true).holds();
+    }
+
+    #[test]
+    fn a_time_that_was_skipped_for_nothing_is_found() {
+        let found = "what is skipped met a run";
+        let skip = |record: &mut Record| {
+            let row = &mut record.schedules[0].rows[3];
+            (row.verdict, row.job) = ("skipped_overlap".to_owned(), None);
+            record.jobs.remove(3);
+        };
+        let busy = |record: &mut Record| record.jobs[2].finished_us = Some(record.schedules[0].rows[3].decided_us);
+        Tale::with(Overlap::Skip).change(skip).change(busy).holds_for(found);
+        Tale::with(Overlap::Allow).change(skip).change(busy).breaks(found);
+        Tale::with(Overlap::Skip).change(skip).breaks(found);
+    }
+}

@@ -1,0 +1,75 @@
+//! Whether verdicts can be true.
+
+use punctual_core::schedule::Overlap;
+
+use super::{Story, shown};
+use crate::schedules::record::Row;
+
+pub(super) fn lateness_is_told_as_it_was(story: &Story<'_>) -> Vec<String> {
+    let rows = story.told.rows.iter().filter(|row| !row.has("manual"));
+    rows.filter_map(|row| wrong_about(story, row).map(|wrong| format!("{} {wrong}", shown(row.at_us)))).collect()
+}
+
+fn wrong_about(story: &Story<'_>, row: &Row) -> Option<String> {
+    let (grace_us, late_us) = (story.record.missed_after_us, row.late_us());
+    // Whoever changes a definition decides about what waits out its jitter.
+    if late_us < 0 && row.verdict != "skipped_by_request" {
+        return Some(format!("was decided about {} us early", -late_us));
+    }
+    let was_missed = row.verdict == "missed" || row.has("replayed");
+    if was_missed && late_us <= grace_us {
+        return Some(format!("is said to be missed after {late_us} us"));
+    }
+    // Where runs may not meet, a line is written anew when its time has waited.
+    if row.verdict != "fired" || story.told.policy.overlap != Overlap::Allow {
+        return None;
+    }
+    if !was_missed && late_us > grace_us {
+        return Some(format!("fired after {late_us} us as if it had not been missed"));
+    }
+    let is_late = late_us > story.told.policy.late_after_us.unwrap_or(grace_us);
+    (is_late != row.has("late")).then(|| format!("is {late_us} us late, and marked as {:?}", row.marks))
+}
+
+/// Only what is broken keeps all servers from being in time.
+pub(super) fn nothing_is_missed_without_cause(story: &Story<'_>) -> Vec<String> {
+    let was_missed = |row: &&Row| row.verdict == "missed" || row.has("replayed");
+    let has_cause = |row: &&Row| {
+        let until_us = row.start_us + story.record.missed_after_us;
+        story.record.broken.iter().any(|(from_us, to_us)| *from_us <= until_us && row.start_us <= *to_us)
+    };
+    let wrong = story.told.rows.iter().filter(was_missed).filter(|row| !has_cause(row));
+    wrong.map(|row| format!("{} was missed, and nothing was broken", shown(row.at_us))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::schedule::{CatchUpMode, Overlap};
+
+    use crate::schedules::check::tale::Tale;
+    use crate::schedules::record::{Record, Row};
+
+    fn row(change: impl Fn(&mut Row)) -> impl FnOnce(&mut Record) {
+        move |record| change(&mut record.schedules[0].rows[3])
+    }
+
+    #[test]
+    fn lateness_that_is_told_wrongly_is_found() {
+        let found = "lateness is told as it was";
+        Tale::new().change(row(|row| row.decided_us = row.start_us - 1)).breaks(found);
+        Tale::new().change(row(|row| row.decided_us += 2_999_000)).holds();
+        Tale::new().change(row(|row| row.decided_us += 3_001_000)).breaks(found);
+        Tale::new().change(row(|row| row.marks = vec!["late".to_owned()])).breaks(found);
+        Tale::new().change(row(|row| row.verdict = "missed".to_owned())).breaks(found);
+        let by_request =
+            |row: &mut Row| (row.verdict, row.decided_us) = ("skipped_by_request".to_owned(), row.at_us - 1);
+        Tale::new().change(row(by_request)).holds_for(found);
+    }
+
+    #[test]
+    fn a_time_that_was_missed_while_all_was_well_is_found() {
+        let tale = || Tale::with(Overlap::Allow).catch_up(CatchUpMode::All, 3).missed(2..9, 3);
+        tale().holds();
+        tale().change(|record| record.broken.clear()).breaks("nothing is missed without cause");
+    }
+}
