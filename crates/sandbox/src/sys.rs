@@ -3,13 +3,16 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_ulong};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::time::Duration;
 
 use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
 use tokio::io::unix::AsyncFd;
+
+use crate::keeper::{GroupWord, tell_keeper};
 
 /// Proof that this process has one thread. Only then may a forked child go on with ordinary
 /// code: no other thread can have held a lock, such as that of the allocator.
@@ -136,6 +139,72 @@ pub fn set_apart(command: &mut std::process::Command) {
     // SAFETY: a child of a process with threads may not touch memory that they share, such as the allocator's. These
     // are two system calls with numbers only.
     unsafe { command.pre_exec(apart) };
+}
+
+/// As [`set_apart`]; and the command's process group is known to `keeper`, see [`tell_keeper`], before the command runs:
+/// it says so itself. Until it has, it holds the pipe open, so that there is no moment in which its parent can die and
+/// leave it behind. One that cannot be executed takes its word back while its number is still its own. Without a
+/// keeper that reads nothing is executed, and the error is a broken pipe.
+///
+/// To be called last: the path of the program, the arguments and the environment are taken as they are now. Nothing is
+/// inherited of this process' environment.
+pub fn set_apart_with_keeper(command: &mut std::process::Command, keeper: OwnedFd) -> io::Result<()> {
+    let image = Image::of(command)?;
+    let become_it = move || {
+        let group = rustix::process::setsid()?;
+        close_all_but_stdio_on_exec()?;
+        tell_without_sigpipe(keeper.as_fd(), GroupWord::Add, group)?;
+        let error = image.execute();
+        // If there is no keeper any more, it knows of no group.
+        let _ = tell_without_sigpipe(keeper.as_fd(), GroupWord::Remove, group);
+        Err(error)
+    };
+    // SAFETY: as above. These are system calls with numbers, with a line on the stack, and with memory that is this
+    // child's own copy and that nothing else uses.
+    unsafe { command.pre_exec(become_it) };
+    Ok(())
+}
+
+/// For a child before its exec, where the signal does what it does by default: it would end the child without a word,
+/// and its parent would take it for one that had been executed.
+fn tell_without_sigpipe(keeper: BorrowedFd<'_>, word: GroupWord, group: Pid) -> io::Result<()> {
+    ignore_sigpipe();
+    let told = tell_keeper(keeper, word, group);
+    // SAFETY: sets no handler.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    told
+}
+
+/// A program and what it is given. It is made before the fork, since a child of a process with threads may not allocate.
+struct Image {
+    /// The first is the path of the program.
+    args: Vec<*const c_char>,
+    env: Vec<*const c_char>,
+    /// What the pointers are to.
+    _strings: [Vec<CString>; 2],
+}
+
+// SAFETY: the pointers are to strings on the heap that it owns, and nobody changes them.
+unsafe impl Send for Image {}
+// SAFETY: as above.
+unsafe impl Sync for Image {}
+
+impl Image {
+    fn of(command: &std::process::Command) -> io::Result<Self> {
+        let args = std::iter::once(command.get_program()).chain(command.get_args());
+        let args = args.map(|arg| CString::new(arg.as_bytes())).collect::<Result<Vec<_>, _>>()?;
+        let env = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let env = env.map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()));
+        let env = env.collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { args: null_terminated(&args), env: null_terminated(&env), _strings: [args, env] })
+    }
+
+    /// Returns only if that failed.
+    fn execute(&self) -> io::Error {
+        // SAFETY: both arrays end with null and, like the strings they point to, live as long as `self`.
+        unsafe { libc::execvpe(self.args[0], self.args.as_ptr(), self.env.as_ptr()) };
+        io::Error::last_os_error()
+    }
 }
 
 fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> io::Result<()> {

@@ -3,24 +3,27 @@
 //! A worker that is killed cannot end what it has started. So a small process beside it knows which groups there are,
 //! and holds the other end of a pipe. When the worker is gone, however that went, the pipe is closed, and the keeper
 //! kills the groups that are left.
+//!
+//! Each group tells of itself before it runs, and holds the pipe open until then: the worker may die as early as it
+//! likes. The worker tells of it again when it has it, for a keeper that came after the one that was told.
 
-use std::collections::BTreeSet;
-use std::io::{self, Write};
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use punctual_sandbox::set_apart;
+use punctual_sandbox::{GroupWord, set_apart, tell_keeper};
 use rustix::process::Pid;
 
-/// Signals that end a worker in order are not for the keeper: it ends with the worker.
+/// Signals that end a worker in order are not for the keeper: it ends with the worker. A group that it is told of
+/// twice it knows once.
 const SCRIPT: &str = r#"
 trap '' HUP INT TERM
 groups=' '
 while read -r word group; do
-    case $word in
-        add) groups="$groups$group " ;;
-        remove) groups="${groups%% "$group" *} ${groups#* "$group" }" ;;
-    esac
+    case $groups in *" $group "*) groups="${groups%% "$group" *} ${groups#* "$group" }" ;; esac
+    case $word in add) groups="$groups$group " ;; esac
 done
 for group in $groups; do kill -s KILL -- "-$group"; done
 "#;
@@ -32,7 +35,7 @@ pub(super) struct Keeper(Mutex<State>);
 #[derive(Default)]
 struct State {
     process: Option<Process>,
-    groups: BTreeSet<i32>,
+    groups: HashSet<Pid>,
 }
 
 /// A group that does not outlive the worker while this lives. Drop it when the group was killed, and before its number
@@ -43,13 +46,20 @@ pub(super) struct Kept {
 }
 
 impl Keeper {
-    /// Starts its process, if there is none, so that a group is kept a moment after it exists.
-    pub(super) fn prepare(&self) -> io::Result<()> {
-        self.change(|state| if state.process.is_none() { state.start() } else { Ok(()) })
+    /// The way to its process for a group that tells of itself. Starts one, if there is none or somebody killed it.
+    /// Whoever has this holds the pipe open: it is for one start.
+    pub(super) fn pipe(&self) -> io::Result<OwnedFd> {
+        self.change(|state| {
+            if !state.has_process() {
+                state.process = None;
+                state.start()?;
+            }
+            state.process.as_ref().ok_or_else(not_connected)?.pipe()?.as_fd().try_clone_to_owned()
+        })
     }
 
     pub(super) fn keep(self: Arc<Self>, group: Pid) -> io::Result<Kept> {
-        self.change(|state| state.add(group.as_raw_pid()))?;
+        self.change(|state| state.add(group))?;
         Ok(Kept { keeper: self, group })
     }
 
@@ -60,10 +70,9 @@ impl Keeper {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        let group = self.group.as_raw_pid();
         self.keeper.change(|state| {
-            state.groups.remove(&group);
-            if state.tell("remove", group).is_err() {
+            state.groups.remove(&self.group);
+            if state.tell(GroupWord::Remove, self.group).is_err() {
                 // The next one is told only of groups that are left.
                 state.process = None;
             }
@@ -72,26 +81,30 @@ impl Drop for Kept {
 }
 
 impl State {
-    fn add(&mut self, group: i32) -> io::Result<()> {
-        if self.tell("add", group).is_err() {
+    fn add(&mut self, group: Pid) -> io::Result<()> {
+        if !self.has_process() || self.tell(GroupWord::Add, group).is_err() {
             // There is none yet, or somebody killed it.
             self.process = None;
             self.start()?;
-            self.tell("add", group)?;
+            self.tell(GroupWord::Add, group)?;
         }
         self.groups.insert(group);
         Ok(())
     }
 
-    fn tell(&mut self, word: &str, group: i32) -> io::Result<()> {
-        let Some(process) = &mut self.process else { return Err(io::ErrorKind::NotConnected.into()) };
-        process.tell(word, group)
+    /// That it can be written to does not say so: a child that is just being started may hold the keeper's end as well.
+    fn has_process(&mut self) -> bool {
+        self.process.as_mut().is_some_and(|process| matches!(process.child.try_wait(), Ok(None)))
+    }
+
+    fn tell(&self, word: GroupWord, group: Pid) -> io::Result<()> {
+        self.process.as_ref().ok_or_else(not_connected)?.tell(word, group)
     }
 
     fn start(&mut self) -> io::Result<()> {
-        let mut process = Process::start()?;
+        let process = Process::start()?;
         for group in &self.groups {
-            process.tell("add", *group)?;
+            process.tell(GroupWord::Add, *group)?;
         }
         self.process = Some(process);
         Ok(())
@@ -113,11 +126,17 @@ impl Process {
         Ok(Self { pipe: child.stdin.take(), child })
     }
 
-    fn tell(&mut self, word: &str, group: i32) -> io::Result<()> {
-        let Some(pipe) = &mut self.pipe else { return Err(io::ErrorKind::NotConnected.into()) };
-        // One write, so that no half of a line is left when this process is killed.
-        pipe.write_all(format!("{word} {group}\n").as_bytes())
+    fn pipe(&self) -> io::Result<&ChildStdin> {
+        self.pipe.as_ref().ok_or_else(not_connected)
     }
+
+    fn tell(&self, word: GroupWord, group: Pid) -> io::Result<()> {
+        tell_keeper(self.pipe()?, word, group)
+    }
+}
+
+fn not_connected() -> io::Error {
+    io::ErrorKind::NotConnected.into()
 }
 
 impl Drop for Process {
@@ -131,6 +150,8 @@ impl Drop for Process {
 #[cfg(test)]
 mod tests {
     use std::os::unix::process::{CommandExt, ExitStatusExt};
+
+    use punctual_sandbox::set_apart_with_keeper;
 
     use super::*;
 
@@ -159,16 +180,55 @@ mod tests {
         removed.wait().unwrap();
     }
 
-    #[test]
-    fn a_keeper_that_was_killed_is_followed_by_another() {
-        let keeper = Arc::new(Keeper::default());
-        let (mut first, group) = sleeper();
-        let _first = keeper.clone().keep(group).unwrap();
+    /// One that tells of itself.
+    fn own_teller(keeper: &Keeper) -> (Child, Pid) {
+        let mut command = Command::new("/bin/sleep");
+        set_apart_with_keeper(command.arg("30").env_clear(), keeper.pipe().unwrap()).unwrap();
+        let child = command.spawn().unwrap();
+        let group = Pid::from_child(&child);
+        (child, group)
+    }
+
+    fn kill(keeper: &Keeper) {
         keeper.change(|state| {
             let process = state.process.as_mut().unwrap();
             process.child.kill().unwrap();
             process.child.wait().unwrap();
         });
+    }
+
+    #[test]
+    fn a_group_that_told_of_itself_is_kept_until_it_is_removed() {
+        let keeper = Arc::new(Keeper::default());
+        let (mut removed, group) = own_teller(&keeper);
+        drop(keeper.clone().keep(group).unwrap());
+        let (mut left, _) = own_teller(&keeper);
+        keeper.change(|state| state.process = None);
+        assert_eq!(left.wait().unwrap().signal(), Some(9));
+        assert!(removed.try_wait().unwrap().is_none(), "it was known twice, and removed once");
+        removed.kill().unwrap();
+        removed.wait().unwrap();
+    }
+
+    #[test]
+    fn a_group_never_tells_a_keeper_that_was_killed() {
+        let keeper = Arc::new(Keeper::default());
+        let (mut first, group) = own_teller(&keeper);
+        let _first = keeper.clone().keep(group).unwrap();
+        kill(&keeper);
+        let (mut second, _) = own_teller(&keeper);
+        keeper.change(|state| state.process = None);
+        for child in [&mut first, &mut second] {
+            assert_eq!(child.wait().unwrap().signal(), Some(9));
+        }
+    }
+
+    #[test]
+    fn a_keeper_that_was_killed_is_followed_by_another() {
+        let keeper = Arc::new(Keeper::default());
+        let (mut first, group) = sleeper();
+        let _first = keeper.clone().keep(group).unwrap();
+        kill(&keeper);
         let (mut second, group) = sleeper();
         let _second = keeper.clone().keep(group).unwrap();
         keeper.change(|state| state.process = None);

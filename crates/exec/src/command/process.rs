@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_sandbox::{Output, Pipes, Status, set_apart};
+use punctual_sandbox::{Output, Pipes, Status, set_apart_with_keeper};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::process::Child;
 use tokio::signal::unix::{self, SignalKind};
@@ -45,9 +45,8 @@ impl Process {
         let output = Pipes::new(stdout.into(), stderr.into(), output_max)?;
         // Before there is a child, or its end could be missed.
         let deaths = unix::signal(SignalKind::child())?;
-        keeper.prepare()?;
-        set_apart(command.stdout(their_stdout).stderr(their_stderr));
-        let child = tokio::process::Command::from(command).spawn()?;
+        command.stdout(their_stdout).stderr(their_stderr);
+        let child = spawn(command, &keeper)?;
         let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let group = id.expect("a child that was not waited for has a number");
         let mut shell = Shell { child, group, deaths, state: State::Unkept };
@@ -90,6 +89,18 @@ impl Process {
             (None, None) => Status::Lost,
         })
     }
+}
+
+/// The keeper knows of it before it runs.
+fn spawn(mut command: std::process::Command, keeper: &Keeper) -> io::Result<Child> {
+    set_apart_with_keeper(&mut command, keeper.pipe()?)?;
+    tokio::process::Command::from(command).spawn().map_err(|error| match error.kind() {
+        // Killed a moment ago. The next start finds that out, and starts another.
+        io::ErrorKind::BrokenPipe => {
+            io::Error::new(error.kind(), "the process that ends commands with their worker was killed")
+        }
+        _ => error,
+    })
 }
 
 struct Shell {
@@ -194,7 +205,40 @@ fn is_living_member(stat: &str, group: Pid) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rustix::process::{getpid, kill_process};
+
     use super::*;
+
+    /// Set in the process that plays the worker: where it leaves the number of what it started.
+    const WORKER: &str = "PUNCTUAL_TEST_WORKER";
+
+    /// What is not gone by then never will be.
+    const PATIENCE: Duration = Duration::from_secs(15);
+
+    #[tokio::test]
+    async fn a_worker_that_dies_as_soon_as_it_has_started_a_command_leaves_nothing() {
+        if let Some(path) = std::env::var_os(WORKER) {
+            let mut command = std::process::Command::new("/bin/sleep");
+            command.arg("60").env_clear();
+            let child = spawn(command, &Keeper::default()).unwrap();
+            std::fs::write(path, child.id().unwrap().to_string()).unwrap();
+            // Nothing is dropped.
+            kill_process(getpid(), Signal::KILL).unwrap();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("number");
+        let name = "command::process::tests::a_worker_that_dies_as_soon_as_it_has_started_a_command_leaves_nothing";
+        let mut worker = std::process::Command::new(std::env::current_exe().unwrap());
+        let status = worker.args(["--exact", name]).env(WORKER, &path).status().unwrap();
+        assert_eq!(status.signal(), Some(9));
+        let group = std::fs::read_to_string(&path).unwrap().parse().ok().and_then(Pid::from_raw).unwrap();
+        let gone = async {
+            while has_living_members(group) {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        timeout(PATIENCE, gone).await.expect("the keeper kills it");
+    }
 
     #[test]
     fn the_group_of_a_process_is_read_past_any_name() {
