@@ -38,7 +38,8 @@ pub use notification::{
     NotificationTemplates, NotificationView, SlackChannel, TestAnswer, WaitingMessage, WebhookChannel,
 };
 pub use occurrence::{
-    ClockChangeView, OccurrenceList, OccurrenceQuery, OccurrenceView, Preview, PreviewQuery, PreviewedTime, UnfiredBy,
+    ClockChangeView, LeftOutTime, OccurrenceList, OccurrenceQuery, OccurrenceView, Preview, PreviewQuery,
+    PreviewedTime, UnfiredBy,
 };
 pub use overdue::{AilingTask, Overdue, OverdueJob, OverdueQuery, OverdueTime};
 pub use schedule::{

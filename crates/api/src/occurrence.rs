@@ -51,9 +51,23 @@ pub struct OccurrenceView {
     /// How many other planned times it stands for.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub merged: u32,
+    /// Other planned times on this instant, which have no row of their own: the first 24.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub left_out: Vec<LeftOutTime>,
     /// Backfills that ran it, whatever its verdict; the latest ten.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub backfilled: Vec<BackfilledBy>,
+}
+
+/// A planned time that fell on the instant of another, because the clocks left it out or a calendar moved it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LeftOutTime {
+    /// On the schedule's wall clock.
+    #[schema(example = "2027-03-28T02:30:00")]
+    pub local: String,
+    /// `merged`: the run at that instant stands for it. `skipped_gap` and `skipped_calendar`: it did not run.
+    #[schema(example = "merged")]
+    pub verdict: String,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
@@ -121,6 +135,9 @@ pub struct Preview {
     /// When it fires, for people.
     pub explanation: String,
     pub zone: String,
+    /// Why none of these times fires as things are: the schedule is paused, or has ended.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
     pub occurrences: Vec<PreviewedTime>,
     /// The clock changes of the coming 12 months that touch it.
     pub clock_changes: Vec<ClockChangeView>,
@@ -136,7 +153,7 @@ pub struct PreviewedTime {
     /// With jitter.
     #[schema(value_type = String, format = DateTime)]
     pub start_at: Timestamp,
-    /// What a clock change or a calendar has to do with it, for people.
+    /// What a clock change, a calendar or jitter has to do with it, for people.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub note: Option<String>,
     /// It is planned and does not fire; this is why.
@@ -154,6 +171,8 @@ pub enum UnfiredBy {
     Calendar,
     /// The clocks leave it out.
     Gap,
+    /// Somebody asked to skip it.
+    Request,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -112,6 +112,22 @@ pub struct Settings {
     pub retention: Span,
     /// Where people reach the servers: links in notifications begin with it.
     pub public_url: String,
+    /// A planned time of which nobody has decided for this long was missed.
+    pub missed_after: Span,
+}
+
+/// From the moment at which a planned time was missed, until its owner has said so: others may have to take the shard over
+/// first.
+const DECISION_MARGIN: Span = Span::from_secs(60);
+/// However soon a time is missed.
+const DECIDED_WITHIN_MIN: Span = Span::from_secs(120);
+
+impl Settings {
+    /// A planned time without a verdict for this long has nobody who decides about it. Before, it may still run.
+    fn decided_within(&self) -> Span {
+        let missed = Timestamp::EPOCH + self.missed_after + DECISION_MARGIN;
+        missed.since(Timestamp::EPOCH).max(DECIDED_WITHIN_MIN)
+    }
 }
 
 /// What a server does. A cluster may split the two.

@@ -114,6 +114,7 @@ async fn world(replies: &[Option<Reply>]) -> World {
             artifact_max: ByteSize::mib(1),
             retention: LONG,
             public_url: "http://127.0.0.1:8020".to_owned(),
+            missed_after: Span::from_secs(60),
         },
     });
     World { app, owner, job: id }

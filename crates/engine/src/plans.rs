@@ -1,5 +1,5 @@
-//! What stored schedules mean. Schedules with equal specs share one plan: a million of them may mean a
-//! few hundred different things.
+//! What stored schedules mean. Schedules with equal specs share one plan, and its calendars: a million of them may
+//! mean a few hundred different things.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, Weak};
@@ -37,8 +37,8 @@ struct State {
 const REPLANS: u32 = 3;
 
 impl Plans {
-    /// The plan of a spec. `seed`, that of the name, matters for hashed slots alone.
-    pub(crate) fn plan(&self, spec: &Arc<str>, seed: u64) -> std::result::Result<Arc<Plan>, PlanError> {
+    /// The plan of a spec. Whether hashed slots leave a schedule any date was judged when somebody wrote it.
+    pub(crate) fn plan(&self, spec: &Arc<str>) -> std::result::Result<Arc<Plan>, PlanError> {
         let calendars = {
             let state = self.0.lock().expect("no panic while the lock is held");
             if let Some(plan) = state.shared.get(spec).and_then(Weak::upgrade) {
@@ -46,10 +46,7 @@ impl Plans {
             }
             Arc::clone(&state.calendars)
         };
-        let plan = Arc::new(Plan::read(spec, &calendars, seed)?);
-        if Plan::is_hashed(&plan.spec) {
-            return Ok(plan);
-        }
+        let plan = Arc::new(Plan::read_shared(spec, &calendars)?);
         let mut state = self.0.lock().expect("no panic while the lock is held");
         // Calendars may have been read anew meanwhile; then this plan is replaced soon.
         if Arc::ptr_eq(&calendars, &state.calendars) {
@@ -66,13 +63,13 @@ impl Plans {
     /// Reads calendars again if any has changed.
     pub(crate) async fn refresh(&self, store: &dyn Store) -> Result<()> {
         let revision = store.calendars_revision().await?;
-        let is_known = {
+        let known = {
             let state = self.0.lock().expect("no panic while the lock is held");
-            state.revision == revision
+            if state.revision == revision {
+                return Ok(());
+            }
+            Arc::clone(&state.calendars)
         };
-        if is_known {
-            return Ok(());
-        }
         let stored = store.calendars().await?;
         // What was read may be newer than the revision, which is then read again.
         let revision = stored.iter().map(|calendar| calendar.revision).max().unwrap_or(0).min(revision);
@@ -81,7 +78,9 @@ impl Plans {
                 .into_iter()
                 .map(|stored| {
                     let calendar = Calendar { name: stored.name.clone(), dates: stored.dates };
-                    (stored.name, Arc::new(calendar))
+                    // One that has not changed stays the one that plans share.
+                    let shared = known.get(&stored.name).filter(|known| ***known == calendar).cloned();
+                    (stored.name, shared.unwrap_or_else(|| Arc::new(calendar)))
                 })
                 .collect(),
         );
@@ -128,11 +127,59 @@ impl Plans {
             tracing::error!(schedule = %name, %task, "the schedule's task is not in the store; it does not fire");
             return None;
         };
-        let seed = seed_of(&name);
-        let plan = self.plan(&spec, seed).unwrap_or_else(|error| {
+        let plan = self.plan(&spec).unwrap_or_else(|error| {
             tracing::error!(schedule = %name, %error, "the schedule cannot be planned; it does not fire");
             Arc::new(Plan::never())
         });
-        Some(LoadedSchedule { id, plan, task, seed, priority, has_input, state })
+        Some(LoadedSchedule { id, plan, task, seed: seed_of(&name), priority, has_input, state })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::Timestamp;
+    use punctual_core::schedule::{By, StoredCalendar};
+    use punctual_store::Schedules;
+    use punctual_store_tests::model::ModelStore;
+
+    use super::*;
+
+    fn spec(cron: &str) -> Arc<str> {
+        format!(r#"{{"when":{{"rules":[{{"cron":"{cron}"}}],"zone":"Europe/Berlin"}}}}"#).into()
+    }
+
+    async fn put(store: &ModelStore, name: &str, day: u8) {
+        let changed = By { at: Timestamp::EPOCH, who: "somebody".to_owned() };
+        let dates = [format!("2026-12-{day:02}").parse().unwrap()].into();
+        let calendar = StoredCalendar { name: name.to_owned(), dates, revision: 0, changed };
+        store.put_calendar(calendar).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_calendar_that_has_not_changed_stays_the_one_that_plans_share() {
+        let (store, plans) = (ModelStore::new(1, Timestamp::EPOCH), Plans::default());
+        let read = async || {
+            plans.refresh(&store).await.unwrap();
+            Arc::clone(&plans.0.lock().unwrap().calendars)
+        };
+        put(&store, "changes", 1).await;
+        put(&store, "stays", 1).await;
+        let before = read().await;
+        put(&store, "changes", 2).await;
+        let after = read().await;
+        assert!(Arc::ptr_eq(&before["stays"], &after["stays"]));
+        assert_ne!(before["changes"], after["changes"]);
+        assert_eq!(plans.changed(), ["changes", "stays"], "both were new a moment ago");
+    }
+
+    #[test]
+    fn schedules_with_one_spec_share_one_plan_whatever_their_names() {
+        let plans = Plans::default();
+        for cron in ["0 9 * * *", "H H * * *", "H H(0-7) * * H", "0 0 H(29-30) 2 *"] {
+            // Each row brings a text of its own.
+            let made: Vec<Arc<Plan>> = (0..10).map(|_| plans.plan(&spec(cron)).unwrap()).collect();
+            assert!(made.iter().all(|plan| Arc::ptr_eq(plan, &made[0])), "{cron}");
+        }
+        assert_eq!(plans.0.lock().unwrap().shared.len(), 4);
     }
 }

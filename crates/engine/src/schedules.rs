@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use punctual_core::schedule::{Plan, PlanError, ScheduleCommand, ScheduleEdit, ScheduleReply, seed_of};
+use punctual_core::schedule::{PlanError, ScheduleCommand, ScheduleEdit, ScheduleReply, seed_of};
 use punctual_core::shard::event::{Event, Made};
 use punctual_core::{ScheduleId, ShardId};
 use punctual_store::Result;
@@ -75,7 +75,7 @@ impl Engine {
         }
         let found = tasks.find(&**store, edits.iter().flatten().map(|edit| edit.task)).await?;
         let mut made = Vec::with_capacity(commands.len());
-        for ((id, command), edit) in commands.iter().zip(edits) {
+        for ((_, command), edit) in commands.iter().zip(edits) {
             let Some(edit) = edit else {
                 made.push(Ok(None));
                 continue;
@@ -86,22 +86,11 @@ impl Engine {
             };
             let seed = match command {
                 ScheduleCommand::Create(new) => seed_of(&new.name),
-                // The owner has it; only hashed slots need it before.
+                // The owner has it.
                 _ => 0,
             };
-            let plan = match plans.plan(&edit.spec, seed) {
-                Ok(plan) if matches!(command, ScheduleCommand::Create(_)) || !Plan::is_hashed(&plan.spec) => Ok(plan),
-                Ok(_) => match store.schedule(*id).await? {
-                    Some(row) => plans.plan(&edit.spec, seed_of(&row.name)),
-                    None => {
-                        made.push(Err(ScheduleReply::NotFound));
-                        continue;
-                    }
-                },
-                Err(error) => Err(error),
-            };
             let refused = |error: PlanError| ScheduleReply::Refused(error.to_string());
-            made.push(plan.map(|plan| Some(Made { plan, task, seed })).map_err(refused));
+            made.push(plans.plan(&edit.spec).map(|plan| Some(Made { plan, task, seed })).map_err(refused));
         }
         Ok(made)
     }

@@ -85,6 +85,7 @@ pub(crate) async fn run_server(
             artifact_max: settings.artifact_max,
             retention: settings.retention,
             public_url: settings.public_url.clone().unwrap_or_else(|| format!("http://{address}")),
+            missed_after: settings.missed_after,
         },
     });
     let rest = if settings.roles.api { Rest::Served } else { Rest::ProbesOnly };

@@ -7,12 +7,13 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::sync::Arc;
 
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
 
 use crate::cron::CronTimes;
-use crate::date::{date_to_day_number, weekday};
+use crate::date::{date_to_day_number, day_number_to_date, weekday};
 use crate::error::ScheduleError;
 
 /// Fifty years of public holidays in several countries.
@@ -34,16 +35,16 @@ pub struct Calendar {
     pub dates: BTreeSet<Date>,
 }
 
-/// The calendars a schedule obeys.
+/// The calendars a schedule obeys. Schedules share them: their dates are many, and looked up where they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calendars {
     /// The schedule never fires on these dates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub exclude: Vec<Calendar>,
+    pub exclude: Vec<Arc<Calendar>>,
     /// If there are any, the schedule fires on these dates only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub include: Vec<Calendar>,
+    pub include: Vec<Arc<Calendar>>,
     #[serde(default)]
     pub on_closed_day: OnClosedDay,
 }
@@ -84,60 +85,65 @@ pub enum OnClosedDay {
     NextBusinessDay,
 }
 
-/// The calendars as day numbers, ready for the search.
+/// The calendars as the search asks for them, by day number.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct OpenDays {
-    excluded: Vec<i64>,
-    /// `None` without inclusion calendars.
-    included: Option<Vec<i64>>,
-    on_closed_day: OnClosedDay,
-}
+pub(crate) struct OpenDays(Calendars);
 
 impl OpenDays {
     pub(crate) fn new(calendars: &Calendars) -> Self {
-        let days = |calendars: &[Calendar]| {
-            let dates: BTreeSet<i64> =
-                calendars.iter().flat_map(|calendar| &calendar.dates).map(|date| date_to_day_number(*date)).collect();
-            dates.into_iter().collect::<Vec<_>>()
-        };
-        Self {
-            excluded: days(&calendars.exclude),
-            included: (!calendars.include.is_empty()).then(|| days(&calendars.include)),
-            on_closed_day: calendars.on_closed_day,
-        }
+        Self(calendars.clone())
     }
 
     pub(crate) fn moves_days(&self) -> bool {
-        self.on_closed_day != OnClosedDay::Skip
+        self.0.on_closed_day != OnClosedDay::Skip
     }
 
     /// The last day on which the calendars still make a difference.
     pub(crate) fn last_day(&self) -> Option<i64> {
-        let included = self.included.as_ref().and_then(|days| days.last());
-        self.excluded.last().max(included).map(|day| day + MOVE_DAYS_MAX)
+        let calendars = self.0.exclude.iter().chain(&self.0.include);
+        let last = calendars.filter_map(|calendar| calendar.dates.last()).max();
+        last.map(|date| date_to_day_number(*date) + MOVE_DAYS_MAX)
     }
 
     pub(crate) fn is_open(&self, day: i64) -> bool {
-        let is_included = self.included.as_ref().is_none_or(|days| days.binary_search(&day).is_ok());
-        is_included && self.excluded.binary_search(&day).is_err()
+        let Calendars { exclude, include, .. } = &self.0;
+        if exclude.is_empty() && include.is_empty() {
+            return true;
+        }
+        let date = day_number_to_date(day);
+        let has_date = |calendar: &Arc<Calendar>| calendar.dates.contains(&date);
+        (include.is_empty() || include.iter().any(has_date)) && !exclude.iter().any(has_date)
     }
 
     fn is_business_day(&self, day: i64) -> bool {
-        self.is_open(day) && (self.included.is_some() || (1..=5).contains(&weekday(day)))
+        self.is_open(day) && (!self.0.include.is_empty() || (1..=5).contains(&weekday(day)))
     }
 
     /// The first open day from `from` up to and without `to`. Looks at each date of the calendars at most once.
     pub(crate) fn next_open_day(&self, from: i64, to: i64) -> Option<i64> {
-        let Some(included) = &self.included else {
+        if self.0.include.is_empty() {
             return (from..to).find(|day| self.is_open(*day));
-        };
-        let rest = &included[included.partition_point(|day| *day < from)..];
-        rest.iter().copied().take_while(|day| *day < to).find(|day| self.is_open(*day))
+        }
+        let mut day = self.next_included_day(from)?;
+        while day < to {
+            if self.is_open(day) {
+                return Some(day);
+            }
+            day = self.next_included_day(day + 1)?;
+        }
+        None
+    }
+
+    fn next_included_day(&self, from: i64) -> Option<i64> {
+        let first = day_number_to_date(from);
+        let next = self.0.include.iter().filter_map(|calendar| calendar.dates.range(first..).next()).min();
+        // Days after the last date of all become that date.
+        next.map(|date| date_to_day_number(*date)).filter(|day| *day >= from)
     }
 
     /// The first day from `from` up to and without `to` on which a rule fires, after moves.
     pub(crate) fn next_firing_day(&self, times: &CronTimes, from: i64, to: i64) -> Option<i64> {
-        let (mut planned_from, planned_to) = match self.on_closed_day {
+        let (mut planned_from, planned_to) = match self.0.on_closed_day {
             OnClosedDay::Skip => (from, to),
             OnClosedDay::NextBusinessDay => (self.closed_days_before(from).start, to),
             OnClosedDay::PreviousBusinessDay => (from, to + MOVE_DAYS_MAX),
@@ -155,7 +161,7 @@ impl OpenDays {
 
     /// The day on which a planned day fires, if it does.
     fn firing_day(&self, planned: i64) -> Option<i64> {
-        match self.on_closed_day {
+        match self.0.on_closed_day {
             OnClosedDay::Skip => self.is_open(planned).then_some(planned),
             OnClosedDay::NextBusinessDay => (planned..=planned + MOVE_DAYS_MAX).find(|day| self.is_business_day(*day)),
             OnClosedDay::PreviousBusinessDay => {
@@ -166,7 +172,7 @@ impl OpenDays {
 
     /// Goes from a planned day that does not fire to the next that can, over what may be years of closed days.
     fn next_day_worth_planning(&self, planned: i64, to: i64) -> Option<i64> {
-        match self.on_closed_day {
+        match self.0.on_closed_day {
             OnClosedDay::Skip => self.next_open_day(planned + 1, to),
             OnClosedDay::PreviousBusinessDay => self.next_business_day(planned + 1, to),
             OnClosedDay::NextBusinessDay => {
@@ -187,7 +193,7 @@ impl OpenDays {
 
     /// The planned days that fire on `day`, a day on which the rule fires; earliest first.
     pub(crate) fn planned_days(&self, times: &CronTimes, day: i64) -> impl Iterator<Item = i64> {
-        let candidates = match self.on_closed_day {
+        let candidates = match self.0.on_closed_day {
             OnClosedDay::Skip => day..day + 1,
             OnClosedDay::NextBusinessDay => self.closed_days_before(day).start..day + 1,
             OnClosedDay::PreviousBusinessDay => day..self.closed_days_after(day).end,

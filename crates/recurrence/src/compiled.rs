@@ -5,7 +5,7 @@ use std::ops::Range;
 use jiff::Timestamp;
 
 use crate::calendar::OpenDays;
-use crate::cron::CronTimes;
+use crate::cron::{CronExpr, CronTimes};
 use crate::date::{CALENDAR_CYCLE_DAYS, SECONDS_PER_DAY};
 use crate::error::ScheduleError;
 use crate::rule::{FoldPolicy, GapPolicy, INTERVAL_RANGE, Rule, ScheduleSpec};
@@ -44,12 +44,12 @@ impl CompiledRule {
     pub(crate) fn new(number: usize, rule: &Rule, spec: &ScheduleSpec, key: &str) -> Result<Self, ScheduleError> {
         match rule {
             Rule::Cron(expr) => {
-                let times = expr.resolve(key);
-                if !times.can_fire() {
-                    return Err(ScheduleError::NeverFires { rule: number, expression: expr.to_string() });
+                let rule = Self::cron(expr, key);
+                // What hashed slots mean is judged when it is known whose they are.
+                if !expr.is_hashed() {
+                    rule.check_dates(number, expr)?;
                 }
-                let kind = if expr.follows_real_time() { CivilKind::RealTime } else { CivilKind::FixedTime };
-                Ok(Self::Civil { times, kind })
+                Ok(rule)
             }
             Rule::Daily { hour, minute, second } => {
                 let (hour, minute, second) = (*hour, *minute, *second);
@@ -66,6 +66,22 @@ impl CompiledRule {
                 Ok(Self::Interval { every_us: every.as_micros() as i64, anchor_us })
             }
             Rule::Once(at) => Ok(Self::Once { at_us: at.as_microsecond() }),
+        }
+    }
+
+    /// Hashed slots get the values that `key` gives them.
+    pub(crate) fn cron(expr: &CronExpr, key: &str) -> Self {
+        let kind = if expr.follows_real_time() { CivilKind::RealTime } else { CivilKind::FixedTime };
+        Self::Civil { times: expr.resolve(key), kind }
+    }
+
+    /// Whether there is a date at all on which it fires. `expr` is what it was made of.
+    pub(crate) fn check_dates(&self, number: usize, expr: &CronExpr) -> Result<(), ScheduleError> {
+        match self {
+            Self::Civil { times, .. } if !times.can_fire() => {
+                Err(ScheduleError::NeverFires { rule: number, expression: expr.to_string() })
+            }
+            Self::Civil { .. } | Self::Interval { .. } | Self::Once { .. } => Ok(()),
         }
     }
 

@@ -1,5 +1,7 @@
 //! Says in plain English when a schedule fires.
 
+use std::sync::Arc;
+
 use crate::calendar::{Calendar, Calendars, OnClosedDay};
 use crate::cron::{CronExpr, Field, Term};
 use crate::rule::Rule;
@@ -57,7 +59,7 @@ impl Schedule {
 }
 
 fn explain_calendars(calendars: &Calendars) -> String {
-    let names = |calendars: &[Calendar]| {
+    let names = |calendars: &[Arc<Calendar>]| {
         let names: Vec<String> = calendars.iter().map(|calendar| format!("\"{}\"", calendar.name)).collect();
         listed(&names, "and")
     };
@@ -255,7 +257,7 @@ mod tests {
     #[test]
     fn calendars_and_bounds_are_part_of_the_sentence() {
         let mut spec = ScheduleSpec::new("30 9 1 * *".parse().expect("a valid rule"), "Europe/Berlin");
-        spec.calendars.exclude = vec![Calendar { name: "holidays".into(), dates: [].into() }];
+        spec.calendars.exclude = vec![Arc::new(Calendar { name: "holidays".into(), dates: [].into() })];
         spec.calendars.on_closed_day = OnClosedDay::NextBusinessDay;
         spec.end_at = Some("2030-01-01T00:00:00Z".parse().expect("an instant"));
         spec.jitter = Some(jiff::SignedDuration::from_mins(5));

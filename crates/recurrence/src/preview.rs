@@ -63,10 +63,10 @@ impl Schedule {
         let first = from.as_second();
         let until = first.saturating_add(i64::from(months) * 2_629_746).min(LAST_SECOND);
         let mut changes = Vec::new();
-        let mut segment = Segment::containing(&self.zone, first);
+        let mut segment = Segment::containing(&self.frame.zone, first);
         while segment.end <= until && changes.len() < CHANGES_MAX {
-            let Some(next) = segment.next(&self.zone) else { break };
-            if (self.start_us..self.end_us).contains(&(next.start * MICROS)) {
+            let Some(next) = segment.next(&self.frame.zone) else { break };
+            if (self.frame.start_us..self.frame.end_us).contains(&(next.start * MICROS)) {
                 changes.extend(self.change_between(&segment, &next));
             }
             segment = next;
@@ -114,13 +114,13 @@ impl Schedule {
             return None;
         }
         match &self.rules[rule] {
-            CompiledRule::Civil { times, .. } => next_local(times, &self.policies.open_days, from, to),
+            CompiledRule::Civil { times, .. } => next_local(times, &self.frame.policies.open_days, from, to),
             CompiledRule::Interval { .. } | CompiledRule::Once { .. } => None,
         }
     }
 
     fn gap_effect(&self, rule: usize, nominal: i64, after_gap: Option<&Occurrence>) -> Effect {
-        if self.kind(rule) == CivilKind::RealTime || self.policies.gap == GapPolicy::Skip {
+        if self.kind(rule) == CivilKind::RealTime || self.frame.policies.gap == GapPolicy::Skip {
             return Effect::Skipped;
         }
         match after_gap {
@@ -132,7 +132,7 @@ impl Schedule {
 
     fn fold_effect(&self, rule: usize, nominal: i64, before: &Segment, after: &Segment) -> Effect {
         let (first, second) = (timestamp(nominal - before.offset), timestamp(nominal - after.offset));
-        let fold = self.policies.fold;
+        let fold = self.frame.policies.fold;
         let is_in = |segment| local_window(self.kind(rule), segment, fold).contains(&nominal);
         match (is_in(before), is_in(after)) {
             (true, true) => Effect::Repeated { first, second },

@@ -40,6 +40,16 @@ pub enum Rule {
     Once(Timestamp),
 }
 
+impl Rule {
+    /// Whether a schedule's key has a say in when it fires.
+    pub fn is_hashed(&self) -> bool {
+        match self {
+            Self::Cron(expression) => expression.is_hashed(),
+            Self::Daily { .. } | Self::Interval { .. } | Self::Once(_) => false,
+        }
+    }
+}
+
 impl FromStr for Rule {
     type Err = ParseError;
 

@@ -4,6 +4,8 @@
 //! does to a rule is decided at the borders only: [`local_window`] leaves out repeated times that shall not fire
 //! twice, and times in a gap fire at the segment's first instant.
 
+use std::borrow::Cow;
+
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
@@ -14,7 +16,7 @@ use crate::hash;
 use crate::occurrence::{Note, Occurrence};
 use crate::planned::{PlannedTimes, Summary};
 use crate::rule::GapPolicy;
-use crate::schedule::Schedule;
+use crate::schedule::{Frame, Schedule};
 use crate::zone::{FIRST_SECOND, LAST_SECOND, Segment};
 
 /// Leaping to a far segment costs more than stepping into the next one, so short ways are walked.
@@ -23,7 +25,7 @@ const LEAP_SECONDS_MIN: i64 = 400 * SECONDS_PER_DAY;
 /// The occurrences of a schedule; see [`Schedule::after`].
 #[derive(Clone, Debug)]
 pub struct Occurrences<'a> {
-    schedule: &'a Schedule,
+    schedule: Cow<'a, Schedule>,
     segment: Segment,
     /// For each rule, its next instant in the segment in microseconds, if there is one.
     upcoming: Vec<Option<i64>>,
@@ -36,9 +38,9 @@ pub struct Occurrences<'a> {
 }
 
 impl<'a> Occurrences<'a> {
-    pub(crate) fn starting_at(schedule: &'a Schedule, position: i64) -> Self {
-        let position = position.max(schedule.start_us).max(FIRST_SECOND * MICROS);
-        let segment = Segment::containing(&schedule.zone, position.div_euclid(MICROS));
+    pub(crate) fn starting_at(schedule: Cow<'a, Schedule>, position: i64) -> Self {
+        let position = position.max(schedule.frame.start_us).max(FIRST_SECOND * MICROS);
+        let segment = Segment::containing(&schedule.frame.zone, position.div_euclid(MICROS));
         let is_finished = position > LAST_SECOND * MICROS;
         let mut occurrences = Self {
             schedule,
@@ -54,14 +56,15 @@ impl<'a> Occurrences<'a> {
     }
 
     fn look_ahead(&mut self, position: i64) {
-        let Schedule { rules, policies, .. } = self.schedule;
+        let Schedule { rules, frame, .. } = &*self.schedule;
         self.upcoming.clear();
-        self.upcoming.extend(rules.iter().map(|rule| rule.next_in_segment(&self.segment, position, policies)));
+        self.upcoming.extend(rules.iter().map(|rule| rule.next_in_segment(&self.segment, position, &frame.policies)));
     }
 
     /// Goes to a later segment. `None` when no rule fires any more.
     fn advance(&mut self) -> Option<()> {
-        let Schedule { rules, policies, zone, end_us, .. } = self.schedule;
+        let Schedule { rules, frame, .. } = &*self.schedule;
+        let Frame { policies, zone, end_us, .. } = &**frame;
         let from = self.segment.end;
         if from > LAST_SECOND || from.saturating_mul(MICROS) >= *end_us {
             return None;
@@ -86,7 +89,8 @@ impl<'a> Occurrences<'a> {
     }
 
     fn describe(&self, at_us: i64) -> Occurrence {
-        let Schedule { key, policies, jitter_us, .. } = self.schedule;
+        let Schedule { key, frame, .. } = &*self.schedule;
+        let Frame { policies, jitter_us, .. } = &**frame;
         let local = self.local_at(at_us);
         let is_plain = !policies.open_days.moves_days() && !self.ends_a_gap(at_us);
         let summary = if is_plain { Summary::on_time(local) } else { self.planned_times(at_us).summary(local) };
@@ -117,14 +121,15 @@ impl<'a> Occurrences<'a> {
 
     /// Whether fixed times in a gap would fire at this instant.
     fn ends_a_gap(&self, at_us: i64) -> bool {
-        self.schedule.policies.gap == GapPolicy::Shift
+        self.schedule.frame.policies.gap == GapPolicy::Shift
             && at_us == self.segment.start * MICROS
             && !self.segment.gap_at_start().is_empty()
     }
 
     /// Every planned time that fires at this instant, the earliest of those to come.
     fn planned_times(&self, at_us: i64) -> PlannedTimes {
-        let Schedule { rules, policies, .. } = self.schedule;
+        let Schedule { rules, frame, .. } = &*self.schedule;
+        let policies = &frame.policies;
         let local = self.local_at(at_us);
         let mut planned = PlannedTimes::default();
         for (rule, _) in rules.iter().zip(&self.upcoming).filter(|(_, upcoming)| **upcoming == Some(at_us)) {
@@ -161,14 +166,14 @@ impl Iterator for Occurrences<'_> {
                 self.is_finished = self.advance().is_none();
                 continue;
             };
-            if at_us >= self.schedule.end_us || at_us > LAST_SECOND * MICROS {
+            if at_us >= self.schedule.frame.end_us || at_us > LAST_SECOND * MICROS {
                 self.is_finished = true;
                 break;
             }
             let occurrence = self.describe(at_us);
-            let Schedule { rules, policies, .. } = self.schedule;
+            let Schedule { rules, frame, .. } = &*self.schedule;
             for (rule, upcoming) in rules.iter().zip(&mut self.upcoming).filter(|(_, next)| **next == Some(at_us)) {
-                *upcoming = rule.next_in_segment(&self.segment, at_us + 1, policies);
+                *upcoming = rule.next_in_segment(&self.segment, at_us + 1, &frame.policies);
             }
             self.step_from = at_us + 1;
             return Some(occurrence);

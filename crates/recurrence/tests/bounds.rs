@@ -72,11 +72,11 @@ fn calendars_do_not_make_it_stuck() {
     for on_closed_day in [OnClosedDay::Skip, OnClosedDay::NextBusinessDay, OnClosedDay::PreviousBusinessDay] {
         for rule in ["* * * * * *", "@every 1s", "0 0 29 2 *"] {
             let mut closed = spec("Europe/Berlin", rule);
-            closed.calendars.exclude = vec![Calendar { name: "closed".into(), dates: dates.clone() }];
+            closed.calendars.exclude = vec![Calendar { name: "closed".into(), dates: dates.clone() }.into()];
             closed.calendars.on_closed_day = on_closed_day;
             check(&closed, "2026-01-01T12:00:00Z", 50);
             let mut open = spec("Europe/Berlin", rule);
-            open.calendars.include = vec![Calendar { name: "open".into(), dates: [date].into() }];
+            open.calendars.include = vec![Calendar { name: "open".into(), dates: [date].into() }.into()];
             open.calendars.on_closed_day = on_closed_day;
             let is_daily = rule != "0 0 29 2 *";
             check(&open, "2026-01-01T12:00:00Z", if is_daily { 50 } else { 0 });

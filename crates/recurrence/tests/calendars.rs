@@ -1,13 +1,15 @@
 //! Closed dates, open dates, business days, bounds and jitter.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jiff::tz::TimeZoneDatabase;
 use jiff::{SignedDuration, Timestamp};
 use punctual_recurrence::{Calendar, Calendars, OnClosedDay, Rule, Schedule, ScheduleError, ScheduleSpec};
 
-fn calendar(name: &str, dates: &[&str]) -> Calendar {
-    Calendar { name: name.into(), dates: dates.iter().map(|date| date.parse().expect("a date")).collect() }
+fn calendar(name: &str, dates: &[&str]) -> Arc<Calendar> {
+    let dates = dates.iter().map(|date| date.parse().expect("a date")).collect();
+    Arc::new(Calendar { name: name.into(), dates })
 }
 
 fn spec(rule: &str) -> ScheduleSpec {
@@ -98,7 +100,7 @@ fn a_day_too_far_from_a_business_day_does_not_fire() {
         dates.insert(date);
         date = date.tomorrow().expect("in range");
     }
-    spec.calendars.exclude = vec![Calendar { name: "closed".into(), dates }];
+    spec.calendars.exclude = vec![Calendar { name: "closed".into(), dates }.into()];
     assert_eq!(found(spec, "2026-12-01T00:00:00Z", "2028-01-10T00:00:00Z"), ["Mon 01-03 09:00 from 2028-01-01"]);
 }
 
@@ -159,7 +161,7 @@ fn what_makes_no_schedule_is_refused_with_advice() {
     check(&|spec| spec.calendars.include = vec![calendar("", &[])], "a calendar's name has 0 bytes");
     let dates =
         |count: i32| (0..count).map(|days| jiff::civil::date(2000, 1, 1) + jiff::Span::new().days(days)).collect();
-    let crowded = Calendar { name: "crowded".into(), dates: dates(10_001) };
+    let crowded = Arc::new(Calendar { name: "crowded".into(), dates: dates(10_001) });
     check(&|spec| spec.calendars.exclude = vec![crowded.clone()], "the calendars hold 10001 dates");
     check(&|spec| spec.zone = "Mars/Olympus".into(), "`Mars/Olympus` is not a known time zone");
     check(&|spec| spec.rules[0] = Rule::Daily { hour: 24, minute: 0, second: 0 }, "use 0 to 23");

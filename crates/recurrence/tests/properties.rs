@@ -127,6 +127,21 @@ proptest! {
     }
 
     #[test]
+    fn a_key_that_comes_later_chooses_the_same_slots(schedule in schedule(), from in instant(), key in "[a-z0-9]{0,40}") {
+        let later = schedule.with_key(key.as_str());
+        match Schedule::with_database(schedule.spec().clone(), &key, &TimeZoneDatabase::bundled()) {
+            Ok(own) => {
+                prop_assert_eq!(later.check_slots(), Ok(()));
+                prop_assert_eq!(later.explain(), own.explain());
+                let expected = own.next_n(from, 20);
+                prop_assert_eq!(&later.next_n(from, 20), &expected);
+                prop_assert_eq!(later.into_after(from).take(20).collect::<Vec<_>>(), expected);
+            }
+            Err(never) => prop_assert_eq!(later.check_slots(), Err(never)),
+        }
+    }
+
+    #[test]
     fn an_expression_reads_back_from_its_written_form(text in expression()) {
         if let Ok(expr) = CronExpr::parse(&text) {
             let again = CronExpr::parse(&expr.to_string());

@@ -85,6 +85,10 @@ pub enum Window {
     /// A server learned that a calendar had changed.
     Replanned,
     OccurrenceClosed,
+    /// The clocks left it out.
+    OccurrenceInGap,
+    /// Times that the clocks left out ran as one.
+    OccurrencesMerged,
     /// A success after a failure was told.
     RecoveryTold,
     /// Starts that were late were told.
@@ -92,7 +96,7 @@ pub enum Window {
 }
 
 impl Window {
-    pub const ALL: [Self; 64] = [
+    pub const ALL: [Self; 66] = [
         Self::CrashBetweenApplyAndAnswer,
         Self::DeadServersBatchApplied,
         Self::DeadServersBatchDropped,
@@ -155,6 +159,8 @@ impl Window {
         Self::ScheduleEdited,
         Self::Replanned,
         Self::OccurrenceClosed,
+        Self::OccurrenceInGap,
+        Self::OccurrencesMerged,
         Self::RecoveryTold,
         Self::LatenessTold,
     ];
@@ -226,7 +232,9 @@ impl Coverage {
             Verdict::SkippedPaused => self.hit(Window::OccurrencePaused),
             Verdict::Missed => self.hit(Window::OccurrenceMissed),
             Verdict::SkippedCalendar => self.hit(Window::OccurrenceClosed),
-            Verdict::Fired | Verdict::SkippedGap | Verdict::SkippedByRequest => {}
+            Verdict::SkippedGap => self.hit(Window::OccurrenceInGap),
+            Verdict::Fired if row.count > 1 => self.hit(Window::OccurrencesMerged),
+            Verdict::Fired | Verdict::SkippedByRequest => {}
         }
     }
 

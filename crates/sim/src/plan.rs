@@ -13,8 +13,9 @@ use punctual_core::{ArtifactId, Span, TaskId, Timestamp};
 use crate::options::{Options, Planted};
 use crate::rng::Rng;
 
-/// When every run begins, by the store's clock.
-pub const START: Timestamp = Timestamp::saturating_from_micros(1_800_000_000_000_000);
+/// When every run begins, by the store's clock: 2027-03-28T00:59:00Z, a minute before the clocks of Europe go from 02:00
+/// to 03:00.
+pub const START: Timestamp = Timestamp::saturating_from_micros(1_806_195_540_000_000);
 /// The measured offset to the store's clock is never so wrong that a server is
 /// ahead of it: servers count from before the question was sent. So they lag, by
 /// no more than this.

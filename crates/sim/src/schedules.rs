@@ -84,7 +84,7 @@ impl World {
                 let task = Arc::clone(self.rng.pick(&self.plan.tasks));
                 // Now and then two of the same name, of which one may be stored.
                 let name = format!("schedule-{}", self.rng.below(12));
-                let edit = self.draw_edit(&task, None);
+                let edit = self.draw_edit(&task);
                 self.create(task, name, edit);
             }
             ScheduleStep::CreateAgain(id) => {
@@ -132,31 +132,34 @@ impl World {
             6 => ScheduleCommand::RunNow,
             _ => {
                 let task = Arc::clone(&self.schedules.asked[&id]);
-                let overlap = self.store.spec_of(id).map(|spec| spec.overlap);
-                let edit = self.draw_edit(&task, overlap);
+                let edit = self.draw_edit(&task);
                 ScheduleCommand::Edit { revision: None, edit: Box::new(edit) }
             }
         }
     }
 
-    fn draw_edit(&mut self, task: &Task, overlap: Option<Overlap>) -> ScheduleEdit {
-        let overlap = overlap.unwrap_or(*self.rng.pick(&[
+    fn draw_edit(&mut self, task: &Task) -> ScheduleEdit {
+        let overlap = *self.rng.pick(&[
             Overlap::Allow,
             Overlap::Skip,
             Overlap::QueueOne,
             Overlap::QueueAll,
             Overlap::CancelPrevious,
-        ]));
+        ]);
         let chaos_secs = self.plan.chaos.as_micros() / 1_000_000;
         let shortest = if overlap == Overlap::QueueAll { chaos_secs / QUEUED_TIMES } else { 2 };
         let every = self.rng.range(shortest.max(2), 25);
         let anchor = jiff::Timestamp::from_microsecond(self.now.as_micros()).expect("it is our time");
-        let rule = if self.rng.percent(50) {
-            Rule::Interval { every: jiff::SignedDuration::from_secs(every), anchor: Some(anchor) }
-        } else {
-            format!("*/{every} * * * * *").parse().expect("it is an expression")
+        let cron = |text: String| text.parse().expect("it is an expression");
+        let rule = match self.rng.below(8) {
+            0..4 => Rule::Interval { every: jiff::SignedDuration::from_secs(every), anchor: Some(anchor) },
+            4 | 5 => cron(format!("*/{every} * * * * *")),
+            // Fixed times, a whole hour of which the clocks leave out; and with others at its end or not.
+            6 => cron(format!("*/{every} 0-59 1-4 * * *")),
+            _ => cron(format!("*/{every} 0-59 1,2,4 * * *")),
         };
         let mut when = recurrence::ScheduleSpec::new(rule, "Europe/Berlin");
+        when.gap = *self.rng.pick(&[recurrence::GapPolicy::Shift, recurrence::GapPolicy::Skip]);
         when.end_at = Some(jiff::Timestamp::from_microsecond(self.schedules.end.as_micros()).expect("likewise"));
         when.jitter = self.rng.percent(40).then(|| jiff::SignedDuration::from_secs(self.rng.range(1, 12)));
         let mut spec = ScheduleSpec::new(when);

@@ -5,6 +5,7 @@
 //! crashed, paused or cut off between any two steps.
 
 mod effects;
+mod hearing;
 mod owning;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -357,61 +358,5 @@ impl World {
         self.give_up_if_quiet(place);
         let wake = self.servers[place].owner.next_wake() + self.servers[place].lag;
         self.pump_by(place, wake.max(self.now + Span::from_micros(1)));
-    }
-
-    fn server_message(&mut self, place: usize, stream: StreamId, message: ToServer) {
-        if self.net.is_mute(stream) {
-            return;
-        }
-        let now = self.server_now(place);
-        let server = &mut self.servers[place];
-        match message {
-            ToServer::Opened => {
-                let (acquired, epochs) = (server.owner.acquisitions(), server.owner.owned_shards());
-                let greeting = ToWorker::Greeting { acquired, epochs };
-                self.send_to_worker(stream, greeting);
-            }
-            ToServer::Hello { acquired, .. } if acquired != server.owner.acquisitions() => {
-                self.hit(Window::HelloOutdated);
-                self.break_stream(stream);
-            }
-            ToServer::Hello { worker, .. } if server.owner.heard_later(worker, stream) => {
-                self.hit(Window::HelloOvertaken);
-                self.break_stream(stream);
-            }
-            ToServer::Hello { worker, spec, held, .. } => {
-                let adopted = held.iter().filter(|attempt| server.adopted.contains(attempt)).count();
-                server.granted(worker, spec.credit);
-                let before = server.streams.insert(worker, stream);
-                server.owner.handle(Event::WorkerHello { worker, stream, spec, held }, now);
-                for _ in 0..adopted {
-                    self.hit(Window::AdoptedStartHeld);
-                }
-                if let Some(before) = before {
-                    self.break_stream(before);
-                }
-                if self.has(Planted::AssignedAgain) {
-                    for again in self.servers[place].assigned.remove(&worker).unwrap_or_default() {
-                        self.send_to_worker(stream, again);
-                    }
-                }
-            }
-            ToServer::Outcomes { worker, reports } if server.streams.get(&worker) == Some(&stream) => {
-                server.owner.handle(Event::Outcomes { worker, reports }, now);
-            }
-            ToServer::Credit { worker, credit } => {
-                server.granted(worker, credit);
-                server.owner.handle(Event::WorkerCredit { worker, stream, credit }, now);
-            }
-            ToServer::Outcomes { .. } => {}
-        }
-    }
-
-    fn hang_up(&mut self, place: usize, worker: WorkerId) {
-        let now = self.server_now(place);
-        let server = &mut self.servers[place];
-        let Some(stream) = server.streams.remove(&worker) else { return };
-        server.owner.handle(Event::WorkerDisconnected { worker, stream }, now);
-        self.break_stream(stream);
     }
 }

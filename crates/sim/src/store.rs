@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::recurrence::Calendar;
-use punctual_core::schedule::{OccurrenceRow, Plan, ScheduleSpec, seed_of};
+use punctual_core::schedule::{OccurrenceRow, Plan, seed_of};
 use punctual_core::shard::event::{Adopted, Found, Load, Loaded, LoadedSchedule, ScheduleLoad, TakenSchedules};
 use punctual_core::shard::write::{Batch, CancelMark, SharedBatch, StartsId, Void};
 use punctual_core::task::Task;
@@ -156,11 +156,6 @@ impl SimStore {
 
     pub(crate) fn name_of(&self, id: ScheduleId) -> Option<String> {
         self.model.schedule_now(id).map(|row| row.name)
-    }
-
-    pub(crate) fn spec_of(&self, id: ScheduleId) -> Option<ScheduleSpec> {
-        let row = self.model.schedule_now(id)?;
-        Some(serde_json::from_str(&row.edit.spec).expect("the clients make good specs"))
     }
 
     /// Whether a planned time waits, and is not held up by a pause.

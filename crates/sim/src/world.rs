@@ -100,7 +100,7 @@ impl Ord for Planned {
 }
 
 /// How long after the faults have stopped everything that is due must have ended.
-const QUIET_MAX: Span = Span::from_secs(600);
+const QUIET_MAX: Span = Span::from_secs(1800);
 
 impl World {
     pub(crate) fn new(seed: u64, options: Options) -> Self {

@@ -1,6 +1,6 @@
 -- Gives queued times their final verdicts, and makes the jobs of those that fire; otherwise as decide.
 -- Guarantees: the answer is the places, from 1, of those that were queued, or nothing if all were. Of the others nothing
--- is done; with $21 an error if there are any. An error if there is no such task.
+-- is done; with $19 an error if there are any. An error if there is no such task.
 -- Index: the primary key of the partition, or occurrence_queued; as decide.
 -- Concurrency: under the shards' fences, so that nobody else changes the rows. Tasks are locked in order.
 WITH released AS (
@@ -16,7 +16,7 @@ WITH released AS (
         count, named, reason,
         job, due_at, task, priority, source, has_input, is_counted, place
     )
-    WHERE occurrence.schedule = new.schedule AND occurrence.at = new.at AND occurrence.at BETWEEN $19 AND $20
+    WHERE occurrence.schedule = new.schedule AND occurrence.at = new.at AND occurrence.at BETWEEN $20 AND $21
       AND occurrence.verdict = 2
     RETURNING new.shard, new.schedule, new.decided_at, new.job, new.due_at, new.task, new.priority, new.source,
               new.has_input, new.is_counted, new.place
@@ -40,5 +40,5 @@ WITH released AS (
 )
 SELECT CASE WHEN count(*) < cardinality($1::smallint[]) THEN coalesce(array_agg(place), '{}') END,
        1 / (count(job) = (SELECT count(*) FROM fired)
-            AND (count(*) = cardinality($1::smallint[]) OR NOT $21::boolean))::int
+            AND (count(*) = cardinality($1::smallint[]) OR NOT $19::boolean))::int
 FROM released

@@ -40,7 +40,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use punctual_core::{Span, TaskId};
+use punctual_core::{JobId, Span, TaskId};
 use punctual_store::{Result, Store, StoreError};
 
 pub use health::{Health, health};
@@ -91,6 +91,8 @@ struct Shared {
     description: String,
     /// Which of them the log names already.
     unreadable_tasks: Mutex<HashSet<TaskId>>,
+    /// `None`: not even its id can be read.
+    unreadable_jobs: Mutex<HashSet<Option<JobId>>>,
     is_closed: AtomicBool,
 }
 
@@ -155,6 +157,7 @@ impl PostgresStore {
             shard_count,
             description: described,
             unreadable_tasks: Mutex::default(),
+            unreadable_jobs: Mutex::default(),
             is_closed: AtomicBool::new(false),
         };
         let store = Self { shared: Arc::new(shared) };

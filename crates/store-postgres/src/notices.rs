@@ -132,7 +132,10 @@ async fn put_rule(conn: &Conn, row: &RuleRow, expected: Option<u32>) -> Done<Rul
     let next = revision + 1;
     let changed = match known {
         Some(_) => conn.execute(sql!("update_rule"), &[&name, &spec, &at, &who, &(next as i32)]).await?,
-        None => conn.execute(sql!("insert_rule"), &[&name, &spec, &at, &who, &rows_max(RULES_MAX)]).await?,
+        None => {
+            let (most, version) = (rows_max(RULES_MAX), row.version as i64);
+            conn.execute(sql!("insert_rule"), &[&name, &spec, &at, &who, &most, &version]).await?
+        }
     };
     if changed == 0 {
         return Ok(RuleChange::Full);

@@ -87,8 +87,8 @@ async fn plan(conn: &Conn, name: &str, text: &str) -> String {
     if name.starts_with("occurrences") {
         (args[1], args[2]) = ("0", "9000000000000000000");
     }
-    if ["decide", "release"].contains(&name) {
-        (args[18], args[19]) = ("0", "9000000000000000000");
+    if name == "release" {
+        (args[19], args[20]) = ("0", "9000000000000000000");
     }
     let args = args.join(", ");
     let args = if args.is_empty() { args } else { format!("({args})") };
@@ -162,7 +162,8 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("set_schedules", "schedule_pkey on schedule"),
         ("edit_schedules", "schedule_pkey on schedule"),
         ("drop_schedules", "schedule_pkey on schedule"),
-        ("decide", "_pkey on occurrence_"),
+        ("decide", "Arbiter Indexes: occurrence_pkey"),
+        ("decide", "hashed SubPlan"),
         ("decide", "schedule_pkey on schedule"),
         ("release", "on occurrence_"),
         ("occurrences", "_pkey on occurrence_"),

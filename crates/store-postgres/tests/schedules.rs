@@ -72,6 +72,30 @@ async fn a_planned_time_has_its_partition_and_those_far_from_now_share_some() {
     owner.but_verdicts(twice.iter().map(decide).collect(), &[&twice[0], &twice[1]]).await;
 }
 
+#[tokio::test]
+async fn a_verdict_needs_the_partition_of_its_time_and_no_other() {
+    let database = Database::new();
+    let store = store(&database).await;
+    let mut owner = owner_of(&store, &[]).await;
+    let id = schedule_id(1, 1);
+    owner.done((0..30).map(|hour| missed(id, -hour * HOUR)).collect()).await;
+    // Somebody holds all the others, as retention does with one that it drops.
+    let (client, connection) = tokio_postgres::connect(&database.url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let others: Vec<String> = (1..30).map(|hour| format!("occurrence_{}", at_hour(-hour))).collect();
+    client.batch_execute(&format!("BEGIN; LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", others.join(", "))).await.unwrap();
+    let decided = async {
+        owner.done(vec![missed(id, 10)]).await;
+        owner.but_verdicts(vec![missed(id, 10), missed(id, 20)], &[&missed_at(id, 10)]).await;
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(10), decided).await.expect("nobody holds its partition");
+    client.batch_execute("ROLLBACK").await.unwrap();
+}
+
+fn at_hour(hour: i64) -> i64 {
+    at(0).as_micros() + hour * HOUR * 1_000_000
+}
+
 /// More rows than are removed one by one, in the hour after `hours`.
 fn fill(database: &Database, hours: i64) {
     database.execute(&format!(

@@ -2,4 +2,4 @@
 -- Index: the primary key.
 -- Concurrency: only the writer runs it.
 INSERT INTO notification_rule (name, spec, revision, created_at, created_by, changed_at, changed_by, version)
-VALUES (?1, ?2, ?3, ?4, ?5, ?4, ?5, 0)
+VALUES (?1, ?2, ?3, ?4, ?5, ?4, ?5, ?6)

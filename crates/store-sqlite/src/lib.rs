@@ -30,7 +30,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use punctual_core::TaskId;
+use punctual_core::{JobId, TaskId};
 use punctual_store::{Result, Store};
 
 pub use options::{Clock, Durability, Options};
@@ -62,6 +62,8 @@ struct Shared {
     shard_count: u16,
     /// Which of them the log names already.
     unreadable_tasks: Mutex<HashSet<TaskId>>,
+    /// `None`: not even its id can be read.
+    unreadable_jobs: Mutex<HashSet<Option<JobId>>>,
     _lock: lock::Lock,
 }
 
@@ -88,6 +90,7 @@ impl SqliteStore {
             durability: options.durability,
             shard_count,
             unreadable_tasks: Mutex::default(),
+            unreadable_jobs: Mutex::default(),
             _lock: lock,
         };
         Ok(Self { shared: Arc::new(shared) })

@@ -286,6 +286,28 @@ async fn a_task_that_cannot_be_read_is_left_out_and_the_others_are_read() {
 }
 
 #[tokio::test]
+async fn a_job_that_cannot_be_read_is_left_out_of_lists_and_the_others_are_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder).unwrap();
+    let jobs: Vec<NewJob> = (1..=5).map(|n| new_job(n, 10 * n as i64, (n % 2) as u16)).collect();
+    let _owner = owner_of(&store, &jobs).await;
+    let spoil = |column: &str, secs: i64| {
+        let due_at = at(secs).as_micros();
+        let sql = format!("UPDATE job SET {column} WHERE due_at = {due_at}");
+        assert_eq!(raw(&folder).execute(&sql, []).unwrap(), 1);
+    };
+    spoil("priority = 9999", 20);
+    spoil("id = zeroblob(16)", 30);
+    for order in [Order::Ascending, Order::Descending] {
+        for limit in [1, 2, 100] {
+            let mut listed = listed_hot(&store, order, limit).await;
+            listed.sort_unstable();
+            assert_eq!(listed, [jobs[0].id, jobs[3].id, jobs[4].id], "{order:?} by {limit}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn details_that_cannot_be_read_are_left_out_and_the_job_is_shown() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder).unwrap();

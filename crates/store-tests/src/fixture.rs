@@ -16,8 +16,8 @@ use punctual_core::{
     ArtifactId, AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{
-    Applied, CreatedArtifact, NewArtifact, NewJob, Order, Owned, Position, Result, Store, StoreError, Submission,
-    Submitted, TaskChange,
+    Applied, CreatedArtifact, Filter, NewArtifact, NewJob, Order, Owned, Position, Result, Store, StoreError,
+    Submission, Submitted, TaskChange,
 };
 
 /// Cases expect stores with so many shards.
@@ -312,6 +312,20 @@ pub fn load_all(shard: u16) -> Load {
 
 pub fn first_page(order: Order, limit: usize) -> Position {
     Position { after: None, order, limit }
+}
+
+/// All hot jobs that are listed, page by page.
+pub async fn listed_hot(store: &dyn Store, order: Order, limit: usize) -> Vec<JobId> {
+    let mut position = first_page(order, limit);
+    let mut listed = Vec::new();
+    loop {
+        let page = store.list_hot(Filter::default(), position).await.unwrap();
+        listed.extend(page.rows.iter().map(|job| job.key.id));
+        position.after = page.next;
+        if page.next.is_none() {
+            return listed;
+        }
+    }
 }
 
 pub fn text(text: &str) -> Bytes {

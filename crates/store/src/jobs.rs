@@ -158,6 +158,9 @@ pub struct Page<T> {
     pub next: Option<JobKey>,
 }
 
+/// Jobs that cannot be read and that the log of one process names.
+pub const UNREADABLE_NAMED_MAX: usize = 1000;
+
 #[async_trait]
 pub trait JobReads: Send + Sync + 'static {
     /// Details of an attempt that cannot be read are left out; the rest still tells something.
@@ -169,7 +172,8 @@ pub trait JobReads: Send + Sync + 'static {
     /// Those of the hot jobs that are still under these keys, in the order asked for.
     async fn hot_jobs(&self, keys: Vec<JobKey>) -> Result<Vec<HotJob>>;
 
-    /// Hot jobs in order of (due time, id), over all shards.
+    /// Hot jobs in order of (due time, id), over all shards. One that cannot be read is left out: nobody would see the
+    /// others for it. The log names it once, and so many of them: [`UNREADABLE_NAMED_MAX`].
     async fn list_hot(&self, filter: Filter, position: Position) -> Result<Page<HotJob>>;
 
     /// Finished jobs in order of id, which is the order of their first due time. A position

@@ -37,7 +37,8 @@ pub struct RuleRow {
     /// What waits to be sent, as JSON; a store does not look into it. `None` in a new rule; kept when the spec
     /// is changed.
     pub state: Option<String>,
-    /// Grows by one with each dispatch that changes the state, and with each change of the spec, from 0 on.
+    /// Grows by one with each dispatch that changes the state, and with each change of the spec. A new rule begins with
+    /// a number that no other of its name has had, or what was known of that one would pass for known of this one.
     pub version: u64,
 }
 
@@ -121,7 +122,7 @@ pub enum Dispatched {
 pub trait Notices: Send + Sync + 'static {
     /// Stores a rule, or the spec of the one with its name. `expected` is the revision that it must have; 0: that it
     /// must not be there; `None`: whatever there is. Of `row` the name, the spec and `changed` count;
-    /// `changed` is also who created a new one.
+    /// `changed` is also who created a new one, and `version` is what a new one begins with.
     async fn put_rule(&self, row: RuleRow, expected: Option<u32>) -> Result<RuleChange>;
 
     /// False if it was not there. What waits to be sent goes with it; the record of what was sent stays.

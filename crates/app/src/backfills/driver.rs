@@ -14,8 +14,9 @@ use tokio::sync::Notify;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::{Instant, sleep_until};
 
+use super::overstayed::overstayed;
 use super::settling::Settling;
-use super::step::Advanced;
+use super::step::{Advanced, Patience};
 use crate::{App, Inner, Result};
 
 /// How often the store is asked for running backfills, while there are some here.
@@ -71,6 +72,7 @@ impl Driver {
                 }
             }
         }
+        let overstayed = overstayed(&rows, app.now());
         rows.retain(|row| owned.contains(&row.schedule.shard()));
         self.forget_others(&rows);
         if rows.is_empty() {
@@ -83,7 +85,8 @@ impl Driver {
         }
         let mut is_on = false;
         for row in rows {
-            is_on |= self.step(app, row).await;
+            let patience = if overstayed.contains(&row.id) { Patience::Over } else { Patience::Left };
+            is_on |= self.step(app, row, patience).await;
         }
         if is_on { Duration::ZERO } else { LOOK_EVERY }
     }
@@ -107,14 +110,14 @@ impl Driver {
     }
 
     /// Whether there may be more to do at once.
-    async fn step(&mut self, app: &App, row: BackfillRow) -> bool {
+    async fn step(&mut self, app: &App, row: BackfillRow, patience: Patience) -> bool {
         let (id, now) = (row.id, Instant::now());
         let new = || Followed { settling: Settling::new(now), version: None, look_at: now, open: Vec::new() };
         let followed = self.followed.entry(id).or_insert_with(new);
         if now < followed.look_at && followed.version.is_none_or(|version| version == row.version) {
             return false;
         }
-        match advance(app, row, &mut followed.settling, now).await {
+        match advance(app, row, &mut followed.settling, patience, now).await {
             Ok(Advanced { is_on, version, open, is_held }) => {
                 followed.version = Some(version);
                 followed.look_at = match (is_on, is_held) {
@@ -190,10 +193,16 @@ impl Driver {
     }
 }
 
-async fn advance(app: &App, row: BackfillRow, settling: &mut Settling, now: Instant) -> Result<Advanced> {
+async fn advance(
+    app: &App,
+    row: BackfillRow,
+    settling: &mut Settling,
+    patience: Patience,
+    now: Instant,
+) -> Result<Advanced> {
     // Read before the verdicts: what it covers has them.
     let watermark = app.watermark_of(row.schedule).await?;
-    app.advance(row, settling.decided_until(watermark, now)).await
+    app.advance(row, settling.decided_until(watermark, now), patience).await
 }
 
 impl App {

@@ -2,14 +2,11 @@
 
 use punctual_api::{BackfillInclude, OlderTimes};
 use punctual_core::schedule::{ScheduleRow, Verdict};
-use punctual_core::{BackfillId, Span, Timestamp};
+use punctual_core::{BackfillId, Timestamp};
 
 use super::record::Elsewhere;
 use super::spec::{BackfillSpec, Time};
 use crate::{App, Result};
-
-/// A time that was to run so lately may get its verdict yet.
-const SETTLED_AFTER: Span = Span::from_secs(120);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Call {
@@ -33,10 +30,11 @@ pub(super) enum Hold {
 /// How much is known of a schedule's times.
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    now: Timestamp,
     created_at: Timestamp,
     /// The schedule decides about later times.
     since: Timestamp,
+    /// A time that was to start later may get its verdict yet.
+    settled_until: Timestamp,
     /// Every time that was to start up to here has its verdict.
     decided_until: Timestamp,
     /// Earlier verdicts may be gone.
@@ -60,7 +58,7 @@ impl App {
         }
         let (now, begun_at) = (self.now(), spec.unknown.as_ref().map(|unknown| unknown.record_begins_at));
         let known = Known {
-            now,
+            settled_until: now - self.0.settings.decided_within(),
             created_at: schedule.created.at,
             since: schedule.state.since,
             decided_until,
@@ -89,7 +87,7 @@ pub(super) fn is_older(time: &Time, created_at: Timestamp, record_begins_at: Tim
 }
 
 fn call(time: &Time, known: Known, verdict: Option<Verdict>, elsewhere: Option<Elsewhere>) -> Call {
-    let is_settled = time.slot <= known.now - SETTLED_AFTER && time.slot <= known.decided_until;
+    let is_settled = time.slot <= known.settled_until && time.slot <= known.decided_until;
     match (verdict, elsewhere) {
         // One that is queued will have its turn.
         (Some(Verdict::Fired | Verdict::Queued), _) | (_, Some(Elsewhere::Ran)) => Call::PassOver,
@@ -133,7 +131,7 @@ mod tests {
 
     fn known() -> Known {
         Known {
-            now: at(NOW),
+            settled_until: at(NOW - 120),
             created_at: at(1000),
             since: at(1000),
             decided_until: at(8000),

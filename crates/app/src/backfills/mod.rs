@@ -7,6 +7,7 @@ mod driver;
 mod ends;
 mod judge;
 mod notes;
+mod overstayed;
 mod record;
 mod request;
 mod settling;

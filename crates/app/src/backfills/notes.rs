@@ -39,6 +39,15 @@ pub(super) fn with_gone(note: Option<&str>, gone: u32) -> Option<String> {
     join(others.chain(told))
 }
 
+/// And how many jobs nobody waits for any longer.
+pub(super) fn with_left(note: Option<&str>, open: usize) -> Option<String> {
+    let told = match open {
+        1 => "1 job had not ended and is no longer counted".to_owned(),
+        _ => format!("{open} jobs had not ended and are no longer counted"),
+    };
+    join(parts(note).map(str::to_owned).chain([told]))
+}
+
 fn parts(note: Option<&str>) -> impl Iterator<Item = &str> {
     note.into_iter().flat_map(|note| note.split(SEPARATOR))
 }
@@ -60,6 +69,9 @@ mod tests {
         let two = with_gone(one.as_deref(), 2);
         assert_eq!(two.as_deref(), Some("the schedule was deleted; 2 jobs were gone before the end was seen"));
         assert_eq!(with_gone(two.as_deref(), 0).as_deref(), Some("the schedule was deleted"));
+
+        let uncounted = with_left(one.as_deref(), 3);
+        assert_eq!(uncounted, one.map(|one| format!("{one}; 3 jobs had not ended and are no longer counted")));
 
         let left = on_the_way(None, Some("it waits".to_owned()), true);
         assert_eq!(left, Some(format!("it waits; {LEFT_THE_RECORD}")));

@@ -16,7 +16,7 @@ use crate::{App, Result};
 
 /// Reads of one look at the ledger, and of one at backfills.
 const READS_MAX: usize = 32;
-/// Failed runs that are looked up one by one, in one look.
+/// Runs of which no good end is known that are looked up one by one, in one look.
 const FINDS_MAX: usize = 128;
 /// Of one time: the latest ones.
 const FINDS_OF_A_TIME_MAX: usize = 32;
@@ -63,27 +63,27 @@ impl App {
         times: &[Timestamp],
     ) -> Result<Told<Elsewhere>> {
         let runs = self.runs_elsewhere(schedule, backfill, times).await?;
-        let (mut of, mut failed, mut told) = (HashMap::new(), Vec::new(), 0);
+        let (mut of, mut others, mut told) = (HashMap::new(), Vec::new(), 0);
         for at in &times[..runs.told] {
             let Some(runs) = runs.of.get(at) else {
                 told += 1;
                 continue;
             };
-            if let Some(elsewhere) = seen_of(runs) {
-                of.insert(*at, elsewhere);
+            if runs.iter().any(|run| run.state == Some(JobState::Succeeded)) {
+                of.insert(*at, Elsewhere::Ran);
             } else {
                 let latest = runs.iter().rev().take(FINDS_OF_A_TIME_MAX);
-                if !failed.is_empty() && failed.len() + latest.len() > FINDS_MAX {
+                if !others.is_empty() && others.len() + latest.len() > FINDS_MAX {
                     break;
                 }
-                failed.extend(latest);
+                others.extend(latest);
             }
             told += 1;
         }
-        // Somebody may have had them tried again.
-        let jobs: Vec<JobId> = failed.iter().map(|run| run.job).collect();
+        // Somebody may have had them tried again, or they ended when nobody counted them any longer.
+        let jobs: Vec<JobId> = others.iter().map(|run| run.job).collect();
         let ends = self.ends_of(&jobs).await?;
-        for run in failed {
+        for run in others {
             match ends.get(&run.job) {
                 Some(End::Ended(JobState::Succeeded)) => _ = of.insert(run.at, Elsewhere::Ran),
                 Some(End::Open) => _ = of.entry(run.at).or_insert(Elsewhere::Open(run.backfill)),
@@ -119,19 +119,4 @@ impl App {
         }
         Ok(Told { of, told })
     }
-}
-
-/// `None` if all of them failed, as far as was seen.
-fn seen_of(runs: &[Backfilled]) -> Option<Elsewhere> {
-    let mut open = None;
-    for run in runs {
-        match run.state {
-            Some(JobState::Succeeded) => return Some(Elsewhere::Ran),
-            None | Some(JobState::Scheduled | JobState::Running) => open = Some(Elsewhere::Open(run.backfill)),
-            Some(
-                JobState::Failed | JobState::Cancelled | JobState::Lost | JobState::Quarantined | JobState::Deleted,
-            ) => {}
-        }
-    }
-    open
 }

@@ -72,7 +72,7 @@ impl Times {
     pub(super) fn after(&self, reached: Option<Timestamp>) -> impl Iterator<Item = Time> {
         let end = zone::to_jiff(self.to);
         let after = reached.unwrap_or(self.from - INSTANT);
-        let fires = self.plan.schedule().after(zone::to_jiff(after)).take_while(move |occurrence| occurrence.at < end);
+        let fires = self.plan.fires_after(after, self.seed).take_while(move |occurrence| occurrence.at < end);
         fires.map(|occurrence| {
             let at = zone::from_jiff(occurrence.at);
             Time { at, slot: self.plan.slot(at, self.seed) }

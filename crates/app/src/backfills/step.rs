@@ -42,6 +42,14 @@ pub(super) struct Advanced {
     pub(super) is_held: bool,
 }
 
+/// With one that was aborted and has open jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    Left,
+    /// It ends without waiting for them any longer.
+    Over,
+}
+
 /// What comes next in a backfill.
 #[derive(Default)]
 struct Ahead {
@@ -63,7 +71,12 @@ struct Making {
 }
 
 impl App {
-    pub(super) async fn advance(&self, row: BackfillRow, decided_until: Timestamp) -> Result<Advanced> {
+    pub(super) async fn advance(
+        &self,
+        row: BackfillRow,
+        decided_until: Timestamp,
+        patience: Patience,
+    ) -> Result<Advanced> {
         let runs = self.0.store.open_runs(row.id, JOBS_MAX).await?;
         let jobs: Vec<JobId> = runs.iter().map(|run| run.job).collect();
         let ends = self.ends_of(&jobs).await?;
@@ -112,6 +125,9 @@ impl App {
         open.extend(made.iter().map(|(_, job)| job.id));
         if open.is_empty() {
             end(&mut progress, is_end, || self.by_ourselves());
+        } else if patience == Patience::Over {
+            progress.state = BackfillState::Aborted;
+            progress.note = notes::with_left(progress.note.as_deref(), open.len());
         }
         if made.is_empty() && ended.is_empty() && progress == row.progress {
             return Ok(Advanced { is_on: false, version: row.version, open, is_held });

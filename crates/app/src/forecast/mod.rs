@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use punctual_api::{Busy, ErrorKind, Forecast, ForecastQuery, HourOfForecast, ScheduleForecast, limits};
-use punctual_core::schedule::{Plan, Verdict, seed_of};
+use punctual_core::schedule::{Verdict, seed_of};
 use punctual_core::shard::event::LoadedSchedule;
 use punctual_core::{ScheduleId, Span, TaskId, Timestamp};
 use punctual_store::{Filter, JobRecord, Order, Position, ScheduleFilter};
 
+use crate::schedules::plans::Plans;
 use crate::schedules::zone;
 use crate::{App, AppError, Result};
 
@@ -75,15 +76,16 @@ impl App {
             let calendars = self.calendars_named(rows.iter().flat_map(|row| &row.edit.calendars)).await?;
             let tasks = self.0.store.tasks_by_id(rows.iter().map(|row| row.edit.task).collect()).await?;
             let tasks: BTreeMap<TaskId, _> = tasks.into_iter().map(|task| (task.id, Arc::new(task))).collect();
+            let mut plans = Plans::new(&calendars);
             for row in rows {
-                let seed = seed_of(&row.name);
                 // What cannot be planned does not fire.
-                let Ok(plan) = Plan::read(&row.edit.spec, &calendars, seed) else { continue };
+                let Ok(plan) = plans.get(&row) else { continue };
                 let Some(task) = tasks.get(&row.edit.task).cloned() else { continue };
+                let seed = seed_of(&row.name);
                 names.insert(row.id, row.name);
                 loaded.push(LoadedSchedule {
                     id: row.id,
-                    plan: Arc::new(plan),
+                    plan,
                     task,
                     seed,
                     priority: row.edit.priority,

@@ -6,7 +6,7 @@ use punctual_core::notice::{Channel, RuleSpec};
 use punctual_core::retry::RetryPolicy;
 use punctual_core::task::{Email, HttpCall, Method, Priority, Run, Slack, Task, TaskSpec};
 use punctual_core::{JobId, Span, Timestamp};
-use punctual_store::{DeliveryRow, NewJob};
+use punctual_store::{DeliveryRow, HotJob, NewJob};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -20,6 +20,9 @@ const TIMEOUT: Span = Span::from_secs(5 * 60);
 const RETRIES: u16 = 80;
 /// Slack folds what is longer, and cuts at 40,000.
 const SLACK_CHARS_MAX: usize = 12_000;
+
+/// What the tracing ids of deliveries begin with; the name of the rule follows.
+const TRACED_AS: &str = "notification:";
 
 /// A message and how it goes out.
 pub(super) struct Delivery {
@@ -117,6 +120,11 @@ fn slack_text(message: &NotificationMessage) -> String {
     format!("*{}*\n{}", escaped(&message.subject), escaped(&text))
 }
 
+/// The rule whose message a job delivers.
+pub(super) fn delivered_rule<'a>(job: &'a HotJob, task: &Task) -> Option<&'a str> {
+    job.tracing_id.as_deref().filter(|_| task.spec.quiet)?.strip_prefix(TRACED_AS)
+}
+
 /// Jobs that deliver, ready to be stored.
 pub(super) struct Outgoing {
     pub(super) jobs: Vec<NewJob>,
@@ -142,7 +150,7 @@ impl App {
                 task: task.id,
                 priority: task.spec.priority,
                 submitted_at: now,
-                tracing_id: Some(format!("notification:{}", delivery.rule)),
+                tracing_id: Some(format!("{TRACED_AS}{}", delivery.rule)),
                 source: None,
                 input: Some(delivery.input.clone()),
             });

@@ -32,6 +32,8 @@ struct Facts {
     tasks: HashMap<TaskId, Arc<Task>>,
     schedules: BTreeMap<ScheduleId, ScheduleRow>,
     jobs: BTreeMap<JobId, JobRecord>,
+    /// Schedules that the rule names. They may be gone.
+    named: BTreeMap<ScheduleId, String>,
 }
 
 impl App {
@@ -40,13 +42,15 @@ impl App {
         &self,
         rule: &str,
         waiting: &Waiting,
+        known: &BTreeMap<String, Vec<ScheduleId>>,
         now: Timestamp,
     ) -> Result<NotificationMessage> {
         let mut by_task: Vec<(&Option<TaskId>, &Counts)> = waiting.tasks.iter().collect();
         by_task.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.values().sum::<u64>()));
         let unshown = by_task.len().saturating_sub(TASKS_SHOWN) as u64 + u64::from(!waiting.others.is_empty());
         by_task.truncate(TASKS_SHOWN);
-        let facts = self.facts(&waiting.samples, by_task.iter().filter_map(|(task, _)| **task).collect()).await?;
+        let mut facts = self.facts(&waiting.samples, by_task.iter().filter_map(|(task, _)| **task).collect()).await?;
+        facts.named = known.iter().flat_map(|(name, ids)| ids.iter().map(|id| (*id, name.clone()))).collect();
         let mut samples: Vec<&Event> = waiting.samples.iter().collect();
         samples.sort_by_key(|event| (event.kind, event.at));
         Ok(NotificationMessage {
@@ -73,12 +77,11 @@ impl App {
         let ids: BTreeSet<ScheduleId> = samples.iter().filter_map(|event| Some(event.planned?.0)).collect();
         let schedules = read_each(ids, |id| self.0.store.schedule(id)).await?.into_iter().collect();
         tasks.extend(samples.iter().filter_map(|event| event.task));
-        Ok(Facts { tasks: self.readable_tasks(tasks).await?, schedules, jobs })
+        Ok(Facts { tasks: self.readable_tasks(tasks).await?, schedules, jobs, named: BTreeMap::new() })
     }
 
     fn show(&self, event: &Event, waiting: &Waiting, facts: &Facts) -> MessageEvent {
-        let schedule = event.planned.map(|(id, _)| (id, facts.schedules.get(&id)));
-        let zone = schedule.and_then(|(_, row)| zone_of(row?));
+        let zone = event.planned.and_then(|(id, _)| zone_of(facts.schedules.get(&id)?));
         let planned_at = event.planned.map(|(_, at)| at);
         let job = event.job.and_then(|id| facts.jobs.get(&id));
         let (state, reason, attempts) = match job {
@@ -92,7 +95,7 @@ impl App {
         MessageEvent {
             kind: event.kind.as_str().to_owned(),
             task: facts.name_of(event.task),
-            schedule: schedule.map(|(id, row)| row.map_or_else(|| id.to_string(), |row| row.name.clone())),
+            schedule: event.planned.map(|(id, _)| facts.schedule_name(id)),
             planned_at,
             planned_local: planned_at.zip(zone).and_then(|(at, zone)| render::local(at, &zone)),
             job: event.job,
@@ -117,6 +120,11 @@ impl Facts {
         let Some(id) = task else { return "an unknown task".to_owned() };
         let name = self.tasks.get(&id).and_then(|task| task.name.clone());
         name.unwrap_or_else(|| id.to_string())
+    }
+
+    fn schedule_name(&self, id: ScheduleId) -> String {
+        let name = self.schedules.get(&id).map(|row| &row.name).or_else(|| self.named.get(&id));
+        name.map_or_else(|| id.to_string(), Clone::clone)
     }
 }
 

@@ -22,7 +22,7 @@ impl App {
         let mut deliveries = Vec::new();
         for (_, rule) in due.into_iter().take(MESSAGES_AT_ONCE) {
             let Some(waiting) = rule.state.take_due(rule.spec.window, now) else { continue };
-            let message = self.message_of(&rule.name, &waiting, now).await?;
+            let message = self.message_of(&rule.name, &waiting, &rule.state.schedules, now).await?;
             let message = written(message, &rule.spec.templates).await;
             deliveries.push(Delivery::new(&rule.spec, &message));
         }

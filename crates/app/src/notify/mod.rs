@@ -5,16 +5,19 @@
 //! messages to jobs. A round ends with one transaction, so nothing is lost and nothing is sent twice, whoever dies.
 
 mod check;
+mod cursor;
 mod deliver;
 mod deliveries;
 mod event;
 mod health;
+mod index;
 mod late;
 mod message;
 mod messages;
 mod noticed;
 mod overdue;
 mod planned;
+mod reach;
 mod render;
 mod round;
 mod rule;

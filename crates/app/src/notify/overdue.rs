@@ -8,6 +8,8 @@ use punctual_core::shard::event::WorkerSpec;
 use punctual_core::{ShardId, Span, Timestamp};
 use punctual_store::{Filter, HotJob, Order, Position};
 
+use super::deliver::delivered_rule;
+use super::late::Quiet;
 use super::planned::OverduePlan;
 use super::render::for_people;
 use crate::cluster::Place;
@@ -60,7 +62,7 @@ impl App {
         for _ in 0..PAGES_MAX {
             let position = Position { after, order: Order::Ascending, limit: PAGE };
             let page = self.0.store.list_hot(filter.clone(), position).await?;
-            let waiting = self.waiting_of(page.rows).await?;
+            let waiting = self.waiting_of(page.rows, Quiet::Shown).await?;
             total += waiting.len() as u64;
             let room = SHOWN_MAX - first.len();
             first.extend(waiting.into_iter().take(room));
@@ -90,6 +92,10 @@ impl App {
                     let awaited = self.awaited(task).await?;
                     explain::waiting(&job, &[], task, awaited.as_ref(), workers, now)
                 }
+            };
+            let why = match task.and_then(|task| delivered_rule(&job, task)) {
+                Some(rule) => format!("{why} It delivers a message of the notification rule {rule}."),
+                None => why,
             };
             let named = task_ref(job.task, task);
             shown.push(OverdueJob {

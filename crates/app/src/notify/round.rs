@@ -9,20 +9,23 @@ use punctual_core::notice::RuleSpec;
 use punctual_core::{Span, Timestamp};
 use punctual_store::{Dispatch, Dispatched};
 
+use super::cursor::LateCursor;
 use super::event::Event;
-use super::late::LateCursor;
+use super::index::Index;
 use super::rule::Rule;
-use super::rules::read_spec;
 use super::scene::Scene;
-use super::waiting::RuleState;
 use super::watcher::Watcher;
 use crate::submit::near_future;
 use crate::{App, Result};
 
 /// Notices of one round: a storm is taken up page by page.
 const PAGE: usize = 2000;
+/// Rules that are gone through at a time. In a storm each takes a moment, and others have to get on.
+const RULES_AT_ONCE: usize = 20;
 /// How often rules are read, and late jobs looked for, when nothing else happens.
 const LOOK_EVERY: Span = Span::from_secs(2);
+/// How often it is looked up which schedules have the names in rules, when nothing else happens.
+const NAMES_EVERY: Span = Span::from_secs(10);
 
 /// What the server that reports remembers from one round to the next. All of it can be lost.
 #[derive(Default)]
@@ -30,6 +33,7 @@ pub struct Reports {
     cursors: BTreeMap<String, LateCursor>,
     watcher: Watcher,
     looked_at: Option<Timestamp>,
+    names_read_at: Option<Timestamp>,
     next_send: Option<Timestamp>,
     /// Rules, with their revisions, of which the log says already that they cannot be read.
     unreadable: BTreeSet<(String, u32)>,
@@ -76,9 +80,11 @@ impl Reports {
         let mut dispatch = Dispatch { taken: notices.iter().map(|notice| notice.seq).collect(), ..Dispatch::default() };
         let mut rules = self.read_rules(app, now).await?;
         let events = app.events_of(notices, &mut dispatch).await?;
-        let scene = scene_of(app, &rules, &events).await?;
-        for rule in &mut rules {
-            rule.take_noticed(&events, &scene, now);
+        let scene = self.scene_of(app, &mut rules, &events, now).await?;
+        let index = Index::new(events.iter(), &scene);
+        for some in rules.chunks_mut(RULES_AT_ONCE) {
+            some.iter_mut().for_each(|rule| rule.take_noticed(&index, &scene, now));
+            tokio::task::yield_now().await;
         }
         let (deliveries, left) = app.take_messages(&mut rules, now).await?;
         let outgoing = app.outgoing(&deliveries, now).await?;
@@ -96,9 +102,11 @@ impl Reports {
         // What it has walked past counts once it is written down what was seen.
         let mut watcher = self.watcher.clone();
         let sight = watcher.look(app, &rules, now).await?;
-        let scene = scene_of(app, &rules, &sight.events(now)).await?;
-        for rule in &mut rules {
-            rule.take_sight(&sight, &scene, now);
+        let scene = self.scene_of(app, &mut rules, &sight.events(), now).await?;
+        let sight = sight.index(&scene);
+        for some in rules.chunks_mut(RULES_AT_ONCE) {
+            some.iter_mut().for_each(|rule| rule.take_sight(&sight, &scene, now));
+            tokio::task::yield_now().await;
         }
         let written = self.write(app, Dispatch::default(), &rules, now).await?;
         if written == Dispatched::Done {
@@ -110,18 +118,34 @@ impl Reports {
 
     async fn read_rules(&mut self, app: &App, now: Timestamp) -> Result<Vec<Rule>> {
         let rows = app.0.store.rules().await?;
-        let is_readable = |spec, state: Option<&str>| spec && RuleState::read(state).is_some();
-        let unreadable = rows.iter().filter(|row| !is_readable(read_spec(row).is_some(), row.state.as_deref()));
-        let unreadable: BTreeSet<(String, u32)> = unreadable.map(|row| (row.name.clone(), row.revision)).collect();
+        let decided_within = app.0.settings.decided_within();
+        let (mut rules, mut unreadable) = (Vec::with_capacity(rows.len()), BTreeSet::new());
+        for row in rows {
+            let (name, revision) = (row.name.clone(), row.revision);
+            let rule = Rule::new(row, self.cursors.get(&name), decided_within, now);
+            if rule.as_ref().is_none_or(|rule| rule.has_forgotten) {
+                unreadable.insert((name, revision));
+            }
+            rules.extend(rule);
+        }
         for (rule, revision) in unreadable.difference(&self.unreadable) {
             tracing::warn!(rule, revision, "a notification rule, or what waits to be sent by it, cannot be read");
         }
         self.unreadable = unreadable;
-        let read = rows.into_iter().filter_map(|row| {
-            let known = self.cursors.get(&row.name);
-            Rule::new(row, known, now)
-        });
-        Ok(read.collect())
+        Ok(rules)
+    }
+
+    /// What matching needs to know. Now and then, and when it matters, rules learn which schedules they name.
+    async fn scene_of(&mut self, app: &App, rules: &mut [Rule], events: &[Event], now: Timestamp) -> Result<Scene> {
+        let specs: Vec<&RuleSpec> = rules.iter().map(|rule| &rule.spec).collect();
+        let scene = app.scene(&specs, events).await?;
+        let is_time = self.names_read_at.is_none_or(|at| now.since(at) >= NAMES_EVERY || now < at);
+        if is_time || events.iter().any(|event| event.planned.is_some()) {
+            let there = app.named_schedules(&specs).await?;
+            rules.iter_mut().for_each(|rule| rule.know_schedules(&there));
+            self.names_read_at = Some(now);
+        }
+        Ok(scene)
     }
 
     /// With what the rules remember now; all of it or nothing.
@@ -135,9 +159,4 @@ impl Reports {
         self.next_send = rules.iter().filter_map(Rule::send_at).min();
         Ok(Dispatched::Done)
     }
-}
-
-async fn scene_of(app: &App, rules: &[Rule], events: &[Event]) -> Result<Scene> {
-    let specs: Vec<&RuleSpec> = rules.iter().map(|rule| &rule.spec).collect();
-    app.scene(&specs, events).await
 }

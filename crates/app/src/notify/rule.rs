@@ -1,28 +1,36 @@
 //! A rule in one round: what it remembered, and what it remembers after the round.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_core::notice::RuleSpec;
+use punctual_core::notice::{NoticeKind, RuleSpec};
 use punctual_core::{ScheduleId, Span, Timestamp};
 use punctual_store::{RuleRow, RuleUpdate};
 
+use super::cursor::{LateCursor, is_watching};
 use super::event::{Event, EventKind};
-use super::late::{LateCursor, is_watching};
-use super::planned::{OverduePlan, Walk, Walked};
+use super::index::Index;
+use super::planned::OverduePlan;
 use super::rules::read_spec;
 use super::scene::Scene;
 use super::waiting::RuleState;
-use super::watcher::Sight;
+use super::watcher::{IndexedSight, WalkSight};
+use crate::DECIDED_WITHIN_MIN;
 
 /// How often a cursor is written that nothing else is to be written with.
 const CURSOR_WRITTEN_EVERY: Span = Span::from_secs(30);
 /// Overdue schedules that a rule remembers having told of; further ones are not told.
 pub(super) const OVERDUE_MAX: usize = 200;
+/// Schedules that have had one name, one after the other, and whose jobs are still told by it.
+const NAMESAKES_MAX: usize = 3;
 
 pub(super) struct Rule {
     pub(super) name: String,
     version: u64,
     pub(super) spec: RuleSpec,
+    /// By then a planned time has its verdict, if anybody is there.
+    decided_within: Span,
+    /// Whether what it remembered could not be read.
+    pub(super) has_forgotten: bool,
     /// As it is in the store.
     stored: RuleState,
     /// As this round makes it.
@@ -31,20 +39,22 @@ pub(super) struct Rule {
 
 impl Rule {
     /// `None` if it cannot be read. `known` is the cursor of this server's last round.
-    pub(super) fn new(row: RuleRow, known: Option<&LateCursor>, now: Timestamp) -> Option<Self> {
+    pub(super) fn new(row: RuleRow, known: Option<&LateCursor>, decided_within: Span, now: Timestamp) -> Option<Self> {
         let spec = read_spec(&row)?;
         // State that cannot be read is given up: it may be of a newer version.
-        let stored = RuleState::read(row.state.as_deref()).unwrap_or_default();
+        let stored = RuleState::read(row.state.as_deref());
+        let has_forgotten = stored.is_none();
+        let stored = stored.unwrap_or_default();
         let mut state = stored.clone();
         if !spec.enabled {
             // What waits is dropped; the window goes on.
-            state = RuleState { sent_at: state.sent_at, ..RuleState::default() };
+            state = RuleState { sent_at: state.sent_at, schedules: state.schedules, ..RuleState::default() };
         }
         state.late = is_watching(&spec).then(|| match &stored.late {
-            Some(stored) => stored.go_on(known, now).of_revision(row.revision, spec.late_after, now),
+            Some(stored) => stored.go_on(known).of_revision(row.revision, spec.late_after, now),
             None => LateCursor::begin(row.revision, spec.late_after, now),
         });
-        Some(Self { name: row.name, version: row.version, spec, stored, state })
+        Some(Self { name: row.name, version: row.version, spec, decided_within, has_forgotten, stored, state })
     }
 
     /// When its next message is to be sent.
@@ -52,16 +62,44 @@ impl Rule {
         self.state.send_at(self.spec.window).filter(|_| self.spec.enabled)
     }
 
-    pub(super) fn wants_overdue(&self) -> bool {
-        self.spec.enabled && EventKind::Overdue.is_wanted_by(&self.spec)
+    /// For how long nobody may have decided about a planned time; `None` if it does not want to know. Before, its owner
+    /// may still run it.
+    pub(super) fn overdue_after(&self) -> Option<Span> {
+        let wants = |kind| self.spec.enabled && self.spec.wants(kind);
+        let missed = wants(NoticeKind::Missed).then_some(self.decided_within);
+        // It is late whether it will run or not.
+        let late = wants(NoticeKind::Late).then(|| self.spec.late_after.max(DECIDED_WITHIN_MIN));
+        missed.into_iter().chain(late).min()
     }
 
-    pub(super) fn take_noticed(&mut self, events: &[Event], scene: &Scene, now: Timestamp) {
+    /// The schedules that it names, and former ones of these names.
+    pub(super) fn schedules(&self) -> impl Iterator<Item = ScheduleId> {
+        self.state.schedules.values().flatten().copied()
+    }
+
+    /// Remembers which schedules have the names that it names. They are not there any more when their last jobs end.
+    pub(super) fn know_schedules(&mut self, there: &BTreeMap<String, ScheduleId>) {
+        let names = &self.spec.schedules;
+        self.state.schedules.retain(|name, _| names.contains(name));
+        for (name, id) in names.iter().filter_map(|name| there.get_key_value(name)) {
+            let known = self.state.schedules.entry(name.clone()).or_default();
+            if known.last() == Some(id) {
+                continue;
+            }
+            known.retain(|known| known != id);
+            known.push(*id);
+            if known.len() > NAMESAKES_MAX {
+                known.remove(0);
+            }
+        }
+    }
+
+    pub(super) fn take_noticed(&mut self, index: &Index<'_>, scene: &Scene, now: Timestamp) {
         if !self.spec.enabled {
             return;
         }
-        for event in events {
-            if !self.was_told(event, scene) && scene.fits(&self.spec, event) {
+        for (_, event) in index.events_for(self) {
+            if scene.fits(&self.spec, event) && !self.was_told(event, scene) {
                 self.state.add(event, now);
             }
         }
@@ -73,36 +111,65 @@ impl Rule {
         cursor.was_told(event, self.spec.late_after, scene.own_late_after(event))
     }
 
-    pub(super) fn take_sight(&mut self, sight: &Sight, scene: &Scene, now: Timestamp) {
+    pub(super) fn take_sight(&mut self, sight: &IndexedSight<'_>, scene: &Scene, now: Timestamp) {
         if !self.spec.enabled {
             return;
         }
         self.take_late(sight, scene, now);
-        if let Some((walk, walked)) = &sight.walked {
-            self.take_overdue(walk, walked, scene, now);
+        if let Some((walked, index)) = &sight.walked {
+            self.take_overdue(walked, index, scene, now);
         }
     }
 
-    fn take_late(&mut self, sight: &Sight, scene: &Scene, now: Timestamp) {
+    fn take_late(&mut self, sight: &IndexedSight<'_>, scene: &Scene, now: Timestamp) {
         let Some(mut cursor) = self.state.late.take() else { return };
-        if let Some(look) = sight.late.get(&self.spec.late_after) {
-            for event in look.new_to(&mut cursor) {
-                if scene.fits(&self.spec, event) {
+        cursor.looked_at = now;
+        cursor.forget_unused(now);
+        for own in &mut cursor.own {
+            let Some((look, index)) = sight.late.get(&own.late_after) else { continue };
+            let mut has_told = false;
+            for (place, event) in index.events_for(self) {
+                let is_new = !own.reach.end().has_passed(look.found[place].0);
+                let is_late = scene.own_late_after(event) == Some(own.late_after) && scene.fits(&self.spec, event);
+                if is_new && is_late {
                     self.state.add(event, now);
+                    has_told = true;
+                    own.found_at = now;
                 }
             }
+            own.reach.look(look.end, look.at, has_told);
+        }
+        if let Some((look, index)) = sight.late.get(&self.spec.late_after) {
+            let mut has_told = false;
+            for (place, event) in index.events_for(self) {
+                let key = look.found[place].0;
+                if cursor.reach.end().has_passed(key) {
+                    continue;
+                }
+                match scene.own_late_after(event).filter(|own| *own > self.spec.late_after) {
+                    Some(longer) => cursor.find(longer, key, now),
+                    None if scene.fits(&self.spec, event) => {
+                        self.state.add(event, now);
+                        has_told = true;
+                    }
+                    None => {}
+                }
+            }
+            cursor.reach.look(look.end, look.at, has_told);
         }
         self.state.late = Some(cursor);
     }
 
     /// Each schedule is told of once, until the time that was told has its verdict.
-    fn take_overdue(&mut self, walk: &Walk, walked: &Walked, scene: &Scene, now: Timestamp) {
-        let overdue: BTreeSet<ScheduleId> = walked.overdue.iter().map(|plan| plan.row.id).collect();
+    fn take_overdue(&mut self, walked: &WalkSight, index: &Index<'_>, scene: &Scene, now: Timestamp) {
+        let Some(overdue_after) = self.overdue_after() else { return };
+        let overdue: BTreeSet<ScheduleId> = walked.overdue.iter().map(|(plan, _)| plan.row.id).collect();
         let is_over = |id: &ScheduleId| walked.seen.contains(id) && !overdue.contains(id);
-        self.state.overdue.retain(|id, slot| !is_over(id) && !walk.is_decided(*id, *slot));
-        for plan in &walked.overdue {
-            let event = overdue_event(plan, now);
-            if self.state.overdue.contains_key(&plan.row.id) || !scene.fits(&self.spec, &event) {
+        self.state.overdue.retain(|id, slot| !is_over(id) && !walked.walk.is_decided(*id, *slot));
+        for (place, event) in index.events_for(self) {
+            let plan = &walked.overdue[place].0;
+            let is_told = self.state.overdue.contains_key(&plan.row.id);
+            if is_told || now < plan.slot + overdue_after || !scene.fits(&self.spec, event) {
                 continue;
             }
             if self.state.overdue.len() >= OVERDUE_MAX {
@@ -110,13 +177,12 @@ impl Rule {
                 continue;
             }
             self.state.overdue.insert(plan.row.id, plan.slot);
-            self.state.add(&event, now);
+            self.state.add(event, now);
         }
     }
 
     /// What is to be written of it. A cursor alone can wait: what it passed over would be passed over again.
     pub(super) fn update(&self, now: Timestamp) -> Option<RuleUpdate> {
-        let without_cursor = |state: &RuleState| RuleState { late: None, ..state.clone() };
         let is_cursor_new = match (&self.stored.late, &self.state.late) {
             (Some(stored), Some(late)) => {
                 stored.revision != late.revision || now.since(stored.looked_at) >= CURSOR_WRITTEN_EVERY
@@ -124,7 +190,7 @@ impl Rule {
             (None, None) => false,
             (Some(_), None) | (None, Some(_)) => true,
         };
-        if !is_cursor_new && without_cursor(&self.stored) == without_cursor(&self.state) {
+        if !is_cursor_new && self.stored.differs_by_its_cursor_only(&self.state) {
             return None;
         }
         Some(RuleUpdate { name: self.name.clone(), version: self.version, state: self.state.write() })

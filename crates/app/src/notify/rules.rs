@@ -56,7 +56,8 @@ impl App {
             created: now.clone(),
             changed: now,
             state: None,
-            version: 0,
+            // Room to grow without reaching the sign.
+            version: self.random() & (u64::MAX >> 2),
         };
         match self.0.store.put_rule(row, expected).await? {
             RuleChange::Done { revision } => {

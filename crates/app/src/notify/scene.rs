@@ -16,29 +16,23 @@ use crate::{App, Result};
 #[derive(Default)]
 pub(super) struct Scene {
     tasks: HashMap<TaskId, Arc<Task>>,
-    /// The schedules that rules name.
-    schedules: BTreeMap<String, ScheduleId>,
     /// What schedules say themselves of when a run is late.
     late_after: BTreeMap<ScheduleId, Span>,
 }
 
 impl Scene {
-    pub(super) fn fits(&self, rule: &RuleSpec, event: &Event) -> bool {
-        event.kind.is_wanted_by(rule) && self.is_in_scope(rule, event) && self.is_late_enough(rule, event)
+    #[cfg(test)]
+    pub(super) fn of_tasks(tasks: Vec<Task>) -> Self {
+        Self { tasks: tasks.into_iter().map(|task| (task.id, Arc::new(task))).collect(), ..Self::default() }
     }
 
-    fn is_in_scope(&self, rule: &RuleSpec, event: &Event) -> bool {
-        if rule.is_for_all() {
-            return true;
-        }
-        let task = event.task.and_then(|id| self.tasks.get(&id));
-        let is_task = || task.and_then(|task| task.name.as_ref()).is_some_and(|name| rule.tasks.contains(name));
-        let is_queue = || task.is_some_and(|task| rule.queues.contains(&task.spec.queue));
-        let is_schedule = || {
-            let schedule = event.planned.map(|(schedule, _)| schedule);
-            schedule.is_some() && rule.schedules.iter().any(|name| self.schedules.get(name).copied() == schedule)
-        };
-        is_task() || is_queue() || is_schedule()
+    /// Whether a rule tells of an event that is about something that it names.
+    pub(super) fn fits(&self, rule: &RuleSpec, event: &Event) -> bool {
+        event.kind.is_wanted_by(rule) && self.is_late_enough(rule, event)
+    }
+
+    pub(super) fn task_of(&self, event: &Event) -> Option<&Task> {
+        event.task.and_then(|id| self.tasks.get(&id)).map(|task| &**task)
     }
 
     fn is_late_enough(&self, rule: &RuleSpec, event: &Event) -> bool {
@@ -61,11 +55,6 @@ impl App {
             let ids: BTreeSet<TaskId> = events.iter().filter_map(|event| event.task).collect();
             scene.tasks = self.readable_tasks(ids).await?;
         }
-        let names: BTreeSet<String> = rules.iter().flat_map(|rule| rule.schedules.clone()).collect();
-        if !names.is_empty() && events.iter().any(|event| event.planned.is_some()) {
-            let names = names.into_iter().collect();
-            scene.schedules = unless_away(self.0.store.schedule_ids(names).await)?.into_iter().collect();
-        }
         if rules.iter().any(|rule| rule.wants(NoticeKind::Late)) {
             let late = events.iter().filter(|event| event.kind == EventKind::Late);
             let ids: BTreeSet<ScheduleId> = late.filter_map(|event| Some(event.planned?.0)).collect();
@@ -74,5 +63,15 @@ impl App {
             scene.late_after = rows.filter_map(|(id, row)| Some((id, own(row)?))).collect();
         }
         Ok(scene)
+    }
+
+    /// The schedules that rules name, as far as they are there.
+    pub(super) async fn named_schedules(&self, rules: &[&RuleSpec]) -> Result<BTreeMap<String, ScheduleId>> {
+        let names: BTreeSet<&String> = rules.iter().flat_map(|rule| &rule.schedules).collect();
+        if names.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let names = names.into_iter().cloned().collect();
+        Ok(unless_away(self.0.store.schedule_ids(names).await)?.into_iter().collect())
     }
 }

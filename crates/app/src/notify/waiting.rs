@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use punctual_core::{ScheduleId, Span, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::cursor::LateCursor;
 use super::event::{Counts, Event, EventKind};
-use super::late::LateCursor;
 
 /// Events that a message shows one by one.
 pub(super) const SAMPLES_MAX: usize = 20;
@@ -35,6 +35,9 @@ pub(super) struct RuleState {
     /// Schedules of which an overdue time was told, with its slot.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) overdue: BTreeMap<ScheduleId, Timestamp>,
+    /// Those that the rule names, as far as there ever were such, the latest last: their jobs may outlive them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) schedules: BTreeMap<String, Vec<ScheduleId>>,
 }
 
 /// What the next message is about.
@@ -65,6 +68,11 @@ impl RuleState {
 
     pub(super) fn write(&self) -> Option<String> {
         (*self != Self::default()).then(|| serde_json::to_string(self).expect("a state is JSON"))
+    }
+
+    pub(super) fn differs_by_its_cursor_only(&self, other: &Self) -> bool {
+        let Self { waiting, sent_at, late: _, overdue, schedules } = self;
+        (waiting, sent_at, overdue, schedules) == (&other.waiting, &other.sent_at, &other.overdue, &other.schedules)
     }
 
     pub(super) fn add(&mut self, event: &Event, now: Timestamp) {

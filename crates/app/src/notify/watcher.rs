@@ -8,10 +8,13 @@ use std::time::Duration;
 use punctual_core::{ScheduleId, Span, Timestamp};
 use tokio::time::{Instant, timeout};
 
+use super::cursor::LateLook;
 use super::event::Event;
-use super::late::{LateCursor, LateLook};
-use super::planned::{Walk, Walked};
+use super::index::Index;
+use super::planned::{OverduePlan, Walk, Walked};
+use super::reach::Reach;
 use super::rule::{Rule, overdue_event};
+use super::scene::Scene;
 use super::tolerate::{is_away, unless_away};
 use crate::{App, Result};
 
@@ -20,9 +23,6 @@ const WALK_PAGE: usize = 250;
 const WALK_PAGE_SLOW: usize = 25;
 /// From the begin of one walk over all schedules to the next.
 const WALK_EVERY: Span = Span::from_secs(30);
-/// A planned time that nobody has decided about for this long is overdue: an owner that lives decides within
-/// a minute, or calls it missed.
-const OVERDUE_AFTER: Span = Span::from_secs(120);
 /// Notices wait while the watcher looks. After the first of these no further page is read; after the second, what is
 /// under way is given up.
 const LOOK_SOFT_LIMIT: Duration = Duration::from_secs(1);
@@ -41,30 +41,64 @@ pub(super) struct Watcher {
 /// What one look found.
 pub(super) struct Sight {
     pub(super) late: BTreeMap<Span, LateLook>,
-    /// A part of a walk, and the walk.
-    pub(super) walked: Option<(Walk, Walked)>,
+    pub(super) walked: Option<WalkSight>,
+}
+
+/// A part of a walk, and the walk.
+pub(super) struct WalkSight {
+    pub(super) walk: Walk,
+    /// All that were looked at.
+    pub(super) seen: BTreeSet<ScheduleId>,
+    pub(super) overdue: Vec<(OverduePlan, Event)>,
+}
+
+impl WalkSight {
+    fn new(walk: Walk, walked: Walked, now: Timestamp) -> Self {
+        let overdue = walked.overdue.into_iter().map(|plan| {
+            let event = overdue_event(&plan, now);
+            (plan, event)
+        });
+        Self { walk, seen: walked.seen.into_iter().collect(), overdue: overdue.collect() }
+    }
+
+    pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
+        self.overdue.iter().map(|(_, event)| event)
+    }
+}
+
+/// With what rules look up in it.
+pub(super) struct IndexedSight<'a> {
+    pub(super) late: BTreeMap<Span, (&'a LateLook, Index<'a>)>,
+    pub(super) walked: Option<(&'a WalkSight, Index<'a>)>,
 }
 
 impl Sight {
-    pub(super) fn events(&self, now: Timestamp) -> Vec<Event> {
-        let late = self.late.values().flat_map(LateLook::events).cloned();
-        let overdue = self.walked.iter().flat_map(|(_, walked)| &walked.overdue);
-        late.chain(overdue.map(|plan| overdue_event(plan, now))).collect()
+    pub(super) fn events(&self) -> Vec<Event> {
+        let late = self.late.values().flat_map(LateLook::events);
+        late.chain(self.walked.iter().flat_map(WalkSight::events)).cloned().collect()
+    }
+
+    pub(super) fn index<'a>(&'a self, scene: &'a Scene) -> IndexedSight<'a> {
+        let late = self.late.iter().map(|(limit, look)| (*limit, (look, Index::new(look.events(), scene))));
+        let walked = self.walked.as_ref().map(|walked| (walked, Index::new(walked.events(), scene)));
+        IndexedSight { late: late.collect(), walked }
     }
 }
 
 impl Watcher {
     pub(super) async fn look(&mut self, app: &App, rules: &[Rule], now: Timestamp) -> Result<Sight> {
         let late = self.look_for_late(app, rules, now).await?;
-        let walked = self.walk_on(app, rules, now).await?.map(|walked| (self.walk.clone(), walked));
+        let walked = self.walk_on(app, rules, now).await?;
+        let walked = walked.map(|walked| WalkSight::new(self.walk.clone(), walked, now));
         Ok(Sight { late, walked })
     }
 
     async fn look_for_late(&mut self, app: &App, rules: &[Rule], now: Timestamp) -> Result<BTreeMap<Span, LateLook>> {
         let watching = rules.iter().filter_map(|rule| Some((rule.spec.late_after, rule.state.late.as_ref()?)));
-        let cursors: Vec<(Span, &LateCursor)> = watching.collect();
+        let limits: Vec<(Span, &Reach)> =
+            watching.flat_map(|(late_after, cursor)| cursor.reaches(late_after)).collect();
         let deadline = Instant::now() + LOOK_SOFT_LIMIT;
-        match timeout(LOOK_LIMIT, app.look_for_late(&cursors, self.late_turn, now, deadline)).await {
+        match timeout(LOOK_LIMIT, app.look_for_late(&limits, self.late_turn, now, deadline)).await {
             Ok(looks) => {
                 let (looks, turn) = looks?;
                 self.late_turn = turn;
@@ -79,10 +113,8 @@ impl Watcher {
 
     /// Goes on with the walk over all schedules, if any rule wants to know of overdue times.
     async fn walk_on(&mut self, app: &App, rules: &[Rule], now: Timestamp) -> Result<Option<Walked>> {
-        if !rules.iter().any(Rule::wants_overdue) {
-            return Ok(None);
-        }
-        let until = now - OVERDUE_AFTER;
+        let Some(overdue_after) = rules.iter().filter_map(Rule::overdue_after).min() else { return Ok(None) };
+        let until = now - overdue_after;
         if self.walk.is_over() {
             if self.walk_begun_at.is_some_and(|begun| begun <= now && now.since(begun) < WALK_EVERY) {
                 return Ok(None);

@@ -52,11 +52,14 @@ impl App {
     }
 
     async fn store_calendar(&self, name: &str, dates: BTreeSet<Date>, who: &str) -> Result<CalendarView> {
-        let is_known = self.0.store.calendar(name).await?.is_some();
-        if !is_known && self.0.store.calendars().await?.len() >= limits::CALENDARS_MAX {
+        let former = self.0.store.calendar(name).await?;
+        if former.is_none() && self.0.store.calendars().await?.len() >= limits::CALENDARS_MAX {
             let detail = format!("there are {} calendars, the most there may be", limits::CALENDARS_MAX);
             let error = AppError::new(ErrorKind::TooManyCalendars, detail);
             return Err(error.hint("delete those that no schedule needs any more"));
+        }
+        if former.is_some_and(|former| former.dates.len() < dates.len()) {
+            self.check_users(name, dates.len()).await?;
         }
         let changed = By { at: self.now(), who: who.to_owned() };
         let mut calendar = StoredCalendar { name: name.to_owned(), dates, revision: 0, changed };

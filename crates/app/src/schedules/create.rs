@@ -120,6 +120,11 @@ impl App {
                     return Ok(Put::Created(Box::new(self.view_schedule(known).await?)));
                 }
                 (Some(known), _) => {
+                    if by_id {
+                        // Only now is it known whose slots they are.
+                        let calendars = self.calendars_named(spec.calendars.names()).await?;
+                        request::check_name(&request, &request::plan(&request, &spec, &calendars)?, &known.name)?;
+                    }
                     if let Some(view) = self.replace(known, &new.edit, expected, who).await? {
                         return Ok(Put::Replaced(Box::new(view)));
                     }
@@ -186,21 +191,24 @@ impl App {
             let_others_work(place).await;
         }
         let known = self.calendars_named(specs.iter().flat_map(|spec| spec.calendars.names())).await?;
-        let hollow = request::hollow(&known);
         let ids: Vec<ScheduleId> = self.new_schedule_ids(requests.len()).collect();
-        // Equal specs are checked once, and share one text.
-        let mut texts: HashMap<String, Arc<str>> = HashMap::new();
+        // Equal specs share one text and one plan.
+        let mut plans: HashMap<Arc<str>, Plan> = HashMap::new();
         let mut ready = Vec::with_capacity(requests.len());
         for (place, ((request, spec), id)) in requests.iter().zip(specs).zip(ids).enumerate() {
             let_others_work(place).await;
             let name = request.name.clone().unwrap_or_else(|| id.to_string());
             let text = serde_json::to_string(&spec).expect("a spec is JSON");
-            let is_new = !texts.contains_key(&text);
-            if is_new || Plan::is_hashed(&spec) {
-                let checked = request::check_plan(request, &spec, &name, &known, &hollow);
-                checked.map_err(|error| error.under(&under(place)))?;
-            }
-            let text = Arc::clone(texts.entry(text).or_insert_with_key(|text| text.as_str().into()));
+            let text = match plans.get_key_value(text.as_str()) {
+                Some((text, _)) => Arc::clone(text),
+                None => {
+                    let plan = request::plan(request, &spec, &known).map_err(|error| error.under(&under(place)))?;
+                    let text: Arc<str> = text.into();
+                    plans.insert(Arc::clone(&text), plan);
+                    text
+                }
+            };
+            request::check_name(request, &plans[&text], &name).map_err(|error| error.under(&under(place)))?;
             let mut calendars: Vec<String> = spec.calendars.names().cloned().collect();
             calendars.sort_unstable();
             calendars.dedup();

@@ -4,13 +4,22 @@ use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use punctual_api::ClockChangeView;
 use punctual_core::schedule::recurrence::{ClockChange, ClockChangeEffect, Effect};
-use punctual_core::schedule::{Marks, OccurrenceRow, Planned, Unfired, Verdict};
+use punctual_core::schedule::{Marks, OccurrenceRow, Plan, Planned, Unfired, Verdict};
 use punctual_core::{Span, Timestamp};
 
 use crate::schedules::zone::from_jiff;
 
 /// A decision within this of its time is on time for people.
 const ON_TIME: Span = Span::from_secs(1);
+
+/// When it fires for the name with this seed. The plan keeps jitter to itself, because it moves starts and not planned times.
+pub(super) fn plan(plan: &Plan, seed: u64) -> String {
+    let when = plan.schedule(seed).explain();
+    match plan.jitter() {
+        Span::ZERO => when,
+        jitter => format!("{when}, each run delayed by less than {jitter} (jitter)"),
+    }
+}
 
 /// What became of a planned time and why.
 pub(super) fn occurrence(row: &OccurrenceRow) -> String {
@@ -37,10 +46,39 @@ pub(super) fn occurrence(row: &OccurrenceRow) -> String {
     for (_, words) in marks.into_iter().filter(|(mark, _)| row.marks.has(*mark)) {
         text += &format!("; {words}");
     }
+    if let Some(words) = delayed_in_the_past(row) {
+        text += &format!("; {words}");
+    }
+    if is_replay_without_run(row) {
+        text += "; nobody was there for it before";
+    }
     if row.count > 1 {
         text += &format!("; it stands for {} planned times", row.count);
     }
     text
+}
+
+/// Whether it was missed, waited for its turn to run after all, and has not run.
+pub(super) fn is_replay_without_run(row: &OccurrenceRow) -> bool {
+    row.marks.has(Marks::REPLAYED) && row.verdict != Verdict::Fired
+}
+
+/// Why it did not start at its time, although all was well.
+fn delayed_in_the_past(row: &OccurrenceRow) -> Option<String> {
+    let delay = row.slot.since(row.at);
+    match row.verdict {
+        Verdict::Fired | Verdict::Queued if delay > Span::ZERO => {
+            Some(format!("jitter put it off by {}", about(delay)))
+        }
+        Verdict::Fired
+        | Verdict::Queued
+        | Verdict::SkippedOverlap
+        | Verdict::SkippedPaused
+        | Verdict::SkippedCalendar
+        | Verdict::SkippedGap
+        | Verdict::SkippedByRequest
+        | Verdict::Missed => None,
+    }
 }
 
 fn fired(row: &OccurrenceRow) -> String {
@@ -48,13 +86,13 @@ fn fired(row: &OccurrenceRow) -> String {
     let late_by = row.decided_at.since(row.slot);
     let late = rounded(late_by);
     let mut text = if row.marks.has(Marks::MANUAL) {
-        format!("ran{job}, because somebody asked for it")
+        format!("fired{job}, because somebody asked for it")
     } else if row.marks.has(Marks::REPLAYED) {
-        format!("ran{job} {late} after its time, because nobody was there for it before")
+        format!("fired{job} {late} after its time, because nobody was there for it before")
     } else if late_by > ON_TIME {
-        format!("ran{job}, {late} late")
+        format!("fired{job}, {late} late")
     } else {
-        format!("ran{job}, on time")
+        format!("fired{job}, on time")
     };
     if let Some(reason) = &row.reason {
         text += &format!(": {reason}");
@@ -82,7 +120,13 @@ fn rounded(span: Span) -> Span {
     Span::from_micros(span.as_micros() / unit * unit)
 }
 
-/// What a clock change or a calendar has to do with a time that is to come. `nominal` is the time of day that was
+/// To the second, or below one to the millisecond.
+fn about(delay: Span) -> Span {
+    let unit = if delay.as_micros() >= 1_000_000 { 1_000_000 } else { 1000 };
+    Span::from_micros(delay.as_micros() / unit * unit)
+}
+
+/// What a clock change, a calendar or jitter has to do with a time that is to come. `nominal` is the time of day that was
 /// meant, and `planned_on` the day that it was moved from.
 pub(super) fn planned(planned: &Planned, nominal: Option<DateTime>, planned_on: Option<DateTime>) -> Option<String> {
     match planned.unfired {
@@ -104,6 +148,10 @@ pub(super) fn planned(planned: &Planned, nominal: Option<DateTime>, planned_on: 
     if planned.marks.has(Marks::MOVED) {
         let from = planned_on.map(|from| format!(" from {}", from.date())).unwrap_or_default();
         notes.push(format!("moved{from} to a business day"));
+    }
+    let delay = planned.slot.since(planned.at);
+    if delay > Span::ZERO {
+        notes.push(format!("starts {} later (jitter)", about(delay)));
     }
     if notes.is_empty() { None } else { Some(notes.join("; ")) }
 }

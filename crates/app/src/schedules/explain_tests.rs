@@ -21,18 +21,33 @@ fn row(verdict: Verdict, marks: Marks, late_ms: i64, reason: Option<&str>) -> Oc
 fn every_verdict_has_a_sentence_of_its_own() {
     let job = JobId::new(Timestamp::parse("2026-11-15T02:00:00Z").unwrap(), ShardId(1), 9);
     for (occurrence, expected) in [
-        (row(Verdict::Fired, Marks::NONE, 3, None), format!("ran as {job}, on time")),
-        (row(Verdict::Fired, Marks::LATE, 90_500, None), format!("ran as {job}, 1m 30s late")),
+        (row(Verdict::Fired, Marks::NONE, 3, None), format!("fired as {job}, on time")),
+        (row(Verdict::Fired, Marks::LATE, 90_500, None), format!("fired as {job}, 1m 30s late")),
         (
             row(Verdict::Fired, Marks::REPLAYED, 3_600_000, None),
-            format!("ran as {job} 1h after its time, because nobody was there for it before"),
+            format!("fired as {job} 1h after its time, because nobody was there for it before"),
         ),
-        (row(Verdict::Fired, Marks::MANUAL, 0, None), format!("ran as {job}, because somebody asked for it")),
+        (row(Verdict::Fired, Marks::MANUAL, 0, None), format!("fired as {job}, because somebody asked for it")),
         (
             row(Verdict::Fired, Marks::SHIFTED, 0, None),
-            format!("ran as {job}, on time; the clocks left its time out, so it came right after the gap"),
+            format!("fired as {job}, on time; the clocks left its time out, so it came right after the gap"),
+        ),
+        (
+            OccurrenceRow {
+                slot: row(Verdict::Fired, Marks::NONE, 41_200, None).decided_at,
+                ..row(Verdict::Fired, Marks::NONE, 41_203, None)
+            },
+            format!("fired as {job}, on time; jitter put it off by 41s"),
         ),
         (row(Verdict::Queued, Marks::NONE, 0, None), "waits for the run before it to end".to_owned()),
+        (
+            row(Verdict::Queued, Marks::REPLAYED, 0, None),
+            "waits for the run before it to end; nobody was there for it before".to_owned(),
+        ),
+        (
+            row(Verdict::SkippedOverlap, Marks::REPLAYED, 0, Some("a later time took its place")),
+            "did not run: a later time took its place; nobody was there for it before".to_owned(),
+        ),
         (
             row(Verdict::SkippedOverlap, Marks::NONE, 0, Some("job_x of 02:00 had not ended")),
             "did not run: job_x of 02:00 had not ended".to_owned(),

@@ -3,13 +3,16 @@
 //! The owner of a schedule's shard decides about it, so every change goes to that server. Reads come
 //! straight from the store. Inputs are checked here; the owner is only asked for what can be done.
 
+mod calendar_sizes;
 mod calendars;
 mod commands;
 mod create;
 mod definition;
 mod explain;
 mod icalendar;
+mod left_out;
 mod occurrences;
+pub(crate) mod plans;
 mod preview;
 mod request;
 mod route;

@@ -3,14 +3,14 @@
 use jiff::tz::TimeZone;
 use punctual_api::occurrence::MARKS;
 use punctual_api::{OccurrenceList, OccurrenceQuery, OccurrenceView};
-use punctual_core::schedule::{OccurrenceRow, Verdict};
+use punctual_core::schedule::{Marks, OccurrenceRow, ScheduleRow, Verdict};
 use punctual_core::{ScheduleId, Span, Timestamp};
 use punctual_store::{OccurrenceFilter, Order};
 
 use crate::backfills::Beside;
 use crate::list::parse_limit;
 use crate::schedules::view::read_spec;
-use crate::schedules::{explain, not_found, zone};
+use crate::schedules::{explain, left_out, not_found, zone};
 use crate::{App, AppError, Result};
 
 impl App {
@@ -24,7 +24,9 @@ impl App {
         };
         let verdicts = parse_verdicts(query.verdict.as_deref())?;
         let after = query.cursor.as_deref().map(read_cursor).transpose()?;
-        let (id, zone_name) = self.ledger_of(name).await?;
+        let (id, schedule) = self.ledger_of(name).await?;
+        let spec = schedule.as_ref().and_then(|row| read_spec(&row.edit.spec));
+        let zone_name = spec.map_or_else(|| "UTC".to_owned(), |spec| spec.when.zone);
         let zone = zone::find(&zone_name);
         let parse = |field: &str, text: Option<&str>| text.map(|text| zone::parse_time(field, text, &zone)).transpose();
         let filter = OccurrenceFilter {
@@ -43,9 +45,16 @@ impl App {
         }
         let (rows, next) = self.0.store.occurrences(id, filter, after, order, limit).await?;
         let mut backfilled = self.backfilled(id, rows.iter().map(|row| row.at).collect()).await?;
-        let occurrences = rows.iter().map(|row| OccurrenceView {
-            backfilled: backfilled.remove(&row.at).unwrap_or_default(),
-            ..view(row, &zone)
+        let mut left_out = self.left_out(schedule.as_ref(), &rows).await?;
+        let occurrences = rows.iter().map(|row| {
+            let left_out = left_out.remove(&row.at).unwrap_or_default();
+            let shown = view(row, &zone);
+            OccurrenceView {
+                explanation: shown.explanation + &left_out::explain(&left_out, shown.merged),
+                left_out,
+                backfilled: backfilled.remove(&row.at).unwrap_or_default(),
+                ..shown
+            }
         });
         let occurrences = occurrences.collect();
         Ok(OccurrenceList {
@@ -57,17 +66,15 @@ impl App {
         })
     }
 
-    /// Whose ledger is meant, and the zone that it is read in.
-    async fn ledger_of(&self, name: &str) -> Result<(ScheduleId, String)> {
+    /// Whose ledger is meant, and the schedule, if it is still there.
+    async fn ledger_of(&self, name: &str) -> Result<(ScheduleId, Option<ScheduleRow>)> {
         let id = self.find_schedule(name).await?;
         let row = self.0.store.schedule(id).await?;
-        let Some(row) = row else {
-            // One that is gone left at least the record of that.
-            let is_gone = !self.0.store.schedule_changes(id, 1).await?.is_empty();
-            return if is_gone { Ok((id, "UTC".to_owned())) } else { Err(not_found(name)) };
-        };
-        let zone = read_spec(&row.edit.spec).map_or_else(|| "UTC".to_owned(), |spec| spec.when.zone);
-        Ok((id, zone))
+        // One that is gone left at least the record of that.
+        if row.is_none() && self.0.store.schedule_changes(id, 1).await?.is_empty() {
+            return Err(not_found(name));
+        }
+        Ok((id, row))
     }
 }
 
@@ -82,10 +89,18 @@ fn view(row: &OccurrenceRow, zone: &TimeZone) -> OccurrenceView {
         decided_at: row.decided_at,
         late_by: Some(late_by).filter(|late_by| row.verdict == Verdict::Fired && *late_by > Span::ZERO),
         job: row.job,
-        marks: MARKS.iter().filter(|(mark, _)| row.marks.has(*mark)).map(|(_, name)| (*name).to_owned()).collect(),
-        merged: row.count.saturating_sub(1),
+        marks: marks(row),
+        merged: if row.marks.has(Marks::STRETCH) { 0 } else { row.count.saturating_sub(1) },
+        left_out: Vec::new(),
         backfilled: Vec::new(),
     }
+}
+
+fn marks(row: &OccurrenceRow) -> Vec<String> {
+    // The ledger marks those that wait for their turn, too; some of them never run.
+    let is_shown = |mark: Marks| mark != Marks::REPLAYED || !explain::is_replay_without_run(row);
+    let shown = MARKS.iter().filter(|(mark, _)| row.marks.has(*mark) && is_shown(*mark));
+    shown.map(|(_, name)| (*name).to_owned()).collect()
 }
 
 fn parse_verdicts(text: Option<&str>) -> Result<Vec<Verdict>> {
@@ -117,7 +132,29 @@ pub(crate) fn read_cursor(text: &str) -> Result<Timestamp> {
 
 #[cfg(test)]
 mod tests {
+    use punctual_core::ShardId;
+
     use super::*;
+
+    #[test]
+    fn only_what_ran_after_it_was_missed_is_shown_as_replayed() {
+        let at = Timestamp::from_micros(1_700_000_000_000_000).unwrap();
+        let row = |verdict: Verdict| OccurrenceRow {
+            schedule: ScheduleId::new(at, ShardId(1), 7),
+            at,
+            slot: at,
+            verdict,
+            decided_at: at,
+            marks: Marks::REPLAYED.with(Marks::MOVED),
+            count: 1,
+            job: None,
+            reason: None,
+        };
+        assert_eq!(marks(&row(Verdict::Fired)), ["moved", "replayed"]);
+        for verdict in Verdict::ALL.into_iter().filter(|verdict| *verdict != Verdict::Fired) {
+            assert_eq!(marks(&row(verdict)), ["moved"], "{verdict:?}");
+        }
+    }
 
     #[test]
     fn a_cursor_reads_back_and_anything_else_is_refused() {

@@ -1,10 +1,11 @@
 //! When a schedule will fire, whether it is stored or not.
 
 use punctual_api::{Preview, PreviewQuery, PreviewedTime, ScheduleRequest, UnfiredBy, limits};
+use punctual_core::schedule::recurrence::{Occurrence, Schedule};
 use punctual_core::schedule::{Marks, Plan, Planned, Unfired, seed_of};
 use punctual_core::{Span, Timestamp};
 
-use crate::schedules::{RequestZone, explain, refused, request, zone};
+use crate::schedules::{RequestZone, explain, refused, request, view, zone};
 use crate::{App, AppError, Result};
 
 /// Clock changes are told for the coming year.
@@ -17,7 +18,13 @@ impl App {
         let calendars = self.calendars_named(row.edit.calendars.iter()).await?;
         let seed = seed_of(&row.name);
         let plan = Plan::read(&row.edit.spec, &calendars, seed).map_err(|error| refused(error.to_string()))?;
-        self.preview_plan(&plan, seed, query.from.as_deref(), count)
+        let mut preview = self.preview_plan(&plan, seed, query.from.as_deref(), count)?;
+        if let Some(until) = row.state.skip_until {
+            let now = self.now();
+            preview.occurrences.iter_mut().filter(|time| time.at <= until && time.start_at > now).for_each(skipped);
+        }
+        preview.reason = view::held_up(&row, &plan);
+        Ok(preview)
     }
 
     /// Of a schedule that is not stored. It needs no task.
@@ -39,28 +46,29 @@ impl App {
     }
 
     fn preview_plan(&self, plan: &Plan, seed: u64, from: Option<&str>, count: usize) -> Result<Preview> {
-        let zone = plan.schedule().zone();
+        let (schedule, zone) = (plan.schedule(seed), plan.zone());
         let after = match from {
             // From a time on, that time included.
             Some(text) => zone::parse_time("from", text, zone)? - Span::from_micros(1),
             None => self.now(),
         };
-        let times = plan.times_after(after, seed).take(count).map(|planned| previewed(plan, &planned));
-        let changes = plan.schedule().coming_changes(zone::to_jiff(after), MONTHS);
+        let times = plan.times_after(after, seed).take(count).map(|planned| previewed(&schedule, &planned));
+        let changes = schedule.coming_changes(zone::to_jiff(after), MONTHS);
         let rules = plan.spec.when.rules.len();
         Ok(Preview {
-            explanation: plan.schedule().explain(),
+            explanation: explain::plan(plan, seed),
             zone: plan.spec.when.zone.clone(),
+            reason: None,
             occurrences: times.collect(),
             clock_changes: changes.iter().map(|change| explain::clock_change(change, zone, rules)).collect(),
         })
     }
 }
 
-fn previewed(plan: &Plan, planned: &Planned) -> PreviewedTime {
-    let zone = plan.schedule().zone();
+fn previewed(schedule: &Schedule, planned: &Planned) -> PreviewedTime {
+    let zone = schedule.zone();
     // Most have nothing to say.
-    let occurrence = if planned.marks == Marks::NONE { None } else { occurrence_at(plan, planned.at) };
+    let occurrence = if planned.marks == Marks::NONE { None } else { occurrence_at(schedule, planned.at) };
     let nominal = occurrence.map(|occurrence| occurrence.nominal);
     let planned_on = occurrence.and_then(|occurrence| occurrence.adjusted_from);
     PreviewedTime {
@@ -76,9 +84,17 @@ fn previewed(plan: &Plan, planned: &Planned) -> PreviewedTime {
     }
 }
 
-fn occurrence_at(plan: &Plan, at: Timestamp) -> Option<punctual_core::schedule::recurrence::Occurrence> {
+/// Unless it does not fire anyway.
+fn skipped(time: &mut PreviewedTime) {
+    if time.unfired.is_none() {
+        time.unfired = Some(UnfiredBy::Request);
+        time.note = Some("does not fire: somebody asked to skip it".to_owned());
+    }
+}
+
+fn occurrence_at(schedule: &Schedule, at: Timestamp) -> Option<Occurrence> {
     let (from, to) = (zone::to_jiff(at), zone::to_jiff(at + Span::from_micros(1)));
-    plan.schedule().between(from, to).next()
+    schedule.between(from, to).next()
 }
 
 fn parse_count(text: Option<&str>) -> Result<usize> {

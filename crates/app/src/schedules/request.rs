@@ -1,6 +1,6 @@
 //! What a user wrote down of a schedule, checked and put into the core's words.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
@@ -130,29 +130,16 @@ fn catch_up(request: CatchUpRequest) -> Result<CatchUp> {
 }
 
 /// Calendars that are known, by name.
-pub(super) type Known = BTreeMap<String, Arc<Calendar>>;
+pub(crate) type Known = BTreeMap<String, Arc<Calendar>>;
 
-/// The same names without the dates: enough to see whether a spec is good, and cheap to copy.
-pub(super) fn hollow(known: &Known) -> Known {
-    let hollow = |name: &String| Arc::new(Calendar { name: name.clone(), dates: BTreeSet::new() });
-    known.keys().map(|name| (name.clone(), hollow(name))).collect()
+/// What a spec means, if it means anything, whatever the name of the schedule.
+pub(super) fn plan(request: &ScheduleRequest, spec: &ScheduleSpec, known: &Known) -> Result<Plan> {
+    Plan::shared(spec.clone(), known).map_err(|error| refused(request, error))
 }
 
-/// Whether a spec means anything. `hollow` has the names of `known`.
-pub(super) fn check_plan(
-    request: &ScheduleRequest,
-    spec: &ScheduleSpec,
-    name: &str,
-    known: &Known,
-    hollow: &Known,
-) -> Result<()> {
-    Plan::new(spec.clone(), hollow, seed_of(name)).map_err(|error| refused(request, error))?;
-    let dates = spec.calendars.names().filter_map(|name| known.get(name)).map(|calendar| calendar.dates.len()).sum();
-    if dates > recurrence::CALENDAR_DATES_MAX {
-        let too_many = ScheduleError::TooManyDates { count: dates, max: recurrence::CALENDAR_DATES_MAX };
-        return Err(refused(request, too_many.into()));
-    }
-    Ok(())
+/// Whether that fires for a schedule of this name.
+pub(super) fn check_name(request: &ScheduleRequest, plan: &Plan, name: &str) -> Result<()> {
+    plan.check(seed_of(name)).map_err(|error| refused(request, error))
 }
 
 /// Says where in the request the fault is.

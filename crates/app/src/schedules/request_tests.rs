@@ -17,7 +17,7 @@ fn whole(json: &str) -> Result<ScheduleSpec> {
     let request: ScheduleRequest = serde_json::from_str(json).expect("the form is good");
     check(&request)?;
     let spec = spec(&request, None)?;
-    check_plan(&request, &spec, "nightly", &known(), &hollow(&known()))?;
+    check_name(&request, &plan(&request, &spec, &known())?, "nightly")?;
     Ok(spec)
 }
 

@@ -1,6 +1,5 @@
 //! Schedules as people see them.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
@@ -8,6 +7,7 @@ use punctual_api::{
     Moves, PauseView, PlannedStart, ScheduleChangeView, ScheduleList, ScheduleQuery, ScheduleStanding, ScheduleSummary,
     ScheduleView,
 };
+use punctual_core::schedule::recurrence::Calendar;
 use punctual_core::schedule::{Plan, PlanError, ScheduleChange, ScheduleRow, ScheduleSpec, seed_of};
 use punctual_core::{TaskId, Timestamp};
 use punctual_store::ScheduleFilter;
@@ -15,8 +15,8 @@ use punctual_store::ScheduleFilter;
 use crate::jobs::task_ref;
 use crate::list::parse_limit;
 use crate::schedules::calendars::done_by;
-use crate::schedules::request::{Known, hollow};
-use crate::schedules::{definition, zone};
+use crate::schedules::plans::Plans;
+use crate::schedules::{definition, explain, zone};
 use crate::{App, AppError, Result, validate};
 
 const STARTS_SHOWN: usize = 5;
@@ -113,7 +113,7 @@ impl App {
             };
             rows.into_iter().map(summarize).collect()
         };
-        // Plans with long calendars take a while to make, and a page has up to a thousand.
+        // Plans take a while to make, and a page may have a thousand different ones.
         let summaries = tokio::task::spawn_blocking(summarize).await;
         summaries.map_err(|_| AppError::new(punctual_api::ErrorKind::Internal, "the list could not be made"))
     }
@@ -128,29 +128,6 @@ impl App {
             plan.map(|plan| starts(&plan, row, now, STARTS_SHOWN)).unwrap_or_default()
         };
         Ok(Moves { before: starts(before), after: starts(after) })
-    }
-}
-
-/// Equal specs share one plan.
-struct Plans<'a> {
-    calendars: &'a Known,
-    made: HashMap<Arc<str>, std::result::Result<Arc<Plan>, PlanError>>,
-}
-
-impl<'a> Plans<'a> {
-    fn new(calendars: &'a Known) -> Self {
-        Self { calendars, made: HashMap::new() }
-    }
-
-    fn get(&mut self, row: &ScheduleRow) -> std::result::Result<Arc<Plan>, PlanError> {
-        if let Some(made) = self.made.get(&row.edit.spec) {
-            return made.clone();
-        }
-        let plan = Plan::read(&row.edit.spec, self.calendars, seed_of(&row.name)).map(Arc::new);
-        if plan.as_ref().is_ok_and(|plan| !Plan::is_hashed(&plan.spec)) {
-            self.made.insert(Arc::clone(&row.edit.spec), plan.clone());
-        }
-        plan
     }
 }
 
@@ -179,7 +156,7 @@ pub(super) fn describe(
 ) -> Described {
     let spec = read_spec(&row.edit.spec);
     let explanation = match (plan, &spec) {
-        (Ok(plan), _) => plan.schedule().explain(),
+        (Ok(plan), _) => explain::plan(plan, seed_of(&row.name)),
         (Err(_), Some(spec)) => explain_spec(spec, &row.name, &row.edit.calendars),
         (Err(_), None) => "its definition cannot be read".to_owned(),
     };
@@ -206,12 +183,11 @@ fn standing(
     if !has_task {
         return (ScheduleStanding::Broken, Some("its task cannot be read".to_owned()));
     }
-    if let Some(max) = plan.spec.max_runs.filter(|max| row.state.runs >= *max) {
-        return (ScheduleStanding::Ended, Some(format!("it has run {max} times, as often as it was to")));
+    if let Some(reason) = used_up(row, plan) {
+        return (ScheduleStanding::Ended, Some(reason));
     }
-    if let Some(pause) = &row.state.pause {
-        let note = pause.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
-        return (ScheduleStanding::Paused, Some(format!("{} paused it at {}{note}", pause.by.who, pause.by.at)));
+    if let Some(reason) = paused(row) {
+        return (ScheduleStanding::Paused, Some(reason));
     }
     if !has_next {
         return (ScheduleStanding::Ended, Some("it has no more planned times".to_owned()));
@@ -219,14 +195,30 @@ fn standing(
     (ScheduleStanding::Active, None)
 }
 
+/// Why it does not fire although it has planned times.
+pub(super) fn held_up(row: &ScheduleRow, plan: &Plan) -> Option<String> {
+    used_up(row, plan).or_else(|| paused(row))
+}
+
+fn used_up(row: &ScheduleRow, plan: &Plan) -> Option<String> {
+    let max = plan.spec.max_runs.filter(|max| row.state.runs >= *max)?;
+    Some(format!("it has run {max} times, as often as it was to"))
+}
+
+fn paused(row: &ScheduleRow) -> Option<String> {
+    let pause = row.state.pause.as_ref()?;
+    let note = pause.note.as_deref().map(|note| format!(": {note}")).unwrap_or_default();
+    Some(format!("{} paused it at {}{note}", pause.by.who, pause.by.at))
+}
+
 /// The next starts, after those that are skipped.
 fn starts(plan: &Plan, row: &ScheduleRow, now: Timestamp, count: usize) -> Vec<PlannedStart> {
     let seed = seed_of(&row.name);
-    let zone = plan.schedule().zone();
+    let zone = plan.zone();
     let left = plan.spec.max_runs.map_or(count, |max| count.min(max.saturating_sub(row.state.runs) as usize));
     // One that waits out its jitter has not started yet.
     let after = (now - plan.jitter()).max(row.state.since).max(row.state.skip_until.unwrap_or(Timestamp::EPOCH));
-    let fires = plan.schedule().after(zone::to_jiff(after)).map(|occurrence| zone::from_jiff(occurrence.at));
+    let fires = plan.fires_after(after, seed).map(|occurrence| zone::from_jiff(occurrence.at));
     let starts = fires.map(|at| (at, plan.slot(at, seed))).filter(|(_, slot)| *slot > now);
     starts.take(left).map(|(at, slot)| planned_start(at, slot, zone)).collect()
 }
@@ -242,9 +234,11 @@ pub(super) fn read_spec(text: &str) -> Option<ScheduleSpec> {
 /// What a definition says, whatever became of its calendars.
 fn explain_spec(spec: &ScheduleSpec, name: &str, calendars: &[String]) -> String {
     let names = calendars.iter().chain(spec.calendars.names());
-    let known: Known = names.map(|name| (name.clone(), Arc::default())).collect();
-    let plan = Plan::new(spec.clone(), &hollow(&known), seed_of(name));
-    plan.map_or_else(|error| error.to_string(), |plan| plan.schedule().explain())
+    let hollow = |name: &String| Arc::new(Calendar { name: name.clone(), ..Calendar::default() });
+    let known = names.map(|name| (name.clone(), hollow(name))).collect();
+    let seed = seed_of(name);
+    let plan = Plan::new(spec.clone(), &known, seed);
+    plan.map_or_else(|error| error.to_string(), |plan| explain::plan(&plan, seed))
 }
 
 fn change_view(change: ScheduleChange, name: &str, calendars: &[String]) -> ScheduleChangeView {

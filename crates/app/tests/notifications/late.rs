@@ -1,11 +1,12 @@
 //! What the watcher tells of, and what it leaves to owners.
 
+use punctual_api::OverdueQuery;
 use punctual_app::{Reports, Round};
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::{Plan, ScheduleRow, ScheduleSpec, Source, SourceKind, seed_of};
 use punctual_core::{Span, Timestamp};
 use punctual_store::{NewJob, Notices};
-use punctual_store_tests::fixture::{at, new_job, owner_of, submit};
+use punctual_store_tests::fixture::{Owner, at, new_job, owner_of, submit};
 use punctual_store_tests::report_fixture::{notice, tell};
 use punctual_store_tests::schedule_fixture::{add, watermark};
 use serde_json::{Value, json};
@@ -13,50 +14,100 @@ use serde_json::{Value, json};
 use super::{interval, report, schedule, sent, summaries, text, with, world_with};
 use crate::world::World;
 
-fn late_rule() -> Value {
+pub(super) fn late_rule() -> Value {
     with(json!({"on": ["late"], "late_after": "60s"}))
 }
 
-async fn go_on(world: &World, reports: &mut Reports, secs: i64) {
+pub(super) async fn go_on(world: &World, reports: &mut Reports, secs: i64) {
     for _ in 0..secs {
         report(world, reports).await;
         world.pass(1);
     }
 }
 
-async fn events(world: &World) -> u32 {
+pub(super) async fn events(world: &World) -> u32 {
     sent(world).await.iter().map(|(_, events, ..)| events).sum()
 }
 
 /// A run of a schedule that was planned for second 10, and whose job was made for `due`.
-fn run_of(schedule: &ScheduleRow, due: i64) -> NewJob {
+pub(super) fn run_of(schedule: &ScheduleRow, due: i64) -> NewJob {
     let source = Source { schedule: schedule.id, at: at(10), kind: SourceKind::Planned, is_tracked: false };
     NewJob { source: Some(source), ..new_job(1, due, schedule.id.shard().0) }
 }
 
-fn started(job: &NewJob, start: i64, lateness: i64) -> Notice {
+/// A schedule whose runs may be late for 200 seconds.
+pub(super) async fn patient(owner: &mut Owner<'_>) -> ScheduleRow {
+    let spec = ScheduleSpec { late_after: Some(Span::from_secs(200)), ..interval(60) };
+    let row = schedule(1, "patient", 2, &spec);
+    owner.done(vec![add(&row)]).await;
+    row
+}
+
+pub(super) fn started(job: &NewJob, start: i64, lateness: i64) -> Notice {
     let planned = job.source.as_ref().map(|source| (source.schedule, source.at));
     let late = notice(NoticeKind::Late, start, job.id.shard().0);
     Notice { job: Some(job.id), planned, lateness: Some(Span::from_secs(lateness)), ..late }
 }
 
 #[tokio::test]
-async fn a_late_start_is_told_by_the_longer_limit_of_its_schedule() {
+async fn a_run_that_waits_is_told_by_the_longer_limit_of_its_schedule() {
     let world = world_with(&[("late", late_rule())]).await;
-    let spec = ScheduleSpec { late_after: Some(Span::from_secs(200)), ..interval(60) };
-    let patient = schedule(1, "patient", 2, &spec);
     let mut owner = owner_of(&world.store, &[]).await;
-    owner.done(vec![add(&patient)]).await;
+    let patient = patient(&mut owner).await;
     let job = run_of(&patient, 10);
     submit(&world.store, vec![job.clone()]).await.unwrap();
     let mut reports = Reports::default();
-    go_on(&world, &mut reports, 300).await;
-    assert_eq!(events(&world).await, 0, "by its schedule it was not late when the rule looked");
+    go_on(&world, &mut reports, 209).await;
+    assert_eq!(events(&world).await, 0, "by its schedule it is not late yet");
+    go_on(&world, &mut reports, 10).await;
+    assert_eq!(summaries(&world).await, ["report is late"]);
+    let (_, _, task, input) = sent(&world).await.pop().unwrap();
+    let text = text(&task, &input);
+    assert!(text.contains("It has not started yet.") && text.contains("late by  3m 2"), "{text}");
     owner.done(vec![tell(&started(&job, 300, 290))]).await;
+    go_on(&world, &mut reports, 200).await;
+    assert_eq!(events(&world).await, 1, "it was told as it waited");
+}
+
+#[tokio::test]
+async fn a_start_that_is_late_by_the_longer_limit_of_its_schedule_is_told_if_nobody_saw_it_wait() {
+    let world = world_with(&[("late", late_rule())]).await;
+    let mut owner = owner_of(&world.store, &[]).await;
+    let patient = patient(&mut owner).await;
+    let mut reports = Reports::default();
+    go_on(&world, &mut reports, 300).await;
+    owner.done(vec![tell(&started(&run_of(&patient, 10), 300, 190))]).await;
+    go_on(&world, &mut reports, 100).await;
+    assert_eq!(events(&world).await, 0, "it is not late by its schedule");
+    owner.done(vec![tell(&started(&run_of(&patient, 10), 400, 290))]).await;
     go_on(&world, &mut reports, 100).await;
     assert_eq!(summaries(&world).await, ["report is late"]);
     let (_, _, task, input) = sent(&world).await.pop().unwrap();
     assert!(text(&task, &input).contains("It has started by now."));
+}
+
+#[tokio::test]
+async fn many_late_jobs_are_told_once_each() {
+    let world = world_with(&[("late", late_rule())]).await;
+    // More than are read at a time.
+    let jobs: Vec<NewJob> = (0..1500).map(|n| new_job(n, 10, (n % 4) as u16)).collect();
+    let _owner = owner_of(&world.store, &jobs).await;
+    go_on(&world, &mut Reports::default(), 200).await;
+    assert_eq!(events(&world).await, 1500);
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_be_read_does_not_hide_others_that_wait() {
+    let world = world_with(&[("late", late_rule())]).await;
+    let jobs = [1, 2, 3].map(|n| new_job(n, 10, 0));
+    let _owner = owner_of(&world.store, &jobs).await;
+    world.store.spoil(jobs[1].id);
+    go_on(&world, &mut Reports::default(), 200).await;
+    assert_eq!(events(&world).await, 2);
+    let overdue = world.app.overdue(OverdueQuery::default()).await.unwrap();
+    let shown: Vec<_> = overdue.jobs.iter().map(|job| job.job).collect();
+    assert_eq!(shown.iter().filter(|id| [jobs[0].id, jobs[2].id].contains(id)).count(), 2);
+    assert!(!shown.contains(&jobs[1].id));
 }
 
 #[tokio::test]

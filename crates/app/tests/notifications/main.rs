@@ -1,7 +1,9 @@
 //! From a notice to the job that tells of it, on the model store.
 
 mod faults;
+mod handover;
 mod late;
+mod overdue;
 mod rules;
 mod told;
 #[path = "../world/mod.rs"]
@@ -43,10 +45,14 @@ fn with(extra: Value) -> Value {
 
 async fn world_with(rules: &[(&str, Value)]) -> World {
     let world = World::new().await;
+    put(&world, rules).await;
+    world
+}
+
+async fn put(world: &World, rules: &[(&str, Value)]) {
     for (name, json) in rules {
         world.app.put_notification(name, rule(json.clone()), None, WHO).await.unwrap();
     }
-    world
 }
 
 /// A job of the task `report` failed at second 102, and that is noticed.

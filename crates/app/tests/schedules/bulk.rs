@@ -1,6 +1,7 @@
 //! Many schedules at once.
 
 use punctual_api::{ErrorKind, IfExists, ScheduleBulkAnswer, ScheduleBulkRequest};
+use punctual_core::schedule::{Plan, ScheduleSpec, recurrence, seed_of};
 
 use crate::world::{WHO, World, request};
 
@@ -52,6 +53,40 @@ async fn one_that_is_wrong_keeps_all_from_being_stored() {
     let error = world.owner.create_schedules(ScheduleBulkRequest::default(), None, WHO).await.unwrap_err();
     assert_eq!(error.errors[0].pointer, "/schedules");
     assert!(world.names().await.is_empty());
+}
+
+/// Whether 29 or 30 February is meant, which the name decides.
+fn leap_day(name: &str) -> bool {
+    let rule = "0 0 H(29-30) 2 *".parse().expect("a rule");
+    let spec = ScheduleSpec::new(recurrence::ScheduleSpec::new(rule, "UTC"));
+    Plan::new(spec, &Default::default(), seed_of(name)).is_ok()
+}
+
+#[tokio::test]
+async fn a_name_whose_slots_no_date_has_is_refused_and_others_are_not() {
+    let world = World::new().await;
+    let (good, bad): (Vec<String>, Vec<String>) = (0..20).map(|n| format!("s-{n}")).partition(|name| leap_day(name));
+    let hashed = |name: &String| request(&format!(r#"{{"name":"{name}","task":"t","cron":"0 0 H(29-30) 2 *"}}"#));
+    let mut mixed: Vec<_> = good.iter().map(hashed).collect();
+    mixed.push(hashed(&bad[0]));
+    let all = ScheduleBulkRequest { schedules: mixed, if_exists: IfExists::Fail };
+    let error = world.owner.create_schedules(all, None, WHO).await.unwrap_err();
+    assert_eq!(error.errors[0].pointer, format!("/schedules/{}/cron", good.len()));
+    let all = ScheduleBulkRequest { schedules: good.iter().map(hashed).collect(), if_exists: IfExists::Fail };
+    assert_eq!(world.owner.create_schedules(all, None, WHO).await.unwrap(), answer(good.len(), 0, 0));
+    for name in &good {
+        let view = world.owner.schedule(name).await.unwrap();
+        assert_eq!(view.explanation, "at 00:00, on day 29 of the month, in February, UTC");
+        assert_eq!(view.next[0].at.to_string(), "2028-02-29T00:00:00.000000Z");
+    }
+    // By its id, too, a schedule is judged by its name. The name that stands in for it in between may be refused.
+    world.owner.create_schedules(many(&[&bad[0]], "09:00", IfExists::Fail), None, WHO).await.unwrap();
+    let id = world.owner.schedule(&bad[0]).await.unwrap().id.to_string();
+    for _ in 0..20 {
+        let nameless = request(r#"{"task":"t","cron":"0 0 H(29-30) 2 *"}"#);
+        let error = world.owner.put_schedule(&id, nameless, None, None, WHO).await.unwrap_err();
+        assert_eq!(error.errors[0].pointer, "/cron");
+    }
 }
 
 #[tokio::test]

@@ -53,3 +53,38 @@ async fn a_calendar_that_schedules_need_is_not_deleted() {
     assert_eq!(world.owner.delete_calendar("holidays").await.unwrap_err().kind, ErrorKind::CalendarNotFound);
     assert_eq!(world.owner.calendar("holidays").await.unwrap_err().kind, ErrorKind::CalendarNotFound);
 }
+
+/// So many days from 2001-01-01 on.
+fn many(count: i64) -> CalendarRequest {
+    let first = jiff::civil::date(2001, 1, 1);
+    CalendarRequest { dates: (0..count).map(|day| (first + jiff::Span::new().days(day)).to_string()).collect() }
+}
+
+#[tokio::test]
+async fn a_calendar_does_not_outgrow_the_schedules_that_need_it() {
+    let world = World::new().await;
+    let app = &world.owner;
+    app.put_calendar("own", &many(100), WHO).await.unwrap();
+    app.put_calendar("shared", &many(6000), WHO).await.unwrap();
+    for (name, exclude) in [("alone", r#"["own"]"#), ("both", r#"["own","shared"]"#)] {
+        let calendars = format!(r#"{{"exclude":{exclude}}}"#);
+        world.create(&format!(r#"{{"name":"{name}","task":"t","daily":"09:00","calendars":{calendars}}}"#)).await;
+    }
+    app.put_calendar("own", &many(4000), WHO).await.unwrap();
+    let error = app.put_calendar("own", &many(4001), WHO).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::InvalidRequest);
+    assert_eq!(error.detail, "the calendars of the schedule both would have 10001 dates, and may have 10000");
+    assert_eq!(app.calendar("own").await.unwrap().dates.len(), 4000, "it stays as it was");
+    let error = app.put_calendar("shared", &many(6001), WHO).await.unwrap_err();
+    assert!(error.detail.contains("the schedule both"), "{error}");
+    // Fewer are always welcome, and so is what no schedule needs.
+    app.put_calendar("own", &many(3999), WHO).await.unwrap();
+    app.put_calendar("nobodys", &many(10_000), WHO).await.unwrap();
+    // One that opens and closes the same dates counts them twice, as when it is created.
+    let twice =
+        r#"{"name":"twice","task":"t","daily":"09:00","calendars":{"exclude":["nobodys"],"include":["nobodys"]}}"#;
+    app.put_calendar("nobodys", &many(5000), WHO).await.unwrap();
+    world.create(twice).await;
+    let error = app.put_calendar("nobodys", &many(5001), WHO).await.unwrap_err();
+    assert!(error.detail.contains("the schedule twice would have 10002"), "{error}");
+}

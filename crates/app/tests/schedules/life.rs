@@ -1,10 +1,10 @@
 //! One schedule from its creation to its end.
 
 use punctual_api::{
-    ErrorKind, NoteRequest, OccurrenceQuery, PreviewQuery, ScheduleQuery, ScheduleStanding, SkipRequest,
+    ErrorKind, NoteRequest, OccurrenceQuery, PreviewQuery, ScheduleQuery, ScheduleStanding, SkipRequest, UnfiredBy,
 };
 use punctual_app::{Put, RequestZone};
-use punctual_core::JobId;
+use punctual_core::{JobId, Span, Timestamp};
 
 use crate::world::{WHO, World, eventually, json, request};
 
@@ -151,7 +151,7 @@ async fn it_fires_and_the_ledger_says_so() {
     let list = world.owner.occurrences("tick", OccurrenceQuery::default()).await.unwrap();
     let manual = list.occurrences.iter().find(|occurrence| occurrence.job == Some(run.job)).expect("the run is there");
     assert_eq!(manual.marks, ["manual"]);
-    assert_eq!(manual.explanation, format!("ran as {}, because somebody asked for it", run.job));
+    assert_eq!(manual.explanation, format!("fired as {}, because somebody asked for it", run.job));
     let planned = list.occurrences.last().unwrap();
     assert_eq!((planned.verdict.as_str(), planned.local.ends_with("+00:00")), ("fired", true));
     let job: JobId = planned.job.expect("a job was made");
@@ -256,6 +256,40 @@ async fn a_preview_tells_what_the_clocks_do() {
 }
 
 #[tokio::test]
+async fn a_preview_says_what_does_not_fire_as_things_are() {
+    let world = World::new().await;
+    world.create(r#"{"name":"report","task":"t","daily":"09:00","zone":"UTC"}"#).await;
+    world.owner.skip_schedule("report", SkipRequest { count: Some(2) }, WHO).await.unwrap();
+    let preview = || world.front.preview_schedule("report", PreviewQuery { count: Some("3".to_owned()), from: None });
+    let skipped = preview().await.unwrap();
+    let unfired: Vec<Option<UnfiredBy>> = skipped.occurrences.iter().map(|time| time.unfired).collect();
+    assert_eq!(unfired, [Some(UnfiredBy::Request), Some(UnfiredBy::Request), None]);
+    assert_eq!(skipped.occurrences[0].note.as_deref(), Some("does not fire: somebody asked to skip it"));
+    assert_eq!(skipped.reason, None);
+    world.owner.pause_schedule("report", note("too noisy"), WHO).await.unwrap();
+    let reason = preview().await.unwrap().reason.expect("it is paused");
+    assert!(reason.starts_with("somebody paused it at ") && reason.ends_with(": too noisy"), "{reason}");
+}
+
+#[tokio::test]
+async fn whoever_wonders_about_seconds_is_told_of_jitter() {
+    let world = World::new().await;
+    let body = r#"{"name":"tick","task":"t","every":"1s","zone":"UTC","jitter":"900ms"}"#;
+    let words = "every 1s, UTC, each run delayed by less than 900ms (jitter)";
+    assert_eq!(world.create(body).await.explanation, words);
+    assert_eq!(world.owner.list_schedules(Default::default()).await.unwrap().schedules[0].explanation, words);
+    let preview = world.owner.preview_schedule("tick", PreviewQuery::default()).await.unwrap();
+    assert_eq!(preview.explanation, words);
+    let planned = preview.occurrences.iter().find(|time| time.start_at > time.at).expect("one is delayed");
+    let note = planned.note.as_deref().unwrap_or_default();
+    assert!(note.starts_with("starts ") && note.ends_with("ms later (jitter)"), "{note}");
+    eventually("it fires", || async { world.verdicts("tick").await.len() >= 2 }).await;
+    let list = world.owner.occurrences("tick", OccurrenceQuery::default()).await.unwrap();
+    let fired = list.occurrences.iter().find(|time| time.start_at > time.at).expect("one was delayed");
+    assert!(fired.explanation.contains("; jitter put it off by "), "{}", fired.explanation);
+}
+
+#[tokio::test]
 async fn a_task_that_schedules_need_is_not_deleted() {
     let world = World::new().await;
     for number in 0..12 {
@@ -278,4 +312,27 @@ async fn a_task_may_be_defined_with_its_schedule() {
     assert_eq!((schedule.task.name, schedule.task.kind.as_str()), (None, "probe"));
     let again = world.owner.put_schedule("probe", schedule.definition, None, None, WHO).await.unwrap();
     assert!(matches!(again, Put::Replaced(same) if same.task.id == schedule.task.id));
+}
+
+#[tokio::test]
+async fn what_the_clocks_left_out_is_told_beside_the_run_that_stands_for_it() {
+    let world = World::new().await;
+    let create = |name: &str, gap: &str| {
+        format!(r#"{{"name":"{name}","task":"t","cron":"0,30 2,3 28 3 *","zone":"Europe/Berlin","gap":"{gap}"}}"#)
+    };
+    world.create(&create("shifts", "shift")).await;
+    world.create(&create("skips", "skip")).await;
+    let gap_ends = Timestamp::parse("2027-03-28T01:00:00Z").unwrap();
+    world.pass((gap_ends + Span::from_secs(1)).since(world.owner.now()));
+    for (name, verdict, merged) in [("shifts", "merged", 2), ("skips", "skipped_gap", 0)] {
+        eventually("it runs", || async { world.verdicts(name).await == ["fired"] }).await;
+        // An edit does not change the past.
+        let body = create(name, "shift").replace("28 3", "29 3");
+        world.owner.put_schedule(name, request(&body), None, None, WHO).await.unwrap();
+        let row = world.front.occurrences(name, OccurrenceQuery::default()).await.unwrap().occurrences.remove(0);
+        let told: Vec<(&str, &str)> = row.left_out.iter().map(|time| (&*time.local, &*time.verdict)).collect();
+        assert_eq!(told, [("2027-03-28T02:00:00", verdict), ("2027-03-28T02:30:00", verdict)], "{row:?}");
+        assert_eq!(row.merged, merged);
+        assert!(row.explanation.contains("; 02:00:00, 02:30:00 "), "{}", row.explanation);
+    }
 }

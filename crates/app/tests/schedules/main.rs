@@ -1,5 +1,6 @@
 //! Schedules from the app down: checked requests, an owner in this process or at a peer, and its answers.
 
+mod aborted_backfills;
 mod backfill_records;
 mod backfills;
 mod bulk;

@@ -81,6 +81,10 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn new() -> Self {
+        Self::with_missed_after(Span::from_secs(60)).await
+    }
+
+    pub(crate) async fn with_missed_after(missed_after: Span) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let now = Arc::new(AtomicI64::new(0));
         let clock = {
@@ -115,6 +119,7 @@ impl World {
                 artifact_max: ByteSize::mib(1),
                 retention: Span::from_secs(RETENTION),
                 public_url: "http://127.0.0.1:8020".to_owned(),
+                missed_after,
             },
         });
         Self { app, store, folder, blobs, now }

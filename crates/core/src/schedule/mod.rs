@@ -8,6 +8,7 @@ mod command;
 mod ledger;
 mod plan;
 mod row;
+mod shared_instant;
 mod source;
 mod spec;
 
@@ -18,6 +19,7 @@ pub use row::{
     By, ChangeKind, NewSchedule, Pause, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, StoredCalendar,
     seed_of,
 };
+pub use shared_instant::LeftOut;
 pub use source::{Source, SourceKind};
 pub use spec::{
     CATCH_UP_MAX, CalendarNames, CatchUp, CatchUpMode, OVERLAP_QUEUE_MAX, Overlap, PAUSE_AFTER_MAX, ScheduleSpec,

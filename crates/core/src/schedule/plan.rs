@@ -1,9 +1,12 @@
 //! What a spec means: its planned times, one after the other.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use punctual_recurrence::{Calendar, Calendars, GapPolicy, Note, OnClosedDay, Rule, Schedule, ScheduleError};
+use punctual_recurrence::{
+    Calendar, Calendars, GapPolicy, Note, Occurrence, Occurrences, OnClosedDay, Rule, Schedule, ScheduleError,
+};
 
 use crate::schedule::ledger::{Marks, Verdict};
 use crate::schedule::spec::ScheduleSpec;
@@ -20,7 +23,8 @@ pub enum PlanError {
     Unreadable(String),
 }
 
-/// Specs without hashed slots share one plan, however many schedules have them.
+/// All schedules with one spec share one plan. Where their names matter, for hashed slots and for jitter, it takes the
+/// seed of the name each time: a million schedules `H H * * *` cost one plan.
 #[derive(Debug)]
 pub struct Plan {
     pub spec: ScheduleSpec,
@@ -28,6 +32,7 @@ pub struct Plan {
     /// What would fire if no calendar and no gap took anything away; `None` if they do not.
     planned: Option<Schedule>,
     jitter: Span,
+    is_hashed: bool,
 }
 
 /// A planned time.
@@ -59,14 +64,20 @@ impl Unfired {
 }
 
 impl Plan {
-    /// `seed` is that of the schedule's name; it matters for hashed slots alone.
+    /// Also checks what it means for the schedule whose name has this seed.
     pub fn new(spec: ScheduleSpec, calendars: &BTreeMap<String, Arc<Calendar>>, seed: u64) -> Result<Self, PlanError> {
-        let key = if Self::is_hashed(&spec) { format!("{seed:016x}") } else { String::new() };
+        let plan = Self::shared(spec, calendars)?;
+        plan.check(seed)?;
+        Ok(plan)
+    }
+
+    /// For any schedule with this spec.
+    pub fn shared(spec: ScheduleSpec, calendars: &BTreeMap<String, Arc<Calendar>>) -> Result<Self, PlanError> {
         let find = |names: &[String]| {
-            let found = names.iter().map(|name| {
-                calendars.get(name).map(|found| (**found).clone()).ok_or_else(|| PlanError::NoCalendar(name.clone()))
-            });
-            found.collect::<Result<Vec<Calendar>, _>>()
+            let found = names
+                .iter()
+                .map(|name| calendars.get(name).cloned().ok_or_else(|| PlanError::NoCalendar(name.clone())));
+            found.collect::<Result<Vec<Arc<Calendar>>, _>>()
         };
         let calendars = Calendars {
             exclude: find(&spec.calendars.exclude)?,
@@ -79,12 +90,18 @@ impl Plan {
         let jitter = when.jitter.take().map_or(0, |window| i64::try_from(window.as_micros()).unwrap_or(i64::MAX));
         check_jitter(&spec)?;
         let fires =
-            Schedule::new(punctual_recurrence::ScheduleSpec { calendars: calendars.clone(), ..when.clone() }, &key)?;
+            Schedule::shared(punctual_recurrence::ScheduleSpec { calendars: calendars.clone(), ..when.clone() })?;
         let planned = (takes_days || takes_gaps).then(|| {
             let calendars = if takes_days { Calendars::default() } else { calendars };
-            Schedule::new(punctual_recurrence::ScheduleSpec { calendars, gap: GapPolicy::Shift, ..when }, &key)
+            Schedule::shared(punctual_recurrence::ScheduleSpec { calendars, gap: GapPolicy::Shift, ..when })
         });
-        Ok(Self { fires, planned: planned.transpose()?, jitter: Span::from_micros(jitter), spec })
+        let is_hashed = fires.is_hashed();
+        Ok(Self { fires, planned: planned.transpose()?, jitter: Span::from_micros(jitter), is_hashed, spec })
+    }
+
+    /// Whether the slots that a name chooses leave every rule a date: `0 0 H(29-30) 2 *` fires for some names alone.
+    pub fn check(&self, seed: u64) -> Result<(), PlanError> {
+        if self.is_hashed { Ok(self.schedule(seed).check_slots()?) } else { Ok(()) }
     }
 
     /// For a spec that means nothing any more, such as one whose calendar is gone: it never fires, and can
@@ -97,21 +114,34 @@ impl Plan {
 
     /// Reads a stored spec.
     pub fn read(text: &str, calendars: &BTreeMap<String, Arc<Calendar>>, seed: u64) -> Result<Self, PlanError> {
+        let plan = Self::read_shared(text, calendars)?;
+        plan.check(seed)?;
+        Ok(plan)
+    }
+
+    /// The same for any schedule with this spec.
+    pub fn read_shared(text: &str, calendars: &BTreeMap<String, Arc<Calendar>>) -> Result<Self, PlanError> {
         let spec = serde_json::from_str(text).map_err(|error| PlanError::Unreadable(error.to_string()))?;
-        Self::new(spec, calendars, seed)
+        Self::shared(spec, calendars)
     }
 
-    /// Whether the name of a schedule has a say in when it fires, jitter aside.
-    pub fn is_hashed(spec: &ScheduleSpec) -> bool {
-        spec.when.rules.iter().any(|rule| match rule {
-            Rule::Cron(expression) => expression.is_hashed(),
-            Rule::Daily { .. } | Rule::Interval { .. } | Rule::Once(_) => false,
-        })
+    /// What fires for the name with this seed, for sentences and previews.
+    pub fn schedule(&self, seed: u64) -> Cow<'_, Schedule> {
+        if self.is_hashed { Cow::Owned(self.fires.with_key(key(seed))) } else { Cow::Borrowed(&self.fires) }
     }
 
-    /// What fires, for sentences and previews.
-    pub fn schedule(&self) -> &Schedule {
-        &self.fires
+    pub fn zone(&self) -> &jiff::tz::TimeZone {
+        self.fires.zone()
+    }
+
+    /// The times that fire later than `after`, for the name with this seed.
+    pub fn fires_after(&self, after: Timestamp, seed: u64) -> Occurrences<'_> {
+        self.walk(&self.fires, after, seed)
+    }
+
+    fn walk<'a>(&self, schedule: &'a Schedule, after: Timestamp, seed: u64) -> Occurrences<'a> {
+        let after = to_jiff(after);
+        if self.is_hashed { schedule.with_key(key(seed)).into_after(after) } else { schedule.after(after) }
     }
 
     pub fn jitter(&self) -> Span {
@@ -129,6 +159,14 @@ impl Plan {
         }
     }
 
+    /// What is planned for this instant if calendars and gaps take something away, whether they do or not.
+    pub(super) fn planned_at(&self, at: Timestamp, seed: u64) -> Option<(Cow<'_, Schedule>, Occurrence)> {
+        let planned = self.planned.as_ref()?;
+        let occurrence = self.walk(planned, at - Span::from_micros(1), seed).next()?;
+        let schedule = if self.is_hashed { Cow::Owned(planned.with_key(key(seed))) } else { Cow::Borrowed(planned) };
+        (occurrence.at == to_jiff(at)).then_some((schedule, occurrence))
+    }
+
     /// The first planned time later than `after`, before jitter.
     pub fn next_after(&self, after: Timestamp, seed: u64) -> Option<Planned> {
         self.times_after(after, seed).next()
@@ -136,8 +174,8 @@ impl Plan {
 
     /// All of them, the earliest first.
     pub fn times_after(&self, after: Timestamp, seed: u64) -> impl Iterator<Item = Planned> {
-        let mut fires = self.fires.after(to_jiff(after)).peekable();
-        let mut planned = self.planned.as_ref().map(|planned| planned.after(to_jiff(after)));
+        let mut fires = self.fires_after(after, seed).peekable();
+        let mut planned = self.planned.as_ref().map(|planned| self.walk(planned, after, seed));
         std::iter::from_fn(move || {
             let Some(planned) = &mut planned else {
                 return fires.next().and_then(|occurrence| self.fired(&occurrence, seed));
@@ -152,7 +190,7 @@ impl Plan {
         })
     }
 
-    fn fired(&self, occurrence: &punctual_recurrence::Occurrence, seed: u64) -> Option<Planned> {
+    fn fired(&self, occurrence: &Occurrence, seed: u64) -> Option<Planned> {
         let at = Timestamp::from_micros(occurrence.at.as_microsecond())?;
         let marks = match occurrence.note {
             Note::None => Marks::NONE,
@@ -170,6 +208,11 @@ impl Plan {
     }
 }
 
+/// What hashed slots are drawn by. Stored schedules keep their slots, so this never changes.
+fn key(seed: u64) -> String {
+    format!("{seed:016x}")
+}
+
 fn check_jitter(spec: &ScheduleSpec) -> Result<(), PlanError> {
     // The window is taken out of what the plan is made of, so that plans can be shared; it is checked all the same.
     let Some(window) = spec.when.jitter else { return Ok(()) };
@@ -177,6 +220,10 @@ fn check_jitter(spec: &ScheduleSpec) -> Result<(), PlanError> {
     if range.contains(&window) { Ok(()) } else { Err(ScheduleError::JitterOutOfRange { window }.into()) }
 }
 
-fn to_jiff(at: Timestamp) -> jiff::Timestamp {
+pub(super) fn to_jiff(at: Timestamp) -> jiff::Timestamp {
     jiff::Timestamp::from_microsecond(at.as_micros()).expect("our times are within jiff's")
 }
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

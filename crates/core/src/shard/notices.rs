@@ -47,6 +47,8 @@ struct LateKind {
     schedule: Option<ScheduleId>,
     /// How many of the limits of all rules they exceed, and by how many of those for long.
     exceeds: (usize, usize),
+    /// Whether they exceed that of their schedule for long.
+    exceeds_own: bool,
 }
 
 impl Notices {
@@ -56,13 +58,13 @@ impl Notices {
         }
     }
 
-    fn late(&mut self, task: TaskId, notice: Notice, lateness: Span) {
+    fn late(&mut self, task: TaskId, notice: Notice, lateness: Span, own: Option<Span>) {
         let exceeded = self.late_after.partition_point(|limit| *limit < lateness);
-        let for_long = self
-            .late_after
-            .partition_point(|limit| limit.as_micros() + SEEN_WITHIN.as_micros() <= lateness.as_micros());
+        let is_for_long = |limit: &Span| limit.as_micros() + SEEN_WITHIN.as_micros() <= lateness.as_micros();
+        let for_long = self.late_after.partition_point(is_for_long);
         let schedule = notice.planned.map(|(schedule, _)| schedule);
-        let key = LateKind { task, schedule, exceeds: (exceeded, for_long) };
+        let exceeds_own = own.as_ref().is_some_and(is_for_long);
+        let key = LateKind { task, schedule, exceeds: (exceeded, for_long), exceeds_own };
         if self.late.len() >= LATE_MAX && !self.late.contains_key(&key) {
             return;
         }
@@ -127,7 +129,7 @@ impl Owner {
         }
         let task = live.task.id;
         let notice = Notice::of_job(NoticeKind::Late, id, Some(task), live.source.as_deref(), run.started_at);
-        self.notices.late(task, Notice { lateness: Some(lateness), ..notice }, lateness);
+        self.notices.late(task, Notice { lateness: Some(lateness), ..notice }, lateness, objective);
     }
 
     /// Passes on what was counted.
@@ -168,4 +170,25 @@ pub(super) fn notice_of_verdict(occurrence: &OccurrenceRow, task: &Arc<Task>) ->
         count: occurrence.count,
         lateness: Some(occurrence.decided_at.since(occurrence.slot)),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::ShardId;
+
+    #[test]
+    fn late_starts_are_told_apart_by_the_limit_of_their_schedule() {
+        let mut notices = Notices { late_after: vec![Span::from_secs(60)], ..Notices::default() };
+        let (task, own) = (TaskId::new(Timestamp::EPOCH, 1), Span::from_secs(200));
+        for secs in [199, 202, 204, 206, 300] {
+            let (at, lateness) = (Timestamp::EPOCH, Span::from_secs(secs));
+            let job = JobId::new(at, ShardId(0), secs as u64);
+            let notice = Notice::of_job(NoticeKind::Late, job, Some(task), None, at);
+            notices.late(task, Notice { lateness: Some(lateness), ..notice }, lateness, Some(own));
+        }
+        let counted: Vec<(u32, Option<Span>)> = notices.late.values().map(|late| (late.count, late.lateness)).collect();
+        // Who looks has seen those waiting that exceeded it for long, and told of them.
+        assert_eq!(counted, [(3, Some(Span::from_secs(204))), (2, Some(Span::from_secs(300)))]);
+    }
 }

@@ -51,6 +51,7 @@ pub(crate) const OF_TASKS: Flags = &[
     ("/run/binary/grace", "--grace"),
     ("/run/probe", "--probe"),
     ("/run/handler", "--handler"),
+    ("/run/command", "--command"),
     ("/queue", "--queue"),
     ("/labels", "--label"),
     ("/priority", "--priority"),
@@ -164,6 +165,15 @@ pub(crate) const BACKFILL_WORDS: Words = &[
     ("`to`", "--to"),
 ];
 
+pub(crate) const SCHEDULE_WORDS: Words = &[
+    ("PUT /v1/calendars/{name} makes one", "`punctual calendar put` makes one"),
+    ("GET /v1/calendars lists them", "`punctual calendar list` shows them"),
+    ("`end_at`", "--end-at"),
+    ("`start_at`", "--start-at"),
+    ("`every`", "--every"),
+    ("`at`", "--at"),
+];
+
 pub(crate) const NOTIFICATION_WORDS: Words = &[
     ("POST /v1/notifications/preview", "`punctual notify preview`"),
     ("PUT /v1/notifications/{name}", "`punctual notify add`"),
@@ -237,6 +247,7 @@ mod tests {
             ("/run/probe/sleep", OF_TASKS, "--probe: is wrong"),
             ("/run/http/headers", OF_TASKS, "--header: is wrong"),
             ("/run/email/to/2", OF_TASKS, "--email: is wrong"),
+            ("/inline/run/command/line", OF_JOBS, "--command: is wrong"),
             ("/run/slack/webhook", OF_TASKS, "--slack: is wrong"),
             ("state", OF_LISTS, "--state: is wrong"),
             ("limit", OF_LISTS, "--limit: is wrong"),

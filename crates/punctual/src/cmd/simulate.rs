@@ -52,7 +52,7 @@ fn text(forecast: &Forecast, out: &Output) -> String {
     for (label, count, why) in [
         ("skipped", skipped, "because a run before had not ended"),
         ("waiting", queued_at_end, "at the end, for a run before"),
-        ("not run", not_run, "for another reason: a pause, a calendar"),
+        ("not run", not_run, "for another reason: a pause, a calendar, somebody who asked to skip them"),
     ] {
         if *count > 0 {
             text += &format!("  {label:<11} {count} {why}\n");

@@ -7,6 +7,7 @@ use clap::Args;
 use punctual_core::Span;
 use punctual_core::attempt::FailureClass;
 use punctual_core::retry::Classes;
+use punctual_core::run::Command;
 use punctual_core::task::{Delivery, Handler, OnLost, Priority, Probe, Run, TaskSpec};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -44,6 +45,10 @@ pub(crate) struct SpecFlags {
     /// Call this function of a worker of your own
     #[arg(long, value_name = "NAME", group = "what")]
     handler: Option<String>,
+    /// Have a shell run this on the worker's own machine, outside of the sandbox, as the worker's user: a line, @file,
+    /// or - for stdin. Only workers with --allow-commands do
+    #[arg(long, value_name = "LINE", group = "what")]
+    command: Option<String>,
     #[command(flatten)]
     request: RequestFlags,
     #[command(flatten)]
@@ -109,8 +114,8 @@ impl SpecFlags {
     }
 
     pub(crate) fn says_what(&self) -> bool {
-        let addresses = [&self.http, &self.ping, &self.webhook, &self.slack, &self.probe, &self.handler];
-        addresses.into_iter().any(Option::is_some) || !self.email.is_empty()
+        let Self { http, ping, webhook, email, slack, probe, handler, command, .. } = self;
+        [http, ping, webhook, slack, probe, handler, command].into_iter().any(Option::is_some) || !email.is_empty()
     }
 
     /// The task that the flags describe; `None` when they do not say what to run.
@@ -129,6 +134,8 @@ impl SpecFlags {
             Run::Probe(read_probe(&text_or_file(probe)?)?)
         } else if let Some(name) = &self.handler {
             Run::Handler(Handler { name: name.clone() })
+        } else if let Some(line) = &self.command {
+            Run::Command(Command::new(text_or_file(line)?))
         } else {
             return Ok(None);
         };
@@ -238,6 +245,10 @@ mod tests {
                 r#"{"email":{"cc":["c@x.de"],"subject":"s","text":"t","to":["a@x.de","b@x.de"]}}"#,
             ),
             (&["--slack", "ops", "--text", "t"], r#"{"slack":{"text":"t","webhook":"ops"}}"#),
+            (
+                &["--command", "pg_dump shop | gzip > shop.gz"],
+                r#"{"command":{"grace":"10s","line":"pg_dump shop | gzip > shop.gz"}}"#,
+            ),
         ] {
             assert_eq!(spec(args).unwrap()["run"].to_string(), run);
         }
@@ -281,6 +292,12 @@ mod tests {
             (&["--probe", "\"hello\""], "--probe is not a JSON object"),
             (&["--http", "u", "--method", "get", "--body", "x"], "a GET request has no body, so --body"),
             (&["--probe", "@/nowhere"], "cannot read /nowhere"),
+            (&["--command", "@/nowhere"], "cannot read /nowhere"),
+            (&["--command", "date", "--handler", "h"], "cannot be used with"),
+            (&["--command", "date", "--body", "x"], "cannot be used with"),
+            (&["--command", "date", "--method", "PUT"], "cannot be used with"),
+            (&["--command", "date", "--text", "t"], "cannot be used with"),
+            (&["--command", "date", "--subject", "s"], "cannot be used with"),
             (&["--http", "u", "--label", "eu"], "has no equals sign"),
             (&["--http", "u", "--delivery", "maybe"], "unknown variant"),
             (&["--http", "u", "--retry-except", "task,luck"], "unknown variant `luck`, expected one of `task`"),

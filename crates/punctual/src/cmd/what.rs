@@ -75,7 +75,10 @@ impl<'a> What<'a> {
 }
 
 pub(crate) fn nothing_to_run() -> anyhow::Error {
-    usage("nothing says what to run", "name a task, or say what with --http, --email, --slack, --probe or --handler")
+    usage(
+        "nothing says what to run",
+        "name a task, or say what with --http, --email, --slack, --command, --probe or --handler",
+    )
 }
 
 /// Reads `--input`.

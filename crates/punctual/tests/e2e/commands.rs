@@ -95,6 +95,32 @@ async fn a_failure_a_timeout_and_a_cancel_end_as_they_should() {
     eventually("what it started to be gone", || async { !is_alive(sleeper) }).await;
 }
 
+#[test]
+fn a_command_is_made_with_a_flag_and_run_at_once_or_by_name() {
+    let home = Home::new();
+    let server = home.server();
+    let _worker = home.worker(&server, &[ALLOWED]);
+    let say = |args: &[&str]| {
+        let said = Command::new(PUNCTUAL).args(args).args(["--server", &server.url]).output().expect("it runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints text");
+        (said.status.code(), text(said.stdout), text(said.stderr))
+    };
+    let (code, out, err) = say(&["run", "--command", "echo $((6 * 7)); exit 3", "--retries", "0", "--follow"]);
+    assert_eq!((code, out.as_str()), (Some(3), "42\n"), "{err}");
+
+    let script = home.file("script");
+    std::fs::write(&script, "read name\necho \"hello $name\"\n").expect("it is written");
+    let file = format!("@{}", script.display());
+    let (code, _, err) = say(&["task", "apply", "greet", "--command", &file, "--timeout", "1m"]);
+    assert_eq!(code, Some(0), "{err}");
+    let (code, out, err) = say(&["run", "greet", "--input", "7", "--follow"]);
+    assert_eq!((code, out.as_str()), (Some(0), "hello 7\n"), "{err}");
+
+    let (code, _, err) = say(&["run", "--command", " "]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("--command: must not be empty"), "{err}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_command_outlives_its_worker() {
     let home = Home::new();

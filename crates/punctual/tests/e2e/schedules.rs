@@ -35,7 +35,7 @@ async fn a_schedule_lives_its_life_over_rest() {
     let seconds: Vec<&str> = fired.iter().map(|row| &row["at"].as_str().expect("a time")[..19]).collect();
     assert!(seconds.is_sorted_by(|a, b| a < b), "{seconds:?}");
     assert!(fired.iter().all(|row| row["local"].as_str().is_some_and(|local| local.ends_with("+09:00"))), "{fired:?}");
-    assert!(fired[0]["explanation"].as_str().is_some_and(|words| words.starts_with("ran as job_")), "{}", fired[0]);
+    assert!(fired[0]["explanation"].as_str().is_some_and(|words| words.starts_with("fired as job_")), "{}", fired[0]);
     let job = api.finished(fired[0]["job"].as_str().expect("a job")).await;
     assert_eq!(
         (job.str("/state"), job.str("/schedule/name"), job.str("/schedule/kind")),

@@ -52,6 +52,18 @@ impl FieldName {
         }
     }
 
+    /// As people read it. Hashed slots are drawn by it too, so it never changes.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Second => "second",
+            Self::Minute => "minute",
+            Self::Hour => "hour",
+            Self::DayOfMonth => "day-of-month",
+            Self::Month => "month",
+            Self::DayOfWeek => "day-of-week",
+        }
+    }
+
     /// What may be written, for error messages.
     pub(crate) fn allowed(self) -> &'static str {
         match self {
@@ -66,14 +78,7 @@ impl FieldName {
 
 impl Display for FieldName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Second => "second",
-            Self::Minute => "minute",
-            Self::Hour => "hour",
-            Self::DayOfMonth => "day-of-month",
-            Self::Month => "month",
-            Self::DayOfWeek => "day-of-week",
-        })
+        f.write_str(self.word())
     }
 }
 

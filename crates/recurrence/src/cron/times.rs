@@ -259,8 +259,7 @@ pub(crate) fn values(field: &Field, key: &str) -> u64 {
 fn hashed_start(name: FieldName, position: usize, from: u8, to: u8, step: Option<u16>, key: &str) -> (u8, Option<u16>) {
     let len = u64::from(to - from) + 1;
     let choices = step.map_or(len, |step| len.min(u64::from(step)));
-    let purpose = name.to_string();
-    (from + hash::draw(key, &purpose, position as i64, choices) as u8, step)
+    (from + hash::draw(key, name.word(), position as i64, choices) as u8, step)
 }
 
 fn stepped(from: u8, to: u8, step: u16) -> u64 {

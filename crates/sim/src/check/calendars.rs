@@ -9,12 +9,9 @@ use punctual_core::{JobId, ScheduleId, Span, Timestamp};
 use super::schedules::is_void;
 use crate::history::{Fact, History};
 
-/// A server may know of a change so much later: it looks every few seconds, and may be paused in between. It then
-/// counts as soon as no verdict of the schedule is on its way.
+/// A server may know of a change so much later: it looks every few seconds, and may be paused in between. It counts
+/// from then on, however slow the store is.
 const KNOWN_WITHIN: Span = Span::from_secs(60);
-
-/// From each verdict's decision until the store took it.
-type UnderWay = BTreeMap<ScheduleId, Vec<(Timestamp, Timestamp)>>;
 
 pub(super) fn calendars_are_obeyed(history: &History) -> Vec<(Option<JobId>, String)> {
     // Open at first.
@@ -25,7 +22,6 @@ pub(super) fn calendars_are_obeyed(history: &History) -> Vec<(Option<JobId>, Str
         !spec.calendars.is_empty()
     };
     let mut found = Vec::new();
-    let under_way = under_way(history);
     for (at, fact) in history.iter() {
         let (batch, void) = match fact {
             Fact::Took { batch, void } => (batch, void),
@@ -42,8 +38,7 @@ pub(super) fn calendars_are_obeyed(history: &History) -> Vec<(Option<JobId>, Str
                 Write::Decide(decision) => {
                     let row = &decision.occurrence;
                     let obeys = obeys.get(&row.schedule) == Some(&true);
-                    let busy = under_way.get(&row.schedule).map_or(&[][..], Vec::as_slice);
-                    let was = |closed: bool| was(&changes, row.decided_at, closed, busy);
+                    let was = |closed: bool| was(&changes, row.decided_at, at, closed);
                     let is_right = match row.verdict {
                         Verdict::SkippedCalendar => obeys && was(true),
                         Verdict::Fired => !obeys || row.marks.has(Marks::MANUAL) || was(false),
@@ -60,39 +55,11 @@ pub(super) fn calendars_are_obeyed(history: &History) -> Vec<(Option<JobId>, Str
     found
 }
 
-fn under_way(history: &History) -> UnderWay {
-    let mut under_way = UnderWay::new();
-    for (at, fact) in history.iter() {
-        let Fact::Took { batch, .. } = fact else { continue };
-        for write in &batch.writes {
-            if let Write::Decide(decision) | Write::Release(decision) = write {
-                let row = &decision.occurrence;
-                under_way.entry(row.schedule).or_default().push((row.decided_at, at));
-            }
-        }
-    }
-    under_way.values_mut().for_each(|spans| spans.sort_unstable());
-    under_way
-}
-
-/// Whether it was so at any moment that a server may have known of last.
-fn was(changes: &[(Timestamp, bool)], decided_at: Timestamp, closed: bool, busy: &[(Timestamp, Timestamp)]) -> bool {
+/// Whether it was so at any moment that a server may have known of last. Its clock may be behind: what it knew had
+/// come about before the store took its verdict.
+fn was(changes: &[(Timestamp, bool)], decided_at: Timestamp, taken_at: Timestamp, closed: bool) -> bool {
     let ends = changes.iter().skip(1).map(|(at, _)| *at).chain([Timestamp::MAX]);
     let spans = changes.iter().zip(ends);
-    let is_near = |from: Timestamp, to: Timestamp| {
-        from <= decided_at && (to + KNOWN_WITHIN >= decided_at || is_busy(busy, to + KNOWN_WITHIN, decided_at))
-    };
+    let is_near = |from: Timestamp, to: Timestamp| from <= taken_at && to + KNOWN_WITHIN >= decided_at;
     spans.into_iter().any(|((from, is_closed), to)| *is_closed == closed && is_near(*from, to))
-}
-
-/// Whether some verdict was on its way all the time in between.
-fn is_busy(busy: &[(Timestamp, Timestamp)], from: Timestamp, until: Timestamp) -> bool {
-    let mut known = from;
-    for (begin, end) in busy {
-        if *begin > known {
-            break;
-        }
-        known = known.max(*end);
-    }
-    known >= until
 }

@@ -41,6 +41,13 @@ fn told(history: &History) -> Option<Told<'_>> {
     })
 }
 
+impl Told<'_> {
+    fn recoveries(&self) -> impl Iterator<Item = (TaskId, Timestamp)> {
+        let recovered = self.notices.iter().filter(|notice| notice.kind == NoticeKind::Recovered);
+        recovered.filter_map(|notice| Some((*self.tasks.get(&notice.job?)?, notice.at)))
+    }
+}
+
 fn decision_of(write: &Write) -> Option<&punctual_core::shard::write::Decision> {
     match write {
         Write::Decide(decision) | Write::Release(decision) => Some(decision),
@@ -144,6 +151,7 @@ pub(super) fn recoveries_are_told(history: &History) -> Found {
     // Since when each task ails, and whether that was ever so.
     let mut ailing: BTreeMap<TaskId, Timestamp> = BTreeMap::new();
     let mut ever: BTreeSet<TaskId> = BTreeSet::new();
+    let recoveries: BTreeSet<(TaskId, Timestamp)> = told.recoveries().collect();
     for End { at, job, state, is_late_result, notice } in ends(history) {
         let Some(task) = told.tasks.get(&job).copied().filter(|task| !told.quiet.contains(task)) else { continue };
         let is_told = notice.is_some_and(|notice| notice.kind == NoticeKind::Recovered);
@@ -158,7 +166,10 @@ pub(super) fn recoveries_are_told(history: &History) -> Found {
             if is_told && !ever.contains(&task) && !is_late_result {
                 found.push((Some(job), "its task is told to be well again, and never failed".to_owned()));
             }
-            if is_known && !is_told {
+            // One that was decided about before may come to the store after it.
+            let failed_at = ailing.get(&task).copied().unwrap_or_default();
+            let is_told_of = recoveries.range((task, failed_at)..=(task, at)).next().is_some();
+            if is_known && !is_told && !is_told_of {
                 found.push((Some(job), "its task is well again, and nobody is told".to_owned()));
             }
             ailing.remove(&task);

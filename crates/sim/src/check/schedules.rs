@@ -233,7 +233,13 @@ pub(super) fn runs_do_not_meet(history: &History) -> Found {
         for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
             match write {
                 Write::AddSchedule(row) => _ = overlaps.insert(row.id, overlap_of(&row.edit.spec)),
-                Write::EditSchedule { id, edit, .. } => _ = overlaps.insert(*id, overlap_of(&edit.spec)),
+                Write::EditSchedule { id, edit, .. } => {
+                    let former = overlaps.insert(*id, overlap_of(&edit.spec));
+                    // Nobody looked at what ran while runs were allowed to meet.
+                    if former == Some(Overlap::Allow) {
+                        active.remove(id);
+                    }
+                }
                 Write::Decide(decision) | Write::Release(decision) => {
                     let Some(job) = &decision.job else { continue };
                     let schedule = decision.occurrence.schedule;
@@ -263,7 +269,16 @@ pub(super) fn runs_do_not_meet(history: &History) -> Found {
 /// No more missed times run than the schedule allows at once, and none that is too old.
 pub(super) fn budgets_are_kept(history: &History) -> Found {
     let mut found = Vec::new();
+    // One that was queued is decided about twice.
+    let mut decided_at: BTreeMap<(ScheduleId, Timestamp), Timestamp> = BTreeMap::new();
+    for (_, write) in taken(history) {
+        if let Write::Decide(decision) = write {
+            let row = &decision.occurrence;
+            decided_at.insert((row.schedule, row.at), row.decided_at);
+        }
+    }
     for (id, tale) in tales(history) {
+        let first = |row: &OccurrenceRow| decided_at.get(&(id, row.at)).copied();
         let replays =
             || tale.rows.values().filter(|row| row.marks.has(Marks::REPLAYED) && row.verdict == Verdict::Fired);
         for row in replays() {
@@ -272,11 +287,10 @@ pub(super) fn budgets_are_kept(history: &History) -> Found {
             if rule.mode == CatchUpMode::None {
                 found.push((row.job, format!("{id} makes up for nothing, and did for {}", row.at)));
             }
-            // One that was queued is decided about twice, the second time later.
-            if period.plan.spec.overlap == Overlap::Allow && row.decided_at.since(row.slot) > rule.window {
+            if first(row).is_some_and(|decided_at| decided_at.since(row.slot) > rule.window) {
                 found.push((row.job, format!("{id} made up for {}, which is too old", row.at)));
             }
-            let together = replays().filter(|other| other.decided_at == row.decided_at && of_row(other, period));
+            let together = replays().filter(|other| first(other) == first(row) && of_row(other, period));
             let max = if rule.mode == CatchUpMode::Last { 1 } else { rule.max as usize };
             if together.count() > max {
                 found.push((row.job, format!("{id} made up for more than {max} times at once")));

@@ -21,12 +21,16 @@ type Bound = (i64, Uuid);
 /// Sorts before every id.
 const NO_ID: Uuid = Uuid([0; 16]);
 
+/// The job, if even that can be read, and what is wrong with it.
+pub(super) type Unreadable = (Option<JobId>, Trouble);
+
+/// Also what cannot be read, and is left out.
 pub(super) async fn hot(
     conn: &Conn,
     shard_count: u16,
     filter: &Filter,
     position: Position,
-) -> Result<Page<HotJob>, Trouble> {
+) -> Result<(Page<HotJob>, Vec<Unreadable>), Trouble> {
     // Bounds are exclusive keys.
     let mut low: Bound = filter.due_from.map_or((-1, NO_ID), |from| (from.as_micros(), NO_ID));
     let mut high: Bound = filter.due_before.map_or((i64::MAX, NO_ID), |before| (before.as_micros(), NO_ID));
@@ -47,14 +51,32 @@ pub(super) async fn hot(
         [&i32::from(shard_count), &low.0, &low.1, &high.0, &high.1, &(each as i64)];
     let rows = conn.query(text, &params).await?;
     let mut lists: Vec<Vec<_>> = (0..shard_count).map(|_| Vec::new()).collect();
+    let mut unreadable = Vec::new();
     for row in &rows {
-        let key = JobKey { id: codec::job_id(row, 0)?, due_at: codec::time(row, 1)? };
-        let job = if fits_task(row, filter, 2, 11)? { Some(read_hot(row)?) } else { None };
+        let key = codec::job_id(row, 0).and_then(|id| Ok(JobKey { id, due_at: codec::time(row, 1)? }));
+        let key = match key {
+            Ok(key) => key,
+            Err(error) => {
+                unreadable.push((None, error));
+                continue;
+            }
+        };
+        let job = examine_hot(row, filter).unwrap_or_else(|error| {
+            unreadable.push((Some(key.id), error));
+            None
+        });
         if let Some(list) = lists.get_mut(usize::from(key.shard().0)) {
             list.push((key, job));
         }
     }
-    Ok(page(lists, each, position))
+    // Nobody knows which lists they would have made longer.
+    let unplaced = unreadable.iter().filter(|(id, _)| id.is_none()).count();
+    let each = each.saturating_sub(unplaced).max(1);
+    Ok((page(lists, each, position), unreadable))
+}
+
+fn examine_hot(row: &Row, filter: &Filter) -> Read<Option<HotJob>> {
+    if fits_task(row, filter, 2, 11)? { read_hot(row).map(Some) } else { Ok(None) }
 }
 
 pub(super) async fn finished(conn: &Conn, filter: &Filter, position: Position) -> Result<Page<FinishedJob>, Trouble> {

@@ -5,11 +5,13 @@ mod list;
 mod record;
 mod submit;
 
+use std::sync::PoisonError;
+
 use async_trait::async_trait;
 use punctual_core::{JobId, JobKey, Timestamp};
 use punctual_store::{
-    Filter, FinishedJob, HotJob, IdempotencyKey, JobReads, JobRecord, Page, Position, RerunRecord, Result, Submission,
-    Submit, Submitted,
+    Filter, FinishedJob, HotJob, IdempotencyKey, JobReads, JobRecord, Page, Position, RerunRecord, Result, StoreError,
+    Submission, Submit, Submitted, UNREADABLE_NAMED_MAX,
 };
 
 use crate::PostgresStore;
@@ -66,8 +68,9 @@ impl JobReads for PostgresStore {
     async fn list_hot(&self, filter: Filter, position: Position) -> Result<Page<HotJob>> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let page = list::hot(&conn, self.shared.shard_count, &filter, position).await?;
+        let (page, unreadable) = list::hot(&conn, self.shared.shard_count, &filter, position).await?;
         conn.done();
+        self.report_jobs(unreadable);
         Ok(page)
     }
 
@@ -77,5 +80,19 @@ impl JobReads for PostgresStore {
         let page = list::finished(&conn, &filter, position).await?;
         conn.done();
         Ok(page)
+    }
+}
+
+impl PostgresStore {
+    /// Once for each: a list is read again and again.
+    fn report_jobs(&self, unreadable: Vec<list::Unreadable>) {
+        let mut named = self.shared.unreadable_jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        for (id, trouble) in unreadable {
+            if named.len() < UNREADABLE_NAMED_MAX && named.insert(id) {
+                let job = id.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
+                let error = StoreError::from(trouble);
+                tracing::error!(job, %error, "a job cannot be read, and lists leave it out");
+            }
+        }
     }
 }

@@ -20,15 +20,19 @@ pub(super) fn statement(step: Step, unfit: Unfit, decisions: &[(usize, &Decision
     if let Some((job, schedule)) = stray {
         return Err(Trouble::inconsistent(format!("{job} is not of the shard of {schedule}")));
     }
+    let mut params = columns(unfit, decisions);
     let text = match step {
         Step::Decide => sql!("decide"),
-        Step::Release => sql!("release"),
+        Step::Release => {
+            params.extend(bounds(decisions));
+            sql!("release")
+        }
     };
     let keys = decisions.iter().map(|(place, decision)| {
         let occurrence = &decision.occurrence;
         (*place, (occurrence.schedule, occurrence.at))
     });
-    Ok(Wanted { text, params: columns(unfit, decisions), named: Named::Occurrences(step, keys.collect()) })
+    Ok(Wanted { text, params, named: Named::Occurrences(step, keys.collect()) })
 }
 
 fn columns(unfit: Unfit, decisions: &[(usize, &Decision)]) -> Vec<Param> {
@@ -54,9 +58,12 @@ fn columns(unfit: Unfit, decisions: &[(usize, &Decision)]) -> Vec<Param> {
         column(jobs().map(|job| job.is_some_and(|job| job.has_input))),
         column(jobs().map(|job| job.is_some_and(|job| job.is_counted))),
         Box::new(TASK_USE_STEP.as_micros()),
-        // So that only the partitions between them are opened.
-        Box::new(each().map(|row| row.at.as_micros()).min()),
-        Box::new(each().map(|row| row.at.as_micros()).max()),
         Box::new(unfit == Unfit::Refuse),
     ]
+}
+
+/// So that only the partitions between the first and the last time are looked into.
+fn bounds(decisions: &[(usize, &Decision)]) -> [Param; 2] {
+    let times = || decisions.iter().map(|(_, decision)| decision.occurrence.at.as_micros());
+    [Box::new(times().min()), Box::new(times().max())]
 }

@@ -14,12 +14,16 @@ use crate::{codec, sql, tasks};
 /// About 20 ms of reading.
 const EXAMINED_MAX: usize = 10_000;
 
+/// The job, if even that can be read, and what is wrong with it.
+pub(super) type Unreadable = (Option<JobId>, rusqlite::Error);
+
+/// Also what cannot be read, and is left out.
 pub(super) fn hot(
     conn: &Connection,
     shard_count: u16,
     filter: &Filter,
     position: Position,
-) -> Result<Page<HotJob>, Failure> {
+) -> Result<(Page<HotJob>, Vec<Unreadable>), Failure> {
     // Bounds are exclusive keys; an id of zeros sorts before every id.
     let mut low = filter.due_from.map_or((-1, [0; 16]), |from| (from.as_micros(), [0; 16]));
     let mut high = filter.due_before.map_or((i64::MAX, [0; 16]), |before| (before.as_micros(), [0; 16]));
@@ -40,12 +44,28 @@ pub(super) fn hot(
         .zip(0..shard_count)
         .map(|(statement, shard)| statement.query(params![shard, low.0, low.1, high.0, high.1]))
         .collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut unreadable = Vec::new();
     let read = |row: &Row<'_>| {
-        let key = JobKey { id: codec::job_id(row, 0)?, due_at: codec::time(row, 1)? };
-        let job = if fits_task(row, filter, 2, 11)? { Some(read_hot(row)?) } else { None };
-        Ok((key, job))
+        let key = codec::job_id(row, 0).and_then(|id| Ok(JobKey { id, due_at: codec::time(row, 1)? }));
+        let key = match key {
+            Ok(key) => key,
+            Err(error) => {
+                unreadable.push((None, error));
+                return Ok(None);
+            }
+        };
+        let job = examine_hot(row, filter).unwrap_or_else(|error| {
+            unreadable.push((Some(key.id), error));
+            None
+        });
+        Ok(Some((key, job)))
     };
-    Merge { cursors, order: position.order, read }.page(position.limit)
+    let page = Merge { cursors, order: position.order, read }.page(position.limit)?;
+    Ok((page, unreadable))
+}
+
+fn examine_hot(row: &Row<'_>, filter: &Filter) -> rusqlite::Result<Option<HotJob>> {
+    if fits_task(row, filter, 2, 11)? { read_hot(row).map(Some) } else { Ok(None) }
 }
 
 pub(super) fn finished(conn: &Connection, filter: &Filter, position: Position) -> Result<Page<FinishedJob>, Failure> {
@@ -81,7 +101,7 @@ pub(super) fn finished(conn: &Connection, filter: &Filter, position: Position) -
         let key = JobKey::original(codec::job_id(row, 0)?);
         let state_fits = filter.states.is_empty() || filter.states.contains(&codec::state(row, 8)?);
         let fits = state_fits && fits_task(row, filter, 1, 13)?;
-        Ok((key, if fits { Some(read_finished(row)?) } else { None }))
+        Ok(Some((key, if fits { Some(read_finished(row)?) } else { None })))
     };
     Merge { cursors, order: position.order, read }.page(position.limit)
 }
@@ -143,7 +163,7 @@ fn prepare<'c>(conn: &'c Connection, text: &str, count: usize) -> rusqlite::Resu
 }
 
 /// Several cursors, each in order, read as one. `read` gives a row's key, and the row
-/// itself if it belongs into the list.
+/// itself if it belongs into the list; nothing of one whose place nobody knows.
 struct Merge<'s, R> {
     cursors: Vec<rusqlite::Rows<'s>>,
     order: Order,
@@ -153,12 +173,12 @@ struct Merge<'s, R> {
 impl<R> Merge<'_, R> {
     fn page<T>(mut self, limit: usize) -> Result<Page<T>, Failure>
     where
-        R: FnMut(&Row<'_>) -> rusqlite::Result<(JobKey, Option<T>)>,
+        R: FnMut(&Row<'_>) -> rusqlite::Result<Option<(JobKey, Option<T>)>>,
     {
         let limit = limit.max(1);
         let mut heads = Vec::with_capacity(self.cursors.len());
         for cursor in &mut self.cursors {
-            heads.push(cursor.next()?.map(&mut self.read).transpose()?);
+            heads.push(advance(cursor, &mut self.read)?);
         }
         let mut rows = Vec::new();
         let mut last_listed = None;
@@ -169,7 +189,7 @@ impl<R> Merge<'_, R> {
                 return Ok(Page { rows, next: last_examined });
             }
             examined += 1;
-            let next = self.cursors[place].next()?.map(&mut self.read).transpose()?;
+            let next = advance(&mut self.cursors[place], &mut self.read)?;
             let (key, found) = std::mem::replace(&mut heads[place], next).expect("the first head is there");
             last_examined = Some(key);
             let Some(found) = found else { continue };
@@ -182,6 +202,18 @@ impl<R> Merge<'_, R> {
         }
         Ok(Page { rows, next: None })
     }
+}
+
+fn advance<T>(
+    cursor: &mut rusqlite::Rows<'_>,
+    mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<Option<T>>,
+) -> rusqlite::Result<Option<T>> {
+    while let Some(row) = cursor.next()? {
+        if let Some(found) = read(row)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
 }
 
 /// Which cursor has the next row. They are few, so looking at each is quickest.

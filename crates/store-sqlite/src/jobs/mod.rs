@@ -4,12 +4,15 @@ mod list;
 mod record;
 mod submit;
 
+use std::sync::PoisonError;
+
 use async_trait::async_trait;
 use punctual_core::{JobId, JobKey, Timestamp};
 use punctual_store::{
     Filter, FinishedJob, HotJob, IdempotencyKey, JobReads, JobRecord, Page, Position, RerunRecord, Result, Submission,
-    Submit, Submitted,
+    Submit, Submitted, UNREADABLE_NAMED_MAX,
 };
+use rusqlite::Connection;
 
 use crate::SqliteStore;
 
@@ -48,10 +51,26 @@ impl JobReads for SqliteStore {
 
     async fn list_hot(&self, filter: Filter, position: Position) -> Result<Page<HotJob>> {
         let shard_count = self.shared.shard_count;
-        self.shared.people_reads.read(move |conn| list::hot(conn, shard_count, &filter, position)).await
+        let read = move |conn: &Connection| list::hot(conn, shard_count, &filter, position);
+        let (page, unreadable) = self.shared.people_reads.read(read).await?;
+        self.report_jobs(unreadable);
+        Ok(page)
     }
 
     async fn list_finished(&self, filter: Filter, position: Position) -> Result<Page<FinishedJob>> {
         self.shared.people_reads.read(move |conn| list::finished(conn, &filter, position)).await
+    }
+}
+
+impl SqliteStore {
+    /// Once for each: a list is read again and again.
+    fn report_jobs(&self, unreadable: Vec<list::Unreadable>) {
+        let mut named = self.shared.unreadable_jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        for (id, error) in unreadable {
+            if named.len() < UNREADABLE_NAMED_MAX && named.insert(id) {
+                let job = id.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
+                tracing::error!(job, %error, "a job cannot be read, and lists leave it out");
+            }
+        }
     }
 }

@@ -19,7 +19,7 @@ pub(super) fn numbers(conn: &Connection, name: &str) -> Result<Option<Numbers>, 
 }
 
 pub(super) fn put(conn: &Connection, row: &RuleRow, expected: Option<u32>) -> Result<RuleChange, Failure> {
-    let RuleRow { name, spec, changed, .. } = row;
+    let RuleRow { name, spec, changed, version, .. } = row;
     let known = numbers(conn, name)?.map(|known| known.revision);
     let revision = known.unwrap_or(0);
     if expected.is_some_and(|expected| expected != revision) {
@@ -28,9 +28,14 @@ pub(super) fn put(conn: &Connection, row: &RuleRow, expected: Option<u32>) -> Re
     if known.is_none() && count(conn)? >= RULES_MAX as i64 {
         return Ok(RuleChange::Full);
     }
-    let text = if known.is_some() { sql!("edit_rule") } else { sql!("insert_rule") };
+    let is_new = known.is_none();
     let revision = revision + 1;
-    conn.prepare_cached(text)?.execute(params![name, spec, revision, changed.at.as_micros(), changed.who])?;
+    let (at, who) = (changed.at.as_micros(), &changed.who);
+    if is_new {
+        conn.prepare_cached(sql!("insert_rule"))?.execute(params![name, spec, revision, at, who, *version as i64])?;
+    } else {
+        conn.prepare_cached(sql!("edit_rule"))?.execute(params![name, spec, revision, at, who])?;
+    }
     Ok(RuleChange::Done { revision })
 }
 

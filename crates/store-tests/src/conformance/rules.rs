@@ -7,9 +7,9 @@ use crate::schedule_fixture::by;
 
 pub(super) async fn a_rule_reads_back_as_it_was_put(store: &dyn Store) {
     let row = new_rule("ops \"ü\"");
-    // Only the name, the spec and who changed it count.
-    let odd =
-        RuleRow { revision: 77, created: by("nobody", 9), state: Some("odd".to_owned()), version: 9, ..row.clone() };
+    // Only the name, the spec, who changed it and where its versions begin count.
+    let row = RuleRow { version: u64::MAX >> 2, ..row };
+    let odd = RuleRow { revision: 77, created: by("nobody", 9), state: Some("odd".to_owned()), ..row.clone() };
     assert_eq!(store.put_rule(odd, None).await.unwrap(), RuleChange::Done { revision: 1 });
     assert_eq!(store.rule(&row.name).await.unwrap(), Some(row.clone()));
     assert_eq!(store.rules().await.unwrap(), [row]);
@@ -71,10 +71,16 @@ pub(super) async fn a_deleted_rule_takes_what_waits_with_it(store: &dyn Store) {
     let late = Dispatch { rules: vec![update("ops", 1, "late")], ..Dispatch::default() };
     assert_eq!(store.dispatch(late.clone()).await.unwrap(), Dispatched::Conflict);
     assert_eq!(store.deliveries(Some("ops".to_owned()), None, 10).await.unwrap(), [sent], "what was sent stays");
-    // One that has its name begins anew.
-    let row = with_rule(store, "ops").await;
-    assert_eq!(store.rule("ops").await.unwrap(), Some(row));
+    // One that has its name begins anew, and whoever still knows the former one does not write over it, however it is
+    // changed.
+    let row = RuleRow { version: 1 << 40, ..new_rule("ops") };
+    assert_eq!(store.put_rule(row.clone(), Some(0)).await.unwrap(), RuleChange::Done { revision: 1 });
+    assert_eq!(store.rule("ops").await.unwrap(), Some(row.clone()));
+    assert_eq!(store.dispatch(late.clone()).await.unwrap(), Dispatched::Conflict);
+    assert_eq!(store.put_rule(row, Some(1)).await.unwrap(), RuleChange::Done { revision: 2 });
     assert_eq!(store.dispatch(late).await.unwrap(), Dispatched::Conflict);
+    let known = Dispatch { rules: vec![update("ops", (1 << 40) + 1, "new")], ..Dispatch::default() };
+    dispatched(store, known).await;
 }
 
 pub(super) async fn rules_are_in_order_of_name(store: &dyn Store) {

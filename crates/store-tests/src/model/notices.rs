@@ -22,12 +22,12 @@ impl ModelStore {
                 return Ok(RuleChange::Full);
             }
             let revision = revision + 1;
-            let RuleRow { name, spec, changed, .. } = row;
+            let RuleRow { name, spec, changed, version, .. } = row;
             let stored = match known {
                 Some(known) => RuleRow { spec, revision, changed, version: known.version + 1, ..known },
                 None => {
                     let created = changed.clone();
-                    RuleRow { name: name.clone(), spec, revision, created, changed, state: None, version: 0 }
+                    RuleRow { name: name.clone(), spec, revision, created, changed, state: None, version }
                 }
             };
             state.rules.put(name, stored);

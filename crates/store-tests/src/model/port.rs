@@ -102,10 +102,13 @@ impl JobReads for ModelStore {
         Ok(self.reruns_now(id))
     }
     async fn hot_jobs(&self, keys: Vec<JobKey>) -> Result<Vec<HotJob>> {
+        keys.iter().try_for_each(|key| self.is_readable(key.id))?;
         Ok(self.hot_jobs_now(&keys))
     }
     async fn list_hot(&self, filter: Filter, position: Position) -> Result<Page<HotJob>> {
-        Ok(self.list_hot_now(&filter, position))
+        let mut page = self.list_hot_now(&filter, position);
+        page.rows.retain(|job| self.is_readable(job.key.id).is_ok());
+        Ok(page)
     }
     async fn list_finished(&self, filter: Filter, position: Position) -> Result<Page<FinishedJob>> {
         Ok(self.list_finished_now(&filter, position))

@@ -77,7 +77,8 @@ impl Plan {
         let known = model.rule_now(&name).map_or(0, |rule| rule.revision);
         let expected = self.random.one_in(2).then(|| known + u32::from(self.random.one_in(4)));
         let spec = format!("spec {}", self.now);
-        Operation::PutRule(RuleRow { spec, changed: by("ada", self.now), ..new_rule(&name) }, expected)
+        let version = self.random.below(1 << 40);
+        Operation::PutRule(RuleRow { spec, changed: by("ada", self.now), version, ..new_rule(&name) }, expected)
     }
 
     /// Mostly of what waits, for rules as they are.

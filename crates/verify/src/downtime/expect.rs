@@ -93,6 +93,9 @@ fn the_latest_within_the_budget(told: &Chronicle, given_up: &[&Row], chosen_us: 
     }
 }
 
+/// Times that were decided about and not covered by a watermark when the server was killed, at most.
+const DECIDED_BEFORE_MAX: i64 = 2;
+
 fn at_the_pace(told: &Chronicle, jobs: &[&ScheduledJob], replayed: &[&Row], chosen_us: i64, outcome: &mut Outcome) {
     let pause_us = told.policy.pause_us();
     let mut earliest_us = chosen_us;
@@ -102,8 +105,10 @@ fn at_the_pace(told: &Chronicle, jobs: &[&ScheduledJob], replayed: &[&Row], chos
             continue;
         };
         let latest_us = match told.policy.overlap {
+            // The last times before the crash may be on record without a watermark. They take their turns, and the
+            // store leaves them out.
+            _ if place == 0 => earliest_us + DECIDED_BEFORE_MAX * pause_us,
             Overlap::Allow => earliest_us,
-            _ if place == 0 => earliest_us,
             Overlap::Skip | Overlap::QueueOne | Overlap::QueueAll | Overlap::CancelPrevious => {
                 earliest_us + IN_TURN_WITHIN_US
             }

@@ -4,26 +4,20 @@ use std::sync::Arc;
 
 use crate::id::ScheduleId;
 use crate::schedule::{
-    By, ChangeKind, Marks, OccurrenceRow, Pause, Plan, Planned, ScheduleChange, ScheduleCommand, ScheduleEdit,
-    ScheduleReply, ScheduleRow, SourceKind, Verdict,
+    By, ChangeKind, Marks, OccurrenceRow, Pause, Planned, ScheduleChange, ScheduleCommand, ScheduleReply, ScheduleRow,
+    SourceKind, Verdict,
 };
 use crate::shard::Owner;
 use crate::shard::event::{LoadedSchedule, Made, Token};
 use crate::shard::schedules::Schedules;
 use crate::shard::schedules::decide::{Firing, Step};
-use crate::shard::schedules::progress::INSTANT;
+use crate::shard::schedules::definitions::Asked;
 use crate::shard::schedules::table::Place;
 use crate::shard::write::{Void, Write};
 use crate::time::Span;
 
 /// Planned times that are looked at to find those to be skipped: a calendar may leave none.
 const TIMES_LOOKED_AT: usize = 10_000;
-
-/// What waits until all before it is durable.
-pub(super) enum Deferred {
-    Command { token: Token, command: ScheduleCommand, who: String, made: Option<Made> },
-    Replan(Box<LoadedSchedule>),
-}
 
 impl Schedules {
     /// A command is answered when the write that was just pushed for it is durable.
@@ -64,36 +58,14 @@ impl Owner {
         };
         let mut schedules = self.take_schedules(id.shard());
         // Whatever is asked for concerns what comes after this moment.
-        if !self.plan_up(&mut schedules, place) {
-            self.put_schedules(id.shard(), schedules);
-            return self.reply_schedule(token, ScheduleReply::NotOwner);
-        }
-        // A definition counts from now on, so all before must be on record.
-        let is_definition = matches!(command, ScheduleCommand::Edit { .. } | ScheduleCommand::Delete);
-        if is_definition {
-            let next = made.as_ref().map(|made| &*made.plan);
-            self.decide_pending(&mut schedules, place, next);
-        }
-        if is_definition && schedules.progress.is_under_way(id) {
-            let deferred = Deferred::Command { token, command, who: by.who, made };
-            schedules.deferred.entry(id).or_default().push(deferred);
+        if !schedules.is_held(id) && !self.plan_up(&mut schedules, place) {
+            self.reply_schedule(token, ScheduleReply::NotOwner);
+        } else if schedules.is_held(id) {
+            schedules.defer(id, Asked::Command { token, command, who: by.who, made }, None);
         } else {
             self.on_schedule(&mut schedules, place, token, command, by, made);
         }
         self.put_schedules(id.shard(), schedules);
-    }
-
-    /// Nothing of the schedule is on its way any more.
-    pub(super) fn resume_deferred(&mut self, id: ScheduleId) {
-        let Some(shard) = self.shard_mut(id.shard()) else { return };
-        for deferred in shard.schedules.deferred.remove(&id).into_iter().flatten() {
-            match deferred {
-                Deferred::Command { token, command, who, made } => {
-                    self.schedule_command(token, id, command, who, made);
-                }
-                Deferred::Replan(row) => self.replanned(vec![*row]),
-            }
-        }
     }
 
     fn create_schedule(&mut self, token: Token, mut row: ScheduleRow, made: Made) {
@@ -146,11 +118,10 @@ impl Owner {
     ) {
         match command {
             ScheduleCommand::Create(_) => unreachable!("answered by the caller"),
-            ScheduleCommand::Edit { revision, edit } => {
-                let Some(made) = made else { return self.reply_schedule(token, ScheduleReply::NotOwner) };
-                self.edit_schedule(schedules, place, token, revision, *edit, made, by);
+            ScheduleCommand::Edit { .. } if made.is_none() => self.reply_schedule(token, ScheduleReply::NotOwner),
+            ScheduleCommand::Edit { .. } | ScheduleCommand::Delete => {
+                self.define(schedules, place, Asked::Command { token, command, who: by.who, made });
             }
-            ScheduleCommand::Delete => self.delete_schedule(schedules, place, token, by),
             ScheduleCommand::Pause { note } => {
                 let Some(entry) = schedules.table.entry_mut(place) else { return };
                 let pause = Pause { by: by.clone(), note: note.clone() };
@@ -161,59 +132,11 @@ impl Owner {
                 let Some(entry) = schedules.table.entry_mut(place) else { return };
                 // Whoever resumes it starts to count anew.
                 entry.change_rare(|rare| (rare.pause, rare.failures) = (None, 0));
-                let id = entry.id;
                 self.set_schedule(schedules, place, token, by, ChangeKind::Resumed, note);
-                self.release_next(schedules, id);
             }
             ScheduleCommand::SkipNext { count } => self.skip_next(schedules, place, token, count, by),
             ScheduleCommand::RunNow => self.run_schedule_now(schedules, place, token),
         }
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "all of it is the command")]
-    fn edit_schedule(
-        &mut self,
-        schedules: &mut Schedules,
-        place: Place,
-        token: Token,
-        expected: Option<u32>,
-        edit: ScheduleEdit,
-        made: Made,
-        by: By,
-    ) {
-        let since = self.now.max(schedules.progress.decided);
-        let Some(entry) = schedules.table.entry_mut(place) else { return };
-        let (id, revision) = (entry.id, entry.revision);
-        if expected.is_some_and(|expected| expected != revision) {
-            return self.reply_schedule(token, ScheduleReply::Conflict { revision });
-        }
-        entry.plan = made.plan;
-        entry.priority = edit.priority;
-        entry.has_input = edit.input.is_some();
-        entry.revision = revision.saturating_add(1);
-        entry.since = since;
-        entry.change_rare(|rare| rare.skip_until = None);
-        let (state, revision) = (entry.state(), entry.revision);
-        schedules.table.set_task(place, made.task);
-        schedules.floors.remove(&id);
-        schedules.table.plan_from(place, since);
-        schedules.waits(id, token, ScheduleReply::Done { revision });
-        let change = ScheduleChange { by, kind: ChangeKind::Edited, note: None, former_spec: None };
-        self.push(Write::EditSchedule { id, edit: Arc::new(edit), state, change });
-        // What waits for a run before it may be free now.
-        self.release_next(schedules, id);
-    }
-
-    fn delete_schedule(&mut self, schedules: &mut Schedules, place: Place, token: Token, by: By) {
-        let Some(entry) = schedules.table.remove(place) else { return };
-        let id = entry.id;
-        schedules.floors.remove(&id);
-        if let Some(track) = schedules.tracks.remove(&id) {
-            self.release_without_run(schedules, track.queued, Verdict::SkippedByRequest, "the schedule was deleted");
-        }
-        schedules.waits(id, token, ScheduleReply::Done { revision: entry.revision });
-        let change = ScheduleChange { by, kind: ChangeKind::Deleted, note: None, former_spec: None };
-        self.push(Write::DropSchedule { id, change });
     }
 
     fn set_schedule(
@@ -228,8 +151,9 @@ impl Owner {
         let Some(entry) = schedules.table.entry(place) else { return };
         let (id, revision, state) = (entry.id, entry.revision, entry.state());
         schedules.waits(id, token, ScheduleReply::Done { revision });
+        let since = by.at.max(schedules.progress.decided);
         let change = Some(ScheduleChange { by, kind, note, former_spec: None });
-        self.push(Write::SetSchedule { id, state, change });
+        self.push_change(schedules, place, since, Write::SetSchedule { id, state, change });
     }
 
     fn skip_next(&mut self, schedules: &mut Schedules, place: Place, token: Token, count: u32, by: By) {
@@ -245,7 +169,7 @@ impl Owner {
         schedules.waits(id, token, ScheduleReply::Skipping(last));
         let note = Some(format!("up to {last}"));
         let change = Some(ScheduleChange { by, kind: ChangeKind::Skipped, note, former_spec: None });
-        self.push(Write::SetSchedule { id, state, change });
+        self.push_change(schedules, place, from, Write::SetSchedule { id, state, change });
     }
 
     fn run_schedule_now(&mut self, schedules: &mut Schedules, place: Place, token: Token) {
@@ -259,21 +183,6 @@ impl Owner {
         let firing = Firing { kind: SourceKind::Manual, due_at: self.now };
         if let Some(job) = self.fire(schedules, place, occurrence, firing, Step::First) {
             schedules.waits(id, token, ScheduleReply::Fired(job));
-        }
-    }
-
-    /// Times that wait out their jitter while the definition changes: what the new one does not plan any more does
-    /// not run.
-    pub(super) fn decide_pending(&mut self, schedules: &mut Schedules, place: Place, next: Option<&Plan>) {
-        let since = self.now.max(schedules.progress.decided);
-        let Some(seed) = schedules.table.entry(place).map(|entry| entry.seed) else { return };
-        let goes_on = |planned: &Planned| {
-            let still = next.and_then(|plan| plan.next_after(planned.at - INSTANT, seed));
-            still.is_some_and(|still| still.at == planned.at && still.slot > since)
-        };
-        for slot in schedules.take_slots(place, |slot| !goes_on(&slot.planned)) {
-            let reason = Some("the schedule was changed".to_owned());
-            self.decide_without_run(schedules, place, &slot.planned, Verdict::SkippedByRequest, reason);
         }
     }
 
@@ -306,10 +215,7 @@ impl Owner {
 
     /// The shard is not ours any more: whoever waits asks again.
     pub(in crate::shard) fn forget_schedules(&mut self, schedules: Schedules) {
-        let deferred = schedules.deferred.into_values().flatten().filter_map(|deferred| match deferred {
-            Deferred::Command { token, .. } => Some(token),
-            Deferred::Replan(_) => None,
-        });
+        let deferred = schedules.deferred.into_values().flatten().filter_map(|deferred| deferred.token());
         for token in schedules.waiting.into_values().flatten().map(|(token, _)| token).chain(deferred) {
             self.reply_schedule(token, ScheduleReply::NotOwner);
         }

@@ -1,14 +1,9 @@
 //! Taking over the schedules of a shard.
 
-use std::sync::Arc;
-
 use crate::id::{ScheduleId, ShardId};
 use crate::shard::event::{LoadedSchedule, ScheduleLoad, TakenSchedules};
 use crate::shard::schedules::Schedules;
-use crate::shard::schedules::commands::Deferred;
 use crate::shard::schedules::progress::Progress;
-use crate::shard::schedules::table::Place;
-use crate::shard::write::Write;
 use crate::shard::{Bug, Owner};
 use crate::time::Timestamp;
 
@@ -80,44 +75,6 @@ impl Owner {
         for schedule in tracked {
             self.make_way(schedule);
         }
-    }
-
-    /// Calendars have changed, and with them what these schedules plan from now on.
-    pub(in crate::shard) fn replanned(&mut self, rows: Vec<LoadedSchedule>) {
-        for row in rows {
-            let id = row.id.shard();
-            let Some(shard) = self.shard(id).filter(|shard| !shard.is_retiring) else { continue };
-            let Some(place) = shard.schedules.table.place(row.id) else { continue };
-            let entry = shard.schedules.table.entry(place);
-            // Told more than once, in case it came too early.
-            if entry.is_some_and(|entry| Arc::ptr_eq(&entry.plan, &row.plan)) {
-                continue;
-            }
-            let mut schedules = self.take_schedules(id);
-            // One that is far behind is told again.
-            if self.plan_up(&mut schedules, place) {
-                self.decide_pending(&mut schedules, place, Some(&row.plan));
-                if schedules.progress.is_under_way(row.id) {
-                    schedules.deferred.entry(row.id).or_default().push(Deferred::Replan(Box::new(row)));
-                } else {
-                    self.replan(&mut schedules, place, row);
-                }
-            }
-            self.put_schedules(id, schedules);
-        }
-    }
-
-    fn replan(&mut self, schedules: &mut Schedules, place: Place, row: LoadedSchedule) {
-        let since = self.now.max(schedules.progress.decided);
-        let Some(entry) = schedules.table.entry_mut(place).filter(|entry| entry.revision == row.state.revision) else {
-            return;
-        };
-        entry.plan = row.plan;
-        entry.since = since;
-        let state = entry.state();
-        schedules.floors.remove(&row.id);
-        schedules.table.plan_from(place, since);
-        self.push(Write::SetSchedule { id: row.id, state, change: None });
     }
 
     /// How many schedules are in memory, and of how many shards they are still being read.

@@ -11,6 +11,7 @@
 mod catch_up;
 mod commands;
 mod decide;
+mod definitions;
 mod load;
 mod overlap;
 mod planning;
@@ -27,7 +28,7 @@ use crate::id::ScheduleId;
 use crate::lifecycle::JobState;
 use crate::schedule::{Planned, ScheduleReply, Source, SourceKind};
 use crate::shard::event::{Made, Token};
-use crate::shard::schedules::commands::Deferred;
+use crate::shard::schedules::definitions::Deferred;
 use crate::shard::schedules::overlap::Track;
 use crate::shard::schedules::progress::Progress;
 use crate::shard::schedules::table::{Place, Table};
@@ -53,7 +54,7 @@ pub(super) struct Schedules {
     stalled: BTreeMap<ScheduleId, Timestamp>,
     /// Creations on their way to the store: the moment from which on they count, and what they will be.
     adding: BTreeMap<ScheduleId, (Timestamp, Made)>,
-    /// Commands that wait for verdicts on what came before them.
+    /// Definitions that wait for verdicts on what came before them, and what was asked for after those.
     deferred: BTreeMap<ScheduleId, Vec<Deferred>>,
     /// Commands that wait for their write to be durable, in order.
     waiting: BTreeMap<ScheduleId, VecDeque<(Token, ScheduleReply)>>,

@@ -86,14 +86,15 @@ impl Owner {
             self.fire(schedules, place, occurrence, firing, Step::First);
             return;
         }
-        let had_not_ended = meets.map(|job| format!("{job} had not ended"));
+        let waits_already = || "another time waits already".to_owned();
         match overlap {
             Overlap::Skip => {
-                self.decide_without_run(schedules, place, &planned, Verdict::SkippedOverlap, had_not_ended);
+                // A former definition may have let times wait.
+                let reason = meets.map_or_else(waits_already, |job| format!("{job} had not ended"));
+                self.decide_without_run(schedules, place, &planned, Verdict::SkippedOverlap, Some(reason));
             }
             Overlap::QueueOne if queued > 0 => {
-                let reason = Some("another time waits already".to_owned());
-                self.decide_without_run(schedules, place, &planned, Verdict::SkippedOverlap, reason);
+                self.decide_without_run(schedules, place, &planned, Verdict::SkippedOverlap, Some(waits_already()));
             }
             Overlap::QueueAll if queued >= OVERLAP_QUEUE_MAX => {
                 let reason = Some(format!("{OVERLAP_QUEUE_MAX} times wait already"));
@@ -208,7 +209,8 @@ impl Owner {
     /// Starts the time that waits longest, if nothing runs any more.
     pub(super) fn release_next(&mut self, schedules: &mut Schedules, id: ScheduleId) {
         let is_retiring = self.shard(id.shard()).is_none_or(|shard| shard.is_retiring);
-        if is_retiring || !schedules.is_loaded {
+        // What is asked for counts when it is durable, and waits for verdicts: no more of them meanwhile.
+        if is_retiring || !schedules.is_loaded || schedules.is_changing(id) {
             return;
         }
         let Some(track) = schedules.tracks.get_mut(&id) else { return };
@@ -255,7 +257,8 @@ impl Owner {
     /// Keeps count of failures in a row, and pauses a schedule that had too many.
     pub(super) fn count_failures(&mut self, schedules: &mut Schedules, id: ScheduleId, state: JobState) {
         let now = self.now;
-        let Some(entry) = schedules.table.place(id).and_then(|place| schedules.table.entry_mut(place)) else { return };
+        let Some(place) = schedules.table.place(id) else { return };
+        let Some(entry) = schedules.table.entry_mut(place) else { return };
         let Some(max) = entry.plan.spec.pause_after_failures else { return };
         let failures = match state {
             JobState::Failed | JobState::Lost | JobState::Quarantined => entry.failures().saturating_add(1),
@@ -271,6 +274,10 @@ impl Owner {
             self.push(Write::SetSchedule { id, state, change: None });
             return;
         }
+        // What came before is not paused. One that is far behind is paused all the same.
+        self.plan_up(schedules, place);
+        let since = now.max(schedules.progress.decided);
+        let Some(entry) = schedules.table.entry_mut(place) else { return };
         let by = By { at: now, who: OURSELVES.to_owned() };
         let note = Some(format!("{failures} runs in a row failed"));
         let pause = Pause { by: by.clone(), note: note.clone() };
@@ -278,6 +285,6 @@ impl Owner {
         let (state, revision) = (entry.state(), entry.revision);
         let change = ScheduleChange { by, kind: ChangeKind::Paused, note, former_spec: None };
         schedules.waits(id, Token::NOBODY, ScheduleReply::Done { revision });
-        self.push(Write::SetSchedule { id, state, change: Some(change) });
+        self.push_change(schedules, place, since, Write::SetSchedule { id, state, change: Some(change) });
     }
 }

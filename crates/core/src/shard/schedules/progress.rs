@@ -1,7 +1,8 @@
 //! How far planned times are decided, and how far that is durable.
 //!
 //! A batch may fail and the next one apply. So nothing that says "all before this is decided" is written before
-//! all of that is durable: no watermark, and no new definition of a schedule.
+//! all of that is durable: no watermark, and no new definition of a schedule. And nothing is decided by what is said of
+//! a schedule before that is durable.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -30,7 +31,7 @@ pub(super) struct Progress {
     durable: u64,
     /// Up to where everything is decided once so many verdicts are durable.
     rounds: VecDeque<(u64, Timestamp)>,
-    /// Verdicts under way of each schedule.
+    /// Verdicts and changes under way of each schedule.
     under_way: BTreeMap<ScheduleId, u32>,
     /// Schedules with verdicts under way that a former owner may have given before.
     in_doubt: BTreeSet<ScheduleId>,
@@ -62,9 +63,12 @@ impl Progress {
         self.pushed
     }
 
-    /// A verdict is durable. True when it was the last one under way of its schedule.
-    fn settled(&mut self, id: ScheduleId, step: Step) -> bool {
-        self.durable += u64::from(step == Step::First);
+    fn begin(&mut self, id: ScheduleId) {
+        *self.under_way.entry(id).or_default() += 1;
+    }
+
+    /// A verdict or a change is durable. True when it was the last one under way of its schedule.
+    fn settled(&mut self, id: ScheduleId) -> bool {
         let Some(count) = self.under_way.get_mut(&id) else { return false };
         *count -= 1;
         let is_last = *count == 0;
@@ -127,26 +131,57 @@ impl Owner {
         if decision.occurrence.slot <= schedules.taken_at {
             schedules.progress.in_doubt.insert(decision.occurrence.schedule);
         }
-        *schedules.progress.under_way.entry(decision.occurrence.schedule).or_default() += 1;
+        schedules.progress.begin(decision.occurrence.schedule);
         self.push(Write::Decide(decision));
     }
 
     /// The last verdict on a time that was queued.
     pub(super) fn push_release(&mut self, schedules: &mut Schedules, decision: Box<Decision>) {
-        *schedules.progress.under_way.entry(decision.occurrence.schedule).or_default() += 1;
+        schedules.progress.begin(decision.occurrence.schedule);
         self.push(Write::Release(decision));
+    }
+
+    /// What is said of a schedule counts for what comes after `since`; nothing of that is decided before it is durable.
+    pub(super) fn push_change(&mut self, schedules: &mut Schedules, place: Place, since: Timestamp, write: Write) {
+        if let Some(entry) = schedules.table.entry(place) {
+            schedules.progress.begin(entry.id);
+            schedules.stall(place, since + INSTANT);
+        }
+        self.push(write);
     }
 
     /// A verdict is durable, or was given before.
     pub(super) fn verdict_settled(&mut self, id: ScheduleId, step: Step) {
         let Some(shard) = self.shard_mut(id.shard()) else { return };
-        let is_last = shard.schedules.progress.settled(id, step);
+        shard.schedules.progress.durable += u64::from(step == Step::First);
+        self.one_settled(id);
+    }
+
+    /// What somebody asked for is durable.
+    pub(in crate::shard) fn change_settled(&mut self, id: ScheduleId) {
+        self.answer_schedule(id);
+        self.one_settled(id);
+    }
+
+    fn one_settled(&mut self, id: ScheduleId) {
+        let Some(shard) = self.shard_mut(id.shard()) else { return };
+        let is_last = shard.schedules.progress.settled(id);
         if is_last {
             shard.schedules.go_on(id);
         }
         self.write_watermark(id.shard());
         if is_last {
             self.resume_deferred(id);
+            self.resume_released(id);
+        }
+    }
+
+    /// What was to start meanwhile waited for what was under way.
+    fn resume_released(&mut self, id: ScheduleId) {
+        if self.shard(id.shard()).is_some_and(|shard| shard.schedules.tracks.contains_key(&id)) {
+            let mut schedules = self.take_schedules(id.shard());
+            self.release_next(&mut schedules, id);
+            self.put_schedules(id.shard(), schedules);
         }
     }
 

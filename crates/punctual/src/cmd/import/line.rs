@@ -87,12 +87,13 @@ impl Line {
         let mut warnings = Vec::new();
         let mut becomes = becomes(entry, settings, &mut warnings);
         let spec = ScheduleSpec::new(recurrence::ScheduleSpec::new(entry.schedule.clone(), zone.as_str()));
-        let (words, next) = match Plan::new(spec, &BTreeMap::new(), seed_of(&name)) {
+        let seed = seed_of(&name);
+        let (words, next) = match Plan::new(spec, &BTreeMap::new(), seed) {
             Ok(plan) => {
-                let words = plan.schedule().explain();
+                let words = plan.schedule(seed).explain();
                 // The zone has a column of its own.
                 let words = words.strip_suffix(&format!(", {zone}")).unwrap_or(&words).to_owned();
-                (words, plan.next_after(settings.now, seed_of(&name)).map(|planned| planned.at))
+                (words, plan.next_after(settings.now, seed).map(|planned| planned.at))
             }
             Err(error) => {
                 becomes = Err(error.to_string());

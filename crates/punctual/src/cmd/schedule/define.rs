@@ -5,11 +5,11 @@ use punctual_api::{PlannedStart, ScheduleRequest, ScheduleView};
 use punctual_client::{Client, IfMatch};
 use punctual_core::Span;
 
+use super::named;
 use super::policy::{PolicyFlags, Unset};
 use super::view::next_lines;
 use super::when::{WhenFlags, set_zone};
 use crate::cmd::binary::BinaryFlags;
-use crate::cmd::flags::{OF_SCHEDULES, in_flags};
 use crate::cmd::spec::SpecFlags;
 use crate::cmd::what::{Chosen, What, nothing_to_run};
 use crate::exit::usage;
@@ -51,7 +51,7 @@ pub(crate) struct EditArgs {
 
 #[derive(Debug, Args)]
 struct Definition {
-    /// The name of a task or, with a slash in it, the path of a static binary; or say what to run with --http, --email, --slack, --probe or --handler
+    /// The name of a task or, with a slash in it, the path of a static binary; or say what to run with --http, --email, --slack, --command, --probe or --handler
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
     #[command(flatten)]
@@ -95,7 +95,7 @@ pub(super) async fn create(args: &CreateArgs, client: &Client, out: &Output) -> 
     }
     args.definition.apply(&mut request, client, out).await?;
     set_zone(&mut request);
-    let schedule = client.create_schedule(&request).await.map_err(|error| in_flags(error, OF_SCHEDULES))?;
+    let schedule = client.create_schedule(&request).await.map_err(named)?;
     match out.format {
         Format::Json | Format::Jsonl => return out.json(&schedule),
         Format::Name => return out.line(&schedule.name),
@@ -110,7 +110,6 @@ pub(super) async fn create(args: &CreateArgs, client: &Client, out: &Output) -> 
 }
 
 pub(super) async fn edit(args: &EditArgs, client: &Client, out: &Output) -> anyhow::Result<()> {
-    let named = |error| in_flags(error, OF_SCHEDULES);
     let before = client.schedule(&args.name).await.map_err(named)?;
     let mut request = before.definition;
     let was = serde_json::to_value(&request)?;

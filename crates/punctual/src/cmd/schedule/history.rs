@@ -5,14 +5,14 @@ use comfy_table::Cell;
 use jiff::civil::Date;
 use punctual_api::{
     BackfilledBy, BackfilledTime, Job, OccurrenceList, OccurrenceQuery, OccurrenceView, PreviewQuery, PreviewedTime,
-    ScheduleView, UnfiredBy,
+    ScheduleStanding, ScheduleView, UnfiredBy,
 };
 use punctual_client::Client;
 use punctual_core::Timestamp;
 use serde::Serialize;
 
+use super::named;
 use crate::cmd::Context;
-use crate::cmd::flags::{OF_SCHEDULES, in_flags};
 use crate::exit::Exit;
 use crate::output::{Format, Output, Row};
 use crate::table::Yield;
@@ -159,7 +159,7 @@ impl HistoryArgs {
 }
 
 pub(super) async fn fetch(name: &str, query: &OccurrenceQuery, client: &Client) -> anyhow::Result<OccurrenceList> {
-    Ok(client.occurrences(name, query).await.map_err(|error| in_flags(error, OF_SCHEDULES))?)
+    client.occurrences(name, query).await.map_err(named)
 }
 
 /// Each is a request; a day of more runs is told without the end of the later ones.
@@ -245,21 +245,46 @@ async fn rest_of_day(
     args: &HistoryArgs,
     client: &Client,
 ) -> anyhow::Result<String> {
-    /// A sentence needs no more.
-    const LOOK_AT: usize = 100;
     let schedule = client.schedule(&args.name).await?;
-    let from = last.map_or_else(|| date.to_string(), |last| last.to_string());
-    let query = PreviewQuery { count: Some(LOOK_AT.to_string()), from: Some(from) };
-    let mut planned = client.preview_schedule(&args.name, &query).await?.occurrences;
-    let prefix = date.to_string();
-    planned.retain(|time| time.local.starts_with(&prefix) && last.is_none_or(|last| time.at > last));
-    planned.retain(|time| backfilled.iter().all(|known| known.at != time.at));
+    let now = now();
+    let is_today = show_in(&schedule.zone, now).starts_with(&date.to_string());
+    // Of today, what is over is told only if nothing else can be.
+    let from = match last {
+        Some(last) if is_today => last.max(now).to_string(),
+        Some(last) => last.to_string(),
+        None if is_today => now.to_string(),
+        None => date.to_string(),
+    };
+    let mut planned = planned_on(date, from, args, client).await?;
+    if planned.times.is_empty() && last.is_none() {
+        planned = planned_on(date, date.to_string(), args, client).await?;
+    }
+    planned.times.retain(|time| last.is_none_or(|last| time.at > last));
+    planned.times.retain(|time| backfilled.iter().all(|known| known.at != time.at));
     let told = match (last, backfilled) {
         (Some(_), _) => Told::Records,
         (None, [_, ..]) => Told::Backfilled,
         (None, []) => Told::Nothing,
     };
-    Ok(of_rest(&schedule, date, told, &planned, now()))
+    Ok(of_rest(&schedule, date, told, &planned, now))
+}
+
+/// Planned times of a day.
+struct PlannedTimes {
+    times: Vec<PreviewedTime>,
+    /// There may be later ones.
+    is_cut: bool,
+}
+
+async fn planned_on(date: Date, from: String, args: &HistoryArgs, client: &Client) -> anyhow::Result<PlannedTimes> {
+    /// A sentence needs no more.
+    const LOOK_AT: usize = 100;
+    let query = PreviewQuery { count: Some(LOOK_AT.to_string()), from: Some(from) };
+    let mut times = client.preview_schedule(&args.name, &query).await?.occurrences;
+    let prefix = date.to_string();
+    let is_cut = times.len() == LOOK_AT && times.last().is_some_and(|last| last.local.starts_with(&prefix));
+    times.retain(|time| time.local.starts_with(&prefix));
+    Ok(PlannedTimes { times, is_cut })
 }
 
 /// What was said of a day so far.
@@ -271,19 +296,26 @@ enum Told {
     Nothing,
 }
 
-fn of_rest(schedule: &ScheduleView, date: Date, told: Told, planned: &[PreviewedTime], now: Timestamp) -> String {
+fn of_rest(schedule: &ScheduleView, date: Date, told: Told, planned: &PlannedTimes, now: Timestamp) -> String {
     let zone = &schedule.zone;
-    let today = show_in(zone, now);
     let date = date.to_string();
-    let is_over = *date < today[..date.len()];
-    match (planned, told, is_over) {
+    let is_over = planned.times.iter().all(|time| time.start_at <= now);
+    match (&planned.times[..], told, is_over) {
         ([], Told::Records | Told::Backfilled, _) | (_, Told::Records, true) => String::new(),
         ([], Told::Nothing, _) => format!("{date}  not planned: {}\n", schedule.explanation),
-        (_, _, false) => format!("{date}  still to come, {zone}: {}\n", listed(planned)),
+        (_, _, false) => {
+            let stands = match schedule.state {
+                ScheduleStanding::Active => "still to come",
+                ScheduleStanding::Paused => "planned, but the schedule is paused",
+                ScheduleStanding::Ended => "planned, but the schedule has ended",
+                ScheduleStanding::Broken => "planned, but the schedule is broken",
+            };
+            format!("{date}  {stands}, {zone}: {}\n", listed(planned))
+        }
         (_, Told::Backfilled | Told::Nothing, true) => {
-            let created = show_in(zone, schedule.created.at);
-            let reason = if created[..date.len()] > *date {
-                format!("the schedule was created later, {created}")
+            let is_older = planned.times.iter().all(|time| time.at < schedule.created.at);
+            let reason = if is_older {
+                format!("the schedule was created later, {}", show_in(zone, schedule.created.at))
             } else {
                 "its definition was another one, or the record is no longer kept".to_owned()
             };
@@ -294,13 +326,14 @@ fn of_rest(schedule: &ScheduleView, date: Date, told: Told, planned: &[Previewed
 }
 
 /// A few times of a day, or how many there are.
-fn listed(planned: &[PreviewedTime]) -> String {
+fn listed(planned: &PlannedTimes) -> String {
     /// More are only counted.
     const LISTED_MAX: usize = 6;
-    let times: Vec<String> = planned.iter().map(planned_words).collect();
+    let times: Vec<String> = planned.times.iter().map(planned_words).collect();
+    let more = if planned.is_cut { ", and more" } else { "" };
     match &times[..] {
         [first, .., last] if times.len() > LISTED_MAX => {
-            format!("{} times from {first} to {last}, or more", times.len())
+            format!("{} times from {first} to {last}{more}", times.len())
         }
         times => times.join(", "),
     }
@@ -312,6 +345,7 @@ fn planned_words(time: &PreviewedTime) -> String {
         None => local,
         Some(UnfiredBy::Calendar) => format!("{local} (will not run: a calendar closes the day)"),
         Some(UnfiredBy::Gap) => format!("{local} (will not run: the clocks leave it out)"),
+        Some(UnfiredBy::Request) => format!("{local} (will not run: somebody asked to skip it)"),
     }
 }
 
@@ -338,7 +372,8 @@ mod tests {
             .collect();
         // 00:30 of the 16th in Berlin.
         let now = Timestamp::parse("2026-11-15T23:30:00Z").unwrap();
-        of_rest(&schedule, date.parse().unwrap(), so_far, &times, now)
+        let planned = PlannedTimes { is_cut: times.len() > 7, times };
+        of_rest(&schedule, date.parse().unwrap(), so_far, &planned, now)
     }
 
     #[test]
@@ -353,6 +388,12 @@ mod tests {
                 "2026-11-17",
                 &[("02:30", Some("calendar"))],
                 "2026-11-17  still to come, Europe/Berlin: 2026-11-17 02:30+01:00 (will not run: a calendar closes the day)\n",
+            ),
+            (
+                "2026-11-16",
+                &[("00:15", None)],
+                "2026-11-16  nothing is on record: its definition was another one, or the record is no longer kept. By its \
+                 definition of today: 2026-11-16 00:15+01:00\n",
             ),
             ("2026-11-14", &[], "2026-11-14  not planned: at 02:30, Monday, Europe/Berlin\n"),
             (
@@ -370,11 +411,14 @@ mod tests {
         ] {
             assert_eq!(told(date, Told::Nothing, times), wanted);
         }
-        let many = [("08:00", None); 7];
-        assert!(
-            told("2026-11-16", Told::Nothing, &many).contains("7 times from 2026-11-16 08:00+01:00 to"),
-            "they are counted"
-        );
+        for (count, end) in [(7, "08:00+01:00\n"), (8, "08:00+01:00, and more\n")] {
+            let many = told("2026-11-16", Told::Nothing, &vec![("08:00", None); count]);
+            assert!(
+                many.contains(&format!("{count} times from 2026-11-16 08:00+01:00 to")),
+                "they are counted: {many}"
+            );
+            assert!(many.ends_with(end), "{many}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use punctual_client::{Client, ClientError};
 use punctual_core::Span;
 
 use super::Context;
-use super::flags::{OF_SCHEDULES, in_flags};
+use super::flags::{OF_SCHEDULES, SCHEDULE_WORDS, in_flags, in_words};
 use super::patience::Patience;
 use super::wait::{Late, wait_for};
 use crate::exit::Exit;
@@ -115,7 +115,7 @@ pub(crate) struct RunArgs {
 const LAST_SHOWN: usize = 5;
 
 fn named(error: ClientError) -> anyhow::Error {
-    in_flags(error, OF_SCHEDULES).into()
+    in_words(in_flags(error, OF_SCHEDULES), SCHEDULE_WORDS).into()
 }
 
 pub(crate) async fn run(verb: ScheduleVerb, context: &Context) -> anyhow::Result<Exit> {

@@ -5,17 +5,16 @@ use comfy_table::Cell;
 use jiff::tz::TimeZone;
 use punctual_api::{ClockChangeView, Preview, PreviewQuery, PreviewedTime, ScheduleRequest, UnfiredBy};
 use punctual_client::Client;
-use punctual_core::Span;
 
 use super::history::time_or_date;
+use super::named;
 use super::when::{WhenFlags, set_zone};
 use crate::cmd::Context;
-use crate::cmd::flags::{OF_SCHEDULES, in_flags};
 use crate::exit::{Exit, usage};
 use crate::output::{Format, Output, Row};
 use crate::table::{self, Yield};
 use crate::view::one_line;
-use crate::zone::{Zone, plain_local, short, show_in};
+use crate::zone::{Zone, plain_local, show_in};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -59,13 +58,12 @@ impl Row for Line<'_> {
         let (starts, unfired) = match time.unfired {
             Some(UnfiredBy::Calendar) => ("-".to_owned(), Some("does not run: a calendar closes the day")),
             Some(UnfiredBy::Gap) => ("-".to_owned(), Some("does not run: the clocks leave it out")),
+            Some(UnfiredBy::Request) => ("-".to_owned(), Some("does not run: somebody asked to skip it")),
             None => (out.relative(time.start_at), None),
         };
         let note = time.note.as_deref().or(unfired).map(str::to_owned);
         let merged = (time.merged > 0).then(|| format!("stands for {} more", time.merged));
-        let delay = time.start_at.since(time.at);
-        let delay = (delay > Span::ZERO && time.unfired.is_none()).then(|| format!("delayed by {}", short(delay)));
-        let note = [note, merged, delay].into_iter().flatten().collect::<Vec<_>>().join("; ");
+        let note = [note, merged].into_iter().flatten().collect::<Vec<_>>().join("; ");
         vec![
             Cell::new(plain_local(&time.local)),
             Cell::new(show_in("UTC", time.at)),
@@ -92,7 +90,7 @@ pub(super) async fn run(args: &PreviewArgs, client: &Client, context: &Context) 
             return Err(usage("nothing says when", "name a schedule, or use --cron, --every, --daily or --at"));
         }
     };
-    show(&preview.map_err(|error| in_flags(error, OF_SCHEDULES))?, &context.out)?;
+    show(&preview.map_err(named)?, &context.out)?;
     Ok(Exit::Ok)
 }
 
@@ -103,6 +101,9 @@ fn show(preview: &Preview, out: &Output) -> anyhow::Result<()> {
         Format::Table => {}
     }
     out.line(&out.zone.localize(&preview.explanation))?;
+    if let Some(reason) = &preview.reason {
+        out.line(&format!("It does not run as things are: {}", one_line(&out.zone.localize(reason))))?;
+    }
     if rows.is_empty() {
         out.line("It does not run again.")?;
     } else {

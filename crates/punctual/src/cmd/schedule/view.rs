@@ -74,7 +74,8 @@ pub(super) fn next_lines(text: &mut String, next: &[PlannedStart]) {
 
 fn start_words(start: &PlannedStart) -> String {
     let delay = start.start_at.since(start.at);
-    let jitter = if start.start_at > start.at { format!(", delayed by {}", short(delay)) } else { String::new() };
+    let jitter =
+        if start.start_at > start.at { format!(", put off by {} of jitter", short(delay)) } else { String::new() };
     format!("{} ({}{jitter})", plain_local(&start.local), relative(start.start_at, now()))
 }
 
@@ -135,13 +136,12 @@ fn change_words(change: &ScheduleChangeView, out: &Output) -> String {
 
 /// What the sentence about it does not say.
 fn definition(text: &mut Detail, definition: &ScheduleRequest, out: &Output) {
-    let ScheduleRequest { jitter, gap, fold, overlap, catch_up, late_after, priority, input, .. } = definition;
+    let ScheduleRequest { gap, fold, overlap, catch_up, late_after, priority, input, .. } = definition;
     let mut optional = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             text.line(name, value);
         }
     };
-    optional("jitter", jitter.map(|span| format!("below {span}")));
     optional("gap", gap.map(word));
     optional("fold", fold.map(word));
     optional("overlap", overlap.map(word));

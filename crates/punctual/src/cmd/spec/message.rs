@@ -6,8 +6,8 @@ use punctual_core::run::{Email, Slack};
 use crate::cmd::text_or_file;
 
 /// What is neither. That one is required does not keep clap from taking these instead.
-const OTHERS: [&str; 3] = ["request", "probe", "handler"];
-const NO_MAILS: [&str; 4] = ["request", "slack", "probe", "handler"];
+const OTHERS: [&str; 4] = ["request", "probe", "handler", "command"];
+const NO_MAILS: [&str; 5] = ["request", "slack", "probe", "handler", "command"];
 
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Mails and messages")]

@@ -12,13 +12,13 @@ use crate::exit::usage;
 use crate::when::parse_span;
 
 /// What is no call. That a call is required does not keep clap from taking these instead.
-const OTHERS: [&str; 3] = ["message", "probe", "handler"];
+const OTHERS: [&str; 4] = ["message", "probe", "handler", "command"];
 
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Calls")]
 pub(super) struct RequestFlags {
     /// GET, HEAD, POST, PUT, PATCH or DELETE [default: GET; POST if there is a body or an input]
-    #[arg(long, requires = "http", conflicts_with_all = ["ping", "webhook", "message", "probe", "handler"])]
+    #[arg(long, requires = "http", conflicts_with_all = ["ping", "webhook", "message", "probe", "handler", "command"])]
     method: Option<String>,
     /// A header of the request, as 'Name: value'; may be repeated
     #[arg(short = 'H', long = "header", value_name = "HEADER", requires = "request", conflicts_with_all = OTHERS)]

@@ -69,6 +69,27 @@ fn a_day_is_answered_in_words_whether_it_is_over_or_to_come() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "today is a matter of the real clock")]
+fn of_today_only_what_is_still_to_come_is_promised() {
+    let world = World::new();
+    // In a zone where it is noon.
+    let now = jiff::Timestamp::now();
+    let hours = 12 - i64::from(now.to_zoned(jiff::tz::TimeZone::UTC).hour());
+    // Their signs are the wrong way round.
+    let zone = format!("Etc/GMT{:+}", -hours);
+    let today = (now + jiff::SignedDuration::from_hours(hours)).strftime("%Y-%m-%d").to_string();
+    world.ok(&format!("schedule create hourly --probe '{{}}' --every 1h --zone {zone}"));
+    let told = world.ok(&format!("schedule history hourly --on {today}"));
+    assert!(told.contains("still to come") && !told.contains(&format!("{today} 00:00")), "{told}");
+    world.ok("schedule pause hourly");
+    let told = world.ok(&format!("schedule history hourly --on {today}"));
+    assert!(told.starts_with(&format!("{today}  planned, but the schedule is paused, {zone}: ")), "{told}");
+    world.ok(&format!("schedule create early --probe '{{}}' --daily 06:00 --zone {zone}"));
+    let told = world.ok(&format!("schedule history early --on {today}"));
+    assert!(told.contains("nothing is on record: the schedule was created later"), "{told}");
+}
+
+#[test]
 fn what_the_server_refuses_is_told_with_the_flag() {
     let world = World::new();
     world.ok("task apply hello --probe '{}'");
@@ -78,7 +99,12 @@ fn what_the_server_refuses_is_told_with_the_flag() {
         ("schedule create x --task hello --every 1ms", 2, "--every"),
         ("schedule create x --task hello --cron @daily --jitter 25h", 2, "--jitter"),
         ("schedule create x --task hello --cron @daily --catch-up-max 0", 2, "--catch-up-max"),
-        ("schedule create x --task hello --cron @daily --exclude nope", 2, "--exclude"),
+        (
+            "schedule create x --task hello --cron @daily --exclude nope",
+            2,
+            "--exclude: there is no calendar `nope`. `punctual calendar put` makes one;",
+        ),
+        ("schedule create x --task hello --at 2020-01-01T00:00:00Z", 2, "Set a later --at or --end-at"),
         ("schedule create 'a b' --task hello --cron @daily", 2, "name"),
         ("schedule pause nope", 5, "punctual schedule list"),
         ("calendar show nope", 5, "punctual calendar list"),

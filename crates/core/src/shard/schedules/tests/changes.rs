@@ -130,8 +130,12 @@ fn edits_of_many_schedules_share_a_batch() {
         let made = Some(bench.made(&every_minute));
         bench.owner.handle(Event::Schedule { token: Token(1), id, command, who: "me".to_owned(), made }, bench.now);
     }
-    let batches: Vec<usize> =
-        std::iter::from_fn(|| bench.owner.take_batch(bench.now)).map(|batch| batch.writes.len()).collect();
+    let mut batches = Vec::new();
+    while let Some(batch) = bench.owner.take_batch(bench.now) {
+        batches.push(batch.writes.len());
+        let void = bench.store(&batch);
+        bench.owner.committed(batch.seq, &void, bench.now);
+    }
     assert_eq!(batches, [49, 1], "the second edit of the first one has to follow");
 }
 
@@ -165,4 +169,58 @@ fn what_a_former_owner_decided_is_not_run_again() {
     assert_eq!(bench.verdicts().len(), 2);
     bench.pass_until(at("12:02:00"));
     assert_eq!(bench.running.len(), 1);
+}
+
+#[test]
+fn a_definition_does_not_starve_while_the_store_is_slower_than_the_schedule() {
+    let mut bench = Bench::new(at("12:00:00.5"));
+    let id = bench.create(&spec("* * * * * *"));
+    bench.pass_until(at("12:00:02.5"));
+    let edited = ScheduleCommand::Edit { revision: None, edit: Box::new(bench.edit(&spec("*/5 * * * * *"))) };
+    let made = Some(bench.made(&spec("*/5 * * * * *")));
+    let event = |command, made| Event::Schedule { token: Token(1), id, command, who: "me".to_owned(), made };
+    // The verdict of the third second needs three seconds to be durable, and so does whatever is written then.
+    bench.now = at("12:00:03");
+    bench.owner.tick(bench.now);
+    let slow = bench.owner.take_batch(bench.now).expect("a verdict");
+    bench.now = at("12:00:03.5");
+    bench.owner.handle(event(edited, made), bench.now);
+    bench.owner.handle(event(ScheduleCommand::Pause { note: None }, None), bench.now);
+    bench.now = at("12:00:06.5");
+    bench.owner.tick(bench.now);
+    let void = bench.store(&slow);
+    bench.owner.committed(slow.seq, &void, bench.now);
+    let next = bench.owner.take_batch(bench.now).expect("the edit");
+    let since = next.writes.iter().find_map(|write| match write {
+        Write::EditSchedule { state, .. } => Some(state.since),
+        _ => None,
+    });
+    assert_eq!(since, Some(at("12:00:03.5")), "it counts from when it was asked for: {:?}", next.writes);
+    let void = bench.store(&next);
+    bench.owner.committed(next.seq, &void, bench.now);
+    bench.settle();
+    assert_eq!(bench.replies, [done(2), done(2)], "what was asked for after it followed it");
+    bench.pass_until(at("12:00:11"));
+    let seconds = ["12:00:01", "12:00:02", "12:00:03", "12:00:05", "12:00:10"].map(at);
+    assert_eq!(bench.ledger.keys().copied().collect::<Vec<_>>(), seconds);
+    assert_eq!(bench.ledger[&at("12:00:05")].verdict, Verdict::Fired, "it came before the pause counted");
+    assert_eq!(bench.ledger[&at("12:00:10")].verdict, Verdict::SkippedPaused);
+}
+
+#[test]
+fn nothing_is_decided_by_what_is_not_durable() {
+    let (mut bench, id) = bench();
+    let pause = |command| Event::Schedule { token: Token(1), id, command, who: "me".to_owned(), made: None };
+    bench.owner.handle(pause(ScheduleCommand::Pause { note: None }), bench.now);
+    let lost = bench.owner.take_batch(bench.now).expect("the pause");
+    bench.now = at("12:01:00");
+    bench.owner.tick(bench.now);
+    assert!(
+        bench.owner.take_batch(bench.now).is_none(),
+        "the pause may yet fail, and this would say that it was there"
+    );
+    let void = bench.store(&lost);
+    bench.owner.committed(lost.seq, &void, bench.now);
+    bench.settle();
+    assert_eq!(bench.ledger[&at("12:01:00")].verdict, Verdict::SkippedPaused);
 }

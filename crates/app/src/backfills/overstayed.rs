@@ -1,0 +1,87 @@
+//! Backfills that were aborted and wait for the end of their jobs: how many of them, and for how long.
+//!
+//! Each costs a look at its jobs every few seconds, and a job that no worker takes never ends. Nobody waits for what an
+//! aborted backfill did, so it is let go in the end. Its jobs go on, and its runs still tell how they stand.
+
+use std::collections::HashSet;
+
+use punctual_core::{BackfillId, Span, Timestamp};
+use punctual_store::{BACKFILLS_MAX, BackfillRow};
+
+/// As many as may run: all of those can be aborted at once.
+pub(super) const WAITING_MAX: usize = BACKFILLS_MAX;
+/// A job that is still there after a day waits for a worker that may never come.
+pub(super) const WAIT_MAX: Span = Span::from_secs(86_400);
+
+/// Those that are let go: whoever waited too long and, if there are too many, those that have waited longest. `rows` are
+/// all that are running, of all shards.
+pub(super) fn overstayed(rows: &[BackfillRow], now: Timestamp) -> HashSet<BackfillId> {
+    let ended_at = |row: &BackfillRow| row.progress.ended.as_ref().map(|by| (by.at, row.id));
+    let mut waiting: Vec<(Timestamp, BackfillId)> = rows.iter().filter_map(ended_at).collect();
+    waiting.sort_unstable();
+    let too_many = waiting.len().saturating_sub(WAITING_MAX);
+    let is_over = |place: usize, ended_at: Timestamp| place < too_many || now.since(ended_at) >= WAIT_MAX;
+    let over = waiting.into_iter().enumerate().filter(|(place, (ended_at, _))| is_over(*place, *ended_at));
+    over.map(|(_, (_, id))| id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_core::schedule::By;
+    use punctual_core::{ScheduleId, ShardId};
+    use punctual_store::{BackfillProgress, BackfillState};
+
+    use super::*;
+
+    /// Aborted so many seconds after the beginning of time, or running.
+    fn row(number: u64, ended_secs: Option<i64>) -> BackfillRow {
+        let at = |secs| Timestamp::from_micros(secs * 1_000_000).expect("a time");
+        let by = |secs| By { at: at(secs), who: "somebody".to_owned() };
+        BackfillRow {
+            id: BackfillId::new(Timestamp::EPOCH, number),
+            schedule: ScheduleId::new(Timestamp::EPOCH, ShardId(0), 1),
+            schedule_name: "s".to_owned(),
+            spec: String::new(),
+            created: by(0),
+            version: 1,
+            progress: BackfillProgress {
+                state: BackfillState::Running,
+                reached: None,
+                total: 1,
+                made: 1,
+                passed_over: 0,
+                succeeded: 0,
+                failed: 0,
+                cancelled: 0,
+                ended: ended_secs.map(by),
+                note: None,
+            },
+        }
+    }
+
+    fn let_go(rows: &[BackfillRow], after_secs: i64) -> Vec<usize> {
+        let over = overstayed(rows, Timestamp::EPOCH + Span::from_secs(after_secs));
+        (0..rows.len()).filter(|place| over.contains(&rows[*place].id)).collect()
+    }
+
+    #[test]
+    fn a_day_is_enough_and_whoever_runs_is_not_concerned() {
+        let rows = [row(1, Some(100)), row(2, None), row(3, Some(0))];
+        assert_eq!(let_go(&rows, 86_399), [0_usize; 0]);
+        assert_eq!(let_go(&rows, 86_400), [2]);
+        assert_eq!(let_go(&rows, 86_500), [0, 2]);
+        assert_eq!(let_go(&rows, 9_999_999), [0, 2]);
+    }
+
+    #[test]
+    fn of_too_many_the_first_that_were_aborted_go() {
+        // The last one made is the first one aborted.
+        let count = WAITING_MAX as i64;
+        let mut rows: Vec<BackfillRow> = (0..count).map(|number| row(number as u64, Some(count - number))).collect();
+        rows.extend((0..50).map(|number| row(1000 + number, None)));
+        assert_eq!(let_go(&rows, count), [0_usize; 0]);
+        rows.push(row(2000, Some(count)));
+        rows.push(row(2001, Some(count)));
+        assert_eq!(let_go(&rows, count), [WAITING_MAX - 2, WAITING_MAX - 1]);
+    }
+}

@@ -1,0 +1,125 @@
+//! How far one rule has looked for jobs that wait too long: by its own limit, and by longer ones that schedules set
+//! for themselves.
+
+use punctual_core::notice::{NoticeKind, RuleSpec};
+use punctual_core::{JobId, JobKey, Span, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use super::event::Event;
+use super::reach::{End, Reach};
+
+/// Longer limits of schedules that a rule looks for at a time. Runs of further ones are told when they start.
+const OWN_MAX: usize = 8;
+/// A longer limit is forgotten when no run was late by it for so long. One that still waits then is told when it starts.
+const OWN_KEPT: Span = Span::from_secs(86_400);
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct LateCursor {
+    #[serde(flatten)]
+    pub(super) reach: Reach,
+    pub(super) looked_at: Timestamp,
+    /// Of the rule.
+    #[serde(default)]
+    pub(super) revision: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) own: Vec<OwnReach>,
+}
+
+/// For runs of schedules with this limit of their own. It is found when one of them waits for longer than the rule's limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct OwnReach {
+    pub(super) late_after: Span,
+    pub(super) found_at: Timestamp,
+    #[serde(flatten)]
+    pub(super) reach: Reach,
+}
+
+/// Whether a rule wants to know of what is late.
+pub(super) fn is_watching(rule: &RuleSpec) -> bool {
+    rule.enabled && rule.wants(NoticeKind::Late)
+}
+
+impl LateCursor {
+    /// What is late already when a rule begins is not told.
+    pub(super) fn begin(revision: u32, late_after: Span, now: Timestamp) -> Self {
+        Self { reach: Reach::begin(now - late_after), looked_at: now, revision, own: Vec::new() }
+    }
+
+    fn place(&self) -> (u32, End, Timestamp) {
+        (self.revision, self.reach.end(), self.looked_at)
+    }
+
+    /// From what is stored, and what this server knows of its last look. Mostly it knows more: not each look is stored.
+    /// But another server may have looked meanwhile, or the answer to our own write got lost.
+    pub(super) fn go_on(&self, known: Option<&Self>) -> Self {
+        match known {
+            Some(known) if known.place() >= self.place() => known.clone(),
+            Some(_) | None => self.clone(),
+        }
+    }
+
+    /// A rule that was changed looks for something else: what it passed over before is not told.
+    pub(super) fn of_revision(self, revision: u32, late_after: Span, now: Timestamp) -> Self {
+        if self.revision == revision {
+            return self;
+        }
+        let again = |own: OwnReach| OwnReach { reach: own.reach.begin_again(now - own.late_after), ..own };
+        Self {
+            reach: self.reach.begin_again(now - late_after),
+            looked_at: now,
+            revision,
+            own: self.own.into_iter().map(again).collect(),
+        }
+    }
+
+    /// All that is looked for.
+    pub(super) fn reaches(&self, late_after: Span) -> impl Iterator<Item = (Span, &Reach)> {
+        let own = self.own.iter().map(|own| (own.late_after, &own.reach));
+        std::iter::once((late_after, &self.reach)).chain(own)
+    }
+
+    /// A run waits that is late by its schedule's own limit only later.
+    pub(super) fn find(&mut self, late_after: Span, job: JobKey, now: Timestamp) {
+        if let Some(own) = self.own.iter_mut().find(|own| own.late_after == late_after) {
+            own.found_at = now;
+        } else if self.own.len() < OWN_MAX {
+            self.own.push(OwnReach { late_after, found_at: now, reach: Reach::begin(job.due_at) });
+        }
+    }
+
+    pub(super) fn forget_unused(&mut self, now: Timestamp) {
+        self.own.retain(|own| now < own.found_at + own.late_after + OWN_KEPT);
+    }
+
+    /// Whether jobs that started late were told while they waited. `own` is what their schedule says of when it is late.
+    pub(super) fn was_told(&self, started: &Event, late_after: Span, own: Option<Span>) -> bool {
+        let Some(longer) = own.filter(|own| *own > late_after) else {
+            return self.reach.was_told(started, late_after);
+        };
+        let own = self.own.iter().find(|own| own.late_after == longer);
+        own.is_some_and(|own| own.reach.was_told(started, longer))
+    }
+}
+
+/// What one look found, for all rules and schedules with the same limit.
+pub(super) struct LateLook {
+    pub(super) found: Vec<(JobKey, Event)>,
+    pub(super) end: End,
+    /// When it was over.
+    pub(super) at: Timestamp,
+}
+
+impl LateLook {
+    pub(super) fn events(&self) -> impl Iterator<Item = &Event> {
+        self.found.iter().map(|(_, event)| event)
+    }
+}
+
+/// Where a look goes on that ended here.
+pub(super) fn after(end: End) -> Option<JobKey> {
+    end.job.map(|id: JobId| JobKey { due_at: end.upto, id })
+}
+
+#[cfg(test)]
+#[path = "cursor_tests.rs"]
+mod tests;
