@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::event::Event;
 use super::reach::{End, Reach};
 
-/// Longer limits of schedules that a rule looks for at a time. Runs of further ones are told when they start.
+/// Longer limits of schedules that a rule looks for at a time: the ones that runs were late by last. Runs of others are
+/// told when they start.
 const OWN_MAX: usize = 8;
 /// A longer limit is forgotten when no run was late by it for so long. One that still waits then is told when it starts.
 const OWN_KEPT: Span = Span::from_secs(86_400);
@@ -64,11 +65,12 @@ impl LateCursor {
             return self;
         }
         let again = |own: OwnReach| OwnReach { reach: own.reach.begin_again(now - own.late_after), ..own };
+        let longer = self.own.into_iter().filter(|own| own.late_after > late_after);
         Self {
             reach: self.reach.begin_again(now - late_after),
             looked_at: now,
             revision,
-            own: self.own.into_iter().map(again).collect(),
+            own: longer.map(again).collect(),
         }
     }
 
@@ -82,7 +84,12 @@ impl LateCursor {
     pub(super) fn find(&mut self, late_after: Span, job: JobKey, now: Timestamp) {
         if let Some(own) = self.own.iter_mut().find(|own| own.late_after == late_after) {
             own.found_at = now;
-        } else if self.own.len() < OWN_MAX {
+        } else {
+            if self.own.len() >= OWN_MAX
+                && let Some(oldest) = (0..self.own.len()).min_by_key(|place| self.own[*place].found_at)
+            {
+                self.own.swap_remove(oldest);
+            }
             self.own.push(OwnReach { late_after, found_at: now, reach: Reach::begin(job.due_at) });
         }
     }

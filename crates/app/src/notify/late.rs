@@ -140,7 +140,8 @@ impl App {
                         Entry::Occupied(known) => known.into_mut(),
                         Entry::Vacant(unknown) => unknown.insert(self.started_in(shard).await?),
                     };
-                    known.as_ref().is_some_and(|known| !known.contains(&job.key.id))
+                    // Told too often is better than never.
+                    known.as_ref().is_none_or(|known| !known.contains(&job.key.id))
                 }
             };
             if is_waiting {

@@ -22,8 +22,9 @@ const SEEN_WITHIN: Span = Span::from_secs(5);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Reach {
-    /// Jobs due before this are not told while they wait. Earlier versions wrote down a later moment, which is as good.
-    #[serde(alias = "since")]
+    /// Jobs due before this are not told while they wait. Earlier versions read and write a later moment by this name,
+    /// which is as good.
+    #[serde(rename = "since")]
     from: Timestamp,
     #[serde(flatten)]
     end: End,

@@ -166,6 +166,7 @@ impl Rule {
         let overdue: BTreeSet<ScheduleId> = walked.overdue.iter().map(|(plan, _)| plan.row.id).collect();
         let is_over = |id: &ScheduleId| walked.seen.contains(id) && !overdue.contains(id);
         self.state.overdue.retain(|id, slot| !is_over(id) && !walked.walk.is_decided(*id, *slot));
+        self.state.has_told_of_more &= self.state.overdue.len() >= OVERDUE_MAX;
         for (place, event) in index.events_for(self) {
             let plan = &walked.overdue[place].0;
             let is_told = self.state.overdue.contains_key(&plan.row.id);
@@ -173,7 +174,7 @@ impl Rule {
                 continue;
             }
             if self.state.overdue.len() >= OVERDUE_MAX {
-                self.state.tell_of_more_overdue();
+                self.state.tell_of_more_overdue(event, now);
                 continue;
             }
             self.state.overdue.insert(plan.row.id, plan.slot);

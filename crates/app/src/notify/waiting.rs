@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use punctual_core::{ScheduleId, Span, TaskId, Timestamp};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::cursor::LateCursor;
 use super::event::{Counts, Event, EventKind};
@@ -29,8 +29,9 @@ pub(super) struct RuleState {
     /// When the last message was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) sent_at: Option<Timestamp>,
-    /// Up to where jobs that wait too long were looked for.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// Up to where jobs that wait too long were looked for. One that cannot be read is of another version, and costs
+    /// no more than itself.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "read_if_possible")]
     pub(super) late: Option<LateCursor>,
     /// Schedules of which an overdue time was told, with its slot.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -38,6 +39,14 @@ pub(super) struct RuleState {
     /// Those that the rule names, as far as there ever were such, the latest last: their jobs may outlive them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) schedules: BTreeMap<String, Vec<ScheduleId>>,
+    /// That more schedules are overdue than `overdue` has room for was told.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) has_told_of_more: bool,
+}
+
+fn read_if_possible<'de, D: Deserializer<'de>>(input: D) -> Result<Option<LateCursor>, D::Error> {
+    let value = serde_json::Value::deserialize(input)?;
+    Ok(serde_json::from_value(value).ok())
 }
 
 /// What the next message is about.
@@ -71,8 +80,7 @@ impl RuleState {
     }
 
     pub(super) fn differs_by_its_cursor_only(&self, other: &Self) -> bool {
-        let Self { waiting, sent_at, late: _, overdue, schedules } = self;
-        (waiting, sent_at, overdue, schedules) == (&other.waiting, &other.sent_at, &other.overdue, &other.schedules)
+        Self { late: other.late.clone(), ..self.clone() } == *other
     }
 
     pub(super) fn add(&mut self, event: &Event, now: Timestamp) {
@@ -81,9 +89,12 @@ impl RuleState {
     }
 
     /// Further schedules are overdue than can be told one by one.
-    pub(super) fn tell_of_more_overdue(&mut self) {
+    pub(super) fn tell_of_more_overdue(&mut self, event: &Event, now: Timestamp) {
+        if self.waiting.is_none() && !self.has_told_of_more {
+            self.add(event, now);
+        }
         if let Some(waiting) = &mut self.waiting {
-            waiting.is_more_overdue = true;
+            (waiting.is_more_overdue, self.has_told_of_more) = (true, true);
         }
     }
 

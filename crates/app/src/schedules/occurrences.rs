@@ -50,7 +50,7 @@ impl App {
             let left_out = left_out.remove(&row.at).unwrap_or_default();
             let shown = view(row, &zone);
             OccurrenceView {
-                explanation: shown.explanation + &left_out::explain(&left_out, shown.merged),
+                explanation: shown.explanation + &left_out::explain(&left_out, shown.merged, &shown.local),
                 left_out,
                 backfilled: backfilled.remove(&row.at).unwrap_or_default(),
                 ..shown

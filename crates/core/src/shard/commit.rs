@@ -186,7 +186,7 @@ impl Owner {
             Write::AddSchedule(row) => self.schedule_added(row, void),
             Write::SetSchedule { change: None, .. } => {}
             Write::EditSchedule { id, .. } | Write::SetSchedule { id, .. } => self.change_settled(*id),
-            Write::DropSchedule { id, .. } => self.answer_schedule(*id),
+            Write::DropSchedule { id, .. } => self.schedule_dropped(*id),
             Write::Decide(decision) => self.decided(decision, void),
             Write::Release(decision) => self.released(decision, void),
             Write::Watermark { shard, .. } => self.watermark_written(*shard),

@@ -8,7 +8,8 @@ use crate::{punctual, run, stderr, stdout};
 
 /// Columns are as wide as an age is long, which changes from day to day.
 fn steady(text: &str) -> String {
-    let is_wide = |line: &str| line.contains('|') || line.starts_with("LOCAL ") || line.starts_with("NAME ");
+    let is_header = |line: &str| line.starts_with("LOCAL ") || line.starts_with("NAME ");
+    let is_wide = |line: &str| line.contains('|') || line.contains("  -  ") || is_header(line);
     let narrow = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     text.lines().map(|line| if is_wide(line) { narrow(line) } else { line.to_owned() }).collect::<Vec<_>>().join("\n")
 }

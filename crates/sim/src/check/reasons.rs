@@ -113,7 +113,7 @@ pub(super) fn what_is_held_does_not_fire(history: &History) -> Found {
                 }
                 let job = job.as_ref().map(|job| job.id);
                 match states.get(&occurrence.schedule) {
-                    Some(Some(state)) if state.pause.is_some() => {
+                    Some(Some(state)) if state.pause.as_ref().is_some_and(|pause| pause.by.at < occurrence.slot) => {
                         found.push((job, "its schedule is paused".to_owned()))
                     }
                     Some(Some(state)) if state.skip_until.is_some_and(|until| occurrence.at <= until) => {

@@ -70,7 +70,7 @@ impl Owner {
 
     fn decide_stretch(&mut self, schedules: &mut Schedules, place: Place, stretch: &[Planned]) {
         let (Some(entry), Some(first)) = (schedules.table.entry(place), stretch.first()) else { return };
-        let verdict = if entry.is_paused() { Verdict::SkippedPaused } else { Verdict::Missed };
+        let verdict = if entry.is_paused_at(first.slot) { Verdict::SkippedPaused } else { Verdict::Missed };
         let occurrence = self.occurrence(entry, first, verdict);
         let count = stretch.iter().map(|planned| planned.count).fold(0, u32::saturating_add);
         let occurrence = OccurrenceRow { marks: occurrence.marks.with(Marks::STRETCH), count, ..occurrence };

@@ -58,7 +58,8 @@ impl Owner {
         };
         let mut schedules = self.take_schedules(id.shard());
         // Whatever is asked for concerns what comes after this moment.
-        if !schedules.is_held(id) && !self.plan_up(&mut schedules, place) {
+        let is_refused = schedules.is_deferring_many(id);
+        if is_refused || (!schedules.is_held(id) && !self.plan_up(&mut schedules, place)) {
             self.reply_schedule(token, ScheduleReply::NotOwner);
         } else if schedules.is_held(id) {
             schedules.defer(id, Asked::Command { token, command, who: by.who, made }, None);
@@ -153,7 +154,7 @@ impl Owner {
         schedules.waits(id, token, ScheduleReply::Done { revision });
         let since = by.at.max(schedules.progress.decided);
         let change = Some(ScheduleChange { by, kind, note, former_spec: None });
-        self.push_change(schedules, place, since, Write::SetSchedule { id, state, change });
+        self.push_change(schedules, place, Some(since), Write::SetSchedule { id, state, change });
     }
 
     fn skip_next(&mut self, schedules: &mut Schedules, place: Place, token: Token, count: u32, by: By) {
@@ -169,7 +170,7 @@ impl Owner {
         schedules.waits(id, token, ScheduleReply::Skipping(last));
         let note = Some(format!("up to {last}"));
         let change = Some(ScheduleChange { by, kind: ChangeKind::Skipped, note, former_spec: None });
-        self.push_change(schedules, place, from, Write::SetSchedule { id, state, change });
+        self.push_change(schedules, place, Some(from), Write::SetSchedule { id, state, change });
     }
 
     fn run_schedule_now(&mut self, schedules: &mut Schedules, place: Place, token: Token) {

@@ -203,7 +203,7 @@ impl Entry {
         if self.skips(planned.at) {
             return Some(Verdict::SkippedByRequest);
         }
-        self.is_paused().then_some(Verdict::SkippedPaused)
+        self.is_paused_at(planned.slot).then_some(Verdict::SkippedPaused)
     }
 }
 

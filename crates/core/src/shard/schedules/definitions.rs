@@ -18,6 +18,9 @@ use crate::shard::schedules::table::Place;
 use crate::shard::write::Write;
 use crate::time::Timestamp;
 
+/// What waits for one schedule, at most. Whoever comes then has to ask again: each waits for a commit.
+const DEFERRED_MAX: usize = 100;
+
 /// What waits until all before it is durable.
 pub(super) struct Deferred {
     asked: Asked,
@@ -56,6 +59,11 @@ impl Schedules {
         self.deferred.contains_key(&id) || self.waiting.contains_key(&id)
     }
 
+    /// No more can wait.
+    pub(super) fn is_deferring_many(&self, id: ScheduleId) -> bool {
+        self.deferred.get(&id).is_some_and(|waiting| waiting.len() >= DEFERRED_MAX)
+    }
+
     /// Nothing of it is decided before something on its way is known. What is asked for concerns what comes later
     /// than all that is not decided, so it waits, too.
     pub(super) fn is_held(&self, id: ScheduleId) -> bool {
@@ -64,10 +72,13 @@ impl Schedules {
 
     pub(super) fn defer(&mut self, id: ScheduleId, asked: Asked, since: Option<Timestamp>) {
         let waiting = self.deferred.entry(id).or_default();
-        match (asked, waiting.last_mut()) {
-            // Calendars are told of more than once; the last time counts.
-            (Asked::Replan(row), Some(Deferred { asked: Asked::Replan(last), .. })) => *last = row,
-            (asked, _) => waiting.push(Deferred { asked, since }),
+        let deferred = Deferred { asked, since };
+        match (&deferred.asked, waiting.last_mut()) {
+            // Calendars are told of more than once; the last time counts, and has to be asked for anew.
+            (Asked::Replan(_), Some(last @ Deferred { asked: Asked::Replan(_), .. })) => {
+                *last = Deferred { since: None, ..deferred };
+            }
+            _ => waiting.push(deferred),
         }
     }
 }
@@ -200,16 +211,13 @@ impl Owner {
         schedules.waits(id, token, ScheduleReply::Done { revision });
         let change = ScheduleChange { by, kind: ChangeKind::Edited, note: None, former_spec: None };
         let write = Write::EditSchedule { id, edit: Arc::new(edit), state, change };
-        self.push_change(schedules, place, since, write);
+        self.push_change(schedules, place, Some(since), write);
     }
 
     fn delete_schedule(&mut self, schedules: &mut Schedules, place: Place, token: Token, by: By) {
         let Some(entry) = schedules.table.remove(place) else { return };
         let id = entry.id;
         schedules.floors.remove(&id);
-        if let Some(track) = schedules.tracks.remove(&id) {
-            self.release_without_run(schedules, track.queued, Verdict::SkippedByRequest, "the schedule was deleted");
-        }
         schedules.waits(id, token, ScheduleReply::Done { revision: entry.revision });
         let change = ScheduleChange { by, kind: ChangeKind::Deleted, note: None, former_spec: None };
         self.push(Write::DropSchedule { id, change });

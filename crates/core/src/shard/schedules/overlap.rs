@@ -275,8 +275,7 @@ impl Owner {
             return;
         }
         // What came before is not paused. One that is far behind is paused all the same.
-        self.plan_up(schedules, place);
-        let since = now.max(schedules.progress.decided);
+        let since = self.plan_up(schedules, place).then(|| now.max(schedules.progress.decided));
         let Some(entry) = schedules.table.entry_mut(place) else { return };
         let by = By { at: now, who: OURSELVES.to_owned() };
         let note = Some(format!("{failures} runs in a row failed"));

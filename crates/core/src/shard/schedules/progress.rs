@@ -141,10 +141,19 @@ impl Owner {
         self.push(Write::Release(decision));
     }
 
-    /// What is said of a schedule counts for what comes after `since`; nothing of that is decided before it is durable.
-    pub(super) fn push_change(&mut self, schedules: &mut Schedules, place: Place, since: Timestamp, write: Write) {
+    /// What is said of a schedule counts for what comes after `since`, up to where all is decided; nothing of that is
+    /// decided before it is durable. `None` if the schedule is behind: then it goes on.
+    pub(super) fn push_change(
+        &mut self,
+        schedules: &mut Schedules,
+        place: Place,
+        since: Option<Timestamp>,
+        write: Write,
+    ) {
         if let Some(entry) = schedules.table.entry(place) {
             schedules.progress.begin(entry.id);
+        }
+        if let Some(since) = since {
             schedules.stall(place, since + INSTANT);
         }
         self.push(write);
@@ -174,6 +183,12 @@ impl Owner {
             self.resume_deferred(id);
             self.resume_released(id);
         }
+    }
+
+    /// A deletion is durable: what waits does not run any more.
+    pub(in crate::shard) fn schedule_dropped(&mut self, id: ScheduleId) {
+        self.answer_schedule(id);
+        self.resume_released(id);
     }
 
     /// What was to start meanwhile waited for what was under way.

@@ -83,6 +83,12 @@ impl Entry {
         self.rare.as_ref().is_some_and(|rare| rare.pause.is_some())
     }
 
+    /// What came before a pause, and was not decided yet, is not paused.
+    pub(super) fn is_paused_at(&self, slot: Timestamp) -> bool {
+        let pause = self.rare.as_ref().and_then(|rare| rare.pause.as_ref());
+        pause.is_some_and(|pause| slot > pause.by.at)
+    }
+
     pub(super) fn failures(&self) -> u16 {
         self.rare.as_ref().map_or(0, |rare| rare.failures)
     }

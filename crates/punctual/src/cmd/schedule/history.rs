@@ -4,11 +4,11 @@ use clap::Args;
 use comfy_table::Cell;
 use jiff::civil::Date;
 use punctual_api::{
-    BackfilledBy, BackfilledTime, Job, OccurrenceList, OccurrenceQuery, OccurrenceView, PreviewQuery, PreviewedTime,
-    ScheduleStanding, ScheduleView, UnfiredBy,
+    BackfilledBy, BackfilledTime, ErrorKind, Job, OccurrenceList, OccurrenceQuery, OccurrenceView, PreviewQuery,
+    PreviewedTime, ScheduleStanding, ScheduleView, UnfiredBy,
 };
 use punctual_client::Client;
-use punctual_core::Timestamp;
+use punctual_core::{Span, Timestamp};
 use serde::Serialize;
 
 use super::named;
@@ -245,17 +245,23 @@ async fn rest_of_day(
     args: &HistoryArgs,
     client: &Client,
 ) -> anyhow::Result<String> {
-    let schedule = client.schedule(&args.name).await?;
+    let schedule = match client.schedule(&args.name).await {
+        // One that is gone has a record, and nothing to come.
+        Err(error) if last.is_some() && error.kind() == Some(ErrorKind::NotFound) => return Ok(String::new()),
+        schedule => schedule?,
+    };
     let now = now();
     let is_today = show_in(&schedule.zone, now).starts_with(&date.to_string());
-    // Of today, what is over is told only if nothing else can be.
+    // Of today, what is over is told only if nothing else can be. What waits out its jitter is not over.
+    let waits_from = now - schedule.definition.jitter.unwrap_or(Span::ZERO);
     let from = match last {
-        Some(last) if is_today => last.max(now).to_string(),
+        Some(last) if is_today => last.max(waits_from).to_string(),
         Some(last) => last.to_string(),
-        None if is_today => now.to_string(),
+        None if is_today => waits_from.to_string(),
         None => date.to_string(),
     };
     let mut planned = planned_on(date, from, args, client).await?;
+    planned.times.retain(|time| !is_today || time.start_at > now);
     if planned.times.is_empty() && last.is_none() {
         planned = planned_on(date, date.to_string(), args, client).await?;
     }
