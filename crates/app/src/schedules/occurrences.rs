@@ -90,7 +90,7 @@ fn view(row: &OccurrenceRow, zone: &TimeZone) -> OccurrenceView {
         late_by: Some(late_by).filter(|late_by| row.verdict == Verdict::Fired && *late_by > Span::ZERO),
         job: row.job,
         marks: marks(row),
-        merged: if row.marks.has(Marks::STRETCH) { 0 } else { row.count.saturating_sub(1) },
+        merged: row.count.saturating_sub(1),
         left_out: Vec::new(),
         backfilled: Vec::new(),
     }
