@@ -4,6 +4,7 @@
 //! Only the transition table is the core's, because the table is the promise.
 
 mod begins;
+mod budgets;
 mod calendars;
 mod endings;
 mod notices;
@@ -68,7 +69,7 @@ const OF_RUN: [(&str, OfRun); 18] = [
     ("runs of a schedule do not meet", schedules::runs_do_not_meet),
     ("what is paused, skipped or deleted does not fire", reasons::what_is_held_does_not_fire),
     ("what does not run has a reason", reasons::what_does_not_run_has_a_reason),
-    ("budgets for missed times are kept", schedules::budgets_are_kept),
+    ("budgets for missed times are kept", budgets::budgets_are_kept),
     ("an answer about a schedule is durable", schedules::answers_are_durable),
     ("calendars are obeyed", calendars::calendars_are_obeyed),
     ("every failure is told once", notices::every_failure_is_told_once),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::schedule::{
-    CatchUpMode, Marks, OccurrenceRow, Overlap, Plan, ScheduleReply, ScheduleSpec, SourceKind, Verdict, seed_of,
+    Marks, OccurrenceRow, Overlap, Plan, ScheduleReply, ScheduleSpec, SourceKind, Verdict, seed_of,
 };
 use punctual_core::shard::event::Token;
 use punctual_core::shard::write::{Void, Write};
@@ -21,17 +21,17 @@ pub(super) type Found = Vec<(Option<JobId>, String)>;
 const SLACK: Span = Span::from_secs(25);
 
 /// One definition of a schedule, for the slots after `since` and up to `until`.
-struct Period {
-    plan: Plan,
+pub(super) struct Period {
+    pub(super) plan: Plan,
     seed: u64,
     since: Timestamp,
     until: Timestamp,
 }
 
-struct Tale {
+pub(super) struct Tale {
     is_paused: bool,
-    periods: Vec<Period>,
-    rows: BTreeMap<Timestamp, OccurrenceRow>,
+    pub(super) periods: Vec<Period>,
+    pub(super) rows: BTreeMap<Timestamp, OccurrenceRow>,
     max_runs: Vec<Option<u32>>,
 }
 
@@ -65,7 +65,7 @@ fn plan_of(spec: &str, seed: u64) -> Plan {
     Plan::read(spec, &calendars(None), seed).expect("it was planned before")
 }
 
-fn tales(history: &History) -> BTreeMap<ScheduleId, Tale> {
+pub(super) fn tales(history: &History) -> BTreeMap<ScheduleId, Tale> {
     let end = history.iter().last().map_or(Timestamp::EPOCH, |(at, _)| at);
     let mut tales: BTreeMap<ScheduleId, Tale> = BTreeMap::new();
     for (at, write) in taken(history) {
@@ -266,41 +266,7 @@ pub(super) fn runs_do_not_meet(history: &History) -> Found {
     found
 }
 
-/// No more missed times run than the schedule allows at once, and none that is too old.
-pub(super) fn budgets_are_kept(history: &History) -> Found {
-    let mut found = Vec::new();
-    // One that was queued is decided about twice.
-    let mut decided_at: BTreeMap<(ScheduleId, Timestamp), Timestamp> = BTreeMap::new();
-    for (_, write) in taken(history) {
-        if let Write::Decide(decision) = write {
-            let row = &decision.occurrence;
-            decided_at.insert((row.schedule, row.at), row.decided_at);
-        }
-    }
-    for (id, tale) in tales(history) {
-        let first = |row: &OccurrenceRow| decided_at.get(&(id, row.at)).copied();
-        let replays =
-            || tale.rows.values().filter(|row| row.marks.has(Marks::REPLAYED) && row.verdict == Verdict::Fired);
-        for row in replays() {
-            let Some(period) = tale.periods.iter().find(|period| of_row(row, period)) else { continue };
-            let rule = period.plan.spec.catch_up;
-            if rule.mode == CatchUpMode::None {
-                found.push((row.job, format!("{id} makes up for nothing, and did for {}", row.at)));
-            }
-            if first(row).is_some_and(|decided_at| decided_at.since(row.slot) > rule.window) {
-                found.push((row.job, format!("{id} made up for {}, which is too old", row.at)));
-            }
-            let together = replays().filter(|other| first(other) == first(row) && of_row(other, period));
-            let max = if rule.mode == CatchUpMode::Last { 1 } else { rule.max as usize };
-            if together.count() > max {
-                found.push((row.job, format!("{id} made up for more than {max} times at once")));
-            }
-        }
-    }
-    found
-}
-
-fn of_row(row: &OccurrenceRow, period: &Period) -> bool {
+pub(super) fn of_row(row: &OccurrenceRow, period: &Period) -> bool {
     row.slot > period.since && row.slot <= period.until
 }
 

@@ -9,6 +9,9 @@ const BACK_WITHIN_US: i64 = 10_000_000;
 /// In turn, the next run is chosen when the one before has ended and that is durable.
 const IN_TURN_WITHIN_US: i64 = 2_000_000;
 
+/// What was not decided about in the turn of the first, because there was too much, is in one soon after.
+const NEXT_TURN_WITHIN_US: i64 = 1_000_000;
+
 /// When nobody was there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Down {
@@ -50,7 +53,7 @@ pub(super) fn expect(told: &Chronicle, jobs: &[&ScheduledJob], is_paused: bool, 
     outcome.missed = missed.iter().map(|row| u64::from(row.count)).sum();
     outcome.replayed = replayed.len();
     outcome.stretches = missed.iter().filter(|row| row.has("stretch")).count();
-    // Where runs may not meet, they are chosen when what is older is on record.
+    // Where runs may not meet, the first one runs when what is older is on record.
     let chosen_us = match told.policy.overlap {
         Overlap::Allow => decided_us,
         Overlap::Skip | Overlap::QueueOne | Overlap::QueueAll | Overlap::CancelPrevious => {
@@ -58,38 +61,55 @@ pub(super) fn expect(told: &Chronicle, jobs: &[&ScheduledJob], is_paused: bool, 
         }
     };
     all_of_the_downtime(told, decided_us, chosen_us, down, &mut outcome);
-    the_latest_within_the_budget(told, &given_up, chosen_us, &mut outcome);
+    let missed_before_us = decided_us - down.missed_after_us;
+    let (at_first, later): (Vec<&Row>, Vec<&Row>) = given_up.iter().partition(|row| row.start_us < missed_before_us);
+    let spent = the_latest_within_the_budget(told, &at_first, chosen_us, &mut outcome);
+    what_is_left_of_the_budget(told, &later, spent, &mut outcome);
     at_the_pace(told, jobs, &replayed, chosen_us, &mut outcome);
     outcome
 }
 
 /// What was to start while nobody was there, and long enough ago, was missed; all else was not.
 fn all_of_the_downtime(told: &Chronicle, decided_us: i64, chosen_us: i64, down: Down, outcome: &mut Outcome) {
+    let missed_before_us = decided_us - down.missed_after_us;
     for row in &told.rows {
         let was_missed = row.verdict == "missed" || row.has("replayed");
-        let must_be = (down.killed_us..decided_us - down.missed_after_us).contains(&row.start_us);
+        let must_be = (down.killed_us..missed_before_us).contains(&row.start_us);
         if must_be && !was_missed {
             outcome.wrong.push(format!("{} is {} although nobody was there", row.at_us, row.verdict));
         }
-        if was_missed && row.start_us >= chosen_us - down.missed_after_us {
+        if was_missed && row.start_us >= row.decided_us - down.missed_after_us {
             outcome.wrong.push(format!("{} was not late enough to be missed", row.at_us));
         }
+        // What was late is missed if it is still not decided about a turn later.
+        let latest_us = if row.start_us < missed_before_us { chosen_us } else { chosen_us + NEXT_TURN_WITHIN_US };
         let is_chosen_later = row.has("replayed") && told.policy.overlap != Overlap::Allow;
-        if was_missed && !(decided_us..=chosen_us).contains(&row.decided_us) && !is_chosen_later {
+        if was_missed && !(decided_us..=latest_us).contains(&row.decided_us) && !is_chosen_later {
             outcome.wrong.push(format!("{} was decided about by itself", row.at_us));
         }
     }
 }
 
-fn the_latest_within_the_budget(told: &Chronicle, given_up: &[&Row], chosen_us: i64, outcome: &mut Outcome) {
+/// Answers how many were to run.
+fn the_latest_within_the_budget(told: &Chronicle, missed: &[&Row], chosen_us: i64, outcome: &mut Outcome) -> usize {
     let oldest_us = chosen_us - told.policy.window_us;
-    let young = given_up.iter().filter(|row| row.start_us >= oldest_us && !row.has("stretch")).count();
+    let young = missed.iter().filter(|row| row.start_us >= oldest_us && !row.has("stretch")).count();
     let expected = young.min(told.policy.budget());
-    let from = given_up.len() - expected;
-    for (place, row) in given_up.iter().enumerate() {
+    let from = missed.len() - expected;
+    for (place, row) in missed.iter().enumerate() {
         if row.has("replayed") != (place >= from) {
-            outcome.wrong.push(format!("{} of {} missed, {expected} are to run: not so", place + 1, given_up.len()));
+            outcome.wrong.push(format!("{} of {} missed, {expected} are to run: not so", place + 1, missed.len()));
         }
+    }
+    expected
+}
+
+/// What is missed a turn later shares the budget.
+fn what_is_left_of_the_budget(told: &Chronicle, later: &[&Row], spent: usize, outcome: &mut Outcome) {
+    let expected = later.len().min(told.policy.budget() - spent);
+    let ran = later.iter().filter(|row| row.has("replayed")).count();
+    if ran != expected {
+        outcome.wrong.push(format!("{ran} of {} that were missed a turn later ran, and not {expected}", later.len()));
     }
 }
 
@@ -104,6 +124,9 @@ fn at_the_pace(told: &Chronicle, jobs: &[&ScheduledJob], replayed: &[&Row], chos
             outcome.wrong.push(format!("{} ran without a job", row.at_us));
             continue;
         };
+        if told.policy.overlap == Overlap::Allow {
+            earliest_us = earliest_us.max(row.decided_us);
+        }
         let latest_us = match told.policy.overlap {
             // The last times before the crash may be on record without a watermark. They take their turns, and the
             // store leaves them out.
@@ -216,6 +239,47 @@ mod tests {
         assert_eq!(wrong(CatchUpMode::All, 6, window(8)), Vec::<String>::new());
         assert!(!wrong(CatchUpMode::All, 6, window(7)).is_empty());
         assert!(!wrong(CatchUpMode::All, 6, window(9)).is_empty());
+    }
+
+    /// Second 40 was late when the others were decided about, and is missed a moment later.
+    fn one_more(run: bool) -> impl FnOnce(&mut Chronicle, &mut Vec<ScheduledJob>) {
+        move |told: &mut Chronicle, jobs: &mut Vec<ScheduledJob>| {
+            let row = &mut told.rows[40];
+            row.decided_us = 42 * SECOND + 3400;
+            if run {
+                row.marks = vec!["replayed".to_owned()];
+                (jobs[40].kind, jobs[40].due_us) = ("replayed".to_owned(), jobs[39].due_us + SECOND);
+            } else {
+                (row.verdict, row.job) = ("missed".to_owned(), None);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_missed_a_moment_later_shares_the_budget() {
+        for (mode, run) in [(CatchUpMode::None, 0), (CatchUpMode::Last, 1), (CatchUpMode::All, 5)] {
+            assert_eq!(wrong(mode, run, one_more(false)), Vec::<String>::new());
+            assert!(!wrong(mode, run, one_more(true)).is_empty(), "{mode:?}");
+        }
+        let with_room = |run: bool| {
+            move |told: &mut Chronicle, jobs: &mut Vec<ScheduledJob>| {
+                told.policy.max = 1000;
+                one_more(run)(told, jobs);
+            }
+        };
+        // The window is that of the last 20 seconds.
+        assert_eq!(wrong(CatchUpMode::All, 18, with_room(true)), Vec::<String>::new());
+        assert!(!wrong(CatchUpMode::All, 18, with_room(false)).is_empty());
+        let too_soon = |told: &mut Chronicle, jobs: &mut Vec<ScheduledJob>| {
+            one_more(false)(told, jobs);
+            told.rows[40].decided_us = 42 * SECOND;
+        };
+        assert!(!wrong(CatchUpMode::None, 0, too_soon).is_empty());
+        let too_late = |told: &mut Chronicle, jobs: &mut Vec<ScheduledJob>| {
+            one_more(false)(told, jobs);
+            told.rows[40].decided_us = 43 * SECOND;
+        };
+        assert!(!wrong(CatchUpMode::None, 0, too_late).is_empty());
     }
 
     #[test]

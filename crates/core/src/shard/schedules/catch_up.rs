@@ -1,5 +1,7 @@
 //! Times that nobody was there for: how many of them run after all.
 
+use std::collections::BTreeSet;
+
 use crate::schedule::{CatchUpMode, Marks, OccurrenceRow, Overlap, Planned, SourceKind, Verdict};
 use crate::shard::Owner;
 use crate::shard::notices::notice_of_verdict;
@@ -8,7 +10,7 @@ use crate::shard::schedules::decide::{Firing, Step, replay_pause};
 use crate::shard::schedules::progress::INSTANT;
 use crate::shard::schedules::table::Place;
 use crate::shard::write::Decision;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// Missed times with a row of their own, besides those that may run; what is older shares rows. A year without
 /// a server must not fill the ledger with the seconds of that year.
@@ -79,41 +81,134 @@ impl Owner {
     }
 
     /// Runs those that the schedule's rule allows, the latest ones.
-    pub(super) fn decide_missed(&mut self, schedules: &mut Schedules, place: Place, missed: &[Planned]) {
+    fn decide_missed(&mut self, schedules: &mut Schedules, place: Place, missed: &[Planned]) {
         let Some(entry) = schedules.table.entry(place) else { return };
-        let rule = entry.plan.spec.catch_up;
+        let is_recent =
+            |begun: &Reckoning| begun.replayed > 0 || self.now.since(begun.at) <= self.config.schedule_grace;
+        let Some(begun) = schedules.reckonings.get(&entry.id).copied().filter(is_recent) else {
+            self.reckon(schedules, place, missed, Reckoning::new(self.now));
+            return;
+        };
+        let (of_begun, others) = missed.split_at(missed.partition_point(|planned| planned.slot <= begun.at));
+        if self.reckon(schedules, place, of_begun, begun) {
+            self.reckon(schedules, place, others, Reckoning::new(self.now));
+        }
+    }
+
+    /// False if the rest has to wait.
+    fn reckon(&mut self, schedules: &mut Schedules, place: Place, missed: &[Planned], begun: Reckoning) -> bool {
+        let Some(entry) = schedules.table.entry(place) else { return false };
+        let (rule, overlap) = (entry.plan.spec.catch_up, entry.plan.spec.overlap);
         let oldest = self.now - rule.window;
         let may_run = |planned: &&Planned| entry.verdict_without_run(planned).is_none() && planned.slot >= oldest;
-        let candidates = missed.iter().filter(may_run).count();
+        let (chosen, others): (Vec<&Planned>, Vec<&Planned>) =
+            missed.iter().filter(may_run).partition(|planned| planned.slot < begun.chosen_before);
         let budget = match rule.mode {
             CatchUpMode::None => 0,
             CatchUpMode::Last => 1,
             CatchUpMode::All => rule.max as usize,
         };
-        let mut passed_over = candidates.saturating_sub(budget);
-        let mut due_at = self.now;
+        let room = budget.saturating_sub(begun.replayed + chosen.len());
+        let passed_over = others.len().saturating_sub(room);
+        // Those that were chosen before are the oldest.
+        let runs: BTreeSet<Timestamp> =
+            chosen.into_iter().chain(others.into_iter().skip(passed_over)).map(|planned| planned.at).collect();
+        let mut reckoning = begun;
+        let mut goes_on = true;
         for planned in missed {
-            let Some(entry) = schedules.table.entry(place) else { return };
+            let Some(entry) = schedules.table.entry(place) else { return false };
             if entry.is_used_up() {
-                return schedules.end_or_stall(place, planned.slot);
+                schedules.end_or_stall(place, planned.slot);
+                goes_on = false;
+                break;
             }
-            let without_run = entry.verdict_without_run(planned);
-            let is_candidate = without_run.is_none() && planned.slot >= oldest;
-            let runs = is_candidate && passed_over == 0;
-            passed_over = passed_over.saturating_sub(usize::from(is_candidate));
-            if !runs {
-                let verdict = without_run.unwrap_or(Verdict::Missed);
+            if !runs.contains(&planned.at) {
+                let verdict = entry.verdict_without_run(planned).unwrap_or(Verdict::Missed);
                 self.decide_without_run(schedules, place, planned, verdict, None);
                 continue;
             }
-            let firing = Firing { kind: SourceKind::Replayed, due_at };
-            if entry.plan.spec.overlap == Overlap::Allow {
+            let firing = Firing { kind: SourceKind::Replayed, due_at: reckoning.due_at.max(self.now) };
+            let replay = if overlap == Overlap::Allow {
                 let occurrence = self.occurrence(entry, planned, Verdict::Fired);
                 self.fire(schedules, place, occurrence, firing, Step::First);
-                due_at = due_at + replay_pause(rule.per_minute);
+                Replay::Runs
             } else {
-                self.replay_in_turn(schedules, place, planned, firing);
+                self.replay_in_turn(schedules, place, planned, firing)
+            };
+            match replay {
+                Replay::Runs => reckoning.count(self.now, firing, rule.per_minute),
+                Replay::Refused => {}
+                Replay::Waits => {
+                    goes_on = false;
+                    break;
+                }
             }
+        }
+        if reckoning.replayed > begun.replayed || !goes_on {
+            let missed_before = self.now - self.config.schedule_grace;
+            let chosen_before = if begun.has_chosen() { begun.chosen_before } else { missed_before };
+            schedules.remember(place, Reckoning { chosen_before, ..reckoning }, self.now);
+        }
+        goes_on
+    }
+}
+
+/// What was missed by one moment shares a budget, however many turns it takes: verdicts may have to be known first, and
+/// what was merely late may be missed by then.
+#[derive(Clone, Copy)]
+pub(super) struct Reckoning {
+    /// When the first one ran; until then, when they were chosen.
+    at: Timestamp,
+    replayed: usize,
+    /// What had been missed when they were chosen. Of those, all that are not decided about are chosen.
+    chosen_before: Timestamp,
+    /// The next one is not due before.
+    due_at: Timestamp,
+}
+
+/// What becomes of a missed time that may run.
+pub(super) enum Replay {
+    /// Now, or after those before it.
+    Runs,
+    /// Too many wait.
+    Refused,
+    /// It is decided about when the verdicts under way are known.
+    Waits,
+}
+
+impl Reckoning {
+    fn new(now: Timestamp) -> Self {
+        Self { at: now, replayed: 0, chosen_before: Timestamp::EPOCH, due_at: now }
+    }
+
+    fn has_chosen(&self) -> bool {
+        self.chosen_before > Timestamp::EPOCH
+    }
+
+    fn count(&mut self, now: Timestamp, firing: Firing, per_minute: u32) {
+        if self.replayed == 0 {
+            self.at = now;
+        }
+        self.replayed += 1;
+        self.due_at = firing.due_at + replay_pause(per_minute);
+    }
+}
+
+impl Schedules {
+    /// More may turn out to be missed of what was to come by now.
+    fn remember(&mut self, place: Place, reckoning: Reckoning, now: Timestamp) {
+        let Some(entry) = self.table.entry(place) else { return };
+        let has_jitter = entry.plan.jitter() > Span::ZERO;
+        if entry.next <= now || has_jitter || self.stalled.contains_key(&entry.id) {
+            self.reckonings.insert(entry.id, reckoning);
+            self.reckoned_at = reckoning.at.max(self.reckoned_at);
+        }
+    }
+
+    /// Everything up to then is decided.
+    pub(super) fn forget_reckonings(&mut self, decided: Timestamp) {
+        if self.reckoned_at <= decided {
+            self.reckonings.clear();
         }
     }
 }

@@ -28,6 +28,7 @@ use crate::id::ScheduleId;
 use crate::lifecycle::JobState;
 use crate::schedule::{Planned, ScheduleReply, Source, SourceKind};
 use crate::shard::event::{Made, Token};
+use crate::shard::schedules::catch_up::Reckoning;
 use crate::shard::schedules::definitions::Deferred;
 use crate::shard::schedules::overlap::Track;
 use crate::shard::schedules::progress::Progress;
@@ -50,6 +51,10 @@ pub(super) struct Schedules {
     decided_before: BTreeSet<(ScheduleId, Timestamp)>,
     /// Schedules that were planned anew from a slot on, so that jitter brings up times before it that are decided.
     floors: BTreeMap<ScheduleId, Timestamp>,
+    /// Schedules that have begun to make up for what was missed.
+    reckonings: BTreeMap<ScheduleId, Reckoning>,
+    /// The latest of those.
+    reckoned_at: Timestamp,
     /// Schedules that wait until the verdicts under way are known, with the first slot that does.
     stalled: BTreeMap<ScheduleId, Timestamp>,
     /// Creations on their way to the store: the moment from which on they count, and what they will be.

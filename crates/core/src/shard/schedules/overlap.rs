@@ -10,6 +10,7 @@ use crate::schedule::{
 };
 use crate::shard::event::{Command, Token};
 use crate::shard::schedules::Schedules;
+use crate::shard::schedules::catch_up::Replay;
 use crate::shard::schedules::decide::{Firing, Step, replay_pause};
 use crate::shard::schedules::table::{Entry, Place};
 use crate::shard::write::{Decision, Write};
@@ -116,11 +117,12 @@ impl Owner {
         place: Place,
         planned: &Planned,
         firing: Firing,
-    ) {
-        let Some(entry) = schedules.table.entry(place) else { return };
+    ) -> Replay {
+        let Some(entry) = schedules.table.entry(place) else { return Replay::Waits };
         let (id, per_minute) = (entry.id, entry.plan.spec.catch_up.per_minute);
         if schedules.must_wait_for_verdicts(id, planned) {
-            return schedules.stall(place, planned.slot);
+            schedules.stall(place, planned.slot);
+            return Replay::Waits;
         }
         if schedules.active(id).is_none() && schedules.queued(id) == 0 {
             let occurrence = self.occurrence(entry, planned, Verdict::Fired);
@@ -129,9 +131,11 @@ impl Owner {
         } else if schedules.queued(id) >= OVERLAP_QUEUE_MAX {
             let reason = Some(format!("{OVERLAP_QUEUE_MAX} times wait already"));
             self.decide_without_run(schedules, place, planned, Verdict::Missed, reason);
+            return Replay::Refused;
         } else {
             self.queue(schedules, place, planned, Marks::REPLAYED);
         }
+        Replay::Runs
     }
 
     fn queue(&mut self, schedules: &mut Schedules, place: Place, planned: &Planned, mark: Marks) {

@@ -163,6 +163,7 @@ impl Owner {
         let runs_ahead = self.config.has(Bug::WatermarkRunsAhead);
         let ahead = if runs_ahead { self.config.schedule_grace } else { Span::ZERO };
         schedules.progress.reached(reached.min(schedules.open_from()) + ahead);
+        schedules.forget_reckonings(schedules.progress.decided);
     }
 
     /// The definition of a task has changed: what fires from now on follows it.

@@ -114,6 +114,87 @@ fn the_budget_holds_however_much_was_missed() {
     assert_eq!(missed, 47 * 3600 - 60 - 7);
 }
 
+#[test]
+fn what_turns_out_to_be_missed_in_the_next_turn_shares_the_budget() {
+    // More than an hour of seconds fills a turn; the rest comes in the next, when one more is a minute late.
+    for (mode, max) in [(CatchUpMode::Last, 1), (CatchUpMode::All, 7)] {
+        let every_second = ScheduleSpec { catch_up: rule(mode, max, 86_400, 600), ..spec("* * * * * *") };
+        let mut bench = Bench::new(at("00:00:00.5"));
+        let id = bench.create(&every_second);
+        bench.pass_until(at("00:00:02.5"));
+        bench.take_over_quietly(id, &every_second, at("02:00:02.9999"));
+        bench.now = at("02:00:03.0003");
+        bench.settle();
+        assert_eq!(bench.ledger[&at("01:59:03")].verdict, Verdict::Missed);
+        assert_eq!(replayed(&bench).len(), max as usize);
+        assert_eq!(replayed(&bench).last(), Some(&at("01:59:02")));
+    }
+}
+
+#[test]
+fn what_is_left_of_a_budget_goes_to_what_turns_out_to_be_missed_at_its_pace() {
+    let rule = rule(CatchUpMode::All, 10_000, 86_400, 6000);
+    let every_second = ScheduleSpec { catch_up: rule, ..spec("* * * * * *") };
+    let mut bench = Bench::new(at("00:00:00.5"));
+    let id = bench.create(&every_second);
+    bench.pass_until(at("00:00:02.5"));
+    bench.take_over_quietly(id, &every_second, at("02:00:02.9999"));
+    bench.now = at("02:00:03.0003");
+    bench.settle();
+    let due_at = |text: &str| bench.ledger[&at(text)].job.unwrap().due_at();
+    assert_eq!(due_at("01:59:03"), due_at("01:59:02") + Span::from_millis(10));
+}
+
+#[test]
+fn what_turns_out_to_be_missed_while_runs_take_turns_shares_the_budget() {
+    for overlap in [Overlap::Skip, Overlap::QueueAll, Overlap::CancelPrevious] {
+        let rule = rule(CatchUpMode::Last, 1, 86_400, 600);
+        let every_second = ScheduleSpec { catch_up: rule, overlap, ..spec("* * * * * *") };
+        let mut bench = Bench::new(at("12:00:00.5"));
+        let id = bench.create(&every_second);
+        bench.pass_until(at("12:00:02.5"));
+        bench.finish(&succeeded());
+        bench.take_over_quietly(id, &every_second, at("12:02:02.9"));
+        // Each verdict takes the store a second.
+        for _ in 0..10 {
+            let Some(batch) = bench.owner.take_batch(bench.now) else { break };
+            bench.now = bench.now + secs(1);
+            let void = bench.store(&batch);
+            bench.owner.committed(batch.seq, &void, bench.now);
+            bench.owner.tick(bench.now);
+        }
+        let chosen = bench.ledger.values().filter(|row| row.marks.has(Marks::REPLAYED)).count();
+        assert_eq!(chosen, 1, "{overlap:?}");
+    }
+}
+
+#[test]
+fn one_that_pauses_itself_while_it_is_far_behind_loses_no_time() {
+    let every_second = ScheduleSpec {
+        pause_after_failures: Some(1),
+        catch_up: rule(CatchUpMode::None, 1, 86_400, 60),
+        ..spec("* * * * * *")
+    };
+    let mut bench = Bench::new(at("12:00:00.5"));
+    let id = bench.create(&every_second);
+    bench.pass_until(at("12:00:02.5"));
+    // The machine was suspended; that a run failed is heard before anything else is done.
+    bench.now = at("13:00:02.5");
+    let worker = WorkerId::new(Timestamp::EPOCH, 1);
+    let report = |(id, attempt)| Report { id, attempt, outcome: failed(), timed_out: false, details: None };
+    let reports = bench.running.drain(..1).map(report).collect();
+    bench.owner.handle(Event::Outcomes { worker, reports }, bench.now);
+    let batch = bench.owner.take_batch(bench.now).expect("the outcome is written");
+    let void = bench.store(&batch);
+    bench.owner.committed(batch.seq, &void, bench.now);
+    bench.pass_until(at("13:00:04.5"));
+    assert!(bench.states[&id].pause.is_some());
+    let counted: u32 = bench.ledger.values().filter(|row| row.at <= at("13:00:02.5")).map(|row| row.count).sum();
+    assert_eq!(counted, 3602);
+    assert_eq!(bench.ledger[&at("13:00:02")].verdict, Verdict::Fired, "it came before the pause");
+    assert_eq!(bench.ledger[&at("13:00:03")].verdict, Verdict::SkippedPaused);
+}
+
 fn notices(bench: &Bench) -> Vec<crate::notice::Notice> {
     bench.writes.iter().filter_map(Write::notice).cloned().collect()
 }
