@@ -74,10 +74,8 @@ impl Schedules {
         let waiting = self.deferred.entry(id).or_default();
         let deferred = Deferred { asked, since };
         match (&deferred.asked, waiting.last_mut()) {
-            // Calendars are told of more than once; the last time counts, and has to be asked for anew.
-            (Asked::Replan(_), Some(last @ Deferred { asked: Asked::Replan(_), .. })) => {
-                *last = Deferred { since: None, ..deferred };
-            }
+            // Calendars are told of more than once; of those that have to be asked for anew, the last counts.
+            (Asked::Replan(_), Some(last @ Deferred { asked: Asked::Replan(_), since: None })) => *last = deferred,
             _ => waiting.push(deferred),
         }
     }

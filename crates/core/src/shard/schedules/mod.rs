@@ -16,31 +16,32 @@ mod load;
 mod overlap;
 mod planning;
 mod progress;
+mod slots;
 mod table;
 
 #[cfg(test)]
 mod tests;
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::id::ScheduleId;
 use crate::lifecycle::JobState;
-use crate::schedule::{Planned, ScheduleReply, Source, SourceKind};
+use crate::schedule::{ScheduleReply, Source, SourceKind};
 use crate::shard::event::{Made, Token};
 use crate::shard::schedules::catch_up::Reckoning;
 use crate::shard::schedules::definitions::Deferred;
 use crate::shard::schedules::overlap::Track;
 use crate::shard::schedules::progress::Progress;
-use crate::shard::schedules::table::{Place, Table};
+use crate::shard::schedules::slots::Slots;
+use crate::shard::schedules::table::Table;
 use crate::time::{Span, Timestamp};
 
 /// The schedules of one shard.
 #[derive(Default)]
 pub(super) struct Schedules {
     table: Table,
-    /// Planned times that wait out their jitter, the earliest slot on top.
-    slots: BinaryHeap<Reverse<Slot>>,
+    /// Planned times that wait out their jitter.
+    slots: Slots,
     /// Runs under way, and times that wait for their end, of schedules that ask for it.
     tracks: BTreeMap<ScheduleId, Track>,
     progress: Progress,
@@ -71,37 +72,6 @@ pub(super) struct Schedules {
     last_manual: Timestamp,
 }
 
-/// A planned time that waits out its jitter. In the order of the slots.
-#[derive(Clone, Copy)]
-struct Slot {
-    planned: Planned,
-    place: Place,
-    generation: u32,
-}
-
-impl Slot {
-    fn key(&self) -> (Timestamp, Timestamp, Place, u32) {
-        (self.planned.slot, self.planned.at, self.place, self.generation)
-    }
-}
-
-impl PartialEq for Slot {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-impl Eq for Slot {}
-impl PartialOrd for Slot {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Slot {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
 impl Schedules {
     pub(super) fn len(&self) -> usize {
         self.table.len()
@@ -118,7 +88,7 @@ impl Schedules {
 
     /// When something is to be decided, if anything ever is.
     pub(super) fn next_wake(&self) -> Option<Timestamp> {
-        let slot = self.slots.peek().map(|Reverse(slot)| slot.planned.slot);
+        let slot = self.slots.first().map(|slot| slot.planned.slot);
         let wake = self.table.next_wake().into_iter().chain(slot).min()?;
         self.is_loaded.then_some(wake)
     }

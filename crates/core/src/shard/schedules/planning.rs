@@ -1,14 +1,14 @@
 //! From planned times to decisions, in the order of their time.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::id::ShardId;
 use crate::schedule::Planned;
 use crate::shard::live::Shard;
+use crate::shard::schedules::Schedules;
 use crate::shard::schedules::progress::INSTANT;
+use crate::shard::schedules::slots::Slot;
 use crate::shard::schedules::table::Place;
-use crate::shard::schedules::{Schedules, Slot};
 use crate::shard::{Bug, Owner};
 use crate::task::Task;
 use crate::time::{Span, Timestamp};
@@ -81,7 +81,7 @@ impl Owner {
     fn step(&mut self, schedules: &mut Schedules, next: Due) -> usize {
         match next {
             Due::Slot(slot) => {
-                schedules.slots.pop();
+                schedules.slots.remove(&slot);
                 if schedules.is_current(&slot) {
                     self.slot_came(schedules, slot);
                 }
@@ -117,7 +117,7 @@ impl Owner {
             self.slot_came(schedules, slot);
         } else {
             // Also one that has come: others may have come before it.
-            schedules.slots.push(Reverse(slot));
+            schedules.slots.push(slot);
         }
     }
 
@@ -205,17 +205,13 @@ impl Due {
 impl Schedules {
     fn next_due(&mut self) -> Option<Due> {
         let timer = self.table.next();
-        let slot = self.slots.peek().map(|Reverse(slot)| *slot);
+        let slot = self.slots.first();
         match (timer, slot) {
             (Some((at, _)), Some(slot)) if slot.planned.slot < at => Some(Due::Slot(slot)),
             (Some((at, place)), _) => Some(Due::Timer(at, place)),
             (None, Some(slot)) => Some(Due::Slot(slot)),
             (None, None) => None,
         }
-    }
-
-    fn is_current(&self, slot: &Slot) -> bool {
-        self.table.entry(slot.place).is_some_and(|entry| entry.generation == slot.generation)
     }
 
     /// Whether the time has its verdict already: by a former owner, or by a former definition of the schedule.
@@ -233,20 +229,5 @@ impl Schedules {
             self.floors.insert(entry.id, slot - INSTANT);
         }
         self.table.plan_from(place, slot - INSTANT);
-    }
-
-    /// Takes out the times of a schedule that wait out their jitter, the earliest first.
-    pub(super) fn take_slots(&mut self, place: Place, is_wanted: impl Fn(&Slot) -> bool) -> Vec<Slot> {
-        if self.table.entry(place).is_none_or(|entry| entry.plan.jitter() == Span::ZERO) {
-            return Vec::new();
-        }
-        let mut taken = Vec::new();
-        let all = std::mem::take(&mut self.slots).into_vec();
-        let (wanted, kept): (Vec<_>, Vec<_>) =
-            all.into_iter().partition(|Reverse(slot)| slot.place == place && is_wanted(slot));
-        self.slots = kept.into();
-        taken.extend(wanted.into_iter().map(|Reverse(slot)| slot).filter(|slot| self.is_current(slot)));
-        taken.sort_unstable();
-        taken
     }
 }

@@ -99,6 +99,12 @@ impl Bench {
         Made { plan: Arc::new(plan), task: Arc::clone(&self.task), seed }
     }
 
+    /// What a store answers that is asked for it.
+    fn loaded(&self, id: ScheduleId, spec: &ScheduleSpec) -> LoadedSchedule {
+        let Made { plan, task, seed } = self.made(spec);
+        LoadedSchedule { id, plan, task, seed, priority: None, has_input: false, state: self.states[&id].clone() }
+    }
+
     fn edit(&self, spec: &ScheduleSpec) -> ScheduleEdit {
         let spec = serde_json::to_string(spec).unwrap().into();
         ScheduleEdit { task: self.task.id, spec, calendars: vec![], priority: None, input: None }
@@ -209,16 +215,7 @@ impl Bench {
     fn take_over_quietly(&mut self, id: ScheduleId, spec: &ScheduleSpec, when: Timestamp) {
         self.now = when;
         self.owner = Owner::new(ServerId::new(when, 2), Config::default(), 8);
-        let made = self.made(spec);
-        let row = LoadedSchedule {
-            id,
-            plan: made.plan,
-            task: made.task,
-            seed: made.seed,
-            priority: None,
-            has_input: false,
-            state: self.states[&id].clone(),
-        };
+        let row = self.loaded(id, spec);
         let queued = self.ledger.values().filter(|row| row.verdict == Verdict::Queued).cloned().collect();
         let tracked = if spec.is_tracked() {
             self.running.iter().map(|(job, _)| (source_of(id, job.due_at()), *job)).collect()

@@ -224,3 +224,25 @@ fn nothing_is_decided_by_what_is_not_durable() {
     bench.settle();
     assert_eq!(bench.ledger[&at("12:01:00")].verdict, Verdict::SkippedPaused);
 }
+
+#[test]
+fn calendars_count_from_the_first_time_that_they_are_told_of() {
+    let mut bench = Bench::new(at("12:00:00.5"));
+    let (every_second, rarely) = (spec("* * * * * *"), spec("*/5 * * * * *"));
+    let id = bench.create(&every_second);
+    bench.now = at("12:00:01");
+    bench.owner.tick(bench.now);
+    let slow = bench.owner.take_batch(bench.now).expect("a verdict");
+    // Told three times, in case it came too early, while that verdict is on its way.
+    for told in ["12:00:02.5", "12:00:03.5", "12:00:04.5"] {
+        bench.now = at(told);
+        let rows = vec![bench.loaded(id, &rarely)];
+        bench.owner.handle(Event::Replanned { rows }, bench.now);
+    }
+    bench.now = at("12:00:08.5");
+    let void = bench.store(&slow);
+    bench.owner.committed(slow.seq, &void, bench.now);
+    bench.settle();
+    let seconds = ["12:00:01", "12:00:02", "12:00:05"].map(at);
+    assert_eq!(bench.ledger.keys().copied().collect::<Vec<_>>(), seconds);
+}
