@@ -94,6 +94,15 @@ impl Inbox {
         self.sender.send(input).is_ok()
     }
 
+    /// Waits until all that was sent before is taken in. False when the driver has ended.
+    pub(crate) async fn taken(&self) -> bool {
+        let (answer, reply) = oneshot::channel();
+        self.send(Input::Query(Box::new(move |_| {
+            let _ = answer.send(());
+        })));
+        reply.await.is_ok()
+    }
+
     pub(crate) fn hint(&self, jobs: Vec<punctual_core::shard::event::Loaded>) {
         let count = jobs.len();
         if self.hints_queued.fetch_add(count, Ordering::Relaxed) + count > HINTS_QUEUED_MAX {

@@ -22,6 +22,7 @@ mod members;
 mod notices;
 mod plans;
 mod reads;
+mod replan;
 mod retention;
 mod schedules;
 mod start;

@@ -1,23 +1,14 @@
-//! Commands on schedules, and calendars that change.
-
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+//! Commands on schedules.
 
 use futures_util::future::join_all;
+use punctual_core::ScheduleId;
 use punctual_core::schedule::{PlanError, ScheduleCommand, ScheduleEdit, ScheduleReply, seed_of};
-use punctual_core::shard::event::{Event, Made};
-use punctual_core::{ScheduleId, ShardId};
+use punctual_core::shard::event::Made;
 use punctual_store::Result;
 use tokio::sync::oneshot;
 
 use crate::handle::{Engine, EngineError, Inner};
 use crate::inbox::{AskedSchedule, Input};
-
-/// How often calendars are looked at. A change counts on every server after this.
-const CALENDARS_EVERY: Duration = Duration::from_secs(3);
-
-/// Schedules that are planned anew at a time.
-const REPLAN_PAGE: usize = 1000;
 
 impl Engine {
     /// Commands on schedules of shards that this server owns. The answers come in the same order,
@@ -99,38 +90,4 @@ impl Engine {
     pub async fn schedule_counts(&self) -> std::result::Result<(usize, usize), EngineError> {
         self.ask(|owner| owner.schedule_counts()).await
     }
-}
-
-/// Plans schedules anew when their calendars have changed, until the engine is gone.
-pub(crate) async fn follow_calendars(engine: Weak<Inner>) {
-    loop {
-        tokio::time::sleep(CALENDARS_EVERY).await;
-        let Some(inner) = engine.upgrade() else { return };
-        if let Err(error) = replan(&inner).await {
-            tracing::warn!(%error, "calendars were not read; trying again");
-        }
-    }
-}
-
-async fn replan(inner: &Arc<Inner>) -> Result<()> {
-    let Inner { store, tasks, plans, inbox, tenure, .. } = &**inner;
-    plans.refresh(&**store).await?;
-    let names = plans.changed();
-    if names.is_empty() {
-        return Ok(());
-    }
-    let mut after = None;
-    loop {
-        let rows = store.schedules_with_calendars(names.clone(), after, REPLAN_PAGE).await?;
-        after = rows.last().map(|row| row.id).filter(|_| rows.len() >= REPLAN_PAGE);
-        let owned: Arc<[ShardId]> = tenure.owned();
-        let ours = rows.into_iter().filter(|row| owned.contains(&row.id.shard())).collect();
-        let rows = plans.join(&**store, tasks, ours).await?;
-        inbox.send(Input::Event(Event::Replanned { rows }));
-        if after.is_none() {
-            break;
-        }
-    }
-    plans.replanned(&names);
-    Ok(())
 }

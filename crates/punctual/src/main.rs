@@ -7,6 +7,7 @@ mod cli;
 mod cmd;
 mod config;
 mod exit;
+mod memory;
 mod output;
 mod screen;
 mod signals;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == wiring::SANDBOX_LAUNCHER) {
         punctual_sandbox::launcher_main();
     }
+    memory::give_back_what_is_freed();
     let cli = Cli::parse();
     if let Command::Agent(args) = &cli.command
         && let Err(error) = punctual_agent::guard_this_process(args.tie())

@@ -1,4 +1,4 @@
--- Tasks that ail, those that failed last first.
+-- Tasks that ail, those that failed last first, before a time and a task.
 -- Index: ailing_last, in its order backwards.
 -- Concurrency: a snapshot.
-SELECT task, since, last, failures FROM ailing ORDER BY last DESC, task DESC LIMIT $1
+SELECT task, since, last, failures FROM ailing WHERE (last, task) < ($2, $3) ORDER BY last DESC, task DESC LIMIT $1

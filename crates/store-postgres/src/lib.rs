@@ -93,6 +93,8 @@ struct Shared {
     unreadable_tasks: Mutex<HashSet<TaskId>>,
     /// `None`: not even its id can be read.
     unreadable_jobs: Mutex<HashSet<Option<JobId>>>,
+    /// Of the tables about notifications: which, and the row's key.
+    unreadable_reports: Mutex<HashSet<(&'static str, String)>>,
     is_closed: AtomicBool,
 }
 
@@ -158,6 +160,7 @@ impl PostgresStore {
             description: described,
             unreadable_tasks: Mutex::default(),
             unreadable_jobs: Mutex::default(),
+            unreadable_reports: Mutex::default(),
             is_closed: AtomicBool::new(false),
         };
         let store = Self { shared: Arc::new(shared) };

@@ -18,6 +18,7 @@ use punctual_store_postgres::PostgresStore;
 use punctual_store_tests::fixture::*;
 use punctual_store_tests::report_fixture::*;
 use punctual_store_tests::schedule_fixture::*;
+use punctual_store_tests::unreadable::rows_about_notifications_are_passed_over;
 use tokio_postgres::{Client, NoTls};
 
 async fn raw(database: &Database) -> Client {
@@ -278,6 +279,13 @@ async fn a_void_rerun_beside_a_notice_is_left_out() {
     owner.done(vec![rerun(job.id), tell(&failed)]).await;
     assert!(matches!(store.find(job.id).await.unwrap(), FoundRow::Hot(_)));
     assert_eq!(waiting(&store).await.len(), 2);
+}
+
+#[tokio::test]
+async fn rows_about_notifications_that_cannot_be_read_are_passed_over_and_stay() {
+    let database = Database::new();
+    let store = database.store().await;
+    rows_about_notifications_are_passed_over(&store, &|sql| drop(database.execute(sql))).await;
 }
 
 /// Calls until nothing is left; how many said that there is more.

@@ -164,6 +164,54 @@ async fn a_long_scan_ends_with_a_short_page_that_says_where_to_go_on() {
     assert_eq!((found, pages), (rare.id, 3));
 }
 
+/// A job's id that is none.
+const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
+
+#[tokio::test]
+async fn jobs_behind_many_whose_ids_cannot_be_read_are_listed() {
+    let database = Database::new();
+    let store = database.store().await;
+    with_task(&store).await;
+    let spoiled = (1..=250).chain(1001..=1250).map(|n| new_job(n, n as i64, 0));
+    submit(&store, spoiled.collect()).await.unwrap();
+    database.execute(&format!("UPDATE job SET id = '{NO_ID}'"));
+    // Those of the other shard must not lead a page past those of the first.
+    let jobs = [new_job(1, 500, 0), new_job(2, 600, 1), new_job(3, 700, 1), new_job(4, 800, 0), new_job(5, 2000, 1)];
+    submit(&store, jobs.to_vec()).await.unwrap();
+    database.execute(&format!("UPDATE job SET priority = 9999 WHERE due_at = {}", at(700).as_micros()));
+    let mut listed = [jobs[0].id, jobs[1].id, jobs[3].id, jobs[4].id];
+    for limit in [1, 2, 3, 100, 1000] {
+        assert_eq!(listed_hot(&store, Order::Ascending, limit).await, listed, "by {limit}");
+    }
+    listed.reverse();
+    for limit in [1, 2, 3, 100, 1000] {
+        assert_eq!(listed_hot(&store, Order::Descending, limit).await, listed, "by {limit}");
+    }
+}
+
+#[tokio::test]
+async fn a_list_that_finds_nothing_but_ids_that_cannot_be_read_does_not_pretend_to_end() {
+    let database = Database::new();
+    let store = database.store().await;
+    with_task(&store).await;
+    submit(&store, vec![new_job(1, 1_000_000, 0)]).await.unwrap();
+    let spoiled = |count: u32| {
+        database.execute(&format!(
+            "INSERT INTO job SELECT spoiled.* FROM job CROSS JOIN generate_series(1, {count}) AS n, \
+             jsonb_populate_record(job, jsonb_build_object('id', '{NO_ID}', 'due_at', n)) AS spoiled \
+             WHERE job.id <> '{NO_ID}' ON CONFLICT DO NOTHING"
+        ))
+    };
+    spoiled(20_000);
+    assert_eq!(listed_hot(&store, Order::Ascending, 10).await.len(), 1, "some are passed over");
+    spoiled(170_000);
+    let first = first_page(Order::Ascending, 10);
+    let refused = store.list_hot(punctual_store::Filter::default(), first).await.expect_err("too many");
+    assert!(refused.to_string().contains("160000 jobs in a row have ids that cannot be read"), "{refused}");
+    let last = store.list_hot(punctual_store::Filter::default(), first_page(Order::Descending, 1)).await.unwrap();
+    assert_eq!(last.rows.len(), 1, "those before them are there");
+}
+
 #[tokio::test]
 async fn a_task_that_cannot_be_read_is_left_out_and_the_others_are_read() {
     let database = Database::new();

@@ -64,6 +64,8 @@ struct Shared {
     unreadable_tasks: Mutex<HashSet<TaskId>>,
     /// `None`: not even its id can be read.
     unreadable_jobs: Mutex<HashSet<Option<JobId>>>,
+    /// Of the tables about notifications: which, and the row's key.
+    unreadable_reports: Mutex<HashSet<(&'static str, String)>>,
     _lock: lock::Lock,
 }
 
@@ -91,6 +93,7 @@ impl SqliteStore {
             shard_count,
             unreadable_tasks: Mutex::default(),
             unreadable_jobs: Mutex::default(),
+            unreadable_reports: Mutex::default(),
             _lock: lock,
         };
         Ok(Self { shared: Arc::new(shared) })

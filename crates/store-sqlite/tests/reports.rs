@@ -7,6 +7,7 @@ use punctual_store::{Backfills, Notices, Retention, Stepped, StoreError};
 use punctual_store_sqlite::{Options, SqliteStore};
 use punctual_store_tests::fixture::*;
 use punctual_store_tests::report_fixture::*;
+use punctual_store_tests::unreadable::rows_about_notifications_are_passed_over;
 use rusqlite::{Connection, params};
 use tempfile::TempDir;
 
@@ -50,6 +51,13 @@ async fn a_notice_of_a_kind_to_come_waits_and_a_backfill_that_cannot_be_read_is_
     assert_eq!(read.into_iter().map(|waiting| waiting.notice).collect::<Vec<_>>(), [known]);
     let read = store.backfill(backfill_id(1)).await;
     assert!(matches!(&read, Err(StoreError::Inconsistent(text)) if text.contains("not a state")), "{read:?}");
+}
+
+#[tokio::test]
+async fn rows_about_notifications_that_cannot_be_read_are_passed_over_and_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    rows_about_notifications_are_passed_over(&store, &|sql| raw(&folder).execute_batch(sql).unwrap()).await;
 }
 
 #[tokio::test]

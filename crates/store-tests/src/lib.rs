@@ -9,3 +9,4 @@ pub mod model;
 pub mod random;
 pub mod report_fixture;
 pub mod schedule_fixture;
+pub mod unreadable;

@@ -158,7 +158,7 @@ pub struct Page<T> {
     pub next: Option<JobKey>,
 }
 
-/// Jobs that cannot be read and that the log of one process names.
+/// Jobs that cannot be read and that the log of one process names; and as many rows about notifications.
 pub const UNREADABLE_NAMED_MAX: usize = 1000;
 
 #[async_trait]

@@ -118,6 +118,10 @@ pub enum Dispatched {
     Conflict,
 }
 
+/// Where several rows are asked for, one that cannot be read is passed over and stays: nobody would be told of anything
+/// for it. It takes nothing from a page. The log names it once, and so many of them: [`UNREADABLE_NAMED_MAX`].
+///
+/// [`UNREADABLE_NAMED_MAX`]: crate::UNREADABLE_NAMED_MAX
 #[async_trait]
 pub trait Notices: Send + Sync + 'static {
     /// Stores a rule, or the spec of the one with its name. `expected` is the revision that it must have; 0: that it

@@ -56,10 +56,10 @@ impl App {
         let from = time("from", &query.from)?.unwrap_or_else(|| self.now());
         let to = time("to", &query.to)?.unwrap_or(from + SPAN);
         if to <= from {
-            return Err(AppError::field("to", "must be later than from"));
+            return Err(AppError::field("to", "must be later than `from`"));
         }
         if to.since(from) > limits::FORECAST_SPAN_MAX {
-            return Err(AppError::field("to", format!("must be at most {} after from", limits::FORECAST_SPAN_MAX)));
+            return Err(AppError::field("to", format!("must be at most {} after `from`", limits::FORECAST_SPAN_MAX)));
         }
         Ok((from, to))
     }

@@ -1,9 +1,12 @@
 //! How far one rule has looked for jobs that wait too long: by its own limit, and by longer ones that schedules set
 //! for themselves.
 
+use std::collections::BTreeSet;
+
 use punctual_core::notice::{NoticeKind, RuleSpec};
 use punctual_core::{JobId, JobKey, Span, Timestamp};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use super::event::Event;
 use super::reach::{End, Reach};
@@ -19,9 +22,12 @@ pub(super) struct LateCursor {
     #[serde(flatten)]
     pub(super) reach: Reach,
     pub(super) looked_at: Timestamp,
-    /// Of the rule.
+    /// Of the rule, when it began to ask what it asks.
     #[serde(default)]
     pub(super) revision: u32,
+    /// What that is, in short. Earlier versions do not write it, and take each revision for another question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) question: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) own: Vec<OwnReach>,
 }
@@ -40,10 +46,34 @@ pub(super) fn is_watching(rule: &RuleSpec) -> bool {
     rule.enabled && rule.wants(NoticeKind::Late)
 }
 
+/// What a rule asks about lateness. Whom it tells, when and in which words is no part of it.
+fn question_of(rule: &RuleSpec) -> String {
+    let RuleSpec {
+        tasks,
+        queues,
+        schedules,
+        late_after,
+        on: _,
+        channel: _,
+        window: _,
+        templates: _,
+        queue: _,
+        enabled: _,
+    } = rule;
+    let asked = (late_after, in_order(tasks), in_order(queues), in_order(schedules));
+    let json = serde_json::to_vec(&asked).expect("names are JSON");
+    Sha256::digest(json).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn in_order(names: &[String]) -> BTreeSet<&String> {
+    names.iter().collect()
+}
+
 impl LateCursor {
     /// What is late already when a rule begins is not told.
-    pub(super) fn begin(revision: u32, late_after: Span, now: Timestamp) -> Self {
-        Self { reach: Reach::begin(now - late_after), looked_at: now, revision, own: Vec::new() }
+    pub(super) fn begin(rule: &RuleSpec, revision: u32, now: Timestamp) -> Self {
+        let (reach, question) = (Reach::begin(now - rule.late_after), Some(question_of(rule)));
+        Self { reach, looked_at: now, revision, question, own: Vec::new() }
     }
 
     fn place(&self) -> (u32, End, Timestamp) {
@@ -59,10 +89,18 @@ impl LateCursor {
         }
     }
 
-    /// A rule that was changed looks for something else: what it passed over before is not told.
-    pub(super) fn of_revision(self, revision: u32, late_after: Span, now: Timestamp) -> Self {
-        if self.revision == revision {
-            return self;
+    /// A rule that asks something else now looks anew: what it passed over before was not told. After any other change
+    /// of it, what was told is not told again.
+    pub(super) fn of_rule(self, rule: &RuleSpec, revision: u32, now: Timestamp) -> Self {
+        let late_after = rule.late_after;
+        let question = question_of(rule);
+        let is_same = match &self.question {
+            Some(asked) => *asked == question,
+            None => self.revision == revision,
+        };
+        let question = Some(question);
+        if is_same {
+            return Self { question, ..self };
         }
         let again = |own: OwnReach| OwnReach { reach: own.reach.begin_again(now - own.late_after), ..own };
         let longer = self.own.into_iter().filter(|own| own.late_after > late_after);
@@ -70,6 +108,7 @@ impl LateCursor {
             reach: self.reach.begin_again(now - late_after),
             looked_at: now,
             revision,
+            question,
             own: longer.map(again).collect(),
         }
     }

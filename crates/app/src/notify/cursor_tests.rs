@@ -1,4 +1,5 @@
 use punctual_core::ShardId;
+use punctual_core::notice::{Channel, Templates};
 
 use super::super::event::EventKind;
 use super::*;
@@ -13,8 +14,23 @@ fn upto(secs: i64) -> End {
     End { upto: at(secs), job: None }
 }
 
+fn rule() -> RuleSpec {
+    RuleSpec {
+        on: vec![NoticeKind::Late],
+        tasks: vec!["one".to_owned(), "two".to_owned()],
+        queues: Vec::new(),
+        schedules: Vec::new(),
+        late_after: LATE_AFTER,
+        channel: Channel::Slack { webhook: "ops".to_owned() },
+        window: Span::from_secs(60),
+        templates: Templates::default(),
+        queue: "default".to_owned(),
+        enabled: true,
+    }
+}
+
 fn begun() -> LateCursor {
-    LateCursor::begin(1, LATE_AFTER, at(0))
+    LateCursor::begin(&rule(), 1, at(0))
 }
 
 fn looked(upto_secs: i64, now: i64) -> LateCursor {
@@ -45,11 +61,38 @@ fn what_is_stored_counts_where_it_is_ahead_of_what_is_known() {
 #[test]
 fn what_a_rule_passed_over_before_it_was_changed_is_not_taken_as_told() {
     let cursor = looked(100, 160);
-    assert_eq!(cursor.clone().of_revision(1, LATE_AFTER, at(160)), cursor);
-    let other_scope = cursor.clone().of_revision(2, LATE_AFTER, at(160));
-    assert_eq!((other_scope.reach, other_scope.revision), (Reach::begin(at(100)), 2));
-    let longer = cursor.of_revision(2, Span::from_secs(100), at(160));
+    let names = || vec!["two".to_owned()];
+    let others = [
+        RuleSpec { tasks: names(), ..rule() },
+        RuleSpec { queues: names(), ..rule() },
+        RuleSpec { schedules: names(), ..rule() },
+        RuleSpec { tasks: Vec::new(), queues: rule().tasks, ..rule() },
+    ];
+    for other in others {
+        let changed = cursor.clone().of_rule(&other, 2, at(160));
+        assert_eq!((changed.reach.clone(), changed.revision), (Reach::begin(at(100)), 2), "{other:?}");
+        assert_eq!(changed.clone().of_rule(&other, 3, at(170)), changed);
+    }
+    let patient = RuleSpec { late_after: Span::from_secs(100), ..rule() };
+    let longer = cursor.of_rule(&patient, 2, at(160));
     assert_eq!(longer.reach, Reach::begin(at(60)), "what is not late by the new limit is looked at again");
+}
+
+#[test]
+fn a_change_of_whom_a_rule_tells_when_and_how_is_no_other_question() {
+    let cursor = looked(100, 160);
+    let same = [
+        rule(),
+        RuleSpec { on: NoticeKind::ALL.to_vec(), ..rule() },
+        RuleSpec { tasks: rule().tasks.into_iter().rev().collect(), ..rule() },
+        RuleSpec { channel: Channel::Email { to: vec!["ops@example.com".to_owned()], cc: Vec::new() }, ..rule() },
+        RuleSpec { window: Span::from_secs(5), ..rule() },
+        RuleSpec { templates: Templates { subject: Some("late".to_owned()), text: None }, ..rule() },
+        RuleSpec { queue: "urgent".to_owned(), ..rule() },
+    ];
+    for (rule, revision) in same.iter().zip(1..) {
+        assert_eq!(cursor.clone().of_rule(rule, revision, at(160)), cursor, "{rule:?}");
+    }
 }
 
 #[test]
@@ -100,4 +143,7 @@ fn what_an_earlier_version_wrote_is_read() {
     let json = format!(r#"{{"upto":"{upto}","since":"{since}","looked_at":"{looked_at}","revision":3}}"#);
     let read: LateCursor = serde_json::from_str(&json).unwrap();
     assert_eq!((read.revision, read.looked_at, read.own.len()), (3, at(100), 0));
+    let same = read.clone().of_rule(&rule(), 3, at(160));
+    assert_eq!(same, LateCursor { question: Some(question_of(&rule())), ..read.clone() });
+    assert_eq!(read.of_rule(&rule(), 4, at(160)).revision, 4, "nobody knows what it asked");
 }

@@ -129,7 +129,7 @@ impl Reports {
             rules.extend(rule);
         }
         for (rule, revision) in unreadable.difference(&self.unreadable) {
-            tracing::warn!(rule, revision, "a notification rule, or what waits to be sent by it, cannot be read");
+            tracing::error!(rule, revision, "a notification rule, or what waits to be sent by it, cannot be read");
         }
         self.unreadable = unreadable;
         Ok(rules)

@@ -51,8 +51,8 @@ impl Rule {
             state = RuleState { sent_at: state.sent_at, schedules: state.schedules, ..RuleState::default() };
         }
         state.late = is_watching(&spec).then(|| match &stored.late {
-            Some(stored) => stored.go_on(known).of_revision(row.revision, spec.late_after, now),
-            None => LateCursor::begin(row.revision, spec.late_after, now),
+            Some(stored) => stored.go_on(known).of_rule(&spec, row.revision, now),
+            None => LateCursor::begin(&spec, row.revision, now),
         });
         Some(Self { name: row.name, version: row.version, spec, decided_within, has_forgotten, stored, state })
     }
@@ -186,7 +186,8 @@ impl Rule {
     pub(super) fn update(&self, now: Timestamp) -> Option<RuleUpdate> {
         let is_cursor_new = match (&self.stored.late, &self.state.late) {
             (Some(stored), Some(late)) => {
-                stored.revision != late.revision || now.since(stored.looked_at) >= CURSOR_WRITTEN_EVERY
+                let is_other = (stored.revision, &stored.question) != (late.revision, &late.question);
+                is_other || now.since(stored.looked_at) >= CURSOR_WRITTEN_EVERY
             }
             (None, None) => false,
             (Some(_), None) | (None, Some(_)) => true,

@@ -64,6 +64,10 @@ pub(super) struct Waiting {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) others: Counts,
     pub(super) samples: Vec<Event>,
+    /// While the samples are what they are, no event of this kind, or of one that is less important, is shown. In a storm
+    /// that saves a comparison of all with all for each event and rule.
+    #[serde(skip)]
+    full_for: Option<EventKind>,
     /// There are more overdue schedules than are counted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_more_overdue: bool,
@@ -125,6 +129,7 @@ impl Waiting {
             tasks: BTreeMap::new(),
             others: Counts::new(),
             samples: Vec::new(),
+            full_for: None,
             is_more_overdue: false,
         }
     }
@@ -146,14 +151,23 @@ impl Waiting {
 
     /// Keeps it as a sample, if there are not enough like it.
     fn show(&mut self, event: &Event) {
+        if self.full_for.is_some_and(|kind| event.kind >= kind) {
+            return;
+        }
         let alike = self.samples.iter().filter(|sample| sample.task == event.task && sample.kind == event.kind).count();
         if alike >= SAMPLES_ALIKE_MAX {
             return;
         }
         if self.samples.len() < SAMPLES_MAX {
             self.samples.push(event.clone());
-        } else if let Some(place) = self.dispensable(event) {
+            return;
+        }
+        if let Some(place) = self.dispensable(event) {
             self.samples[place] = event.clone();
+            self.full_for = None;
+        } else if self.is_first_of_its_task(event) {
+            // Then no other of its kind finds a place either.
+            self.full_for = Some(event.kind);
         }
     }
 
@@ -161,12 +175,16 @@ impl Waiting {
     /// this is the first of its own.
     fn dispensable(&self, event: &Event) -> Option<usize> {
         let of_task = |task: Option<TaskId>| self.samples.iter().filter(|sample| sample.task == task).count();
-        let is_first = of_task(event.task) == 0;
+        let is_first = self.is_first_of_its_task(event);
         let gives_way = |sample: &Event| {
             sample.kind > event.kind || (is_first && sample.kind == event.kind && of_task(sample.task) > 1)
         };
         let places = self.samples.iter().enumerate().filter(|(_, sample)| gives_way(sample));
         places.max_by_key(|(_, sample)| (sample.kind, of_task(sample.task))).map(|(place, _)| place)
+    }
+
+    fn is_first_of_its_task(&self, event: &Event) -> bool {
+        self.samples.iter().all(|sample| sample.task != event.task)
     }
 }
 

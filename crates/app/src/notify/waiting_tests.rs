@@ -1,3 +1,5 @@
+use proptest::collection::vec;
+use proptest::prelude::*;
 use punctual_core::{JobId, ShardId};
 
 use super::*;
@@ -131,6 +133,24 @@ fn samples_are_a_few_of_each_task_and_the_important_ones() {
     let shown = |kind| samples.iter().filter(|sample| sample.kind == kind).count();
     assert_eq!(shown(EventKind::Quarantined), 1, "it takes the place of a less important one");
     assert_eq!(shown(EventKind::Failed), SAMPLES_ALIKE_MAX);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn samples_are_the_same_whether_or_not_it_is_remembered_that_there_is_no_place(
+        events in vec((0..EventKind::ALL.len(), 0..40_u64), 0..300)
+    ) {
+        let (mut remembers, mut forgets) = (RuleState::default(), RuleState::default());
+        for ((kind, task), millis) in events.into_iter().zip(0..) {
+            let event = event(EventKind::ALL[kind], task, millis);
+            remembers.add(&event, at(0));
+            forgets.add(&event, at(0));
+            forgets.waiting.as_mut().unwrap().full_for = None;
+        }
+        prop_assert_eq!(remembers.write(), forgets.write());
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use punctual_store_tests::report_fixture::{notice, tell};
 use punctual_store_tests::schedule_fixture::{add, watermark};
 use serde_json::{Value, json};
 
-use super::{interval, report, schedule, sent, summaries, text, with, world_with};
+use super::{interval, put, report, schedule, sent, summaries, text, with, world_with};
 use crate::world::World;
 
 pub(super) fn late_rule() -> Value {
@@ -84,6 +84,31 @@ async fn a_start_that_is_late_by_the_longer_limit_of_its_schedule_is_told_if_nob
     assert_eq!(summaries(&world).await, ["report is late"]);
     let (_, _, task, input) = sent(&world).await.pop().unwrap();
     assert!(text(&task, &input).contains("It has started by now."));
+}
+
+#[tokio::test]
+async fn a_rule_with_other_words_addresses_and_window_does_not_tell_again_of_a_late_job() {
+    let world = world_with(&[("late", late_rule())]).await;
+    let jobs = [1, 2].map(|n| new_job(n, 10, 0));
+    let mut owner = owner_of(&world.store, &jobs).await;
+    let mut reports = Reports::default();
+    go_on(&world, &mut reports, 90).await;
+    assert_eq!(events(&world).await, 2, "they were told as they waited");
+    let edited = json!({
+        "on": ["failed", "late"], "late_after": "60s", "window": "5s", "queue": "urgent",
+        "email": {"to": ["others@example.com"]}, "templates": {"subject": "late again"},
+    });
+    put(&world, &[("late", edited.clone())]).await;
+    go_on(&world, &mut reports, 5).await;
+    owner.done(vec![tell(&started(&jobs[0], 94, 84))]).await;
+    go_on(&world, &mut reports, 100).await;
+    assert_eq!(events(&world).await, 2);
+    // Another server goes on, and the rule is written down once more.
+    put(&world, &[("late", edited)]).await;
+    go_on(&world, &mut Reports::default(), 5).await;
+    owner.done(vec![tell(&started(&jobs[1], 198, 188))]).await;
+    go_on(&world, &mut Reports::default(), 100).await;
+    assert_eq!(events(&world).await, 2);
 }
 
 #[tokio::test]

@@ -112,6 +112,9 @@ pub(crate) const OF_SCHEDULES: Flags = &[
     ("cursor", "--cursor"),
 ];
 
+pub(crate) const OF_FORECASTS: Flags =
+    &[("from", "--from"), ("to", "--to"), ("assume", "--assume"), ("prefix", "--prefix")];
+
 pub(crate) const OF_BACKFILLS: Flags = &[
     ("name", "the schedule's name"),
     ("schedule", "--schedule"),
@@ -173,6 +176,8 @@ pub(crate) const SCHEDULE_WORDS: Words = &[
     ("`every`", "--every"),
     ("`at`", "--at"),
 ];
+
+pub(crate) const FORECAST_WORDS: Words = &[("`from`", "--from")];
 
 pub(crate) const NOTIFICATION_WORDS: Words = &[
     ("POST /v1/notifications/preview", "`punctual notify preview`"),

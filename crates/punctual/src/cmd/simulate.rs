@@ -2,9 +2,10 @@
 
 use clap::Args;
 use punctual_api::{Busy, Forecast, ForecastQuery, HourOfForecast};
+use punctual_core::{Span, Timestamp};
 
 use super::Context;
-use super::flags::{OF_SCHEDULES, in_flags};
+use super::flags::{FORECAST_WORDS, OF_FORECASTS, in_flags, in_words};
 use super::schedule::history::time_or_date;
 use crate::exit::Exit;
 use crate::output::{Format, Output, counted};
@@ -33,7 +34,8 @@ pub(crate) struct SimulateArgs {
 pub(crate) async fn run(args: SimulateArgs, context: &Context) -> anyhow::Result<Exit> {
     let SimulateArgs { from, to, assume, prefix } = args;
     let query = ForecastQuery { from, to, assume: Some(assume), prefix };
-    let forecast = context.client()?.forecast(&query).await.map_err(|error| in_flags(error, OF_SCHEDULES))?;
+    let forecast = context.client()?.forecast(&query).await;
+    let forecast = forecast.map_err(|error| in_words(in_flags(error, OF_FORECASTS), FORECAST_WORDS))?;
     match context.out.format {
         Format::Table => context.out.write(&text(&forecast, &context.out))?,
         Format::Json | Format::Jsonl | Format::Name => context.out.json(&forecast)?,
@@ -60,7 +62,7 @@ fn text(forecast: &Forecast, out: &Output) -> String {
     }
     if *starts > 0 {
         text += "\n";
-        text += &heat_map(&forecast.hours, out);
+        text += &heat_map(&forecast.hours, *to, out);
         let busiest: Vec<String> =
             forecast.busiest.iter().map(|busy| format!("{} ({})", out.time(busy.at), busy.starts)).collect();
         text += &format!("\nbusiest minutes: {}\n", busiest.join(", "));
@@ -77,17 +79,21 @@ fn text(forecast: &Forecast, out: &Output) -> String {
     text
 }
 
+const HOUR: Span = Span::from_secs(3600);
+
 /// From nothing to the most.
 const SHADES: [char; 6] = ['·', '░', '▒', '▓', '█', '█'];
 
-/// A line for each hour, with a character for each five minutes of it.
-fn heat_map(hours: &[HourOfForecast], out: &Output) -> String {
+/// A line for each hour, with two characters for each five minutes of it. The server tells of a day at most.
+fn heat_map(hours: &[HourOfForecast], to: Timestamp, out: &Output) -> String {
     let most = hours.iter().flat_map(|hour| &hour.parts).copied().max().unwrap_or(0).max(1);
     let shade = |starts: usize| match starts {
         0 => SHADES[0],
         _ => SHADES[1 + starts * 4 / most.max(starts)],
     };
-    let mut text = format!("starts in five minutes, up to {most}; each line an hour\n");
+    let told_until = hours.last().map_or(to, |hour| hour.at + HOUR);
+    let first = if told_until < to { format!(", of the first {}", hours.len()) } else { String::new() };
+    let mut text = format!("starts in five minutes, up to {most}; each line an hour{first}\n");
     for hour in hours {
         let cells: String = hour.parts.iter().flat_map(|starts| [shade(*starts), shade(*starts)]).collect();
         let total: usize = hour.parts.iter().sum();
@@ -98,17 +104,21 @@ fn heat_map(hours: &[HourOfForecast], out: &Output) -> String {
 
 #[cfg(test)]
 mod tests {
-    use punctual_core::{Span, Timestamp};
-
     use super::*;
 
     #[test]
     fn the_heat_map_shows_each_five_minutes_of_each_hour() {
         let at = Timestamp::parse("2026-11-15T22:00:00Z").unwrap();
         let hour = |number: i64, parts: Vec<usize>| HourOfForecast { at: at + Span::from_secs(3600 * number), parts };
+        let out = Output::plain(Some(100));
         let mut busy = vec![0; 12];
         (busy[0], busy[1], busy[11]) = (100, 50, 1);
-        let map = heat_map(&[hour(0, busy), hour(1, vec![0; 12])], &Output::plain(Some(100)));
-        insta::assert_snapshot!(map);
+        let hours = [hour(0, busy), hour(1, vec![0; 12])];
+        insta::assert_snapshot!(heat_map(&hours, at + HOUR + HOUR, &out));
+        let longer = heat_map(&hours, at + Span::from_secs(7201), &out);
+        assert!(
+            longer.starts_with("starts in five minutes, up to 100; each line an hour, of the first 2\n"),
+            "{longer}"
+        );
     }
 }

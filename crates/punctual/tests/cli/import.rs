@@ -51,6 +51,38 @@ fn nothing_is_made_unless_every_line_can_be() {
     assert!(ran.err.contains("--keep-going"), "{}", ran.err);
 }
 
+#[test]
+fn a_shell_is_offered_once_for_all_lines_that_need_this_machine() {
+    const CRONTAB: &str = "@daily cd / && ls\n@daily /bin/ls | wc\n61 * * * * x\n";
+    let server = fake::start();
+    for (flags, url, code) in [
+        (&[][..], NOWHERE, 2),
+        (&["--dry-run"], NOWHERE, 2),
+        (&["--dry-run", "--keep-going", "--zone", "Europe/Berlin"], NOWHERE, 0),
+        (&["--keep-going", "--prefix", "a'b"], &server, 0),
+    ] {
+        let ran = import(CRONTAB, flags, url);
+        assert_eq!(ran.code, Some(code), "{flags:?} {}", ran.err);
+        assert!(ran.err.contains("line 1: error: `&` needs a shell\n"), "{flags:?} {}", ran.err);
+        let typed = [&["import crontab --server", url], flags].concat().join(" ").replace("a'b", r"'a'\''b'");
+        let offer = format!(
+            "2 lines need this machine. To run them by a shell, pipe the same crontab into:\n  punctual {typed} --shell\n\
+             Commands run only on workers that allow them:\n  punctual dev --allow-commands     a server and a worker\n  \
+             punctual worker --allow-commands  beside a server\n\
+             To hand them to a task of yours instead: --task NAME\n"
+        );
+        assert!(ran.err.ends_with(&offer), "{flags:?} {}", ran.err);
+        assert_eq!(ran.err.matches("--shell").count(), 1, "{flags:?} {}", ran.err);
+    }
+    let left_out = import(CRONTAB, &["--dry-run", "--keep-going"], NOWHERE).err;
+    let told = "3 lines would be left out. Nothing was made. Import the rest without --dry-run.\n";
+    assert!(left_out.contains(told), "{left_out}");
+    for flags in [&["--dry-run", "--shell"][..], &["--dry-run", "-q"]] {
+        let ran = import(CRONTAB, flags, NOWHERE);
+        assert!(!ran.err.contains("--shell"), "{flags:?} {}", ran.err);
+    }
+}
+
 const BAD_MAILTO: &str = "MAILTO=a@b@c,ops@example.org\n@daily curl http://127.0.0.1/x\n@daily curl http://127.0.0.1/y\n\
                           MAILTO=ops@example.org\n@daily curl http://127.0.0.1/z\n";
 

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use punctual_core::{JobId, JobKey, JobState, Timestamp};
-use punctual_store::{Filter, FinishedJob, HotJob, Order, Page, Position};
+use punctual_store::{Filter, FinishedJob, HotJob, Order, Page, Position, UNREADABLE_NAMED_MAX};
 use tokio_postgres::Row;
 
 use super::record::{read_finished, read_hot};
@@ -23,6 +23,10 @@ const NO_ID: Uuid = Uuid([0; 16]);
 
 /// The job, if even that can be read, and what is wrong with it.
 pub(super) type Unreadable = (Option<JobId>, Trouble);
+
+/// Reads of one page that may find nothing but ids that are none. Then the list is refused: an end that is not the end
+/// would hide the jobs behind it.
+const READS_MAX: usize = 64;
 
 /// Also what cannot be read, and is left out.
 pub(super) async fn hot(
@@ -45,38 +49,49 @@ pub(super) async fn hot(
         Order::Ascending => sql!("list_hot"),
         Order::Descending => sql!("list_hot_backwards"),
     };
+    let shards = usize::from(shard_count);
     let filters = filter.task.is_some() || filter.kind.is_some() || filter.queue.is_some();
-    let each = rows_of_each(usize::from(shard_count), filters, position.limit);
-    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
-        [&i32::from(shard_count), &low.0, &low.1, &high.0, &high.1, &(each as i64)];
-    let rows = conn.query(text, &params).await?;
-    let mut lists: Vec<Vec<_>> = (0..shard_count).map(|_| Vec::new()).collect();
+    let mut each = rows_of_each(shards, filters, position.limit);
     let mut unreadable = Vec::new();
-    for row in &rows {
-        let key = codec::job_id(row, 0).and_then(|id| Ok(JobKey { id, due_at: codec::time(row, 1)? }));
-        let key = match key {
-            Ok(key) => key,
-            Err(error) => {
-                unreadable.push((None, error));
-                continue;
-            }
-        };
-        let job = examine_hot(row, filter).unwrap_or_else(|error| {
-            unreadable.push((Some(key.id), error));
-            None
-        });
-        if let Some(list) = lists.get_mut(usize::from(key.shard().0)) {
-            list.push((key, job));
+    for _ in 0..READS_MAX {
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
+            [&i32::from(shard_count), &low.0, &low.1, &high.0, &high.1, &(each as i64)];
+        let rows = conn.query(text, &params).await?;
+        let mut lists: Vec<Vec<_>> = (0..shards).map(|_| Vec::new()).collect();
+        for row in &rows {
+            let shard = codec::value::<i16>(row, 13)?;
+            let list = usize::try_from(shard).ok().and_then(|shard| lists.get_mut(shard));
+            let list = list.ok_or_else(|| Trouble::inconsistent(format!("nobody asked for shard {shard}")))?;
+            let place: Bound = (codec::value(row, 1)?, codec::value(row, 0)?);
+            list.push((place, examine_hot(row, filter, &mut unreadable)));
         }
+        let (examined, end) = merge(lists, each, position.order);
+        let examined: Vec<_> = examined.into_iter().filter_map(|(_, found)| found).collect();
+        match end {
+            // A page cannot say that the next one begins at an id that is none.
+            Some(end) if examined.is_empty() => match position.order {
+                Order::Ascending => low = end,
+                Order::Descending => high = end,
+            },
+            Some(_) | None => return Ok((page(examined, end.is_some(), position.limit), unreadable)),
+        }
+        each = rows_of_each(shards, true, position.limit);
     }
-    // Nobody knows which lists they would have made longer.
-    let unplaced = unreadable.iter().filter(|(id, _)| id.is_none()).count();
-    let each = each.saturating_sub(unplaced).max(1);
-    Ok((page(lists, each, position), unreadable))
+    Err(Trouble::inconsistent(format!("{} jobs in a row have ids that cannot be read", READS_MAX * each)))
 }
 
-fn examine_hot(row: &Row, filter: &Filter) -> Read<Option<HotJob>> {
-    if fits_task(row, filter, 2, 11)? { read_hot(row).map(Some) } else { Ok(None) }
+/// A job's key, and the job if it belongs into the list and can be read. `None` if even the key cannot be read.
+fn examine_hot(row: &Row, filter: &Filter, unreadable: &mut Vec<Unreadable>) -> Option<(JobKey, Option<HotJob>)> {
+    let mut leave_out = |id: Option<JobId>, error: Trouble| {
+        if unreadable.len() < UNREADABLE_NAMED_MAX {
+            unreadable.push((id, error));
+        }
+    };
+    let key = codec::job_id(row, 0).and_then(|id| Ok(JobKey { id, due_at: codec::time(row, 1)? }));
+    let key = key.map_err(|error| leave_out(None, error)).ok()?;
+    let fits = fits_task(row, filter, 2, 11);
+    let job = fits.and_then(|fits| if fits { read_hot(row).map(Some) } else { Ok(None) });
+    Some((key, job.map_err(|error| leave_out(Some(key.id), error)).ok().flatten()))
 }
 
 pub(super) async fn finished(conn: &Conn, filter: &Filter, position: Position) -> Result<Page<FinishedJob>, Trouble> {
@@ -115,7 +130,8 @@ pub(super) async fn finished(conn: &Conn, filter: &Filter, position: Position) -
         };
         lists.push(rows.iter().map(|row| examine_finished(row, filter)).collect::<Read<Vec<_>>>()?);
     }
-    Ok(page(lists, each, position))
+    let (examined, end) = merge(lists, each, position.order);
+    Ok(page(examined, end.is_some(), position.limit))
 }
 
 fn examine_finished(row: &Row, filter: &Filter) -> Read<(JobKey, Option<FinishedJob>)> {
@@ -180,23 +196,28 @@ fn says(row: &Row, column: usize, wanted: &Option<String>) -> Read<bool> {
     }
 }
 
-/// Several lists, each in order and of at most `each` rows, read as one. A row is a key, and
-/// what it stands for if it belongs into the list.
-fn page<T>(lists: Vec<Vec<(JobKey, Option<T>)>>, each: usize, position: Position) -> Page<T> {
-    let is_before = |one: JobKey, other: JobKey| match position.order {
+/// Several lists, each in order and of at most `each` rows, as one; and where it ends, if any of them was cut: behind
+/// the end of that list there may be rows that come before those of the others.
+fn merge<K: Ord + Copy, T>(lists: Vec<Vec<(K, T)>>, each: usize, order: Order) -> (Vec<(K, T)>, Option<K>) {
+    let is_before = |one: K, other: K| match order {
         Order::Ascending => one < other,
         Order::Descending => one > other,
     };
-    // Behind the end of a list that was cut there may be rows that come before those of the others.
     let ends = lists.iter().filter(|list| list.len() >= each).filter_map(|list| list.last()).map(|(key, _)| *key);
-    let horizon = ends.reduce(|one, other| if is_before(other, one) { other } else { one });
-    let mut examined: Vec<_> = lists.into_iter().flatten().collect();
-    examined.retain(|(key, _)| horizon.is_none_or(|horizon| !is_before(horizon, *key)));
-    examined.sort_by_key(|(key, _)| *key);
-    if position.order == Order::Descending {
-        examined.reverse();
+    let end = ends.reduce(|one, other| if is_before(other, one) { other } else { one });
+    let mut merged: Vec<_> = lists.into_iter().flatten().collect();
+    merged.retain(|(key, _)| end.is_none_or(|end| !is_before(end, *key)));
+    merged.sort_by_key(|(key, _)| *key);
+    if order == Order::Descending {
+        merged.reverse();
     }
-    let limit = position.limit.max(1);
+    (merged, end)
+}
+
+/// A row is a key, and what it stands for if it belongs into the list.
+fn page<T>(examined: Vec<(JobKey, Option<T>)>, is_cut: bool, limit: usize) -> Page<T> {
+    let limit = limit.max(1);
+    let last_examined = examined.last().map(|(key, _)| *key);
     let mut rows = Vec::new();
     let mut last_listed = None;
     for (key, found) in examined {
@@ -208,7 +229,7 @@ fn page<T>(lists: Vec<Vec<(JobKey, Option<T>)>>, each: usize, position: Position
         rows.push(found);
         last_listed = Some(key);
     }
-    Page { rows, next: horizon }
+    Page { rows, next: last_examined.filter(|_| is_cut) }
 }
 
 #[cfg(test)]
@@ -228,7 +249,8 @@ mod tests {
     #[track_caller]
     fn check(lists: &[&[i64]], each: usize, order: Order, limit: usize, rows: &[i64], next: Option<i64>) {
         let lists = lists.iter().map(|numbers| list(numbers)).collect();
-        let page = page(lists, each, Position { after: None, order, limit });
+        let (examined, end) = merge(lists, each, order);
+        let page = page(examined, end.is_some(), limit);
         assert_eq!((page.rows, page.next), (rows.to_vec(), next.map(key)));
     }
 

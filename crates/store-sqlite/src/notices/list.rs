@@ -6,18 +6,22 @@ use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::{JobId, Span, TaskId, Timestamp};
 use punctual_store::{Ailing, DeliveryRow, WaitingNotice};
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
+use super::readable::{Readable, Table};
 use crate::writer::Failure;
 use crate::{codec, sql};
 
 /// Sorts after every id.
 const AFTER_ALL_IDS: [u8; 16] = [0xff; 16];
 
-pub(super) fn waiting(conn: &Connection, limit: usize) -> Result<Vec<WaitingNotice>, Failure> {
+const NOTICES: Table<WaitingNotice> = Table { name: "notice", key: 0, read: read_notice };
+const AILING: Table<Ailing> = Table { name: "ailing", key: 0, read: read_ailing };
+const DELIVERIES: Table<DeliveryRow> = Table { name: "delivery", key: 2, read: read_delivery };
+
+pub(super) fn waiting(conn: &Connection, limit: usize) -> Result<Readable<WaitingNotice>, Failure> {
     let mut statement = conn.prepare_cached(sql!("waiting_notices"))?;
-    let rows = statement.query_map([limit as i64, NoticeKind::ALL.len() as i64], read_notice)?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    NOTICES.first(limit, statement.query([NoticeKind::ALL.len() as i64])?)
 }
 
 fn read_notice(row: &Row<'_>) -> rusqlite::Result<WaitingNotice> {
@@ -37,19 +41,18 @@ fn read_notice(row: &Row<'_>) -> rusqlite::Result<WaitingNotice> {
     Ok(WaitingNotice { seq: row.get(0)?, notice })
 }
 
-pub(super) fn ailing_of(conn: &Connection, tasks: Vec<TaskId>) -> Result<Vec<Ailing>, Failure> {
+pub(super) fn ailing_of(conn: &Connection, tasks: Vec<TaskId>) -> Result<Readable<Ailing>, Failure> {
     let mut statement = conn.prepare_cached(sql!("ailing_task"))?;
-    let mut ailing = Vec::new();
+    let mut all = Readable::default();
     for task in BTreeSet::from_iter(tasks) {
-        ailing.extend(statement.query_row([task.to_bytes()], read_ailing).optional()?);
+        all.extend(AILING.first(1, statement.query([task.to_bytes()])?)?);
     }
-    Ok(ailing)
+    Ok(all)
 }
 
-pub(super) fn ailing(conn: &Connection, limit: usize) -> Result<Vec<Ailing>, Failure> {
+pub(super) fn ailing(conn: &Connection, limit: usize) -> Result<Readable<Ailing>, Failure> {
     let mut statement = conn.prepare_cached(sql!("ailing"))?;
-    let rows = statement.query_map([limit as i64], read_ailing)?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    AILING.first(limit, statement.query([])?)
 }
 
 fn read_ailing(row: &Row<'_>) -> rusqlite::Result<Ailing> {
@@ -66,20 +69,18 @@ pub(super) fn deliveries(
     rule: Option<&str>,
     before: Option<(Timestamp, JobId)>,
     limit: usize,
-) -> Result<Vec<DeliveryRow>, Failure> {
+) -> Result<Readable<DeliveryRow>, Failure> {
     let (at, job) = before.map_or((i64::MAX, AFTER_ALL_IDS), |(at, job)| (at.as_micros(), job.to_bytes()));
-    let limit = limit as i64;
-    let rows = match rule {
-        Some(rule) => conn
-            .prepare_cached(sql!("deliveries_of_rule"))?
-            .query_map(params![at, job, limit, rule], read_delivery)?
-            .collect::<rusqlite::Result<_>>()?,
-        None => conn
-            .prepare_cached(sql!("deliveries"))?
-            .query_map(params![at, job, limit], read_delivery)?
-            .collect::<rusqlite::Result<_>>()?,
-    };
-    Ok(rows)
+    match rule {
+        Some(rule) => {
+            let mut statement = conn.prepare_cached(sql!("deliveries_of_rule"))?;
+            DELIVERIES.first(limit, statement.query(params![at, job, rule])?)
+        }
+        None => {
+            let mut statement = conn.prepare_cached(sql!("deliveries"))?;
+            DELIVERIES.first(limit, statement.query(params![at, job])?)
+        }
+    }
 }
 
 fn read_delivery(row: &Row<'_>) -> rusqlite::Result<DeliveryRow> {

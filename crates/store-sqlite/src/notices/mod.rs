@@ -3,12 +3,19 @@
 
 mod dispatch;
 mod list;
+mod readable;
 mod rules;
+
+use std::sync::PoisonError;
 
 use async_trait::async_trait;
 use punctual_core::{JobId, TaskId, Timestamp};
-use punctual_store::{Ailing, DeliveryRow, Dispatch, Dispatched, Notices, Result, RuleChange, RuleRow, WaitingNotice};
+use punctual_store::{
+    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, Result, RuleChange, RuleRow, UNREADABLE_NAMED_MAX,
+    WaitingNotice,
+};
 
+use self::readable::{Readable, Unreadable};
 use crate::SqliteStore;
 
 #[async_trait]
@@ -23,7 +30,7 @@ impl Notices for SqliteStore {
     }
 
     async fn rules(&self) -> Result<Vec<RuleRow>> {
-        self.shared.owner_reads.read(rules::all).await
+        Ok(self.readable_rows(self.shared.owner_reads.read(rules::all).await?))
     }
 
     async fn rule(&self, name: &str) -> Result<Option<RuleRow>> {
@@ -32,7 +39,7 @@ impl Notices for SqliteStore {
     }
 
     async fn waiting_notices(&self, limit: usize) -> Result<Vec<WaitingNotice>> {
-        self.shared.owner_reads.read(move |conn| list::waiting(conn, limit)).await
+        Ok(self.readable_rows(self.shared.owner_reads.read(move |conn| list::waiting(conn, limit)).await?))
     }
 
     async fn dispatch(&self, dispatch: Dispatch) -> Result<Dispatched> {
@@ -42,11 +49,11 @@ impl Notices for SqliteStore {
     }
 
     async fn ailing_of(&self, tasks: Vec<TaskId>) -> Result<Vec<Ailing>> {
-        self.shared.owner_reads.read(move |conn| list::ailing_of(conn, tasks)).await
+        Ok(self.readable_rows(self.shared.owner_reads.read(move |conn| list::ailing_of(conn, tasks)).await?))
     }
 
     async fn ailing(&self, limit: usize) -> Result<Vec<Ailing>> {
-        self.shared.people_reads.read(move |conn| list::ailing(conn, limit)).await
+        Ok(self.readable_rows(self.shared.people_reads.read(move |conn| list::ailing(conn, limit)).await?))
     }
 
     async fn deliveries(
@@ -55,6 +62,20 @@ impl Notices for SqliteStore {
         before: Option<(Timestamp, JobId)>,
         limit: usize,
     ) -> Result<Vec<DeliveryRow>> {
-        self.shared.people_reads.read(move |conn| list::deliveries(conn, rule.as_deref(), before, limit)).await
+        let read = self.shared.people_reads.read(move |conn| list::deliveries(conn, rule.as_deref(), before, limit));
+        Ok(self.readable_rows(read.await?))
+    }
+}
+
+impl SqliteStore {
+    /// The log names the others, each once: they are met again and again.
+    fn readable_rows<T>(&self, read: Readable<T>) -> Vec<T> {
+        let mut named = self.shared.unreadable_reports.lock().unwrap_or_else(PoisonError::into_inner);
+        for Unreadable { table, key, error } in read.unreadable {
+            if named.len() < UNREADABLE_NAMED_MAX && named.insert((table, key.clone())) {
+                tracing::error!(table, key, %error, "a row about notifications cannot be read; it stays and is passed over");
+            }
+        }
+        read.rows
     }
 }

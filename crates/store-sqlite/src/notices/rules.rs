@@ -3,8 +3,11 @@
 use punctual_store::{RULES_MAX, RuleChange, RuleRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::readable::{Readable, Table};
 use crate::writer::Failure;
 use crate::{codec, sql};
+
+const RULES: Table<RuleRow> = Table { name: "notification_rule", key: 0, read };
 
 /// The numbers of a rule that change.
 pub(super) struct Numbers {
@@ -47,10 +50,9 @@ pub(super) fn delete(conn: &Connection, name: &str) -> Result<bool, Failure> {
     Ok(conn.prepare_cached(sql!("delete_rule"))?.execute([name])? > 0)
 }
 
-pub(super) fn all(conn: &Connection) -> Result<Vec<RuleRow>, Failure> {
+pub(super) fn all(conn: &Connection) -> Result<Readable<RuleRow>, Failure> {
     let mut statement = conn.prepare_cached(sql!("rules"))?;
-    let rules = statement.query_map([], read)?;
-    Ok(rules.collect::<rusqlite::Result<_>>()?)
+    RULES.first(RULES_MAX, statement.query([])?)
 }
 
 pub(super) fn one(conn: &Connection, name: &str) -> Result<Option<RuleRow>, Failure> {

@@ -4,9 +4,11 @@
 //! equal plans are shared.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
-use std::hash::BuildHasherDefault;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::hash::Hasher;
 use std::sync::Arc;
+
+use hashbrown::HashTable;
 
 use crate::id::{ScheduleId, TaskId};
 use crate::schedule::{Pause, Plan, Planned, ScheduleState};
@@ -112,12 +114,52 @@ impl Entry {
     }
 }
 
+/// All entries, each at its place.
+#[derive(Default)]
+struct Entries {
+    chunks: Vec<Vec<Option<Entry>>>,
+}
+
+impl Entries {
+    fn get(&self, place: Place) -> Option<&Entry> {
+        self.chunks.get(place as usize / CHUNK)?.get(place as usize % CHUNK)?.as_ref()
+    }
+
+    fn has(&self, place: Place, id: ScheduleId) -> bool {
+        self.get(place).is_some_and(|entry| entry.id == id)
+    }
+
+    fn slot(&mut self, place: Place) -> Option<&mut Option<Entry>> {
+        self.chunks.get_mut(place as usize / CHUNK)?.get_mut(place as usize % CHUNK)
+    }
+
+    fn slots(&self) -> impl Iterator<Item = &Option<Entry>> {
+        self.chunks.iter().flatten()
+    }
+
+    fn add_slot(&mut self) -> Place {
+        if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
+            self.chunks.push(Vec::with_capacity(CHUNK));
+        }
+        let chunks = self.chunks.len();
+        let last = self.chunks.last_mut().expect("one was just pushed");
+        last.push(None);
+        ((chunks - 1) * CHUNK + last.len() - 1) as Place
+    }
+}
+
+fn hash_of(id: ScheduleId) -> u64 {
+    let mut hasher = IdHasher::default();
+    hasher.write_u128(id.as_u128());
+    hasher.finish()
+}
+
 #[derive(Default)]
 pub(super) struct Table {
-    chunks: Vec<Vec<Option<Entry>>>,
+    entries: Entries,
     free: Vec<Place>,
-    /// Keyed by the id's bytes, which need no alignment.
-    places: HashMap<[u8; 16], Place, BuildHasherDefault<IdHasher>>,
+    /// Found by the ids that the entries have: a map would hold each a second time.
+    places: HashTable<Place>,
     /// The next planned time of each, the earliest on top. What does not fit its entry any more is passed over.
     timers: BinaryHeap<Reverse<(Timestamp, Place)>>,
     generations: u32,
@@ -132,15 +174,15 @@ impl Table {
     }
 
     pub(super) fn place(&self, id: ScheduleId) -> Option<Place> {
-        self.places.get(&id.to_bytes()).copied()
+        self.places.find(hash_of(id), |place| self.entries.has(*place, id)).copied()
     }
 
     pub(super) fn entry(&self, place: Place) -> Option<&Entry> {
-        self.chunks.get(place as usize / CHUNK)?.get(place as usize % CHUNK)?.as_ref()
+        self.entries.get(place)
     }
 
     pub(super) fn entry_mut(&mut self, place: Place) -> Option<&mut Entry> {
-        self.chunks.get_mut(place as usize / CHUNK)?.get_mut(place as usize % CHUNK)?.as_mut()
+        self.entries.slot(place)?.as_mut()
     }
 
     pub(super) fn task_of(&self, entry: &Entry) -> &Arc<Task> {
@@ -180,25 +222,21 @@ impl Table {
     pub(super) fn insert(&mut self, loaded: LoadedSchedule, from: Timestamp) -> Place {
         let task = self.task_number(Arc::clone(&loaded.task));
         let entry = Entry::new(loaded, task);
-        let id = entry.id.to_bytes();
-        let place = self.free.pop().unwrap_or_else(|| {
-            if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
-                self.chunks.push(Vec::with_capacity(CHUNK));
-            }
-            let chunks = self.chunks.len();
-            let last = self.chunks.last_mut().expect("one was just pushed");
-            last.push(None);
-            ((chunks - 1) * CHUNK + last.len() - 1) as Place
-        });
-        self.chunks[place as usize / CHUNK][place as usize % CHUNK] = Some(entry);
-        self.places.insert(id, place);
+        let hash = hash_of(entry.id);
+        let place = self.free.pop().unwrap_or_else(|| self.entries.add_slot());
+        *self.entries.slot(place).expect("it is free, or new") = Some(entry);
+        let entries = &self.entries;
+        self.places.insert_unique(hash, place, |place| entries.get(*place).map_or(0, |entry| hash_of(entry.id)));
         self.plan_from(place, from);
         place
     }
 
     pub(super) fn remove(&mut self, place: Place) -> Option<Entry> {
-        let entry = self.chunks.get_mut(place as usize / CHUNK)?.get_mut(place as usize % CHUNK)?.take()?;
-        self.places.remove(&entry.id.to_bytes());
+        let id = self.entries.get(place)?.id;
+        if let Ok(found) = self.places.find_entry(hash_of(id), |other| *other == place) {
+            found.remove();
+        }
+        let entry = self.entries.slot(place)?.take()?;
         self.free.push(place);
         Some(entry)
     }
@@ -240,7 +278,7 @@ impl Table {
             let entry = slot.as_ref().filter(|entry| entry.next < Timestamp::MAX)?;
             Some(Reverse((entry.next, place as Place)))
         };
-        self.timers = self.chunks.iter().flatten().enumerate().filter_map(due).collect();
+        self.timers = self.entries.slots().enumerate().filter_map(due).collect();
     }
 
     /// The earliest planned time of all.

@@ -55,6 +55,23 @@ pub(super) enum Becomes {
     Input { task: String, input: Box<RawValue> },
 }
 
+/// Why a line cannot be imported.
+#[derive(Debug)]
+pub(super) enum Refusal {
+    /// It needs the machine of the crontab, and nobody said how it should get there.
+    NeedsMachine(String),
+    /// There is no schedule for its times.
+    NoPlan(String),
+}
+
+impl Refusal {
+    fn message(&self) -> &str {
+        match self {
+            Self::NeedsMachine(message) | Self::NoPlan(message) => message,
+        }
+    }
+}
+
 /// A line that has a time and a command.
 #[derive(Debug)]
 pub(super) struct Line {
@@ -67,7 +84,7 @@ pub(super) struct Line {
     pub(super) words: String,
     pub(super) next: Option<Timestamp>,
     /// `Err` if it cannot be imported.
-    pub(super) becomes: Result<Becomes, String>,
+    pub(super) becomes: Result<Becomes, Refusal>,
     pub(super) warnings: Vec<String>,
     /// Addresses that are mailed if it fails.
     pub(super) mail_to: Vec<String>,
@@ -96,7 +113,7 @@ impl Line {
                 (words, plan.next_after(settings.now, seed).map(|planned| planned.at))
             }
             Err(error) => {
-                becomes = Err(error.to_string());
+                becomes = Err(Refusal::NoPlan(error.to_string()));
                 (String::new(), None)
             }
         };
@@ -105,10 +122,10 @@ impl Line {
     }
 
     pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
-        let warnings = self.warnings.iter().map(|message| (Severity::Warning, message));
-        let error = self.becomes.as_ref().err().map(|message| (Severity::Error, message));
+        let warnings = self.warnings.iter().map(|message| (Severity::Warning, message.as_str()));
+        let error = self.becomes.as_ref().err().map(|refusal| (Severity::Error, refusal.message()));
         let line = self.number;
-        warnings.chain(error).map(move |(severity, message)| Problem { line, severity, message: message.clone() })
+        warnings.chain(error).map(move |(severity, message)| Problem { line, severity, message: message.to_owned() })
     }
 
     /// As cron does it: what was missed stays missed, and runs go side by side.
@@ -191,7 +208,7 @@ fn as_long_as_it_takes(run: Run) -> TaskSpec {
     spec
 }
 
-fn becomes(entry: &CrontabEntry, settings: &Settings<'_>, warnings: &mut Vec<String>) -> Result<Becomes, String> {
+fn becomes(entry: &CrontabEntry, settings: &Settings<'_>, warnings: &mut Vec<String>) -> Result<Becomes, Refusal> {
     let as_call = as_call(entry, warnings);
     let reason = match (as_call, settings.rest) {
         (Ok(becomes), _) => return Ok(becomes),
@@ -210,9 +227,7 @@ fn becomes(entry: &CrontabEntry, settings: &Settings<'_>, warnings: &mut Vec<Str
             warnings.clear();
             Ok(Becomes::Input { task: task.to_owned(), input: input(entry) })
         }
-        Rest::Refused | Rest::Commands => {
-            Err(format!("{reason}; run it by a shell with --shell, or hand it to a task of yours with --task NAME"))
-        }
+        Rest::Refused | Rest::Commands => Err(Refusal::NeedsMachine(reason)),
     }
 }
 
@@ -242,7 +257,9 @@ fn as_program(
     let Some((program, args)) = line.words.split_first() else { return Err("there is no command".to_owned()) };
     let path = find(program, &entry.env)?;
     if let Some(problem) = artifact::program_problem(&path) {
-        return Err(format!("{} is no program for the sandbox: {problem}", path.display()));
+        // What it advises is for somebody who builds the program.
+        let fault = problem.split_once("; ").map_or(problem.as_str(), |(fault, _)| fault);
+        return Err(format!("the sandbox cannot run {}: {fault}", path.display()));
     }
     if entry.stdin.is_some() {
         return Err("a program in the sandbox cannot be given the text behind `%`".to_owned());

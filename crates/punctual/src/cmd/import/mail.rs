@@ -87,7 +87,7 @@ pub(super) fn rules(prefix: &str, lines: &[Line]) -> Vec<MailRule> {
         if list_problem(&lines[0].mail_to).is_some() {
             continue;
         }
-        let name = format!("{}{}", beginning(prefix), digest(&key));
+        let name = rule_name(prefix, &key);
         for (place, part) in lines.chunks(SCHEDULES_OF_RULE_MAX).enumerate() {
             rules.push(MailRule {
                 name: if place == 0 { name.clone() } else { format!("{name}-{}", place + 1) },
@@ -104,6 +104,11 @@ pub(super) fn rules(prefix: &str, lines: &[Line]) -> Vec<MailRule> {
 /// What the names of all rules of a prefix begin with.
 fn beginning(prefix: &str) -> String {
     format!("{prefix}mail-")
+}
+
+/// Of the first rule for a list of addresses.
+fn rule_name(prefix: &str, key: &str) -> String {
+    format!("{}{}", beginning(prefix), digest(key))
 }
 
 /// The same for the same addresses, whatever their order and case.
@@ -128,9 +133,14 @@ impl MailRule {
     }
 
     /// The rule that there is, about what the crontab says now. The rest of it is its owner's.
-    fn changed(&self, stored: NotificationView) -> NotificationRequest {
+    fn changed(&self, stored: NotificationView, lines: &[Line]) -> NotificationRequest {
         let mut request = as_request(stored);
+        // What was imported before and is left out this time still runs.
+        let is_left_out = |name: &String| lines.iter().any(|line| line.becomes.is_err() && line.name == *name);
+        let left_out: Vec<String> = request.schedules.drain(..).filter(is_left_out).collect();
         request.schedules.clone_from(&self.schedules);
+        request.schedules.extend(left_out);
+        request.schedules.truncate(SCHEDULES_OF_RULE_MAX);
         if let Some(email) = &mut request.email {
             email.to.clone_from(&self.to);
         }
@@ -151,13 +161,13 @@ pub(super) async fn check(rules: &[MailRule], client: &Client) -> Result<(), Cli
 }
 
 /// Makes those that are not there and changes the others. Gives the names of those that somebody has silenced.
-pub(super) async fn store(rules: &[MailRule], client: &Client) -> Result<Vec<String>, ClientError> {
+pub(super) async fn store(rules: &[MailRule], lines: &[Line], client: &Client) -> Result<Vec<String>, ClientError> {
     let mut silent = Vec::new();
     for rule in rules {
         let (request, when) = match client.notification(&rule.name).await {
             Ok(stored) => {
                 let revision = stored.revision;
-                (rule.changed(stored), IfMatch::Revision(revision))
+                (rule.changed(stored, lines), IfMatch::Revision(revision))
             }
             Err(error) if error.kind() == Some(ErrorKind::NotificationNotFound) => (rule.request(), IfMatch::Any),
             Err(error) => return Err(rule.refused(error)),
@@ -170,12 +180,21 @@ pub(super) async fn store(rules: &[MailRule], client: &Client) -> Result<Vec<Str
     Ok(silent)
 }
 
-/// Rules of the prefix that this import did not make.
-pub(super) async fn left_over(prefix: &str, rules: &[MailRule], client: &Client) -> Result<Vec<String>, ClientError> {
+/// Rules of the prefix that this import did not make, and that no line is under which was left out.
+pub(super) async fn left_over(
+    prefix: &str,
+    rules: &[MailRule],
+    lines: &[Line],
+    client: &Client,
+) -> Result<Vec<String>, ClientError> {
     let beginning = beginning(prefix);
+    let left_out = lines.iter().filter(|line| line.becomes.is_err() && !line.mail_to.is_empty());
+    let kept: Vec<String> = left_out.map(|line| rule_name(prefix, &key(&line.mail_to))).collect();
     let stored = client.notifications().await?.notifications.into_iter().map(|rule| rule.name);
-    let is_left = |name: &String| name.starts_with(&beginning) && rules.iter().all(|rule| rule.name != *name);
-    Ok(stored.filter(is_left).collect())
+    let is_made = |name: &String| rules.iter().any(|rule| rule.name == *name);
+    // A long list has several rules, whose names begin alike.
+    let is_kept = |name: &String| kept.iter().any(|first| name.starts_with(first));
+    Ok(stored.filter(|name| name.starts_with(&beginning) && !is_made(name) && !is_kept(name)).collect())
 }
 
 impl Row for MailRule {

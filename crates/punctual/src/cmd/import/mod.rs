@@ -5,6 +5,7 @@ mod flags;
 mod line;
 mod mail;
 mod name;
+mod offer;
 mod report;
 mod words;
 
@@ -26,9 +27,10 @@ use crate::exit::{Exit, failed, usage};
 use crate::output::{counted, note};
 use crate::when::{machine_zone, zone_name};
 use crate::world::now;
-use line::{Becomes, Line, Problem, Rest, Settings};
+use line::{Becomes, Line, Problem, Refusal, Rest, Settings};
 use mail::MailRule;
 use name::Names;
+use offer::Source;
 use report::Report;
 
 #[derive(Debug, Subcommand)]
@@ -94,25 +96,34 @@ async fn import(args: &CrontabArgs, context: &Context) -> anyhow::Result<Exit> {
     if args.dry_run || stops {
         Report::new(&lines, &problems, &rules, None).show(&context.out)?;
         hint_mail(&rules, context);
-        context.out.hint(&match broken {
-            0 => "Nothing was made. Import it without --dry-run.".to_owned(),
-            _ => format!(
-                "{} cannot be imported, and nothing was made. Without them: --keep-going",
-                broken_words(broken, mail::problems(&lines).len())
+        let broken_words = broken_words(broken, mail::problems(&lines).len());
+        context.out.hint(&match (broken, stops) {
+            (0, _) => "Nothing was made. Import it without --dry-run.".to_owned(),
+            (_, true) => format!(
+                "{broken_words} cannot be imported, and nothing was made. Without {}: --keep-going",
+                if broken == 1 { "it" } else { "them" }
             ),
+            (_, false) => {
+                format!("{broken_words} would be left out. Nothing was made. Import the rest without --dry-run.")
+            }
         });
+        args.offer_shell(&lines, context);
         return Ok(if stops { Exit::Usage } else { Exit::Ok });
     }
     mail::check(&rules, &client).await?;
     let answer = make(&lines, &client, context).await?;
-    let silent = mail::store(&rules, &client).await?;
+    let silent = mail::store(&rules, &lines, &client).await?;
     Report::new(&lines, &problems, &rules, Some(&answer)).show(&context.out)?;
     if !answer.names_taken.is_empty() {
         let names = answer.names_taken.join(", ");
         return Err(failed(format!("others took these names meanwhile: {names}"), "import it again"));
     }
     say_left_over("schedule", &left_over(&args.prefix, &lines, &client).await?, "punctual schedule delete NAME");
-    say_left_over("rule", &mail::left_over(&args.prefix, &rules, &client).await?, "punctual notify remove NAME");
+    say_left_over(
+        "rule",
+        &mail::left_over(&args.prefix, &rules, &lines, &client).await?,
+        "punctual notify remove NAME",
+    );
     hint_mail(&rules, context);
     if let Some(rule) = rules.first() {
         context.out.hint(&format!("Whether mails arrive: punctual notify test {}", rule.name));
@@ -122,13 +133,14 @@ async fn import(args: &CrontabArgs, context: &Context) -> anyhow::Result<Exit> {
         context.out.hint(&format!("Disabled before, and still: {names}. To change that: punctual notify enable NAME"));
     }
     if lines.iter().any(|line| matches!(line.becomes, Ok(Becomes::Command(_)))) {
-        context.out.hint("Commands run only on workers that allow them: punctual worker --allow-commands");
+        context.out.hint(offer::COMMANDS_NEED);
     }
     let (created, replaced) = (counted(answer.created, "schedule"), answer.replaced);
     context.out.hint(&format!(
         "{created} created, {replaced} replaced. Remove the lines from the crontab, or they run twice. As with cron, \
          what is missed stays missed; to change that: punctual schedule edit NAME --catch-up last"
     ));
+    args.offer_shell(&lines, context);
     Ok(Exit::Ok)
 }
 
@@ -173,6 +185,20 @@ impl CrontabArgs {
             return Err(usage("there is no crontab to read", "pipe it in: crontab -l | punctual import crontab"));
         }
         read_file(self.file.as_deref().unwrap_or("-"))
+    }
+
+    /// Once for all lines that it would help.
+    fn offer_shell(&self, lines: &[Line], context: &Context) {
+        let needing = lines.iter().filter(|line| matches!(line.becomes, Err(Refusal::NeedsMachine(_)))).count();
+        if needing == 0 {
+            return;
+        }
+        let source = match self.file.as_deref() {
+            None | Some("-") => Source::Stdin,
+            Some(_) => Source::File,
+        };
+        let typed: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+        context.out.hint(&offer::of_shell(needing, source, &typed));
     }
 
     /// The lines that have a time and a command, and all that is to be said, in the order of the file.

@@ -146,7 +146,8 @@ impl AddArgs {
 
 pub(super) async fn add(args: &AddArgs, client: &Client, out: &Output) -> anyhow::Result<()> {
     let request = args.request()?;
-    let rule = client.put_notification(&args.name, &request, IfMatch::Any).await.map_err(named)?;
+    let stored = client.put_notification(&args.name, &request, IfMatch::Any).await;
+    let rule = stored.map_err(|error| named(with_address(error, &request)))?;
     let name = &rule.name;
     let replaced = if rule.revision > 1 { format!("Revision {}, replaced. ", rule.revision) } else { String::new() };
     let next = match rule.enabled {
@@ -157,6 +158,21 @@ pub(super) async fn add(args: &AddArgs, client: &Client, out: &Output) -> anyhow
     tell(&rule, &sentence, out)?;
     hint_unknown(&rule, client, out).await;
     Ok(())
+}
+
+/// The same error with the address that it is about: whoever typed several does not count them.
+fn with_address(mut error: ClientError, request: &NotificationRequest) -> ClientError {
+    /// An address may be of any length.
+    const SHOWN_CHARS: usize = 64;
+    let (ClientError::Problem(problem), Some(email)) = (&mut error, &request.email) else { return error };
+    for field in &mut problem.errors {
+        for (list, addresses) in [("/email/to/", &email.to), ("/email/cc/", &email.cc)] {
+            let place: Option<usize> = field.pointer.strip_prefix(list).and_then(|place| place.parse().ok());
+            let Some(address) = place.and_then(|place| addresses.get(place)) else { continue };
+            field.detail = format!("`{}` {}", address.chars().take(SHOWN_CHARS).collect::<String>(), field.detail);
+        }
+    }
+    error
 }
 
 /// A rule may come before what it is about; a name that was mistyped looks the same.

@@ -1,9 +1,12 @@
 //! `punctual import crontab` from a file to jobs.
 
-use serde_json::json;
+use std::process::Command;
+
+use serde_json::{Value, json};
 
 use super::World;
 use crate::binaries::compile_c;
+use crate::harness::PUNCTUAL;
 
 fn import(world: &World, crontab: &str, flags: &str) -> super::Said {
     std::fs::write(world.path().join("crontab"), crontab).expect("the file is written");
@@ -75,14 +78,45 @@ fn with_a_shell_a_line_runs_on_a_worker_that_allows_it() {
     let world = World::with_worker(&["--allow-commands"]);
     let crontab =
         format!("HOME={}\nPLACE=cron\n30 2 * * * wc -l | sed s/^/$PLACE:/; pwd%one%two\n", world.path().display());
-    let made = import(&world, &crontab, "--shell");
-    assert_eq!(made.code, Some(0), "{}", made.err);
-    assert!(made.err.contains("punctual worker --allow-commands"), "{}", made.err);
+    let refused = import(&world, &crontab, "");
+    assert_eq!(refused.code, Some(2), "{}", refused.err);
+    let offered = refused.err.lines().find_map(|line| line.strip_prefix("  punctual ")).expect("it says what to do");
+    let made = Command::new("sh")
+        .args(["-c", &format!("exec {PUNCTUAL} {offered}")])
+        .current_dir(world.path())
+        .output()
+        .expect("the program starts");
+    let err = String::from_utf8_lossy(&made.stderr);
+    assert_eq!(made.status.code(), Some(0), "{offered}: {err}");
+    assert!(err.contains("punctual worker --allow-commands"), "{err}");
     let name = world.ok("schedule list -o name");
     let job = world.json(&format!("schedule run {} --wait", name.trim()));
     assert_eq!((&job["state"], &job["task"]["kind"]), (&json!("succeeded"), &json!("command")), "{job}");
     let log = world.ok(&format!("logs {}", job["id"].as_str().expect("an id")));
     assert!(log.contains("cron:2\n") && log.contains(&world.path().display().to_string()), "{log}");
+}
+
+#[test]
+fn a_line_that_is_left_out_this_time_still_has_its_mails() {
+    let world = World::new();
+    let crontab = "MAILTO=ops@example.org\n@daily curl http://h\n@daily cd / && ls\n\
+                   MAILTO=dev@example.org\n@daily cd / && pwd\n";
+    let made = import(&world, crontab, "--shell");
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    let rules = || world.json("notify list")["notifications"].clone();
+    let about = |rules: &Value| -> Vec<Value> {
+        rules.as_array().expect("a list").iter().map(|rule| rule["schedules"].clone()).collect()
+    };
+    let before = about(&rules());
+    let again = import(&world, crontab, "--keep-going");
+    assert_eq!(again.code, Some(0), "{}", again.err);
+    assert!(again.err.contains("2 lines need this machine."), "{}", again.err);
+    assert_eq!(about(&rules()), before, "their schedules still run");
+    assert!(!again.err.contains("not in this crontab"), "{}", again.err);
+    let gone = import(&world, "MAILTO=ops@example.org\n@daily curl http://h\n", "");
+    assert!(gone.err.contains("1 rule of the same prefix is not in this crontab"), "{}", gone.err);
+    let names: Vec<usize> = about(&rules()).iter().map(|names| names.as_array().expect("names").len()).collect();
+    assert_eq!(names, [1, 1], "the line is gone, and so is what its list says of it");
 }
 
 #[test]

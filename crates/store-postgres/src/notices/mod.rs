@@ -1,19 +1,21 @@
 //! Notices that wait, the rules for them, and what became of them. Written by the owner's batches; see
 //! transitions/notices.rs.
 
+mod list;
+mod readable;
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
-use punctual_core::notice::{Notice, NoticeKind};
-use punctual_core::{JobId, Span, TaskId, Timestamp};
+use punctual_core::{JobId, TaskId, Timestamp};
 use punctual_store::{
-    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, Result, RuleChange, RuleRow, RuleUpdate,
-    WaitingNotice,
+    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, Result, RuleChange, RuleRow, RuleUpdate, StoreError,
+    UNREADABLE_NAMED_MAX, WaitingNotice,
 };
-use tokio_postgres::Row;
 
-use crate::codec::{self, Read, Uuid, rows_max};
+use self::readable::{Readable, Unreadable};
+use crate::codec::{self, Uuid, rows_max};
 use crate::connection::Conn;
 use crate::jobs::store_within;
 use crate::retention::SMALL_ROWS_MAX;
@@ -21,9 +23,6 @@ use crate::trouble::Trouble;
 use crate::{PostgresStore, sql};
 
 type Done<T> = std::result::Result<T, Trouble>;
-
-/// Sorts after every delivery.
-const LAST: (i64, Uuid) = (i64::MAX, Uuid([0xff; 16]));
 
 #[async_trait]
 impl Notices for PostgresStore {
@@ -49,9 +48,9 @@ impl Notices for PostgresStore {
     async fn rules(&self) -> Result<Vec<RuleRow>> {
         self.open()?;
         let conn = self.shared.owner_reads.take().await?;
-        let rows = conn.query(sql!("rules"), &[]).await?;
+        let rules = list::rules(&conn).await?;
         conn.done();
-        Ok(rows.iter().map(read_rule).collect::<Read<_>>()?)
+        Ok(self.readable_rows(rules))
     }
 
     async fn rule(&self, name: &str) -> Result<Option<RuleRow>> {
@@ -59,15 +58,15 @@ impl Notices for PostgresStore {
         let conn = self.shared.people_reads.take().await?;
         let row = conn.query_opt(sql!("rule"), &[&codec::text(name)]).await?;
         conn.done();
-        Ok(row.as_ref().map(read_rule).transpose()?)
+        Ok(row.as_ref().map(list::read_rule).transpose()?)
     }
 
     async fn waiting_notices(&self, limit: usize) -> Result<Vec<WaitingNotice>> {
         self.open()?;
         let conn = self.shared.owner_reads.take().await?;
-        let rows = conn.query(sql!("waiting_notices"), &[&rows_max(limit), &(NoticeKind::ALL.len() as i16)]).await?;
+        let notices = list::waiting(&conn, limit).await?;
         conn.done();
-        Ok(rows.iter().map(read_waiting).collect::<Read<_>>()?)
+        Ok(self.readable_rows(notices))
     }
 
     async fn dispatch(&self, dispatch: Dispatch) -> Result<Dispatched> {
@@ -83,19 +82,18 @@ impl Notices for PostgresStore {
 
     async fn ailing_of(&self, tasks: Vec<TaskId>) -> Result<Vec<Ailing>> {
         self.open()?;
-        let tasks: Vec<Uuid> = tasks.into_iter().map(Uuid::from).collect();
         let conn = self.shared.owner_reads.take().await?;
-        let rows = conn.query(sql!("ailing_of"), &[&tasks]).await?;
+        let ailing = list::ailing_of(&conn, tasks).await?;
         conn.done();
-        Ok(rows.iter().map(read_ailing).collect::<Read<_>>()?)
+        Ok(self.readable_rows(ailing))
     }
 
     async fn ailing(&self, limit: usize) -> Result<Vec<Ailing>> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let rows = conn.query(sql!("ailing"), &[&rows_max(limit)]).await?;
+        let ailing = list::ailing(&conn, limit).await?;
         conn.done();
-        Ok(rows.iter().map(read_ailing).collect::<Read<_>>()?)
+        Ok(self.readable_rows(ailing))
     }
 
     async fn deliveries(
@@ -105,16 +103,24 @@ impl Notices for PostgresStore {
         limit: usize,
     ) -> Result<Vec<DeliveryRow>> {
         self.open()?;
-        let (at, job) = before.map_or(LAST, |(at, job)| (at.as_micros(), job.into()));
         let conn = self.shared.people_reads.take().await?;
-        let rows = match rule {
-            Some(rule) => {
-                conn.query(sql!("deliveries_of_rule"), &[&at, &job, &rows_max(limit), &codec::text(&rule)]).await?
-            }
-            None => conn.query(sql!("deliveries"), &[&at, &job, &rows_max(limit)]).await?,
-        };
+        let deliveries = list::deliveries(&conn, rule, before, limit).await?;
         conn.done();
-        Ok(rows.iter().map(read_delivery).collect::<Read<_>>()?)
+        Ok(self.readable_rows(deliveries))
+    }
+}
+
+impl PostgresStore {
+    /// The log names the others, each once: they are met again and again.
+    fn readable_rows<T>(&self, read: Readable<T>) -> Vec<T> {
+        let mut named = self.shared.unreadable_reports.lock().unwrap_or_else(PoisonError::into_inner);
+        for Unreadable { table, key, error } in read.unreadable {
+            if named.len() < UNREADABLE_NAMED_MAX && named.insert((table, key.clone())) {
+                let error = StoreError::from(error);
+                tracing::error!(table, key, %error, "a row about notifications cannot be read; it stays and is passed over");
+            }
+        }
+        read.rows
     }
 }
 
@@ -222,54 +228,4 @@ pub(crate) async fn prune(conn: &Conn, before: Timestamp) -> Done<bool> {
         rest |= conn.execute(text, &[&before.as_micros(), &SMALL_ROWS_MAX]).await? == SMALL_ROWS_MAX.unsigned_abs();
     }
     Ok(rest)
-}
-
-fn read_rule(row: &Row) -> Read<RuleRow> {
-    Ok(RuleRow {
-        name: codec::value(row, 0)?,
-        spec: codec::value(row, 1)?,
-        revision: codec::value::<i32>(row, 2)? as u32,
-        created: codec::by(row, 3)?,
-        changed: codec::by(row, 5)?,
-        state: codec::value(row, 7)?,
-        version: codec::value::<i64>(row, 8)? as u64,
-    })
-}
-
-fn read_waiting(row: &Row) -> Read<WaitingNotice> {
-    let planned = match codec::time_or_none(row, 5)? {
-        Some(at) => Some((codec::schedule_id(row, 4)?, at)),
-        None => None,
-    };
-    let kind = NoticeKind::from_number(codec::value::<i16>(row, 9)?.into());
-    let notice = Notice {
-        at: codec::time(row, 1)?,
-        kind: kind.ok_or_else(|| codec::unreadable(row, 9, "not a kind of notice"))?,
-        shard: codec::shard(row, 8)?,
-        task: codec::task_id_or_none(row, 2)?,
-        job: codec::job_id_or_none(row, 3)?,
-        planned,
-        count: codec::value::<i32>(row, 7)? as u32,
-        lateness: codec::value::<Option<i64>>(row, 6)?.map(Span::from_micros),
-    };
-    Ok(WaitingNotice { seq: codec::value(row, 0)?, notice })
-}
-
-fn read_ailing(row: &Row) -> Read<Ailing> {
-    Ok(Ailing {
-        task: codec::task_id(row, 0)?,
-        since: codec::time(row, 1)?,
-        last: codec::time(row, 2)?,
-        failures: codec::value::<i32>(row, 3)? as u32,
-    })
-}
-
-fn read_delivery(row: &Row) -> Read<DeliveryRow> {
-    Ok(DeliveryRow {
-        rule: codec::value(row, 0)?,
-        at: codec::time(row, 1)?,
-        job: codec::job_id(row, 2)?,
-        events: codec::value::<i32>(row, 3)? as u32,
-        summary: codec::value(row, 4)?,
-    })
 }
