@@ -14,7 +14,7 @@ use crate::plans::Plans;
 use crate::tasks::TaskCache;
 use crate::tenure::Tenure;
 
-/// How often calendars are looked at. A change counts on every server after this.
+/// How often calendars are looked at. A change counts on every server after this, and after what changed before it.
 const CALENDARS_EVERY: Duration = Duration::from_secs(3);
 
 /// Schedules that are planned anew at a time; everything else waits for them. One whose calendars close years ahead

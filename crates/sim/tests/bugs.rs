@@ -54,6 +54,7 @@ planted!(
     a_watermark_that_runs_ahead_is_found Planted::Core(Bug::WatermarkRunsAhead);
     planning_from_now_on_after_a_takeover_is_found Planted::Core(Bug::WatermarkIgnored);
     runs_of_a_schedule_that_meet_are_found Planted::Core(Bug::OverlapIgnored);
+    missed_times_that_do_not_share_a_budget_are_found Planted::Core(Bug::ReckoningForgotten);
     a_failure_that_nobody_is_told_of_is_found Planted::Core(Bug::FailureNotTold);
     a_store_without_a_fence_is_found Planted::NoFence;
     acknowledging_a_submission_before_it_is_stored_is_found Planted::SubmitAckedFirst;

@@ -104,12 +104,14 @@ pub enum Bug {
     WatermarkIgnored,
     /// Runs of a schedule meet although it says that they must not.
     OverlapIgnored,
+    /// What is missed in the next turn has a budget of its own.
+    ReckoningForgotten,
     /// A job fails and nobody is told.
     FailureNotTold,
 }
 
 impl Bug {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::ExecuteBeforeDurable,
         Self::DeleteIgnoresRunning,
         Self::AnswerBeforeDurable,
@@ -129,6 +131,7 @@ impl Bug {
         Self::WatermarkRunsAhead,
         Self::WatermarkIgnored,
         Self::OverlapIgnored,
+        Self::ReckoningForgotten,
         Self::FailureNotTold,
     ];
 }

@@ -1,26 +1,34 @@
-//! Missed times that run after all: no more than the schedule allows, and none that is too old.
+//! Missed times that run after all: no more than the schedule allows, none that is too old, and at its pace.
 
 use std::collections::BTreeMap;
 
 use punctual_core::schedule::{CatchUpMode, Marks, OccurrenceRow, Verdict};
 use punctual_core::shard::write::{Epoch, Write};
-use punctual_core::{ScheduleId, Timestamp};
+use punctual_core::{JobId, ScheduleId, Span, Timestamp};
 
 use super::schedules::{Found, Tale, is_void, of_row, tales};
 use crate::history::{Fact, History};
 
-/// When a planned time was first decided about, and by which tenure of its shard.
-type FirstVerdicts = BTreeMap<(ScheduleId, Timestamp), (Timestamp, Epoch)>;
+/// What the store took.
+#[derive(Default)]
+struct Told {
+    /// When a planned time was first decided about, and by which tenure of its shard.
+    first_verdicts: BTreeMap<(ScheduleId, Timestamp), (Timestamp, Epoch)>,
+    /// Which tenure made a job.
+    made_by: BTreeMap<JobId, Epoch>,
+}
 
 pub(super) fn budgets_are_kept(history: &History) -> Found {
-    let verdicts = first_verdicts(history);
+    let told = told(history);
     let mut found = Vec::new();
     for (id, tale) in tales(history) {
         let mut replays: Vec<(&OccurrenceRow, Timestamp, Epoch)> = tale
             .rows
             .values()
             .filter(|row| row.marks.has(Marks::REPLAYED) && row.verdict == Verdict::Fired)
-            .filter_map(|row| verdicts.get(&(id, row.at)).map(|(decided_at, tenure)| (row, *decided_at, *tenure)))
+            .filter_map(|row| {
+                told.first_verdicts.get(&(id, row.at)).map(|(decided_at, tenure)| (row, *decided_at, *tenure))
+            })
             .collect();
         replays.sort_by_key(|(row, decided_at, tenure)| (*tenure, *decided_at, row.slot));
         for (row, decided_at, _) in &replays {
@@ -34,6 +42,9 @@ pub(super) fn budgets_are_kept(history: &History) -> Found {
             }
         }
         too_many(id, &tale, &replays, &mut found);
+        let jobs = replays.iter().filter_map(|(row, ..)| row.job);
+        let jobs = jobs.filter_map(|job| Some((*told.made_by.get(&job)?, job))).collect();
+        too_fast(id, &tale, jobs, &mut found);
     }
     found
 }
@@ -57,19 +68,33 @@ fn too_many(id: ScheduleId, tale: &Tale, replays: &[(&OccurrenceRow, Timestamp, 
     }
 }
 
-fn first_verdicts(history: &History) -> FirstVerdicts {
-    let mut verdicts = FirstVerdicts::new();
+/// However often something was missed, one owner runs it at the schedule's pace. What waits keeps that of the definition
+/// which is there when it is its turn.
+fn too_fast(id: ScheduleId, tale: &Tale, mut jobs: Vec<(Epoch, JobId)>, found: &mut Found) {
+    let pauses = tale.periods.iter().map(|period| 60_000_000 / i64::from(period.plan.spec.catch_up.per_minute));
+    let pause = Span::from_micros(pauses.min().unwrap_or_default());
+    jobs.sort_unstable_by_key(|(tenure, job)| (*tenure, job.due_at()));
+    for pair in jobs.windows(2) {
+        let [(of, first), (also_of, second)] = pair else { continue };
+        if of == also_of && second.due_at().since(first.due_at()) < pause {
+            found.push((Some(*second), format!("{id} made up for it sooner than {pause} after {first}")));
+        }
+    }
+}
+
+fn told(history: &History) -> Told {
+    let mut told = Told::default();
     for (_, fact) in history.iter() {
         let Fact::Took { batch, void } = fact else { continue };
         for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
-            // One that was queued is decided about twice.
-            let Write::Decide(decision) = write else { continue };
+            let (Write::Decide(decision) | Write::Release(decision)) = write else { continue };
             let row = &decision.occurrence;
             let fence = batch.fences.iter().find(|(shard, _)| *shard == row.schedule.shard());
-            if let Some((_, tenure)) = fence {
-                verdicts.insert((row.schedule, row.at), (row.decided_at, *tenure));
-            }
+            let Some((_, tenure)) = fence else { continue };
+            // One that was queued is decided about twice.
+            told.first_verdicts.entry((row.schedule, row.at)).or_insert((row.decided_at, *tenure));
+            told.made_by.extend(row.job.map(|job| (job, *tenure)));
         }
     }
-    verdicts
+    told
 }

@@ -16,6 +16,10 @@ const NOTICES: Table<WaitingNotice> = Table { name: "notice", key: number, read:
 const AILING: Table<Ailing> = Table { name: "ailing", key: |row| id(row, 0), read: read_ailing };
 const DELIVERIES: Table<DeliveryRow> = Table { name: "delivery", key: |row| id(row, 2), read: read_delivery };
 
+/// Pages that are read in search of rows that can be read. What is behind so many that cannot waits until they are mended;
+/// the log names them.
+const READS_MAX: usize = 64;
+
 /// Sorts after every time and id.
 const LAST: (i64, Uuid) = (i64::MAX, Uuid([0xff; 16]));
 
@@ -29,16 +33,16 @@ pub(super) async fn waiting(conn: &Conn, limit: usize) -> Done<Readable<WaitingN
     let kinds = NoticeKind::ALL.len() as i16;
     let mut after = 0_i64;
     let mut notices = Readable::default();
-    while notices.rows.len() < limit {
-        let wanted = rows_max(limit - notices.rows.len());
-        let rows = conn.query(sql!("waiting_notices"), &[&wanted, &kinds, &after]).await?;
+    for _ in 0..READS_MAX {
+        let rows = conn.query(sql!("waiting_notices"), &[&rows_max(limit), &kinds, &after]).await?;
         let Some(last) = rows.last() else { break };
         after = codec::value(last, 0)?;
         notices.extend(&NOTICES, &rows)?;
-        if is_last(&rows, wanted) {
+        if rows.len() < limit || notices.rows.len() >= limit {
             break;
         }
     }
+    notices.rows.truncate(limit);
     Ok(notices)
 }
 
@@ -52,16 +56,16 @@ pub(super) async fn ailing_of(conn: &Conn, tasks: Vec<TaskId>) -> Done<Readable<
 pub(super) async fn ailing(conn: &Conn, limit: usize) -> Done<Readable<Ailing>> {
     let (mut failed_at, mut task) = LAST;
     let mut ailing = Readable::default();
-    while ailing.rows.len() < limit {
-        let wanted = rows_max(limit - ailing.rows.len());
-        let rows = conn.query(sql!("ailing"), &[&wanted, &failed_at, &task]).await?;
+    for _ in 0..READS_MAX {
+        let rows = conn.query(sql!("ailing"), &[&rows_max(limit), &failed_at, &task]).await?;
         let Some(last) = rows.last() else { break };
         (failed_at, task) = (codec::value(last, 2)?, codec::value(last, 0)?);
         ailing.extend(&AILING, &rows)?;
-        if is_last(&rows, wanted) {
+        if rows.len() < limit || ailing.rows.len() >= limit {
             break;
         }
     }
+    ailing.rows.truncate(limit);
     Ok(ailing)
 }
 
@@ -73,25 +77,22 @@ pub(super) async fn deliveries(
 ) -> Done<Readable<DeliveryRow>> {
     let (mut at, mut job) = before.map_or(LAST, |(at, job)| (at.as_micros(), job.into()));
     let mut deliveries = Readable::default();
-    while deliveries.rows.len() < limit {
-        let wanted = rows_max(limit - deliveries.rows.len());
+    for _ in 0..READS_MAX {
         let rows = match &rule {
-            Some(rule) => conn.query(sql!("deliveries_of_rule"), &[&at, &job, &wanted, &codec::text(rule)]).await?,
-            None => conn.query(sql!("deliveries"), &[&at, &job, &wanted]).await?,
+            Some(rule) => {
+                conn.query(sql!("deliveries_of_rule"), &[&at, &job, &rows_max(limit), &codec::text(rule)]).await?
+            }
+            None => conn.query(sql!("deliveries"), &[&at, &job, &rows_max(limit)]).await?,
         };
         let Some(last) = rows.last() else { break };
         (at, job) = (codec::value(last, 1)?, codec::value(last, 2)?);
         deliveries.extend(&DELIVERIES, &rows)?;
-        if is_last(&rows, wanted) {
+        if rows.len() < limit || deliveries.rows.len() >= limit {
             break;
         }
     }
+    deliveries.rows.truncate(limit);
     Ok(deliveries)
-}
-
-/// A short page is the last.
-fn is_last(rows: &[Row], wanted: i64) -> bool {
-    (rows.len() as i64) < wanted
 }
 
 fn number(row: &Row) -> Read<String> {

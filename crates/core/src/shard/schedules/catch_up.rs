@@ -2,14 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use crate::id::ScheduleId;
 use crate::schedule::{CatchUpMode, Marks, OccurrenceRow, Overlap, Planned, SourceKind, Verdict};
-use crate::shard::Owner;
 use crate::shard::notices::notice_of_verdict;
 use crate::shard::schedules::Schedules;
 use crate::shard::schedules::decide::{Firing, Step, replay_pause};
 use crate::shard::schedules::progress::INSTANT;
 use crate::shard::schedules::table::Place;
 use crate::shard::write::Decision;
+use crate::shard::{Bug, Owner};
 use crate::time::{Span, Timestamp};
 
 /// Missed times with a row of their own, besides those that may run; what is older shares rows. A year without
@@ -82,16 +83,16 @@ impl Owner {
 
     /// Runs those that the schedule's rule allows, the latest ones.
     fn decide_missed(&mut self, schedules: &mut Schedules, place: Place, missed: &[Planned]) {
-        let Some(entry) = schedules.table.entry(place) else { return };
+        let Some(id) = schedules.table.entry(place).map(|entry| entry.id) else { return };
         let is_recent =
             |begun: &Reckoning| begun.replayed > 0 || self.now.since(begun.at) <= self.config.schedule_grace;
-        let Some(begun) = schedules.reckonings.get(&entry.id).copied().filter(is_recent) else {
-            self.reckon(schedules, place, missed, Reckoning::new(self.now));
+        let Some(begun) = schedules.reckonings.get(&id).copied().filter(is_recent) else {
+            self.reckon(schedules, place, missed, schedules.new_reckoning(id, self.now));
             return;
         };
         let (of_begun, others) = missed.split_at(missed.partition_point(|planned| planned.slot <= begun.at));
         if self.reckon(schedules, place, of_begun, begun) {
-            self.reckon(schedules, place, others, Reckoning::new(self.now));
+            self.reckon(schedules, place, others, schedules.new_reckoning(id, self.now));
         }
     }
 
@@ -147,9 +148,22 @@ impl Owner {
         if reckoning.replayed > begun.replayed || !goes_on {
             let missed_before = self.now - self.config.schedule_grace;
             let chosen_before = if begun.has_chosen() { begun.chosen_before } else { missed_before };
-            schedules.remember(place, Reckoning { chosen_before, ..reckoning }, self.now);
+            self.remember(schedules, place, Reckoning { chosen_before, ..reckoning });
         }
         goes_on
+    }
+
+    fn remember(&self, schedules: &mut Schedules, place: Place, reckoning: Reckoning) {
+        let Some(entry) = schedules.table.entry(place) else { return };
+        // More may turn out to be missed of what was to come by now.
+        let has_more =
+            entry.next <= self.now || entry.plan.jitter() > Span::ZERO || schedules.stalled.contains_key(&entry.id);
+        // What comes later is missed after that at the earliest.
+        let paces_others = reckoning.due_at > self.now + self.config.schedule_grace;
+        if (has_more || paces_others) && !self.config.has(Bug::ReckoningForgotten) {
+            schedules.reckonings.insert(entry.id, reckoning);
+            schedules.reckoned_until = reckoning.at.max(reckoning.due_at).max(schedules.reckoned_until);
+        }
     }
 }
 
@@ -177,10 +191,6 @@ pub(super) enum Replay {
 }
 
 impl Reckoning {
-    fn new(now: Timestamp) -> Self {
-        Self { at: now, replayed: 0, chosen_before: Timestamp::EPOCH, due_at: now }
-    }
-
     fn has_chosen(&self) -> bool {
         self.chosen_before > Timestamp::EPOCH
     }
@@ -195,19 +205,15 @@ impl Reckoning {
 }
 
 impl Schedules {
-    /// More may turn out to be missed of what was to come by now.
-    fn remember(&mut self, place: Place, reckoning: Reckoning, now: Timestamp) {
-        let Some(entry) = self.table.entry(place) else { return };
-        let has_jitter = entry.plan.jitter() > Span::ZERO;
-        if entry.next <= now || has_jitter || self.stalled.contains_key(&entry.id) {
-            self.reckonings.insert(entry.id, reckoning);
-            self.reckoned_at = reckoning.at.max(self.reckoned_at);
-        }
+    /// What was chosen before keeps its pace.
+    fn new_reckoning(&self, id: ScheduleId, now: Timestamp) -> Reckoning {
+        let due_at = self.reckonings.get(&id).map_or(now, |before| before.due_at.max(now));
+        Reckoning { at: now, replayed: 0, chosen_before: Timestamp::EPOCH, due_at }
     }
 
     /// Everything up to then is decided.
     pub(super) fn forget_reckonings(&mut self, decided: Timestamp) {
-        if self.reckoned_at <= decided {
+        if self.reckoned_until <= decided {
             self.reckonings.clear();
         }
     }

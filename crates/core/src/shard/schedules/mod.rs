@@ -54,8 +54,8 @@ pub(super) struct Schedules {
     floors: BTreeMap<ScheduleId, Timestamp>,
     /// Schedules that have begun to make up for what was missed.
     reckonings: BTreeMap<ScheduleId, Reckoning>,
-    /// The latest of those.
-    reckoned_at: Timestamp,
+    /// Until when they matter.
+    reckoned_until: Timestamp,
     /// Schedules that wait until the verdicts under way are known, with the first slot that does.
     stalled: BTreeMap<ScheduleId, Timestamp>,
     /// Creations on their way to the store: the moment from which on they count, and what they will be.

@@ -126,6 +126,8 @@ impl Owner {
         }
         if schedules.active(id).is_none() && schedules.queued(id) == 0 {
             let occurrence = self.occurrence(entry, planned, Verdict::Fired);
+            let due_at = firing.due_at.max(schedules.track(id).replay_from);
+            let firing = Firing { due_at, ..firing };
             self.fire(schedules, place, occurrence, firing, Step::First);
             schedules.track(id).replay_from = firing.due_at + replay_pause(per_minute);
         } else if schedules.queued(id) >= OVERLAP_QUEUE_MAX {

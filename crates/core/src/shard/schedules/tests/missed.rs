@@ -169,6 +169,19 @@ fn what_turns_out_to_be_missed_while_runs_take_turns_shares_the_budget() {
 }
 
 #[test]
+fn what_is_missed_while_others_are_made_up_for_waits_for_its_turn() {
+    let mut bench = away(rule(CatchUpMode::All, 100, 86_400, 1), Overlap::Allow, "18:05:00");
+    let due_at = |bench: &Bench, text: &str| bench.ledger[&at(text)].job.unwrap().due_at();
+    assert_eq!(due_at(&bench, "18:00:00"), at("18:40:00"), "36 times, one a minute");
+    bench.pass_until(at("18:06:00"));
+    bench.now = at("18:25:30");
+    bench.settle();
+    assert_eq!(replayed(&bench).len(), 38);
+    assert_eq!(due_at(&bench, "18:10:00"), at("18:41:00"));
+    assert_eq!(due_at(&bench, "18:20:00"), at("18:42:00"));
+}
+
+#[test]
 fn one_that_pauses_itself_while_it_is_far_behind_loses_no_time() {
     let every_second = ScheduleSpec {
         pause_after_failures: Some(1),
