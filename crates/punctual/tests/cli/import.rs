@@ -83,6 +83,18 @@ fn a_shell_is_offered_once_for_all_lines_that_need_this_machine() {
     }
 }
 
+#[test]
+fn a_shell_is_not_offered_for_a_stream_that_is_gone() {
+    for path in ["/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
+        let ran = import(MIXED, &[path], NOWHERE);
+        assert_eq!(ran.code, Some(2), "{path} {}", ran.err);
+        let offer = format!(
+            "To run it by a shell, pipe the same crontab into:\n  punctual import crontab --server {NOWHERE} - --shell\n"
+        );
+        assert!(ran.err.contains(&offer), "{path} {}", ran.err);
+    }
+}
+
 const BAD_MAILTO: &str = "MAILTO=a@b@c,ops@example.org\n@daily curl http://127.0.0.1/x\n@daily curl http://127.0.0.1/y\n\
                           MAILTO=ops@example.org\n@daily curl http://127.0.0.1/z\n";
 

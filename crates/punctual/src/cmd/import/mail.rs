@@ -15,6 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::line::{Line, Problem};
 use super::of_line;
+use super::reading::Reading;
 use crate::cmd::flags::{Flags, in_flags};
 use crate::cmd::notify::as_request;
 use crate::output::{Output, Row};
@@ -28,7 +29,7 @@ const ON: [NoticeKind; 4] = [NoticeKind::Failed, NoticeKind::Lost, NoticeKind::Q
 
 const OF_MAILTO: Flags = &[("/email/to", "MAILTO"), ("/rule/email/to", "MAILTO"), ("name", "--prefix")];
 
-#[derive(Debug, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct MailRule {
     pub(super) name: String,
     pub(super) to: Vec<String>,
@@ -90,7 +91,7 @@ pub(super) fn rules(prefix: &str, lines: &[Line]) -> Vec<MailRule> {
         let name = rule_name(prefix, &key);
         for (place, part) in lines.chunks(SCHEDULES_OF_RULE_MAX).enumerate() {
             rules.push(MailRule {
-                name: if place == 0 { name.clone() } else { format!("{name}-{}", place + 1) },
+                name: part_name(&name, place),
                 to: part[0].mail_to.clone(),
                 schedules: part.iter().map(|line| line.name.clone()).collect(),
                 lines: part.iter().map(|line| line.number).collect(),
@@ -109,6 +110,17 @@ fn beginning(prefix: &str) -> String {
 /// Of the first rule for a list of addresses.
 fn rule_name(prefix: &str, key: &str) -> String {
     format!("{}{}", beginning(prefix), digest(key))
+}
+
+/// Of the rules of a long list, counted from 0.
+fn part_name(first: &str, place: usize) -> String {
+    if place == 0 { first.to_owned() } else { format!("{first}-{}", place + 1) }
+}
+
+/// Whether a rule is the first of a list or one of the others.
+fn is_part(name: &str, first: &str) -> bool {
+    let is_count = |rest: &str| rest.strip_prefix('-').is_some_and(|count| count.parse::<usize>().is_ok());
+    name.strip_prefix(first).is_some_and(|rest| rest.is_empty() || is_count(rest))
 }
 
 /// The same for the same addresses, whatever their order and case.
@@ -133,14 +145,13 @@ impl MailRule {
     }
 
     /// The rule that there is, about what the crontab says now. The rest of it is its owner's.
-    fn changed(&self, stored: NotificationView, lines: &[Line]) -> NotificationRequest {
+    fn changed(&self, stored: NotificationView, reading: &Reading) -> NotificationRequest {
         let mut request = as_request(stored);
-        // What was imported before and is left out this time still runs.
-        let is_left_out = |name: &String| lines.iter().any(|line| line.becomes.is_err() && line.name == *name);
-        let left_out: Vec<String> = request.schedules.drain(..).filter(is_left_out).collect();
-        request.schedules.clone_from(&self.schedules);
-        request.schedules.extend(left_out);
-        request.schedules.truncate(SCHEDULES_OF_RULE_MAX);
+        let is_about_all = request.tasks.is_empty() && request.queues.is_empty() && request.schedules.is_empty();
+        // Names would take what is left out this time from a rule that its owner made about everything.
+        if !is_about_all || reading.broken() == 0 {
+            request.schedules.clone_from(&self.schedules);
+        }
         if let Some(email) = &mut request.email {
             email.to.clone_from(&self.to);
         }
@@ -148,7 +159,11 @@ impl MailRule {
     }
 
     fn refused(&self, error: ClientError) -> ClientError {
-        of_line(self.lines[0], in_flags(error, OF_MAILTO))
+        let error = in_flags(error, OF_MAILTO);
+        match self.lines.first() {
+            Some(line) => of_line(*line, error),
+            None => error,
+        }
     }
 }
 
@@ -160,14 +175,32 @@ pub(super) async fn check(rules: &[MailRule], client: &Client) -> Result<(), Cli
     Ok(())
 }
 
-/// Makes those that are not there and changes the others. Gives the names of those that somebody has silenced.
-pub(super) async fn store(rules: &[MailRule], lines: &[Line], client: &Client) -> Result<Vec<String>, ClientError> {
+#[derive(Debug)]
+pub(super) struct Stored {
+    /// Also about what was imported before and still runs.
+    pub(super) rules: Vec<MailRule>,
+    /// Names of those that somebody has silenced.
+    pub(super) silent: Vec<String>,
+}
+
+/// Makes those that are not there and changes the others.
+pub(super) async fn store(rules: &[MailRule], reading: &Reading, client: &Client) -> Result<Stored, ClientError> {
+    if rules.is_empty() {
+        return Ok(Stored { rules: Vec::new(), silent: Vec::new() });
+    }
+    let mut there = client.notifications().await?.notifications;
+    let rules = with_kept(rules, &there, reading);
     let mut silent = Vec::new();
-    for rule in rules {
-        let (request, when) = match client.notification(&rule.name).await {
+    for rule in &rules {
+        let found = match there.iter().position(|stored| stored.name == rule.name) {
+            Some(place) => Ok(there.swap_remove(place)),
+            // One that the server cannot read is in no list, and is an error here instead of being replaced.
+            None => client.notification(&rule.name).await,
+        };
+        let (request, when) = match found {
             Ok(stored) => {
                 let revision = stored.revision;
-                (rule.changed(stored, lines), IfMatch::Revision(revision))
+                (rule.changed(stored, reading), IfMatch::Revision(revision))
             }
             Err(error) if error.kind() == Some(ErrorKind::NotificationNotFound) => (rule.request(), IfMatch::Any),
             Err(error) => return Err(rule.refused(error)),
@@ -177,24 +210,57 @@ pub(super) async fn store(rules: &[MailRule], lines: &[Line], client: &Client) -
             silent.push(rule.name.clone());
         }
     }
-    Ok(silent)
+    Ok(Stored { rules, silent })
 }
 
-/// Rules of the prefix that this import did not make, and that no line is under which was left out.
+/// The rules, and behind the schedules of each list those that its rules keep; what is too much for them makes
+/// further ones.
+fn with_kept(rules: &[MailRule], there: &[NotificationView], reading: &Reading) -> Vec<MailRule> {
+    let mut lists: BTreeMap<String, Vec<MailRule>> = BTreeMap::new();
+    for rule in rules {
+        lists.entry(key(&rule.to)).or_default().push(rule.clone());
+    }
+    for parts in lists.values_mut() {
+        let (first, to) = (parts[0].name.clone(), parts[0].to.clone());
+        let named = there.iter().filter(|rule| is_part(&rule.name, &first)).flat_map(|rule| &rule.schedules);
+        for name in named.filter(|name| reading.keeps(name)) {
+            if parts.iter().any(|part| part.schedules.contains(name)) {
+                continue;
+            }
+            // Only the last has room.
+            if parts.last().is_some_and(|part| part.schedules.len() >= SCHEDULES_OF_RULE_MAX) {
+                let name = part_name(&first, parts.len());
+                parts.push(MailRule { name, to: to.clone(), schedules: Vec::new(), lines: Vec::new() });
+            }
+            parts.last_mut().expect("each list has a rule").schedules.push(name.clone());
+        }
+    }
+    lists.into_values().flatten().collect()
+}
+
+/// Rules of the prefix that this import did not store, and that neither stand above a line which was left out nor
+/// name its schedule.
 pub(super) async fn left_over(
     prefix: &str,
-    rules: &[MailRule],
-    lines: &[Line],
+    stored: &[MailRule],
+    reading: &Reading,
     client: &Client,
 ) -> Result<Vec<String>, ClientError> {
     let beginning = beginning(prefix);
-    let left_out = lines.iter().filter(|line| line.becomes.is_err() && !line.mail_to.is_empty());
-    let kept: Vec<String> = left_out.map(|line| rule_name(prefix, &key(&line.mail_to))).collect();
-    let stored = client.notifications().await?.notifications.into_iter().map(|rule| rule.name);
-    let is_made = |name: &String| rules.iter().any(|rule| rule.name == *name);
-    // A long list has several rules, whose names begin alike.
-    let is_kept = |name: &String| kept.iter().any(|first| name.starts_with(first));
-    Ok(stored.filter(|name| name.starts_with(&beginning) && !is_made(name) && !is_kept(name)).collect())
+    let is_stored = |name: &str| stored.iter().any(|rule| rule.name == name);
+    // What is stored of a list has all that its other rules kept.
+    let is_replaced = |name: &str| stored.iter().any(|rule| is_part(name, &rule.name));
+    let left_out = reading.lines.iter().filter(|line| line.becomes.is_err() && !line.mail_to.is_empty());
+    let lists: Vec<String> = left_out.map(|line| rule_name(prefix, &key(&line.mail_to))).collect();
+    let is_kept = |rule: &NotificationView| {
+        lists.iter().any(|first| is_part(&rule.name, first)) || rule.schedules.iter().any(|name| reading.keeps(name))
+    };
+    let there = client.notifications().await?.notifications.into_iter();
+    let left_over = there.filter(|rule| {
+        let name = rule.name.as_str();
+        name.starts_with(&beginning) && !is_stored(name) && (is_replaced(name) || !is_kept(rule))
+    });
+    Ok(left_over.map(|rule| rule.name).collect())
 }
 
 impl Row for MailRule {

@@ -2,35 +2,36 @@
 
 mod calls;
 mod flags;
+mod left_over;
 mod line;
 mod mail;
 mod name;
 mod offer;
+mod reading;
 mod report;
 mod words;
 
-use std::collections::BTreeSet;
 use std::io::IsTerminal;
 
 use clap::{Args, Subcommand};
-use punctual_api::limits::PAGE_LEN_MAX;
-use punctual_api::{IfExists, ScheduleBulkAnswer, ScheduleBulkRequest, ScheduleQuery};
+use punctual_api::{IfExists, ScheduleBulkAnswer, ScheduleBulkRequest};
 use punctual_client::{Client, ClientError, IfMatch};
 use punctual_core::Timestamp;
 use punctual_core::run::Network;
-use punctual_core::schedule::recurrence::crontab::{Crontab, CrontabFormat, Severity};
+use punctual_core::schedule::recurrence::crontab::{Crontab, CrontabFormat};
 
 use super::artifact::{self, Pushed};
 use super::flags::{OF_TASKS, in_flags};
 use super::{Context, read_file};
 use crate::exit::{Exit, failed, usage};
-use crate::output::{counted, note};
+use crate::output::counted;
 use crate::when::{machine_zone, zone_name};
 use crate::world::now;
 use line::{Becomes, Line, Problem, Refusal, Rest, Settings};
 use mail::MailRule;
 use name::Names;
 use offer::Source;
+use reading::{Extent, Reading};
 use report::Report;
 
 #[derive(Debug, Subcommand)]
@@ -89,14 +90,15 @@ async fn import(args: &CrontabArgs, context: &Context) -> anyhow::Result<Exit> {
     if let Some(task) = &args.task {
         client.task(task).await?;
     }
-    let (lines, problems) = args.read(&text, now())?;
-    let rules = mail::rules(&args.prefix, &lines);
-    let broken = problems.iter().filter(|problem| problem.severity == Severity::Error).count();
+    let reading = args.read(&text, now())?;
+    let Reading { lines, problems, .. } = &reading;
+    let rules = mail::rules(&args.prefix, lines);
+    let broken = reading.broken();
     let stops = broken > 0 && !args.keep_going;
     if args.dry_run || stops {
-        Report::new(&lines, &problems, &rules, None).show(&context.out)?;
+        Report::new(lines, problems, &rules, None).show(&context.out)?;
         hint_mail(&rules, context);
-        let broken_words = broken_words(broken, mail::problems(&lines).len());
+        let broken_words = broken_words(broken, mail::problems(lines).len());
         context.out.hint(&match (broken, stops) {
             (0, _) => "Nothing was made. Import it without --dry-run.".to_owned(),
             (_, true) => format!(
@@ -107,23 +109,18 @@ async fn import(args: &CrontabArgs, context: &Context) -> anyhow::Result<Exit> {
                 format!("{broken_words} would be left out. Nothing was made. Import the rest without --dry-run.")
             }
         });
-        args.offer_shell(&lines, context);
+        args.offer_shell(lines, context);
         return Ok(if stops { Exit::Usage } else { Exit::Ok });
     }
     mail::check(&rules, &client).await?;
-    let answer = make(&lines, &client, context).await?;
-    let silent = mail::store(&rules, &lines, &client).await?;
-    Report::new(&lines, &problems, &rules, Some(&answer)).show(&context.out)?;
+    let answer = make(lines, &client, context).await?;
+    let mail::Stored { rules: stored, silent } = mail::store(&rules, &reading, &client).await?;
+    Report::new(lines, problems, &rules, Some(&answer)).show(&context.out)?;
     if !answer.names_taken.is_empty() {
         let names = answer.names_taken.join(", ");
         return Err(failed(format!("others took these names meanwhile: {names}"), "import it again"));
     }
-    say_left_over("schedule", &left_over(&args.prefix, &lines, &client).await?, "punctual schedule delete NAME");
-    say_left_over(
-        "rule",
-        &mail::left_over(&args.prefix, &rules, &lines, &client).await?,
-        "punctual notify remove NAME",
-    );
+    left_over::tell(&args.prefix, &reading, &stored, &client, &context.out).await?;
     hint_mail(&rules, context);
     if let Some(rule) = rules.first() {
         context.out.hint(&format!("Whether mails arrive: punctual notify test {}", rule.name));
@@ -140,7 +137,7 @@ async fn import(args: &CrontabArgs, context: &Context) -> anyhow::Result<Exit> {
         "{created} created, {replaced} replaced. Remove the lines from the crontab, or they run twice. As with cron, \
          what is missed stays missed; to change that: punctual schedule edit NAME --catch-up last"
     ));
-    args.offer_shell(&lines, context);
+    args.offer_shell(lines, context);
     Ok(Exit::Ok)
 }
 
@@ -151,20 +148,6 @@ fn broken_words(broken: usize, lists: usize) -> String {
         (0, lists) => format!("{} of MAILTO", counted(lists, "list")),
         (lines, lists) => format!("{} and {} of MAILTO", counted(lines, "line"), counted(lists, "list")),
     }
-}
-
-/// A command that was edited has another name than before, and so has a list of addresses.
-fn say_left_over(what: &str, names: &[String], removed_by: &str) {
-    if names.is_empty() {
-        return;
-    }
-    note(&format!(
-        "{} of the same prefix {} not in this crontab: {}. What was imported from an earlier version of it goes on \
-         until you remove it: {removed_by}",
-        counted(names.len(), what),
-        if names.len() == 1 { "is" } else { "are" },
-        names.iter().take(LEFT_OVER_TOLD).cloned().collect::<Vec<_>>().join(", ")
-    ));
 }
 
 /// What is not as with cron.
@@ -193,16 +176,11 @@ impl CrontabArgs {
         if needing == 0 {
             return;
         }
-        let source = match self.file.as_deref() {
-            None | Some("-") => Source::Stdin,
-            Some(_) => Source::File,
-        };
         let typed: Vec<String> = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-        context.out.hint(&offer::of_shell(needing, source, &typed));
+        context.out.hint(&offer::of_shell(needing, Source::of(self.file.as_deref()), &typed));
     }
 
-    /// The lines that have a time and a command, and all that is to be said, in the order of the file.
-    fn read(&self, text: &str, now: Timestamp) -> anyhow::Result<(Vec<Line>, Vec<Problem>)> {
+    fn read(&self, text: &str, now: Timestamp) -> anyhow::Result<Reading> {
         let format = if self.system { CrontabFormat::System } else { CrontabFormat::User };
         let crontab = Crontab::parse(text, format);
         let settings = Settings {
@@ -224,12 +202,14 @@ impl CrontabArgs {
             message: diagnostic.message.clone(),
         });
         let mut problems: Vec<Problem> = of_file.chain(lines.iter().flat_map(Line::problems)).collect();
-        problems.extend(mail::problems(&lines));
+        let of_lists = mail::problems(&lines);
+        let is_whole = !crontab.has_errors() && of_lists.is_empty();
+        problems.extend(of_lists);
         problems.sort_by_key(|problem| problem.line);
         if lines.is_empty() && problems.is_empty() {
             return Err(usage("the crontab has no lines to import", "see what cron has with `crontab -l`"));
         }
-        Ok((lines, problems))
+        Ok(Reading { lines, problems, extent: if is_whole { Extent::Whole } else { Extent::Part } })
     }
 }
 
@@ -276,32 +256,6 @@ fn of_lines(numbers: &[usize], mut error: ClientError) -> ClientError {
         }
     }
     error
-}
-
-/// Names of what is left over that are told.
-const LEFT_OVER_TOLD: usize = 10;
-
-/// Schedules of the prefix that this import did not make: a command that was edited has another name than before.
-async fn left_over(prefix: &str, lines: &[Line], client: &Client) -> Result<Vec<String>, ClientError> {
-    /// As many as one import makes, and some; each has up to 1000.
-    const PAGES_MAX: usize = 10;
-    let made: BTreeSet<&str> = lines.iter().map(|line| line.name.as_str()).collect();
-    let mut query = ScheduleQuery {
-        prefix: Some(prefix.to_owned()),
-        limit: Some(PAGE_LEN_MAX.to_string()),
-        ..ScheduleQuery::default()
-    };
-    let mut found = Vec::new();
-    for _ in 0..PAGES_MAX {
-        let page = client.schedules(&query).await?;
-        let names = page.schedules.into_iter().map(|schedule| schedule.name);
-        found.extend(names.filter(|name| name.starts_with(prefix) && !made.contains(name.as_str())));
-        query.cursor = page.next_cursor;
-        if query.cursor.is_none() {
-            break;
-        }
-    }
-    Ok(found)
 }
 
 /// The same error with the line that it comes from.

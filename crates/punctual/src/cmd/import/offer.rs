@@ -11,7 +11,24 @@ pub(super) const COMMANDS_NEED: &str = "Commands run only on workers that allow 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     File,
+    /// Or of another stream, such as `<(crontab -l)`, which is gone when this run ends.
     Stdin,
+}
+
+impl Source {
+    pub(super) fn of(file: Option<&str>) -> Self {
+        match file {
+            None | Some("-") => Self::Stdin,
+            Some(path) if is_stream(path) => Self::Stdin,
+            Some(_) => Self::File,
+        }
+    }
+}
+
+/// What is open in one process only, whatever it is.
+fn is_stream(path: &str) -> bool {
+    let of_process = |path: &str| path.split_once('/').is_some_and(|(_, rest)| rest.starts_with("fd/"));
+    path == "/dev/stdin" || path.starts_with("/dev/fd/") || path.strip_prefix("/proc/").is_some_and(of_process)
 }
 
 /// `typed` are the arguments of this run, without the program.
@@ -35,6 +52,7 @@ fn with_shell(typed: &[String]) -> String {
     let (flags, rest) = typed.split_at(end_of_flags);
     let mut command = "punctual".to_owned();
     for word in flags.iter().map(String::as_str).chain(["--shell"]).chain(rest.iter().map(String::as_str)) {
+        let word = if is_stream(word) { "-" } else { word };
         write!(command, " {}", quoted(word)).expect("a String takes it");
     }
     command
@@ -67,6 +85,20 @@ mod tests {
         );
         check(&["import", "crontab", "it's $HOME"], r"punctual import crontab 'it'\''s $HOME' --shell");
         check(&["import", "crontab", "--", "-odd"], "punctual import crontab --shell -- -odd");
+    }
+
+    #[test]
+    fn a_stream_is_offered_as_stdin() {
+        for path in ["/dev/stdin", "/dev/fd/63", "/proc/self/fd/11", "/proc/4711/fd/0"] {
+            assert_eq!(Source::of(Some(path)), Source::Stdin, "{path}");
+            check(&["import", "crontab", path, "--dry-run"], "punctual import crontab - --dry-run --shell");
+            check(&["import", "crontab", "--", path], "punctual import crontab --shell -- -");
+        }
+        for path in ["/etc/crontab", "/dev/fd", "dev/fd/63", "/proc/fd/1", "/procs/1/fd/2"] {
+            assert_eq!(Source::of(Some(path)), Source::File, "{path}");
+            check(&["import", "crontab", path], &format!("punctual import crontab {path} --shell"));
+        }
+        assert_eq!([Source::of(None), Source::of(Some("-"))], [Source::Stdin; 2]);
     }
 
     #[test]

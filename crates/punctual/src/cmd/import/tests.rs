@@ -27,6 +27,11 @@ CRON_TZ=America/New_York
 ";
 
 fn read(text: &str, flags: &[&str]) -> (Vec<Line>, Vec<Problem>) {
+    let Reading { lines, problems, .. } = reading(text, flags);
+    (lines, problems)
+}
+
+fn reading(text: &str, flags: &[&str]) -> Reading {
     let args = Only::parse_from([&["x", "--zone", "Europe/Berlin"], flags].concat()).args;
     // Two weeks before the clocks of New York go back, and one before those of Berlin do.
     args.read(text, Timestamp::parse("2026-10-18T12:00:00Z").expect("a time")).expect("it has lines")
@@ -145,6 +150,21 @@ fn more_lines_than_a_rule_may_name_make_several_rules() {
     let rules = mail::rules("", &lines);
     assert_eq!(rules.iter().map(|rule| rule.schedules.len()).collect::<Vec<_>>(), [100, 50]);
     assert_eq!(rules[1].name, format!("{}-2", rules[0].name));
+}
+
+#[test]
+fn a_line_without_a_name_makes_it_unknown_what_is_left_over() {
+    for (crontab, extent) in [
+        ("@daily curl a\nMAILTO=root\n@daily cd / && ls\n", Extent::Whole),
+        ("@daily curl a\n61 2 * * * curl b\n", Extent::Part),
+        ("@daily curl a\nCRON_TZ=Nowhere/Else\n@daily curl b\n", Extent::Part),
+        ("MAILTO=\"ops@example.com\n@daily curl a\n", Extent::Part),
+        ("MAILTO=a@b@c\n@daily curl a\n", Extent::Part),
+    ] {
+        let reading = reading(crontab, &[]);
+        assert_eq!(reading.extent, extent, "{crontab}");
+        assert_eq!(reading.keeps("crontab-another"), extent == Extent::Part, "{crontab}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `punctual import crontab` from a file to jobs.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -11,6 +12,19 @@ use crate::harness::PUNCTUAL;
 fn import(world: &World, crontab: &str, flags: &str) -> super::Said {
     std::fs::write(world.path().join("crontab"), crontab).expect("the file is written");
     world.say(&format!("import crontab crontab {flags}"))
+}
+
+/// What each rule mails about, by its name.
+fn mailed(world: &World) -> BTreeMap<String, BTreeSet<String>> {
+    let text = |value: &Value| value.as_str().expect("a name").to_owned();
+    let list = world.json("notify list");
+    let rules = list["notifications"].as_array().expect("a list").iter();
+    let names = |rule: &Value| rule["schedules"].as_array().expect("names").iter().map(text).collect();
+    rules.map(|rule| (text(&rule["name"]), names(rule))).collect()
+}
+
+fn lens(mailed: &BTreeMap<String, BTreeSet<String>>) -> Vec<usize> {
+    mailed.values().map(BTreeSet::len).collect()
 }
 
 #[test]
@@ -103,20 +117,82 @@ fn a_line_that_is_left_out_this_time_still_has_its_mails() {
                    MAILTO=dev@example.org\n@daily cd / && pwd\n";
     let made = import(&world, crontab, "--shell");
     assert_eq!(made.code, Some(0), "{}", made.err);
-    let rules = || world.json("notify list")["notifications"].clone();
-    let about = |rules: &Value| -> Vec<Value> {
-        rules.as_array().expect("a list").iter().map(|rule| rule["schedules"].clone()).collect()
-    };
-    let before = about(&rules());
+    let before = mailed(&world);
     let again = import(&world, crontab, "--keep-going");
     assert_eq!(again.code, Some(0), "{}", again.err);
     assert!(again.err.contains("2 lines need this machine."), "{}", again.err);
-    assert_eq!(about(&rules()), before, "their schedules still run");
+    assert_eq!(mailed(&world), before, "their schedules still run");
     assert!(!again.err.contains("not in this crontab"), "{}", again.err);
     let gone = import(&world, "MAILTO=ops@example.org\n@daily curl http://h\n", "");
     assert!(gone.err.contains("1 rule of the same prefix is not in this crontab"), "{}", gone.err);
-    let names: Vec<usize> = about(&rules()).iter().map(|names| names.as_array().expect("names").len()).collect();
-    assert_eq!(names, [1, 1], "the line is gone, and so is what its list says of it");
+    assert_eq!(lens(&mailed(&world)), [1, 1], "the line is gone, and so is what its list says of it");
+}
+
+#[test]
+fn a_line_that_cannot_be_read_this_time_still_has_its_mails() {
+    let world = World::new();
+    let crontab = "MAILTO=ops@example.org\n@daily curl http://h/a\n0 2 * * * curl http://h/b\n\
+                   MAILTO=dev@example.org\n0 2 * * * curl http://h/c\n";
+    let made = import(&world, crontab, "");
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    let before = mailed(&world);
+    for broken in [
+        crontab.replace("0 2", "61 2"),
+        crontab.replace("0 2 * * * curl http://h/b", "CRON_TZ=Nowhere/Else\n0 2 * * * curl http://h/b"),
+        crontab.replace("MAILTO=dev@", "MAILTO=\"dev@"),
+        crontab.replace("MAILTO=dev@", "MAILTO=dev@@"),
+    ] {
+        let again = import(&world, &broken, "--keep-going");
+        assert_eq!(again.code, Some(0), "{broken}{}", again.err);
+        let after = mailed(&world);
+        for (rule, names) in &before {
+            assert!(names.is_subset(&after[rule]), "{broken}{before:#?} {after:#?}");
+        }
+        assert!(!again.err.contains("not in this crontab"), "{broken}{}", again.err);
+        assert_eq!(again.err.matches("Not all of the crontab could be read").count(), 1, "{broken}{}", again.err);
+    }
+    let added =
+        import(&world, &format!("{}0 3 * * * curl http://h/d\n", crontab.replace("0 2", "61 2")), "--keep-going");
+    assert_eq!(added.code, Some(0), "{}", added.err);
+    let whole = mailed(&world);
+    assert!(whole.values().any(|names| names.len() == 2 && !before.values().any(|old| old == names)), "{whole:#?}");
+
+    let gone = import(&world, "MAILTO=ops@example.org\n@daily curl http://h/a\n", "");
+    assert!(gone.err.contains("3 schedules of the same prefix are not in this crontab"), "{}", gone.err);
+    assert!(gone.err.contains("1 rule of the same prefix is not in this crontab"), "{}", gone.err);
+
+    let ops = before.iter().find(|(_, names)| names.len() == 2).expect("it has two lines").0;
+    world.ok(&format!("notify add {ops} --email ops@example.org"));
+    import(&world, &crontab.replace("0 2", "61 2"), "--keep-going");
+    assert_eq!(mailed(&world)[ops].len(), 0, "a rule about everything stays one");
+    import(&world, crontab, "");
+    assert_eq!(mailed(&world)[ops].len(), 2, "until the whole crontab is imported");
+}
+
+#[test]
+fn a_long_list_loses_no_mails_and_mails_none_twice() {
+    let world = World::new();
+    let lines = |of_shell: usize| -> String {
+        let of_shell = (0..of_shell).map(|n| format!("@daily cd / && echo {n}\n"));
+        let calls = (0..30).map(|n| format!("@daily curl http://h/{n}\n"));
+        std::iter::once("MAILTO=ops@example.org\n".to_owned()).chain(of_shell).chain(calls).collect()
+    };
+    let made = import(&world, &lines(120), "--shell");
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    let all: BTreeSet<String> = mailed(&world).into_values().flatten().collect();
+    assert_eq!((lens(&mailed(&world)), all.len()), (vec![100, 50], 150));
+
+    let left_out = import(&world, &lines(120), "--keep-going");
+    assert_eq!(left_out.code, Some(0), "{}", left_out.err);
+    assert_eq!(lens(&mailed(&world)), [100, 50], "each once");
+    assert_eq!(mailed(&world).into_values().flatten().collect::<BTreeSet<_>>(), all);
+    assert!(!left_out.err.contains("not in this crontab"), "{}", left_out.err);
+
+    let fewer = import(&world, &lines(60), "--keep-going");
+    let second = mailed(&world).into_keys().next_back().expect("two rules");
+    assert_eq!(lens(&mailed(&world))[0], 90, "the first has room for all");
+    let told = format!("1 rule of the same prefix is not in this crontab: {second}.");
+    assert!(fewer.err.contains(&told), "{}", fewer.err);
 }
 
 #[test]
