@@ -79,7 +79,7 @@ fn load(count: u64, expression: Expression, dates: usize) -> (Owner, usize) {
             })
             .collect();
         let next = rows.last().map(|row| row.id).filter(|_| first < count);
-        owner.handle(Event::Schedules { load, rows, next }, now);
+        owner.handle(Event::Schedules { load, rows, next, calendars: 0 }, now);
     }
     assert_eq!(owner.schedule_counts(), (count as usize, 0));
     (owner, plans.len())

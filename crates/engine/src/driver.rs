@@ -284,6 +284,9 @@ impl Driver {
         for load in effects.schedule_loads {
             self.reads.schedules(load);
         }
+        if let Some(since) = effects.calendars_missed_since {
+            self.reads.plans.tell_again(since);
+        }
         for (token, reply) in effects.schedule_replies {
             if let Some(answer) = self.schedule_answers.remove(&token) {
                 let _ = answer.send(reply);

@@ -28,6 +28,8 @@ struct State {
     /// As they were read last, and the largest revision among them.
     calendars: Calendars,
     revision: u32,
+    /// Of each.
+    revisions: BTreeMap<String, u32>,
     /// Those that changed, and how many more times their schedules are to be planned anew.
     changed: BTreeMap<String, u32>,
 }
@@ -73,6 +75,7 @@ impl Plans {
         let stored = store.calendars().await?;
         // What was read may be newer than the revision, which is then read again.
         let revision = stored.iter().map(|calendar| calendar.revision).max().unwrap_or(0).min(revision);
+        let revisions = stored.iter().map(|calendar| (calendar.name.clone(), calendar.revision)).collect();
         let calendars: Calendars = Arc::new(
             stored
                 .into_iter()
@@ -88,9 +91,23 @@ impl Plans {
         let known = std::mem::replace(&mut state.calendars, Arc::clone(&calendars));
         let changed = calendars.iter().filter(|(name, calendar)| known.get(*name) != Some(calendar));
         state.changed.extend(changed.map(|(name, _)| (name.clone(), REPLANS)));
-        state.revision = revision;
+        (state.revision, state.revisions) = (revision, revisions);
         state.shared.retain(|_, plan| plan.upgrade().is_some_and(|plan| plan.spec.calendars.is_empty()));
         Ok(())
+    }
+
+    /// The newest revision of calendars that plans made from now on know.
+    pub(crate) fn revision(&self) -> u32 {
+        self.0.lock().expect("no panic while the lock is held").revision
+    }
+
+    /// Somebody was not told of what has changed since this revision.
+    pub(crate) fn tell_again(&self, since: u32) {
+        let mut state = self.0.lock().expect("no panic while the lock is held");
+        let State { revisions, changed, .. } = &mut *state;
+        for (name, _) in revisions.iter().filter(|(_, revision)| **revision > since) {
+            changed.entry(name.clone()).or_insert(1);
+        }
     }
 
     /// The calendars whose schedules are to be planned anew.
@@ -170,6 +187,25 @@ mod tests {
         assert!(Arc::ptr_eq(&before["stays"], &after["stays"]));
         assert_ne!(before["changes"], after["changes"]);
         assert_eq!(plans.changed(), ["changes", "stays"], "both were new a moment ago");
+    }
+
+    #[tokio::test]
+    async fn what_somebody_missed_is_told_again_and_nothing_else() {
+        let (store, plans) = (ModelStore::new(1, Timestamp::EPOCH), Plans::default());
+        put(&store, "old", 1).await;
+        plans.refresh(&store).await.unwrap();
+        let before = plans.revision();
+        put(&store, "new", 1).await;
+        plans.refresh(&store).await.unwrap();
+        for _ in 0..REPLANS {
+            plans.replanned(&plans.changed());
+        }
+        plans.tell_again(plans.revision());
+        assert!(plans.changed().is_empty());
+        plans.tell_again(before);
+        assert_eq!(plans.changed(), ["new"]);
+        plans.replanned(&plans.changed());
+        assert!(plans.changed().is_empty());
     }
 
     #[test]

@@ -63,12 +63,13 @@ impl Reads {
         tokio::spawn(async move {
             let read = retry("load schedules", || async {
                 plans.refresh(&*store).await?;
+                let calendars = plans.revision();
                 let rows = store.load_schedules(load.shard, load.after, load.limit).await?;
                 let next = rows.last().map(|row| row.id).filter(|_| rows.len() >= load.limit);
-                Ok((plans.join(&*store, &tasks, rows).await?, next))
+                Ok((plans.join(&*store, &tasks, rows).await?, next, calendars))
             });
-            let (rows, next) = read.await;
-            inbox.send(Input::Event(Event::Schedules { load, rows, next }));
+            let (rows, next, calendars) = read.await;
+            inbox.send(Input::Event(Event::Schedules { load, rows, next, calendars }));
         });
     }
 

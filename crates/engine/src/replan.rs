@@ -39,6 +39,7 @@ async fn replan(store: &dyn Store, tasks: &TaskCache, plans: &Plans, inbox: &Inb
     if names.is_empty() {
         return Ok(());
     }
+    let calendars = plans.revision();
     let mut after = None;
     loop {
         let rows = store.schedules_with_calendars(names.clone(), after, PAGE).await?;
@@ -46,7 +47,7 @@ async fn replan(store: &dyn Store, tasks: &TaskCache, plans: &Plans, inbox: &Inb
         let owned: Arc<[ShardId]> = tenure.owned();
         let ours = rows.into_iter().filter(|row| owned.contains(&row.id.shard())).collect();
         let rows = plans.join(store, tasks, ours).await?;
-        inbox.send(Input::Event(Event::Replanned { rows }));
+        inbox.send(Input::Event(Event::Replanned { rows, calendars }));
         // Pages that queue up would be planned in one go, and all that is due would wait for it.
         let has_ended = !inbox.taken().await;
         if has_ended || after.is_none() {
@@ -90,7 +91,7 @@ mod tests {
         let mut planned = 0;
         loop {
             match inputs.try_recv() {
-                Ok(Input::Event(Event::Replanned { rows })) => planned += rows.len(),
+                Ok(Input::Event(Event::Replanned { rows, .. })) => planned += rows.len(),
                 Ok(Input::Query(ask)) => ask(&owner),
                 Ok(_) => panic!("nothing else is sent"),
                 Err(TryRecvError::Empty) => return planned,

@@ -81,7 +81,9 @@ impl Engine {
                 _ => 0,
             };
             let refused = |error: PlanError| ScheduleReply::Refused(error.to_string());
-            made.push(plans.plan(&edit.spec).map(|plan| Some(Made { plan, task, seed })).map_err(refused));
+            let calendars = plans.revision();
+            let plan = plans.plan(&edit.spec);
+            made.push(plan.map(|plan| Some(Made { plan, task, seed, calendars })).map_err(refused));
         }
         Ok(made)
     }

@@ -58,6 +58,14 @@ impl World {
         let rows = owned.into_iter().flat_map(|(shard, _)| self.store.schedules_with_calendars(shard)).collect();
         self.hit(Window::Replanned);
         let (node, delay) = (self.servers[place].node(), self.store_delay());
-        self.after(delay, Action::Server(node, ServerStep::Replanned(rows)));
+        let calendars = changes as u32;
+        self.after(delay, Action::Server(node, ServerStep::Replanned { rows, calendars }));
+    }
+
+    /// Something was on its way when others were told.
+    pub(crate) fn tell_calendars_again(&mut self, place: usize) {
+        let server = &mut self.servers[place];
+        server.calendar_tellings = server.calendar_tellings.max(1);
+        self.hit(Window::CalendarMissed);
     }
 }

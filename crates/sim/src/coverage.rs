@@ -84,6 +84,8 @@ pub enum Window {
     ScheduleEdited,
     /// A server learned that a calendar had changed.
     Replanned,
+    /// A schedule was on its way when others were told of that.
+    CalendarMissed,
     OccurrenceClosed,
     /// The clocks left it out.
     OccurrenceInGap,
@@ -96,7 +98,7 @@ pub enum Window {
 }
 
 impl Window {
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 67] = [
         Self::CrashBetweenApplyAndAnswer,
         Self::DeadServersBatchApplied,
         Self::DeadServersBatchDropped,
@@ -158,6 +160,7 @@ impl Window {
         Self::QueuedReleased,
         Self::ScheduleEdited,
         Self::Replanned,
+        Self::CalendarMissed,
         Self::OccurrenceClosed,
         Self::OccurrenceInGap,
         Self::OccurrencesMerged,

@@ -205,7 +205,8 @@ impl World {
         };
         let seed = seed_of(&name);
         let plan = self.store.plan(&edit.spec, seed);
-        Some(Made { plan, task: Arc::clone(self.store.task(edit.task)), seed })
+        let calendars = self.store.calendar_changes() as u32;
+        Some(Made { plan, task: Arc::clone(self.store.task(edit.task)), seed, calendars })
     }
 
     /// What schedules make are jobs like others: everything that is promised of jobs is promised of them.

@@ -106,6 +106,7 @@ pub(crate) enum ServerStep {
         load: ScheduleLoad,
         rows: Vec<LoadedSchedule>,
         next: Option<ScheduleId>,
+        calendars: u32,
     },
     Schedule {
         token: Token,
@@ -113,7 +114,10 @@ pub(crate) enum ServerStep {
         command: ScheduleCommand,
     },
     Hinted(Vec<Loaded>),
-    Replanned(Vec<LoadedSchedule>),
+    Replanned {
+        rows: Vec<LoadedSchedule>,
+        calendars: u32,
+    },
     TaskChanged(Arc<Task>),
     Watch(Watch),
     Message {
@@ -262,8 +266,8 @@ impl World {
             ServerStep::Found { token, id, found } => {
                 self.servers[place].owner.handle(Event::Found { token, id, found }, now);
             }
-            ServerStep::SchedulesRead { load, rows, next } => {
-                self.servers[place].owner.handle(Event::Schedules { load, rows, next }, now);
+            ServerStep::SchedulesRead { load, rows, next, calendars } => {
+                self.servers[place].owner.handle(Event::Schedules { load, rows, next, calendars }, now);
             }
             ServerStep::Schedule { token, id, command } => {
                 let made = self.made(id, &command);
@@ -271,7 +275,9 @@ impl World {
                 self.servers[place].owner.handle(Event::Schedule { token, id, command, who, made }, now);
             }
             ServerStep::TaskChanged(task) => self.servers[place].owner.handle(Event::TaskChanged { task }, now),
-            ServerStep::Replanned(rows) => self.servers[place].owner.handle(Event::Replanned { rows }, now),
+            ServerStep::Replanned { rows, calendars } => {
+                self.servers[place].owner.handle(Event::Replanned { rows, calendars }, now);
+            }
             ServerStep::Watch(watch) => self.servers[place].owner.handle(Event::Watch(watch), now),
             ServerStep::Hinted(jobs) => self.servers[place].owner.handle(Event::Submitted { jobs }, now),
             ServerStep::Message { stream, message } => self.server_message(place, stream, message),

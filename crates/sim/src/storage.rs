@@ -59,7 +59,8 @@ impl World {
             }
             StoreCall::LoadSchedules(load) => {
                 let (rows, next) = self.store.load_schedules(load);
-                self.answer_server(node, ServerStep::SchedulesRead { load, rows, next });
+                let calendars = self.store.calendar_changes() as u32;
+                self.answer_server(node, ServerStep::SchedulesRead { load, rows, next, calendars });
             }
             StoreCall::Find { token, id } => {
                 let found = self.store.find(id);

@@ -83,7 +83,7 @@ impl World {
             let acquired = Event::Acquired { shard, epoch: Epoch(1), running: vec![], spent: vec![], schedules };
             self.owner.handle(acquired, self.now);
             if let Some(load) = self.owner.take_effects().schedule_loads.pop() {
-                self.owner.handle(Event::Schedules { load, rows, next: None }, self.now);
+                self.owner.handle(Event::Schedules { load, rows, next: None, calendars: 0 }, self.now);
             }
         }
         let spec = WorkerSpec {

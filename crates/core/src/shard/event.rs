@@ -40,6 +40,8 @@ pub struct Made {
     pub task: Arc<Task>,
     /// Of its name; with a creation.
     pub seed: u64,
+    /// The newest revision of calendars that the plan knows.
+    pub calendars: u32,
 }
 
 /// A stored schedule with what it means.
@@ -130,10 +132,14 @@ pub enum Event {
         rows: Vec<LoadedSchedule>,
         /// After which to go on; `None` at the end.
         next: Option<ScheduleId>,
+        /// The newest revision of calendars that their plans know.
+        calendars: u32,
     },
     /// Calendars have changed, and with them what these schedules mean.
     Replanned {
         rows: Vec<LoadedSchedule>,
+        /// The newest revision of calendars that their plans know.
+        calendars: u32,
     },
     Schedule {
         token: Token,
@@ -356,6 +362,8 @@ pub struct Effects {
     pub replies: Vec<(Token, Reply)>,
     pub schedule_loads: Vec<ScheduleLoad>,
     pub schedule_replies: Vec<(Token, ScheduleReply)>,
+    /// What has changed in calendars since this revision is to be told again: a schedule that was on its way missed it.
+    pub calendars_missed_since: Option<u32>,
     pub changes: Vec<Change>,
     /// Connections to cut: these workers must say hello again.
     pub disconnects: Vec<WorkerId>,
@@ -369,6 +377,7 @@ impl Effects {
             && self.replies.is_empty()
             && self.schedule_loads.is_empty()
             && self.schedule_replies.is_empty()
+            && self.calendars_missed_since.is_none()
             && self.changes.is_empty()
             && self.disconnects.is_empty()
     }

@@ -80,6 +80,8 @@ pub struct Owner {
     /// Tasks that were changed lately.
     changed_tasks: BTreeMap<crate::id::TaskId, std::sync::Arc<crate::task::Task>>,
     effects: Effects,
+    /// The newest revision of calendars that schedules were told of.
+    calendars: u32,
     chance: Chance,
     counts: Counts,
     /// Jobs in memory that wait for their time or for a worker.
@@ -133,6 +135,7 @@ impl Owner {
             ended_by_agent: BTreeMap::new(),
             changed_tasks: BTreeMap::new(),
             effects: Effects::default(),
+            calendars: 0,
             chance: Chance::new(seed),
             counts: Counts::default(),
             window_len: 0,
@@ -185,8 +188,11 @@ impl Owner {
             Event::AgentReported { token, report } => self.agent_report(token, report),
             Event::AgentSilent { id, attempt, host } => self.agent_silent(id, attempt, host),
             Event::Command { token, id, command } => self.command(token, id, command),
-            Event::Schedules { load, rows, next } => self.schedules_page(&load, rows, next),
-            Event::Replanned { rows } => self.replanned(rows),
+            Event::Schedules { load, rows, next, calendars } => {
+                self.planned_by(calendars, rows.iter().map(|row| &row.plan));
+                self.schedules_page(&load, rows, next);
+            }
+            Event::Replanned { rows, calendars } => self.calendars_changed(rows, calendars),
             Event::Watch(watch) => self.watch(watch),
             Event::Schedule { token, id, command, who, made } => self.schedule_command(token, id, command, who, made),
         }

@@ -6,60 +6,69 @@ use punctual_core::schedule::{CatchUpMode, Marks, OccurrenceRow, Verdict};
 use punctual_core::shard::write::{Epoch, Write};
 use punctual_core::{JobId, ScheduleId, Span, Timestamp};
 
-use super::schedules::{Found, Tale, is_void, of_row, tales};
+use super::schedules::{Found, Tale, is_of, is_void, of_row, tales};
 use crate::history::{Fact, History};
 
-/// What the store took.
+/// A missed time that an owner chose to run.
+struct Choice {
+    at: Timestamp,
+    slot: Timestamp,
+    decided_at: Timestamp,
+    tenure: Epoch,
+    /// A former owner had decided about it.
+    is_void: bool,
+}
+
+/// What the store was told.
 #[derive(Default)]
 struct Told {
-    /// When a planned time was first decided about, and by which tenure of its shard.
-    first_verdicts: BTreeMap<(ScheduleId, Timestamp), (Timestamp, Epoch)>,
+    choices: BTreeMap<ScheduleId, Vec<Choice>>,
     /// Which tenure made a job.
     made_by: BTreeMap<JobId, Epoch>,
 }
 
 pub(super) fn budgets_are_kept(history: &History) -> Found {
-    let told = told(history);
+    let mut told = told(history);
     let mut found = Vec::new();
     for (id, tale) in tales(history) {
-        let mut replays: Vec<(&OccurrenceRow, Timestamp, Epoch)> = tale
-            .rows
-            .values()
-            .filter(|row| row.marks.has(Marks::REPLAYED) && row.verdict == Verdict::Fired)
-            .filter_map(|row| {
-                told.first_verdicts.get(&(id, row.at)).map(|(decided_at, tenure)| (row, *decided_at, *tenure))
-            })
-            .collect();
-        replays.sort_by_key(|(row, decided_at, tenure)| (*tenure, *decided_at, row.slot));
-        for (row, decided_at, _) in &replays {
+        let mut choices = told.choices.remove(&id).unwrap_or_default();
+        choices.sort_by_key(|choice| (choice.tenure, choice.decided_at, choice.slot));
+        for (choice, row) in choices.iter().filter_map(|choice| Some((choice, ran(&tale, choice)?))) {
             let Some(period) = tale.periods.iter().find(|period| of_row(row, period)) else { continue };
             let rule = period.plan.spec.catch_up;
             if rule.mode == CatchUpMode::None {
                 found.push((row.job, format!("{id} makes up for nothing, and did for {}", row.at)));
             }
-            if decided_at.since(row.slot) > rule.window {
+            if choice.decided_at.since(row.slot) > rule.window {
                 found.push((row.job, format!("{id} made up for {}, which is too old", row.at)));
             }
         }
-        too_many(id, &tale, &replays, &mut found);
-        let jobs = replays.iter().filter_map(|(row, ..)| row.job);
+        too_many(id, &tale, &choices, &mut found);
+        let jobs = choices.iter().filter_map(|choice| ran(&tale, choice)?.job);
         let jobs = jobs.filter_map(|job| Some((*told.made_by.get(&job)?, job))).collect();
         too_fast(id, &tale, jobs, &mut found);
     }
     found
 }
 
+/// What became of it, if it ran.
+fn ran<'a>(tale: &'a Tale, choice: &Choice) -> Option<&'a OccurrenceRow> {
+    let row = tale.rows.get(&choice.at)?;
+    (row.verdict == Verdict::Fired && !choice.is_void).then_some(row)
+}
+
 /// What was missed by the moment of the first replay shares a budget, however many turns it takes.
-fn too_many(id: ScheduleId, tale: &Tale, replays: &[(&OccurrenceRow, Timestamp, Epoch)], found: &mut Found) {
+fn too_many(id: ScheduleId, tale: &Tale, choices: &[Choice], found: &mut Found) {
     for period in &tale.periods {
         let rule = period.plan.spec.catch_up;
         let max = if rule.mode == CatchUpMode::Last { 1 } else { rule.max as usize };
         let mut begun: Option<(Timestamp, Epoch)> = None;
         let mut count = 0;
-        for (row, decided_at, tenure) in replays.iter().filter(|(row, ..)| of_row(row, period)) {
-            if begun.is_none_or(|(at, of)| of != *tenure || row.slot > at) {
-                (begun, count) = (Some((*decided_at, *tenure)), 0);
+        for choice in choices.iter().filter(|choice| is_of(period, choice.slot)) {
+            if begun.is_none_or(|(at, of)| of != choice.tenure || choice.slot > at) {
+                (begun, count) = (Some((choice.decided_at, choice.tenure)), 0);
             }
+            let Some(row) = ran(tale, choice) else { continue };
             count += 1;
             if count == max + 1 {
                 found.push((row.job, format!("{id} made up for {} as well, after {max} others", row.at)));
@@ -68,11 +77,11 @@ fn too_many(id: ScheduleId, tale: &Tale, replays: &[(&OccurrenceRow, Timestamp, 
     }
 }
 
-/// However often something was missed, one owner runs it at the schedule's pace. What waits keeps that of the definition
-/// which is there when it is its turn.
+/// However often something was missed, one owner runs it at the schedule's pace. After an edit, what waits by the former
+/// definition and what is chosen by the new one each have their own.
 fn too_fast(id: ScheduleId, tale: &Tale, mut jobs: Vec<(Epoch, JobId)>, found: &mut Found) {
-    let pauses = tale.periods.iter().map(|period| 60_000_000 / i64::from(period.plan.spec.catch_up.per_minute));
-    let pause = Span::from_micros(pauses.min().unwrap_or_default());
+    let [period] = &tale.periods[..] else { return };
+    let pause = Span::from_micros(60_000_000 / i64::from(period.plan.spec.catch_up.per_minute));
     jobs.sort_unstable_by_key(|(tenure, job)| (*tenure, job.due_at()));
     for pair in jobs.windows(2) {
         let [(of, first), (also_of, second)] = pair else { continue };
@@ -86,14 +95,21 @@ fn told(history: &History) -> Told {
     let mut told = Told::default();
     for (_, fact) in history.iter() {
         let Fact::Took { batch, void } = fact else { continue };
-        for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
+        for write in &batch.writes {
             let (Write::Decide(decision) | Write::Release(decision)) = write else { continue };
             let row = &decision.occurrence;
             let fence = batch.fences.iter().find(|(shard, _)| *shard == row.schedule.shard());
-            let Some((_, tenure)) = fence else { continue };
-            // One that was queued is decided about twice.
-            told.first_verdicts.entry((row.schedule, row.at)).or_insert((row.decided_at, *tenure));
-            told.made_by.extend(row.job.map(|job| (job, *tenure)));
+            let Some(&(_, tenure)) = fence else { continue };
+            let is_void = is_void(write, void);
+            if !is_void {
+                told.made_by.extend(row.job.map(|job| (job, tenure)));
+            }
+            // One that was queued is decided about twice, and chosen once.
+            if matches!(write, Write::Decide(_)) && row.marks.has(Marks::REPLAYED) {
+                let OccurrenceRow { at, slot, decided_at, .. } = *row;
+                let choices = told.choices.entry(row.schedule).or_default();
+                choices.push(Choice { at, slot, decided_at, tenure, is_void });
+            }
         }
     }
     told

@@ -267,7 +267,11 @@ pub(super) fn runs_do_not_meet(history: &History) -> Found {
 }
 
 pub(super) fn of_row(row: &OccurrenceRow, period: &Period) -> bool {
-    row.slot > period.since && row.slot <= period.until
+    is_of(period, row.slot)
+}
+
+pub(super) fn is_of(period: &Period, slot: Timestamp) -> bool {
+    slot > period.since && slot <= period.until
 }
 
 /// What a client was told had been taken by the store before.

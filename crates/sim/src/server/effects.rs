@@ -33,6 +33,9 @@ impl World {
                 let delay = self.store_delay();
                 self.after(delay, Action::Store(node, StoreCall::LoadSchedules(load)));
             }
+            if effects.calendars_missed_since.is_some() {
+                self.tell_calendars_again(place);
+            }
             for (token, reply) in effects.schedule_replies {
                 let delay = self.rng.millis(0, self.plan.message_ms_max);
                 self.after(delay, Action::Schedules(ScheduleStep::Answered { token, reply }));

@@ -103,7 +103,9 @@ impl Owner {
                 has_input: row.edit.input.is_some(),
                 state: row.state.clone(),
             };
+            let plan = Arc::clone(&loaded.plan);
             schedules.table.insert(loaded, row.state.since);
+            self.planned_by(made.calendars, [&plan]);
         }
         self.answer_schedule(row.id);
     }

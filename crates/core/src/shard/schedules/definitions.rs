@@ -82,8 +82,23 @@ impl Schedules {
 }
 
 impl Owner {
+    pub(in crate::shard) fn calendars_changed(&mut self, rows: Vec<LoadedSchedule>, calendars: u32) {
+        self.calendars = self.calendars.max(calendars);
+        self.replanned(rows);
+    }
+
+    /// Plans count from now on. If they were made before calendars changed of which schedules have been told, they have
+    /// to be made again.
+    pub(in crate::shard) fn planned_by<'a>(&mut self, calendars: u32, plans: impl IntoIterator<Item = &'a Arc<Plan>>) {
+        let is_outdated = calendars < self.calendars && plans.into_iter().any(|plan| !plan.spec.calendars.is_empty());
+        if is_outdated {
+            let since = self.effects.calendars_missed_since.get_or_insert(calendars);
+            *since = calendars.min(*since);
+        }
+    }
+
     /// Calendars have changed, and with them what these schedules plan from now on.
-    pub(in crate::shard) fn replanned(&mut self, rows: Vec<LoadedSchedule>) {
+    fn replanned(&mut self, rows: Vec<LoadedSchedule>) {
         for row in rows {
             let (id, shard) = (row.id, row.id.shard());
             if self.shard(shard).is_none_or(|shard| shard.is_retiring) {
@@ -205,6 +220,7 @@ impl Owner {
         entry.change_rare(|rare| rare.skip_until = None);
         let (state, revision) = (entry.state(), entry.revision);
         schedules.table.set_task(place, made.task);
+        schedules.editing.insert(id, made.calendars);
         schedules.floors.remove(&id);
         schedules.waits(id, token, ScheduleReply::Done { revision });
         let change = ScheduleChange { by, kind: ChangeKind::Edited, note: None, former_spec: None };

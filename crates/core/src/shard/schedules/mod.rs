@@ -60,6 +60,8 @@ pub(super) struct Schedules {
     stalled: BTreeMap<ScheduleId, Timestamp>,
     /// Creations on their way to the store: the moment from which on they count, and what they will be.
     adding: BTreeMap<ScheduleId, (Timestamp, Made)>,
+    /// Edits on their way to the store, with the revision of calendars that they know.
+    editing: BTreeMap<ScheduleId, u32>,
     /// Definitions that wait for verdicts on what came before them, and what was asked for after those.
     deferred: BTreeMap<ScheduleId, Vec<Deferred>>,
     /// Commands that wait for their write to be durable, in order.

@@ -5,6 +5,7 @@
 //! a schedule before that is durable.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use crate::id::{ScheduleId, ShardId};
 use crate::shard::Owner;
@@ -177,12 +178,22 @@ impl Owner {
         let is_last = shard.schedules.progress.settled(id);
         if is_last {
             shard.schedules.go_on(id);
+            self.edit_settled(id);
         }
         self.write_watermark(id.shard());
         if is_last {
             self.resume_deferred(id);
             self.resume_released(id);
         }
+    }
+
+    /// Calendars may have changed while an edit was on its way, and nobody could be told.
+    fn edit_settled(&mut self, id: ScheduleId) {
+        let Some(schedules) = self.shard_mut(id.shard()).map(|shard| &mut shard.schedules) else { return };
+        let Some(calendars) = schedules.editing.remove(&id) else { return };
+        let entry = schedules.table.place(id).and_then(|place| schedules.table.entry(place));
+        let plan = entry.map(|entry| Arc::clone(&entry.plan));
+        self.planned_by(calendars, &plan);
     }
 
     /// A deletion is durable: what waits does not run any more.

@@ -82,7 +82,7 @@ impl Bench {
         let acquired = Event::Acquired { shard: SHARD, epoch, running: vec![], spent: vec![], schedules };
         self.owner.handle(acquired, self.now);
         let load = self.owner.take_effects().schedule_loads.pop().expect("a takeover reads schedules");
-        self.owner.handle(Event::Schedules { load, rows, next: None }, self.now);
+        self.owner.handle(Event::Schedules { load, rows, next: None, calendars: 0 }, self.now);
         let spec = WorkerSpec {
             queues: vec!["default".into()],
             capabilities: vec!["probe".into()],
@@ -96,12 +96,12 @@ impl Bench {
     fn made(&self, spec: &ScheduleSpec) -> Made {
         let seed = seed_of(EVERY);
         let plan = Plan::new(spec.clone(), &BTreeMap::new(), seed).unwrap();
-        Made { plan: Arc::new(plan), task: Arc::clone(&self.task), seed }
+        Made { plan: Arc::new(plan), task: Arc::clone(&self.task), seed, calendars: 0 }
     }
 
     /// What a store answers that is asked for it.
     fn loaded(&self, id: ScheduleId, spec: &ScheduleSpec) -> LoadedSchedule {
-        let Made { plan, task, seed } = self.made(spec);
+        let Made { plan, task, seed, .. } = self.made(spec);
         LoadedSchedule { id, plan, task, seed, priority: None, has_input: false, state: self.states[&id].clone() }
     }
 

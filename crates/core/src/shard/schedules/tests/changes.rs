@@ -150,7 +150,7 @@ fn a_skip_looks_at_so_many_times_and_no_more() {
     let plan = Arc::new(Plan::new(closed.clone(), &calendars, 0).unwrap());
     let id = ScheduleId::new(bench.now, SHARD, 1);
     let new = NewSchedule { id, name: EVERY.to_owned(), edit: bench.edit(&closed) };
-    let made = Made { plan, task: Arc::clone(&bench.task), seed: 0 };
+    let made = Made { plan, task: Arc::clone(&bench.task), seed: 0, calendars: 0 };
     bench.tell(id, ScheduleCommand::Create(Box::new(new)), Some(made));
     bench.replies.clear();
     let reply = bench.ask(id, ScheduleCommand::SkipNext { count: 1 });
@@ -237,7 +237,7 @@ fn calendars_count_from_the_first_time_that_they_are_told_of() {
     for told in ["12:00:02.5", "12:00:03.5", "12:00:04.5"] {
         bench.now = at(told);
         let rows = vec![bench.loaded(id, &rarely)];
-        bench.owner.handle(Event::Replanned { rows }, bench.now);
+        bench.owner.handle(Event::Replanned { rows, calendars: 1 }, bench.now);
     }
     bench.now = at("12:00:08.5");
     let void = bench.store(&slow);
@@ -245,4 +245,45 @@ fn calendars_count_from_the_first_time_that_they_are_told_of() {
     bench.settle();
     let seconds = ["12:00:01", "12:00:02", "12:00:05"].map(at);
     assert_eq!(bench.ledger.keys().copied().collect::<Vec<_>>(), seconds);
+}
+
+/// Every minute, but for the days of a calendar.
+fn with_calendar(bench: &Bench, seed: u64, calendars: u32) -> (ScheduleSpec, Made) {
+    let mut spec = spec("* * * * *");
+    spec.calendars.exclude = vec!["closed".to_owned()];
+    let closed = punctual_recurrence::Calendar { name: "closed".to_owned(), dates: [].into() };
+    let all = BTreeMap::from([("closed".to_owned(), Arc::new(closed))]);
+    let plan = Arc::new(Plan::new(spec.clone(), &all, seed).unwrap());
+    (spec, Made { plan, task: Arc::clone(&bench.task), seed, calendars })
+}
+
+#[test]
+fn a_schedule_that_was_on_its_way_when_calendars_changed_is_told_of() {
+    let mut bench = Bench::new(at("11:59:30"));
+    let (spec, made) = with_calendar(&bench, seed_of(EVERY), 4);
+    let id = ScheduleId::new(bench.now, SHARD, 1);
+    let new = NewSchedule { id, name: EVERY.to_owned(), edit: bench.edit(&spec) };
+    let event = |command, made| Event::Schedule { token: Token(1), id, command, who: "me".to_owned(), made };
+    bench.owner.handle(event(ScheduleCommand::Create(Box::new(new)), Some(made.clone())), bench.now);
+    let missed = |bench: &mut Bench| bench.owner.take_effects().calendars_missed_since;
+    // The store does not know it yet, so it is not among those that are told.
+    bench.owner.handle(Event::Replanned { rows: vec![], calendars: 5 }, bench.now);
+    let batch = bench.owner.take_batch(bench.now).expect("the creation");
+    let void = bench.store(&batch);
+    assert_eq!(missed(&mut bench), None, "it would be too early again");
+    bench.owner.committed(batch.seq, &void, bench.now);
+    assert_eq!(missed(&mut bench), Some(4));
+
+    let edit = Box::new(bench.edit(&spec));
+    let (_, made) = with_calendar(&bench, seed_of(EVERY), 5);
+    bench.owner.handle(event(ScheduleCommand::Edit { revision: None, edit }, Some(made)), bench.now);
+    bench.owner.handle(Event::Replanned { rows: vec![], calendars: 6 }, bench.now);
+    let batch = bench.owner.take_batch(bench.now).expect("the edit");
+    let void = bench.store(&batch);
+    assert_eq!(missed(&mut bench), None);
+    bench.owner.committed(batch.seq, &void, bench.now);
+    assert_eq!(missed(&mut bench), Some(5));
+    bench.settle();
+    let reply = bench.ask(id, ScheduleCommand::Pause { note: None });
+    assert_eq!((reply, missed(&mut bench)), (done(2), None), "once is enough");
 }
