@@ -114,17 +114,22 @@ fn the_budget_holds_however_much_was_missed() {
     assert_eq!(missed, 47 * 3600 - 60 - 7);
 }
 
+/// More than an hour of seconds fills a turn; the rest comes in the next, when one more is a minute late.
+fn behind_by_more_than_a_turn(rule: CatchUp) -> Bench {
+    let every_second = ScheduleSpec { catch_up: rule, ..spec("* * * * * *") };
+    let mut bench = Bench::new(at("00:00:00.5"));
+    let id = bench.create(&every_second);
+    bench.pass_until(at("00:00:02.5"));
+    bench.take_over_quietly(id, &every_second, at("02:00:02.9999"));
+    bench.now = at("02:00:03.0003");
+    bench.settle();
+    bench
+}
+
 #[test]
 fn what_turns_out_to_be_missed_in_the_next_turn_shares_the_budget() {
-    // More than an hour of seconds fills a turn; the rest comes in the next, when one more is a minute late.
     for (mode, max) in [(CatchUpMode::Last, 1), (CatchUpMode::All, 7)] {
-        let every_second = ScheduleSpec { catch_up: rule(mode, max, 86_400, 600), ..spec("* * * * * *") };
-        let mut bench = Bench::new(at("00:00:00.5"));
-        let id = bench.create(&every_second);
-        bench.pass_until(at("00:00:02.5"));
-        bench.take_over_quietly(id, &every_second, at("02:00:02.9999"));
-        bench.now = at("02:00:03.0003");
-        bench.settle();
+        let bench = behind_by_more_than_a_turn(rule(mode, max, 86_400, 600));
         assert_eq!(bench.ledger[&at("01:59:03")].verdict, Verdict::Missed);
         assert_eq!(replayed(&bench).len(), max as usize);
         assert_eq!(replayed(&bench).last(), Some(&at("01:59:02")));
@@ -133,14 +138,7 @@ fn what_turns_out_to_be_missed_in_the_next_turn_shares_the_budget() {
 
 #[test]
 fn what_is_left_of_a_budget_goes_to_what_turns_out_to_be_missed_at_its_pace() {
-    let rule = rule(CatchUpMode::All, 10_000, 86_400, 6000);
-    let every_second = ScheduleSpec { catch_up: rule, ..spec("* * * * * *") };
-    let mut bench = Bench::new(at("00:00:00.5"));
-    let id = bench.create(&every_second);
-    bench.pass_until(at("00:00:02.5"));
-    bench.take_over_quietly(id, &every_second, at("02:00:02.9999"));
-    bench.now = at("02:00:03.0003");
-    bench.settle();
+    let bench = behind_by_more_than_a_turn(rule(CatchUpMode::All, 10_000, 86_400, 6000));
     let due_at = |text: &str| bench.ledger[&at(text)].job.unwrap().due_at();
     assert_eq!(due_at("01:59:03"), due_at("01:59:02") + Span::from_millis(10));
 }
