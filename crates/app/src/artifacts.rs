@@ -225,17 +225,13 @@ impl From<BlobError> for AppError {
         match error {
             BlobError::NotFound => Self::new(ErrorKind::ArtifactNotFound, "the file is not in the storage")
                 .hint("upload it again; if it was there, look at the storage"),
-            BlobError::Unavailable(_) => {
-                tracing::warn!(%error, "the storage did not answer");
-                Self::new(ErrorKind::Unavailable, "the storage is not available")
-                    .hint("try again in a few seconds; if it lasts, look at the server's log and at the storage")
-            }
+            BlobError::Unavailable(_) => Self::new(ErrorKind::Unavailable, "the storage is not available")
+                .because(error)
+                .hint("try again in a few seconds; if it lasts, look at the server's log and at the storage"),
             // Retryable too: an operator corrects it, and nothing is lost meanwhile.
-            BlobError::Denied(_) => {
-                tracing::error!(%error, "the storage does not let us in");
-                Self::new(ErrorKind::Unavailable, "the storage refuses this server")
-                    .hint("the server's log says why; its settings `storage…` name the place and the credentials")
-            }
+            BlobError::Denied(_) => Self::new(ErrorKind::Unavailable, "the storage refuses this server")
+                .because(error)
+                .hint("the server's log says why; its settings `storage…` name the place and the credentials"),
             BlobError::TooLarge { limit } => {
                 Self::new(ErrorKind::PayloadTooLarge, format!("the file is larger than {}", ByteSize::bytes(limit)))
                     .hint("declare its true size")

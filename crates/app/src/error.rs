@@ -11,11 +11,13 @@ pub struct AppError {
     /// What to do about it.
     pub hint: Option<String>,
     pub errors: Vec<FieldError>,
+    /// What lies behind it, for the log and not for the client.
+    pub cause: Option<String>,
 }
 
 impl AppError {
     pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), hint: None, errors: Vec::new() }
+        Self { kind, detail: detail.into(), hint: None, errors: Vec::new(), cause: None }
     }
 
     pub fn invalid(detail: impl Into<String>) -> Self {
@@ -32,6 +34,12 @@ impl AppError {
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
+        self
+    }
+
+    #[must_use]
+    pub fn because(mut self, cause: impl std::fmt::Display) -> Self {
+        self.cause = Some(cause.to_string());
         self
     }
 
@@ -62,7 +70,8 @@ fn summary(pointer: &str, detail: &str) -> String {
 
 impl std::fmt::Display for AppError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.kind.code(), self.detail)
+        write!(f, "{}: {}", self.kind.code(), self.detail)?;
+        self.cause.as_ref().map_or(Ok(()), |cause| write!(f, ": {cause}"))
     }
 }
 
@@ -71,14 +80,15 @@ impl std::error::Error for AppError {}
 impl From<StoreError> for AppError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable(_) | StoreError::Closed => {
-                tracing::warn!(%error, "the store did not take a request");
-                Self::new(ErrorKind::Unavailable, "the store is not available")
-                    .hint("try again in a few seconds; if it lasts, look at the server's log, and at its disk or its database")
-            }
+            StoreError::Unavailable(_) | StoreError::Closed => Self::new(
+                ErrorKind::Unavailable,
+                "the store is not available",
+            )
+            .because(error)
+            .hint("try again in a few seconds; if it lasts, look at the server's log, and at its disk or its database"),
             StoreError::Inconsistent(_) | StoreError::InUse(_) | StoreError::Schema(_) => {
-                tracing::error!(%error, "the store refused a request");
                 Self::new(ErrorKind::Internal, "the store refused the request")
+                    .because(error)
                     .hint("this is a defect; the server's log says more under this request id")
             }
         }

@@ -48,6 +48,7 @@ pub use list::parse_limit;
 pub use logs::{LogSize, LogView, NotArchived};
 pub use notify::{PutRule, Reports, Round};
 pub use peers::{Heard, PeerChanges, PeerError, Peers, Pulse};
+pub use punctual_store::Throttle;
 pub use schedules::{Put, RequestZone};
 pub use secret::{PEER_HEADER, PeerKey, Question};
 pub use submit::{KeyedRequest, SubmittedAnswer};

@@ -11,7 +11,7 @@ use punctual_core::job::Input;
 use punctual_core::shard::event::Loaded;
 use punctual_core::task::{Task, TaskSpec};
 use punctual_core::{Counters, JobId, JobKey, JobRow, ServerId, ShardId, Span, Timestamp};
-use punctual_store::{IdempotencyKey, IdempotentAnswer, Interned, NewJob, Submission, Submitted};
+use punctual_store::{FoundRow, IdempotencyKey, IdempotentAnswer, Interned, NewJob, Submission, Submitted};
 use sha2::{Digest, Sha256};
 
 use crate::cluster::Place;
@@ -28,6 +28,9 @@ const LOOKUPS_AT_ONCE: usize = 32;
 
 /// Jobs due within this are told to their owner at once; the sweep finds the others.
 const HINT_AHEAD: Span = Span::from_secs(30);
+
+/// Jobs of a repeated request that are hinted at again. Each is a read; the sweeps find the others.
+const HINTS_AGAIN_MAX: usize = 64;
 
 /// What was accepted, and whether now or at an earlier request with the same key.
 #[derive(Debug, Clone)]
@@ -89,7 +92,7 @@ impl App {
             // Before the tasks are looked up: what is repeated has its answer, whatever became of them.
             let before = self.0.store.idempotent_answer(key.clone(), *fingerprint, self.now()).await?;
             if let Some(before) = before {
-                return answered(before, Vec::new());
+                return self.replayed(before).await;
             }
         }
         let wanted: Vec<WantedTask<'_>> = requests
@@ -103,11 +106,37 @@ impl App {
         let idempotency = keyed.map(|keyed| keyed.answer(&ids, now));
         let hint = near_future(&jobs, &tasks, now);
         let submitted = self.0.store.submit(Submission { jobs, idempotency }).await?;
-        if submitted == Submitted::Done {
-            self.0.submitted.fetch_add(ids.len() as u64, Ordering::Relaxed);
-            self.tell_owners(hint);
+        if submitted != Submitted::Done {
+            return self.replayed(submitted).await;
         }
-        answered(submitted, ids)
+        self.0.submitted.fetch_add(ids.len() as u64, Ordering::Relaxed);
+        self.tell_owners(hint);
+        Ok(SubmittedAnswer { answer: ids, is_replayed: false })
+    }
+
+    /// The answer of the earlier request with the same key. Whoever asks again has not seen it, so the hint to the owners
+    /// may be lost as well: they get another.
+    async fn replayed(&self, submitted: Submitted) -> Result<SubmittedAnswer<Vec<JobId>>> {
+        let answer = earlier_answer(submitted)?;
+        if let Err(error) = self.hint_again(&answer).await {
+            tracing::debug!(%error, "the owners of replayed jobs got no second hint");
+        }
+        Ok(SubmittedAnswer { answer, is_replayed: true })
+    }
+
+    async fn hint_again(&self, ids: &[JobId]) -> Result<()> {
+        let horizon = self.now() + HINT_AHEAD;
+        let near = ids.iter().filter(|id| id.due_at() <= horizon).take(HINTS_AGAIN_MAX);
+        let found = join_all(near.map(|id| self.0.store.find(*id))).await;
+        let rows = found.into_iter().filter_map(|found| match found {
+            Ok(FoundRow::Hot(row)) if !row.counters.has_started() => Some(row),
+            Ok(_) | Err(_) => None,
+        });
+        let rows: Vec<JobRow> = rows.collect();
+        let tasks = self.tasks_by_id(rows.iter().map(|row| row.task)).await?;
+        let load = |row: JobRow| Some(Loaded { task: Arc::clone(tasks.get(&row.task)?), row });
+        self.tell_owners(rows.into_iter().filter_map(load).collect());
+        Ok(())
     }
 
     /// The task of each request, in order.
@@ -285,11 +314,11 @@ fn check(request: &JobRequest) -> Result<()> {
     Ok(())
 }
 
-/// `ids` are those of the jobs that were stored, if they were.
-fn answered(submitted: Submitted, ids: Vec<JobId>) -> Result<SubmittedAnswer<Vec<JobId>>> {
+/// The ids that an earlier request with the same key was given.
+fn earlier_answer(submitted: Submitted) -> Result<Vec<JobId>> {
     match submitted {
-        Submitted::Done => Ok(SubmittedAnswer { answer: ids, is_replayed: false }),
-        Submitted::Replayed { answer } => Ok(SubmittedAnswer { answer: read_ids(&answer)?, is_replayed: true }),
+        Submitted::Replayed { answer } => read_ids(&answer),
+        Submitted::Done => unreachable!("nothing was submitted under this key before"),
         Submitted::KeyReused => Err(AppError::new(
             ErrorKind::IdempotencyKeyReused,
             "this idempotency key was used by another request in the last 24 hours",

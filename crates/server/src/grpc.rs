@@ -23,6 +23,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::guard::Reached;
 use crate::outgoing::Messages;
+use crate::problem;
 
 /// A worker that connects and says nothing is cut off after this.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
@@ -350,6 +351,7 @@ fn read_log(chunk: wire::LogChunk) -> Result<LogChunk, BadMessage> {
 }
 
 fn refused(error: &AppError) -> Status {
+    problem::log_call(error, "a worker's call failed");
     if error.kind.is_retryable() {
         Status::unavailable(error.detail.clone())
     } else if error.kind.http_status() >= 500 {

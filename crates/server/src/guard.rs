@@ -16,7 +16,7 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use punctual_api::ErrorKind;
 use punctual_app::{App, AppError};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 use crate::agent;
 use crate::problem::{self, Refused};
@@ -55,7 +55,7 @@ struct Guard {
 }
 
 impl Guard {
-    fn lane(&self, request: &Request) -> &Semaphore {
+    fn lane(&self, request: &Request) -> &Arc<Semaphore> {
         if request.uri().path().starts_with(agent::PATH) {
             return &self.agents;
         }
@@ -76,29 +76,45 @@ pub(crate) struct Reached(pub(crate) String);
 
 async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let request_id = format!("req_{:016x}", guard.app.random());
-    let is_head = request.method() == Method::HEAD;
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     if let Some(host) = host_of(&request) {
         request.extensions_mut().insert(Reached(format!("http://{host}")));
     }
     let response = match check(&request) {
         Err(error) => Refused(error).into_response(),
         Ok(()) if OURS.iter().any(|path| request.uri().path().starts_with(path)) => next.run(request).await,
-        Ok(()) => match guard.lane(&request).try_acquire() {
-            Ok(_permit) => next.run(request).await,
+        Ok(()) => match Arc::clone(guard.lane(&request)).try_acquire_owned() {
+            Ok(_permit) if request.method().is_safe() => next.run(request).await,
+            Ok(permit) => to_its_end(permit, request, next).await,
             Err(_) => {
                 let error = AppError::new(ErrorKind::TooManyRequests, "too many requests at a time");
                 Refused(error.hint("wait a moment, and send many jobs in one request")).into_response()
             }
         },
     };
-    let mut response = problem::finish(response, &request_id);
-    if is_head {
+    let mut response = problem::finish(response, &request_id, &method, &path);
+    if method == Method::HEAD {
         *response.body_mut() = axum::body::Body::empty();
     }
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, HeaderValue::from_str(&request_id).expect("hexadecimal digits"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
+}
+
+/// Runs a request that changes something to its end, also when its client disconnects meanwhile: the connection's future is
+/// dropped then, and what follows a commit, such as the hint to a job's owner, must not be. The request keeps its
+/// place among [`REQUESTS_MAX`] until it ends, so clients that leave cannot pile up work.
+async fn to_its_end(permit: OwnedSemaphorePermit, request: Request, next: Next) -> Response {
+    let run = tokio::spawn(async move {
+        let response = next.run(request).await;
+        drop(permit);
+        response
+    });
+    run.await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a request handler panicked");
+        Refused(AppError::new(ErrorKind::Internal, "the request failed because of a defect")).into_response()
+    })
 }
 
 fn check(request: &Request) -> Result<(), AppError> {

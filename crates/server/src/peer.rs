@@ -17,6 +17,8 @@ use punctual_proto::{MESSAGE_BYTES_MAX, peer_convert as convert, schedule_conver
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tonic::{Request, Response, Status};
 
+use crate::problem;
+
 /// Changes that go out in one message.
 const CHANGES_MAX: usize = 512;
 
@@ -241,5 +243,6 @@ fn bad(error: BadMessage) -> Status {
 }
 
 fn refused(error: AppError) -> Status {
+    problem::log_call(&error, "a peer's call failed");
     if error.kind.is_retryable() { Status::unavailable(error.detail) } else { Status::internal(error.detail) }
 }

@@ -1,11 +1,12 @@
 //! Errors as answers, after RFC 9457.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, StatusCode, header};
+use http::{HeaderValue, Method, StatusCode, header};
 use punctual_api::{ErrorKind, Problem};
-use punctual_app::AppError;
+use punctual_app::{AppError, Throttle};
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Response as Described, ResponseBuilder};
 
 /// An error on its way out. The guard adds the id of the request.
@@ -34,6 +35,38 @@ impl utoipa::IntoResponses for Problems {
     }
 }
 
+/// An outage fails every request, and one line in so many seconds says so.
+static OUTAGES: Throttle = Throttle::new(Duration::from_secs(10));
+
+/// The one place where a failed request is logged, under the id that its client got. A path is cut: a client chose it.
+fn log(error: &AppError, request_id: &str, method: &Method, path: &str) {
+    let path: String = path.chars().take(PATH_CHARS_MAX).collect();
+    let (code, detail, cause) = (error.kind.code(), &*error.detail, error.cause.as_deref());
+    match error.kind {
+        ErrorKind::Internal => {
+            tracing::error!(request_id, %method, path, code, detail, cause, "a request failed");
+        }
+        // Without a cause it is an answer that the server chose to give, such as a shard that moves.
+        _ if status(error.kind).is_server_error() && cause.is_some() => {
+            if let Some(left_out) = OUTAGES.pass() {
+                tracing::warn!(request_id, %method, path, code, detail, cause, left_out, "a request failed");
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The same for a call that has no answer of this kind.
+pub(crate) fn log_call(error: &AppError, what: &str) {
+    if let Some(cause) = error.cause.as_deref()
+        && let Some(left_out) = OUTAGES.pass()
+    {
+        tracing::warn!(code = error.kind.code(), detail = &*error.detail, cause, left_out, "{what}");
+    }
+}
+
+const PATH_CHARS_MAX: usize = 200;
+
 const PROBLEM_JSON: &str = "application/problem+json";
 
 /// Seconds after which a request that may succeed later is worth repeating.
@@ -58,12 +91,13 @@ fn status(kind: ErrorKind) -> StatusCode {
     StatusCode::from_u16(kind.http_status()).expect("the table of errors holds HTTP statuses")
 }
 
-/// Writes the body, now that the request's id is known.
-pub(crate) fn finish(response: Response, request_id: &str) -> Response {
+/// Writes the body, now that the request's id is known, and logs what was not the client's fault.
+pub(crate) fn finish(response: Response, request_id: &str, method: &Method, path: &str) -> Response {
     let (mut parts, body) = response.into_parts();
     let Some(Refused(error)) = parts.extensions.remove::<Refused>() else {
         return Response::from_parts(parts, body);
     };
+    log(&error, request_id, method, path);
     let problem = Problem {
         type_uri: format!("/problems/{}", error.kind.code()),
         title: error.kind.title().to_owned(),

@@ -16,6 +16,7 @@ mod members;
 mod notices;
 mod schedules;
 mod tasks;
+mod throttle;
 mod transitions;
 
 pub use archive::{Archived, Archiving, Assembly, EndedLog, KeptLog, LogArchive, WholeLog};
@@ -37,6 +38,7 @@ pub use notices::{
 };
 pub use schedules::{CalendarChange, LoadedRow, OccurrenceFilter, ScheduleFilter, Schedules, ShardSchedules};
 pub use tasks::{Interned, TaskChange, Tasks};
+pub use throttle::Throttle;
 pub use transitions::{Applied, FoundRow, LoadPage, OpenStarts, Transitions};
 
 pub type Result<T> = std::result::Result<T, StoreError>;

@@ -15,6 +15,7 @@ mod delete_race;
 mod docs;
 mod foreign;
 mod harness;
+mod leavers;
 mod logs;
 mod notifications;
 mod openapi;

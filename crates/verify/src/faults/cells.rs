@@ -1,6 +1,6 @@
 //! The matrix.
 
-use super::{Cell, Needs, clocks, databases, links, netns, servers, workers};
+use super::{Cell, Needs, clients, clocks, databases, links, netns, servers, workers};
 
 macro_rules! cells {
     ($($name:literal $about:literal $quick:literal $needs:ident $inject:path;)*) => {
@@ -47,6 +47,7 @@ cells! {
     "partition-all-peers" "no server reaches another" false Nothing links::peers_refused;
     "hints-dropped" "no hint is sent" false DroppedHints links::hints_dropped;
     "hints-repeated" "every hint is sent twice" false RepeatedHints links::hints_repeated;
+    "clients-leave" "every second client disconnects before its answer" false Nothing clients::leave;
     "clock-ahead" "a server's clock jumps an hour ahead" false FakeClock clocks::ahead;
     "clock-back" "a server's clock jumps an hour back" false FakeClock clocks::back;
 }

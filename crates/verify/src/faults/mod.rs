@@ -5,6 +5,7 @@
 
 mod arena;
 mod cells;
+mod clients;
 mod clocks;
 mod databases;
 mod links;
