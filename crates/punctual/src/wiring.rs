@@ -207,6 +207,7 @@ pub(crate) async fn run_worker(
         .queues(settings.queues)
         .spool_dir(settings.spool_dir)
         .drain_timeout(settings.drain_timeout.to_std())
+        .log_attempts(settings.log_attempts)
         .sending(settings.sending)
         .standard_executors();
     if settings.probe_effects {

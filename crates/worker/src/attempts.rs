@@ -21,6 +21,7 @@ use punctual_exec::{Call, Cancel, Ended, FirstPoll, LogSink};
 use punctual_proto::bounds::bounded;
 use tokio::time::Instant;
 
+use crate::journal::Journal;
 use crate::ledger::{Key, Ledger};
 use crate::tasks::RunnableTask;
 
@@ -37,10 +38,11 @@ pub(crate) struct Attempt {
 }
 
 /// The rules that hold for every attempt of a worker.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Rules {
     /// How long a cancelled attempt may take to end by itself.
     pub(crate) cancel_grace: Duration,
+    pub(crate) journal: Arc<Journal>,
 }
 
 type Execution = Pin<Box<dyn Future<Output = Ended> + Send>>;
@@ -49,7 +51,9 @@ type Execution = Pin<Box<dyn Future<Output = Ended> + Send>>;
 struct Running {
     key: Key,
     task: Arc<RunnableTask>,
+    tracing_id: Option<String>,
     cancel: Cancel,
+    began: Instant,
     deadline: Option<Instant>,
 }
 
@@ -70,7 +74,7 @@ impl End {
 pub(crate) async fn run_all(attempts: Vec<Attempt>, rules: Rules, ledger: Arc<Ledger>) {
     let mut ended = Vec::with_capacity(attempts.len().min(CHUNK_LEN));
     for attempt in attempts {
-        if let Some(report) = start(attempt, rules, &ledger) {
+        if let Some(report) = start(attempt, &rules, &ledger) {
             ended.push(report);
         }
         if ended.len() >= CHUNK_LEN {
@@ -84,15 +88,18 @@ pub(crate) async fn run_all(attempts: Vec<Attempt>, rules: Rules, ledger: Arc<Le
 }
 
 /// Answers the report of an attempt that ended at once.
-fn start(attempt: Attempt, rules: Rules, ledger: &Arc<Ledger>) -> Option<Report> {
+fn start(attempt: Attempt, rules: &Rules, ledger: &Arc<Ledger>) -> Option<Report> {
     let Attempt { key, task, input, tracing_id, cancel, log } = attempt;
     if cancel.is_stopped() {
         return None;
     }
-    let deadline = task.timeout.map(|timeout| Instant::now() + timeout.to_std());
-    let running = Running { key, task, cancel, deadline };
+    let began = Instant::now();
+    let deadline = task.timeout.map(|timeout| began + timeout.to_std());
+    rules.journal.started(key, &task, tracing_id.as_deref(), began);
+    let running = Running { key, task, tracing_id: tracing_id.clone(), cancel, began, deadline };
+    let journal = &rules.journal;
     if running.cancel.is_cancelled() {
-        return Some(running.report(End::imposed(Outcome::Cancelled)));
+        return Some(running.report(End::imposed(Outcome::Cancelled), journal));
     }
     let call = Call {
         job: key.0,
@@ -106,12 +113,12 @@ fn start(attempt: Attempt, rules: Rules, ledger: &Arc<Ledger>) -> Option<Report>
         deadline,
     };
     match catch_unwind(AssertUnwindSafe(|| begin(&running.task, call))) {
-        Ok(Begun::Ended(ended)) => Some(running.report(running.task.own_end(ended))),
+        Ok(Begun::Ended(ended)) => Some(running.report(running.task.own_end(ended), journal)),
         Ok(Begun::Running(execution)) => {
-            tokio::spawn(run_on(running, execution, rules, ledger.clone()));
+            tokio::spawn(run_on(running, execution, rules.clone(), ledger.clone()));
             None
         }
-        Err(panic) => Some(running.report(End::imposed(panicked(&running.task, panic)))),
+        Err(panic) => Some(running.report(End::imposed(panicked(&running.task, panic)), journal)),
     }
 }
 
@@ -133,22 +140,22 @@ fn begin(task: &RunnableTask, call: Call) -> Begun {
 }
 
 async fn run_on(running: Running, execution: Execution, rules: Rules, ledger: Arc<Ledger>) {
-    let end = supervise(&running, execution, rules);
+    let end = supervise(&running, execution, rules.cancel_grace);
     let end = match AssertUnwindSafe(end).catch_unwind().await {
         Ok(Some(end)) => end,
         // Stopped: the ledger has forgotten it already.
         Ok(None) => return,
         Err(panic) => End::imposed(panicked(&running.task, panic)),
     };
-    ledger.finish([running.report(end)]);
+    ledger.finish([running.report(end, &rules.journal)]);
 }
 
-async fn supervise(running: &Running, execution: Execution, rules: Rules) -> Option<End> {
+async fn supervise(running: &Running, execution: Execution, cancel_grace: Duration) -> Option<End> {
     let Running { task, cancel, deadline, .. } = running;
     let own_grace = task.grace();
     let cancel_over = async {
         cancel.cancelled().await;
-        tokio::time::sleep(rules.cancel_grace.max(own_grace)).await;
+        tokio::time::sleep(cancel_grace.max(own_grace)).await;
     };
     let time_over = async {
         match deadline.and_then(|deadline| deadline.checked_add(own_grace)) {
@@ -192,10 +199,12 @@ impl RunnableTask {
 }
 
 impl Running {
-    fn report(&self, end: End) -> Report {
+    fn report(&self, end: End, journal: &Arc<Journal>) -> Report {
         let (id, attempt) = self.key;
         let details = end.details.map(|details| Box::new(details.cut()));
-        Report { id, attempt, outcome: bounded(end.outcome), timed_out: end.timed_out, details }
+        let report = Report { id, attempt, outcome: bounded(end.outcome), timed_out: end.timed_out, details };
+        journal.ended(&report, self.tracing_id.as_deref(), self.began);
+        report
     }
 }
 

@@ -15,6 +15,7 @@ use punctual_proto::MESSAGE_BYTES_MAX;
 
 use crate::asker::Asker;
 use crate::error::WorkerError;
+use crate::journal::AttemptLog;
 use crate::ledger::UNACKED_LEN_MAX;
 use crate::run;
 use crate::status::WorkerStatus;
@@ -46,6 +47,7 @@ pub struct Worker {
     pub(crate) spool_dir: Option<PathBuf>,
     pub(crate) drain_timeout: Duration,
     pub(crate) cancel_grace: Duration,
+    pub(crate) attempt_log: AttemptLog,
     pub(crate) status: WorkerStatus,
     pub(crate) asker: Asker,
     handlers: Handlers,
@@ -72,6 +74,7 @@ impl Worker {
             spool_dir: None,
             drain_timeout: DRAIN_TIMEOUT_DEFAULT,
             cancel_grace: CANCEL_GRACE_DEFAULT,
+            attempt_log: AttemptLog::default(),
             status: WorkerStatus::default(),
             asker: Asker::default(),
             handlers: Handlers::default(),
@@ -195,6 +198,13 @@ impl Worker {
     #[must_use]
     pub fn cancel_grace(mut self, limit: Duration) -> Self {
         self.cancel_grace = limit;
+        self
+    }
+
+    /// Which attempts are logged, at level info; up to 100 lines a second by default.
+    #[must_use]
+    pub fn log_attempts(mut self, which: AttemptLog) -> Self {
+        self.attempt_log = which;
         self
     }
 

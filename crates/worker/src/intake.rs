@@ -43,7 +43,7 @@ impl Link {
             let assigned = assigned.filter(|assigned| !stopped.contains(&assigned.key)).collect();
             let attempts = ledger.register(link, assigned, self.log_bytes_max);
             // On a task of their own: whatever they do, the stream is read on.
-            tokio::spawn(run_all(attempts, self.rules, ledger.clone()));
+            tokio::spawn(run_all(attempts, self.rules.clone(), ledger.clone()));
         }
         ledger.cancel(keys(&message.cancels));
         if let Some(spool) = &self.spool

@@ -29,6 +29,7 @@ mod downloads;
 mod error;
 mod heartbeat;
 mod intake;
+mod journal;
 mod ledger;
 mod link;
 mod outgoing;
@@ -42,6 +43,7 @@ mod tasks;
 
 pub use builder::{SLOTS_MAX, Worker};
 pub use error::WorkerError;
+pub use journal::AttemptLog;
 pub use punctual_exec::{
     Admission, Admissions, AdmitError, Admitted, Call, Download, DownloadError, Downloads, Ended, Executor, Guard,
     HandlerError, HandlerResult, JobContext, MailServer, Places, Sending, SlackWebhooks, WebhookKeys,

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use crate::attempts::Rules;
 use crate::builder::Worker;
 use crate::error::WorkerError;
+use crate::journal::Journal;
 use crate::ledger::{Ledger, Left};
 use crate::link::{Phase, Profile};
 use crate::servers::{Parts, Servers};
@@ -43,7 +44,7 @@ pub(crate) async fn run(
         executors: worker.executors.clone(),
         spool: spool.clone(),
         phase: phase.clone(),
-        rules: Rules { cancel_grace: worker.cancel_grace },
+        rules: Rules { cancel_grace: worker.cancel_grace, journal: Journal::new(worker.attempt_log) },
         seed,
     };
     let mut servers = Servers::start(parts, &worker.servers)?;

@@ -180,7 +180,7 @@ impl Servers {
             tasks: Tasks::new(executors.clone()),
             spool: spool.clone(),
             phase: phase.clone(),
-            rules: *rules,
+            rules: rules.clone(),
             log_bytes_max: LOG_BYTES_MAX_DEFAULT,
         };
         let backoff = Backoff::new(seed.wrapping_add(u64::from(server.link.0)));
@@ -205,6 +205,7 @@ mod tests {
     use punctual_core::{ServerId, Timestamp, WorkerId};
 
     use super::*;
+    use crate::journal::{AttemptLog, Journal};
     use crate::ledger::{Greeting, Peer};
 
     fn servers() -> Servers {
@@ -221,7 +222,7 @@ mod tests {
             executors: Executors::default(),
             spool: None,
             phase: watch::channel(Phase::Working).1,
-            rules: Rules { cancel_grace: Duration::ZERO },
+            rules: Rules { cancel_grace: Duration::ZERO, journal: Journal::new(AttemptLog::Off) },
             seed: 1,
         };
         // Nothing is dialled: no link gets a turn while a test does not wait.

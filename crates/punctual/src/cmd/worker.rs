@@ -65,6 +65,9 @@ pub(crate) struct WorkerFlags {
     /// How long running jobs may take to end when the worker stops [default: 30s]
     #[arg(long, value_name = "TIME")]
     drain_timeout: Option<String>,
+    /// The attempts to log: up to 100 lines a second, all or none [default: limited]
+    #[arg(long, value_name = "limited|all|off")]
+    log_attempts: Option<String>,
     /// What tasks may call besides the public internet: ranges and hosts with commas, such as
     /// 10.0.0.0/8,*.corp.example
     #[arg(long, value_name = "PLACES")]
@@ -94,6 +97,7 @@ impl WorkerFlags {
             ("container_image", self.container_image.clone()),
             ("container_network", self.container_network.clone()),
             ("drain_timeout", self.drain_timeout.clone()),
+            ("log_attempts", self.log_attempts.clone()),
             ("http_allow", self.http_allow.clone()),
             ("http_deny", self.http_deny.clone()),
             ("allow_commands", self.allow_commands.then(|| "true".to_owned())),

@@ -36,7 +36,7 @@ const fn setting(key: &'static str, default: &'static str, help: &'static str) -
     Setting { key, default, help }
 }
 
-pub(crate) const SETTINGS: [Setting; 51] = [
+pub(crate) const SETTINGS: [Setting; 52] = [
     setting("server", "http://127.0.0.1:8020", "the server that commands and workers talk to; several with commas"),
     setting("output", "table", "table, json, jsonl or name"),
     setting("color", "auto", "auto, always or never"),
@@ -90,6 +90,7 @@ pub(crate) const SETTINGS: [Setting; 51] = [
     setting("container_socket", "", "the socket of Podman or Docker; else DOCKER_HOST, or the usual place"),
     setting("container_image", "", "the image that agents run in, with this program as /punctual"),
     setting("container_network", "bridge", "the network of their containers; host: that of this machine"),
+    setting("log_attempts", "limited", "the attempts that a worker logs: limited (100 lines a second), all or off"),
     setting("drain_timeout", "30s", "how long running jobs may take to end when a worker stops"),
     setting(
         "http_allow",

@@ -9,7 +9,7 @@ use punctual_app::Roles;
 use punctual_core::size::ByteSize;
 use punctual_core::{ShardId, Span};
 use punctual_exec::ProgramCache;
-use punctual_worker::{SLOTS_MAX, Sending};
+use punctual_worker::{AttemptLog, SLOTS_MAX, Sending};
 
 use super::{AgentsSettings, Config, Database, Origin, Storage, sending, storage};
 use crate::exit::usage;
@@ -56,6 +56,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) spool_dir: PathBuf,
     pub(crate) drain_timeout: Span,
+    pub(crate) log_attempts: AttemptLog,
     pub(crate) allow_commands: bool,
     pub(crate) probe_effects: bool,
     pub(crate) sending: Sending,
@@ -120,6 +121,7 @@ impl WorkerSettings {
             labels: config.parse("labels", labels)?,
             spool_dir,
             drain_timeout: config.parse("drain_timeout", |text| span(text, Span::ZERO, Span::from_secs(86_400)))?,
+            log_attempts: config.parse("log_attempts", log_attempts)?,
             allow_commands: config.parse("allow_commands", yes_or_no)?,
             probe_effects: config.parse("probe_effects", yes_or_no)?,
             sending: sending(config, "")?,
@@ -132,6 +134,15 @@ impl WorkerSettings {
             },
             agents: AgentsSettings::new(config)?,
         })
+    }
+}
+
+fn log_attempts(text: &str) -> Result<AttemptLog, String> {
+    match text {
+        "limited" => Ok(AttemptLog::Limited),
+        "all" => Ok(AttemptLog::All),
+        "off" => Ok(AttemptLog::Off),
+        _ => Err(format!("`{text}` is none of limited, all, off")),
     }
 }
 
