@@ -18,7 +18,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use punctual_core::schedule::ScheduleReply;
 use punctual_core::shard::Owner;
-use punctual_core::shard::event::{Assignment, Event, Reply, StreamId, Token};
+use punctual_core::shard::event::{Assignment, Event, LostWorker, Reply, StreamId, Token};
 use punctual_core::shard::write::{BatchSeq, SharedBatch};
 use punctual_core::{ShardId, WorkerId};
 use punctual_store::{Applied, Store, StoreError};
@@ -239,7 +239,10 @@ impl Driver {
         match result {
             Ok(Applied::Done { void }) => self.owner.committed(seq, &void, now),
             Ok(Applied::Fenced(lost)) => {
-                tracing::warn!(shards = lost.len(), "shards were taken over, or their epochs raised");
+                tracing::warn!(
+                    shards = lost.len(),
+                    "another server owns these shards now, or their epochs were raised"
+                );
                 let in_order = self.owner.fenced(seq, &lost, now);
                 let _ = self.doubts.send([lost, in_order].concat());
             }
@@ -269,6 +272,9 @@ impl Driver {
         }
         for worker in effects.disconnects {
             self.streams.cut(worker);
+        }
+        for LostWorker { worker, attempts, silent_for } in effects.lost_workers {
+            tracing::warn!(%worker, attempts, %silent_for, "a worker is lost: its attempts are ended");
         }
         for load in effects.loads {
             self.reads.load(load);

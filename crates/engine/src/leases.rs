@@ -111,6 +111,7 @@ impl LeaseDuty {
         let (store, tasks) = (&*self.store, &*self.tasks);
         let reads = stream::iter(taken).map(async |owned| Ok((owned, acquired(store, tasks, owned).await?)));
         let read: Vec<(Owned, Event)> = reads.buffer_unordered(READS_AT_ONCE).try_collect().await?;
+        tracing::info!(shards = read.len(), "took the first shards");
         for (owned, event) in read {
             self.inbox.send(Input::Event(event));
             self.held.insert(owned.shard, (owned.epoch, Stage::Active));
@@ -137,6 +138,9 @@ impl LeaseDuty {
         let is_kept = |shard: ShardId, epoch: Epoch| kept.contains(&Owned { shard, epoch });
         let lost = self.held.iter().filter(|(shard, (epoch, _))| !is_kept(**shard, *epoch));
         let lost: Vec<ShardId> = lost.map(|(shard, _)| *shard).collect();
+        if !lost.is_empty() {
+            tracing::warn!(shards = lost.len(), which = %list(&lost), "lost the leases of shards");
+        }
         for shard in lost {
             self.let_go(shard);
         }
@@ -150,6 +154,7 @@ impl LeaseDuty {
             kept.iter().map(|owned| owned.shard).filter(|shard| !self.held.contains_key(shard)).collect();
         if !unknown.is_empty() {
             let taken = self.store.take_over(server, unknown, ttl).await?;
+            tracing::info!(shards = taken.len(), "took own shards again, under a new epoch");
             self.adopt(taken);
         }
         Ok(())
@@ -203,6 +208,7 @@ impl LeaseDuty {
         }
         if limit > 0 {
             let taken = self.store.acquire(self.config.server, self.config.lease_ttl, limit).await?;
+            log_takeover(&taken, cluster);
             self.adopt(taken);
         }
         Ok(())
@@ -238,7 +244,7 @@ impl LeaseDuty {
         if retiring.is_empty() {
             return;
         }
-        tracing::info!(shards = retiring.len(), "giving up shards");
+        tracing::info!(shards = retiring.len(), "giving up shards to other servers");
         self.publish();
         let (done, quiet) = oneshot::channel();
         let shards = retiring.iter().map(|owned| owned.shard).collect();
@@ -281,6 +287,30 @@ impl LeaseDuty {
         let active = self.held.iter().filter(|(_, (_, stage))| *stage == Stage::Active);
         self.tenure.set_owned(active.map(|(shard, _)| *shard).collect());
     }
+}
+
+/// One line for each server whose shards were taken over, and one for shards that nobody had.
+fn log_takeover(taken: &[Owned], cluster: &Cluster) {
+    let mut by_owner: BTreeMap<Option<ServerId>, Vec<ShardId>> = BTreeMap::new();
+    for owned in taken {
+        let lease = cluster.leases.iter().find(|lease| lease.shard == owned.shard);
+        by_owner.entry(lease.and_then(|lease| lease.owner)).or_default().push(owned.shard);
+    }
+    for (former, shards) in by_owner {
+        let which = list(&shards);
+        match former {
+            Some(former) => {
+                tracing::warn!(shards = shards.len(), %which, %former, "took over shards: their lease expired")
+            }
+            None => tracing::info!(shards = shards.len(), %which, "took shards that nobody owned"),
+        }
+    }
+}
+
+/// The numbers of shards, for a log line; there are at most some hundred.
+fn list(shards: &[ShardId]) -> String {
+    let numbers: Vec<String> = shards.iter().map(|shard| shard.0.to_string()).collect();
+    numbers.join(",")
 }
 
 async fn acquired(store: &dyn Store, tasks: &TaskCache, owned: Owned) -> Result<Event> {

@@ -24,6 +24,7 @@ mod plans;
 mod reads;
 mod replan;
 mod retention;
+mod roll;
 mod schedules;
 mod start;
 mod streams;

@@ -11,6 +11,7 @@ use crate::config::{Clock, EngineConfig, SCHEDULER};
 use crate::duties::{Duties, MEMBERSHIP};
 use crate::inbox::{Inbox, Input};
 use crate::looks::status_of;
+use crate::roll::{Roll, RollChange};
 use crate::tenure::Tenure;
 
 /// A server that was not seen for so many lease times is not alive.
@@ -35,6 +36,7 @@ pub(crate) struct MemberDuty {
     pub(crate) duties: Arc<Duties>,
     pub(crate) started_at: Timestamp,
     pub(crate) published: watch::Sender<Arc<Cluster>>,
+    pub(crate) roll: Roll,
 }
 
 impl MemberDuty {
@@ -63,14 +65,17 @@ impl MemberDuty {
     }
 
     /// Reads the cluster and shows it to everybody.
-    pub(crate) async fn look(&self, look: Look) -> Result<Arc<Cluster>> {
+    pub(crate) async fn look(&mut self, look: Look) -> Result<Arc<Cluster>> {
         let known = Arc::clone(&self.published.borrow());
         let read_at = (self.clock)();
         let leases = self.store.leases().await?;
         let mut cluster = Cluster { read_at, leases, members: known.members.clone(), duties: known.duties.clone() };
         if look == Look::Everything || cluster.free_shards().next().is_some() {
             let oldest = read_at - ttls(&self.config, ALIVE_TTLS);
-            cluster.members = alive(&self.store.members().await?, self.config.server, oldest);
+            let members = self.store.members().await?;
+            let changes = self.roll.call(&members, self.config.server, read_at - self.config.lease_ttl);
+            changes.iter().for_each(RollChange::log);
+            cluster.members = alive(&members, self.config.server, oldest);
             cluster.duties = self.store.duties().await?;
         }
         let cluster = Arc::new(cluster);
@@ -84,7 +89,7 @@ impl MemberDuty {
             let before = (self.clock)() - ttls(&self.config, KEPT_TTLS);
             let gone = self.store.forget_members(before).await?;
             if gone > 0 {
-                tracing::info!(servers = gone, "forgot servers that are gone");
+                tracing::info!(servers = gone, "removed the records of servers that are gone");
             }
         }
         Ok(())

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use punctual_core::shard::event::{Assignment, Event, Found, Load, ScheduleLoad, StreamId, Token};
 use punctual_core::{JobId, JobKey, WorkerId};
-use punctual_store::{FoundRow, Result, Store};
+use punctual_store::{FoundRow, Result, Store, Throttle};
 
 use crate::inbox::{Inbox, Input};
 use crate::plans::Plans;
@@ -15,6 +15,9 @@ use crate::tasks::TaskCache;
 
 /// 16 inputs of 256 KiB are 4 MiB on their way.
 const INPUTS_AT_ONCE: usize = 16;
+
+/// All shards read at the same time, and an outage fails all of them again and again.
+static FAILURES: Throttle = Throttle::new(Duration::from_secs(10));
 
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(2);
@@ -29,7 +32,11 @@ where
     loop {
         match read().await {
             Ok(value) => return value,
-            Err(error) => tracing::warn!(what, %error, "the store did not answer; trying again"),
+            Err(error) => {
+                if let Some(left_out) = FAILURES.pass() {
+                    tracing::warn!(what, %error, left_out, "a read from the store failed; retrying");
+                }
+            }
         }
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(RETRY_MAX);

@@ -24,6 +24,7 @@ use crate::plans::Plans;
 use crate::reads::Reads;
 use crate::replan::follow_calendars;
 use crate::retention::RetentionDuty;
+use crate::roll::Roll;
 use crate::streams::Streams;
 use crate::tasks::TaskCache;
 use crate::tenure::Tenure;
@@ -76,6 +77,7 @@ impl Engine {
             duties: Arc::clone(&duties),
             started_at: clock(),
             published,
+            roll: Roll::default(),
         };
         let mut keeper = Keeper {
             store: Arc::clone(&store),

@@ -367,6 +367,17 @@ pub struct Effects {
     pub changes: Vec<Change>,
     /// Connections to cut: these workers must say hello again.
     pub disconnects: Vec<WorkerId>,
+    /// Workers that were given up, for the log.
+    pub lost_workers: Vec<LostWorker>,
+}
+
+/// A worker that was silent for too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LostWorker {
+    pub worker: WorkerId,
+    /// Attempts that ran on it, and end with it.
+    pub attempts: usize,
+    pub silent_for: Span,
 }
 
 impl Effects {
@@ -380,5 +391,6 @@ impl Effects {
             && self.calendars_missed_since.is_none()
             && self.changes.is_empty()
             && self.disconnects.is_empty()
+            && self.lost_workers.is_empty()
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Bound;
 use crate::attempt::AttemptNo;
 use crate::id::{JobId, WorkerId};
 use crate::lifecycle::JobState;
-use crate::shard::event::{CreditKept, Found, Send, StreamId, WorkerSpec};
+use crate::shard::event::{CreditKept, Found, LostWorker, Send, StreamId, WorkerSpec};
 use crate::shard::judge::End;
 use crate::shard::live::{IdSet, Stage};
 use crate::shard::ready::{ClassId, Ready};
@@ -373,11 +373,12 @@ impl Owner {
             }
             let mut jobs: Vec<_> = worker.jobs.into_iter().collect();
             jobs.sort_unstable();
+            // What is still being started is taken back when its start is durable.
+            jobs.retain(|job| self.running_attempt(*job).is_some());
+            let silent_for = self.now.since(worker.seen_at);
+            self.effects.lost_workers.push(LostWorker { worker: id, attempts: jobs.len(), silent_for });
             for job in jobs {
-                // What is still being started is taken back when its start is durable.
-                if self.running_attempt(job).is_some() {
-                    self.end_attempt(job, End::WorkerLost);
-                }
+                self.end_attempt(job, End::WorkerLost);
             }
         }
     }

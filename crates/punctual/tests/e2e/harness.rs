@@ -41,6 +41,17 @@ impl Home {
 
     /// The same with variables of the environment.
     pub(crate) fn server_with(&self, listen: &str, flags: &[&str], variables: &[(&str, &str)]) -> Server {
+        self.server_logging(listen, flags, variables, Stdio::inherit())
+    }
+
+    /// The same, with its log somewhere else.
+    pub(crate) fn server_logging(
+        &self,
+        listen: &str,
+        flags: &[&str],
+        variables: &[(&str, &str)],
+        log: impl Into<Stdio>,
+    ) -> Server {
         let mut child = Command::new(PUNCTUAL)
             .args(["server", "--exit-with-stdin", "-o", "json", "--listen", listen, "--data-dir"])
             .arg(self.file("data"))
@@ -49,7 +60,7 @@ impl Home {
             .current_dir(self.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
+            .stderr(log)
             .spawn()
             .expect("the server starts");
         let mut line = String::new();
@@ -83,6 +94,18 @@ impl Home {
         flags: &[&str],
         variables: &[(&str, &str)],
     ) -> Process {
+        self.worker_logging(server, spool, flags, variables, Stdio::inherit())
+    }
+
+    /// The same, with its log somewhere else.
+    pub(crate) fn worker_logging(
+        &self,
+        server: &Server,
+        spool: &str,
+        flags: &[&str],
+        variables: &[(&str, &str)],
+        log: impl Into<Stdio>,
+    ) -> Process {
         let child = Command::new(PUNCTUAL)
             .args(["worker", "--exit-with-stdin", "--server", &server.url, "--spool-dir"])
             .arg(self.file(spool))
@@ -90,7 +113,7 @@ impl Home {
             .envs(variables.iter().copied())
             .current_dir(self.path())
             .stdin(Stdio::piped())
-            .stderr(Stdio::inherit())
+            .stderr(log)
             .spawn()
             .expect("the worker starts");
         Process(child)

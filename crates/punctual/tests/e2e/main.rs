@@ -19,6 +19,7 @@ mod leavers;
 mod logs;
 mod notifications;
 mod openapi;
+mod process_logs;
 mod raw;
 mod readme;
 mod restart;
