@@ -177,7 +177,7 @@ CREATE TABLE job (
     priority      INTEGER NOT NULL,
     submitted_at  INTEGER NOT NULL,
     tracing_id    TEXT,
-    input         BLOB, source BLOB,
+    input         BLOB, source BLOB, give_backs TEXT, late_from INTEGER,
     PRIMARY KEY (shard, due_at, id)
 ) STRICT, WITHOUT ROWID;
 
@@ -186,6 +186,8 @@ CREATE INDEX job_moved ON job (id) WHERE moved = 1;
 CREATE INDEX job_urgent ON job (shard, due_at, id) WHERE priority > 0;
 
 CREATE INDEX job_tracked ON job (shard, id) WHERE source >= x'80';
+
+CREATE INDEX job_given_back ON job (late_from, id) WHERE late_from IS NOT NULL;
 
 CREATE TABLE log (
     job     BLOB NOT NULL,

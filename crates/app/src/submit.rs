@@ -369,6 +369,7 @@ pub(crate) fn near_future(jobs: &[NewJob], tasks: &[Arc<Task>], now: Timestamp) 
             submitted_at: job.submitted_at,
             tracing_id: job.tracing_id.clone(),
             source: job.source.map(Box::new),
+            give_backs: None,
             input: match &job.input {
                 None => Input::None,
                 Some(bytes) if bytes.len() <= Input::INLINE_MAX => Input::Inline(bytes.clone()),

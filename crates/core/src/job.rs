@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use crate::attempt::AttemptNo;
+use crate::give_backs::GiveBacks;
 use crate::id::{JobId, ShardId, TaskId};
 use crate::schedule::Source;
 use crate::task::Priority;
@@ -61,6 +62,8 @@ pub struct JobRow {
     pub tracing_id: Option<String>,
     /// The schedule that made it. Boxed: most jobs have none.
     pub source: Option<Box<Source>>,
+    /// Starts that were taken back. Boxed: most jobs have none.
+    pub give_backs: Option<Box<GiveBacks>>,
     pub input: Input,
 }
 

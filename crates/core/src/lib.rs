@@ -5,6 +5,7 @@
 
 pub mod attempt;
 pub mod credits;
+pub mod give_backs;
 pub mod id;
 pub mod job;
 pub mod lifecycle;

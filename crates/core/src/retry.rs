@@ -1,6 +1,6 @@
 //! How often and how soon a job is tried again.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::attempt::FailureClass;
 use crate::time::Span;
@@ -75,6 +75,24 @@ impl RetryPolicy {
     pub const MAX_MAX: u16 = 1000;
     pub const FACTOR_MAX: f64 = 100.0;
 
+    /// A job that was given back: what it needs may come back, such as object storage after an outage. With these waits it is
+    /// tried for some 45 minutes.
+    pub fn after_give_back() -> Self {
+        Self {
+            max: 20,
+            initial: Span::from_millis(100),
+            factor: 2.0,
+            cap: Span::from_secs(5 * 60),
+            jitter: 0.1,
+            except: Classes::NONE,
+        }
+    }
+
+    /// Whether it is [`RetryPolicy::after_give_back`].
+    pub(crate) fn is_after_give_back(&self) -> bool {
+        *self == Self::after_give_back()
+    }
+
     /// A lost worker says nothing about the job: try again at once, elsewhere.
     pub fn after_node_failure() -> Self {
         Self { initial: Span::ZERO, ..Self::default() }
@@ -107,6 +125,31 @@ impl RetryPolicy {
     }
 }
 
+/// Reads a policy whose fields that are left out are those of [`RetryPolicy::after_give_back`].
+pub(crate) fn read_after_give_back<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RetryPolicy, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Given {
+        max: Option<u16>,
+        initial: Option<Span>,
+        factor: Option<f64>,
+        cap: Option<Span>,
+        jitter: Option<f64>,
+        #[serde(default)]
+        except: Classes,
+    }
+    let Given { max, initial, factor, cap, jitter, except } = Given::deserialize(deserializer)?;
+    let usual = RetryPolicy::after_give_back();
+    Ok(RetryPolicy {
+        max: max.unwrap_or(usual.max),
+        initial: initial.unwrap_or(usual.initial),
+        factor: factor.unwrap_or(usual.factor),
+        cap: cap.unwrap_or(usual.cap),
+        jitter: jitter.unwrap_or(usual.jitter),
+        except,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +176,16 @@ mod tests {
         assert!(policy.except.contains(FailureClass::Limit) && !policy.except.contains(FailureClass::Network));
         assert!(serde_json::to_string(&policy).unwrap().ends_with(r#""except":["task","limit"]}"#));
         assert!(!serde_json::to_string(&RetryPolicy::default()).unwrap().contains("except"));
+    }
+
+    #[test]
+    fn a_job_that_is_given_back_outlives_an_outage_of_three_quarters_of_an_hour() {
+        let policy = RetryPolicy::after_give_back();
+        let waits = |chance: f64| (1..=policy.max).filter_map(move |retry| policy.wait(retry, chance));
+        let total = |chance| Span::from_micros(waits(chance).map(Span::as_micros).sum());
+        assert_eq!(waits(0.0).next(), Some(Span::from_millis(100)));
+        assert!(total(0.5) > Span::from_secs(44 * 60) && total(0.0) < Span::from_secs(50 * 60), "{}", total(0.5));
+        assert_eq!(policy.wait(policy.max + 1, 0.0), None);
     }
 
     #[test]

@@ -48,11 +48,20 @@ pub struct TaskSpec {
     /// After the loss of the worker that ran it.
     #[serde(default = "RetryPolicy::after_node_failure")]
     pub node_retry: RetryPolicy,
+    /// After a worker or an agent gave it back before anything ran: a file that it cannot have, an environment that
+    /// cannot be used. When no retry is left, the job fails.
+    #[serde(
+        default = "RetryPolicy::after_give_back",
+        deserialize_with = "crate::retry::read_after_give_back",
+        skip_serializing_if = "RetryPolicy::is_after_give_back"
+    )]
+    pub start_retry: RetryPolicy,
     /// No attempt outlives this.
     #[serde(default = "default_timeout")]
     #[cfg_attr(feature = "schema", schema(value_type = String, example = "20m"))]
     pub timeout: Span,
-    /// A job that has not started this long after it was due fails instead.
+    /// A job that has not started this long after it was due fails instead. A start that is given back does not count,
+    /// and does not move the time that it was due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>, example = "1h"))]
     pub queue_timeout: Option<Span>,
@@ -75,6 +84,7 @@ impl TaskSpec {
             priority: Priority::default(),
             retry: RetryPolicy::default(),
             node_retry: RetryPolicy::after_node_failure(),
+            start_retry: RetryPolicy::after_give_back(),
             timeout: default_timeout(),
             queue_timeout: None,
             delivery: Delivery::default(),
@@ -159,5 +169,24 @@ impl TryFrom<i8> for Priority {
 impl From<Priority> for i8 {
     fn from(priority: Priority) -> Self {
         priority.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_start_retry_leaves_out_is_as_after_a_give_back() {
+        let spec = |start_retry: &str| {
+            let text = format!(r#"{{"run":{{"probe":{{}}}}{start_retry}}}"#);
+            serde_json::from_str::<TaskSpec>(&text).map(|spec| spec.start_retry)
+        };
+        let usual = RetryPolicy::after_give_back();
+        assert_eq!(spec("").unwrap(), usual);
+        assert_eq!(spec(r#","start_retry":{"max":3}"#).unwrap(), RetryPolicy { max: 3, ..usual });
+        assert!(spec(r#","start_retry":{"maximum":3}"#).is_err());
+        let plain = serde_json::to_string(&TaskSpec::new(Run::Probe(Probe::default()))).unwrap();
+        assert!(!plain.contains("start_retry"), "servers of an earlier version read what is usual: {plain}");
     }
 }

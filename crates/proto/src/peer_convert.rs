@@ -112,6 +112,8 @@ pub fn hint_from_wire(hint: wire::HintedJob) -> Result<JobRow, BadMessage> {
         submitted_at: time(hint.submitted_at)?,
         tracing_id: hint.tracing_id,
         source: hint.source.map(|source| read_source(&source)).transpose()?,
+        // A hint is about a job that was just made.
+        give_backs: None,
         input: match hint.input {
             None => Input::None,
             Some(wire::hinted_job::Input::Inline(bytes)) if bytes.len() <= Input::INLINE_MAX => Input::Inline(bytes),
@@ -216,6 +218,7 @@ mod tests {
                 submitted_at: Timestamp::EPOCH,
                 tracing_id: Some("t".to_owned()),
                 source,
+                give_backs: None,
                 input,
             };
             assert_eq!(hint_from_wire(hint_to_wire(&row)), Ok(row.clone()));

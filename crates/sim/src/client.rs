@@ -186,6 +186,7 @@ impl World {
                 submitted_at: self.now,
                 tracing_id: None,
                 source: None,
+                give_backs: None,
                 input: None,
             });
         }

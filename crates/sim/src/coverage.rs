@@ -33,6 +33,8 @@ pub enum Window {
     LateResultForLost,
     Overdue,
     QueueTimeout,
+    /// A job failed because it was given back too often.
+    GiveBacksUsedUp,
     /// A failure that had retries left was final because of its class.
     ExceptedFailure,
     Quarantined,
@@ -98,7 +100,7 @@ pub enum Window {
 }
 
 impl Window {
-    pub const ALL: [Self; 67] = [
+    pub const ALL: [Self; 68] = [
         Self::CrashBetweenApplyAndAnswer,
         Self::DeadServersBatchApplied,
         Self::DeadServersBatchDropped,
@@ -117,6 +119,7 @@ impl Window {
         Self::LateResultForLost,
         Self::Overdue,
         Self::QueueTimeout,
+        Self::GiveBacksUsedUp,
         Self::ExceptedFailure,
         Self::Quarantined,
         Self::DeleteBeforeStart,
@@ -288,6 +291,7 @@ impl Coverage {
         match record.ending {
             Ending::WorkerLost => self.hit(Window::WorkerLost),
             Ending::NotStarted if state == JobState::Cancelled => self.hit(Window::CancelWhileStarting),
+            Ending::NotStarted if state == JobState::Failed => self.hit(Window::GiveBacksUsedUp),
             Ending::NotStarted if reason.contains("never received") => self.hit(Window::NeverReceived),
             Ending::TimedOut if reason.contains("grace time") => self.hit(Window::Overdue),
             _ => {}

@@ -39,6 +39,8 @@ impl World {
         let place = match temper {
             Temper::Mixed => self.rng.below(100),
             Temper::Fails => 65 + self.rng.below(15),
+            // Its workers give it back; see `World::assigned`.
+            Temper::Unstartable => 0,
             Temper::NeverRuns => 80 + self.rng.below(6),
             Temper::NobodyKnows => 86 + self.rng.below(6),
         };

@@ -56,6 +56,8 @@ pub(crate) enum Temper {
     Fails,
     NeverRuns,
     NobodyKnows,
+    /// No worker can start it.
+    Unstartable,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,10 +158,11 @@ impl Plan {
 const TASKS: u64 = 8;
 
 fn draw_temper(rng: &mut Rng) -> Temper {
-    match rng.below(10) {
+    match rng.below(11) {
         0..7 => Temper::Mixed,
         7 => Temper::Fails,
         8 => Temper::NeverRuns,
+        9 => Temper::Unstartable,
         _ => Temper::NobodyKnows,
     }
 }
@@ -192,6 +195,8 @@ fn draw_task(rng: &mut Rng, number: u64) -> Task {
     if rng.percent(50) {
         spec.node_retry.initial = Span::ZERO;
     }
+    // So many that a job whose workers have no room now and then still runs.
+    spec.start_retry = RetryPolicy { max: rng.range(3, 8) as u16, except: Classes::NONE, ..draw_retry(rng) };
     spec.timeout = *rng.pick(&[Span::from_secs(4), Span::from_secs(10), Span::from_secs(20)]);
     spec.queue_timeout = *rng.pick(&[None, None, None, Some(Span::from_secs(2)), Some(Span::from_secs(15))]);
     spec.quiet = rng.percent(10);

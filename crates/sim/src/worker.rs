@@ -20,7 +20,7 @@ use crate::coverage::Window;
 use crate::history::{Fact, How, StartRecord};
 use crate::net::{ToServer, ToWorker};
 use crate::options::Planted;
-use crate::plan::{QUEUES, START};
+use crate::plan::{QUEUES, START, Temper};
 use crate::server::ServerStep;
 use crate::world::{Action, Health, Node, World};
 
@@ -313,6 +313,9 @@ impl World {
         }
         if self.rng.percent(3) {
             return self.give_back(place, key, "the worker is about to leave");
+        }
+        if matches!(self.plan.temper_of(assignment.task.id), Temper::Unstartable) {
+            return self.give_back(place, key, "its environment cannot be used");
         }
         self.begin(place, &assignment);
     }

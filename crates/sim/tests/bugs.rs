@@ -40,6 +40,7 @@ planted!(
     answering_before_the_command_is_durable_is_found Planted::Core(Bug::AnswerBeforeDurable);
     one_retry_too_many_is_found Planted::Core(Bug::OneRetryTooMany);
     retrying_what_is_excepted_is_found Planted::Core(Bug::ExceptedIsRetried);
+    giving_back_without_end_is_found Planted::Core(Bug::GiveBacksUnlimited);
     accepting_a_stale_outcome_is_found Planted::Core(Bug::StaleOutcomeAccepted);
     reusing_an_attempt_number_is_found Planted::Core(Bug::AttemptReused);
     starting_early_is_found Planted::Core(Bug::EarlyStart);

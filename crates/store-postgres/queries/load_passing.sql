@@ -5,7 +5,7 @@
 -- Concurrency: a snapshot.
 SELECT job.id, job.due_at, task.id, job.priority, job.next_attempt, job.failures, job.node_failures,
        job.submitted_at, job.tracing_id,
-       CASE WHEN length(job.input) <= $6 THEN job.input END, length(job.input), job.source,
+       CASE WHEN length(job.input) <= $6 THEN job.input END, length(job.input), job.source, job.give_backs,
        job.place = $7, job.is_skipped
 FROM (
     SELECT *, row_number() OVER (ORDER BY due_at, id) AS place,

@@ -2,6 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use punctual_core::attempt::{ArchivedLog, AttemptRecord, Details, Ending};
+use punctual_core::give_backs::GiveBacks;
 use punctual_core::job::Input;
 use punctual_core::schedule::{By, Source};
 use punctual_core::shard::write::Epoch;
@@ -234,6 +235,24 @@ pub(crate) fn source(row: &Row, column: usize, job: JobId) -> Read<Option<Source
 pub(crate) fn input(row: &Row, column: usize) -> Read<Input> {
     let Some(len) = get::<Option<i32>>(row, column + 1)? else { return Ok(Input::None) };
     Ok(bytes(row, column)?.map_or(Input::Stored { len: len.unsigned_abs() }, Input::Inline))
+}
+
+/// The budgets begin anew if they cannot be read: the job still runs.
+pub(crate) fn give_backs(row: &Row, column: usize, job: JobId) -> Read<Option<Box<GiveBacks>>> {
+    let Some(text) = get::<Option<&str>>(row, column)? else { return Ok(None) };
+    let read = serde_json::from_str(text)
+        .inspect_err(|error| tracing::warn!(%job, %error, "how often a job was given back cannot be read"));
+    Ok(read.ok().map(Box::new))
+}
+
+/// JSON escapes the character that PostgreSQL's text cannot hold.
+pub(crate) fn give_backs_text(give_backs: Option<&GiveBacks>) -> Option<String> {
+    give_backs.map(|give_backs| serde_json::to_string(give_backs).expect("numbers, times and a text are JSON"))
+}
+
+/// Where the job stands among those that were given back; the index is by this.
+pub(crate) fn late_from(give_backs: Option<&GiveBacks>) -> Option<i64> {
+    Some(give_backs?.last.as_ref()?.late_from.as_micros())
 }
 
 /// JSON escapes the character that PostgreSQL's text cannot hold.

@@ -16,7 +16,7 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 7] = [
+pub(crate) const MIGRATIONS: [Migration; 8] = [
     Migration {
         version: 1,
         name: "first",
@@ -51,6 +51,11 @@ pub(crate) const MIGRATIONS: [Migration; 7] = [
         version: 7,
         name: "notices",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0007_notices.sql")),
+    },
+    Migration {
+        version: 8,
+        name: "give_backs",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0008_give_backs.sql")),
     },
 ];
 

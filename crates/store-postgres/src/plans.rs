@@ -132,6 +132,7 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("check_waiting", "job_pkey on job"),
         ("requeue", "job_pkey on job"),
         ("list_hot", "job_pkey on job"),
+        ("given_back", "job_given_back on job"),
         ("list_hot_backwards", "Backward using job_pkey on job"),
         ("list_finished_of_task", "task_id_idx on history_"),
         ("list_finished_in_state", "state_id_idx on history_"),

@@ -155,6 +155,7 @@ async fn a_batch_does_not_overtake_one_that_is_looked_at_again() {
             key: original(job),
             due_at: at(20),
             counters: Counters::NEW,
+            give_backs: None,
             attempt: None,
             cancel: CancelMark::None,
         });

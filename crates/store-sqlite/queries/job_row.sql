@@ -4,6 +4,6 @@
 -- Concurrency: a snapshot.
 SELECT job.id, job.due_at, task.id, job.priority, job.next_attempt, job.failures, job.node_failures,
        job.submitted_at, job.tracing_id,
-       CASE WHEN length(job.input) <= ?4 THEN job.input END, length(job.input), job.source
+       CASE WHEN length(job.input) <= ?4 THEN job.input END, length(job.input), job.source, job.give_backs
 FROM job CROSS JOIN task ON task.number = job.task
 WHERE job.shard = ?1 AND job.due_at = ?2 AND job.id = ?3

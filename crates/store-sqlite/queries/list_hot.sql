@@ -4,6 +4,6 @@
 -- Concurrency: a snapshot.
 SELECT job.id, job.due_at, task.id, job.priority, job.next_attempt, job.failures, job.node_failures,
        job.submitted_at, job.tracing_id,
-       EXISTS (SELECT 1 FROM cancel_request WHERE cancel_request.job = job.id), job.source, task.kind, task.queue
+       EXISTS (SELECT 1 FROM cancel_request WHERE cancel_request.job = job.id), job.source, job.give_backs, task.kind, task.queue
 FROM job CROSS JOIN task ON task.number = job.task
 WHERE job.shard = ?1 AND (job.due_at, job.id) > (?2, ?3) AND (job.due_at, job.id) < (?4, ?5)

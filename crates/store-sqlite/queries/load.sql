@@ -4,7 +4,7 @@
 -- Concurrency: a snapshot. A row that commits behind the cursor later is not seen; the owner sweeps.
 SELECT job.id, job.due_at, task.id, job.priority, job.next_attempt, job.failures, job.node_failures,
        job.submitted_at, job.tracing_id,
-       CASE WHEN length(job.input) <= ?6 THEN job.input END, length(job.input), job.source
+       CASE WHEN length(job.input) <= ?6 THEN job.input END, length(job.input), job.source, job.give_backs
 FROM job CROSS JOIN task ON task.number = job.task
 WHERE job.shard = ?1 AND (job.due_at, job.id) > (?2, ?3) AND job.due_at <= ?4
 ORDER BY job.due_at, job.id LIMIT ?5

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use punctual_core::attempt::{AttemptRecord, Details, Ending, FailureClass};
+use punctual_core::give_backs::{GiveBacks, GivenBack};
 use punctual_core::run::default_grace;
 use punctual_core::shard::event::{Lane, Load};
 use punctual_core::shard::write::{
@@ -292,7 +293,21 @@ pub fn retried(key: JobKey, n: u32, due_at: Timestamp) -> Requeue {
         key,
         due_at,
         counters: counters(n + 1, 1, 0),
+        give_backs: None,
         attempt: Some(ran(n, Ending::Failed)),
+        cancel: CancelMark::None,
+    }
+}
+
+/// Attempt `n` was given back, and the job waits again.
+pub fn given_back(key: JobKey, n: u32, due_at: Timestamp, late_from: Timestamp) -> Requeue {
+    let last = GivenBack { since: key.id.due_at(), late_from, reason: "the disk is full \0".to_owned() };
+    Requeue {
+        key,
+        due_at,
+        counters: counters(n + 1, 0, 0),
+        give_backs: Some(Box::new(GiveBacks { count: n as u16, never_received: 0, last: Some(last) })),
+        attempt: Some(ran(n, Ending::NotStarted)),
         cancel: CancelMark::None,
     }
 }

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
+use punctual_core::give_backs::{GiveBacks, GivenBack};
 use punctual_core::schedule::Source;
 use punctual_core::task::Priority;
 use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, TaskId, Timestamp};
@@ -82,7 +83,21 @@ pub struct HotJob {
     pub submitted_at: Timestamp,
     pub tracing_id: Option<String>,
     pub source: Option<Source>,
+    /// Starts that were taken back.
+    pub give_backs: Option<Box<GiveBacks>>,
     pub cancel_requested: bool,
+}
+
+impl HotJob {
+    /// Its last start, if that was taken back.
+    pub fn given_back(&self) -> Option<&GivenBack> {
+        self.give_backs.as_ref()?.last.as_ref()
+    }
+
+    /// Since when it should have run. A start that was taken back does not move this.
+    pub fn due_since(&self) -> Timestamp {
+        self.given_back().map_or(self.key.due_at, |last| last.since)
+    }
 }
 
 /// Everything that is known of one job.
@@ -175,6 +190,10 @@ pub trait JobReads: Send + Sync + 'static {
     /// Hot jobs in order of (due time, id), over all shards. One that cannot be read is left out: nobody would see the
     /// others for it. The log names it once, and so many of them: [`UNREADABLE_NAMED_MAX`].
     async fn list_hot(&self, filter: Filter, position: Position) -> Result<Page<HotJob>>;
+
+    /// Jobs whose last start was taken back, in order of (`late_from`, id) after that place, up to a time. The
+    /// `due_at` of the keys that go in and come out as `next` is that `late_from`. One that cannot be read is left out.
+    async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob>>;
 
     /// Finished jobs in order of id, which is the order of their first due time. A position
     /// may be the key of a hot job that was moved: two lists are read as one.

@@ -45,7 +45,7 @@ impl Owner {
     fn command_waiting(&mut self, token: Token, id: JobId, command: Command) {
         let now = self.now;
         let live = self.live(id);
-        let (key, counters) = (live.key, live.counters);
+        let (key, counters, give_backs) = (live.key, live.counters, live.give_backs.clone());
         match command {
             // A job that waits for a retry has started before.
             Command::Delete if counters.has_started() => {
@@ -62,7 +62,7 @@ impl Owner {
                 self.dequeue(id);
                 self.live_mut(id).stage = Stage::MOVING;
                 let cancel = CancelMark::None;
-                self.push(Write::Requeue(Requeue { key, due_at: now, counters, attempt: None, cancel }));
+                self.push(Write::Requeue(Requeue { key, due_at: now, counters, give_backs, attempt: None, cancel }));
                 self.reply_after(id, token, Reply::Done(JobState::Scheduled));
             }
             Command::Rerun | Command::RerunOnce(_) => {
@@ -213,7 +213,8 @@ impl Owner {
                 return self.effects.replies.push((token, Reply::Done(JobState::Scheduled)));
             }
             Command::RunNow => {
-                let requeue = Requeue { key, due_at: now, counters, attempt: None, cancel };
+                let give_backs = live.give_backs.clone();
+                let requeue = Requeue { key, due_at: now, counters, give_backs, attempt: None, cancel };
                 (Write::Requeue(requeue), Reply::Done(JobState::Scheduled))
             }
         };

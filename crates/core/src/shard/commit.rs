@@ -264,6 +264,7 @@ impl Owner {
         if let Some(live) = shard.jobs.get_mut(&id) {
             live.key.due_at = requeue.due_at;
             live.counters = requeue.counters;
+            live.give_backs = requeue.give_backs.clone();
             let starts = live.stage.starts();
             self.release_start(starts);
         }

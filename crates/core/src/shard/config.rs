@@ -76,6 +76,8 @@ pub enum Bug {
     OneRetryTooMany,
     /// A failure is retried although the policy excepts its class.
     ExceptedIsRetried,
+    /// A job that cannot be started is tried for ever.
+    GiveBacksUnlimited,
     /// An outcome counts whatever attempt it is of.
     StaleOutcomeAccepted,
     /// A start that is taken back gives its number to the next.
@@ -111,12 +113,13 @@ pub enum Bug {
 }
 
 impl Bug {
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::ExecuteBeforeDurable,
         Self::DeleteIgnoresRunning,
         Self::AnswerBeforeDurable,
         Self::OneRetryTooMany,
         Self::ExceptedIsRetried,
+        Self::GiveBacksUnlimited,
         Self::StaleOutcomeAccepted,
         Self::AttemptReused,
         Self::EarlyStart,

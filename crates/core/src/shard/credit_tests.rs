@@ -78,6 +78,7 @@ impl Bench {
             submitted_at: self.now,
             tracing_id: None,
             source: None,
+            give_backs: None,
             input: Input::None,
         };
         Loaded { row, task: Arc::clone(&self.task) }

@@ -1,9 +1,11 @@
 //! What the end of an attempt means for its job. Decides; does nothing.
 
 use crate::attempt::{Details, Ending, Failure, FailureClass, Last, Outcome, Ran};
+use crate::give_backs::{GiveBacks, TakenBack, Unstarted};
 use crate::job::Counters;
 use crate::lifecycle::{self, JobEvent, JobState, Next};
-use crate::shard::Config;
+use crate::retry::RetryPolicy;
+use crate::shard::{Bug, CHECK_EVERY, Config};
 use crate::task::{Delivery, OnLost, TaskSpec};
 use crate::time::{Span, Timestamp};
 
@@ -61,10 +63,23 @@ pub(super) struct Verdict {
     pub(super) then: Then,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+impl Verdict {
+    /// What to keep of the attempt. One that ends its job although nothing ran says why it could not be started.
+    pub(super) fn details(&self, known: Option<Box<Details>>) -> Option<Box<Details>> {
+        let is_unstartable =
+            self.ending == Ending::NotStarted && matches!(self.then, Then::Settle { state: JobState::Failed, .. });
+        if !is_unstartable {
+            return known;
+        }
+        let known = known.map(|known| *known).unwrap_or_default();
+        Some(Box::new(Details { class: Some(FailureClass::Environment), ..known }))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Then {
     Settle { state: JobState, counters: Counters },
-    Requeue { due_at: Timestamp, counters: Counters },
+    Requeue { due_at: Timestamp, counters: Counters, give_backs: Option<Box<GiveBacks>> },
 }
 
 /// What the judge knows of the job.
@@ -72,6 +87,10 @@ pub(super) struct Case<'a> {
     pub(super) spec: &'a TaskSpec,
     /// With `next_attempt` already past the attempt that ended.
     pub(super) counters: Counters,
+    /// Starts that were taken back before.
+    pub(super) give_backs: Option<&'a GiveBacks>,
+    /// When the attempt was due and when it started, in case it is taken back.
+    pub(super) unstarted: Unstarted<'a>,
     pub(super) cancel_requested: bool,
     pub(super) now: Timestamp,
     /// From 0 to 1.
@@ -90,10 +109,8 @@ pub(super) fn judge(case: &Case<'_>, end: End) -> Verdict {
             output: None,
             then: case.settle(JobEvent::EndCancelled),
         },
-        End::Reported { outcome: Outcome::NotStarted { reason }, .. } => {
-            case.not_started(reason, case.give_back_wait())
-        }
-        End::NeverReceived => case.not_started("the worker never received it".to_owned(), Span::ZERO),
+        End::Reported { outcome: Outcome::NotStarted { reason }, .. } => case.not_started(TakenBack::GivenBack, reason),
+        End::NeverReceived => case.not_started(TakenBack::NeverReceived, "the worker never received it".to_owned()),
         End::Reported { outcome: Outcome::Failed(failure), timed_out, .. } => {
             let ending = if timed_out { Ending::TimedOut } else { Ending::Failed };
             case.failed(failure, ending)
@@ -129,23 +146,41 @@ impl Case<'_> {
         Verdict { ending, reason: Some(reason), output: None, then }
     }
 
-    /// Nothing ran, so no retry is consumed and no delivery mode forbids a new start.
-    fn not_started(&self, reason: String, wait: Span) -> Verdict {
-        let then = if self.cancel_requested {
-            self.settle(JobEvent::EndCancelled)
-        } else {
-            Then::Requeue { due_at: self.now + wait, counters: self.counters }
+    /// Nothing ran, so no retry is consumed and no delivery mode forbids a new start. A job that every worker gives back
+    /// waits longer each time, and fails when its `start_retry` is used up or its `queue_timeout` is over: it was due
+    /// when it was due, however often it was given back.
+    fn not_started(&self, what: TakenBack, reason: String) -> Verdict {
+        if self.cancel_requested {
+            return self.verdict(Ending::NotStarted, reason, self.settle(JobEvent::EndCancelled));
+        }
+        let give_backs = GiveBacks::after(self.give_backs, what, &self.unstarted, &reason);
+        let wait = match what {
+            TakenBack::GivenBack => self.spec.start_retry.wait(self.counted(give_backs.count), self.chance),
+            TakenBack::NeverReceived => wait_for_connection(give_backs.never_received),
         };
-        self.verdict(Ending::NotStarted, reason, then)
+        let Some(wait) = wait else {
+            let reason = match what {
+                TakenBack::GivenBack => format!("{reason} (given back {} times)", give_backs.count),
+                TakenBack::NeverReceived => format!("{reason} ({} times)", give_backs.never_received),
+            };
+            return self.verdict(Ending::NotStarted, reason, self.settle(JobEvent::Fail));
+        };
+        let mut due_at = self.now + wait;
+        let since = give_backs.last.as_ref().map_or(self.now, |last| last.since);
+        if let Some(limit) = self.spec.queue_timeout {
+            if self.now > since + limit {
+                let reason = queue_timeout_reason(&reason, limit);
+                return self.verdict(Ending::NotStarted, reason, self.settle(JobEvent::Fail));
+            }
+            // In memory by then, and not started before it is looked at.
+            due_at = due_at.min(since + limit + CHECK_EVERY + CHECK_EVERY);
+        }
+        let give_backs = Some(Box::new(give_backs));
+        self.verdict(Ending::NotStarted, reason, Then::Requeue { due_at, counters: self.counters, give_backs })
     }
 
-    /// A job that every worker gives back must not go round as fast as the store can write:
-    /// the wait doubles with each start that was taken back, from 100 ms to 26 s.
-    fn give_back_wait(&self) -> Span {
-        let starts = self.counters.next_attempt.0.saturating_sub(1);
-        let counted = u32::from(self.counters.failures) + u32::from(self.counters.node_failures);
-        let given_back = starts.saturating_sub(counted);
-        Span::from_millis(100 << given_back.saturating_sub(1).min(8))
+    fn counted(&self, count: u16) -> u16 {
+        if self.config.has(Bug::GiveBacksUnlimited) { count.min(self.spec.start_retry.max.max(1)) } else { count }
     }
 
     fn failed(&self, failure: Failure, ending: Ending) -> Verdict {
@@ -213,11 +248,23 @@ impl Case<'_> {
         match policy.wait(allowed, self.chance) {
             Some(wait) => {
                 let asked = at_least.unwrap_or(Span::ZERO).min(self.config.retry_after_max);
-                Then::Requeue { due_at: self.now + wait.max(asked), counters }
+                let give_backs = self.give_backs.map(|before| Box::new(before.after_run()));
+                Then::Requeue { due_at: self.now + wait.max(asked), counters, give_backs }
             }
             None => self.settle_with(otherwise, counters),
         }
     }
+}
+
+/// The first time it goes to the next worker at once. `None` when it was tried too often.
+fn wait_for_connection(never_received: u16) -> Option<Span> {
+    let policy = RetryPolicy { max: GiveBacks::NEVER_RECEIVED_MAX - 1, jitter: 0.0, ..RetryPolicy::after_give_back() };
+    if never_received <= 1 { Some(Span::ZERO) } else { policy.wait(never_received - 1, 0.0) }
+}
+
+/// Why a job that was given back fails when its time is over.
+pub(super) fn queue_timeout_reason(reason: &str, limit: Span) -> String {
+    format!("{reason} (not started within its queue_timeout of {limit})")
 }
 
 #[cfg(test)]
@@ -237,7 +284,64 @@ mod tests {
     fn verdict(spec: &TaskSpec, end: End) -> Then {
         let config = Config::default();
         let counters = Counters { next_attempt: crate::AttemptNo(2), ..Counters::NEW };
-        judge(&Case { spec, counters, cancel_requested: false, now: NOW, chance: 0.0, config: &config }, end).then
+        judge(&case(spec, counters, None, &config), end).then
+    }
+
+    fn case<'a>(
+        spec: &'a TaskSpec,
+        counters: Counters,
+        give_backs: Option<&'a GiveBacks>,
+        config: &'a Config,
+    ) -> Case<'a> {
+        let unstarted =
+            Unstarted { due_at: NOW, started_at: NOW, ended_at: NOW, late_after: &[], late_after_own: None };
+        Case { spec, counters, give_backs, unstarted, cancel_requested: false, now: NOW, chance: 0.0, config }
+    }
+
+    fn given_back() -> End {
+        reported(Outcome::NotStarted { reason: "no such handler".into() })
+    }
+
+    #[test]
+    fn a_job_that_is_given_back_too_often_fails_and_says_why() {
+        let config = Config::default();
+        let mut spec = spec(&[]);
+        spec.start_retry.max = 2;
+        for (before, fails) in [(0, false), (1, false), (2, true)] {
+            let give_backs = GiveBacks { count: before, ..GiveBacks::default() };
+            let verdict = judge(&case(&spec, Counters::NEW, Some(&give_backs), &config), given_back());
+            let is_failed = matches!(verdict.then, Then::Settle { state: JobState::Failed, .. });
+            assert_eq!(is_failed, fails, "{verdict:?}");
+            if is_failed {
+                assert_eq!(verdict.reason.as_deref(), Some("no such handler (given back 3 times)"));
+                assert_eq!(verdict.ending, Ending::NotStarted);
+                assert_eq!(verdict.details(None).unwrap().class, Some(FailureClass::Environment));
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_worker_ever_received_uses_up_a_budget_of_its_own() {
+        let config = Config::default();
+        let spec = spec(&[]);
+        let max = GiveBacks::NEVER_RECEIVED_MAX;
+        for (before, wait) in [
+            (0, Some(Span::ZERO)),
+            (1, Some(Span::from_millis(100))),
+            (max - 1, Some(Span::from_secs(300))),
+            (max, None),
+        ] {
+            let give_backs = GiveBacks { count: 19, never_received: before, last: None };
+            let then = judge(&case(&spec, Counters::NEW, Some(&give_backs), &config), End::NeverReceived).then;
+            match (then, wait) {
+                (Then::Requeue { due_at, give_backs, .. }, Some(wait)) => {
+                    assert_eq!(due_at, NOW + wait);
+                    assert_eq!(give_backs.unwrap().count, 19);
+                }
+                (Then::Settle { state: JobState::Failed, .. }, None) => {}
+                (then, wait) => panic!("{then:?} instead of {wait:?}"),
+            }
+        }
     }
 
     fn failed(class: FailureClass) -> Outcome {

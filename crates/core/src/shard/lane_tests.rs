@@ -67,6 +67,7 @@ impl Bench {
             submitted_at: NOW,
             tracing_id: None,
             source: None,
+            give_backs: None,
             input: Input::None,
         };
         self.owner.handle(Event::Submitted { jobs: vec![Loaded { row, task: Arc::clone(&self.task) }] }, NOW);

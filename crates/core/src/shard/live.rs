@@ -5,6 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use crate::attempt::AttemptNo;
+use crate::give_backs::{GiveBacks, GivenBack};
 use crate::id::{JobId, ShardId, WorkerId};
 use crate::job::{Counters, Input, JobKey};
 use crate::schedule::Source;
@@ -125,6 +126,7 @@ pub(super) struct Live {
     pub(super) counters: Counters,
     pub(super) tracing_id: Option<String>,
     pub(super) source: Option<Box<Source>>,
+    pub(super) give_backs: Option<Box<GiveBacks>>,
     pub(super) input: Input,
     pub(super) picked_up_at: Timestamp,
     pub(super) stage: Stage,
@@ -191,6 +193,7 @@ impl Live {
             counters: row.counters,
             tracing_id: row.tracing_id,
             source: row.source,
+            give_backs: row.give_backs,
             input: row.input,
             picked_up_at,
             stage: Stage::Waiting,
@@ -204,6 +207,16 @@ impl Live {
     /// The schedule that made it, if others may wait for its end.
     pub(super) fn tracked(&self) -> Option<Source> {
         self.source.as_deref().copied().filter(|source| source.is_tracked)
+    }
+
+    /// Its last start, if that was taken back.
+    pub(super) fn given_back(&self) -> Option<&GivenBack> {
+        self.give_backs.as_ref()?.last.as_ref()
+    }
+
+    /// Since when it should have run. A start that was taken back does not move this.
+    pub(super) fn due_since(&self) -> Timestamp {
+        self.given_back().map_or(self.key.due_at, |last| last.since)
     }
 
     /// Waits for its time or for a worker.

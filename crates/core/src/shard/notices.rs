@@ -77,6 +77,13 @@ impl Notices {
     }
 }
 
+impl Notices {
+    /// The limits of all rules that want to know what is late.
+    pub(super) fn late_after(&self) -> &[Span] {
+        &self.late_after
+    }
+}
+
 impl Owner {
     /// What is to be noticed, as the rules have it now.
     pub(super) fn watch(&mut self, watch: Watch) {
@@ -151,7 +158,7 @@ impl Live {
             SourceKind::Planned | SourceKind::Replayed => !self.counters.has_started(),
             SourceKind::Manual | SourceKind::Backfill => false,
         });
-        planned.and_then(|source| schedules.promised(source)).unwrap_or((self.key.due_at, None))
+        planned.and_then(|source| schedules.promised(source)).unwrap_or((self.due_since(), None))
     }
 }
 

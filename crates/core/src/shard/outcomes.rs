@@ -1,12 +1,13 @@
 //! How attempts end, whoever says so.
 
 use crate::attempt::{AttemptNo, AttemptRecord, Ending, Outcome, Ran};
+use crate::give_backs::Unstarted;
 use crate::id::{JobId, WorkerId};
 use crate::job::Counters;
 use crate::lifecycle::{self, JobEvent, JobState, Next};
 use crate::notice::{Notice, NoticeKind};
 use crate::shard::event::{Found, Report, Send};
-use crate::shard::judge::{Case, End, Then, details_of, judge};
+use crate::shard::judge::{Case, End, Then, details_of, judge, queue_timeout_reason};
 use crate::shard::live::Stage;
 use crate::shard::write::{CancelMark, Requeue, ResolveLost, Settle, StaleOutcome, Write};
 use crate::shard::{Bug, Lookup, Owner};
@@ -115,6 +116,7 @@ impl Owner {
         let (now, server) = (self.now, self.server);
         let reuses_number = self.config.has(Bug::AttemptReused) && matches!(end, End::NeverReceived);
         let retries_lost = self.config.has(Bug::LostIsRetried);
+        let late_after = self.notices.late_after();
         let shard = self.shards[usize::from(id.shard().0)].as_deref_mut().expect("running jobs are of owned shards");
         let live = shard.jobs.get_mut(&id).expect("a running job is in memory");
         let Stage::Running(run) = live.stage else { unreachable!("only a running attempt ends") };
@@ -128,9 +130,18 @@ impl Owner {
             spec = &lax;
         }
         let cancel_requested = run.cancel == CancelMark::Recorded;
-        let case = Case { spec, counters, cancel_requested, now, chance, config: &self.config };
+        let unstarted = Unstarted {
+            due_at: live.key.due_at,
+            started_at: run.started_at,
+            ended_at: now,
+            late_after,
+            late_after_own: live.source.as_deref().and_then(|source| shard.schedules.late_after(source.schedule)),
+        };
+        let give_backs = live.give_backs.as_deref();
+        let case = Case { spec, counters, give_backs, unstarted, cancel_requested, now, chance, config: &self.config };
         let details = end.details();
         let verdict = judge(&case, end);
+        let details = verdict.details(details);
         let attempt = AttemptRecord {
             attempt: run.attempt,
             worker: run.worker,
@@ -160,11 +171,12 @@ impl Owner {
                     notice: None,
                 })
             }
-            Then::Requeue { due_at, counters } => {
+            Then::Requeue { due_at, counters, give_backs } => {
                 live.counters = counters;
                 // The key must differ from the one it had, whatever the clock does.
                 let due_at = due_at.max(key.due_at + Span::from_micros(1));
-                Write::Requeue(Requeue { key, due_at, counters, attempt: Some(attempt), cancel: run.cancel })
+                let attempt = Some(attempt);
+                Write::Requeue(Requeue { key, due_at, counters, give_backs, attempt, cancel: run.cancel })
             }
         };
         if !self.ended_by_agent.contains_key(&id) {
@@ -189,13 +201,14 @@ impl Owner {
                     Stage::Running(run) if now > run.deadline + grace => {
                         overrun.push(live.key.id);
                     }
-                    Stage::Ready => {
+                    // One that waits after it was given back has been due since before that.
+                    Stage::Ready | Stage::Waiting => {
                         let limit = live.task.spec.queue_timeout;
-                        if limit.is_some_and(|limit| now > live.key.due_at + limit) {
+                        if limit.is_some_and(|limit| now > live.due_since() + limit) {
                             unserved.push(live.key.id);
                         }
                     }
-                    Stage::Waiting | Stage::Starting(_) | Stage::Running(_) | Stage::Ending { .. } => {}
+                    Stage::Starting(_) | Stage::Running(_) | Stage::Ending { .. } => {}
                 }
             }
         }
@@ -206,9 +219,11 @@ impl Owner {
         unserved.sort_unstable();
         for id in unserved {
             let live = self.shard(id.shard()).and_then(|shard| shard.jobs.get(&id));
-            let reason = match live.and_then(|live| live.task.waits_for) {
-                Some(artifact) => format!("{artifact} did not arrive in time"),
-                None => "no worker took it in time".to_owned(),
+            let given_back = live.and_then(|live| Some((live.given_back()?, live.task.spec.queue_timeout?)));
+            let reason = match (live.and_then(|live| live.task.waits_for), given_back) {
+                (Some(artifact), _) => format!("{artifact} did not arrive in time"),
+                (None, Some((last, limit))) => queue_timeout_reason(&last.reason, limit),
+                (None, None) => "no worker took it in time".to_owned(),
             };
             self.settle_waiting(id, JobEvent::Fail, Some(reason));
         }

@@ -16,6 +16,7 @@ use crate::task::{Delivery, Priority, Probe, Run, Task, TaskSpec};
 use crate::time::{Span, Timestamp};
 
 mod agents;
+mod give_backs;
 mod notices;
 mod window;
 mod workers;
@@ -76,6 +77,7 @@ impl Bench {
             submitted_at: self.now,
             tracing_id: None,
             source: None,
+            give_backs: None,
             input: Input::None,
         };
         Loaded { row, task: Arc::clone(&self.task) }
@@ -252,19 +254,6 @@ fn a_rerun_that_is_asked_for_again_does_not_run_the_job_twice() {
     assert_eq!(ask(2), [(Token(1), Reply::Done(JobState::Scheduled))]);
     // It ran again and failed again before the answer was asked for once more.
     assert_eq!(ask(3), [(Token(1), Reply::Done(JobState::Failed))]);
-}
-
-#[test]
-fn a_job_that_is_given_back_waits_longer_each_time() {
-    let mut bench = Bench::new();
-    bench.connect(1, vec![]);
-    let id = bench.submit(Span::ZERO);
-    for (attempt, wait_ms) in [(1, 100), (2, 200), (3, 400)] {
-        assert_eq!(assigned(&bench.pass(Span::ZERO)), [(id, attempt)]);
-        bench.report(id, attempt, Outcome::NotStarted { reason: "no such handler".into() });
-        assert!(assigned(&bench.pass(Span::from_millis(wait_ms - 1))).is_empty());
-        bench.now = bench.now + Span::from_millis(1);
-    }
 }
 
 #[test]

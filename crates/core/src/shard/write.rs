@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::attempt::{AttemptNo, AttemptRecord, Details};
+use crate::give_backs::GiveBacks;
 use crate::id::{JobId, ScheduleId, ServerId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, JobKey};
 use crate::lifecycle::JobState;
@@ -302,6 +303,8 @@ pub struct Requeue {
     pub key: JobKey,
     pub due_at: Timestamp,
     pub counters: Counters,
+    /// Starts that were taken back, the last one included. Boxed: most jobs have none.
+    pub give_backs: Option<Box<GiveBacks>>,
     /// The attempt that ended; `None` when the job only moved in time.
     pub attempt: Option<AttemptRecord>,
     pub cancel: CancelMark,

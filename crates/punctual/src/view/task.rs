@@ -90,6 +90,9 @@ fn task_text(out: &Output, task: &TaskView) -> String {
     if spec.node_retry != usual.node_retry {
         text.line("worker lost", retries(&spec.node_retry, &usual.node_retry));
     }
+    if spec.start_retry != usual.start_retry {
+        text.line("given back", retries(&spec.start_retry, &usual.start_retry));
+    }
     text.line("timeout", spec.timeout);
     if let Some(limit) = spec.queue_timeout {
         text.line("queue timeout", limit);
@@ -189,7 +192,8 @@ mod tests {
         let full = view(
             r#"{"run":{"http":{"url":"http://h/","method":"POST","headers":{"A":"b"},"body":"hi","timeout":"5s",
                 "expect_status":[200,404]}},"queue":"mail","labels":{"zone":"eu"},"priority":5,
-                "retry":{"max":9,"cap":"1h","except":["limit","network"]},"node_retry":{"max":1},"timeout":"1h2m3s","queue_timeout":"1d",
+                "retry":{"max":9,"cap":"1h","except":["limit","network"]},"node_retry":{"max":1},"start_retry":{"max":5},
+                "timeout":"1h2m3s","queue_timeout":"1d",
                 "delivery":"exactly_once","on_lost":"rerun"}"#,
         );
         let out = Output::plain(None);

@@ -59,7 +59,13 @@ pub(super) fn details_are_true(story: &Story<'_>) -> Option<String> {
             };
             (story.reported_details(attempt), class)
         } else {
-            (None, (ending == Some(Ending::TimedOut)).then_some(FailureClass::Timeout))
+            let is_failed = matches!(line, Line::Settled(settle) if settle.state == JobState::Failed);
+            let class = match ending {
+                Some(Ending::TimedOut) => Some(FailureClass::Timeout),
+                Some(Ending::NotStarted) if is_failed => Some(FailureClass::Environment),
+                _ => None,
+            };
+            (None, class)
         };
         let is_worth_keeping = said.is_some() || class.is_some_and(|class| class != FailureClass::Task);
         let expected = is_worth_keeping.then(|| Details { class, ..said.cloned().unwrap_or_default() });

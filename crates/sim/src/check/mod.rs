@@ -34,7 +34,7 @@ type OfJob = fn(&Story<'_>) -> Option<String>;
 /// A promise about the whole run.
 type OfRun = fn(&History) -> Vec<(Option<JobId>, String)>;
 
-const OF_JOB: [(&str, OfJob); 20] = [
+const OF_JOB: [(&str, OfJob); 21] = [
     ("no acknowledged job is lost", whole::no_acknowledged_job_is_lost),
     ("an attempt begins at most once", begins::an_attempt_begins_at_most_once),
     ("nothing begins before its start is durable", begins::nothing_begins_before_its_start_is_durable),
@@ -47,6 +47,7 @@ const OF_JOB: [(&str, OfJob); 20] = [
     ("a wish to cancel is kept", orders::a_wish_to_cancel_is_kept),
     ("retries are counted", retries::retries_are_counted),
     ("losses are counted", retries::losses_are_counted),
+    ("give-backs are counted", retries::give_backs_are_counted),
     ("waits are kept", retries::waits_are_kept),
     ("what is excepted is final", retries::what_is_excepted_is_final),
     ("an attempt ends once", endings::an_attempt_ends_once),

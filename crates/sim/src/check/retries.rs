@@ -4,7 +4,7 @@ use punctual_core::attempt::{AttemptRecord, Ending, Failure, FailureClass, Outco
 use punctual_core::retry::RetryPolicy;
 use punctual_core::shard::Config;
 use punctual_core::task::Delivery;
-use punctual_core::{Span, Timestamp};
+use punctual_core::{JobState, Span, Timestamp};
 
 use super::story::{Line, Story};
 use crate::plan::CLOCK_LAG_MAX_MS;
@@ -16,12 +16,16 @@ enum Counts {
     Failure,
     /// Its worker was lost, or nobody can know whether it ran.
     Loss,
+    /// A worker gave it back before anything ran.
+    GiveBack,
+    /// Also what a worker never received, which has a budget of its own.
     Nothing,
 }
 
 fn counts_as(story: &Story<'_>, record: &AttemptRecord) -> Counts {
     let is_strict = story.task.spec.delivery != Delivery::AtLeastOnce;
     match record.ending {
+        Ending::NotStarted if !is_never_received(record) => Counts::GiveBack,
         Ending::Succeeded | Ending::Cancelled | Ending::NotStarted => Counts::Nothing,
         Ending::WorkerLost => Counts::Loss,
         Ending::Failed | Ending::TimedOut => {
@@ -29,6 +33,10 @@ fn counts_as(story: &Story<'_>, record: &AttemptRecord) -> Counts {
             if is_strict && ran == Ran::Unknown { Counts::Loss } else { Counts::Failure }
         }
     }
+}
+
+fn is_never_received(record: &AttemptRecord) -> bool {
+    record.reason.as_ref().is_some_and(|reason| reason.contains("never received"))
 }
 
 /// The failure that the record is of. An attempt that did not end in time was ended by
@@ -47,11 +55,11 @@ const fn lag() -> Span {
 /// Every ended attempt since the job was submitted or run again, with its place
 /// among those that count alike.
 fn counted<'a>(story: &Story<'a>) -> Vec<(Line<'a>, &'a AttemptRecord, Counts, u16)> {
-    let (mut failures, mut losses) = (0, 0);
+    let (mut failures, mut losses, mut give_backs) = (0, 0, 0);
     let mut counted = Vec::new();
     for (_, line) in &story.lines {
         if let Line::Rerun(_) = line {
-            (failures, losses) = (0, 0);
+            (failures, losses, give_backs) = (0, 0, 0);
         }
         let Some(record) = line.ended() else { continue };
         let counts = counts_as(story, record);
@@ -63,6 +71,10 @@ fn counted<'a>(story: &Story<'a>) -> Vec<(Line<'a>, &'a AttemptRecord, Counts, u
             Counts::Loss => {
                 losses += 1;
                 losses
+            }
+            Counts::GiveBack => {
+                give_backs += 1;
+                give_backs
             }
             Counts::Nothing => 0,
         };
@@ -85,6 +97,24 @@ pub(super) fn losses_are_counted(story: &Story<'_>) -> Option<String> {
     Some(format!("attempt {} is loss {number} of a job that may be lost {granted} times", record.attempt))
 }
 
+/// A job that cannot be started is not tried for ever, and does not end before its time either.
+pub(super) fn give_backs_are_counted(story: &Story<'_>) -> Option<String> {
+    let spec = &story.task.spec;
+    let granted = spec.start_retry.max + 1;
+    counted(story).into_iter().find_map(|(line, record, counts, number)| {
+        let is_failed = matches!(line, Line::Settled(settle) if settle.state == JobState::Failed);
+        match counts {
+            Counts::GiveBack if number > granted => {
+                Some(format!("attempt {} is the {number}th that was given back, of {granted}", record.attempt))
+            }
+            Counts::GiveBack if is_failed && number < granted && spec.queue_timeout.is_none() => {
+                Some(format!("attempt {} ended the job after {number} of {granted} give-backs", record.attempt))
+            }
+            Counts::Failure | Counts::Loss | Counts::GiveBack | Counts::Nothing => None,
+        }
+    })
+}
+
 pub(super) fn waits_are_kept(story: &Story<'_>) -> Option<String> {
     for (line, record, counts, number) in counted(story) {
         let Line::Requeued(requeue) = line else { continue };
@@ -92,7 +122,9 @@ pub(super) fn waits_are_kept(story: &Story<'_>) -> Option<String> {
         let least = match counts {
             Counts::Failure => shortest(&spec.retry, number).max(asked_for(story, record)),
             Counts::Loss => shortest(&spec.node_retry, number),
-            Counts::Nothing => Span::ZERO,
+            // Cut where the time to be started in is over.
+            Counts::GiveBack if spec.queue_timeout.is_none() => shortest(&spec.start_retry, number),
+            Counts::GiveBack | Counts::Nothing => Span::ZERO,
         };
         let earliest: Timestamp = (record.finished_at + least) - lag();
         if requeue.due_at < earliest {
@@ -168,6 +200,21 @@ mod tests {
         lost(Delivery::AtLeastOnce, 2).holds();
         lost(Delivery::AtLeastOnce, 3).breaks("losses are counted");
         lost(Delivery::ExactlyOnce, 3).breaks("losses are counted");
+    }
+
+    #[test]
+    fn a_job_that_is_given_back_for_ever_is_found() {
+        let given_back = |times: u32| {
+            let tale = Tale::new(|spec| spec.start_retry.max = 2);
+            (1..=times).fold(tale, |tale, attempt| {
+                let due_at = tale.now() + secs(8);
+                tale.start(attempt).requeue(Some((attempt, Ending::NotStarted)), due_at).pass(secs(8))
+            })
+        };
+        given_back(3).holds();
+        given_back(4).breaks("give-backs are counted");
+        let too_soon = given_back(1).start(2).knowing(of_class(FailureClass::Environment));
+        too_soon.settle(JobState::Failed, Some((2, Ending::NotStarted))).breaks("give-backs are counted");
     }
 
     #[test]

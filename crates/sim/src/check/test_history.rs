@@ -184,6 +184,7 @@ impl Tale {
             state,
             finished_at: self.now,
             counters: Counters::NEW,
+            give_backs: None,
             attempt: ended.map(|(attempt, ending)| self.record(attempt, ending)),
             reason: None,
             output: None,
@@ -255,6 +256,7 @@ impl Tale {
             submitted_at: START,
             tracing_id: None,
             source: None,
+            give_backs: None,
             cancel_requested: false,
         };
         self.tell(Fact::Final { id, record: Some(JobRecord::Hot { job, input: None, attempts: Vec::new() }) })

@@ -190,7 +190,14 @@ mod tests {
         let write = |tale: Tale, epoch| {
             let key = JobKey::original(tale.id);
             let due_at = tale.now() + secs(1);
-            let requeue = Requeue { key, due_at, counters: Counters::NEW, attempt: None, cancel: CancelMark::None };
+            let requeue = Requeue {
+                key,
+                due_at,
+                counters: Counters::NEW,
+                give_backs: None,
+                attempt: None,
+                cancel: CancelMark::None,
+            };
             tale.write_under(epoch, Write::Requeue(requeue))
         };
         write(Tale::new(|_| {}).lease(1).lease(2), 1).breaks(invariant);

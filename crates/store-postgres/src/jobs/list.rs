@@ -59,7 +59,7 @@ pub(super) async fn hot(
         let rows = conn.query(text, &params).await?;
         let mut lists: Vec<Vec<_>> = (0..shards).map(|_| Vec::new()).collect();
         for row in &rows {
-            let shard = codec::value::<i16>(row, 13)?;
+            let shard = codec::value::<i16>(row, 14)?;
             let list = usize::try_from(shard).ok().and_then(|shard| lists.get_mut(shard));
             let list = list.ok_or_else(|| Trouble::inconsistent(format!("nobody asked for shard {shard}")))?;
             let place: Bound = (codec::value(row, 1)?, codec::value(row, 0)?);
@@ -89,9 +89,37 @@ fn examine_hot(row: &Row, filter: &Filter, unreadable: &mut Vec<Unreadable>) -> 
     };
     let key = codec::job_id(row, 0).and_then(|id| Ok(JobKey { id, due_at: codec::time(row, 1)? }));
     let key = key.map_err(|error| leave_out(None, error)).ok()?;
-    let fits = fits_task(row, filter, 2, 11);
+    let fits = fits_task(row, filter, 2, 12);
     let job = fits.and_then(|fits| if fits { read_hot(row).map(Some) } else { Ok(None) });
     Some((key, job.map_err(|error| leave_out(Some(key.id), error)).ok().flatten()))
+}
+
+/// Also what cannot be read, and is left out.
+pub(super) async fn given_back(
+    conn: &Conn,
+    after: Option<JobKey>,
+    until: Timestamp,
+    limit: usize,
+) -> Result<(Page<HotJob>, Vec<Unreadable>), Trouble> {
+    let low: Bound = after.map_or((-1, NO_ID), |after| (after.due_at.as_micros(), after.id.into()));
+    let found = conn.query(sql!("given_back"), &[&low.0, &low.1, &until.as_micros(), &(limit as i64)]).await?;
+    let mut page = Page { rows: Vec::new(), next: None };
+    let mut unreadable = Vec::new();
+    for row in &found {
+        let place = codec::job_id(row, 0).and_then(|id| Ok(JobKey { id, due_at: codec::time(row, 12)? }));
+        let job = place.and_then(|place| {
+            page.next = Some(place);
+            read_hot(row)
+        });
+        match job {
+            Ok(job) => page.rows.push(job),
+            Err(error) => unreadable.push((codec::job_id(row, 0).ok(), error)),
+        }
+    }
+    if found.len() < limit {
+        page.next = None;
+    }
+    Ok((page, unreadable))
 }
 
 pub(super) async fn finished(conn: &Conn, filter: &Filter, position: Position) -> Result<Page<FinishedJob>, Trouble> {

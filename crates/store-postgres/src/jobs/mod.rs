@@ -74,6 +74,15 @@ impl JobReads for PostgresStore {
         Ok(page)
     }
 
+    async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob>> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let (page, unreadable) = list::given_back(&conn, after, until, limit).await?;
+        conn.done();
+        self.report_jobs(unreadable);
+        Ok(page)
+    }
+
     async fn list_finished(&self, filter: Filter, position: Position) -> Result<Page<FinishedJob>> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;

@@ -32,7 +32,7 @@ pub(super) async fn find(conn: &Borrowed<'_>, id: JobId) -> Result<Option<JobRec
     let (hot, finished) = (answer(1)?, answer(2)?);
     let mut attempts = answer(3)?.iter().map(|row| codec::attempt(row, 0, id)).collect::<Read<Vec<_>>>()?;
     if let Some(row) = hot.first() {
-        return Ok(Some(JobRecord::Hot { job: read_hot(row)?, input: codec::bytes(row, 11)?, attempts }));
+        return Ok(Some(JobRecord::Hot { job: read_hot(row)?, input: codec::bytes(row, 12)?, attempts }));
     }
     let Some(row) = finished.first() else { return Ok(None) };
     let (job, last, input, output) = read_record(row, id)?;
@@ -62,13 +62,13 @@ pub(super) async fn hot_at(conn: &Conn, keys: &[JobKey]) -> Result<Vec<HotJob>, 
     let due: Vec<i64> = keys.iter().map(|key| key.due_at.as_micros()).collect();
     let ids: Vec<Uuid> = keys.iter().map(|key| key.id.into()).collect();
     let rows = conn.query(sql!("hot_jobs"), &[&shards, &due, &ids]).await?;
-    let read = |row: &Row| Ok((codec::value::<i64>(row, 11)?, read_hot(row)?));
+    let read = |row: &Row| Ok((codec::value::<i64>(row, 12)?, read_hot(row)?));
     let mut jobs = rows.iter().map(read).collect::<Read<Vec<_>>>()?;
     jobs.sort_by_key(|(place, _)| *place);
     Ok(jobs.into_iter().map(|(_, job)| job).collect())
 }
 
-/// The first eleven columns of `job_record_hot`, `hot_jobs` and `list_hot`.
+/// The first twelve columns of `job_record_hot`, `hot_jobs`, `list_hot` and `given_back`.
 pub(super) fn read_hot(row: &Row) -> Read<HotJob> {
     let id = codec::job_id(row, 0)?;
     Ok(HotJob {
@@ -80,6 +80,7 @@ pub(super) fn read_hot(row: &Row) -> Read<HotJob> {
         tracing_id: codec::value(row, 8)?,
         cancel_requested: codec::value(row, 9)?,
         source: codec::source(row, 10, id)?,
+        give_backs: codec::give_backs(row, 11, id)?,
     })
 }
 

@@ -137,7 +137,9 @@ impl Run<'_> {
             column(requeues.iter().map(|again| attempt_number(again.counters.next_attempt))),
             column(requeues.iter().map(|again| again.counters.failures as i16)),
             column(requeues.iter().map(|again| again.counters.node_failures as i16)),
-        ] as [Param; 6]);
+            column(requeues.iter().map(|again| codec::give_backs_text(again.give_backs.as_deref()))),
+            column(requeues.iter().map(|again| codec::late_from(again.give_backs.as_deref()))),
+        ] as [Param; 8]);
         wanted.push(Wanted::new(sql!("requeue"), params));
         let ran: Vec<(JobId, &AttemptRecord)> =
             requeues.iter().filter_map(|again| Some((again.key.id, again.attempt.as_ref()?))).collect();

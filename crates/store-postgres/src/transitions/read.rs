@@ -53,10 +53,10 @@ async fn load_passing(
     let mut page = LoadPage::default();
     for row in &found {
         let job = read_row(row)?;
-        if codec::value(row, 12)? || page.rows.len() + 1 == load.limit {
+        if codec::value(row, 13)? || page.rows.len() + 1 == load.limit {
             page.stopped_at = Some(job.key);
         }
-        if !codec::value::<bool>(row, 13)? {
+        if !codec::value::<bool>(row, 14)? {
             page.rows.push(job);
         }
     }
@@ -118,7 +118,7 @@ pub(super) async fn open_starts(conn: &Conn, shard: ShardId) -> Done<OpenStarts>
     conn.run("COMMIT").await?;
     let mut found: HashMap<usize, &Row> = HashMap::with_capacity(rows.len());
     for row in &rows {
-        found.insert(codec::value::<i64>(row, 12)? as usize - 1, row);
+        found.insert(codec::value::<i64>(row, 13)? as usize - 1, row);
     }
     let mut open = OpenStarts::default();
     let mut place = 0;
@@ -132,7 +132,7 @@ pub(super) async fn open_starts(conn: &Conn, shard: ShardId) -> Done<OpenStarts>
             if job.counters.next_attempt != start.attempt {
                 continue;
             }
-            let cancel = if codec::value(row, 13)? { CancelMark::Recorded } else { CancelMark::None };
+            let cancel = if codec::value(row, 14)? { CancelMark::Recorded } else { CancelMark::None };
             open.running.push((OpenStart { starts: record.name, start, server: record.server, cancel }, job));
         }
         if open.running.len() == before {
@@ -162,7 +162,7 @@ fn places(keys: &[JobKey]) -> (Vec<i16>, Vec<i64>, Vec<Uuid>) {
     (shards, due, keys.iter().map(|key| key.id.into()).collect())
 }
 
-/// The first twelve columns of `load`, `load_passing`, `load_urgent`, `job_row` and `job_rows`.
+/// The first thirteen columns of `load`, `load_passing`, `load_urgent`, `job_row` and `job_rows`.
 fn read_row(row: &Row) -> Read<JobRow> {
     let id = codec::job_id(row, 0)?;
     Ok(JobRow {
@@ -173,6 +173,7 @@ fn read_row(row: &Row) -> Read<JobRow> {
         submitted_at: codec::time(row, 7)?,
         tracing_id: codec::value(row, 8)?,
         source: codec::source(row, 11, id)?.map(Box::new),
+        give_backs: codec::give_backs(row, 12, id)?,
         input: codec::input(row, 9)?,
     })
 }

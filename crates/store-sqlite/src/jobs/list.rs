@@ -65,7 +65,38 @@ pub(super) fn hot(
 }
 
 fn examine_hot(row: &Row<'_>, filter: &Filter) -> rusqlite::Result<Option<HotJob>> {
-    if fits_task(row, filter, 2, 11)? { read_hot(row).map(Some) } else { Ok(None) }
+    if fits_task(row, filter, 2, 12)? { read_hot(row).map(Some) } else { Ok(None) }
+}
+
+/// Also what cannot be read, and is left out.
+pub(super) fn given_back(
+    conn: &Connection,
+    after: Option<JobKey>,
+    until: Timestamp,
+    limit: usize,
+) -> Result<(Page<HotJob>, Vec<Unreadable>), Failure> {
+    let low = after.map_or((-1, [0; 16]), |after| (after.due_at.as_micros(), after.id.to_bytes()));
+    let mut statement = conn.prepare_cached(sql!("given_back"))?;
+    let mut found = statement.query(params![low.0, low.1, until.as_micros(), limit as i64])?;
+    let mut page = Page { rows: Vec::new(), next: None };
+    let mut unreadable = Vec::new();
+    let mut examined = 0;
+    while let Some(row) = found.next()? {
+        examined += 1;
+        let place = codec::job_id(row, 0).and_then(|id| Ok(JobKey { id, due_at: codec::time(row, 12)? }));
+        let job = place.and_then(|place| {
+            page.next = Some(place);
+            read_hot(row)
+        });
+        match job {
+            Ok(job) => page.rows.push(job),
+            Err(error) => unreadable.push((codec::job_id(row, 0).ok(), error)),
+        }
+    }
+    if examined < limit {
+        page.next = None;
+    }
+    Ok((page, unreadable))
 }
 
 pub(super) fn finished(conn: &Connection, filter: &Filter, position: Position) -> Result<Page<FinishedJob>, Failure> {

@@ -57,6 +57,13 @@ impl JobReads for SqliteStore {
         Ok(page)
     }
 
+    async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob>> {
+        let read = move |conn: &Connection| list::given_back(conn, after, until, limit);
+        let (page, unreadable) = self.shared.people_reads.read(read).await?;
+        self.report_jobs(unreadable);
+        Ok(page)
+    }
+
     async fn list_finished(&self, filter: Filter, position: Position) -> Result<Page<FinishedJob>> {
         self.shared.people_reads.read(move |conn| list::finished(conn, &filter, position)).await
     }

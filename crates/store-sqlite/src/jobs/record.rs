@@ -24,7 +24,7 @@ fn hot(conn: &Connection, id: JobId) -> Result<Option<(HotJob, Option<Bytes>)>, 
     transitions::at_its_key(conn, id, |key: JobKey| {
         statement
             .query_row(params![key.shard().0, key.due_at.as_micros(), id.to_bytes()], |row| {
-                Ok((read_hot(row)?, codec::bytes(row, 11)?))
+                Ok((read_hot(row)?, codec::bytes(row, 12)?))
             })
             .optional()
     })
@@ -67,7 +67,7 @@ pub(super) fn reruns(conn: &Connection, id: JobId) -> Result<Vec<RerunRecord>, F
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// The first eleven columns of `job_record_hot`, `hot_job` and `list_hot`.
+/// The first twelve columns of `job_record_hot`, `hot_job`, `list_hot` and `given_back`.
 pub(super) fn read_hot(row: &Row<'_>) -> rusqlite::Result<HotJob> {
     let id = codec::job_id(row, 0)?;
     Ok(HotJob {
@@ -78,6 +78,7 @@ pub(super) fn read_hot(row: &Row<'_>) -> rusqlite::Result<HotJob> {
         submitted_at: codec::time(row, 7)?,
         tracing_id: row.get(8)?,
         source: codec::source(row, 10, id)?,
+        give_backs: codec::give_backs(row, 11, id)?,
         cancel_requested: row.get(9)?,
     })
 }

@@ -142,6 +142,7 @@ fn read_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         submitted_at: codec::time(row, 7)?,
         tracing_id: row.get(8)?,
         source: codec::source(row, 11, id)?.map(Box::new),
+        give_backs: codec::give_backs(row, 12, id)?,
         input: codec::input(row, 9)?,
     })
 }

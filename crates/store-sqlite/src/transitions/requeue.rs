@@ -12,7 +12,7 @@ use crate::writer::Failure;
 use crate::{codec, sql};
 
 pub(super) fn requeue(conn: &Connection, requeue: &Requeue) -> Result<(), Failure> {
-    let Requeue { key, due_at, counters, attempt, cancel } = requeue;
+    let Requeue { key, due_at, counters, give_backs, attempt, cancel } = requeue;
     let moved = conn.prepare_cached(sql!("requeue"))?.execute(params![
         key.shard().0,
         key.due_at.as_micros(),
@@ -22,7 +22,9 @@ pub(super) fn requeue(conn: &Connection, requeue: &Requeue) -> Result<(), Failur
         counters.next_attempt.0,
         counters.failures,
         counters.node_failures,
-        attempt.as_ref().map(|ran| ran.attempt.0)
+        attempt.as_ref().map(|ran| ran.attempt.0),
+        codec::give_backs_text(give_backs.as_deref()),
+        codec::late_from(give_backs.as_deref())
     ])?;
     one_row(moved, || format!("{} is not there to wait again", key.id))?;
     use_task(conn, key.id, *due_at)?;

@@ -37,6 +37,7 @@ pub(super) async fn a_planned_time_that_fires_makes_its_job(store: &dyn Store) {
         submitted_at: decision.occurrence.decided_at,
         tracing_id: None,
         source: Some(Box::new(source)),
+        give_backs: None,
         input: Input::None,
     };
     assert_eq!(store.load(load_all(2)).await.unwrap().rows, std::slice::from_ref(&row));
@@ -204,6 +205,7 @@ pub(super) async fn a_job_may_live_in_the_batch_that_makes_it(store: &dyn Store)
         key: moved,
         due_at: at(900),
         counters: Counters::NEW,
+        give_backs: None,
         attempt: None,
         cancel: punctual_core::shard::write::CancelMark::None,
     };

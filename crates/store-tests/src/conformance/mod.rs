@@ -109,6 +109,8 @@ cases! { ($)
     }
     requeues {
         a_requeued_job_waits_at_its_new_time_with_its_attempt_kept,
+        a_job_that_was_given_back_keeps_its_budget_until_it_is_run_again_by_request,
+        jobs_that_were_given_back_are_listed_by_the_time_since_which_they_may_be_late,
         a_requeue_without_an_attempt_only_moves_the_job,
         a_job_moved_back_to_its_first_time_is_still_found,
         a_requeue_of_another_attempt_is_refused,

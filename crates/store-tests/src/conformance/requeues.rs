@@ -2,7 +2,7 @@ use bytes::Bytes;
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::shard::write::{CancelMark, Requeue, Rerun, ResolveLost, Settle, Write};
 use punctual_core::{AttemptNo, Counters, JobKey, JobRow, JobState};
-use punctual_store::{FinishedJob, FoundRow, JobRecord, NewJob, RerunRecord, Store};
+use punctual_store::{FinishedJob, FoundRow, HotJob, JobRecord, NewJob, Page, RerunRecord, Store};
 
 use crate::fixture::*;
 
@@ -37,11 +37,57 @@ pub(super) async fn a_requeued_job_waits_at_its_new_time_with_its_attempt_kept(s
     assert_eq!(attempts(store, &job).await, [ran(1, Ending::Failed)]);
 }
 
+pub(super) async fn a_job_that_was_given_back_keeps_its_budget_until_it_is_run_again_by_request(store: &dyn Store) {
+    let job = new_job(1, 10, 0);
+    let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
+    let first = given_back(original(&job), 1, at(60), at(10));
+    owner.done(vec![Write::Requeue(first.clone())]).await;
+    assert_eq!(hot(store, &job).await.give_backs, first.give_backs);
+    assert_eq!(store.load(load_all(0)).await.unwrap().rows[0].give_backs, first.give_backs);
+    let key = JobKey { due_at: at(60), id: job.id };
+    let shown = store.hot_jobs(vec![key]).await.unwrap();
+    assert_eq!(shown[0].give_backs, first.give_backs);
+    assert_eq!(shown[0].due_since(), job.id.due_at());
+    owner.done(vec![start(key, 2)]).await;
+    assert_eq!(
+        store.open_starts(key.shard()).await.unwrap().running[0].1.give_backs,
+        first.give_backs,
+        "at a takeover"
+    );
+    owner.done(vec![Write::Settle(settled(key, 2, JobState::Failed, Ending::NotStarted))]).await;
+    let again = Rerun { id: job.id, due_at: at(200), counters: counters(3, 0, 0) };
+    owner.done(vec![Write::Rerun(again)]).await;
+    assert_eq!(hot(store, &job).await.give_backs, None);
+}
+
+pub(super) async fn jobs_that_were_given_back_are_listed_by_the_time_since_which_they_may_be_late(store: &dyn Store) {
+    let jobs: Vec<NewJob> = (1..=5).map(|n| new_job(n, 10 * n as i64, (n % 2) as u16)).collect();
+    let mut owner = owner_of(store, &jobs).await;
+    let late_from = [40, 30, 30, 20];
+    for (job, secs) in jobs.iter().zip(late_from) {
+        owner.done(vec![Write::Requeue(given_back(original(job), 1, at(1000), at(secs)))]).await;
+    }
+    // One that has run since waits for its own time.
+    let ran_since =
+        Requeue { key: JobKey { due_at: at(1000), id: jobs[3].id }, ..retried(original(&jobs[3]), 2, at(2000)) };
+    owner.done(vec![Write::Requeue(ran_since)]).await;
+    let listed = |page: &Page<HotJob>| page.rows.iter().map(|job| job.key.id).collect::<Vec<_>>();
+    let all = store.given_back(None, at(100), 10).await.unwrap();
+    assert_eq!((listed(&all), all.next), (vec![jobs[1].id, jobs[2].id, jobs[0].id], None));
+    let until = store.given_back(None, at(30), 10).await.unwrap();
+    assert_eq!(listed(&until), [jobs[1].id, jobs[2].id]);
+    let first = store.given_back(None, at(100), 1).await.unwrap();
+    assert_eq!((listed(&first), first.next), (vec![jobs[1].id], Some(JobKey { due_at: at(30), id: jobs[1].id })));
+    let rest = store.given_back(first.next, at(100), 10).await.unwrap();
+    assert_eq!(listed(&rest), [jobs[2].id, jobs[0].id]);
+}
+
 fn moved(key: JobKey, due_secs: i64) -> Write {
     Write::Requeue(Requeue {
         key,
         due_at: at(due_secs),
         counters: Counters::NEW,
+        give_backs: None,
         attempt: None,
         cancel: CancelMark::None,
     })

@@ -24,6 +24,7 @@ pub(super) async fn a_submitted_job_can_be_found_loaded_and_shown(store: &dyn St
         submitted_at: job.submitted_at,
         tracing_id: job.tracing_id.clone(),
         source: None,
+        give_backs: None,
         input: Input::Inline(text("{}")),
     };
     assert_eq!(store.load(load_all(2)).await.unwrap().rows, std::slice::from_ref(&row));
@@ -36,6 +37,7 @@ pub(super) async fn a_submitted_job_can_be_found_loaded_and_shown(store: &dyn St
         submitted_at: job.submitted_at,
         tracing_id: job.tracing_id,
         source: None,
+        give_backs: None,
         cancel_requested: false,
     };
     let record = JobRecord::Hot { job: shown, input: job.input, attempts: vec![] };

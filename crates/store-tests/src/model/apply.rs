@@ -123,9 +123,12 @@ impl State {
     }
 
     fn requeue(&mut self, requeue: &Requeue) -> Result<()> {
-        let Requeue { key, due_at, counters, attempt, cancel } = requeue;
+        let Requeue { key, due_at, counters, give_backs, attempt, cancel } = requeue;
         let hot = self.take_expected(*key, attempt.as_ref().map(|ran| ran.attempt))?;
-        self.move_hot(JobKey { due_at: *due_at, id: key.id }, Hot { counters: *counters, ..hot });
+        self.move_hot(
+            JobKey { due_at: *due_at, id: key.id },
+            Hot { counters: *counters, give_backs: give_backs.clone(), ..hot },
+        );
         if let Some(ran) = attempt {
             self.keep_attempt(key.id, ran.clone())?;
         }
@@ -141,7 +144,10 @@ impl State {
         if let Some(ran) = finished.attempt {
             self.keep_attempt(*id, ran)?;
         }
-        self.move_hot(JobKey { due_at: *due_at, id: *id }, Hot { counters: *counters, ..finished.hot });
+        self.move_hot(
+            JobKey { due_at: *due_at, id: *id },
+            Hot { counters: *counters, give_backs: None, ..finished.hot },
+        );
         Ok(())
     }
 

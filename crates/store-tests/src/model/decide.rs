@@ -174,6 +174,7 @@ impl State {
             submitted_at: occurrence.decided_at,
             tracing_id: None,
             source: Some(job.source),
+            give_backs: None,
             input,
         };
         self.store_job(JobKey::original(job.id), hot)

@@ -72,6 +72,19 @@ impl ModelStore {
         page(rows.collect(), position)
     }
 
+    pub fn given_back_now(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Page<HotJob> {
+        let state = self.state();
+        let place =
+            |id: JobId, hot: &Hot| Some(JobKey { id, due_at: hot.give_backs.as_ref()?.last.as_ref()?.late_from });
+        let found = state.hot.iter().filter_map(|((_, key), hot)| Some((place(key.id, hot)?, *key, hot)));
+        let found = found.filter(|(place, _, _)| Some(*place) > after && place.due_at <= until);
+        let mut found: Vec<_> = found.collect();
+        found.sort_by_key(|(place, _, _)| *place);
+        found.truncate(limit);
+        let next = found.last().map(|(place, _, _)| *place).filter(|_| found.len() == limit);
+        Page { rows: found.into_iter().map(|(_, key, hot)| state.show_hot(key, hot)).collect(), next }
+    }
+
     pub fn list_finished_now(&self, filter: &Filter, position: Position) -> Page<FinishedJob> {
         let state = self.state();
         let rows = state
@@ -99,7 +112,8 @@ impl State {
         for job in jobs {
             let NewJob { id, task, priority, submitted_at, tracing_id, source, input } = job;
             let counters = Counters::NEW;
-            let hot = Hot { task, priority, counters, submitted_at, tracing_id, source, input };
+            let give_backs = None;
+            let hot = Hot { task, priority, counters, submitted_at, tracing_id, source, give_backs, input };
             self.store_job(JobKey::original(id), hot)?;
         }
         Ok(())
@@ -163,6 +177,7 @@ impl State {
             submitted_at: hot.submitted_at,
             tracing_id: hot.tracing_id.clone(),
             source: hot.source,
+            give_backs: hot.give_backs.clone(),
             cancel_requested: self.cancel_requests.has(&key.id),
         }
     }

@@ -27,6 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
+use punctual_core::give_backs::GiveBacks;
 use punctual_core::notice::Notice;
 use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow, Source, StoredCalendar};
 use punctual_core::shard::write::{Epoch, Start, StartsId};
@@ -124,6 +125,7 @@ struct Hot {
     submitted_at: Timestamp,
     tracing_id: Option<String>,
     source: Option<Source>,
+    give_backs: Option<Box<GiveBacks>>,
     input: Option<Bytes>,
 }
 

@@ -110,6 +110,11 @@ impl JobReads for ModelStore {
         page.rows.retain(|job| self.is_readable(job.key.id).is_ok());
         Ok(page)
     }
+    async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob>> {
+        let mut page = self.given_back_now(after, until, limit);
+        page.rows.retain(|job| self.is_readable(job.key.id).is_ok());
+        Ok(page)
+    }
     async fn list_finished(&self, filter: Filter, position: Position) -> Result<Page<FinishedJob>> {
         Ok(self.list_finished_now(&filter, position))
     }

@@ -8,9 +8,9 @@ mod operation;
 mod plan;
 mod schedules;
 
-use punctual_core::ShardId;
 use punctual_core::shard::event::{Lane, Load};
 use punctual_core::shard::write::Void;
+use punctual_core::{ShardId, Timestamp};
 use punctual_store::{Applied, Filter, Order, Store};
 
 use crate::fixture::{SHARDS, first_page, load_all};
@@ -132,6 +132,8 @@ fn looks(plan: &Plan) -> Vec<Operation> {
         looks.push(Operation::ListHot(Filter::default(), first_page(order, 1000)));
         looks.push(Operation::ListFinished(Filter::default(), first_page(order, 1000)));
     }
+    looks.push(Operation::GivenBack(None, Timestamp::MAX, 1000));
+    looks.push(Operation::GivenBack(None, Timestamp::MAX, 2));
     for shard in 0..SHARDS {
         looks.push(Operation::OpenStarts(ShardId(shard)));
         for lane in [Lane::All, Lane::Urgent] {

@@ -1,6 +1,7 @@
 //! Chooses operations that mostly fit what the model holds, and sometimes do not.
 
 use punctual_core::attempt::{AttemptRecord, Details, Ending, FailureClass};
+use punctual_core::give_backs::{GiveBacks, GivenBack};
 use punctual_core::shard::event::{Lane, Load};
 use punctual_core::shard::write::{
     Batch, BatchSeq, CancelMark, Epoch, Requeue, Rerun, ResolveLost, Settle, StaleOutcome, StartsId, Write,
@@ -281,7 +282,15 @@ impl Plan {
         let ran = (!self.random.one_in(3)).then(|| self.ran(attempt));
         let due_at = self.random.pick(&[key.due_at, key.id.due_at(), at(self.now), at(self.now + 2 * DAY)]);
         let next = attempt + u32::from(ran.is_some());
-        Requeue { key, due_at, counters: self.counters(next), attempt: ran, cancel: self.cancel() }
+        let give_backs = self.random.one_in(2).then(|| Box::new(self.give_backs()));
+        Requeue { key, due_at, counters: self.counters(next), give_backs, attempt: ran, cancel: self.cancel() }
+    }
+
+    fn give_backs(&mut self) -> GiveBacks {
+        let since = at(self.random.pick(&[0, self.now, self.now + 60]));
+        let last = GivenBack { since, late_from: since, reason: "no disk".to_owned() };
+        let count = self.random.below(3) as u16;
+        GiveBacks { count, never_received: 2 - count, last: (!self.random.one_in(4)).then_some(last) }
     }
 
     fn lease(&mut self) -> Operation {

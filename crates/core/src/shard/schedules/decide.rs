@@ -166,6 +166,7 @@ impl Owner {
             submitted_at: decision.occurrence.decided_at,
             tracing_id: None,
             source: Some(Box::new(job.source)),
+            give_backs: None,
             // Its length is not known here, and does not matter: it is read when the job starts.
             input: if job.has_input { Input::Stored { len: 0 } } else { Input::None },
         };
