@@ -1,6 +1,7 @@
 //! Says in one line why a job is in its state and what happens next.
 
 use punctual_core::attempt::AttemptRecord;
+use punctual_core::give_backs::GivenBack;
 use punctual_core::shard::LiveView;
 use punctual_core::shard::event::WorkerSpec;
 use punctual_core::task::{Run, Task};
@@ -29,12 +30,13 @@ pub(crate) fn waiting(
     workers: &[WorkerSpec],
     now: Timestamp,
 ) -> String {
-    let mut text = match attempts.last() {
-        Some(last) => {
+    let mut text = match (given_back(job, task), attempts.last()) {
+        (Some(text), _) => text,
+        (None, Some(last)) => {
             let reason = last.reason.as_deref().unwrap_or("no reason was given");
             format!("Attempt {} ended as {}: {reason}. ", last.attempt, last.ending.as_str())
         }
-        None => String::new(),
+        (None, None) => String::new(),
     };
     let arrival = task.and_then(|task| task.waits_for).map(|id| arrival(id, awaited));
     if job.key.due_at > now {
@@ -49,7 +51,24 @@ pub(crate) fn waiting(
         (None, Some(task)) => missing(task, workers),
         (None, None) => "its task is gone".to_owned(),
     };
-    text + &format!("It has been due for {}: {wanted}.", rounded(now, job.key.due_at))
+    text + &format!("It has been due for {}: {wanted}.", rounded(now, job.due_since()))
+}
+
+/// That workers gave it back, why, and how often that may happen.
+fn given_back(job: &HotJob, task: Option<&Task>) -> Option<String> {
+    let count = job.give_backs.as_ref()?.count;
+    let last = job.given_back().filter(|_| count > 0)?;
+    let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+    let left = task.map(|task| task.spec.start_retry.max.saturating_sub(count));
+    let left = match left {
+        None => String::new(),
+        Some(0) => " It fails if it is given back again.".to_owned(),
+        Some(left) => format!(" It fails when it was given back {} more times.", left + 1),
+    };
+    let GivenBack { since, reason, .. } = last;
+    Some(format!(
+        "It was due at {since} and was given back {times} before anything ran, last because: {reason}.{left} "
+    ))
 }
 
 /// What a job waits for whose file is not there.
@@ -67,7 +86,7 @@ pub(crate) fn unknown(job: &HotJob, place: &Place, now: Timestamp) -> String {
     let due = if job.key.due_at > now {
         format!("It is due at {}, in {}.", job.key.due_at, rounded(job.key.due_at, now))
     } else {
-        format!("It has been due for {}.", rounded(now, job.key.due_at))
+        format!("It has been due for {}.", rounded(now, job.due_since()))
     };
     let why = match place {
         Place::Nowhere => "its shard is being taken over, because no server owned it".to_owned(),

@@ -97,7 +97,7 @@ impl App {
                     cancel_requested: job.cancel_requested,
                     attempts,
                     reruns,
-                    reason: None,
+                    reason: job.give_backs.and_then(|all| Some(all.last?.reason)),
                     input: input.and_then(raw_json),
                     output: None,
                 }

@@ -116,7 +116,11 @@ impl App {
                     due_at: job.key.due_at,
                     finished_at: None,
                     attempts: job.counters.next_attempt.0 - u32::from(state == JobState::Scheduled),
-                    reason: None,
+                    // Why it waits, if workers gave it back.
+                    reason: job
+                        .give_backs
+                        .filter(|_| state == JobState::Scheduled)
+                        .and_then(|all| Some(all.last?.reason)),
                     schedule: job.source.map(job_schedule),
                     tracing_id: job.tracing_id,
                 },

@@ -29,6 +29,9 @@ pub(crate) fn name(pointer: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
+/// A job that every worker gives back must not go round as fast as the store can write.
+const START_RETRY_INITIAL_MIN: Span = Span::from_millis(100);
+
 pub(crate) fn spec(spec: &TaskSpec) -> Result<()> {
     name("/queue", &spec.queue)?;
     labels(spec)?;
@@ -37,6 +40,15 @@ pub(crate) fn spec(spec: &TaskSpec) -> Result<()> {
     if !spec.node_retry.except.is_empty() {
         let detail = "must be empty: the loss of a worker is no failure of a class";
         return Err(AppError::field("/node_retry/except", detail).hint("write it into retry"));
+    }
+    spec.start_retry.check().map_err(|detail| AppError::field("/start_retry", detail))?;
+    if !spec.start_retry.except.is_empty() {
+        let detail = "must be empty: a job that was given back has not failed";
+        return Err(AppError::field("/start_retry/except", detail).hint("write it into retry"));
+    }
+    if spec.start_retry.initial < START_RETRY_INITIAL_MIN {
+        let detail = format!("must be at least {START_RETRY_INITIAL_MIN}");
+        return Err(AppError::field("/start_retry/initial", detail));
     }
     if spec.timeout == Span::ZERO || spec.timeout > TIMEOUT_MAX {
         return Err(AppError::field("/timeout", "must be more than 0 and at most 30 days"));
@@ -162,5 +174,17 @@ mod tests {
         task.node_retry.except = vec![FailureClass::Limit].into();
         let refused = spec(&task).unwrap_err();
         assert_eq!(refused.errors[0].pointer, "/node_retry/except");
+    }
+
+    #[test]
+    fn waits_after_a_give_back_have_a_least() {
+        let mut task = TaskSpec::new(Run::Http(HttpCall::new("https://example.com/hook")));
+        task.start_retry.max = 0;
+        assert!(spec(&task).is_ok());
+        task.start_retry.initial = Span::from_millis(99);
+        assert_eq!(spec(&task).unwrap_err().errors[0].pointer, "/start_retry/initial");
+        task.start_retry = Default::default();
+        task.start_retry.except = vec![FailureClass::Environment].into();
+        assert_eq!(spec(&task).unwrap_err().errors[0].pointer, "/start_retry/except");
     }
 }

@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use punctual_core::{JobId, JobKey, ShardId, Span, Timestamp};
-use punctual_store::{Filter, HotJob, Order, Position};
+use punctual_store::{Filter, HotJob, Order, Page, Position};
 use tokio::time::Instant;
 
 use super::cursor::{LateLook, after};
@@ -96,17 +96,15 @@ impl App {
         if until < from {
             return Ok(look);
         }
-        let filter = Filter { due_from: Some(from), due_before: Some(until + INSTANT), ..Filter::default() };
         for page in 0..PAGES_AT_ONCE {
             // At least one, or nobody would ever get on.
             if page > 0 && budget.is_used_up() {
                 break;
             }
             budget.pages = budget.pages.saturating_sub(1);
-            let from = Position { after: position, order: Order::Ascending, limit: PAGE };
-            let page = self.0.store.list_hot(filter.clone(), from).await?;
+            let page = self.due_page(from, until, position, PAGE).await?;
             for job in self.waiting_of(page.rows, Quiet::LeftOut).await? {
-                look.found.push((job.key, late_event(&job, now)));
+                look.found.push((place_of(&job), late_event(&job, now)));
             }
             // One that starts from now on was seen, and is told.
             look.at = self.now();
@@ -117,6 +115,32 @@ impl App {
             }
         }
         Ok(look)
+    }
+
+    /// Hot jobs that should have run by `until` and not before `from`, in order of their places. A job that was given back
+    /// is due at its next try, and is late all the same.
+    pub(super) async fn due_page(
+        &self,
+        from: Timestamp,
+        until: Timestamp,
+        after: Option<JobKey>,
+        limit: usize,
+    ) -> Result<Page<HotJob>> {
+        let filter = Filter { due_from: Some(from), due_before: Some(until + INSTANT), ..Filter::default() };
+        let due = self.0.store.list_hot(filter, Position { after, order: Order::Ascending, limit }).await?;
+        let before_from = JobKey { due_at: from - INSTANT, id: JobId::last_at(Timestamp::MAX) };
+        let after = after.map_or(before_from, |after| after.max(before_from));
+        let given_back = self.0.store.given_back(Some(after), until, limit).await?;
+        // Neither was read beyond its end, so that nothing beyond the nearer of the two is known.
+        let next = match (due.next, given_back.next) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        let due = due.rows.into_iter().filter(|job| job.given_back().is_none());
+        let mut rows: Vec<HotJob> = due.chain(given_back.rows).collect();
+        rows.retain(|job| next.is_none_or(|next| place_of(job) <= next));
+        rows.sort_by_key(place_of);
+        Ok(Page { rows, next })
     }
 
     /// Those that wait.
@@ -158,6 +182,11 @@ impl App {
     }
 }
 
+/// Where a job stands among those that may be late.
+fn place_of(job: &HotJob) -> JobKey {
+    JobKey { due_at: job.given_back().map_or(job.key.due_at, |last| last.late_from), id: job.key.id }
+}
+
 fn late_event(job: &HotJob, now: Timestamp) -> Event {
     Event {
         kind: EventKind::Late,
@@ -166,7 +195,7 @@ fn late_event(job: &HotJob, now: Timestamp) -> Event {
         job: Some(job.key.id),
         planned: job.source.map(|source| (source.schedule, source.at)),
         count: 1,
-        lateness: Some(now.since(job.key.due_at)),
+        lateness: Some(now.since(job.due_since())),
         is_waiting: true,
     }
 }

@@ -6,7 +6,7 @@ use std::collections::btree_map::Entry;
 use punctual_api::{AilingTask, ErrorKind, Overdue, OverdueJob, OverdueQuery, OverdueTime};
 use punctual_core::shard::event::WorkerSpec;
 use punctual_core::{ShardId, Span, Timestamp};
-use punctual_store::{Filter, HotJob, Order, Position};
+use punctual_store::HotJob;
 
 use super::deliver::delivered_rule;
 use super::late::Quiet;
@@ -55,13 +55,11 @@ impl App {
 
     /// Some of them, how many there are, and whether there may be more.
     async fn overdue_jobs(&self, now: Timestamp, until: Timestamp) -> Result<(Vec<OverdueJob>, u64, bool)> {
-        let filter = Filter { due_before: Some(until), ..Filter::default() };
         let (mut first, mut total) = (Vec::new(), 0);
         let mut after = None;
         let mut is_minimum = true;
         for _ in 0..PAGES_MAX {
-            let position = Position { after, order: Order::Ascending, limit: PAGE };
-            let page = self.0.store.list_hot(filter.clone(), position).await?;
+            let page = self.due_page(Timestamp::EPOCH, until, after, PAGE).await?;
             let waiting = self.waiting_of(page.rows, Quiet::Shown).await?;
             total += waiting.len() as u64;
             let room = SHOWN_MAX - first.len();
@@ -102,8 +100,8 @@ impl App {
                 job: job.key.id,
                 task: named.name.unwrap_or_else(|| job.task.to_string()),
                 queue: named.queue,
-                due_at: job.key.due_at,
-                late_by: for_people(now.since(job.key.due_at)),
+                due_at: job.due_since(),
+                late_by: for_people(now.since(job.due_since())),
                 why,
             });
         }

@@ -1,12 +1,13 @@
 //! What the watcher tells of, and what it leaves to owners.
 
-use punctual_api::OverdueQuery;
+use punctual_api::{ListQuery, OverdueQuery};
 use punctual_app::{Reports, Round};
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::{Plan, ScheduleRow, ScheduleSpec, Source, SourceKind, seed_of};
+use punctual_core::shard::write::Write;
 use punctual_core::{Span, Timestamp};
 use punctual_store::{NewJob, Notices};
-use punctual_store_tests::fixture::{Owner, at, new_job, owner_of, submit};
+use punctual_store_tests::fixture::{Owner, at, given_back, new_job, original, owner_of, submit};
 use punctual_store_tests::report_fixture::{notice, tell};
 use punctual_store_tests::schedule_fixture::{add, watermark};
 use serde_json::{Value, json};
@@ -67,6 +68,33 @@ async fn a_run_that_waits_is_told_by_the_longer_limit_of_its_schedule() {
     owner.done(vec![tell(&started(&job, 300, 290))]).await;
     go_on(&world, &mut reports, 200).await;
     assert_eq!(events(&world).await, 1, "it was told as it waited");
+}
+
+#[tokio::test]
+async fn a_job_that_is_given_back_again_and_again_is_late_since_it_was_due() {
+    let world = world_with(&[("late", late_rule())]).await;
+    let job = new_job(1, 10, 0);
+    let mut owner = owner_of(&world.store, std::slice::from_ref(&job)).await;
+    let mut reports = Reports::default();
+    let mut key = original(&job);
+    for attempt in 1..=4 {
+        let due_at = at(50 * i64::from(attempt) + 10);
+        owner.done(vec![Write::Requeue(given_back(key, attempt, due_at, at(10)))]).await;
+        key.due_at = due_at;
+        go_on(&world, &mut reports, 50).await;
+    }
+    assert_eq!(summaries(&world).await, ["report is late"], "once, though each give-back moved its due time");
+    let overdue = world.app.overdue(OverdueQuery::default()).await.unwrap();
+    let shown = overdue.jobs.iter().find(|shown| shown.job == job.id).expect("it is overdue");
+    assert_eq!((shown.due_at, overdue.jobs_total), (at(10), overdue.jobs.len() as u64));
+    assert!(shown.late_by >= Span::from_secs(190), "{}", shown.late_by);
+    assert!(shown.why.contains("given back 4 times") && shown.why.contains("the disk is full"), "{}", shown.why);
+    let view = world.app.job(job.id, None).await.unwrap();
+    assert!(view.explanation.contains("the disk is full"), "{}", view.explanation);
+    assert!(view.reason.unwrap().contains("the disk is full"));
+    let listed = world.app.list_jobs(ListQuery::default()).await.unwrap().jobs;
+    let listed = listed.into_iter().find(|listed| listed.id == job.id).unwrap();
+    assert!(listed.reason.unwrap().contains("the disk is full"));
 }
 
 #[tokio::test]
