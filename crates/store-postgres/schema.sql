@@ -162,6 +162,9 @@ TABLE job WITH (autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold
     tracing_id text
     input bytea
     source bytea
+    late_from bigint
+    give_backs text
+CREATE INDEX job_given_back ON public.job USING btree (late_from, id) WHERE (late_from IS NOT NULL)
 CREATE INDEX job_moved ON public.job USING btree (id) WHERE moved
 CREATE UNIQUE INDEX job_pkey ON public.job USING btree (shard, due_at, id)
 CREATE INDEX job_tracked ON public.job USING btree (shard, id) WHERE (source >= '\x80'::bytea)
@@ -241,6 +244,7 @@ TABLE occurrence PARTITION BY RANGE (at)
     verdict smallint NOT NULL
     marks smallint NOT NULL
     reason text
+    started_at bigint
 CREATE UNIQUE INDEX occurrence_pkey ON ONLY public.occurrence USING btree (schedule, at)
 CREATE INDEX occurrence_queued ON ONLY public.occurrence USING btree (shard, schedule, at) WHERE (verdict = 2)
 

@@ -258,7 +258,7 @@ CREATE TABLE occurrence (
     marks      INTEGER NOT NULL,
     count      INTEGER NOT NULL,
     job        BLOB,
-    reason     TEXT,
+    reason     TEXT, started_at INTEGER,
     PRIMARY KEY (schedule, at)
 ) STRICT, WITHOUT ROWID;
 

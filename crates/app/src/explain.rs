@@ -93,7 +93,8 @@ pub(crate) fn unknown(job: &HotJob, place: &Place, now: Timestamp) -> String {
         Place::At(peer) => format!("{} at {} owns its shard and does not answer", peer.id, peer.address),
         Place::Here => "its shard has just been taken over by this server".to_owned(),
     };
-    format!("{due} Whether it runs now is not known: {why}. Ask again in a few seconds.")
+    let given_back = given_back(job, None).unwrap_or_default();
+    format!("{given_back}{due} Whether it runs now is not known: {why}. Ask again in a few seconds.")
 }
 
 /// What a due job waits for.

@@ -278,6 +278,7 @@ impl Coverage {
             | Write::AddSchedule(_)
             | Write::SetSchedule { .. }
             | Write::DropSchedule { .. }
+            | Write::StartedLate(_)
             | Write::Watermark { .. } => {}
             Write::Notice(_) => self.hit(Window::LatenessTold),
             Write::EditSchedule { .. } => self.hit(Window::ScheduleEdited),

@@ -139,6 +139,7 @@ impl Bench {
                 marks,
                 count: 1,
                 job: Some(job),
+                started_at: None,
                 reason: None,
             },
             job: Some(FiredJob {

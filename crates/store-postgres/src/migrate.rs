@@ -16,7 +16,7 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 8] = [
+pub(crate) const MIGRATIONS: [Migration; 9] = [
     Migration {
         version: 1,
         name: "first",
@@ -56,6 +56,11 @@ pub(crate) const MIGRATIONS: [Migration; 8] = [
         version: 8,
         name: "give_backs",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0008_give_backs.sql")),
+    },
+    Migration {
+        version: 9,
+        name: "late_starts",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0009_late_starts.sql")),
     },
 ];
 

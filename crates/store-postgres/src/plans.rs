@@ -87,6 +87,9 @@ async fn plan(conn: &Conn, name: &str, text: &str) -> String {
     if name.starts_with("occurrences") {
         (args[1], args[2]) = ("0", "9000000000000000000");
     }
+    if name == "started_late" {
+        (args[5], args[6]) = ("0", "9000000000000000000");
+    }
     if name == "release" {
         (args[19], args[20]) = ("0", "9000000000000000000");
     }

@@ -70,6 +70,7 @@ pub fn occurrence(schedule: ScheduleId, secs: i64, verdict: Verdict) -> Occurren
         marks: Marks::NONE,
         count: 1,
         job: None,
+        started_at: None,
         reason: None,
     }
 }

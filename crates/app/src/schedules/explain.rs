@@ -9,7 +9,7 @@ use punctual_core::{Span, Timestamp};
 
 use crate::schedules::zone::from_jiff;
 
-/// A decision within this of its time is on time for people.
+/// A run within this of its time is on time for people.
 const ON_TIME: Span = Span::from_secs(1);
 
 /// When it fires for the name with this seed. The plan keeps jitter to itself, because it moves starts and not planned times.
@@ -83,14 +83,17 @@ fn delayed_in_the_past(row: &OccurrenceRow) -> Option<String> {
 
 fn fired(row: &OccurrenceRow) -> String {
     let job = row.job.map(|job| format!(" as {job}")).unwrap_or_default();
-    let late_by = row.decided_at.since(row.slot);
+    // Its run may not have started yet; a row of an earlier version does not say when it did.
+    let late_by = row.started_at.unwrap_or(row.decided_at).since(row.slot);
     let late = rounded(late_by);
     let mut text = if row.marks.has(Marks::MANUAL) {
         format!("fired{job}, because somebody asked for it")
     } else if row.marks.has(Marks::REPLAYED) {
         format!("fired{job} {late} after its time, because nobody was there for it before")
-    } else if late_by > ON_TIME {
+    } else if row.marks.has(Marks::LATE) {
         format!("fired{job}, {late} late")
+    } else if late_by > ON_TIME {
+        format!("fired{job}, {late} after its time")
     } else {
         format!("fired{job}, on time")
     };

@@ -13,8 +13,13 @@ fn row(verdict: Verdict, marks: Marks, late_ms: i64, reason: Option<&str>) -> Oc
         marks,
         count: 1,
         job: (verdict == Verdict::Fired).then(|| JobId::new(at, ShardId(1), 9)),
+        started_at: None,
         reason: reason.map(str::to_owned),
     }
+}
+
+fn started(row: OccurrenceRow, late_ms: i64) -> OccurrenceRow {
+    OccurrenceRow { started_at: Some(row.slot + Span::from_millis(late_ms)), ..row }
 }
 
 #[test]
@@ -23,6 +28,13 @@ fn every_verdict_has_a_sentence_of_its_own() {
     for (occurrence, expected) in [
         (row(Verdict::Fired, Marks::NONE, 3, None), format!("fired as {job}, on time")),
         (row(Verdict::Fired, Marks::LATE, 90_500, None), format!("fired as {job}, 1m 30s late")),
+        (started(row(Verdict::Fired, Marks::LATE, 3, None), 9_004), format!("fired as {job}, 9s 4ms late")),
+        (started(row(Verdict::Fired, Marks::NONE, 3, None), 9_004), format!("fired as {job}, 9s 4ms after its time")),
+        (row(Verdict::Fired, Marks::NONE, 9_004, None), format!("fired as {job}, 9s 4ms after its time")),
+        (
+            started(row(Verdict::Fired, Marks::REPLAYED.with(Marks::LATE), 3_600_000, None), 3_660_000),
+            format!("fired as {job} 1h 1m after its time, because nobody was there for it before"),
+        ),
         (
             row(Verdict::Fired, Marks::REPLAYED, 3_600_000, None),
             format!("fired as {job} 1h after its time, because nobody was there for it before"),

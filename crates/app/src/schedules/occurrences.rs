@@ -79,7 +79,7 @@ impl App {
 }
 
 fn view(row: &OccurrenceRow, zone: &TimeZone) -> OccurrenceView {
-    let late_by = row.decided_at.since(row.slot);
+    let late_by = row.started_at.unwrap_or(row.decided_at).since(row.slot);
     OccurrenceView {
         at: row.at,
         local: zone::local(row.at, zone),
@@ -148,6 +148,7 @@ mod tests {
             marks: Marks::REPLAYED.with(Marks::MOVED),
             count: 1,
             job: None,
+            started_at: None,
             reason: None,
         };
         assert_eq!(marks(&row(Verdict::Fired)), ["moved", "replayed"]);

@@ -76,7 +76,7 @@ impl Marks {
     pub const REPLAYED: Self = Self(1 << 4);
     /// It was not planned: somebody asked for it.
     pub const MANUAL: Self = Self(1 << 5);
-    /// It was decided later than the schedule allows.
+    /// Its run started later than the schedule allows.
     pub const LATE: Self = Self(1 << 6);
     /// It stands for `count` times from `at` on, too many to have a row each.
     pub const STRETCH: Self = Self(1 << 7);
@@ -112,6 +112,8 @@ pub struct OccurrenceRow {
     pub count: u32,
     /// The job that was made.
     pub job: Option<JobId>,
+    /// When that started first, if it was more than a second after `slot`.
+    pub started_at: Option<Timestamp>,
     /// What else there is to say, for people.
     pub reason: Option<String>,
 }

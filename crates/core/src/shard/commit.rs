@@ -182,7 +182,7 @@ impl Owner {
                 }
             }
             Write::Stale(stale) => self.ack(stale.worker, stale.id, stale.attempt),
-            Write::CloseStarts(_) | Write::Notice(_) => {}
+            Write::CloseStarts(_) | Write::StartedLate(_) | Write::Notice(_) => {}
             Write::AddSchedule(row) => self.schedule_added(row, void),
             Write::SetSchedule { change: None, .. } => {}
             Write::EditSchedule { id, .. } | Write::SetSchedule { id, .. } => self.change_settled(*id),

@@ -8,7 +8,7 @@ use crate::attempt::AttemptNo;
 use crate::give_backs::{GiveBacks, GivenBack};
 use crate::id::{JobId, ShardId, WorkerId};
 use crate::job::{Counters, Input, JobKey};
-use crate::schedule::Source;
+use crate::schedule::{Source, SourceKind};
 use crate::shard::event::{Command, Loaded, TakenSchedules, Token};
 use crate::shard::parking::Parking;
 use crate::shard::reads::{ReadNo, Reads};
@@ -217,6 +217,20 @@ impl Live {
     /// Since when it should have run. A start that was taken back does not move this.
     pub(super) fn due_since(&self) -> Timestamp {
         self.given_back().map_or(self.key.due_at, |last| last.since)
+    }
+
+    /// The planned time that it runs, as long as no attempt of it has run.
+    pub(super) fn first_run_of(&self) -> Option<Source> {
+        let has_not_run = match self.given_back() {
+            // It may have been made eligible again since it ran.
+            Some(last) => last.since == self.key.id.due_at(),
+            None => !self.counters.has_started(),
+        };
+        let is_planned = |source: &Source| match source.kind {
+            SourceKind::Planned | SourceKind::Replayed => true,
+            SourceKind::Manual | SourceKind::Backfill => false,
+        };
+        self.source.as_deref().copied().filter(|source| has_not_run && is_planned(source))
     }
 
     /// Waits for its time or for a worker.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::id::{JobId, ScheduleId, TaskId};
 use crate::lifecycle::JobState;
 use crate::notice::{Notice, NoticeKind};
-use crate::schedule::{OccurrenceRow, SourceKind, Verdict};
+use crate::schedule::{OccurrenceRow, Verdict};
 use crate::shard::event::Watch;
 use crate::shard::live::{Live, Run};
 use crate::shard::schedules::Schedules;
@@ -154,11 +154,8 @@ impl Owner {
 impl Live {
     /// When it was to start, and how late its schedule lets it be.
     fn promised(&self, schedules: &Schedules) -> (Timestamp, Option<Span>) {
-        let planned = self.source.as_deref().filter(|source| match source.kind {
-            SourceKind::Planned | SourceKind::Replayed => !self.counters.has_started(),
-            SourceKind::Manual | SourceKind::Backfill => false,
-        });
-        planned.and_then(|source| schedules.promised(source)).unwrap_or((self.due_since(), None))
+        let planned = self.first_run_of();
+        planned.and_then(|source| schedules.promised(&source)).unwrap_or((self.due_since(), None))
     }
 }
 

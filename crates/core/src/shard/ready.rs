@@ -252,8 +252,12 @@ impl Owner {
         let cancel = CancelMark::None;
         live.stage = Stage::Starting(Run { attempt, worker, started_at: now, deadline, starts: None, cancel });
         let assignment = sends_first.then(|| live.assignment(shard.epoch, attempt, now));
+        let planned = live.first_run_of();
         self.window_len -= 1;
         self.workers.occupy(worker, id, &mut self.ready);
+        if let Some(source) = planned {
+            self.run_starts(source, id);
+        }
         self.push(Write::Start(start));
         if let Some(assignment) = assignment {
             self.send(worker, crate::shard::event::Send::Assign(assignment));

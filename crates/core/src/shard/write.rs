@@ -10,7 +10,7 @@ use crate::id::{JobId, ScheduleId, ServerId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, JobKey};
 use crate::lifecycle::JobState;
 use crate::notice::Notice;
-use crate::schedule::{OccurrenceRow, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, Source};
+use crate::schedule::{Marks, OccurrenceRow, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, Source};
 use crate::task::Priority;
 use crate::time::Timestamp;
 
@@ -94,6 +94,8 @@ pub enum Write {
     Decide(Box<Decision>),
     /// A time that was queued gets its final verdict. Void if it is not queued.
     Release(Box<Decision>),
+    /// The run of a planned time starts, and not at its time. Comes before the start that it is about.
+    StartedLate(LateStart),
     /// All planned times of the shard up to here have their verdicts.
     Watermark { shard: ShardId, at: Timestamp },
     /// Something to tell people that goes with no other write.
@@ -166,6 +168,7 @@ impl Write {
             | Self::DropSchedule { .. }
             | Self::Decide(_)
             | Self::Release(_)
+            | Self::StartedLate(_)
             | Self::Watermark { .. }
             | Self::Notice(_) => None,
         }
@@ -184,6 +187,7 @@ impl Write {
             Self::AddSchedule(row) => row.id.shard(),
             Self::EditSchedule { id, .. } | Self::SetSchedule { id, .. } | Self::DropSchedule { id, .. } => id.shard(),
             Self::Decide(decision) | Self::Release(decision) => decision.occurrence.schedule.shard(),
+            Self::StartedLate(late) => late.schedule.shard(),
             Self::Watermark { shard, .. } => *shard,
             Self::Notice(notice) => notice.shard,
         }
@@ -203,6 +207,7 @@ impl Write {
             | Self::ResolveLost(_)
             | Self::Stale(_)
             | Self::CloseStarts(_)
+            | Self::StartedLate(_)
             | Self::Watermark { .. }
             | Self::Notice(_) => None,
         }
@@ -225,6 +230,7 @@ impl Write {
             | Self::EditSchedule { .. }
             | Self::SetSchedule { .. }
             | Self::DropSchedule { .. }
+            | Self::StartedLate(_)
             | Self::Watermark { .. } => None,
         }
     }
@@ -247,6 +253,7 @@ impl Write {
             | Self::EditSchedule { .. }
             | Self::SetSchedule { .. }
             | Self::DropSchedule { .. }
+            | Self::StartedLate(_)
             | Self::Watermark { .. }
             | Self::Notice(_) => false,
         }
@@ -258,7 +265,7 @@ impl Write {
     }
 
     /// Whether it says what a schedule is. A store applies what concerns schedules in the order edit
-    /// and drop, add, set, decide, release, watermark; so what was decided about the schedule before must not be
+    /// and drop, add, set, decide, release, started late, watermark; so what was decided about the schedule before must not be
     /// in the same batch.
     pub fn is_definition(&self) -> bool {
         matches!(self, Self::EditSchedule { .. } | Self::DropSchedule { .. })
@@ -273,6 +280,18 @@ pub struct Start {
     /// When this server took the job into its window.
     pub picked_up_at: Timestamp,
     pub started_at: Timestamp,
+}
+
+/// How late the run of a planned time started. Nothing is written if the time has another job by now, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LateStart {
+    pub schedule: ScheduleId,
+    /// The key of its occurrence.
+    pub at: Timestamp,
+    pub job: JobId,
+    pub started_at: Timestamp,
+    /// To be added: [`Marks::LATE`] if the schedule does not allow it, or none.
+    pub marks: Marks,
 }
 
 #[derive(Debug, Clone, PartialEq)]

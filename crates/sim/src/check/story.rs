@@ -177,6 +177,7 @@ fn line_of<'a>(write: &'a Write, void: &Void) -> Option<Line<'a>> {
         | Write::Decide(_)
         | Write::Release(_)
         | Write::Watermark { .. }
+        | Write::StartedLate(_)
         | Write::Notice(_) => return None,
     })
 }

@@ -143,7 +143,7 @@ pub(super) fn read_schedule(row: &Row) -> Read<ScheduleRow> {
     })
 }
 
-/// The first nine columns of `queued_occurrences` and `occurrences`.
+/// The first ten columns of `queued_occurrences` and `occurrences`.
 pub(super) fn read_occurrence(row: &Row) -> Read<OccurrenceRow> {
     let at = codec::time(row, 1)?;
     let verdict = Verdict::from_number(codec::value::<i16>(row, 3)?.into());
@@ -157,5 +157,6 @@ pub(super) fn read_occurrence(row: &Row) -> Read<OccurrenceRow> {
         count: codec::value::<i32>(row, 6)? as u32,
         job: codec::job_id_or_none(row, 7)?,
         reason: codec::value(row, 8)?,
+        started_at: codec::time_or_none(row, 9)?,
     })
 }

@@ -60,6 +60,7 @@ fn job_of(write: &Write) -> Option<JobId> {
         | Write::DropSchedule { .. }
         | Write::Decide(_)
         | Write::Release(_)
+        | Write::StartedLate(_)
         | Write::Watermark { .. }
         | Write::Notice(_) => None,
     }

@@ -1,5 +1,5 @@
 //! What a batch does to schedules and their ledger, as statements for many rows each. They come before
-//! those about jobs, in the order edit and drop, add, set, decide, release, watermark.
+//! those about jobs, in the order edit and drop, add, set, decide, release, started late, watermark.
 //!
 //! As with jobs, the rows of one statement do not see each other: where one thing appears twice,
 //! the second time goes into a statement of its own.
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 
 use punctual_core::schedule::{By, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState};
-use punctual_core::shard::write::{Decision, Write};
+use punctual_core::shard::write::{Decision, LateStart, Write};
 use punctual_core::{ScheduleId, ShardId, Timestamp};
 
 use super::columns::Wanted;
@@ -58,6 +58,7 @@ struct Sorted<'b> {
     changes: Vec<Change<'b>>,
     decides: Vec<(usize, &'b Decision)>,
     releases: Vec<(usize, &'b Decision)>,
+    started_late: Vec<&'b LateStart>,
     watermarks: BTreeMap<ShardId, Timestamp>,
 }
 
@@ -82,6 +83,9 @@ pub(super) fn statements(writes: &[Write], unfit: Unfit) -> Result<Vec<Wanted>, 
             let run: Vec<_> = run.into_iter().copied().collect();
             wanted.push(decide::statement(step, unfit, &run)?);
         }
+    }
+    for run in runs(&sorted.started_late, |late| (late.schedule, late.at)) {
+        wanted.push(Wanted::new(sql!("started_late"), late_columns(&run)));
     }
     if !sorted.watermarks.is_empty() {
         let shards = column(sorted.watermarks.keys().map(|shard| shard_number(*shard)));
@@ -115,6 +119,7 @@ fn sort(writes: &[Write]) -> Sorted<'_> {
             }
             Write::Decide(decision) => sorted.decides.push((place, decision)),
             Write::Release(decision) => sorted.releases.push((place, decision)),
+            Write::StartedLate(late) => sorted.started_late.push(late),
             Write::Watermark { shard, at } => {
                 let latest = sorted.watermarks.entry(*shard).or_insert(*at);
                 *latest = (*latest).max(*at);
@@ -236,6 +241,21 @@ fn change_columns(changes: &[Change<'_>]) -> Vec<Param> {
     params.push(column(each().map(|change| change.note.as_deref().map(codec::text))));
     params.push(column(each().map(|change| change.former_spec.as_deref().map(codec::text))));
     params
+}
+
+fn late_columns(starts: &[&&LateStart]) -> Vec<Param> {
+    let each = || starts.iter();
+    // So that only the partitions between the first and the last time are looked into.
+    let times = || each().map(|late| late.at.as_micros());
+    vec![
+        column(each().map(|late| Uuid::from(late.schedule))),
+        column(times()),
+        column(each().map(|late| Uuid::from(late.job))),
+        column(each().map(|late| late.started_at.as_micros())),
+        column(each().map(|late| late.marks.0 as i16)),
+        Box::new(times().min()),
+        Box::new(times().max()),
+    ]
 }
 
 fn definition_columns<'b>(edits: impl Iterator<Item = &'b ScheduleEdit> + Clone) -> [Param; 5] {

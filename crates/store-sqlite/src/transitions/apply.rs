@@ -77,6 +77,7 @@ fn write_all(conn: &Connection, batch: &Batch, void: &mut Void) -> Result<(), Fa
             | Write::DropSchedule { .. }
             | Write::Decide(_)
             | Write::Release(_)
+            | Write::StartedLate(_)
             | Write::Watermark { .. } => {}
             // Kept afterwards, with those of the other writes.
             Write::Notice(_) => {}

@@ -1,7 +1,7 @@
 //! The ledger: verdicts on planned times, and the jobs that they make.
 
 use punctual_core::schedule::OccurrenceRow;
-use punctual_core::shard::write::{Decision, FiredJob, Void};
+use punctual_core::shard::write::{Decision, FiredJob, LateStart, Void};
 use punctual_core::{JobKey, ShardId, Timestamp};
 use rusqlite::types::Null;
 use rusqlite::{CachedStatement, Connection, params};
@@ -20,7 +20,8 @@ pub(super) fn decide<'b>(
     let mut statement = conn.prepare_cached(sql!("insert_occurrence"))?;
     let mut firing = Firing::new(conn, numbers)?;
     for decision in decisions {
-        let OccurrenceRow { schedule, at, slot, verdict, decided_at, marks, count, job, reason } = &decision.occurrence;
+        let OccurrenceRow { schedule, at, slot, verdict, decided_at, marks, count, job, started_at: _, reason } =
+            &decision.occurrence;
         let decided = statement.execute(params![
             schedule.to_bytes(),
             at.as_micros(),
@@ -51,7 +52,8 @@ pub(super) fn release<'b>(
     let mut statement = conn.prepare_cached(sql!("release_occurrence"))?;
     let mut firing = Firing::new(conn, numbers)?;
     for decision in decisions {
-        let OccurrenceRow { schedule, at, slot, verdict, decided_at, marks, count, job, reason } = &decision.occurrence;
+        let OccurrenceRow { schedule, at, slot, verdict, decided_at, marks, count, job, started_at: _, reason } =
+            &decision.occurrence;
         let released = statement.execute(params![
             schedule.to_bytes(),
             at.as_micros(),
@@ -69,6 +71,19 @@ pub(super) fn release<'b>(
         }
     }
     Ok(firing.made)
+}
+
+/// Runs that started late. A time whose row is gone, or has another job, is left alone.
+pub(super) fn started_late(conn: &Connection, starts: &[&LateStart]) -> Result<(), Failure> {
+    if starts.is_empty() {
+        return Ok(());
+    }
+    let mut statement = conn.prepare_cached(sql!("started_late"))?;
+    for LateStart { schedule, at, job, started_at, marks } in starts {
+        let key = (schedule.to_bytes(), at.as_micros());
+        statement.execute(params![key.0, key.1, job.to_bytes(), started_at.as_micros(), marks.0])?;
+    }
+    Ok(())
 }
 
 /// Stores the jobs of planned times.

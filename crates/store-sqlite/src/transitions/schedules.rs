@@ -1,11 +1,11 @@
 //! What a batch does to schedules. In an order of its own, whatever that of the writes: edits and drops,
-//! additions, states, and then what `ledger` does: verdicts, releases, watermarks.
+//! additions, states, and then what `ledger` does: verdicts, releases, late starts, watermarks.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use punctual_core::schedule::{Pause, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState};
-use punctual_core::shard::write::{Batch, Decision, Void, Write};
+use punctual_core::shard::write::{Batch, Decision, LateStart, Void, Write};
 use punctual_core::{ScheduleId, ShardId, TaskId, Timestamp};
 use rusqlite::{Connection, params};
 
@@ -29,6 +29,7 @@ pub(super) fn write_all(db: &mut Db, batch: &Batch, void: &mut Void) -> Result<(
     set(&db.conn, &writes.set)?;
     let mut made = ledger::decide(&db.conn, &writes.decided, &numbers, void)?;
     made.extend(ledger::release(&db.conn, &writes.released, &numbers, void)?);
+    ledger::started_late(&db.conn, &writes.started_late)?;
     ledger::raise_watermarks(&db.conn, &writes.watermarks)?;
     for job in made {
         db.use_task(job.task, job.id.due_at())?;
@@ -44,6 +45,7 @@ struct Writes<'b> {
     set: Vec<(ScheduleId, &'b ScheduleState, Option<&'b ScheduleChange>)>,
     decided: Vec<&'b Decision>,
     released: Vec<&'b Decision>,
+    started_late: Vec<&'b LateStart>,
     watermarks: Vec<(ShardId, Timestamp)>,
 }
 
@@ -67,6 +69,7 @@ impl<'b> Writes<'b> {
                 Write::SetSchedule { id, state, change } => writes.set.push((*id, state, change.as_ref())),
                 Write::Decide(decision) => writes.decided.push(decision),
                 Write::Release(decision) => writes.released.push(decision),
+                Write::StartedLate(late) => writes.started_late.push(late),
                 Write::Watermark { shard, at } => writes.watermarks.push((*shard, *at)),
                 Write::Start(_)
                 | Write::Settle(_)

@@ -1,6 +1,6 @@
 use punctual_core::job::Input;
 use punctual_core::schedule::{Marks, OccurrenceRow, ScheduleEdit, ScheduleRow, ScheduleState, Verdict};
-use punctual_core::shard::write::{Decision, FiredJob, Requeue, Write};
+use punctual_core::shard::write::{Decision, FiredJob, LateStart, Requeue, Write};
 use punctual_core::{Counters, JobId, JobRow, JobState, ShardId};
 use punctual_store::{Applied, FoundRow, JobRecord, Store};
 
@@ -63,6 +63,29 @@ pub(super) async fn every_verdict_is_shown_as_it_was_decided(store: &dyn Store) 
     owner.done(expected.iter().map(write).collect()).await;
     assert_eq!(ledger(store, schedule.id).await, expected);
     assert_eq!(store.load(load_all(2)).await.unwrap().rows, [], "none of them made a job");
+}
+
+pub(super) async fn a_late_start_is_put_on_record_with_its_planned_time(store: &dyn Store) {
+    let schedule = new_schedule(1, "backup", 2);
+    let mut owner = scheduled(store, &schedule).await;
+    let decisions: Vec<_> = (1..4).map(|n| fired(schedule.id, 60 * n, n as u64)).collect();
+    owner.done(decisions.iter().map(decide).collect()).await;
+    let late = |place: usize, secs: i64, marks: Marks| {
+        let row = &decisions[place].occurrence;
+        LateStart { schedule: row.schedule, at: row.at, job: row.job.unwrap(), started_at: at(secs), marks }
+    };
+    // One starts twice, because it was given back in between.
+    let starts = [late(0, 70, Marks::NONE), late(1, 200, Marks::LATE), late(0, 190, Marks::LATE)];
+    owner.done(starts.into_iter().map(Write::StartedLate).collect()).await;
+    let other = LateStart { job: decisions[0].occurrence.job.unwrap(), ..late(2, 300, Marks::LATE) };
+    let gone = LateStart { at: at(7), ..late(2, 300, Marks::LATE) };
+    owner.done(vec![Write::StartedLate(other), Write::StartedLate(gone)]).await;
+    let marked = |place: usize, secs: i64| OccurrenceRow {
+        started_at: Some(at(secs)),
+        marks: Marks::LATE,
+        ..decisions[place].occurrence.clone()
+    };
+    assert_eq!(ledger(store, schedule.id).await, [marked(0, 190), marked(1, 200), decisions[2].occurrence.clone()]);
 }
 
 pub(super) async fn a_planned_time_gets_one_verdict(store: &dyn Store) {

@@ -244,6 +244,7 @@ cases! { ($)
     decisions {
         a_planned_time_that_fires_makes_its_job,
         every_verdict_is_shown_as_it_was_decided,
+        a_late_start_is_put_on_record_with_its_planned_time,
         a_planned_time_gets_one_verdict,
         a_planned_time_gets_one_verdict_from_all_its_owners,
         schedules_may_fire_at_the_same_time,

@@ -66,6 +66,7 @@ impl State {
                 | Write::DropSchedule { .. }
                 | Write::Decide(_)
                 | Write::Release(_)
+                | Write::StartedLate(_)
                 | Write::Watermark { .. } => {}
                 // Kept at the end, with those of the other writes.
                 Write::Notice(_) => {}

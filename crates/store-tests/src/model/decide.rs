@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, Verdict};
-use punctual_core::shard::write::{Batch, Decision, FiredJob, Void, Write};
+use punctual_core::shard::write::{Batch, Decision, FiredJob, LateStart, Void, Write};
 use punctual_core::{Counters, JobKey, ScheduleId, ShardId, Timestamp};
 use punctual_store::Result;
 
@@ -17,10 +17,12 @@ enum Step {
     Set,
     Decide,
     Release,
+    StartedLate,
     Watermark,
 }
 
-const STEPS: [Step; 6] = [Step::EditAndDrop, Step::Add, Step::Set, Step::Decide, Step::Release, Step::Watermark];
+const STEPS: [Step; 7] =
+    [Step::EditAndDrop, Step::Add, Step::Set, Step::Decide, Step::Release, Step::StartedLate, Step::Watermark];
 
 fn step_of(write: &Write) -> Option<Step> {
     Some(match write {
@@ -29,6 +31,7 @@ fn step_of(write: &Write) -> Option<Step> {
         Write::SetSchedule { .. } => Step::Set,
         Write::Decide(_) => Step::Decide,
         Write::Release(_) => Step::Release,
+        Write::StartedLate(_) => Step::StartedLate,
         Write::Watermark { .. } => Step::Watermark,
         Write::Start(_)
         | Write::Settle(_)
@@ -72,6 +75,7 @@ impl State {
                     _ => void.occurrences.push((schedule, at)),
                 }
             }
+            Write::StartedLate(late) => self.started_late(late),
             Write::Watermark { shard, at } => self.raise_watermark(*shard, *at),
             Write::Start(_)
             | Write::Settle(_)
@@ -178,6 +182,14 @@ impl State {
             input,
         };
         self.store_job(JobKey::original(job.id), hot)
+    }
+
+    fn started_late(&mut self, late: &LateStart) {
+        let key = (late.schedule, late.at);
+        let Some(mut row) = self.occurrences.get(&key).filter(|row| row.job == Some(late.job)).cloned() else { return };
+        row.started_at = Some(late.started_at);
+        row.marks = row.marks.with(late.marks);
+        self.occurrences.put(key, row);
     }
 
     fn raise_watermark(&mut self, shard: ShardId, at: Timestamp) {

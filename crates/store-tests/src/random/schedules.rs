@@ -155,6 +155,7 @@ impl Plan {
             marks: Marks(self.random.draw() as u16),
             count: self.random.draw() as u32,
             job: job.as_ref().map(|job| job.id),
+            started_at: None,
             reason: self.random.one_in(3).then(|| format!("reason {}", self.now)),
         };
         Decision { occurrence, job, notice: self.notice(schedule.shard()) }

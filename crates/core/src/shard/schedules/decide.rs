@@ -61,17 +61,16 @@ impl Owner {
     }
 
     pub(super) fn occurrence(&self, entry: &Entry, planned: &Planned, verdict: Verdict) -> OccurrenceRow {
-        let late_after = entry.plan.spec.late_after.unwrap_or(self.config.schedule_grace);
-        let is_late = self.now.since(planned.slot) > late_after;
         OccurrenceRow {
             schedule: entry.id,
             at: planned.at,
             slot: planned.slot,
             verdict,
             decided_at: self.now,
-            marks: planned.marks.with_if(Marks::LATE, is_late && verdict == Verdict::Fired),
+            marks: planned.marks,
             count: planned.count,
             job: None,
+            started_at: None,
             reason: None,
         }
     }

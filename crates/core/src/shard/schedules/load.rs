@@ -67,6 +67,7 @@ impl Owner {
         for (schedule, state) in std::mem::take(&mut schedules.ended_early) {
             self.count_failures(&mut schedules, schedule, state);
         }
+        self.mark_started_early(&mut schedules, id);
         let tracked: Vec<ScheduleId> = schedules.tracks.keys().copied().collect();
         for schedule in &tracked {
             self.release_next(&mut schedules, *schedule);

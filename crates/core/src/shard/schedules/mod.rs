@@ -12,6 +12,7 @@ mod catch_up;
 mod commands;
 mod decide;
 mod definitions;
+mod late;
 mod load;
 mod overlap;
 mod planning;
@@ -24,9 +25,9 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::id::ScheduleId;
+use crate::id::{JobId, ScheduleId};
 use crate::lifecycle::JobState;
-use crate::schedule::{ScheduleReply, Source, SourceKind};
+use crate::schedule::{ScheduleReply, Source};
 use crate::shard::event::{Made, Token};
 use crate::shard::schedules::catch_up::Reckoning;
 use crate::shard::schedules::definitions::Deferred;
@@ -70,6 +71,8 @@ pub(super) struct Schedules {
     is_loaded: bool,
     /// Runs that ended before all were in memory.
     ended_early: Vec<(ScheduleId, JobState)>,
+    /// Runs that started before all were in memory.
+    started_early: Vec<(Source, JobId, Timestamp)>,
     /// The time of the last run that somebody asked for.
     last_manual: Timestamp,
 }
@@ -79,13 +82,11 @@ impl Schedules {
         self.table.len()
     }
 
-    /// When the run of a planned time was to start, and how late it may be.
+    /// When the run of a planned time was to start, and how late it may be. Also of one that was missed, or waited for the
+    /// run before it.
     pub(super) fn promised(&self, source: &Source) -> Option<(Timestamp, Option<Span>)> {
         let entry = self.table.place(source.schedule).and_then(|place| self.table.entry(place))?;
-        let objective = entry.plan.spec.late_after;
-        // Without an objective, one that waited for the run before it is not late.
-        let counts_from_slot = objective.is_some() || source.kind == SourceKind::Replayed;
-        counts_from_slot.then(|| (entry.plan.slot(source.at, entry.seed), objective))
+        Some((entry.plan.slot(source.at, entry.seed), entry.plan.spec.late_after))
     }
 
     /// How late a run of the schedule may be, by its own word.

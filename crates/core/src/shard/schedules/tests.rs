@@ -1,6 +1,7 @@
 //! Facts about schedules, one step at a time. The simulator looks for what these did not think of.
 
 mod changes;
+mod late;
 mod missed;
 mod overlaps;
 
@@ -169,6 +170,11 @@ impl Bench {
                 }
                 Write::Release(decision) => {
                     self.ledger.insert(decision.occurrence.at, decision.occurrence.clone());
+                }
+                Write::StartedLate(late) => {
+                    let row = self.ledger.get_mut(&late.at).expect("a time that runs has its row");
+                    row.started_at = Some(late.started_at);
+                    row.marks = row.marks.with(late.marks);
                 }
                 Write::Watermark { at, .. } => self.watermark = *at,
                 _ => {}

@@ -1,0 +1,60 @@
+//! Runs that start late. A planned time is marked by the first start of its run, however the run came about: at its time,
+//! after the run before it, or after it had been missed.
+
+use crate::id::{JobId, ShardId};
+use crate::schedule::{Marks, Source};
+use crate::shard::Owner;
+use crate::shard::schedules::Schedules;
+use crate::shard::write::{LateStart, Write};
+use crate::time::{Span, Timestamp};
+
+/// A run that starts within this of its time is on time, and costs no write.
+const ON_TIME: Span = Span::from_secs(1);
+
+/// Starts that are remembered while schedules are read after a takeover. Further ones are not marked.
+const STARTED_EARLY_MAX: usize = 10_000;
+
+impl Owner {
+    /// The run of a planned time starts now, for the first time.
+    pub(in crate::shard) fn run_starts(&mut self, source: Source, job: JobId) {
+        let started_at = self.now;
+        // Jitter makes it later still.
+        if started_at.since(source.at) <= ON_TIME {
+            return;
+        }
+        let grace = self.config.schedule_grace;
+        let Some(shard) = self.shard_mut(source.schedule.shard()) else { return };
+        let schedules = &mut shard.schedules;
+        if !schedules.is_loaded {
+            if schedules.started_early.len() < STARTED_EARLY_MAX {
+                schedules.started_early.push((source, job, started_at));
+            }
+            return;
+        }
+        if let Some(late) = schedules.late_start(&source, job, started_at, grace) {
+            self.push(Write::StartedLate(late));
+        }
+    }
+
+    /// All schedules of the shard are in memory.
+    pub(super) fn mark_started_early(&mut self, schedules: &mut Schedules, shard: ShardId) {
+        let grace = self.config.schedule_grace;
+        for (source, job, started_at) in std::mem::take(&mut schedules.started_early) {
+            debug_assert_eq!(source.schedule.shard(), shard);
+            if let Some(late) = schedules.late_start(&source, job, started_at, grace) {
+                self.push(Write::StartedLate(late));
+            }
+        }
+    }
+}
+
+impl Schedules {
+    /// `None` if it is on time, or the schedule is gone.
+    fn late_start(&self, source: &Source, job: JobId, started_at: Timestamp, grace: Span) -> Option<LateStart> {
+        let (slot, late_after) = self.promised(source)?;
+        let lateness = started_at.since(slot);
+        let marks = Marks::NONE.with_if(Marks::LATE, lateness > late_after.unwrap_or(grace));
+        let is_told = lateness > ON_TIME || marks.has(Marks::LATE);
+        is_told.then_some(LateStart { schedule: source.schedule, at: source.at, job, started_at, marks })
+    }
+}
