@@ -112,3 +112,32 @@ async fn an_artifact_goes_only_when_no_task_refers_to_it() {
     world.api.delete(&path).await.expect(204);
     assert!(world.files().is_empty());
 }
+
+#[tokio::test]
+async fn a_job_whose_file_is_gone_from_storage_is_late_and_fails_when_its_budget_is_used_up() {
+    let world = World::new().await;
+    let _worker = world.home.worker(&world.server, &[]);
+    let id = world.push(&program(5_000, 7)).await;
+    for file in world.files() {
+        std::fs::remove_file(file).expect("the file is there");
+    }
+    let mut inline = binary(&id);
+    inline["retry"] = json!({ "max": 0 });
+    inline["start_retry"] = json!({ "max": 4 });
+    let job = world.api.submit(json!({ "inline": inline })).await;
+    let other = world.api.submit(json!({ "inline": { "run": { "probe": {} } } })).await;
+    assert_eq!(world.api.finished(&other).await.str("/state"), "succeeded", "others are not affected");
+    eventually("it is overdue, with the reason", || async {
+        let overdue = world.api.get("/v1/overdue?after=1s").await.expect(200);
+        let jobs = overdue.body["jobs"].as_array().cloned().unwrap_or_default();
+        jobs.iter().any(|late| late["job"] == json!(job) && late["why"].to_string().contains("given back"))
+    })
+    .await;
+    let ended = world.api.finished(&job).await;
+    assert_eq!(ended.str("/state"), "failed", "{}", ended.text);
+    assert!(ended.str("/reason").ends_with("(given back 5 times)"), "{}", ended.text);
+    let attempts = ended.body["attempts"].as_array().expect("a list");
+    assert_eq!(attempts.len(), 5);
+    assert!(attempts.iter().all(|attempt| attempt["state"] == json!("not_started")), "{}", ended.text);
+    assert_eq!(attempts[4]["details"]["class"], json!("environment"));
+}
