@@ -63,7 +63,7 @@ fn given_back(job: &HotJob, task: Option<&Task>) -> Option<String> {
     let left = match left {
         None => String::new(),
         Some(0) => " It fails if it is given back again.".to_owned(),
-        Some(left) => format!(" It fails when it was given back {} more times.", left + 1),
+        Some(left) => format!(" It fails after {} more give-backs.", left + 1),
     };
     let GivenBack { since, reason, .. } = last;
     Some(format!(
