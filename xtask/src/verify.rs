@@ -20,6 +20,9 @@ pub(crate) enum Verify {
         /// With a planted bug, which the checker must find
         #[arg(long)]
         bug: Option<String>,
+        /// keeps-commits, or goes-back: once in a run it loses its last commits
+        #[arg(long)]
+        database: Option<String>,
     },
     /// SIGKILL of server and worker with thousands of jobs in flight, again and again
     Crash {
@@ -61,7 +64,7 @@ pub(crate) struct Passed {
 
 pub(crate) fn run(what: Verify) -> anyhow::Result<()> {
     match what {
-        Verify::Sim { seeds, from, seed, bug } => {
+        Verify::Sim { seeds, from, seed, bug, database } => {
             let mut command = cargo(["run", "--release", "--package", "punctual-sim", "--bin", "sim", "--"]);
             match seed {
                 Some(seed) => command.args(["--seed", &seed.to_string()]),
@@ -69,6 +72,9 @@ pub(crate) fn run(what: Verify) -> anyhow::Result<()> {
             };
             if let Some(bug) = bug {
                 command.args(["--bug", &bug]);
+            }
+            if let Some(database) = database {
+                command.args(["--database", &database]);
             }
             run_command(&mut command)
         }

@@ -145,10 +145,14 @@ pub struct Attempt {
     pub attempt: u32,
     #[schema(schema_with = schema::attempt_state)]
     pub state: String,
+    /// Absent if the record does not say it any more.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(schema_with = schema::worker_id)]
-    pub worker: WorkerId,
+    pub worker: Option<WorkerId>,
+    /// Absent if the record does not say it any more.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(schema_with = schema::server_id)]
-    pub server: ServerId,
+    pub server: Option<ServerId>,
     /// When the server took the job in hand.
     #[schema(value_type = String, format = DateTime)]
     pub picked_up_at: Timestamp,

@@ -223,8 +223,8 @@ fn running_view(view: &LiveView, server: ServerId) -> Attempt {
     Attempt {
         attempt: view.attempt.0,
         state: JobState::Running.as_str().to_owned(),
-        worker: view.worker,
-        server,
+        worker: Some(view.worker),
+        server: server.known(),
         picked_up_at: view.picked_up_at,
         started_at: view.started_at,
         finished_at: None,
@@ -276,8 +276,8 @@ impl App {
         Attempt {
             attempt: record.attempt.0,
             state: record.ending.as_str().to_owned(),
-            worker: record.worker,
-            server: record.server,
+            worker: record.worker.known(),
+            server: record.server.known(),
             picked_up_at: record.picked_up_at,
             started_at: record.started_at,
             finished_at: Some(record.finished_at),

@@ -62,7 +62,17 @@ fn load(count: u64, expression: Expression, dates: usize) -> (Owner, usize) {
     let mut plans: HashMap<String, Arc<Plan>> = HashMap::new();
     let mut owner = Owner::new(ServerId::new(now, 1), Config::default(), 7);
     let schedules = TakenSchedules::default();
-    owner.handle(Event::Acquired { shard: SHARD, epoch: Epoch(1), running: vec![], spent: vec![], schedules }, now);
+    owner.handle(
+        Event::Acquired {
+            shard: SHARD,
+            epoch: Epoch(1),
+            running: vec![],
+            spent: vec![],
+            whole_since: Epoch(0),
+            schedules,
+        },
+        now,
+    );
     let mut first = 0;
     while let Some(load) = owner.take_effects().schedule_loads.pop() {
         let numbers = first..(first + PAGE).min(count);

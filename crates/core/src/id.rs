@@ -132,6 +132,20 @@ id!(ArtifactId, "artifact", "An uploaded file.");
 id!(WorkerId, "worker", "One run of a worker process; a restart makes a new one.");
 id!(ServerId, "server", "One run of a server process; a restart makes a new one.");
 
+macro_rules! may_be_unknown {
+    ($($name:ident),*) => {$(
+        impl $name {
+            /// Of an attempt whose record does not say any more who it was. Never shown: see [`Self::known`].
+            pub const UNKNOWN: Self = Self(0);
+
+            pub fn known(self) -> Option<Self> {
+                (self != Self::UNKNOWN).then_some(self)
+            }
+        }
+    )*};
+}
+may_be_unknown!(WorkerId, ServerId);
+
 /// A part of all jobs that one server owns at a time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ShardId(pub u16);

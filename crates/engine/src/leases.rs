@@ -330,5 +330,6 @@ async fn acquired(store: &dyn Store, tasks: &TaskCache, owned: Owned) -> Result<
     }
     let ShardSchedules { watermark, queued, tracked } = store.shard_schedules(owned.shard).await?;
     let schedules = TakenSchedules { watermark, queued, tracked };
-    Ok(Event::Acquired { shard: owned.shard, epoch: owned.epoch, running, spent: open.spent, schedules })
+    let Owned { shard, epoch } = owned;
+    Ok(Event::Acquired { shard, epoch, running, spent: open.spent, whole_since: open.whole_since, schedules })
 }

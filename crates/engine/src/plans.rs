@@ -28,6 +28,8 @@ struct State {
     /// As they were read last, and the largest revision among them.
     calendars: Calendars,
     revision: u32,
+    /// Of the store when they were read: another instance of the database may count the same revisions again.
+    generation: u64,
     /// Of each.
     revisions: BTreeMap<String, u32>,
     /// Those that changed, and how many more times their schedules are to be planned anew.
@@ -64,10 +66,11 @@ impl Plans {
 
     /// Reads calendars again if any has changed.
     pub(crate) async fn refresh(&self, store: &dyn Store) -> Result<()> {
+        let generation = store.generation();
         let revision = store.calendars_revision().await?;
         let known = {
             let state = self.0.lock().expect("no panic while the lock is held");
-            if state.revision == revision {
+            if (state.revision, state.generation) == (revision, generation) {
                 return Ok(());
             }
             Arc::clone(&state.calendars)
@@ -91,7 +94,7 @@ impl Plans {
         let known = std::mem::replace(&mut state.calendars, Arc::clone(&calendars));
         let changed = calendars.iter().filter(|(name, calendar)| known.get(*name) != Some(calendar));
         state.changed.extend(changed.map(|(name, _)| (name.clone(), REPLANS)));
-        (state.revision, state.revisions) = (revision, revisions);
+        (state.revision, state.revisions, state.generation) = (revision, revisions, generation);
         state.shared.retain(|_, plan| plan.upgrade().is_some_and(|plan| plan.spec.calendars.is_empty()));
         Ok(())
     }

@@ -12,29 +12,42 @@ use punctual_store::{Result, Store};
 const CACHED_MAX: usize = 10_000;
 
 #[derive(Default)]
-pub(crate) struct TaskCache(Mutex<HashMap<TaskId, Arc<Task>>>);
+pub(crate) struct TaskCache(Mutex<Cached>);
+
+#[derive(Default)]
+struct Cached {
+    tasks: HashMap<TaskId, Arc<Task>>,
+    /// Of the store when they were read.
+    generation: u64,
+}
 
 impl TaskCache {
-    pub(crate) fn put(&self, task: Arc<Task>) {
+    fn tasks<T>(&self, look: impl FnOnce(&mut HashMap<TaskId, Arc<Task>>) -> T) -> T {
+        look(&mut self.0.lock().expect("no panic while the lock is held").tasks)
+    }
+
+    /// What was read from another instance of the database may never have been in this one.
+    fn follow(&self, store: &dyn Store) {
+        let generation = store.generation();
         let mut cached = self.0.lock().expect("no panic while the lock is held");
-        if cached.len() >= CACHED_MAX {
-            cached.clear();
+        if cached.generation != generation {
+            *cached = Cached { generation, ..Cached::default() };
         }
-        // A read that began before an update must not bring the old definition back.
-        let is_newer = cached.get(&task.id).is_none_or(|known| known.revision <= task.revision);
-        if is_newer {
-            cached.insert(task.id, task);
-        }
+    }
+
+    pub(crate) fn put(&self, task: Arc<Task>) {
+        self.tasks(|cached| put(cached, task));
     }
 
     /// Those that can be changed, with their revisions.
     pub(crate) fn named(&self) -> Vec<(TaskId, u32)> {
-        let cached = self.0.lock().expect("no panic while the lock is held");
-        cached.values().filter(|task| task.name.is_some()).map(|task| (task.id, task.revision)).collect()
+        self.tasks(|cached| {
+            cached.values().filter(|task| task.name.is_some()).map(|task| (task.id, task.revision)).collect()
+        })
     }
 
     pub(crate) fn get(&self, id: TaskId) -> Option<Arc<Task>> {
-        self.0.lock().expect("no panic while the lock is held").get(&id).cloned()
+        self.tasks(|cached| cached.get(&id).cloned())
     }
 
     /// The definitions of these tasks, from memory or the store. Those that are in neither are left out.
@@ -43,6 +56,7 @@ impl TaskCache {
         store: &dyn Store,
         ids: impl Iterator<Item = TaskId>,
     ) -> Result<HashMap<TaskId, Arc<Task>>> {
+        self.follow(store);
         let mut found: HashMap<TaskId, Arc<Task>> = HashMap::new();
         let mut missing: Vec<TaskId> = Vec::new();
         let mut last = None;
@@ -80,5 +94,36 @@ impl TaskCache {
             }
         };
         Ok(rows.into_iter().filter_map(join).collect())
+    }
+}
+
+fn put(cached: &mut HashMap<TaskId, Arc<Task>>, task: Arc<Task>) {
+    if cached.len() >= CACHED_MAX {
+        cached.clear();
+    }
+    // A read that began before an update must not bring the old definition back.
+    let is_newer = cached.get(&task.id).is_none_or(|known| known.revision <= task.revision);
+    if is_newer {
+        cached.insert(task.id, task);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_store::Tasks;
+    use punctual_store_tests::fixture::{at, named_task, task_id};
+    use punctual_store_tests::model::ModelStore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn definitions_from_another_instance_of_the_database_are_forgotten() {
+        let (store, cache) = (ModelStore::new(1, at(0)), TaskCache::default());
+        let before = store.snapshot();
+        store.create_task(named_task(1, "report")).await.unwrap();
+        let known = || async { cache.find(&store, [task_id(1)].into_iter()).await.unwrap().len() };
+        assert_eq!((known().await, cache.named().len()), (1, 1));
+        store.go_back_to(before);
+        assert_eq!((known().await, cache.named().len()), (0, 0));
     }
 }

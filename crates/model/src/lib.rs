@@ -7,7 +7,8 @@
 //! every reachable state, and [`Mutation`] lists mistakes that each break one of them.
 //!
 //! It shares no code with what it models: it is the protocol written down a second time, and
-//! says nothing about how the first time was done. `sim` runs the real core.
+//! says nothing about how the first time was done. `sim` runs the real core, also on a store that loses commits: here the
+//! store keeps them.
 
 pub mod actions;
 pub mod bounds;

@@ -101,6 +101,11 @@ pub enum Fact {
         text: String,
     },
 
+    /// It has lost its last commits. These starts are open in what is left.
+    WentBack {
+        open: Vec<(JobId, AttemptNo)>,
+    },
+
     // The nemesis, and those who look on.
     Fault(String),
     Healed,
@@ -240,7 +245,9 @@ impl Fact {
             }
             Self::Fenced { shards, .. } if shards.contains(&id.shard()) => vec![format!("{self:?}")],
             Self::Leased { owned, .. } if owned.shard == id.shard() => vec![format!("{self:?}")],
-            Self::Fault(_) | Self::Healed | Self::Broken { .. } | Self::Calendar { .. } => vec![format!("{self:?}")],
+            Self::Fault(_) | Self::Healed | Self::Broken { .. } | Self::Calendar { .. } | Self::WentBack { .. } => {
+                vec![format!("{self:?}")]
+            }
             _ => Vec::new(),
         }
     }
@@ -279,6 +286,10 @@ impl Fact {
             | Self::Final { id: of, .. } => (*of == id).then(|| format!("{self:?}")),
             Self::Fenced { shards, .. } => shards.contains(&id.shard()).then(|| format!("{self:?}")),
             Self::Leased { owned, .. } => (owned.shard == id.shard()).then(|| format!("{self:?}")),
+            Self::WentBack { open } => {
+                let open: Vec<_> = open.iter().filter(|(of, _)| *of == id).collect();
+                Some(format!("WentBack, with {open:?}"))
+            }
             Self::Fault(_) | Self::Healed | Self::Broken { .. } | Self::Arrived { .. } => Some(format!("{self:?}")),
             Self::Joined { .. }
             | Self::OverCredit { .. }

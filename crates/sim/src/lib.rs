@@ -37,7 +37,7 @@ use punctual_core::{Span, Timestamp};
 pub use check::Violation;
 pub use coverage::{Coverage, Window};
 use history::{Fact, History};
-pub use options::{Options, Planted};
+pub use options::{Database, Options, Planted};
 pub use plan::START;
 use world::World;
 
@@ -75,6 +75,11 @@ impl RunReport {
         self.violations.is_empty()
     }
 
+    /// Starts that outlived the loss of commits and had begun before: where a mistake would show.
+    pub fn judged_after_loss(&self) -> usize {
+        check::begun_before_loss(&self.history)
+    }
+
     /// The first violation, what happened to its job, and how to see it again.
     pub fn explain(&self, options: Options) -> String {
         let Some(violation) = self.violations.first() else { return format!("seed {}: good", self.seed) };
@@ -95,7 +100,11 @@ impl RunReport {
             text += &format!("also: {}: {} {:?}\n", other.invariant, other.text, other.job);
         }
         let bug = options.bug.map(|bug| format!(" --bug {}", bug.name())).unwrap_or_default();
-        text + &format!("cargo xtask verify sim --seed {}{bug}", self.seed)
+        let database = match options.database {
+            Database::KeepsCommits => String::new(),
+            other => format!(" --database {}", other.name()),
+        };
+        text + &format!("cargo xtask verify sim --seed {}{bug}{database}", self.seed)
     }
 }
 

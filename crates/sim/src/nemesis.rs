@@ -13,10 +13,20 @@ use crate::world::{Action, Health, Node, World};
 pub(crate) enum Fault {
     Strike(FaultKind),
     ResumeServer(Node),
-    RestartServer { place: usize },
+    RestartServer {
+        place: usize,
+    },
     ResumeWorker(Node),
-    RestartWorker { place: usize },
-    Mend { worker: usize, server: usize },
+    RestartWorker {
+        place: usize,
+    },
+    Mend {
+        worker: usize,
+        server: usize,
+    },
+    /// From here on what is committed will be lost.
+    StopReplication,
+    LoseCommits,
     Heal,
 }
 
@@ -57,8 +67,28 @@ impl World {
                 }
             }
             Fault::Mend { worker, server } => self.workers[worker].links[server].is_partitioned = false,
+            Fault::StopReplication => self.left_behind = Some(self.store.snapshot()),
+            Fault::LoseCommits => self.lose_commits(),
             Fault::Heal => self.heal(),
         }
+    }
+
+    pub(crate) fn plan_loss(&mut self) {
+        let chaos_ms = self.plan.chaos.as_micros() / 1_000;
+        let from = self.rng.millis(chaos_ms / 5, chaos_ms * 4 / 5);
+        let lasts = self.rng.millis(100, 6_000);
+        let from = self.now + from;
+        self.at(from, Action::Nemesis(Fault::StopReplication));
+        self.at(from + lasts, Action::Nemesis(Fault::LoseCommits));
+    }
+
+    /// The standby takes over. Whoever asks has to connect anew, and nobody owns a shard.
+    fn lose_commits(&mut self) {
+        let Some(snapshot) = self.left_behind.take() else { return };
+        let servers = self.servers.iter().map(|server| server.id).collect();
+        self.store.go_back_to(snapshot, servers);
+        let open = self.store.all_open_starts(self.plan.shards);
+        self.note(Fact::WentBack { open });
     }
 
     fn strike_kind(&mut self, kind: FaultKind) {

@@ -6,6 +6,41 @@ use punctual_core::shard::Bug;
 pub struct Options {
     /// A bug that the run has to find.
     pub bug: Option<Planted>,
+    pub database: Database,
+}
+
+/// Whether what was committed stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Database {
+    #[default]
+    KeepsCommits,
+    /// Once in a run it goes back by some seconds, as when a standby that lags is promoted.
+    GoesBack,
+}
+
+impl Database {
+    /// The word for it on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::KeepsCommits => "keeps-commits",
+            Self::GoesBack => "goes-back",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::KeepsCommits, Self::GoesBack].into_iter().find(|database| database.name() == name)
+    }
+}
+
+impl Options {
+    /// For a run that has to find a bug.
+    pub fn finding(bug: Planted) -> Self {
+        let database = match bug {
+            Planted::Core(Bug::OldStartBelieved) => Database::GoesBack,
+            _ => Database::KeepsCommits,
+        };
+        Self { bug: Some(bug), database }
+    }
 }
 
 /// Where a bug is planted: in the core, or in the world around it.

@@ -16,7 +16,7 @@ use punctual_core::shard::event::{
     Adopted, Command, Event, Found, Load, Loaded, LoadedSchedule, Report, ScheduleLoad, StreamId, TakenSchedules,
     Token, Watch,
 };
-use punctual_core::shard::write::{BatchSeq, StartsId, Void};
+use punctual_core::shard::write::{BatchSeq, Epoch, StartsId, Void};
 use punctual_core::shard::{Config, Owner};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
@@ -151,6 +151,7 @@ pub(crate) struct Adoption {
     pub(crate) owned: Owned,
     pub(crate) running: Vec<Adopted>,
     pub(crate) spent: Vec<StartsId>,
+    pub(crate) whole_since: Epoch,
     pub(crate) schedules: TakenSchedules,
 }
 

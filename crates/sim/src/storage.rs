@@ -69,9 +69,9 @@ impl World {
             StoreCall::Lease { take_over } if is_alive => self.store_lease(node, take_over),
             StoreCall::Adopt { kept, taken } if is_alive => {
                 let read = |owned: Owned| {
-                    let (running, spent) = self.store.open_starts(owned.shard);
+                    let (running, spent, whole_since) = self.store.open_starts(owned.shard);
                     let schedules = self.store.taken_schedules(owned.shard);
-                    Adoption { owned, running, spent, schedules }
+                    Adoption { owned, running, spent, whole_since, schedules }
                 };
                 let taken = taken.into_iter().map(read).collect();
                 self.answer_server(node, ServerStep::Leased { kept, taken });

@@ -8,14 +8,14 @@ use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::recurrence::Calendar;
 use punctual_core::schedule::{OccurrenceRow, Plan, seed_of};
 use punctual_core::shard::event::{Adopted, Found, Load, Loaded, LoadedSchedule, ScheduleLoad, TakenSchedules};
-use punctual_core::shard::write::{Batch, CancelMark, SharedBatch, StartsId, Void};
+use punctual_core::shard::write::{Batch, CancelMark, Epoch, SharedBatch, StartsId, Void};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ScheduleId, ServerId, ShardId, TaskId, Timestamp};
 use punctual_store::{
     Applied, Filter, FoundRow, JobRecord, LoadedRow, OccurrenceFilter, Order, Owned, Position, ShardSchedules,
     Submission, Submitted,
 };
-use punctual_store_tests::model::ModelStore;
+use punctual_store_tests::model::{ModelStore, State};
 
 use crate::calendars::calendars;
 use crate::options::Planted;
@@ -88,7 +88,7 @@ impl SimStore {
         }
     }
 
-    pub(crate) fn open_starts(&self, shard: ShardId) -> (Vec<Adopted>, Vec<StartsId>) {
+    pub(crate) fn open_starts(&self, shard: ShardId) -> (Vec<Adopted>, Vec<StartsId>, Epoch) {
         let mut open = self.model.open_starts_now(shard);
         if self.bug == Some(Planted::TakeoverForgetsCancel) {
             for (start, _) in &mut open.running {
@@ -96,7 +96,25 @@ impl SimStore {
             }
         }
         let adopt = |(start, row)| Adopted { start, job: self.loaded(row) };
-        (open.running.into_iter().map(adopt).collect(), open.spent)
+        (open.running.into_iter().map(adopt).collect(), open.spent, open.whole_since)
+    }
+
+    pub(crate) fn snapshot(&self) -> State {
+        self.model.snapshot()
+    }
+
+    /// The commits since are lost, and with them what the servers owned.
+    pub(crate) fn go_back_to(&mut self, snapshot: State, servers: Vec<ServerId>) {
+        self.model.go_back_to(snapshot);
+        for server in servers {
+            self.release(server);
+        }
+    }
+
+    pub(crate) fn all_open_starts(&self, shards: u16) -> Vec<(JobId, AttemptNo)> {
+        let of_shard = |shard| self.open_starts(ShardId(shard)).0;
+        let all = (0..shards).flat_map(of_shard);
+        all.map(|adopted| (adopted.start.start.key.id, adopted.start.start.attempt)).collect()
     }
 
     pub(crate) fn taken_schedules(&self, shard: ShardId) -> TakenSchedules {

@@ -15,7 +15,7 @@ use crate::coverage::{Coverage, Window};
 use crate::history::{Fact, History};
 use crate::nemesis::Fault;
 use crate::net::{Delivery, Net};
-use crate::options::{Options, Planted};
+use crate::options::{Database, Options, Planted};
 use crate::plan::{Plan, START};
 use crate::rng::Rng;
 use crate::schedules::{ScheduleStep, Schedules};
@@ -23,6 +23,7 @@ use crate::server::{Server, ServerStep};
 use crate::storage::StoreCall;
 use crate::store::SimStore;
 use crate::worker::{Worker, WorkerStep};
+use punctual_store_tests::model::State as Snapshot;
 
 pub(crate) struct World {
     pub(crate) now: Timestamp,
@@ -38,6 +39,8 @@ pub(crate) struct World {
     pub(crate) schedules: Schedules,
     pub(crate) history: History,
     pub(crate) seen: Coverage,
+    /// What a standby has that receives nothing any more.
+    pub(crate) left_behind: Option<Snapshot>,
     /// When the faults stopped.
     pub(crate) healed_at: Option<Timestamp>,
     /// Since when each job has waited although it could start.
@@ -120,6 +123,7 @@ impl World {
             schedules: Schedules::default(),
             history: History::default(),
             seen: Coverage::default(),
+            left_behind: None,
             healed_at: None,
             waits: BTreeMap::new(),
             steps: 0,
@@ -140,6 +144,9 @@ impl World {
         world.plan_schedules();
         world.plan_calendar();
         world.plan_faults();
+        if options.database == Database::GoesBack {
+            world.plan_loss();
+        }
         world
     }
 

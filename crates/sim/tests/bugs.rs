@@ -7,7 +7,7 @@ use punctual_sim::{Options, Planted, run};
 const SEEDS_MAX: u64 = 1000;
 
 fn check(bug: Planted) {
-    let options = Options { bug: Some(bug) };
+    let options = Options::finding(bug);
     for seed in 0..SEEDS_MAX {
         let report = run(seed, options);
         if let Some(violation) = report.violations.first() {
@@ -57,6 +57,7 @@ planted!(
     runs_of_a_schedule_that_meet_are_found Planted::Core(Bug::OverlapIgnored);
     missed_times_that_do_not_share_a_budget_are_found Planted::Core(Bug::ReckoningForgotten);
     a_failure_that_nobody_is_told_of_is_found Planted::Core(Bug::FailureNotTold);
+    believing_a_denied_start_from_before_the_database_lost_commits_is_found Planted::Core(Bug::OldStartBelieved);
     a_store_without_a_fence_is_found Planted::NoFence;
     acknowledging_a_submission_before_it_is_stored_is_found Planted::SubmitAckedFirst;
     assigning_again_on_reconnect_is_found Planted::AssignedAgain;

@@ -1,7 +1,7 @@
 //! The default seeds, in parts so that every core has something to do. More of them:
 //! `cargo xtask verify sim --seeds 20000`.
 
-use punctual_sim::{Coverage, Options, run};
+use punctual_sim::{Coverage, Database, Options, run};
 
 const SEEDS: u64 = 300;
 const PARTS: u64 = 6;
@@ -41,6 +41,20 @@ fn the_default_seeds_hit_every_window() {
         coverage.add(&check(part));
     }
     assert!(coverage.missed().is_empty(), "never hit: {:?}\n{}", coverage.missed(), coverage.table());
+}
+
+/// What is submitted after the database went back in time has every promise, and no start from before it is taken for
+/// one that never arrived.
+#[test]
+fn a_database_that_goes_back_in_time_breaks_no_later_promise() {
+    let options = Options { database: Database::GoesBack, ..Options::default() };
+    let mut judged = 0;
+    for seed in 0..SEEDS {
+        let report = run(seed, options);
+        assert!(report.is_good(), "{}", report.explain(options));
+        judged += report.judged_after_loss();
+    }
+    assert!(judged > 100, "only {judged} starts outlived the loss of their ends and had begun");
 }
 
 #[test]

@@ -176,12 +176,18 @@ pub(crate) fn artifact_id_or_none(row: &Row, column: usize) -> Read<Option<Artif
     found.map(|_| artifact_id(row, column)).transpose()
 }
 
-pub(crate) fn worker_id(row: &Row, column: usize) -> Read<WorkerId> {
-    id(row, column, WorkerId::from_bytes)
-}
-
 pub(crate) fn server_id(row: &Row, column: usize) -> Read<ServerId> {
     id(row, column, ServerId::from_bytes)
+}
+
+/// The worker or the server of an attempt, unless its number is not there or its id is none: the rest of the record still
+/// tells something.
+fn node<T>(row: &Row, column: usize, job: JobId, read: fn(&[u8]) -> Option<T>) -> Read<Option<T>> {
+    let found = get::<Option<Uuid>>(row, column)?.and_then(|Uuid(bytes)| read(&bytes));
+    if found.is_none() {
+        tracing::debug!(%job, "the record of an attempt does not say who ran it");
+    }
+    Ok(found)
 }
 
 pub(crate) fn shard(row: &Row, column: usize) -> Read<ShardId> {
@@ -279,8 +285,8 @@ pub(crate) fn archived_log(row: &Row, column: usize) -> Read<Option<ArchivedLog>
 pub(crate) fn attempt(row: &Row, column: usize, job: JobId) -> Read<AttemptRecord> {
     Ok(AttemptRecord {
         attempt: AttemptNo(get::<i32>(row, column)? as u32),
-        worker: worker_id(row, column + 1)?,
-        server: server_id(row, column + 2)?,
+        worker: node(row, column + 1, job, WorkerId::from_bytes)?.unwrap_or(WorkerId::UNKNOWN),
+        server: node(row, column + 2, job, ServerId::from_bytes)?.unwrap_or(ServerId::UNKNOWN),
         picked_up_at: time(row, column + 3)?,
         started_at: time(row, column + 4)?,
         finished_at: time(row, column + 5)?,

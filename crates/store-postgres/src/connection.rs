@@ -2,8 +2,8 @@
 //! may take to answer. Every setting of a session is here.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use punctual_store::{Result, StoreError};
@@ -91,6 +91,8 @@ pub(crate) struct Conn {
     statements: Mutex<HashMap<String, Statement>>,
     /// It did not answer in time, so what it would say next belongs to nobody.
     hangs: AtomicBool,
+    /// The round in which it was made, and the present one.
+    round: (u64, Arc<AtomicU64>),
     driver: AbortHandle,
 }
 
@@ -102,8 +104,15 @@ impl Drop for Conn {
 
 impl Conn {
     /// Tries the hosts in turn, from `first` on; the answer says which one it was.
-    pub(crate) async fn open(target: &Target, tls: &MakeTls, class: Class, first: usize) -> Result<(Self, usize)> {
+    pub(crate) async fn open(
+        target: &Target,
+        tls: &MakeTls,
+        class: Class,
+        first: usize,
+        round: &Arc<AtomicU64>,
+    ) -> Result<(Self, usize)> {
         let mut reasons = Vec::new();
+        let round = (round.load(Ordering::Relaxed), Arc::clone(round));
         for place in 0..target.hosts.len() {
             let host = (first + place) % target.hosts.len();
             let mut config = target.hosts[host].clone();
@@ -123,6 +132,7 @@ impl Conn {
                         class,
                         statements: Mutex::default(),
                         hangs: AtomicBool::new(false),
+                        round,
                         driver: driver.abort_handle(),
                     };
                     return Ok((conn, host));
@@ -136,7 +146,8 @@ impl Conn {
     }
 
     pub(crate) fn is_usable(&self) -> bool {
-        !self.client.is_closed() && !self.hangs.load(Ordering::Relaxed)
+        let (made_in, present) = &self.round;
+        !self.client.is_closed() && !self.hangs.load(Ordering::Relaxed) && *made_in == present.load(Ordering::Relaxed)
     }
 
     pub(crate) fn give_up(&self) {

@@ -27,6 +27,10 @@ impl Leases for PostgresStore {
         self.shared.shard_count
     }
 
+    fn generation(&self) -> u64 {
+        self.shared.instance.generation()
+    }
+
     async fn acquire(&self, server: ServerId, ttl: Span, limit: usize) -> Result<Vec<Owned>> {
         self.open()?;
         let conn = self.shared.leases.conn().await?;
@@ -62,6 +66,8 @@ impl Leases for PostgresStore {
         self.open()?;
         let conn = self.shared.heartbeat.conn().await?;
         let rows = conn.query(sql!("renew_leases"), &[&Uuid::from(server), &ttl.as_micros(), &self.test_now()]).await?;
+        self.check_tables(&rows, 2)?;
+        self.shared.instance.look_at_wal(&conn).await;
         read_owned(&rows)
     }
 
@@ -84,7 +90,23 @@ impl Leases for PostgresStore {
         self.open()?;
         let conn = self.shared.leases.conn().await?;
         let rows = conn.query(sql!("leases"), &[]).await?;
+        self.check_tables(&rows, 4)?;
         Ok(rows.iter().map(read_lease).collect::<Read<_>>()?)
+    }
+}
+
+impl PostgresStore {
+    /// A dump that is restored under open connections brings other tables, and old rows in them.
+    fn check_tables(&self, rows: &[Row], column: usize) -> Result<()> {
+        for row in rows {
+            if !self.shared.instance.has_tables(codec::value(row, column)?) {
+                self.shared.origin.connect_anew();
+                let restored = "the tables of the database are not those of before: it was restored; connecting again";
+                tracing::warn!("{restored}");
+                return Err(StoreError::Unavailable(restored.to_owned()));
+            }
+        }
+        Ok(())
     }
 }
 

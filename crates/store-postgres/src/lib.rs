@@ -20,6 +20,7 @@ mod leases;
 mod link;
 mod logs;
 mod members;
+mod memory;
 mod migrate;
 mod nodes;
 mod notices;
@@ -51,9 +52,7 @@ use connection::{Class, Conn};
 use instance::Instance;
 use jobs::{Submitter, Submitting};
 use link::{Link, Origin, Pool};
-use nodes::Nodes;
-use partitions::{Partitions, Table};
-use tasks::KnownTasks;
+use memory::Memory;
 use transitions::{Applying, Lanes};
 
 /// The text of `queries/<name>.sql`.
@@ -71,6 +70,7 @@ pub struct PostgresStore {
 }
 
 struct Shared {
+    origin: Arc<Origin>,
     lanes: Lanes,
     submitter: Submitter,
     heartbeat: Link,
@@ -82,10 +82,7 @@ struct Shared {
     steps: Pool,
     maintenance: Arc<Pool>,
     instance: Arc<Instance>,
-    nodes: Arc<Nodes>,
-    partitions: Arc<Partitions>,
-    occurrence_partitions: Arc<Partitions>,
-    known_tasks: Arc<KnownTasks>,
+    memory: Memory,
     clock: Option<Clock>,
     shard_count: u16,
     description: String,
@@ -121,40 +118,30 @@ impl PostgresStore {
         }
         let shard_count = leases::shard_count(&conn, options.shard_count).await?;
         drop(conn);
-        let instance = Arc::new(Instance { fixed: options.generation });
-        let maintenance = Arc::new(Pool::new(&origin, Class::Maintenance, MAINTENANCE_CONNECTIONS));
-        let nodes = Arc::new(Nodes::default());
-        let partitions = Arc::new(Partitions::new(Table::History, options.history_step));
-        let occurrence_partitions = Arc::new(Partitions::new(Table::Occurrence, options.history_step));
-        let known_tasks = Arc::new(KnownTasks::default());
-        let of_epochs = |class| Link::of_epochs(origin.clone(), class, instance.clone());
+        let memory = Memory::new(options.history_step);
+        let instance = Arc::new(Instance::new(options.generation, shard_count, memory.clone()));
+        let link = |class| Link::new(origin.clone(), class, instance.clone());
+        let pool = |class, count| Pool::new(&origin, class, count, &instance);
+        let maintenance = Arc::new(pool(Class::Maintenance, MAINTENANCE_CONNECTIONS));
         let applying = Applying {
-            links: (0..options.lanes).map(|_| of_epochs(Class::Lane)).collect(),
+            links: (0..options.lanes).map(|_| link(Class::Lane)).collect(),
             maintenance: maintenance.clone(),
-            nodes: nodes.clone(),
-            partitions: partitions.clone(),
-            occurrence_partitions: occurrence_partitions.clone(),
+            memory: memory.clone(),
         };
-        let submitting = Submitting {
-            link: Link::new(origin.clone(), Class::Submit),
-            known_tasks: known_tasks.clone(),
-            shard_count,
-        };
+        let submitting = Submitting { link: link(Class::Submit), known_tasks: memory.tasks.clone(), shard_count };
         let shared = Shared {
             lanes: Lanes::start(applying),
             submitter: Submitter::start(submitting),
-            heartbeat: of_epochs(Class::Heartbeat),
-            leases: of_epochs(Class::Leases),
-            logs: Link::new(origin.clone(), Class::Submit),
-            owner_reads: Pool::new(&origin, Class::Owner, OWNER_CONNECTIONS),
-            people_reads: Pool::new(&origin, Class::People, PEOPLE_CONNECTIONS),
-            steps: Pool::new(&origin, Class::Submit, STEP_CONNECTIONS),
+            heartbeat: link(Class::Heartbeat),
+            leases: link(Class::Leases),
+            logs: link(Class::Submit),
+            owner_reads: pool(Class::Owner, OWNER_CONNECTIONS),
+            people_reads: pool(Class::People, PEOPLE_CONNECTIONS),
+            steps: pool(Class::Submit, STEP_CONNECTIONS),
             maintenance,
-            instance,
-            nodes,
-            partitions,
-            occurrence_partitions,
-            known_tasks,
+            instance: instance.clone(),
+            origin: origin.clone(),
+            memory,
             clock: options.clock,
             shard_count,
             description: described,
@@ -173,7 +160,8 @@ impl PostgresStore {
         use punctual_store::Leases;
         let now = self.now().await?;
         for at in [now, now + step] {
-            for partitions in [&self.shared.partitions, &self.shared.occurrence_partitions] {
+            let memory = &self.shared.memory;
+            for partitions in [&memory.partitions, &memory.occurrence_partitions] {
                 partitions.ensure(&self.shared.maintenance, at.as_micros(), now).await?;
             }
         }

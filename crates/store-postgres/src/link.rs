@@ -3,7 +3,7 @@
 //! most are refused at once and one in a while tries.
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,27 +25,35 @@ pub(crate) struct Origin {
     pub(crate) tls: MakeTls,
     /// The host that answered last: others are tried after it.
     host: AtomicUsize,
+    /// Connections that were made before it rose are not used any more.
+    round: Arc<AtomicU64>,
 }
 
 impl Origin {
     pub(crate) fn new(url: &str) -> Result<Self> {
         let target = Target::parse(url)?;
         let tls = MakeTls::new(&target.trust)?;
-        Ok(Self { target, tls, host: AtomicUsize::new(0) })
+        Ok(Self { target, tls, host: AtomicUsize::new(0), round: Arc::default() })
     }
 
     pub(crate) async fn open(&self, class: Class) -> Result<Conn> {
-        let (conn, host) = Conn::open(&self.target, &self.tls, class, self.host.load(Ordering::Relaxed)).await?;
+        let host = self.host.load(Ordering::Relaxed);
+        let (conn, host) = Conn::open(&self.target, &self.tls, class, host, &self.round).await?;
         self.host.store(host, Ordering::Relaxed);
         Ok(conn)
+    }
+
+    /// Whatever is done next is done on new connections.
+    pub(crate) fn connect_anew(&self) {
+        self.round.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 pub(crate) struct Link {
     origin: Arc<Origin>,
     class: Class,
-    /// Of a connection whose work depends on epochs: asked before anybody uses it.
-    instance: Option<Arc<Instance>>,
+    /// Asked before anybody uses a new connection.
+    instance: Arc<Instance>,
     state: AsyncMutex<State>,
 }
 
@@ -56,18 +64,14 @@ struct State {
 }
 
 struct Failure {
-    reason: String,
+    error: StoreError,
     backoff: Duration,
     retry_at: Instant,
 }
 
 impl Link {
-    pub(crate) fn new(origin: Arc<Origin>, class: Class) -> Self {
-        Self { origin, class, instance: None, state: AsyncMutex::default() }
-    }
-
-    pub(crate) fn of_epochs(origin: Arc<Origin>, class: Class, instance: Arc<Instance>) -> Self {
-        Self { instance: Some(instance), ..Self::new(origin, class) }
+    pub(crate) fn new(origin: Arc<Origin>, class: Class, instance: Arc<Instance>) -> Self {
+        Self { origin, class, instance, state: AsyncMutex::default() }
     }
 
     /// The connection, made anew if need be.
@@ -82,10 +86,10 @@ impl Link {
         if let Some(failure) = &state.failure
             && Instant::now() < failure.retry_at
         {
-            return Err(StoreError::Unavailable(failure.reason.clone()));
+            return Err(failure.error.clone());
         }
         let opened = match self.origin.open(self.class).await {
-            Ok(conn) => self.check(&conn).await.map(|()| conn),
+            Ok(conn) => self.instance.confirm(&conn).await.map(|()| conn).map_err(StoreError::from),
             Err(error) => Err(error),
         };
         match opened {
@@ -97,20 +101,10 @@ impl Link {
             Err(error) => {
                 let before = state.failure.as_ref().map(|failure| failure.backoff * 2);
                 let backoff = before.unwrap_or(BACKOFF_FIRST).min(BACKOFF_MAX);
-                let reason = match &error {
-                    StoreError::Unavailable(reason) => reason.clone(),
-                    other => other.to_string(),
-                };
-                state.failure = Some(Failure { reason, backoff, retry_at: Instant::now() + backoff });
+                let failure = Failure { error: error.clone(), backoff, retry_at: Instant::now() + backoff };
+                state.failure = Some(failure);
                 Err(error)
             }
-        }
-    }
-
-    async fn check(&self, conn: &Conn) -> Result<()> {
-        match &self.instance {
-            Some(instance) => Ok(instance.confirm(conn).await?),
-            None => Ok(()),
         }
     }
 }
@@ -123,8 +117,8 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(origin: &Arc<Origin>, class: Class, count: usize) -> Self {
-        let links = (0..count).map(|_| Link::new(origin.clone(), class)).collect();
+    pub(crate) fn new(origin: &Arc<Origin>, class: Class, count: usize, instance: &Arc<Instance>) -> Self {
+        let links = (0..count).map(|_| Link::new(origin.clone(), class, instance.clone())).collect();
         Self { links, free: Semaphore::new(count), idle: Mutex::new((0..count).collect()) }
     }
 

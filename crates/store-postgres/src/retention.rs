@@ -45,24 +45,24 @@ impl Retention for PostgresStore {
 
 impl PostgresStore {
     async fn prune_all(&self, conn: &Conn, before: Timestamp, now: Timestamp, limit: usize) -> Done<usize> {
-        let partitions = &self.shared.partitions;
+        let partitions = &self.shared.memory.partitions;
         let mut removed = drop_large(conn, partitions, before).await?;
         if removed == 0 {
             removed = prune_rows(conn, before, limit).await?;
         }
         conn.execute(sql!("prune_stale_outcomes_before"), &[&before.as_micros(), &SMALL_ROWS_MAX]).await?;
         conn.execute(sql!("prune_idempotency"), &[&now.as_micros(), &SMALL_ROWS_MAX]).await?;
-        prune_ledger(conn, &self.shared.occurrence_partitions, before).await?;
+        prune_ledger(conn, &self.shared.memory.occurrence_partitions, before).await?;
         let mut rest = notices::prune(conn, before).await?;
         rest |= backfills::prune(conn, before).await?;
         if removed < limit {
             drop_empty(conn, partitions, before).await?;
             if prune_tasks(conn, before, self.shared.shard_count).await? > 0 {
-                self.shared.known_tasks.clear();
+                self.shared.memory.tasks.clear();
             }
             let used_since = tasks_used_since(before).as_micros();
             if conn.execute(sql!("prune_nodes"), &[&used_since, &SMALL_ROWS_MAX]).await? > 0 {
-                self.shared.nodes.clear();
+                self.shared.memory.nodes.clear();
             }
         }
         // There is more of the others, so that there is another call.

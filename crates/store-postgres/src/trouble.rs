@@ -5,6 +5,8 @@ use std::time::Duration;
 use punctual_store::StoreError;
 use tokio_postgres::error::SqlState;
 
+const SCHEMA_MISSING: &str = "the schema of the database is missing";
+
 #[derive(Debug)]
 pub(crate) enum Trouble {
     Postgres(tokio_postgres::Error),
@@ -51,6 +53,12 @@ impl Trouble {
         matches!(self.class(), "21" | "22" | "23" | "25" | "40" | "42") && !self.is_of_a_standby()
     }
 
+    /// A table is not there, or the schema that it should be in.
+    fn is_of_a_missing_schema(&self) -> bool {
+        let missing = [SqlState::UNDEFINED_TABLE, SqlState::INVALID_SCHEMA_NAME, SqlState::UNDEFINED_SCHEMA];
+        self.code().is_some_and(|code| missing.contains(code))
+    }
+
     pub(crate) fn is_duplicate(&self) -> bool {
         self.code() == Some(&SqlState::UNIQUE_VIOLATION)
     }
@@ -74,8 +82,10 @@ impl From<Trouble> for StoreError {
             Trouble::Refused(_) => String::new(),
         };
         let class = trouble.class().to_owned();
+        let is_missing = trouble.is_of_a_missing_schema();
         match trouble {
             Trouble::Refused(error) => error,
+            _ if is_missing => Self::Schema(format!("{SCHEMA_MISSING}: {error}")),
             _ => match class.as_str() {
                 // Values and rows that do not fit.
                 "21" | "22" | "23" => Self::Inconsistent(error),

@@ -209,8 +209,8 @@ pub(crate) fn archived_log(row: &Row<'_>, column: usize) -> rusqlite::Result<Opt
 pub(crate) fn attempt(row: &Row<'_>, column: usize, job: JobId) -> rusqlite::Result<AttemptRecord> {
     Ok(AttemptRecord {
         attempt: AttemptNo(row.get(column)?),
-        worker: worker_id(row, column + 1)?,
-        server: server_id(row, column + 2)?,
+        worker: worker_id(row, column + 1).unwrap_or(WorkerId::UNKNOWN),
+        server: server_id(row, column + 2).unwrap_or(ServerId::UNKNOWN),
         picked_up_at: time(row, column + 3)?,
         started_at: time(row, column + 4)?,
         finished_at: time(row, column + 5)?,

@@ -18,6 +18,11 @@ impl Leases for SqliteStore {
         self.shared.shard_count
     }
 
+    /// One process has the file at a time, so that it is the same for as long as the process lives.
+    fn generation(&self) -> u64 {
+        0
+    }
+
     async fn acquire(&self, server: ServerId, ttl: Span, limit: usize) -> Result<Vec<Owned>> {
         let clock = self.shared.clock.clone();
         self.write(1, move |db| {

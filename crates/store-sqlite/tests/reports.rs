@@ -7,7 +7,7 @@ use punctual_store::{Backfills, Notices, Retention, Stepped, StoreError};
 use punctual_store_sqlite::{Options, SqliteStore};
 use punctual_store_tests::fixture::*;
 use punctual_store_tests::report_fixture::*;
-use punctual_store_tests::unreadable::rows_about_notifications_are_passed_over;
+use punctual_store_tests::unreadable::{self, rows_about_notifications_are_passed_over};
 use rusqlite::{Connection, params};
 use tempfile::TempDir;
 
@@ -58,6 +58,14 @@ async fn rows_about_notifications_that_cannot_be_read_are_passed_over_and_stay()
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder);
     rows_about_notifications_are_passed_over(&store, &|sql| raw(&folder).execute_batch(sql).unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_job_is_shown_although_its_attempt_cannot_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder);
+    let sql = |sql: &str| raw(&folder).execute_batch(sql).unwrap();
+    unreadable::a_job_is_shown_although_its_attempt_cannot_be_read(&store, &sql).await;
 }
 
 #[tokio::test]

@@ -3,13 +3,14 @@
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::notice::{Notice, NoticeKind};
-use punctual_core::{TaskId, Timestamp};
-use punctual_store::{Ailing, DeliveryRow, Dispatch, RuleRow, Store};
+use punctual_core::{JobState, ServerId, TaskId, Timestamp, WorkerId};
+use punctual_store::{Ailing, DeliveryRow, Dispatch, JobRecord, RuleRow, Store};
 use tracing::Level;
 use tracing::subscriber::DefaultGuard;
 
-use crate::fixture::{at, job_id, owner_of, task_id};
+use crate::fixture::{at, job_id, new_job, original, owner_of, ran, succeed, task_id};
 use crate::report_fixture::{ailing, delivery, dispatched, new_rule, notice, numbers, tell, waiting, with_rule};
 
 /// What the log says at the level `ERROR`, on this thread.
@@ -38,6 +39,27 @@ impl io::Write for Log {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Of a new store. What cannot be read of the attempt that ended a job is not shown, and the job is.
+///
+/// # Panics
+/// If the store does otherwise.
+pub async fn a_job_is_shown_although_its_attempt_cannot_be_read(store: &dyn Store, sql: &dyn Fn(&str)) {
+    let job = new_job(1, 10, 0);
+    owner_of(store, std::slice::from_ref(&job)).await.done(vec![succeed(original(&job), 1)]).await;
+    let shown = || async {
+        match store.job(job.id).await.unwrap().expect("the job is there") {
+            JobRecord::Finished { job, attempts, .. } if job.state == JobState::Succeeded => attempts,
+            other => panic!("{other:?}"),
+        }
+    };
+    let whole = ran(1, Ending::Succeeded);
+    assert_eq!(shown().await, [whole.clone()]);
+    sql("UPDATE history SET worker = NULL, server = NULL");
+    assert_eq!(shown().await, [AttemptRecord { worker: WorkerId::UNKNOWN, server: ServerId::UNKNOWN, ..whole }]);
+    sql("UPDATE history SET ending = 99");
+    assert_eq!(shown().await, []);
 }
 
 /// Of a new store. More rows are spoiled at the front than are asked for at a time: the others are read, whoever is told

@@ -1,5 +1,5 @@
 /// A broken world. What is expected to happen is a value, never one of these.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
     /// The store cannot be reached or has no space. Whether the call took effect is not known.
     #[error("the store is not available: {0}")]
@@ -10,7 +10,7 @@ pub enum StoreError {
     /// Another process has this store open.
     #[error("{0}")]
     InUse(String),
-    /// The schema is newer than this program, or was changed by hand.
+    /// The schema is newer than this program, was changed by hand, or is missing.
     #[error("{0}")]
     Schema(String),
     /// The store is being closed.

@@ -30,6 +30,10 @@ pub trait Leases: Send + Sync + 'static {
     /// How many shards there are; fixed when the store was made.
     fn shard_count(&self) -> u16;
 
+    /// Another number whenever the database turned out to be another instance than before, which may have lost commits:
+    /// what anybody remembers of it from before then is not to be relied on.
+    fn generation(&self) -> u64;
+
     /// Takes up to `limit` shards whose lease is over or was given up, and raises their epochs.
     /// From the moment this is durable, no transition under an older epoch commits.
     async fn acquire(&self, server: ServerId, ttl: Span, limit: usize) -> Result<Vec<Owned>>;

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::attempt::AttemptNo;
 use punctual_core::shard::event::Load;
-use punctual_core::shard::write::{OpenStart, SharedBatch, StartsId, Void};
+use punctual_core::shard::write::{Epoch, OpenStart, SharedBatch, StartsId, Void};
 use punctual_core::{Counters, JobId, JobKey, JobRow, JobState, ShardId};
 
 use crate::Result;
@@ -35,6 +35,9 @@ pub struct OpenStarts {
     pub running: Vec<(OpenStart, JobRow)>,
     /// Records all of whose jobs have ended; to be closed.
     pub spent: Vec<StartsId>,
+    /// What was committed under an earlier epoch may be lost: the database has gone back in time since. A start from
+    /// before may have ended although it is open here.
+    pub whole_since: Epoch,
 }
 
 #[derive(Debug, Clone, PartialEq)]

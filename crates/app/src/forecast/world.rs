@@ -80,7 +80,14 @@ impl World {
         }
         for (shard, rows) in by_shard {
             let schedules = TakenSchedules { watermark: self.now, ..TakenSchedules::default() };
-            let acquired = Event::Acquired { shard, epoch: Epoch(1), running: vec![], spent: vec![], schedules };
+            let acquired = Event::Acquired {
+                shard,
+                epoch: Epoch(1),
+                running: vec![],
+                spent: vec![],
+                whole_since: Epoch(0),
+                schedules,
+            };
             self.owner.handle(acquired, self.now);
             if let Some(load) = self.owner.take_effects().schedule_loads.pop() {
                 self.owner.handle(Event::Schedules { load, rows, next: None, calendars: 0 }, self.now);

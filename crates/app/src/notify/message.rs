@@ -161,7 +161,7 @@ fn zone_of(row: &ScheduleRow) -> Option<TimeZone> {
 fn attempt(record: &AttemptRecord) -> MessageAttempt {
     MessageAttempt {
         attempt: record.attempt.0,
-        worker: record.worker.to_string(),
+        worker: record.worker.known().map_or_else(|| "unknown".to_owned(), |worker| worker.to_string()),
         started_at: record.started_at,
         took: Some(render::for_people(record.finished_at.since(record.started_at))),
         ending: record.ending.as_str().to_owned(),

@@ -110,6 +110,8 @@ pub enum Bug {
     ReckoningForgotten,
     /// A job fails and nobody is told.
     FailureNotTold,
+    /// A start that its worker denies was never received, although the database has lost commits since.
+    OldStartBelieved,
 }
 
 impl Bug {
@@ -136,6 +138,7 @@ impl Bug {
         Self::OverlapIgnored,
         Self::ReckoningForgotten,
         Self::FailureNotTold,
+        Self::OldStartBelieved,
     ];
 }
 

@@ -40,6 +40,7 @@ impl Bench {
             epoch: EPOCH,
             running: vec![],
             spent: vec![],
+            whole_since: Epoch(0),
             schedules: Default::default(),
         });
         bench
@@ -146,6 +147,7 @@ fn every_acquisition_outdates_the_greetings_before_it() {
         epoch: Epoch(8),
         running: vec![],
         spent: vec![],
+        whole_since: Epoch(0),
         schedules: Default::default(),
     });
     assert_ne!(bench.owner.acquisitions(), before);

@@ -98,6 +98,8 @@ pub enum Event {
         epoch: Epoch,
         running: Vec<Adopted>,
         spent: Vec<StartsId>,
+        /// Commits under an earlier epoch may be lost: the database has gone back in time since.
+        whole_since: Epoch,
         schedules: TakenSchedules,
     },
     /// The shard is to be given up: start nothing of it any more, and finish what was decided.

@@ -25,6 +25,8 @@ pub(super) enum End {
     },
     /// Its worker is there and never received it.
     NeverReceived,
+    /// Its worker is there and does not know it, which proves nothing: the database has gone back in time since its start.
+    Denied,
     /// It outlived its timeout and its worker did not end it.
     Overdue,
 }
@@ -38,7 +40,7 @@ impl End {
             Self::AgentLost { host: Some(host) } => {
                 Some(Box::new(Details { host: Some(host.clone()), ..Details::default() }.cut()))
             }
-            Self::WorkerLost | Self::AgentLost { host: None } | Self::NeverReceived => None,
+            Self::WorkerLost | Self::AgentLost { host: None } | Self::NeverReceived | Self::Denied => None,
         }
     }
 }
@@ -125,6 +127,11 @@ pub(super) fn judge(case: &Case<'_>, end: End) -> Verdict {
         ),
         End::WorkerLost => case.lost("the worker"),
         End::AgentLost { .. } => case.lost("its agent"),
+        End::Denied => {
+            let reason =
+                "its worker does not know it, and the database has lost commits since its start: it may have run";
+            case.verdict(Ending::WorkerLost, reason.to_owned(), case.in_doubt())
+        }
     }
 }
 

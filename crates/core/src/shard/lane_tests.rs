@@ -39,6 +39,7 @@ impl Bench {
                     epoch: Epoch(1),
                     running: vec![],
                     spent: vec![],
+                    whole_since: Epoch(0),
                     schedules: Default::default(),
                 },
                 NOW,

@@ -171,6 +171,16 @@ pub(super) struct Run {
     /// The durable record; known once the batch was made.
     pub(super) starts: Option<StartsId>,
     pub(super) cancel: CancelMark,
+    pub(super) denial: Denial,
+}
+
+/// What it means if its worker does not know an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Denial {
+    /// The worker never received it: it would know it until its end is durable.
+    Proves,
+    /// Or its end was durable, and the database has gone back to before that.
+    ProvesNothing,
 }
 
 impl Stage {

@@ -37,7 +37,7 @@ mod lane_tests;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use agents::AGENT;
 pub use config::{Bug, Config};
@@ -52,7 +52,7 @@ use crate::shard::notices::Notices;
 use crate::shard::outbox::Outbox;
 use crate::shard::ready::Ready;
 use crate::shard::workers::Workers;
-use crate::shard::write::Epoch;
+use crate::shard::write::{Epoch, StartsId};
 use crate::time::{Span, Timestamp};
 
 /// Decides for all shards of one server.
@@ -66,6 +66,8 @@ pub struct Owner {
     /// Decided and not yet durable.
     outbox: Outbox,
     batches_made: u64,
+    /// Starts of shards that were given up which were never sent, whatever the store says of them.
+    unsent: BTreeMap<ShardId, BTreeSet<Unsent>>,
     /// Answers that wait for the next write of their job to be durable.
     replies: BTreeMap<JobId, Vec<(Token, Reply)>>,
     /// What to do when a lookup is answered, and the epoch under which it was asked.
@@ -97,6 +99,9 @@ pub struct Owner {
     planning_turn: usize,
 }
 
+/// A start, by the record that it is in: a store that has lost commits may have another one of the same attempt.
+type Unsent = (StartsId, JobId);
+
 enum Lookup {
     Command {
         token: Token,
@@ -127,6 +132,7 @@ impl Owner {
             shards: Vec::new(),
             workers: Workers::default(),
             batches_made: 0,
+            unsent: BTreeMap::new(),
             replies: BTreeMap::new(),
             lookups: BTreeMap::new(),
             lookups_made: 0,
@@ -153,8 +159,9 @@ impl Owner {
     pub fn handle(&mut self, event: Event, now: Timestamp) {
         self.now = now;
         match event {
-            Event::Acquired { shard, epoch, running, spent, schedules } => {
-                self.acquired(shard, epoch, running, spent, schedules);
+            Event::Acquired { shard, epoch, running, spent, whole_since, schedules } => {
+                self.acquired(shard, epoch, spent, schedules);
+                self.adopt_all(shard, running, whole_since);
             }
             Event::Released { shard } => self.forget(shard),
             Event::Retire { shard } => self.retire(shard),

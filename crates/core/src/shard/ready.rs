@@ -8,7 +8,7 @@ use std::ops::Bound;
 use crate::id::{JobId, WorkerId};
 use crate::job::JobKey;
 use crate::shard::Owner;
-use crate::shard::live::{Run, Stage};
+use crate::shard::live::{Denial, Run, Stage};
 use crate::shard::workers::{Worker, Workers};
 use crate::shard::write::{CancelMark, Start, Write};
 use crate::task::Task;
@@ -250,7 +250,15 @@ impl Owner {
         let start = Start { key: live.key, attempt, worker, picked_up_at: live.picked_up_at, started_at: now };
         let deadline = now + live.task.spec.time_to_end();
         let cancel = CancelMark::None;
-        live.stage = Stage::Starting(Run { attempt, worker, started_at: now, deadline, starts: None, cancel });
+        live.stage = Stage::Starting(Run {
+            attempt,
+            worker,
+            started_at: now,
+            deadline,
+            starts: None,
+            cancel,
+            denial: Denial::Proves,
+        });
         let assignment = sends_first.then(|| live.assignment(shard.epoch, attempt, now));
         let planned = live.first_run_of();
         self.window_len -= 1;

@@ -8,7 +8,7 @@ use super::event::{
 };
 use super::write::{BatchSeq, CancelMark, Epoch, OpenStart, SharedBatch, Start, StartsId, Write};
 use super::{Config, Owner};
-use crate::attempt::{AttemptNo, Details, Failure, FailureClass, Outcome, Ran};
+use crate::attempt::{AttemptNo, Details, Ending, Failure, FailureClass, Outcome, Ran};
 use crate::id::{ArtifactId, JobId, ServerId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, Input, JobKey, JobRow};
 use crate::lifecycle::JobState;
@@ -55,6 +55,7 @@ impl Bench {
                 epoch: EPOCH,
                 running: vec![],
                 spent: vec![],
+                whole_since: Epoch(0),
                 schedules: Default::default(),
             },
             now,

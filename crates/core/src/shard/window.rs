@@ -3,12 +3,13 @@
 //! A job may be left out of the window at any time, as long as it is remembered from
 //! where to read it again; see [`super::parking`]. It may never be taken in twice.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::id::{JobId, ShardId};
 use crate::job::JobKey;
 use crate::shard::event::{Adopted, Loaded, Send, TakenSchedules};
-use crate::shard::live::{Live, Run, Shard, Stage};
+use crate::shard::live::{Denial, Live, Run, Shard, Stage};
 use crate::shard::ready::ClassId;
 use crate::shard::write::{Epoch, StartsId, Write};
 use crate::shard::{Bug, Owner};
@@ -24,14 +25,7 @@ const CLASS_SURE: usize = 16;
 impl Owner {
     /// Takes a shard over: what ran under the former owner goes on, and waits for
     /// its worker to report it.
-    pub(super) fn acquired(
-        &mut self,
-        id: ShardId,
-        epoch: Epoch,
-        running: Vec<Adopted>,
-        spent: Vec<StartsId>,
-        schedules: TakenSchedules,
-    ) {
+    pub(super) fn acquired(&mut self, id: ShardId, epoch: Epoch, spent: Vec<StartsId>, schedules: TakenSchedules) {
         self.forget(id);
         self.acquisitions += 1;
         let place = usize::from(id.0);
@@ -43,15 +37,26 @@ impl Owner {
         for starts in spent {
             self.push(Write::CloseStarts(starts));
         }
+    }
+
+    /// Takes over what runs in a shard that was just acquired.
+    pub(super) fn adopt_all(&mut self, shard: ShardId, running: Vec<Adopted>, whole_since: Epoch) {
         if self.config.has(Bug::TakeoverForgetsRunning) {
             return;
         }
+        let unsent = self.unsent.remove(&shard).unwrap_or_default();
         for adopted in running {
-            self.adopt(id, adopted);
+            let starts = adopted.start.starts;
+            let is_unsent = unsent.contains(&(starts, adopted.start.start.key.id));
+            let is_believed = self.config.has(Bug::OldStartBelieved);
+            // Otherwise its end may have been committed and lost, and the worker has forgotten it for that reason.
+            let proves = starts.epoch >= whole_since || is_unsent || is_believed;
+            let denial = if proves { Denial::Proves } else { Denial::ProvesNothing };
+            self.adopt(shard, adopted, denial);
         }
     }
 
-    fn adopt(&mut self, shard: ShardId, adopted: Adopted) {
+    fn adopt(&mut self, shard: ShardId, adopted: Adopted, denial: Denial) {
         let start = adopted.start.start;
         let class = self.ready.class_of(&adopted.job.task, &mut self.workers);
         let mut live = Live::new(adopted.job, class, start.picked_up_at);
@@ -64,6 +69,7 @@ impl Owner {
             started_at: start.started_at,
             starts: Some(adopted.start.starts),
             cancel: adopted.start.cancel,
+            denial,
         });
         self.workers.expect(start.worker, start.key.id, self.now, &mut self.ready);
         // A worker that is connected already must say again what it holds.
@@ -78,7 +84,11 @@ impl Owner {
     /// Drops everything about a shard. Its rows are somebody else's business now.
     pub(super) fn forget(&mut self, id: ShardId) {
         let Some(shard) = self.shards.get_mut(usize::from(id.0)).and_then(Option::take) else { return };
+        let mut unsent = BTreeSet::new();
         for live in shard.jobs.values() {
+            if let Stage::Starting(Run { starts: Some(starts), .. }) = live.stage {
+                unsent.insert((starts, live.key.id));
+            }
             match live.stage {
                 Stage::Waiting => {
                     self.window_len -= 1;
@@ -96,7 +106,18 @@ impl Owner {
         }
         self.outbox.forget(id);
         // What was started and not yet sent is for the next owner to take back.
-        self.effects.sends.retain(|(_, _, send)| !matches!(send, Send::Assign(start) if start.key.shard() == id));
+        self.effects.sends.retain(|(_, _, send)| match send {
+            Send::Assign(start) if start.key.shard() == id => {
+                let stage = shard.jobs.get(&start.key.id).map(|live| live.stage);
+                if let Some(Stage::Running(Run { starts: Some(starts), .. })) = stage {
+                    unsent.insert((starts, start.key.id));
+                }
+                false
+            }
+            _ => true,
+        });
+        // Those of an earlier time are known to whoever owned the shard since.
+        self.unsent.insert(id, unsent);
         self.answer_not_owner(id, &shard.deferred);
         self.forget_schedules(shard.schedules);
     }

@@ -9,7 +9,7 @@ use crate::id::{JobId, WorkerId};
 use crate::lifecycle::JobState;
 use crate::shard::event::{CreditKept, Found, LostWorker, Send, StreamId, WorkerSpec};
 use crate::shard::judge::End;
-use crate::shard::live::{IdSet, Stage};
+use crate::shard::live::{Denial, IdSet, Run, Stage};
 use crate::shard::ready::{ClassId, Ready};
 use crate::shard::write::CancelMark;
 use crate::shard::{Bug, Lookup, Owner};
@@ -283,7 +283,7 @@ impl Owner {
     }
 
     /// A worker says who it is and what it holds. What we gave it and it does not
-    /// hold, it never received.
+    /// hold, it never received, unless the database has forgotten since that it ended.
     pub(super) fn worker_hello(
         &mut self,
         id: WorkerId,
@@ -299,12 +299,15 @@ impl Owner {
         let mut ours: Vec<_> = self.workers.get(id).expect("it was just connected").jobs.iter().copied().collect();
         ours.sort_unstable();
         for job in ours {
-            let Some((attempt, cancel)) = self.running_attempt(job) else { continue };
+            let Some(Run { attempt, cancel, denial, .. }) = self.running_attempt(job) else { continue };
             let is_held = held.contains(&(job, attempt)) && !self.config.has(Bug::HeldIsIgnored);
-            if !is_held {
-                self.end_attempt(job, End::NeverReceived);
-            } else if cancel == CancelMark::Recorded {
-                self.send(id, Send::Cancel { id: job, attempt });
+            match denial {
+                Denial::Proves if !is_held => self.end_attempt(job, End::NeverReceived),
+                Denial::ProvesNothing if !is_held => self.end_attempt(job, End::Denied),
+                Denial::Proves | Denial::ProvesNothing if cancel == CancelMark::Recorded => {
+                    self.send(id, Send::Cancel { id: job, attempt });
+                }
+                Denial::Proves | Denial::ProvesNothing => {}
             }
         }
         let mut left_over = BTreeSet::new();
@@ -323,9 +326,9 @@ impl Owner {
         self.workers.set_left_over(id, left_over, until, &mut self.ready);
     }
 
-    fn running_attempt(&self, job: JobId) -> Option<(AttemptNo, CancelMark)> {
+    fn running_attempt(&self, job: JobId) -> Option<Run> {
         match self.shard(job.shard())?.jobs.get(&job)?.stage {
-            Stage::Running(run) => Some((run.attempt, run.cancel)),
+            Stage::Running(run) => Some(run),
             Stage::Waiting | Stage::Ready | Stage::Starting(_) | Stage::Ending { .. } => None,
         }
     }

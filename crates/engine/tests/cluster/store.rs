@@ -223,6 +223,9 @@ under_weather! {
             fn shard_count(&self) -> u16 {
                 self.model.shard_count()
             }
+            fn generation(&self) -> u64 {
+                self.model.generation()
+            }
         }
     }
     Members {

@@ -1,4 +1,4 @@
-//! Runs seeds and says what went wrong: `sim --seeds 1000 --from 0 [--bug NAME]`, or
+//! Runs seeds and says what went wrong: `sim --seeds 1000 --from 0 [--bug NAME] [--database goes-back]`, or
 //! `sim --seed 123` to see one again.
 
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
-use punctual_sim::{Coverage, Options, Planted, RunReport, run};
+use punctual_sim::{Coverage, Database, Options, Planted, RunReport, run};
 
 struct Args {
     from: u64,
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     let args = match parse(std::env::args().skip(1)) {
         Ok(args) => args,
         Err(problem) => {
-            eprintln!("{problem}\nusage: sim [--seed N | --from N --seeds N] [--bug NAME]");
+            eprintln!("{problem}\nusage: sim [--seed N | --from N --seeds N] [--bug NAME] [--database goes-back]");
             eprintln!("bugs: {}", Planted::all().into_iter().map(Planted::name).collect::<Vec<_>>().join(" "));
             return ExitCode::from(2);
         }
@@ -93,7 +93,10 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Args, String> {
             "--seeds" => parsed.seeds = number()?,
             "--bug" => {
                 let bug = Planted::parse(&value).ok_or_else(|| format!("no bug is called {value}"))?;
-                parsed.options.bug = Some(bug);
+                parsed.options = Options::finding(bug);
+            }
+            "--database" => {
+                parsed.options.database = Database::parse(&value).ok_or_else(|| format!("no database {value}"))?;
             }
             _ => return Err(format!("{name} is not an option")),
         }

@@ -7,6 +7,7 @@ mod begins;
 mod budgets;
 mod calendars;
 mod endings;
+mod losses;
 mod notices;
 mod orders;
 mod reasons;
@@ -20,6 +21,7 @@ mod whole;
 use punctual_core::JobId;
 
 use crate::history::History;
+pub use losses::begun_before_loss;
 pub use story::{Line, Story};
 
 #[derive(Debug, Clone)]
@@ -80,6 +82,9 @@ const OF_RUN: [(&str, OfRun); 18] = [
 ];
 
 pub fn check(history: &History) -> Vec<Violation> {
+    if let Some(loss) = losses::find(history) {
+        return losses::check(history, &loss);
+    }
     let mut violations = Vec::new();
     for (invariant, judge) in OF_RUN {
         let found = judge(history);

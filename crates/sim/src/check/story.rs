@@ -133,6 +133,7 @@ pub(super) fn stories(history: &History) -> BTreeMap<JobId, Story<'_>> {
             | Fact::Fenced { .. }
             | Fact::Broken { .. }
             | Fact::Fault(_)
+            | Fact::WentBack { .. }
             | Fact::Healed
             | Fact::OverCredit { .. }
             | Fact::JobCount(_)

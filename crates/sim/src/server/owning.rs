@@ -118,13 +118,13 @@ impl World {
                 self.servers[place].owner.handle(Event::Released { shard }, now);
             }
         }
-        for Adoption { owned: Owned { shard, epoch }, running, spent, schedules } in taken {
+        for Adoption { owned: Owned { shard, epoch }, running, spent, whole_since, schedules } in taken {
             let server = &mut self.servers[place];
             for adopted in &running {
                 server.adopted.insert((adopted.start.start.key.id, adopted.start.start.attempt));
                 self.seen.hit(Window::StartAdopted);
             }
-            server.owner.handle(Event::Acquired { shard, epoch, running, spent, schedules }, now);
+            server.owner.handle(Event::Acquired { shard, epoch, running, spent, whole_since, schedules }, now);
         }
         if !self.servers[place].take_over.is_empty() {
             self.lease(place);

@@ -25,7 +25,7 @@ pub(super) async fn commit(with: &Submitting, calls: Vec<Call>) {
     }
     let conn = match with.link.conn().await {
         Ok(conn) => conn,
-        Err(error) => return refuse(calls, &error.to_string()),
+        Err(error) => return refuse(calls, &error),
     };
     // Those that cannot share a transaction, to be stored one by one.
     let mut alone = Vec::new();
@@ -39,7 +39,7 @@ pub(super) async fn commit(with: &Submitting, calls: Vec<Call>) {
     let (ready, rest) = match prepare(with, &conn, together).await {
         Ok(sorted) => sorted,
         Err((calls, trouble)) => {
-            return refuse(calls.into_iter().chain(alone).collect(), &StoreError::from(trouble).to_string());
+            return refuse(calls.into_iter().chain(alone).collect(), &StoreError::from(trouble));
         }
     };
     match store(with, &conn, &ready).await {
@@ -49,7 +49,7 @@ pub(super) async fn commit(with: &Submitting, calls: Vec<Call>) {
         }
         Err(trouble) => {
             let calls = ready.into_iter().chain(rest).chain(alone).collect();
-            return refuse(calls, &StoreError::from(trouble).to_string());
+            return refuse(calls, &StoreError::from(trouble));
         }
     }
     for call in rest.into_iter().chain(alone) {
@@ -62,9 +62,14 @@ pub(super) async fn commit(with: &Submitting, calls: Vec<Call>) {
     }
 }
 
-fn refuse(calls: Vec<Call>, why: &str) {
+fn refuse(calls: Vec<Call>, why: &StoreError) {
+    let why = match why {
+        // Nothing is wrong with what was submitted.
+        StoreError::Inconsistent(text) => StoreError::Unavailable(text.clone()),
+        other => other.clone(),
+    };
     for call in calls {
-        call.answer(Err(StoreError::Unavailable(why.to_owned())));
+        call.answer(Err(why.clone()));
     }
 }
 

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::{AttemptNo, JobId, JobKey};
-use punctual_store::{FinishedJob, HotJob, JobRecord, RerunRecord};
+use punctual_store::{FinishedJob, HotJob, JobRecord, RerunRecord, StoreError};
 use tokio_postgres::Row;
 
 use crate::codec::{self, Read, Uuid, shard_number};
@@ -30,7 +30,7 @@ pub(super) async fn find(conn: &Borrowed<'_>, id: JobId) -> Result<Option<JobRec
     let mut answer = |place: usize| std::mem::replace(&mut answers[place], Ok(Vec::new()));
     answer(0)?;
     let (hot, finished) = (answer(1)?, answer(2)?);
-    let mut attempts = answer(3)?.iter().map(|row| codec::attempt(row, 0, id)).collect::<Read<Vec<_>>>()?;
+    let mut attempts: Vec<_> = answer(3)?.iter().filter_map(|row| readable_attempt(row, 0, id)).collect();
     if let Some(row) = hot.first() {
         return Ok(Some(JobRecord::Hot { job: read_hot(row)?, input: codec::bytes(row, 12)?, attempts }));
     }
@@ -52,8 +52,16 @@ pub(super) async fn reruns(conn: &Conn, id: JobId) -> Result<Vec<RerunRecord>, T
 
 type FinishedRow = (FinishedJob, Option<AttemptRecord>, Option<Bytes>, Option<Bytes>);
 
+/// One attempt that cannot be read must not hide its job.
+fn readable_attempt(row: &Row, column: usize, id: JobId) -> Option<AttemptRecord> {
+    codec::attempt(row, column, id)
+        .map_err(StoreError::from)
+        .inspect_err(|error| tracing::error!(job = %id, %error, "an attempt cannot be read and is not shown"))
+        .ok()
+}
+
 fn read_record(row: &Row, id: JobId) -> Read<FinishedRow> {
-    let last = codec::attempt_no(row, 13)?.map(|_| codec::attempt(row, 13, id)).transpose()?;
+    let last = codec::attempt_no(row, 13)?.and_then(|_| readable_attempt(row, 13, id));
     Ok((read_finished(row)?, last, codec::bytes(row, 24)?, codec::bytes(row, 25)?))
 }
 

@@ -17,8 +17,8 @@ use tokio::task::JoinHandle;
 use super::lane::Lane;
 use crate::codec::Uuid;
 use crate::link::{Link, Pool};
-use crate::nodes::{Nodes, Numbers};
-use crate::partitions::Partitions;
+use crate::memory::Memory;
+use crate::nodes::Numbers;
 
 /// What waits beyond this waits in its caller.
 const QUEUED_MAX: usize = 256;
@@ -27,16 +27,12 @@ const QUEUED_MAX: usize = 256;
 pub(crate) struct Applying {
     pub(crate) links: Vec<Link>,
     pub(crate) maintenance: Arc<Pool>,
-    pub(crate) nodes: Arc<Nodes>,
-    pub(crate) partitions: Arc<Partitions>,
-    pub(crate) occurrence_partitions: Arc<Partitions>,
+    pub(crate) memory: Memory,
 }
 
 pub(super) struct Common {
     maintenance: Arc<Pool>,
-    nodes: Arc<Nodes>,
-    partitions: Arc<Partitions>,
-    occurrence_partitions: Arc<Partitions>,
+    memory: Memory,
     /// Up to these epochs it is not known what was applied.
     doubt: Mutex<HashMap<ShardId, Epoch>>,
 }
@@ -68,9 +64,8 @@ pub(crate) struct Lanes {
 
 impl Lanes {
     pub(crate) fn start(with: Applying) -> Self {
-        let Applying { links, maintenance, nodes, partitions, occurrence_partitions } = with;
-        let doubt = Mutex::default();
-        let common = Arc::new(Common { maintenance, nodes, partitions, occurrence_partitions, doubt });
+        let Applying { links, maintenance, memory } = with;
+        let common = Arc::new(Common { maintenance, memory, doubt: Mutex::default() });
         let mut inboxes = Vec::new();
         let mut tasks = Vec::new();
         for link in links {
@@ -162,8 +157,7 @@ impl Common {
 
     /// What is remembered of partitions turned out to be wrong.
     pub(super) fn forget_partitions(&self) {
-        self.partitions.forget();
-        self.occurrence_partitions.forget();
+        self.memory.forget_partitions();
     }
 
     /// Partitions and numbers that the batch needs, made outside its transaction.
@@ -173,12 +167,12 @@ impl Common {
             Write::ResolveLost(resolve) => Some(resolve.finished_at),
             _ => None,
         });
-        self.partitions.prepare(&self.maintenance, batch.at, times).await?;
+        self.memory.partitions.prepare(&self.maintenance, batch.at, times).await?;
         let planned = batch.writes.iter().filter_map(|write| match write {
             Write::Decide(decision) => Some(decision.occurrence.at),
             _ => None,
         });
-        self.occurrence_partitions.prepare(&self.maintenance, batch.at, planned).await?;
+        self.memory.occurrence_partitions.prepare(&self.maintenance, batch.at, planned).await?;
         let mut used: HashMap<Uuid, Timestamp> = HashMap::new();
         for write in &batch.writes {
             if let Write::Settle(Settle { finished_at, attempt: Some(ran), .. }) = write {
@@ -188,6 +182,6 @@ impl Common {
                 }
             }
         }
-        self.nodes.numbers(&self.maintenance, &used).await
+        self.memory.nodes.numbers(&self.maintenance, &used).await
     }
 }

@@ -13,6 +13,7 @@ use tokio_postgres::Row;
 use super::starts;
 use crate::codec::{self, Read, Uuid, shard_number};
 use crate::connection::Conn;
+use crate::instance::whole_since;
 use crate::link::Borrowed;
 use crate::pipeline::{Pipeline, Step};
 use crate::sql;
@@ -115,12 +116,13 @@ pub(super) async fn open_starts(conn: &Conn, shard: ShardId) -> Done<OpenStarts>
     let keys: Vec<JobKey> = records.iter().flat_map(|record| &record.starts).map(|start| start.key).collect();
     let (shards, due, ids) = places(&keys);
     let rows = conn.query(sql!("job_rows"), &[&shards, &due, &ids, &INLINE_MAX]).await?;
+    let whole_since = whole_since(conn).await?;
     conn.run("COMMIT").await?;
     let mut found: HashMap<usize, &Row> = HashMap::with_capacity(rows.len());
     for row in &rows {
         found.insert(codec::value::<i64>(row, 13)? as usize - 1, row);
     }
-    let mut open = OpenStarts::default();
+    let mut open = OpenStarts { whole_since, ..OpenStarts::default() };
     let mut place = 0;
     for record in records {
         let before = open.running.len();

@@ -46,7 +46,7 @@ fn finished(conn: &Connection, id: JobId) -> Result<Option<FinishedRow>, Failure
     let mut statement = conn.prepare_cached(sql!("job_record_finished"))?;
     let row = statement.query_row([id.to_bytes()], |row| {
         let ran = row.get::<_, Option<u32>>(13)?.is_some();
-        let last = if ran { Some(codec::attempt(row, 13, id)?) } else { None };
+        let last = if ran { readable_attempt(row, 13, id) } else { None };
         Ok((read_finished(row)?, last, codec::bytes(row, 24)?, codec::bytes(row, 25)?))
     });
     Ok(row.optional()?)
@@ -54,8 +54,15 @@ fn finished(conn: &Connection, id: JobId) -> Result<Option<FinishedRow>, Failure
 
 fn attempts(conn: &Connection, id: JobId) -> Result<Vec<AttemptRecord>, Failure> {
     let mut statement = conn.prepare_cached(sql!("attempts_of_job"))?;
-    let rows = statement.query_map([id.to_bytes()], |row| codec::attempt(row, 0, id))?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    let rows = statement.query_map([id.to_bytes()], |row| Ok(readable_attempt(row, 0, id)))?;
+    Ok(rows.filter_map(Result::transpose).collect::<rusqlite::Result<_>>()?)
+}
+
+/// One attempt that cannot be read must not hide its job.
+fn readable_attempt(row: &Row<'_>, column: usize, id: JobId) -> Option<AttemptRecord> {
+    codec::attempt(row, column, id)
+        .inspect_err(|error| tracing::error!(job = %id, %error, "an attempt cannot be read and is not shown"))
+        .ok()
 }
 
 pub(super) fn reruns(conn: &Connection, id: JobId) -> Result<Vec<RerunRecord>, Failure> {

@@ -62,7 +62,7 @@ pub(super) async fn an_open_start_is_seen_by_the_next_owner(store: &dyn Store) {
         server: server(1),
         cancel: CancelMark::None,
     };
-    assert_eq!(open(store).await, OpenStarts { running: vec![(found, row)], spent: vec![] });
+    assert_eq!(open(store).await, OpenStarts { running: vec![(found, row)], spent: vec![], ..OpenStarts::default() });
 }
 
 pub(super) async fn a_start_is_over_when_its_job_is_settled(store: &dyn Store) {
@@ -70,7 +70,10 @@ pub(super) async fn a_start_is_over_when_its_job_is_settled(store: &dyn Store) {
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
     owner.done(vec![start(original(&job), 1)]).await;
     owner.done(vec![succeed(original(&job), 1)]).await;
-    assert_eq!(open(store).await, OpenStarts { running: vec![], spent: vec![name(&owner, 1)] });
+    assert_eq!(
+        open(store).await,
+        OpenStarts { running: vec![], spent: vec![name(&owner, 1)], ..OpenStarts::default() }
+    );
 }
 
 pub(super) async fn a_start_is_over_when_its_job_waits_again(store: &dyn Store) {
@@ -78,7 +81,10 @@ pub(super) async fn a_start_is_over_when_its_job_waits_again(store: &dyn Store) 
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
     owner.done(vec![start(original(&job), 1)]).await;
     owner.done(vec![Write::Requeue(retried(original(&job), 1, at(60)))]).await;
-    assert_eq!(open(store).await, OpenStarts { running: vec![], spent: vec![name(&owner, 1)] });
+    assert_eq!(
+        open(store).await,
+        OpenStarts { running: vec![], spent: vec![name(&owner, 1)], ..OpenStarts::default() }
+    );
 }
 
 pub(super) async fn a_start_is_over_when_its_job_waits_again_at_the_same_time(store: &dyn Store) {
@@ -86,7 +92,10 @@ pub(super) async fn a_start_is_over_when_its_job_waits_again_at_the_same_time(st
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
     owner.done(vec![start(original(&job), 1)]).await;
     owner.done(vec![Write::Requeue(retried(original(&job), 1, at(10)))]).await;
-    assert_eq!(open(store).await, OpenStarts { running: vec![], spent: vec![name(&owner, 1)] });
+    assert_eq!(
+        open(store).await,
+        OpenStarts { running: vec![], spent: vec![name(&owner, 1)], ..OpenStarts::default() }
+    );
 }
 
 pub(super) async fn a_record_is_spent_only_when_all_its_jobs_have_ended(store: &dyn Store) {

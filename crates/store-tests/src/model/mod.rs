@@ -62,6 +62,9 @@ type Surprise = Box<dyn FnOnce() + Send>;
 #[derive(Debug, Clone)]
 pub struct State {
     now: Timestamp,
+    /// How many times it went back in time.
+    generation: u64,
+    whole_since: Epoch,
     shards: Table<ShardId, Shard>,
     artifacts: Table<ArtifactId, StoredArtifact>,
     tasks: Table<TaskId, StoredTask>,
@@ -149,6 +152,8 @@ impl ModelStore {
         shards.keep();
         let state = State {
             now,
+            generation: 0,
+            whole_since: Epoch::default(),
             shards,
             artifacts: Table::default(),
             tasks: Table::default(),
@@ -229,6 +234,20 @@ impl ModelStore {
 
     pub fn restore(&self, snapshot: State) {
         *self.state() = snapshot;
+    }
+
+    /// The database goes back to how it was, as after the failover to a standby that lags: the clock stays, and all epochs
+    /// rise above any that was given.
+    pub fn go_back_to(&self, snapshot: State) {
+        let mut state = self.state();
+        let (now, generation) = (state.now, state.generation + 1);
+        *state = State { now, generation, whole_since: Epoch(generation << 20), ..snapshot };
+        let shards: Vec<_> = state.shards.iter().map(|(id, shard)| (*id, shard.clone())).collect();
+        for (id, shard) in shards {
+            let epoch = Epoch((shard.epoch.0 + 1).max(generation << 20));
+            state.shards.put(id, Shard { epoch, ..shard });
+        }
+        state.shards.keep();
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

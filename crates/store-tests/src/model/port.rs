@@ -128,6 +128,9 @@ impl Leases for ModelStore {
     fn shard_count(&self) -> u16 {
         self.shard_count
     }
+    fn generation(&self) -> u64 {
+        self.state().generation
+    }
     async fn acquire(&self, server: ServerId, ttl: Span, limit: usize) -> Result<Vec<Owned>> {
         self.acquire_now(server, ttl, limit)
     }

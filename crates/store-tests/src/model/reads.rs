@@ -55,7 +55,7 @@ impl ModelStore {
 
     pub fn open_starts_now(&self, shard: ShardId) -> OpenStarts {
         let state = self.state();
-        let mut open = OpenStarts::default();
+        let mut open = OpenStarts { whole_since: state.whole_since, ..OpenStarts::default() };
         for (name, (server, starts)) in state.starts.iter().filter(|(name, _)| name.shard == shard) {
             let before = open.running.len();
             for start in starts {

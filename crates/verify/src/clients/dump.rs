@@ -72,8 +72,8 @@ fn final_job(job: Job) -> FinalJob {
     let attempts = job.attempts.into_iter().map(|attempt| FinalAttempt {
         attempt: attempt.attempt,
         state: attempt.state,
-        worker: attempt.worker.to_string(),
-        server: attempt.server.to_string(),
+        worker: attempt.worker.map(|worker| worker.to_string()).unwrap_or_default(),
+        server: attempt.server.map(|server| server.to_string()).unwrap_or_default(),
         started_us: us(attempt.started_at),
         finished_us: attempt.finished_at.map(us),
     });

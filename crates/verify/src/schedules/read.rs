@@ -120,7 +120,7 @@ async fn job(client: &Client, summary: JobSummary) -> anyhow::Result<Option<Sche
     };
     if job.kind == "replayed" || job.attempts > 1 || job.state == "lost" {
         let whole = patiently(async || client.job(summary.id).await).await?;
-        job.server = whole.attempts.first().map(|attempt| attempt.server.to_string());
+        job.server = whole.attempts.first().and_then(|attempt| attempt.server).map(|server| server.to_string());
         job.was_lost = whole.attempts.iter().any(|attempt| attempt.state == "worker_lost");
     }
     Ok(Some(job))

@@ -80,7 +80,8 @@ impl Bench {
     }
 
     fn acquire(&mut self, epoch: Epoch, schedules: TakenSchedules, rows: Vec<LoadedSchedule>) {
-        let acquired = Event::Acquired { shard: SHARD, epoch, running: vec![], spent: vec![], schedules };
+        let acquired =
+            Event::Acquired { shard: SHARD, epoch, running: vec![], spent: vec![], whole_since: Epoch(0), schedules };
         self.owner.handle(acquired, self.now);
         let load = self.owner.take_effects().schedule_loads.pop().expect("a takeover reads schedules");
         self.owner.handle(Event::Schedules { load, rows, next: None, calendars: 0 }, self.now);

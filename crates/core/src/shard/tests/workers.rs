@@ -103,6 +103,7 @@ fn an_adopted_attempt_has_time_to_be_reported_however_long_the_server_was_away()
         epoch: Epoch(2),
         running,
         spent: vec![],
+        whole_since: Epoch(0),
         schedules: Default::default(),
     });
     bench.pass(Span::from_secs(1));
@@ -150,4 +151,103 @@ fn a_late_result_brings_what_is_known_of_the_attempt() {
     let [Write::ResolveLost(resolve)] = &batch.writes[..] else { panic!("{:?}", batch.writes) };
     let kept = Details { class: Some(FailureClass::Limit), ..details };
     assert_eq!((resolve.id, resolve.details.as_deref()), (id, Some(&kept)));
+}
+
+/// How the attempt of a job ended whose start is from `started_in`, in a database that has lost commits before
+/// `whole_since`, when its worker comes and does not know it.
+fn denied(delivery: Delivery, started_in: Epoch, whole_since: Epoch) -> Write {
+    let spec = TaskSpec { delivery, ..TaskSpec::new(Run::Probe(Probe::default())) };
+    let mut bench = Bench::with(spec, Config::default());
+    let job = bench.job(bench.now, 0);
+    let (key, worker, now) = (job.row.key, bench.worker, bench.now);
+    let start = Start { key, attempt: AttemptNo(1), worker, picked_up_at: now, started_at: now };
+    let starts = StartsId { shard: SHARD, epoch: started_in, seq: BatchSeq(9) };
+    let start = OpenStart { starts, start, server: bench.owner.server(), cancel: CancelMark::None };
+    bench.handle(Event::Acquired {
+        shard: SHARD,
+        epoch: Epoch(whole_since.0.max(started_in.0) + 1),
+        running: vec![Adopted { start, job }],
+        spent: vec![],
+        whole_since,
+        schedules: Default::default(),
+    });
+    bench.connect(1, vec![]);
+    let batch = bench.batch().expect("the attempt ends");
+    assert_eq!(batch.writes.len(), 1, "{:?}", batch.writes);
+    batch.writes[0].clone()
+}
+
+#[test]
+fn a_start_that_its_worker_denies_proves_nothing_once_the_database_has_lost_commits_since() {
+    let generation = Epoch(7 << 20);
+    let before = Epoch((7 << 20) - 1);
+    for delivery in [Delivery::AtMostOnce, Delivery::ExactlyOnce] {
+        let write = denied(delivery, before, generation);
+        let Write::Settle(settle) = &write else { panic!("{write:?}") };
+        assert_eq!(settle.state, JobState::Lost, "it may have run: {delivery:?}");
+        let ran = settle.attempt.as_ref().expect("it was started");
+        assert_eq!(ran.ending, Ending::WorkerLost);
+        assert!(ran.reason.as_deref().is_some_and(|reason| reason.contains("lost commits")), "{ran:?}");
+    }
+    let write = denied(Delivery::AtLeastOnce, before, generation);
+    let Write::Requeue(requeue) = &write else { panic!("{write:?}") };
+    assert_eq!(requeue.attempt.as_ref().map(|ran| ran.ending), Some(Ending::WorkerLost), "nothing is proven");
+    // One of the present generation was never received, and starts again in every mode.
+    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce, Delivery::ExactlyOnce] {
+        let write = denied(delivery, generation, generation);
+        let Write::Requeue(requeue) = &write else { panic!("{write:?}") };
+        assert_eq!(requeue.attempt.as_ref().map(|ran| ran.ending), Some(Ending::NotStarted));
+    }
+}
+
+#[test]
+fn an_old_start_that_its_worker_holds_goes_on_although_the_database_has_lost_commits() {
+    let spec = TaskSpec { delivery: Delivery::ExactlyOnce, ..TaskSpec::new(Run::Probe(Probe::default())) };
+    let mut bench = Bench::with(spec, Config::default());
+    let job = bench.job(bench.now, 0);
+    let (key, worker, now) = (job.row.key, bench.worker, bench.now);
+    let start = Start { key, attempt: AttemptNo(1), worker, picked_up_at: now, started_at: now };
+    let starts = StartsId { shard: SHARD, epoch: EPOCH, seq: BatchSeq(9) };
+    let start = OpenStart { starts, start, server: bench.owner.server(), cancel: CancelMark::None };
+    bench.handle(Event::Acquired {
+        shard: SHARD,
+        epoch: Epoch(9),
+        running: vec![Adopted { start, job }],
+        spent: vec![],
+        whole_since: Epoch(8),
+        schedules: Default::default(),
+    });
+    bench.connect(1, vec![(key.id, AttemptNo(1))]);
+    bench.report(key.id, 1, Outcome::Succeeded { output: None });
+    bench.pass(Span::ZERO);
+    assert_eq!((bench.owner.counts().succeeded, bench.owner.counts().lost), (1, 0));
+}
+
+#[test]
+fn a_start_that_was_never_sent_is_taken_back_although_the_database_has_lost_commits() {
+    let spec = TaskSpec { delivery: Delivery::AtMostOnce, ..TaskSpec::new(Run::Probe(Probe::default())) };
+    let mut bench = Bench::with(spec, Config::default());
+    bench.connect(1, vec![]);
+    bench.submit(Span::ZERO);
+    let batch = bench.batch().expect("a start was decided");
+    let [Write::Start(start)] = &batch.writes[..] else { panic!("{:?}", batch.writes) };
+    let start = *start;
+    // The database dies before it answers, and has the start when it is back.
+    assert_eq!(bench.owner.unknown(batch.seq, bench.now), [SHARD]);
+    let job = Loaded { row: bench.job(bench.now, 0).row, task: Arc::clone(&bench.task) };
+    let row = JobRow { key: start.key, ..job.row };
+    let open =
+        OpenStart { starts: batch.starts_id(SHARD), start, server: bench.owner.server(), cancel: CancelMark::None };
+    bench.handle(Event::Acquired {
+        shard: SHARD,
+        epoch: Epoch(9),
+        running: vec![Adopted { start: open, job: Loaded { row, task: job.task } }],
+        spent: vec![],
+        whole_since: Epoch(8),
+        schedules: Default::default(),
+    });
+    bench.connect(2, vec![]);
+    let batch = bench.batch().expect("the attempt ends");
+    let [Write::Requeue(requeue)] = &batch.writes[..] else { panic!("{:?}", batch.writes) };
+    assert_eq!(requeue.attempt.as_ref().map(|ran| ran.ending), Some(Ending::NotStarted));
 }
