@@ -21,6 +21,10 @@ pub struct Health {
     /// The database's clock.
     pub now: Timestamp,
     pub connections_max: u32,
+    /// Which standbys a commit waits for; empty for none.
+    pub synchronous_standby_names: String,
+    /// Standbys that are connected now.
+    pub standbys: u32,
 }
 
 pub async fn health(url: &str) -> Result<Health> {
@@ -37,5 +41,7 @@ pub async fn health(url: &str) -> Result<Health> {
         may_create: row.get(4),
         now: Timestamp::saturating_from_micros(row.get(5)),
         connections_max: connections_max.unsigned_abs(),
+        synchronous_standby_names: row.get(7),
+        standbys: u32::try_from(row.get::<_, i64>(8)).unwrap_or(u32::MAX),
     })
 }

@@ -163,7 +163,7 @@ fn store(node: &Node) -> Check {
         return Check::warn(
             "store",
             format!("{}, {shards}: a power cut may undo the last commits", node.store),
-            "start the server with --durability full",
+            database::durability_fix(&node.store),
         );
     }
     Check::pass("store", format!("{}, {shards}", node.store))

@@ -6,6 +6,7 @@ use punctual_store_postgres::{Health, MigrationState, MigrationStatus, health, m
 
 use super::Check;
 use crate::config::Connection;
+use crate::output::counted;
 use crate::world::now;
 use crate::zone::short;
 
@@ -29,6 +30,7 @@ pub(super) async fn checks(connection: &Connection, skew_max: Span) -> Vec<Check
     let mut checks = vec![
         version(connection, &found),
         durability(&found),
+        replication(&found),
         rights(&found),
         clock(before, found.now, after, skew_max),
         connections(&found),
@@ -59,6 +61,37 @@ fn durability(found: &Health) -> Check {
         return Check::fail(NAME, format!("{reason}: a crash undoes accepted jobs"), "set synchronous_commit = on");
     }
     Check::pass(NAME, reason)
+}
+
+/// A failover to a standby that commits do not wait for loses the last of them.
+fn replication(found: &Health) -> Check {
+    const NAME: &str = "replication";
+    const FIX: &str =
+        "set synchronous_standby_names, and see \"When the database goes back in time\" in docs/delivery.md";
+    let standbys = counted(found.standbys as usize, "standby");
+    if found.standbys == 0 {
+        return Check::pass(NAME, "no standby is connected");
+    }
+    if found.synchronous_standby_names.is_empty() {
+        let reason = format!("{standbys}, asynchronous: a failover loses the last accepted jobs and may repeat others");
+        return Check::warn(NAME, reason, FIX);
+    }
+    if ["local", "off"].contains(&found.synchronous_commit.as_str()) {
+        let reason = format!("{standbys}, and synchronous_commit={} waits for none", found.synchronous_commit);
+        return Check::warn(NAME, reason, "set synchronous_commit = on");
+    }
+    Check::pass(NAME, format!("{standbys}, synchronous_standby_names={}", found.synchronous_standby_names))
+}
+
+/// What to do about a store that may lose commits, by how it describes itself.
+pub(super) fn durability_fix(store: &str) -> &'static str {
+    if !store.starts_with("postgresql") {
+        return "start the server with --durability full";
+    }
+    if store.contains("fsync=off") {
+        return "set fsync = on in the PostgreSQL's configuration";
+    }
+    "set synchronous_commit = on in the PostgreSQL's configuration"
 }
 
 fn rights(found: &Health) -> Check {
@@ -121,6 +154,8 @@ mod tests {
             may_create: true,
             now: Timestamp::EPOCH,
             connections_max: 100,
+            synchronous_standby_names: String::new(),
+            standbys: 0,
         }
     }
 
@@ -138,6 +173,27 @@ mod tests {
         for (database, verdict) in [(100, Pass), (98, Warn), (94, Fail), (107, Fail)] {
             assert_eq!(clock(at(100), at(database), at(100), Span::from_secs(5)).verdict, verdict, "{database}");
         }
+    }
+
+    #[test]
+    fn an_asynchronous_standby_is_worth_a_warning() {
+        use Verdict::{Pass, Warn};
+        let check = |standbys, names: &str, commit: &str| {
+            let (synchronous_standby_names, synchronous_commit) = (names.to_owned(), commit.to_owned());
+            replication(&Health { standbys, synchronous_standby_names, synchronous_commit, ..healthy() }).verdict
+        };
+        assert_eq!(check(0, "", "on"), Pass);
+        assert_eq!(check(1, "", "on"), Warn);
+        assert_eq!(check(2, "ANY 1 (*)", "on"), Pass);
+        assert_eq!(check(2, "ANY 1 (*)", "remote_apply"), Pass);
+        assert_eq!(check(2, "ANY 1 (*)", "local"), Warn, "no commit waits for them");
+    }
+
+    #[test]
+    fn what_is_advised_fits_the_database() {
+        assert!(durability_fix("sqlite, synchronous=NORMAL").contains("--durability full"));
+        assert!(durability_fix("postgresql 15.18, synchronous_commit=on, fsync=off").contains("fsync = on"));
+        assert!(durability_fix("postgresql 15.18, synchronous_commit=off").contains("synchronous_commit = on"));
     }
 
     #[test]
