@@ -17,6 +17,9 @@ pub mod schedule_request;
 mod schema;
 pub mod task;
 
+/// The header of `GET /livez` that says which server answers.
+pub const SERVER_HEADER: &str = "punctual-server";
+
 pub use artifact::{ArtifactKind, ArtifactList, ArtifactRequest, ArtifactView, UploadTarget};
 pub use backfill::{
     AbortRequest, BackfillInclude, BackfillList, BackfillPlan, BackfillQuery, BackfillRequest, BackfillRunList,

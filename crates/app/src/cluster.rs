@@ -88,6 +88,11 @@ impl Cluster {
         self.alive(&self.picture.borrow()).map(peer).collect()
     }
 
+    /// Another server that is alive and has this server's address.
+    pub(crate) fn namesake(&self) -> Option<Peer> {
+        self.picture.borrow().namesake(self.engine.server(), self.lease_ttl).map(peer)
+    }
+
     /// The shards that this server owns.
     pub(crate) fn owned_here(&self) -> Arc<[ShardId]> {
         self.engine.owned()
@@ -133,12 +138,26 @@ pub(crate) async fn keep_up(app: std::sync::Weak<crate::Inner>, servers: watch::
     let mut tasks = tokio::time::interval(TASKS_EVERY);
     tasks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let Some(mut follow) = app.upgrade().map(|inner| inner.cluster.follow()) else { return };
+    let mut namesake: Option<Peer> = None;
     loop {
         let is_tasks = tokio::select! {
             () = follow.changed() => false,
             _ = tasks.tick() => true,
         };
         let Some(inner) = app.upgrade() else { return };
+        let found = inner.cluster.namesake();
+        if found != namesake {
+            match &found {
+                Some(other) => tracing::error!(
+                    other = %other.id,
+                    address = other.address,
+                    "another server has the same address: workers reach only one of them, and jobs of the other wait; \
+                     give each server an `advertise` address of its own"
+                ),
+                None => tracing::info!("no other server has this server's address any more"),
+            }
+            namesake = found;
+        }
         let now = inner.cluster.for_workers();
         servers.send_if_modified(|known| std::mem::replace(known, Arc::clone(&now)) != now);
         if is_tasks {

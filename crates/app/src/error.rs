@@ -86,7 +86,11 @@ impl From<StoreError> for AppError {
             )
             .because(error)
             .hint("try again in a few seconds; if it lasts, look at the server's log, and at its disk or its database"),
-            StoreError::Inconsistent(_) | StoreError::InUse(_) | StoreError::Schema(_) => {
+            StoreError::Schema(_) => Self::new(ErrorKind::Unavailable, error.to_string()).because(error).hint(
+                "tables were dropped or changed under the server: restore the database from a backup, or run \
+                 `punctual migrate` on an empty schema and restart the servers",
+            ),
+            StoreError::Inconsistent(_) | StoreError::InUse(_) => {
                 Self::new(ErrorKind::Internal, "the store refused the request")
                     .because(error)
                     .hint("this is a defect; the server's log says more under this request id")

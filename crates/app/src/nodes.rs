@@ -4,18 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
-use punctual_api::{Node, Stats, WorkerList, WorkerView};
+use punctual_api::{ErrorKind, Node, Stats, WorkerList, WorkerView};
 use punctual_core::shard::WorkerStatus;
 use punctual_core::shard::event::WorkerSpec;
-use punctual_core::{ShardId, WorkerId};
+use punctual_core::{ServerId, ShardId, WorkerId};
 use punctual_engine::WorkerInfo;
 use tokio::time::timeout;
 
 use crate::cluster::Place;
 use crate::route::LOOK_LIMIT;
-use crate::{App, Result};
+use crate::{App, AppError, Result};
 
 impl App {
+    pub fn server_id(&self) -> ServerId {
+        self.0.engine.server()
+    }
+
     /// The workers that any server knows, each once.
     pub async fn workers(&self) -> Result<WorkerList> {
         let places = self.0.cluster.schedulers();
@@ -91,7 +95,16 @@ impl App {
 
     /// Whether requests can be served: the engine runs and the store answers.
     pub async fn ready(&self) -> Result<()> {
-        self.0.engine.ready()?;
+        if let Err(error) = self.0.engine.ready() {
+            // The store may say why.
+            self.0.store.list_tasks(None, 1).await?;
+            return Err(error.into());
+        }
+        if let Some(other) = self.0.cluster.namesake() {
+            let detail = format!("{} has the same address {}: workers reach only one of them", other.id, other.address);
+            return Err(AppError::new(ErrorKind::Unavailable, detail)
+                .hint("give each server an `advertise` address of its own, and restart it"));
+        }
         self.0.engine.owned_shards().await?;
         self.0.store.list_tasks(None, 1).await?;
         Ok(())

@@ -1,8 +1,8 @@
 //! Servers, workers, figures and changes.
 
 use futures_util::{Stream, TryStreamExt};
-use punctual_api::{JobChange, Node, ServerList, Stats, WorkerList};
-use punctual_core::JobId;
+use punctual_api::{JobChange, Node, SERVER_HEADER, ServerList, Stats, WorkerList};
+use punctual_core::{JobId, ServerId};
 use reqwest::Url;
 
 use crate::send::Repeat;
@@ -29,6 +29,13 @@ impl Client {
     /// The process answers.
     pub async fn live(&self) -> Result<(), ClientError> {
         self.send(self.get(self.at(["livez"])), Repeat::Safe).await.map(drop)
+    }
+
+    /// Which server answers at this address. `None` if what is there does not say so.
+    pub async fn who_answers(&self) -> Result<Option<ServerId>, ClientError> {
+        let answer = self.send(self.get(self.at(["livez"])), Repeat::Safe).await?;
+        let server = answer.headers().get(SERVER_HEADER).and_then(|header| header.to_str().ok());
+        Ok(server.and_then(|server| server.parse().ok()))
     }
 
     /// The server takes and runs jobs.

@@ -11,7 +11,7 @@ pub struct Cluster {
     /// By the store's clock, as far as it is known.
     pub read_at: Timestamp,
     /// The servers that are alive, in order of id. A server that was started anew at the same
-    /// address has replaced the one that was there before.
+    /// address has replaced the one that was there before, unless that one was seen since.
     pub members: Vec<SeenMember>,
     /// Every shard, in order.
     pub leases: Vec<Lease>,
@@ -28,6 +28,17 @@ impl Cluster {
 
     pub fn member(&self, id: ServerId) -> Option<&SeenMember> {
         self.members.iter().find(|seen| seen.member.id == id)
+    }
+
+    /// Another server that is alive and says that it is reached where `me` is. Workers reach only one of the two, and what
+    /// the other owns does not run.
+    pub fn namesake(&self, me: ServerId, lease_ttl: Span) -> Option<&SeenMember> {
+        let address = &self.member(me)?.member.address;
+        let oldest = self.read_at - lease_ttl;
+        let is_namesake = |seen: &&SeenMember| {
+            seen.member.id != me && !address.is_empty() && seen.member.address == *address && seen.seen_at > oldest
+        };
+        self.members.iter().find(is_namesake)
     }
 
     /// Who does this for all, unless its lease is over.
@@ -61,6 +72,8 @@ pub(crate) fn alive(members: &[SeenMember], me: ServerId, oldest: Timestamp) -> 
             !new.member.address.is_empty()
                 && new.member.address == old.member.address
                 && new.member.started_at > old.member.started_at
+                // Otherwise both are there.
+                && new.member.started_at >= old.seen_at
         };
         members.iter().any(replaces)
     };
@@ -117,6 +130,26 @@ mod tests {
         assert_eq!(alive(vec![seen(2, "", 99, 5), seen(3, "", 4, 1)]), [id(2), id(3)], "nobody knows");
         assert_eq!(alive(vec![seen(1, "b", 99, 5), seen(3, "b", 4, 1)]), [id(1), id(3)], "we know that we live");
         assert_eq!(alive(vec![seen(2, "b", 99, 31)]), []);
+        assert_eq!(
+            alive(vec![seen(2, "b", 99, 3), seen(3, "b", 4, 1)]),
+            [id(2), id(3)],
+            "it was seen since: both live"
+        );
+    }
+
+    #[test]
+    fn two_servers_with_one_address_know_of_each_other() {
+        let namesake = |members: Vec<SeenMember>, me: u64| {
+            let members = alive(&members, id(me), NOW - Span::from_secs(30));
+            let cluster = Cluster { read_at: NOW, members, ..Cluster::default() };
+            cluster.namesake(id(me), TTL).map(|seen| seen.member.id)
+        };
+        let both = || vec![seen(1, "a", 99, 1), seen(2, "a", 40, 2), seen(3, "b", 60, 2)];
+        assert_eq!((namesake(both(), 1), namesake(both(), 2), namesake(both(), 3)), (Some(id(2)), Some(id(1)), None));
+        // One that was killed and started anew was not seen since.
+        assert_eq!(namesake(vec![seen(1, "a", 99, 5), seen(2, "a", 4, 1)], 2), None);
+        assert_eq!(namesake(vec![seen(1, "a", 99, 1), seen(2, "a", 40, 11)], 1), None, "it is silent");
+        assert_eq!(namesake(vec![seen(1, "", 99, 1), seen(2, "", 40, 1)], 1), None, "nobody knows");
     }
 
     #[test]

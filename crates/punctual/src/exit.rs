@@ -90,6 +90,11 @@ pub(crate) fn unreachable(message: impl Into<String>, hint: impl Into<String>) -
     Refusal { exit: Exit::Unreachable, message: message.into(), hint: hint.into() }.into()
 }
 
+/// Somebody else has what the command wants.
+pub(crate) fn conflict(message: impl Into<String>, hint: impl Into<String>) -> anyhow::Error {
+    Refusal { exit: Exit::Conflict, message: message.into(), hint: hint.into() }.into()
+}
+
 /// Whoever read our output has seen enough. Not an error.
 #[derive(Debug, thiserror::Error)]
 #[error("the output was closed")]
@@ -115,6 +120,7 @@ impl Report {
                 Exit::Usage => "usage",
                 Exit::NotFound => "not_found",
                 Exit::Unreachable => "unreachable",
+                Exit::Conflict => "conflict",
                 _ => "error",
             };
             return Self::of(refusal.exit, code, format!("{error:#}"), &refusal.hint);

@@ -8,7 +8,7 @@ use punctual_store_postgres::PostgresStore;
 use punctual_store_sqlite::SqliteStore;
 
 use crate::config::{Connection, Database, Durability, ServerSettings};
-use crate::exit::{failed, unreachable};
+use crate::exit::{conflict, failed, unreachable};
 use crate::world;
 
 /// Between two tries to reach a database that is not there yet.
@@ -22,10 +22,18 @@ pub(crate) enum OpenStore {
 
 impl OpenStore {
     pub(crate) async fn open(settings: &ServerSettings) -> anyhow::Result<Self> {
-        match &settings.database {
-            Database::Embedded => Ok(Self::Sqlite(open_sqlite(settings)?)),
-            Database::Postgres(connection) => Ok(Self::Postgres(wait_for_postgres(connection, settings).await?)),
+        let opened = match &settings.database {
+            Database::Embedded => Self::Sqlite(open_sqlite(settings)?),
+            Database::Postgres(connection) => Self::Postgres(wait_for_postgres(connection, settings).await?),
+        };
+        let stored = opened.as_store().shard_count();
+        if let Some(asked) = settings.shards.filter(|asked| *asked != stored) {
+            return Err(conflict(
+                format!("the database has {stored} shards, and `shards` asks for {asked}"),
+                "leave `shards` out: the first server fixed the number, and only a new database can have another",
+            ));
         }
+        Ok(opened)
     }
 
     pub(crate) fn as_store(&self) -> Arc<dyn Store> {
@@ -45,7 +53,7 @@ impl OpenStore {
 
 fn open_sqlite(settings: &ServerSettings) -> anyhow::Result<SqliteStore> {
     let mut options = punctual_store_sqlite::Options::new(world::clock());
-    options.shard_count = settings.shards;
+    options.shard_count = settings.shards.unwrap_or(settings.database.usual_shards());
     options.durability = match settings.durability {
         Durability::Full => punctual_store_sqlite::Durability::Full,
         Durability::Normal => punctual_store_sqlite::Durability::Normal,
@@ -58,7 +66,7 @@ fn open_sqlite(settings: &ServerSettings) -> anyhow::Result<SqliteStore> {
 /// waited for; one that is wrong is not.
 async fn wait_for_postgres(connection: &Connection, settings: &ServerSettings) -> anyhow::Result<PostgresStore> {
     let mut options = punctual_store_postgres::Options::new(connection.reveal());
-    options.shard_count = settings.shards;
+    options.shard_count = settings.shards.unwrap_or(settings.database.usual_shards());
     let limit = settings.database_wait;
     let begun = Instant::now();
     let mut told = None;

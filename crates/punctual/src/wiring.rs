@@ -19,6 +19,7 @@ use punctual_store::ClusterSecret;
 use punctual_worker::Worker;
 use tokio::sync::oneshot;
 
+use crate::address;
 use crate::agents;
 use crate::config::{Database, ServerSettings, Spawn, Storage, WorkerSettings};
 use crate::exit::failed;
@@ -68,6 +69,9 @@ pub(crate) async fn run_server(
     let blobs = open_storage(&settings, secret)?;
     let config = engine_config(&settings, address, [random(), random()]);
     let server = config.server;
+    if settings.database != Database::Embedded {
+        address::check(&listener, server, &config.member.address, &*store).await?;
+    }
     let engine = Engine::start(Arc::clone(&store), config).await.map_err(not_started)?;
     let app = App::new(Parts {
         store: Arc::clone(&store),

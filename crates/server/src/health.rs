@@ -1,19 +1,35 @@
 //! Probes for those who watch the process, and what the codes of problems mean.
 
+use axum::Router;
 use axum::extract::State;
-use punctual_api::ErrorKind;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use http::{StatusCode, header};
+use punctual_api::{ErrorKind, SERVER_HEADER};
 use punctual_app::{App, AppError};
+use punctual_core::ServerId;
 
 use crate::parse::{Name, NoParams};
 use crate::problem::{Problems, Refused};
 
-/// The process answers. Asks nobody else.
+/// The process answers. Asks nobody else. The header `Punctual-Server` says which server it is.
 #[utoipa::path(get, path = "/livez", operation_id = "live", tag = "health", responses(
     (status = 200, description = "It is", body = String, content_type = "text/plain"),
     Problems,
 ))]
-pub(crate) async fn live() -> &'static str {
-    "ok"
+pub(crate) async fn live(State(app): State<App>) -> impl IntoResponse {
+    alive(app.server_id())
+}
+
+fn alive(server: ServerId) -> impl IntoResponse + use<> {
+    ([(SERVER_HEADER, server.to_string())], "ok")
+}
+
+/// All that a server answers while it starts: that it is there, and who it is.
+pub fn starting(server: ServerId) -> Router {
+    let refused =
+        || async { (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], "the server is starting\n") };
+    Router::new().route("/livez", get(move || async move { alive(server) })).fallback(refused)
 }
 
 /// The engine runs and the store answers.

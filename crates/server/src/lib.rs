@@ -36,6 +36,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub use health::starting;
 pub use serve::serve;
 
 /// On whose behalf something is done. There are no identities yet.

@@ -36,7 +36,8 @@ pub(crate) struct ServerSettings {
     pub(crate) database: Database,
     pub(crate) database_wait: Span,
     pub(crate) durability: Durability,
-    pub(crate) shards: u16,
+    /// `None`: as many as there are, or the usual number for a new database.
+    pub(crate) shards: Option<u16>,
     pub(crate) lease_ttl: Span,
     pub(crate) clock_skew_max: Span,
     pub(crate) missed_after: Span,
@@ -78,8 +79,8 @@ impl ServerSettings {
                 Durability::from_str(text, true).map_err(|_| format!("`{text}` is neither full nor normal"))
             })?,
             shards: match config.text("shards") {
-                "" => database.usual_shards(),
-                _ => config.parse("shards", |text| number(text, 1, u64::from(ShardId::COUNT_MAX)))? as u16,
+                "" => None,
+                _ => Some(config.parse("shards", |text| number(text, 1, u64::from(ShardId::COUNT_MAX)))? as u16),
             },
             database,
             lease_ttl: config.parse("lease_ttl", |text| span(text, Span::from_secs(1), Span::from_secs(600)))?,

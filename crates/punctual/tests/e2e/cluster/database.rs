@@ -66,3 +66,33 @@ async fn a_server_that_starts_first_waits_for_its_database() {
     let (_cluster, server) = waiting.join().expect("the server starts");
     server.client().ready().await.expect("it is ready");
 }
+
+#[tokio::test]
+async fn tables_that_were_dropped_are_named() {
+    let cluster = Cluster::new();
+    let server = cluster.server(&[]);
+    let client = server.client();
+    let id = submit(&client, &probe(Probe::default())).await;
+    let name = cluster.database.rsplit('/').next().and_then(|rest| rest.split('?').next()).expect("a name");
+    punctual_local_postgres::shared()
+        .execute_in(name, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+        .expect("the tables are dropped");
+    let http = plain_http();
+    let url = |path: &str| format!("{}{path}", server.url);
+    let named = |path: &'static str, request: reqwest::RequestBuilder| async move {
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status();
+        let problem: serde_json::Value = answer.json().await.expect("a problem");
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        assert_eq!(status, 503, "{path}: {problem}");
+        assert!(detail.contains("the schema of the database is missing"), "{path}: {problem}");
+        assert!(!problem.to_string().contains("defect"), "{path}: {problem}");
+    };
+    let body = json!({ "inline": { "run": { "probe": {} } } });
+    named("POST /v1/jobs", http.post(url("/v1/jobs")).json(&body)).await;
+    named("GET /v1/jobs", http.get(url(&format!("/v1/jobs/{id}")))).await;
+    named("GET /readyz", http.get(url("/readyz"))).await;
+    // Also when its leases are over, which no answer shows.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    named("GET /readyz", http.get(url("/readyz"))).await;
+}

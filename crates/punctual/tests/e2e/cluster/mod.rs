@@ -1,5 +1,6 @@
 //! Several servers on one PostgreSQL behave as one.
 
+mod address;
 mod commands;
 mod database;
 mod follow;

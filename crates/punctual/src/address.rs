@@ -1,0 +1,62 @@
+//! Whether the address that a server advertises leads to it. Workers and peers reach a server at that address only: if
+//! another one answers there, what this one owns would never run.
+//!
+//! Asks the address itself, because the database cannot tell a server that was killed a second ago from one that lives. An
+//! address that nobody answers at is not refused: it may be reachable from elsewhere only.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use anyhow::Context;
+use punctual_client::Client;
+use punctual_core::ServerId;
+use punctual_store::Store;
+use tokio::sync::oneshot;
+
+use crate::exit::conflict;
+
+/// A server answers in milliseconds. Whoever starts waits for this long only if nobody answers.
+const ANSWER_LIMIT: Duration = Duration::from_secs(1);
+
+/// Refuses to start where another server answers at the address. Answers on the listener meanwhile.
+pub(crate) async fn check(
+    listener: &TcpListener,
+    server: ServerId,
+    advertised: &str,
+    store: &dyn Store,
+) -> anyhow::Result<()> {
+    let own = listener.try_clone().context("cannot prepare the socket")?;
+    own.set_nonblocking(true).context("cannot prepare the socket")?;
+    let own = tokio::net::TcpListener::from_std(own).context("cannot prepare the socket")?;
+    let (stop, stopped) = oneshot::channel::<()>();
+    let until = async { drop(stopped.await) };
+    tokio::spawn(async move { punctual_server::serve(punctual_server::starting(server), own, until).await });
+    let answering = who_answers(advertised).await;
+    drop(stop);
+    let Some(other) = answering.filter(|other| *other != server) else { return Ok(()) };
+    let members = store.members().await.context("cannot read the servers of the cluster")?;
+    let known = members.into_iter().map(|seen| seen.member).find(|member| member.id == other);
+    let what = match known {
+        Some(member) => format!("{other}, version {}, running since {}", member.version, member.started_at),
+        None => format!("{other}, which is starting or belongs to another cluster"),
+    };
+    Err(conflict(
+        format!("another server has the address {advertised}: {what}"),
+        format!(
+            "give this server an address of its own with --advertise, or stop the other one; \
+             `punctual server list --server {advertised}` shows them"
+        ),
+    ))
+}
+
+async fn who_answers(address: &str) -> Option<ServerId> {
+    let client = Client::new(address).ok()?.with_repeat_budget(Duration::ZERO);
+    match tokio::time::timeout(ANSWER_LIMIT, client.who_answers()).await {
+        Ok(Ok(answering)) => answering,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, address, "nobody answers at the advertised address");
+            None
+        }
+        Err(_) => None,
+    }
+}

@@ -1,0 +1,99 @@
+//! The address that a server advertises leads to it and to nobody else.
+
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use punctual_core::task::Probe;
+use serde_json::Value;
+
+use super::{Cluster, finished, probe, submit};
+use crate::checked::plain_http;
+use crate::harness::{PUNCTUAL, eventually};
+
+impl Cluster {
+    /// A server that is expected to end by itself.
+    fn refused(&self, flags: &[&str]) -> (Output, Value) {
+        let output = Command::new(PUNCTUAL)
+            .args(["server", "-o", "json", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(self.home.file("other"))
+            .args(flags)
+            .env("PUNCTUAL_DATABASE", &self.database)
+            .current_dir(self.home.path())
+            .output()
+            .expect("the server ends");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        let said = stderr.lines().rev().find_map(|line| serde_json::from_str(line).ok());
+        let said = said.unwrap_or_else(|| panic!("it does not say why: {stderr}"));
+        (output, said)
+    }
+}
+
+#[tokio::test]
+async fn a_second_server_with_the_address_of_another_is_refused_and_all_jobs_run() {
+    let cluster = Cluster::new();
+    let server = cluster.server(&[]);
+    let client = server.client();
+    let _worker = cluster.worker(&server);
+    let (output, said) = cluster.refused(&["--advertise", &server.url]);
+    assert_eq!(output.status.code(), Some(6), "{said}");
+    let id = client.server().await.expect("it answers").id.to_string();
+    let text = said.to_string();
+    assert!(text.contains(&id) && text.contains(&server.url) && text.contains("--advertise"), "{text}");
+    assert_eq!(client.servers().await.expect("the servers").servers.len(), 1, "it never joined");
+    for _ in 0..20 {
+        let job = submit(&client, &probe(Probe::default())).await;
+        assert_eq!(finished(&client, job).await.state, "succeeded");
+    }
+    client.ready().await.expect("it is ready");
+}
+
+#[tokio::test]
+async fn a_server_that_was_killed_starts_again_at_its_address_at_once() {
+    let cluster = Cluster::new();
+    let server = cluster.server(&["--lease-ttl", "30s"]);
+    let (address, url) = (server.address(), server.url.clone());
+    let flags = ["--lease-ttl", "30s", "--advertise", &url];
+    let start = || cluster.home.server_with(&address, &flags, &[("PUNCTUAL_DATABASE", &cluster.database)]);
+    server.kill();
+    // Its row is as good as new, and nobody is there.
+    let begun = Instant::now();
+    let again = start();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    again.client().ready().await.expect("it is ready");
+    // An address at which nobody answers may be reachable from elsewhere.
+    let other = cluster.server(&["--advertise", "http://127.0.0.1:1"]);
+    other.client().ready().await.expect("it is ready");
+}
+
+#[tokio::test]
+async fn a_server_that_finds_another_with_its_address_later_says_so() {
+    let cluster = Cluster::new();
+    // Nobody answers there, so that neither is refused.
+    let flags = ["--advertise", "http://127.0.0.1:1"];
+    let first = cluster.server(&flags);
+    first.client().ready().await.expect("it is ready");
+    let second = cluster.server(&flags);
+    for server in [&first, &second] {
+        eventually("it is not ready", || async { server.client().ready().await.is_err() }).await;
+        let answer = plain_http().get(format!("{}/readyz", server.url)).send().await.expect("an answer");
+        assert_eq!(answer.status(), 503);
+        let problem: Value = answer.json().await.expect("a problem");
+        let detail = problem["detail"].as_str().unwrap_or_default();
+        assert!(detail.contains("has the same address http://127.0.0.1:1"), "{problem}");
+    }
+    second.process.stop();
+    eventually("it is ready again", || async { first.client().ready().await.is_ok() }).await;
+}
+
+#[tokio::test]
+async fn another_number_of_shards_than_the_stored_one_is_refused() {
+    let cluster = Cluster::new();
+    let _server = cluster.server(&["--shards", "8"]);
+    let (output, said) = cluster.refused(&["--shards", "16"]);
+    let text = said.to_string();
+    assert_eq!(output.status.code(), Some(6), "{text}");
+    assert!(text.contains("has 8 shards") && text.contains("asks for 16"), "{text}");
+    let other = cluster.server(&[]);
+    assert_eq!(other.client().server().await.expect("it answers").shards_total, 8);
+    cluster.server(&["--shards", "8"]).client().ready().await.expect("the same number is fine");
+}
