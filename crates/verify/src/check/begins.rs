@@ -31,6 +31,13 @@ pub(super) fn strict_modes_begin_once(story: &Story<'_>) -> Option<String> {
         .then(|| format!("{:?}, and it began {} times", story.rules.delivery, story.executions.len()))
 }
 
+/// An attempt whose start was lost may begin again under its number. Another one may not follow it.
+pub(super) fn strict_modes_begin_one_attempt(story: &Story<'_>) -> Option<String> {
+    let begun: BTreeSet<u32> = story.executions.iter().map(|execution| execution.attempt).collect();
+    let is_strict = story.rules.delivery != Delivery::AtLeastOnce;
+    (is_strict && begun.len() > 1).then(|| format!("{:?}, and attempts {begun:?} began", story.rules.delivery))
+}
+
 /// But for `at_least_once` and a worker that was given up while it was only out of reach.
 pub(super) fn attempts_do_not_overlap(story: &Story<'_>) -> Option<String> {
     let executions = &story.executions;
@@ -71,6 +78,22 @@ pub(super) fn nothing_begins_early(story: &Story<'_>) -> Option<String> {
 mod tests {
     use crate::check::tale::Tale;
     use crate::history::Delivery::{AtLeastOnce, AtMostOnce, ExactlyOnce};
+
+    #[test]
+    fn what_was_lost_with_the_database_is_excused_and_a_second_attempt_in_a_strict_mode_is_not() {
+        let tale = || Tale::new(ExactlyOnce).submit().begin(1, 10).end(1, 10, "ok");
+        tale().database_goes_back().holds();
+        tale().database_goes_back().record(1, "worker_lost").ends("lost").holds();
+        tale().database_goes_back().runs(1, 11).ends("succeeded").holds();
+        let taken_back = || tale().database_goes_back().record(1, "not_started");
+        taken_back().runs(2, 11).ends("succeeded").breaks("strict modes begin one attempt");
+        taken_back().ends("cancelled").breaks("what is taken back never began");
+        // What is submitted afterwards has every promise.
+        let new = || Tale::new(ExactlyOnce).database_goes_back().submit();
+        new().runs(1, 10).ends("succeeded").holds();
+        new().breaks("no acknowledged job is lost");
+        new().begin(1, 10).runs(1, 11).ends("succeeded").breaks("an attempt begins at most once");
+    }
 
     #[test]
     fn a_plain_success_is_good() {

@@ -20,7 +20,7 @@ pub use lateness::{
 };
 use story::Story;
 
-use crate::history::History;
+use crate::history::{History, What};
 
 #[derive(Debug, Clone)]
 pub struct Violation {
@@ -59,14 +59,26 @@ const OF_RUN: [(&str, OfRun); 3] = [
     ("what has ended stays as it is", whole::what_has_ended_stays),
 ];
 
+/// What holds for a job that was submitted before the database went back in time.
+const OF_OLD_JOB: [(&str, OfJob); 2] = [
+    ("what is taken back never began", begins::what_is_taken_back_never_began),
+    ("strict modes begin one attempt", begins::strict_modes_begin_one_attempt),
+];
+
+const OF_RUN_WITH_LOSSES: [(&str, OfRun); 1] = [("what has ended stays as it is", whole::what_has_ended_stays)];
+
 pub fn check(history: &History) -> Vec<Violation> {
+    let went_back = history.faults.iter().rev().find(|fault| matches!(fault.what, What::WentBack));
+    let of_run = if went_back.is_none() { &OF_RUN[..] } else { &OF_RUN_WITH_LOSSES };
     let mut violations = Vec::new();
-    for (invariant, judge) in OF_RUN {
+    for &(invariant, judge) in of_run {
         let found = judge(history);
         violations.extend(found.into_iter().map(|(job, text)| Violation { invariant, job, text }));
     }
     for story in story::stories(history) {
-        for (invariant, judge) in OF_JOB {
+        let is_new = went_back.is_none_or(|fault| story.is_from_after(fault.at));
+        let of_job = if is_new { &OF_JOB[..] } else { &OF_OLD_JOB };
+        for &(invariant, judge) in of_job {
             if let Some(text) = judge(&story) {
                 violations.push(Violation { invariant, job: story.name().to_owned(), text });
             }

@@ -65,6 +65,11 @@ impl<'a> Story<'a> {
         self.job.map_or("absent", |job| &job.state)
     }
 
+    /// Whether nobody had asked for it before that moment.
+    pub(super) fn is_from_after(&self, moment: Moment) -> bool {
+        self.submits.iter().all(|call| call.invoked.real_us > moment.real_us)
+    }
+
     /// The first time it was acknowledged, and when it is due by that.
     pub(super) fn acknowledged(&self) -> Option<(Moment, i64)> {
         self.submits.iter().find_map(|call| match call.answer {
@@ -154,7 +159,7 @@ fn world(history: &History) -> World<'_> {
                 world.cut_off.entry(pid).or_insert(fault.at);
             }
             What::Healed { within_ms } => world.well_again = Some(fault.at.plus_ms(within_ms)),
-            What::WorkerLeft { .. } | What::WorkerInReach { .. } | What::Begin | What::End => {}
+            What::WorkerLeft { .. } | What::WorkerInReach { .. } | What::Begin | What::End | What::WentBack => {}
         }
         if !matches!(fault.what, What::Healed { .. }) {
             world.first_fault.get_or_insert(fault.at);

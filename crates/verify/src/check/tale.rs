@@ -151,6 +151,10 @@ impl Tale {
         self.fault_now(What::WorkerOutOfReach { pid })
     }
 
+    pub(super) fn database_goes_back(self) -> Self {
+        self.fault_now(What::WentBack).wait(1)
+    }
+
     /// Something was broken from now on for so long, and should be well so long from now.
     pub(super) fn fault(self, broken_ms: i64, well_ms: i64) -> Self {
         let healed = What::Healed { within_ms: well_ms - broken_ms };

@@ -16,6 +16,8 @@ pub enum DatabaseKind {
     QuickPostgres,
     /// Two of them, of which the second follows, and has what the first acknowledges.
     Replicated,
+    /// Two of them, of which the second follows as soon as it can.
+    Lagging,
 }
 
 /// The name of the cluster's database in PostgreSQL.
@@ -33,20 +35,34 @@ impl Database {
         let settings = match kind {
             DatabaseKind::Embedded => return Ok(Self { primary: None, standby: None }),
             DatabaseKind::QuickPostgres => Settings::test(),
-            DatabaseKind::Postgres | DatabaseKind::Replicated => Settings::durable().set("shared_buffers", "128MB"),
+            DatabaseKind::Postgres | DatabaseKind::Replicated | DatabaseKind::Lagging => {
+                Settings::durable().set("shared_buffers", "128MB")
+            }
         };
         let primary = settings.start().context("cannot start PostgreSQL")?;
         primary.create_database(NAME)?;
         let mut standby = None;
-        if *kind == DatabaseKind::Replicated {
+        if matches!(kind, DatabaseKind::Replicated | DatabaseKind::Lagging) {
             // The name that the standby gives itself in its connection to the primary.
-            let follower =
-                settings.set("cluster_name", STANDBY).standby_of(&primary).context("cannot make a standby")?;
+            let follower = settings.set("cluster_name", STANDBY).standby_of(&primary);
+            standby = Some(follower.context("cannot make a standby")?);
+        }
+        if *kind == DatabaseKind::Replicated {
             primary.execute(&format!("ALTER SYSTEM SET synchronous_standby_names = '{STANDBY}'"))?;
             primary.execute("SELECT pg_reload_conf()")?;
-            standby = Some(follower);
         }
         Ok(Self { primary: Some(primary), standby })
+    }
+
+    /// From now on the standby receives nothing any more.
+    pub fn cut_standby_off(&self) -> anyhow::Result<()> {
+        let standby = self.standby.as_ref().context("there is no standby")?;
+        standby.execute("ALTER SYSTEM SET primary_conninfo = ''")?;
+        standby.execute("SELECT pg_reload_conf()")?;
+        while standby.execute("SELECT count(*) FROM pg_stat_wal_receiver")? != "0" {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        Ok(())
     }
 
     pub fn address(&self) -> Option<SocketAddr> {

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -84,12 +84,9 @@ impl Server {
         Ok(Client::new(&format!("http://{address}"))?)
     }
 
-    pub(super) async fn start(&mut self, cluster: &Cluster) -> anyhow::Result<()> {
-        let name = format!("server-{}", self.number);
+    fn command(&self, cluster: &Cluster, listen: &str) -> Command {
         let mut command = Command::new(&cluster.programs.punctual);
-        // The same address in all its lives, as an operator would have it.
-        let listen = self.address.map_or("127.0.0.1:0".to_owned(), |address| address.to_string());
-        command.args(["server", "--exit-with-stdin", "-o", "json", "--listen", &listen]);
+        command.args(["server", "--exit-with-stdin", "-o", "json", "--listen", listen]);
         command.arg("--data-dir").arg(cluster.file("data"));
         command.current_dir(cluster.path()).stdout(Stdio::piped()).env("PUNCTUAL_LOG", "info");
         if let Some(url) = cluster.database.url(self.back.as_ref().map(Proxy::address)) {
@@ -104,6 +101,33 @@ impl Server {
         for (setting, value) in &cluster.shape.settings {
             command.env(setting, value);
         }
+        command
+    }
+
+    /// Starts another server with this one's address, as a copied setting would, and answers how it ended.
+    pub async fn start_copy(&self, cluster: &Cluster) -> anyhow::Result<ExitStatus> {
+        let mut command = self.command(cluster, "127.0.0.1:0");
+        command.env("PUNCTUAL_ADVERTISE", format!("http://{}", self.advertised()?)).stdin(Stdio::piped());
+        let log = std::fs::File::create(cluster.file("server-copy.log"))?;
+        let mut copy = command.stderr(log).spawn().context("cannot start a copy")?;
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = copy.try_wait()? {
+                return Ok(status);
+            }
+            if tokio::time::Instant::now() >= deadline {
+                copy.kill()?;
+                return Ok(copy.wait()?);
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+    }
+
+    pub(super) async fn start(&mut self, cluster: &Cluster) -> anyhow::Result<()> {
+        let name = format!("server-{}", self.number);
+        // The same address in all its lives, as an operator would have it.
+        let listen = self.address.map_or("127.0.0.1:0".to_owned(), |address| address.to_string());
+        let mut command = self.command(cluster, &listen);
         if cluster.shape.fake_clock {
             std::fs::write(&self.clock_file, "+0\n")?;
             command.env("LD_PRELOAD", LIBFAKETIME).env("FAKETIME_TIMESTAMP_FILE", &self.clock_file);

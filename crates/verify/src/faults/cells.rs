@@ -21,6 +21,7 @@ cells! {
     "server-start" "jobs come before the servers have shared out the shards" false LoadAtOnce links::nothing;
     "server-join" "a server joins and takes its share" false Nothing servers::join;
     "server-join-first" "two servers join the only one, at the same time" false OneServer servers::join_first;
+    "server-same-address" "a second server has the address of the first" false Nothing servers::same_address;
     "server-pause" "a server stands still for three leases" true Nothing servers::pause;
     "server-rolling-restart" "all servers are restarted in turn" true Nothing servers::rolling_restart;
     "postgres-kill" "SIGKILL of PostgreSQL, and its restart" true Nothing databases::kill;
@@ -29,6 +30,7 @@ cells! {
     "postgres-slow" "PostgreSQL is 200 ms away" false Nothing databases::slow;
     "postgres-locked" "someone else holds locks on all tables" false Nothing databases::locked;
     "postgres-standby-promoted" "the primary dies, its synchronous standby takes over" false Standby databases::promote_standby;
+    "postgres-commits-lost" "the primary dies, and a standby that lacks its last commits takes over" false AsynchronousStandby databases::lose_commits;
     "partition-worker" "a worker is cut off from all servers" false Nothing links::worker;
     "partition-worker-requests" "what a worker says does not arrive" false Nothing links::worker_requests;
     "partition-worker-answers" "what is said to a worker does not arrive" false Nothing links::worker_answers;

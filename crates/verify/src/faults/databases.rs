@@ -7,12 +7,15 @@ use punctual_local_postgres::{Postgres, Stop};
 use super::Injecting;
 use super::arena::Arena;
 use super::measure::Measure;
+use crate::history::What;
 use crate::proxy::Link;
 
 /// From when the database answers again until jobs begin in time.
 const RECOVERY: Duration = Duration::from_secs(5);
 /// From the promotion of a standby.
 const PROMOTION_RECOVERY: Duration = Duration::from_secs(10);
+/// What a standby is behind when it is promoted.
+const LOST: Duration = Duration::from_secs(2);
 const LATENCY: Duration = Duration::from_millis(200);
 
 const DATABASE: &str = "the database";
@@ -121,6 +124,24 @@ pub(super) fn promote_standby(arena: &mut Arena) -> Injecting<'_> {
         arena.begin("the primary", "killed");
         arena.with_primary(Postgres::kill)?;
         tokio::time::sleep(Duration::from_secs(1)).await;
+        let standby = arena.cluster.database.standby.as_ref().expect("the cell has a standby");
+        tokio::task::block_in_place(|| standby.promote())?;
+        arena.see_recovery(PROMOTION_RECOVERY);
+        tokio::time::sleep(PROMOTION_RECOVERY).await;
+        Ok(())
+    })
+}
+
+/// The primary dies, and its standby, which lacks the last commits, takes its place.
+pub(super) fn lose_commits(arena: &mut Arena) -> Injecting<'_> {
+    Box::pin(async {
+        tokio::task::block_in_place(|| arena.cluster.database.cut_standby_off())?;
+        // This much is lost.
+        tokio::time::sleep(LOST).await;
+        arena.begin("the primary", format!("killed with {} s that the standby does not have:", LOST.as_secs()));
+        arena.with_primary(Postgres::kill)?;
+        // Whatever is committed from here on is there to stay.
+        arena.record(What::WentBack, DATABASE, "the standby takes over");
         let standby = arena.cluster.database.standby.as_ref().expect("the cell has a standby");
         tokio::task::block_in_place(|| standby.promote())?;
         arena.see_recovery(PROMOTION_RECOVERY);

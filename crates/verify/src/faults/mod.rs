@@ -47,6 +47,8 @@ enum Needs {
     ApiServer,
     FakeClock,
     Standby,
+    /// A standby that commits do not wait for.
+    AsynchronousStandby,
     /// Packets are dropped by the kernel, which needs a network of our own.
     OwnNetwork,
     /// No hint is sent.

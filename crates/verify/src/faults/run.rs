@@ -250,6 +250,7 @@ impl Cell {
             | Needs::OneServer
             | Needs::ApiServer
             | Needs::Standby
+            | Needs::AsynchronousStandby
             | Needs::DroppedHints
             | Needs::RepeatedHints => None,
         }
@@ -274,6 +275,10 @@ impl Cell {
             Needs::FakeClock => shape.fake_clock = true,
             Needs::Standby => {
                 shape.database = DatabaseKind::Replicated;
+                shape.proxied = false;
+            }
+            Needs::AsynchronousStandby => {
+                shape.database = DatabaseKind::Lagging;
                 shape.proxied = false;
             }
             Needs::DroppedHints => shape.settings.push(("PUNCTUAL_TEST_HINTS", "drop".to_owned())),

@@ -10,6 +10,9 @@ use super::measure::Measure;
 use super::workers::from_to_now;
 use crate::clock::Moment;
 
+/// What the program exits with when somebody else has what it wants.
+const REFUSED: i32 = 6;
+
 /// How soon after a takeover's limit everything that was held up has begun.
 const CATCH_UP: Duration = Duration::from_secs(3);
 
@@ -141,6 +144,22 @@ pub(super) fn join(arena: &mut Arena) -> Injecting<'_> {
 
 pub(super) fn join_first(arena: &mut Arena) -> Injecting<'_> {
     Box::pin(arena.join(2))
+}
+
+/// A second server that a copied setting sends workers of to the first.
+pub(super) fn same_address(arena: &mut Arena) -> Injecting<'_> {
+    Box::pin(async {
+        let name = arena.cluster.servers[0].name();
+        let from = arena.begin(name.clone(), "got a second server with its address:");
+        let ended = arena.cluster.servers[0].start_copy(&arena.cluster).await?;
+        arena.note(format!("the second server with the address of {name} ended with {ended}"));
+        anyhow::ensure!(ended.code() == Some(REFUSED), "the second server was not refused: {ended}");
+        arena.healed(Duration::from_secs(1));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let within = from_to_now(from);
+        arena.measure(Measure::Latest { what: "latest begin", from, within, limit: Duration::from_secs(1) });
+        Ok(())
+    })
 }
 
 /// Each is asked to stop, and started again, while jobs go on.

@@ -136,6 +136,8 @@ pub enum What {
     /// Anything that happens to servers, the database or the network.
     Begin,
     End,
+    /// The database goes back in time: what was committed before this and not replicated is lost.
+    WentBack,
     /// Nothing is done to the system any more; it should be itself again within so long.
     Healed {
         within_ms: i64,
