@@ -41,8 +41,8 @@ impl Engine {
         }
         let look = move |owner: &Owner| {
             let attempts = match &ids[..] {
-                [] => owner.all_running(),
-                ids => ids.iter().filter_map(|id| owner.running(*id)).collect(),
+                [] => owner.all_shown_running(),
+                ids => owner.shown_running(ids),
             };
             Runs { attempts, owned: owner.owned_shards().into_iter().map(|(shard, _)| shard).collect() }
         };

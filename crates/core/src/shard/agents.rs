@@ -33,7 +33,7 @@ impl Owner {
             }
             // It may be this very report, repeated. Whether its end is the one that counts is
             // known when that is durable.
-            Some(Stage::Ending { attempt: Some(ending), .. }) if ending == attempt => {
+            Some(Stage::Ending { run: Some(run) }) if run.attempt == attempt => {
                 self.answer_agent_after(id, token, Reply::NotFound);
             }
             Some(Stage::Waiting | Stage::Ready | Stage::Starting(_) | Stage::Running(_) | Stage::Ending { .. })

@@ -143,19 +143,19 @@ pub(super) enum Stage {
     Running(Run),
     /// Its end or its move was decided and is not yet durable.
     Ending {
-        attempt: Option<AttemptNo>,
-        starts: Option<StartsId>,
+        /// The attempt that ends, if it has one.
+        run: Option<Run>,
     },
 }
 
 impl Stage {
     /// The end or the move of a job that has no attempt under way.
-    pub(super) const MOVING: Self = Self::Ending { attempt: None, starts: None };
+    pub(super) const MOVING: Self = Self::Ending { run: None };
 
     /// The record of the start that is ending.
     pub(super) fn starts(self) -> Option<StartsId> {
         match self {
-            Self::Ending { starts, .. } => starts,
+            Self::Ending { run } => run.and_then(|run| run.starts),
             Self::Waiting | Self::Ready | Self::Starting(_) | Self::Running(_) => None,
         }
     }

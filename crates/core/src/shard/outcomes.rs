@@ -39,7 +39,7 @@ impl Owner {
                 self.end_attempt(id, End::Reported { outcome, timed_out, details });
             }
             // A repetition; the acknowledgement comes with the commit.
-            Stage::Ending { attempt, .. } if attempt == Some(report.attempt) => {}
+            Stage::Ending { run: Some(run) } if run.attempt == report.attempt => {}
             Stage::Waiting | Stage::Ready | Stage::Starting(_) | Stage::Running(_) | Stage::Ending { .. } => {
                 self.stale(worker, &report);
             }
@@ -155,7 +155,7 @@ impl Owner {
             log: None,
         };
         let key = live.key;
-        live.stage = Stage::Ending { attempt: Some(run.attempt), starts: run.starts };
+        live.stage = Stage::Ending { run: Some(run) };
         let write = match verdict.then {
             Then::Settle { state, counters } => {
                 live.counters = counters;

@@ -7,7 +7,7 @@ use crate::id::{JobId, ShardId, TaskId, WorkerId};
 use crate::job::JobKey;
 use crate::lifecycle::JobState;
 use crate::shard::Owner;
-use crate::shard::live::{Live, Stage};
+use crate::shard::live::{Live, Run, Stage};
 use crate::shard::write::{CancelMark, Epoch};
 use crate::time::{Span, Timestamp};
 
@@ -71,6 +71,20 @@ impl Owner {
     /// The running attempt of a job, if it has one.
     pub fn running(&self, id: JobId) -> Option<LiveView> {
         self.shard(id.shard())?.jobs.get(&id).and_then(|live| self.running_view(live))
+    }
+
+    /// What runs of these jobs, as people see it.
+    pub fn shown_running(&self, ids: &[JobId]) -> Vec<LiveView> {
+        let live = ids.iter().filter_map(|id| self.shard(id.shard())?.jobs.get(id));
+        live.filter_map(|live| self.shown_view(live)).collect()
+    }
+
+    /// Everything that runs, as people see it, in order of key.
+    pub fn all_shown_running(&self) -> Vec<LiveView> {
+        let live = self.owned().flat_map(|shard| shard.jobs.values());
+        let mut views: Vec<_> = live.filter_map(|live| self.shown_view(live)).collect();
+        views.sort_unstable_by_key(|view| view.key);
+        views
     }
 
     /// Everything that runs, in order of key.
@@ -137,7 +151,19 @@ impl Owner {
 
     pub(super) fn running_view(&self, live: &Live) -> Option<LiveView> {
         let Stage::Running(run) = live.stage else { return None };
-        Some(LiveView {
+        Some(self.view_of(live, run))
+    }
+
+    /// A job runs until its end is durable: before that nobody finds it anywhere else.
+    fn shown_view(&self, live: &Live) -> Option<LiveView> {
+        match live.stage {
+            Stage::Running(run) | Stage::Ending { run: Some(run) } => Some(self.view_of(live, run)),
+            Stage::Waiting | Stage::Ready | Stage::Starting(_) | Stage::Ending { run: None } => None,
+        }
+    }
+
+    fn view_of(&self, live: &Live, run: Run) -> LiveView {
+        LiveView {
             key: live.key,
             attempt: run.attempt,
             worker: run.worker,
@@ -145,6 +171,6 @@ impl Owner {
             started_at: run.started_at,
             cancel_requested: run.cancel == CancelMark::Recorded,
             worker_is_connected: self.workers.is_connected(run.worker),
-        })
+        }
     }
 }

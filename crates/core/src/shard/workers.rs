@@ -358,9 +358,8 @@ impl Owner {
     fn is_superseded(&self, job: JobId, attempt: AttemptNo) -> bool {
         let Some(live) = self.shard(job.shard()).and_then(|shard| shard.jobs.get(&job)) else { return false };
         let current = match live.stage {
-            Stage::Starting(run) | Stage::Running(run) => run.attempt,
-            Stage::Ending { attempt: Some(ending), .. } => ending,
-            Stage::Waiting | Stage::Ready | Stage::Ending { attempt: None, .. } => live.counters.next_attempt,
+            Stage::Starting(run) | Stage::Running(run) | Stage::Ending { run: Some(run) } => run.attempt,
+            Stage::Waiting | Stage::Ready | Stage::Ending { run: None } => live.counters.next_attempt,
         };
         // Of a later one only a newer owner can know: then it is us who are superseded.
         attempt < current

@@ -251,3 +251,18 @@ fn a_start_that_was_never_sent_is_taken_back_although_the_database_has_lost_comm
     let [Write::Requeue(requeue)] = &batch.writes[..] else { panic!("{:?}", batch.writes) };
     assert_eq!(requeue.attempt.as_ref().map(|ran| ran.ending), Some(Ending::NotStarted));
 }
+
+#[test]
+fn a_job_is_shown_as_running_until_its_end_is_durable() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.submit(Span::ZERO);
+    bench.pass(Span::ZERO);
+    assert_eq!(bench.owner.shown_running(&[id]).len(), 1);
+    bench.report(id, 1, Outcome::Succeeded { output: None });
+    assert_eq!(bench.owner.running(id), None, "nothing more comes of it");
+    assert_eq!(bench.owner.shown_running(&[id]).len(), 1, "and nobody finds it finished yet");
+    assert_eq!(bench.owner.all_shown_running().len(), 1);
+    bench.pass(Span::ZERO);
+    assert_eq!(bench.owner.shown_running(&[id]), []);
+}
