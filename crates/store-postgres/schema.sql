@@ -34,6 +34,7 @@ TABLE attempt
     details text
     log_path text
     log_bytes bigint
+    due_at bigint
 CREATE UNIQUE INDEX attempt_pkey ON public.attempt USING btree (job, attempt)
 
 TABLE backfill WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=500)

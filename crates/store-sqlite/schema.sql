@@ -34,7 +34,7 @@ CREATE TABLE attempt (
     started_at   INTEGER NOT NULL,
     finished_at  INTEGER NOT NULL,
     ending       INTEGER NOT NULL,
-    reason       TEXT, details TEXT, log_path TEXT, log_bytes INTEGER,
+    reason       TEXT, details TEXT, log_path TEXT, log_bytes INTEGER, due_at INTEGER,
     PRIMARY KEY (job, attempt)
 ) STRICT, WITHOUT ROWID;
 

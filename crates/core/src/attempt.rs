@@ -188,6 +188,8 @@ pub struct AttemptRecord {
     pub attempt: AttemptNo,
     pub worker: WorkerId,
     pub server: ServerId,
+    /// When this attempt was due: that of the job's key. A retry has a later one than the job had at first.
+    pub due_at: Timestamp,
     pub picked_up_at: Timestamp,
     pub started_at: Timestamp,
     pub finished_at: Timestamp,

@@ -304,6 +304,7 @@ impl Bench {
             attempt: AttemptNo::FIRST,
             worker: self.worker,
             server: self.id,
+            due_at: row.key.due_at,
             picked_up_at: at,
             started_at: at,
             finished_at: at,

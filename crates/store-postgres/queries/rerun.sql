@@ -13,13 +13,15 @@ WITH taken AS (
               history.source,
               history.attempt, history.worker, history.server, history.picked_up_at, history.started_at,
               history.finished_at, history.ending, history.reason, history.details, history.log_path, history.log_bytes,
+              history.due_at AS was_due_at,
               again.shard, again.due_at, again.moved, again.next_attempt, again.failures, again.node_failures
 ), kept AS (
     INSERT INTO attempt (
-        job, worker, server, picked_up_at, started_at, finished_at, attempt, ending, reason, details, log_path, log_bytes
+        job, worker, server, picked_up_at, started_at, finished_at, attempt, ending, reason, details, log_path, log_bytes,
+        due_at
     )
     SELECT taken.id, worker.id, server.id, picked_up_at, started_at, finished_at, attempt, ending, reason, details,
-           log_path, log_bytes
+           log_path, log_bytes, was_due_at
     FROM taken JOIN node AS worker ON worker.number = taken.worker JOIN node AS server ON server.number = taken.server
     WHERE attempt IS NOT NULL
 ), noted AS (

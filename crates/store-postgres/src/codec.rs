@@ -280,13 +280,17 @@ pub(crate) fn archived_log(row: &Row, column: usize) -> Read<Option<ArchivedLog>
     Ok(Some(ArchivedLog { path, bytes: get::<i64>(row, column + 1)?.unsigned_abs() }))
 }
 
-/// Eleven columns from `column` on: attempt, worker, server, picked_up_at, started_at,
-/// finished_at, ending, reason, details, log_path, log_bytes.
+/// Twelve columns from `column` on: attempt, worker, server, picked_up_at, started_at,
+/// finished_at, ending, reason, details, log_path, log_bytes, due_at.
 pub(crate) fn attempt(row: &Row, column: usize, job: JobId) -> Read<AttemptRecord> {
     Ok(AttemptRecord {
         attempt: AttemptNo(get::<i32>(row, column)? as u32),
         worker: node(row, column + 1, job, WorkerId::from_bytes)?.unwrap_or(WorkerId::UNKNOWN),
         server: node(row, column + 2, job, ServerId::from_bytes)?.unwrap_or(ServerId::UNKNOWN),
+        due_at: match get::<Option<i64>>(row, column + 11)? {
+            Some(_) => time(row, column + 11)?,
+            None => job.due_at(),
+        },
         picked_up_at: time(row, column + 3)?,
         started_at: time(row, column + 4)?,
         finished_at: time(row, column + 5)?,

@@ -16,7 +16,7 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 9] = [
+pub(crate) const MIGRATIONS: [Migration; 10] = [
     Migration {
         version: 1,
         name: "first",
@@ -61,6 +61,11 @@ pub(crate) const MIGRATIONS: [Migration; 9] = [
         version: 9,
         name: "late_starts",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0009_late_starts.sql")),
+    },
+    Migration {
+        version: 10,
+        name: "attempt_due",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0010_attempt_due.sql")),
     },
 ];
 

@@ -8,11 +8,11 @@ use punctual_core::ShardId;
 use punctual_core::notice::NoticeKind;
 use punctual_store::{FoundRow, JobReads, JobRecord, Leases, Schedules, Store, StoreError, Transitions};
 use punctual_store_postgres::{Migrate, MigrationState, Options, PostgresStore, migrate, migrations, pending_sql};
-use punctual_store_tests::fixture::{Owner, at, new_job, original, succeed, task_id};
+use punctual_store_tests::fixture::{Owner, at, new_job, original, server, succeed, task_id, worker};
 use punctual_store_tests::report_fixture::{notice, tell, waiting, with_backfill, with_rule};
 use punctual_store_tests::schedule_fixture::watermark;
 
-const KNOWN: [(u32, &str); 7] = [
+const KNOWN: [(u32, &str); 8] = [
     (1, "first"),
     (2, "artifacts"),
     (3, "details"),
@@ -20,6 +20,7 @@ const KNOWN: [(u32, &str); 7] = [
     (5, "reruns"),
     (6, "schedules"),
     (7, "notices"),
+    (8, "attempt_due"),
 ];
 
 fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {
@@ -197,6 +198,30 @@ async fn a_store_from_before_notices_gets_them_with_rules_and_backfills() {
     assert_eq!(waiting(&store).await, [late]);
     with_rule(&store, "ops").await;
     with_backfill(&store, 1).await;
+}
+
+#[tokio::test]
+async fn attempts_from_before_their_due_times_were_kept_show_the_first_one() {
+    let database = Database::new();
+    migrate_up_to(&database, 7);
+    let job = new_job(1, 10, 0);
+    let uuid = |id: [u8; 16]| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    database.execute(&format!(
+        "INSERT INTO task (id, created_at, updated_at, used_until, revision, deleted, kind, queue, spec)
+         VALUES ('{}', 0, 0, 0, 1, false, 'probe', 'default', '{{}}');
+         INSERT INTO job (id, due_at, submitted_at, task, next_attempt, shard, failures, node_failures, priority, moved)
+         VALUES ('{job}', {}, 0, 1, 2, 0, 1, 0, 0, true);
+         INSERT INTO attempt (job, worker, server, picked_up_at, started_at, finished_at, attempt, ending)
+         VALUES ('{job}', '{}', '{}', 0, 0, 0, 1, 2)",
+        uuid(task_id(1).to_bytes()),
+        at(60).as_micros(),
+        uuid(worker(1).to_bytes()),
+        uuid(server(1).to_bytes()),
+        job = uuid(job.id.to_bytes()),
+    ));
+    let record = database.store().await.job(job.id).await.unwrap();
+    let Some(JobRecord::Hot { job, attempts, .. }) = record else { panic!("{record:?}") };
+    assert_eq!((job.key.due_at, attempts[0].due_at), (at(60), at(10)));
 }
 
 /// As the program before schedules left it, with a waiting job, and a finished one in a partition.

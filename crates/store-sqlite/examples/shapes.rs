@@ -209,6 +209,7 @@ impl Bench {
             attempt: AttemptNo::FIRST,
             worker: self.worker,
             server: self.server,
+            due_at: row.key.due_at,
             picked_up_at: at,
             started_at: at,
             finished_at: at,

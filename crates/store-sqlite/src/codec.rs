@@ -204,13 +204,14 @@ pub(crate) fn archived_log(row: &Row<'_>, column: usize) -> rusqlite::Result<Opt
     Ok(Some(ArchivedLog { path, bytes: row.get::<_, i64>(column + 1)?.unsigned_abs() }))
 }
 
-/// Eleven columns from `column` on: attempt, worker, server, picked_up_at, started_at,
-/// finished_at, ending, reason, details, log_path, log_bytes.
+/// Twelve columns from `column` on: attempt, worker, server, picked_up_at, started_at,
+/// finished_at, ending, reason, details, log_path, log_bytes, due_at.
 pub(crate) fn attempt(row: &Row<'_>, column: usize, job: JobId) -> rusqlite::Result<AttemptRecord> {
     Ok(AttemptRecord {
         attempt: AttemptNo(row.get(column)?),
         worker: worker_id(row, column + 1).unwrap_or(WorkerId::UNKNOWN),
         server: server_id(row, column + 2).unwrap_or(ServerId::UNKNOWN),
+        due_at: or_none(row, column + 11, time)?.unwrap_or_else(|| job.due_at()),
         picked_up_at: time(row, column + 3)?,
         started_at: time(row, column + 4)?,
         finished_at: time(row, column + 5)?,

@@ -12,7 +12,7 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 10] = [
+pub(crate) const MIGRATIONS: [Migration; 11] = [
     Migration {
         version: 1,
         name: "first",
@@ -62,6 +62,11 @@ pub(crate) const MIGRATIONS: [Migration; 10] = [
         version: 10,
         name: "late_starts",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0010_late_starts.sql")),
+    },
+    Migration {
+        version: 11,
+        name: "attempt_due",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0011_attempt_due.sql")),
     },
 ];
 

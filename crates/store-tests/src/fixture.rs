@@ -216,11 +216,13 @@ pub fn plain_start(key: JobKey, n: u32) -> Start {
     Start { key, attempt: AttemptNo(n), worker: worker(1), picked_up_at: at(100), started_at: at(101) }
 }
 
+/// An attempt that was due at `at(10)`, when most jobs of the cases are due at first.
 pub fn ran(n: u32, ending: Ending) -> AttemptRecord {
     AttemptRecord {
         attempt: AttemptNo(n),
         worker: worker(1),
         server: server(1),
+        due_at: at(10),
         picked_up_at: at(100),
         started_at: at(101),
         finished_at: at(102),
@@ -245,6 +247,10 @@ pub fn details() -> Details {
     }
 }
 
+pub fn due(secs: i64, ran: AttemptRecord) -> AttemptRecord {
+    AttemptRecord { due_at: at(secs), ..ran }
+}
+
 pub fn with_details(ran: AttemptRecord, details: Details) -> AttemptRecord {
     AttemptRecord { details: Some(Box::new(details)), ..ran }
 }
@@ -260,7 +266,7 @@ pub fn settled(key: JobKey, n: u32, state: JobState, ending: Ending) -> Settle {
         state,
         finished_at: at(102),
         counters: counters(n + 1, u16::from(state != JobState::Succeeded), 0),
-        attempt: Some(ran(n, ending)),
+        attempt: Some(AttemptRecord { due_at: key.due_at, ..ran(n, ending) }),
         reason: None,
         output: None,
         cancel: CancelMark::None,
@@ -294,7 +300,7 @@ pub fn retried(key: JobKey, n: u32, due_at: Timestamp) -> Requeue {
         due_at,
         counters: counters(n + 1, 1, 0),
         give_backs: None,
-        attempt: Some(ran(n, Ending::Failed)),
+        attempt: Some(AttemptRecord { due_at: key.due_at, ..ran(n, Ending::Failed) }),
         cancel: CancelMark::None,
     }
 }
@@ -307,7 +313,7 @@ pub fn given_back(key: JobKey, n: u32, due_at: Timestamp, late_from: Timestamp) 
         due_at,
         counters: counters(n + 1, 0, 0),
         give_backs: Some(Box::new(GiveBacks { count: n as u16, never_received: 0, last: Some(last) })),
-        attempt: Some(ran(n, Ending::NotStarted)),
+        attempt: Some(AttemptRecord { due_at: key.due_at, ..ran(n, Ending::NotStarted) }),
         cancel: CancelMark::None,
     }
 }

@@ -146,6 +146,7 @@ impl Owner {
             attempt: run.attempt,
             worker: run.worker,
             server,
+            due_at: live.key.due_at,
             picked_up_at: live.picked_up_at,
             started_at: run.started_at,
             finished_at: now.max(run.started_at),

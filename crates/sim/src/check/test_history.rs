@@ -168,6 +168,7 @@ impl Tale {
             attempt: AttemptNo(attempt),
             worker: worker(),
             server: server(),
+            due_at: self.id.due_at(),
             picked_up_at: self.now,
             started_at: self.now,
             finished_at: self.now,

@@ -62,7 +62,7 @@ fn readable_attempt(row: &Row, column: usize, id: JobId) -> Option<AttemptRecord
 
 fn read_record(row: &Row, id: JobId) -> Read<FinishedRow> {
     let last = codec::attempt_no(row, 13)?.and_then(|_| readable_attempt(row, 13, id));
-    Ok((read_finished(row)?, last, codec::bytes(row, 24)?, codec::bytes(row, 25)?))
+    Ok((read_finished(row)?, last, codec::bytes(row, 25)?, codec::bytes(row, 26)?))
 }
 
 pub(super) async fn hot_at(conn: &Conn, keys: &[JobKey]) -> Result<Vec<HotJob>, Trouble> {

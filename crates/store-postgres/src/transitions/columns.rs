@@ -142,8 +142,8 @@ impl Run<'_> {
             column(requeues.iter().map(|again| codec::late_from(again.give_backs.as_deref()))),
         ] as [Param; 8]);
         wanted.push(Wanted::new(sql!("requeue"), params));
-        let ran: Vec<(JobId, &AttemptRecord)> =
-            requeues.iter().filter_map(|again| Some((again.key.id, again.attempt.as_ref()?))).collect();
+        let ran: Vec<(JobKey, &AttemptRecord)> =
+            requeues.iter().filter_map(|again| Some((again.key, again.attempt.as_ref()?))).collect();
         if !ran.is_empty() {
             wanted.push(Wanted::new(sql!("insert_attempts"), attempts(&ran)));
         }
@@ -269,9 +269,9 @@ pub(super) fn expectations(expected: &[(JobKey, AttemptNo)]) -> Vec<Param> {
     params
 }
 
-fn attempts(ran: &[(JobId, &AttemptRecord)]) -> Vec<Param> {
+fn attempts(ran: &[(JobKey, &AttemptRecord)]) -> Vec<Param> {
     vec![
-        column(ran.iter().map(|(job, _)| Uuid::from(*job))),
+        column(ran.iter().map(|(key, _)| Uuid::from(key.id))),
         column(ran.iter().map(|(_, ran)| Uuid::from(ran.worker))),
         column(ran.iter().map(|(_, ran)| Uuid::from(ran.server))),
         column(ran.iter().map(|(_, ran)| ran.picked_up_at.as_micros())),
@@ -281,6 +281,7 @@ fn attempts(ran: &[(JobId, &AttemptRecord)]) -> Vec<Param> {
         column(ran.iter().map(|(_, ran)| codec::ending_code(ran.ending))),
         column(ran.iter().map(|(_, ran)| ran.reason.as_deref().map(codec::text))),
         column(ran.iter().map(|(_, ran)| codec::details_text(ran.details.as_deref()))),
+        column(ran.iter().map(|(key, _)| is_moved(key.id, key.due_at).then(|| key.due_at.as_micros()))),
     ]
 }
 

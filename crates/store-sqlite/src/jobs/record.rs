@@ -47,7 +47,7 @@ fn finished(conn: &Connection, id: JobId) -> Result<Option<FinishedRow>, Failure
     let row = statement.query_row([id.to_bytes()], |row| {
         let ran = row.get::<_, Option<u32>>(13)?.is_some();
         let last = if ran { readable_attempt(row, 13, id) } else { None };
-        Ok((read_finished(row)?, last, codec::bytes(row, 24)?, codec::bytes(row, 25)?))
+        Ok((read_finished(row)?, last, codec::bytes(row, 25)?, codec::bytes(row, 26)?))
     });
     Ok(row.optional()?)
 }

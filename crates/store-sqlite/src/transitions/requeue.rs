@@ -2,7 +2,7 @@
 
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::shard::write::{CancelMark, Requeue, Rerun};
-use punctual_core::{JobId, Timestamp};
+use punctual_core::{JobId, JobKey, Timestamp};
 use punctual_store::TASK_USE_STEP;
 use rusqlite::{Connection, params};
 
@@ -29,7 +29,7 @@ pub(super) fn requeue(conn: &Connection, requeue: &Requeue) -> Result<(), Failur
     one_row(moved, || format!("{} is not there to wait again", key.id))?;
     use_task(conn, key.id, *due_at)?;
     if let Some(ran) = attempt {
-        keep_attempt(conn, key.id, ran)?;
+        keep_attempt(conn, *key, ran)?;
     }
     match cancel {
         CancelMark::None => Ok(()),
@@ -37,9 +37,9 @@ pub(super) fn requeue(conn: &Connection, requeue: &Requeue) -> Result<(), Failur
     }
 }
 
-fn keep_attempt(conn: &Connection, job: JobId, ran: &AttemptRecord) -> Result<(), Failure> {
+fn keep_attempt(conn: &Connection, key: JobKey, ran: &AttemptRecord) -> Result<(), Failure> {
     conn.prepare_cached(sql!("insert_attempt"))?.execute(params![
-        job.to_bytes(),
+        key.id.to_bytes(),
         ran.attempt.0,
         ran.worker.to_bytes(),
         ran.server.to_bytes(),
@@ -48,7 +48,8 @@ fn keep_attempt(conn: &Connection, job: JobId, ran: &AttemptRecord) -> Result<()
         ran.finished_at.as_micros(),
         codec::ending_code(ran.ending),
         ran.reason,
-        codec::details_text(ran.details.as_deref())
+        codec::details_text(ran.details.as_deref()),
+        is_moved(key.id, key.due_at).then(|| key.due_at.as_micros())
     ])?;
     Ok(())
 }

@@ -44,7 +44,7 @@ pub(super) async fn what_is_known_of_an_attempt_is_kept_through_retries_and_reru
     let job = new_job(1, 10, 0);
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
     let known = |n: u32| with_details(ran(n, Ending::Failed), Details { cpu_us: Some(n.into()), ..details() });
-    let expected = [known(1), ran(2, Ending::Failed), known(3)];
+    let expected = [known(1), due(20, ran(2, Ending::Failed)), due(30, known(3))];
     owner.done(vec![Write::Requeue(Requeue { attempt: Some(known(1)), ..retried(original(&job), 1, at(20)) })]).await;
     owner.done(vec![Write::Requeue(retried(JobKey { due_at: at(20), id: job.id }, 2, at(30)))]).await;
     assert_eq!(attempts(store, &job).await, expected[..2]);

@@ -104,7 +104,8 @@ impl State {
         }
         let hot = self.take_expected(*key, settle.attempt.as_ref().map(|ran| ran.attempt))?;
         // One time and one reason for the job and for the attempt that ended it.
-        let attempt = settle.attempt.clone().map(|ran| AttemptRecord { finished_at: *finished_at, ..ran });
+        let attempt =
+            settle.attempt.clone().map(|ran| AttemptRecord { due_at: key.due_at, finished_at: *finished_at, ..ran });
         let reason = settle.attempt.as_ref().map_or(&settle.reason, |ran| &ran.reason).clone();
         let finished = Finished {
             hot: Hot { counters: *counters, ..hot },
@@ -131,7 +132,7 @@ impl State {
             Hot { counters: *counters, give_backs: give_backs.clone(), ..hot },
         );
         if let Some(ran) = attempt {
-            self.keep_attempt(key.id, ran.clone())?;
+            self.keep_attempt(key.id, AttemptRecord { due_at: key.due_at, ..ran.clone() })?;
         }
         self.forget_cancel(key.id, *cancel);
         Ok(())
