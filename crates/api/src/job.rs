@@ -55,6 +55,10 @@ pub struct BulkRequest {
 pub struct JobSubmitted {
     #[schema(schema_with = schema::job_id)]
     pub id: JobId,
+    /// The time that was asked for: `run_at`, or when the request was accepted.
+    #[schema(value_type = String, format = DateTime)]
+    pub scheduled_at: Timestamp,
+    /// When its next attempt is due.
     #[schema(value_type = String, format = DateTime)]
     pub due_at: Timestamp,
 }
@@ -95,13 +99,16 @@ pub struct Job {
     pub priority: Priority,
     #[schema(value_type = String, format = DateTime)]
     pub submitted_at: Timestamp,
-    /// When it is, or was last, due.
+    /// The time that was asked for. It never changes.
+    #[schema(value_type = String, format = DateTime)]
+    pub scheduled_at: Timestamp,
+    /// When the next attempt is due, or when the last one was. A retry moves it.
     #[schema(value_type = String, format = DateTime)]
     pub due_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub finished_at: Option<Timestamp>,
-    /// How much later than due its first attempt started.
+    /// How much later than `scheduled_at` the job started first.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, example = "2ms")]
     pub late_by: Option<Span>,
@@ -153,6 +160,9 @@ pub struct Attempt {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(schema_with = schema::server_id)]
     pub server: Option<ServerId>,
+    /// When this attempt was due.
+    #[schema(value_type = String, format = DateTime)]
+    pub due_at: Timestamp,
     /// When the server took the job in hand.
     #[schema(value_type = String, format = DateTime)]
     pub picked_up_at: Timestamp,
@@ -215,6 +225,10 @@ pub struct JobSummary {
     pub priority: Priority,
     #[schema(value_type = String, format = DateTime)]
     pub submitted_at: Timestamp,
+    /// The time that was asked for. It never changes, and lists are sorted by it.
+    #[schema(value_type = String, format = DateTime)]
+    pub scheduled_at: Timestamp,
+    /// When the next attempt is due, or when the last one was. A retry moves it.
     #[schema(value_type = String, format = DateTime)]
     pub due_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -274,13 +288,13 @@ pub struct ListQuery {
     pub kind: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub queue: Option<String>,
-    /// Due at or after this time.
+    /// Only jobs whose `scheduled_at` is this time or later.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub due_from: Option<String>,
-    /// Due before this time.
+    pub scheduled_from: Option<String>,
+    /// Only jobs whose `scheduled_at` is before this time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub due_before: Option<String>,
-    /// `desc` (latest due first, the default) or `asc`.
+    pub scheduled_before: Option<String>,
+    /// By `scheduled_at`: `desc` (the latest first, the default) or `asc`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub order: Option<String>,
     /// 1 to 1000; 50 by default.

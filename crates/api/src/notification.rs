@@ -276,6 +276,10 @@ pub struct MessageEvent {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(schema_with = schema::job_id, required = false)]
     pub job: Option<JobId>,
+    /// The time that was asked for, of the job.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub scheduled_at: Option<Timestamp>,
     /// The job's state when the message was made.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(schema_with = schema::job_state, required = false)]

@@ -39,8 +39,13 @@ pub(crate) fn waiting(
         (None, None) => String::new(),
     };
     let arrival = task.and_then(|task| task.waits_for).map(|id| arrival(id, awaited));
+    let scheduled_at = job.key.id.due_at();
+    let was_moved = job.key.due_at != scheduled_at;
     if job.key.due_at > now {
         text += &format!("It starts at {}, in {}.", job.key.due_at, rounded(job.key.due_at, now));
+        if was_moved {
+            text += &format!(" It was scheduled for {scheduled_at}.");
+        }
         if let Some(arrival) = arrival {
             text += &format!(" Now it {arrival}.");
         }
@@ -51,7 +56,11 @@ pub(crate) fn waiting(
         (None, Some(task)) => missing(task, workers),
         (None, None) => "its task is gone".to_owned(),
     };
-    text + &format!("It has been due for {}: {wanted}.", rounded(now, job.due_since()))
+    text += &format!("It has been due for {}: {wanted}.", rounded(now, job.due_since()));
+    if was_moved && job.given_back().is_none() {
+        text += &format!(" It was scheduled for {scheduled_at}.");
+    }
+    text
 }
 
 /// That workers gave it back, why, and how often that may happen.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use punctual_api::{Answered, Attempt, AttemptDetails, ErrorKind, Job, Rerun, TaskRef, limits};
-use punctual_core::attempt::{AttemptRecord, Details};
+use punctual_core::attempt::{AttemptRecord, Details, Ending};
 use punctual_core::shard::LiveView;
 use punctual_core::shard::event::{Command, Refusal, Reply};
 use punctual_core::task::Task;
@@ -66,6 +66,10 @@ impl App {
         let late_by = late_by(id, ended, &live);
         Ok(match record {
             JobRecord::Hot { job, input, attempts } => {
+                // The attempt that ran when the owner was asked may have ended since, and is on record then.
+                let has_ended =
+                    matches!(&live, Live::Running { view, .. } if view.attempt != job.counters.next_attempt);
+                let live = if has_ended { Live::Waiting } else { live };
                 let explanation = match &live {
                     Live::Running { view, .. } => explain::running(view, self.0.settings.worker_dead_after),
                     Live::Waiting => {
@@ -89,6 +93,7 @@ impl App {
                     explanation,
                     priority: job.priority,
                     submitted_at: job.submitted_at,
+                    scheduled_at: id.due_at(),
                     due_at: job.key.due_at,
                     finished_at: None,
                     late_by,
@@ -110,6 +115,7 @@ impl App {
                 explanation: explain::finished(&job),
                 priority: job.priority,
                 submitted_at: job.submitted_at,
+                scheduled_at: id.due_at(),
                 due_at: job.due_at,
                 finished_at: Some(job.finished_at),
                 late_by,
@@ -209,13 +215,14 @@ impl App {
     }
 }
 
-/// How much later than it was first due its first attempt started.
+/// How much later than it was scheduled the job started first. An attempt that was given back did not start.
 fn late_by(id: JobId, ended: &[AttemptRecord], live: &Live) -> Option<Span> {
     let running = match live {
         Live::Running { view, .. } => Some(view.started_at),
         Live::Waiting | Live::Unknown => None,
     };
-    let started_at = ended.first().map(|attempt| attempt.started_at).or(running)?;
+    let started = ended.iter().find(|attempt| attempt.ending != Ending::NotStarted);
+    let started_at = started.map(|attempt| attempt.started_at).or(running)?;
     Some(started_at.since(id.due_at())).filter(|late_by| *late_by > Span::ZERO)
 }
 
@@ -225,6 +232,7 @@ fn running_view(view: &LiveView, server: ServerId) -> Attempt {
         state: JobState::Running.as_str().to_owned(),
         worker: Some(view.worker),
         server: server.known(),
+        due_at: view.key.due_at,
         picked_up_at: view.picked_up_at,
         started_at: view.started_at,
         finished_at: None,
@@ -278,6 +286,7 @@ impl App {
             state: record.ending.as_str().to_owned(),
             worker: record.worker.known(),
             server: record.server.known(),
+            due_at: record.due_at,
             picked_up_at: record.picked_up_at,
             started_at: record.started_at,
             finished_at: Some(record.finished_at),

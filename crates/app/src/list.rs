@@ -1,11 +1,15 @@
-//! Lists of jobs, in the order of their due times, page by page.
+//! Lists of jobs, by their first due times, page by page.
+//!
+//! The order is that of the ids, and an id never changes: a walk through all pages meets each job once, whatever happens to
+//! the jobs meanwhile. The store reads both tables in one snapshot, so no page shows a job twice.
 
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_api::{JobList, JobSummary, ListQuery, limits};
 use punctual_core::task::{Run, Task};
-use punctual_core::{JobId, JobKey, JobState, TaskId, Timestamp};
-use punctual_store::{Filter, FinishedJob, HotJob, Order, Page, Position};
+use punctual_core::{AttemptNo, JobId, JobKey, JobState, TaskId, Timestamp};
+use punctual_store::{Filter, FinishedJob, HotJob, JobPages, Order, Page, Position, Tables};
 
 use crate::jobs::task_ref;
 use crate::route::Live;
@@ -21,10 +25,10 @@ enum Row {
 }
 
 impl Row {
-    fn key(&self) -> JobKey {
+    fn id(&self) -> JobId {
         match self {
-            Self::Hot(job, _) => job.key,
-            Self::Finished(job) => JobKey::original(job.id),
+            Self::Hot(job, _) => job.key.id,
+            Self::Finished(job) => job.id,
         }
     }
 
@@ -44,62 +48,126 @@ struct Wanted {
     finished: bool,
 }
 
+impl Wanted {
+    fn has(&self, row: &Row) -> bool {
+        match row {
+            Row::Hot(_, JobState::Running) => self.running,
+            Row::Hot(..) => self.scheduled,
+            Row::Finished(job) => {
+                self.finished && (self.filter.states.is_empty() || self.filter.states.contains(&job.state))
+            }
+        }
+    }
+}
+
 impl App {
     pub async fn list_jobs(&self, query: ListQuery) -> Result<JobList> {
         let wanted = self.read_query(query).await?;
-        let (hot, uncertain) = match (wanted.scheduled, wanted.running) {
-            (false, false) => (Page { rows: Vec::new(), next: None }, false),
-            (false, true) => self.running_page(&wanted).await?,
-            (true, _) => self.hot_page(&wanted).await?,
+        let (page, uncertain) = match (wanted.scheduled, wanted.running) {
+            (false, true) => self.page_without_waiting(&wanted).await?,
+            (true, _) | (false, false) => self.page(&wanted).await?,
         };
-        let finished = if wanted.finished {
-            let page = self.0.store.list_finished(wanted.filter.clone(), wanted.position).await?;
-            Page { rows: page.rows.into_iter().map(Row::Finished).collect(), next: page.next }
-        } else {
-            Page { rows: Vec::new(), next: None }
-        };
-        let page = merge(hot, finished, wanted.position);
         Ok(JobList { uncertain, ..self.summarize(page).await? })
     }
 
     /// Also whether some owner could not be asked.
-    async fn hot_page(&self, wanted: &Wanted) -> Result<(Page<Row>, bool)> {
-        let page = self.0.store.list_hot(wanted.filter.clone(), wanted.position).await?;
-        let ids: Vec<JobId> = page.rows.iter().map(|job| job.key.id).collect();
-        let lives = self.lives(&ids).await?;
-        let uncertain = lives.iter().any(|live| matches!(live, Live::Unknown));
-        let rows = page.rows.into_iter().zip(lives).map(|(job, live)| {
-            let state = if matches!(live, Live::Running { .. }) { JobState::Running } else { JobState::Scheduled };
-            Row::Hot(job, state)
-        });
-        let rows = rows.filter(|row| !matches!(row, Row::Hot(_, JobState::Running)) || wanted.running);
-        Ok((Page { rows: rows.collect(), next: page.next }, uncertain))
+    async fn page(&self, wanted: &Wanted) -> Result<(Page<Row>, bool)> {
+        let tables = match (wanted.scheduled || wanted.running, wanted.finished) {
+            (true, true) => Tables::Both,
+            (true, false) => Tables::Hot,
+            (false, _) => Tables::Finished,
+        };
+        let filter = Filter { tables, ..wanted.filter.clone() };
+        let JobPages { hot, finished } = self.0.store.list_jobs(filter, wanted.position).await?;
+        let (rows, uncertain) = self.with_states(hot.rows).await?;
+        let rows = rows.into_iter().filter(|row| wanted.has(row)).collect();
+        let finished = Page { rows: finished.rows.into_iter().map(Row::Finished).collect(), next: finished.next };
+        Ok((merge(Page { rows, next: hot.next }, finished, wanted.position), uncertain))
     }
 
-    /// What runs is known to its owner; only the rows of this page are read.
-    async fn running_page(&self, wanted: &Wanted) -> Result<(Page<Row>, bool)> {
-        let (runs, unknown) = self.all_runs().await?;
-        let mut keys: Vec<JobKey> = runs.iter().map(|view| view.key).collect();
-        if wanted.position.order == Order::Descending {
-            keys.reverse();
+    /// Whether these jobs wait or run is known to their owners, who are asked after the jobs were read. One that has ended
+    /// since is neither, and is shown as it ended.
+    async fn with_states(&self, jobs: Vec<HotJob>) -> Result<(Vec<Row>, bool)> {
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.key.id).collect();
+        let lives = self.lives(&ids).await?;
+        let uncertain = lives.iter().any(|live| matches!(live, Live::Unknown));
+        let now = self.now();
+        let maybe_ended =
+            jobs.iter().zip(&lives).filter(|(job, live)| matches!(live, Live::Waiting) && job.key.due_at <= now);
+        let keys: Vec<JobKey> = maybe_ended.map(|(job, _)| job.key).collect();
+        let ended = self.ended_among(keys).await?;
+        let row = |(mut job, live): (HotJob, Live)| match live {
+            Live::Running { view, .. } => {
+                // It may have been tried again since it was read.
+                job.key = view.key;
+                job.counters.next_attempt = view.attempt;
+                Row::Hot(job, JobState::Running)
+            }
+            Live::Waiting | Live::Unknown => match ended.get(&job.key.id) {
+                Some(ended) => Row::Finished(ended.clone()),
+                None => Row::Hot(job, JobState::Scheduled),
+            },
+        };
+        Ok((jobs.into_iter().zip(lives).map(row).collect(), uncertain))
+    }
+
+    async fn ended_among(&self, keys: Vec<JobKey>) -> Result<BTreeMap<JobId, FinishedJob>> {
+        if keys.is_empty() {
+            return Ok(BTreeMap::new());
         }
+        let mut gone: BTreeSet<JobId> = keys.iter().map(|key| key.id).collect();
+        for job in self.0.store.hot_jobs(keys).await? {
+            gone.remove(&job.key.id);
+        }
+        if gone.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let ended = self.0.store.finished_jobs(gone.into_iter().collect()).await?;
+        Ok(ended.into_iter().map(|job| (job.id, job)).collect())
+    }
+
+    /// Running jobs are few among those that wait, so their owners are asked first, and only their rows are read.
+    ///
+    /// No job is left out that runs or has finished all the while: one that ran when its owner was asked and is not hot in
+    /// the next read has finished before that, and is in the last one. One that ends between the two reads is in both.
+    async fn page_without_waiting(&self, wanted: &Wanted) -> Result<(Page<Row>, bool)> {
+        let (running, uncertain) = self.running_page(wanted).await?;
+        let mut finished = Page::EMPTY;
+        if wanted.finished {
+            let filter = Filter { tables: Tables::Finished, ..wanted.filter.clone() };
+            finished = self.0.store.list_jobs(filter, wanted.position).await?.finished;
+        }
+        let ended: BTreeSet<JobId> = finished.rows.iter().map(|job| job.id).collect();
+        let hot = running.rows.into_iter().filter(|job| !ended.contains(&job.key.id));
+        let hot = Page { rows: hot.map(|job| Row::Hot(job, JobState::Running)).collect(), next: running.next };
+        let finished = Page { rows: finished.rows.into_iter().map(Row::Finished).collect(), next: finished.next };
+        Ok((merge(hot, finished, wanted.position), uncertain))
+    }
+
+    async fn running_page(&self, wanted: &Wanted) -> Result<(Page<HotJob>, bool)> {
+        let (runs, unknown) = self.all_runs().await?;
         let (filter, Position { after, order, limit }) = (&wanted.filter, wanted.position);
-        keys.retain(|key| {
-            after.is_none_or(|after| compare(*key, after, order) == Ordering::Greater)
-                && filter.due_from.is_none_or(|from| key.due_at >= from)
-                && filter.due_before.is_none_or(|before| key.due_at < before)
+        let mut runs: Vec<(JobKey, AttemptNo)> = runs.iter().map(|view| (view.key, view.attempt)).collect();
+        runs.retain(|(key, _)| {
+            let scheduled_at = key.id.due_at();
+            after.is_none_or(|after| compare(key.id, after, order) == Ordering::Greater)
+                && filter.scheduled_from.is_none_or(|from| scheduled_at >= from)
+                && filter.scheduled_before.is_none_or(|before| scheduled_at < before)
         });
-        let is_examined_in_part = keys.len() > RUNNING_EXAMINED_MAX;
-        keys.truncate(RUNNING_EXAMINED_MAX);
-        let examined_to = keys.last().copied().filter(|_| is_examined_in_part);
-        let mut jobs = self.0.store.hot_jobs(keys).await?;
+        runs.sort_unstable_by(|(a, _), (b, _)| compare(a.id, b.id, order));
+        let is_examined_in_part = runs.len() > RUNNING_EXAMINED_MAX;
+        runs.truncate(RUNNING_EXAMINED_MAX);
+        let examined_to = runs.last().map(|(key, _)| key.id).filter(|_| is_examined_in_part);
+        let attempts: BTreeMap<JobKey, AttemptNo> = runs.iter().copied().collect();
+        let mut jobs = self.0.store.hot_jobs(runs.into_iter().map(|(key, _)| key).collect()).await?;
+        // One whose attempt has ended waits for another.
+        jobs.retain(|job| attempts.get(&job.key) == Some(&job.counters.next_attempt));
         let tasks = self.tasks_by_id(jobs.iter().map(|job| job.task)).await?;
         jobs.retain(|job| fits(filter, job.task, tasks.get(&job.task).map(|task| &**task)));
         let is_full = jobs.len() > limit;
         jobs.truncate(limit);
-        let next = if is_full { jobs.last().map(|job| job.key) } else { examined_to };
-        let rows = jobs.into_iter().map(|job| Row::Hot(job, JobState::Running)).collect();
-        Ok((Page { rows, next }, !unknown.is_empty()))
+        let next = if is_full { jobs.last().map(|job| job.key.id) } else { examined_to };
+        Ok((Page { rows: jobs, next }, !unknown.is_empty()))
     }
 
     async fn summarize(&self, page: Page<Row>) -> Result<JobList> {
@@ -113,6 +181,7 @@ impl App {
                     state: state.as_str().to_owned(),
                     priority: job.priority,
                     submitted_at: job.submitted_at,
+                    scheduled_at: job.key.id.due_at(),
                     due_at: job.key.due_at,
                     finished_at: None,
                     attempts: job.counters.next_attempt.0 - u32::from(state == JobState::Scheduled),
@@ -130,6 +199,7 @@ impl App {
                     state: job.state.as_str().to_owned(),
                     priority: job.priority,
                     submitted_at: job.submitted_at,
+                    scheduled_at: job.id.due_at(),
                     due_at: job.due_at,
                     finished_at: Some(job.finished_at),
                     attempts: job.counters.next_attempt.0.saturating_sub(1),
@@ -140,7 +210,7 @@ impl App {
             }
         };
         let jobs = page.rows.into_iter().map(summarize).collect();
-        Ok(JobList { jobs, next_cursor: page.next.map(cursor::write), uncertain: false })
+        Ok(JobList { jobs, next_cursor: page.next.map(cursor::write_id), uncertain: false })
     }
 
     async fn read_query(&self, query: ListQuery) -> Result<Wanted> {
@@ -162,11 +232,12 @@ impl App {
             validate::name("queue", queue)?;
         }
         let filter = Filter {
+            tables: Tables::Both,
             task,
             kind: query.kind,
             queue: query.queue,
-            due_from: parse_time("due_from", query.due_from.as_deref())?,
-            due_before: parse_time("due_before", query.due_before.as_deref())?,
+            scheduled_from: parse_time("scheduled_from", query.scheduled_from.as_deref())?,
+            scheduled_before: parse_time("scheduled_before", query.scheduled_before.as_deref())?,
             states: finished_states.clone(),
         };
         let order = match query.order.as_deref() {
@@ -174,7 +245,7 @@ impl App {
             Some("asc") => Order::Ascending,
             Some(_) => return Err(AppError::field("order", "must be asc or desc")),
         };
-        let after = query.cursor.as_deref().map(cursor::read).transpose()?;
+        let after = query.cursor.as_deref().map(cursor::read_id).transpose()?;
         let limit = parse_limit(query.limit.as_deref())?;
         Ok(Wanted {
             filter,
@@ -222,7 +293,7 @@ fn parse_time(field: &str, text: Option<&str>) -> Result<Option<Timestamp>> {
     text.map(|text| Timestamp::parse(text).map_err(|error| AppError::field(field, error.to_string()))).transpose()
 }
 
-fn compare(a: JobKey, b: JobKey, order: Order) -> Ordering {
+fn compare(a: JobId, b: JobId, order: Order) -> Ordering {
     match order {
         Order::Ascending => a.cmp(&b),
         Order::Descending => b.cmp(&a),
@@ -238,11 +309,11 @@ fn merge(hot: Page<Row>, finished: Page<Row>, position: Position) -> Page<Row> {
         (a, b) => a.or(b),
     };
     let mut rows: Vec<Row> = hot.rows.into_iter().chain(finished.rows).collect();
-    rows.retain(|row| boundary.is_none_or(|end| compare(row.key(), end, order) != Ordering::Greater));
-    rows.sort_by(|a, b| compare(a.key(), b.key(), order));
+    rows.retain(|row| boundary.is_none_or(|end| compare(row.id(), end, order) != Ordering::Greater));
+    rows.sort_by(|a, b| compare(a.id(), b.id(), order));
     if rows.len() > position.limit {
         rows.truncate(position.limit);
-        let next = rows.last().map(Row::key);
+        let next = rows.last().map(Row::id);
         return Page { rows, next };
     }
     Page { rows, next: boundary }

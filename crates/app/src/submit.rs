@@ -60,7 +60,7 @@ impl App {
     ) -> Result<SubmittedAnswer<JobSubmitted>> {
         let submitted = self.submit_all(vec![request], keyed, "").await?;
         let id = *submitted.answer.first().expect("one job makes one id");
-        let answer = JobSubmitted { id, due_at: id.due_at() };
+        let answer = JobSubmitted { id, scheduled_at: id.due_at(), due_at: id.due_at() };
         Ok(SubmittedAnswer { answer, is_replayed: submitted.is_replayed })
     }
 

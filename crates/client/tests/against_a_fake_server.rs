@@ -75,7 +75,7 @@ fn id() -> JobId {
 }
 
 fn submitted() -> Response<Body> {
-    answer(201, format!(r#"{{"id":"{}","due_at":"2026-12-24T17:00:00Z"}}"#, id()))
+    answer(201, format!(r#"{{"id":"{}","scheduled_at":"2026-12-24T17:00:00Z","due_at":"2026-12-24T17:00:00Z"}}"#, id()))
 }
 
 fn job(state: &str) -> Response<Body> {
@@ -86,6 +86,7 @@ fn job(state: &str) -> Response<Body> {
         "explanation": "",
         "priority": 0,
         "submitted_at": "2026-12-24T17:00:00Z",
+        "scheduled_at": "2026-12-24T17:00:00Z",
         "due_at": "2026-12-24T17:00:00Z",
         "cancel_requested": false,
         "attempts": [],
@@ -249,6 +250,7 @@ fn page(jobs: usize, next: Option<&str>) -> Response<Body> {
         "priority": 0,
         "attempts": 1,
         "submitted_at": "2026-12-24T17:00:00Z",
+        "scheduled_at": "2026-12-24T17:00:00Z",
         "due_at": "2026-12-24T17:00:00Z",
     });
     let jobs: Vec<_> = std::iter::repeat_n(summary, jobs).collect();

@@ -86,7 +86,7 @@ pub(crate) enum Command {
     Agent(cmd::agent::AgentArgs),
     /// Submit a job: now, later, or at a given time
     Run(Box<cmd::run::RunArgs>),
-    /// Show jobs, the latest due first
+    /// Show jobs, the latest scheduled first
     Ps(cmd::ps::PsArgs),
     /// Show what a job wrote
     Logs(cmd::logs::LogsArgs),

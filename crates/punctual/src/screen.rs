@@ -68,7 +68,8 @@ mod tests {
             "id": "job_01m7et4344e91804jsy8wksbxz",
             "task": { "id": "task_01m7et433kee4803yssgvaf2fh", "kind": "http", "queue": "default" },
             "state": "failed", "priority": 0, "attempts": 4, "reason": "x".repeat(300),
-            "submitted_at": "2026-01-01T00:00:00Z", "due_at": "2026-01-01T00:00:00Z",
+            "submitted_at": "2026-01-01T00:00:00Z", "scheduled_at": "2026-01-01T00:00:00Z",
+            "due_at": "2026-01-01T00:00:00Z",
         }))
         .unwrap();
         let out = Output::plain(Some(80));

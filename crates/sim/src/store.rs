@@ -272,12 +272,13 @@ impl SimStore {
     }
 
     pub(crate) fn hot(&self) -> Vec<punctual_store::HotJob> {
-        self.model.list_hot_now(&Filter::default(), everything()).rows
+        self.model.list_jobs_now(&Filter::default(), everything()).hot.rows
     }
 
     /// How many jobs there are in all.
     pub(crate) fn job_count(&self) -> usize {
-        self.hot().len() + self.model.list_finished_now(&Filter::default(), everything()).rows.len()
+        let pages = self.model.list_jobs_now(&Filter::default(), everything());
+        pages.hot.rows.len() + pages.finished.rows.len()
     }
 
     pub(crate) fn loaded(&self, row: JobRow) -> Loaded {

@@ -1,5 +1,5 @@
 -- Hot jobs between two keys, both exclusive, so many of each shard; in order, backwards, within a shard.
--- The caller merges the shards.
+-- The caller merges the shards. The last column says that `list_moved` finds the job too.
 -- Index: the primary key of job, in its order backwards.
 -- Concurrency: a snapshot.
 SELECT found.* FROM generate_series(0, $1::integer - 1) AS every (shard)
@@ -7,7 +7,7 @@ CROSS JOIN LATERAL (
     SELECT job.id, job.due_at, task.id, job.priority, job.next_attempt, job.failures, job.node_failures,
            job.submitted_at, job.tracing_id,
            EXISTS (SELECT 1 FROM cancel_request WHERE cancel_request.job = job.id), job.source, job.give_backs, task.kind, task.queue,
-           job.shard
+           job.shard, job.moved
     FROM job JOIN task ON task.number = job.task
     WHERE job.shard = every.shard::smallint
       AND (job.due_at, job.id) > ($2, $3) AND (job.due_at, job.id) < ($4, $5)

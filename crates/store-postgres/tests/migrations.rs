@@ -12,7 +12,7 @@ use punctual_store_tests::fixture::{Owner, at, new_job, original, server, succee
 use punctual_store_tests::report_fixture::{notice, tell, waiting, with_backfill, with_rule};
 use punctual_store_tests::schedule_fixture::watermark;
 
-const KNOWN: [(u32, &str); 8] = [
+const KNOWN: [(u32, &str); 10] = [
     (1, "first"),
     (2, "artifacts"),
     (3, "details"),
@@ -20,7 +20,9 @@ const KNOWN: [(u32, &str); 8] = [
     (5, "reruns"),
     (6, "schedules"),
     (7, "notices"),
-    (8, "attempt_due"),
+    (8, "give_backs"),
+    (9, "late_starts"),
+    (10, "attempt_due"),
 ];
 
 fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {

@@ -65,7 +65,7 @@ async fn works_as_another_instance(store: &PostgresStore, mut stale: Owner<'_>, 
     owner.done(vec![start(original(&waiting), 1)]).await;
     owner.done(vec![succeed(original(&waiting), 1)]).await;
     assert!(matches!(store.find(waiting.id).await.unwrap(), FoundRow::Finished { .. }));
-    until_it_works(|| store.list_hot(Filter::default(), first_page(Order::Ascending, 10))).await;
+    until_it_works(|| store.list_jobs(Filter::default(), first_page(Order::Ascending, 10))).await;
     until_it_works(|| store.now()).await;
 }
 
@@ -108,12 +108,12 @@ async fn a_database_that_hangs_is_noticed() {
     let store = connect(&url).await;
     let job = new_job(1, 10, 1);
     let owner = owner_of(&store, std::slice::from_ref(&job)).await;
-    store.list_hot(Filter::default(), first_page(Order::Ascending, 10)).await.unwrap();
+    store.list_jobs(Filter::default(), first_page(Order::Ascending, 10)).await.unwrap();
     server.pause();
     let begun = Instant::now();
     let (renewed, listed) = tokio::join!(
         store.renew(owner.server, LONG),
-        store.list_hot(Filter::default(), first_page(Order::Ascending, 10)),
+        store.list_jobs(Filter::default(), first_page(Order::Ascending, 10)),
     );
     is_unavailable(renewed);
     is_unavailable(listed);

@@ -48,7 +48,7 @@ async fn a_partition_is_made_when_a_row_needs_it_and_the_next_one_ahead() {
     // One that somebody dropped behind our back is made again.
     database.execute(&format!("DROP TABLE history_{}", at(HOUR).as_micros()));
     owner.done(vec![ended_at(&jobs[2], at(HOUR + 1))]).await;
-    let page = store.list_finished(Filter::default(), first_page(Order::Ascending, 10)).await.unwrap();
+    let page = finished_page(&store, Filter::default(), first_page(Order::Ascending, 10)).await;
     assert_eq!(page.rows.len(), 3);
 }
 
@@ -154,6 +154,6 @@ async fn a_step_that_was_changed_does_not_overlap_what_is_there() {
     let mut owner = owner_of(&store, &jobs).await;
     let ends = [at(HOUR / 2), at(3 * HOUR), at(30 * HOUR)];
     owner.done(jobs.iter().zip(ends).map(|(job, end)| ended_at(job, end)).collect()).await;
-    let page = store.list_finished(Filter::default(), first_page(Order::Descending, 10)).await.unwrap();
+    let page = finished_page(&store, Filter::default(), first_page(Order::Descending, 10)).await;
     assert_eq!(page.rows.len(), 3);
 }

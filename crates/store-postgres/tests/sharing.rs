@@ -154,7 +154,7 @@ async fn a_long_scan_ends_with_a_short_page_that_says_where_to_go_on() {
     let mut position = first_page(Order::Ascending, 10);
     let mut pages = 0;
     let found = loop {
-        let page = store.list_hot(filter.clone(), position).await.unwrap();
+        let page = hot_page(&store, filter.clone(), position).await;
         pages += 1;
         if let Some(job) = page.rows.first() {
             break job.key.id;
@@ -206,10 +206,10 @@ async fn a_list_that_finds_nothing_but_ids_that_cannot_be_read_does_not_pretend_
     assert_eq!(listed_hot(&store, Order::Ascending, 10).await.len(), 1, "some are passed over");
     spoiled(170_000);
     let first = first_page(Order::Ascending, 10);
-    let refused = store.list_hot(punctual_store::Filter::default(), first).await.expect_err("too many");
+    let refused = store.list_jobs(punctual_store::Filter::default(), first).await.expect_err("too many");
     assert!(refused.to_string().contains("160000 jobs in a row have ids that cannot be read"), "{refused}");
-    let last = store.list_hot(punctual_store::Filter::default(), first_page(Order::Descending, 1)).await.unwrap();
-    assert_eq!(last.rows.len(), 1, "those before them are there");
+    let last = store.list_jobs(punctual_store::Filter::default(), first_page(Order::Descending, 1)).await.unwrap();
+    assert_eq!(last.hot.rows.len(), 1, "those before them are there");
 }
 
 #[tokio::test]

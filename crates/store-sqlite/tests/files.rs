@@ -105,7 +105,7 @@ async fn everything_queued_before_closing_is_stored() {
         }
     }
     drop(store);
-    let page = open(&folder).unwrap().list_hot(Filter::default(), first_page(Order::Ascending, 1000)).await.unwrap();
+    let page = hot_page(&open(&folder).unwrap(), Filter::default(), first_page(Order::Ascending, 1000)).await;
     assert_eq!(page.rows.len(), stored);
 }
 
@@ -259,7 +259,7 @@ async fn a_long_scan_ends_with_a_short_page_that_says_where_to_go_on() {
     let mut position = first_page(Order::Ascending, 10);
     let mut pages = 0;
     let found = loop {
-        let page = store.list_hot(filter.clone(), position).await.unwrap();
+        let page = hot_page(&store, filter.clone(), position).await;
         pages += 1;
         if let Some(job) = page.rows.first() {
             break job.key.id;

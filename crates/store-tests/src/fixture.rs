@@ -17,8 +17,8 @@ use punctual_core::{
     ArtifactId, AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{
-    Applied, CreatedArtifact, Filter, NewArtifact, NewJob, Order, Owned, Position, Result, Store, StoreError,
-    Submission, Submitted, TaskChange,
+    Applied, CreatedArtifact, Filter, FinishedJob, HotJob, NewArtifact, NewJob, Order, Owned, Page, Position, Result,
+    Store, StoreError, Submission, Submitted, Tables, TaskChange,
 };
 
 /// Cases expect stores with so many shards.
@@ -335,12 +335,25 @@ pub fn first_page(order: Order, limit: usize) -> Position {
     Position { after: None, order, limit }
 }
 
+/// Jobs that wait or run.
+pub async fn hot_page(store: &dyn Store, filter: Filter, position: Position) -> Page<HotJob> {
+    let pages = store.list_jobs(Filter { tables: Tables::Hot, ..filter }, position).await.unwrap();
+    assert_eq!(pages.finished, Page::EMPTY);
+    pages.hot
+}
+
+pub async fn finished_page(store: &dyn Store, filter: Filter, position: Position) -> Page<FinishedJob> {
+    let pages = store.list_jobs(Filter { tables: Tables::Finished, ..filter }, position).await.unwrap();
+    assert_eq!(pages.hot, Page::EMPTY);
+    pages.finished
+}
+
 /// All hot jobs that are listed, page by page.
 pub async fn listed_hot(store: &dyn Store, order: Order, limit: usize) -> Vec<JobId> {
     let mut position = first_page(order, limit);
     let mut listed = Vec::new();
     loop {
-        let page = store.list_hot(Filter::default(), position).await.unwrap();
+        let page = hot_page(store, Filter::default(), position).await;
         listed.extend(page.rows.iter().map(|job| job.key.id));
         position.after = page.next;
         if page.next.is_none() {

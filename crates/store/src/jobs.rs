@@ -1,12 +1,14 @@
 //! Submitting jobs, and reading them for people.
 
+use std::cmp::Ordering;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::give_backs::{GiveBacks, GivenBack};
 use punctual_core::schedule::Source;
 use punctual_core::task::Priority;
-use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, TaskId, Timestamp};
+use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, Span, TaskId, Timestamp};
 
 use crate::Result;
 
@@ -142,35 +144,97 @@ pub enum Order {
     Descending,
 }
 
+/// Which tables a list is read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tables {
+    #[default]
+    Both,
+    /// Jobs that wait or run.
+    Hot,
+    Finished,
+}
+
+impl Tables {
+    pub fn has_hot(self) -> bool {
+        matches!(self, Self::Both | Self::Hot)
+    }
+
+    pub fn has_finished(self) -> bool {
+        matches!(self, Self::Both | Self::Finished)
+    }
+}
+
 /// Which jobs a list shows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filter {
+    pub tables: Tables,
     pub task: Option<TaskId>,
     /// The type of task: http, probe, …
     pub kind: Option<String>,
     pub queue: Option<String>,
-    /// Due at or after.
-    pub due_from: Option<Timestamp>,
-    /// Due before.
-    pub due_before: Option<Timestamp>,
+    /// First due at or after.
+    pub scheduled_from: Option<Timestamp>,
+    /// First due before.
+    pub scheduled_before: Option<Timestamp>,
     /// In history only: these states. Empty: all.
     pub states: Vec<JobState>,
 }
 
+/// A place in a list by id. The id after which it goes on need not be that of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Position {
-    pub after: Option<JobKey>,
+    pub after: Option<JobId>,
     pub order: Order,
     pub limit: usize,
+}
+
+impl Position {
+    /// How far a list by id has come when a read in order of (due time, id) has come to the job at `key`: every job that
+    /// is still due at its first time and comes before this id in the list was read, and none after it. A job that was
+    /// moved stands among jobs with other first due times, so its own id says nothing about that.
+    pub fn reached(self, key: JobKey) -> JobId {
+        const INSTANT: Span = Span::from_micros(1);
+        match (key.due_at.cmp(&key.id.due_at()), self.order) {
+            (Ordering::Equal, _) => key.id,
+            // It comes before all that are first due at this time.
+            (Ordering::Greater, Order::Ascending) => JobId::last_at(key.due_at - INSTANT),
+            (Ordering::Greater, Order::Descending) => JobId::first_at(key.due_at),
+            // It comes after them.
+            (Ordering::Less, Order::Ascending) => JobId::last_at(key.due_at),
+            (Ordering::Less, Order::Descending) => JobId::first_at(key.due_at + INSTANT),
+        }
+    }
 }
 
 /// Part of a list. A page may be short, even empty, and still not be the last:
 /// a read examines a bounded number of rows and then says where to go on.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Page<T> {
+pub struct Page<T, K = JobId> {
     pub rows: Vec<T>,
     /// Where the next page begins; `None` when there is no more.
-    pub next: Option<JobKey>,
+    pub next: Option<K>,
+}
+
+impl<T, K> Page<T, K> {
+    pub const EMPTY: Self = Self { rows: Vec::new(), next: None };
+}
+
+/// Two pages of one snapshot: no job is in both.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobPages {
+    pub hot: Page<HotJob>,
+    pub finished: Page<FinishedJob>,
+}
+
+/// Hot jobs by the time at which they are due now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DueWindow {
+    /// Due at or after.
+    pub from: Timestamp,
+    /// Due before.
+    pub before: Timestamp,
+    /// Only what comes after this key.
+    pub after: Option<JobKey>,
 }
 
 /// Jobs that cannot be read and that the log of one process names; and as many rows about notifications.
@@ -187,15 +251,58 @@ pub trait JobReads: Send + Sync + 'static {
     /// Those of the hot jobs that are still under these keys, in the order asked for.
     async fn hot_jobs(&self, keys: Vec<JobKey>) -> Result<Vec<HotJob>>;
 
-    /// Hot jobs in order of (due time, id), over all shards. One that cannot be read is left out: nobody would see the
-    /// others for it. The log names it once, and so many of them: [`UNREADABLE_NAMED_MAX`].
-    async fn list_hot(&self, filter: Filter, position: Position) -> Result<Page<HotJob>>;
+    /// Those of the jobs that are finished, in any order.
+    async fn finished_jobs(&self, ids: Vec<JobId>) -> Result<Vec<FinishedJob>>;
 
     /// Jobs whose last start was taken back, in order of (`late_from`, id) after that place, up to a time. The
     /// `due_at` of the keys that go in and come out as `next` is that `late_from`. One that cannot be read is left out.
-    async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob>>;
+    async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob, JobKey>>;
 
-    /// Finished jobs in order of id, which is the order of their first due time. A position
-    /// may be the key of a hot job that was moved: two lists are read as one.
-    async fn list_finished(&self, filter: Filter, position: Position) -> Result<Page<FinishedJob>>;
+    /// Jobs in order of id, which is that of their first due times and never changes, over all shards. Both tables are
+    /// read in one snapshot, or a job that moves between them would be found twice or not at all.
+    ///
+    /// A hot job that cannot be read is left out: nobody would see the others for it. The log names it once, and so many
+    /// of them: [`UNREADABLE_NAMED_MAX`].
+    async fn list_jobs(&self, filter: Filter, position: Position) -> Result<JobPages>;
+
+    /// Hot jobs in ascending order of (due time, id), over all shards. For those who look for late jobs: a retry moves a
+    /// job in this order, so a walk through it may meet a job twice or not at all. Unreadable jobs are left out as by
+    /// `list_jobs`.
+    async fn list_due(&self, window: DueWindow, limit: usize) -> Result<Page<HotJob, JobKey>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_core::ShardId;
+
+    fn at(micros: i64) -> Timestamp {
+        Timestamp::from_micros(micros).unwrap()
+    }
+
+    fn id(micros: i64) -> JobId {
+        JobId::new(at(micros), ShardId(1), 7)
+    }
+
+    #[test]
+    fn a_job_that_was_moved_says_how_far_a_list_by_id_has_come() {
+        let ids = [id(4), id(5), id(6)];
+        // The job that is first due at `first` waits among those that are due at 5.
+        for (first, order, passed) in [
+            (5, Order::Ascending, 2),
+            (2, Order::Ascending, 1),
+            (9, Order::Ascending, 2),
+            (5, Order::Descending, 2),
+            (2, Order::Descending, 2),
+            (9, Order::Descending, 1),
+        ] {
+            let position = Position { after: None, order, limit: 1 };
+            let reached = position.reached(JobKey { due_at: at(5), id: id(first) });
+            let is_passed = |id: &&JobId| match order {
+                Order::Ascending => **id <= reached,
+                Order::Descending => **id >= reached,
+            };
+            assert_eq!(ids.iter().filter(is_passed).count(), passed, "{first} {order:?}");
+        }
+    }
 }

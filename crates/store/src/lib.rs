@@ -27,8 +27,8 @@ pub use backfills::{
 };
 pub use error::StoreError;
 pub use jobs::{
-    Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobReads, JobRecord, NewJob, Order, Page, Position,
-    RerunRecord, SUBMIT_MAX, Submission, Submit, Submitted, UNREADABLE_NAMED_MAX,
+    DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobPages, JobReads, JobRecord, NewJob,
+    Order, Page, Position, RerunRecord, SUBMIT_MAX, Submission, Submit, Submitted, Tables, UNREADABLE_NAMED_MAX,
 };
 pub use leases::{Lease, Leases, Owned};
 pub use logs::{LogChunk, LogPiece, Logs, Retention, TASK_USE_STEP, tasks_used_since};

@@ -10,7 +10,7 @@ use punctual_api::{Busy, ErrorKind, Forecast, ForecastQuery, HourOfForecast, Sch
 use punctual_core::schedule::{Verdict, seed_of};
 use punctual_core::shard::event::LoadedSchedule;
 use punctual_core::{ScheduleId, Span, TaskId, Timestamp};
-use punctual_store::{Filter, JobRecord, Order, Position, ScheduleFilter};
+use punctual_store::{Filter, JobRecord, Order, Position, ScheduleFilter, Tables};
 
 use crate::schedules::plans::Plans;
 use crate::schedules::zone;
@@ -110,9 +110,9 @@ impl App {
         let tasks: std::collections::BTreeSet<TaskId> = schedules.iter().map(|row| row.task.id).collect();
         let mut durations = BTreeMap::new();
         for task in tasks.into_iter().take(limits::FORECAST_TASKS_MAX) {
-            let filter = Filter { task: Some(task), ..Filter::default() };
+            let filter = Filter { tables: Tables::Finished, task: Some(task), ..Filter::default() };
             let position = Position { after: None, order: Order::Descending, limit: 1 };
-            let Some(job) = self.0.store.list_finished(filter, position).await?.rows.pop() else { continue };
+            let Some(job) = self.0.store.list_jobs(filter, position).await?.finished.rows.pop() else { continue };
             if let Some(JobRecord::Finished { attempts, .. }) = self.0.store.job(job.id).await?
                 && let Some(last) = attempts.last()
             {

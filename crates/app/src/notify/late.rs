@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use punctual_core::{JobId, JobKey, ShardId, Span, Timestamp};
-use punctual_store::{Filter, HotJob, Order, Page, Position};
+use punctual_store::{DueWindow, HotJob, Page};
 use tokio::time::Instant;
 
 use super::cursor::{LateLook, after};
@@ -125,9 +125,9 @@ impl App {
         until: Timestamp,
         after: Option<JobKey>,
         limit: usize,
-    ) -> Result<Page<HotJob>> {
-        let filter = Filter { due_from: Some(from), due_before: Some(until + INSTANT), ..Filter::default() };
-        let due = self.0.store.list_hot(filter, Position { after, order: Order::Ascending, limit }).await?;
+    ) -> Result<Page<HotJob, JobKey>> {
+        let window = DueWindow { from, before: until + INSTANT, after };
+        let due = self.0.store.list_due(window, limit).await?;
         let before_from = JobKey { due_at: from - INSTANT, id: JobId::last_at(Timestamp::MAX) };
         let after = after.map_or(before_from, |after| after.max(before_from));
         let given_back = self.0.store.given_back(Some(after), until, limit).await?;

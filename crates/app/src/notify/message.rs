@@ -99,6 +99,7 @@ impl App {
             planned_at,
             planned_local: planned_at.zip(zone).and_then(|(at, zone)| render::local(at, &zone)),
             job: event.job,
+            scheduled_at: event.job.map(JobId::due_at),
             state: state.map(|state: JobState| state.as_str().to_owned()),
             at: event.at,
             count: u64::from(event.count),

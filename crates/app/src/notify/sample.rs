@@ -57,7 +57,12 @@ impl App {
             EventKind::Late => {
                 let job = job_of(kind, planned_at);
                 let link = Some(self.link_to(job));
-                MessageEvent { job: Some(job), link, ..late(kind, "It has not started yet.", planned_at, now) }
+                MessageEvent {
+                    job: Some(job),
+                    scheduled_at: Some(job.due_at()),
+                    link,
+                    ..late(kind, "It has not started yet.", planned_at, now)
+                }
             }
             EventKind::Recovered => {
                 let planned_at = now - ATTEMPT_TOOK;
@@ -82,6 +87,7 @@ impl App {
         let job = job_of(kind, planned_at);
         MessageEvent {
             job: Some(job),
+            scheduled_at: Some(job.due_at()),
             state: Some(state.as_str().to_owned()),
             reason,
             attempts,
@@ -126,6 +132,7 @@ fn event(kind: EventKind, planned_at: Timestamp, at: Timestamp) -> MessageEvent 
         planned_at: Some(planned_at),
         planned_local: render::local(planned_at, &zone::find("Europe/Berlin")),
         job: None,
+        scheduled_at: None,
         state: None,
         at,
         count: 1,

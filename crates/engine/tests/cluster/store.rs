@@ -19,11 +19,11 @@ use punctual_core::{
 use punctual_store::{
     Ailing, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, BackfillRow, BackfillRun,
     BackfillStep, Backfilled, Backfills, CalendarChange, ClusterSecret, CreatedArtifact, DeliveryRow, Dispatch,
-    Dispatched, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobReads, JobRecord,
-    KeptLog, Lease, Leases, LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NewArtifact,
-    Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page, Position, RerunRecord, Result, Retention, RuleChange,
-    RuleRow, ScheduleFilter, Schedules, SeenMember, ShardSchedules, Stepped, Store, StoreError, Submission, Submit,
-    Submitted, TaskChange, Tasks, Transitions, WaitingNotice, WholeLog,
+    Dispatched, DueWindow, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobPages,
+    JobReads, JobRecord, KeptLog, Lease, Leases, LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece, Logs, Member,
+    Members, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page, Position, RerunRecord, Result,
+    Retention, RuleChange, RuleRow, ScheduleFilter, Schedules, SeenMember, ShardSchedules, Stepped, Store, StoreError,
+    Submission, Submit, Submitted, TaskChange, Tasks, Transitions, WaitingNotice, WholeLog,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;
@@ -208,8 +208,9 @@ under_weather! {
         job(id: JobId) -> Option<JobRecord>;
         reruns(id: JobId) -> Vec<RerunRecord>;
         hot_jobs(keys: Vec<JobKey>) -> Vec<HotJob>;
-        list_hot(filter: Filter, position: Position) -> Page<HotJob>;
-        list_finished(filter: Filter, position: Position) -> Page<FinishedJob>;
+        finished_jobs(ids: Vec<JobId>) -> Vec<FinishedJob>;
+        list_jobs(filter: Filter, position: Position) -> JobPages;
+        list_due(window: DueWindow, limit: usize) -> Page<HotJob, JobKey>;
     }
     Leases {
         now() -> Timestamp;

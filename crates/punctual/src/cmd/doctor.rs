@@ -184,14 +184,19 @@ fn workers(workers: &[WorkerView]) -> Check {
 }
 
 async fn queues(client: &Client, workers: &[WorkerView]) -> Check {
+    let now = now();
     let query = ListQuery {
         state: Some(JobState::Scheduled.as_str().to_owned()),
-        due_before: Some(now().to_string()),
+        scheduled_before: Some(now.to_string()),
         order: Some("asc".to_owned()),
         ..ListQuery::default()
     };
     match client.first_jobs(&query, DUE_EXAMINED).await {
-        Ok(listed) => unserved(&listed.list.jobs, workers),
+        Ok(mut listed) => {
+            // The others wait for another attempt.
+            listed.list.jobs.retain(|job| job.due_at <= now);
+            unserved(&listed.list.jobs, workers)
+        }
         Err(error) => Check::warn("queues", format!("cannot list jobs: {error}"), "see the server's log"),
     }
 }

@@ -45,7 +45,13 @@ pub(crate) async fn run(args: ExplainArgs, context: &Context) -> anyhow::Result<
         let job = context.client()?.job(id).await?;
         match context.out.format {
             Format::Json | Format::Jsonl => {
-                let explained = json!({ "id": job.id, "state": job.state, "explanation": job.explanation });
+                let explained = json!({
+                    "id": job.id,
+                    "state": job.state,
+                    "scheduled_at": job.scheduled_at,
+                    "due_at": job.due_at,
+                    "explanation": job.explanation,
+                });
                 context.out.json(&explained)?;
             }
             Format::Table | Format::Name => {

@@ -9,7 +9,7 @@ use crate::view;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobVerb {
-    /// List jobs, the latest due first
+    /// List jobs, the latest scheduled first
     List(ps::Filter),
     /// Show a job with all its attempts
     Get {

@@ -28,13 +28,13 @@ pub(crate) struct Filter {
     /// Only this queue
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
-    /// Due at or after this time
+    /// Only jobs scheduled at this time or later
     #[arg(long, value_name = "TIME", value_parser = parse_at)]
-    due_from: Option<Timestamp>,
-    /// Due before this time
+    scheduled_from: Option<Timestamp>,
+    /// Only jobs scheduled before this time
     #[arg(long, value_name = "TIME", value_parser = parse_at)]
-    due_before: Option<Timestamp>,
-    /// The earliest due first
+    scheduled_before: Option<Timestamp>,
+    /// The earliest first
     #[arg(long)]
     asc: bool,
     /// How many, at most; 1 to 1000
@@ -49,8 +49,8 @@ pub(crate) struct Filter {
 pub(crate) struct PsArgs {
     #[command(flatten)]
     filter: Filter,
-    /// Also jobs that are due later than a day from now; these are left out unless there is a filter
-    #[arg(short, long, conflicts_with = "due_before")]
+    /// Also jobs scheduled for later than a day from now; these are left out unless there is a filter
+    #[arg(short, long, conflicts_with = "scheduled_before")]
     all: bool,
     /// Show it again every so often
     #[arg(short, long, value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "2s", value_parser = parse_span)]
@@ -63,8 +63,9 @@ const RECENT: Span = Span::from_secs(86_400);
 impl Filter {
     /// Whether it narrows the list: whoever asks for something wants all of it.
     fn is_given(&self) -> bool {
-        let Self { state, task, kind, queue, due_from, due_before, cursor, asc: _, limit: _ } = self;
-        [state, task, kind, queue, cursor].into_iter().any(Option::is_some) || due_from.or(*due_before).is_some()
+        let Self { state, task, kind, queue, scheduled_from, scheduled_before, cursor, asc: _, limit: _ } = self;
+        [state, task, kind, queue, cursor].into_iter().any(Option::is_some)
+            || scheduled_from.or(*scheduled_before).is_some()
     }
 
     fn query(&self) -> ListQuery {
@@ -73,8 +74,8 @@ impl Filter {
             task: self.task.clone(),
             kind: self.kind.clone(),
             queue: self.queue.clone(),
-            due_from: self.due_from.map(|at| at.to_string()),
-            due_before: self.due_before.map(|at| at.to_string()),
+            scheduled_from: self.scheduled_from.map(|at| at.to_string()),
+            scheduled_before: self.scheduled_before.map(|at| at.to_string()),
             order: self.asc.then(|| "asc".to_owned()),
             limit: Some(self.limit.to_string()),
             cursor: self.cursor.clone(),
@@ -93,7 +94,7 @@ struct Hidden {
 const HIDDEN_COUNTED_MAX: usize = 100;
 
 async fn hidden(from: Timestamp, client: &Client) -> anyhow::Result<Option<Hidden>> {
-    let query = ListQuery { due_from: Some(from.to_string()), ..ListQuery::default() };
+    let query = ListQuery { scheduled_from: Some(from.to_string()), ..ListQuery::default() };
     let found = client.first_jobs(&query, HIDDEN_COUNTED_MAX).await?;
     let (jobs, and_more) = (found.list.jobs.len(), found.ended != Ended::Complete);
     Ok((jobs > 0).then_some(Hidden { jobs, and_more }))
@@ -103,7 +104,7 @@ impl Hidden {
     fn sentence(&self) -> String {
         let more = if self.and_more { "at least " } else { "" };
         let are = if self.jobs == 1 { "is" } else { "are" };
-        format!("{more}{} due later than a day from now {are} not shown: --all", counted(self.jobs, "job"))
+        format!("{more}{} scheduled for later than a day from now {are} not shown: --all", counted(self.jobs, "job"))
     }
 }
 
@@ -177,7 +178,7 @@ async fn recent(args: &PsArgs, client: &Client) -> anyhow::Result<(Listed, Optio
         return Ok((fetch(&filter, client).await?, None));
     }
     let horizon = now() + RECENT;
-    filter.due_before = Some(horizon);
+    filter.scheduled_before = Some(horizon);
     Ok((fetch(&filter, client).await?, hidden(horizon, client).await?))
 }
 
@@ -188,7 +189,7 @@ mod tests {
     #[test]
     fn what_is_hidden_is_counted() {
         let said = |jobs, and_more| Hidden { jobs, and_more }.sentence();
-        assert_eq!(said(1, false), "1 job due later than a day from now is not shown: --all");
-        assert_eq!(said(100, true), "at least 100 jobs due later than a day from now are not shown: --all");
+        assert_eq!(said(1, false), "1 job scheduled for later than a day from now is not shown: --all");
+        assert_eq!(said(100, true), "at least 100 jobs scheduled for later than a day from now are not shown: --all");
     }
 }

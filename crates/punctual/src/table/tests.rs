@@ -9,7 +9,7 @@ fn summary(state: &str, task: &str, due: &str, reason: Option<&str>) -> JobSumma
         "id": "job_01m7et4344e91804jsy8wksbxz",
         "task": { "id": "task_01m7et433kee4803yssgvaf2fh", "name": task, "kind": "http", "queue": "default" },
         "state": state, "priority": 0, "attempts": 4, "reason": reason,
-        "submitted_at": "2026-01-01T00:00:00Z", "due_at": due,
+        "submitted_at": "2026-01-01T00:00:00Z", "scheduled_at": due, "due_at": due,
     }))
     .unwrap()
 }

@@ -13,19 +13,19 @@ use crate::world::now;
 use crate::zone::{relative, short};
 
 impl Row for JobSummary {
-    const HEADER: &'static [&'static str] = &["ID", "TASK", "STATE", "TRIES", "DUE", "", "REASON"];
+    const HEADER: &'static [&'static str] = &["ID", "TASK", "STATE", "TRIES", "SCHEDULED", "DUE", "REASON"];
     const YIELDS: &'static [Yield] = &[
         Yield::Cut("REASON", 40),
         Yield::ShortTimes,
         Yield::Cut("REASON", 24),
-        Yield::Drop("DUE"),
+        Yield::Drop("SCHEDULED"),
         Yield::Cut("REASON", 16),
         Yield::Drop("TRIES"),
         Yield::Cut("TASK", 12),
         Yield::Cut("REASON", 12),
         Yield::Drop("REASON"),
         Yield::Cut("TASK", 8),
-        Yield::Drop(""),
+        Yield::Drop("DUE"),
         Yield::Drop("TASK"),
     ];
 
@@ -39,7 +39,7 @@ impl Row for JobSummary {
             Cell::new(self.task.name.as_deref().unwrap_or(&self.task.kind)),
             out.state(&self.state),
             Cell::new(self.attempts),
-            Cell::new(out.time(self.due_at)),
+            Cell::new(out.time(self.scheduled_at)),
             Cell::new(out.relative(self.due_at)),
             Cell::new(one_line(&reason(out, self))),
         ]
@@ -70,7 +70,11 @@ fn job_text(out: &Output, job: &Job) -> String {
     text.line("why", out.zone.localize(&job.explanation));
     text.line("task", task_ref(&job.task));
     text.line("submitted", out.zone.show_millis(job.submitted_at));
-    text.line("due", format!("{} ({})", out.zone.show_millis(job.due_at), relative(job.due_at, now())));
+    let when = |at| format!("{} ({})", out.zone.show_millis(at), relative(at, now()));
+    text.line("scheduled", when(job.scheduled_at));
+    if job.due_at != job.scheduled_at {
+        text.line("due", when(job.due_at));
+    }
     if let Some(at) = job.finished_at {
         text.line("finished", out.zone.show_millis(at));
     }
@@ -87,7 +91,7 @@ fn job_text(out: &Output, job: &Job) -> String {
         for rerun in job.reruns.iter().filter(|rerun| rerun.next_attempt == attempt.attempt) {
             text.line("run again", rerun_line(out, rerun));
         }
-        text.line(&format!("attempt {}", attempt.attempt), attempt_line(out, attempt));
+        text.line(&format!("attempt {}", attempt.attempt), attempt_line(out, job, attempt));
         let details = attempt.details.as_ref().map(details_line).unwrap_or_default();
         if !details.is_empty() {
             text.line("", details);
@@ -135,8 +139,12 @@ fn rerun_line(out: &Output, rerun: &Rerun) -> String {
     format!("{}, after it was {}", out.zone.show_millis(rerun.at), rerun.from)
 }
 
-fn attempt_line(out: &Output, attempt: &Attempt) -> String {
-    let mut line = format!("{}, started {}", attempt.state, out.zone.show_millis(attempt.started_at));
+fn attempt_line(out: &Output, job: &Job, attempt: &Attempt) -> String {
+    let mut line = attempt.state.clone();
+    if attempt.due_at != job.scheduled_at {
+        let _ = write!(line, ", due {}", out.zone.show_millis(attempt.due_at));
+    }
+    let _ = write!(line, ", started {}", out.zone.show_millis(attempt.started_at));
     if let Some(at) = attempt.finished_at {
         let _ = write!(line, ", took {}", short(at.since(attempt.started_at)));
     }

@@ -39,7 +39,7 @@ pub(crate) fn start_with(others: impl IntoIterator<Item = (String, (u16, Value))
 }
 
 fn answers() -> BTreeMap<String, (u16, Value)> {
-    let submitted = json!({ "id": WAITING, "due_at": "2030-01-01T00:00:00Z" });
+    let submitted = json!({ "id": WAITING, "scheduled_at": "2030-01-01T00:00:00Z", "due_at": "2030-01-01T00:00:00Z" });
     let jobs = json!({
         "jobs": [summary(FAILED, "failed", Some("exit 1")), summary(DONE, "succeeded", None)],
         "next_cursor": "abc",
@@ -90,7 +90,8 @@ pub(crate) fn task_ref() -> Value {
 fn summary(id: &str, state: &str, reason: Option<&str>) -> Value {
     json!({
         "id": id, "task": task_ref(), "state": state, "priority": 0, "attempts": 1, "reason": reason,
-        "submitted_at": "2026-01-01T00:00:00Z", "due_at": "2026-01-01T00:00:00Z",
+        "submitted_at": "2026-01-01T00:00:00Z", "scheduled_at": "2026-01-01T00:00:00Z",
+        "due_at": "2026-01-01T00:00:00Z",
     })
 }
 
@@ -107,11 +108,12 @@ fn failed_job() -> Value {
 fn job(id: &str, state: &str) -> Value {
     json!({
         "id": id, "task": task_ref(), "state": state, "priority": 0, "explanation": format!("It is {state}."),
-        "submitted_at": "2026-01-01T00:00:00Z", "due_at": "2026-01-01T00:00:00Z",
+        "submitted_at": "2026-01-01T00:00:00Z", "scheduled_at": "2026-01-01T00:00:00Z",
+        "due_at": "2026-01-01T00:00:00Z",
         "finished_at": "2026-01-01T00:00:01Z", "cancel_requested": false,
         "attempts": [{
             "attempt": 1, "state": state, "worker": "worker_01m7et40a5e6hs5g996vdmh7f3",
-            "server": "server_01m7etg8hwe0sbbaq92e8h11ex", "picked_up_at": "2026-01-01T00:00:00Z",
+            "server": "server_01m7etg8hwe0sbbaq92e8h11ex", "due_at": "2026-01-01T00:00:00Z", "picked_up_at": "2026-01-01T00:00:00Z",
             "started_at": "2026-01-01T00:00:00.002Z", "finished_at": "2026-01-01T00:00:01Z",
         }],
         "input": { "big": 12345678901234567890u64 }, "output": "hi",

@@ -72,7 +72,7 @@ fn more_answers() -> Vec<(String, (u16, Value))> {
     });
     let mut replayed = json!({
         "id": WAITING, "task": fake::task_ref(), "state": "scheduled", "priority": 0, "attempts": 1,
-        "submitted_at": at, "due_at": at,
+        "submitted_at": at, "scheduled_at": at, "due_at": at,
     });
     replayed["schedule"] = json!({ "id": "schedule_01m7et433kee4803yssgvaf2fh", "at": at, "kind": "replayed" });
     [

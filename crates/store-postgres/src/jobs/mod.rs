@@ -10,8 +10,8 @@ use std::sync::PoisonError;
 use async_trait::async_trait;
 use punctual_core::{JobId, JobKey, Timestamp};
 use punctual_store::{
-    Filter, FinishedJob, HotJob, IdempotencyKey, JobReads, JobRecord, Page, Position, RerunRecord, Result, StoreError,
-    Submission, Submit, Submitted, UNREADABLE_NAMED_MAX,
+    DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, JobPages, JobReads, JobRecord, Page, Position, RerunRecord,
+    Result, StoreError, Submission, Submit, Submitted, UNREADABLE_NAMED_MAX,
 };
 
 use crate::PostgresStore;
@@ -65,16 +65,15 @@ impl JobReads for PostgresStore {
         Ok(jobs)
     }
 
-    async fn list_hot(&self, filter: Filter, position: Position) -> Result<Page<HotJob>> {
+    async fn finished_jobs(&self, ids: Vec<JobId>) -> Result<Vec<FinishedJob>> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let (page, unreadable) = list::hot(&conn, self.shared.shard_count, &filter, position).await?;
+        let jobs = record::finished_among(&conn, &ids).await?;
         conn.done();
-        self.report_jobs(unreadable);
-        Ok(page)
+        Ok(jobs)
     }
 
-    async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob>> {
+    async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob, JobKey>> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
         let (page, unreadable) = list::given_back(&conn, after, until, limit).await?;
@@ -83,11 +82,21 @@ impl JobReads for PostgresStore {
         Ok(page)
     }
 
-    async fn list_finished(&self, filter: Filter, position: Position) -> Result<Page<FinishedJob>> {
+    async fn list_jobs(&self, filter: Filter, position: Position) -> Result<JobPages> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let page = list::finished(&conn, &filter, position).await?;
+        let (pages, unreadable) = list::jobs(&conn, self.shared.shard_count, &filter, position).await?;
         conn.done();
+        self.report_jobs(unreadable);
+        Ok(pages)
+    }
+
+    async fn list_due(&self, window: DueWindow, limit: usize) -> Result<Page<HotJob, JobKey>> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let (page, unreadable) = list::due(&conn, self.shared.shard_count, window, limit).await?;
+        conn.done();
+        self.report_jobs(unreadable);
         Ok(page)
     }
 }

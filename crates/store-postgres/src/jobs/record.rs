@@ -76,7 +76,13 @@ pub(super) async fn hot_at(conn: &Conn, keys: &[JobKey]) -> Result<Vec<HotJob>, 
     Ok(jobs.into_iter().map(|(_, job)| job).collect())
 }
 
-/// The first twelve columns of `job_record_hot`, `hot_jobs`, `list_hot` and `given_back`.
+pub(super) async fn finished_among(conn: &Conn, ids: &[JobId]) -> Result<Vec<FinishedJob>, Trouble> {
+    let ids: Vec<Uuid> = ids.iter().map(|id| Uuid::from(*id)).collect();
+    let rows = conn.query(sql!("finished_jobs"), &[&ids]).await?;
+    rows.iter().map(read_finished).collect()
+}
+
+/// The first twelve columns of `job_record_hot`, `hot_jobs`, `list_hot`, `list_moved` and `given_back`.
 pub(super) fn read_hot(row: &Row) -> Read<HotJob> {
     let id = codec::job_id(row, 0)?;
     Ok(HotJob {
@@ -92,7 +98,7 @@ pub(super) fn read_hot(row: &Row) -> Read<HotJob> {
     })
 }
 
-/// The first thirteen columns of `job_record_finished` and the lists of finished jobs.
+/// The first thirteen columns of `job_record_finished`, `finished_jobs` and the lists of finished jobs.
 pub(super) fn read_finished(row: &Row) -> Read<FinishedJob> {
     let id = codec::job_id(row, 0)?;
     let was_moved = codec::value::<Option<i64>>(row, 10)?.is_some();

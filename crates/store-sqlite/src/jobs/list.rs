@@ -1,10 +1,8 @@
 //! Lists of jobs, in pages. A page ends when it is full or when so many rows were
 //! examined that a filter which matches little would hold a connection too long.
 
-use std::cmp::Ordering;
-
 use punctual_core::{JobId, JobKey, JobState, Timestamp};
-use punctual_store::{Filter, FinishedJob, HotJob, Order, Page, Position};
+use punctual_store::{DueWindow, Filter, FinishedJob, HotJob, JobPages, Order, Page, Position};
 use rusqlite::{CachedStatement, Connection, Row, params};
 
 use super::record::{read_finished, read_hot};
@@ -17,51 +15,91 @@ const EXAMINED_MAX: usize = 10_000;
 /// The job, if even that can be read, and what is wrong with it.
 pub(super) type Unreadable = (Option<JobId>, rusqlite::Error);
 
-/// Also what cannot be read, and is left out.
-pub(super) fn hot(
+/// A page of each table, and what cannot be read and is left out.
+pub(super) fn jobs(
+    conn: &Connection,
+    shard_count: u16,
+    filter: &Filter,
+    position: Position,
+) -> Result<(JobPages, Vec<Unreadable>), Failure> {
+    let (hot, unreadable) = match filter.tables.has_hot() {
+        true => hot(conn, shard_count, filter, position)?,
+        false => (Page::EMPTY, Vec::new()),
+    };
+    let finished = match filter.tables.has_finished() {
+        true => finished(conn, filter, position)?,
+        false => Page::EMPTY,
+    };
+    Ok((JobPages { hot, finished }, unreadable))
+}
+
+/// Jobs that are due at their first time are read in the order of the table, which is that of their ids; those that were
+/// moved are read by id. The first read meets the moved ones too, and passes them by.
+fn hot(
     conn: &Connection,
     shard_count: u16,
     filter: &Filter,
     position: Position,
 ) -> Result<(Page<HotJob>, Vec<Unreadable>), Failure> {
-    // Bounds are exclusive keys; an id of zeros sorts before every id.
-    let mut low = filter.due_from.map_or((-1, [0; 16]), |from| (from.as_micros(), [0; 16]));
-    let mut high = filter.due_before.map_or((i64::MAX, [0; 16]), |before| (before.as_micros(), [0; 16]));
-    if let Some(after) = position.after {
-        let after = (after.due_at.as_micros(), after.id.to_bytes());
-        match position.order {
-            Order::Ascending => low = low.max(after),
-            Order::Descending => high = high.min(after),
-        }
-    }
-    let text = match position.order {
-        Order::Ascending => concat_order(sql!("list_hot"), "ORDER BY job.due_at, job.id"),
-        Order::Descending => concat_order(sql!("list_hot"), "ORDER BY job.due_at DESC, job.id DESC"),
+    let (low, high) = key_range(filter, position);
+    let (in_place, by_id) = match position.order {
+        Order::Ascending => ("ORDER BY job.due_at, job.id", "ORDER BY job.id"),
+        Order::Descending => ("ORDER BY job.due_at DESC, job.id DESC", "ORDER BY job.id DESC"),
     };
-    let mut statements = prepare(conn, &text, usize::from(shard_count))?;
-    let cursors = statements
-        .iter_mut()
-        .zip(0..shard_count)
-        .map(|(statement, shard)| statement.query(params![shard, low.0, low.1, high.0, high.1]))
-        .collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut statements = prepare(conn, &concat_order(sql!("list_hot"), in_place), usize::from(shard_count))?;
+    let mut moved = conn.prepare_cached(&concat_order(sql!("list_moved"), by_id))?;
+    let mut cursors = Vec::with_capacity(usize::from(shard_count) + 1);
+    for (statement, shard) in statements.iter_mut().zip(0..shard_count) {
+        cursors.push(statement.query(params![shard, low.0, low.1, high.0, high.1])?);
+    }
+    let (low, high) = id_range(filter, position);
+    cursors.push(moved.query(params![low, high])?);
     let mut unreadable = Vec::new();
     let read = |row: &Row<'_>| {
-        let key = codec::job_id(row, 0).and_then(|id| Ok(JobKey { id, due_at: codec::time(row, 1)? }));
-        let key = match key {
-            Ok(key) => key,
-            Err(error) => {
-                unreadable.push((None, error));
-                return Ok(None);
-            }
-        };
+        let Some(key) = read_key(row, &mut unreadable) else { return Ok(None) };
+        let is_passed_by: bool = row.get(14)?;
+        if is_passed_by {
+            return Ok(Some((position.reached(key), None)));
+        }
         let job = examine_hot(row, filter).unwrap_or_else(|error| {
             unreadable.push((Some(key.id), error));
             None
         });
-        Ok(Some((key, job)))
+        Ok(Some((key.id, job)))
     };
     let page = Merge { cursors, order: position.order, read }.page(position.limit)?;
     Ok((page, unreadable))
+}
+
+/// Also what cannot be read, and is left out.
+pub(super) fn due(
+    conn: &Connection,
+    shard_count: u16,
+    window: DueWindow,
+    limit: usize,
+) -> Result<(Page<HotJob, JobKey>, Vec<Unreadable>), Failure> {
+    let after = window.after.map(|key| (key.due_at.as_micros(), key.id.to_bytes()));
+    let low = (window.from.as_micros(), NO_ID).max(after.unwrap_or((-1, NO_ID)));
+    let high = (window.before.as_micros(), NO_ID);
+    let text = concat_order(sql!("list_hot"), "ORDER BY job.due_at, job.id");
+    let mut statements = prepare(conn, &text, usize::from(shard_count))?;
+    let mut cursors = Vec::with_capacity(usize::from(shard_count));
+    for (statement, shard) in statements.iter_mut().zip(0..shard_count) {
+        cursors.push(statement.query(params![shard, low.0, low.1, high.0, high.1])?);
+    }
+    let mut unreadable = Vec::new();
+    let read = |row: &Row<'_>| {
+        let Some(key) = read_key(row, &mut unreadable) else { return Ok(None) };
+        let job = read_hot(row).map_err(|error| unreadable.push((Some(key.id), error)));
+        Ok(Some((key, job.ok())))
+    };
+    let page = Merge { cursors, order: Order::Ascending, read }.page(limit)?;
+    Ok((page, unreadable))
+}
+
+fn read_key(row: &Row<'_>, unreadable: &mut Vec<Unreadable>) -> Option<JobKey> {
+    let key = codec::job_id(row, 0).and_then(|id| Ok(JobKey { id, due_at: codec::time(row, 1)? }));
+    key.map_err(|error| unreadable.push((None, error))).ok()
 }
 
 fn examine_hot(row: &Row<'_>, filter: &Filter) -> rusqlite::Result<Option<HotJob>> {
@@ -74,7 +112,7 @@ pub(super) fn given_back(
     after: Option<JobKey>,
     until: Timestamp,
     limit: usize,
-) -> Result<(Page<HotJob>, Vec<Unreadable>), Failure> {
+) -> Result<(Page<HotJob, JobKey>, Vec<Unreadable>), Failure> {
     let low = after.map_or((-1, [0; 16]), |after| (after.due_at.as_micros(), after.id.to_bytes()));
     let mut statement = conn.prepare_cached(sql!("given_back"))?;
     let mut found = statement.query(params![low.0, low.1, until.as_micros(), limit as i64])?;
@@ -99,7 +137,7 @@ pub(super) fn given_back(
     Ok((page, unreadable))
 }
 
-pub(super) fn finished(conn: &Connection, filter: &Filter, position: Position) -> Result<Page<FinishedJob>, Failure> {
+fn finished(conn: &Connection, filter: &Filter, position: Position) -> Result<Page<FinishedJob>, Failure> {
     let (low, high) = id_range(filter, position);
     let order = match position.order {
         Order::Ascending => "ORDER BY history.id",
@@ -129,44 +167,45 @@ pub(super) fn finished(conn: &Connection, filter: &Filter, position: Position) -
         )
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let read = |row: &Row<'_>| {
-        let key = JobKey::original(codec::job_id(row, 0)?);
+        let id = codec::job_id(row, 0)?;
         let state_fits = filter.states.is_empty() || filter.states.contains(&codec::state(row, 8)?);
         let fits = state_fits && fits_task(row, filter, 1, 13)?;
-        Ok(Some((key, if fits { Some(read_finished(row)?) } else { None })))
+        Ok(Some((id, if fits { Some(read_finished(row)?) } else { None })))
     };
     Merge { cursors, order: position.order, read }.page(position.limit)
 }
 
-/// Exclusive bounds of ids. Finished jobs are listed by their first due time.
+/// Sorts before every id.
+const NO_ID: [u8; 16] = [0; 16];
+
+type KeyBound = (i64, [u8; 16]);
+
+/// Exclusive bounds of the keys of jobs that are due at their first time.
+fn key_range(filter: &Filter, position: Position) -> (KeyBound, KeyBound) {
+    let mut low = filter.scheduled_from.map_or((-1, NO_ID), |from| (from.as_micros(), NO_ID));
+    let mut high = filter.scheduled_before.map_or((i64::MAX, NO_ID), |before| (before.as_micros(), NO_ID));
+    if let Some(after) = position.after {
+        let after = (after.due_at().as_micros(), after.to_bytes());
+        match position.order {
+            Order::Ascending => low = low.max(after),
+            Order::Descending => high = high.min(after),
+        }
+    }
+    (low, high)
+}
+
+/// Exclusive bounds of ids.
 fn id_range(filter: &Filter, position: Position) -> ([u8; 16], [u8; 16]) {
     let first_at = |at: Timestamp| JobId::first_at(at).as_u128();
-    let mut low = filter.due_from.map_or(0, |from| first_at(from) - 1);
-    let mut high = filter.due_before.map_or(u128::MAX, first_at);
+    let mut low = filter.scheduled_from.map_or(0, |from| first_at(from) - 1);
+    let mut high = filter.scheduled_before.map_or(u128::MAX, first_at);
     if let Some(after) = position.after {
-        let (after_it, before_it) = ids_around(after);
         match position.order {
-            Order::Ascending => low = low.max(after_it),
-            Order::Descending => high = high.min(before_it),
+            Order::Ascending => low = low.max(after.as_u128()),
+            Order::Descending => high = high.min(after.as_u128()),
         }
     }
     (low.to_be_bytes(), high.to_be_bytes())
-}
-
-/// Exclusive bounds of the ids whose first key comes after `key`, and of those whose first
-/// key comes before it. A list may have stopped at a job that was moved: where it stood then
-/// is said by its due time, and not by its id.
-fn ids_around(key: JobKey) -> (u128, u128) {
-    match key.due_at.cmp(&key.id.due_at()) {
-        Ordering::Equal => (key.id.as_u128(), key.id.as_u128()),
-        Ordering::Greater => {
-            let first = JobId::first_at(key.due_at).as_u128();
-            (first - 1, first)
-        }
-        Ordering::Less => {
-            let last = JobId::last_at(key.due_at).as_u128();
-            (last, last + 1)
-        }
-    }
 }
 
 /// `column` holds the task's id, `kind` and the one after it what the task says.
@@ -202,9 +241,9 @@ struct Merge<'s, R> {
 }
 
 impl<R> Merge<'_, R> {
-    fn page<T>(mut self, limit: usize) -> Result<Page<T>, Failure>
+    fn page<T, K: Ord + Copy>(mut self, limit: usize) -> Result<Page<T, K>, Failure>
     where
-        R: FnMut(&Row<'_>) -> rusqlite::Result<Option<(JobKey, Option<T>)>>,
+        R: FnMut(&Row<'_>) -> rusqlite::Result<Option<(K, Option<T>)>>,
     {
         let limit = limit.max(1);
         let mut heads = Vec::with_capacity(self.cursors.len());
@@ -248,7 +287,7 @@ fn advance<T>(
 }
 
 /// Which cursor has the next row. They are few, so looking at each is quickest.
-fn first<T>(heads: &[Option<(JobKey, T)>], order: Order) -> Option<usize> {
+fn first<T, K: Ord + Copy>(heads: &[Option<(K, T)>], order: Order) -> Option<usize> {
     let keys = heads.iter().enumerate().filter_map(|(place, head)| head.as_ref().map(|(key, _)| (*key, place)));
     let first = match order {
         Order::Ascending => keys.min(),

@@ -9,8 +9,8 @@ use std::sync::PoisonError;
 use async_trait::async_trait;
 use punctual_core::{JobId, JobKey, Timestamp};
 use punctual_store::{
-    Filter, FinishedJob, HotJob, IdempotencyKey, JobReads, JobRecord, Page, Position, RerunRecord, Result, Submission,
-    Submit, Submitted, UNREADABLE_NAMED_MAX,
+    DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, JobPages, JobReads, JobRecord, Page, Position, RerunRecord,
+    Result, Submission, Submit, Submitted, UNREADABLE_NAMED_MAX,
 };
 use rusqlite::Connection;
 
@@ -49,23 +49,31 @@ impl JobReads for SqliteStore {
         self.shared.people_reads.read(move |conn| record::hot_at(conn, &keys)).await
     }
 
-    async fn list_hot(&self, filter: Filter, position: Position) -> Result<Page<HotJob>> {
+    async fn finished_jobs(&self, ids: Vec<JobId>) -> Result<Vec<FinishedJob>> {
+        self.shared.people_reads.read(move |conn| record::finished_among(conn, &ids)).await
+    }
+
+    async fn list_jobs(&self, filter: Filter, position: Position) -> Result<JobPages> {
         let shard_count = self.shared.shard_count;
-        let read = move |conn: &Connection| list::hot(conn, shard_count, &filter, position);
+        let read = move |conn: &Connection| list::jobs(conn, shard_count, &filter, position);
+        let (pages, unreadable) = self.shared.people_reads.read(read).await?;
+        self.report_jobs(unreadable);
+        Ok(pages)
+    }
+
+    async fn list_due(&self, window: DueWindow, limit: usize) -> Result<Page<HotJob, JobKey>> {
+        let shard_count = self.shared.shard_count;
+        let read = move |conn: &Connection| list::due(conn, shard_count, window, limit);
         let (page, unreadable) = self.shared.people_reads.read(read).await?;
         self.report_jobs(unreadable);
         Ok(page)
     }
 
-    async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob>> {
+    async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob, JobKey>> {
         let read = move |conn: &Connection| list::given_back(conn, after, until, limit);
         let (page, unreadable) = self.shared.people_reads.read(read).await?;
         self.report_jobs(unreadable);
         Ok(page)
-    }
-
-    async fn list_finished(&self, filter: Filter, position: Position) -> Result<Page<FinishedJob>> {
-        self.shared.people_reads.read(move |conn| list::finished(conn, &filter, position)).await
     }
 }
 

@@ -40,6 +40,15 @@ pub(super) fn hot_at(conn: &Connection, keys: &[JobKey]) -> Result<Vec<HotJob>, 
     Ok(jobs)
 }
 
+pub(super) fn finished_among(conn: &Connection, ids: &[JobId]) -> Result<Vec<FinishedJob>, Failure> {
+    let mut statement = conn.prepare_cached(sql!("finished_job"))?;
+    let mut jobs = Vec::new();
+    for id in ids {
+        jobs.extend(statement.query_row([id.to_bytes()], read_finished).optional()?);
+    }
+    Ok(jobs)
+}
+
 type FinishedRow = (FinishedJob, Option<AttemptRecord>, Option<Bytes>, Option<Bytes>);
 
 fn finished(conn: &Connection, id: JobId) -> Result<Option<FinishedRow>, Failure> {
@@ -74,7 +83,7 @@ pub(super) fn reruns(conn: &Connection, id: JobId) -> Result<Vec<RerunRecord>, F
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// The first twelve columns of `job_record_hot`, `hot_job`, `list_hot` and `given_back`.
+/// The first twelve columns of `job_record_hot`, `hot_job`, `list_hot`, `list_moved` and `given_back`.
 pub(super) fn read_hot(row: &Row<'_>) -> rusqlite::Result<HotJob> {
     let id = codec::job_id(row, 0)?;
     Ok(HotJob {
@@ -90,7 +99,7 @@ pub(super) fn read_hot(row: &Row<'_>) -> rusqlite::Result<HotJob> {
     })
 }
 
-/// The first thirteen columns of `job_record_finished` and the lists of finished jobs.
+/// The first thirteen columns of `job_record_finished`, `finished_job` and the lists of finished jobs.
 pub(super) fn read_finished(row: &Row<'_>) -> rusqlite::Result<FinishedJob> {
     let id = codec::job_id(row, 0)?;
     Ok(FinishedJob {

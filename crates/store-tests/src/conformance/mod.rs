@@ -154,13 +154,16 @@ cases! { ($)
         a_job_nobody_knows_is_absent,
     }
     lists {
-        hot_jobs_are_listed_over_all_shards_in_both_orders,
+        hot_jobs_are_listed_over_all_shards_by_their_first_due_time,
         pages_of_hot_jobs_show_every_job_once,
+        a_page_begins_after_any_id,
+        due_jobs_are_listed_by_when_they_are_due_now,
+        a_walk_meets_every_job_once_while_jobs_move,
         hot_jobs_are_read_by_key_as_they_are_listed,
         hot_jobs_are_filtered,
         finished_jobs_are_listed_by_first_due_time_in_both_orders,
         pages_of_finished_jobs_show_every_job_once,
-        finished_jobs_go_on_after_a_hot_job_that_was_moved,
+        finished_jobs_are_read_by_id_as_they_are_listed,
         finished_jobs_are_filtered,
         filters_follow_the_task_as_it_is_now,
     }

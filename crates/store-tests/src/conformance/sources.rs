@@ -28,17 +28,17 @@ async fn seen(store: &dyn Store, id: JobId) -> Vec<Option<Source>> {
             let running = store.open_starts(id.shard()).await.unwrap().running;
             let mine = running.iter().filter(|(_, row)| row.key.id == id);
             seen.extend(mine.map(|(_, row)| row.source.as_deref().copied()));
-            let page = store.list_hot(Filter::default(), first_page(Order::Ascending, 100)).await.unwrap();
+            let page = hot_page(store, Filter::default(), first_page(Order::Ascending, 100)).await;
             seen.extend(page.rows.iter().filter(|job| job.key.id == id).map(|job| job.source));
         }
         FoundRow::Finished { .. } => {
-            let page = store.list_finished(Filter::default(), first_page(Order::Ascending, 100)).await.unwrap();
+            let page = finished_page(store, Filter::default(), first_page(Order::Ascending, 100)).await;
             seen.extend(page.rows.iter().filter(|job| job.id == id).map(|job| job.source));
             for filter in [
                 Filter { task: Some(task_id(1)), ..Filter::default() },
                 Filter { states: vec![JobState::Failed], ..Filter::default() },
             ] {
-                let page = store.list_finished(filter, first_page(Order::Descending, 100)).await.unwrap();
+                let page = finished_page(store, filter, first_page(Order::Descending, 100)).await;
                 seen.extend(page.rows.iter().filter(|job| job.id == id).map(|job| job.source));
             }
         }

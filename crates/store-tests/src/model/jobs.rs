@@ -1,7 +1,7 @@
 use punctual_core::{AttemptNo, Counters, JobId, JobKey, Timestamp};
 use punctual_store::{
-    Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobRecord, NewJob, Order, Page, Position,
-    RerunRecord, Result, SUBMIT_MAX, Submission, Submitted, TASK_USE_STEP,
+    DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobPages, JobRecord, NewJob, Order, Page,
+    Position, RerunRecord, Result, SUBMIT_MAX, Submission, Submitted, TASK_USE_STEP,
 };
 
 use super::{Finished, Hot, ModelStore, State, inconsistent};
@@ -62,17 +62,42 @@ impl ModelStore {
         there.map(|(key, hot)| state.show_hot(key, hot)).collect()
     }
 
-    pub fn list_hot_now(&self, filter: &Filter, position: Position) -> Page<HotJob> {
+    pub fn finished_jobs_now(&self, ids: &[JobId]) -> Vec<FinishedJob> {
+        let state = self.state();
+        ids.iter().filter_map(|id| state.finished.get(id).map(|finished| show_finished(*id, finished))).collect()
+    }
+
+    pub fn list_jobs_now(&self, filter: &Filter, position: Position) -> JobPages {
+        let state = self.state();
+        let hot = state
+            .hot
+            .iter()
+            .filter(|((_, key), hot)| filter.tables.has_hot() && state.fits(filter, key.id, hot))
+            .map(|((_, key), hot)| (key.id, state.show_hot(*key, hot)));
+        let finished = state
+            .finished
+            .iter()
+            .filter(|(id, finished)| filter.tables.has_finished() && state.fits(filter, **id, &finished.hot))
+            .filter(|(_, finished)| filter.states.is_empty() || filter.states.contains(&finished.state))
+            .map(|(id, finished)| (*id, show_finished(*id, finished)));
+        let Position { after, order, limit } = position;
+        JobPages {
+            hot: page(hot.collect(), after, order, limit),
+            finished: page(finished.collect(), after, order, limit),
+        }
+    }
+
+    pub fn list_due_now(&self, window: DueWindow, limit: usize) -> Page<HotJob, JobKey> {
         let state = self.state();
         let rows = state
             .hot
             .iter()
-            .filter(|((_, key), hot)| state.fits(filter, *key, hot))
+            .filter(|((_, key), _)| key.due_at >= window.from && key.due_at < window.before)
             .map(|((_, key), hot)| (*key, state.show_hot(*key, hot)));
-        page(rows.collect(), position)
+        page(rows.collect(), window.after, Order::Ascending, limit)
     }
 
-    pub fn given_back_now(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Page<HotJob> {
+    pub fn given_back_now(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Page<HotJob, JobKey> {
         let state = self.state();
         let place =
             |id: JobId, hot: &Hot| Some(JobKey { id, due_at: hot.give_backs.as_ref()?.last.as_ref()?.late_from });
@@ -83,17 +108,6 @@ impl ModelStore {
         found.truncate(limit);
         let next = found.last().map(|(place, _, _)| *place).filter(|_| found.len() == limit);
         Page { rows: found.into_iter().map(|(_, key, hot)| state.show_hot(key, hot)).collect(), next }
-    }
-
-    pub fn list_finished_now(&self, filter: &Filter, position: Position) -> Page<FinishedJob> {
-        let state = self.state();
-        let rows = state
-            .finished
-            .iter()
-            .filter(|(id, finished)| state.fits(filter, JobKey::original(**id), &finished.hot))
-            .filter(|(_, finished)| filter.states.is_empty() || filter.states.contains(&finished.state))
-            .map(|(id, finished)| (JobKey::original(*id), show_finished(*id, finished)));
-        page(rows.collect(), position)
     }
 }
 
@@ -159,13 +173,13 @@ impl State {
         self.hot.get(&(key.shard(), key)).map(|hot| (key, hot))
     }
 
-    fn fits(&self, filter: &Filter, key: JobKey, hot: &Hot) -> bool {
+    fn fits(&self, filter: &Filter, id: JobId, hot: &Hot) -> bool {
         let spec = &self.tasks[&hot.task].task.spec;
         filter.task.is_none_or(|task| task == hot.task)
             && filter.kind.as_ref().is_none_or(|kind| kind == spec.run.kind())
             && filter.queue.as_ref().is_none_or(|queue| *queue == spec.queue)
-            && filter.due_from.is_none_or(|from| key.due_at >= from)
-            && filter.due_before.is_none_or(|before| key.due_at < before)
+            && filter.scheduled_from.is_none_or(|from| id.due_at() >= from)
+            && filter.scheduled_before.is_none_or(|before| id.due_at() < before)
     }
 
     fn show_hot(&self, key: JobKey, hot: &Hot) -> HotJob {
@@ -206,18 +220,18 @@ fn show_finished(id: JobId, finished: &Finished) -> FinishedJob {
     }
 }
 
-fn page<T>(mut rows: Vec<(JobKey, T)>, position: Position) -> Page<T> {
+fn page<T, K: Ord + Copy>(mut rows: Vec<(K, T)>, after: Option<K>, order: Order, limit: usize) -> Page<T, K> {
     rows.sort_by_key(|(key, _)| *key);
-    if position.order == Order::Descending {
+    if order == Order::Descending {
         rows.reverse();
     }
-    let comes_after = |key: JobKey| match (position.after, position.order) {
+    let comes_after = |key: K| match (after, order) {
         (None, _) => true,
         (Some(after), Order::Ascending) => key > after,
         (Some(after), Order::Descending) => key < after,
     };
     rows.retain(|(key, _)| comes_after(*key));
-    let limit = position.limit.max(1);
+    let limit = limit.max(1);
     let next = if rows.len() > limit { Some(rows[limit - 1].0) } else { None };
     rows.truncate(limit);
     Page { rows: rows.into_iter().map(|(_, row)| row).collect(), next }

@@ -9,10 +9,10 @@ use punctual_core::task::Task;
 use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
     Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, ClusterSecret, CreatedArtifact,
-    DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobReads, JobRecord, KeptLog, Lease,
-    Leases, LoadPage, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NewArtifact, OpenStarts, Owned, Page,
-    Position, RerunRecord, Result, Retention, SeenMember, Store, Submission, Submit, Submitted, TaskChange, Tasks,
-    Transitions, WholeLog,
+    DueWindow, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobPages, JobReads,
+    JobRecord, KeptLog, Lease, Leases, LoadPage, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NewArtifact,
+    OpenStarts, Owned, Page, Position, RerunRecord, Result, Retention, SeenMember, Store, Submission, Submit,
+    Submitted, TaskChange, Tasks, Transitions, WholeLog,
 };
 
 use super::ModelStore;
@@ -105,18 +105,23 @@ impl JobReads for ModelStore {
         keys.iter().try_for_each(|key| self.is_readable(key.id))?;
         Ok(self.hot_jobs_now(&keys))
     }
-    async fn list_hot(&self, filter: Filter, position: Position) -> Result<Page<HotJob>> {
-        let mut page = self.list_hot_now(&filter, position);
+    async fn finished_jobs(&self, ids: Vec<JobId>) -> Result<Vec<FinishedJob>> {
+        Ok(self.finished_jobs_now(&ids))
+    }
+    async fn list_jobs(&self, filter: Filter, position: Position) -> Result<JobPages> {
+        let mut pages = self.list_jobs_now(&filter, position);
+        pages.hot.rows.retain(|job| self.is_readable(job.key.id).is_ok());
+        Ok(pages)
+    }
+    async fn list_due(&self, window: DueWindow, limit: usize) -> Result<Page<HotJob, JobKey>> {
+        let mut page = self.list_due_now(window, limit);
         page.rows.retain(|job| self.is_readable(job.key.id).is_ok());
         Ok(page)
     }
-    async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob>> {
+    async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob, JobKey>> {
         let mut page = self.given_back_now(after, until, limit);
         page.rows.retain(|job| self.is_readable(job.key.id).is_ok());
         Ok(page)
-    }
-    async fn list_finished(&self, filter: Filter, position: Position) -> Result<Page<FinishedJob>> {
-        Ok(self.list_finished_now(&filter, position))
     }
 }
 

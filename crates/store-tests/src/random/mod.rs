@@ -129,8 +129,7 @@ impl Seen {
 fn looks(plan: &Plan) -> Vec<Operation> {
     let mut looks = Vec::new();
     for order in [Order::Ascending, Order::Descending] {
-        looks.push(Operation::ListHot(Filter::default(), first_page(order, 1000)));
-        looks.push(Operation::ListFinished(Filter::default(), first_page(order, 1000)));
+        looks.push(Operation::ListJobs(Filter::default(), first_page(order, 1000)));
     }
     looks.push(Operation::GivenBack(None, Timestamp::MAX, 1000));
     looks.push(Operation::GivenBack(None, Timestamp::MAX, 2));

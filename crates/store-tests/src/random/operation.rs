@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 use bytes::Bytes;
@@ -11,8 +11,9 @@ use punctual_core::{
     ArtifactId, AttemptNo, BackfillId, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp,
 };
 use punctual_store::{
-    Ailing, Applied, Archiving, BackfillRow, BackfillStep, Dispatch, Dispatched, Filter, LogChunk, NewArtifact,
-    OccurrenceFilter, Order, Position, Result, RuleRow, ScheduleFilter, Store, StoreError, Submission, WaitingNotice,
+    Ailing, Applied, Archiving, BackfillRow, BackfillStep, Dispatch, Dispatched, DueWindow, Filter, LogChunk,
+    NewArtifact, OccurrenceFilter, Order, Position, Result, RuleRow, ScheduleFilter, Store, StoreError, Submission,
+    WaitingNotice,
 };
 
 /// One call of the port.
@@ -53,9 +54,10 @@ pub(super) enum Operation {
     HotJobs(Vec<JobKey>),
     Load(Load),
     OpenStarts(ShardId),
-    ListHot(Filter, Position),
+    FinishedJobs(Vec<JobId>),
+    ListJobs(Filter, Position),
+    ListDue(DueWindow, usize),
     GivenBack(Option<JobKey>, Timestamp, usize),
-    ListFinished(Filter, Position),
     ShardSchedules(ShardId),
     LoadSchedules(ShardId, Option<ScheduleId>, usize),
     Schedule(ScheduleId),
@@ -131,9 +133,13 @@ impl Operation {
             Self::HotJobs(keys) => shown(store.hot_jobs(keys).await),
             Self::Load(load) => shown(store.load(load).await),
             Self::OpenStarts(shard) => shown(store.open_starts(shard).await),
-            Self::ListHot(filter, position) => shown(store.list_hot(filter, position).await),
+            Self::FinishedJobs(ids) => {
+                let jobs = store.finished_jobs(ids).await;
+                shown(jobs.map(|jobs| jobs.into_iter().map(|job| (job.id, job)).collect::<BTreeMap<_, _>>()))
+            }
+            Self::ListJobs(filter, position) => shown(store.list_jobs(filter, position).await),
+            Self::ListDue(window, limit) => shown(store.list_due(window, limit).await),
             Self::GivenBack(after, until, limit) => shown(store.given_back(after, until, limit).await),
-            Self::ListFinished(filter, position) => shown(store.list_finished(filter, position).await),
             Self::ShardSchedules(shard) => shown(store.shard_schedules(shard).await),
             Self::LoadSchedules(shard, after, limit) => shown(store.load_schedules(shard, after, limit).await),
             Self::Schedule(id) => shown(store.schedule(id).await),

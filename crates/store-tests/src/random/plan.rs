@@ -8,7 +8,9 @@ use punctual_core::shard::write::{
 };
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, ShardId, Span, TaskId, Timestamp};
-use punctual_store::{Filter, FoundRow, IdempotencyKey, IdempotentAnswer, NewJob, Order, Position, Submission};
+use punctual_store::{
+    DueWindow, Filter, FoundRow, IdempotencyKey, IdempotentAnswer, NewJob, Order, Position, Submission, Tables,
+};
 
 use super::Random;
 use super::operation::Operation;
@@ -84,8 +86,8 @@ impl Plan {
                 let later = if self.random.one_in(4) { Span::from_secs(3 * DAY) } else { Span::ZERO };
                 Operation::Prune(self.moment() + later, self.moment(), self.random.below(5) as usize)
             }
-            15 => Operation::ListHot(self.filter(), self.position()),
-            16..18 => Operation::ListFinished(self.filter(), self.position()),
+            15 => Operation::ListDue(self.due_window(), self.random.below(6) as usize),
+            16..18 => Operation::ListJobs(self.filter(), self.position()),
             18 => Operation::Load(self.load()),
             19..21 => self.artifact(),
             21..24 => self.look_at_schedules(),
@@ -338,6 +340,7 @@ impl Plan {
 
     fn filter(&mut self) -> Filter {
         let mut filter = Filter::default();
+        filter.tables = self.random.pick(&[Tables::Both, Tables::Hot, Tables::Finished]);
         if self.random.one_in(3) {
             filter.task = Some(task_id(self.random.below(4)));
         }
@@ -348,23 +351,24 @@ impl Plan {
             filter.queue = Some(self.random.pick(&["default", "other"]).to_owned());
         }
         if self.random.one_in(4) {
-            filter.due_from = Some(self.moment());
+            filter.scheduled_from = Some(self.moment());
         }
         if self.random.one_in(4) {
-            filter.due_before = Some(self.moment());
+            filter.scheduled_before = Some(self.moment());
         }
         filter.states = (0..self.random.below(4)).map(|_| self.random.pick(&ENDS)).collect();
         filter
     }
 
     fn position(&mut self) -> Position {
-        let after = self.random.one_in(2).then(|| {
-            let id = self.job();
-            let due_at = if self.random.one_in(2) { self.moment() } else { id.due_at() };
-            JobKey { due_at, id }
-        });
+        let after = self.random.one_in(2).then(|| self.job());
         let order = self.random.pick(&[Order::Ascending, Order::Descending]);
         Position { after, order, limit: self.random.below(6) as usize }
+    }
+
+    fn due_window(&mut self) -> DueWindow {
+        let after = self.random.one_in(2).then(|| JobKey { due_at: self.moment(), id: self.job() });
+        DueWindow { from: self.moment(), before: self.moment(), after }
     }
 
     fn load(&mut self) -> Load {
@@ -383,12 +387,13 @@ impl Plan {
 
     fn look(&mut self, model: &ModelStore) -> Operation {
         let id = self.job();
-        match self.random.below(6) {
+        match self.random.below(7) {
             0 => Operation::Job(id),
             1 => Operation::Find(id),
             2 => Operation::Inputs(vec![self.key(model, id), JobKey::original(id)]),
             3 => Operation::HotJobs(vec![self.key(model, id), JobKey::original(id)]),
-            4 => Operation::TaskByName(self.random.pick(&NAMES).to_owned()),
+            4 => Operation::FinishedJobs(vec![id, self.job()]),
+            5 => Operation::TaskByName(self.random.pick(&NAMES).to_owned()),
             _ => Operation::OpenStarts(self.shard()),
         }
     }

@@ -23,8 +23,8 @@ pub(super) const FILTERS: [&str; 10] =
 pub(super) const TESTS: [&str; 2] = ["defined", "none"];
 
 /// What may be absent, and is `none` then.
-const OPTIONAL_OF_EVENT: [&str; 8] =
-    ["schedule", "planned_at", "planned_local", "job", "state", "reason", "late_by", "link"];
+const OPTIONAL_OF_EVENT: [&str; 9] =
+    ["schedule", "planned_at", "planned_local", "job", "scheduled_at", "state", "reason", "late_by", "link"];
 const OPTIONAL_OF_ATTEMPT: [&str; 2] = ["took", "reason"];
 
 /// Why a template cannot be used.

@@ -32,6 +32,7 @@ pub(super) fn failed() -> MessageEvent {
         planned_at: Some(at(0)),
         planned_local: local(at(0), &zone::find("Europe/Berlin")),
         job: Some(job),
+        scheduled_at: Some(at(0)),
         state: Some("failed".to_owned()),
         at: at(12),
         count: 1,
@@ -47,6 +48,7 @@ fn without_job(kind: &str, count: u64) -> MessageEvent {
     MessageEvent {
         kind: kind.to_owned(),
         job: None,
+        scheduled_at: None,
         state: None,
         reason: (kind == "missed").then(|| "Nobody was there in time.".to_owned()),
         attempts: Vec::new(),

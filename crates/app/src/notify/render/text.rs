@@ -93,6 +93,10 @@ fn event(text: &mut String, event: &MessageEvent) {
     if let Some(job) = event.job {
         line(text, format_args!("job      {job}"));
     }
+    // That of a run that was planned stands above.
+    if let Some(scheduled_at) = event.scheduled_at.filter(|scheduled_at| event.planned_at != Some(*scheduled_at)) {
+        line(text, format_args!("run at   {}", utc(scheduled_at)));
+    }
     if let Some(state) = &event.state {
         line(text, format_args!("state    {state}"));
     }

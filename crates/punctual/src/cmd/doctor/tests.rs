@@ -32,6 +32,7 @@ fn due(queue: &str) -> JobSummary {
         state: "scheduled".to_owned(),
         priority: Priority::default(),
         submitted_at: at(1),
+        scheduled_at: at(1),
         due_at: at(1),
         finished_at: None,
         attempts: 0,

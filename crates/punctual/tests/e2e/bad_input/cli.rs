@@ -126,7 +126,7 @@ async fn lines_that_make_no_sense_are_refused_before_anyone_is_asked() {
         ("run --probe {} --label eu", "equals sign"),
         ("ps --limit 0", "--limit"),
         ("ps --limit 1001", "--limit"),
-        ("ps --due-from yesterday", "is not a time"),
+        ("ps --scheduled-from yesterday", "is not a time"),
         ("ps --watch=soon", "is not a duration"),
         ("ps -o yaml", "yaml"),
         ("ps -q -v", "cannot be used with"),

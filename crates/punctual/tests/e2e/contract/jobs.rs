@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use punctual_core::Span;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::{FAR, World, far_future, probe, sleeper};
+use crate::harness::eventually;
 
 #[tokio::test]
 async fn a_job_shows_what_it_was_asked_for_and_every_recorded_moment() {
@@ -88,11 +90,12 @@ async fn a_job_is_due_when_it_was_asked_for_or_now() {
         let mut job = far_future();
         job["run_at"] = json!(run_at);
         let submitted = api.post("/v1/jobs", job).await.expect(201);
-        assert_eq!(submitted.str("/due_at"), due_at);
+        assert_eq!((submitted.str("/scheduled_at"), submitted.str("/due_at")), (due_at, due_at));
         let path = format!("/v1/jobs/{}", submitted.str("/id"));
         assert_eq!(submitted.header("location"), Some(path.as_str()));
         let read = api.get(&path).await.expect(200);
         assert_eq!((read.str("/due_at"), read.str("/state")), (due_at, "scheduled"));
+        assert_eq!(read.str("/scheduled_at"), due_at);
         assert!(read.str("/explanation").contains("It starts at"), "{}", read.str("/explanation"));
     }
     let mut job = far_future();
@@ -100,6 +103,49 @@ async fn a_job_is_due_when_it_was_asked_for_or_now() {
     let submitted = api.post("/v1/jobs", job).await.expect(201);
     let read = api.get(&format!("/v1/jobs/{}", submitted.str("/id"))).await.expect(200);
     assert_eq!(read.str("/due_at"), read.str("/submitted_at"), "a time in the past means now");
+}
+
+/// The ids of the jobs in a list with these filters.
+async fn listed(world: &World, query: &str) -> Vec<String> {
+    let list = world.api.get(&format!("/v1/jobs?{query}")).await.expect(200);
+    let ids = list.body["jobs"].as_array().expect("a list").iter().map(|job| job["id"].as_str().expect("an id"));
+    ids.map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn a_retry_moves_the_due_time_and_not_the_time_that_was_asked_for() {
+    let world = World::working().await;
+    let api = &world.api;
+    for (wait, state) in [("1s", "succeeded"), ("5m", "scheduled")] {
+        let mut task = probe(json!({ "fail_times": 1 }));
+        task["retry"] = json!({ "max": 1, "initial": wait, "jitter": 0.0 });
+        let submitted = api.post("/v1/jobs", json!({ "inline": task })).await.expect(201);
+        let (id, asked) = (submitted.str("/id").to_owned(), submitted.str("/scheduled_at").to_owned());
+        let path = format!("/v1/jobs/{id}");
+        eventually("the first attempt to fail", || async {
+            let job = api.get(&path).await.expect(200);
+            job.str("/state") == state && job.body["attempts"][0]["state"] == "failed"
+        })
+        .await;
+        let job = api.get(&path).await.expect(200);
+        assert_eq!(job.str("/scheduled_at"), asked);
+        assert_eq!(job.str("/attempts/0/due_at"), asked);
+        assert!(*job.str("/due_at") > *asked, "{}", job.text);
+        if state == "succeeded" {
+            assert_eq!(job.str("/attempts/1/due_at"), job.str("/due_at"));
+            let late_by = Span::parse(job.str("/late_by")).unwrap();
+            assert!(late_by < Span::from_secs(1), "it is that of the first start: {late_by}");
+        } else {
+            assert!(job.str("/explanation").contains(&format!("It was scheduled for {asked}")), "{}", job.text);
+        }
+        // Lists go by the time that was asked for, and show it.
+        let summary = api.get(&format!("/v1/jobs?scheduled_from={asked}&limit=1&order=asc")).await.expect(200);
+        assert_eq!(summary.str("/jobs/0/id"), id);
+        assert_eq!(summary.str("/jobs/0/scheduled_at"), asked);
+        assert_eq!(summary.str("/jobs/0/due_at"), job.str("/due_at"));
+        assert_eq!(listed(&world, &format!("scheduled_from={}", job.str("/due_at"))).await, [""; 0]);
+        assert!(!listed(&world, &format!("scheduled_before={asked}")).await.contains(&id));
+    }
 }
 
 #[tokio::test]

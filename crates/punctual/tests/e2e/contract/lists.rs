@@ -114,12 +114,12 @@ async fn filters_show_what_fits_and_nothing_else() {
         ("&kind=http&state=deleted", 1),
         ("&kind=probe&state=running", 2),
         ("&kind=handler", 0),
-        ("&due_from=2099-01-02T00:00:00Z", 16),
-        ("&due_before=2099-01-02T00:00:00Z", 21),
-        ("&due_from=2099-01-02T00:00:00Z&due_before=2099-01-04T00:00:00Z", 8),
-        ("&due_from=2099-01-02T00:00:00%2B01:00&due_before=2099-01-02T00:00:00.000001Z&state=deleted", 1),
-        ("&due_from=2100-01-01T00:00:00Z", 0),
-        ("&queue=default&kind=probe&state=succeeded&due_before=2098-01-01T00:00:00Z", 6),
+        ("&scheduled_from=2099-01-02T00:00:00Z", 16),
+        ("&scheduled_before=2099-01-02T00:00:00Z", 21),
+        ("&scheduled_from=2099-01-02T00:00:00Z&scheduled_before=2099-01-04T00:00:00Z", 8),
+        ("&scheduled_from=2099-01-02T00:00:00%2B01:00&scheduled_before=2099-01-02T00:00:00.000001Z&state=deleted", 1),
+        ("&scheduled_from=2100-01-01T00:00:00Z", 0),
+        ("&queue=default&kind=probe&state=succeeded&scheduled_before=2098-01-01T00:00:00Z", 6),
     ] {
         for (limit, order) in [(5, "asc"), (5, "desc"), (1000, "desc")] {
             let (jobs, _) = walk(&world, &format!("{query}&order={order}"), limit).await;
@@ -137,7 +137,17 @@ async fn a_summary_tells_what_the_job_itself_does() {
     let (jobs, _) = walk(&world, "", 1000).await;
     for summary in &jobs {
         let job = world.api.get(&format!("/v1/jobs/{}", summary["id"].as_str().expect("an id"))).await.expect(200).body;
-        for field in ["task", "state", "priority", "submitted_at", "due_at", "finished_at", "reason", "tracing_id"] {
+        for field in [
+            "task",
+            "state",
+            "priority",
+            "submitted_at",
+            "scheduled_at",
+            "due_at",
+            "finished_at",
+            "reason",
+            "tracing_id",
+        ] {
             assert_eq!(summary.get(field), job.get(field), "{field} of {summary}");
         }
         assert_eq!(summary["attempts"].as_u64(), job["attempts"].as_array().map(|attempts| attempts.len() as u64));
