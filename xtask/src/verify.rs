@@ -33,6 +33,8 @@ pub(crate) enum Verify {
     ExactlyOnce(Passed),
     /// Three servers, five workers, sixty thousand jobs with spikes: each is done once, and soon
     Load(Passed),
+    /// Walks through lists of jobs while the jobs change; `-- --pages 10000 --postgres`
+    Lists(Passed),
     /// Compares when schedules fire with a brute-force walk, for random expressions in all zones, and the
     /// parsers with anything
     Time {
@@ -105,6 +107,7 @@ pub(crate) fn run(what: Verify) -> anyhow::Result<()> {
         }
         Verify::ExactlyOnce(passed) => verifier("exactly-once", passed),
         Verify::Load(passed) => verifier("load", passed),
+        Verify::Lists(passed) => verifier("lists", passed),
         Verify::Faults(passed) => verifier("faults", passed),
         Verify::Schedules(passed) => verifier("schedules", passed),
         Verify::Downtime(passed) => verifier("downtime", passed),

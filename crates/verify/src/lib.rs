@@ -14,6 +14,7 @@ pub mod downtime;
 pub mod exactly_once;
 pub mod faults;
 pub mod history;
+pub mod lists;
 pub mod load;
 pub mod proxy;
 pub mod schedules;

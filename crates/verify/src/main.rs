@@ -1,4 +1,4 @@
-//! `verify exactly-once | load | faults | schedules | downtime`, and `verify check` to judge a kept run again.
+//! `verify exactly-once | load | lists | faults | schedules | downtime`, and `verify check` to judge a kept run again.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,6 +9,7 @@ use punctual_verify::downtime::Downtime;
 use punctual_verify::exactly_once::ExactlyOnce;
 use punctual_verify::faults::{Faults, Timing, enter_own_network};
 use punctual_verify::history::{History, RunFolder};
+use punctual_verify::lists::Lists;
 use punctual_verify::load::Load;
 use punctual_verify::schedules::{self, Schedules};
 use punctual_verify::{Verdict, worker};
@@ -29,6 +30,8 @@ enum Command {
     ExactlyOnce(ExactlyOnce),
     /// Three servers, five workers, sixty thousand jobs with spikes: each is done once, and soon
     Load(Load),
+    /// Walks through lists of jobs while the jobs change: none is shown twice, none is missing
+    Lists(Lists),
     /// What a cluster does while its parts are killed, stopped, cut off and confused
     Faults(Faults),
     /// Schedules of every kind while servers are killed, stopped and cut off: one verdict for each planned time
@@ -82,6 +85,9 @@ async fn run(Args { command, keep }: Args) -> anyhow::Result<ExitCode> {
         Command::Faults(faults) => Ok(exit_code(faults.run(&keep, Timing::USUAL).await?)),
         Command::Load(run) => {
             rounds("load", run.rounds, &keep, async |round, folder| run.round(round, folder).await).await
+        }
+        Command::Lists(run) => {
+            rounds("lists", run.rounds, &keep, async |round, folder| run.round(round, folder).await).await
         }
         Command::Schedules(run) => {
             rounds("schedules", run.rounds, &keep, async |round, folder| run.round(round, folder).await).await

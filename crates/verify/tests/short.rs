@@ -1,4 +1,4 @@
-//! Short forms of `cargo xtask verify exactly-once | load | faults | schedules | downtime`, against the debug build.
+//! Short forms of `cargo xtask verify exactly-once | load | lists | faults | schedules | downtime`, against the debug build.
 //! The limits on lateness are those of a busy machine; the long runs have the real ones.
 
 use std::path::Path;
@@ -8,6 +8,7 @@ use punctual_verify::downtime::Downtime;
 use punctual_verify::exactly_once::ExactlyOnce;
 use punctual_verify::faults::{CELLS, Faults, Timing};
 use punctual_verify::history::RunFolder;
+use punctual_verify::lists::Lists;
 use punctual_verify::load::Load;
 use punctual_verify::schedules::Schedules;
 
@@ -42,6 +43,24 @@ async fn three_servers_do_every_job_once() {
     let verdict = run.round(1, &folder).await.unwrap();
     assert!(verdict.is_good(), "{:?}; see {}", verdict.faults, folder.path().display());
     folder.remove().unwrap();
+}
+
+async fn lists_are_whole(postgres: bool) {
+    let run = Lists { pages: 300, postgres, rounds: 1 };
+    let folder = RunFolder::fresh(keep(), "lists").unwrap();
+    let verdict = run.round(1, &folder).await.unwrap();
+    assert!(verdict.is_good(), "{:?}; see {}", verdict.faults, folder.path().display());
+    folder.remove().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_show_every_job_once_while_jobs_change() {
+    lists_are_whole(false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_show_every_job_once_with_postgres_too() {
+    lists_are_whole(true).await;
 }
 
 async fn cell_is_good(name: &str) {

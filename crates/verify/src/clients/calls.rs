@@ -36,7 +36,7 @@ impl Order {
         }
     }
 
-    fn request(&self) -> JobRequest {
+    pub(crate) fn request(&self) -> JobRequest {
         let input = serde_json::value::to_raw_value(&self.work).expect("work is plain data");
         JobRequest {
             task: Some(self.task.to_owned()),
