@@ -339,8 +339,8 @@ impl Plan {
     }
 
     fn filter(&mut self) -> Filter {
-        let mut filter = Filter::default();
-        filter.tables = self.random.pick(&[Tables::Both, Tables::Hot, Tables::Finished]);
+        let tables = self.random.pick(&[Tables::Both, Tables::Hot, Tables::Finished]);
+        let mut filter = Filter { tables, ..Filter::default() };
         if self.random.one_in(3) {
             filter.task = Some(task_id(self.random.below(4)));
         }

@@ -1,0 +1,98 @@
+//! The part of a list that is in history.
+
+use punctual_core::{JobId, JobState};
+use punctual_store::{Filter, FinishedJob, Order, Page, Position};
+use tokio_postgres::{Row, Statement};
+
+use super::super::record::read_finished;
+use super::{List, fits_task, id_range, merge, page, rows_of_each};
+use crate::codec::{self, Read, Uuid};
+use crate::connection::Conn;
+use crate::pipeline::{Param, Step};
+use crate::sql;
+use crate::trouble::Trouble;
+
+/// Finished jobs by id: one list, or one for each of the states or tasks that are wanted.
+pub(super) struct FinishedList {
+    statement: Statement,
+    selectors: Vec<Selector>,
+    each: usize,
+}
+
+#[derive(Clone, Copy)]
+enum Selector {
+    All,
+    State(i16),
+    Task(i64),
+}
+
+impl FinishedList {
+    pub(super) async fn prepare(conn: &Conn, filter: &Filter, position: Position) -> Result<Self, Trouble> {
+        // The states to merge, when they are few and rare; then the task; then everything.
+        let unsuccessful = !filter.states.is_empty() && !filter.states.contains(&JobState::Succeeded);
+        let mut filters = filter.kind.is_some() || filter.queue.is_some();
+        let (texts, mut selectors): ([&str; 2], Vec<Selector>) = if unsuccessful {
+            filters |= filter.task.is_some();
+            let mut codes: Vec<_> = filter.states.iter().filter_map(|&state| codec::state_code(state)).collect();
+            codes.sort_unstable();
+            codes.dedup();
+            let codes = codes.into_iter().map(Selector::State).collect();
+            ([sql!("list_finished_in_state"), sql!("list_finished_in_state_backwards")], codes)
+        } else if let Some(task) = filter.task {
+            filters |= !filter.states.is_empty();
+            let known = conn.query(sql!("task_numbers"), &[&vec![Uuid::from(task)]]).await?;
+            let numbers = known.iter().map(|row| codec::value(row, 1).map(Selector::Task)).collect::<Read<_>>()?;
+            ([sql!("list_finished_of_task"), sql!("list_finished_of_task_backwards")], numbers)
+        } else {
+            filters |= !filter.states.is_empty();
+            ([sql!("list_finished"), sql!("list_finished_backwards")], vec![Selector::All])
+        };
+        if !filter.tables.has_finished() {
+            selectors.clear();
+        }
+        let text = match position.order {
+            Order::Ascending => texts[0],
+            Order::Descending => texts[1],
+        };
+        let each = rows_of_each(selectors.len(), filters, position.limit);
+        Ok(Self { statement: conn.prepare(text).await?, selectors, each })
+    }
+
+    pub(super) fn steps(&self, filter: &Filter, position: Position) -> Vec<Step> {
+        let (low, high) = id_range(filter, position);
+        let step = |selector: &Selector| {
+            let mut params: Vec<Param> = vec![Box::new(low), Box::new(high), Box::new(self.each as i64)];
+            match *selector {
+                Selector::All => {}
+                Selector::State(code) => params.push(Box::new(code)),
+                Selector::Task(number) => params.push(Box::new(number)),
+            }
+            Step::Prepared(self.statement.clone(), params)
+        };
+        self.selectors.iter().map(step).collect()
+    }
+
+    pub(super) fn page(
+        &self,
+        answers: &[Vec<Row>],
+        filter: &Filter,
+        position: Position,
+    ) -> Result<Page<FinishedJob>, Trouble> {
+        let list = |rows: &Vec<Row>| {
+            let examined = rows.iter().map(|row| {
+                let (id, job) = examine_finished(row, filter)?;
+                Ok((id, (id, job)))
+            });
+            Ok(List { is_cut: rows.len() >= self.each, rows: examined.collect::<Read<_>>()? })
+        };
+        let (examined, end) = merge(answers.iter().map(list).collect::<Read<_>>()?, position.order);
+        Ok(page(examined.into_iter().map(|(_, found)| found).collect(), end.is_some(), position.limit))
+    }
+}
+
+fn examine_finished(row: &Row, filter: &Filter) -> Read<(JobId, Option<FinishedJob>)> {
+    let id = codec::job_id(row, 0)?;
+    let state_fits = filter.states.is_empty() || filter.states.contains(&codec::state(row, 8)?);
+    let fits = state_fits && fits_task(row, filter, 1, 13)?;
+    Ok((id, if fits { Some(read_finished(row)?) } else { None }))
+}
