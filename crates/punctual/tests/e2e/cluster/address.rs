@@ -50,18 +50,20 @@ async fn a_second_server_with_the_address_of_another_is_refused_and_all_jobs_run
 #[tokio::test]
 async fn a_server_that_was_killed_starts_again_at_its_address_at_once() {
     let cluster = Cluster::new();
-    let server = cluster.server(&["--lease-ttl", "30s"]);
+    let database = [("PUNCTUAL_DATABASE", cluster.database.as_str())];
+    let start = |listen: &str, flags: &[&str]| {
+        cluster.home.server_with(listen, &[&["--lease-ttl", "30s"], flags].concat(), &database)
+    };
+    let server = start("127.0.0.1:0", &[]);
     let (address, url) = (server.address(), server.url.clone());
-    let flags = ["--lease-ttl", "30s", "--advertise", &url];
-    let start = || cluster.home.server_with(&address, &flags, &[("PUNCTUAL_DATABASE", &cluster.database)]);
     server.kill();
     // Its row is as good as new, and nobody is there.
     let begun = Instant::now();
-    let again = start();
+    let again = start(&address, &["--advertise", &url]);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     again.client().ready().await.expect("it is ready");
     // An address at which nobody answers may be reachable from elsewhere.
-    let other = cluster.server(&["--advertise", "http://127.0.0.1:1"]);
+    let other = start("127.0.0.1:0", &["--advertise", "http://127.0.0.1:1"]);
     other.client().ready().await.expect("it is ready");
 }
 
