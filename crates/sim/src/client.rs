@@ -186,7 +186,6 @@ impl World {
                 submitted_at: self.now,
                 tracing_id: None,
                 source: None,
-                give_backs: None,
                 input: None,
             });
         }
@@ -333,6 +332,7 @@ fn row_of(job: &NewJob) -> JobRow {
         submitted_at: job.submitted_at,
         tracing_id: None,
         source: None,
+        give_backs: None,
         input: Input::None,
     }
 }

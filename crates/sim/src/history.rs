@@ -318,6 +318,7 @@ pub fn job_of(write: &Write) -> Option<JobId> {
         | Write::EditSchedule { .. }
         | Write::SetSchedule { .. }
         | Write::DropSchedule { .. }
+        | Write::StartedLate(_)
         | Write::Watermark { .. } => None,
         Write::Notice(notice) => notice.job,
         Write::Decide(decision) | Write::Release(decision) => decision.occurrence.job,

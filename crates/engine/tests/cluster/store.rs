@@ -210,6 +210,7 @@ under_weather! {
         hot_jobs(keys: Vec<JobKey>) -> Vec<HotJob>;
         finished_jobs(ids: Vec<JobId>) -> Vec<FinishedJob>;
         list_jobs(filter: Filter, position: Position) -> JobPages;
+        given_back(after: Option<JobKey>, until: Timestamp, limit: usize) -> Page<HotJob, JobKey>;
         list_due(window: DueWindow, limit: usize) -> Page<HotJob, JobKey>;
     }
     Leases {

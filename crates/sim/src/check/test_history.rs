@@ -185,7 +185,6 @@ impl Tale {
             state,
             finished_at: self.now,
             counters: Counters::NEW,
-            give_backs: None,
             attempt: ended.map(|(attempt, ending)| self.record(attempt, ending)),
             reason: None,
             output: None,
@@ -200,6 +199,7 @@ impl Tale {
             key: JobKey::original(self.id),
             due_at,
             counters: Counters::NEW,
+            give_backs: None,
             attempt: ended.map(|(attempt, ending)| self.record(attempt, ending)),
             cancel: CancelMark::None,
         };
