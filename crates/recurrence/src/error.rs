@@ -51,7 +51,7 @@ pub enum ScheduleError {
     EmptyWindow { start_at: jiff::Timestamp, end_at: jiff::Timestamp },
     #[error("rule {rule}: {hour}:{minute}:{second} is no time of day; use 0 to 23, 0 to 59 and 0 to 59")]
     NoTimeOfDay { rule: usize, hour: u8, minute: u8, second: u8 },
-    #[error("rule {rule}: an interval of {every:#} is out of range; use 1s to 3660 days, in whole microseconds")]
+    #[error("rule {rule}: an interval of {every:#} is out of range; use 1s to 3650 days, in whole microseconds")]
     IntervalOutOfRange { rule: usize, every: jiff::SignedDuration },
     #[error("a jitter window of {window:#} is out of range; use 1ms to 24h, or leave it out")]
     JitterOutOfRange { window: jiff::SignedDuration },

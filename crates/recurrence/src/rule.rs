@@ -13,7 +13,11 @@ use crate::error::ParseError;
 /// Each rule is looked at for each occurrence; more belong into several schedules.
 pub const RULES_MAX: usize = 32;
 
-/// Below a second the work of firing outweighs the work fired; ten years and a bit is as good as never.
+/// Ten years are as good as never. The longest time that can be written elsewhere, too.
+pub(crate) const INTERVAL_MAX: SignedDuration = SignedDuration::from_secs(3650 * 86_400);
+
+/// Below a second the work of firing outweighs the work fired. The upper end is that of stored schedules, which stay as they
+/// are: `@every` once took a little more than [`INTERVAL_MAX`].
 pub(crate) const INTERVAL_RANGE: RangeInclusive<SignedDuration> =
     SignedDuration::from_secs(1)..=SignedDuration::from_secs(3660 * 86_400);
 

@@ -206,6 +206,14 @@ fn a_mistake_is_named_with_its_place_and_a_remedy() {
         "day-of-month field, column 5: no year has such a date: `31` in month `4,6,9,11`; choose a day that the month has, such as L for its last day",
     );
     check(
+        "CRON_TZ=Asia/Tokyo 0 9 * * *",
+        "column 1: the time zone is not a part of the expression; set the schedule's zone to `Asia/Tokyo` and leave it out here",
+    );
+    check(
+        "@every 3651d",
+        "column 8: `3651d` is not an interval; write it like `@every 90s`, `@every 1h30m` or `@every 2d`, from 1s to 3650d",
+    );
+    check(
         "* * * *",
         "column 8: 4 fields are too few; write `minute hour day-of-month month day-of-week`, with seconds in front if needed",
     );
@@ -230,17 +238,25 @@ fn a_mistake_is_named_with_its_place_and_a_remedy() {
     );
     check(
         "@every 90",
-        "column 8: `90` is not an interval; write it like `@every 90s`, `@every 1h30m` or `@every 2d`, from 1s to 3660d",
+        "column 8: `90` is not an interval; write it like `@every 90s`, `@every 1h30m` or `@every 2d`, from 1s to 3650d",
     );
     check(
         "@every 0s",
-        "column 8: `0s` is not an interval; write it like `@every 90s`, `@every 1h30m` or `@every 2d`, from 1s to 3660d",
+        "column 8: `0s` is not an interval; write it like `@every 90s`, `@every 1h30m` or `@every 2d`, from 1s to 3650d",
     );
     check(
         "@reboot",
         "column 1: @reboot has no time: a schedule outlives reboots; start the job by hand or from the service that needs it, or schedule it by time",
     );
     check(&"1,".repeat(129), "column 257: the expression is longer than 256 characters; split it into several rules");
+}
+
+#[test]
+fn the_end_of_a_line_does_not_matter() {
+    let expression = CronExpr::parse("30 9 * * 1-5").unwrap();
+    assert_eq!(CronExpr::parse("30 9 * * 1-5\n"), Ok(expression.clone()));
+    assert_eq!(CronExpr::parse("30 9 * * 1-5\r\n"), Ok(expression));
+    assert!(CronExpr::parse("30 9 *\n* 1-5").is_err(), "but two lines are not one");
 }
 
 #[test]

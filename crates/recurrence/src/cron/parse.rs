@@ -28,12 +28,23 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
         let problem = format!("the expression is longer than {EXPRESSION_CHARS_MAX} characters");
         return Err(ParseError::new(None, EXPRESSION_CHARS_MAX + 1, problem, "split it into several rules"));
     }
-    let tokens = tokens(text)?;
+    // Whoever reads it from a file has the end of its line, too.
+    let tokens = tokens(text.trim_end_matches(['\r', '\n']))?;
+    if let Some((first, zone)) = tokens.first().and_then(|first| Some((first, zone_of(first.text)?))) {
+        let advice = format!("set the schedule's zone to `{}` and leave it out here", shown(zone));
+        return Err(ParseError::new(None, first.column, "the time zone is not a part of the expression", advice));
+    }
     match tokens.first() {
         None => Err(ParseError::new(None, 1, "the expression is empty", SHAPE)),
         Some(first) if first.text.starts_with('@') => named(*first, &tokens[1..]),
         Some(_) => fields(&tokens).map(Parsed::Cron),
     }
+}
+
+/// `CRON_TZ=Asia/Tokyo` in front of an expression, as some programs write it.
+fn zone_of(text: &str) -> Option<&str> {
+    let (name, zone) = text.split_once('=')?;
+    ["CRON_TZ", "TZ"].iter().any(|known| name.eq_ignore_ascii_case(known)).then_some(zone)
 }
 
 fn tokens(text: &str) -> Result<Vec<Token<'_>>, ParseError> {
@@ -153,7 +164,7 @@ fn named(name: Token<'_>, rest: &[Token<'_>]) -> Result<Parsed, ParseError> {
 
 /// `@every 90s`, `@every 1h30m`, `@every 2d`: whole numbers with d, h, m or s, largest unit first.
 fn every(name: Token<'_>, rest: &[Token<'_>]) -> Result<Parsed, ParseError> {
-    const ADVICE: &str = "write it like `@every 90s`, `@every 1h30m` or `@every 2d`, from 1s to 3660d";
+    const ADVICE: &str = "write it like `@every 90s`, `@every 1h30m` or `@every 2d`, from 1s to 3650d";
     let [interval] = rest else {
         let column = rest.get(1).map_or(name.column + name.text.len(), |extra| extra.column);
         return Err(ParseError::new(None, column, "@every takes one interval", ADVICE));
@@ -186,7 +197,7 @@ fn every(name: Token<'_>, rest: &[Token<'_>]) -> Result<Parsed, ParseError> {
         seconds += count * unit;
     }
     let every = SignedDuration::from_secs(seconds);
-    if number.is_some() || !crate::rule::INTERVAL_RANGE.contains(&every) {
+    if number.is_some() || !crate::rule::INTERVAL_RANGE.contains(&every) || every > crate::rule::INTERVAL_MAX {
         return Err(refused(0));
     }
     Ok(Parsed::Every(every))
