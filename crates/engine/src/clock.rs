@@ -103,6 +103,30 @@ impl StoreClock {
     }
 }
 
+/// Notices that the clock that decides was set back. Planned times that were decided before do not run again, so
+/// schedules stand still until the clock shows later times, and somebody has to be told why.
+#[derive(Debug, Default)]
+pub(crate) struct ClockWatch {
+    last: Option<Sample>,
+}
+
+/// Steps below this are those of a time daemon.
+const STEP_MIN: Span = Span::from_secs(1);
+
+impl ClockWatch {
+    /// How far the clock has gone back since the last look, if that is worth a word. It was `store` at some moment
+    /// between `asked` and `arrived`.
+    pub(crate) fn look(&mut self, store: Timestamp, asked: Duration, arrived: Duration) -> Option<Span> {
+        let last = self.last.replace(Sample { store, arrived })?;
+        let back = last.at(asked).since(store);
+        (back > STEP_MIN).then_some(back)
+    }
+
+    pub(crate) fn look_at(&mut self, reading: Reading) -> Option<Span> {
+        self.look(reading.store, reading.asked, reading.arrived)
+    }
+}
+
 /// What this machine's clock and the store's said at the same moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Skew {
@@ -186,6 +210,19 @@ mod tests {
         let clock = clock(reading(60_000, 0, 1));
         clock.0.learn(reading(1_000, 1_000, 1_002));
         assert_eq!(at(&clock, 1_002), 1_000.0);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_is_told_once() {
+        let mut watch = ClockWatch::default();
+        assert_eq!(watch.look_at(reading(4_000_000, 0, 2)), None);
+        assert_eq!(watch.look_at(reading(4_010_000, 10_000, 10_002)), None);
+        assert_eq!(watch.look_at(reading(4_019_200, 20_000, 20_002)), None, "a step below a second");
+        assert_eq!(watch.look_at(reading(4_029_200, 29_000, 31_000)), None, "an answer that took its time");
+        let back = watch.look_at(reading(440_000, 40_000, 40_002)).expect("an hour");
+        assert!((3_597..=3_600).contains(&(back.as_micros() / 1_000_000)), "{back}");
+        assert_eq!(watch.look_at(reading(450_000, 50_000, 50_002)), None, "it goes on from there");
+        assert_eq!(watch.look_at(reading(9_000_000, 60_000, 60_002)), None, "forward is no matter");
     }
 
     /// Random round trips, and clocks that drift: the estimate may lag by what it cannot know,

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::{ShardId, Timestamp};
+use punctual_core::{ShardId, Span, Timestamp};
 use punctual_store::{MemberStatus, Result, Store, StoreError};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 
-use crate::clock::{Reading, StoreClock};
+use crate::clock::{ClockWatch, Reading, StoreClock};
 use crate::config::{EngineConfig, Takeover};
 use crate::duties::Duties;
 use crate::leases::LeaseDuty;
@@ -19,11 +19,25 @@ use crate::tenure::Tenure;
 /// Every so many looks, everything is read.
 const FULL_LOOK_EVERY: u32 = 4;
 
+/// A watermark that is less ahead is that of a server whose clock is a little ahead of ours.
+const WATERMARK_AHEAD_MIN: Span = Span::from_secs(1);
+
+fn clock_went(back: Option<Span>) {
+    if let Some(back) = back {
+        tracing::warn!(
+            %back,
+            "the clock was set back: planned times that were decided before do not run again, so schedules may stand still \
+             for as long"
+        );
+    }
+}
+
 pub(crate) struct Keeper {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) config: EngineConfig,
     /// `None` when this machine's clock decides.
     pub(crate) store_clock: Option<StoreClock>,
+    pub(crate) clock_watch: ClockWatch,
     pub(crate) tenure: Arc<Tenure>,
     pub(crate) duties: Arc<Duties>,
     pub(crate) leases: LeaseDuty,
@@ -51,6 +65,19 @@ impl Keeper {
         self.leases.start(&cluster).await?;
         if self.config.is_scheduler() {
             self.duties.hold(&*self.store, &self.config, &cluster).await?;
+        }
+        self.compare_watermarks().await
+    }
+
+    /// The clock may have been set back while no server ran.
+    async fn compare_watermarks(&self) -> Result<()> {
+        let decided_until = self.store.watermarks().await?.into_iter().map(|(_, at)| at).max();
+        let now = self.store_clock.as_ref().map_or_else(|| (self.config.clock)(), StoreClock::now);
+        if let Some(decided_until) = decided_until.filter(|at| at.since(now) > WATERMARK_AHEAD_MIN) {
+            tracing::warn!(
+                %decided_until, %now,
+                "the clock is behind what was decided before: planned times up to decided_until do not run again"
+            );
         }
         Ok(())
     }
@@ -83,9 +110,14 @@ impl Keeper {
     }
 
     async fn read_clock(&mut self) -> Result<()> {
-        let Some(store_clock) = &self.store_clock else { return Ok(()) };
+        let Some(store_clock) = &self.store_clock else {
+            let now = (self.config.monotonic)();
+            clock_went(self.clock_watch.look((self.config.clock)(), now, now));
+            return Ok(());
+        };
         let reading = Reading::take(&*self.store, &self.config.monotonic).await?;
         store_clock.learn(reading);
+        clock_went(self.clock_watch.look_at(reading));
         let skew = reading.skew((self.config.clock)(), self.config.clock_skew_max);
         let before = self.tenure.set_skew(skew).is_some_and(|before| before.is_too_large());
         match (before, skew.is_too_large()) {

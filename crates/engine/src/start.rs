@@ -7,7 +7,7 @@ use punctual_core::shard::Owner;
 use punctual_store::{Store, StoreError};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 
-use crate::clock::{Reading, Skew, StoreClock};
+use crate::clock::{ClockWatch, Reading, Skew, StoreClock};
 use crate::cluster::Cluster;
 use crate::config::{Clock, EngineConfig, Timekeeper};
 use crate::connections::Connections;
@@ -83,6 +83,7 @@ impl Engine {
             store: Arc::clone(&store),
             config: config.clone(),
             store_clock,
+            clock_watch: ClockWatch::default(),
             tenure: Arc::clone(&tenure),
             duties: Arc::clone(&duties),
             leases,
