@@ -8,10 +8,10 @@ use utoipa::{IntoParams, ToSchema};
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub struct ForecastQuery {
-    /// From when on, as RFC 3339 or as a date in UTC. Without it: now.
+    /// From when on, included, as RFC 3339 or as a date in UTC. Without it: now.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub from: Option<String>,
-    /// Until when. Without it: a day after.
+    /// Until when, not included. Without it: a day after.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub to: Option<String>,
     /// How long a run takes whose task has never run; 10s without it.

@@ -1,6 +1,6 @@
 //! The real core under a clock of its own: what schedules would do between two moments.
 //!
-//! One owner of all shards, a store that takes every batch at once, and one worker with room for everything, whose
+//! The range is `from` up to `to` and without it. One owner of all shards, a store that takes every batch at once, and one worker with room for everything, whose
 //! attempts last as long as they are said to and succeed. Reads no clock and writes nothing.
 
 use std::cmp::Reverse;
@@ -17,6 +17,9 @@ use punctual_core::{JobId, ScheduleId, ServerId, ShardId, Span, TaskId, Timestam
 
 /// Verdicts of one forecast: more would take seconds, and nobody reads them.
 pub(super) const VERDICTS_MAX: usize = 500_000;
+
+/// What is due at the first moment belongs to the range, and was decided by nobody before.
+const INSTANT: Span = Span::from_micros(1);
 
 /// Attempts that the one worker runs side by side. Nothing waits for a worker.
 const SLOTS: u32 = 1_000_000;
@@ -39,7 +42,7 @@ pub(super) struct Happened {
     /// When runs began, in order.
     pub(super) begun: Vec<Timestamp>,
     pub(super) peak: Option<(Timestamp, usize)>,
-    /// It went no further than this.
+    /// It went no further than up to here.
     pub(super) stopped_at: Option<Timestamp>,
 }
 
@@ -75,11 +78,11 @@ impl World {
         let mut by_shard: BTreeMap<ShardId, Vec<LoadedSchedule>> = BTreeMap::new();
         for mut row in schedules {
             row.task = Arc::clone(tasks.entry(row.task.id).or_insert_with(|| stand_in(&row.task)));
-            row.state.since = row.state.since.max(self.now);
+            row.state.since = row.state.since.max(self.now - INSTANT);
             by_shard.entry(row.id.shard()).or_default().push(row);
         }
         for (shard, rows) in by_shard {
-            let schedules = TakenSchedules { watermark: self.now, ..TakenSchedules::default() };
+            let schedules = TakenSchedules { watermark: self.now - INSTANT, ..TakenSchedules::default() };
             let acquired = Event::Acquired {
                 shard,
                 epoch: Epoch(1),
@@ -107,12 +110,12 @@ impl World {
             self.settle();
             let wake = self.owner.next_wake();
             let end = self.ends.peek().map_or(Timestamp::MAX, |Reverse((at, ..))| *at);
-            let next = wake.min(end).max(self.now + Span::from_micros(1));
-            if next > self.plans.to {
+            let next = wake.min(end).max(self.now + INSTANT);
+            if next >= self.plans.to {
                 return;
             }
             if self.happened.verdicts.len() >= VERDICTS_MAX {
-                self.happened.stopped_at = Some(self.now);
+                self.happened.stopped_at = Some(next);
                 return;
             }
             self.now = next;
@@ -242,6 +245,23 @@ mod tests {
         assert_eq!(happened.begun.len(), 40 * 24);
         assert_eq!(happened.peak, Some((at("2026-11-15T12:00:00Z"), 80)), "those of 11:00 still run at 12:00");
         assert_eq!(happened.stopped_at, None);
+    }
+
+    #[test]
+    fn the_first_moment_belongs_to_the_range_and_the_last_does_not() {
+        let (from, to) = (at("2030-01-01T00:00:00Z"), at("2030-01-02T00:00:00Z"));
+        let play = |rule: &str| {
+            let schedules = vec![schedule(1, rule, Overlap::Allow)];
+            play(Plans { schedules, from, to, durations: BTreeMap::new(), otherwise: Span::from_secs(10) })
+        };
+        let daily = play("0 0 * * *");
+        assert_eq!((daily.begun, daily.peak), (vec![from], Some((from, 1))));
+        assert_eq!(play("0 * * * *").begun.len(), 24);
+        // One that counts from a moment on does not begin before it.
+        let mut later = schedule(1, "0 0 * * *", Overlap::Allow);
+        later.state.since = from;
+        let plans = Plans { schedules: vec![later], from, to, durations: BTreeMap::new(), otherwise: Span::ZERO };
+        assert_eq!(super::play(plans).begun, []);
     }
 
     #[test]
