@@ -46,9 +46,9 @@ pub use occurrence::{
 };
 pub use overdue::{AilingTask, Overdue, OverdueJob, OverdueQuery, OverdueTime};
 pub use schedule::{
-    DoneBy, IfExists, Moves, NoteRequest, PauseView, PlannedStart, RunAnswer, ScheduleBulkAnswer, ScheduleBulkRequest,
-    ScheduleChangeView, ScheduleList, ScheduleQuery, ScheduleStanding, ScheduleSummary, ScheduleView, SkipAnswer,
-    SkipRequest,
+    DoneBy, IfExists, Moves, NoteRequest, PauseView, PlannedStart, QueueCleared, RunAnswer, RunOutcome, RunRequest,
+    ScheduleBulkAnswer, ScheduleBulkRequest, ScheduleChangeView, ScheduleList, ScheduleQuery, ScheduleStanding,
+    ScheduleSummary, ScheduleView, SkipAnswer, SkipRequest,
 };
 pub use schedule_request::{CalendarsRequest, CatchUpRequest, RuleRequest, ScheduleRequest};
 pub use task::{TaskList, TaskRequest, TaskView};

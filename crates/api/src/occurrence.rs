@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use crate::{BackfilledBy, BackfilledTime, schema};
 
 /// The names of an occurrence's marks.
-pub const MARKS: [(Marks, &str); 8] = [
+pub const MARKS: [(Marks, &str); 9] = [
     (Marks::SHIFTED, "shifted"),
     (Marks::FIRST_OF_FOLD, "first_of_fold"),
     (Marks::SECOND_OF_FOLD, "second_of_fold"),
@@ -17,6 +17,7 @@ pub const MARKS: [(Marks, &str); 8] = [
     (Marks::MANUAL, "manual"),
     (Marks::LATE, "late"),
     (Marks::STRETCH, "stretch"),
+    (Marks::CANCELS_PREVIOUS, "cancels_previous"),
 ];
 
 /// A planned time and what became of it.
@@ -124,7 +125,7 @@ pub struct PreviewQuery {
     /// 1 to 1000; 10 by default.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub count: Option<String>,
-    /// After this RFC 3339 time, or from this date on; now by default.
+    /// At or after: an RFC 3339 time, or a date, which is its first moment in the schedule's zone. Now by default.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub from: Option<String>,
 }

@@ -1,5 +1,6 @@
 //! Schedules on the wire: when a task runs, again and again.
 
+use punctual_core::schedule::Overlap;
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -231,9 +232,49 @@ pub struct SkipAnswer {
     pub skipped: Vec<PlannedStart>,
 }
 
-/// A run outside the plan; the job is durable.
+/// A run outside the plan.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RunRequest {
+    /// What happens if a run of the schedule has not ended; the schedule's own policy by default.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub overlap: Option<Overlap>,
+}
+
+/// What became of a run that was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RunOutcome {
+    /// `job` is durable and starts.
+    Started,
+    /// It waits for the end of the run before it.
+    Queued,
+    /// The run before it is being cancelled; it starts when that has ended.
+    CancelsPrevious,
+    /// It does not run, because another run has not ended: `reason` names it.
+    Skipped,
+}
+
+/// A run outside the plan; what is said here is durable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunAnswer {
-    #[schema(schema_with = schema::job_id)]
-    pub job: JobId,
+    pub outcome: RunOutcome,
+    /// The job, if it started.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(schema_with = schema::job_id, required = false)]
+    pub job: Option<JobId>,
+    /// Where it is in the record, if it waits or was skipped: `at` of an occurrence.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub at: Option<Timestamp>,
+    /// Why it was skipped.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reason: Option<String>,
+}
+
+/// Runs that waited for the one before them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct QueueCleared {
+    /// How many of them are skipped.
+    pub skipped: u32,
 }

@@ -81,7 +81,7 @@ pub struct ScheduleRequest {
     /// What happens at a time at which a run of the schedule has not ended; `allow` by default.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub overlap: Option<Overlap>,
-    /// What becomes of times that nobody was there for. The mode alone may be given as a string.
+    /// What becomes of missed times. The mode alone may be given as a string.
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "catch_up")]
     #[schema(value_type = Option<CatchUpForm>)]
     pub catch_up: Option<CatchUpRequest>,
@@ -97,6 +97,11 @@ pub struct ScheduleRequest {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, example = "60s")]
     pub late_after: Option<Span>,
+    /// A planned time that no server has handled for this long is missed, and `catch_up` says what becomes of it; 1 s to 1 h.
+    /// By default the time until the next planned one, but at least 15 s and at most the servers' `missed_after`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, example = "5s")]
+    pub missed_after: Option<Span>,
     /// Any JSON, handed to each run as it is.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Value, required = false)]
@@ -145,22 +150,22 @@ pub struct CalendarsRequest {
     pub on_closed_day: Option<OnClosedDay>,
 }
 
-/// What becomes of times that nobody was there for.
+/// What becomes of missed times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CatchUpRequest {
     /// `last` by default.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub mode: Option<CatchUpMode>,
-    /// No more than so many, the latest ones; 100 by default.
+    /// With `all`: no more than so many, the latest ones; 100 by default.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(minimum = 1, maximum = 10_000)]
     pub max: Option<u32>,
-    /// None that is older; a day by default, at most 366 days.
+    /// None that is older; at most 366 days. By default a day with `all`, and no limit with `last`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, example = "1d")]
     pub window: Option<Span>,
-    /// How many are started in a minute; 60 by default.
+    /// With `all`: how many are started in a minute; 60 by default.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(minimum = 1, maximum = 60_000)]
     pub per_minute: Option<u32>,

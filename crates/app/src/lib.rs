@@ -113,7 +113,7 @@ pub struct Settings {
     pub retention: Span,
     /// Where people reach the servers: links in notifications begin with it.
     pub public_url: String,
-    /// A planned time of which nobody has decided for this long was missed.
+    /// A planned time that no server has handled for this long was missed; schedules may say otherwise.
     pub missed_after: Span,
 }
 
@@ -126,9 +126,18 @@ const DECIDED_WITHIN_MIN: Span = Span::from_secs(120);
 impl Settings {
     /// A planned time without a verdict for this long has nobody who decides about it. Before, it may still run.
     fn decided_within(&self) -> Span {
-        let missed = Timestamp::EPOCH + self.missed_after + DECISION_MARGIN;
-        missed.since(Timestamp::EPOCH).max(DECIDED_WITHIN_MIN)
+        decided_within(self.missed_after)
     }
+
+    /// The same for a schedule that may give its times up later than servers do.
+    fn decided_within_of(&self, schedule: Option<Span>) -> Span {
+        decided_within(schedule.map_or(self.missed_after, |own| own.max(self.missed_after)))
+    }
+}
+
+fn decided_within(missed_after: Span) -> Span {
+    let missed = Timestamp::EPOCH + missed_after + DECISION_MARGIN;
+    missed.since(Timestamp::EPOCH).max(DECIDED_WITHIN_MIN)
 }
 
 /// What a server does. A cluster may split the two.

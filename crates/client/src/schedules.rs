@@ -1,9 +1,9 @@
 //! Schedules, and what becomes of their planned times.
 
 use punctual_api::{
-    Forecast, ForecastQuery, NoteRequest, OccurrenceList, OccurrenceQuery, Preview, PreviewQuery, RunAnswer,
-    ScheduleBulkAnswer, ScheduleBulkRequest, ScheduleList, ScheduleQuery, ScheduleRequest, ScheduleView, SkipAnswer,
-    SkipRequest,
+    Forecast, ForecastQuery, NoteRequest, OccurrenceList, OccurrenceQuery, Preview, PreviewQuery, QueueCleared,
+    RunAnswer, RunRequest, ScheduleBulkAnswer, ScheduleBulkRequest, ScheduleList, ScheduleQuery, ScheduleRequest,
+    ScheduleView, SkipAnswer, SkipRequest,
 };
 use reqwest::Method;
 use serde_json::json;
@@ -81,8 +81,15 @@ impl Client {
     }
 
     /// One run at once, beside the plan.
-    pub async fn run_schedule(&self, name: &str) -> Result<RunAnswer, ClientError> {
-        self.ask(self.post(self.at(["v1", "schedules", name, "run"])), Repeat::Unsafe).await
+    pub async fn run_schedule(&self, name: &str, request: &RunRequest) -> Result<RunAnswer, ClientError> {
+        self.ask(self.post(self.at(["v1", "schedules", name, "run"])).json(request), Repeat::Unsafe).await
+    }
+
+    /// Skips all runs that wait for the one before them.
+    pub async fn clear_schedule_queue(&self, name: &str) -> Result<QueueCleared, ClientError> {
+        let url = self.at(["v1", "schedules", name, "queue"]);
+        // A second request would say that nothing waited.
+        self.ask(self.request(Method::DELETE, url), Repeat::Unsafe).await
     }
 
     /// What became of its planned times.

@@ -57,7 +57,8 @@ impl Engine {
                 | ScheduleCommand::Pause { .. }
                 | ScheduleCommand::Resume { .. }
                 | ScheduleCommand::SkipNext { .. }
-                | ScheduleCommand::RunNow => None,
+                | ScheduleCommand::RunNow { .. }
+                | ScheduleCommand::ClearQueue => None,
             }
         };
         let edits: Vec<Option<ScheduleEdit>> = commands.iter().map(|(_, command)| definition(command)).collect();

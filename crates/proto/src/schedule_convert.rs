@@ -41,7 +41,8 @@ fn edit_of(command: &mut ScheduleCommand) -> Option<&mut ScheduleEdit> {
         | ScheduleCommand::Pause { .. }
         | ScheduleCommand::Resume { .. }
         | ScheduleCommand::SkipNext { .. }
-        | ScheduleCommand::RunNow => None,
+        | ScheduleCommand::RunNow { .. }
+        | ScheduleCommand::ClearQueue => None,
     }
 }
 
@@ -56,7 +57,7 @@ pub fn replies_from_wire(reply: &wire::SchedulesReply) -> Result<Vec<ScheduleRep
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_core::schedule::NewSchedule;
+    use punctual_core::schedule::{NewSchedule, Overlap};
     use punctual_core::task::Priority;
     use punctual_core::{JobId, ShardId, TaskId, Timestamp};
 
@@ -85,7 +86,9 @@ mod tests {
             ScheduleCommand::Pause { note: Some("on holiday".to_owned()) },
             ScheduleCommand::Resume { note: None },
             ScheduleCommand::SkipNext { count: 3 },
-            ScheduleCommand::RunNow,
+            ScheduleCommand::RunNow { overlap: None },
+            ScheduleCommand::RunNow { overlap: Some(Overlap::CancelPrevious) },
+            ScheduleCommand::ClearQueue,
         ] {
             assert_eq!(command_from_wire(command_to_wire(id(), command.clone())), Ok((id(), command)));
         }
@@ -96,6 +99,10 @@ mod tests {
         let replies = vec![
             ScheduleReply::Done { revision: 2 },
             ScheduleReply::Fired(JobId::new(Timestamp::EPOCH, ShardId(3), 9)),
+            ScheduleReply::Queued { at: Timestamp::EPOCH },
+            ScheduleReply::CancelsPrevious { at: Timestamp::EPOCH },
+            ScheduleReply::SkippedOverlap { at: Timestamp::EPOCH, reason: "a run had not ended".to_owned() },
+            ScheduleReply::Cleared { count: 3 },
             ScheduleReply::Skipping(Timestamp::EPOCH),
             ScheduleReply::NotFound,
             ScheduleReply::NotOwner,

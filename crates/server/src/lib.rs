@@ -75,6 +75,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(schedules::resume))
         .routes(routes!(schedules::skip))
         .routes(routes!(schedules::run))
+        .routes(routes!(schedules::clear_queue))
         .routes(routes!(schedules::occurrences))
         .routes(routes!(schedules::preview))
         .routes(routes!(backfills::start))

@@ -5,9 +5,9 @@ use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderName, StatusCode, header};
 use punctual_api::{
-    Forecast, ForecastQuery, NoteRequest, OccurrenceList, OccurrenceQuery, Preview, PreviewQuery, RunAnswer,
-    ScheduleBulkAnswer, ScheduleBulkRequest, ScheduleList, ScheduleQuery, ScheduleRequest, ScheduleView, SkipAnswer,
-    SkipRequest, limits,
+    Forecast, ForecastQuery, NoteRequest, OccurrenceList, OccurrenceQuery, Preview, PreviewQuery, QueueCleared,
+    RunAnswer, RunRequest, ScheduleBulkAnswer, ScheduleBulkRequest, ScheduleList, ScheduleQuery, ScheduleRequest,
+    ScheduleView, SkipAnswer, SkipRequest, limits,
 };
 use punctual_app::{App, AppError, Put, RequestZone};
 use serde::Deserialize;
@@ -180,13 +180,30 @@ pub(crate) async fn skip(
     Ok(axum::Json(app.skip_schedule(&name, request, WHO).await?).into_response())
 }
 
-/// Runs a schedule's task once, now, beside the plan.
-#[utoipa::path(post, path = "/v1/schedules/{name}/run", operation_id = "run_schedule", tag = "schedules", params(("name" = String, Path)), responses(
-    (status = 200, description = "The job is durable", body = RunAnswer),
+/// Runs a schedule's task once, now, beside the plan. If a run of the schedule has not ended, its overlap policy decides, or
+/// the one of the request.
+#[utoipa::path(post, path = "/v1/schedules/{name}/run", operation_id = "run_schedule", tag = "schedules",
+    params(("name" = String, Path)), request_body = Option<RunRequest>, responses(
+    (status = 200, description = "What became of it is durable", body = RunAnswer),
     Problems,
 ))]
-pub(crate) async fn run(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<Response, Refused> {
-    Ok(axum::Json(app.run_schedule(&name, WHO).await?).into_response())
+pub(crate) async fn run(
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+    JsonOrNothing(request): JsonOrNothing<RunRequest>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.run_schedule(&name, request, WHO).await?).into_response())
+}
+
+/// Skips all runs that wait for the one before them. The run that is active goes on.
+#[utoipa::path(delete, path = "/v1/schedules/{name}/queue", operation_id = "clear_schedule_queue", tag = "schedules",
+    params(("name" = String, Path)), responses(
+    (status = 200, description = "They are on record as skipped_by_request", body = QueueCleared),
+    Problems,
+))]
+pub(crate) async fn clear_queue(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<Response, Refused> {
+    Ok(axum::Json(app.clear_schedule_queue(&name, WHO).await?).into_response())
 }
 
 /// What became of a schedule's planned times. Also of one that was deleted, by its id.

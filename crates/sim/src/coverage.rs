@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use punctual_core::JobState;
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::notice::NoticeKind;
-use punctual_core::schedule::{Marks, Verdict};
+use punctual_core::schedule::{ChangeKind, Marks, Verdict};
 use punctual_core::shard::event::{Refusal, Reply};
 use punctual_core::shard::write::{Decision, Requeue, Settle, Void, Write};
 use punctual_core::task::{Delivery, Task, TaskSpec};
@@ -91,6 +91,12 @@ pub enum Window {
     OccurrenceClosed,
     /// The clocks left it out.
     OccurrenceInGap,
+    /// It waited, and the schedule ran as often as it may.
+    OccurrenceUsedUp,
+    /// A run that somebody asked for waits for another one.
+    ManualQueued,
+    /// What waited was skipped.
+    QueueCleared,
     /// Times that the clocks left out ran as one.
     OccurrencesMerged,
     /// A success after a failure was told.
@@ -100,7 +106,7 @@ pub enum Window {
 }
 
 impl Window {
-    pub const ALL: [Self; 68] = [
+    pub const ALL: [Self; 71] = [
         Self::CrashBetweenApplyAndAnswer,
         Self::DeadServersBatchApplied,
         Self::DeadServersBatchDropped,
@@ -166,6 +172,9 @@ impl Window {
         Self::CalendarMissed,
         Self::OccurrenceClosed,
         Self::OccurrenceInGap,
+        Self::OccurrenceUsedUp,
+        Self::ManualQueued,
+        Self::QueueCleared,
         Self::OccurrencesMerged,
         Self::RecoveryTold,
         Self::LatenessTold,
@@ -231,6 +240,9 @@ impl Coverage {
         if void.occurrences.contains(&(row.schedule, row.at)) {
             self.hit(Window::VerdictVoid);
         }
+        if row.marks.has(Marks::MANUAL) && row.verdict == Verdict::Queued {
+            self.hit(Window::ManualQueued);
+        }
         match row.verdict {
             Verdict::Fired if row.marks.has(Marks::REPLAYED) => self.hit(Window::OccurrenceReplayed),
             Verdict::Queued => self.hit(Window::OccurrenceQueued),
@@ -240,7 +252,7 @@ impl Coverage {
             Verdict::SkippedCalendar => self.hit(Window::OccurrenceClosed),
             Verdict::SkippedGap => self.hit(Window::OccurrenceInGap),
             Verdict::Fired if row.count > 1 => self.hit(Window::OccurrencesMerged),
-            Verdict::Fired | Verdict::SkippedByRequest => {}
+            Verdict::Fired | Verdict::SkippedByRequest | Verdict::SkippedMaxRuns => {}
         }
     }
 
@@ -276,13 +288,23 @@ impl Coverage {
             | Write::RequestCancel { .. }
             | Write::CloseStarts(_)
             | Write::AddSchedule(_)
-            | Write::SetSchedule { .. }
+            | Write::SetSchedule { change: None, .. }
             | Write::DropSchedule { .. }
             | Write::StartedLate(_)
             | Write::Watermark { .. } => {}
             Write::Notice(_) => self.hit(Window::LatenessTold),
             Write::EditSchedule { .. } => self.hit(Window::ScheduleEdited),
-            Write::Release(_) => self.hit(Window::QueuedReleased),
+            Write::SetSchedule { change: Some(change), .. } => {
+                if change.kind == ChangeKind::QueueCleared {
+                    self.hit(Window::QueueCleared);
+                }
+            }
+            Write::Release(decision) => {
+                self.hit(Window::QueuedReleased);
+                if decision.occurrence.verdict == Verdict::SkippedMaxRuns {
+                    self.hit(Window::OccurrenceUsedUp);
+                }
+            }
             Write::Decide(decision) => self.add_verdict(decision, void),
         }
     }

@@ -129,7 +129,17 @@ impl World {
             1 | 2 => ScheduleCommand::Pause { note: None },
             3 | 4 => ScheduleCommand::Resume { note: None },
             5 => ScheduleCommand::SkipNext { count: self.rng.range(1, 3) as u32 },
-            6 => ScheduleCommand::RunNow,
+            6 => {
+                let overlap = *self.rng.pick(&[
+                    None,
+                    None,
+                    Some(Overlap::Allow),
+                    Some(Overlap::Skip),
+                    Some(Overlap::CancelPrevious),
+                ]);
+                ScheduleCommand::RunNow { overlap }
+            }
+            7 => ScheduleCommand::ClearQueue,
             _ => {
                 let task = Arc::clone(&self.schedules.asked[&id]);
                 let edit = self.draw_edit(&task);
@@ -167,11 +177,12 @@ impl World {
         spec.catch_up = CatchUp {
             mode: *self.rng.pick(&[CatchUpMode::None, CatchUpMode::Last, CatchUpMode::All]),
             max: self.rng.range(1, 6) as u32,
-            window: Span::from_secs(self.rng.range(5, 120)),
+            window: self.rng.percent(80).then(|| Span::from_secs(self.rng.range(5, 120))),
             per_minute: *self.rng.pick(&[6, 60, 600]),
         };
         spec.max_runs = self.rng.percent(20).then(|| self.rng.range(1, 10) as u32);
         spec.pause_after_failures = self.rng.percent(20).then(|| self.rng.range(1, 4) as u16);
+        spec.missed_after = self.rng.percent(30).then(|| Span::from_secs(self.rng.range(2, 30)));
         let obeys: Vec<String> = self.rng.percent(30).then(|| CALENDAR.to_owned()).into_iter().collect();
         spec.calendars.exclude.clone_from(&obeys);
         let spec = serde_json::to_string(&spec).expect("a spec is JSON");

@@ -58,6 +58,9 @@ planted!(
     missed_times_that_do_not_share_a_budget_are_found Planted::Core(Bug::ReckoningForgotten);
     a_failure_that_nobody_is_told_of_is_found Planted::Core(Bug::FailureNotTold);
     believing_a_denied_start_from_before_the_database_lost_commits_is_found Planted::Core(Bug::OldStartBelieved);
+    running_what_a_schedule_has_given_up_is_found Planted::Core(Bug::MissedAfterIgnored);
+    runs_that_somebody_asks_for_and_that_meet_are_found Planted::Core(Bug::ManualRunsMeet);
+    an_edit_that_forgets_a_skip_is_found Planted::Core(Bug::EditDropsSkip);
     a_store_without_a_fence_is_found Planted::NoFence;
     acknowledging_a_submission_before_it_is_stored_is_found Planted::SubmitAckedFirst;
     assigning_again_on_reconnect_is_found Planted::AssignedAgain;

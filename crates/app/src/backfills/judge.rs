@@ -6,6 +6,7 @@ use punctual_core::{BackfillId, Timestamp};
 
 use super::record::Elsewhere;
 use super::spec::{BackfillSpec, Time};
+use crate::schedules::read_spec;
 use crate::{App, Result};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +58,9 @@ impl App {
             BackfillInclude::NotRun => {}
         }
         let (now, begun_at) = (self.now(), spec.unknown.as_ref().map(|unknown| unknown.record_begins_at));
+        let missed_after = read_spec(&schedule.edit.spec).and_then(|spec| spec.missed_after);
         let known = Known {
-            settled_until: now - self.0.settings.decided_within(),
+            settled_until: now - self.0.settings.decided_within_of(missed_after),
             created_at: schedule.created.at,
             since: schedule.state.since,
             decided_until,
@@ -102,7 +104,8 @@ fn call(time: &Time, known: Known, verdict: Option<Verdict>, elsewhere: Option<E
                 | Verdict::SkippedCalendar
                 | Verdict::SkippedGap
                 | Verdict::SkippedByRequest
-                | Verdict::Missed,
+                | Verdict::Missed
+                | Verdict::SkippedMaxRuns,
             ),
             None,
         ) => Call::Run,

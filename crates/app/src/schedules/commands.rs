@@ -1,7 +1,12 @@
-//! What people do to a schedule: pause, resume, skip, run and delete it.
+//! What people do to a schedule: pause, resume, skip, run and delete it, and clear its queue.
 
-use punctual_api::{ErrorKind, NoteRequest, RunAnswer, ScheduleView, SkipAnswer, SkipRequest, limits};
-use punctual_core::schedule::{Marks, Plan, ScheduleCommand, ScheduleReply, ScheduleRow, seed_of};
+use punctual_api::{
+    ErrorKind, NoteRequest, QueueCleared, RunAnswer, RunOutcome, RunRequest, ScheduleView, SkipAnswer, SkipRequest,
+    limits,
+};
+use punctual_core::schedule::{
+    Marks, OccurrenceRow, Plan, ScheduleCommand, ScheduleReply, ScheduleRow, Verdict, seed_of,
+};
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::{OccurrenceFilter, Order};
 
@@ -93,29 +98,66 @@ impl App {
     }
 
     /// One run at once, beside the plan.
-    pub async fn run_schedule(&self, name: &str, who: &str) -> Result<RunAnswer> {
+    pub async fn run_schedule(&self, name: &str, request: RunRequest, who: &str) -> Result<RunAnswer> {
         let id = self.find_schedule(name).await?;
         let asked_at = self.now();
         let mut patience = Patience::new(self, "schedule");
         loop {
-            match self.ask_owners(vec![(id, ScheduleCommand::RunNow)], who).await?.pop().flatten() {
-                Some(ScheduleReply::Fired(job)) => return Ok(RunAnswer { job }),
-                Some(reply) => return Err(failed(name, reply)),
+            let command = ScheduleCommand::RunNow { overlap: request.overlap };
+            match self.ask_owners(vec![(id, command)], who).await?.pop().flatten() {
+                Some(reply) => return run_answer(reply).map_err(|reply| failed(name, reply)),
                 None => patience.wait(self).await?,
             }
             // The answer to an earlier try may have been lost, and one run was asked for.
-            if let Some(job) = self.run_since(id, asked_at).await? {
-                return Ok(RunAnswer { job });
+            if let Some(answer) = self.run_since(id, asked_at).await? {
+                return Ok(answer);
             }
         }
     }
 
-    /// The job of a run that somebody asked for since.
-    async fn run_since(&self, id: ScheduleId, since: Timestamp) -> Result<Option<JobId>> {
+    /// What became of a run that somebody asked for since.
+    async fn run_since(&self, id: ScheduleId, since: Timestamp) -> Result<Option<RunAnswer>> {
         let filter = OccurrenceFilter { from: Some(since), ..OccurrenceFilter::default() };
         let (rows, _) = self.0.store.occurrences(id, filter, None, Order::Descending, LOOK_AT_MAX).await?;
-        Ok(rows.into_iter().find(|row| row.marks.has(Marks::MANUAL)).and_then(|row| row.job))
+        Ok(rows.into_iter().find(|row| row.marks.has(Marks::MANUAL)).map(run_on_record))
     }
+
+    /// What waits for the run before it is skipped.
+    pub async fn clear_schedule_queue(&self, name: &str, who: &str) -> Result<QueueCleared> {
+        let id = self.find_schedule(name).await?;
+        match self.decide_schedule(id, ScheduleCommand::ClearQueue, who).await?.reply {
+            ScheduleReply::Cleared { count } => Ok(QueueCleared { skipped: count }),
+            reply => Err(failed(name, reply)),
+        }
+    }
+}
+
+/// What the owner decided about a run that somebody asked for; or the reply, if it is another one.
+fn run_answer(reply: ScheduleReply) -> std::result::Result<RunAnswer, ScheduleReply> {
+    let at = |outcome, at| RunAnswer { outcome, job: None, at: Some(at), reason: None };
+    Ok(match reply {
+        ScheduleReply::Fired(job) => started(job),
+        ScheduleReply::Queued { at: time } => at(RunOutcome::Queued, time),
+        ScheduleReply::CancelsPrevious { at: time } => at(RunOutcome::CancelsPrevious, time),
+        ScheduleReply::SkippedOverlap { at: time, reason } => {
+            RunAnswer { reason: Some(reason), ..at(RunOutcome::Skipped, time) }
+        }
+        reply => return Err(reply),
+    })
+}
+
+fn started(job: JobId) -> RunAnswer {
+    RunAnswer { outcome: RunOutcome::Started, job: Some(job), at: None, reason: None }
+}
+
+fn run_on_record(row: OccurrenceRow) -> RunAnswer {
+    let outcome = match (row.verdict, row.job) {
+        (_, Some(job)) => return started(job),
+        (Verdict::Queued, None) if row.marks.has(Marks::CANCELS_PREVIOUS) => RunOutcome::CancelsPrevious,
+        (Verdict::Queued, None) => RunOutcome::Queued,
+        (_, None) => RunOutcome::Skipped,
+    };
+    RunAnswer { outcome, job: None, at: Some(row.at), reason: row.reason }
 }
 
 fn check_note(request: NoteRequest) -> Result<Option<String>> {
@@ -135,6 +177,10 @@ fn failed(name: &str, reply: ScheduleReply) -> AppError {
         }
         ScheduleReply::Done { .. }
         | ScheduleReply::Fired(_)
+        | ScheduleReply::Queued { .. }
+        | ScheduleReply::CancelsPrevious { .. }
+        | ScheduleReply::SkippedOverlap { .. }
+        | ScheduleReply::Cleared { .. }
         | ScheduleReply::Skipping(_)
         | ScheduleReply::NotOwner
         | ScheduleReply::NameTaken => out_of_place(),

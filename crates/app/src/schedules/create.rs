@@ -167,6 +167,10 @@ impl App {
             ScheduleReply::NotOwner
             | ScheduleReply::NameTaken
             | ScheduleReply::Fired(_)
+            | ScheduleReply::Queued { .. }
+            | ScheduleReply::CancelsPrevious { .. }
+            | ScheduleReply::SkippedOverlap { .. }
+            | ScheduleReply::Cleared { .. }
             | ScheduleReply::Skipping(_) => return Err(out_of_place()),
         }
         let Some(now) = now else { return Ok(None) };
@@ -278,6 +282,10 @@ impl App {
                     ScheduleReply::NotOwner
                     | ScheduleReply::Conflict { .. }
                     | ScheduleReply::Fired(_)
+                    | ScheduleReply::Queued { .. }
+                    | ScheduleReply::CancelsPrevious { .. }
+                    | ScheduleReply::SkippedOverlap { .. }
+                    | ScheduleReply::Cleared { .. }
                     | ScheduleReply::Skipping(_) => return Err(out_of_place()),
                 }
             }

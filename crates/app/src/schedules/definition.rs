@@ -2,7 +2,7 @@
 
 use punctual_api::{CalendarsRequest, CatchUpRequest, ScheduleRequest};
 use punctual_core::Span;
-use punctual_core::schedule::{CatchUp, Overlap, ScheduleEdit, ScheduleSpec};
+use punctual_core::schedule::{CatchUp, CatchUpMode, Overlap, ScheduleEdit, ScheduleSpec};
 use punctual_core::task::Task;
 
 use crate::jobs::raw_json;
@@ -31,6 +31,7 @@ pub(super) fn write(spec: &ScheduleSpec, edit: &ScheduleEdit, task: Option<&Task
         max_runs: spec.max_runs,
         pause_after_failures: spec.pause_after_failures,
         late_after: spec.late_after,
+        missed_after: spec.missed_after,
         input: edit.input.clone().and_then(raw_json),
         priority: edit.priority,
         ..ScheduleRequest::default()
@@ -43,12 +44,16 @@ fn unless_default<T: Default + PartialEq>(value: T) -> Option<T> {
     Some(value).filter(|value| *value != T::default())
 }
 
+/// What has no effect with its mode is left out, too: it would be refused.
 fn catch_up(stored: CatchUp) -> Option<CatchUpRequest> {
     let standard = CatchUp::default();
-    (stored != standard).then_some(CatchUpRequest {
+    let of_all = |value: u32, standard: u32| (stored.mode == CatchUpMode::All && value != standard).then_some(value);
+    let request = CatchUpRequest {
         mode: Some(stored.mode),
-        max: Some(stored.max).filter(|max| *max != standard.max),
-        window: Some(stored.window).filter(|window| *window != standard.window),
-        per_minute: Some(stored.per_minute).filter(|per_minute| *per_minute != standard.per_minute),
-    })
+        max: of_all(stored.max, standard.max),
+        window: stored.window.filter(|_| stored.mode != CatchUpMode::None),
+        per_minute: of_all(stored.per_minute, standard.per_minute),
+    };
+    let is_standard = stored.mode == standard.mode && request.window.is_none();
+    (!is_standard).then_some(request)
 }

@@ -35,6 +35,9 @@ pub(super) fn occurrence(row: &OccurrenceRow) -> String {
         Verdict::SkippedCalendar => format!("did not run: {}", because("a calendar closes its date")),
         Verdict::SkippedGap => format!("did not run: {}", because("the clocks left its time out")),
         Verdict::SkippedByRequest => format!("did not run: {}", because("somebody asked to skip it")),
+        Verdict::SkippedMaxRuns => {
+            format!("did not run: {}", because("the schedule had run as often as `max_runs` allows"))
+        }
         Verdict::Missed => format!("was missed: {}", because("no server was there in time")),
     };
     let marks = [
@@ -42,6 +45,7 @@ pub(super) fn occurrence(row: &OccurrenceRow) -> String {
         (Marks::FIRST_OF_FOLD, "the clocks showed its time twice, and this was the first"),
         (Marks::SECOND_OF_FOLD, "the clocks showed its time twice, and this was the second"),
         (Marks::MOVED, "a calendar moved it to a business day"),
+        (Marks::CANCELS_PREVIOUS, "the run before it was cancelled for it"),
     ];
     for (_, words) in marks.into_iter().filter(|(mark, _)| row.marks.has(*mark)) {
         text += &format!("; {words}");
@@ -77,6 +81,7 @@ fn delayed_in_the_past(row: &OccurrenceRow) -> Option<String> {
         | Verdict::SkippedCalendar
         | Verdict::SkippedGap
         | Verdict::SkippedByRequest
+        | Verdict::SkippedMaxRuns
         | Verdict::Missed => None,
     }
 }
@@ -112,6 +117,7 @@ fn stretch(row: &OccurrenceRow) -> String {
         | Verdict::SkippedCalendar
         | Verdict::SkippedGap
         | Verdict::SkippedByRequest
+        | Verdict::SkippedMaxRuns
         | Verdict::Missed => "were missed, because no server was there",
     };
     format!("{} planned times from here on {what}; they were too many for a line each", row.count)

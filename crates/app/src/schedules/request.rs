@@ -7,7 +7,8 @@ use jiff::SignedDuration;
 use punctual_api::{CalendarsRequest, CatchUpRequest, ScheduleRequest};
 use punctual_core::schedule::recurrence::{self, Calendar, Calendars, ScheduleError};
 use punctual_core::schedule::{
-    CATCH_UP_MAX, CalendarNames, CatchUp, PAUSE_AFTER_MAX, Plan, PlanError, ScheduleSpec, seed_of,
+    CATCH_UP_MAX, CalendarNames, CatchUp, CatchUpMode, MISSED_AFTER_RANGE, PAUSE_AFTER_MAX, Plan, PlanError,
+    ScheduleSpec, seed_of,
 };
 use punctual_core::{ScheduleId, Span};
 
@@ -84,6 +85,10 @@ pub(super) fn spec(request: &ScheduleRequest, zone: Option<&str>) -> Result<Sche
     if request.late_after.is_some_and(|late_after| late_after < LATE_AFTER_MIN) {
         return Err(AppError::field("/late_after", "must be at least 1s"));
     }
+    if request.missed_after.is_some_and(|missed_after| !MISSED_AFTER_RANGE.contains(&missed_after)) {
+        let (least, most) = (MISSED_AFTER_RANGE.start(), MISSED_AFTER_RANGE.end());
+        return Err(AppError::field("/missed_after", format!("must be {least} to {most}")));
+    }
     Ok(ScheduleSpec {
         when,
         calendars: request.calendars.as_ref().map(calendars).transpose()?.unwrap_or_default(),
@@ -92,6 +97,7 @@ pub(super) fn spec(request: &ScheduleRequest, zone: Option<&str>) -> Result<Sche
         max_runs: request.max_runs,
         pause_after_failures: request.pause_after_failures,
         late_after: request.late_after,
+        missed_after: request.missed_after,
     })
 }
 
@@ -113,7 +119,7 @@ fn catch_up(request: CatchUpRequest) -> Result<CatchUp> {
     let catch_up = CatchUp {
         mode: request.mode.unwrap_or(standard.mode),
         max: request.max.unwrap_or(standard.max),
-        window: request.window.unwrap_or(standard.window),
+        window: request.window,
         per_minute: request.per_minute.unwrap_or(standard.per_minute),
     };
     let refused = |field: &str, detail: String| Err(AppError::field(format!("/catch_up/{field}"), detail));
@@ -123,8 +129,19 @@ fn catch_up(request: CatchUpRequest) -> Result<CatchUp> {
     if !(1..=PER_MINUTE_MAX).contains(&catch_up.per_minute) {
         return refused("per_minute", format!("must be 1 to {PER_MINUTE_MAX}"));
     }
-    if catch_up.window == Span::ZERO || catch_up.window > WINDOW_MAX {
+    if catch_up.window.is_some_and(|window| window == Span::ZERO || window > WINDOW_MAX) {
         return refused("window", "must be more than 0 and at most 366 days".to_owned());
+    }
+    let (mode, is_all) = (catch_up.mode, catch_up.mode == CatchUpMode::All);
+    let without_effect = [
+        ("max", request.max.is_some() && !is_all),
+        ("window", request.window.is_some() && mode == CatchUpMode::None),
+        ("per_minute", request.per_minute.is_some() && !is_all),
+    ];
+    if let Some((field, _)) = without_effect.into_iter().find(|(_, is_given)| *is_given) {
+        let runs = if mode == CatchUpMode::None { "none runs" } else { "the last one alone runs" };
+        let error = AppError::field(format!("/catch_up/{field}"), format!("has no effect: of missed times {runs}"));
+        return Err(error.hint("leave it out, or set the mode of catch-up to `all`"));
     }
     Ok(catch_up)
 }

@@ -57,11 +57,17 @@ fn what_is_wrong_is_named_with_its_place() {
         (r#"{"task":"a","daily":"09:00","pause_after_failures":0}"#, "/pause_after_failures", "must be 1 to 1000"),
         (r#"{"task":"a","daily":"09:00","pause_after_failures":1001}"#, "/pause_after_failures", "must be 1 to 1000"),
         (r#"{"task":"a","daily":"09:00","late_after":"10ms"}"#, "/late_after", "must be at least 1s"),
+        (r#"{"task":"a","daily":"09:00","missed_after":"999ms"}"#, "/missed_after", "must be 1s to 1h"),
+        (r#"{"task":"a","daily":"09:00","missed_after":"61m"}"#, "/missed_after", "must be 1s to 1h"),
         (r#"{"task":"a","daily":"09:00","catch_up":{"max":0}}"#, "/catch_up/max", "must be 1 to 10000"),
         (r#"{"task":"a","daily":"09:00","catch_up":{"max":10001}}"#, "/catch_up/max", "must be 1 to 10000"),
         (r#"{"task":"a","daily":"09:00","catch_up":{"per_minute":0}}"#, "/catch_up/per_minute", "must be 1 to 60000"),
         (r#"{"task":"a","daily":"09:00","catch_up":{"window":"0s"}}"#, "/catch_up/window", "must be more than 0"),
         (r#"{"task":"a","daily":"09:00","catch_up":{"window":"367d"}}"#, "/catch_up/window", "at most 366 days"),
+        (r#"{"task":"a","daily":"09:00","catch_up":{"mode":"none","max":3}}"#, "/catch_up/max", "has no effect"),
+        (r#"{"task":"a","daily":"09:00","catch_up":{"mode":"none","window":"1d"}}"#, "/catch_up/window", "no effect"),
+        (r#"{"task":"a","daily":"09:00","catch_up":{"max":3}}"#, "/catch_up/max", "the last one alone runs"),
+        (r#"{"task":"a","daily":"09:00","catch_up":{"per_minute":3}}"#, "/catch_up/per_minute", "has no effect"),
         (
             r#"{"task":"a","daily":"09:00","calendars":{"include":["holidays","nowhere"]}}"#,
             "/calendars/include/1",
@@ -110,7 +116,7 @@ fn a_definition_reads_back_as_what_it_was() {
     let json = r#"{"task":"a","rules":[{"cron":"0 9 * * MON-FRI"},{"every":"1h"}],"zone":"Europe/Berlin","gap":"skip",
         "fold":"both","jitter":"60s","calendars":{"exclude":["holidays"],"on_closed_day":"next_business_day"},
         "overlap":"queue_one","catch_up":{"mode":"all","max":7},"max_runs":9,"pause_after_failures":3,
-        "late_after":"60s","start_at":"2026-01-01T00:00:00Z","end_at":"2027-01-01T00:00:00Z"}"#;
+        "late_after":"60s","missed_after":"5s","start_at":"2026-01-01T00:00:00Z","end_at":"2027-01-01T00:00:00Z"}"#;
     let stored = whole(json).unwrap();
     let edit = punctual_core::schedule::ScheduleEdit {
         task: punctual_core::TaskId::new(Timestamp::EPOCH, 1),

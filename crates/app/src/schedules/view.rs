@@ -227,7 +227,7 @@ pub(super) fn planned_start(at: Timestamp, slot: Timestamp, zone: &TimeZone) -> 
     PlannedStart { at, local: zone::local(at, zone), start_at: slot }
 }
 
-pub(super) fn read_spec(text: &str) -> Option<ScheduleSpec> {
+pub(crate) fn read_spec(text: &str) -> Option<ScheduleSpec> {
     serde_json::from_str(text).ok()
 }
 

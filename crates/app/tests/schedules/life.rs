@@ -1,9 +1,11 @@
 //! One schedule from its creation to its end.
 
 use punctual_api::{
-    ErrorKind, NoteRequest, OccurrenceQuery, PreviewQuery, ScheduleQuery, ScheduleStanding, SkipRequest, UnfiredBy,
+    ErrorKind, ForecastQuery, NoteRequest, OccurrenceQuery, PreviewQuery, RunOutcome, RunRequest, ScheduleQuery,
+    ScheduleStanding, SkipRequest, UnfiredBy,
 };
 use punctual_app::{Put, RequestZone};
+use punctual_core::schedule::Overlap;
 use punctual_core::{JobId, Span, Timestamp};
 
 use crate::world::{WHO, World, eventually, json, request};
@@ -147,11 +149,11 @@ async fn it_fires_and_the_ledger_says_so() {
     let world = World::new().await;
     let schedule = world.create(r#"{"name":"tick","task":"t","every":"1s"}"#).await;
     eventually("it fires twice", || async { world.verdicts("tick").await.len() >= 2 }).await;
-    let run = world.front.run_schedule("tick", WHO).await.unwrap();
+    let run = world.front.run_schedule("tick", RunRequest::default(), WHO).await.unwrap();
     let list = world.owner.occurrences("tick", OccurrenceQuery::default()).await.unwrap();
-    let manual = list.occurrences.iter().find(|occurrence| occurrence.job == Some(run.job)).expect("the run is there");
+    let manual = list.occurrences.iter().find(|occurrence| occurrence.job == run.job).expect("the run is there");
     assert_eq!(manual.marks, ["manual"]);
-    assert_eq!(manual.explanation, format!("fired as {}, because somebody asked for it", run.job));
+    assert_eq!(manual.explanation, format!("fired as {}, because somebody asked for it", run.job.unwrap()));
     let planned = list.occurrences.last().unwrap();
     assert_eq!((planned.verdict.as_str(), planned.local.ends_with("+00:00")), ("fired", true));
     let job: JobId = planned.job.expect("a job was made");
@@ -191,7 +193,7 @@ async fn pages_of_occurrences_and_schedules_leave_nothing_out() {
     }
     assert_eq!(names, ["s0", "s1", "s2", "s3", "s4", "s5", "s6"]);
     for _ in 0..5 {
-        world.owner.run_schedule("s3", WHO).await.unwrap();
+        world.owner.run_schedule("s3", RunRequest::default(), WHO).await.unwrap();
     }
     let mut seen = Vec::new();
     let mut cursor = None;
@@ -209,6 +211,70 @@ async fn pages_of_occurrences_and_schedules_leave_nothing_out() {
     let today = |from: &str| OccurrenceQuery { from: Some(from.to_owned()), ..OccurrenceQuery::default() };
     assert_eq!(world.owner.occurrences("s3", today("2026-11-16")).await.unwrap().occurrences.len(), 5);
     assert_eq!(world.owner.occurrences("s3", today("2026-11-17")).await.unwrap().occurrences.len(), 0);
+}
+
+#[tokio::test]
+async fn a_run_that_is_asked_for_obeys_the_overlap_policy_and_what_waits_can_be_skipped() {
+    let world = World::new().await;
+    world.create(r#"{"name":"hourly","task":"t","every":"1h","overlap":"queue_one"}"#).await;
+    let run = async |overlap: Option<Overlap>| world.front.run_schedule("hourly", RunRequest { overlap }, WHO).await;
+    let first = run(None).await.unwrap();
+    assert_eq!((first.outcome, first.at), (RunOutcome::Started, None));
+    // Nobody works here, so it does not end.
+    let waiting = run(None).await.unwrap();
+    assert_eq!((waiting.outcome, waiting.job), (RunOutcome::Queued, None));
+    let skipped = run(None).await.unwrap();
+    assert_eq!((skipped.outcome, skipped.reason.as_deref()), (RunOutcome::Skipped, Some("another time waits already")));
+    let skipped = run(Some(Overlap::Skip)).await.unwrap();
+    let reason = format!("{} had not ended", first.job.unwrap());
+    assert_eq!((skipped.outcome, skipped.reason), (RunOutcome::Skipped, Some(reason)));
+    assert_eq!(run(Some(Overlap::Allow)).await.unwrap().outcome, RunOutcome::Started);
+
+    assert_eq!(world.front.clear_schedule_queue("hourly", WHO).await.unwrap().skipped, 1);
+    assert_eq!(world.front.clear_schedule_queue("hourly", WHO).await.unwrap().skipped, 0);
+    let list = world.owner.occurrences("hourly", OccurrenceQuery::default()).await.unwrap();
+    let cleared = list.occurrences.iter().find(|row| Some(row.at) == waiting.at).expect("it is on record");
+    assert_eq!(cleared.verdict, "skipped_by_request");
+    assert_eq!(cleared.explanation, format!("did not run: {WHO} cleared the queue"));
+    let schedule = world.front.schedule("hourly").await.unwrap();
+    assert_eq!((schedule.changes[0].kind.as_str(), schedule.changes[0].who.as_str()), ("queue_cleared", WHO));
+
+    world.create(r#"{"name":"free","task":"t","every":"1h"}"#).await;
+    let request = RunRequest { overlap: Some(Overlap::Skip) };
+    let refused = world.front.run_schedule("free", request, WHO).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::ScheduleRefused, "{refused}");
+    assert!(
+        matches!(world.front.clear_schedule_queue("nope", WHO).await, Err(error) if error.kind == ErrorKind::ScheduleNotFound)
+    );
+}
+
+#[tokio::test]
+async fn a_pending_skip_survives_an_edit() {
+    let world = World::new().await;
+    let body = r#"{"name":"report","task":"t","daily":"09:00"}"#;
+    world.create(body).await;
+    let skip = world.front.skip_schedule("report", SkipRequest { count: Some(4) }, WHO).await.unwrap();
+    let Put::Replaced(schedule) = world.front.put_schedule("report", request(body), None, None, WHO).await.unwrap()
+    else {
+        panic!("it was there")
+    };
+    assert_eq!((schedule.revision, schedule.skip_until), (2, Some(skip.until)));
+    assert!(schedule.next[0].at > skip.until);
+}
+
+#[tokio::test]
+async fn a_forecast_counts_the_first_midnight_and_not_the_last() {
+    let world = World::new().await;
+    world.create(r#"{"name":"midnight","task":"t","cron":"0 0 * * *"}"#).await;
+    let query = ForecastQuery {
+        from: Some("2030-01-01".to_owned()),
+        to: Some("2030-01-02".to_owned()),
+        ..ForecastQuery::default()
+    };
+    let forecast = world.front.forecast(query).await.unwrap();
+    assert_eq!((forecast.starts, forecast.peak.unwrap().at), (1, forecast.from));
+    assert_eq!((forecast.hours.len(), forecast.hours[0].parts[0]), (24, 1));
+    assert_eq!(forecast.hours.iter().flat_map(|hour| &hour.parts).sum::<usize>(), forecast.starts);
 }
 
 #[tokio::test]

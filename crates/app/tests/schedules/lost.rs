@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use punctual_api::{IfExists, ScheduleBulkRequest, SkipRequest};
+use punctual_api::{IfExists, RunRequest, ScheduleBulkRequest, SkipRequest};
 use punctual_app::Put;
 
 use crate::world::{WHO, World, request};
@@ -49,10 +49,10 @@ async fn a_run_a_skip_and_a_deletion_whose_answers_are_lost_happen_once() {
     let world = World::new().await;
     world.create(r#"{"name":"report","task":"t","daily":"09:00"}"#).await;
     world.wire.to_lose.store(1, Ordering::Relaxed);
-    let run = world.front.run_schedule("report", WHO).await.unwrap();
+    let run = world.front.run_schedule("report", RunRequest::default(), WHO).await.unwrap();
     let list = world.owner.occurrences("report", Default::default()).await.unwrap();
     let jobs: Vec<_> = list.occurrences.iter().filter_map(|occurrence| occurrence.job).collect();
-    assert_eq!(jobs, [run.job]);
+    assert_eq!(jobs, [run.job.unwrap()]);
 
     world.wire.to_lose.store(1, Ordering::Relaxed);
     let skip = world.front.skip_schedule("report", SkipRequest { count: Some(2) }, WHO).await.unwrap();

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::JobId;
 use crate::schedule::row::{NewSchedule, ScheduleEdit};
+use crate::schedule::spec::Overlap;
 use crate::time::Timestamp;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +28,12 @@ pub enum ScheduleCommand {
         count: u32,
     },
     /// One run at once, beside the plan.
-    RunNow,
+    RunNow {
+        /// What happens if a run has not ended; `None` if the schedule's own policy counts.
+        overlap: Option<Overlap>,
+    },
+    /// What waits for the run before it is skipped.
+    ClearQueue,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +45,23 @@ pub enum ScheduleReply {
     },
     /// This job was made, and is durable.
     Fired(JobId),
+    /// The run that was asked for waits for the one before it. `at` is its time in the ledger.
+    Queued {
+        at: Timestamp,
+    },
+    /// The same, and the run before it is being cancelled.
+    CancelsPrevious {
+        at: Timestamp,
+    },
+    /// The run that was asked for was skipped, because another one has not ended; the reason is for people.
+    SkippedOverlap {
+        at: Timestamp,
+        reason: String,
+    },
+    /// So many times waited, and are skipped.
+    Cleared {
+        count: u32,
+    },
     /// Planned times up to this one will be skipped.
     Skipping(Timestamp),
     NotFound,

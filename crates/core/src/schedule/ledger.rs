@@ -22,14 +22,16 @@ pub enum Verdict {
     SkippedCalendar = 5,
     /// The clocks left it out, and the schedule says to skip such times.
     SkippedGap = 6,
-    /// Somebody asked to skip it, or deleted the schedule while it waited.
+    /// Somebody asked to skip it, or emptied the queue or deleted the schedule while it waited.
     SkippedByRequest = 7,
-    /// Nobody was there in time, and the schedule does not make up for it.
+    /// No server handled it in time, and the schedule's catch-up rule does not run it.
     Missed = 8,
+    /// It waited for the run before it, and then the schedule had run as often as `max_runs` allows.
+    SkippedMaxRuns = 9,
 }
 
 impl Verdict {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Fired,
         Self::Queued,
         Self::SkippedOverlap,
@@ -38,6 +40,7 @@ impl Verdict {
         Self::SkippedGap,
         Self::SkippedByRequest,
         Self::Missed,
+        Self::SkippedMaxRuns,
     ];
 
     pub const fn as_str(self) -> &'static str {
@@ -50,6 +53,7 @@ impl Verdict {
             Self::SkippedGap => "skipped_gap",
             Self::SkippedByRequest => "skipped_by_request",
             Self::Missed => "missed",
+            Self::SkippedMaxRuns => "skipped_max_runs",
         }
     }
 
@@ -80,6 +84,8 @@ impl Marks {
     pub const LATE: Self = Self(1 << 6);
     /// It stands for `count` times from `at` on, too many to have a row each.
     pub const STRETCH: Self = Self(1 << 7);
+    /// Whoever asked for it asked to cancel the run before it, whatever the schedule's overlap policy says.
+    pub const CANCELS_PREVIOUS: Self = Self(1 << 8);
 
     pub const fn has(self, mark: Self) -> bool {
         self.0 & mark.0 == mark.0

@@ -22,7 +22,8 @@ pub use row::{
 pub use shared_instant::LeftOut;
 pub use source::{Source, SourceKind};
 pub use spec::{
-    CATCH_UP_MAX, CalendarNames, CatchUp, CatchUpMode, OVERLAP_QUEUE_MAX, Overlap, PAUSE_AFTER_MAX, ScheduleSpec,
+    CATCH_UP_MAX, CalendarNames, CatchUp, CatchUpMode, MISSED_AFTER_FLOOR, MISSED_AFTER_RANGE, OVERLAP_QUEUE_MAX,
+    Overlap, PAUSE_AFTER_MAX, ScheduleSpec,
 };
 
 pub use punctual_recurrence as recurrence;

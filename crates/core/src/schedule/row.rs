@@ -105,10 +105,12 @@ pub enum ChangeKind {
     Resumed = 3,
     Skipped = 4,
     Deleted = 5,
+    QueueCleared = 6,
 }
 
 impl ChangeKind {
-    pub const ALL: [Self; 5] = [Self::Edited, Self::Paused, Self::Resumed, Self::Skipped, Self::Deleted];
+    pub const ALL: [Self; 6] =
+        [Self::Edited, Self::Paused, Self::Resumed, Self::Skipped, Self::Deleted, Self::QueueCleared];
 
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -117,6 +119,7 @@ impl ChangeKind {
             Self::Resumed => "resumed",
             Self::Skipped => "skipped",
             Self::Deleted => "deleted",
+            Self::QueueCleared => "queue_cleared",
         }
     }
 

@@ -1,9 +1,11 @@
 //! What is stored of a schedule's rules.
 
+use std::ops::RangeInclusive;
+
 use punctual_recurrence::OnClosedDay;
 use serde::{Deserialize, Serialize};
 
-use crate::time::Span;
+use crate::time::{Span, Timestamp};
 
 /// Times that wait for the run before them, at most. Later ones are skipped: whoever is a
 /// thousand runs behind will not catch up by waiting.
@@ -13,6 +15,16 @@ pub const OVERLAP_QUEUE_MAX: usize = 1000;
 pub const CATCH_UP_MAX: u32 = 10_000;
 
 pub const PAUSE_AFTER_MAX: u16 = 1000;
+
+/// What `missed_after` of a schedule may be.
+pub const MISSED_AFTER_RANGE: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(3600);
+
+/// Without a setting of its own, no planned time is missed sooner. A failover takes as long as a lease, 10 s by default, and
+/// some: a schedule that fires every second must not lose runs because a server died.
+pub const MISSED_AFTER_FLOOR: Span = Span::from_secs(15);
+
+/// How old a missed time may be that [`CatchUpMode::All`] runs, unless the schedule says otherwise.
+const WINDOW: Span = Span::from_secs(86_400);
 
 /// When it fires, and what then. Two schedules with equal specs share one [`super::Plan`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +47,9 @@ pub struct ScheduleSpec {
     /// A run that starts later than this is marked late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_after: Option<Span>,
+    /// A planned time that is decided this much later was missed. Without it, [`ScheduleSpec::missed_after`] says when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub missed_after: Option<Span>,
 }
 
 impl ScheduleSpec {
@@ -47,7 +62,21 @@ impl ScheduleSpec {
             max_runs: None,
             pause_after_failures: None,
             late_after: None,
+            missed_after: None,
         }
+    }
+
+    /// How late a planned time may be decided and still run as planned. `next` is the planned time after it.
+    ///
+    /// Without a setting of its own, a schedule that fires more often than the servers' setting gives a time up when the
+    /// next one has come: after an outage it must not start a minute of runs at once. [`MISSED_AFTER_FLOOR`] bounds that
+    /// from below. Of two planned times the later one is never given up first.
+    pub fn missed_after(&self, at: Timestamp, next: Option<Timestamp>, of_servers: Span) -> Span {
+        if let Some(own) = self.missed_after {
+            return own;
+        }
+        let interval = next.map_or(of_servers, |next| next.since(at));
+        interval.max(MISSED_AFTER_FLOOR).min(of_servers)
     }
 
     /// Whether the owner has to know which of its jobs have not ended.
@@ -98,22 +127,70 @@ pub enum Overlap {
     CancelPrevious,
 }
 
-/// What becomes of times that nobody was there for.
+/// What becomes of missed times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(from = "StoredCatchUp", into = "StoredCatchUp")]
 pub struct CatchUp {
     pub mode: CatchUpMode,
-    /// No more than so many, the latest ones.
+    /// No more than so many, the latest ones. For [`CatchUpMode::All`].
     pub max: u32,
-    /// None that is older.
-    pub window: Span,
-    /// How many are started in a minute.
+    /// None that is older; `None` if the mode's default counts.
+    pub window: Option<Span>,
+    /// How many are started in a minute. For [`CatchUpMode::All`].
     pub per_minute: u32,
 }
 
 impl Default for CatchUp {
     fn default() -> Self {
-        Self { mode: CatchUpMode::Last, max: 100, window: Span::from_secs(86_400), per_minute: 60 }
+        Self { mode: CatchUpMode::Last, max: 100, window: None, per_minute: 60 }
+    }
+}
+
+impl CatchUp {
+    /// How old a missed time may be that runs; `None` if its age does not matter. A weekly job must run after an outage of
+    /// a weekend, so the latest time has no limit by default; a backlog has one.
+    pub fn window(&self) -> Option<Span> {
+        self.window.or(match self.mode {
+            CatchUpMode::None | CatchUpMode::Last => None,
+            CatchUpMode::All => Some(WINDOW),
+        })
+    }
+
+    /// Missed times that run, at most.
+    pub const fn budget(&self) -> usize {
+        match self.mode {
+            CatchUpMode::None => 0,
+            CatchUpMode::Last => 1,
+            CatchUpMode::All => self.max as usize,
+        }
+    }
+}
+
+/// A [`CatchUp`] in stored specs.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredCatchUp {
+    mode: CatchUpMode,
+    max: u32,
+    /// In specs of earlier versions, which always had it: a day, unless somebody had named another one.
+    #[serde(default, skip_serializing)]
+    window: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    named_window: Option<Span>,
+    per_minute: u32,
+}
+
+impl From<StoredCatchUp> for CatchUp {
+    fn from(stored: StoredCatchUp) -> Self {
+        let StoredCatchUp { mode, max, window, named_window, per_minute } = stored;
+        Self { mode, max, window: named_window.or(window.filter(|window| *window != WINDOW)), per_minute }
+    }
+}
+
+impl From<CatchUp> for StoredCatchUp {
+    fn from(catch_up: CatchUp) -> Self {
+        let CatchUp { mode, max, window, per_minute } = catch_up;
+        Self { mode, max, window: None, named_window: window, per_minute }
     }
 }
 
@@ -128,4 +205,50 @@ pub enum CatchUpMode {
     Last,
     /// All of them run, within the budget.
     All,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(json: &str) -> CatchUp {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn a_stored_rule_that_never_named_a_window_follows_the_default() {
+        let last = read(r#"{"mode":"last","max":100,"window":"1d","per_minute":60}"#);
+        assert_eq!((last, last.window()), (CatchUp::default(), None));
+        let all = read(r#"{"mode":"all","max":7,"window":"1d","per_minute":60}"#);
+        assert_eq!((all.window, all.window()), (None, Some(WINDOW)));
+        let named = read(r#"{"mode":"last","max":100,"window":"7d","per_minute":60}"#);
+        assert_eq!(named.window(), Some(Span::from_secs(7 * 86_400)));
+    }
+
+    #[test]
+    fn a_window_that_was_named_is_kept_also_if_it_is_a_day() {
+        let named = CatchUp { window: Some(WINDOW), ..CatchUp::default() };
+        assert_eq!(read(&serde_json::to_string(&named).unwrap()), named);
+        assert_eq!(read(&serde_json::to_string(&CatchUp::default()).unwrap()), CatchUp::default());
+    }
+
+    #[test]
+    fn a_time_is_missed_when_the_next_one_has_come_but_not_before_a_failover_is_over() {
+        let spec = |own: Option<i64>| {
+            let when = punctual_recurrence::ScheduleSpec::new("* * * * *".parse().unwrap(), "UTC");
+            ScheduleSpec { missed_after: own.map(Span::from_secs), ..ScheduleSpec::new(when) }
+        };
+        let after = |own: Option<i64>, interval: Option<i64>, of_servers: i64| {
+            let at = Timestamp::EPOCH;
+            let next = interval.map(|interval| at + Span::from_secs(interval));
+            spec(own).missed_after(at, next, Span::from_secs(of_servers)).as_micros() / 1_000_000
+        };
+        assert_eq!(after(None, Some(1), 60), 15);
+        assert_eq!(after(None, Some(30), 60), 30);
+        assert_eq!(after(None, Some(3600), 60), 60);
+        assert_eq!(after(None, None, 60), 60, "the last one has no next");
+        assert_eq!(after(None, Some(1), 5), 5, "the servers' setting is an upper bound");
+        assert_eq!(after(Some(1), Some(3600), 60), 1);
+        assert_eq!(after(Some(3600), Some(1), 60), 3600, "the schedule's own setting counts alone");
+    }
 }

@@ -24,8 +24,8 @@ pub struct Config {
     pub quarantine_after: u16,
     /// A receiver cannot put a retry off for longer than this.
     pub retry_after_max: Span,
-    /// A planned time of a schedule that is decided this much later was missed, and the schedule's rule for
-    /// that applies. A takeover takes less.
+    /// A planned time of a schedule that is decided this much later was missed, and the schedule's catch-up rule
+    /// applies. An upper bound for schedules without a setting of their own. A failover takes less.
     pub schedule_grace: Span,
     /// Writes of one transaction. More would hold the fence, and all who wait for the
     /// commit, for longer than they gain.
@@ -112,10 +112,16 @@ pub enum Bug {
     FailureNotTold,
     /// A start that its worker denies was never received, although the database has lost commits since.
     OldStartBelieved,
+    /// A planned time that its schedule has given up runs as if it were in time.
+    MissedAfterIgnored,
+    /// A run that somebody asks for does not look at the schedule's overlap policy.
+    ManualRunsMeet,
+    /// An edit forgets which times are to be skipped.
+    EditDropsSkip,
 }
 
 impl Bug {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 26] = [
         Self::ExecuteBeforeDurable,
         Self::DeleteIgnoresRunning,
         Self::AnswerBeforeDurable,
@@ -139,6 +145,9 @@ impl Bug {
         Self::ReckoningForgotten,
         Self::FailureNotTold,
         Self::OldStartBelieved,
+        Self::MissedAfterIgnored,
+        Self::ManualRunsMeet,
+        Self::EditDropsSkip,
     ];
 }
 

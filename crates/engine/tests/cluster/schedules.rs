@@ -85,7 +85,7 @@ async fn a_schedule_fires_and_goes_on_when_its_server_leaves() {
     let (first, last) = (seconds.first().unwrap(), seconds.last().unwrap());
     assert_eq!(seconds.len() as i64, last - first + 1, "no second is left out: {seconds:?}");
     until("all have run", || ledger.iter().all(|row| row.job.is_none_or(|job| worker.has_run(job)))).await;
-    assert_eq!(ask(&b, id, ScheduleCommand::RunNow).await, ScheduleReply::NotFound);
+    assert_eq!(ask(&b, id, ScheduleCommand::RunNow { overlap: None }).await, ScheduleReply::NotFound);
 }
 
 #[tokio::test]

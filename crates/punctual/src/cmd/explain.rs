@@ -133,9 +133,14 @@ fn of_verdict(verdict: Verdict) -> &'static str {
         Verdict::SkippedCalendar => "It did not run: a calendar closes its date.",
         Verdict::SkippedGap => "It did not run: the clocks left its time out, and --gap says to skip such times.",
         Verdict::SkippedByRequest => {
-            "It did not run: somebody asked to skip it, or deleted the schedule while it waited."
+            "It did not run: somebody asked to skip it, or cleared the queue or deleted the schedule while it waited."
         }
-        Verdict::Missed => "It did not run: no server was there in time, and --catch-up does not make up for it.",
+        Verdict::SkippedMaxRuns => {
+            "It did not run: it waited for the run before it, and then the schedule had run as often as --max-runs allows."
+        }
+        Verdict::Missed => {
+            "It did not run: no server handled it within --missed-after, and --catch-up does not run it afterwards."
+        }
     }
 }
 

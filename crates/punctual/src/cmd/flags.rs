@@ -98,6 +98,7 @@ pub(crate) const OF_SCHEDULES: Flags = &[
     ("/max_runs", "--max-runs"),
     ("/pause_after_failures", "--pause-after-failures"),
     ("/late_after", "--late-after"),
+    ("/missed_after", "--missed-after"),
     ("/input", "--input"),
     ("/priority", "--priority"),
     ("/note", "--note"),
@@ -175,6 +176,8 @@ pub(crate) const SCHEDULE_WORDS: Words = &[
     ("`start_at`", "--start-at"),
     ("`every`", "--every"),
     ("`at`", "--at"),
+    ("set the mode of catch-up to `all`", "use --catch-up all"),
+    ("`max_runs`", "--max-runs"),
 ];
 
 pub(crate) const FORECAST_WORDS: Words = &[("`from`", "--from")];

@@ -40,7 +40,7 @@ pub(crate) fn answers() -> BTreeMap<String, (u16, Value)> {
         (nightly("pause"), (200, schedule())),
         (nightly("resume"), (200, schedule())),
         (nightly("skip"), (200, skipped)),
-        (nightly("run"), (200, json!({ "job": DONE }))),
+        (nightly("run"), (200, json!({ "outcome": "started", "job": DONE }))),
         ("GET /v1/calendars".to_owned(), (200, calendars)),
         ("GET /v1/calendars/holidays".to_owned(), (200, calendar.clone())),
         ("PUT /v1/calendars/holidays".to_owned(), (200, calendar)),

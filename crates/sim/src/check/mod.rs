@@ -60,7 +60,7 @@ const OF_JOB: [(&str, OfJob); 21] = [
     ("what is due starts, and what runs has a worker", whole::nothing_is_neglected),
 ];
 
-const OF_RUN: [(&str, OfRun); 18] = [
+const OF_RUN: [(&str, OfRun); 19] = [
     ("nothing is broken", whole::nothing_is_broken),
     ("old epochs write nothing", whole::old_epochs_write_nothing),
     ("no worker gets more than it granted", whole::no_worker_gets_more_than_it_granted),
@@ -70,6 +70,7 @@ const OF_RUN: [(&str, OfRun); 18] = [
     ("every planned time has its verdict", schedules::every_planned_time_has_its_verdict),
     ("a verdict has its job, and a job its verdict", schedules::a_verdict_has_its_job),
     ("runs of a schedule do not meet", schedules::runs_do_not_meet),
+    ("what is late is given up", schedules::what_is_late_is_given_up),
     ("what is paused, skipped or deleted does not fire", reasons::what_is_held_does_not_fire),
     ("what does not run has a reason", reasons::what_does_not_run_has_a_reason),
     ("budgets for missed times are kept", budgets::budgets_are_kept),

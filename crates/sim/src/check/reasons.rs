@@ -28,8 +28,8 @@ fn overtaken(history: &History) -> BTreeMap<ScheduleId, BTreeSet<Timestamp>> {
 pub(super) fn what_does_not_run_has_a_reason(history: &History) -> Found {
     /// The store may take so long to answer, and a paused server to hear it.
     const ANSWER_MAX: Span = Span::from_secs(60);
-    /// The shortest grace that a run is given.
-    const GRACE_MIN: Span = Span::from_secs(5);
+    /// Within this nothing is missed, whatever a schedule says.
+    const GRACE_MIN: Span = Span::from_secs(2);
     let mut paused: BTreeMap<ScheduleId, bool> = BTreeMap::new();
     let mut active: BTreeMap<ScheduleId, BTreeSet<JobId>> = BTreeMap::new();
     let mut queued: BTreeMap<ScheduleId, BTreeSet<Timestamp>> = BTreeMap::new();
@@ -73,6 +73,7 @@ pub(super) fn what_does_not_run_has_a_reason(history: &History) -> Found {
                         Verdict::SkippedPaused => paused.get(&id) == Some(&true),
                         Verdict::Missed => row.decided_at.since(row.slot) > GRACE_MIN,
                         Verdict::Queued => meets,
+                        Verdict::SkippedMaxRuns => !is_first,
                         Verdict::Fired | Verdict::SkippedCalendar | Verdict::SkippedGap | Verdict::SkippedByRequest => {
                             true
                         }
@@ -103,7 +104,10 @@ pub(super) fn what_is_held_does_not_fire(history: &History) -> Found {
         match write {
             Write::AddSchedule(row) => _ = states.insert(row.id, Some(row.state.clone())),
             Write::EditSchedule { id, state, .. } | Write::SetSchedule { id, state, .. } => {
-                _ = states.insert(*id, Some(state.clone()));
+                let former = states.insert(*id, Some(state.clone())).flatten();
+                if former.is_some_and(|former| former.skip_until > state.skip_until) {
+                    found.push((None, format!("{id} forgets which times are to be skipped")));
+                }
             }
             Write::DropSchedule { id, .. } => _ = states.insert(*id, None),
             Write::Decide(decision) if decision.job.is_some() => {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::schedule::{
-    Marks, OccurrenceRow, Overlap, Plan, ScheduleReply, ScheduleSpec, SourceKind, Verdict, seed_of,
+    Marks, OccurrenceRow, Overlap, Plan, ScheduleCommand, ScheduleReply, ScheduleSpec, SourceKind, Verdict, seed_of,
 };
 use punctual_core::shard::event::Token;
 use punctual_core::shard::write::{Void, Write};
@@ -217,9 +217,43 @@ pub(super) fn a_verdict_has_its_job(history: &History) -> Found {
     found
 }
 
-/// Where a schedule says so, no run is made while another has not ended. What somebody asked for, or had run again,
-/// is no run by plan.
+/// What has not been decided in time is given up, and does not run as if nothing had happened.
+pub(super) fn what_is_late_is_given_up(history: &History) -> Found {
+    /// The servers' setting is this, or less.
+    const OF_SERVERS: Span = Span::from_secs(60);
+    const FLOOR: Span = Span::from_secs(15);
+    let mut found = Vec::new();
+    let tales = tales(history);
+    for (_, write) in taken(history) {
+        let Write::Decide(decision) = write else { continue };
+        let row = &decision.occurrence;
+        let is_in_time = matches!(row.verdict, Verdict::Fired | Verdict::Queued)
+            && !row.marks.has(Marks::MANUAL)
+            && !row.marks.has(Marks::REPLAYED);
+        let period = tales.get(&row.schedule).and_then(|tale| tale.periods.iter().find(|period| of_row(row, period)));
+        let Some(period) = period.filter(|_| is_in_time) else { continue };
+        let next = period.plan.next_after(row.at, period.seed).map_or(Timestamp::MAX, |next| next.at);
+        let interval = next.since(row.at).max(FLOOR).min(OF_SERVERS);
+        let limit = period.plan.spec.missed_after.unwrap_or(interval);
+        let late = row.decided_at.since(row.slot);
+        if late > limit {
+            let text = format!("{} ran {} as planned, {late} late, and {limit} is the limit", row.schedule, row.at);
+            found.push((row.job, text));
+        }
+    }
+    found
+}
+
+/// Where a schedule says so, no run is made while another has not ended. What somebody had run again is no run by plan,
+/// and whoever asks for a run may say that it may meet others.
 pub(super) fn runs_do_not_meet(history: &History) -> Found {
+    let may_meet =
+        |command: &ScheduleCommand| matches!(command, ScheduleCommand::RunNow { overlap: Some(Overlap::Allow) });
+    let asked = history.iter().filter_map(|(_, fact)| match fact {
+        Fact::AskSchedule { id, command, .. } if may_meet(command) => Some(*id),
+        _ => None,
+    });
+    let manual_may_meet: BTreeSet<ScheduleId> = asked.collect();
     let mut overlaps: BTreeMap<ScheduleId, Overlap> = BTreeMap::new();
     let mut active: BTreeMap<ScheduleId, BTreeSet<JobId>> = BTreeMap::new();
     let mut of_job: BTreeMap<JobId, ScheduleId> = BTreeMap::new();
@@ -245,14 +279,13 @@ pub(super) fn runs_do_not_meet(history: &History) -> Found {
                     let schedule = decision.occurrence.schedule;
                     let running = active.entry(schedule).or_default();
                     let may_meet = overlaps.get(&schedule) == Some(&Overlap::Allow);
-                    if let Some(other) = running.first().filter(|_| !may_meet && job.source.kind != SourceKind::Manual)
-                    {
+                    let is_manual = job.source.kind == SourceKind::Manual;
+                    let may_meet = may_meet || (is_manual && manual_may_meet.contains(&schedule));
+                    if let Some(other) = running.first().filter(|_| !may_meet) {
                         found.push((Some(job.id), format!("it was made while {other} of {schedule} had not ended")));
                     }
-                    if job.source.kind != SourceKind::Manual {
-                        running.insert(job.id);
-                        of_job.insert(job.id, schedule);
-                    }
+                    running.insert(job.id);
+                    of_job.insert(job.id, schedule);
                 }
                 Write::Settle(settle) if !void.jobs.contains(&settle.key.id) => {
                     if let Some(running) = of_job.remove(&settle.key.id).and_then(|id| active.get_mut(&id)) {
@@ -278,7 +311,7 @@ pub(super) fn is_of(period: &Period, slot: Timestamp) -> bool {
 pub(super) fn answers_are_durable(history: &History) -> Found {
     let mut asked: BTreeMap<Token, ScheduleId> = BTreeMap::new();
     let mut written: BTreeMap<ScheduleId, i64> = BTreeMap::new();
-    let mut jobs = BTreeSet::new();
+    let (mut jobs, mut lines) = (BTreeSet::new(), BTreeSet::new());
     let mut found = Vec::new();
     for (_, fact) in history.iter() {
         match fact {
@@ -290,7 +323,10 @@ pub(super) fn answers_are_durable(history: &History) -> Found {
                         Write::EditSchedule { id, .. }
                         | Write::SetSchedule { id, change: Some(_), .. }
                         | Write::DropSchedule { id, .. } => *written.entry(*id).or_default() += 1,
-                        Write::Decide(decision) => jobs.extend(decision.occurrence.job),
+                        Write::Decide(decision) => {
+                            jobs.extend(decision.occurrence.job);
+                            lines.insert((decision.occurrence.schedule, decision.occurrence.at));
+                        }
                         _ => {}
                     }
                 }
@@ -298,12 +334,16 @@ pub(super) fn answers_are_durable(history: &History) -> Found {
             Fact::AnswerSchedule { token, reply } => {
                 let id = asked[token];
                 let is_durable = match reply {
-                    ScheduleReply::Done { .. } | ScheduleReply::Skipping(_) => {
+                    ScheduleReply::Cleared { count: 0 } => true,
+                    ScheduleReply::Done { .. } | ScheduleReply::Skipping(_) | ScheduleReply::Cleared { .. } => {
                         let left = written.entry(id).or_default();
                         *left -= 1;
                         *left >= 0
                     }
                     ScheduleReply::Fired(job) => jobs.contains(job),
+                    ScheduleReply::Queued { at }
+                    | ScheduleReply::CancelsPrevious { at }
+                    | ScheduleReply::SkippedOverlap { at, .. } => lines.contains(&(id, *at)),
                     ScheduleReply::NotFound
                     | ScheduleReply::NotOwner
                     | ScheduleReply::NameTaken

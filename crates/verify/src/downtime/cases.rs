@@ -41,6 +41,7 @@ pub(super) fn cases(down_us: i64, end_us: i64) -> Vec<Case> {
             window_us: budget.window_us,
             per_minute: budget.per_minute,
             late_after_us: None,
+            missed_after_us: None,
         },
         definition: Definition { beats, zone: "Europe/Berlin".to_owned(), jitter_us: 0, end_us, sleep_ms: 20 },
         is_paused: false,
@@ -58,6 +59,9 @@ pub(super) fn cases(down_us: i64, end_us: i64) -> Vec<Case> {
         case("dense-none", "32 a second, all stay missed", allow, none, &usual, beats(32)),
         case("dense-all", "16 a second, the latest 100 run, 20 a second", allow, all, &dense, beats(16)),
     ];
+    let mut patient = case("own-threshold", "missed after 6 s, all stay missed", allow, none, &usual, once_a_second());
+    patient.policy.missed_after_us = Some(6 * SECOND);
+    cases.push(patient);
     let mut paused = case("paused", "paused, nothing runs", allow, all, &ten, once_a_second());
     paused.is_paused = true;
     cases.push(paused);

@@ -169,6 +169,7 @@ mod tests {
             window_us: 20 * SECOND,
             per_minute: 60,
             late_after_us: None,
+            missed_after_us: None,
         };
         let definition =
             Definition { beats: Vec::new(), zone: "UTC".to_owned(), jitter_us: 0, end_us: 60 * SECOND, sleep_ms: 0 };

@@ -117,6 +117,7 @@ impl Downtime {
         ]);
         for (case, told) in cases.iter().zip(&record.schedules) {
             let jobs: Vec<_> = record.jobs.iter().filter(|job| job.schedule == told.id).collect();
+            let down = Down { missed_after_us: case.policy.grace_us(down.missed_after_us), ..down };
             let outcome = expect(told, &jobs, case.is_paused, down);
             verdict.faults.extend(outcome.wrong.iter().map(|wrong| format!("{}: {wrong}", case.name)));
             table.add_row([

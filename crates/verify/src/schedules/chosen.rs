@@ -32,6 +32,7 @@ pub(super) fn policy(number: usize, chance: &mut Chance) -> Policy {
         window_us: (6 + chance.below(20)) as i64 * SECOND,
         per_minute: *chance.choose(&[30, 60, 120, 240]),
         late_after_us: chance.percent(40).then_some(SECOND),
+        missed_after_us: chance.percent(25).then_some(6 * SECOND),
     }
 }
 

@@ -39,6 +39,9 @@ pub(crate) struct Policy {
     pub(crate) window_us: i64,
     pub(crate) per_minute: u32,
     pub(crate) late_after_us: Option<i64>,
+    /// `None` for the servers' setting.
+    #[serde(default)]
+    pub(crate) missed_after_us: Option<i64>,
 }
 
 impl Policy {
@@ -48,6 +51,23 @@ impl Policy {
             CatchUpMode::None => 0,
             CatchUpMode::Last => 1,
             CatchUpMode::All => self.max as usize,
+        }
+    }
+
+    /// How late a time may be that is not missed. The servers of our runs give times up sooner than the shortest default of
+    /// a schedule, so that their setting counts where a schedule has none.
+    pub(crate) fn grace_us(&self, of_servers_us: i64) -> i64 {
+        self.missed_after_us.unwrap_or(of_servers_us)
+    }
+
+    /// What has no effect with its mode would be refused.
+    fn catch_up(&self) -> CatchUpRequest {
+        let is_all = self.mode == CatchUpMode::All;
+        CatchUpRequest {
+            mode: Some(self.mode),
+            max: is_all.then_some(self.max),
+            window: (self.mode != CatchUpMode::None).then(|| Span::from_micros(self.window_us)),
+            per_minute: is_all.then_some(self.per_minute),
         }
     }
 
@@ -84,13 +104,9 @@ impl Definition {
             end_at: Some(Timestamp::saturating_from_micros(self.end_us)),
             jitter: (self.jitter_us > 0).then(|| Span::from_micros(self.jitter_us)),
             overlap: Some(policy.overlap),
-            catch_up: Some(CatchUpRequest {
-                mode: Some(policy.mode),
-                max: Some(policy.max),
-                window: Some(Span::from_micros(policy.window_us)),
-                per_minute: Some(policy.per_minute),
-            }),
+            catch_up: Some(policy.catch_up()),
             late_after: policy.late_after_us.map(Span::from_micros),
+            missed_after: policy.missed_after_us.map(Span::from_micros),
             input: Some(serde_json::value::to_raw_value(&work).expect("work is plain data")),
             ..ScheduleRequest::default()
         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use punctual_api::ErrorKind;
+use punctual_api::{ErrorKind, RunRequest};
 use punctual_client::{Client, ClientError, IfMatch};
 use tokio::task::JoinHandle;
 
@@ -214,9 +214,11 @@ impl Person {
     async fn run(&mut self, place: usize) -> anyhow::Result<()> {
         let name = self.done.subjects[place].name.clone();
         let client = self.client();
-        let called = async { client.run_schedule(&name).await };
+        let called = async { client.run_schedule(&name, &RunRequest::default()).await };
         if let Some(answer) = self.answered(called).await? {
-            self.done.promises.push(Promise::Run { schedule: name, job: answer.job.to_string() });
+            // One that met another waits or was skipped, as the schedule says.
+            let job = answer.job.map(|job| job.to_string());
+            self.done.promises.extend(job.map(|job| Promise::Run { schedule: name, job }));
             self.done.tally.runs += 1;
         }
         Ok(())

@@ -1,14 +1,14 @@
-//! Times that nobody was there for: how many of them run after all.
+//! Missed times: which they are, and how many of them run after all.
 
 use std::collections::BTreeSet;
 
 use crate::id::ScheduleId;
-use crate::schedule::{CatchUpMode, Marks, OccurrenceRow, Overlap, Planned, SourceKind, Verdict};
+use crate::schedule::{CatchUp, Marks, OccurrenceRow, Overlap, Planned, SourceKind, Verdict};
 use crate::shard::notices::notice_of_verdict;
 use crate::shard::schedules::Schedules;
 use crate::shard::schedules::decide::{Firing, Step, replay_pause};
 use crate::shard::schedules::progress::INSTANT;
-use crate::shard::schedules::table::Place;
+use crate::shard::schedules::table::{Entry, Place};
 use crate::shard::write::Decision;
 use crate::shard::{Bug, Owner};
 use crate::time::{Span, Timestamp};
@@ -25,39 +25,65 @@ const STRETCH: usize = 1000;
 const TIMES_PER_TURN: usize = 100_000;
 
 impl Owner {
+    /// Whether a planned time that was to start at `slot` was missed by `when`.
+    pub(super) fn is_missed(&self, entry: &Entry, at: Timestamp, slot: Timestamp, when: Timestamp) -> bool {
+        let late = when.since(slot);
+        // On time, mostly: then the next one need not be worked out.
+        late > self.least_missed_after(entry) && {
+            let next = entry.plan.next_after(at, entry.seed).map(|next| next.at);
+            late > self.missed_after(entry, at, next)
+        }
+    }
+
+    fn missed_after(&self, entry: &Entry, at: Timestamp, next: Option<Timestamp>) -> Span {
+        if self.config.has(Bug::MissedAfterIgnored) {
+            return self.config.schedule_grace;
+        }
+        entry.plan.spec.missed_after(at, next, self.config.schedule_grace)
+    }
+
+    /// No planned time of the schedule is missed sooner.
+    fn least_missed_after(&self, entry: &Entry) -> Span {
+        self.missed_after(entry, Timestamp::EPOCH, Some(Timestamp::EPOCH))
+    }
+
     /// Decides about the planned times of a schedule that were missed, and answers how many it looked at.
     pub(super) fn catch_up(&mut self, schedules: &mut Schedules, place: Place) -> usize {
-        let missed_before = self.now - self.config.schedule_grace;
         // Those that were waiting out their jitter belong to it.
         let waiting = schedules.take_slots(place, |_| true).into_iter().map(|slot| slot.planned);
         let Some(entry) = schedules.table.entry(place) else { return 1 };
         let kept_max = MISSED_ROWS_MAX.max(entry.plan.spec.catch_up.max as usize);
         let (mut missed, mut still_to_come): (Vec<_>, Vec<_>) =
-            waiting.partition(|planned| planned.slot < missed_before);
-        let (mut looked_at, mut next) = (1, Timestamp::MAX);
-        for planned in entry.plan.times_after(entry.next - INSTANT, entry.seed) {
-            if planned.at >= missed_before || looked_at == TIMES_PER_TURN {
-                next = planned.at;
+            waiting.partition(|planned| self.is_missed(entry, planned.at, planned.slot, self.now));
+        let (mut looked_at, mut next, mut is_cut) = (1, Timestamp::MAX, false);
+        let mut times = entry.plan.times_after(entry.next - INSTANT, entry.seed).peekable();
+        while let Some(planned) = times.next() {
+            let missed_after = self.missed_after(entry, planned.at, times.peek().map(|next| next.at));
+            let is_in_time = planned.at + missed_after >= self.now;
+            if is_in_time || looked_at == TIMES_PER_TURN {
+                (next, is_cut) = (planned.at, !is_in_time);
                 break;
             }
             looked_at += 1;
             if schedules.is_decided(place, &planned) {
                 continue;
             }
-            if planned.slot < missed_before { missed.push(planned) } else { still_to_come.push(planned) }
+            let is_missed = planned.slot + missed_after < self.now;
+            if is_missed { missed.push(planned) } else { still_to_come.push(planned) }
         }
+        drop(times);
         // In the order of the slots, in which they are decided about; jitter makes it another than that of the times.
         missed.sort_unstable_by_key(|planned| (planned.slot, planned.at));
         let older = missed.len().saturating_sub(kept_max) / STRETCH * STRETCH;
         // What comes later may have slots before these.
         let known = missed[..older].partition_point(|planned| planned.slot < next) / STRETCH * STRETCH;
         // Each turn comes nearer to the end, whatever the jitter.
-        let known = if known == 0 && next < missed_before { older.min(STRETCH) } else { known };
+        let known = if known == 0 && is_cut { older.min(STRETCH) } else { known };
         for stretch in missed[..known].chunks(STRETCH) {
             self.decide_stretch(schedules, place, stretch);
         }
         let kept = &missed[known..];
-        if next < missed_before {
+        if is_cut {
             // Which ones are the latest is known at the end only.
             let from = kept.first().map_or(next, |planned| planned.slot);
             schedules.plan_again(place, from);
@@ -83,9 +109,10 @@ impl Owner {
 
     /// Runs those that the schedule's rule allows, the latest ones.
     fn decide_missed(&mut self, schedules: &mut Schedules, place: Place, missed: &[Planned]) {
-        let Some(id) = schedules.table.entry(place).map(|entry| entry.id) else { return };
-        let is_recent =
-            |begun: &Reckoning| begun.replayed > 0 || self.now.since(begun.at) <= self.config.schedule_grace;
+        let Some(entry) = schedules.table.entry(place) else { return };
+        // Until something has run, what came after the choice must not have a budget of its own.
+        let (id, least) = (entry.id, self.least_missed_after(entry));
+        let is_recent = |begun: &Reckoning| begun.replayed > 0 || self.now.since(begun.at) <= least;
         let Some(begun) = schedules.reckonings.get(&id).copied().filter(is_recent) else {
             self.reckon(schedules, place, missed, schedules.new_reckoning(id, self.now));
             return;
@@ -100,17 +127,18 @@ impl Owner {
     fn reckon(&mut self, schedules: &mut Schedules, place: Place, missed: &[Planned], begun: Reckoning) -> bool {
         let Some(entry) = schedules.table.entry(place) else { return false };
         let (rule, overlap) = (entry.plan.spec.catch_up, entry.plan.spec.overlap);
-        let oldest = self.now - rule.window;
-        let may_run = |planned: &&Planned| entry.verdict_without_run(planned).is_none() && planned.slot >= oldest;
-        let (chosen, others): (Vec<&Planned>, Vec<&Planned>) =
-            missed.iter().filter(may_run).partition(|planned| planned.slot < begun.chosen_before);
-        let budget = match rule.mode {
-            CatchUpMode::None => 0,
-            CatchUpMode::Last => 1,
-            CatchUpMode::All => rule.max as usize,
-        };
-        let room = budget.saturating_sub(begun.replayed + chosen.len());
+        let oldest = rule.window().map_or(Timestamp::EPOCH, |window| self.now - window);
+        let may_run = |planned: &&Planned| entry.verdict_without_run(planned).is_none();
+        let (old, young): (Vec<&Planned>, Vec<&Planned>) =
+            missed.iter().filter(may_run).partition(|planned| planned.slot < oldest);
+        let was_chosen =
+            |planned: &&Planned| begun.has_chosen() && self.is_missed(entry, planned.at, planned.slot, begun.chosen_at);
+        let (chosen, others): (Vec<&Planned>, Vec<&Planned>) = young.into_iter().partition(was_chosen);
+        let room = rule.budget().saturating_sub(begun.replayed + chosen.len());
         let passed_over = others.len().saturating_sub(room);
+        // These would run if they were younger.
+        let too_old = old.iter().rev().take(room.saturating_sub(others.len()));
+        let too_old: BTreeSet<Timestamp> = too_old.map(|planned| planned.at).collect();
         // Those that were chosen before are the oldest.
         let runs: BTreeSet<Timestamp> =
             chosen.into_iter().chain(others.into_iter().skip(passed_over)).map(|planned| planned.at).collect();
@@ -125,7 +153,8 @@ impl Owner {
             }
             if !runs.contains(&planned.at) {
                 let verdict = entry.verdict_without_run(planned).unwrap_or(Verdict::Missed);
-                self.decide_without_run(schedules, place, planned, verdict, None);
+                let reason = too_old.contains(&planned.at).then(|| too_old_for(&rule)).flatten();
+                self.decide_without_run(schedules, place, planned, verdict, reason);
                 continue;
             }
             let firing = Firing { kind: SourceKind::Replayed, due_at: reckoning.due_at.max(self.now) };
@@ -146,9 +175,8 @@ impl Owner {
             }
         }
         if reckoning.replayed > begun.replayed || !goes_on {
-            let missed_before = self.now - self.config.schedule_grace;
-            let chosen_before = if begun.has_chosen() { begun.chosen_before } else { missed_before };
-            self.remember(schedules, place, Reckoning { chosen_before, ..reckoning });
+            let chosen_at = if begun.has_chosen() { begun.chosen_at } else { self.now };
+            self.remember(schedules, place, Reckoning { chosen_at, ..reckoning });
         }
         goes_on
     }
@@ -159,12 +187,18 @@ impl Owner {
         let has_more =
             entry.next <= self.now || entry.plan.jitter() > Span::ZERO || schedules.stalled.contains_key(&entry.id);
         // What comes later is missed after that at the earliest.
-        let paces_others = reckoning.due_at > self.now + self.config.schedule_grace;
+        let paces_others = reckoning.due_at > self.now + self.least_missed_after(entry);
         if (has_more || paces_others) && !self.config.has(Bug::ReckoningForgotten) {
             schedules.reckonings.insert(entry.id, reckoning);
             schedules.reckoned_until = reckoning.at.max(reckoning.due_at).max(schedules.reckoned_until);
         }
     }
+}
+
+/// Why a time does not run that the rule would run if it were younger.
+fn too_old_for(rule: &CatchUp) -> Option<String> {
+    let window = rule.window()?;
+    Some(format!("no server handled it in time, and it was older than the catch-up window of {window}"))
 }
 
 /// What was missed by one moment shares a budget, however many turns it takes: verdicts may have to be known first, and
@@ -174,8 +208,8 @@ pub(super) struct Reckoning {
     /// When the first one ran; until then, when they were chosen.
     at: Timestamp,
     replayed: usize,
-    /// What had been missed when they were chosen. Of those, all that are not decided about are chosen.
-    chosen_before: Timestamp,
+    /// When they were chosen. Of what had been missed by then, all that are not decided about are chosen.
+    chosen_at: Timestamp,
     /// The next one is not due before.
     due_at: Timestamp,
 }
@@ -192,7 +226,7 @@ pub(super) enum Replay {
 
 impl Reckoning {
     fn has_chosen(&self) -> bool {
-        self.chosen_before > Timestamp::EPOCH
+        self.chosen_at > Timestamp::EPOCH
     }
 
     fn count(&mut self, now: Timestamp, firing: Firing, per_minute: u32) {
@@ -208,7 +242,7 @@ impl Schedules {
     /// What was chosen before keeps its pace.
     fn new_reckoning(&self, id: ScheduleId, now: Timestamp) -> Reckoning {
         let due_at = self.reckonings.get(&id).map_or(now, |before| before.due_at.max(now));
-        Reckoning { at: now, replayed: 0, chosen_before: Timestamp::EPOCH, due_at }
+        Reckoning { at: now, replayed: 0, chosen_at: Timestamp::EPOCH, due_at }
     }
 
     /// Everything up to then is decided.

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use crate::id::ScheduleId;
 use crate::schedule::{
-    By, ChangeKind, Marks, OccurrenceRow, Pause, Planned, ScheduleChange, ScheduleCommand, ScheduleReply, ScheduleRow,
+    By, ChangeKind, Marks, Overlap, Pause, Planned, ScheduleChange, ScheduleCommand, ScheduleReply, ScheduleRow,
     SourceKind, Verdict,
 };
-use crate::shard::Owner;
 use crate::shard::event::{LoadedSchedule, Made, Token};
 use crate::shard::schedules::Schedules;
-use crate::shard::schedules::decide::{Firing, Step};
+use crate::shard::schedules::decide::Firing;
 use crate::shard::schedules::definitions::Asked;
+use crate::shard::schedules::overlap::Met;
+use crate::shard::schedules::progress::INSTANT;
 use crate::shard::schedules::table::Place;
 use crate::shard::write::{Void, Write};
+use crate::shard::{Bug, Owner};
 use crate::time::Span;
 
 /// Planned times that are looked at to find those to be skipped: a calendar may leave none.
@@ -138,7 +140,10 @@ impl Owner {
                 self.set_schedule(schedules, place, token, by, ChangeKind::Resumed, note);
             }
             ScheduleCommand::SkipNext { count } => self.skip_next(schedules, place, token, count, by),
-            ScheduleCommand::RunNow => self.run_schedule_now(schedules, place, token),
+            ScheduleCommand::RunNow { overlap } => {
+                self.run_schedule_now(schedules, place, token, overlap, by.who);
+            }
+            ScheduleCommand::ClearQueue => self.clear_queue(schedules, place, token, by.who),
         }
     }
 
@@ -175,18 +180,64 @@ impl Owner {
         self.push_change(schedules, place, Some(from), Write::SetSchedule { id, state, change });
     }
 
-    fn run_schedule_now(&mut self, schedules: &mut Schedules, place: Place, token: Token) {
+    fn run_schedule_now(
+        &mut self,
+        schedules: &mut Schedules,
+        place: Place,
+        token: Token,
+        asked: Option<Overlap>,
+        who: String,
+    ) {
+        let Some(entry) = schedules.table.entry(place) else { return };
+        let (id, spec) = (entry.id, &entry.plan.spec);
+        let overlap = asked.unwrap_or(spec.overlap);
+        if overlap != Overlap::Allow && !spec.is_tracked() {
+            let reason = "its overlap policy is `allow`, so nobody keeps track of whether a run has ended";
+            return self.reply_schedule(token, ScheduleReply::Refused(reason.to_owned()));
+        }
+        let overlap = if self.config.has(Bug::ManualRunsMeet) { Overlap::Allow } else { overlap };
         // Each has a row of its own in the ledger, however quickly they follow each other.
         let at = self.now.max(schedules.last_manual + Span::from_micros(1));
         schedules.last_manual = at;
         let planned = Planned { at, slot: at, marks: Marks::MANUAL, count: 1, unfired: None };
-        let Some(entry) = schedules.table.entry(place) else { return };
-        let id = entry.id;
-        let occurrence = OccurrenceRow { decided_at: self.now, ..self.occurrence(entry, &planned, Verdict::Fired) };
         let firing = Firing { kind: SourceKind::Manual, due_at: self.now };
-        if let Some(job) = self.fire(schedules, place, occurrence, firing, Step::First) {
-            schedules.waits(id, token, ScheduleReply::Fired(job));
+        let reply = match self.decide_overlap(schedules, place, planned, firing, overlap) {
+            Met::Fires(job) => ScheduleReply::Fired(job),
+            Met::Queued => ScheduleReply::Queued { at },
+            Met::CancelsPrevious => ScheduleReply::CancelsPrevious { at },
+            Met::Skipped(reason) => ScheduleReply::SkippedOverlap { at, reason },
+            Met::InDoubt => {
+                let since = self.now.max(schedules.progress.decided);
+                schedules.stall(place, since + INSTANT);
+                let command = ScheduleCommand::RunNow { overlap: asked };
+                return schedules.defer(id, Asked::Command { token, command, who, made: None }, None);
+            }
+        };
+        schedules.waits(id, token, reply);
+    }
+
+    fn clear_queue(&mut self, schedules: &mut Schedules, place: Place, token: Token, who: String) {
+        let Some(id) = schedules.table.entry(place).map(|entry| entry.id) else { return };
+        let waiting = schedules.take_queued(id);
+        if waiting.is_empty() {
+            return self.reply_schedule(token, ScheduleReply::Cleared { count: 0 });
         }
+        let count = waiting.len() as u32;
+        self.release_without_run(schedules, waiting, Verdict::SkippedByRequest, &format!("{who} cleared the queue"));
+        // It is answered when all of them are on record: a batch may fail and the next one apply.
+        let since = self.now.max(schedules.progress.decided);
+        schedules.stall(place, since + INSTANT);
+        schedules.defer(id, Asked::Cleared { token, count, who }, Some(since));
+    }
+
+    /// All that waited is on record as skipped.
+    pub(super) fn queue_cleared(&mut self, schedules: &mut Schedules, place: Place, token: Token, count: u32, by: By) {
+        let Some(entry) = schedules.table.entry(place) else { return };
+        let (id, state, since) = (entry.id, entry.state(), by.at);
+        schedules.waits(id, token, ScheduleReply::Cleared { count });
+        let note = Some(format!("{count} waiting"));
+        let change = Some(ScheduleChange { by, kind: ChangeKind::QueueCleared, note, former_spec: None });
+        self.push_change(schedules, place, Some(since), Write::SetSchedule { id, state, change });
     }
 
     /// What waits for the next write of this schedule is answered otherwise.

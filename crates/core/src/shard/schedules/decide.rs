@@ -9,6 +9,7 @@ use crate::shard::Owner;
 use crate::shard::event::Loaded;
 use crate::shard::notices::notice_of_verdict;
 use crate::shard::schedules::Schedules;
+use crate::shard::schedules::overlap::Met;
 use crate::shard::schedules::table::{Entry, Place};
 use crate::shard::write::{Decision, FiredJob, Void};
 use crate::time::{Span, Timestamp};
@@ -41,8 +42,12 @@ impl Owner {
             self.decide_without_run(schedules, place, &planned, verdict, None);
             return;
         }
+        let overlap = entry.plan.spec.overlap;
         let firing = Firing { kind: SourceKind::Planned, due_at: planned.slot };
-        self.decide_overlap(schedules, place, planned, firing);
+        match self.decide_overlap(schedules, place, planned, firing, overlap) {
+            Met::InDoubt => schedules.stall(place, planned.slot),
+            Met::Fires(_) | Met::Queued | Met::CancelsPrevious | Met::Skipped(_) => {}
+        }
     }
 
     /// A verdict without a job.

@@ -10,12 +10,12 @@ use crate::id::ScheduleId;
 use crate::schedule::{
     By, ChangeKind, Plan, Planned, ScheduleChange, ScheduleCommand, ScheduleEdit, ScheduleReply, Verdict,
 };
-use crate::shard::Owner;
 use crate::shard::event::{LoadedSchedule, Made, Token};
 use crate::shard::schedules::Schedules;
 use crate::shard::schedules::progress::INSTANT;
 use crate::shard::schedules::table::Place;
 use crate::shard::write::Write;
+use crate::shard::{Bug, Owner};
 use crate::time::Timestamp;
 
 /// What waits for one schedule, at most. Whoever comes then has to ask again: each waits for a commit.
@@ -29,8 +29,19 @@ pub(super) struct Deferred {
 }
 
 pub(super) enum Asked {
-    Command { token: Token, command: ScheduleCommand, who: String, made: Option<Made> },
+    Command {
+        token: Token,
+        command: ScheduleCommand,
+        who: String,
+        made: Option<Made>,
+    },
     Replan(Box<LoadedSchedule>),
+    /// What waited is released, and that is to be on record.
+    Cleared {
+        token: Token,
+        count: u32,
+        who: String,
+    },
 }
 
 impl Asked {
@@ -39,6 +50,15 @@ impl Asked {
         match self {
             Self::Command { made, .. } => made.as_ref().map(|made| &*made.plan),
             Self::Replan(row) => Some(&row.plan),
+            Self::Cleared { .. } => None,
+        }
+    }
+
+    /// Whoever waits for an answer.
+    fn token(&self) -> Option<Token> {
+        match *self {
+            Self::Command { token, .. } | Self::Cleared { token, .. } => Some(token),
+            Self::Replan(_) => None,
         }
     }
 }
@@ -46,10 +66,7 @@ impl Asked {
 impl Deferred {
     /// Whoever waits for an answer.
     pub(super) fn token(&self) -> Option<Token> {
-        match self.asked {
-            Asked::Command { token, .. } => Some(token),
-            Asked::Replan(_) => None,
-        }
+        self.asked.token()
     }
 }
 
@@ -157,6 +174,7 @@ impl Owner {
                     self.schedule_command(token, id, command, who, made);
                 }
                 (Asked::Replan(row), None) => self.replanned(vec![*row]),
+                (Asked::Cleared { .. }, None) => unreachable!("it is deferred with a moment from which on it counts"),
             }
         }
     }
@@ -164,7 +182,7 @@ impl Owner {
     fn apply_deferred(&mut self, id: ScheduleId, asked: Asked, since: Timestamp) {
         let shard = self.shard(id.shard()).filter(|shard| !shard.is_retiring);
         let Some(place) = shard.and_then(|shard| shard.schedules.table.place(id)) else {
-            if let Asked::Command { token, .. } = asked {
+            if let Some(token) = asked.token() {
                 self.reply_schedule(token, ScheduleReply::NotOwner);
             }
             return;
@@ -177,6 +195,9 @@ impl Owner {
     fn apply(&mut self, schedules: &mut Schedules, place: Place, asked: Asked, since: Timestamp) {
         match asked {
             Asked::Replan(row) => self.replan(schedules, place, *row, since),
+            Asked::Cleared { token, count, who } => {
+                self.queue_cleared(schedules, place, token, count, By { at: since, who });
+            }
             Asked::Command { token, command, who, made } => {
                 let by = By { at: since, who };
                 match (command, made) {
@@ -217,7 +238,10 @@ impl Owner {
         entry.has_input = edit.input.is_some();
         entry.revision = entry.revision.saturating_add(1);
         entry.since = since;
-        entry.change_rare(|rare| rare.skip_until = None);
+        // A skip stays, like a pause: whoever asked for it did not ask for this definition alone.
+        if self.config.has(Bug::EditDropsSkip) {
+            entry.change_rare(|rare| rare.skip_until = None);
+        }
         let (state, revision) = (entry.state(), entry.revision);
         schedules.table.set_task(place, made.task);
         schedules.editing.insert(id, made.calendars);

@@ -12,7 +12,7 @@ use crate::shard::event::{Command, Token};
 use crate::shard::schedules::Schedules;
 use crate::shard::schedules::catch_up::Replay;
 use crate::shard::schedules::decide::{Firing, Step, replay_pause};
-use crate::shard::schedules::table::{Entry, Place};
+use crate::shard::schedules::table::Place;
 use crate::shard::write::{Decision, Write};
 use crate::shard::{Bug, Owner};
 use crate::time::Timestamp;
@@ -37,6 +37,19 @@ impl Track {
     fn is_idle(&self) -> bool {
         self.active.is_empty() && self.queued.is_empty()
     }
+}
+
+/// What becomes of a run at whose time another one may not have ended.
+pub(super) enum Met {
+    Fires(JobId),
+    /// It waits for the end of the run before it.
+    Queued,
+    /// The same, and the run before it is to be cancelled.
+    CancelsPrevious,
+    /// The reason is for people.
+    Skipped(String),
+    /// It is decided about when the verdicts under way are known.
+    InDoubt,
 }
 
 impl Schedules {
@@ -66,48 +79,59 @@ impl Schedules {
         }
     }
 
+    /// Takes out all that waits.
+    pub(super) fn take_queued(&mut self, id: ScheduleId) -> VecDeque<OccurrenceRow> {
+        self.tracks.get_mut(&id).map(|track| std::mem::take(&mut track.queued)).unwrap_or_default()
+    }
+
     fn queued(&self, id: ScheduleId) -> usize {
         self.tracks.get(&id).map_or(0, |track| track.queued.len())
     }
 }
 
 impl Owner {
-    /// Decides about a time that is to run, by the schedule's rule for runs that meet.
-    pub(super) fn decide_overlap(&mut self, schedules: &mut Schedules, place: Place, planned: Planned, firing: Firing) {
-        let Some(entry) = schedules.table.entry(place) else { return };
-        let (id, overlap) = (entry.id, entry.plan.spec.overlap);
+    /// Decides about a time that is to run, by a rule for runs that meet.
+    pub(super) fn decide_overlap(
+        &mut self,
+        schedules: &mut Schedules,
+        place: Place,
+        planned: Planned,
+        firing: Firing,
+        overlap: Overlap,
+    ) -> Met {
+        let Some(entry) = schedules.table.entry(place) else { return Met::InDoubt };
+        let id = entry.id;
         if overlap != Overlap::Allow && schedules.must_wait_for_verdicts(id, &planned) {
-            return schedules.stall(place, planned.slot);
+            return Met::InDoubt;
         }
         let queued = schedules.queued(id);
         let meets = schedules.active(id).filter(|_| !self.config.has(Bug::OverlapIgnored));
         let is_free = overlap == Overlap::Allow || (meets.is_none() && queued == 0);
         if is_free {
             let occurrence = self.occurrence(entry, &planned, Verdict::Fired);
-            self.fire(schedules, place, occurrence, firing, Step::First);
-            return;
+            let job = self.fire(schedules, place, occurrence, firing, Step::First);
+            return job.map_or(Met::InDoubt, Met::Fires);
         }
         let waits_already = || "another time waits already".to_owned();
-        match overlap {
-            Overlap::Skip => {
-                // A former definition may have let times wait.
-                let reason = meets.map_or_else(waits_already, |job| format!("{job} had not ended"));
-                self.decide_without_run(schedules, place, &planned, Verdict::SkippedOverlap, Some(reason));
-            }
-            Overlap::QueueOne if queued > 0 => {
-                self.decide_without_run(schedules, place, &planned, Verdict::SkippedOverlap, Some(waits_already()));
-            }
-            Overlap::QueueAll if queued >= OVERLAP_QUEUE_MAX => {
-                let reason = Some(format!("{OVERLAP_QUEUE_MAX} times wait already"));
-                self.decide_without_run(schedules, place, &planned, Verdict::SkippedOverlap, reason);
-            }
-            Overlap::QueueOne | Overlap::QueueAll => self.queue(schedules, place, &planned, Marks::NONE),
-            Overlap::CancelPrevious => {
-                self.supersede_queued(schedules, id, planned.at);
-                self.queue(schedules, place, &planned, Marks::NONE);
-            }
-            Overlap::Allow => unreachable!("runs may meet"),
+        let skipped = match overlap {
+            // A former definition may have let times wait.
+            Overlap::Skip => Some(meets.map_or_else(waits_already, |job| format!("{job} had not ended"))),
+            Overlap::QueueOne if queued > 0 => Some(waits_already()),
+            Overlap::QueueAll if queued >= OVERLAP_QUEUE_MAX => Some(format!("{OVERLAP_QUEUE_MAX} times wait already")),
+            Overlap::QueueOne | Overlap::QueueAll | Overlap::CancelPrevious | Overlap::Allow => None,
+        };
+        if let Some(reason) = skipped {
+            self.decide_without_run(schedules, place, &planned, Verdict::SkippedOverlap, Some(reason.clone()));
+            return Met::Skipped(reason);
         }
+        if overlap != Overlap::CancelPrevious {
+            self.queue(schedules, place, &planned, Marks::NONE);
+            return Met::Queued;
+        }
+        self.supersede_queued(schedules, id, planned.at);
+        let is_asked_for = firing.kind == SourceKind::Manual;
+        self.queue(schedules, place, &planned, Marks::NONE.with_if(Marks::CANCELS_PREVIOUS, is_asked_for));
+        Met::CancelsPrevious
     }
 
     /// A missed time runs after those before it.
@@ -166,10 +190,9 @@ impl Owner {
         let Some(shard) = self.shard(id.shard()).filter(|shard| !shard.is_retiring) else { return };
         let schedules = &shard.schedules;
         let entry = schedules.table.place(id).and_then(|place| schedules.table.entry(place));
-        if entry.is_none_or(|entry| entry.plan.spec.overlap != Overlap::CancelPrevious) {
-            return;
-        }
-        let Some(track) = schedules.tracks.get(&id).filter(|track| !track.queued.is_empty()) else { return };
+        let cancels_all = entry.is_some_and(|entry| entry.plan.spec.overlap == Overlap::CancelPrevious);
+        let cancels = |waiting: &OccurrenceRow| cancels_all || waiting.marks.has(Marks::CANCELS_PREVIOUS);
+        let Some(track) = schedules.tracks.get(&id).filter(|track| track.queued.iter().any(cancels)) else { return };
         for job in track.active.clone() {
             self.command(Token::NOBODY, job, Command::Cancel);
         }
@@ -227,24 +250,29 @@ impl Owner {
             return;
         };
         let entry = schedules.table.entry(place).expect("it was just found");
-        // A pause holds up what waits, too.
-        if entry.is_paused() || (!track.active.is_empty() && entry.plan.spec.overlap != Overlap::Allow) {
+        if !track.active.is_empty() && entry.plan.spec.overlap != Overlap::Allow {
             return;
         }
-        let Some(occurrence) = track.queued.pop_front() else {
+        let (is_paused, is_used_up) = (entry.is_paused(), entry.is_used_up());
+        if is_used_up && !is_paused {
+            let waiting = std::mem::take(&mut track.queued).into_iter();
+            let (asked_for, planned): (VecDeque<_>, VecDeque<_>) =
+                waiting.partition(|waiting| waiting.marks.has(Marks::MANUAL));
+            track.queued = asked_for;
+            let reason = "the schedule had run as often as `max_runs` allows";
+            self.release_without_run(schedules, planned, Verdict::SkippedMaxRuns, reason);
+        }
+        let Some(track) = schedules.tracks.get_mut(&id) else { return };
+        // A pause holds up what waits, too, but not what somebody asks for.
+        let may_run = |waiting: &OccurrenceRow| !is_paused || waiting.marks.has(Marks::MANUAL);
+        let next = track.queued.iter().position(may_run).and_then(|place| track.queued.remove(place));
+        let Some(occurrence) = next else {
             // Kept while it paces replays that come in later turns.
             if track.is_idle() && track.replay_from <= self.now {
                 schedules.tracks.remove(&id);
             }
             return;
         };
-        if schedules.table.entry(place).is_some_and(Entry::is_used_up) {
-            let waiting = std::mem::take(&mut track.queued);
-            schedules.tracks.remove(&id);
-            let waiting = std::iter::once(occurrence).chain(waiting);
-            self.release_without_run(schedules, waiting, Verdict::SkippedByRequest, "it has run as often as it may");
-            return;
-        }
         let is_replay = occurrence.marks.has(Marks::REPLAYED);
         // Our clock may have gone back since it was queued.
         let earliest = self.now.max(occurrence.slot);
@@ -253,7 +281,11 @@ impl Owner {
         if is_replay && let Some(track) = schedules.tracks.get_mut(&id) {
             track.replay_from = due_at + replay_pause(per_minute);
         }
-        let kind = if is_replay { SourceKind::Replayed } else { SourceKind::Planned };
+        let kind = match is_replay {
+            true => SourceKind::Replayed,
+            false if occurrence.marks.has(Marks::MANUAL) => SourceKind::Manual,
+            false => SourceKind::Planned,
+        };
         let occurrence = OccurrenceRow { decided_at: self.now, ..occurrence };
         self.fire(schedules, place, occurrence, Firing { kind, due_at }, Step::Release);
         // Where runs may meet by now, all that waited go on.

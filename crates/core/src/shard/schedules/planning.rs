@@ -87,9 +87,11 @@ impl Owner {
                 }
                 1
             }
-            Due::Timer(at, place) if at + self.config.schedule_grace < self.now => self.catch_up(schedules, place),
             Due::Timer(at, place) => {
                 let Some(entry) = schedules.table.entry(place) else { return 1 };
+                if self.is_missed(entry, at, at, self.now) {
+                    return self.catch_up(schedules, place);
+                }
                 if schedules.floors.get(&entry.id).is_some_and(|floor| *floor < at) {
                     schedules.floors.remove(&entry.id);
                 }
@@ -123,7 +125,8 @@ impl Owner {
 
     fn slot_came(&mut self, schedules: &mut Schedules, slot: Slot) {
         let Slot { planned, place, .. } = slot;
-        if planned.slot + self.config.schedule_grace < self.now {
+        let Some(entry) = schedules.table.entry(place) else { return };
+        if self.is_missed(entry, planned.at, planned.slot, self.now) {
             // All that were missed are decided about together.
             schedules.plan_again(place, planned.slot);
         } else {

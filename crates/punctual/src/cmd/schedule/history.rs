@@ -39,7 +39,7 @@ pub(crate) struct HistoryArgs {
     #[arg(long, value_name = "TIME", value_parser = time_or_date)]
     to: Option<String>,
     /// Only these, with commas: fired, queued, missed, skipped_overlap, skipped_paused, skipped_calendar, skipped_gap,
-    /// skipped_by_request
+    /// skipped_by_request, skipped_max_runs
     #[arg(long, value_name = "VERDICTS")]
     verdict: Option<String>,
     /// The earliest first

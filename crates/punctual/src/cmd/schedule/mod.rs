@@ -4,21 +4,18 @@ mod define;
 pub(crate) mod history;
 mod policy;
 mod preview;
+mod run_now;
 mod view;
 mod when;
 
 use clap::{Args, Subcommand};
 use punctual_api::{OccurrenceQuery, PlannedStart, ScheduleQuery, ScheduleView, SkipAnswer};
 use punctual_client::{Client, ClientError};
-use punctual_core::Span;
 
 use super::Context;
 use super::flags::{OF_SCHEDULES, SCHEDULE_WORDS, in_flags, in_words};
-use super::patience::Patience;
-use super::wait::{Late, wait_for};
 use crate::exit::Exit;
 use crate::output::{Format, Output, counted};
-use crate::when::parse_span;
 use crate::zone::plain_local;
 
 #[derive(Debug, Subcommand)]
@@ -59,7 +56,18 @@ pub(crate) enum ScheduleVerb {
         count: u32,
     },
     /// Run a schedule's task now, beside the plan
-    Run(RunArgs),
+    ///
+    /// If a run of the schedule has not ended, its overlap policy decides whether this one starts, waits, or is skipped. A
+    /// run that is skipped ends the command with exit code 6.
+    Run(run_now::RunArgs),
+    /// Skip the runs of a schedule that wait for the one before them
+    ///
+    /// The run that is active goes on. The record says skipped_by_request, and by whom.
+    ClearQueue {
+        /// The schedule's name
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
     /// Show when a schedule will run, and what clock changes do to it
     Preview(Box<preview::PreviewArgs>),
     /// Show what became of planned times, and why
@@ -98,19 +106,6 @@ pub(crate) struct NoteArgs {
     note: Option<String>,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct RunArgs {
-    /// The schedule's name
-    #[arg(value_name = "NAME")]
-    name: String,
-    /// Wait until the job has finished; exit with code 3 unless it succeeded
-    #[arg(short, long)]
-    wait: bool,
-    /// With --wait: stop waiting after this time, with exit code 124
-    #[arg(long, value_name = "TIME", value_parser = parse_span, requires = "wait")]
-    wait_timeout: Option<Span>,
-}
-
 /// Planned times that `show` looks back at.
 const LAST_SHOWN: usize = 5;
 
@@ -146,7 +141,18 @@ pub(crate) async fn run(verb: ScheduleVerb, context: &Context) -> anyhow::Result
             let answer = client.skip_schedule(&name, count).await.map_err(named)?;
             skipped(&name, &answer, out)?;
         }
-        ScheduleVerb::Run(args) => return run_now(&args, &client, context).await,
+        ScheduleVerb::Run(args) => return run_now::run(&args, &client, context).await,
+        ScheduleVerb::ClearQueue { name } => {
+            let cleared = client.clear_schedule_queue(&name).await.map_err(named)?;
+            match out.format {
+                Format::Json | Format::Jsonl => out.json(&cleared)?,
+                Format::Name | Format::Table => out.line(&name)?,
+            }
+            out.hint(&match cleared.skipped {
+                0 => "Nothing waited.".to_owned(),
+                count => format!("{} will not run.", counted(count as usize, "waiting run")),
+            });
+        }
         ScheduleVerb::Preview(args) => return preview::run(&args, &client, context).await,
         ScheduleVerb::History(args) => return history::run(&args, &client, context).await,
     }
@@ -211,23 +217,4 @@ fn skipped(name: &str, answer: &SkipAnswer, out: &Output) -> anyhow::Result<()> 
     }
     out.hint(&format!("{name} skips {}.", counted(answer.skipped.len(), "planned time")));
     Ok(())
-}
-
-async fn run_now(args: &RunArgs, client: &Client, context: &Context) -> anyhow::Result<Exit> {
-    let answer = client.run_schedule(&args.name).await.map_err(named)?;
-    let out = &context.out;
-    if args.wait {
-        out.hint(&format!("{} submitted. It goes on if you stop waiting.", answer.job));
-        let patience = Patience::new(args.wait_timeout.map(Span::to_std), out);
-        patience.found();
-        return wait_for(&[answer.job], &patience, Late::TimedOut("--wait-timeout"), context).await;
-    }
-    match out.format {
-        Format::Json | Format::Jsonl => out.json(&answer)?,
-        Format::Name | Format::Table => out.line(&answer.job.to_string())?,
-    }
-    if out.format == Format::Table {
-        out.hint(&format!("Next: punctual logs -f {}", answer.job));
-    }
-    Ok(Exit::Ok)
 }

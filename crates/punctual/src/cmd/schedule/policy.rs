@@ -20,13 +20,13 @@ pub(super) struct PolicyFlags {
     /// Times that were missed: none of them runs, the last one, or all [default: last]
     #[arg(long, value_name = "MODE", value_parser = word::<CatchUpMode>)]
     catch_up: Option<CatchUpMode>,
-    /// How many missed times run, at most [default: 100]
+    /// With --catch-up all: how many missed times run, at most [default: 100]
     #[arg(long, value_name = "N")]
     catch_up_max: Option<u32>,
-    /// No missed time that is older runs [default: 1d]
+    /// No missed time that is older runs [default: 1d with --catch-up all, no limit with --catch-up last]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     catch_up_window: Option<Span>,
-    /// How many missed times start in a minute [default: 60/min]
+    /// With --catch-up all: how many missed times start in a minute [default: 60/min]
     #[arg(long, value_name = "N/min", value_parser = per_minute)]
     catch_up_rate: Option<u32>,
     /// End after so many runs
@@ -38,6 +38,10 @@ pub(super) struct PolicyFlags {
     /// Mark a run as late that is later than this [default: 1m]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     late_after: Option<Span>,
+    /// A planned time that no server has handled for this long is missed; 1s to 1h [default: until the next one, but
+    /// at least 15s and at most the server's missed_after]
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    missed_after: Option<Span>,
     /// The input of each run: JSON, @file, or - for stdin
     #[arg(short, long, value_name = "JSON")]
     input: Option<String>,
@@ -50,6 +54,16 @@ pub(super) struct PolicyFlags {
 fn per_minute(text: &str) -> Result<u32, String> {
     let number = text.strip_suffix("/min").unwrap_or(text);
     number.trim().parse().map_err(|_| format!("`{text}` is not a rate, such as 60/min"))
+}
+
+/// What was set for another mode does not go with it.
+fn of_mode(former: CatchUpRequest, mode: CatchUpMode) -> CatchUpRequest {
+    let of_mode = CatchUpRequest { mode: Some(mode), ..CatchUpRequest::default() };
+    match mode {
+        CatchUpMode::All => CatchUpRequest { mode: Some(mode), ..former },
+        CatchUpMode::Last => CatchUpRequest { window: former.window, ..of_mode },
+        CatchUpMode::None => of_mode,
+    }
 }
 
 impl PolicyFlags {
@@ -65,7 +79,9 @@ impl PolicyFlags {
         };
         if catches_up != CatchUpRequest::default() {
             let former = request.catch_up.get_or_insert_with(CatchUpRequest::default);
-            set(&mut former.mode, catch_up);
+            if let Some(mode) = catch_up {
+                *former = of_mode(*former, *mode);
+            }
             set(&mut former.max, catch_up_max);
             set(&mut former.window, catch_up_window);
             set(&mut former.per_minute, catch_up_rate);
@@ -73,6 +89,7 @@ impl PolicyFlags {
         set(&mut request.max_runs, &self.max_runs);
         set(&mut request.pause_after_failures, &self.pause_after_failures);
         set(&mut request.late_after, &self.late_after);
+        set(&mut request.missed_after, &self.missed_after);
         set(&mut request.input, &read_input(self.input.as_deref())?);
         set(&mut request.priority, &self.priority);
         Ok(())
@@ -95,6 +112,7 @@ pub(super) enum Unset {
     MaxRuns,
     PauseAfterFailures,
     LateAfter,
+    MissedAfter,
     Input,
     Priority,
 }
@@ -116,6 +134,7 @@ impl Unset {
             Self::MaxRuns => request.max_runs = None,
             Self::PauseAfterFailures => request.pause_after_failures = None,
             Self::LateAfter => request.late_after = None,
+            Self::MissedAfter => request.missed_after = None,
             Self::Input => request.input = None,
             Self::Priority => request.priority = None,
         }

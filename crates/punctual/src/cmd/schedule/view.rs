@@ -136,7 +136,7 @@ fn change_words(change: &ScheduleChangeView, out: &Output) -> String {
 
 /// What the sentence about it does not say.
 fn definition(text: &mut Detail, definition: &ScheduleRequest, out: &Output) {
-    let ScheduleRequest { gap, fold, overlap, catch_up, late_after, priority, input, .. } = definition;
+    let ScheduleRequest { gap, fold, overlap, catch_up, late_after, missed_after, priority, input, .. } = definition;
     let mut optional = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             text.line(name, value);
@@ -158,6 +158,7 @@ fn definition(text: &mut Detail, definition: &ScheduleRequest, out: &Output) {
         }),
     );
     optional("late after", late_after.map(|span| span.to_string()));
+    optional("missed after", missed_after.map(|span| span.to_string()));
     optional("priority", priority.map(|priority| priority.get().to_string()));
     optional("input", input.as_ref().map(|input| one_line(input.get())));
     optional("anchor", definition.anchor.map(|at| out.zone.show(at)));

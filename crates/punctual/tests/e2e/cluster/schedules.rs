@@ -1,7 +1,7 @@
 //! Schedules whose owner is another server.
 
 use punctual_api::{
-    BackfillRequest, BackfillRunQuery, BackfillStanding, IfExists, OccurrenceQuery, ScheduleBulkRequest,
+    BackfillRequest, BackfillRunQuery, BackfillStanding, IfExists, OccurrenceQuery, RunRequest, ScheduleBulkRequest,
     ScheduleRequest,
 };
 use punctual_client::{Client, IfMatch};
@@ -40,8 +40,8 @@ async fn whoever_is_asked_the_owner_decides() {
     assert_eq!((created.revision, created.created.who.as_str()), (1, "local"));
     eventually("it fires", || async { fired(&client, "tick").await >= 2 }).await;
     client.pause_schedule("tick", Some("lunch")).await.expect("it is paused");
-    let run = client.run_schedule("tick").await.expect("it runs");
-    let job = finished(&client, run.job).await;
+    let run = client.run_schedule("tick", &RunRequest::default()).await.expect("it runs");
+    let job = finished(&client, run.job.expect("nothing else runs")).await;
     assert_eq!(
         (job.state.as_str(), job.schedule.map(|made_by| made_by.kind)),
         ("succeeded", Some("manual".to_owned()))
@@ -76,7 +76,10 @@ async fn a_schedule_goes_on_when_its_owner_dies() {
     eventually("they fire", || async { fired(&client, "tick0").await >= 1 }).await;
     first.kill();
     // Commands are answered as soon as the shards have their new owner.
-    eventually("commands are answered", || async { client.run_schedule("tick0").await.is_ok() }).await;
+    eventually("commands are answered", || async {
+        client.run_schedule("tick0", &RunRequest::default()).await.is_ok()
+    })
+    .await;
     let before = fired(&client, "tick19").await;
     eventually("all fire again", || async { fired(&client, "tick19").await >= before + 2 }).await;
     // Each second has one verdict: none was decided twice, none was left out.

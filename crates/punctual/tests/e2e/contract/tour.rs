@@ -109,6 +109,8 @@ async fn visit_schedules(world: &World) {
     api.post("/v1/schedules/report/resume", json!({ "note": "all is well" })).await.expect(200);
     api.command("/v1/schedules/report/skip").await.expect(200);
     let run = api.command("/v1/schedules/report/run").await.expect(200);
+    api.post("/v1/schedules/report/run", json!({ "overlap": "allow" })).await.expect(200);
+    api.delete("/v1/schedules/report/queue").await.expect(200);
     api.finished(run.str("/job")).await;
     let range = json!({ "from": "2026-11-01", "to": "2026-11-04", "dry_run": true });
     api.post("/v1/schedules/report/backfills", range).await.expect(200);

@@ -45,6 +45,43 @@ async fn a_schedule_runs_is_changed_and_tells_what_became_of_it() {
     assert!(gone.err.contains("punctual schedule list"), "{}", gone.err);
 }
 
+#[tokio::test]
+async fn a_run_beside_the_plan_obeys_the_overlap_policy_and_a_queue_can_be_cleared() {
+    let world = World::new();
+    world.ok("task apply slow --probe '{\"sleep\":\"5m\"}'");
+    world.ok("schedule create slow --task slow --every 1h --overlap skip");
+    let first = world.ok("schedule run slow").trim().to_owned();
+    let skipped = world.say("schedule run slow");
+    assert_eq!((skipped.code, skipped.out.as_str()), (Some(6), ""), "{}", skipped.err);
+    assert!(skipped.err.contains(&format!("slow was not run: {first} had not ended.")), "{}", skipped.err);
+    assert_eq!(world.json("schedule run slow --overlap allow")["outcome"], json!("started"));
+
+    let queued = world.say("schedule run slow --overlap queue-one");
+    assert_eq!((queued.code, queued.out.as_str()), (Some(0), ""), "{}", queued.err);
+    assert!(queued.err.contains("slow waits for the run before it to end."), "{}", queued.err);
+    let late = world.say("schedule run slow --overlap queue-all --wait --wait-timeout 1s");
+    assert_eq!(late.code, Some(124), "{}", late.err);
+    assert_eq!(world.json("schedule clear-queue slow")["skipped"], json!(2));
+    let history = world.json("schedule history slow --verdict skipped_by_request");
+    assert_eq!(history["occurrences"][0]["explanation"], json!("did not run: local cleared the queue"), "{history}");
+    assert_eq!(world.json("schedule show slow")["changes"][0]["kind"], json!("queue_cleared"));
+    assert_eq!(world.say("schedule clear-queue slow").code, Some(0));
+
+    let cancels = world.json("schedule run slow --overlap cancel-previous");
+    assert_eq!(cancels["outcome"], json!("cancels_previous"));
+    eventually("the run before is cancelled and the new one starts", async || {
+        let fired = world.json("schedule history slow --verdict fired");
+        let is_ended = world.json(&format!("job get {first}"))["state"] == json!("cancelled");
+        is_ended && fired["occurrences"][0]["at"] == cancels["at"]
+    })
+    .await;
+
+    world.ok("schedule edit slow --overlap allow");
+    let refused = world.say("schedule run slow --overlap skip");
+    assert_eq!(refused.code, Some(6), "{}", refused.err);
+    assert!(refused.err.contains("its overlap policy is `allow`"), "{}", refused.err);
+}
+
 #[test]
 fn a_program_of_ones_own_is_uploaded_and_scheduled() {
     let world = World::new();
@@ -99,6 +136,9 @@ fn what_the_server_refuses_is_told_with_the_flag() {
         ("schedule create x --task hello --every 1ms", 2, "--every"),
         ("schedule create x --task hello --cron @daily --jitter 25h", 2, "--jitter"),
         ("schedule create x --task hello --cron @daily --catch-up-max 0", 2, "--catch-up-max"),
+        ("schedule create x --task hello --cron @daily --catch-up none --catch-up-max 3", 2, "use --catch-up all"),
+        ("schedule create x --task hello --cron @daily --missed-after 2h", 2, "--missed-after: must be 1s to 1h"),
+        ("schedule create x --task hello --cron 'CRON_TZ=Asia/Tokyo 0 9 * * *'", 2, "zone to `Asia/Tokyo`"),
         (
             "schedule create x --task hello --cron @daily --exclude nope",
             2,

@@ -22,8 +22,7 @@ fn choices<'a>(story: &'a Story<'_>) -> Vec<(i64, Vec<&'a Row>)> {
         *start_us = row.start_us.max(*start_us);
     }
     let chosen = |(looked_us, newest_us): (i64, i64)| {
-        let was_missed =
-            |row: &&Row| row.start_us > newest_us && row.start_us < looked_us - story.record.missed_after_us;
+        let was_missed = |row: &&Row| row.start_us > newest_us && row.start_us < looked_us - story.grace_us();
         (looked_us, replayed(story).filter(was_missed).collect())
     };
     newest.into_iter().map(chosen).collect()
@@ -67,7 +66,7 @@ pub(super) fn replays_keep_to_their_window(story: &Story<'_>) -> Vec<String> {
 }
 
 pub(super) fn replays_keep_to_their_pace(story: &Story<'_>) -> Vec<String> {
-    let (policy, grace_us) = (story.told.policy, story.record.missed_after_us);
+    let (policy, grace_us) = (story.told.policy, story.grace_us());
     let job_of = |row: &Row| row.job.as_deref().and_then(|job| story.job(job));
     let mut runs: Vec<_> = replayed(story).filter_map(|row| Some((job_of(row)?, row))).collect();
     runs.sort_by_key(|(job, _)| (job.due_us, job.at_us));

@@ -50,6 +50,11 @@ impl Story<'_> {
         self.jobs.iter().find(|job| job.id == id).copied()
     }
 
+    /// How late a time may be that is not missed.
+    pub(super) fn grace_us(&self) -> i64 {
+        self.told.policy.grace_us(self.record.missed_after_us)
+    }
+
     /// From when on each definition counts, the first one first.
     pub(super) fn definitions_since(&self) -> Vec<i64> {
         let edits = self.told.changes.iter().filter(|change| change.kind == "edited").map(|change| change.at_us);

@@ -48,10 +48,8 @@ fn wrong_about(story: &Story<'_>, row: &Row) -> Option<String> {
         let has_cause = is_taken_back || asked.any(|(at_us, _)| at_us <= decided_us + EDGE_US);
         return (!has_cause).then(|| "was skipped, and nobody asked for it".to_owned());
     }
-    // An edit begins anew.
-    let counts = |(at_us, _): &(i64, i64)| {
-        row.start_us > at_us + EDGE_US && !story.was_edited(at_us - EDGE_US, decided_us + EDGE_US)
-    };
+    // An edit does not take it back.
+    let counts = |(at_us, _): &(i64, i64)| row.start_us > at_us + EDGE_US;
     asked.find(counts).map(|_| format!("is {} although it was to be skipped", row.verdict))
 }
 
@@ -79,13 +77,11 @@ fn broken(story: &Story<'_>, promise: &Promise) -> Option<String> {
             let last_us = times_us.last()?;
             let granted =
                 story.told.changes.iter().find(|change| change.until_us.is_some_and(|until| until == *last_us));
-            let Some(granted) = granted else {
+            if granted.is_none() {
                 return Some(format!("a skip up to {} is not on record", shown(*last_us)));
-            };
-            let ran = story.told.rows.iter().filter(|row| times_us.contains(&row.at_us)).find(|row| {
-                row.verdict != "skipped_by_request"
-                    && !story.was_edited(granted.at_us - EDGE_US, row.decided_us + EDGE_US)
-            });
+            }
+            let mut promised = story.told.rows.iter().filter(|row| times_us.contains(&row.at_us));
+            let ran = promised.find(|row| row.verdict != "skipped_by_request");
             ran.map(|row| format!("{} is {}, and was promised to be skipped", shown(row.at_us), row.verdict))
         }
     }
@@ -130,6 +126,8 @@ mod tests {
             |record: &mut Record| [3, 4].into_iter().for_each(|place| verdict(record, place, "skipped_by_request"));
         Tale::new().change(asked).change(skipped).holds_for(KEPT);
         Tale::new().change(asked).breaks(KEPT);
+        let edited = |record: &mut Record| ordered(record, 4, "edited", None);
+        Tale::new().change(asked).change(edited).breaks(KEPT);
         Tale::new().change(skipped).breaks(KEPT);
         Tale::new()
             .change(asked)

@@ -31,6 +31,7 @@ impl Tale {
             window_us: 1000 * SECOND,
             per_minute: 6,
             late_after_us: None,
+            missed_after_us: None,
         };
         let mut tale = Self(Record {
             missed_after_us: 3 * SECOND,

@@ -11,7 +11,7 @@ pub(super) fn lateness_is_told_as_it_was(story: &Story<'_>) -> Vec<String> {
 }
 
 fn wrong_about(story: &Story<'_>, row: &Row) -> Option<String> {
-    let (grace_us, late_us) = (story.record.missed_after_us, row.late_us());
+    let (grace_us, late_us) = (story.grace_us(), row.late_us());
     // Whoever changes a definition decides about what waits out its jitter.
     if late_us < 0 && row.verdict != "skipped_by_request" {
         return Some(format!("was decided about {} us early", -late_us));
@@ -27,7 +27,7 @@ fn wrong_about(story: &Story<'_>, row: &Row) -> Option<String> {
     if !was_missed && late_us > grace_us {
         return Some(format!("fired after {late_us} us as if it had not been missed"));
     }
-    let is_late = late_us > story.told.policy.late_after_us.unwrap_or(grace_us);
+    let is_late = late_us > story.told.policy.late_after_us.unwrap_or(story.record.missed_after_us);
     (is_late != row.has("late")).then(|| format!("is {late_us} us late, and marked as {:?}", row.marks))
 }
 
@@ -35,7 +35,7 @@ fn wrong_about(story: &Story<'_>, row: &Row) -> Option<String> {
 pub(super) fn nothing_is_missed_without_cause(story: &Story<'_>) -> Vec<String> {
     let was_missed = |row: &&Row| row.verdict == "missed" || row.has("replayed");
     let has_cause = |row: &&Row| {
-        let until_us = row.start_us + story.record.missed_after_us;
+        let until_us = row.start_us + story.grace_us();
         story.record.broken.iter().any(|(from_us, to_us)| *from_us <= until_us && row.start_us <= *to_us)
     };
     let wrong = story.told.rows.iter().filter(was_missed).filter(|row| !has_cause(row));
@@ -60,6 +60,13 @@ mod tests {
         Tale::new().change(row(|row| row.decided_us += 2_999_000)).holds();
         Tale::new().change(row(|row| row.decided_us += 3_001_000)).breaks(found);
         Tale::new().change(row(|row| row.marks = vec!["late".to_owned()])).breaks(found);
+        let patient = |record: &mut Record| record.schedules[0].policy.missed_after_us = Some(6_000_000);
+        let late = |row: &mut Row| {
+            row.decided_us += 5_900_000;
+            row.marks = vec!["late".to_owned()];
+        };
+        Tale::new().change(patient).change(row(late)).holds_for(found);
+        Tale::new().change(row(late)).breaks(found);
         Tale::new().change(row(|row| row.verdict = "missed".to_owned())).breaks(found);
         let by_request =
             |row: &mut Row| (row.verdict, row.decided_us) = ("skipped_by_request".to_owned(), row.at_us - 1);

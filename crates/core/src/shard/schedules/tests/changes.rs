@@ -10,6 +10,8 @@ fn bench() -> (Bench, ScheduleId) {
     (bench, id)
 }
 
+const RUN_NOW: ScheduleCommand = ScheduleCommand::RunNow { overlap: None };
+
 fn done(revision: u32) -> ScheduleReply {
     ScheduleReply::Done { revision }
 }
@@ -41,7 +43,7 @@ fn a_run_beside_the_plan_has_a_row_of_its_own() {
     bench.running.clear();
     let mut jobs = Vec::new();
     for _ in 0..3 {
-        let ScheduleReply::Fired(job) = bench.ask(id, ScheduleCommand::RunNow) else { panic!("it fires") };
+        let ScheduleReply::Fired(job) = bench.ask(id, RUN_NOW) else { panic!("it fires") };
         jobs.push(job);
     }
     let mut running: Vec<JobId> = bench.running.iter().map(|(job, _)| *job).collect();
@@ -67,6 +69,19 @@ fn an_edit_counts_from_its_moment_on() {
 }
 
 #[test]
+fn an_edit_keeps_what_is_to_be_skipped() {
+    let (mut bench, id) = bench();
+    assert_eq!(bench.ask(id, ScheduleCommand::SkipNext { count: 4 }), ScheduleReply::Skipping(at("12:04:00")));
+    let same = spec("* * * * *");
+    let (edit, made) = (Box::new(bench.edit(&same)), Some(bench.made(&same)));
+    bench.tell(id, ScheduleCommand::Edit { revision: None, edit }, made);
+    assert_eq!(bench.replies.pop(), Some(done(2)));
+    assert_eq!(bench.states[&id].skip_until, Some(at("12:04:00")));
+    bench.pass_until(at("12:05:30"));
+    assert_eq!((bench.count(Verdict::SkippedByRequest), bench.count(Verdict::Fired)), (4, 2));
+}
+
+#[test]
 fn a_new_definition_waits_until_all_before_it_is_on_record() {
     let (mut bench, id) = bench();
     bench.now = at("12:01:00");
@@ -82,7 +97,7 @@ fn a_new_definition_waits_until_all_before_it_is_on_record() {
     bench.settle();
     assert_eq!(bench.replies.pop(), Some(done(1)));
     assert!(bench.writes.iter().any(|write| matches!(write, Write::DropSchedule { .. })));
-    assert_eq!(bench.ask(id, ScheduleCommand::RunNow), ScheduleReply::NotFound);
+    assert_eq!(bench.ask(id, RUN_NOW), ScheduleReply::NotFound);
 }
 
 #[test]

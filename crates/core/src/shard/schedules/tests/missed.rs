@@ -16,7 +16,7 @@ fn away(rule: CatchUp, overlap: Overlap, back: &str) -> Bench {
 }
 
 fn rule(mode: CatchUpMode, max: u32, window: i64, per_minute: u32) -> CatchUp {
-    CatchUp { mode, max, window: secs(window), per_minute }
+    CatchUp { mode, max, window: Some(secs(window)), per_minute }
 }
 
 fn replayed(bench: &Bench) -> Vec<Timestamp> {
@@ -41,6 +41,99 @@ fn the_last_one_runs_where_the_schedule_says_so() {
     assert!(row.marks.has(Marks::LATE) && row.decided_at == at("18:05:00"));
     let outside = away(rule(CatchUpMode::Last, 100, 60, 60), Overlap::Allow, "18:05:00");
     assert_eq!(outside.count(Verdict::Missed), 36, "it is older than the window");
+}
+
+#[test]
+fn the_last_one_runs_however_old_it_is_unless_a_window_is_named() {
+    let weekly = spec("0 12 * * SUN");
+    let mut bench = Bench::new(at("11:55:00"));
+    let id = bench.create(&weekly);
+    // A Sunday, 12:00, and an outage until Tuesday.
+    bench.take_over(id, &weekly, at("18:00:00") + secs(2 * 86_400));
+    assert_eq!(replayed(&bench), [at("12:00:00")]);
+
+    let a_day = ScheduleSpec { catch_up: rule(CatchUpMode::Last, 1, 86_400, 60), ..weekly };
+    let mut bench = Bench::new(at("11:55:00"));
+    let id = bench.create(&a_day);
+    bench.take_over(id, &a_day, at("18:00:00") + secs(2 * 86_400));
+    let row = &bench.ledger[&at("12:00:00")];
+    assert_eq!(row.verdict, Verdict::Missed);
+    assert!(row.reason.as_ref().unwrap().contains("older than the catch-up window of 24h"), "{:?}", row.reason);
+}
+
+#[test]
+fn only_those_are_missed_for_their_age_that_would_have_run() {
+    let named = |bench: &Bench| -> Vec<Timestamp> {
+        bench.ledger.values().filter(|row| row.reason.is_some()).map(|row| row.at).collect()
+    };
+    let last = away(rule(CatchUpMode::Last, 100, 60, 60), Overlap::Allow, "18:05:00");
+    assert_eq!(named(&last), [at("18:00:00")], "the others were not the last");
+    let all = away(rule(CatchUpMode::All, 5, 1500, 60), Overlap::Allow, "18:05:00");
+    assert_eq!(named(&all), [at("17:20:00"), at("17:30:00")], "three of five are within 25 minutes");
+    let none = away(rule(CatchUpMode::None, 5, 60, 60), Overlap::Allow, "18:05:00");
+    assert_eq!(named(&none), []);
+}
+
+/// A schedule with this rule whose server is away for 90 seconds.
+fn away_for_90_s(spec: &ScheduleSpec) -> Bench {
+    let mut bench = Bench::new(at("12:00:00.5"));
+    let id = bench.create(spec);
+    bench.pass_until(at("12:00:59.5"));
+    bench.finish(&succeeded());
+    bench.ledger.clear();
+    bench.take_over(id, spec, at("12:02:29.5"));
+    bench
+}
+
+#[test]
+fn a_frequent_schedule_gives_a_time_up_when_the_next_one_has_come() {
+    for (cron, missed, late) in [
+        // At least 15 s, so that a failover makes nothing missed.
+        ("* * * * * *", 75, 15),
+        ("*/5 * * * * *", 15, 3),
+        ("*/20 * * * * *", 4, 1),
+        ("*/30 * * * * *", 2, 1),
+        ("* * * * *", 1, 1),
+        // Of neighbours that are not equally far from each other, each has its own.
+        ("0,1 * * * * *", 3, 1),
+    ] {
+        let none = ScheduleSpec { catch_up: rule(CatchUpMode::None, 1, 60, 60), ..spec(cron) };
+        let bench = away_for_90_s(&none);
+        assert_eq!((bench.count(Verdict::Missed), bench.running.len()), (missed, late), "{cron}");
+        assert!(replayed(&bench).is_empty());
+    }
+}
+
+#[test]
+fn a_schedule_may_say_itself_when_a_time_is_missed() {
+    for (own, missed, late) in [(1, 89, 1), (6, 84, 6), (90, 0, 90)] {
+        let catch_up = rule(CatchUpMode::None, 1, 60, 60);
+        let own = ScheduleSpec { missed_after: Some(secs(own)), catch_up, ..spec("* * * * * *") };
+        let bench = away_for_90_s(&own);
+        assert_eq!((bench.count(Verdict::Missed), bench.running.len()), (missed, late), "{own:?}");
+    }
+}
+
+#[test]
+fn each_time_has_one_verdict_where_jitter_makes_later_times_start_before_earlier_ones() {
+    for seconds in [3, 7, 20] {
+        for mode in [CatchUpMode::None, CatchUpMode::Last, CatchUpMode::All] {
+            let mut jittered = spec(&format!("*/{seconds} * * * * *"));
+            jittered.catch_up = rule(mode, 3, 600, 600);
+            jittered.when.jitter = Some(jiff::SignedDuration::from_secs(40));
+            let mut bench = away_for_90_s(&jittered);
+            let budget = jittered.catch_up.budget();
+            assert!(replayed(&bench).len() <= budget, "{seconds} {mode:?}");
+            bench.pass_until(at("12:03:30"));
+            let plan = Plan::new(jittered, &BTreeMap::new(), seed_of(EVERY)).unwrap();
+            let times = plan.times_after(at("12:00:00"), seed_of(EVERY));
+            let due = times.take_while(|planned| planned.at < at("12:03:30"));
+            let due = due.filter(|planned| planned.slot > at("12:00:59.5") && planned.slot <= at("12:03:30"));
+            for planned in due {
+                assert!(bench.ledger.contains_key(&planned.at), "{seconds} {mode:?}: {}", planned.at);
+            }
+        }
+    }
 }
 
 #[test]
@@ -95,8 +188,8 @@ fn a_long_absence_does_not_fill_the_ledger() {
     assert!(stretches.iter().all(|row| row.count == 1000));
     assert!((75..85).contains(&stretches.len()), "{}", stretches.len());
     let missed: u32 = bench.ledger.values().filter(|row| row.verdict == Verdict::Missed).map(|row| row.count).sum();
-    // All seconds of 23 hours, but for those of the last minute, which are late, and the one that ran after all.
-    assert_eq!(missed, 23 * 3600 - 60 - 1);
+    // All seconds of 23 hours, but for the last 15, which are late, and the one that ran after all.
+    assert_eq!(missed, 23 * 3600 - 15 - 1);
     assert!(bench.ledger.len() < 2200, "{}", bench.ledger.len());
 }
 
@@ -111,12 +204,12 @@ fn the_budget_holds_however_much_was_missed() {
     bench.pass_until(at("23:00:02.6") + secs(86_400));
     assert_eq!(replayed(&bench).len(), 7);
     let missed: u32 = bench.ledger.values().filter(|row| row.verdict == Verdict::Missed).map(|row| row.count).sum();
-    assert_eq!(missed, 47 * 3600 - 60 - 7);
+    assert_eq!(missed, 47 * 3600 - 15 - 7);
 }
 
 /// More than an hour of seconds fills a turn; the rest comes in the next, when one more is a minute late.
 fn behind_by_more_than_a_turn(rule: CatchUp) -> Bench {
-    let every_second = ScheduleSpec { catch_up: rule, ..spec("* * * * * *") };
+    let every_second = ScheduleSpec { catch_up: rule, missed_after: Some(secs(60)), ..spec("* * * * * *") };
     let mut bench = Bench::new(at("00:00:00.5"));
     let id = bench.create(&every_second);
     bench.pass_until(at("00:00:02.5"));

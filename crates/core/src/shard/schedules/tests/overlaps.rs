@@ -1,7 +1,7 @@
 //! Runs of one schedule that meet.
 
 use super::*;
-use crate::schedule::Overlap;
+use crate::schedule::{ChangeKind, Marks, Overlap};
 
 fn bench(overlap: Overlap) -> (Bench, ScheduleId) {
     let mut bench = Bench::new(at("11:59:30"));
@@ -81,6 +81,142 @@ fn a_new_owner_does_not_cancel_the_run_of_the_time_that_it_decides_about_again()
     bench.running = running;
     assert!(bench.cancels.is_empty());
     assert_eq!(bench.ledger[&at("12:02:00")].verdict, Verdict::Fired);
+}
+
+fn run_now(overlap: Option<Overlap>) -> ScheduleCommand {
+    ScheduleCommand::RunNow { overlap }
+}
+
+/// Every five minutes, with a run under way.
+fn busy(overlap: Overlap) -> (Bench, ScheduleId, JobId) {
+    let mut bench = Bench::new(at("11:59:30"));
+    let id = bench.create(&ScheduleSpec { overlap, ..spec("*/5 * * * *") });
+    bench.pass_until(at("12:00:10"));
+    let (job, _) = bench.running[0];
+    (bench, id, job)
+}
+
+#[test]
+fn a_run_that_somebody_asks_for_obeys_the_overlap_policy() {
+    let (mut bench, id, job) = busy(Overlap::Skip);
+    let reply = bench.ask(id, run_now(None));
+    let ScheduleReply::SkippedOverlap { at: when, reason } = reply else { panic!("{reply:?}") };
+    assert_eq!((reason, bench.running.len()), (format!("{job} had not ended"), 1));
+    let row = &bench.ledger[&when];
+    assert!(row.verdict == Verdict::SkippedOverlap && row.marks.has(Marks::MANUAL));
+    assert!(matches!(bench.ask(id, run_now(Some(Overlap::Allow))), ScheduleReply::Fired(_)));
+    assert_eq!(bench.running.len(), 2);
+    bench.finish(&succeeded());
+    assert!(matches!(bench.ask(id, run_now(None)), ScheduleReply::Fired(_)), "nothing runs any more");
+}
+
+#[test]
+fn a_run_that_somebody_asks_for_waits_its_turn_also_while_the_schedule_is_paused() {
+    let (mut bench, id, _) = busy(Overlap::QueueOne);
+    let ScheduleReply::Queued { at: when } = bench.ask(id, run_now(None)) else { panic!("it waits") };
+    assert!(matches!(bench.ask(id, run_now(None)), ScheduleReply::SkippedOverlap { .. }), "one waits");
+    bench.ask(id, ScheduleCommand::Pause { note: None });
+    bench.finish(&succeeded());
+    let row = &bench.ledger[&when];
+    assert_eq!((row.verdict, row.job), (Verdict::Fired, Some(bench.running[0].0)));
+    let is_manual = |write: &Write| match write {
+        Write::Release(decision) => decision.job.as_ref().is_some_and(|job| job.source.kind == SourceKind::Manual),
+        _ => false,
+    };
+    assert!(bench.writes.iter().any(is_manual), "it does not count for max_runs");
+}
+
+#[test]
+fn whoever_asks_for_a_run_may_have_the_one_before_cancelled() {
+    let (mut bench, id, job) = busy(Overlap::QueueAll);
+    bench.pass_until(at("12:05:10"));
+    assert_eq!(bench.count(Verdict::Queued), 1);
+    let reply = bench.ask(id, run_now(Some(Overlap::CancelPrevious)));
+    let ScheduleReply::CancelsPrevious { at: when } = reply else { panic!("{reply:?}") };
+    assert_eq!(bench.cancels, [job]);
+    assert_eq!(bench.ledger[&at("12:05:00")].verdict, Verdict::SkippedOverlap, "the newest takes its place");
+    // The next owner does not forget about it.
+    let spec = ScheduleSpec { overlap: Overlap::QueueAll, ..spec("*/5 * * * *") };
+    let running = bench.running.clone();
+    bench.take_over(id, &spec, at("12:05:40"));
+    assert_eq!(bench.ledger[&when].verdict, Verdict::Queued);
+    assert!(bench.ledger[&when].marks.has(Marks::CANCELS_PREVIOUS));
+    assert_eq!(bench.running, running);
+}
+
+#[test]
+fn nobody_knows_what_runs_where_runs_may_meet() {
+    let (mut bench, id, _) = busy(Overlap::Allow);
+    let reply = bench.ask(id, run_now(Some(Overlap::Skip)));
+    assert!(matches!(&reply, ScheduleReply::Refused(reason) if reason.contains("`allow`")), "{reply:?}");
+    assert!(matches!(bench.ask(id, run_now(None)), ScheduleReply::Fired(_)));
+}
+
+#[test]
+fn a_run_that_is_asked_for_while_verdicts_are_in_doubt_is_decided_when_they_are_known() {
+    let skip = ScheduleSpec { overlap: Overlap::Skip, ..spec("* * * * *") };
+    let mut bench = Bench::new(at("12:00:30"));
+    let id = bench.create(&skip);
+    // The former owner had skipped the time, and that the new one does not know: it fires, and the store says no.
+    bench.ask(id, ScheduleCommand::SkipNext { count: 1 });
+    bench.pass_until(at("12:01:00"));
+    bench.states.get_mut(&id).unwrap().skip_until = None;
+    bench.watermark = at("12:00:30");
+    bench.take_over_quietly(id, &skip, at("12:01:10"));
+    let event = Event::Schedule { token: Token(1), id, command: run_now(None), who: "me".to_owned(), made: None };
+    bench.owner.handle(event, bench.now);
+    bench.settle();
+    assert!(matches!(bench.replies.pop(), Some(ScheduleReply::Fired(_))), "the run in its way never existed");
+    assert_eq!(bench.running.len(), 1);
+}
+
+#[test]
+fn what_waits_can_be_skipped_and_the_run_goes_on() {
+    let (mut bench, id) = bench(Overlap::QueueAll);
+    assert_eq!((bench.running.len(), bench.count(Verdict::Queued)), (1, 2));
+    assert_eq!(bench.ask(id, ScheduleCommand::ClearQueue), ScheduleReply::Cleared { count: 2 });
+    assert_eq!((bench.count(Verdict::Queued), bench.count(Verdict::SkippedByRequest)), (0, 2));
+    let row = &bench.ledger[&at("12:01:00")];
+    assert_eq!((row.reason.as_deref(), row.decided_at), (Some("me cleared the queue"), at("12:02:30")));
+    let is_change = |write: &&Write| matches!(write, Write::SetSchedule { change: Some(change), .. } if change.kind == ChangeKind::QueueCleared && change.by.who == "me");
+    assert_eq!(bench.writes.iter().filter(is_change).count(), 1);
+    assert_eq!(bench.ask(id, ScheduleCommand::ClearQueue), ScheduleReply::Cleared { count: 0 });
+    bench.pass_until(at("12:03:10"));
+    assert_eq!(bench.count(Verdict::Queued), 1, "what comes later waits as before");
+    bench.finish(&succeeded());
+    assert_eq!((bench.running.len(), bench.count(Verdict::Queued)), (1, 0));
+}
+
+#[test]
+fn a_queue_is_cleared_when_all_of_it_is_on_record() {
+    let (mut bench, id) = bench(Overlap::QueueAll);
+    let event =
+        Event::Schedule { token: Token(1), id, command: ScheduleCommand::ClearQueue, who: "me".to_owned(), made: None };
+    bench.owner.handle(event, bench.now);
+    bench.owner.tick(bench.now);
+    let skipped = bench.owner.take_batch(bench.now).expect("what waited is skipped");
+    assert!(skipped.writes.iter().all(|write| matches!(write, Write::Release(_))), "{:?}", skipped.writes);
+    assert!(bench.owner.take_batch(bench.now).is_none(), "that may fail");
+    let void = bench.store(&skipped);
+    bench.owner.committed(skipped.seq, &void, bench.now);
+    bench.settle();
+    assert_eq!(bench.replies.pop(), Some(ScheduleReply::Cleared { count: 2 }));
+}
+
+#[test]
+fn what_max_runs_leaves_over_says_so() {
+    let mut bench = Bench::new(at("11:59:30"));
+    let id = bench.create(&ScheduleSpec { overlap: Overlap::QueueAll, max_runs: Some(2), ..spec("* * * * *") });
+    bench.pass_until(at("12:02:30"));
+    assert_eq!((bench.running.len(), bench.count(Verdict::Queued)), (1, 2));
+    let ScheduleReply::Queued { at: asked_for } = bench.ask(id, run_now(None)) else { panic!("it waits") };
+    bench.finish(&succeeded());
+    bench.finish(&succeeded());
+    assert_eq!(bench.ledger[&at("12:01:00")].verdict, Verdict::Fired);
+    let row = &bench.ledger[&at("12:02:00")];
+    assert_eq!(row.verdict, Verdict::SkippedMaxRuns);
+    assert!(row.reason.as_ref().unwrap().contains("max_runs"));
+    assert_eq!(bench.ledger[&asked_for].verdict, Verdict::Fired, "what somebody asked for is not one of them");
 }
 
 #[test]
