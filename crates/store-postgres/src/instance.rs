@@ -71,6 +71,8 @@ struct Record {
 /// Whether a new instance has all that the former one committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Past {
+    /// The database is new.
+    None,
     Whole,
     MayBeLost,
 }
@@ -153,6 +155,7 @@ impl Instance {
             }
             let generation = record.generation;
             match past {
+                Past::None => tracing::info!(generation, fingerprint, "the database is new"),
                 Past::Whole => {
                     tracing::info!(generation, fingerprint, "PostgreSQL was restarted; all epochs were raised")
                 }
@@ -170,9 +173,8 @@ impl Instance {
 
     /// Anything that is not known for certain may have lost commits.
     async fn past(&self, conn: &Conn, record: &Record, fingerprint: &str, tables: u32) -> Done<Past> {
-        // A new database has no past.
         if record.fingerprint.is_empty() && record.generation == 0 {
-            return Ok(Past::Whole);
+            return Ok(Past::None);
         }
         if !is_restart(&record.fingerprint, fingerprint) || record.tables.is_some_and(|known| known != tables) {
             return Ok(Past::MayBeLost);
