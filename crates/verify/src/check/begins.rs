@@ -31,11 +31,32 @@ pub(super) fn strict_modes_begin_once(story: &Story<'_>) -> Option<String> {
         .then(|| format!("{:?}, and it began {} times", story.rules.delivery, story.executions.len()))
 }
 
-/// An attempt whose start was lost may begin again under its number. Another one may not follow it.
-pub(super) fn strict_modes_begin_one_attempt(story: &Story<'_>) -> Option<String> {
-    let begun: BTreeSet<u32> = story.executions.iter().map(|execution| execution.attempt).collect();
-    let is_strict = story.rules.delivery != Delivery::AtLeastOnce;
-    (is_strict && begun.len() > 1).then(|| format!("{:?}, and attempts {begun:?} began", story.rules.delivery))
+/// Of a database that went back in time: attempts that began and whose start is still on record. One whose start was
+/// lost has no record of that, and may begin again under its number.
+fn begun_and_still_on_record<'s>(story: &'s Story<'_>) -> impl Iterator<Item = &'s Execution> {
+    let went_back_us = story.world.went_back.map_or(i64::MIN, |at| at.real_us);
+    let is_still_on_record = move |execution: &&Execution| {
+        execution.begin.real_us < went_back_us
+            && story.record(execution.attempt).is_some_and(|record| record.started_us < went_back_us)
+    };
+    story.executions.iter().filter(is_still_on_record)
+}
+
+pub(super) fn what_is_still_on_record_is_not_taken_back(story: &Story<'_>) -> Option<String> {
+    begun_and_still_on_record(story).find_map(|execution| {
+        let record = story.record(execution.attempt)?;
+        (record.state == "not_started")
+            .then(|| format!("attempt {} began and is on record as not started", execution.attempt))
+    })
+}
+
+pub(super) fn strict_modes_do_not_go_on(story: &Story<'_>) -> Option<String> {
+    if story.rules.delivery == Delivery::AtLeastOnce {
+        return None;
+    }
+    let first = begun_and_still_on_record(story).map(|execution| execution.attempt).min()?;
+    let next = story.executions.iter().map(|execution| execution.attempt).find(|attempt| *attempt > first)?;
+    Some(format!("{:?}, and attempt {next} began after attempt {first}", story.rules.delivery))
 }
 
 /// But for `at_least_once` and a worker that was given up while it was only out of reach.
@@ -83,11 +104,14 @@ mod tests {
     fn what_was_lost_with_the_database_is_excused_and_a_second_attempt_in_a_strict_mode_is_not() {
         let tale = || Tale::new(ExactlyOnce).submit().begin(1, 10).end(1, 10, "ok");
         tale().database_goes_back().holds();
-        tale().database_goes_back().record(1, "worker_lost").ends("lost").holds();
+        // Its start is on record from before.
+        tale().record(1, "worker_lost").database_goes_back().ends("lost").holds();
+        let taken_back = || tale().record(1, "not_started").database_goes_back();
+        taken_back().runs(2, 11).ends("succeeded").breaks("strict modes do not go on");
+        taken_back().ends("cancelled").breaks("what is still on record is not taken back");
+        // Its start was lost, and made again.
         tale().database_goes_back().runs(1, 11).ends("succeeded").holds();
-        let taken_back = || tale().database_goes_back().record(1, "not_started");
-        taken_back().runs(2, 11).ends("succeeded").breaks("strict modes begin one attempt");
-        taken_back().ends("cancelled").breaks("what is taken back never began");
+        tale().database_goes_back().record(1, "not_started").runs(2, 11).ends("succeeded").holds();
         // What is submitted afterwards has every promise.
         let new = || Tale::new(ExactlyOnce).database_goes_back().submit();
         new().runs(1, 10).ends("succeeded").holds();

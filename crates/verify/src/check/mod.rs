@@ -20,7 +20,7 @@ pub use lateness::{
 };
 use story::Story;
 
-use crate::history::{History, What};
+use crate::history::History;
 
 #[derive(Debug, Clone)]
 pub struct Violation {
@@ -61,22 +61,23 @@ const OF_RUN: [(&str, OfRun); 3] = [
 
 /// What holds for a job that was submitted before the database went back in time.
 const OF_OLD_JOB: [(&str, OfJob); 2] = [
-    ("what is taken back never began", begins::what_is_taken_back_never_began),
-    ("strict modes begin one attempt", begins::strict_modes_begin_one_attempt),
+    ("what is still on record is not taken back", begins::what_is_still_on_record_is_not_taken_back),
+    ("strict modes do not go on", begins::strict_modes_do_not_go_on),
 ];
 
 const OF_RUN_WITH_LOSSES: [(&str, OfRun); 1] = [("what has ended stays as it is", whole::what_has_ended_stays)];
 
 pub fn check(history: &History) -> Vec<Violation> {
-    let went_back = history.faults.iter().rev().find(|fault| matches!(fault.what, What::WentBack));
+    let stories = story::stories(history);
+    let went_back = stories.first().and_then(|story| story.world.went_back);
     let of_run = if went_back.is_none() { &OF_RUN[..] } else { &OF_RUN_WITH_LOSSES };
     let mut violations = Vec::new();
     for &(invariant, judge) in of_run {
         let found = judge(history);
         violations.extend(found.into_iter().map(|(job, text)| Violation { invariant, job, text }));
     }
-    for story in story::stories(history) {
-        let is_new = went_back.is_none_or(|fault| story.is_from_after(fault.at));
+    for story in stories {
+        let is_new = went_back.is_none_or(|at| story.is_from_after(at));
         let of_job = if is_new { &OF_JOB[..] } else { &OF_OLD_JOB };
         for &(invariant, judge) in of_job {
             if let Some(text) = judge(&story) {

@@ -41,6 +41,8 @@ pub(super) struct World<'a> {
     /// Since when a living worker was out of reach, the first time.
     pub(super) cut_off: HashMap<u32, Moment>,
     pub(super) first_fault: Option<Moment>,
+    /// When the database lost its last commits.
+    pub(super) went_back: Option<Moment>,
     /// From when on everything should be as usual.
     pub(super) well_again: Option<Moment>,
     pid_of: HashMap<&'a str, u32>,
@@ -159,7 +161,8 @@ fn world(history: &History) -> World<'_> {
                 world.cut_off.entry(pid).or_insert(fault.at);
             }
             What::Healed { within_ms } => world.well_again = Some(fault.at.plus_ms(within_ms)),
-            What::WorkerLeft { .. } | What::WorkerInReach { .. } | What::Begin | What::End | What::WentBack => {}
+            What::WorkerLeft { .. } | What::WorkerInReach { .. } | What::Begin | What::End => {}
+            What::WentBack => world.went_back = Some(fault.at),
         }
         if !matches!(fault.what, What::Healed { .. }) {
             world.first_fault.get_or_insert(fault.at);

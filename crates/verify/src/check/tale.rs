@@ -152,7 +152,7 @@ impl Tale {
     }
 
     pub(super) fn database_goes_back(self) -> Self {
-        self.fault_now(What::WentBack).wait(1)
+        self.wait(1).fault_now(What::WentBack).wait(1)
     }
 
     /// Something was broken from now on for so long, and should be well so long from now.
