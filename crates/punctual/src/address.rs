@@ -29,7 +29,10 @@ pub(crate) async fn check(
     own.set_nonblocking(true).context("cannot prepare the socket")?;
     let own = tokio::net::TcpListener::from_std(own).context("cannot prepare the socket")?;
     let (stop, stopped) = oneshot::channel::<()>();
-    let until = async { drop(stopped.await) };
+    let until = async {
+        // Ended by dropping the other end.
+        let _ = stopped.await;
+    };
     tokio::spawn(async move { punctual_server::serve(punctual_server::starting(server), own, until).await });
     let answering = who_answers(advertised).await;
     drop(stop);
