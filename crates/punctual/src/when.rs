@@ -6,6 +6,7 @@
 use jiff::civil::DateTime;
 use jiff::fmt::temporal::DateTimeParser;
 use jiff::tz::{AmbiguousOffset, TimeZone};
+use punctual_core::schedule::recurrence::zone_refusal;
 use punctual_core::{Span, Timestamp};
 
 /// Reads `2026-12-24T18:00:00+01:00`, `2026-12-24 18:00 Europe/Berlin` or
@@ -67,15 +68,22 @@ pub(crate) fn zone_of(text: &str) -> Result<TimeZone, String> {
     match text.to_ascii_lowercase().as_str() {
         "local" => Ok(TimeZone::system()),
         "utc" | "z" => Ok(TimeZone::UTC),
-        _ => TimeZone::get(text)
-            .map_err(|_| format!("there is no time zone `{text}`; write local, utc or a name such as Europe/Berlin")),
+        _ => match zone_refusal(text) {
+            Some(refusal) => Err(refusal),
+            None => TimeZone::get(text).map_err(|_| {
+                format!("there is no time zone `{text}`; write local, utc or a name such as Europe/Berlin")
+            }),
+        },
     }
 }
 
 /// The IANA name of this machine's zone. A machine that tells none keeps UTC, as its C library does.
 pub(crate) fn machine_zone() -> String {
     let zone = TimeZone::system();
-    zone.iana_name().filter(|_| !zone.is_unknown()).unwrap_or("UTC").to_owned()
+    let name = zone.iana_name().filter(|_| !zone.is_unknown()).unwrap_or("UTC");
+    // Where the machine names a copy of a zone.
+    let plain = name.strip_prefix("posix/").or_else(|| name.strip_prefix("right/")).unwrap_or(name);
+    if zone_refusal(plain).is_some() { "UTC".to_owned() } else { plain.to_owned() }
 }
 
 /// Reads the zone of a schedule: an IANA name, `local` or `utc`.
@@ -84,6 +92,9 @@ pub(crate) fn zone_name(text: &str) -> Result<String, String> {
         "local" => return Ok(machine_zone()),
         "utc" | "z" => return Ok("UTC".to_owned()),
         _ => {}
+    }
+    if let Some(refusal) = zone_refusal(text) {
+        return Err(refusal);
     }
     if let Some(name) = TimeZone::get(text).ok().and_then(|zone| zone.iana_name().map(str::to_owned)) {
         return Ok(name);
@@ -103,7 +114,8 @@ fn near_zone(text: &str) -> Option<String> {
         let city = name.rsplit('/').next().unwrap_or_default();
         strsim::osa_distance(&name, &text).min(strsim::osa_distance(city, &text))
     };
-    let known = jiff::tz::db().available().map(|name| (distance(name.as_str()), name.as_str().to_owned()));
+    let names = jiff::tz::db().available().filter(|name| zone_refusal(name.as_str()).is_none());
+    let known = names.map(|name| (distance(name.as_str()), name.as_str().to_owned()));
     known.min().filter(|(distance, _)| *distance <= TYPOS_MAX).map(|(_, name)| name)
 }
 

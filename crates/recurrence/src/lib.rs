@@ -78,3 +78,4 @@ pub use preview::{ClockChange, ClockChangeEffect, Effect, PREVIEW_EFFECTS_MAX};
 pub use rule::{FoldPolicy, GapPolicy, RULES_MAX, Rule, ScheduleSpec};
 pub use schedule::{KEY_BYTES_MAX, Schedule};
 pub use search::Occurrences;
+pub use zone::zone_refusal;

@@ -17,6 +17,26 @@ pub(crate) const LAST_SECOND: i64 = 253_402_128_000;
 /// No zone is further from UTC than this.
 pub(crate) const OFFSET_SECONDS_MAX: i64 = 26 * 3600;
 
+/// Why a name is refused that a database of time zones may know: it is a file of one machine, or a copy that another
+/// machine may not have. Says what to write instead.
+pub fn zone_refusal(name: &str) -> Option<String> {
+    let shown: String = name.chars().take(64).flat_map(char::escape_debug).collect();
+    let lower = name.to_ascii_lowercase();
+    match lower.split_once('/') {
+        None if matches!(lower.as_str(), "localtime" | "posixrules") => {
+            Some(format!("`{shown}` means another zone on each machine; name the zone itself, such as Europe/Berlin"))
+        }
+        None if lower == "factory" => Some(format!(
+            "`{shown}` stands for a machine whose zone is not set; name a zone, such as Europe/Berlin or UTC"
+        )),
+        Some(("posix" | "right", _)) => {
+            let plain: String = shown.chars().skip("posix/".len()).collect();
+            Some(format!("`{shown}` is a copy of a zone that not every machine has; write {plain}"))
+        }
+        _ => None,
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     /// The first second, in UTC.
@@ -106,6 +126,24 @@ pub(crate) fn timestamp(second: i64) -> Timestamp {
 mod tests {
     use super::*;
     use jiff::tz::TimeZoneDatabase;
+
+    #[test]
+    fn names_that_depend_on_the_machine_are_refused() {
+        for (name, advice) in [
+            ("localtime", "name the zone itself, such as Europe/Berlin"),
+            ("LocalTime", "name the zone itself, such as Europe/Berlin"),
+            ("posixrules", "name the zone itself, such as Europe/Berlin"),
+            ("Factory", "name a zone, such as Europe/Berlin or UTC"),
+            ("posix/Europe/Berlin", "write Europe/Berlin"),
+            ("RIGHT/utc", "write utc"),
+        ] {
+            let refusal = zone_refusal(name).expect(name);
+            assert!(refusal.starts_with(&format!("`{name}` ")) && refusal.ends_with(advice), "{refusal}");
+        }
+        let database = TimeZoneDatabase::bundled();
+        let refused: Vec<_> = database.available().filter(|name| zone_refusal(name.as_str()).is_some()).collect();
+        assert!(refused.iter().all(|name| name.as_str() == "Factory"), "{refused:?}");
+    }
 
     #[test]
     fn in_every_zone_a_segment_outlasts_the_changes_at_its_ends() {

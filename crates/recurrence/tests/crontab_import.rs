@@ -1,7 +1,7 @@
 //! Crontabs as people have them.
 
 use punctual_recurrence::crontab::{
-    CRONTAB_BYTES_MAX, CRONTAB_ENTRIES_MAX, Crontab, CrontabEntry, CrontabFormat, Severity, mail_to,
+    CRONTAB_BYTES_MAX, CRONTAB_ENTRIES_MAX, Crontab, CrontabEntry, CrontabFormat, CrontabOverlap, Severity, mail_to,
 };
 use punctual_recurrence::{CronExpr, Rule};
 
@@ -97,6 +97,15 @@ fn entries_in_an_unknown_zone_are_not_imported_into_another() {
 }
 
 #[test]
+fn a_zone_that_depends_on_the_machine_is_not_imported() {
+    let crontab = user("CRON_TZ=localtime\n0 9 * * * a\n");
+    let refused = "line 1, column 1: error: `localtime` means another zone on each machine; name the zone itself, such as \
+                   Europe/Berlin";
+    assert_eq!(messages(&crontab)[0], refused);
+    assert!(crontab.entries.is_empty());
+}
+
+#[test]
 fn what_cannot_be_imported_is_named_by_line_and_column() {
     let check = |line: &str, expected: &str| assert_eq!(messages(&user(&format!("#\n{line}"))), [expected], "{line}");
     check("  61 * * * * x", "line 2, column 3: error: minute field: 61 is out of range; use 0 to 59");
@@ -122,6 +131,32 @@ fn what_cannot_be_imported_is_named_by_line_and_column() {
     );
     check("-0 9 * * * x", "line 2, column 1: warning: the leading `-` only quiets cron's own log and is dropped");
     check("RANDOM_DELAY=5", "line 2, column 1: warning: RANDOM_DELAY is not imported; give the schedules a jitter");
+}
+
+#[test]
+fn flags_of_other_crons_are_no_part_of_the_command() {
+    let crontab = user("0 1 * * * -n -q /bin/backup -x\n0 2 * * *\t-qs  /bin/sync\n");
+    let commands: Vec<_> = crontab.entries.iter().map(|entry| (entry.command.as_str(), entry.overlap)).collect();
+    assert_eq!(commands, [("/bin/backup -x", CrontabOverlap::Allow), ("/bin/sync", CrontabOverlap::Skip)]);
+    assert_eq!(
+        messages(&crontab),
+        [
+            "line 1, column 1: warning: the flag `-n` is dropped: mails are only sent about runs that fail or are missed",
+            "line 1, column 1: warning: the flag `-q` only quiets cron's own log and is dropped",
+            "line 2, column 1: warning: the flag `-q` only quiets cron's own log and is dropped",
+            "line 2, column 1: warning: the flag `-s` becomes the overlap policy `skip`",
+        ]
+    );
+    let system = Crontab::parse("0 1 * * * root -s run\n", CrontabFormat::System);
+    assert_eq!((system.entries[0].command.as_str(), system.entries[0].overlap), ("run", CrontabOverlap::Skip));
+    for (line, column) in [("0 1 * * * -x run", 11), ("0 1 * * * - run", 11), ("0 1 * * * -n --all run", 14)] {
+        let refused = format!(
+            "line 1, column {column}: error: no command begins with `-`; the flags that may stand before one are -n, \
+             -q and -s"
+        );
+        assert_eq!(messages(&user(line)), [refused], "{line}");
+    }
+    assert_eq!(messages(&user("0 1 * * * -n")), ["line 1, column 13: error: a command is needed after the time"]);
 }
 
 #[test]

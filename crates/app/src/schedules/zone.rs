@@ -2,15 +2,27 @@
 
 use jiff::tz::TimeZone;
 use punctual_core::Timestamp;
+use punctual_core::schedule::recurrence::zone_refusal;
 
 use crate::{AppError, Result};
 
 /// Names that are offered for one that is not known.
 const SUGGESTIONS_MAX: usize = 3;
 
+/// A zone that means the same on every machine.
+pub(super) fn known(name: &str) -> Option<TimeZone> {
+    if zone_refusal(name).is_some() {
+        return None;
+    }
+    jiff::tz::db().get(name).ok().filter(|zone| !zone.is_unknown())
+}
+
 /// The name as the database writes it.
 pub(super) fn check(pointer: &str, name: &str) -> Result<String> {
-    let zone = jiff::tz::db().get(name).ok().filter(|zone| !zone.is_unknown());
+    if let Some(refusal) = zone_refusal(name) {
+        return Err(AppError::field(pointer, refusal));
+    }
+    let zone = known(name);
     if let Some(name) = zone.as_ref().and_then(TimeZone::iana_name) {
         return Ok(name.to_owned());
     }
@@ -34,6 +46,7 @@ fn near(name: &str) -> Vec<String> {
     };
     let mut known: Vec<(usize, String)> = jiff::tz::db()
         .available()
+        .filter(|known| zone_refusal(known.as_str()).is_none())
         .map(|known| (distance(known.as_str()), known.as_str().to_owned()))
         .filter(|(distance, _)| *distance <= written.len() / 4)
         .collect();
@@ -104,6 +117,19 @@ mod tests {
             assert!(error.detail.len() < 120 && error.detail.contains("is not a known time zone"), "{error}");
             assert_eq!(error.hint.as_deref(), Some(hint), "{written}");
         }
+    }
+
+    #[test]
+    fn a_zone_that_depends_on_the_machine_is_refused() {
+        for name in ["localtime", "posixrules", "Factory", "posix/Europe/Berlin", "right/UTC", "LOCALTIME"] {
+            let error = check("/zone", name).unwrap_err();
+            assert_eq!(error.errors[0].pointer, "/zone");
+            assert!(error.errors[0].detail.starts_with(&format!("`{name}` ")), "{error}");
+        }
+        assert_eq!(
+            check("/zone", "localtim").unwrap_err().hint.as_deref(),
+            Some("use an IANA name, such as Europe/Berlin or UTC")
+        );
     }
 
     #[test]

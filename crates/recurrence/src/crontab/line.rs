@@ -25,6 +25,18 @@ pub(super) struct EntryLine {
     pub(super) command: CommandText,
     /// The line began with `-`, which asks cron not to log it.
     pub(super) is_quiet: bool,
+    pub(super) flags: Flags,
+}
+
+/// What the crons of the BSDs read between the time and the command.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Flags {
+    /// `-n`: no mail after a success.
+    pub(super) mail_on_failure: bool,
+    /// `-q`: no line in cron's log.
+    pub(super) quiet: bool,
+    /// `-s`: never two runs at once.
+    pub(super) single: bool,
 }
 
 /// A command with its `%` resolved.
@@ -125,10 +137,31 @@ fn entry<'a>(text: &'a str, line: &'a str, format: CrontabFormat) -> Result<Line
             }
         },
     };
+    let (flags, command) = flags(text, command)?;
     if command.is_empty() {
         return problem(column_of(text, command), "a command is needed after the time");
     }
-    Ok(Line::Entry(Box::new(EntryLine { schedule, user, command: command_text(command), is_quiet })))
+    Ok(Line::Entry(Box::new(EntryLine { schedule, user, command: command_text(command), is_quiet, flags })))
+}
+
+/// `-n`, `-q` and `-s`, alone or together behind one dash, and what comes after them. A command never begins with a
+/// dash.
+fn flags<'a>(text: &str, command: &'a str) -> Result<(Flags, &'a str), Problem> {
+    let mut flags = Flags::default();
+    let mut rest = command;
+    while let Some(letters) = rest.strip_prefix('-') {
+        let end = letters.find(is_blank).unwrap_or(letters.len());
+        let known = letters[..end].bytes().all(|letter| matches!(letter, b'n' | b'q' | b's'));
+        if end == 0 || !known {
+            let message = "no command begins with `-`; the flags that may stand before one are -n, -q and -s";
+            return problem(column_of(text, rest), message);
+        }
+        flags.mail_on_failure |= letters[..end].contains('n');
+        flags.quiet |= letters[..end].contains('q');
+        flags.single |= letters[..end].contains('s');
+        rest = skip_blanks(&letters[end..]);
+    }
+    Ok((flags, rest))
 }
 
 /// Splits off `count` fields and the blanks after them. `None` if there is nothing after them.

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::rule::Rule;
-use line::{CommandText, EntryLine, Line};
+use crate::zone::zone_refusal;
+use line::{CommandText, EntryLine, Flags, Line};
 
 /// A crontab this long is not written by hand, and whole it would have to stay in memory.
 pub const CRONTAB_BYTES_MAX: usize = 1 << 20;
@@ -56,6 +57,16 @@ pub struct CrontabEntry {
     pub env: Arc<Variables>,
     /// The zone set by `CRON_TZ`; without it, the zone of the machine that ran the crontab.
     pub zone: Option<String>,
+    pub overlap: CrontabOverlap,
+}
+
+/// Whether a run may start while the one before it still runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrontabOverlap {
+    /// As with every cron, unless the line says otherwise.
+    Allow,
+    /// The line has the flag `-s` of OpenBSD's cron.
+    Skip,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -172,9 +183,22 @@ impl Reader {
                 if entry.is_quiet {
                     self.report(Severity::Warning, 1, "the leading `-` only quiets cron's own log and is dropped");
                 }
+                self.report_flags(entry.flags);
                 self.add(*entry);
             }
             Err(problem) => self.report(Severity::Error, problem.column, problem.message),
+        }
+    }
+
+    fn report_flags(&mut self, flags: Flags) {
+        for (is_set, message) in [
+            (flags.mail_on_failure, "the flag `-n` is dropped: mails are only sent about runs that fail or are missed"),
+            (flags.quiet, "the flag `-q` only quiets cron's own log and is dropped"),
+            (flags.single, "the flag `-s` becomes the overlap policy `skip`"),
+        ] {
+            if is_set {
+                self.report(Severity::Warning, 1, message);
+            }
         }
     }
 
@@ -218,13 +242,16 @@ impl Reader {
             self.zone = Zone::Machine;
             return;
         }
-        if jiff::tz::TimeZone::get(value).is_ok() {
+        let refusal = zone_refusal(value);
+        if refusal.is_none() && jiff::tz::TimeZone::get(value).is_ok() {
             self.zone = Zone::Named(value.to_owned());
             return;
         }
         self.zone = Zone::Unknown { line: self.line };
-        let shown: String = value.chars().take(64).flat_map(char::escape_debug).collect();
-        let message = format!("`{shown}` is not a known time zone; use an IANA name such as Europe/Berlin");
+        let message = refusal.unwrap_or_else(|| {
+            let shown: String = value.chars().take(64).flat_map(char::escape_debug).collect();
+            format!("`{shown}` is not a known time zone; use an IANA name such as Europe/Berlin")
+        });
         self.report(Severity::Error, column, message);
     }
 
@@ -237,8 +264,9 @@ impl Reader {
                 return self.report(Severity::Error, 1, message);
             }
         };
-        let EntryLine { schedule, user, command: CommandText { command, stdin }, .. } = entry;
+        let EntryLine { schedule, user, command: CommandText { command, stdin }, flags, .. } = entry;
         let env = Arc::clone(&self.env);
-        self.crontab.entries.push(CrontabEntry { line: self.line, schedule, user, command, stdin, env, zone });
+        let overlap = if flags.single { CrontabOverlap::Skip } else { CrontabOverlap::Allow };
+        self.crontab.entries.push(CrontabEntry { line: self.line, schedule, user, command, stdin, env, zone, overlap });
     }
 }
