@@ -40,6 +40,7 @@ exits! {
     Conflict 6 "what was named is not in a state that admits this, or there are too many of its kind";
     Unreachable 7 "the server or the database cannot be reached, or is too busy";
     Pending 8 "an awaited job is still pending (`wait --no-wait`)";
+    Partial 9 "a part was left out, and the rest was done (`import crontab --keep-going`)";
     Timeout 124 "the time limit of `run --wait-timeout` or `wait --timeout` was reached";
     Interrupted 130 "interrupted with Ctrl-C";
 }

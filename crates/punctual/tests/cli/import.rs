@@ -58,8 +58,8 @@ fn a_shell_is_offered_once_for_all_lines_that_need_this_machine() {
     for (flags, url, code) in [
         (&[][..], NOWHERE, 2),
         (&["--dry-run"], NOWHERE, 2),
-        (&["--dry-run", "--keep-going", "--zone", "Europe/Berlin"], NOWHERE, 0),
-        (&["--keep-going", "--prefix", "a'b"], &server, 0),
+        (&["--dry-run", "--keep-going", "--zone", "Europe/Berlin"], NOWHERE, 9),
+        (&["--keep-going", "--prefix", "a'b"], &server, 9),
     ] {
         let ran = import(CRONTAB, flags, url);
         assert_eq!(ran.code, Some(code), "{flags:?} {}", ran.err);
@@ -112,7 +112,7 @@ fn a_bad_mailto_is_found_before_anything_is_made() {
         );
     }
     let ran = import(BAD_MAILTO, &["--dry-run", "--keep-going", "-o", "json"], NOWHERE);
-    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(ran.code, Some(9), "{}", ran.err);
     let json: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert!(json["lines"].as_array().unwrap().iter().all(|line| line["becomes"].is_string()), "{json}");
     assert_eq!(json["problems"][0]["line"], 2, "{json}");
@@ -133,4 +133,36 @@ fn with_a_server_tasks_and_schedules_are_made() {
     assert!(ran.err.starts_with("1 schedule created, 1 replaced."), "{}", ran.err);
     let ran = import("@daily ls\n", &["--task", "nope"], &server);
     assert_eq!(ran.code, Some(5), "{}", ran.err);
+}
+
+#[test]
+fn an_import_that_leaves_lines_out_has_an_exit_code_of_its_own() {
+    let server = fake::start();
+    let ran = import("@daily cd / && ls\n61 * * * * x\n* * *\n", &["--keep-going", "--task", "ping"], &server);
+    assert_eq!(ran.code, Some(9), "{}", ran.err);
+    assert!(ran.err.contains("1 schedule created"), "the rest was imported: {}", ran.err);
+    assert!(ran.err.ends_with("2 lines left out; see above.\n"), "{}", ran.err);
+    let ran = import("@daily cd / && ls\n61 * * * * x\n", &["--keep-going", "--task", "ping", "-q"], &server);
+    assert_eq!(ran.code, Some(9), "{}", ran.err);
+    assert!(ran.err.ends_with("1 line left out; see above.\n"), "{}", ran.err);
+}
+
+#[test]
+fn a_crontab_with_users_asks_for_its_flag() {
+    let system = "17 * * * * root cd / && run-parts --report /etc/cron.hourly\n";
+    let ran = import(system, &["--dry-run", "--shell"], NOWHERE);
+    assert_eq!(ran.code, Some(2), "{}", ran.err);
+    let told = "line 1: error: `root` is a user and `cd` looks like a command; if the lines of this crontab name a \
+                user, import it with --system; if `root` is the command, write its full path\n";
+    assert!(ran.err.contains(told), "{}", ran.err);
+    let ran = import(system, &["--dry-run", "--shell", "--system"], NOWHERE);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.out.contains("command cd / && run-parts"), "{}", ran.out);
+}
+
+#[test]
+fn a_dry_run_without_a_server_says_how_lines_of_one_command_are_numbered() {
+    let ran = import("0 9 * * * curl h\n0 17 * * * curl h\n", &["--dry-run"], NOWHERE);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(ran.err.starts_with("No server was reached, so lines of the same command are numbered"), "{}", ran.err);
 }

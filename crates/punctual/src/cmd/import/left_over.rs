@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use punctual_api::ScheduleQuery;
-use punctual_api::limits::PAGE_LEN_MAX;
 use punctual_client::{Client, ClientError};
 
+use super::known::Known;
 use super::line::Line;
 use super::mail::{self, MailRule};
 use super::reading::{Extent, Reading};
@@ -14,18 +13,20 @@ use crate::output::{Output, counted, note};
 /// Names that are told.
 const TOLD_MAX: usize = 10;
 
-/// `stored` are the rules that this import made or changed.
+/// `known` are the schedules from before this import, `stored` the rules that it made or changed.
 pub(super) async fn tell(
     prefix: &str,
     reading: &Reading,
+    known: &Known,
     stored: &[MailRule],
     client: &Client,
     out: &Output,
 ) -> Result<(), ClientError> {
     match reading.extent {
         Extent::Whole => {
-            say("schedule", &schedules(prefix, &reading.lines, client).await?, "punctual schedule delete NAME");
-            say("rule", &mail::left_over(prefix, stored, reading, client).await?, "punctual notify remove NAME");
+            tell_schedules(prefix, reading, known);
+            let rules = mail::left_over(prefix, stored, reading, client).await?;
+            say(prefix, "rule", &rules, ["It keeps mailing.", "They keep mailing."], "punctual notify remove NAME");
         }
         // What looks left over may be of a line that could not be read.
         Extent::Part => out.hint(
@@ -36,39 +37,35 @@ pub(super) async fn tell(
     Ok(())
 }
 
+/// Schedules whose line is gone. Nothing is said if a part of the crontab could not be read.
+pub(super) fn tell_schedules(prefix: &str, reading: &Reading, known: &Known) {
+    if reading.extent == Extent::Whole {
+        let names = schedules(&reading.lines, known);
+        let go_on = ["It keeps running.", "They keep running."];
+        say(prefix, "schedule", &names, go_on, "punctual schedule delete NAME");
+    }
+}
+
 /// A command that was edited has another name than before, and so has a list of addresses.
-fn say(what: &str, names: &[String], removed_by: &str) {
+fn say(prefix: &str, what: &str, names: &[String], go_on: [&str; 2], removed_by: &str) {
     if names.is_empty() {
         return;
     }
+    let more = names.len().saturating_sub(TOLD_MAX);
     note(&format!(
-        "{} of the same prefix {} not in this crontab: {}. What was imported from an earlier version of it goes on \
-         until you remove it: {removed_by}",
+        "{} with the prefix `{prefix}` {} not in this crontab: {}{}. {} Remove what is no longer needed: \
+         {removed_by}",
         counted(names.len(), what),
         if names.len() == 1 { "is" } else { "are" },
-        names.iter().take(TOLD_MAX).cloned().collect::<Vec<_>>().join(", ")
+        names.iter().take(TOLD_MAX).cloned().collect::<Vec<_>>().join(", "),
+        if more == 0 { String::new() } else { format!(" and {more} more") },
+        go_on[usize::from(names.len() > 1)],
     ));
 }
 
-/// Schedules of the prefix that no line of this crontab has the name of.
-async fn schedules(prefix: &str, lines: &[Line], client: &Client) -> Result<Vec<String>, ClientError> {
-    /// As many as one import makes, and some; each has up to 1000.
-    const PAGES_MAX: usize = 10;
+/// Imported schedules of the prefix that no line of this crontab has the name of, each with its times.
+fn schedules(lines: &[Line], known: &Known) -> Vec<String> {
     let made: BTreeSet<&str> = lines.iter().map(|line| line.name.as_str()).collect();
-    let mut query = ScheduleQuery {
-        prefix: Some(prefix.to_owned()),
-        limit: Some(PAGE_LEN_MAX.to_string()),
-        ..ScheduleQuery::default()
-    };
-    let mut found = Vec::new();
-    for _ in 0..PAGES_MAX {
-        let page = client.schedules(&query).await?;
-        let names = page.schedules.into_iter().map(|schedule| schedule.name);
-        found.extend(names.filter(|name| name.starts_with(prefix) && !made.contains(name.as_str())));
-        query.cursor = page.next_cursor;
-        if query.cursor.is_none() {
-            break;
-        }
-    }
-    Ok(found)
+    let left = known.imported().into_iter().filter(|schedule| !made.contains(schedule.name.as_str()));
+    left.map(|schedule| format!("{} ({})", schedule.name, schedule.explanation)).collect()
 }

@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 
 use punctual_api::{CatchUpRequest, ScheduleRequest};
 use punctual_core::run::{Binary, Command, Limits, Network, default_grace};
-use punctual_core::schedule::recurrence::crontab::{CrontabEntry, Severity, Variables};
+use punctual_core::schedule::recurrence::crontab::{CrontabEntry, CrontabOverlap, Severity, Variables};
 use punctual_core::schedule::recurrence::{self, Rule};
-use punctual_core::schedule::{CatchUpMode, Plan, ScheduleSpec, seed_of};
-use punctual_core::task::{Run, TaskSpec, default_timeout};
+use punctual_core::schedule::{CatchUpMode, Overlap, Plan, ScheduleSpec, seed_of};
+use punctual_core::task::{Delivery, Run, TaskSpec, default_timeout};
 use punctual_core::{ArtifactId, Span, Timestamp};
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::calls::{self, Request};
 use super::mail;
+use super::user_column::{self, Users};
 use super::words::{Plain, plain};
 use crate::cmd::artifact;
 
@@ -33,6 +34,8 @@ pub(super) struct Settings<'a> {
     pub(super) zone: &'a str,
     pub(super) rest: Rest<'a>,
     pub(super) network: Network,
+    /// Names that a command does not begin with, if the lines have no user column.
+    pub(super) users: Users,
     pub(super) now: Timestamp,
 }
 
@@ -62,12 +65,14 @@ pub(super) enum Refusal {
     NeedsMachine(String),
     /// There is no schedule for its times.
     NoPlan(String),
+    /// It seems to name a user, and the crontab is read as one whose lines do not.
+    UserColumn(String),
 }
 
 impl Refusal {
     fn message(&self) -> &str {
         match self {
-            Self::NeedsMachine(message) | Self::NoPlan(message) => message,
+            Self::NeedsMachine(message) | Self::NoPlan(message) | Self::UserColumn(message) => message,
         }
     }
 }
@@ -79,6 +84,7 @@ pub(super) struct Line {
     /// Of the schedule and of its task.
     pub(super) name: String,
     pub(super) rule: Rule,
+    pub(super) overlap: CrontabOverlap,
     pub(super) zone: String,
     /// When it fires, for people.
     pub(super) words: String,
@@ -118,7 +124,7 @@ impl Line {
             }
         };
         let (number, rule, mail_to) = (entry.line, entry.schedule.clone(), mail::addresses(entry));
-        Self { number, name, rule, zone, words, next, becomes, warnings, mail_to }
+        Self { number, name, rule, overlap: entry.overlap, zone, words, next, becomes, warnings, mail_to }
     }
 
     pub(super) fn problems(&self) -> impl Iterator<Item = Problem> {
@@ -128,16 +134,9 @@ impl Line {
         warnings.chain(error).map(move |(severity, message)| Problem { line, severity, message: message.to_owned() })
     }
 
-    /// As cron does it: what was missed stays missed, and runs go side by side.
+    /// As cron does it: what was missed stays missed, and runs go side by side unless the line says otherwise.
     pub(super) fn schedule(&self) -> ScheduleRequest {
-        let (cron, every) = match &self.rule {
-            Rule::Cron(expression) => (Some(expression.to_string()), None),
-            Rule::Interval { every, .. } => {
-                let micros = i64::try_from(every.as_micros()).unwrap_or(i64::MAX);
-                (None, Some(Span::from_micros(micros)))
-            }
-            Rule::Daily { .. } | Rule::Once(_) => unreachable!("a crontab has expressions and intervals"),
-        };
+        let (cron, every) = rule_fields(&self.rule);
         let (task, input) = match &self.becomes {
             Ok(Becomes::Input { task, input }) => (task.clone(), Some(input.clone())),
             Ok(Becomes::Call(_) | Becomes::Program { .. } | Becomes::Command(_)) | Err(_) => (self.name.clone(), None),
@@ -149,6 +148,10 @@ impl Line {
             every,
             zone: Some(self.zone.clone()),
             catch_up: Some(CatchUpRequest { mode: Some(CatchUpMode::None), ..CatchUpRequest::default() }),
+            overlap: match self.overlap {
+                CrontabOverlap::Allow => None,
+                CrontabOverlap::Skip => Some(Overlap::Skip),
+            },
             input,
             ..ScheduleRequest::default()
         }
@@ -170,10 +173,27 @@ impl Becomes {
     }
 }
 
-/// As with cron, a failure is not tried again unless the line asks for it.
+/// `cron` and `every` of a schedule.
+pub(super) fn rule_fields(rule: &Rule) -> (Option<String>, Option<Span>) {
+    match rule {
+        Rule::Cron(expression) => (Some(expression.to_string()), None),
+        Rule::Interval { every, .. } => {
+            let micros = i64::try_from(every.as_micros()).unwrap_or(i64::MAX);
+            (None, Some(Span::from_micros(micros)))
+        }
+        Rule::Daily { .. } | Rule::Once(_) => unreachable!("a crontab has expressions and intervals"),
+    }
+}
+
+/// The task of a call. It is tried again only if the line asks for it, and not after the loss of its worker.
 pub(super) fn call(request: &Request) -> TaskSpec {
     let mut spec = TaskSpec::new(Run::Http(request.call.clone()));
-    spec.retry.max = request.retries;
+    if request.retries == 0 {
+        start_once(&mut spec);
+    } else {
+        spec.retry.max = request.retries;
+        spec.node_retry.max = 0;
+    }
     let request_end = request.call.timeout.as_micros().saturating_add(CALL_MARGIN.as_micros());
     spec.timeout = default_timeout().max(Span::from_micros(request_end));
     spec
@@ -203,12 +223,24 @@ pub(super) fn program(
 
 fn as_long_as_it_takes(run: Run) -> TaskSpec {
     let mut spec = TaskSpec::new(run);
-    spec.retry.max = 0;
+    start_once(&mut spec);
     spec.timeout = PROGRAM_TIMEOUT;
     spec
 }
 
+/// As with cron: neither a failure nor the loss of the machine starts it again.
+fn start_once(spec: &mut TaskSpec) {
+    spec.delivery = Delivery::AtMostOnce;
+    spec.retry.max = 0;
+    spec.node_retry.max = 0;
+}
+
 fn becomes(entry: &CrontabEntry, settings: &Settings<'_>, warnings: &mut Vec<String>) -> Result<Becomes, Refusal> {
+    if entry.user.is_none()
+        && let Some(problem) = user_column::problem(entry, &settings.users)
+    {
+        return Err(Refusal::UserColumn(problem));
+    }
     let as_call = as_call(entry, warnings);
     let reason = match (as_call, settings.rest) {
         (Ok(becomes), _) => return Ok(becomes),
@@ -300,7 +332,7 @@ fn variables(entry: &CrontabEntry) -> BTreeMap<String, String> {
 }
 
 /// Where the program is, found as cron's shell would.
-fn find(program: &str, env: &Variables) -> Result<PathBuf, String> {
+pub(super) fn find(program: &str, env: &Variables) -> Result<PathBuf, String> {
     if program.starts_with('/') {
         let path = PathBuf::from(program);
         return if path.is_file() { Ok(path) } else { Err(format!("there is no file {program} on this machine")) };

@@ -2,6 +2,7 @@
 
 mod calls;
 mod flags;
+mod known;
 mod left_over;
 mod line;
 mod mail;
@@ -9,6 +10,7 @@ mod name;
 mod offer;
 mod reading;
 mod report;
+mod user_column;
 mod words;
 
 use std::io::IsTerminal;
@@ -24,15 +26,16 @@ use super::artifact::{self, Pushed};
 use super::flags::{OF_TASKS, in_flags};
 use super::{Context, read_file};
 use crate::exit::{Exit, failed, usage};
-use crate::output::counted;
+use crate::output::{counted, note};
 use crate::when::{machine_zone, zone_name};
 use crate::world::now;
+use known::Known;
 use line::{Becomes, Line, Problem, Refusal, Rest, Settings};
 use mail::MailRule;
-use name::Names;
 use offer::Source;
 use reading::{Extent, Reading};
 use report::Report;
+use user_column::Users;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImportVerb {
@@ -58,7 +61,7 @@ pub(crate) struct CrontabArgs {
     /// Show what would be made, and make nothing
     #[arg(long)]
     dry_run: bool,
-    /// Import what can be imported, and leave out the rest
+    /// Import what can be imported, leave out the rest, and exit with 9 if something was left out
     #[arg(long)]
     keep_going: bool,
     /// Run the lines that need this machine by a shell, on workers that were started with --allow-commands
@@ -90,12 +93,18 @@ async fn import(args: &CrontabArgs, context: &Context) -> anyhow::Result<Exit> {
     if let Some(task) = &args.task {
         client.task(task).await?;
     }
-    let reading = args.read(&text, now())?;
+    let crontab = args.parse(&text);
+    let known = Known::read(&args.prefix, &crontab.entries, &client).await;
+    let reading = args.read(&crontab, known.as_ref().unwrap_or(&Known::default()), now())?;
     let Reading { lines, problems, .. } = &reading;
     let rules = mail::rules(&args.prefix, lines);
     let broken = reading.broken();
     let stops = broken > 0 && !args.keep_going;
     if args.dry_run || stops {
+        if known.is_err() {
+            hint_numbers(lines, context);
+        }
+        let known = known.or_else(tolerated)?;
         Report::new(lines, problems, &rules, None).show(&context.out)?;
         hint_mail(&rules, context);
         let broken_words = broken_words(broken, mail::problems(lines).len());
@@ -109,9 +118,11 @@ async fn import(args: &CrontabArgs, context: &Context) -> anyhow::Result<Exit> {
                 format!("{broken_words} would be left out. Nothing was made. Import the rest without --dry-run.")
             }
         });
+        left_over::tell_schedules(&args.prefix, &reading, &known);
         args.offer_shell(lines, context);
-        return Ok(if stops { Exit::Usage } else { Exit::Ok });
+        return Ok(if stops { Exit::Usage } else { exit(broken) });
     }
+    let known = known?;
     mail::check(&rules, &client).await?;
     let answer = make(lines, &client, context).await?;
     let mail::Stored { rules: stored, silent } = mail::store(&rules, &reading, &client).await?;
@@ -120,7 +131,7 @@ async fn import(args: &CrontabArgs, context: &Context) -> anyhow::Result<Exit> {
         let names = answer.names_taken.join(", ");
         return Err(failed(format!("others took these names meanwhile: {names}"), "import it again"));
     }
-    left_over::tell(&args.prefix, &reading, &stored, &client, &context.out).await?;
+    left_over::tell(&args.prefix, &reading, &known, &stored, &client, &context.out).await?;
     hint_mail(&rules, context);
     if let Some(rule) = rules.first() {
         context.out.hint(&format!("Whether mails arrive: punctual notify test {}", rule.name));
@@ -137,8 +148,32 @@ async fn import(args: &CrontabArgs, context: &Context) -> anyhow::Result<Exit> {
         "{created} created, {replaced} replaced. Remove the lines from the crontab, or they run twice. As with cron, \
          what is missed stays missed; to change that: punctual schedule edit NAME --catch-up last"
     ));
+    if broken > 0 {
+        note(&format!("{} left out; see above.", broken_words(broken, mail::problems(lines).len())));
+    }
     args.offer_shell(lines, context);
-    Ok(Exit::Ok)
+    Ok(exit(broken))
+}
+
+/// Scripts must be able to tell a whole import from one that left something out.
+fn exit(left_out: usize) -> Exit {
+    if left_out == 0 { Exit::Ok } else { Exit::Partial }
+}
+
+/// A run that makes nothing needs no server.
+fn tolerated(error: ClientError) -> Result<Known, ClientError> {
+    if matches!(error, ClientError::Unreachable { .. }) { Ok(Known::default()) } else { Err(error) }
+}
+
+/// What it cannot know then.
+fn hint_numbers(lines: &[Line], context: &Context) {
+    let is_repeated = |line: &Line| name::parts("", &line.name).is_some_and(|(_, number)| number > 1);
+    if lines.iter().any(is_repeated) {
+        context.out.hint(
+            "No server was reached, so lines of the same command are numbered in their order here. An import keeps the \
+             schedule of each line whose time is unchanged.",
+        );
+    }
 }
 
 /// Lines, and lists of addresses, which are told of at lines that are fine.
@@ -180,22 +215,26 @@ impl CrontabArgs {
         context.out.hint(&offer::of_shell(needing, Source::of(self.file.as_deref()), &typed));
     }
 
-    fn read(&self, text: &str, now: Timestamp) -> anyhow::Result<Reading> {
-        let format = if self.system { CrontabFormat::System } else { CrontabFormat::User };
-        let crontab = Crontab::parse(text, format);
+    fn parse(&self, text: &str) -> Crontab {
+        Crontab::parse(text, if self.system { CrontabFormat::System } else { CrontabFormat::User })
+    }
+
+    fn read(&self, crontab: &Crontab, known: &Known, now: Timestamp) -> anyhow::Result<Reading> {
+        let zone = self.zone.clone().unwrap_or_else(machine_zone);
         let settings = Settings {
-            zone: &self.zone.clone().unwrap_or_else(machine_zone),
+            zone: &zone,
             rest: match &self.task {
                 Some(task) => Rest::Task(task),
                 None if self.shell => Rest::Commands,
                 None => Rest::Refused,
             },
             network: if self.network { Network::Host } else { Network::None },
+            users: Users::of_machine(),
             now,
         };
-        let mut names = Names::default();
-        let mut name = |entry| names.next(&self.prefix, entry);
-        let lines: Vec<Line> = crontab.entries.iter().map(|entry| Line::new(entry, name(entry), &settings)).collect();
+        let names = name::names(&self.prefix, &crontab.entries, &zone, known);
+        let named = crontab.entries.iter().zip(names);
+        let lines: Vec<Line> = named.map(|(entry, name)| Line::new(entry, name, &settings)).collect();
         let of_file = crontab.diagnostics.iter().map(|diagnostic| Problem {
             line: diagnostic.line,
             severity: diagnostic.severity,
@@ -203,7 +242,8 @@ impl CrontabArgs {
         });
         let mut problems: Vec<Problem> = of_file.chain(lines.iter().flat_map(Line::problems)).collect();
         let of_lists = mail::problems(&lines);
-        let is_whole = !crontab.has_errors() && of_lists.is_empty();
+        let names_user = |line: &Line| matches!(line.becomes, Err(Refusal::UserColumn(_)));
+        let is_whole = !crontab.has_errors() && of_lists.is_empty() && !lines.iter().any(names_user);
         problems.extend(of_lists);
         problems.sort_by_key(|problem| problem.line);
         if lines.is_empty() && problems.is_empty() {

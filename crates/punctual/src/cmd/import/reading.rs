@@ -9,8 +9,8 @@ use super::line::{Line, Problem};
 pub(super) enum Extent {
     /// Each line has a name, also if it cannot be imported.
     Whole,
-    /// A line has no time or no zone, and so no name, or a `MAILTO` has no rule. What an earlier import made of it
-    /// still runs.
+    /// A line has no time or no zone, and so no name, or names a user that was taken for its command, or a `MAILTO`
+    /// has no rule. What an earlier import made of it still runs.
     Part,
 }
 

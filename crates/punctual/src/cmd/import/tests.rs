@@ -1,4 +1,5 @@
 use clap::Parser;
+use punctual_core::task::Delivery;
 use serde_json::{Value, json};
 
 use super::*;
@@ -34,7 +35,8 @@ fn read(text: &str, flags: &[&str]) -> (Vec<Line>, Vec<Problem>) {
 fn reading(text: &str, flags: &[&str]) -> Reading {
     let args = Only::parse_from([&["x", "--zone", "Europe/Berlin"], flags].concat()).args;
     // Two weeks before the clocks of New York go back, and one before those of Berlin do.
-    args.read(text, Timestamp::parse("2026-10-18T12:00:00Z").expect("a time")).expect("it has lines")
+    let now = Timestamp::parse("2026-10-18T12:00:00Z").expect("a time");
+    args.read(&args.parse(text), &Known::default(), now).expect("it has lines")
 }
 
 fn shown(text: &str, flags: &[&str], columns: Option<usize>) -> String {
@@ -89,6 +91,7 @@ fn with_a_shell_lines_run_as_cron_ran_them() {
         })
     );
     assert_eq!((&mail["retry"]["max"], &mail["timeout"]), (&json!(0), &json!("24h")));
+    assert_eq!(mail["delivery"], "at_most_once", "a worker that dies is no reason to start it again");
     assert!(matches!(lines[1].becomes, Ok(Becomes::Call(_))), "a call stays a call");
     assert_eq!(spec(&lines[2])["run"]["command"]["line"], "curl -k https://h");
     let of_user = problems.iter().filter(|problem| problem.message == "it runs as the worker's user, not as root");
@@ -118,7 +121,10 @@ fn a_failure_is_tried_again_only_if_the_line_asks_for_it() {
         Ok(Becomes::Call(request)) => line::call(request),
         other => panic!("{other:?}"),
     };
-    assert_eq!((spec(&lines[0]).retry.max, spec(&lines[1]).retry.max), (0, 3));
+    let (once, tried_again) = (spec(&lines[0]), spec(&lines[1]));
+    assert_eq!((once.retry.max, once.delivery), (0, Delivery::AtMostOnce));
+    assert_eq!((tried_again.retry.max, tried_again.delivery), (3, Delivery::AtLeastOnce));
+    assert_eq!(tried_again.node_retry.max, 0, "curl does not survive its machine");
     assert_eq!(spec(&lines[1]).timeout.to_string(), "2h 1m", "the attempt outlives its request");
 }
 
@@ -160,6 +166,7 @@ fn a_line_without_a_name_makes_it_unknown_what_is_left_over() {
         ("@daily curl a\nCRON_TZ=Nowhere/Else\n@daily curl b\n", Extent::Part),
         ("MAILTO=\"ops@example.com\n@daily curl a\n", Extent::Part),
         ("MAILTO=a@b@c\n@daily curl a\n", Extent::Part),
+        ("@daily curl a\n@daily root cd / && ls\n", Extent::Part),
     ] {
         let reading = reading(crontab, &[]);
         assert_eq!(reading.extent, extent, "{crontab}");
@@ -168,8 +175,26 @@ fn a_line_without_a_name_makes_it_unknown_what_is_left_over() {
 }
 
 #[test]
+fn a_user_column_without_the_flag_is_refused() {
+    for flags in [&[][..], &["--shell"], &["--task", "host"]] {
+        let (lines, problems) = read("17 * * * * root cd / && run-parts --report /etc/cron.hourly\n", flags);
+        assert!(matches!(lines[0].becomes, Err(Refusal::UserColumn(_))), "{flags:?} {lines:?}");
+        assert!(problems[0].message.contains("import it with --system"), "{flags:?} {problems:?}");
+    }
+    let (lines, _) = read("17 * * * * root cd / && ls\n", &["--shell", "--system"]);
+    assert!(lines[0].becomes.is_ok(), "{lines:?}");
+}
+
+#[test]
+fn a_line_that_wants_one_run_at_a_time_skips_the_others() {
+    let [single, plain] = &schedules("@daily -s curl h\n@daily curl g\n", &[])[..] else { panic!("two lines") };
+    assert_eq!((&single["overlap"], &plain["overlap"]), (&json!("skip"), &Value::Null));
+}
+
+#[test]
 fn a_file_without_lines_is_refused() {
     let args = Only::parse_from(["x"]).args;
-    let refused = args.read("# nothing\nA=b\n", Timestamp::EPOCH).expect_err("there is nothing");
+    let crontab = args.parse("# nothing\nA=b\n");
+    let refused = args.read(&crontab, &Known::default(), Timestamp::EPOCH).expect_err("there is nothing");
     assert_eq!(refused.to_string(), "the crontab has no lines to import");
 }

@@ -42,7 +42,7 @@ pub(super) fn plain(line: &str) -> Result<Plain, String> {
 }
 
 /// `NAME=…`
-fn is_assignment(word: &str) -> bool {
+pub(super) fn is_assignment(word: &str) -> bool {
     let is_name = |name: &str| {
         !name.is_empty()
             && !name.starts_with(|letter: char| letter.is_ascii_digit())

@@ -58,7 +58,10 @@ fn an_imported_line_runs_and_a_second_import_makes_nothing_new() {
     assert_eq!(greeted["definition"]["catch_up"]["mode"], json!("none"));
     let without_curl = lines(45).lines().take(2).collect::<Vec<_>>().join("\n");
     let third = import(&world, &without_curl, "");
-    let left = format!("1 schedule of the same prefix is not in this crontab: {curl}.");
+    let left = format!(
+        "1 schedule with the prefix `crontab-` is not in this crontab: {curl} (at 00:00, every day, Europe/Berlin). \
+         It keeps running."
+    );
     assert!(third.err.contains(&left), "{}", third.err);
     let job = world.json(&format!("schedule run {curl} --wait"));
     assert_eq!(job["state"], json!("succeeded"), "{job}");
@@ -66,6 +69,43 @@ fn an_imported_line_runs_and_a_second_import_makes_nothing_new() {
     assert_eq!(job["state"], json!("succeeded"), "{job}");
     let log = world.ok(&format!("logs {}", job["id"].as_str().expect("an id")));
     assert!(log.contains("hello dear world from cron"), "{log}");
+}
+
+/// The time of each schedule, by its name.
+fn times(world: &World) -> BTreeMap<String, String> {
+    let names = world.ok("schedule list -o name");
+    let cron =
+        |name: &str| world.json(&format!("schedule show {name}"))["definition"]["cron"].as_str().map(str::to_owned);
+    names.lines().map(|name| (name.to_owned(), cron(name).expect("a cron expression"))).collect()
+}
+
+#[test]
+fn a_command_on_two_lines_never_runs_twice_at_the_time_of_one() {
+    let world = World::new();
+    let both = "0 9 * * * curl http://h/x\n0 17 * * * curl http://h/x\n";
+    let made = import(&world, both, "");
+    assert_eq!(made.code, Some(0), "{}", made.err);
+    let before = times(&world);
+    let [(first, _), (second, _)] = before.iter().collect::<Vec<_>>()[..] else { panic!("{before:?}") };
+    assert_eq!(before.values().collect::<Vec<_>>(), ["0 9 * * *", "0 17 * * *"]);
+
+    let shown = import(&world, "0 17 * * * curl http://h/x\n", "--dry-run");
+    assert!(shown.out.contains(second) && !shown.out.contains(&format!("{first} ")), "{}", shown.out);
+    assert!(shown.err.contains(&format!("is not in this crontab: {first} ")), "{}", shown.err);
+    let one = import(&world, "0 17 * * * curl http://h/x\n", "");
+    assert_eq!(times(&world), before, "the line that stayed has its own schedule: {}", one.err);
+    let told = format!("is not in this crontab: {first} (at 09:00, every day, Europe/Berlin). It keeps running.");
+    assert!(one.err.contains(&told), "{}", one.err);
+    world.ok(&format!("schedule delete {first}"));
+
+    // A line that comes back is new, and one that moved keeps its schedule.
+    import(&world, "0 9 * * * curl http://h/x\n0 18 * * * curl http://h/x\n", "");
+    let after = times(&world);
+    assert_eq!(
+        after.values().collect::<BTreeSet<_>>(),
+        BTreeSet::from([&"0 9 * * *".to_owned(), &"0 18 * * *".to_owned()])
+    );
+    assert!(after.contains_key(second) && after.len() == 2, "{after:?}");
 }
 
 #[test]
@@ -119,12 +159,12 @@ fn a_line_that_is_left_out_this_time_still_has_its_mails() {
     assert_eq!(made.code, Some(0), "{}", made.err);
     let before = mailed(&world);
     let again = import(&world, crontab, "--keep-going");
-    assert_eq!(again.code, Some(0), "{}", again.err);
+    assert_eq!(again.code, Some(9), "{}", again.err);
     assert!(again.err.contains("2 lines need this machine."), "{}", again.err);
     assert_eq!(mailed(&world), before, "their schedules still run");
     assert!(!again.err.contains("not in this crontab"), "{}", again.err);
     let gone = import(&world, "MAILTO=ops@example.org\n@daily curl http://h\n", "");
-    assert!(gone.err.contains("1 rule of the same prefix is not in this crontab"), "{}", gone.err);
+    assert!(gone.err.contains("1 rule with the prefix `crontab-` is not in this crontab"), "{}", gone.err);
     assert_eq!(lens(&mailed(&world)), [1, 1], "the line is gone, and so is what its list says of it");
 }
 
@@ -143,7 +183,7 @@ fn a_line_that_cannot_be_read_this_time_still_has_its_mails() {
         crontab.replace("MAILTO=dev@", "MAILTO=dev@@"),
     ] {
         let again = import(&world, &broken, "--keep-going");
-        assert_eq!(again.code, Some(0), "{broken}{}", again.err);
+        assert_eq!(again.code, Some(9), "{broken}{}", again.err);
         let after = mailed(&world);
         for (rule, names) in &before {
             assert!(names.is_subset(&after[rule]), "{broken}{before:#?} {after:#?}");
@@ -153,13 +193,13 @@ fn a_line_that_cannot_be_read_this_time_still_has_its_mails() {
     }
     let added =
         import(&world, &format!("{}0 3 * * * curl http://h/d\n", crontab.replace("0 2", "61 2")), "--keep-going");
-    assert_eq!(added.code, Some(0), "{}", added.err);
+    assert_eq!(added.code, Some(9), "{}", added.err);
     let whole = mailed(&world);
     assert!(whole.values().any(|names| names.len() == 2 && !before.values().any(|old| old == names)), "{whole:#?}");
 
     let gone = import(&world, "MAILTO=ops@example.org\n@daily curl http://h/a\n", "");
-    assert!(gone.err.contains("3 schedules of the same prefix are not in this crontab"), "{}", gone.err);
-    assert!(gone.err.contains("1 rule of the same prefix is not in this crontab"), "{}", gone.err);
+    assert!(gone.err.contains("3 schedules with the prefix `crontab-` are not in this crontab"), "{}", gone.err);
+    assert!(gone.err.contains("1 rule with the prefix `crontab-` is not in this crontab"), "{}", gone.err);
 
     let ops = before.iter().find(|(_, names)| names.len() == 2).expect("it has two lines").0;
     world.ok(&format!("notify add {ops} --email ops@example.org"));
@@ -183,7 +223,7 @@ fn a_long_list_loses_no_mails_and_mails_none_twice() {
     assert_eq!((lens(&mailed(&world)), all.len()), (vec![100, 50], 150));
 
     let left_out = import(&world, &lines(120), "--keep-going");
-    assert_eq!(left_out.code, Some(0), "{}", left_out.err);
+    assert_eq!(left_out.code, Some(9), "{}", left_out.err);
     assert_eq!(lens(&mailed(&world)), [100, 50], "each once");
     assert_eq!(mailed(&world).into_values().flatten().collect::<BTreeSet<_>>(), all);
     assert!(!left_out.err.contains("not in this crontab"), "{}", left_out.err);
@@ -191,7 +231,7 @@ fn a_long_list_loses_no_mails_and_mails_none_twice() {
     let fewer = import(&world, &lines(60), "--keep-going");
     let second = mailed(&world).into_keys().next_back().expect("two rules");
     assert_eq!(lens(&mailed(&world))[0], 90, "the first has room for all");
-    let told = format!("1 rule of the same prefix is not in this crontab: {second}.");
+    let told = format!("1 rule with the prefix `crontab-` is not in this crontab: {second}.");
     assert!(fewer.err.contains(&told), "{}", fewer.err);
 }
 
@@ -204,5 +244,10 @@ fn a_task_that_the_server_refuses_is_told_with_its_line() {
     world.ok("task apply host --probe '{}'");
     let said = import(&world, "\n@daily ls *\n", "--task host --prefix 'a b'");
     assert_eq!(said.code, Some(2));
-    assert!(said.err.starts_with("error: line 2: name: "), "{}", said.err);
+    assert!(said.err.starts_with("error: --prefix: must be 1 to 128 letters"), "{}", said.err);
+    // Without a prefix, what was made by hand is not taken for imported.
+    world.ok("schedule create mine --task host --every 1h");
+    let said = import(&world, "@daily ls *\n", "--task host --prefix ''");
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    assert!(!said.err.contains("not in this crontab"), "{}", said.err);
 }
