@@ -26,7 +26,9 @@ pub use backfill::{
     BackfillRunQuery, BackfillRunView, BackfillStanding, BackfillTime, BackfillView, BackfilledBy, BackfilledTime,
     OlderTimes, UnknownTimes,
 };
-pub use calendar::{CalendarList, CalendarRequest, CalendarSummary, CalendarView};
+pub use calendar::{
+    CalendarFile, CalendarList, CalendarQuery, CalendarRequest, CalendarSummary, CalendarView, EventsLeftOut,
+};
 pub use error::{ErrorKind, FieldError, Problem};
 pub use event::JobChange;
 pub use forecast::{Busy, Forecast, ForecastQuery, HourOfForecast, ScheduleForecast};

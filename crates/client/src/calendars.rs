@@ -1,10 +1,10 @@
 //! Calendars.
 
-use punctual_api::{CalendarList, CalendarRequest, CalendarView};
+use punctual_api::{CalendarList, CalendarQuery, CalendarRequest, CalendarView};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 
-use crate::send::Repeat;
+use crate::send::{Repeat, with_query};
 use crate::{Client, ClientError};
 
 impl Client {
@@ -13,10 +13,15 @@ impl Client {
         self.ask(self.request(Method::PUT, self.at(["v1", "calendars", name])).json(calendar), Repeat::Safe).await
     }
 
-    /// The same from the text of an iCalendar file.
-    pub async fn put_icalendar(&self, name: &str, text: String) -> Result<CalendarView, ClientError> {
-        let request = self.request(Method::PUT, self.at(["v1", "calendars", name]));
-        self.ask(request.header(CONTENT_TYPE, "text/calendar").body(text), Repeat::Safe).await
+    /// The same from an iCalendar file.
+    pub async fn put_icalendar(
+        &self,
+        name: &str,
+        file: Vec<u8>,
+        query: &CalendarQuery,
+    ) -> Result<CalendarView, ClientError> {
+        let request = self.request(Method::PUT, with_query(self.at(["v1", "calendars", name]), query));
+        self.ask(request.header(CONTENT_TYPE, "text/calendar").body(file), Repeat::Safe).await
     }
 
     pub async fn calendar(&self, name: &str) -> Result<CalendarView, ClientError> {

@@ -3,11 +3,11 @@
 use axum::extract::{FromRequest, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use punctual_api::{CalendarList, CalendarRequest, CalendarView, limits};
+use punctual_api::{CalendarList, CalendarQuery, CalendarRequest, CalendarView, limits};
 use punctual_app::{App, AppError};
 
 use crate::WHO;
-use crate::parse::{Json, Name, NoParams, check_content_encoding, content_type, read_body};
+use crate::parse::{Json, Name, NoParams, Params, check_content_encoding, content_type, read_body};
 use crate::problem::{Problems, Refused};
 
 /// Lists the calendars in order of their names.
@@ -31,7 +31,7 @@ pub(crate) async fn read(State(app): State<App>, Name(name): Name, _: NoParams) 
 /// A list of dates, or an iCalendar file.
 pub(crate) enum Dates {
     Listed(CalendarRequest),
-    File(String),
+    File(Vec<u8>),
 }
 
 impl<S: Send + Sync> FromRequest<S> for Dates {
@@ -43,16 +43,13 @@ impl<S: Send + Sync> FromRequest<S> for Dates {
         }
         check_content_encoding(request.headers())?;
         let bytes = read_body(request.into_body(), limits::BODY_BYTES_MAX).await?;
-        let text = String::from_utf8(bytes.into()).map_err(|_| {
-            AppError::invalid("the file is not valid UTF-8").hint("save it as UTF-8, without another encoding")
-        })?;
-        Ok(Self::File(text))
+        Ok(Self::File(bytes.into()))
     }
 }
 
 /// Stores a calendar, or replaces the dates of the one with this name. Schedules follow within seconds.
 #[utoipa::path(put, path = "/v1/calendars/{name}", operation_id = "put_calendar", tag = "calendars",
-    params(("name" = String, Path)),
+    params(("name" = String, Path), CalendarQuery),
     request_body(content((CalendarRequest = "application/json"), (String = "text/calendar"))), responses(
     (status = 200, description = "The calendar as it is now", body = CalendarView),
     Problems,
@@ -60,12 +57,16 @@ impl<S: Send + Sync> FromRequest<S> for Dates {
 pub(crate) async fn put(
     State(app): State<App>,
     Name(name): Name,
-    _: NoParams,
+    Params(query): Params<CalendarQuery>,
     dates: Dates,
 ) -> Result<Response, Refused> {
     let calendar = match dates {
+        Dates::Listed(_) if query != CalendarQuery::default() => {
+            let error = AppError::invalid("the parameters `zone` and `skip_unsupported` are for iCalendar files");
+            return Err(error.hint("send the file as text/calendar, or leave out the parameters").into());
+        }
         Dates::Listed(request) => app.put_calendar(&name, &request, WHO).await?,
-        Dates::File(text) => app.put_icalendar(&name, text, WHO).await?,
+        Dates::File(file) => app.put_icalendar(&name, file, &query, WHO).await?,
     };
     Ok(axum::Json(calendar).into_response())
 }

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use futures_util::future::try_join_all;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use punctual_api::{CalendarList, CalendarRequest, CalendarSummary, CalendarView, DoneBy, ErrorKind, limits};
+use punctual_api::{
+    CalendarList, CalendarQuery, CalendarRequest, CalendarSummary, CalendarView, DoneBy, ErrorKind, limits,
+};
 use punctual_core::schedule::recurrence::Calendar;
 use punctual_core::schedule::{By, StoredCalendar};
 use punctual_store::CalendarChange;
 
-use crate::schedules::icalendar;
+use crate::schedules::icalendar::{self, CalendarZone, Options, Reading, Unsupported};
 use crate::schedules::request::Known;
-use crate::schedules::zone::{parse_date, to_jiff};
+use crate::schedules::zone::{self, parse_date, to_jiff};
 use crate::{App, AppError, Result, validate};
 
 /// More than this, and all of them are read at once.
@@ -37,18 +39,37 @@ impl App {
         self.store_calendar(name, dates, who).await
     }
 
-    /// The same from the text of an iCalendar file.
-    pub async fn put_icalendar(&self, name: &str, text: String, who: &str) -> Result<CalendarView> {
+    /// The same from an iCalendar file.
+    pub async fn put_icalendar(
+        &self,
+        name: &str,
+        file: Vec<u8>,
+        query: &CalendarQuery,
+        who: &str,
+    ) -> Result<CalendarView> {
         validate::name("name", name)?;
-        let today = to_jiff(self.now()).to_zoned(TimeZone::UTC).date();
+        let options = self.options(query)?;
         // A megabyte takes some milliseconds.
-        let dates = tokio::task::spawn_blocking(move || icalendar::read(&text, today)).await;
-        let dates = dates.map_err(|_| AppError::new(ErrorKind::Internal, "the calendar could not be read"))?;
-        let dates = dates.map_err(|fault| {
+        let read = tokio::task::spawn_blocking(move || icalendar::read(&file, &options)).await;
+        let read = read.map_err(|_| AppError::new(ErrorKind::Internal, "the calendar could not be read"))?;
+        let Reading { dates, file } = read.map_err(|fault| {
             AppError::invalid(format!("line {}: {}", fault.line, fault.detail))
-                .hint("or send the dates as JSON: {\"dates\": [\"2026-12-25\"]}")
+                .hint("or leave out such events with skip_unsupported=true, or send the dates as JSON: {\"dates\": [\"2026-12-25\"]}")
         })?;
-        self.store_calendar(name, dates, who).await
+        let mut view = self.store_calendar(name, dates, who).await?;
+        view.file = Some(file);
+        Ok(view)
+    }
+
+    fn options(&self, query: &CalendarQuery) -> Result<Options> {
+        let zone = query.zone.as_deref().map(|name| zone::check("zone", name)).transpose()?;
+        let unsupported = match query.skip_unsupported.as_deref() {
+            None | Some("false") => Unsupported::Refuse,
+            Some("true") => Unsupported::Skip,
+            Some(_) => return Err(AppError::field("skip_unsupported", "must be true or false")),
+        };
+        let today = to_jiff(self.now()).to_zoned(TimeZone::UTC).date();
+        Ok(Options { zone: zone.map(|name| CalendarZone(zone::find(&name))), unsupported, today })
     }
 
     async fn store_calendar(&self, name: &str, dates: BTreeSet<Date>, who: &str) -> Result<CalendarView> {
@@ -125,6 +146,7 @@ fn view(calendar: StoredCalendar) -> CalendarView {
         dates: calendar.dates.iter().map(ToString::to_string).collect(),
         revision: calendar.revision,
         changed: done_by(calendar.changed),
+        file: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Calendars, and schedules that obey them.
 
-use punctual_api::{CalendarRequest, ErrorKind, ScheduleStanding};
+use punctual_api::{CalendarQuery, CalendarRequest, ErrorKind, ScheduleStanding};
 
 use crate::world::{WHO, World, eventually};
 
@@ -16,7 +16,7 @@ async fn a_calendar_is_kept_in_order_and_without_repetitions() {
     assert_eq!(calendar.dates, ["2026-01-01", "2026-12-25"]);
     assert_eq!(world.front.calendar("holidays").await.unwrap(), calendar);
     let file = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20261226\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n";
-    let replaced = world.owner.put_icalendar("holidays", file.to_owned(), WHO).await.unwrap();
+    let replaced = world.owner.put_icalendar("holidays", file.into(), &CalendarQuery::default(), WHO).await.unwrap();
     assert_eq!(replaced.dates, ["2026-12-26"]);
     assert!(replaced.revision > calendar.revision);
     let list = world.owner.list_calendars().await.unwrap().calendars;
@@ -24,8 +24,15 @@ async fn a_calendar_is_kept_in_order_and_without_repetitions() {
     let bad = world.owner.put_calendar("holidays", &dates(&["2026-12-25", "25.12.2026"]), WHO).await.unwrap_err();
     assert_eq!(bad.detail, "/dates/1: `25.12.2026` is not a date, such as 2026-12-25");
     let weekly = file.replace("END:VEVENT", "RRULE:FREQ=WEEKLY\r\nEND:VEVENT");
-    let bad = world.owner.put_icalendar("holidays", weekly, WHO).await.unwrap_err();
-    assert!(bad.detail.starts_with("line 4: the rule `FREQ=WEEKLY` is not"), "{bad}");
+    let query = CalendarQuery::default();
+    let bad = world.owner.put_icalendar("holidays", weekly.clone().into(), &query, WHO).await.unwrap_err();
+    assert!(bad.detail.starts_with("line 4: the rule `FREQ=WEEKLY` is not supported"), "{bad}");
+    let query = CalendarQuery { skip_unsupported: Some("true".to_owned()), zone: Some("europe/berlin".to_owned()) };
+    let skipped = world.owner.put_icalendar("weekly", weekly.into(), &query, WHO).await.unwrap();
+    assert_eq!((skipped.dates.len(), skipped.file.unwrap().skipped.unwrap().count), (0, 1));
+    let query = CalendarQuery { zone: Some("localtime".to_owned()), ..CalendarQuery::default() };
+    let bad = world.owner.put_icalendar("weekly", file.into(), &query, WHO).await.unwrap_err();
+    assert_eq!(bad.errors[0].pointer, "zone");
     let many = CalendarRequest { dates: vec!["2026-12-25".to_owned(); 10_001] };
     let bad = world.owner.put_calendar("holidays", &many, WHO).await.unwrap_err();
     assert_eq!(bad.errors[0].pointer, "/dates");

@@ -3,14 +3,15 @@
 use clap::{ArgGroup, Args, Subcommand};
 use comfy_table::Cell;
 use jiff::civil::Date;
-use punctual_api::{CalendarRequest, CalendarSummary, CalendarView};
+use punctual_api::{CalendarFile, CalendarQuery, CalendarRequest, CalendarSummary, CalendarView, EventsLeftOut};
 use punctual_client::{Client, ClientError};
 
-use super::flags::{OF_CALENDARS, in_flags};
-use super::{Context, read_file};
+use super::flags::{CALENDAR_WORDS, OF_CALENDARS, in_flags, in_words};
+use super::{Context, read_bytes};
 use crate::exit::{Exit, usage};
-use crate::output::{Format, Output, Row, counted};
+use crate::output::{Format, Output, Row, counted, note};
 use crate::table::Yield;
+use crate::when::zone_name;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CalendarVerb {
@@ -38,7 +39,7 @@ pub(crate) enum CalendarVerb {
 #[command(group(ArgGroup::new("dates").args(["date", "file"]).required(true)))]
 #[command(after_help = "Examples:\n  \
     punctual calendar put closed --date 2026-12-25 --date 2026-12-26\n  \
-    punctual calendar put holidays --file holidays.ics")]
+    punctual calendar put holidays --file holidays.ics --zone Europe/Berlin")]
 pub(crate) struct PutArgs {
     /// The calendar's name
     #[arg(value_name = "NAME")]
@@ -49,6 +50,12 @@ pub(crate) struct PutArgs {
     /// An iCalendar file, or a text of one date a line; - for stdin
     #[arg(long, value_name = "FILE")]
     file: Option<String>,
+    /// The zone in which events with times close days; for iCalendar files [default: the file's, or UTC]
+    #[arg(long, value_name = "ZONE", value_parser = zone_name, requires = "file")]
+    zone: Option<String>,
+    /// Leave out events of an iCalendar file that are not supported, instead of refusing the file
+    #[arg(long, requires = "file")]
+    skip_unsupported: bool,
 }
 
 fn date(text: &str) -> Result<Date, String> {
@@ -56,7 +63,7 @@ fn date(text: &str) -> Result<Date, String> {
 }
 
 fn named(error: ClientError) -> anyhow::Error {
-    in_flags(error, OF_CALENDARS).into()
+    in_words(in_flags(error, OF_CALENDARS), CALENDAR_WORDS).into()
 }
 
 pub(crate) async fn run(verb: CalendarVerb, context: &Context) -> anyhow::Result<Exit> {
@@ -92,10 +99,18 @@ async fn put(args: &PutArgs, client: &Client, out: &Output) -> anyhow::Result<()
             client.put_calendar(&args.name, &CalendarRequest { dates }).await
         }
         Some(file) => {
-            let text = read_file(file)?;
-            if text.trim_start_matches('\u{feff}').trim_start().starts_with("BEGIN:VCALENDAR") {
-                client.put_icalendar(&args.name, text).await
+            let bytes = read_bytes(file)?;
+            if is_icalendar(&bytes) {
+                client.put_icalendar(&args.name, bytes, &args.query()).await
             } else {
+                if args.query() != CalendarQuery::default() {
+                    return Err(usage(
+                        format!("{file} is not an iCalendar file; --zone and --skip-unsupported are for those"),
+                        "leave them out, or name a file that begins with BEGIN:VCALENDAR",
+                    ));
+                }
+                let text = String::from_utf8(bytes);
+                let text = text.map_err(|_| usage(format!("{file} is not valid UTF-8"), "save it as UTF-8"))?;
                 let dates = dates(file, &text)?;
                 client.put_calendar(&args.name, &CalendarRequest { dates }).await
             }
@@ -107,12 +122,45 @@ async fn put(args: &PutArgs, client: &Client, out: &Output) -> anyhow::Result<()
         Format::Name => return out.line(&calendar.name),
         Format::Table => out.line(&calendar.name)?,
     }
+    if let Some(file) = &calendar.file {
+        file_notes(file).iter().for_each(|text| note(text));
+    }
     let dates = counted(calendar.dates.len(), "date");
     out.hint(&format!(
         "Revision {}, {dates}. Next: punctual schedule edit SCHEDULE --exclude {}",
         calendar.revision, calendar.name
     ));
     Ok(())
+}
+
+impl PutArgs {
+    fn query(&self) -> CalendarQuery {
+        CalendarQuery { zone: self.zone.clone(), skip_unsupported: self.skip_unsupported.then(|| true.to_string()) }
+    }
+}
+
+fn is_icalendar(file: &[u8]) -> bool {
+    const BEGIN: &[u8] = b"BEGIN:VCALENDAR";
+    let text = file.strip_prefix(b"\xef\xbb\xbf").unwrap_or(file).trim_ascii_start();
+    text.get(..BEGIN.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(BEGIN))
+}
+
+/// What people should know about how their file was read.
+fn file_notes(file: &CalendarFile) -> Vec<String> {
+    let flag = |text: &String| format!("warning: {}", text.replace("`zone`", "--zone"));
+    let mut notes: Vec<String> = file.warnings.iter().map(flag).collect();
+    for (left_out, verb) in [(&file.ignored, "closes no day"), (&file.skipped, "was left out")] {
+        if let Some(EventsLeftOut { count, first }) = left_out {
+            notes.push(match count {
+                1 => format!("warning: 1 event {verb}: {first}"),
+                count => {
+                    let verb = verb.replace("closes", "close").replace("was", "were");
+                    format!("warning: {count} events {verb}. The first: {first}")
+                }
+            });
+        }
+    }
+    notes
 }
 
 /// One date a line; `#` begins a comment.
@@ -140,7 +188,7 @@ fn show(calendar: &CalendarView, out: &Output) -> anyhow::Result<()> {
         Format::Name => return out.line(&calendar.name),
         Format::Table => {}
     }
-    let CalendarView { name, dates, revision, changed } = calendar;
+    let CalendarView { name, dates, revision, changed, file: _ } = calendar;
     let (at, who) = (out.zone.show(changed.at), &changed.who);
     out.line(&format!("{name}  revision {revision}, changed {at} by {who}"))?;
     dates.iter().try_for_each(|date| out.line(&format!("  {date}")))
@@ -170,6 +218,26 @@ impl Row for CalendarSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_file_left_out_is_told() {
+        let left_out = |count| Some(EventsLeftOut { count, first: "line 4: because".to_owned() });
+        let file = CalendarFile {
+            zone: Some("UTC".to_owned()),
+            ignored: left_out(2),
+            skipped: left_out(1),
+            warnings: vec!["name another zone with `zone`".to_owned()],
+        };
+        assert_eq!(
+            file_notes(&file),
+            [
+                "warning: name another zone with --zone",
+                "warning: 2 events close no day. The first: line 4: because",
+                "warning: 1 event was left out: line 4: because",
+            ]
+        );
+        assert!(file_notes(&CalendarFile::default()).is_empty());
+    }
 
     #[test]
     fn a_text_has_one_date_a_line() {

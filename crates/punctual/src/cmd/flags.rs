@@ -128,7 +128,12 @@ pub(crate) const OF_BACKFILLS: Flags = &[
     ("cursor", "--cursor"),
 ];
 
-pub(crate) const OF_CALENDARS: Flags = &[("name", "the calendar's name"), ("/dates", "--date")];
+pub(crate) const OF_CALENDARS: Flags = &[
+    ("name", "the calendar's name"),
+    ("/dates", "--date"),
+    ("zone", "--zone"),
+    ("skip_unsupported", "--skip-unsupported"),
+];
 
 pub(crate) const OF_NOTIFICATIONS: Flags = &[
     ("name", "the rule's name"),
@@ -178,6 +183,12 @@ pub(crate) const SCHEDULE_WORDS: Words = &[
     ("`at`", "--at"),
     ("set the mode of catch-up to `all`", "use --catch-up all"),
     ("`max_runs`", "--max-runs"),
+];
+
+pub(crate) const CALENDAR_WORDS: Words = &[
+    ("skip_unsupported=true", "--skip-unsupported"),
+    ("`zone`", "--zone"),
+    ("send the dates as JSON: {\"dates\": [\"2026-12-25\"]}", "write the dates into a file, one a line"),
 ];
 
 pub(crate) const FORECAST_WORDS: Words = &[("`from`", "--from")];

@@ -137,8 +137,21 @@ pub(crate) fn read_file(path: &str) -> anyhow::Result<String> {
         std::io::stdin().read_to_string(&mut text).context("cannot read from stdin")?;
         return Ok(text);
     }
-    std::fs::read_to_string(path)
-        .map_err(|error| usage(format!("cannot read {path}: {error}"), "name a file that exists, or - for stdin"))
+    std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))
+}
+
+/// The same of a file that may be no text.
+pub(crate) fn read_bytes(path: &str) -> anyhow::Result<Vec<u8>> {
+    if path == "-" {
+        let mut bytes = Vec::new();
+        std::io::stdin().read_to_end(&mut bytes).context("cannot read from stdin")?;
+        return Ok(bytes);
+    }
+    std::fs::read(path).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &str, error: &std::io::Error) -> anyhow::Error {
+    usage(format!("cannot read {path}: {error}"), "name a file that exists, or - for stdin")
 }
 
 pub(crate) async fn dispatch(command: Command, context: &Context) -> anyhow::Result<Exit> {

@@ -132,6 +132,36 @@ async fn a_calendar_is_taken_from_a_file() {
     }
 }
 
+#[tokio::test]
+async fn events_with_times_close_days_of_the_zone_that_is_asked_for() {
+    let home = Home::new();
+    let server = home.server();
+    let put = async |query: &str, content_type: &str, body: &str| {
+        let request = plain_http().put(format!("{}/v1/calendars/holidays{query}", server.url));
+        let answer =
+            request.header("content-type", content_type).body(body.to_owned()).send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        (status, answer.json::<Value>().await.expect("JSON"))
+    };
+    let file = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART:20261224T230000Z\r\nDTEND:20261225T230000Z\r\nEND:VEVENT\r\n\
+                BEGIN:VEVENT\r\nDTSTART:20261228T090000Z\r\nDTEND:20261228T100000Z\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n";
+    let (status, calendar) = put("?zone=europe/berlin", "text/calendar", file).await;
+    assert_eq!((status, &calendar["dates"]), (200, &json!(["2026-12-25"])), "{calendar}");
+    assert_eq!(calendar["file"]["zone"], json!("Europe/Berlin"));
+    assert_eq!(calendar["file"]["ignored"]["count"], json!(1), "{calendar}");
+    let (_, calendar) = put("", "text/calendar", file).await;
+    assert_eq!((&calendar["dates"], calendar["file"]["warnings"].as_array().map(Vec::len)), (&json!([]), Some(1)));
+    for (query, content_type, body) in [
+        ("?zone=localtime", "text/calendar", file),
+        ("?zone=Europe/Berln", "text/calendar", file),
+        ("?skip_unsupported=perhaps", "text/calendar", file),
+        ("?zone=UTC", "application/json", "{\"dates\":[]}"),
+    ] {
+        let (status, problem) = put(query, content_type, body).await;
+        assert_eq!((status, problem["code"].as_str()), (400, Some("invalid_request")), "{query}: {problem}");
+    }
+}
+
 /// So many in a second, over REST and into the store.
 const PER_SECOND_MIN: f64 = 5000.0;
 

@@ -1,62 +1,83 @@
-//! One event of an iCalendar file, and the dates that it stands for.
+//! One event of an iCalendar file, and the days that it closes.
 
 use std::collections::BTreeSet;
 
-use jiff::civil::{Date, DateTime, Time};
-use jiff::{Span, ToSpan};
+use jiff::civil::{Date, Time};
+use jiff::{Span, Timestamp, ToSpan};
+use punctual_api::limits;
 
 use super::lines::Line;
-use super::{Fault, add};
+use super::moment::{Frame, Moment, Zones};
+use super::rule::Rule;
+use super::{Fault, Steps};
 
-/// What is known of an event. Its dates are those that are written, whatever the zone.
+/// How far ahead of today, or of their start, events that come again are written out.
+const YEARS_AHEAD: i16 = 20;
+
+/// What is known of an event.
+#[derive(Debug)]
 pub(super) struct Event {
     pub(super) line: usize,
-    start: Option<DateTime>,
+    summary: Option<String>,
+    start: Option<Moment>,
     /// The first moment that is not in it.
-    end: Option<DateTime>,
+    end: Option<Moment>,
     duration: Option<Span>,
-    yearly: Option<Yearly>,
-    except: BTreeSet<Date>,
+    rules: Vec<Rule>,
+    except: Vec<Moment>,
     is_cancelled: bool,
+    /// The first thing in it that is not understood.
+    fault: Option<Fault>,
 }
 
-/// `RRULE:FREQ=YEARLY`
-struct Yearly {
-    line: usize,
-    interval: i16,
-    count: Option<u32>,
-    until: Option<Date>,
-    month: Option<i8>,
-    day: Option<i8>,
+/// What an event closes.
+pub(super) enum Closes {
+    Days(BTreeSet<Date>),
+    /// It is shorter than a day, or covers none from its beginning to its end.
+    NoWholeDay,
 }
 
 impl Event {
     pub(super) fn new(line: usize) -> Self {
         Self {
             line,
+            summary: None,
             start: None,
             end: None,
             duration: None,
-            yearly: None,
-            except: BTreeSet::new(),
+            rules: Vec::new(),
+            except: Vec::new(),
             is_cancelled: false,
+            fault: None,
         }
     }
 
-    pub(super) fn read(&mut self, line: &Line<'_>) -> Result<(), Fault> {
+    pub(super) fn read(&mut self, line: &Line<'_>) {
+        if let Err(fault) = self.take(line) {
+            self.fault.get_or_insert(fault);
+        }
+    }
+
+    fn take(&mut self, line: &Line<'_>) -> Result<(), Fault> {
+        /// Enough to recognise an event by.
+        const SUMMARY_CHARS_MAX: usize = 60;
         let value = line.value.trim();
         match line.name.as_str() {
-            "DTSTART" => self.start = Some(moment(line, value)?),
-            "DTEND" => self.end = Some(moment(line, value)?),
+            "SUMMARY" => {
+                self.summary =
+                    Some(value.chars().filter(|letter| !letter.is_control()).take(SUMMARY_CHARS_MAX).collect())
+            }
+            "DTSTART" => self.start = Some(Moment::read(line, value)?),
+            "DTEND" => self.end = Some(Moment::read(line, value)?),
             "DURATION" => self.duration = Some(duration(line, value)?),
-            "RRULE" => self.yearly = Some(Yearly::read(line, value)?),
+            "RRULE" => self.rules.push(Rule::read(line, value)?),
             "EXDATE" => {
                 for part in value.split(',') {
-                    self.except.insert(moment(line, part.trim())?.date());
+                    self.except.push(Moment::read(line, part.trim())?);
                 }
             }
             "RDATE" | "EXRULE" | "RECURRENCE-ID" => {
-                let detail = format!("{} is not understood; write the dates as events of their own", line.name);
+                let detail = format!("{} is not supported; write the dates as events of their own", line.name);
                 return Err(Fault::new(line.number, detail));
             }
             "STATUS" => self.is_cancelled = value.eq_ignore_ascii_case("CANCELLED"),
@@ -65,138 +86,159 @@ impl Event {
         Ok(())
     }
 
-    /// Adds the days of the event, every year if it comes again, up to the end of `last_year`.
-    pub(super) fn add_to(&self, dates: &mut BTreeSet<Date>, last_year: i16) -> Result<(), Fault> {
+    /// Whether the zone of the calendar makes a difference to it.
+    pub(super) fn is_timed(&self) -> bool {
+        self.start.as_ref().is_some_and(|start| start.frame != Frame::Date)
+    }
+
+    /// The zones that it names.
+    pub(super) fn zones(&self) -> impl Iterator<Item = &str> {
+        self.start.iter().chain(&self.end).chain(&self.except).filter_map(|moment| match &moment.frame {
+            Frame::Named(name) => Some(name.as_str()),
+            Frame::Date | Frame::Floating | Frame::Utc => None,
+        })
+    }
+
+    /// How it is shown to people: its summary, or nothing.
+    pub(super) fn shown(&self) -> String {
+        self.summary.as_ref().map(|summary| format!("event \"{summary}\": ")).unwrap_or_default()
+    }
+
+    /// The days that it closes, of all its occurrences.
+    pub(super) fn closes(&self, zones: &Zones, today: Date, steps: &mut Steps) -> Result<Closes, Fault> {
+        if let Some(fault) = &self.fault {
+            return Err(fault.clone());
+        }
         if self.is_cancelled {
-            return Ok(());
+            return Ok(Closes::Days(BTreeSet::new()));
         }
-        let Some(start) = self.start else { return Err(Fault::new(self.line, "the event has no DTSTART")) };
-        let days = self.days(start)?;
-        let Some(yearly) = &self.yearly else { return self.add_days(dates, start.date(), days) };
-        yearly.check(start.date())?;
-        let mut left = yearly.count.unwrap_or(u32::MAX);
-        let mut year = start.year();
-        while left > 0 && year <= last_year {
-            // There is no 29 February in most years; those do not count.
-            if let Ok(date) = Date::new(year, start.month(), start.day()) {
-                if yearly.until.is_some_and(|until| date > until) {
-                    break;
+        let Some(start) = &self.start else { return Err(Fault::new(self.line, "the event has no DTSTART")) };
+        let except = self.exceptions(start, zones)?;
+        let mut days = BTreeSet::new();
+        let mut closes_none = false;
+        for date in self.dates(start, zones, today, steps)? {
+            let occurrence = start.on(date);
+            if except.contains(&occurrence, zones)? {
+                continue;
+            }
+            let (first, end) = self.days_of(&occurrence, zones)?;
+            closes_none |= first >= end;
+            let mut day = first;
+            while day < end {
+                days.insert(day);
+                if days.len() > limits::CALENDAR_DATES_MAX {
+                    return Err(Fault::too_many(self.line));
                 }
-                self.add_days(dates, date, days)?;
-                left -= 1;
-            }
-            let Some(next) = year.checked_add(yearly.interval) else { break };
-            year = next;
-        }
-        Ok(())
-    }
-
-    fn add_days(&self, dates: &mut BTreeSet<Date>, first: Date, days: i32) -> Result<(), Fault> {
-        if self.except.contains(&first) {
-            return Ok(());
-        }
-        let mut day = first;
-        for left in (0..days).rev() {
-            add(dates, day, self.line)?;
-            if left > 0 {
-                day = day.tomorrow().map_err(|_| Fault::new(self.line, "the event goes beyond the year 9999"))?;
+                steps.take(1, self.line)?;
+                day = day.tomorrow().map_err(|_| self.beyond())?;
             }
         }
-        Ok(())
+        Ok(if closes_none && days.is_empty() { Closes::NoWholeDay } else { Closes::Days(days) })
     }
 
-    /// How many days it touches.
-    fn days(&self, start: DateTime) -> Result<i32, Fault> {
-        let by_duration = |duration: Span| {
-            start.checked_add(duration).map_err(|_| Fault::new(self.line, "the event goes beyond the year 9999"))
-        };
-        let end = match (self.end, self.duration) {
-            (Some(end), _) => end,
-            (None, Some(duration)) => by_duration(duration)?,
-            (None, None) => return Ok(1),
-        };
-        if end < start {
-            return Err(Fault::new(self.line, "the event ends before it begins"));
+    /// The days on which it begins, by its own clocks.
+    fn dates(&self, start: &Moment, zones: &Zones, today: Date, steps: &mut Steps) -> Result<BTreeSet<Date>, Fault> {
+        let first = start.civil.date();
+        if self.rules.is_empty() {
+            return Ok(BTreeSet::from([first]));
         }
-        let last = if end.time() == Time::midnight() && end > start { end.date().yesterday() } else { Ok(end.date()) };
-        let last = last.map_err(|_| Fault::new(self.line, "the event ends before the first year"))?;
-        let between = start.date().until(last).map_err(|_| Fault::new(self.line, "the event is too long"))?;
-        Ok(between.get_days().saturating_add(1))
-    }
-}
-
-impl Yearly {
-    fn read(line: &Line<'_>, value: &str) -> Result<Self, Fault> {
-        let refused = |detail: String| Fault::new(line.number, detail);
-        let shown: String = value.chars().take(100).collect();
-        let not_yearly = || {
-            let only = "only FREQ=YEARLY, with COUNT, UNTIL and INTERVAL, is understood";
-            refused(format!("the rule `{shown}` is not: {only}; write the dates as events of their own"))
-        };
-        let mut yearly = Self { line: line.number, interval: 1, count: None, until: None, month: None, day: None };
-        let mut is_yearly = false;
-        for part in value.split(';').filter(|part| !part.is_empty()) {
-            let (name, word) = part.split_once('=').ok_or_else(not_yearly)?;
-            let number = |what: &str| {
-                let number = word.parse::<u32>().ok().filter(|number| *number > 0);
-                number.ok_or_else(|| refused(format!("{what} must be a number above 0")))
+        if !self.rules.iter().any(|rule| rule.includes_start(first)) {
+            let detail =
+                "no rule of the event includes the day of DTSTART; correct DTSTART, or write the dates as events";
+            return Err(Fault::new(self.line, detail));
+        }
+        let last_year = today.year().max(first.year()).saturating_add(YEARS_AHEAD).min(9999);
+        let mut dates = BTreeSet::new();
+        for rule in &self.rules {
+            let until = rule.until.as_ref().map(|until| until.in_frame_of(start));
+            let is_over = |date: Date| match &until {
+                None => Ok(false),
+                Some(until) if start.frame == Frame::Date || until.frame == Frame::Date => {
+                    Ok(date > until.civil.date())
+                }
+                Some(until) => Ok(start.on(date).instant(zones)? > until.instant(zones)?),
             };
-            match name.to_ascii_uppercase().as_str() {
-                "FREQ" => is_yearly = word.eq_ignore_ascii_case("YEARLY"),
-                "INTERVAL" => yearly.interval = i16::try_from(number("INTERVAL")?).unwrap_or(i16::MAX),
-                "COUNT" => yearly.count = Some(number("COUNT")?),
-                "UNTIL" => yearly.until = Some(moment(line, word)?.date()),
-                "BYMONTH" => yearly.month = Some(word.parse().map_err(|_| not_yearly())?),
-                "BYMONTHDAY" => yearly.day = Some(word.parse().map_err(|_| not_yearly())?),
-                "WKST" => {}
-                _ => return Err(not_yearly()),
+            dates.append(&mut rule.dates(first, last_year, steps, is_over)?);
+        }
+        Ok(dates)
+    }
+
+    fn exceptions(&self, start: &Moment, zones: &Zones) -> Result<Exceptions, Fault> {
+        let mut except = Exceptions { dates: BTreeSet::new(), instants: BTreeSet::new() };
+        for moment in &self.except {
+            if start.frame == Frame::Date || moment.frame == Frame::Date {
+                except.dates.insert(moment.civil.date());
+            } else {
+                except.instants.insert(moment.instant(zones)?);
             }
         }
-        if is_yearly { Ok(yearly) } else { Err(not_yearly()) }
+        Ok(except)
     }
 
-    /// A month and a day are understood if they say again what the start says.
-    fn check(&self, start: Date) -> Result<(), Fault> {
-        let is_same = self.month.is_none_or(|month| month == start.month())
-            && self.day.is_none_or(|day| day == start.day())
-            // A month alone stands for the day of the start; a day alone, for that day of every month.
-            && (self.day.is_none() || self.month.is_some());
-        if is_same {
-            return Ok(());
+    /// The first day that an occurrence covers from beginning to end, and the first behind it that it does not.
+    fn days_of(&self, occurrence: &Moment, zones: &Zones) -> Result<(Date, Date), Fault> {
+        let ends_early = || Fault::new(self.line, "the event ends before it begins");
+        let start = self.start.as_ref().expect("there are occurrences of what has a start");
+        if occurrence.frame == Frame::Date {
+            let end = match (&self.end, self.duration) {
+                (Some(end), _) => occurrence.later(occurrence_shift(start, end)?)?.civil,
+                (None, Some(duration)) => occurrence.later(duration)?.civil,
+                (None, None) => occurrence.civil,
+            };
+            if end < occurrence.civil {
+                return Err(ends_early());
+            }
+            // A date closes its day, also if it ends where it begins.
+            let is_whole = end.time() == Time::midnight() && end > occurrence.civil;
+            let end = if is_whole { Ok(end.date()) } else { end.date().tomorrow() };
+            return Ok((occurrence.civil.date(), end.map_err(|_| self.beyond())?));
         }
-        Err(Fault::new(self.line, "a yearly rule must mean the day of DTSTART; write the dates as events of their own"))
+        let from = occurrence.instant(zones)?;
+        let to = match (&self.end, self.duration) {
+            // By the clocks: an event from midnight to midnight is one on the day of a clock change as well.
+            (Some(end), _) if end.frame == start.frame || end.frame == Frame::Date => {
+                occurrence.later(occurrence_shift(start, end)?)?.instant(zones)?
+            }
+            (Some(end), _) => {
+                let length = end.instant(zones)?.duration_since(start.instant(zones)?);
+                from.checked_add(length).map_err(|_| self.beyond())?
+            }
+            (None, Some(duration)) => occurrence.later(duration)?.instant(zones)?,
+            (None, None) => from,
+        };
+        if to < from {
+            return Err(ends_early());
+        }
+        let local = from.to_zoned(zones.of_calendar.clone());
+        let begins_day = local.start_of_day().is_ok_and(|midnight| midnight.timestamp() == from);
+        let first = if begins_day { Ok(local.date()) } else { local.date().tomorrow() };
+        Ok((first.map_err(|_| self.beyond())?, to.to_zoned(zones.of_calendar.clone()).date()))
+    }
+
+    fn beyond(&self) -> Fault {
+        Fault::new(self.line, "the event goes beyond the year 9999")
     }
 }
 
-/// `20261225`, `20261225T090000` or `20261225T090000Z`.
-fn moment(line: &Line<'_>, value: &str) -> Result<DateTime, Fault> {
-    let refused = || {
-        let shown: String = value.chars().take(40).collect();
-        Fault::new(line.number, format!("{}: `{shown}` is not a date, such as 20261225", line.name))
-    };
-    let (date, time) = value.split_once(['T', 't']).unwrap_or((value, "000000"));
-    let time = time.strip_suffix(['Z', 'z']).unwrap_or(time);
-    let [year, month, day] = numbers(date, [4, 2, 2]).ok_or_else(refused)?;
-    let [hour, minute, second] = numbers(time, [2, 2, 2]).ok_or_else(refused)?;
-    // A leap second is within the same day.
-    let small = |number: i16| i8::try_from(number).unwrap_or(i8::MAX);
-    DateTime::new(year, small(month), small(day), small(hour), small(minute), small(second.min(59)), 0)
-        .map_err(|_| refused())
+/// From the start of an event to its end, both by the same clocks.
+fn occurrence_shift(start: &Moment, end: &Moment) -> Result<Span, Fault> {
+    let shift = start.civil.until((jiff::Unit::Day, end.civil));
+    shift.map_err(|_| Fault::new(end.line, "the event is too long"))
 }
 
-/// Cuts digits into numbers of these lengths.
-fn numbers<const N: usize>(text: &str, lens: [usize; N]) -> Option<[i16; N]> {
-    if text.len() != lens.iter().sum::<usize>() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
+/// Occurrences that do not take place.
+struct Exceptions {
+    dates: BTreeSet<Date>,
+    instants: BTreeSet<Timestamp>,
+}
+
+impl Exceptions {
+    fn contains(&self, occurrence: &Moment, zones: &Zones) -> Result<bool, Fault> {
+        if self.dates.contains(&occurrence.civil.date()) {
+            return Ok(true);
+        }
+        Ok(!self.instants.is_empty() && self.instants.contains(&occurrence.instant(zones)?))
     }
-    let mut numbers = [0; N];
-    let mut rest = text;
-    for (number, len) in numbers.iter_mut().zip(lens) {
-        let (digits, after) = rest.split_at(len);
-        *number = digits.parse().ok()?;
-        rest = after;
-    }
-    Some(numbers)
 }
 
 /// `P1D`, `P2W` or `PT8H`.
