@@ -188,6 +188,7 @@ TABLE member
     address text NOT NULL
     version text NOT NULL
     roles text[] NOT NULL
+    zone_data text NOT NULL
 CREATE UNIQUE INDEX member_pkey ON public.member USING btree (id)
 
 TABLE meta

@@ -207,7 +207,7 @@ CREATE TABLE member (
     workers    INTEGER NOT NULL,
     running    INTEGER NOT NULL,
     lag        INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+, zone_data TEXT NOT NULL DEFAULT '') STRICT, WITHOUT ROWID;
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,

@@ -46,6 +46,10 @@ pub struct Node {
     pub started_at: Timestamp,
     #[schema(value_type = String, format = DateTime)]
     pub now: Timestamp,
+    /// The version of its time zone data, and where that comes from.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(example = "version 2026a, from /usr/share/zoneinfo")]
+    pub zone_data: Option<String>,
 }
 
 /// A server of the cluster.
@@ -79,6 +83,10 @@ pub struct ServerView {
     /// Its clock minus the store's, in microseconds, if it told.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub skew_us: Option<i64>,
+    /// The version of its time zone data, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(example = "2026a")]
+    pub zone_data: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
 use punctual_api::{ErrorKind, Node, Stats, WorkerList, WorkerView};
+use punctual_core::schedule::recurrence::ZoneData;
 use punctual_core::shard::WorkerStatus;
 use punctual_core::shard::event::WorkerSpec;
 use punctual_core::{ServerId, ShardId, WorkerId};
@@ -67,6 +68,7 @@ impl App {
             shards_owned: owned as u16,
             started_at: self.0.started_at,
             now: self.now(),
+            zone_data: Some(ZoneData::in_use().to_string()),
         })
     }
 

@@ -81,6 +81,7 @@ impl App {
             running: member.status.running,
             lag_us: member.status.lag.as_micros(),
             skew_us: None,
+            zone_data: Some(member.zone_data).filter(|version| !version.is_empty()),
         }
     }
 }

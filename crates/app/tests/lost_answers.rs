@@ -128,6 +128,7 @@ fn member(id: ServerId) -> Member {
         roles: vec!["scheduler".to_owned()],
         started_at: at(0) - LONG,
         status: MemberStatus::default(),
+        zone_data: String::new(),
     }
 }
 

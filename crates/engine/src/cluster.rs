@@ -103,6 +103,7 @@ mod tests {
             roles: vec![SCHEDULER.to_owned()],
             started_at: NOW - Span::from_secs(started),
             status: MemberStatus::default(),
+            zone_data: String::new(),
         };
         SeenMember { member, seen_at: NOW - Span::from_secs(seen) }
     }

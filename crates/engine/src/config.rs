@@ -45,6 +45,8 @@ pub struct MemberConfig {
     pub address: String,
     pub version: String,
     pub roles: Vec<String>,
+    /// The version of its time zone data; empty if it does not say.
+    pub zone_data: String,
 }
 
 /// When a new server may take a shard.
@@ -106,6 +108,6 @@ impl EngineConfig {
 impl Default for MemberConfig {
     fn default() -> Self {
         let roles = ["api", SCHEDULER].map(str::to_owned).to_vec();
-        Self { address: String::new(), version: env!("CARGO_PKG_VERSION").to_owned(), roles }
+        Self { address: String::new(), version: env!("CARGO_PKG_VERSION").to_owned(), roles, zone_data: String::new() }
     }
 }

@@ -30,6 +30,7 @@ mod start;
 mod streams;
 mod tasks;
 mod tenure;
+mod zone_data;
 
 pub use clock::{Monotonic, Skew, StoreClock};
 pub use cluster::Cluster;

@@ -13,6 +13,7 @@ use crate::inbox::{Inbox, Input};
 use crate::looks::status_of;
 use crate::roll::{Roll, RollChange};
 use crate::tenure::Tenure;
+use crate::zone_data::{ZoneDataDifference, ZoneDataWatch};
 
 /// A server that was not seen for so many lease times is not alive.
 const ALIVE_TTLS: i64 = 3;
@@ -37,6 +38,7 @@ pub(crate) struct MemberDuty {
     pub(crate) started_at: Timestamp,
     pub(crate) published: watch::Sender<Arc<Cluster>>,
     pub(crate) roll: Roll,
+    pub(crate) zone_data: ZoneDataWatch,
 }
 
 impl MemberDuty {
@@ -51,6 +53,7 @@ impl MemberDuty {
             roles: member.roles,
             started_at: self.started_at,
             status,
+            zone_data: member.zone_data,
         };
         self.store.beat(beat).await
     }
@@ -75,6 +78,8 @@ impl MemberDuty {
             let members = self.store.members().await?;
             let changes = self.roll.call(&members, self.config.server, read_at - self.config.lease_ttl);
             changes.iter().for_each(RollChange::log);
+            let others = self.zone_data.differences(&members, self.config.server, read_at - self.config.lease_ttl);
+            others.iter().for_each(ZoneDataDifference::log);
             cluster.members = alive(&members, self.config.server, oldest);
             cluster.duties = self.store.duties().await?;
         }

@@ -94,6 +94,7 @@ mod tests {
             roles: Vec::new(),
             started_at: NOW,
             status: MemberStatus::default(),
+            zone_data: String::new(),
         };
         SeenMember { member, seen_at: NOW - Span::from_secs(seconds) }
     }

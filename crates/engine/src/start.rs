@@ -28,6 +28,7 @@ use crate::roll::Roll;
 use crate::streams::Streams;
 use crate::tasks::TaskCache;
 use crate::tenure::Tenure;
+use crate::zone_data::ZoneDataWatch;
 
 /// Looks at the store's clock before the start. The quickest of a few is close.
 const FIRST_READINGS: usize = 4;
@@ -78,6 +79,7 @@ impl Engine {
             started_at: clock(),
             published,
             roll: Roll::default(),
+            zone_data: ZoneDataWatch::default(),
         };
         let mut keeper = Keeper {
             store: Arc::clone(&store),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use punctual_app::{App, Parts, PeerKey, Settings};
 use punctual_blobs::{Blobs, UrlKey};
+use punctual_core::schedule::recurrence::ZoneData;
 use punctual_core::{ServerId, Span};
 use punctual_engine::{Engine, EngineConfig, MemberConfig, StartError};
 use punctual_exec::{Account, Binaries, Commands, Downloads, ProgramCache, Programs};
@@ -137,6 +138,7 @@ fn engine_config(settings: &ServerSettings, address: SocketAddr, random: [u64; 2
         address: settings.advertise.clone().unwrap_or_else(|| format!("http://{address}")),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         roles: settings.roles.names(),
+        zone_data: ZoneData::in_use().version.clone().unwrap_or_default(),
     };
     config.lease_ttl = settings.lease_ttl;
     // Three renewals may fail before a lease is lost.

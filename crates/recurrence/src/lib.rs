@@ -66,6 +66,7 @@ mod rule;
 mod schedule;
 mod search;
 mod zone;
+mod zone_data;
 
 pub use calendar::{
     CALENDAR_DATES_MAX, CALENDAR_NAME_BYTES_MAX, CALENDARS_MAX, Calendar, Calendars, MOVE_DAYS_MAX, OnClosedDay,
@@ -79,3 +80,4 @@ pub use rule::{FoldPolicy, GapPolicy, RULES_MAX, Rule, ScheduleSpec};
 pub use schedule::{KEY_BYTES_MAX, Schedule};
 pub use search::Occurrences;
 pub use zone::zone_refusal;
+pub use zone_data::{ZoneData, ZoneDataSource};

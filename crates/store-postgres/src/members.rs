@@ -27,6 +27,7 @@ impl Members for PostgresStore {
                 &(member.status.workers as i32),
                 &(member.status.running as i32),
                 &member.status.lag.as_micros(),
+                &codec::text(&member.zone_data),
             ],
         )
         .await?;
@@ -98,6 +99,7 @@ fn read_member(row: &Row) -> Read<SeenMember> {
         roles: codec::value(row, 3)?,
         started_at: codec::time(row, 4)?,
         status,
+        zone_data: codec::value(row, 9)?,
     };
     Ok(SeenMember { member, seen_at: codec::time(row, 5)? })
 }

@@ -16,7 +16,7 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 10] = [
+pub(crate) const MIGRATIONS: [Migration; 11] = [
     Migration {
         version: 1,
         name: "first",
@@ -66,6 +66,11 @@ pub(crate) const MIGRATIONS: [Migration; 10] = [
         version: 10,
         name: "attempt_due",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0010_attempt_due.sql")),
+    },
+    Migration {
+        version: 11,
+        name: "zone_data",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0011_zone_data.sql")),
     },
 ];
 

@@ -23,6 +23,7 @@ impl Members for SqliteStore {
                 member.status.workers,
                 member.status.running,
                 member.status.lag.as_micros(),
+                member.zone_data,
             ])?;
             Ok(())
         })
@@ -100,6 +101,7 @@ fn read_member(row: &Row<'_>) -> rusqlite::Result<SeenMember> {
         roles: roles.split(',').filter(|role| !role.is_empty()).map(str::to_owned).collect(),
         started_at: codec::time(row, 4)?,
         status,
+        zone_data: row.get(9)?,
     };
     Ok(SeenMember { member, seen_at: codec::time(row, 5)? })
 }

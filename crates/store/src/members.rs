@@ -17,6 +17,8 @@ pub struct Member {
     pub roles: Vec<String>,
     pub started_at: Timestamp,
     pub status: MemberStatus,
+    /// The version of its time zone data, such as `2026a`. Empty if it does not say.
+    pub zone_data: String,
 }
 
 /// How a server was doing when it was last seen.

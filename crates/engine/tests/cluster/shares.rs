@@ -106,6 +106,7 @@ async fn shards_that_were_given_up_to_nobody_are_taken_back() {
         roles: vec![SCHEDULER.to_owned()],
         started_at: START,
         status: MemberStatus::default(),
+        zone_data: String::new(),
     };
     harness.store.model.set_now(harness.store.time());
     harness.store.model.beat_now(ghost).unwrap();
@@ -142,6 +143,7 @@ async fn servers_that_are_long_gone_are_forgotten() {
         roles: vec![],
         started_at: START,
         status: MemberStatus::default(),
+        zone_data: String::new(),
     };
     harness.store.model.set_now(START - punctual_core::Span::from_secs(3600));
     harness.store.model.beat_now(old).unwrap();

@@ -4,6 +4,7 @@ mod commands;
 mod containers;
 mod database;
 mod sandbox;
+mod zones;
 
 use std::path::Path;
 
@@ -19,7 +20,6 @@ use crate::config::{Database, ServerSettings};
 use crate::exit::{Exit, Report};
 use crate::output::{Format, Output, Row};
 use crate::table::Yield;
-use crate::when::zone_of;
 use crate::world::now;
 use crate::zone::short;
 
@@ -90,7 +90,7 @@ pub(crate) async fn run(_: DoctorArgs, context: &Context) -> anyhow::Result<Exit
     checks.push(sandbox::check().await);
     checks.extend(containers::check(&context.config).await);
     checks.extend(commands::check(&context.config));
-    checks.push(zones());
+    checks.push(zones::check(context).await);
     let out = &context.out;
     out.rows(&checks, &checks)?;
     let failed = checks.iter().filter(|check| check.verdict == Verdict::Fail).count();
@@ -260,13 +260,6 @@ fn open_files(limits: &str) -> Check {
             Check::warn(NAME, format!("at most {limit}"), "raise it with `ulimit -n 65536` or LimitNOFILE")
         }
         _ => Check::pass(NAME, format!("at most {limit}")),
-    }
-}
-
-fn zones() -> Check {
-    match zone_of("Europe/Berlin") {
-        Ok(_) => Check::pass("time zones", "the database of time zones is there"),
-        Err(error) => Check::fail("time zones", error, "install the package tzdata"),
     }
 }
 

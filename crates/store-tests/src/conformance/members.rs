@@ -14,6 +14,7 @@ fn member(id: ServerId, running: u32) -> Member {
         roles: vec!["api".to_owned(), "scheduler".to_owned()],
         started_at: at(-5),
         status: MemberStatus { workers: 3, running, lag: Span::from_millis(7) },
+        zone_data: format!("2026{running}"),
     }
 }
 

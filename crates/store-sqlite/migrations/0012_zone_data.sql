@@ -1,0 +1,2 @@
+-- The version of a server's time zone data, so that servers whose data differs are noticed.
+ALTER TABLE member ADD COLUMN zone_data TEXT NOT NULL DEFAULT '';
