@@ -198,6 +198,19 @@ pub(crate) fn counted(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
+/// A size for people: `1.5 GiB`.
+pub(crate) fn size_words(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut size = bytes as f64;
+    let mut unit = 0;
+    // What would be rounded up to 1024 is written in the next unit.
+    while size >= 1023.95 && unit + 1 < UNITS.len() {
+        size /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 { format!("{bytes} B") } else { format!("{size:.1} {}", UNITS[unit]) }
+}
+
 /// Writes a line to stderr. Nobody may be there to read it, and that is fine.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
@@ -221,6 +234,20 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_have_units() {
+        for (bytes, words) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (1_048_575, "1.0 MiB"),
+            (1_073_741_825, "1.0 GiB"),
+            (u64::MAX, "16777216.0 TiB"),
+        ] {
+            assert_eq!(size_words(bytes), words);
+        }
+    }
 
     #[test]
     fn colour_is_added_only_where_it_was_asked_for() {

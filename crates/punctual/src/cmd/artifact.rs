@@ -12,7 +12,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 use punctual_api::{ArtifactKind, ArtifactRequest, ArtifactView, ErrorKind};
 use punctual_client::Client;
 use punctual_core::ArtifactId;
-use punctual_core::size::ByteSize;
 use punctual_sandbox::{ElfProblem, Machine, check_elf};
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncReadExt;
@@ -20,7 +19,7 @@ use tokio::io::AsyncReadExt;
 use super::Context;
 use super::flags::{self, in_flags};
 use crate::exit::{Exit, failed, usage};
-use crate::output::{Format, Output, Row};
+use crate::output::{Format, Output, Row, size_words};
 use crate::table::Yield;
 
 #[derive(Debug, Subcommand)]
@@ -99,7 +98,7 @@ async fn push(args: &PushArgs, client: &Client, out: &Output) -> anyhow::Result<
         return Ok(());
     }
     let machine = artifact.machine.as_deref().unwrap_or("an unknown processor");
-    out.hint(&format!("Uploaded {}, for {machine}.", ByteSize::bytes(artifact.size)));
+    out.hint(&format!("Uploaded {}, for {machine}.", size_words(artifact.size)));
     Ok(())
 }
 
@@ -257,7 +256,7 @@ fn show(out: &Output, artifact: &ArtifactView) -> anyhow::Result<()> {
     if let Some(name) = &artifact.name {
         line("name", printable(name));
     }
-    line("size", format!("{} bytes", artifact.size));
+    line("size", format!("{} ({} bytes)", size_words(artifact.size), artifact.size));
     line("sha256", artifact.sha256.clone());
     line("created", out.zone.show(artifact.created_at));
     if let Some(at) = artifact.settled_at {
@@ -298,7 +297,7 @@ impl Row for ArtifactView {
             Cell::new(self.id),
             Cell::new(printable(self.name.as_deref().unwrap_or("-"))),
             Cell::new(&self.state),
-            Cell::new(self.size),
+            Cell::new(size_words(self.size)),
             Cell::new(self.machine.as_deref().unwrap_or("-")),
             Cell::new(out.time(self.created_at)),
         ]

@@ -22,7 +22,7 @@ pub(crate) struct Filter {
     /// Only jobs of this task
     #[arg(short, long, value_name = "NAME")]
     task: Option<String>,
-    /// Only tasks of this type: http, probe, handler
+    /// Only tasks of this type: binary, http, email, slack, probe, handler or command
     #[arg(long, value_name = "TYPE")]
     kind: Option<String>,
     /// Only this queue
@@ -53,7 +53,7 @@ pub(crate) struct PsArgs {
     #[arg(short, long, conflicts_with = "scheduled_before")]
     all: bool,
     /// Show it again every so often
-    #[arg(short, long, value_name = "INTERVAL", num_args = 0..=1, require_equals = true, default_missing_value = "2s", value_parser = parse_span)]
+    #[arg(short, long, value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "2s", value_parser = parse_span)]
     watch: Option<Span>,
 }
 

@@ -83,7 +83,7 @@ pub(crate) struct ServerFlags {
     /// How far ahead of their time jobs are read into memory [default: 30s]
     #[arg(long, value_name = "TIME")]
     look_ahead: Option<String>,
-    /// Jobs in memory, at most, for each shard [default: 20000]
+    /// Jobs that wait in memory, at most, over all shards [default: 20000]
     #[arg(long, value_name = "N")]
     window_max: Option<String>,
     /// How long finished jobs are kept [default: 7d]

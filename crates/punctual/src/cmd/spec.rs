@@ -81,10 +81,10 @@ struct Rules {
     /// A label that a worker must carry, as key=value; may be repeated
     #[arg(long = "label", value_name = "LABEL")]
     labels: Vec<String>,
-    /// at_least_once, at_most_once or exactly_once [default: at_least_once]
+    /// at-least-once, at-most-once or exactly-once [default: at-least-once]
     #[arg(long, value_name = "MODE", value_parser = word::<Delivery>)]
     delivery: Option<Delivery>,
-    /// What becomes of an exactly_once job in doubt: hold, fail or rerun [default: hold]
+    /// What becomes of an exactly-once job in doubt: hold, fail or rerun [default: hold]
     #[arg(long, value_name = "POLICY", value_parser = word::<OnLost>)]
     on_lost: Option<OnLost>,
 }
@@ -96,10 +96,24 @@ pub(crate) enum JobInput {
     Given,
 }
 
-/// Reads one of the words that the wire format knows.
+/// Reads one of the words that the wire format knows. People write them with hyphens; underscores are taken as well.
 pub(crate) fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let written = Value::String(text.replace('-', "_"));
-    serde_json::from_value(written).map_err(|error| error.to_string())
+    serde_json::from_value(written).map_err(|error| {
+        // `unknown variant `a`, expected one of `b`, `c``
+        let message = error.to_string();
+        let known: Vec<String> = message.split('`').skip(3).step_by(2).map(hyphened).collect();
+        match &known[..] {
+            [] => message,
+            [only] => format!("`{text}` is not known; write {only}"),
+            [others @ .., last] => format!("`{text}` is not known; write {} or {last}", others.join(", ")),
+        }
+    })
+}
+
+/// A word of the wire format as people write it.
+pub(crate) fn hyphened(word: &str) -> String {
+    word.replace('_', "-")
 }
 
 /// Reads a priority, from -100 to 100.
@@ -299,8 +313,11 @@ mod tests {
             (&["--command", "date", "--text", "t"], "cannot be used with"),
             (&["--command", "date", "--subject", "s"], "cannot be used with"),
             (&["--http", "u", "--label", "eu"], "has no equals sign"),
-            (&["--http", "u", "--delivery", "maybe"], "unknown variant"),
-            (&["--http", "u", "--retry-except", "task,luck"], "unknown variant `luck`, expected one of `task`"),
+            (
+                &["--http", "u", "--delivery", "maybe"],
+                "`maybe` is not known; write at-least-once, at-most-once or exactly-once",
+            ),
+            (&["--http", "u", "--retry-except", "task,luck"], "`luck` is not known; write task, "),
             (&["--http", "u", "--timeout", "soon"], "is not a duration"),
         ] {
             let refused = spec(args).expect_err(&args.join(" "));

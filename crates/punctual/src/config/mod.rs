@@ -74,7 +74,7 @@ pub(crate) const SETTINGS: [Setting; 52] = [
     setting("clock_skew_max", "5s", "a server whose clock differs from the database's by more starts nothing"),
     setting("missed_after", "60s", "a planned time of a schedule that nobody decided about for so long was missed"),
     setting("look_ahead", "30s", "how far ahead of their time jobs are read into memory"),
-    setting("window_max", "20000", "jobs that wait in memory, at most"),
+    setting("window_max", "20000", "jobs that wait in memory, at most, over all shards"),
     setting("retention", "7d", "how long finished jobs are kept"),
     setting("heartbeat", "5s", "how often a worker says that it is alive"),
     setting("worker_dead_after", "20s", "a worker that is silent for so long is dead"),
