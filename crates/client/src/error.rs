@@ -61,8 +61,11 @@ impl ClientError {
         }
         let mut cause: &dyn Error = source;
         loop {
+            if let Some(reason) = in_words(&cause.to_string()) {
+                return Some(reason.to_owned());
+            }
             if let Some(io) = cause.downcast_ref::<std::io::Error>()
-                && io.kind() != std::io::ErrorKind::Other
+                && is_telling(io.kind())
             {
                 return Some(io.kind().to_string());
             }
@@ -71,5 +74,41 @@ impl ClientError {
                 None => return Some(cause.to_string()),
             }
         }
+    }
+}
+
+/// What some messages of the libraries below us mean.
+fn in_words(message: &str) -> Option<&'static str> {
+    const MEANINGS: [(&str, &str); 4] = [
+        ("dns error", "the name of its host cannot be resolved"),
+        ("failed to lookup address", "the name of its host cannot be resolved"),
+        ("InvalidContentType", "it does not use TLS; write http:// instead of https://"),
+        ("invalid HTTP version", "its answer is not HTTP; if it uses TLS, write https://"),
+    ];
+    MEANINGS.iter().find(|(text, _)| message.contains(text)).map(|(_, meaning)| *meaning)
+}
+
+/// Some kinds stand for whatever has no kind of its own, and say nothing.
+fn is_telling(kind: std::io::ErrorKind) -> bool {
+    kind != std::io::ErrorKind::Other && kind.to_string() != "uncategorized error"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_libraries_are_put_into_words() {
+        for (message, meaning) in [
+            ("dns error", Some("the name of its host cannot be resolved")),
+            (
+                "received corrupt message of type InvalidContentType",
+                Some("it does not use TLS; write http:// instead of https://"),
+            ),
+            ("connection refused", None),
+        ] {
+            assert_eq!(in_words(message), meaning, "{message}");
+        }
+        assert!(is_telling(std::io::ErrorKind::ConnectionRefused) && !is_telling(std::io::ErrorKind::Other));
     }
 }

@@ -113,9 +113,13 @@ fn written(base: &Url) -> &str {
 
 fn parse_base(text: &str) -> Result<Url, ClientError> {
     let refused = |reason: String| ClientError::BadUrl { url: text.to_owned(), reason };
+    let no_scheme = || refused("it must begin with http:// or https://".to_owned());
+    if !text.contains("://") {
+        return Err(no_scheme());
+    }
     let url = Url::parse(text).map_err(|error| refused(error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(refused("it must begin with http:// or https://".to_owned()));
+        return Err(no_scheme());
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(refused("it must not have a query or a fragment".to_owned()));

@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::HttpBody as _;
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -94,6 +95,10 @@ async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> R
     };
     let mut response = problem::finish(response, &request_id, &method, &path);
     if method == Method::HEAD {
+        // The length is that of the body that a GET would have.
+        if let Some(len) = response.body().size_hint().exact() {
+            response.headers_mut().entry(header::CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(len));
+        }
         *response.body_mut() = axum::body::Body::empty();
     }
     let headers = response.headers_mut();

@@ -158,15 +158,40 @@ fn misfit<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> AppEr
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     match serde_path_to_error::deserialize::<_, T>(&mut reader) {
         Err(found) => {
-            let error = AppError::field(pointer(found.path()), shorten(found.inner()));
+            let error = AppError::field(pointer(found.path()), plain(found.inner()));
             match near_field(&found.inner().to_string()) {
                 Some(near) => error.hint(format!("did you mean `{near}`?")),
                 None => error,
             }
         }
-        Ok(_) => AppError::invalid(shorten(error)),
+        Ok(_) => AppError::invalid(plain(error)),
     }
 }
+
+/// Without the line and the column of a body that is valid JSON: the pointer says where it is. Types of Rust are
+/// written as the numbers that they hold.
+fn plain(error: &serde_json::Error) -> String {
+    let text = shorten(error);
+    let text = text.rfind(" at line ").map_or(text.as_str(), |end| &text[..end]);
+    for (name, range) in NUMBER_TYPES {
+        if let Some(before) = text.strip_suffix(&format!("expected {name}")) {
+            return format!("{before}expected a whole number {range}");
+        }
+    }
+    text.to_owned()
+}
+
+const NUMBER_TYPES: [(&str, &str); 9] = [
+    ("u8", "from 0 to 255"),
+    ("u16", "from 0 to 65535"),
+    ("u32", "from 0 to 4294967295"),
+    ("u64", "of at least 0"),
+    ("usize", "of at least 0"),
+    ("i8", "from -128 to 127"),
+    ("i16", "from -32768 to 32767"),
+    ("i32", "from -2147483648 to 2147483647"),
+    ("i64", "of 64 bits"),
+];
 
 /// The field that was meant by one that is unknown: `unknown field `a`, expected one of `b`, `c``.
 fn near_field(message: &str) -> Option<String> {
@@ -205,10 +230,24 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
-        let Query(value) = Query::<T>::from_request_parts(parts, state).await.map_err(|rejection| {
-            AppError::invalid(shorten(&rejection.body_text())).hint("GET /openapi.json lists the parameters")
-        })?;
+        let Query(value) = Query::<T>::from_request_parts(parts, state)
+            .await
+            .map_err(|rejection| bad_query(&rejection.body_text()))?;
         Ok(Self(value))
+    }
+}
+
+fn bad_query(message: &str) -> AppError {
+    let message = message.strip_prefix("Failed to deserialize query string: ").unwrap_or(message);
+    let lists = "GET /openapi.json lists the parameters";
+    let Some(unknown) = message.find("unknown field `").map(|at| &message[at..]) else {
+        return AppError::invalid(shorten(&message)).hint(lists);
+    };
+    let written = unknown.split('`').nth(1).unwrap_or_default();
+    let error = AppError::invalid(format!("there is no parameter `{}`", shorten(&written)));
+    match near_field(unknown) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint(lists),
     }
 }
 
@@ -275,5 +314,49 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
             AppError::invalid("the path is not valid UTF-8").hint("escape the bytes of UTF-8, such as %C3%A9")
         })?;
         Ok(Self(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    #[expect(dead_code, reason = "it is only read into")]
+    struct Wanted {
+        number: u32,
+    }
+
+    #[test]
+    fn a_misfit_is_told_by_its_pointer_and_in_plain_words() {
+        for (body, detail) in [
+            (r#"{"number": -1}"#, "/number: invalid value: integer `-1`, expected a whole number from 0 to 4294967295"),
+            (
+                r#"{"number": "at line 1"}"#,
+                "/number: invalid type: string \"at line 1\", expected a whole number from 0 to 4294967295",
+            ),
+            (r#"{"numbers": 1}"#, "/numbers: unknown field `numbers`, expected `number`"),
+        ] {
+            assert_eq!(from_json::<Wanted>(body.as_bytes()).unwrap_err().detail, detail);
+        }
+        // What is no JSON has no pointer, so the place stays.
+        let error = from_json::<Wanted>(b"{\"number\": 1,}").unwrap_err();
+        assert!(error.detail.ends_with("at line 1 column 14"), "{error}");
+    }
+
+    #[test]
+    fn a_parameter_that_there_is_not_is_named_without_words_of_libraries() {
+        let message = "Failed to deserialize query string: stat: unknown field `stat`, expected one of `state`, `task`";
+        let error = bad_query(message);
+        assert_eq!(
+            (error.detail.as_str(), error.hint.as_deref()),
+            ("there is no parameter `stat`", Some("did you mean `state`?"))
+        );
+        let error = bad_query("Failed to deserialize query string: limit: duplicate field `limit`");
+        assert_eq!(error.detail, "limit: duplicate field `limit`");
+        assert_eq!(error.hint.as_deref(), Some("GET /openapi.json lists the parameters"));
     }
 }

@@ -109,3 +109,33 @@ fn settings_come_from_a_file_in_this_folder() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("did you mean `slots`?"), "{}", stderr(&output));
 }
+
+#[test]
+fn a_server_that_cannot_be_reached_is_explained_without_words_of_libraries() {
+    let url = fake::start();
+    let dir = tempfile::tempdir().unwrap();
+    for (server, reason) in [
+        (url.replace("http://", "https://"), "it does not use TLS; write http:// instead of https://"),
+        ("http://nohost.invalid:80".to_owned(), "the name of its host cannot be resolved"),
+        (url.replace("http://", ""), "it must begin with http:// or https://"),
+    ] {
+        let output = punctual(dir.path(), &["--server", &server, "worker", "list"]).output().unwrap();
+        assert!(stderr(&output).contains(reason), "{server}: {}", stderr(&output));
+        assert!(matches!(output.status.code(), Some(2 | 7)), "{server}");
+    }
+}
+
+#[test]
+fn an_interval_of_watching_may_stand_apart_or_together() {
+    // Where the server cannot be reached, the command line was understood.
+    let dir = tempfile::tempdir().unwrap();
+    for watch in
+        [&["-w"][..], &["-w1s"], &["-w", "1s"], &["-w=1s"], &["--watch=1s"], &["--watch", "1s"], &["-w1s", "-a"]]
+    {
+        let args = [&["--server", "http://127.0.0.1:1", "ps"], watch].concat();
+        let output = punctual(dir.path(), &args).output().unwrap();
+        assert_eq!(output.status.code(), Some(7), "{watch:?} {}", stderr(&output));
+    }
+    let output = punctual(dir.path(), &["ps", "-w", "soon"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}

@@ -39,6 +39,17 @@ async fn the_interface_is_the_one_in_the_docs() {
     check("openapi.json", &format!("{document:#}\n"));
 }
 
+#[tokio::test]
+async fn the_head_of_the_interface_has_the_length_of_its_body() {
+    let home = Home::new();
+    let server = home.server();
+    let url = format!("{}/openapi.json", server.url);
+    let whole = plain_http().get(&url).send().await.expect("it is served").bytes().await.expect("a body");
+    let head = plain_http().head(&url).send().await.expect("it is served");
+    let length = head.headers().get("content-length").and_then(|length| length.to_str().ok()).map(str::to_owned);
+    assert_eq!((head.status().as_u16(), length), (200, Some(whole.len().to_string())));
+}
+
 #[test]
 fn the_errors_are_those_of_the_docs() {
     let mut page = String::from(

@@ -52,8 +52,9 @@ async fn queries_that_make_no_sense_are_refused() {
         ("scheduled_before=", "scheduled_before"),
         ("page=2", "page"),
         ("Limit=5", "Limit"),
-        ("state%00=failed", "unknown field"),
-        ("a[b]=c", "unknown field"),
+        ("state%00=failed", "there is no parameter"),
+        ("a[b]=c", "there is no parameter `a[b]`"),
+        ("stat=failed", "did you mean `state`?"),
     ] {
         let request = Request::new("GET", &format!("/v1/jobs?{query}"));
         cases.push(Case::new(format!("GET /v1/jobs?{query}"), request, Refused(400, INVALID, word)));
