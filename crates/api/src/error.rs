@@ -76,7 +76,12 @@ kinds! {
     DigestMismatch "digest_mismatch" 422 2 "The file does not have the digest that was declared";
     TooManyRequests "too_many_requests" 429 7 "The server has too much to do";
     Internal "internal" 500 1 "Something is wrong in the server";
+    DatabaseCorrupt "database_corrupt" 500 1 "The database is corrupt";
     Unavailable "unavailable" 503 7 "The server cannot answer now";
+    DatabaseUnavailable "database_unavailable" 503 7 "The database cannot be reached";
+    DiskFull "disk_full" 503 7 "The disk of the database is full";
+    DatabaseFileReplaced "database_file_replaced" 503 7 "The database file was moved or deleted";
+    DatabaseReadOnly "database_read_only" 503 7 "The database is read-only";
     ShardMoving "shard_moving" 503 7 "It is changing hands between servers";
 }
 
@@ -87,7 +92,21 @@ impl ErrorKind {
 
     /// Whether the same request may succeed later.
     pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::TooManyRequests | Self::Unavailable | Self::ShardMoving)
+        matches!(self, Self::TooManyRequests | Self::ShardMoving)
+            || (self.is_outage() && !matches!(self, Self::DatabaseCorrupt))
+    }
+
+    /// Whether the server cannot do anything now, whatever it is asked.
+    pub const fn is_outage(self) -> bool {
+        matches!(
+            self,
+            Self::Unavailable
+                | Self::DatabaseUnavailable
+                | Self::DiskFull
+                | Self::DatabaseFileReplaced
+                | Self::DatabaseReadOnly
+                | Self::DatabaseCorrupt
+        )
     }
 }
 

@@ -2,7 +2,7 @@
 
 use punctual_api::{ErrorKind, FieldError};
 use punctual_engine::EngineError;
-use punctual_store::StoreError;
+use punctual_store::{StoreError, StoreFault};
 
 #[derive(Debug, Clone)]
 pub struct AppError {
@@ -40,6 +40,16 @@ impl AppError {
     #[must_use]
     pub fn because(mut self, cause: impl std::fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
+        self
+    }
+
+    /// The same error with one more thing to do.
+    #[must_use]
+    pub fn also(mut self, hint: &str) -> Self {
+        self.hint = Some(match self.hint {
+            Some(known) => format!("{known}; {hint}"),
+            None => hint.to_owned(),
+        });
         self
     }
 
@@ -90,11 +100,42 @@ impl From<StoreError> for AppError {
                 "tables were dropped or changed under the server: restore the database from a backup, or run \
                  `punctual migrate` on an empty schema and restart the servers",
             ),
-            StoreError::Inconsistent(_) | StoreError::InUse(_) => {
+            // The store logs where a fault begins and where it ends.
+            StoreError::Faulty { fault, detail } => {
+                tracing::debug!(detail, "{}; a request was refused", fault.title());
+                Self::new(kind_of(fault), fault.title()).hint(what_to_do(fault))
+            }
+            StoreError::Inconsistent(_) | StoreError::InUse(_) | StoreError::DataLoss(_) => {
                 Self::new(ErrorKind::Internal, "the store refused the request")
                     .because(error)
                     .hint("this is a defect; the server's log says more under this request id")
             }
+        }
+    }
+}
+
+fn kind_of(fault: StoreFault) -> ErrorKind {
+    match fault {
+        StoreFault::DiskFull => ErrorKind::DiskFull,
+        StoreFault::Corrupt => ErrorKind::DatabaseCorrupt,
+        StoreFault::FileReplaced => ErrorKind::DatabaseFileReplaced,
+        StoreFault::ReadOnly => ErrorKind::DatabaseReadOnly,
+    }
+}
+
+fn what_to_do(fault: StoreFault) -> &'static str {
+    match fault {
+        StoreFault::DiskFull => "make room on the disk of the database; the server goes on by itself",
+        StoreFault::Corrupt => {
+            "stop the server, copy all files of the database, then restore a backup or repair a copy with \
+             `sqlite3 punctual.db .recover`; see docs/health.md"
+        }
+        StoreFault::FileReplaced => {
+            "move the file back to its place and the server goes on; if it was deleted, copy it from /proc/PID/fd \
+             before you stop the server"
+        }
+        StoreFault::ReadOnly => {
+            "make the database writable; the server goes on by itself. A PostgreSQL that became a standby is read-only"
         }
     }
 }

@@ -19,6 +19,7 @@ mod nodes;
 mod notify;
 mod peer;
 mod peers;
+mod ready;
 mod route;
 mod schedules;
 mod secret;
@@ -60,6 +61,7 @@ pub use workers::{CREDIT_MAX, Connected, HelloAnswer, LOG_BYTES_MAX, Peer, PeerL
 use crate::agents::{Agents, SharedLeases, TokenKey};
 use crate::artifacts::Handling;
 use crate::cluster::Cluster;
+use crate::ready::Readiness;
 use crate::tasks::NameCache;
 use crate::watch::Watching;
 
@@ -86,6 +88,7 @@ struct Inner {
     blobs: Blobs,
     handling: Handling,
     watching: Watching,
+    readiness: Readiness,
     submitted: AtomicU64,
     /// One forecast at a time: each takes a core for a while.
     forecasts: tokio::sync::Semaphore,
@@ -191,6 +194,7 @@ impl App {
             blobs,
             handling: Handling::default(),
             watching: Watching::default(),
+            readiness: Readiness::default(),
             submitted: AtomicU64::new(0),
             forecasts: tokio::sync::Semaphore::new(1),
             overdue_looks: tokio::sync::Semaphore::new(4),

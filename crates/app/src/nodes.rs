@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
-use punctual_api::{ErrorKind, Node, Stats, WorkerList, WorkerView};
+use punctual_api::{Node, Stats, WorkerList, WorkerView};
 use punctual_core::schedule::recurrence::ZoneData;
 use punctual_core::shard::WorkerStatus;
 use punctual_core::shard::event::WorkerSpec;
@@ -93,23 +93,6 @@ impl App {
             cpu_us: usage.cpu_us,
             rss_bytes: usage.rss_bytes,
         })
-    }
-
-    /// Whether requests can be served: the engine runs and the store answers.
-    pub async fn ready(&self) -> Result<()> {
-        if let Err(error) = self.0.engine.ready() {
-            // The store may say why.
-            self.0.store.list_tasks(None, 1).await?;
-            return Err(error.into());
-        }
-        if let Some(other) = self.0.cluster.namesake() {
-            let detail = format!("{} has the same address {}: workers reach only one of them", other.id, other.address);
-            return Err(AppError::new(ErrorKind::Unavailable, detail)
-                .hint("give each server an `advertise` address of its own, and restart it"));
-        }
-        self.0.engine.owned_shards().await?;
-        self.0.store.list_tasks(None, 1).await?;
-        Ok(())
     }
 }
 

@@ -64,14 +64,22 @@ impl Patience {
 
     /// Returns when it is worth asking again, or with the reason why not.
     pub(crate) async fn wait(&mut self, app: &App) -> Result<()> {
+        // Without the store nobody can take the shard over, and there is no use in waiting.
+        app.writable().await?;
         if Instant::now() >= self.until {
-            let error = AppError::new(ErrorKind::ShardMoving, format!("the {}'s shard is changing hands", self.what));
-            return Err(error.hint("try again in a few seconds"));
+            return Err(self.over(app).hint("try again in a few seconds"));
         }
         let _ = timeout_at(self.until.min(Instant::now() + OWNER_LOOK), self.follow.changed()).await;
-        // Without the store nobody can take the shard over, and there is no use in waiting.
-        app.0.store.now().await?;
         Ok(())
+    }
+
+    fn over(&self, app: &App) -> AppError {
+        let what = self.what;
+        if app.0.engine.is_alone() {
+            let detail = format!("the server is still reading the {what}'s shard after a write that failed");
+            return AppError::new(ErrorKind::Unavailable, detail);
+        }
+        AppError::new(ErrorKind::ShardMoving, format!("the {what}'s shard is changing hands"))
     }
 }
 
@@ -123,7 +131,7 @@ impl App {
                     return Err(error.hint(IN_DOUBT));
                 }
                 Err(_) => {
-                    self.0.store.now().await.map_err(|error| AppError::from(error).hint(IN_DOUBT))?;
+                    self.writable().await.map_err(|error| error.also(IN_DOUBT))?;
                 }
             }
         }

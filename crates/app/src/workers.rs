@@ -125,8 +125,10 @@ impl App {
         let deadline = Instant::now() + LOGS_TRIED_FOR;
         loop {
             match self.0.store.append_logs(chunks.clone()).await {
-                Err(StoreError::Unavailable(error)) if Instant::now() + LOGS_PAUSE < deadline => {
-                    tracing::debug!(error, "pieces of logs were not kept; trying again");
+                Err(error @ (StoreError::Unavailable(_) | StoreError::Faulty { .. }))
+                    if Instant::now() + LOGS_PAUSE < deadline =>
+                {
+                    tracing::debug!(%error, "pieces of logs were not kept; trying again");
                     tokio::time::sleep(LOGS_PAUSE).await;
                 }
                 kept => return Ok(kept?),

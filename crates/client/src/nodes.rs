@@ -38,9 +38,9 @@ impl Client {
         Ok(server.and_then(|server| server.parse().ok()))
     }
 
-    /// The server takes and runs jobs.
+    /// Whether a write would succeed at the server. Asks once: no is an answer.
     pub async fn ready(&self) -> Result<(), ClientError> {
-        self.send(self.get(self.at(["readyz"])), Repeat::Safe).await.map(drop)
+        self.send(self.get(self.at(["readyz"])), Repeat::Unsafe).await.map(drop)
     }
 
     pub async fn openapi(&self) -> Result<serde_json::Value, ClientError> {

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use crate::clock::Skew;
 use crate::cluster::Cluster;
-use crate::config::Clock;
+use crate::config::{Clock, Takeover};
 use crate::connections::Connections;
 use crate::duties::Duties;
 use crate::hub::{Changes, Hub};
@@ -48,6 +48,7 @@ pub(crate) struct Inner {
     /// Closed when the driver has ended.
     pub(crate) ended: watch::Receiver<()>,
     pub(crate) clock: Clock,
+    pub(crate) takeover: Takeover,
     pub(crate) tenure: Arc<Tenure>,
     pub(crate) cluster: watch::Receiver<Arc<Cluster>>,
     pub(crate) nudge: Arc<Notify>,
@@ -78,6 +79,11 @@ impl Engine {
             None if !self.0.tenure.is_current() => Err(EngineError::NoLease),
             None => Ok(()),
         }
+    }
+
+    /// Whether this is the only server that its store lets in.
+    pub fn is_alone(&self) -> bool {
+        self.0.takeover == Takeover::AtOnce
     }
 
     /// Whether the leases of this server hold.

@@ -154,6 +154,7 @@ impl Engine {
             driver: Mutex::new(Some(thread)),
             ended: broken,
             clock,
+            takeover: config.takeover,
             tenure,
             cluster,
             nudge,

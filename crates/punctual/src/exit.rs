@@ -263,6 +263,11 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::IdempotencyKeyReused => Command("use another --idempotency-key"),
         ErrorKind::NotServedHere => Command("name a server that has the role api with --server"),
         ErrorKind::TooManyRequests | ErrorKind::Unavailable | ErrorKind::ShardMoving => Server("try again in a moment"),
+        ErrorKind::DatabaseUnavailable => Server("start the database; `punctual doctor` checks it"),
+        ErrorKind::DiskFull => Server("make room on the disk of the database"),
+        ErrorKind::DatabaseFileReplaced => Server("move the file of the database back"),
+        ErrorKind::DatabaseReadOnly => Server("make the database writable"),
+        ErrorKind::DatabaseCorrupt => Server("stop the server and restore a backup"),
         ErrorKind::Internal => Server("look into the server's log"),
     }
 }

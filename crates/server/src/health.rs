@@ -32,9 +32,13 @@ pub fn starting(server: ServerId) -> Router {
     Router::new().route("/livez", get(move || async move { alive(server) })).fallback(refused)
 }
 
-/// The engine runs and the store answers.
+/// Whether a write would succeed.
+///
+/// A write was committed within the last second, the leases of this server hold and its clock is right. Otherwise the
+/// `code` of the problem says why not: `disk_full`, `database_corrupt`, `database_file_replaced`, `database_read_only`,
+/// `database_unavailable` or `unavailable`. One probe a second answers all who ask.
 #[utoipa::path(get, path = "/readyz", operation_id = "ready", tag = "health", responses(
-    (status = 200, description = "It is", body = String, content_type = "text/plain"),
+    (status = 200, description = "A write would succeed", body = String, content_type = "text/plain"),
     Problems,
 ))]
 pub(crate) async fn ready(State(app): State<App>) -> Result<&'static str, Refused> {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use punctual_store::{Result, StoreError};
+use punctual_store::{Result, StoreError, StoreFault};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
@@ -85,6 +85,9 @@ impl Class {
     }
 }
 
+/// What tokio-postgres says of a server that is a standby or read-only, in its own words.
+const NO_WRITES: &str = "does not allow writes";
+
 pub(crate) struct Conn {
     pub(crate) client: Client,
     class: Class,
@@ -142,6 +145,9 @@ impl Conn {
             }
         }
         reasons.dedup();
+        if reasons.iter().all(|reason| reason.contains(NO_WRITES)) {
+            return Err(StoreError::faulty(StoreFault::ReadOnly, format!("PostgreSQL: {}", reasons.join("; "))));
+        }
         Err(StoreError::Unavailable(format!("cannot connect to PostgreSQL: {}", reasons.join("; "))))
     }
 

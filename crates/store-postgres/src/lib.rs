@@ -41,6 +41,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use async_trait::async_trait;
 use punctual_core::{JobId, Span, TaskId};
 use punctual_store::{Result, Store, StoreError};
 
@@ -213,8 +214,15 @@ async fn describe(conn: &Conn) -> Result<String> {
     Ok(format!("postgresql {version}, synchronous_commit={commit}{fsync}"))
 }
 
+#[async_trait]
 impl Store for PostgresStore {
     fn description(&self) -> String {
         self.shared.description.clone()
+    }
+
+    async fn probe(&self) -> Result<()> {
+        self.open()?;
+        self.shared.heartbeat.conn().await?.execute(sql!("probe"), &[]).await?;
+        Ok(())
     }
 }

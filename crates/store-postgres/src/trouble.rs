@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_store::StoreError;
+use punctual_store::{StoreError, StoreFault};
 use tokio_postgres::error::SqlState;
 
 const SCHEMA_MISSING: &str = "the schema of the database is missing";
@@ -48,6 +48,18 @@ impl Trouble {
         self.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
     }
 
+    /// Why PostgreSQL cannot write, where it says so.
+    fn fault(&self) -> Option<StoreFault> {
+        let code = self.code()?;
+        if *code == SqlState::DISK_FULL {
+            return Some(StoreFault::DiskFull);
+        }
+        if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED {
+            return Some(StoreFault::Corrupt);
+        }
+        self.is_of_a_standby().then_some(StoreFault::ReadOnly)
+    }
+
     /// PostgreSQL said no to what was asked, and the same question may be asked in another way.
     pub(crate) fn is_about_the_statement(&self) -> bool {
         matches!(self.class(), "21" | "22" | "23" | "25" | "40" | "42") && !self.is_of_a_standby()
@@ -83,10 +95,12 @@ impl From<Trouble> for StoreError {
         };
         let class = trouble.class().to_owned();
         let is_missing = trouble.is_of_a_missing_schema();
-        match trouble {
-            Trouble::Refused(error) => error,
+        let fault = trouble.fault();
+        match (trouble, fault) {
+            (Trouble::Refused(error), _) => error,
             _ if is_missing => Self::Schema(format!("{SCHEMA_MISSING}: {error}")),
-            _ => match class.as_str() {
+            (_, Some(fault)) => Self::faulty(fault, error),
+            (_, None) => match class.as_str() {
                 // Values and rows that do not fit.
                 "21" | "22" | "23" => Self::Inconsistent(error),
                 // Tables that are not as they were made, or rights that were taken away.

@@ -10,7 +10,8 @@ use punctual_core::shard::write::SharedBatch;
 use punctual_core::{ShardId, Span};
 use punctual_local_postgres::{Postgres, Settings};
 use punctual_store::{
-    Applied, Filter, FoundRow, JobReads, Leases, Order, Owned, Result, StoreError, Submitted, Transitions,
+    Applied, Filter, FoundRow, JobReads, Leases, Order, Owned, Result, Store, StoreError, StoreFault, Submitted,
+    Transitions,
 };
 use punctual_store_postgres::{Options, PostgresStore};
 use punctual_store_tests::fixture::*;
@@ -99,6 +100,26 @@ async fn a_killed_database_is_unavailable_and_then_another_instance() {
     again.done(vec![succeed(original(&job), 1)]).await;
     server.restart().unwrap();
     works_as_another_instance(&store, again, 5).await;
+}
+
+#[tokio::test]
+async fn a_probe_names_why_a_database_cannot_write() {
+    let mut server = Settings::test().start().unwrap();
+    let url = server.create_database("jobs").unwrap();
+    let store = connect(&url).await;
+    store.probe().await.unwrap();
+    server.execute("ALTER SYSTEM SET default_transaction_read_only = on").unwrap();
+    server.execute("SELECT pg_reload_conf()").unwrap();
+    let begun = Instant::now();
+    loop {
+        match store.probe().await {
+            Err(StoreError::Faulty { fault: StoreFault::ReadOnly, .. }) => break,
+            other => assert!(begun.elapsed() < Duration::from_secs(30), "{other:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    server.kill().unwrap();
+    is_unavailable(answers_within(Duration::from_secs(4), store.probe()).await);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use punctual_store::{Result, StoreError};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, FileControl, OpenFlags};
 
+use crate::fault::{error_of, error_of_io};
 use crate::lock::beside;
 use crate::options::{Durability, Options};
 
@@ -76,6 +77,8 @@ fn common(conn: &Connection) -> rusqlite::Result<()> {
     conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     // Else SQLite plans some statements anew whenever they are bound to other values.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    // The writer's last act is a checkpoint, unless the database is damaged: then nobody's is.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     // The last connection to close would remove the log, and the next start make it again.
     let mut keep = 1;
     conn.file_control(None::<&str>, FileControl::PersistWal(&mut keep))
@@ -111,24 +114,23 @@ fn check_owner(conn: &Connection, path: &Path) -> Result<()> {
 }
 
 fn cannot_open(path: &Path, error: &rusqlite::Error) -> StoreError {
-    let path = path.display();
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::NotADatabase) => {
-            StoreError::Schema(format!("{path} is not an SQLite database; name another file"))
+            StoreError::Schema(format!("{} is not an SQLite database; name another file", path.display()))
         }
-        _ => StoreError::Unavailable(format!("cannot open {path}: {error}")),
+        _ => error_of(path, "cannot open", error),
     }
 }
 
 /// Writes zeros behind the end of the log until it has its length. SQLite takes them for
-/// the remains of an older generation, whose checksums do not fit, and stops there.
-pub(crate) fn grow_wal(store: &Path, bytes: u64) -> Result<()> {
+/// the remains of an older generation, whose checksums do not fit, and stops there. Answers the file that SQLite has open.
+pub(crate) fn grow_wal(store: &Path, bytes: u64) -> Result<File> {
     let path = beside(store, "-wal");
-    let grow = || -> std::io::Result<()> {
+    let grow = || -> std::io::Result<File> {
         let mut file = File::options().create(true).write(true).truncate(false).open(&path)?;
         let mut at = file.seek(SeekFrom::End(0))?;
         if at >= bytes {
-            return Ok(());
+            return Ok(file);
         }
         let zeros = vec![0; 1 << 20];
         while at < bytes {
@@ -136,7 +138,8 @@ pub(crate) fn grow_wal(store: &Path, bytes: u64) -> Result<()> {
             file.write_all(&zeros[..len])?;
             at += len as u64;
         }
-        file.sync_all()
+        file.sync_all()?;
+        Ok(file)
     };
-    grow().map_err(|error| StoreError::Unavailable(format!("cannot grow {}: {error}", path.display())))
+    grow().map_err(|error| error_of_io(&path, "cannot grow", &error))
 }

@@ -1,10 +1,13 @@
 //! Who owns which shard, and until when.
 
+use std::path::Path;
+
 use async_trait::async_trait;
 use punctual_core::{ServerId, ShardId, Span, Timestamp};
 use punctual_store::{Lease, Leases, Owned, Result, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use crate::fault::error_of;
 use crate::writer::Failure;
 use crate::{SqliteStore, codec, sql};
 
@@ -113,7 +116,7 @@ fn read_owned(row: &Row<'_>) -> rusqlite::Result<Owned> {
 }
 
 /// How many shards the file has; a new one gets `wanted`.
-pub(crate) fn shard_count(conn: &Connection, wanted: u16) -> Result<u16> {
+pub(crate) fn shard_count(conn: &Connection, path: &Path, wanted: u16) -> Result<u16> {
     if wanted == 0 || wanted > ShardId::COUNT_MAX {
         return Err(StoreError::Inconsistent(format!("a store has 1 to {} shards, not {wanted}", ShardId::COUNT_MAX)));
     }
@@ -131,5 +134,5 @@ pub(crate) fn shard_count(conn: &Connection, wanted: u16) -> Result<u16> {
         tx.commit()?;
         Ok(wanted)
     };
-    read_or_make().map_err(|error| Failure::from(error).into_error())
+    read_or_make().map_err(|error| error_of(path, "cannot use", &error))
 }

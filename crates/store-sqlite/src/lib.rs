@@ -9,8 +9,12 @@
 mod archive;
 mod artifacts;
 mod backfills;
+mod check;
 mod codec;
+mod commits;
 mod connection;
+mod fault;
+mod health;
 mod jobs;
 mod leases;
 mod lock;
@@ -27,15 +31,23 @@ mod transitions;
 mod writer;
 
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use async_trait::async_trait;
 use punctual_core::{JobId, TaskId};
 use punctual_store::{Result, Store};
 
+pub use check::{Checked, check_whole};
+pub use commits::DataLoss;
 pub use options::{Clock, Durability, Options};
 
+use commits::{Beside, Commits};
+use health::Health;
+use lock::Antechamber;
 use reader::Readers;
+use rusqlite::Connection;
 use writer::{Db, Failure, Writer};
 
 /// The text of `queries/<name>.sql`.
@@ -55,6 +67,8 @@ pub struct SqliteStore {
 struct Shared {
     // In the order of dropping: the writer drains first, the lock goes last.
     writer: Writer,
+    health: Arc<Health>,
+    path: PathBuf,
     owner_reads: Readers,
     people_reads: Readers,
     clock: Clock,
@@ -75,17 +89,31 @@ const PEOPLE_CONNECTIONS: usize = 2;
 
 impl SqliteStore {
     /// Opens the file, or makes it. Brings an older schema up to date.
+    ///
+    /// Refuses a file that another process has open, one that is damaged, and one that lacks commits which were
+    /// acknowledged.
     pub fn open(path: &Path, options: Options) -> Result<Self> {
-        let lock = lock::Lock::take(path)?;
+        let antechamber = Antechamber::enter(path)?;
+        let beside = Beside::read(path)?;
+        beside.check_presence(path)?;
+        beside.check_header(path)?;
+        let lock = antechamber.lock(path)?;
         let mut conn = connection::open_writer(path, &options)?;
-        migrate::run(&mut conn, &migrate::MIGRATIONS, (options.clock)())?;
-        let shard_count = leases::shard_count(&conn, options.shard_count)?;
-        connection::grow_wal(path, options.wal_kept_bytes)?;
-        let owner_reads = Readers::open(path, OWNER_CONNECTIONS)?;
-        let people_reads = Readers::open(path, PEOPLE_CONNECTIONS)?;
-        let writer = Writer::start(Db::new(conn))?;
+        examine(&mut conn, path, &beside, &options)?;
+        migrate::run(&mut conn, &migrate::MIGRATIONS, (options.clock)()).map_err(|error| error.into_error(path))?;
+        let shard_count = leases::shard_count(&conn, path, options.shard_count)?;
+        let log = connection::grow_wal(path, options.wal_kept_bytes)?;
+        let commits = Commits::open(path, &conn, log, options.durability)?;
+        let files = [path.to_owned(), lock::beside(path, "-wal")];
+        let health = Health::new(path, &files).map_err(|error| fault::error_of_io(path, "cannot watch", &error))?;
+        let health = Arc::new(health);
+        let owner_reads = Readers::open(path, OWNER_CONNECTIONS, &health)?;
+        let people_reads = Readers::open(path, PEOPLE_CONNECTIONS, &health)?;
+        let writer = Writer::start(Db::new(conn, Some(commits)), Arc::clone(&health))?;
         let shared = Shared {
             writer,
+            health,
+            path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
             owner_reads,
             people_reads,
             clock: options.clock,
@@ -115,8 +143,36 @@ impl SqliteStore {
     }
 }
 
+/// A start on a million jobs is to take no longer than people notice, unless there is a reason.
+const CHECK_UNTOUCHED: Duration = Duration::from_millis(50);
+/// After a kill, a power cut, or somebody's hand in the file.
+const CHECK_TOUCHED: Duration = Duration::from_secs(2);
+
+/// Looks for damage and for lost commits before anything is written.
+fn examine(conn: &mut Connection, path: &Path, beside: &Beside, options: &Options) -> Result<()> {
+    let limit = if beside.is_untouched(path) { CHECK_UNTOUCHED } else { CHECK_TOUCHED };
+    let checked = check::check_within(conn, path, limit)?;
+    if !checked.is_whole() {
+        tracing::info!(
+            "the database is too large to be checked as a whole within {limit:?} of the start; `punctual doctor` does"
+        );
+    }
+    beside.check_commits(path, conn, options.data_loss)
+}
+
+#[async_trait]
 impl Store for SqliteStore {
     fn description(&self) -> String {
         format!("sqlite, synchronous={}", self.shared.durability.as_str())
+    }
+
+    fn location(&self) -> Option<PathBuf> {
+        Some(self.shared.path.clone())
+    }
+
+    async fn probe(&self) -> Result<()> {
+        // The commit is counted in the database, so it writes a page.
+        self.write(1, |_| Ok(())).await?;
+        self.shared.health.recovered()
     }
 }

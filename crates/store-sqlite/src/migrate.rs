@@ -1,9 +1,13 @@
 //! Brings the schema up to date, and refuses one that it does not know.
 
+use std::path::Path;
+
 use punctual_core::Timestamp;
-use punctual_store::{Result, StoreError};
+use punctual_store::StoreError;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use sha2::{Digest, Sha256};
+
+use crate::fault::error_of;
 
 pub(crate) struct Migration {
     version: u32,
@@ -81,9 +85,26 @@ impl Migration {
     }
 }
 
+/// Why the schema could not be brought up to date.
+#[derive(Debug)]
+pub(crate) enum Failed {
+    Sqlite(rusqlite::Error),
+    /// It is not one that this program knows.
+    Refused(String),
+}
+
+impl Failed {
+    pub(crate) fn into_error(self, path: &Path) -> StoreError {
+        match self {
+            Self::Sqlite(error) => error_of(path, "cannot migrate", &error),
+            Self::Refused(reason) => StoreError::Schema(reason),
+        }
+    }
+}
+
 /// Applies what is missing, all of it or none of it.
-pub(crate) fn run(conn: &mut Connection, known: &[Migration], now: Timestamp) -> Result<()> {
-    let unavailable = |error: rusqlite::Error| StoreError::Unavailable(format!("cannot migrate: {error}"));
+pub(crate) fn run(conn: &mut Connection, known: &[Migration], now: Timestamp) -> std::result::Result<(), Failed> {
+    let unavailable = Failed::Sqlite;
     let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(unavailable)?;
     tx.execute_batch(
         "CREATE TABLE IF NOT EXISTS migration (
@@ -98,7 +119,7 @@ pub(crate) fn run(conn: &mut Connection, known: &[Migration], now: Timestamp) ->
         tx.query_row("SELECT coalesce(max(version), 0) FROM migration", [], |row| row.get(0)).map_err(unavailable)?;
     let known_newest = known.last().map_or(0, |migration| migration.version);
     if newest > known_newest {
-        return Err(StoreError::Schema(format!(
+        return Err(Failed::Refused(format!(
             "the store has schema {newest} and this program knows {known_newest}; use the newer program"
         )));
     }
@@ -110,7 +131,7 @@ pub(crate) fn run(conn: &mut Connection, known: &[Migration], now: Timestamp) ->
         match applied {
             Some(checksum) if checksum == migration.checksum() => {}
             Some(_) => {
-                return Err(StoreError::Schema(format!(
+                return Err(Failed::Refused(format!(
                     "migration {} ({}) is not the one that made this store; use the program that made it, \
                      or restore the store from a backup",
                     migration.version, migration.name
@@ -141,7 +162,7 @@ mod tests {
 
     fn refusal(conn: &mut Connection, known: &[Migration]) -> String {
         match run(conn, known, Timestamp::EPOCH) {
-            Err(StoreError::Schema(text)) => text,
+            Err(Failed::Refused(text)) => text,
             other => panic!("not refused: {other:?}"),
         }
     }

@@ -2,6 +2,8 @@ use std::sync::Arc;
 
 use punctual_core::Timestamp;
 
+use crate::commits::DataLoss;
+
 /// Where the store's time comes from. The binary passes the real one.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
@@ -35,6 +37,8 @@ pub struct Options {
     /// The write-ahead log is made this long at once and kept so: flushing a file
     /// that grows costs ten times as much as flushing one that does not.
     pub wal_kept_bytes: u64,
+    /// What to do when commits that were acknowledged are not there.
+    pub data_loss: DataLoss,
     /// A checkpoint is due when the log holds so many pages.
     pub checkpoint_pages: u32,
 }
@@ -48,6 +52,7 @@ impl Options {
             shard_count: 4,
             cache_bytes: 32 << 20,
             wal_kept_bytes: 40 << 20,
+            data_loss: DataLoss::default(),
             checkpoint_pages: 8_000,
         }
     }

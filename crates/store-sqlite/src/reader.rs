@@ -8,10 +8,12 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use crate::connection;
+use crate::health::Health;
 use crate::writer::Failure;
 
 pub(crate) struct Readers {
     pool: Arc<Pool>,
+    health: Arc<Health>,
 }
 
 struct Pool {
@@ -27,10 +29,10 @@ impl Pool {
 }
 
 impl Readers {
-    pub(crate) fn open(path: &Path, count: usize) -> Result<Self> {
+    pub(crate) fn open(path: &Path, count: usize, health: &Arc<Health>) -> Result<Self> {
         let idle = (0..count).map(|_| connection::open_reader(path)).collect::<Result<Vec<_>>>()?;
         let pool = Pool { free: Semaphore::new(count), idle: Mutex::new(idle) };
-        Ok(Self { pool: Arc::new(pool) })
+        Ok(Self { pool: Arc::new(pool), health: Arc::clone(health) })
     }
 
     /// Runs `read` in one snapshot of the store.
@@ -38,6 +40,7 @@ impl Readers {
         &self,
         read: impl FnOnce(&Connection) -> std::result::Result<T, Failure> + Send + 'static,
     ) -> Result<T> {
+        self.health.readable()?;
         let pool = self.pool.clone();
         let permit = pool.free.acquire().await.map_err(|_| StoreError::Closed)?;
         // Given back by the blocking task: the caller may stop waiting before it ends.
@@ -51,7 +54,7 @@ impl Readers {
             }
         });
         match task.await {
-            Ok(result) => result.map_err(Failure::into_error),
+            Ok(result) => result.map_err(|failure| failure.into_error(&self.health)),
             Err(error) => Err(StoreError::Unavailable(format!("a read ended early: {error}"))),
         }
     }

@@ -6,13 +6,16 @@
 //! itself fails, the whole group is rolled back and every caller is told.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use punctual_core::{TaskId, Timestamp};
 use punctual_store::{Result, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
+
+use crate::commits::Commits;
+use crate::health::Health;
 
 /// More operations in one transaction would keep the first of them waiting.
 const GROUP_OPERATIONS_MAX: usize = 2_000;
@@ -35,10 +38,10 @@ impl Failure {
         Self::Refused(StoreError::Inconsistent(text.into()))
     }
 
-    pub(crate) fn into_error(self) -> StoreError {
+    pub(crate) fn into_error(self, health: &Health) -> StoreError {
         match self {
             Self::Refused(error) => error,
-            Self::Broken(error) => StoreError::Unavailable(error.to_string()),
+            Self::Broken(error) => health.judge(&error),
         }
     }
 }
@@ -75,11 +78,13 @@ pub(crate) struct Db {
     pub(crate) conn: Connection,
     /// Tasks that were looked up; emptied when something is rolled back.
     pub(crate) known_tasks: HashMap<TaskId, KnownTask>,
+    /// `None` in a database without a file.
+    commits: Option<Commits>,
 }
 
 impl Db {
-    pub(crate) fn new(conn: Connection) -> Self {
-        Self { conn, known_tasks: HashMap::new() }
+    pub(crate) fn new(conn: Connection, commits: Option<Commits>) -> Self {
+        Self { conn, known_tasks: HashMap::new(), commits }
     }
 
     /// For operations that may find out halfway that they must refuse.
@@ -109,7 +114,7 @@ trait Operation: Send {
     fn rows(&self) -> usize;
     fn run(&mut self, db: &mut Db) -> rusqlite::Result<()>;
     /// `failed` says why the transaction did not commit.
-    fn answer(self: Box<Self>, failed: Option<&str>);
+    fn answer(self: Box<Self>, failed: Option<&StoreError>);
 }
 
 struct Call<T, F> {
@@ -138,10 +143,10 @@ where
         Ok(())
     }
 
-    fn answer(self: Box<Self>, failed: Option<&str>) {
+    fn answer(self: Box<Self>, failed: Option<&StoreError>) {
         let result = match failed {
             None => self.result.expect("a committed operation ran"),
-            Some(why) => Err(StoreError::Unavailable(why.to_owned())),
+            Some(why) => Err(why.clone()),
         };
         // A caller that stopped waiting does not want the answer.
         let _ = self.reply.send(result);
@@ -159,11 +164,11 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn start(db: Db) -> Result<Self> {
+    pub(crate) fn start(db: Db, health: Arc<Health>) -> Result<Self> {
         let (inbox, messages) = mpsc::channel(INBOX_MAX);
         let thread = std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
-            .spawn(move || write_until_closed(db, messages))
+            .spawn(move || write_until_closed(db, &health, messages))
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer: {error}")))?;
         Ok(Self { inbox: Some(inbox), thread: Mutex::new(Some(thread)) })
     }
@@ -209,7 +214,7 @@ impl Drop for Writer {
     }
 }
 
-fn write_until_closed(mut db: Db, mut messages: mpsc::Receiver<Message>) {
+fn write_until_closed(mut db: Db, health: &Health, mut messages: mpsc::Receiver<Message>) {
     let mut received = Vec::with_capacity(GROUP_OPERATIONS_MAX);
     let mut group = Vec::with_capacity(GROUP_OPERATIONS_MAX);
     // Zero: every sender is gone, and so is everything that was queued.
@@ -222,37 +227,61 @@ fn write_until_closed(mut db: Db, mut messages: mpsc::Receiver<Message>) {
                     group.push(operation);
                     if rows >= GROUP_ROWS_MAX {
                         rows = 0;
-                        commit_group(&mut db, &mut group);
+                        commit_group(&mut db, health, &mut group);
                     }
                 }
                 Message::Close => messages.close(),
             }
         }
-        commit_group(&mut db, &mut group);
+        commit_group(&mut db, health, &mut group);
+    }
+    if health.is_corrupt() {
+        // Whoever repairs it wants the file and the log as they are.
+        return;
     }
     // What remains in the log is read again at the next start, so a failure here loses nothing.
-    if let Err(error) = db.conn.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())) {
-        tracing::warn!(%error, "the last checkpoint failed");
+    // Whether somebody was in the way, and how many pages of the log are in the file.
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+    match db.conn.query_row("PRAGMA wal_checkpoint(RESTART)", [], read) {
+        Ok((0, logged, moved)) if logged == moved => db.commits.iter_mut().for_each(Commits::stopped),
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, "the last checkpoint failed"),
     }
 }
 
-fn commit_group(db: &mut Db, group: &mut Vec<Box<dyn Operation>>) {
+fn commit_group(db: &mut Db, health: &Health, group: &mut Vec<Box<dyn Operation>>) {
     if group.is_empty() {
         return;
     }
-    let failed = run_group(db, group).err().map(|error| {
-        db.known_tasks.clear();
-        if !db.conn.is_autocommit()
-            && let Err(error) = db.statement("ROLLBACK")
-        {
-            tracing::error!(%error, "a failed transaction could not be rolled back");
+    let failed = match health.writable() {
+        Ok(()) => run_group(db, group).err().map(|error| roll_back(db, health, &error)),
+        Err(error) => {
+            db.commits.iter().for_each(Commits::leave_note);
+            Some(error)
         }
-        tracing::error!(%error, operations = group.len(), "a transaction failed");
-        error.to_string()
-    });
-    for operation in group.drain(..) {
-        operation.answer(failed.as_deref());
+    };
+    if failed.is_none() {
+        db.commits.iter_mut().for_each(Commits::committed);
+        health.committed();
     }
+    for operation in group.drain(..) {
+        operation.answer(failed.as_ref());
+    }
+}
+
+fn roll_back(db: &mut Db, health: &Health, error: &rusqlite::Error) -> StoreError {
+    db.known_tasks.clear();
+    if !db.conn.is_autocommit()
+        && let Err(error) = db.statement("ROLLBACK")
+    {
+        tracing::error!(%error, "a failed transaction could not be rolled back");
+    }
+    let judged = health.judge(error);
+    // Faults are logged where they begin and end.
+    if !matches!(judged, StoreError::Faulty { .. }) {
+        tracing::error!(%error, "a transaction failed");
+    }
+    judged
 }
 
 fn run_group(db: &mut Db, group: &mut [Box<dyn Operation>]) -> rusqlite::Result<()> {
@@ -260,17 +289,25 @@ fn run_group(db: &mut Db, group: &mut [Box<dyn Operation>]) -> rusqlite::Result<
     for operation in group {
         operation.run(db)?;
     }
+    if let Some(commits) = &db.commits {
+        commits.count(&db.conn)?;
+    }
     db.statement("COMMIT")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use punctual_store::StoreFault;
+
     use super::*;
 
     fn writer() -> Writer {
         let conn = Connection::open_in_memory().unwrap();
         conn.execute_batch("CREATE TABLE seen (n INTEGER PRIMARY KEY)").unwrap();
-        Writer::start(Db::new(conn)).unwrap()
+        let health = Health::new(Path::new("nowhere.db"), &[]).unwrap();
+        Writer::start(Db::new(conn, None), Arc::new(health)).unwrap()
     }
 
     fn insert(n: i64) -> impl FnOnce(&mut Db) -> std::result::Result<(), Failure> + Send {
@@ -341,6 +378,22 @@ mod tests {
         assert_eq!(seen(&writer).await, Vec::<i64>::new());
         writer.write(1, insert(4)).await.unwrap();
         assert_eq!(seen(&writer).await, [4]);
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_is_named_and_writes_go_on_when_there_is_space() {
+        let writer = writer();
+        let limit =
+            |pages| move |db: &mut Db| Ok(db.conn.execute_batch(&format!("PRAGMA max_page_count = {pages}"))?);
+        let fill = |db: &mut Db| {
+            db.conn.execute_batch("CREATE TABLE large (x); INSERT INTO large VALUES (zeroblob(1000000))")?;
+            Ok(())
+        };
+        writer.write(1, limit(3)).await.unwrap();
+        let answer = writer.write(1, fill).await;
+        assert!(matches!(answer, Err(StoreError::Faulty { fault: StoreFault::DiskFull, .. })), "{answer:?}");
+        writer.write(1, limit(1 << 20)).await.unwrap();
+        writer.write(1, fill).await.unwrap();
     }
 
     #[tokio::test]

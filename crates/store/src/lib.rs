@@ -19,13 +19,17 @@ mod tasks;
 mod throttle;
 mod transitions;
 
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+
 pub use archive::{Archived, Archiving, Assembly, EndedLog, KeptLog, LogArchive, WholeLog};
 pub use artifacts::{Arrival, Artifact, ArtifactChange, ArtifactState, Artifacts, CreatedArtifact, NewArtifact, Unfit};
 pub use backfills::{
     BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillRun, BackfillState, BackfillStep, Backfilled, Backfills,
     Stepped,
 };
-pub use error::StoreError;
+pub use error::{StoreError, StoreFault};
 pub use jobs::{
     DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobPages, JobReads, JobRecord, NewJob,
     Order, Page, Position, RerunRecord, SUBMIT_MAX, Submission, Submit, Submitted, Tables, UNREADABLE_NAMED_MAX,
@@ -44,6 +48,7 @@ pub use transitions::{Applied, FoundRow, LoadPage, OpenStarts, Transitions};
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Everything the engine and the app need.
+#[async_trait]
 pub trait Store:
     Artifacts
     + Tasks
@@ -61,4 +66,13 @@ pub trait Store:
 {
     /// For people: the kind of store and how it writes, such as `sqlite, synchronous=FULL`.
     fn description(&self) -> String;
+
+    /// The file of a store that is one, on the machine of the server.
+    fn location(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// Commits a write that changes nothing anybody reads, the way every other write is committed. `Ok` means that a
+    /// write succeeded just now. A crash before or after it means nothing.
+    async fn probe(&self) -> Result<()>;
 }

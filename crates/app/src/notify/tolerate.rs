@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use punctual_api::ErrorKind;
 use punctual_core::TaskId;
 use punctual_core::task::Task;
 use punctual_store::StoreError;
@@ -16,7 +15,7 @@ use crate::{App, AppError, Result};
 const READS_AT_ONCE: usize = 32;
 
 pub(super) fn is_away(error: &AppError) -> bool {
-    error.kind == ErrorKind::Unavailable
+    error.kind.is_outage()
 }
 
 /// What was read; nothing where it cannot be read.

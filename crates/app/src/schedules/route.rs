@@ -118,7 +118,7 @@ impl App {
                     return Err(error.hint(IN_DOUBT));
                 }
                 Err(_) => {
-                    self.0.store.now().await.map_err(|error| AppError::from(error).hint(IN_DOUBT))?;
+                    self.writable().await.map_err(|error| error.also(IN_DOUBT))?;
                 }
             }
         }

@@ -88,9 +88,13 @@ impl Weather {
     }
 }
 
+#[async_trait]
 impl Store for Weather {
     fn description(&self) -> String {
         "model, in weather".to_owned()
+    }
+    async fn probe(&self) -> Result<()> {
+        self.enter()
     }
 }
 

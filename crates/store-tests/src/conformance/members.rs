@@ -29,6 +29,15 @@ pub(super) async fn a_member_is_shown_as_it_was_last_seen(store: &dyn Store) {
     assert!(seen.iter().all(|seen| seen.seen_at <= now && now.since(seen.seen_at) < LONG), "{seen:?}");
 }
 
+pub(super) async fn a_probe_succeeds_and_changes_nothing(store: &dyn Store) {
+    store.beat(member(server(1), 1)).await.unwrap();
+    let before = store.members().await.unwrap();
+    for _ in 0..3 {
+        store.probe().await.unwrap();
+    }
+    assert_eq!(store.members().await.unwrap(), before);
+}
+
 pub(super) async fn a_member_that_leaves_or_was_not_seen_is_gone(store: &dyn Store) {
     for number in 1..=3 {
         store.beat(member(server(number), 0)).await.unwrap();

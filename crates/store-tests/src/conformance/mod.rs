@@ -342,6 +342,7 @@ cases! { ($)
     members {
         a_member_is_shown_as_it_was_last_seen,
         a_member_that_leaves_or_was_not_seen_is_gone,
+        a_probe_succeeds_and_changes_nothing,
         a_duty_has_one_owner_at_a_time,
         a_duty_changes_hands_under_a_higher_epoch,
         the_first_secret_is_everyones,

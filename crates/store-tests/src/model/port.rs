@@ -17,9 +17,13 @@ use punctual_store::{
 
 use super::ModelStore;
 
+#[async_trait]
 impl Store for ModelStore {
     fn description(&self) -> String {
         "model, in memory".to_owned()
+    }
+    async fn probe(&self) -> Result<()> {
+        Ok(())
     }
 }
 
