@@ -3,13 +3,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use punctual_store::{Store, StoreError};
+use punctual_store::{Store, StoreError, StoreFault};
 use punctual_store_postgres::PostgresStore;
 use punctual_store_sqlite::SqliteStore;
 
 use crate::config::{Connection, Database, Durability, ServerSettings};
 use crate::exit::{conflict, failed, unreachable};
 use crate::world;
+
+/// In the data folder.
+pub(crate) const DATABASE_FILE: &str = "punctual.db";
+
+/// What people do about a damaged file.
+pub(crate) const CORRUPT_HINT: &str = "copy all its files (punctual.db*) first; then restore a backup, or repair a copy \
+    with `sqlite3 punctual.db .recover | sqlite3 new.db`; see docs/health.md";
 
 /// Between two tries to reach a database that is not there yet.
 const TRY_EVERY: Duration = Duration::from_secs(1);
@@ -58,8 +65,25 @@ fn open_sqlite(settings: &ServerSettings) -> anyhow::Result<SqliteStore> {
         Durability::Full => punctual_store_sqlite::Durability::Full,
         Durability::Normal => punctual_store_sqlite::Durability::Normal,
     };
-    let path = settings.data_dir.join("punctual.db");
-    Ok(SqliteStore::open(&path, options)?)
+    options.data_loss = settings.data_loss;
+    let path = settings.data_dir.join(DATABASE_FILE);
+    let is_new = !path.exists();
+    let store = SqliteStore::open(&path, options).map_err(not_opened)?;
+    if is_new {
+        tracing::info!(file = %path.display(), "made a new database");
+    }
+    Ok(store)
+}
+
+/// What is wrong, with what to do about it.
+fn not_opened(error: StoreError) -> anyhow::Error {
+    let StoreError::Faulty { fault, .. } = &error else { return error.into() };
+    let hint = match fault {
+        StoreFault::DiskFull => "make room on that disk, or name another folder with --data-dir",
+        StoreFault::Corrupt => CORRUPT_HINT,
+        StoreFault::FileReplaced | StoreFault::ReadOnly => "make the folder writable, or name another with --data-dir",
+    };
+    failed(error.to_string(), hint)
 }
 
 /// A database and its servers may be started together, so one that is not there yet is
@@ -74,6 +98,8 @@ async fn wait_for_postgres(connection: &Connection, settings: &ServerSettings) -
         let reason = match PostgresStore::connect(options.clone()).await {
             Ok(store) => return Ok(store),
             Err(StoreError::Unavailable(reason)) => reason,
+            // A standby that is about to be promoted, or a disk that is about to be emptied.
+            Err(error @ StoreError::Faulty { .. }) => error.to_string(),
             Err(error) => {
                 let message = format!("cannot use the database {connection}: {error}");
                 return Err(failed(message, "see what is wrong with `punctual doctor` and `punctual migrate status`"));

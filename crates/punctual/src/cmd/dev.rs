@@ -69,6 +69,7 @@ impl DataDir {
 pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit> {
     context.start_logging("warn")?;
     let mut settings = ServerSettings::new(&context.config)?;
+    settings.data_loss = args.server.data_loss();
     let mut worker_settings = WorkerSettings::new(&context.config)?;
     // What people try first runs on their own machine.
     worker_settings.sending = sending(&context.config, Places::LOOPBACK)?;

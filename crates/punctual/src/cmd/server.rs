@@ -7,6 +7,7 @@ use std::path::Path;
 use clap::{Args, Subcommand};
 use punctual_api::Stats;
 use punctual_core::Span;
+use punctual_store_sqlite::DataLoss;
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -101,9 +102,17 @@ pub(crate) struct ServerFlags {
     /// A worker that is silent for so long is dead [default: 20s]
     #[arg(long, value_name = "TIME")]
     worker_dead_after: Option<String>,
+    /// Start although the embedded database has lost commits that were acknowledged
+    #[arg(long)]
+    accept_data_loss: bool,
 }
 
 impl ServerFlags {
+    /// For this start alone, so it is no setting.
+    pub(crate) fn data_loss(&self) -> DataLoss {
+        if self.accept_data_loss { DataLoss::Accept } else { DataLoss::Refuse }
+    }
+
     pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
         given([
             ("database", self.database.clone()),
@@ -186,7 +195,8 @@ pub(crate) async fn run(args: ServerArgs, context: &Context) -> anyhow::Result<E
         None => {}
     }
     context.start_logging("info")?;
-    let settings = ServerSettings::new(&context.config)?;
+    let mut settings = ServerSettings::new(&context.config)?;
+    settings.data_loss = args.flags.data_loss();
     let until = if args.exit_with_stdin { Until::StdinCloses } else { Until::Signal };
     let stop = Stop::listen(until, &context.out)?;
     if settings.database == Database::Embedded {

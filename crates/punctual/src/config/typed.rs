@@ -9,6 +9,7 @@ use punctual_app::Roles;
 use punctual_core::size::ByteSize;
 use punctual_core::{ShardId, Span};
 use punctual_exec::ProgramCache;
+use punctual_store_sqlite::DataLoss;
 use punctual_worker::{AttemptLog, SLOTS_MAX, Sending};
 
 use super::{AgentsSettings, Config, Database, Origin, Storage, sending, storage};
@@ -36,6 +37,8 @@ pub(crate) struct ServerSettings {
     pub(crate) database: Database,
     pub(crate) database_wait: Span,
     pub(crate) durability: Durability,
+    /// By a flag alone: what is accepted once is not accepted for ever.
+    pub(crate) data_loss: DataLoss,
     /// `None`: as many as there are, or the usual number for a new database.
     pub(crate) shards: Option<u16>,
     pub(crate) lease_ttl: Span,
@@ -78,6 +81,7 @@ impl ServerSettings {
             durability: config.parse("durability", |text| {
                 Durability::from_str(text, true).map_err(|_| format!("`{text}` is neither full nor normal"))
             })?,
+            data_loss: DataLoss::Refuse,
             shards: match config.text("shards") {
                 "" => None,
                 _ => Some(config.parse("shards", |text| number(text, 1, u64::from(ShardId::COUNT_MAX)))? as u16),
