@@ -23,6 +23,9 @@ pub struct WorkerView {
     pub running: u32,
     #[schema(value_type = String, format = DateTime)]
     pub last_seen_at: Timestamp,
+    /// The user that runs commands on the worker's machine, outside of the sandbox, if it runs any.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub commands_as: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -40,6 +43,9 @@ pub struct Node {
     pub roles: Vec<String>,
     /// The store and how it writes.
     pub store: String,
+    /// The file of the embedded database, on the machine of the server.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub database_file: Option<String>,
     pub shards_total: u16,
     pub shards_owned: u16,
     #[schema(value_type = String, format = DateTime)]

@@ -38,6 +38,9 @@ pub struct OverdueJob {
     pub late_by: Span,
     /// For people.
     pub why: String,
+    /// No connected worker can run it, whether it is busy or not.
+    #[serde(default)]
+    pub unserved: bool,
 }
 
 /// A planned time without a verdict.

@@ -106,6 +106,17 @@ pub(crate) fn unknown(job: &HotJob, place: &Place, now: Timestamp) -> String {
     format!("{given_back}{due} Whether it runs now is not known: {why}. Ask again in a few seconds.")
 }
 
+/// Whether a worker must be started, or another one, for a job of this task to run.
+pub(crate) fn is_unserved(task: &Task, workers: &[WorkerSpec]) -> bool {
+    let (spec, capability) = (&task.spec, task.spec.run.capability());
+    let fits = |worker: &WorkerSpec| {
+        worker.queues.contains(&spec.queue)
+            && worker.capabilities.contains(&capability)
+            && spec.labels.iter().all(|(key, value)| worker.labels.get(key) == Some(value))
+    };
+    task.waits_for.is_none() && !workers.iter().any(fits)
+}
+
 /// What a due job waits for.
 fn missing(task: &Task, workers: &[WorkerSpec]) -> String {
     let spec = &task.spec;
@@ -230,6 +241,7 @@ mod tests {
             ),
         ] {
             assert_eq!(missing(&task, &workers), expected);
+            assert_eq!(is_unserved(&task, &workers), !expected.contains("busy"), "{expected}");
         }
     }
 }

@@ -64,6 +64,7 @@ impl App {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             roles: self.0.settings.roles.names(),
             store: self.0.store.description(),
+            database_file: self.0.store.location().map(|path| path.display().to_string()),
             shards_total: self.0.store.shard_count(),
             shards_owned: owned as u16,
             started_at: self.0.started_at,
@@ -113,6 +114,7 @@ fn worker_view(status: WorkerStatus, info: WorkerInfo) -> WorkerView {
         slots: status.credit,
         running: status.running,
         last_seen_at: status.seen_at,
+        commands_as: Some(info.commands_as).filter(|user| !user.is_empty()),
     }
 }
 

@@ -35,6 +35,8 @@ pub struct WorkerHello {
     pub held: Vec<(JobId, AttemptNo)>,
     /// As the greeting had it.
     pub acquired: u64,
+    /// The user that runs commands outside of the sandbox; empty if none does.
+    pub commands_as: String,
 }
 
 /// The first word to a worker.
@@ -97,8 +99,9 @@ impl App {
     /// A worker answered the greeting of this connection. The stream ends at once if the greeting is out of date.
     pub fn connect_worker(&self, stream: StreamId, hello: WorkerHello) -> Result<Connected> {
         check(&hello)?;
-        let info = WorkerInfo { name: hello.name, version: hello.version, spec: hello.spec };
-        let (session, outgoing) = self.0.engine.connect(hello.worker, stream, info, hello.held, hello.acquired);
+        let WorkerHello { worker, name, version, spec, held, acquired, commands_as } = hello;
+        let info = WorkerInfo { name, version, spec, commands_as };
+        let (session, outgoing) = self.0.engine.connect(worker, stream, info, held, acquired);
         let answer = HelloAnswer {
             server: self.0.engine.server(),
             heartbeat: self.0.settings.heartbeat,
@@ -140,6 +143,7 @@ impl App {
 fn check(hello: &WorkerHello) -> Result<()> {
     validate::text("name", &hello.name, limits::LABEL_CHARS_MAX)?;
     validate::text("version", &hello.version, limits::NAME_CHARS_MAX)?;
+    validate::text("commands_as", &hello.commands_as, limits::NAME_CHARS_MAX)?;
     let spec = &hello.spec;
     if spec.credit > CREDIT_MAX {
         return Err(AppError::field("credit", format!("must be at most {CREDIT_MAX}")));

@@ -12,6 +12,8 @@ pub struct WorkerInfo {
     pub name: String,
     pub version: String,
     pub spec: WorkerSpec,
+    /// The user that runs commands outside of the sandbox; empty if none does.
+    pub commands_as: String,
 }
 
 struct Said {

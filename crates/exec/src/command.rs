@@ -61,6 +61,12 @@ impl Executor for Commands {
         vec!["command".to_owned()]
     }
 
+    fn runs_as(&self) -> Option<String> {
+        // By its number: a container may not know the name.
+        let is_root = rustix::process::geteuid().is_root();
+        Some(if is_root { "root".to_owned() } else { self.account.name.clone() })
+    }
+
     fn ends_by_itself(&self) -> bool {
         true
     }

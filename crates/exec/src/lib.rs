@@ -91,6 +91,11 @@ pub trait Executor: Send + Sync + 'static {
     /// The words of [`Run::capability`] that this executor can do.
     fn capabilities(&self) -> Vec<String>;
 
+    /// The user of this machine that tasks run as, outside of the sandbox.
+    fn runs_as(&self) -> Option<String> {
+        None
+    }
+
     fn first_poll(&self) -> FirstPoll {
         FirstPoll::OnOwnTask
     }

@@ -24,6 +24,11 @@ impl Executors {
         self.0.is_empty()
     }
 
+    /// The user that runs commands outside of the sandbox, if there is one.
+    pub fn commands_as(&self) -> Option<String> {
+        self.0.values().find_map(|executor| executor.runs_as())
+    }
+
     /// What a worker with these executors announces.
     pub fn capabilities(&self) -> Vec<String> {
         self.0.values().flat_map(|executor| executor.capabilities()).collect()

@@ -250,5 +250,6 @@ fn worker(worker: wire::WorkerInfo) -> Result<(WorkerStatus, WorkerInfo), BadMes
         labels: worker.labels.into_iter().collect(),
         credit: worker.credit,
     };
-    Ok((status, WorkerInfo { name: worker.name, version: worker.version, spec }))
+    let info = WorkerInfo { name: worker.name, version: worker.version, spec, commands_as: worker.commands_as };
+    Ok((status, info))
 }

@@ -329,6 +329,7 @@ fn read_hello(hello: wire::Hello) -> Result<WorkerHello, Status> {
         },
         held: held.map_err(|error| Status::invalid_argument(error.to_string()))?,
         acquired: hello.acquired,
+        commands_as: hello.commands_as,
     })
 }
 

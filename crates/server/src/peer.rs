@@ -235,6 +235,7 @@ fn worker((status, info): (WorkerStatus, WorkerInfo)) -> wire::WorkerInfo {
         credit: status.credit,
         running: status.running,
         seen_at: status.seen_at.as_micros(),
+        commands_as: info.commands_as,
     }
 }
 

@@ -35,6 +35,8 @@ pub(crate) struct Profile {
     pub(crate) queues: Vec<String>,
     pub(crate) capabilities: Vec<String>,
     pub(crate) labels: std::collections::HashMap<String, String>,
+    /// The user that runs commands outside of the sandbox; empty if none does.
+    pub(crate) commands_as: String,
 }
 
 /// One server, as its stream and its heartbeat know it.

@@ -31,6 +31,7 @@ pub(crate) async fn run(
         queues: worker.queues.clone(),
         capabilities: worker.executors.capabilities(),
         labels: worker.labels.clone(),
+        commands_as: worker.executors.commands_as().unwrap_or_default(),
     });
     // A handle that is used for a second run keeps showing the first.
     let _ = worker.status.0.set(ledger.clone());

@@ -215,6 +215,7 @@ mod tests {
             queues: Vec::new(),
             capabilities: Vec::new(),
             labels: HashMap::new(),
+            commands_as: String::new(),
         };
         let parts = Parts {
             ledger: Arc::new(Ledger::new(4)),

@@ -98,6 +98,7 @@ impl Link {
             credit,
             held,
             acquired: greeting.acquired,
+            commands_as: profile.commands_as.clone(),
         };
         // Not taken when the stream has broken already: then there is no welcome either.
         let _ = introduce.send((session, hello));

@@ -80,15 +80,16 @@ impl App {
         for job in jobs {
             let shard = job.key.shard();
             let task = tasks.get(&job.task).map(|task| &**task);
-            let why = match self.0.cluster.place(shard) {
-                place @ Place::Nowhere => explain::unknown(&job, &place, now),
+            let (why, unserved) = match self.0.cluster.place(shard) {
+                place @ Place::Nowhere => (explain::unknown(&job, &place, now), false),
                 Place::Here | Place::At(_) => {
                     let workers = match workers.entry(shard) {
                         Entry::Occupied(known) => known.into_mut(),
                         Entry::Vacant(unknown) => unknown.insert(self.workers_of(shard).await),
                     };
                     let awaited = self.awaited(task).await?;
-                    explain::waiting(&job, &[], task, awaited.as_ref(), workers, now)
+                    let why = explain::waiting(&job, &[], task, awaited.as_ref(), workers, now);
+                    (why, task.is_some_and(|task| explain::is_unserved(task, workers)))
                 }
             };
             let why = match task.and_then(|task| delivered_rule(&job, task)) {
@@ -103,6 +104,7 @@ impl App {
                 due_at: job.due_since(),
                 late_by: for_people(now.since(job.due_since())),
                 why,
+                unserved,
             });
         }
         Ok(shown)

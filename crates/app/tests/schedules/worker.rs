@@ -57,6 +57,7 @@ impl Worker {
             spec,
             held: Vec::new(),
             acquired: greeting.acquired,
+            commands_as: String::new(),
         };
         let connected = app.connect_worker(greeting.stream, hello).unwrap();
         let task = tokio::spawn(serve(app.clone(), worker, connected, Arc::clone(&seen), lasts));

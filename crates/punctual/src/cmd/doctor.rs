@@ -2,17 +2,17 @@
 
 mod commands;
 mod containers;
+mod data;
 mod database;
 mod sandbox;
+mod waiting;
 mod zones;
-
-use std::path::Path;
 
 use clap::Args;
 use comfy_table::Cell;
-use punctual_api::{JobSummary, ListQuery, Node, WorkerView};
+use punctual_api::{Node, WorkerView};
 use punctual_client::Client;
-use punctual_core::{JobState, Span, Timestamp};
+use punctual_core::{Span, Timestamp};
 use serde::Serialize;
 
 use super::Context;
@@ -30,6 +30,8 @@ pub(crate) struct DoctorArgs {}
 #[serde(rename_all = "UPPERCASE")]
 enum Verdict {
     Pass,
+    /// It cannot be looked at from here.
+    Skip,
     Warn,
     Fail,
 }
@@ -46,6 +48,9 @@ struct Check {
 impl Check {
     fn pass(name: &'static str, reason: impl Into<String>) -> Self {
         Self { verdict: Verdict::Pass, name, reason: reason.into(), fix: None }
+    }
+    fn skip(name: &'static str, reason: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Skip, name, reason: reason.into(), fix: None }
     }
     fn warn(name: &'static str, reason: impl Into<String>, fix: &str) -> Self {
         Self { verdict: Verdict::Warn, name, reason: reason.into(), fix: Some(fix.to_owned()) }
@@ -66,6 +71,7 @@ impl Row for Check {
     fn cells(&self, _: &Output) -> Vec<Cell> {
         let verdict = match self.verdict {
             Verdict::Pass => "PASS",
+            Verdict::Skip => "SKIP",
             Verdict::Warn => "WARN",
             Verdict::Fail => "FAIL",
         };
@@ -76,12 +82,12 @@ impl Row for Check {
 
 pub(crate) async fn run(_: DoctorArgs, context: &Context) -> anyhow::Result<Exit> {
     let mut checks = Vec::new();
-    with_server(context, &mut checks).await;
+    let answered = with_server(context, &mut checks).await;
     match ServerSettings::new(&context.config) {
         Ok(ServerSettings { database: Database::Postgres(connection), clock_skew_max, .. }) => {
             checks.extend(database::checks(&connection, clock_skew_max).await);
         }
-        Ok(settings) => checks.push(data_dir(&settings.data_dir)),
+        Ok(settings) => checks.extend(data::checks(&settings.data_dir, answered.node.as_ref(), &context.out).await),
         Err(error) => {
             checks.push(Check::fail("settings", error.to_string(), "correct the setting; see `punctual config`"));
         }
@@ -89,7 +95,7 @@ pub(crate) async fn run(_: DoctorArgs, context: &Context) -> anyhow::Result<Exit
     checks.push(open_files(&std::fs::read_to_string("/proc/self/limits").unwrap_or_default()));
     checks.push(sandbox::check().await);
     checks.extend(containers::check(&context.config).await);
-    checks.extend(commands::check(&context.config));
+    checks.extend(commands::check(&context.config, answered.workers.as_deref()));
     checks.push(zones::check(context).await);
     let out = &context.out;
     out.rows(&checks, &checks)?;
@@ -103,29 +109,57 @@ pub(crate) async fn run(_: DoctorArgs, context: &Context) -> anyhow::Result<Exit
     Ok(Exit::Ok)
 }
 
-async fn with_server(context: &Context, checks: &mut Vec<Check>) {
+/// What the server said of itself and of its workers, if it did.
+#[derive(Default)]
+struct Answered {
+    node: Option<Node>,
+    workers: Option<Vec<WorkerView>>,
+}
+
+async fn with_server(context: &Context, checks: &mut Vec<Check>) -> Answered {
+    let mut answered = Answered::default();
     let client = match context.client() {
         Ok(client) => client,
-        Err(error) => return checks.push(Check::fail("server", format!("{error:#}"), "correct --server")),
+        Err(error) => {
+            checks.push(Check::fail("server", format!("{error:#}"), "correct --server"));
+            return answered;
+        }
     };
     let before = now();
     let node = match client.server().await {
         Ok(node) => node,
         Err(error) => {
             let report = Report::new(&error.into());
-            return checks.push(Check::fail("server", report.message, &report.hint));
+            checks.push(Check::fail("server", report.message, &report.hint));
+            return answered;
         }
     };
     checks.push(Check::pass("server", format!("{} answers", client.url())));
     checks.push(version(&node.version));
     checks.push(clock(before, node.now, now()));
+    checks.push(ready(&client).await);
     checks.push(store(&node));
+    answered.node = Some(node);
     match client.workers().await {
         Ok(list) => {
             checks.push(workers(&list.workers));
-            checks.push(queues(&client, &list.workers).await);
+            answered.workers = Some(list.workers);
         }
         Err(error) => checks.push(Check::fail("workers", error.to_string(), "see the server's log")),
+    }
+    checks.push(waiting::check(&client).await);
+    answered
+}
+
+/// What the server says about itself when somebody wants to write.
+async fn ready(client: &Client) -> Check {
+    const NAME: &str = "ready";
+    match client.ready().await {
+        Ok(()) => Check::pass(NAME, "the server writes to its database"),
+        Err(error) => {
+            let report = Report::new(&error.into());
+            Check::fail(NAME, format!("{} ({})", report.message, report.code), &report.hint)
+        }
     }
 }
 
@@ -181,69 +215,6 @@ fn workers(workers: &[WorkerView]) -> Check {
         return Check::warn("workers", format!("{reason}, {silent} silent"), "look at those machines");
     }
     Check::pass("workers", reason)
-}
-
-async fn queues(client: &Client, workers: &[WorkerView]) -> Check {
-    let now = now();
-    let query = ListQuery {
-        state: Some(JobState::Scheduled.as_str().to_owned()),
-        scheduled_before: Some(now.to_string()),
-        order: Some("asc".to_owned()),
-        ..ListQuery::default()
-    };
-    match client.first_jobs(&query, DUE_EXAMINED).await {
-        Ok(mut listed) => {
-            // The others wait for another attempt.
-            listed.list.jobs.retain(|job| job.due_at <= now);
-            unserved(&listed.list.jobs, workers)
-        }
-        Err(error) => Check::warn("queues", format!("cannot list jobs: {error}"), "see the server's log"),
-    }
-}
-
-/// The oldest jobs that are due tell enough: a queue without a worker grows old.
-const DUE_EXAMINED: usize = 1000;
-
-fn unserved(due: &[JobSummary], workers: &[WorkerView]) -> Check {
-    let served = |queue: &str| workers.iter().any(|worker| worker.queues.iter().any(|name| name == queue));
-    let mut names: Vec<_> = due.iter().map(|job| job.task.queue.as_str()).filter(|queue| !served(queue)).collect();
-    names.sort_unstable();
-    names.dedup();
-    if names.is_empty() {
-        return Check::pass("queues", format!("every queue with due jobs has a worker ({} due)", due.len()));
-    }
-    let names = names.join(",");
-    Check::warn(
-        "queues",
-        format!("jobs wait in queues that no worker serves: {names}"),
-        &format!("start one with `punctual worker --queues {names}`"),
-    )
-}
-
-/// Less than this and a busy server may stop within the hour.
-const DISK_WARN_BYTES: u64 = 1 << 30;
-
-fn data_dir(path: &Path) -> Check {
-    const NAME: &str = "data folder";
-    const FIX: &str = "name another folder with --data-dir";
-    // Before the first start there is only a place for it.
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let Some(place) = absolute.ancestors().find(|dir| dir.is_dir()) else {
-        return Check::fail(NAME, format!("{} cannot be made", path.display()), FIX);
-    };
-    if let Err(error) = tempfile::tempfile_in(place) {
-        return Check::fail(NAME, format!("{} is not writable: {error}", place.display()), FIX);
-    }
-    let free = match rustix::fs::statvfs(place) {
-        Ok(stat) => stat.f_bavail.saturating_mul(stat.f_frsize),
-        Err(error) => return Check::warn(NAME, format!("cannot tell the free space: {error}"), FIX),
-    };
-    let gib = free as f64 / f64::from(1 << 30);
-    let reason = format!("{} is writable, {gib:.1} GiB free", path.display());
-    if free < DISK_WARN_BYTES {
-        return Check::warn(NAME, reason, "make room, or shorten `retention`");
-    }
-    Check::pass(NAME, reason)
 }
 
 /// Each connection takes one, and each running HTTP call.

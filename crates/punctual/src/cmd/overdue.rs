@@ -104,7 +104,7 @@ impl Row for OverdueJob {
 }
 
 /// How late it is has a column of its own.
-fn without_lateness(why: &str) -> &str {
+pub(crate) fn without_lateness(why: &str) -> &str {
     let rest = why.strip_prefix("It has been due for ").and_then(|rest| rest.split_once(": "));
     rest.map_or(why, |(_, reason)| reason)
 }

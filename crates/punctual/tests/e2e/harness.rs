@@ -52,11 +52,26 @@ impl Home {
         variables: &[(&str, &str)],
         log: impl Into<Stdio>,
     ) -> Server {
-        let mut child = Command::new(PUNCTUAL)
-            .args(["server", "--exit-with-stdin", "-o", "json", "--listen", listen, "--data-dir"])
-            .arg(self.file("data"))
-            .args(flags)
-            .envs(variables.iter().copied())
+        let mut command = Command::new(PUNCTUAL);
+        command.args(flags_of_server(listen)).arg(self.file("data")).args(flags).envs(variables.iter().copied());
+        self.started(command, log)
+    }
+
+    /// Starts a server whose data folder is a disk of its own, of so many MiB. A part of it is taken by `filler`, which
+    /// is reached through [`Server::own_view`].
+    pub(crate) fn server_on_small_disk(&self, mib: u32, filler_mib: u32) -> Server {
+        let data = self.file("data");
+        std::fs::create_dir(&data).expect("the data folder is made");
+        let mut command = Command::new("unshare");
+        let script = r#"mount -t tmpfs -o size="$1"m tmpfs "$3" && head -c "$2"M /dev/zero > "$3/filler" && shift 3 && exec "$@""#;
+        command.args(["--map-root-user", "--mount", "sh", "-c", script, "sh"]);
+        command.args([mib.to_string(), filler_mib.to_string()]).arg(&data).arg(PUNCTUAL);
+        command.args(flags_of_server("127.0.0.1:0")).arg(&data);
+        self.started(command, Stdio::inherit())
+    }
+
+    fn started(&self, mut command: Command, log: impl Into<Stdio>) -> Server {
+        let mut child = command
             .current_dir(self.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -120,6 +135,11 @@ impl Home {
     }
 }
 
+/// All but the folder, which comes last.
+fn flags_of_server(listen: &str) -> [&str; 7] {
+    ["server", "--exit-with-stdin", "-o", "json", "--listen", listen, "--data-dir"]
+}
+
 /// A process that does not outlive its test.
 pub(crate) struct Process(Child);
 
@@ -168,6 +188,12 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn client(&self) -> Client {
         Client::new(&self.url).expect("the address is a URL")
+    }
+
+    /// A path as this process sees it, which may have disks of its own.
+    pub(crate) fn own_view(&self, path: &Path) -> PathBuf {
+        let root = format!("/proc/{}/root", self.process.id());
+        Path::new(&root).join(path.strip_prefix("/").expect("an absolute path"))
     }
 
     /// The address to listen on again after a crash.

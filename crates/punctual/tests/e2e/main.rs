@@ -15,6 +15,7 @@ mod delete_race;
 mod docs;
 mod foreign;
 mod harness;
+mod health;
 mod leavers;
 mod logs;
 mod notifications;

@@ -1,8 +1,6 @@
 use std::collections::BTreeMap;
 
-use punctual_api::TaskRef;
-use punctual_core::task::Priority;
-use punctual_core::{JobId, ServerId, ShardId, TaskId, WorkerId};
+use punctual_core::{ServerId, WorkerId};
 
 use super::*;
 
@@ -10,7 +8,7 @@ fn at(secs: i64) -> Timestamp {
     Timestamp::saturating_from_micros(secs * 1_000_000)
 }
 
-fn worker(state: &str, queue: &str) -> WorkerView {
+pub(super) fn worker(state: &str, queue: &str) -> WorkerView {
     WorkerView {
         id: WorkerId::new(at(1), 1),
         name: "w".to_owned(),
@@ -22,23 +20,7 @@ fn worker(state: &str, queue: &str) -> WorkerView {
         slots: 8,
         running: 0,
         last_seen_at: at(1),
-    }
-}
-
-fn due(queue: &str) -> JobSummary {
-    JobSummary {
-        id: JobId::new(at(1), ShardId(0), 1),
-        task: TaskRef { id: TaskId::new(at(1), 1), name: None, kind: "probe".to_owned(), queue: queue.to_owned() },
-        state: "scheduled".to_owned(),
-        priority: Priority::default(),
-        submitted_at: at(1),
-        scheduled_at: at(1),
-        due_at: at(1),
-        finished_at: None,
-        attempts: 0,
-        reason: None,
-        schedule: None,
-        tracing_id: None,
+        commands_as: None,
     }
 }
 
@@ -48,6 +30,7 @@ fn node(store: &str, shards_owned: u16) -> Node {
         id: ServerId::new(at(1), 1),
         version: "1".to_owned(),
         store: store.to_owned(),
+        database_file: None,
         shards_total: 4,
         shards_owned,
         started_at: at(1),
@@ -74,6 +57,8 @@ fn a_store_that_forgets_on_a_power_cut_is_named() {
     check(store(&node("sqlite, synchronous=full", 4)), Verdict::Pass, "4 of 4");
     check(store(&node("sqlite, synchronous=NORMAL", 4)), Verdict::Warn, "power cut");
     check(store(&node("sqlite, synchronous=full", 0)), Verdict::Fail, "0 of 4");
+    let postgres = store(&node("postgresql 15.18, synchronous_commit=on, fsync=off", 4));
+    assert!(postgres.fix.is_some_and(|fix| fix.contains("PostgreSQL")));
 }
 
 #[test]
@@ -82,10 +67,6 @@ fn jobs_that_nobody_can_run_are_found() {
     check(workers(&[worker("draining", "default")]), Verdict::Fail, "none is connected");
     check(workers(&[worker("connected", "default"), worker("silent", "x")]), Verdict::Warn, "1 silent");
     check(workers(&[worker("connected", "default")]), Verdict::Pass, "8 slots");
-
-    let serving = [worker("connected", "default")];
-    check(unserved(&[due("default")], &serving), Verdict::Pass, "(1 due)");
-    check(unserved(&[due("gpu"), due("default"), due("gpu")], &serving), Verdict::Warn, "serves: gpu");
 }
 
 #[test]
@@ -95,11 +76,4 @@ fn the_limit_of_open_files_is_read_from_proc() {
     check(open_files(&format!("{line}1048576  1048576  files\n")), Verdict::Pass, "at most 1048576");
     check(open_files(&format!("{line}unlimited  unlimited  files\n")), Verdict::Pass, "unlimited");
     check(open_files(""), Verdict::Warn, "cannot read");
-}
-
-#[test]
-fn a_folder_that_cannot_be_written_fails() {
-    let dir = tempfile::tempdir().unwrap();
-    assert_ne!(data_dir(&dir.path().join("not/yet/there")).verdict, Verdict::Fail);
-    check(data_dir(Path::new("/proc/punctual")), Verdict::Fail, "not writable");
 }

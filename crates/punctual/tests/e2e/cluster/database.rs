@@ -9,6 +9,7 @@ use serde_json::json;
 use super::{Cluster, finished, probe, submit};
 use crate::checked::plain_http;
 use crate::harness::{Home, eventually};
+use crate::health::doctor;
 
 /// An answer that takes longer is one that hangs.
 const SOON: Duration = Duration::from_secs(8);
@@ -44,6 +45,10 @@ async fn a_server_without_its_database_says_so_and_recovers_by_itself() {
         assert!(answer.headers().contains_key("retry-after"), "{}", answer.url());
     }
     client.live().await.expect("the process lives");
+    let (code, checks) = doctor(&cluster.home, &server);
+    assert_eq!(code, 1);
+    assert_eq!(checks["ready"].0, "FAIL", "{checks:?}");
+    assert!(checks["ready"].1.contains("database_unavailable"), "{checks:?}");
 
     postgres.start_again().expect("it starts");
     eventually("it is ready again", || async { client.ready().await.is_ok() }).await;

@@ -1,0 +1,85 @@
+//! Whether the jobs that are due have a worker that can run them.
+
+use std::collections::BTreeMap;
+
+use punctual_api::{Overdue, OverdueQuery};
+use punctual_client::Client;
+
+use super::Check;
+use crate::cmd::overdue::without_lateness;
+use crate::output::counted;
+
+const NAME: &str = "waiting jobs";
+/// More reasons than this are read in `punctual overdue`.
+const REASONS_SHOWN: usize = 3;
+
+pub(super) async fn check(client: &Client) -> Check {
+    // What has been due for a moment may be on its way to a worker.
+    let query = OverdueQuery { after: Some("1s".to_owned()) };
+    match client.overdue(&query).await {
+        Ok(overdue) => verdict(&overdue),
+        Err(error) => Check::warn(NAME, format!("cannot be listed: {error}"), "see the server's log"),
+    }
+}
+
+fn verdict(overdue: &Overdue) -> Check {
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for job in overdue.jobs.iter().filter(|job| job.unserved) {
+        let why = without_lateness(&job.why);
+        *reasons.entry(why.split(". ").next().unwrap_or(why).trim_end_matches('.')).or_default() += 1;
+    }
+    if reasons.is_empty() {
+        let total = usize::try_from(overdue.jobs_total).unwrap_or(usize::MAX);
+        return Check::pass(NAME, format!("every job that is due has a worker that can run it ({total} waiting)"));
+    }
+    let shown: Vec<String> =
+        reasons.iter().take(REASONS_SHOWN).map(|(why, count)| format!("{}: {why}", counted(*count, "job"))).collect();
+    Check::fail(
+        NAME,
+        shown.join("; "),
+        "start a worker that can, with --queues, --label or --allow-commands as the reason says (handlers are part of \
+         your own worker); `punctual overdue` lists the jobs",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_api::OverdueJob;
+    use punctual_core::{JobId, ShardId, Span, Timestamp};
+
+    use super::super::Verdict;
+    use super::*;
+
+    fn overdue(jobs: &[(&str, bool)]) -> Overdue {
+        let job = |(why, unserved): &(&str, bool)| OverdueJob {
+            job: JobId::new(Timestamp::EPOCH, ShardId(0), 1),
+            task: "t".to_owned(),
+            queue: "default".to_owned(),
+            due_at: Timestamp::EPOCH,
+            late_by: Span::from_secs(9),
+            why: format!("It has been due for 9s: {why}."),
+            unserved: *unserved,
+        };
+        Overdue {
+            jobs: jobs.iter().map(job).collect(),
+            jobs_total: jobs.len() as u64,
+            jobs_total_is_minimum: false,
+            planned: Vec::new(),
+            planned_is_partial: false,
+            shards_without_owner: Vec::new(),
+            ailing: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_due_job_that_no_worker_can_run_fails_with_the_reason() {
+        let busy = ("the workers of queue default that can run it are busy", false);
+        let found = verdict(&overdue(&[busy]));
+        assert!(found.verdict == Verdict::Pass && found.reason.contains("(1 waiting)"), "{found:?}");
+        let lacking = ("no connected worker of queue default can run handler:nope", true);
+        let found = verdict(&overdue(&[lacking, busy, lacking]));
+        assert_eq!(found.verdict, Verdict::Fail);
+        assert_eq!(found.reason, "2 jobs: no connected worker of queue default can run handler:nope");
+        assert!(found.fix.unwrap().contains("--queues"));
+    }
+}
