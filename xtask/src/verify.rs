@@ -49,6 +49,8 @@ pub(crate) enum Verify {
     },
     /// What a cluster does while its parts are killed, stopped, cut off and confused
     Faults(Passed),
+    /// What a server on the embedded database does when its disk is full or its files are moved or damaged
+    Disk(Passed),
     /// Hundreds of schedules while servers are killed, stopped and cut off; `-- --full` for ten minutes of it
     Schedules(Passed),
     /// No server for a compressed day: which missed times run afterwards, and how fast
@@ -109,6 +111,7 @@ pub(crate) fn run(what: Verify) -> anyhow::Result<()> {
         Verify::Load(passed) => verifier("load", passed),
         Verify::Lists(passed) => verifier("lists", passed),
         Verify::Faults(passed) => verifier("faults", passed),
+        Verify::Disk(passed) => verifier("disk", passed),
         Verify::Schedules(passed) => verifier("schedules", passed),
         Verify::Downtime(passed) => verifier("downtime", passed),
         Verify::Check(passed) => verifier("check", passed),

@@ -10,6 +10,7 @@ pub mod check;
 mod clients;
 mod clock;
 pub mod cluster;
+pub mod disk;
 pub mod downtime;
 pub mod exactly_once;
 pub mod faults;

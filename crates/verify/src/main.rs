@@ -1,10 +1,11 @@
-//! `verify exactly-once | load | lists | faults | schedules | downtime`, and `verify check` to judge a kept run again.
+//! `verify exactly-once | load | lists | faults | disk | schedules | downtime`, and `verify check` to judge a kept run again.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use punctual_verify::check::latest;
+use punctual_verify::disk::{Disk, enter_own_mounts};
 use punctual_verify::downtime::Downtime;
 use punctual_verify::exactly_once::ExactlyOnce;
 use punctual_verify::faults::{Faults, Timing, enter_own_network};
@@ -34,6 +35,8 @@ enum Command {
     Lists(Lists),
     /// What a cluster does while its parts are killed, stopped, cut off and confused
     Faults(Faults),
+    /// What a server on the embedded database does when its disk is full or its files are moved or damaged
+    Disk(Disk),
     /// Schedules of every kind while servers are killed, stopped and cut off: one verdict for each planned time
     Schedules(Schedules),
     /// No server for a compressed day: which missed times run afterwards, and how fast
@@ -55,6 +58,9 @@ fn main() -> anyhow::Result<ExitCode> {
         // Before there are threads, and while there is still a way to install a database.
         punctual_local_postgres::ensure_installed()?;
         enter_own_network()?;
+    }
+    if let Command::Disk(_) = args.command {
+        enter_own_mounts()?;
     }
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(args))
 }
@@ -83,6 +89,7 @@ async fn run(Args { command, keep }: Args) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Faults(faults) => Ok(exit_code(faults.run(&keep, Timing::USUAL).await?)),
+        Command::Disk(disk) => Ok(exit_code(disk.run(&keep).await?)),
         Command::Load(run) => {
             rounds("load", run.rounds, &keep, async |round, folder| run.round(round, folder).await).await
         }

@@ -1,9 +1,10 @@
-//! Short forms of `cargo xtask verify exactly-once | load | lists | faults | schedules | downtime`, against the debug build.
+//! Short forms of `cargo xtask verify exactly-once | load | lists | faults | disk | schedules | downtime`, against the debug build.
 //! The limits on lateness are those of a busy machine; the long runs have the real ones.
 
 use std::path::Path;
 
 use punctual_verify::cluster::Programs;
+use punctual_verify::disk;
 use punctual_verify::downtime::Downtime;
 use punctual_verify::exactly_once::ExactlyOnce;
 use punctual_verify::faults::{CELLS, Faults, Timing};
@@ -94,6 +95,18 @@ async fn the_shards_of_a_killed_server_are_taken_over() {
 #[tokio::test(flavor = "multi_thread")]
 async fn resets_of_all_connections_break_nothing() {
     cell_is_good("network-resets").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn damage_to_the_embedded_database_is_told() {
+    let programs = Programs::find().unwrap();
+    for name in ["folder-moved", "pages-damaged", "log-removed"] {
+        let cell = disk::CELLS.iter().find(|cell| cell.name == name).expect("there is such a cell");
+        let folder = RunFolder::fresh(keep(), "disk").unwrap();
+        let verdict = cell.run(&folder, &programs).await.unwrap();
+        assert!(verdict.is_good(), "{name}: {:?}; see {}", verdict.faults, folder.path().display());
+        folder.remove().unwrap();
+    }
 }
 
 async fn downtime_is_good(postgres: bool) {
