@@ -190,9 +190,9 @@ impl Beside {
             Some(Stored { identity, .. }) if identity != known.identity => {
                 format!("{shown} is another database than the one that {} tells of", file.display())
             }
-            None => format!("{shown} is older than the database that {} tells of", file.display()),
-            Some(Stored { commits, .. }) if commits < counted => {
-                let lost = counted - commits;
+            // A database that was never moved out of its log has lost the count with it.
+            stored if stored.as_ref().map_or(0, |stored| stored.commits) < counted => {
+                let lost = counted - stored.map_or(0, |stored| stored.commits);
                 let text = format!("{shown} has lost its last {lost} commits of {counted}");
                 // What the mode allows: these commits were never flushed.
                 if !known.is_durable && known.boot != boot() {
@@ -201,7 +201,7 @@ impl Beside {
                 }
                 format!("{text}: its write-ahead log was damaged or removed, or an older copy was put in its place")
             }
-            Some(_) => return Ok(()),
+            Some(_) | None => return Ok(()),
         };
         match leave {
             DataLoss::Accept => {

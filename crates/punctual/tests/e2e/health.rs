@@ -70,7 +70,7 @@ async fn a_full_disk_is_named_and_the_server_goes_on_when_there_is_space() {
     assert_eq!(first.status, 201, "{}", first.body);
     let id = first.body["id"].as_str().unwrap().to_owned();
     // The large ones leave some space that smaller ones find.
-    for input_bytes in [500_000, 20_000, 10] {
+    for input_bytes in [200_000, 20_000, 10] {
         submit_until_full(&server, input_bytes).await;
     }
     eventually("the server is not ready", || async { !is_ready(&server).await }).await;
