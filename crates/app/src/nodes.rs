@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::cluster::Place;
 use crate::route::LOOK_LIMIT;
-use crate::{App, AppError, Result};
+use crate::{App, Result};
 
 impl App {
     pub fn server_id(&self) -> ServerId {

@@ -53,7 +53,7 @@ async fn submit_some(store: &SqliteStore, from: u64, count: u64) {
 }
 
 async fn listed(store: &SqliteStore) -> Result<usize, StoreError> {
-    Ok(store.list_hot(Filter::default(), first_page(Order::Ascending, 1000)).await?.rows.len())
+    Ok(store.list_jobs(Filter::default(), first_page(Order::Ascending, 1000)).await?.hot.rows.len())
 }
 
 /// The files as a kill of the process would leave them now.
