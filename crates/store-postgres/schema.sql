@@ -343,3 +343,14 @@ TABLE watermark WITH (fillfactor=10, autovacuum_vacuum_threshold=200, autovacuum
     shard smallint NOT NULL
     at bigint NOT NULL
 CREATE UNIQUE INDEX watermark_pkey ON public.watermark USING btree (shard)
+
+TABLE worker
+    id uuid NOT NULL
+    name text NOT NULL
+    host text
+    version text NOT NULL
+    first_seen_at bigint NOT NULL
+    last_seen_at bigint NOT NULL
+    left_at bigint
+CREATE INDEX worker_last_seen ON public.worker USING btree (last_seen_at, id)
+CREATE UNIQUE INDEX worker_pkey ON public.worker USING btree (id)

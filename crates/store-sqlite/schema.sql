@@ -371,3 +371,16 @@ CREATE UNIQUE INDEX task_live_name ON task (name) WHERE deleted = 0 AND name IS 
 CREATE INDEX task_unlisted ON task (used_until) WHERE deleted = 1 OR name IS NULL;
 
 CREATE INDEX task_artifact ON task (artifact, id) WHERE artifact IS NOT NULL;
+
+CREATE TABLE worker (
+    id            BLOB NOT NULL PRIMARY KEY,
+    name          TEXT NOT NULL,
+    host          TEXT,
+    version       TEXT NOT NULL,
+    first_seen_at INTEGER NOT NULL,
+    last_seen_at  INTEGER NOT NULL,
+    -- When it said that it leaves.
+    left_at       INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX worker_last_seen ON worker (last_seen_at, id);

@@ -36,6 +36,7 @@ mod tasks;
 mod tls;
 mod transitions;
 mod trouble;
+mod workers;
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -16,7 +16,7 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 11] = [
+pub(crate) const MIGRATIONS: [Migration; 12] = [
     Migration {
         version: 1,
         name: "first",
@@ -71,6 +71,11 @@ pub(crate) const MIGRATIONS: [Migration; 11] = [
         version: 11,
         name: "zone_data",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0011_zone_data.sql")),
+    },
+    Migration {
+        version: 12,
+        name: "workers",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0012_workers.sql")),
     },
 ];
 

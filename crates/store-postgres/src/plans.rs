@@ -39,7 +39,8 @@ const SORTS: [&str; 11] = [
     "schedules_with_calendars",
 ];
 /// Run without the settings that make plans stay; they set their own.
-const MAINTENANCE: [&str; 20] = [
+const MAINTENANCE: [&str; 21] = [
+    "prune_workers",
     "partitions",
     "prunable_jobs",
     "prunable_early_jobs",
@@ -248,6 +249,7 @@ const FILL: &str = "
     INSERT INTO dropped_log SELECT 'logs/' || n FROM generate_series(1, 1000) AS n;
     INSERT INTO cancel_request SELECT gen_random_uuid() FROM generate_series(1, 1000);
     INSERT INTO stale_outcome SELECT gen_random_uuid(), gen_random_uuid(), n, 1, '' FROM generate_series(1, 1000) AS n;
+    INSERT INTO worker SELECT gen_random_uuid(), '', NULL, '', n, n, NULL FROM generate_series(1, 1000) AS n;
     INSERT INTO idempotency SELECT n::text, '', n, '' FROM generate_series(1, 1000) AS n;
     INSERT INTO node (id, used_at) SELECT gen_random_uuid(), 0 FROM generate_series(1, 1000);
     INSERT INTO start_batch SELECT 1, n, gen_random_uuid(), n % 4, '' FROM generate_series(1, 1000) AS n";

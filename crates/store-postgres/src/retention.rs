@@ -61,6 +61,7 @@ impl PostgresStore {
                 self.shared.memory.tasks.clear();
             }
             let used_since = tasks_used_since(before).as_micros();
+            conn.execute(sql!("prune_workers"), &[&used_since, &SMALL_ROWS_MAX]).await?;
             if conn.execute(sql!("prune_nodes"), &[&used_since, &SMALL_ROWS_MAX]).await? > 0 {
                 self.shared.memory.nodes.clear();
             }

@@ -12,7 +12,7 @@ use punctual_store_tests::fixture::{Owner, at, new_job, original, server, succee
 use punctual_store_tests::report_fixture::{notice, tell, waiting, with_backfill, with_rule};
 use punctual_store_tests::schedule_fixture::watermark;
 
-const KNOWN: [(u32, &str); 11] = [
+const KNOWN: [(u32, &str); 12] = [
     (1, "first"),
     (2, "artifacts"),
     (3, "details"),
@@ -24,6 +24,7 @@ const KNOWN: [(u32, &str); 11] = [
     (9, "late_starts"),
     (10, "attempt_due"),
     (11, "zone_data"),
+    (12, "workers"),
 ];
 
 fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {

@@ -28,6 +28,7 @@ mod retention;
 mod schedules;
 mod tasks;
 mod transitions;
+mod workers;
 mod writer;
 
 use std::collections::HashSet;

@@ -16,7 +16,7 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 12] = [
+pub(crate) const MIGRATIONS: [Migration; 13] = [
     Migration {
         version: 1,
         name: "first",
@@ -76,6 +76,11 @@ pub(crate) const MIGRATIONS: [Migration; 12] = [
         version: 12,
         name: "zone_data",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0012_zone_data.sql")),
+    },
+    Migration {
+        version: 13,
+        name: "workers",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0013_workers.sql")),
     },
 ];
 

@@ -22,6 +22,8 @@ impl Retention for SqliteStore {
         let shard_count = self.shared.shard_count;
         self.write(limit, move |db| {
             let removed = prune(&db.conn, before, now, limit)?;
+            let seen_before = tasks_used_since(before).as_micros();
+            db.conn.prepare_cached(sql!("prune_workers"))?.execute(params![seen_before, SMALL_ROWS_MAX])?;
             if removed < limit && prune_tasks(&db.conn, before, shard_count)? > 0 {
                 db.known_tasks.clear();
             }

@@ -8,7 +8,7 @@ use punctual_core::attempt::AttemptRecord;
 use punctual_core::give_backs::{GiveBacks, GivenBack};
 use punctual_core::schedule::Source;
 use punctual_core::task::Priority;
-use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, Span, TaskId, Timestamp};
+use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, Span, TaskId, Timestamp, WorkerId};
 
 use crate::Result;
 
@@ -117,6 +117,16 @@ pub struct RerunRecord {
     pub from: JobState,
     /// The number of the attempt that came next.
     pub next_attempt: AttemptNo,
+}
+
+/// An outcome that came too late to count; see [`Write::Stale`](punctual_core::shard::write::Write::Stale).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LateOutcome {
+    pub attempt: AttemptNo,
+    pub worker: WorkerId,
+    pub at: Timestamp,
+    /// For people.
+    pub outcome: String,
 }
 
 /// A job in history.
@@ -247,6 +257,9 @@ pub trait JobReads: Send + Sync + 'static {
 
     /// How often the job was made eligible again, the first time first.
     async fn reruns(&self, id: JobId) -> Result<Vec<RerunRecord>>;
+
+    /// Outcomes of the job that came too late to count, by (attempt, worker), the first `limit`.
+    async fn late_outcomes(&self, id: JobId, limit: usize) -> Result<Vec<LateOutcome>>;
 
     /// Those of the hot jobs that are still under these keys, in the order asked for.
     async fn hot_jobs(&self, keys: Vec<JobKey>) -> Result<Vec<HotJob>>;

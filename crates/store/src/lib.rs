@@ -18,6 +18,7 @@ mod schedules;
 mod tasks;
 mod throttle;
 mod transitions;
+mod workers;
 
 use std::path::PathBuf;
 
@@ -31,8 +32,9 @@ pub use backfills::{
 };
 pub use error::{StoreError, StoreFault};
 pub use jobs::{
-    DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobPages, JobReads, JobRecord, NewJob,
-    Order, Page, Position, RerunRecord, SUBMIT_MAX, Submission, Submit, Submitted, Tables, UNREADABLE_NAMED_MAX,
+    DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobPages, JobReads, JobRecord,
+    LateOutcome, NewJob, Order, Page, Position, RerunRecord, SUBMIT_MAX, Submission, Submit, Submitted, Tables,
+    UNREADABLE_NAMED_MAX,
 };
 pub use leases::{Lease, Leases, Owned};
 pub use logs::{LogChunk, LogPiece, Logs, Retention, TASK_USE_STEP, tasks_used_since};
@@ -44,6 +46,7 @@ pub use schedules::{CalendarChange, LoadedRow, OccurrenceFilter, ScheduleFilter,
 pub use tasks::{Interned, TaskChange, Tasks};
 pub use throttle::Throttle;
 pub use transitions::{Applied, FoundRow, LoadPage, OpenStarts, Transitions};
+pub use workers::{SeenWorker, SeenWorkers};
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 
@@ -59,6 +62,7 @@ pub trait Store:
     + JobReads
     + Leases
     + Members
+    + SeenWorkers
     + Transitions
     + Logs
     + LogArchive

@@ -56,6 +56,6 @@ pub trait Retention: Send + Sync + 'static {
     /// `limit` as well where a store left some of the others for another call.
     ///
     /// When all did, tasks go that are deleted or have no name, that no job or schedule refers to, and
-    /// that were last used before [`tasks_used_since`].
+    /// that were last used before [`tasks_used_since`], and workers that were last seen before it.
     async fn prune(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<usize>;
 }

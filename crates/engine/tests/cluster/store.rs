@@ -14,16 +14,17 @@ use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp,
+    ArtifactId, AttemptNo, BackfillId, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{
     Ailing, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, BackfillRow, BackfillRun,
     BackfillStep, Backfilled, Backfills, CalendarChange, ClusterSecret, CreatedArtifact, DeliveryRow, Dispatch,
     Dispatched, DueWindow, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobPages,
-    JobReads, JobRecord, KeptLog, Lease, Leases, LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece, Logs, Member,
-    Members, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page, Position, RerunRecord, Result,
-    Retention, RuleChange, RuleRow, ScheduleFilter, Schedules, SeenMember, ShardSchedules, Stepped, Store, StoreError,
-    Submission, Submit, Submitted, TaskChange, Tasks, Transitions, WaitingNotice, WholeLog,
+    JobReads, JobRecord, KeptLog, LateOutcome, Lease, Leases, LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece,
+    Logs, Member, Members, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page, Position,
+    RerunRecord, Result, Retention, RuleChange, RuleRow, ScheduleFilter, Schedules, SeenMember, SeenWorker,
+    SeenWorkers, ShardSchedules, Stepped, Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks,
+    Transitions, WaitingNotice, WholeLog,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;
@@ -211,6 +212,7 @@ under_weather! {
     JobReads {
         job(id: JobId) -> Option<JobRecord>;
         reruns(id: JobId) -> Vec<RerunRecord>;
+        late_outcomes(id: JobId, limit: usize) -> Vec<LateOutcome>;
         hot_jobs(keys: Vec<JobKey>) -> Vec<HotJob>;
         finished_jobs(ids: Vec<JobId>) -> Vec<FinishedJob>;
         list_jobs(filter: Filter, position: Position) -> JobPages;
@@ -233,6 +235,11 @@ under_weather! {
                 self.model.generation()
             }
         }
+    }
+    SeenWorkers {
+        keep_workers(workers: Vec<SeenWorker>) -> ();
+        workers_by_id(ids: Vec<WorkerId>) -> Vec<SeenWorker>;
+        workers_since(since: Timestamp, limit: usize) -> Vec<SeenWorker>;
     }
     Members {
         beat(member: Member) -> ();

@@ -10,8 +10,8 @@ use std::sync::PoisonError;
 use async_trait::async_trait;
 use punctual_core::{JobId, JobKey, Timestamp};
 use punctual_store::{
-    DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, JobPages, JobReads, JobRecord, Page, Position, RerunRecord,
-    Result, StoreError, Submission, Submit, Submitted, UNREADABLE_NAMED_MAX,
+    DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, JobPages, JobReads, JobRecord, LateOutcome, Page, Position,
+    RerunRecord, Result, StoreError, Submission, Submit, Submitted, UNREADABLE_NAMED_MAX,
 };
 
 use crate::PostgresStore;
@@ -55,6 +55,14 @@ impl JobReads for PostgresStore {
         let reruns = record::reruns(&conn, id).await?;
         conn.done();
         Ok(reruns)
+    }
+
+    async fn late_outcomes(&self, id: JobId, limit: usize) -> Result<Vec<LateOutcome>> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let outcomes = record::late_outcomes(&conn, id, limit).await?;
+        conn.done();
+        Ok(outcomes)
     }
 
     async fn hot_jobs(&self, keys: Vec<JobKey>) -> Result<Vec<HotJob>> {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::{AttemptNo, JobId, JobKey};
-use punctual_store::{FinishedJob, HotJob, JobRecord, RerunRecord, StoreError};
+use punctual_store::{FinishedJob, HotJob, JobRecord, LateOutcome, RerunRecord, StoreError};
 use tokio_postgres::Row;
 
 use crate::codec::{self, Read, Uuid, shard_number};
@@ -46,6 +46,20 @@ pub(super) async fn reruns(conn: &Conn, id: JobId) -> Result<Vec<RerunRecord>, T
         let next_attempt = codec::value::<i32>(row, 2)?;
         let next_attempt = AttemptNo(next_attempt.unsigned_abs());
         Ok(RerunRecord { at: codec::time(row, 0)?, from: codec::state(row, 1)?, next_attempt })
+    };
+    rows.iter().map(read).collect()
+}
+
+pub(super) async fn late_outcomes(conn: &Conn, id: JobId, limit: usize) -> Result<Vec<LateOutcome>, Trouble> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = conn.query(sql!("late_outcomes_of_job"), &[&Uuid::from(id), &limit]).await?;
+    let read = |row: &Row| {
+        Ok(LateOutcome {
+            attempt: AttemptNo(codec::value::<i32>(row, 0)?.unsigned_abs()),
+            worker: codec::worker_id(row, 1)?,
+            at: codec::time(row, 2)?,
+            outcome: codec::value(row, 3)?,
+        })
     };
     rows.iter().map(read).collect()
 }

@@ -9,8 +9,8 @@ use std::sync::PoisonError;
 use async_trait::async_trait;
 use punctual_core::{JobId, JobKey, Timestamp};
 use punctual_store::{
-    DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, JobPages, JobReads, JobRecord, Page, Position, RerunRecord,
-    Result, Submission, Submit, Submitted, UNREADABLE_NAMED_MAX,
+    DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, JobPages, JobReads, JobRecord, LateOutcome, Page, Position,
+    RerunRecord, Result, Submission, Submit, Submitted, UNREADABLE_NAMED_MAX,
 };
 use rusqlite::Connection;
 
@@ -43,6 +43,10 @@ impl JobReads for SqliteStore {
 
     async fn reruns(&self, id: JobId) -> Result<Vec<RerunRecord>> {
         self.shared.people_reads.read(move |conn| record::reruns(conn, id)).await
+    }
+
+    async fn late_outcomes(&self, id: JobId, limit: usize) -> Result<Vec<LateOutcome>> {
+        self.shared.people_reads.read(move |conn| record::late_outcomes(conn, id, limit)).await
     }
 
     async fn hot_jobs(&self, keys: Vec<JobKey>) -> Result<Vec<HotJob>> {

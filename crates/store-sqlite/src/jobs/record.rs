@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::{AttemptNo, JobId, JobKey};
-use punctual_store::{FinishedJob, HotJob, JobRecord, RerunRecord};
+use punctual_store::{FinishedJob, HotJob, JobRecord, LateOutcome, RerunRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::writer::Failure;
@@ -79,6 +79,20 @@ pub(super) fn reruns(conn: &Connection, id: JobId) -> Result<Vec<RerunRecord>, F
     let rows = statement.query_map([id.to_bytes()], |row| {
         let next_attempt = AttemptNo(row.get(2)?);
         Ok(RerunRecord { at: codec::time(row, 0)?, from: codec::state(row, 1)?, next_attempt })
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+pub(super) fn late_outcomes(conn: &Connection, id: JobId, limit: usize) -> Result<Vec<LateOutcome>, Failure> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut statement = conn.prepare_cached(sql!("late_outcomes_of_job"))?;
+    let rows = statement.query_map(params![id.to_bytes(), limit], |row| {
+        Ok(LateOutcome {
+            attempt: AttemptNo(row.get(0)?),
+            worker: codec::worker_id(row, 1)?,
+            at: codec::time(row, 2)?,
+            outcome: row.get(3)?,
+        })
     })?;
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }

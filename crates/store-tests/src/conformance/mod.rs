@@ -27,6 +27,7 @@ mod sources;
 mod starts;
 mod submits;
 mod tasks;
+mod workers;
 
 use punctual_store::Store;
 
@@ -346,5 +347,10 @@ cases! { ($)
         a_duty_has_one_owner_at_a_time,
         a_duty_changes_hands_under_a_higher_epoch,
         the_first_secret_is_everyones,
+    }
+    workers {
+        a_worker_is_known_as_it_was_last_seen,
+        workers_go_some_days_after_they_were_last_seen,
+        outcomes_that_came_too_late_can_be_read,
     }
 }

@@ -1,7 +1,7 @@
 use punctual_core::{AttemptNo, Counters, JobId, JobKey, Timestamp};
 use punctual_store::{
-    DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobPages, JobRecord, NewJob, Order, Page,
-    Position, RerunRecord, Result, SUBMIT_MAX, Submission, Submitted, TASK_USE_STEP,
+    DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobPages, JobRecord, LateOutcome, NewJob,
+    Order, Page, Position, RerunRecord, Result, SUBMIT_MAX, Submission, Submitted, TASK_USE_STEP,
 };
 
 use super::{Finished, Hot, ModelStore, State, inconsistent};
@@ -47,6 +47,22 @@ impl ModelStore {
             output: finished.output.clone(),
             attempts: earlier.chain(finished.attempt.clone()).collect(),
         })
+    }
+
+    pub fn late_outcomes_now(&self, id: JobId, limit: usize) -> Vec<LateOutcome> {
+        let state = self.state();
+        let of_job = state.stale.iter().filter(|((job, _, _), _)| *job == id);
+        let mut outcomes: Vec<LateOutcome> = of_job
+            .map(|((_, attempt, worker), (at, outcome))| LateOutcome {
+                attempt: *attempt,
+                worker: *worker,
+                at: *at,
+                outcome: outcome.clone(),
+            })
+            .collect();
+        outcomes.sort_by_key(|late| (late.attempt, late.worker));
+        outcomes.truncate(limit);
+        outcomes
     }
 
     pub fn reruns_now(&self, id: JobId) -> Vec<RerunRecord> {

@@ -1,6 +1,6 @@
 use bytes::BytesMut;
 use punctual_core::{AttemptNo, JobId, Timestamp};
-use punctual_store::{LogChunk, LogPiece, Result};
+use punctual_store::{LogChunk, LogPiece, Result, tasks_used_since};
 
 use super::{ModelStore, State, inconsistent};
 
@@ -64,6 +64,7 @@ impl ModelStore {
             state.forget_ledger(before);
             state.forget_reports(before);
             state.forget_backfills(before);
+            state.workers.take_all(|_, worker| worker.last_seen_at < tasks_used_since(before));
             state.stale.take_all(|_, (at, _)| *at < before);
             state.answers.take_all(|_, kept| kept.expires_at <= now);
             Ok(old.len())

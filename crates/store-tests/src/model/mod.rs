@@ -21,6 +21,7 @@ mod reads;
 mod schedules;
 mod table;
 mod tasks;
+mod workers;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,7 +39,7 @@ use punctual_core::{
 };
 use punctual_store::{
     Ailing, BackfillRow, BackfillRun, ClusterSecret, DeliveryRow, DutyLease, IdempotentAnswer, RerunRecord, Result,
-    RuleRow, SeenMember, StoreError,
+    RuleRow, SeenMember, SeenWorker, StoreError,
 };
 
 use artifacts::StoredArtifact;
@@ -99,6 +100,7 @@ pub struct State {
     backfills: Table<BackfillId, BackfillRow>,
     backfill_runs: Table<(BackfillId, Timestamp), BackfillRun>,
     members: Table<ServerId, SeenMember>,
+    workers: Table<WorkerId, SeenWorker>,
     duties: Table<String, DutyLease>,
     secret: Table<(), ClusterSecret>,
 }
@@ -182,6 +184,7 @@ impl ModelStore {
             backfills: Table::default(),
             backfill_runs: Table::default(),
             members: Table::default(),
+            workers: Table::default(),
             duties: Table::default(),
             secret: Table::default(),
         };
@@ -294,6 +297,7 @@ impl State {
             backfills,
             backfill_runs,
             members,
+            workers,
             duties,
             secret
         );

@@ -6,13 +6,13 @@ use punctual_core::attempt::ArchivedLog;
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
-use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp};
+use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
 use punctual_store::{
     Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, ClusterSecret, CreatedArtifact,
     DueWindow, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobPages, JobReads,
-    JobRecord, KeptLog, Lease, Leases, LoadPage, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NewArtifact,
-    OpenStarts, Owned, Page, Position, RerunRecord, Result, Retention, SeenMember, Store, Submission, Submit,
-    Submitted, TaskChange, Tasks, Transitions, WholeLog,
+    JobRecord, KeptLog, LateOutcome, Lease, Leases, LoadPage, LogArchive, LogChunk, LogPiece, Logs, Member, Members,
+    NewArtifact, OpenStarts, Owned, Page, Position, RerunRecord, Result, Retention, SeenMember, SeenWorker,
+    SeenWorkers, Store, Submission, Submit, Submitted, TaskChange, Tasks, Transitions, WholeLog,
 };
 
 use super::ModelStore;
@@ -105,6 +105,9 @@ impl JobReads for ModelStore {
     async fn reruns(&self, id: JobId) -> Result<Vec<RerunRecord>> {
         Ok(self.reruns_now(id))
     }
+    async fn late_outcomes(&self, id: JobId, limit: usize) -> Result<Vec<LateOutcome>> {
+        Ok(self.late_outcomes_now(id, limit))
+    }
     async fn hot_jobs(&self, keys: Vec<JobKey>) -> Result<Vec<HotJob>> {
         keys.iter().try_for_each(|key| self.is_readable(key.id))?;
         Ok(self.hot_jobs_now(&keys))
@@ -157,6 +160,19 @@ impl Leases for ModelStore {
     }
     async fn leases(&self) -> Result<Vec<Lease>> {
         Ok(self.leases_now())
+    }
+}
+
+#[async_trait]
+impl SeenWorkers for ModelStore {
+    async fn keep_workers(&self, workers: Vec<SeenWorker>) -> Result<()> {
+        self.keep_workers_now(workers)
+    }
+    async fn workers_by_id(&self, ids: Vec<WorkerId>) -> Result<Vec<SeenWorker>> {
+        Ok(self.workers_by_id_now(&ids))
+    }
+    async fn workers_since(&self, since: Timestamp, limit: usize) -> Result<Vec<SeenWorker>> {
+        Ok(self.workers_since_now(since, limit))
     }
 }
 
