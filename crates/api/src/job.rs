@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
-use crate::schema;
+use crate::{JobNotification, LateOutcome, RetryCount, TaskDefinition, Warning, schema};
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
 fn is_false(flag: &bool) -> bool {
@@ -61,6 +61,9 @@ pub struct JobSubmitted {
     /// When its next attempt is due.
     #[schema(value_type = String, format = DateTime)]
     pub due_at: Timestamp,
+    /// Why it may not start when it is due. Only for jobs that are due soon; a repeated request gets none.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub warnings: Vec<Warning>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -68,6 +71,9 @@ pub struct BulkSubmitted {
     /// In the order of the request.
     #[schema(schema_with = schema::job_ids)]
     pub ids: Vec<JobId>,
+    /// Why some may not start when they are due, each reason once.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub warnings: Vec<Warning>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -87,7 +93,23 @@ pub struct TaskRef {
 pub struct Job {
     #[schema(schema_with = schema::job_id)]
     pub id: JobId,
+    /// What to call it: the name of its task; of a one-off task, that of its schedule, or what it runs, such as `backup.sh`
+    /// or `GET example.com/health`.
+    #[serde(default)]
+    pub title: String,
     pub task: TaskRef,
+    /// What it runs, as it was defined; absent if that is not on record any more.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub definition: Option<TaskDefinition>,
+    /// After failures of the task itself.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub retries: Option<RetryCount>,
+    /// After losses of the worker that ran it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub node_retries: Option<RetryCount>,
+    /// Of a job that delivers a notification.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub notification: Option<JobNotification>,
     #[schema(schema_with = schema::job_state)]
     pub state: String,
     /// The server that knows whether it runs could not be asked: `scheduled` may mean running.
@@ -95,6 +117,9 @@ pub struct Job {
     pub uncertain: bool,
     /// Why it is in this state, and what happens next, for people.
     pub explanation: String,
+    /// What it waits for, if it is due and has not started.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub waiting_for: Option<String>,
     #[schema(value_type = i8)]
     pub priority: Priority,
     #[schema(value_type = String, format = DateTime)]
@@ -124,6 +149,9 @@ pub struct Job {
     /// When somebody had it run again after it had finished, the first time first.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub reruns: Vec<Rerun>,
+    /// Outcomes that came too late to count, in order of attempt.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub late_outcomes: Vec<LateOutcome>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -156,6 +184,12 @@ pub struct Attempt {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(schema_with = schema::worker_id)]
     pub worker: Option<WorkerId>,
+    /// The name that the worker had, also if it is gone.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub worker_name: Option<String>,
+    /// The machine that the worker ran on.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub worker_host: Option<String>,
     /// Absent if the record does not say it any more.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(schema_with = schema::server_id)]
@@ -218,6 +252,10 @@ pub struct AttemptDetails {
 pub struct JobSummary {
     #[schema(schema_with = schema::job_id)]
     pub id: JobId,
+    /// What to call it: the name of its task; of a one-off task, that of its schedule, or what it runs, such as `backup.sh`
+    /// or `GET example.com/health`.
+    #[serde(default)]
+    pub title: String,
     pub task: TaskRef,
     #[schema(schema_with = schema::job_state)]
     pub state: String,
@@ -238,7 +276,10 @@ pub struct JobSummary {
     pub attempts: u32,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
-    /// The schedule that made it; without its name.
+    /// What it waits for, if it is due and has not started.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub waiting_for: Option<String>,
+    /// The schedule that made it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub schedule: Option<JobSchedule>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -250,7 +291,7 @@ pub struct JobSummary {
 pub struct JobSchedule {
     #[schema(schema_with = schema::schedule_id)]
     pub id: ScheduleId,
-    /// Absent in lists, and if the schedule is gone.
+    /// Absent if the schedule is gone.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub name: Option<String>,
     #[schema(value_type = String, format = DateTime)]

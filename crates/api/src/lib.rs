@@ -4,6 +4,7 @@
 pub mod artifact;
 pub mod backfill;
 pub mod calendar;
+pub mod definition;
 pub mod error;
 pub mod event;
 pub mod forecast;
@@ -16,6 +17,7 @@ pub mod schedule;
 pub mod schedule_request;
 mod schema;
 pub mod task;
+pub mod warning;
 
 /// The header of `GET /livez` that says which server answers.
 pub const SERVER_HEADER: &str = "punctual-server";
@@ -29,6 +31,7 @@ pub use backfill::{
 pub use calendar::{
     CalendarFile, CalendarList, CalendarQuery, CalendarRequest, CalendarSummary, CalendarView, EventsLeftOut,
 };
+pub use definition::{JobNotification, LateOutcome, RetryCount, TaskDefinition};
 pub use error::{ErrorKind, FieldError, Problem};
 pub use event::JobChange;
 pub use forecast::{Busy, Forecast, ForecastQuery, HourOfForecast, ScheduleForecast};
@@ -36,7 +39,7 @@ pub use job::{
     Answered, Attempt, AttemptDetails, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSchedule, JobSubmitted,
     JobSummary, ListQuery, Rerun, TaskRef,
 };
-pub use node::{HeldDuty, Node, OwnedShard, ServerList, ServerView, Stats, WorkerList, WorkerView};
+pub use node::{HeldDuty, Node, OwnedShard, ServerList, ServerView, Stats, WorkerList, WorkerQuery, WorkerView};
 pub use notification::{
     DeliveryList, DeliveryQuery, DeliveryView, EmailChannel, MessageAttempt, MessageEvent, MessageTask,
     NotificationList, NotificationMessage, NotificationPreview, NotificationPreviewRequest, NotificationRequest,
@@ -54,6 +57,7 @@ pub use schedule::{
 };
 pub use schedule_request::{CalendarsRequest, CatchUpRequest, RuleRequest, ScheduleRequest};
 pub use task::{TaskList, TaskRequest, TaskView};
+pub use warning::Warning;
 
 /// Limits of the interface, in one place for code and docs.
 pub mod limits {

@@ -13,10 +13,14 @@ pub struct WorkerView {
     #[schema(schema_with = schema::worker_id)]
     pub id: WorkerId,
     pub name: String,
+    /// The machine that it runs on.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub host: Option<String>,
     pub version: String,
-    /// connected, draining or silent.
+    /// connected, draining or silent; of one that is gone, left (it said so before) or lost.
     pub state: String,
     pub queues: Vec<String>,
+    /// The kinds of tasks that it runs, handlers by name: `http`, `handler:resize`.
     pub capabilities: Vec<String>,
     pub labels: BTreeMap<String, String>,
     pub slots: u32,
@@ -30,7 +34,26 @@ pub struct WorkerView {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkerList {
+    /// In order of id; after them those that are gone, the latest first.
     pub workers: Vec<WorkerView>,
+}
+
+/// `GET /v1/workers?…`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct WorkerQuery {
+    /// Also workers that were seen in the last day and are gone, at most 100: `lost` (those that left without a word),
+    /// `all`, or `none` (the default).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gone: Option<String>,
+}
+
+impl WorkerView {
+    /// Whether it was seen and is not there any more.
+    pub fn is_gone(&self) -> bool {
+        matches!(self.state.as_str(), "left" | "lost")
+    }
 }
 
 /// The server that answers.

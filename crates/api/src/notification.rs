@@ -8,8 +8,7 @@ use punctual_core::{JobId, Span, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::DoneBy;
-use crate::schema;
+use crate::{DoneBy, Warning, schema};
 
 /// Says who is told of what. Exactly one of `email`, `slack` and `webhook` says how.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -139,6 +138,9 @@ pub struct NotificationView {
     /// What the next message will be about.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub waiting: Option<WaitingMessage>,
+    /// Why its messages cannot be sent now. Absent in lists.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub warnings: Vec<Warning>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -147,6 +149,9 @@ pub struct WaitingMessage {
     pub events: u64,
     #[schema(value_type = String, format = DateTime)]
     pub send_at: Timestamp,
+    /// Why it is held back: earlier messages have not been sent. What happens meanwhile is merged into it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub held: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -160,6 +165,9 @@ pub struct NotificationList {
 pub struct TestAnswer {
     #[schema(schema_with = schema::job_id)]
     pub job: JobId,
+    /// Why it cannot be sent now.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub warnings: Vec<Warning>,
 }
 
 /// For those who write templates.
@@ -194,7 +202,7 @@ pub struct DeliveryView {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(schema_with = schema::job_state, required = false)]
     pub state: Option<String>,
-    /// Why its last attempt failed, if it did.
+    /// Why its last attempt failed, if it did; or what it waits for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
 }
@@ -253,7 +261,7 @@ impl NotificationMessage {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct MessageTask {
-    /// Its name; its id if it has none or is gone.
+    /// Its name; of a one-off task, that of its schedule, or what it runs; its id if it is gone.
     pub task: String,
     pub counts: BTreeMap<String, u64>,
 }
@@ -263,6 +271,7 @@ pub struct MessageTask {
 pub struct MessageEvent {
     /// One of the words of `on`, or `overdue`.
     pub kind: String,
+    /// As in `tasks`.
     pub task: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub schedule: Option<String>,
@@ -284,6 +293,9 @@ pub struct MessageEvent {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(schema_with = schema::job_state, required = false)]
     pub state: Option<String>,
+    /// The job's tracing id, as whoever submitted it gave it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tracing_id: Option<String>,
     /// When it happened.
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
@@ -307,7 +319,13 @@ pub struct MessageEvent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct MessageAttempt {
     pub attempt: u32,
+    /// The worker's id.
     pub worker: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub worker_name: Option<String>,
+    /// The machine that the worker ran on.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub worker_host: Option<String>,
     #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none", default)]

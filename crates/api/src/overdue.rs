@@ -29,7 +29,7 @@ pub struct Overdue {
 pub struct OverdueJob {
     #[schema(schema_with = schema::job_id)]
     pub job: JobId,
-    /// The name of its task; the id of one without a name.
+    /// What to call it; see `title` of a job.
     pub task: String,
     pub queue: String,
     #[schema(value_type = String, format = DateTime)]
@@ -60,7 +60,7 @@ pub struct OverdueTime {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AilingTask {
-    /// Its name; its id if it has none.
+    /// Its name, or what it runs if it has none.
     pub task: String,
     /// Its first failure since it was well.
     #[schema(value_type = String, format = DateTime)]

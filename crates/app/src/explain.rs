@@ -4,11 +4,12 @@ use punctual_core::attempt::AttemptRecord;
 use punctual_core::give_backs::GivenBack;
 use punctual_core::shard::LiveView;
 use punctual_core::shard::event::WorkerSpec;
-use punctual_core::task::{Run, Task};
+use punctual_core::task::Task;
 use punctual_core::{ArtifactId, Counters, JobState, Span, Timestamp};
 use punctual_store::{Artifact, ArtifactState, FinishedJob, HotJob};
 
 use crate::cluster::Place;
+use crate::placement;
 
 pub(crate) fn running(view: &LiveView, dead_after: Span) -> String {
     let mut text = format!("Attempt {} has run since {} on {}.", view.attempt, view.started_at, view.worker);
@@ -53,7 +54,7 @@ pub(crate) fn waiting(
     }
     let wanted = match (arrival, task) {
         (Some(arrival), _) => format!("it {arrival}"),
-        (None, Some(task)) => missing(task, workers),
+        (None, Some(task)) => placement::waits_for(&task.spec, workers),
         (None, None) => "its task is gone".to_owned(),
     };
     text += &format!("It has been due for {}: {wanted}.", rounded(now, job.due_since()));
@@ -108,43 +109,7 @@ pub(crate) fn unknown(job: &HotJob, place: &Place, now: Timestamp) -> String {
 
 /// Whether a worker must be started, or another one, for a job of this task to run.
 pub(crate) fn is_unserved(task: &Task, workers: &[WorkerSpec]) -> bool {
-    let (spec, capability) = (&task.spec, task.spec.run.capability());
-    let fits = |worker: &WorkerSpec| {
-        worker.queues.contains(&spec.queue)
-            && worker.capabilities.contains(&capability)
-            && spec.labels.iter().all(|(key, value)| worker.labels.get(key) == Some(value))
-    };
-    task.waits_for.is_none() && !workers.iter().any(fits)
-}
-
-/// What a due job waits for.
-fn missing(task: &Task, workers: &[WorkerSpec]) -> String {
-    let spec = &task.spec;
-    let capability = spec.run.capability();
-    if workers.is_empty() {
-        return "no worker is connected".to_owned();
-    }
-    let in_queue = || workers.iter().filter(|worker| worker.queues.contains(&spec.queue));
-    if in_queue().next().is_none() {
-        return format!("no connected worker serves queue {}", spec.queue);
-    }
-    let capable = || in_queue().filter(|worker| worker.capabilities.contains(&capability));
-    if capable().next().is_none() {
-        let who = format!("no connected worker of queue {}", spec.queue);
-        return match &spec.run {
-            Run::Command(_) => format!("{who} is allowed to run commands; one that is starts with --allow-commands"),
-            Run::Binary(_) | Run::Http(_) | Run::Email(_) | Run::Slack(_) | Run::Probe(_) | Run::Handler(_) => {
-                format!("{who} can run {capability}")
-            }
-        };
-    }
-    let carries_all =
-        |worker: &&WorkerSpec| spec.labels.iter().all(|(key, value)| worker.labels.get(key) == Some(value));
-    if capable().find(carries_all).is_none() {
-        let labels: Vec<String> = spec.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        return format!("no connected worker of queue {} carries {}", spec.queue, labels.join(", "));
-    }
-    format!("the workers of queue {} that can run it are busy", spec.queue)
+    task.waits_for.is_none() && placement::lack(&task.spec, workers).is_some()
 }
 
 pub(crate) fn finished(job: &FinishedJob) -> String {
@@ -181,67 +146,4 @@ fn rounded(later: Timestamp, earlier: Timestamp) -> Span {
     let micros = later.since(earlier).as_micros();
     let unit = if micros >= 60_000_000 { 1_000_000 } else { 1000 };
     Span::from_micros(micros / unit * unit)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use punctual_core::TaskId;
-    use punctual_core::run::Command;
-    use punctual_core::task::{Handler, TaskSpec};
-
-    fn worker(queue: &str, capability: &str, labels: &[(&str, &str)]) -> WorkerSpec {
-        WorkerSpec {
-            queues: vec![queue.to_owned()],
-            capabilities: vec![capability.to_owned()],
-            labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
-            credit: 1,
-        }
-    }
-
-    fn task(spec: TaskSpec) -> Task {
-        let now = Timestamp::EPOCH;
-        Task {
-            id: TaskId::new(now, 1),
-            name: None,
-            revision: 1,
-            created_at: now,
-            updated_at: now,
-            spec,
-            waits_for: None,
-        }
-    }
-
-    #[test]
-    fn a_command_is_told_that_workers_must_allow_it() {
-        let task = task(TaskSpec::new(Run::Command(Command::new("date"))));
-        let told = missing(&task, &[worker("default", "http", &[])]);
-        let expected = "no connected worker of queue default is allowed to run commands; one that is starts with \
-                        --allow-commands";
-        assert_eq!(told, expected);
-        assert_eq!(
-            missing(&task, &[worker("default", "command", &[])]),
-            "the workers of queue default that can run it are busy"
-        );
-    }
-
-    #[test]
-    fn a_stuck_job_is_told_what_it_lacks() {
-        let mut spec = TaskSpec::new(Run::Handler(Handler { name: "resize".to_owned() }));
-        spec.labels.insert("gpu".to_owned(), "yes".to_owned());
-        let task = task(spec);
-        for (workers, expected) in [
-            (vec![], "no worker is connected"),
-            (vec![worker("other", "handler:resize", &[])], "no connected worker serves queue default"),
-            (vec![worker("default", "http", &[])], "no connected worker of queue default can run handler:resize"),
-            (vec![worker("default", "handler:resize", &[])], "no connected worker of queue default carries gpu=yes"),
-            (
-                vec![worker("default", "handler:resize", &[("gpu", "yes")])],
-                "the workers of queue default that can run it are busy",
-            ),
-        ] {
-            assert_eq!(missing(&task, &workers), expected);
-            assert_eq!(is_unserved(&task, &workers), !expected.contains("busy"), "{expected}");
-        }
-    }
 }

@@ -1,5 +1,6 @@
 //! One job: reading it, waiting for it, and commands on it.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,11 +9,12 @@ use punctual_core::attempt::{AttemptRecord, Details, Ending};
 use punctual_core::shard::LiveView;
 use punctual_core::shard::event::{Command, Refusal, Reply};
 use punctual_core::task::Task;
-use punctual_core::{JobId, JobState, ServerId, Span, TaskId, Timestamp};
-use punctual_store::{Artifact, JobRecord, RerunRecord};
+use punctual_core::{JobId, JobState, ServerId, Span, TaskId, Timestamp, WorkerId};
+use punctual_store::{Artifact, JobRecord, RerunRecord, SeenWorker};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use crate::facts::Facts;
 use crate::route::{Decided, Live};
 use crate::{App, AppError, Result, explain};
 
@@ -63,6 +65,14 @@ impl App {
             JobRecord::Finished { job, attempts, .. } => (job.source, attempts),
         };
         let schedule = self.schedule_of(source).await?;
+        let about = self.job_facts(id, &record, task.as_deref(), &live).await?;
+        let waiting_for = match (&record, &live, &task) {
+            (JobRecord::Hot { job, .. }, Live::Waiting, Some(task)) if job.key.due_at <= self.now() => {
+                self.waiting_reasons(std::iter::once(task)).await.remove(&task_id)
+            }
+            _ => None,
+        };
+        let Facts { title, definition, retries, node_retries, notification, late_outcomes, workers: known } = about;
         let late_by = late_by(id, ended, &live);
         Ok(match record {
             JobRecord::Hot { job, input, attempts } => {
@@ -79,15 +89,23 @@ impl App {
                     }
                     Live::Unknown => explain::unknown(&job, &self.0.cluster.place(id.shard()), self.now()),
                 };
-                let mut attempts: Vec<Attempt> = attempts.iter().map(|attempt| self.attempt_view(attempt)).collect();
+                let mut attempts: Vec<Attempt> =
+                    attempts.iter().map(|attempt| self.attempt_view(attempt, &known)).collect();
                 let mut state = JobState::Scheduled;
                 if let Live::Running { view, server } = &live {
-                    attempts.push(running_view(view, *server));
+                    attempts.push(running_view(view, *server, &known));
                     state = JobState::Running;
                 }
                 Job {
                     id,
+                    title,
                     task: task_ref(task_id, task.as_deref()),
+                    definition,
+                    retries,
+                    node_retries,
+                    notification,
+                    waiting_for,
+                    late_outcomes,
                     state: state.as_str().to_owned(),
                     uncertain: matches!(live, Live::Unknown),
                     explanation,
@@ -109,7 +127,14 @@ impl App {
             }
             JobRecord::Finished { job, input, output, attempts } => Job {
                 id,
+                title,
                 task: task_ref(task_id, task.as_deref()),
+                definition,
+                retries,
+                node_retries,
+                notification,
+                waiting_for,
+                late_outcomes,
                 state: job.state.as_str().to_owned(),
                 uncertain: false,
                 explanation: explain::finished(&job),
@@ -122,7 +147,7 @@ impl App {
                 schedule,
                 tracing_id: job.tracing_id,
                 cancel_requested: false,
-                attempts: attempts.iter().map(|attempt| self.attempt_view(attempt)).collect(),
+                attempts: attempts.iter().map(|attempt| self.attempt_view(attempt, &known)).collect(),
                 reruns,
                 reason: job.reason,
                 input: input.and_then(raw_json),
@@ -226,11 +251,14 @@ fn late_by(id: JobId, ended: &[AttemptRecord], live: &Live) -> Option<Span> {
     Some(started_at.since(id.due_at())).filter(|late_by| *late_by > Span::ZERO)
 }
 
-fn running_view(view: &LiveView, server: ServerId) -> Attempt {
+fn running_view(view: &LiveView, server: ServerId, known: &HashMap<WorkerId, SeenWorker>) -> Attempt {
+    let worker = known.get(&view.worker);
     Attempt {
         attempt: view.attempt.0,
         state: JobState::Running.as_str().to_owned(),
         worker: Some(view.worker),
+        worker_name: worker.map(|worker| worker.name.clone()),
+        worker_host: worker.and_then(|worker| worker.host.clone()),
         server: server.known(),
         due_at: view.key.due_at,
         picked_up_at: view.picked_up_at,
@@ -280,11 +308,14 @@ pub(crate) fn task_ref(id: TaskId, task: Option<&Task>) -> TaskRef {
 }
 
 impl App {
-    fn attempt_view(&self, record: &AttemptRecord) -> Attempt {
+    fn attempt_view(&self, record: &AttemptRecord, known: &HashMap<WorkerId, SeenWorker>) -> Attempt {
+        let worker = known.get(&record.worker);
         Attempt {
             attempt: record.attempt.0,
             state: record.ending.as_str().to_owned(),
             worker: record.worker.known(),
+            worker_name: worker.map(|worker| worker.name.clone()),
+            worker_host: worker.and_then(|worker| worker.host.clone()),
             server: record.server.known(),
             due_at: record.due_at,
             picked_up_at: record.picked_up_at,

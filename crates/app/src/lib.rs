@@ -8,17 +8,21 @@ mod artifacts;
 mod backfills;
 mod cluster;
 mod cursor;
+mod definition;
 mod elf;
 mod error;
 mod explain;
+mod facts;
 mod forecast;
 mod jobs;
+mod known_workers;
 mod list;
 mod logs;
 mod nodes;
 mod notify;
 mod peer;
 mod peers;
+mod placement;
 mod ready;
 mod route;
 mod schedules;
@@ -26,6 +30,7 @@ mod secret;
 mod servers;
 mod submit;
 mod tasks;
+mod title;
 mod validate;
 mod wait;
 mod watch;
@@ -36,7 +41,7 @@ use std::sync::atomic::AtomicU64;
 
 use punctual_blobs::Blobs;
 use punctual_core::size::ByteSize;
-use punctual_core::{Span, Timestamp};
+use punctual_core::{ArtifactId, ScheduleId, Span, Timestamp};
 use punctual_engine::{Clock, Engine, SCHEDULER};
 use punctual_store::Store;
 
@@ -45,6 +50,7 @@ pub use artifacts::{Download, Sent};
 pub use backfills::Backfilling;
 pub use error::AppError;
 pub use jobs::WaitFor;
+pub use known_workers::{GoneWorkers, Parting};
 pub use list::parse_limit;
 pub use logs::{LogSize, LogView, NotArchived};
 pub use notify::{PutRule, Reports, Round};
@@ -85,6 +91,11 @@ struct Inner {
     clock: Clock,
     random: Random,
     names: NameCache,
+    /// Of schedules and programs, for titles.
+    schedule_names: title::Names<ScheduleId>,
+    programs: title::Names<ArtifactId>,
+    workers_seen: placement::Seen,
+    known_workers: known_workers::KnownWorkers,
     blobs: Blobs,
     handling: Handling,
     watching: Watching,
@@ -191,6 +202,10 @@ impl App {
             clock,
             random,
             names: NameCache::default(),
+            schedule_names: title::Names::default(),
+            programs: title::Names::default(),
+            workers_seen: placement::Seen::default(),
+            known_workers: known_workers::KnownWorkers::default(),
             blobs,
             handling: Handling::default(),
             watching: Watching::default(),
@@ -210,6 +225,7 @@ impl App {
         tokio::spawn(agents::keep(Arc::downgrade(&inner)));
         tokio::spawn(notify::keep(Arc::downgrade(&inner)));
         tokio::spawn(backfills::keep(Arc::downgrade(&inner)));
+        tokio::spawn(known_workers::keep(Arc::downgrade(&inner)));
         let app = Self(inner);
         app.announce(announced);
         app

@@ -6,14 +6,16 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_api::{JobList, JobSummary, ListQuery, limits};
+use punctual_api::{JobList, JobSchedule, JobSummary, ListQuery, limits};
+use punctual_core::schedule::Source;
 use punctual_core::task::{Run, Task};
-use punctual_core::{AttemptNo, JobId, JobKey, JobState, TaskId, Timestamp};
+use punctual_core::{AttemptNo, JobId, JobKey, JobState, ScheduleId, TaskId, Timestamp};
 use punctual_store::{Filter, FinishedJob, HotJob, JobPages, Order, Page, Position, Tables};
 
 use crate::jobs::task_ref;
 use crate::route::Live;
 use crate::schedules::job_schedule;
+use crate::title::Titled;
 use crate::{App, AppError, Result, cursor, validate};
 
 /// Running jobs that are looked at for one page: one read of some milliseconds.
@@ -30,6 +32,26 @@ impl Row {
             Self::Hot(job, _) => job.key.id,
             Self::Finished(job) => job.id,
         }
+    }
+
+    fn schedule(&self) -> Option<ScheduleId> {
+        match self {
+            Self::Hot(job, _) => job.source.map(|source| source.schedule),
+            Self::Finished(job) => job.source.map(|source| source.schedule),
+        }
+    }
+
+    fn titled<'a>(&'a self, task: Option<&'a Task>) -> Titled<'a> {
+        let (source, tracing_id) = match self {
+            Self::Hot(job, _) => (job.source, job.tracing_id.as_deref()),
+            Self::Finished(job) => (job.source, job.tracing_id.as_deref()),
+        };
+        Titled { id: self.task(), task, source, tracing_id }
+    }
+
+    /// Whether it is due and has not started.
+    fn waits(&self, now: Timestamp) -> bool {
+        matches!(self, Self::Hot(job, JobState::Scheduled) if job.key.due_at <= now)
     }
 
     fn task(&self) -> TaskId {
@@ -172,11 +194,21 @@ impl App {
 
     async fn summarize(&self, page: Page<Row>) -> Result<JobList> {
         let tasks = self.tasks_by_id(page.rows.iter().map(Row::task)).await?;
+        let titles = self.titles(tasks.values().map(|task| &**task), page.rows.iter().filter_map(Row::schedule)).await;
+        let now = self.now();
+        let waiting = page.rows.iter().filter(|row| row.waits(now)).filter_map(|row| tasks.get(&row.task()));
+        let reasons = self.waiting_reasons(waiting).await;
         let summarize = |row: Row| {
-            let task = task_ref(row.task(), tasks.get(&row.task()).map(|task| &**task));
+            let known = tasks.get(&row.task()).map(|task| &**task);
+            let (task, title) = (task_ref(row.task(), known), titles.of(row.titled(known)));
+            let waiting_for = reasons.get(&row.task()).filter(|_| row.waits(now)).cloned();
+            let schedule =
+                |source: Source| JobSchedule { name: titles.schedule(source.schedule), ..job_schedule(source) };
             match row {
                 Row::Hot(job, state) => JobSummary {
                     id: job.key.id,
+                    title,
+                    waiting_for,
                     task,
                     state: state.as_str().to_owned(),
                     priority: job.priority,
@@ -190,11 +222,13 @@ impl App {
                         .give_backs
                         .filter(|_| state == JobState::Scheduled)
                         .and_then(|all| Some(all.last?.reason)),
-                    schedule: job.source.map(job_schedule),
+                    schedule: job.source.map(schedule),
                     tracing_id: job.tracing_id,
                 },
                 Row::Finished(job) => JobSummary {
                     id: job.id,
+                    title,
+                    waiting_for,
                     task,
                     state: job.state.as_str().to_owned(),
                     priority: job.priority,
@@ -204,7 +238,7 @@ impl App {
                     finished_at: Some(job.finished_at),
                     attempts: job.counters.next_attempt.0.saturating_sub(1),
                     reason: job.reason,
-                    schedule: job.source.map(job_schedule),
+                    schedule: job.source.map(schedule),
                     tracing_id: job.tracing_id,
                 },
             }

@@ -14,35 +14,39 @@ use tokio::time::timeout;
 
 use crate::cluster::Place;
 use crate::route::LOOK_LIMIT;
-use crate::{App, Result};
+use crate::{App, GoneWorkers, Result};
 
 impl App {
     pub fn server_id(&self) -> ServerId {
         self.0.engine.server()
     }
 
-    /// The workers that any server knows, each once.
-    pub async fn workers(&self) -> Result<WorkerList> {
+    /// The workers that any server knows, each once; then those that are gone.
+    pub async fn workers(&self, gone: GoneWorkers) -> Result<WorkerList> {
         let places = self.0.cluster.schedulers();
         let mut workers: BTreeMap<WorkerId, WorkerView> = BTreeMap::new();
-        for known in join_all(places.iter().map(|place| self.workers_at(place))).await {
+        let answers = join_all(places.iter().map(|place| self.workers_at(place))).await;
+        // One that is connected to a server that does not answer must not pass for gone.
+        let gone = if answers.iter().all(Option::is_some) { gone } else { GoneWorkers::None };
+        for known in answers.into_iter().flatten() {
             for (status, info) in known {
                 let view = worker_view(status, info);
                 workers.entry(view.id).and_modify(|seen| join_views(seen, &view)).or_insert(view);
             }
         }
-        Ok(WorkerList { workers: workers.into_values().collect() })
+        let gone = self.workers_gone(&workers, gone).await?;
+        Ok(WorkerList { workers: workers.into_values().chain(gone).collect() })
     }
 
     /// What the workers can do that are connected to the owner of this shard.
     pub(crate) async fn workers_of(&self, shard: ShardId) -> Vec<WorkerSpec> {
-        let workers = self.workers_at(&self.0.cluster.place(shard)).await.into_iter();
+        let workers = self.workers_at(&self.0.cluster.place(shard)).await.unwrap_or_default().into_iter();
         workers.filter(|(status, _)| status.is_connected).map(|(_, info)| info.spec).collect()
     }
 
     /// None if the server does not answer in time.
-    async fn workers_at(&self, place: &Place) -> Vec<(WorkerStatus, WorkerInfo)> {
-        let workers = match place {
+    pub(crate) async fn workers_at(&self, place: &Place) -> Option<Vec<(WorkerStatus, WorkerInfo)>> {
+        match place {
             Place::Here => self.workers_here().await.ok(),
             Place::At(peer) => match timeout(LOOK_LIMIT, self.0.peers.workers(peer)).await {
                 Ok(Ok(workers)) => Some(workers),
@@ -53,8 +57,7 @@ impl App {
                 Err(_) => None,
             },
             Place::Nowhere => None,
-        };
-        workers.unwrap_or_default()
+        }
     }
 
     pub async fn node(&self) -> Result<Node> {
@@ -101,6 +104,7 @@ fn worker_view(status: WorkerStatus, info: WorkerInfo) -> WorkerView {
     WorkerView {
         id: status.id,
         name: info.name,
+        host: info.host,
         version: info.version,
         state: match (status.is_connected, status.credit) {
             (false, _) => SILENT,

@@ -58,10 +58,10 @@ impl App {
         request: JobRequest,
         keyed: Option<KeyedRequest<'_>>,
     ) -> Result<SubmittedAnswer<JobSubmitted>> {
-        let submitted = self.submit_all(vec![request], keyed, "").await?;
-        let id = *submitted.answer.first().expect("one job makes one id");
-        let answer = JobSubmitted { id, scheduled_at: id.due_at(), due_at: id.due_at() };
-        Ok(SubmittedAnswer { answer, is_replayed: submitted.is_replayed })
+        let SubmittedAnswer { answer, is_replayed } = self.submit_all(vec![request], keyed, "").await?;
+        let id = *answer.ids.first().expect("one job makes one id");
+        let answer = JobSubmitted { id, scheduled_at: id.due_at(), due_at: id.due_at(), warnings: answer.warnings };
+        Ok(SubmittedAnswer { answer, is_replayed })
     }
 
     pub async fn submit_bulk(
@@ -73,8 +73,7 @@ impl App {
             let detail = format!("must be 1 to {} jobs, not {}", limits::BULK_JOBS_MAX, request.jobs.len());
             return Err(AppError::field("/jobs", detail));
         }
-        let submitted = self.submit_all(request.jobs, keyed, "/jobs").await?;
-        Ok(SubmittedAnswer { answer: BulkSubmitted { ids: submitted.answer }, is_replayed: submitted.is_replayed })
+        self.submit_all(request.jobs, keyed, "/jobs").await
     }
 
     async fn submit_all(
@@ -82,7 +81,7 @@ impl App {
         requests: Vec<JobRequest>,
         keyed: Option<KeyedRequest<'_>>,
         pointer: &str,
-    ) -> Result<SubmittedAnswer<Vec<JobId>>> {
+    ) -> Result<SubmittedAnswer<BulkSubmitted>> {
         let under = |place: usize| if pointer.is_empty() { String::new() } else { format!("{pointer}/{place}") };
         for (place, request) in requests.iter().enumerate() {
             check(request).map_err(|error| error.under(&under(place)))?;
@@ -105,23 +104,25 @@ impl App {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         let idempotency = keyed.map(|keyed| keyed.answer(&ids, now));
         let hint = near_future(&jobs, &tasks, now);
+        let soon = distinct_tasks(&hint);
         let submitted = self.0.store.submit(Submission { jobs, idempotency }).await?;
         if submitted != Submitted::Done {
             return self.replayed(submitted).await;
         }
         self.0.submitted.fetch_add(ids.len() as u64, Ordering::Relaxed);
         self.tell_owners(hint);
-        Ok(SubmittedAnswer { answer: ids, is_replayed: false })
+        let warnings = self.placement_warnings(soon.iter()).await;
+        Ok(SubmittedAnswer { answer: BulkSubmitted { ids, warnings }, is_replayed: false })
     }
 
     /// The answer of the earlier request with the same key. Whoever asks again has not seen it, so the hint to the owners
     /// may be lost as well: they get another.
-    async fn replayed(&self, submitted: Submitted) -> Result<SubmittedAnswer<Vec<JobId>>> {
-        let answer = earlier_answer(submitted)?;
-        if let Err(error) = self.hint_again(&answer).await {
+    async fn replayed(&self, submitted: Submitted) -> Result<SubmittedAnswer<BulkSubmitted>> {
+        let ids = earlier_answer(submitted)?;
+        if let Err(error) = self.hint_again(&ids).await {
             tracing::debug!(%error, "the owners of replayed jobs got no second hint");
         }
-        Ok(SubmittedAnswer { answer, is_replayed: true })
+        Ok(SubmittedAnswer { answer: BulkSubmitted { ids, warnings: Vec::new() }, is_replayed: true })
     }
 
     async fn hint_again(&self, ids: &[JobId]) -> Result<()> {
@@ -354,6 +355,17 @@ fn read_ids(answer: &[u8]) -> Result<Vec<JobId>> {
     let ids: Option<Vec<JobId>> = ids.iter().map(|id| JobId::from_bytes(id)).collect();
     ids.filter(|ids| !ids.is_empty())
         .ok_or_else(|| AppError::new(ErrorKind::Internal, "a stored answer cannot be read"))
+}
+
+/// The tasks of jobs, where neighbours mostly have the same.
+fn distinct_tasks(jobs: &[Loaded]) -> Vec<Arc<Task>> {
+    let mut tasks: Vec<Arc<Task>> = Vec::new();
+    for job in jobs {
+        if tasks.last().is_none_or(|last| last.id != job.task.id) {
+            tasks.push(Arc::clone(&job.task));
+        }
+    }
+    tasks
 }
 
 /// What the owner should hear of now.

@@ -8,7 +8,7 @@ use punctual_core::shard::event::{StreamId, WorkerSpec};
 use punctual_core::shard::write::Epoch;
 use punctual_core::{AttemptNo, JobId, ServerId, ShardId, Span, WorkerId};
 use punctual_engine::{Greeting, Outgoing, WorkerInfo, WorkerSession};
-use punctual_store::{LogChunk, StoreError};
+use punctual_store::{LogChunk, SeenWorker, StoreError};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -30,6 +30,8 @@ const OFFERS_MAX: usize = 1024;
 pub struct WorkerHello {
     pub worker: WorkerId,
     pub name: String,
+    /// Its machine, if it said.
+    pub host: Option<String>,
     pub version: String,
     pub spec: WorkerSpec,
     pub held: Vec<(JobId, AttemptNo)>,
@@ -99,8 +101,18 @@ impl App {
     /// A worker answered the greeting of this connection. The stream ends at once if the greeting is out of date.
     pub fn connect_worker(&self, stream: StreamId, hello: WorkerHello) -> Result<Connected> {
         check(&hello)?;
-        let WorkerHello { worker, name, version, spec, held, acquired, commands_as } = hello;
-        let info = WorkerInfo { name, version, spec, commands_as };
+        let now = self.now();
+        self.0.known_workers.connected(SeenWorker {
+            id: hello.worker,
+            name: hello.name.clone(),
+            host: hello.host.clone(),
+            version: hello.version.clone(),
+            first_seen_at: now,
+            last_seen_at: now,
+            left_at: None,
+        });
+        let WorkerHello { worker, name, host, version, spec, held, acquired, commands_as } = hello;
+        let info = WorkerInfo { name, host, version, spec, commands_as };
         let (session, outgoing) = self.0.engine.connect(worker, stream, info, held, acquired);
         let answer = HelloAnswer {
             server: self.0.engine.server(),
@@ -144,6 +156,9 @@ fn check(hello: &WorkerHello) -> Result<()> {
     validate::text("name", &hello.name, limits::LABEL_CHARS_MAX)?;
     validate::text("version", &hello.version, limits::NAME_CHARS_MAX)?;
     validate::text("commands_as", &hello.commands_as, limits::NAME_CHARS_MAX)?;
+    if let Some(host) = &hello.host {
+        validate::text("host", host, limits::LABEL_CHARS_MAX)?;
+    }
     let spec = &hello.spec;
     if spec.credit > CREDIT_MAX {
         return Err(AppError::field("credit", format!("must be at most {CREDIT_MAX}")));

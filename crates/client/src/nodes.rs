@@ -1,17 +1,22 @@
 //! Servers, workers, figures and changes.
 
 use futures_util::{Stream, TryStreamExt};
-use punctual_api::{JobChange, Node, SERVER_HEADER, ServerList, Stats, WorkerList};
+use punctual_api::{JobChange, Node, SERVER_HEADER, ServerList, Stats, WorkerList, WorkerQuery};
 use punctual_core::{JobId, ServerId};
 use reqwest::Url;
 
-use crate::send::Repeat;
+use crate::send::{Repeat, with_query};
 use crate::sse::Event;
 use crate::{Client, ClientError};
 
 impl Client {
     pub async fn workers(&self) -> Result<WorkerList, ClientError> {
-        self.ask(self.get(self.at(["v1", "workers"])), Repeat::Safe).await
+        self.workers_and(&WorkerQuery::default()).await
+    }
+
+    /// Also those that are gone, if the query asks for them.
+    pub async fn workers_and(&self, query: &WorkerQuery) -> Result<WorkerList, ClientError> {
+        self.ask(self.get(with_query(self.at(["v1", "workers"]), query)), Repeat::Safe).await
     }
 
     pub async fn servers(&self) -> Result<ServerList, ClientError> {

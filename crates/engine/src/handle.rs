@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use punctual_core::shard::event::{Assignment, Command, Event, Loaded, Reply, Report};
+use punctual_core::shard::event::{Assignment, Command, Event, Loaded, Reply, Report, WorkerSpec};
 use punctual_core::shard::{Counts, LiveView, Owner, WorkerStatus};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, ServerId, ShardId, TaskId};
@@ -192,6 +192,16 @@ impl Engine {
     pub async fn workers(&self) -> Result<Vec<(WorkerStatus, WorkerInfo)>, EngineError> {
         let statuses = self.ask(Owner::worker_status).await?;
         Ok(self.0.connections.infos.join(statuses))
+    }
+
+    /// Whether any worker that is connected to this server passes the test. Read from memory.
+    pub fn any_connected(&self, test: impl Fn(&WorkerSpec) -> bool) -> bool {
+        self.0.connections.infos.any_connected(test)
+    }
+
+    /// What the workers can do that are connected to this server. Read from memory.
+    pub fn connected_specs(&self) -> Vec<WorkerSpec> {
+        self.0.connections.infos.connected_specs()
     }
 
     pub fn changes(&self) -> Changes {

@@ -10,6 +10,8 @@ use punctual_core::shard::event::{StreamId, WorkerSpec};
 #[derive(Debug, Clone)]
 pub struct WorkerInfo {
     pub name: String,
+    /// Its machine, if it said.
+    pub host: Option<String>,
     pub version: String,
     pub spec: WorkerSpec,
     /// The user that runs commands outside of the sandbox; empty if none does.
@@ -50,6 +52,18 @@ impl Infos {
     pub(crate) fn is_connected(&self, worker: WorkerId) -> bool {
         let infos = self.0.read().expect("no panic while the lock is held");
         infos.get(&worker).is_some_and(|said| said.stream.is_some())
+    }
+
+    /// Whether any worker that is connected now passes the test.
+    pub(crate) fn any_connected(&self, test: impl Fn(&WorkerSpec) -> bool) -> bool {
+        let infos = self.0.read().expect("no panic while the lock is held");
+        infos.values().any(|said| said.stream.is_some() && test(&said.info.spec))
+    }
+
+    /// What the workers can do that are connected now.
+    pub(crate) fn connected_specs(&self) -> Vec<WorkerSpec> {
+        let infos = self.0.read().expect("no panic while the lock is held");
+        infos.values().filter(|said| said.stream.is_some()).map(|said| said.info.spec.clone()).collect()
     }
 
     /// Joins what the owner knows with what was said, and forgets workers that are gone.

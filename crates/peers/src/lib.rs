@@ -250,6 +250,7 @@ fn worker(worker: wire::WorkerInfo) -> Result<(WorkerStatus, WorkerInfo), BadMes
         labels: worker.labels.into_iter().collect(),
         credit: worker.credit,
     };
-    let info = WorkerInfo { name: worker.name, version: worker.version, spec, commands_as: worker.commands_as };
+    let host = Some(worker.host).filter(|host| !host.is_empty());
+    let info = WorkerInfo { name: worker.name, host, version: worker.version, spec, commands_as: worker.commands_as };
     Ok((status, info))
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
 use punctual_app::{
-    Admission, App, AppError, CREDIT_MAX, Connected, Download, LOG_BYTES_MAX, Newcomer, Peer, PeerList, WorkerGreeting,
-    WorkerHello,
+    Admission, App, AppError, CREDIT_MAX, Connected, Download, LOG_BYTES_MAX, Newcomer, Parting, Peer, PeerList,
+    WorkerGreeting, WorkerHello,
 };
 use punctual_core::shard::event::{StreamId, WorkerSpec};
 use punctual_core::shard::write::Epoch;
@@ -175,7 +175,11 @@ async fn receive(
     mut closed: oneshot::Receiver<()>,
 ) {
     let mut message = Some(first);
+    let mut parting = Parting::Lost;
     loop {
+        if message.as_ref().is_some_and(|message| message.leaving) {
+            parting = Parting::Left;
+        }
         if let Some(message) = message.take()
             && let Err(error) = take(&app, &session, message).await
         {
@@ -195,6 +199,8 @@ async fn receive(
             },
         }
     }
+    drop(session);
+    app.worker_parted(worker, parting);
     tracing::info!(%worker, "a worker disconnected");
 }
 
@@ -320,6 +326,7 @@ fn read_hello(hello: wire::Hello) -> Result<WorkerHello, Status> {
     Ok(WorkerHello {
         worker: read_worker_id(&hello.worker_id)?,
         name: hello.name,
+        host: Some(hello.host).filter(|host| !host.is_empty()),
         version: hello.version,
         spec: WorkerSpec {
             queues: hello.queues,

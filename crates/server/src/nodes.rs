@@ -2,19 +2,21 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use punctual_api::{Node, ServerList, Stats, WorkerList};
-use punctual_app::App;
+use punctual_api::{Node, ServerList, Stats, WorkerList, WorkerQuery};
+use punctual_app::{App, AppError, GoneWorkers};
 
-use crate::parse::NoParams;
+use crate::parse::{NoParams, Params};
 use crate::problem::{Problems, Refused};
 
 /// The workers of all servers, each once. Its slots and what it runs are summed over them.
-#[utoipa::path(get, path = "/v1/workers", operation_id = "list_workers", tag = "nodes", responses(
+#[utoipa::path(get, path = "/v1/workers", operation_id = "list_workers", tag = "nodes", params(WorkerQuery), responses(
     (status = 200, description = "The workers", body = WorkerList),
     Problems,
 ))]
-pub(crate) async fn workers(State(app): State<App>, _: NoParams) -> Result<Response, Refused> {
-    Ok(axum::Json(app.workers().await?).into_response())
+pub(crate) async fn workers(State(app): State<App>, Params(query): Params<WorkerQuery>) -> Result<Response, Refused> {
+    let refused = || AppError::field("gone", "must be none, lost or all");
+    let gone = query.gone.as_deref().map(|text| GoneWorkers::parse(text).ok_or_else(refused)).transpose()?;
+    Ok(axum::Json(app.workers(gone.unwrap_or_default()).await?).into_response())
 }
 
 /// The servers of the cluster, with what each owns and does.

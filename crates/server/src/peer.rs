@@ -236,6 +236,7 @@ fn worker((status, info): (WorkerStatus, WorkerInfo)) -> wire::WorkerInfo {
         running: status.running,
         seen_at: status.seen_at.as_micros(),
         commands_as: info.commands_as,
+        host: info.host.unwrap_or_default(),
     }
 }
 

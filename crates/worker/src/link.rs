@@ -32,6 +32,7 @@ const WINDOW_BYTES: u32 = 4 << 20;
 pub(crate) struct Profile {
     pub(crate) id: WorkerId,
     pub(crate) name: String,
+    pub(crate) host: String,
     pub(crate) queues: Vec<String>,
     pub(crate) capabilities: Vec<String>,
     pub(crate) labels: std::collections::HashMap<String, String>,

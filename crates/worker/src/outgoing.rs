@@ -74,9 +74,11 @@ impl Ledger {
     /// Everything there is to say, up to the size of a batch; `None` when there is nothing.
     fn compose(&self, link: LinkNo, session: SessionNo, now: Instant) -> Result<Option<wire::WorkerMessage>, Replaced> {
         let mut guard = self.state();
-        let State { links, held, credits, .. } = &mut *guard;
+        let State { links, held, credits, draining, .. } = &mut *guard;
         let state = links.get_mut(&link).filter(|link| link.session == session.0).ok_or(Replaced)?;
-        let mut message = wire::WorkerMessage { credit: credits.take_untold(link), ..Default::default() };
+        let credit = credits.take_untold(link);
+        let leaving = *draining && credit.is_some();
+        let mut message = wire::WorkerMessage { credit, leaving, ..Default::default() };
         let bytes = state.take_logs(&mut message.logs);
         // An outcome must not overtake the log of its attempt.
         if state.logs.is_empty() {

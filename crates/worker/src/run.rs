@@ -28,6 +28,7 @@ pub(crate) async fn run(
     let profile = Arc::new(Profile {
         id,
         name: worker.name.clone().unwrap_or_else(host_name),
+        host: host_name(),
         queues: worker.queues.clone(),
         capabilities: worker.executors.capabilities(),
         labels: worker.labels.clone(),

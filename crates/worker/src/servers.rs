@@ -212,6 +212,7 @@ mod tests {
         let profile = Profile {
             id: WorkerId::new(Timestamp::EPOCH, 1),
             name: String::new(),
+            host: String::new(),
             queues: Vec::new(),
             capabilities: Vec::new(),
             labels: HashMap::new(),

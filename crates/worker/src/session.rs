@@ -91,6 +91,7 @@ impl Link {
         let hello = wire::Hello {
             worker_id: punctual_proto::convert::id_bytes(profile.id.to_bytes()),
             name: profile.name.clone(),
+            host: profile.host.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             queues: profile.queues.clone(),
             capabilities: profile.capabilities.clone(),

@@ -6,7 +6,7 @@ use punctual_core::notice::{Channel, RuleSpec};
 use punctual_core::retry::RetryPolicy;
 use punctual_core::task::{Email, HttpCall, Method, Priority, Run, Slack, Task, TaskSpec};
 use punctual_core::{JobId, Span, Timestamp};
-use punctual_store::{DeliveryRow, HotJob, NewJob};
+use punctual_store::{DeliveryRow, NewJob};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -18,6 +18,8 @@ use crate::{App, Result};
 const TIMEOUT: Span = Span::from_secs(5 * 60);
 /// With the waits of [`retries`], the last one is about three days after the first attempt.
 const RETRIES: u16 = 80;
+/// A message that no worker has taken for this long is given up: it would be no news any more.
+const UNSENT_KEPT_FOR: Span = Span::from_secs(86_400);
 /// Slack folds what is longer, and cuts at 40,000.
 const SLACK_CHARS_MAX: usize = 12_000;
 
@@ -38,7 +40,7 @@ impl Delivery {
         let (run, input) = match &rule.channel {
             Channel::Email { to, cc } => {
                 // The text is the job's own: tasks are kept in memory by all servers.
-                (mail(to, cc, message), json!(message.text))
+                (email(to, cc, message.subject.clone()), json!(message.text))
             }
             Channel::Slack { webhook } => {
                 let run = Run::Slack(Slack { webhook: webhook.clone(), text: None });
@@ -86,9 +88,20 @@ fn quiet(rule: &RuleSpec, run: Run) -> TaskSpec {
         retry: retries(),
         node_retry: RetryPolicy { initial: Span::from_secs(1), ..retries() },
         timeout: TIMEOUT,
+        queue_timeout: Some(UNSENT_KEPT_FOR),
         quiet: true,
         ..TaskSpec::new(run)
     }
+}
+
+/// What a worker must be able to do that sends messages of a rule.
+pub(super) fn sending_spec(rule: &RuleSpec) -> TaskSpec {
+    let run = match &rule.channel {
+        Channel::Email { to, cc } => email(to, cc, String::new()),
+        Channel::Slack { webhook } => Run::Slack(Slack { webhook: webhook.clone(), text: None }),
+        Channel::Webhook { url, .. } => Run::Http(HttpCall::new(url.clone())),
+    };
+    quiet(rule, run)
 }
 
 fn retries() -> RetryPolicy {
@@ -101,13 +114,13 @@ fn retries() -> RetryPolicy {
     }
 }
 
-fn mail(to: &[String], cc: &[String], message: &NotificationMessage) -> Run {
+fn email(to: &[String], cc: &[String], subject: String) -> Run {
     Run::Email(Email {
         to: to.to_vec(),
         cc: cc.to_vec(),
         bcc: Vec::new(),
         reply_to: None,
-        subject: message.subject.clone(),
+        subject,
         text: None,
         html: None,
     })
@@ -121,8 +134,8 @@ fn slack_text(message: &NotificationMessage) -> String {
 }
 
 /// The rule whose message a job delivers.
-pub(super) fn delivered_rule<'a>(job: &'a HotJob, task: &Task) -> Option<&'a str> {
-    job.tracing_id.as_deref().filter(|_| task.spec.quiet)?.strip_prefix(TRACED_AS)
+pub(crate) fn delivered_rule<'a>(tracing_id: Option<&'a str>, task: &Task) -> Option<&'a str> {
+    tracing_id.filter(|_| task.spec.quiet)?.strip_prefix(TRACED_AS)
 }
 
 /// Jobs that deliver, ready to be stored.

@@ -3,7 +3,7 @@
 use futures_util::future::try_join_all;
 use punctual_api::{DeliveryList, DeliveryQuery, DeliveryView};
 use punctual_core::attempt::AttemptRecord;
-use punctual_core::{JobKey, JobState};
+use punctual_core::{JobKey, JobState, TaskId};
 use punctual_store::{DeliveryRow, JobRecord};
 
 use super::rules::not_found;
@@ -41,9 +41,25 @@ impl App {
             let lives = self.lives(&ids).await?;
             let read = ids.iter().map(async |id| Ok::<_, AppError>(self.0.store.job(*id).await?));
             let jobs = try_join_all(read).await?;
-            views.extend(part.iter().zip(lives.iter().zip(jobs)).map(|(row, (live, job))| view(row, live, job)));
+            let waiting = jobs.iter().zip(&lives).filter_map(|(job, live)| waiting_task(job.as_ref()?, live));
+            let tasks = self.tasks_by_id(waiting).await?;
+            let reasons = self.waiting_reasons(tasks.values()).await;
+            for (row, (live, job)) in part.iter().zip(lives.iter().zip(jobs)) {
+                let task = job.as_ref().and_then(|job| waiting_task(job, live));
+                let mut view = view(row, live, job);
+                view.reason = view.reason.or_else(|| reasons.get(&task?).cloned());
+                views.push(view);
+            }
         }
         Ok(views)
+    }
+}
+
+/// The task of a job that no worker has taken yet.
+fn waiting_task(job: &JobRecord, live: &Live) -> Option<TaskId> {
+    match (job, live) {
+        (JobRecord::Hot { job, attempts, .. }, Live::Waiting) if attempts.is_empty() => Some(job.task),
+        _ => None,
     }
 }
 

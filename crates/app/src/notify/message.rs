@@ -9,8 +9,8 @@ use punctual_api::{MessageAttempt, MessageEvent, MessageTask, NotificationMessag
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::schedule::ScheduleRow;
 use punctual_core::task::Task;
-use punctual_core::{JobId, JobState, ScheduleId, TaskId, Timestamp};
-use punctual_store::JobRecord;
+use punctual_core::{JobId, JobState, ScheduleId, TaskId, Timestamp, WorkerId};
+use punctual_store::{JobRecord, SeenWorker};
 
 use super::event::{Counts, Event, EventKind};
 use super::rule::OVERDUE_MAX;
@@ -18,6 +18,7 @@ use super::tolerate::read_each;
 use super::waiting::{Waiting, in_order};
 use super::{read_schedule_spec, render};
 use crate::schedules::zone;
+use crate::title::Titles;
 use crate::{App, Result};
 
 /// Tasks whose totals a message shows.
@@ -34,6 +35,9 @@ struct Facts {
     jobs: BTreeMap<JobId, JobRecord>,
     /// Schedules that the rule names. They may be gone.
     named: BTreeMap<ScheduleId, String>,
+    titles: Titles,
+    /// Those that ran attempts of the jobs.
+    workers: HashMap<WorkerId, SeenWorker>,
 }
 
 impl App {
@@ -64,7 +68,10 @@ impl App {
             counts: words(&waiting.counts),
             tasks: by_task
                 .into_iter()
-                .map(|(task, counts)| MessageTask { task: facts.name_of(*task), counts: words(counts) })
+                .map(|(task, counts)| MessageTask {
+                    task: facts.name_of(*task, &waiting.samples),
+                    counts: words(counts),
+                })
                 .collect(),
             more_tasks: unshown,
             events: samples.into_iter().map(|event| self.show(event, waiting, &facts)).collect(),
@@ -73,38 +80,47 @@ impl App {
 
     async fn facts(&self, samples: &[Event], mut tasks: BTreeSet<TaskId>) -> Result<Facts> {
         let ids: BTreeSet<JobId> = samples.iter().filter_map(|event| event.job).collect();
-        let jobs = read_each(ids, |id| self.0.store.job(id)).await?.into_iter().collect();
+        let jobs: BTreeMap<JobId, JobRecord> = read_each(ids, |id| self.0.store.job(id)).await?.into_iter().collect();
+        let of_job = |record: &JobRecord| match record {
+            JobRecord::Hot { attempts, .. } | JobRecord::Finished { attempts, .. } => last_workers(attempts),
+        };
+        let workers = self.workers_known(jobs.values().flat_map(of_job)).await;
         let ids: BTreeSet<ScheduleId> = samples.iter().filter_map(|event| Some(event.planned?.0)).collect();
         let schedules = read_each(ids, |id| self.0.store.schedule(id)).await?.into_iter().collect();
         tasks.extend(samples.iter().filter_map(|event| event.task));
-        Ok(Facts { tasks: self.readable_tasks(tasks).await?, schedules, jobs, named: BTreeMap::new() })
+        let tasks = self.readable_tasks(tasks).await?;
+        let titles = self.titles(tasks.values().map(|task| &**task), std::iter::empty()).await;
+        Ok(Facts { tasks, schedules, jobs, named: BTreeMap::new(), titles, workers })
     }
 
     fn show(&self, event: &Event, waiting: &Waiting, facts: &Facts) -> MessageEvent {
         let zone = event.planned.and_then(|(id, _)| zone_of(facts.schedules.get(&id)?));
         let planned_at = event.planned.map(|(_, at)| at);
         let job = event.job.and_then(|id| facts.jobs.get(&id));
-        let (state, reason, attempts) = match job {
-            Some(JobRecord::Finished { job, attempts, .. }) => (Some(job.state), job.reason.clone(), &attempts[..]),
-            Some(JobRecord::Hot { attempts, .. }) => (None, None, &attempts[..]),
-            None => (None, None, &[][..]),
+        let (state, reason, attempts, tracing_id) = match job {
+            Some(JobRecord::Finished { job, attempts, .. }) => {
+                (Some(job.state), job.reason.clone(), &attempts[..], job.tracing_id.clone())
+            }
+            Some(JobRecord::Hot { job, attempts, .. }) => (None, None, &attempts[..], job.tracing_id.clone()),
+            None => (None, None, &[][..], None),
         };
         let reason = why(event, waiting).or(reason);
         let reason = reason.or_else(|| attempts.last().filter(|_| tells_of_end(event.kind))?.reason.clone());
         let earlier = attempts.len().saturating_sub(ATTEMPTS_SHOWN);
         MessageEvent {
             kind: event.kind.as_str().to_owned(),
-            task: facts.name_of(event.task),
+            task: facts.name_of(event.task, std::slice::from_ref(event)),
             schedule: event.planned.map(|(id, _)| facts.schedule_name(id)),
             planned_at,
             planned_local: planned_at.zip(zone).and_then(|(at, zone)| render::local(at, &zone)),
             job: event.job,
             scheduled_at: event.job.map(JobId::due_at),
             state: state.map(|state: JobState| state.as_str().to_owned()),
+            tracing_id: tracing_id.as_deref().map(one_line),
             at: event.at,
             count: u64::from(event.count),
             reason: reason.map(|reason| one_line(&reason)),
-            attempts: attempts[earlier..].iter().map(attempt).collect(),
+            attempts: attempts[earlier..].iter().map(|record| attempt(record, &facts.workers)).collect(),
             earlier_attempts: earlier as u64,
             late_by: event.lateness.map(render::for_people),
             link: event.job.map(|id| self.link_to(id)),
@@ -117,10 +133,21 @@ impl App {
 }
 
 impl Facts {
-    fn name_of(&self, task: Option<TaskId>) -> String {
-        let Some(id) = task else { return "an unknown task".to_owned() };
-        let name = self.tasks.get(&id).and_then(|task| task.name.clone());
-        name.unwrap_or_else(|| id.to_string())
+    /// A task without a name is called by the schedule of its events, if they are of one, or by what it runs.
+    fn name_of(&self, id: Option<TaskId>, events: &[Event]) -> String {
+        let task = id.and_then(|id| self.tasks.get(&id));
+        if let Some(name) = task.and_then(|task| task.name.clone()) {
+            return name;
+        }
+        let of_task = events.iter().filter(|event| event.task == id);
+        let schedules: BTreeSet<Option<ScheduleId>> = of_task.map(|event| Some(event.planned?.0)).collect();
+        let mut schedules = schedules.into_iter();
+        match (schedules.next().flatten(), schedules.next(), task, id) {
+            (Some(only), None, _, _) => self.schedule_name(only),
+            (_, _, Some(task), _) => self.titles.of_task(task),
+            (_, _, None, Some(id)) => id.to_string(),
+            (_, _, None, None) => "an unknown task".to_owned(),
+        }
     }
 
     fn schedule_name(&self, id: ScheduleId) -> String {
@@ -159,10 +186,18 @@ fn zone_of(row: &ScheduleRow) -> Option<TimeZone> {
     read_schedule_spec(&row.edit.spec).map(|spec| zone::find(&spec.when.zone))
 }
 
-fn attempt(record: &AttemptRecord) -> MessageAttempt {
+/// Who ran the attempts that a message shows.
+fn last_workers(attempts: &[AttemptRecord]) -> Vec<WorkerId> {
+    attempts.iter().rev().take(ATTEMPTS_SHOWN).map(|attempt| attempt.worker).collect()
+}
+
+fn attempt(record: &AttemptRecord, workers: &HashMap<WorkerId, SeenWorker>) -> MessageAttempt {
+    let worker = workers.get(&record.worker);
     MessageAttempt {
         attempt: record.attempt.0,
         worker: record.worker.known().map_or_else(|| "unknown".to_owned(), |worker| worker.to_string()),
+        worker_name: worker.map(|worker| one_line(&worker.name)),
+        worker_host: worker.and_then(|worker| worker.host.as_deref()).map(one_line),
         started_at: record.started_at,
         took: Some(render::for_people(record.finished_at.since(record.started_at))),
         ending: record.ending.as_str().to_owned(),

@@ -3,12 +3,17 @@
 use punctual_api::NotificationMessage;
 use punctual_core::Timestamp;
 use punctual_core::notice::Templates;
+use punctual_store::JobRecord;
 
 use super::deliver::Delivery;
 use super::render;
 use super::rule::Rule;
+use crate::route::Live;
 use crate::{App, Result};
 
+/// Messages of one rule that may wait for a worker. What happens after them is merged into one that is sent when one of
+/// them was.
+pub(super) const UNSENT_MAX: usize = 3;
 /// Messages of one round. Each reads what its samples need; further ones are made in the next.
 const MESSAGES_AT_ONCE: usize = 50;
 
@@ -21,12 +26,36 @@ impl App {
         let left = due.len().saturating_sub(MESSAGES_AT_ONCE);
         let mut deliveries = Vec::new();
         for (_, rule) in due.into_iter().take(MESSAGES_AT_ONCE) {
+            if self.has_many_unsent(&rule.name).await? {
+                rule.state.hold(now);
+                continue;
+            }
             let Some(waiting) = rule.state.take_due(rule.spec.window, now) else { continue };
             let message = self.message_of(&rule.name, &waiting, &rule.state.schedules, now).await?;
             let message = written(message, &rule.spec.templates).await;
             deliveries.push(Delivery::new(&rule.spec, &message));
         }
         Ok((deliveries, left))
+    }
+}
+
+impl App {
+    /// Whether the last messages of a rule all wait for a worker that takes them: more of them would only pile up.
+    async fn has_many_unsent(&self, rule: &str) -> Result<bool> {
+        let rows = self.0.store.deliveries(Some(rule.to_owned()), None, UNSENT_MAX).await?;
+        if rows.len() < UNSENT_MAX {
+            return Ok(false);
+        }
+        for row in rows {
+            let is_unsent = match self.0.store.job(row.job).await? {
+                Some(JobRecord::Hot { attempts, .. }) => attempts.is_empty(),
+                Some(JobRecord::Finished { .. }) | None => false,
+            };
+            if !is_unsent || matches!(self.live(row.job).await?, Live::Running { .. }) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -34,6 +34,7 @@ use std::time::Duration;
 use punctual_core::schedule::ScheduleSpec;
 use punctual_engine::REPORTS;
 
+pub(crate) use deliver::delivered_rule;
 pub use round::{Reports, Round};
 pub use rules::PutRule;
 

@@ -14,6 +14,7 @@ use super::planned::OverduePlan;
 use super::render::for_people;
 use crate::cluster::Place;
 use crate::jobs::task_ref;
+use crate::title::Titled;
 use crate::{App, AppError, Result, explain};
 
 const AFTER_DEFAULT: Span = Span::from_secs(60);
@@ -75,6 +76,8 @@ impl App {
 
     async fn explain_jobs(&self, jobs: Vec<HotJob>, now: Timestamp) -> Result<Vec<OverdueJob>> {
         let tasks = self.tasks_by_id(jobs.iter().map(|job| job.task)).await?;
+        let schedules = jobs.iter().filter_map(|job| Some(job.source?.schedule));
+        let titles = self.titles(tasks.values().map(|task| &**task), schedules).await;
         let mut workers: BTreeMap<ShardId, Vec<WorkerSpec>> = BTreeMap::new();
         let mut shown = Vec::with_capacity(jobs.len());
         for job in jobs {
@@ -92,15 +95,15 @@ impl App {
                     (why, task.is_some_and(|task| explain::is_unserved(task, workers)))
                 }
             };
-            let why = match task.and_then(|task| delivered_rule(&job, task)) {
+            let why = match task.and_then(|task| delivered_rule(job.tracing_id.as_deref(), task)) {
                 Some(rule) => format!("{why} It delivers a message of the notification rule {rule}."),
                 None => why,
             };
-            let named = task_ref(job.task, task);
+            let titled = Titled { id: job.task, task, source: job.source, tracing_id: job.tracing_id.as_deref() };
             shown.push(OverdueJob {
                 job: job.key.id,
-                task: named.name.unwrap_or_else(|| job.task.to_string()),
-                queue: named.queue,
+                task: titles.of(titled),
+                queue: task_ref(job.task, task).queue,
                 due_at: job.due_since(),
                 late_by: for_people(now.since(job.due_since())),
                 why,
@@ -137,7 +140,8 @@ impl App {
     async fn ailing_tasks(&self) -> Result<Vec<AilingTask>> {
         let ailing = self.0.store.ailing(SHOWN_MAX).await?;
         let tasks = self.tasks_by_id(ailing.iter().map(|ailing| ailing.task)).await?;
-        let name = |id| tasks.get(&id).and_then(|task| task.name.clone()).unwrap_or_else(|| id.to_string());
+        let titles = self.titles(tasks.values().map(|task| &**task), std::iter::empty()).await;
+        let name = |id| tasks.get(&id).map_or_else(|| id.to_string(), |task| titles.of_task(task));
         let view = |ailing: punctual_store::Ailing| AilingTask {
             task: name(ailing.task),
             since: ailing.since,

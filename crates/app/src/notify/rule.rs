@@ -46,6 +46,7 @@ impl Rule {
         let has_forgotten = stored.is_none();
         let stored = stored.unwrap_or_default();
         let mut state = stored.clone();
+        state.release_if_far(now);
         if !spec.enabled {
             // What waits is dropped; the window goes on.
             state = RuleState { sent_at: state.sent_at, schedules: state.schedules, ..RuleState::default() };

@@ -2,16 +2,18 @@
 
 use punctual_api::{
     EmailChannel, ErrorKind, NotificationList, NotificationPreview, NotificationPreviewRequest, NotificationRequest,
-    NotificationTemplates, NotificationView, SlackChannel, TestAnswer, WaitingMessage, WebhookChannel,
+    NotificationTemplates, NotificationView, SlackChannel, TestAnswer, WaitingMessage, Warning, WebhookChannel,
 };
 use punctual_core::notice::{Channel, RuleSpec};
 use punctual_core::run::Slack;
 use punctual_core::schedule::By;
 use punctual_store::{Dispatch, Dispatched, RULES_MAX, RuleChange, RuleRow};
 
-use super::deliver::Delivery;
+use super::deliver::{Delivery, sending_spec};
+use super::messages::UNSENT_MAX;
 use super::waiting::RuleState;
 use super::{check, render, sample};
+use crate::placement::no_worker;
 use crate::schedules::done_by;
 use crate::submit::near_future;
 use crate::{App, AppError, Result, validate};
@@ -87,7 +89,14 @@ impl App {
     }
 
     pub async fn notification(&self, name: &str) -> Result<NotificationView> {
-        self.read_rule(name).await.map(|(row, spec)| view(row, spec))
+        let (row, spec) = self.read_rule(name).await?;
+        let warnings = if spec.enabled { self.sending_warnings(&spec).await } else { Vec::new() };
+        Ok(NotificationView { warnings, ..view(row, spec) })
+    }
+
+    /// Why messages of a rule would wait if they were made now.
+    async fn sending_warnings(&self, spec: &RuleSpec) -> Vec<Warning> {
+        self.lack_of(&sending_spec(spec)).await.map(no_worker).into_iter().collect()
     }
 
     async fn read_rule(&self, name: &str) -> Result<(RuleRow, RuleSpec)> {
@@ -129,7 +138,7 @@ impl App {
             Dispatched::Done => self.tell_owners(hint),
             Dispatched::Conflict => unreachable!("it takes no notice and changes no rule"),
         }
-        Ok(TestAnswer { job })
+        Ok(TestAnswer { job, warnings: self.sending_warnings(&spec).await })
     }
 
     /// What a rule makes of a sample.
@@ -150,6 +159,7 @@ pub(super) fn read_spec(row: &RuleRow) -> Option<RuleSpec> {
 fn view(row: RuleRow, spec: RuleSpec) -> NotificationView {
     let waiting = RuleState::read(row.state.as_deref()).unwrap_or_default();
     let send_at = waiting.send_at(spec.window).filter(|_| spec.enabled);
+    let held = waiting.held_until.map(|_| format!("the last {UNSENT_MAX} messages have not been sent"));
     let events = waiting.waiting.map_or(0, |waiting| waiting.events());
     let (mut email, mut slack, mut webhook) = (None, None, None);
     match spec.channel {
@@ -175,7 +185,8 @@ fn view(row: RuleRow, spec: RuleSpec) -> NotificationView {
         revision: row.revision,
         created: done_by(row.created),
         changed: done_by(row.changed),
-        waiting: send_at.map(|send_at| WaitingMessage { events, send_at }),
+        waiting: send_at.map(|send_at| WaitingMessage { events, send_at, held }),
+        warnings: Vec::new(),
     }
 }
 

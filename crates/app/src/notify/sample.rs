@@ -89,6 +89,7 @@ impl App {
             job: Some(job),
             scheduled_at: Some(job.due_at()),
             state: Some(state.as_str().to_owned()),
+            tracing_id: Some("order-4711".to_owned()),
             reason,
             attempts,
             link: Some(self.link_to(job)),
@@ -134,6 +135,7 @@ fn event(kind: EventKind, planned_at: Timestamp, at: Timestamp) -> MessageEvent 
         job: None,
         scheduled_at: None,
         state: None,
+        tracing_id: None,
         at,
         count: 1,
         reason: None,
@@ -165,5 +167,7 @@ fn silent(number: u32, started_at: Timestamp) -> MessageAttempt {
 
 fn attempt(attempt: u32, started_at: Timestamp, took: Span, ending: Ending, reason: Option<String>) -> MessageAttempt {
     let worker = WorkerId::new(started_at, u64::from(attempt)).to_string();
-    MessageAttempt { attempt, worker, started_at, took: Some(took), ending: ending.as_str().to_owned(), reason }
+    let (worker_name, worker_host) = (Some("reports".to_owned()), Some("host-7".to_owned()));
+    let ending = ending.as_str().to_owned();
+    MessageAttempt { attempt, worker, worker_name, worker_host, started_at, took: Some(took), ending, reason }
 }

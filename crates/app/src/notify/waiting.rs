@@ -13,10 +13,12 @@ use super::event::{Counts, Event, EventKind};
 
 /// Events that a message shows one by one.
 pub(super) const SAMPLES_MAX: usize = 20;
-/// Of one task and one kind: others are like them.
+/// Of one task, schedule and kind: others are like them.
 const SAMPLES_ALIKE_MAX: usize = 3;
 /// Tasks whose events are counted by themselves; those of further ones are counted together.
 pub(super) const TASKS_MAX: usize = 200;
+/// How long after it was found that earlier messages have not been sent it is looked again.
+const HELD_FOR: Span = Span::from_secs(30);
 /// From the first event to the message.
 const GATHERED_FOR: Span = Span::from_secs(1);
 
@@ -39,6 +41,9 @@ pub(super) struct RuleState {
     /// Those that the rule names, as far as there ever were such, the latest last: their jobs may outlive them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) schedules: BTreeMap<String, Vec<ScheduleId>>,
+    /// Until then nothing is sent: earlier messages have not been.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) held_until: Option<Timestamp>,
     /// That more schedules are overdue than `overdue` has room for was told.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) has_told_of_more: bool,
@@ -108,14 +113,26 @@ impl RuleState {
         let gathered = waiting.begun_at + GATHERED_FOR;
         // A clock that went back must not keep a message for longer than the window.
         let after_window = self.sent_at.map(|sent_at| sent_at.min(gathered) + window);
-        Some(after_window.map_or(gathered, |after_window| gathered.max(after_window)))
+        let send_at = after_window.map_or(gathered, |after_window| gathered.max(after_window));
+        Some(self.held_until.map_or(send_at, |held_until| send_at.max(held_until)))
     }
 
     /// Takes out what is to be sent by now.
     pub(super) fn take_due(&mut self, window: Span, now: Timestamp) -> Option<Waiting> {
         self.send_at(window).filter(|send_at| *send_at <= now)?;
         self.sent_at = Some(now);
+        self.held_until = None;
         self.waiting.take()
+    }
+
+    /// Earlier messages have not been sent: what waits is kept, and what comes is merged into it.
+    pub(super) fn hold(&mut self, now: Timestamp) {
+        self.held_until = Some(now + HELD_FOR);
+    }
+
+    /// A clock that went back must not hold a message for longer than it was meant to.
+    pub(super) fn release_if_far(&mut self, now: Timestamp) {
+        self.held_until = self.held_until.filter(|held_until| *held_until <= now + HELD_FOR);
     }
 }
 
@@ -154,7 +171,8 @@ impl Waiting {
         if self.full_for.is_some_and(|kind| event.kind >= kind) {
             return;
         }
-        let alike = self.samples.iter().filter(|sample| sample.task == event.task && sample.kind == event.kind).count();
+        let is_alike = |sample: &&Event| subject(sample) == subject(event) && sample.kind == event.kind;
+        let alike = self.samples.iter().filter(is_alike).count();
         if alike >= SAMPLES_ALIKE_MAX {
             return;
         }
@@ -165,27 +183,32 @@ impl Waiting {
         if let Some(place) = self.dispensable(event) {
             self.samples[place] = event.clone();
             self.full_for = None;
-        } else if self.is_first_of_its_task(event) {
+        } else if self.is_first_of_its_subject(event) {
             // Then no other of its kind finds a place either.
             self.full_for = Some(event.kind);
         }
     }
 
-    /// A sample that tells less than this event: one of a less important kind; or one of a task that has several, if
-    /// this is the first of its own.
+    /// A sample that tells less than this event: one of a less important kind; or one of a task or schedule that has
+    /// several, if this is the first of its own.
     fn dispensable(&self, event: &Event) -> Option<usize> {
-        let of_task = |task: Option<TaskId>| self.samples.iter().filter(|sample| sample.task == task).count();
-        let is_first = self.is_first_of_its_task(event);
+        let of_subject = |of: &Event| self.samples.iter().filter(|sample| subject(sample) == subject(of)).count();
+        let is_first = self.is_first_of_its_subject(event);
         let gives_way = |sample: &Event| {
-            sample.kind > event.kind || (is_first && sample.kind == event.kind && of_task(sample.task) > 1)
+            sample.kind > event.kind || (is_first && sample.kind == event.kind && of_subject(sample) > 1)
         };
         let places = self.samples.iter().enumerate().filter(|(_, sample)| gives_way(sample));
-        places.max_by_key(|(_, sample)| (sample.kind, of_task(sample.task))).map(|(place, _)| place)
+        places.max_by_key(|(_, sample)| (sample.kind, of_subject(sample))).map(|(place, _)| place)
     }
 
-    fn is_first_of_its_task(&self, event: &Event) -> bool {
-        self.samples.iter().all(|sample| sample.task != event.task)
+    fn is_first_of_its_subject(&self, event: &Event) -> bool {
+        self.samples.iter().all(|sample| subject(sample) != subject(event))
     }
+}
+
+/// What an event is about: people know schedules of one task apart.
+fn subject(event: &Event) -> (Option<TaskId>, Option<ScheduleId>) {
+    (event.task, event.planned.map(|(schedule, _)| schedule))
 }
 
 fn count(counts: &mut Counts, event: &Event) {

@@ -168,3 +168,38 @@ fn state_that_cannot_be_read_is_given_up() {
     assert_eq!(RuleState::read(Some("no JSON")), None);
     assert_eq!(RuleState::default().write(), None);
 }
+
+fn missed(task_number: u64, schedule: u64, millis: i64) -> Event {
+    let schedule = ScheduleId::new(Timestamp::EPOCH, ShardId(0), schedule);
+    Event { job: None, planned: Some((schedule, at(millis))), ..event(EventKind::Missed, task_number, millis) }
+}
+
+#[test]
+fn every_schedule_of_a_task_is_shown() {
+    let mut state = RuleState::default();
+    for schedule in 0..SAMPLES_MAX as u64 {
+        for time in 0..5 {
+            state.add(&missed(1, schedule, time), at(0));
+        }
+    }
+    let samples = state.waiting.unwrap().samples;
+    let schedules: std::collections::BTreeSet<ScheduleId> =
+        samples.iter().filter_map(|sample| Some(sample.planned?.0)).collect();
+    assert_eq!((samples.len(), schedules.len()), (SAMPLES_MAX, SAMPLES_MAX));
+}
+
+#[test]
+fn a_message_that_is_held_takes_in_what_comes_and_is_sent_when_it_is_released() {
+    let mut state = RuleState::default();
+    state.add(&event(EventKind::Failed, 1, 0), at(0));
+    assert_eq!(state.send_at(WINDOW), Some(at(1000)));
+    state.hold(at(1000));
+    state.add(&event(EventKind::Failed, 1, 2000), at(2000));
+    assert_eq!(state.take_due(WINDOW, at(2000)), None);
+    assert_eq!(state.send_at(WINDOW), Some(at(1000) + HELD_FOR));
+    let mut set_back = state.clone();
+    set_back.release_if_far(at(-10_000));
+    assert_eq!(set_back.send_at(WINDOW), Some(at(1000)), "the clock went back");
+    let sent = state.take_due(WINDOW, at(1000) + HELD_FOR).unwrap();
+    assert_eq!((sent.events(), state.held_until), (2, None));
+}

@@ -53,6 +53,7 @@ impl Worker {
         let hello = WorkerHello {
             worker,
             name: "test".to_owned(),
+            host: None,
             version: "0".to_owned(),
             spec,
             held: Vec::new(),

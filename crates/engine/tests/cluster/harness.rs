@@ -158,7 +158,7 @@ impl Worker {
             labels: BTreeMap::new(),
             credit: 100,
         };
-        WorkerInfo { name: "test".into(), version: "0".into(), spec, commands_as: String::new() }
+        WorkerInfo { name: "test".into(), host: None, version: "0".into(), spec, commands_as: String::new() }
     }
 
     /// Connects, and again whenever the connection ends, until the engine has stopped.

@@ -1,7 +1,7 @@
 //! `punctual explain`: a job, a state, a verdict, an error code or an exit code in words.
 
 use clap::Args;
-use punctual_api::ErrorKind;
+use punctual_api::{ErrorKind, Job, JobNotification, LateOutcome, RetryCount, TaskDefinition};
 use punctual_core::schedule::Verdict;
 use punctual_core::{JobId, JobState};
 use serde::Serialize;
@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::Context;
 use crate::exit::{Exit, usage};
-use crate::output::Format;
+use crate::output::{Format, Output};
+use crate::view;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
@@ -40,23 +41,78 @@ impl Meaning {
     }
 }
 
+/// What explains a job.
+#[derive(Serialize)]
+struct Explained<'a> {
+    id: JobId,
+    title: &'a str,
+    state: &'a str,
+    scheduled_at: Timestamp,
+    due_at: Timestamp,
+    explanation: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_for: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    definition: Option<&'a TaskDefinition>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retries: Option<RetryCount>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    node_retries: Option<RetryCount>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notification: Option<&'a JobNotification>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    late_outcomes: &'a [LateOutcome],
+}
+
+/// What a job runs, and what else there is to know.
+fn more(job: &Job, out: &Output) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(notification) = &job.notification {
+        lines.push(format!("It delivers a notification {}.", view::notification_line(notification)));
+    }
+    if let Some(definition) = &job.definition {
+        let spec = &definition.spec;
+        let what = view::one_line(&view::what(&spec.run));
+        lines.push(format!("Definition: {} {what}, timeout {}.", spec.run.kind(), spec.timeout));
+    }
+    if let Some(RetryCount { used, max }) = job.retries {
+        let lost = match job.node_retries {
+            Some(RetryCount { used, max }) if used > 0 => format!("; after lost workers, {used} of {max}"),
+            _ => String::new(),
+        };
+        lines.push(format!("Retries: {used} of {max} used{lost}."));
+    }
+    let late = |late: &LateOutcome| format!("Attempt {}: {}.", late.attempt, view::late_line(out, late));
+    lines.extend(job.late_outcomes.iter().map(late));
+    lines
+}
+
 pub(crate) async fn run(args: ExplainArgs, context: &Context) -> anyhow::Result<Exit> {
     if let Ok(id) = args.what.parse::<JobId>() {
         let job = context.client()?.job(id).await?;
         match context.out.format {
             Format::Json | Format::Jsonl => {
-                let explained = json!({
-                    "id": job.id,
-                    "state": job.state,
-                    "scheduled_at": job.scheduled_at,
-                    "due_at": job.due_at,
-                    "explanation": job.explanation,
-                });
-                context.out.json(&explained)?;
+                context.out.json(&Explained {
+                    id: job.id,
+                    title: &job.title,
+                    state: &job.state,
+                    scheduled_at: job.scheduled_at,
+                    due_at: job.due_at,
+                    explanation: &job.explanation,
+                    waiting_for: job.waiting_for.as_deref(),
+                    definition: job.definition.as_ref(),
+                    retries: job.retries,
+                    node_retries: job.node_retries,
+                    notification: job.notification.as_ref(),
+                    late_outcomes: &job.late_outcomes,
+                })?;
             }
             Format::Table | Format::Name => {
                 let why = context.out.zone.localize(&job.explanation);
                 context.out.line(&format!("{}: {why}", context.out.state_text(&job.state)))?;
+                for line in more(&job, &context.out) {
+                    context.out.line(&line)?;
+                }
             }
         }
         return Ok(Exit::Ok);

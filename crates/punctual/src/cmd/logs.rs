@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::Context;
 use super::patience::{Patience, RECONNECT_PAUSE};
+use super::waiting::{DueTime, tell_why_they_wait};
 use crate::exit::{Exit, Refusal};
 use crate::output::Format;
 
@@ -62,7 +63,12 @@ pub(crate) async fn run(args: LogsArgs, context: &Context) -> anyhow::Result<Exi
     }
     if args.follow {
         let patience = Patience::new(None, &context.out);
-        follow(&client, args.id, logs, after, &patience, context).await?;
+        let ids = [args.id];
+        let telling = tell_why_they_wait(&client, &ids, &[], DueTime::Untold, &context.out);
+        tokio::select! {
+            job = follow(&client, args.id, logs, after, &patience, context) => job?,
+            never = telling => match never {},
+        };
     } else if args.tail.is_none() {
         read(&client, args.id, logs, context).await?;
     }

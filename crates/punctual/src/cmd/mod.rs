@@ -30,6 +30,7 @@ pub(crate) mod spec;
 pub(crate) mod task;
 pub(crate) mod verbs;
 pub(crate) mod wait;
+mod waiting;
 mod what;
 pub(crate) mod worker;
 

@@ -1,7 +1,9 @@
 //! `punctual ps` and `punctual job list`.
 
+use std::collections::BTreeMap;
+
 use clap::Args;
-use punctual_api::ListQuery;
+use punctual_api::{JobSummary, ListQuery};
 use punctual_client::{Client, Ended, Listed};
 use punctual_core::{Span, Timestamp};
 
@@ -10,6 +12,7 @@ use super::flags::{self, in_flags};
 use crate::exit::Exit;
 use crate::output::{Format, counted};
 use crate::screen::{self, Look};
+use crate::view::one_line;
 use crate::when::{parse_at, parse_span};
 use crate::world::now;
 
@@ -125,6 +128,9 @@ pub(crate) async fn list(filter: &Filter, context: &Context) -> anyhow::Result<E
 fn show(Listed { list, ended }: &Listed, context: &Context) -> anyhow::Result<()> {
     let out = &context.out;
     out.rows(&list.jobs, list)?;
+    if out.format == Format::Table {
+        waiting_reasons(&list.jobs).iter().for_each(|reason| out.hint(reason));
+    }
     if list.uncertain {
         out.hint(
             "A server did not say what it runs: jobs may be missing here, or run although they are shown as scheduled.",
@@ -139,6 +145,22 @@ fn show(Listed { list, ended }: &Listed, context: &Context) -> anyhow::Result<()
         (None, _) => {}
     }
     Ok(())
+}
+
+/// More reasons than these are read in the table.
+const REASONS_MAX: usize = 3;
+
+/// Why due jobs wait, whole: a narrow table cuts it off.
+fn waiting_reasons(jobs: &[JobSummary]) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for reason in jobs.iter().filter_map(|job| job.waiting_for.as_deref()) {
+        *counts.entry(reason).or_default() += 1;
+    }
+    let sentence = |(reason, jobs): (&str, usize)| {
+        let wait = if jobs == 1 { "waits" } else { "wait" };
+        format!("{} {wait}: {}", counted(jobs, "job"), one_line(reason))
+    };
+    counts.into_iter().take(REASONS_MAX).map(sentence).collect()
 }
 
 fn hint_none(context: &Context) {

@@ -4,15 +4,16 @@ use std::path::Path;
 
 use clap::{ArgGroup, Args};
 use punctual_api::{ErrorKind, Job, JobRequest, JobSubmitted};
-use punctual_client::{Client, ClientError, IdempotencyKey, Logs};
+use punctual_client::{Client, ClientError, IdempotencyKey, Logs, Waited};
 use punctual_core::task::Priority;
-use punctual_core::{JobId, Span, Timestamp};
+use punctual_core::{Span, Timestamp};
 
 use super::binary::BinaryFlags;
 use super::flags::{self, in_flags};
 use super::patience::Patience;
 use super::spec::{SpecFlags, priority};
-use super::wait::{Late, gave_up, of_state, say_pending, wait_for};
+use super::wait::{Late, gave_up, of_state, say_pending, wait_finished, wait_for};
+use super::waiting::{DueTime, tell_why_they_wait, warn};
 use super::what::{What, read_input};
 use super::{Context, logs};
 use crate::exit::{Exit, Refusal, usage};
@@ -107,18 +108,30 @@ pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit
     let submitted = submit(&client, &request, args.idempotency_key.as_deref()).await;
     let submitted = submitted.map_err(|error| or_file(error, args.task.as_deref()))?;
     let id = submitted.id;
+    warn(&submitted.warnings);
     let patience = Patience::new(args.wait_timeout.map(Span::to_std), &context.out);
     patience.found();
+    if args.follows() && context.out.format == Format::Name {
+        // What it prints would be taken for names.
+        context.out.line(&id.to_string())?;
+        return match wait_finished(&client, id, &submitted.warnings, &patience, context).await? {
+            Waited::Finished(job) => Ok(of_program(&job).unwrap_or_else(|| of_state(&job.state))),
+            Waited::Pending(job) => {
+                say_pending(&job, context);
+                Ok(gave_up(id, LATE, context))
+            }
+        };
+    }
     if args.follows() {
         context.out.hint(&format!("{id} submitted, due {}", relative(submitted.due_at, now())));
-        return follow(&client, id, &patience, context).await;
+        return follow(&client, &submitted, &patience, context).await;
     }
     if args.wait {
         context.out.hint(&format!(
             "{id} submitted, due {}. It goes on if you stop waiting.",
             relative(submitted.due_at, now())
         ));
-        return wait_for(&[id], &patience, LATE, context).await;
+        return wait_for(&[id], &submitted.warnings, &patience, LATE, context).await;
     }
     show(&submitted, args.at, context)?;
     Ok(Exit::Ok)
@@ -140,8 +153,21 @@ fn or_file(error: anyhow::Error, task: Option<&str>) -> anyhow::Error {
 const LATE: Late = Late::TimedOut("--wait-timeout");
 
 /// Prints what the job writes, and how it ended.
-async fn follow(client: &Client, id: JobId, patience: &Patience<'_>, context: &Context) -> anyhow::Result<Exit> {
-    let following = logs::follow(client, id, Logs::default(), None, patience, context);
+async fn follow(
+    client: &Client,
+    submitted: &JobSubmitted,
+    patience: &Patience<'_>,
+    context: &Context,
+) -> anyhow::Result<Exit> {
+    let id = submitted.id;
+    let ids = [id];
+    let telling = tell_why_they_wait(client, &ids, &submitted.warnings, DueTime::Told, &context.out);
+    let following = async {
+        tokio::select! {
+            job = logs::follow(client, id, Logs::default(), None, patience, context) => job,
+            never = telling => match never {},
+        }
+    };
     let followed = match patience.left() {
         Some(left) => tokio::time::timeout(left, following).await.ok(),
         None => Some(following.await),

@@ -2,12 +2,13 @@
 
 use clap::Args;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use punctual_api::Job;
+use punctual_api::{Job, Warning};
 use punctual_client::{Client, Waited};
 use punctual_core::{JobId, JobState, Span};
 
 use super::Context;
 use super::patience::Patience;
+use super::waiting::{DueTime, tell_why_they_wait};
 use crate::exit::Exit;
 use crate::output::{Format, note};
 use crate::view;
@@ -40,12 +41,13 @@ pub(crate) async fn run(args: WaitArgs, context: &Context) -> anyhow::Result<Exi
         false => (args.timeout, Late::TimedOut("--timeout")),
     };
     let patience = Patience::new(limit.map(Span::to_std), &context.out);
-    wait_for(&args.ids, &patience, late, context).await
+    wait_for(&args.ids, &[], &patience, late, context).await
 }
 
-/// Prints each job as it finishes. Failures count more than lateness.
+/// Prints each job as it finishes. Failures count more than lateness. `warnings` were told already.
 pub(crate) async fn wait_for(
     ids: &[JobId],
+    warnings: &[Warning],
     patience: &Patience<'_>,
     late: Late,
     context: &Context,
@@ -56,7 +58,13 @@ pub(crate) async fn wait_for(
     let mut exit = Exit::Ok;
     let mut finished = Vec::new();
     let mut broken = None;
-    while let Some(waited) = waiting.next().await {
+    let mut telling = std::pin::pin!(tell_why_they_wait(&client, ids, warnings, DueTime::Told, &context.out));
+    loop {
+        let waited = tokio::select! {
+            waited = waiting.next() => waited,
+            never = &mut telling => match never {},
+        };
+        let Some(waited) = waited else { break };
         match waited {
             Ok(Waited::Finished(job)) => {
                 if of_state(&job.state) != Exit::Ok {
@@ -88,6 +96,22 @@ pub(crate) async fn wait_for(
         (Some(error), _) => Err(error),
         (None, Some(id)) if exit == Exit::Ok => Ok(gave_up(id, late, context)),
         (None, _) => Ok(exit),
+    }
+}
+
+/// Waits for one job and prints nothing but why it waits.
+pub(crate) async fn wait_finished(
+    client: &Client,
+    id: JobId,
+    warnings: &[Warning],
+    patience: &Patience<'_>,
+    context: &Context,
+) -> anyhow::Result<Waited> {
+    let ids = [id];
+    let telling = tell_why_they_wait(client, &ids, warnings, DueTime::Told, &context.out);
+    tokio::select! {
+        waited = wait_one(client, id, patience) => waited,
+        never = telling => match never {},
     }
 }
 

@@ -1,6 +1,7 @@
 //! `punctual worker`.
 
 use clap::{Args, Subcommand};
+use punctual_api::{WorkerQuery, WorkerView};
 use punctual_exec::Account;
 
 use super::Context;
@@ -28,8 +29,12 @@ pub(crate) struct WorkerArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkerVerb {
-    /// List the workers that the server knows
-    List,
+    /// List the workers of all servers with what they run, and those that were lost in the last day
+    List {
+        /// Also workers that left in the last day as they should
+        #[arg(short, long)]
+        all: bool,
+    },
 }
 
 /// Flags of workers, alone or with a server. Each is a setting; see `punctual config --help`.
@@ -120,8 +125,8 @@ pub(crate) fn host_name() -> String {
 }
 
 pub(crate) async fn run(args: WorkerArgs, context: &Context) -> anyhow::Result<Exit> {
-    if let Some(WorkerVerb::List) = args.verb {
-        return list(context).await;
+    if let Some(WorkerVerb::List { all }) = args.verb {
+        return list(all, context).await;
     }
     context.start_logging("info")?;
     // A wrong address is told at once; a server that is not there yet is waited for.
@@ -147,10 +152,11 @@ pub(crate) fn commands_allowed(user: &str) -> String {
     format!("This worker runs commands on this machine as {user} (allow_commands): tasks can do all that {user} can.")
 }
 
-async fn list(context: &Context) -> anyhow::Result<Exit> {
-    let list = context.client()?.workers().await?;
+async fn list(all: bool, context: &Context) -> anyhow::Result<Exit> {
+    let gone = if all { "all" } else { "lost" };
+    let list = context.client()?.workers_and(&WorkerQuery { gone: Some(gone.to_owned()) }).await?;
     context.out.rows(&list.workers, &list)?;
-    if list.workers.is_empty() {
+    if list.workers.iter().all(WorkerView::is_gone) {
         context.out.hint("No worker is connected. Start one: punctual worker");
     }
     Ok(Exit::Ok)

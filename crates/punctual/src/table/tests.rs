@@ -103,8 +103,9 @@ fn a_narrow_list_of_jobs_tells_less_in_a_fixed_order() {
 fn workers_and_tasks_fit_too() {
     let worker: WorkerView = serde_json::from_value(json!({
         "id": "worker_01m7et40a5e6hs5g996vdmh7f3", "name": "a-machine-with-a-long-name.example.org",
-        "version": "0.1.0", "state": "connected", "queues": ["default", "mail", "reports"], "capabilities": [],
-        "labels": {}, "slots": 64, "running": 3, "last_seen_at": "1999-01-01T00:00:00Z",
+        "version": "0.1.0", "state": "connected", "queues": ["default", "mail", "reports"], "host": "host-7",
+        "capabilities": ["binary", "http", "slack", "probe", "handler:resize-image"],
+        "labels": { "zone": "eu" }, "slots": 64, "running": 3, "last_seen_at": "1999-01-01T00:00:00Z",
     }))
     .unwrap();
     let task: TaskView = serde_json::from_value(json!({

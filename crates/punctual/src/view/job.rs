@@ -3,10 +3,14 @@
 use std::fmt::Write as _;
 
 use comfy_table::Cell;
-use punctual_api::{Attempt, AttemptDetails, Job, JobSchedule, JobSummary, Rerun, TaskRef};
+use punctual_api::{
+    Attempt, AttemptDetails, Job, JobNotification, JobSchedule, JobSummary, LateOutcome, Rerun, RetryCount,
+    TaskDefinition, TaskRef,
+};
 use punctual_core::Span;
+use punctual_core::task::{Limits, Run, TaskSpec};
 
-use super::{Detail, one_line};
+use super::{Detail, one_line, word};
 use crate::output::{Format, Output, Row};
 use crate::table::Yield;
 use crate::world::now;
@@ -36,7 +40,7 @@ impl Row for JobSummary {
     fn cells(&self, out: &Output) -> Vec<Cell> {
         vec![
             Cell::new(self.id),
-            Cell::new(self.task.name.as_deref().unwrap_or(&self.task.kind)),
+            Cell::new(one_line(title(&self.title, &self.task))),
             out.state(&self.state),
             Cell::new(self.attempts),
             Cell::new(out.time(self.scheduled_at)),
@@ -48,13 +52,21 @@ impl Row for JobSummary {
 
 /// Why it is where it is, or why there is such a job at all.
 fn reason(out: &Output, job: &JobSummary) -> String {
-    match (&job.reason, &job.schedule) {
+    match (job.reason.as_ref().or(job.waiting_for.as_ref()), &job.schedule) {
         (Some(reason), _) => reason.clone(),
-        // Its time is in another column.
-        (None, Some(schedule)) if schedule.kind == "planned" => "by schedule".to_owned(),
+        // Its time is in another column, and a task without a name is called by the schedule.
+        (None, Some(JobSchedule { kind, name, .. })) if kind == "planned" => match name {
+            Some(name) if job.task.name.is_some() => format!("by schedule {name}"),
+            _ => "by schedule".to_owned(),
+        },
         (None, Some(schedule)) => format!("{} {}", of_kind(&schedule.kind), out.time(schedule.at)),
         (None, None) => "-".to_owned(),
     }
+}
+
+/// A server of an earlier version gives none.
+fn title<'a>(title: &'a str, task: &'a TaskRef) -> &'a str {
+    if title.is_empty() { task.name.as_deref().unwrap_or(&task.kind) } else { title }
 }
 
 pub(crate) fn job(out: &Output, job: &Job) -> anyhow::Result<()> {
@@ -68,7 +80,13 @@ pub(crate) fn job(out: &Output, job: &Job) -> anyhow::Result<()> {
 fn job_text(out: &Output, job: &Job) -> String {
     let mut text = Detail::new(&format!("{}  {}", job.id, out.state_text(&job.state)), 11);
     text.line("why", out.zone.localize(&job.explanation));
-    text.line("task", task_ref(&job.task));
+    text.line("task", job_task(job));
+    if let Some(notification) = &job.notification {
+        text.line("notifies", notification_line(notification));
+    }
+    if let Some(definition) = &job.definition {
+        definition_lines(&mut text, job, definition);
+    }
     text.line("submitted", out.zone.show_millis(job.submitted_at));
     let when = |at| format!("{} ({})", out.zone.show_millis(at), relative(at, now()));
     text.line("scheduled", when(job.scheduled_at));
@@ -87,6 +105,9 @@ fn job_text(out: &Output, job: &Job) -> String {
     if let Some(tracing_id) = &job.tracing_id {
         text.line("tracing id", tracing_id);
     }
+    for late in job.late_outcomes.iter().filter(|late| job.attempts.iter().all(|known| known.attempt != late.attempt)) {
+        text.line(&format!("attempt {}", late.attempt), late_line(out, late));
+    }
     for attempt in &job.attempts {
         for rerun in job.reruns.iter().filter(|rerun| rerun.next_attempt == attempt.attempt) {
             text.line("run again", rerun_line(out, rerun));
@@ -96,9 +117,13 @@ fn job_text(out: &Output, job: &Job) -> String {
         if !details.is_empty() {
             text.line("", details);
         }
+        text.line("", worker_line(attempt));
         if let Some(path) = &attempt.log_path {
             let bytes = attempt.log_bytes.map(|bytes| format!(" ({bytes} bytes)")).unwrap_or_default();
             text.line("", format!("log {path}{bytes}"));
+        }
+        for late in job.late_outcomes.iter().filter(|late| late.attempt == attempt.attempt) {
+            text.line("", late_line(out, late));
         }
     }
     let next = job.attempts.last().map_or(1, |attempt| attempt.attempt + 1);
@@ -112,6 +137,17 @@ fn job_text(out: &Output, job: &Job) -> String {
         text.line("output", output.get());
     }
     text.text
+}
+
+/// A one-off task is called by its title.
+fn job_task(job: &Job) -> String {
+    match job.task.name {
+        Some(_) => task_ref(&job.task),
+        None => {
+            let title = one_line(title(&job.title, &job.task));
+            format!("{title} (one-off, {}, queue {})", job.task.kind, job.task.queue)
+        }
+    }
 }
 
 pub(crate) fn task_ref(task: &TaskRef) -> String {
@@ -132,6 +168,63 @@ fn of_kind(kind: &str) -> &str {
         "manual" => "by hand at",
         "backfill" => "filled in for",
         other => other,
+    }
+}
+
+/// What it runs and by which rules; of those, what a look at a job is for.
+fn definition_lines(text: &mut Detail, job: &Job, definition: &TaskDefinition) {
+    let TaskDefinition { revision, changed_since, spec } = definition;
+    let usual = TaskSpec::new(spec.run.clone());
+    text.line("runs", one_line(&super::what(&spec.run)));
+    if let Run::Binary(binary) = &spec.run {
+        text.line("limits", limits(&binary.limits));
+    }
+    text.line("timeout", spec.timeout);
+    if let Some(limit) = spec.queue_timeout {
+        text.line("queue limit", limit);
+    }
+    if let Some(RetryCount { used, max }) = job.retries {
+        text.line("retries", format!("{used} of {max} used"));
+    }
+    if let Some(RetryCount { used, max }) = job.node_retries.filter(|count| count.used > 0) {
+        text.line("worker lost", format!("{used} of {max} retries used"));
+    }
+    if spec.delivery != usual.delivery {
+        text.line("delivery", word(spec.delivery));
+    }
+    for (key, value) in &spec.labels {
+        text.line("label", one_line(&format!("{key}={value}")));
+    }
+    if *changed_since {
+        text.line("revision", format!("{revision}, changed after the last attempt began"));
+    } else if job.task.name.is_some() {
+        text.line("revision", revision);
+    }
+}
+
+fn limits(limits: &Limits) -> String {
+    let Limits { memory, cpu, pids, output, disk, open_files } = limits;
+    format!("memory {memory}, cpu {cpu}, pids {pids}, output {output}, disk {disk}, open files {open_files}")
+}
+
+pub(crate) fn notification_line(notification: &JobNotification) -> String {
+    let about = notification.summary.as_ref().map(|summary| format!(": {}", one_line(summary))).unwrap_or_default();
+    format!("by rule {}{about}", one_line(&notification.rule))
+}
+
+pub(crate) fn late_line(out: &Output, late: &LateOutcome) -> String {
+    let by = late.worker_name.as_ref().map_or_else(|| late.worker.to_string(), |name| one_line(name));
+    format!("late outcome from {by} at {}: {}", out.zone.show_millis(late.at), one_line(&late.outcome))
+}
+
+/// Who ran it, and where.
+fn worker_line(attempt: &Attempt) -> String {
+    match (&attempt.worker_name, &attempt.worker_host) {
+        (Some(name), Some(host)) if name != host => {
+            format!("on {} at {}, {}", one_line(name), one_line(host), attempt.worker)
+        }
+        (Some(name), _) => format!("on {}, {}", one_line(name), attempt.worker),
+        (None, _) => format!("on {}", attempt.worker),
     }
 }
 

@@ -6,7 +6,7 @@ mod worker;
 
 use std::fmt::Write as _;
 
-pub(crate) use job::{job, task_ref};
+pub(crate) use job::{job, late_line, notification_line, task_ref};
 pub(crate) use task::{task, what};
 
 /// What others wrote, without whatever would break a line or steer a terminal.

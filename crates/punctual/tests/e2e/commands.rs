@@ -42,7 +42,7 @@ async fn a_command_waits_for_a_worker_that_is_allowed_to_run_it() {
     let mut job = one_off(&line);
     job["input"] = json!({ "a": 1 });
     let id = api.submit(job).await;
-    let reason = "no connected worker of queue default is allowed to run commands";
+    let reason = "no connected worker runs commands; start one with `punctual worker --allow-commands`";
     eventually("the job says why it waits", || async {
         let job = api.get(&format!("/v1/jobs/{id}")).await.expect(200);
         job.str("/state") == "scheduled" && job.str("/explanation").contains(reason)

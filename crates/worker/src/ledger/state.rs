@@ -36,7 +36,7 @@ pub(crate) struct State {
     pub(super) stray_logs: Vec<LogSink>,
     slots: u32,
     unacked_bytes: usize,
-    pub(super) draining: bool,
+    pub(crate) draining: bool,
     overfull: bool,
 }
 

@@ -18,6 +18,8 @@ fn counts(counts: &[(&str, u64)]) -> BTreeMap<String, u64> {
 pub(super) fn failed() -> MessageEvent {
     let job = JobId::new(at(0), ShardId(3), 7);
     let attempt = |attempt, started: i64, ending: &str, reason: &str| MessageAttempt {
+        worker_name: Some("reports".to_owned()),
+        worker_host: Some("host-7".to_owned()),
         attempt,
         worker: WorkerId::new(at(-600), 5).to_string(),
         started_at: at(started),
@@ -34,6 +36,7 @@ pub(super) fn failed() -> MessageEvent {
         job: Some(job),
         scheduled_at: Some(at(0)),
         state: Some("failed".to_owned()),
+        tracing_id: Some("order-4711".to_owned()),
         at: at(12),
         count: 1,
         reason: Some("exit code 1".to_owned()),
@@ -50,6 +53,7 @@ fn without_job(kind: &str, count: u64) -> MessageEvent {
         job: None,
         scheduled_at: None,
         state: None,
+        tracing_id: None,
         reason: (kind == "missed").then(|| "Nobody was there in time.".to_owned()),
         attempts: Vec::new(),
         link: None,

@@ -100,6 +100,9 @@ fn event(text: &mut String, event: &MessageEvent) {
     if let Some(state) = &event.state {
         line(text, format_args!("state    {state}"));
     }
+    if let Some(tracing_id) = &event.tracing_id {
+        line(text, format_args!("trace    {tracing_id}"));
+    }
     attempts(text, event);
     if let Some(link) = &event.link {
         line(text, format_args!("{link}"));
@@ -112,15 +115,25 @@ fn attempts(text: &mut String, event: &MessageEvent) {
     } else if !event.attempts.is_empty() {
         line(text, format_args!("attempts"));
     }
-    for attempt in &event.attempts {
-        let MessageAttempt { attempt, worker, started_at, took, ending, reason } = attempt;
+    for attempt_shown in &event.attempts {
+        let MessageAttempt { attempt, started_at, took, ending, reason, .. } = attempt_shown;
         let took = took.map(|took| format!(" after {}", for_people(took))).unwrap_or_default();
         line(text, format_args!("  {attempt}. {ending}{took}"));
         if let Some(reason) = reason.as_ref().filter(|reason| Some(*reason) != event.reason.as_ref()) {
             line(text, format_args!("     {reason}"));
         }
         line(text, format_args!("     started {}", utc(*started_at)));
-        line(text, format_args!("     on {worker}"));
+        line(text, format_args!("     on {}", worker(attempt_shown)));
+    }
+}
+
+/// `nightly at host-7 (worker_…)`: a name alone may be that of many.
+fn worker(attempt: &MessageAttempt) -> String {
+    let MessageAttempt { worker, worker_name, worker_host, .. } = attempt;
+    match (worker_name, worker_host) {
+        (Some(name), Some(host)) if name != host => format!("{name} at {host} ({worker})"),
+        (Some(name), _) => format!("{name} ({worker})"),
+        (None, _) => worker.clone(),
     }
 }
 

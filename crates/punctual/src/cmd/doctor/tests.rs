@@ -12,6 +12,7 @@ pub(super) fn worker(state: &str, queue: &str) -> WorkerView {
     WorkerView {
         id: WorkerId::new(at(1), 1),
         name: "w".to_owned(),
+        host: None,
         version: "1".to_owned(),
         state: state.to_owned(),
         queues: vec![queue.to_owned()],

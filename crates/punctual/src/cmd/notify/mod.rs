@@ -6,14 +6,15 @@ mod view;
 pub(crate) use define::as_request;
 
 use clap::{Args, Subcommand};
-use punctual_api::{DeliveryQuery, DeliveryView, NotificationRequest, NotificationView};
+use punctual_api::{DeliveryQuery, DeliveryView, NotificationRequest, NotificationView, WaitingMessage};
 use punctual_client::{Client, ClientError, IfMatch};
-use punctual_core::{JobId, JobState, Span};
+use punctual_core::{JobState, Span};
 
 use super::Context;
 use super::flags::{NOTIFICATION_WORDS, OF_NOTIFICATIONS, in_flags, in_words};
 use super::patience::Patience;
 use super::wait::{Late, wait_for};
+use super::waiting::warn;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
 use crate::when::parse_span;
@@ -129,6 +130,7 @@ fn tell(rule: &NotificationView, sentence: &str, out: &Output) -> anyhow::Result
         Format::Table => out.line(&rule.name)?,
     }
     out.hint(sentence);
+    warn(&rule.warnings);
     Ok(())
 }
 
@@ -164,6 +166,7 @@ async fn switch(name: &str, enabled: bool, client: &Client) -> anyhow::Result<No
 async fn test(args: &TestArgs, client: &Client, context: &Context) -> anyhow::Result<Exit> {
     let answer = client.test_notification(&args.name).await.map_err(named)?;
     let out = &context.out;
+    warn(&answer.warnings);
     if args.detach {
         match out.format {
             Format::Json | Format::Jsonl => out.json(&answer)?,
@@ -175,25 +178,13 @@ async fn test(args: &TestArgs, client: &Client, context: &Context) -> anyhow::Re
     out.hint(&format!("{} sends it. It goes on if you stop waiting.", answer.job));
     let patience = Patience::new(Some(args.wait_timeout.to_std()), out);
     patience.found();
-    let exit = wait_for(&[answer.job], &patience, Late::TimedOut("--wait-timeout"), context).await?;
+    let exit = wait_for(&[answer.job], &answer.warnings, &patience, Late::TimedOut("--wait-timeout"), context).await?;
     match exit {
         Exit::Ok => out.hint("It was taken. See whether it is where it should be."),
-        Exit::Timeout => hint_waiting(answer.job, client, out).await?,
+        Exit::Timeout if !answer.warnings.is_empty() => out.hint("The sample waits for such a worker, for a day."),
         _ => {}
     }
     Ok(exit)
-}
-
-/// What a mail needs that no worker took.
-async fn hint_waiting(job: JobId, client: &Client, out: &Output) -> anyhow::Result<()> {
-    let job = client.job(job).await?;
-    if job.attempts.is_empty() && job.task.kind == "email" {
-        out.hint(
-            "Mails are sent by workers that have a mail server: set smtp_url and smtp_from, see docs/email.md. \
-             The sample waits for such a worker.",
-        );
-    }
-    Ok(())
 }
 
 async fn log(args: &LogArgs, client: &Client, out: &Output) -> anyhow::Result<()> {
@@ -206,6 +197,12 @@ async fn log(args: &LogArgs, client: &Client, out: &Output) -> anyhow::Result<()
             out.hint("Nothing is on record. Try a rule: punctual notify test NAME");
         }
         None => {}
+    }
+    if let Some(name) = args.name.as_deref().filter(|_| out.format == Format::Table)
+        && let Ok(rule) = client.notification(name).await
+        && let Some(WaitingMessage { events, held: Some(held), .. }) = rule.waiting
+    {
+        out.hint(&format!("{events} more to tell of are held back and will be one message: {held}."));
     }
     let waits = |message: &&DeliveryView| message.state.as_deref() == Some(JobState::Scheduled.as_str());
     if let Some(message) = page.deliveries.iter().rfind(waits).filter(|_| out.format == Format::Table) {

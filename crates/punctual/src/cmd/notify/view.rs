@@ -163,9 +163,13 @@ pub(super) fn detail(rule: &NotificationView, last: &[DeliveryView], out: &Outpu
     text.line("about", one_line(&scope(rule)));
     text.line("window", format!("at most one message in {}", rule.window));
     text.line("queue", &rule.queue);
-    if let Some(WaitingMessage { events, send_at }) = &rule.waiting {
+    if let Some(WaitingMessage { events, send_at, held }) = &rule.waiting {
         let when = format!("{} ({})", out.zone.show(*send_at), relative(*send_at, now()));
         text.line("waiting", format!("{events} to tell of, sent at {when}"));
+        text.optional("held", held.as_ref());
+    }
+    for warning in &rule.warnings {
+        text.line("warning", one_line(&warning.detail));
     }
     for (place, message) in last.iter().enumerate() {
         text.line(if place == 0 { "last" } else { "" }, message_words(message, out));

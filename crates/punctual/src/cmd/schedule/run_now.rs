@@ -65,7 +65,7 @@ pub(super) async fn run(args: &RunArgs, client: &Client, context: &Context) -> a
     };
     out.hint(&format!("{job} submitted. It goes on if you stop waiting."));
     patience.found();
-    wait_for(&[job], &patience, Late::TimedOut("--wait-timeout"), context).await
+    wait_for(&[job], &[], &patience, Late::TimedOut("--wait-timeout"), context).await
 }
 
 /// What became of a run that waited for the one before it.

@@ -49,7 +49,7 @@ fn a_job_that_waits_for_too_long_is_told_once() {
     assert_eq!(mail.subject(), "[punctual] orphan is late");
     assert!(mail.text.contains("late by  ") && mail.text.contains("It has not started yet."), "{}", mail.text);
     let overdue = office.say("overdue --after 5s");
-    assert!(overdue.out.contains(&job) && overdue.out.contains("can run handler:nobody"), "{}", overdue.out);
+    assert!(overdue.out.contains(&job) && overdue.out.contains("has the handler nobody"), "{}", overdue.out);
     std::thread::sleep(Duration::from_secs(8));
     assert_eq!(office.mailbox.mails().len(), 1, "{:#?}", office.mailbox.mails());
 }

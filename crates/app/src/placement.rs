@@ -1,0 +1,264 @@
+//! Whether some connected worker can run a task: one answer, in the same words, for submissions, lists, explanations and
+//! notification rules. Does not decide where a job runs; see core::shard::ready.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use punctual_api::Warning;
+use punctual_core::TaskId;
+use punctual_core::shard::event::WorkerSpec;
+use punctual_core::task::{Run, Task, TaskSpec, default_queue};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::App;
+use crate::cluster::Place;
+
+/// What other servers said of their workers is believed for this long.
+const BELIEVED: Duration = Duration::from_secs(1);
+/// Tasks of one request that are looked at.
+const TASKS_MAX: usize = 100;
+/// Reasons that one answer gives.
+const WARNINGS_MAX: usize = 10;
+
+/// The connected workers of the other servers as they were a moment ago; `None` if not all of them answered.
+#[derive(Default)]
+pub(crate) struct Seen(Mutex<Option<(Instant, Option<Arc<[WorkerSpec]>>)>>);
+
+pub(crate) fn can_run(spec: &TaskSpec, worker: &WorkerSpec) -> bool {
+    serves(spec, worker) && worker.capabilities.contains(&spec.run.capability()) && carries(spec, worker)
+}
+
+fn serves(spec: &TaskSpec, worker: &WorkerSpec) -> bool {
+    worker.queues.contains(&spec.queue)
+}
+
+fn carries(spec: &TaskSpec, worker: &WorkerSpec) -> bool {
+    spec.labels.iter().all(|(key, value)| worker.labels.get(key) == Some(value))
+}
+
+/// What no connected worker has that the task needs, and how to start one that does; `None` if some can run it.
+pub(crate) fn lack(spec: &TaskSpec, workers: &[WorkerSpec]) -> Option<String> {
+    if workers.iter().any(|worker| can_run(spec, worker)) {
+        return None;
+    }
+    let capability = spec.run.capability();
+    let in_queue = || workers.iter().filter(|worker| serves(spec, worker));
+    let of_queue = if spec.queue == default_queue() { String::new() } else { format!(" of queue {}", spec.queue) };
+    Some(if workers.is_empty() {
+        format!("no worker is connected; {}", start(spec))
+    } else if in_queue().next().is_none() {
+        format!("no connected worker serves queue {}; {}", spec.queue, start(spec))
+    } else if in_queue().any(|worker| worker.capabilities.contains(&capability)) {
+        format!("no connected worker{of_queue} that {} has {}; {}", does(&spec.run), labels(spec), start(spec))
+    } else {
+        format!("no connected worker{of_queue} {}; {}", does(&spec.run), start(spec))
+    })
+}
+
+/// What a due job of this task waits for.
+pub(crate) fn waits_for(spec: &TaskSpec, workers: &[WorkerSpec]) -> String {
+    lack(spec, workers).unwrap_or_else(busy)
+}
+
+fn busy() -> String {
+    "the workers that can run it are busy".to_owned()
+}
+
+fn does(run: &Run) -> String {
+    match run {
+        Run::Binary(_) => "runs programs".to_owned(),
+        Run::Http(_) => "sends HTTP requests".to_owned(),
+        Run::Email(_) => "sends mail".to_owned(),
+        Run::Slack(_) => "posts to Slack".to_owned(),
+        Run::Probe(_) => "runs probes".to_owned(),
+        Run::Handler(handler) => format!("has the handler {}", handler.name),
+        Run::Command(_) => "runs commands".to_owned(),
+    }
+}
+
+/// How to start a worker that can run it.
+fn start(spec: &TaskSpec) -> String {
+    let mut flags = String::new();
+    if matches!(spec.run, Run::Command(_)) {
+        flags += " --allow-commands";
+    }
+    if spec.queue != default_queue() {
+        flags += &format!(" --queues {}", spec.queue);
+    }
+    if !spec.labels.is_empty() {
+        flags += &format!(" --labels {}", labels(spec));
+    }
+    match &spec.run {
+        Run::Handler(handler) => {
+            format!("start a worker of your own that has the handler {}{}", handler.name, with_flags(spec))
+        }
+        Run::Email(_) => format!("set smtp_url and smtp_from and start `punctual worker{flags}`; see docs/email.md"),
+        Run::Binary(_) | Run::Http(_) | Run::Slack(_) | Run::Probe(_) | Run::Command(_) => {
+            format!("start one with `punctual worker{flags}`")
+        }
+    }
+}
+
+/// What a worker in code of the user's own has to say of itself.
+fn with_flags(spec: &TaskSpec) -> String {
+    let queue = (spec.queue != default_queue()).then(|| format!("queue {}", spec.queue));
+    let labels = (!spec.labels.is_empty()).then(|| labels(spec));
+    let parts: Vec<String> = queue.into_iter().chain(labels).collect();
+    if parts.is_empty() { String::new() } else { format!(", with {}", parts.join(" and ")) }
+}
+
+fn labels(spec: &TaskSpec) -> String {
+    spec.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+}
+
+impl App {
+    /// What no worker of the cluster has that the task needs. `None` if one can run it, or if not all servers answered.
+    pub(crate) async fn lack_of(&self, spec: &TaskSpec) -> Option<String> {
+        // From memory: nearly always some worker here can.
+        if self.0.engine.any_connected(|worker| can_run(spec, worker)) {
+            return None;
+        }
+        let elsewhere = self.workers_elsewhere().await?;
+        // Those of this server again: one may have connected meanwhile.
+        let mut workers = self.0.engine.connected_specs();
+        workers.extend(elsewhere.iter().cloned());
+        lack(spec, &workers)
+    }
+
+    async fn workers_elsewhere(&self) -> Option<Arc<[WorkerSpec]>> {
+        // Others wait for the same look.
+        let mut seen = self.0.workers_seen.0.lock().await;
+        if let Some((at, workers)) = &*seen
+            && at.elapsed() <= BELIEVED
+        {
+            return workers.clone();
+        }
+        let places = self.0.cluster.schedulers();
+        let others = places.iter().filter(|place| **place != Place::Here);
+        let answers = join_all(others.map(|place| self.workers_at(place))).await;
+        let answers: Option<Vec<_>> = answers.into_iter().collect();
+        let workers = answers.map(|answers| {
+            let known = answers.into_iter().flatten();
+            known.filter(|(status, _)| status.is_connected).map(|(_, info)| info.spec).collect()
+        });
+        *seen = Some((Instant::now(), workers.clone()));
+        workers
+    }
+
+    /// Why jobs of these tasks would wait if they were due now, each reason once.
+    pub(crate) async fn placement_warnings<'a>(&self, tasks: impl Iterator<Item = &'a Arc<Task>>) -> Vec<Warning> {
+        let mut distinct: BTreeMap<TaskId, &Arc<Task>> = BTreeMap::new();
+        for task in tasks.filter(|task| task.waits_for.is_none()) {
+            if distinct.len() == TASKS_MAX {
+                break;
+            }
+            distinct.entry(task.id).or_insert(task);
+        }
+        let mut warnings: Vec<Warning> = Vec::new();
+        for task in distinct.into_values() {
+            if let Some(warning) = self.lack_of(&task.spec).await.map(no_worker)
+                && !warnings.contains(&warning)
+                && warnings.len() < WARNINGS_MAX
+            {
+                warnings.push(warning);
+            }
+        }
+        warnings
+    }
+
+    /// What each of these tasks' due jobs wait for.
+    pub(crate) async fn waiting_reasons<'a>(
+        &self,
+        tasks: impl Iterator<Item = &'a Arc<Task>>,
+    ) -> BTreeMap<TaskId, String> {
+        let mut reasons = BTreeMap::new();
+        for task in tasks {
+            if reasons.contains_key(&task.id) {
+                continue;
+            }
+            let reason = match task.waits_for {
+                Some(artifact) => format!("waits for {artifact} to arrive"),
+                None => self.lack_of(&task.spec).await.unwrap_or_else(busy),
+            };
+            reasons.insert(task.id, reason);
+        }
+        reasons
+    }
+}
+
+pub(crate) fn no_worker(detail: String) -> Warning {
+    Warning { code: Warning::NO_WORKER.to_owned(), detail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use punctual_core::run::Command;
+    use punctual_core::task::Handler;
+
+    fn worker(queue: &str, capability: &str, labels: &[(&str, &str)]) -> WorkerSpec {
+        WorkerSpec {
+            queues: vec![queue.to_owned()],
+            capabilities: vec![capability.to_owned()],
+            labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            credit: 1,
+        }
+    }
+
+    #[test]
+    fn what_is_lacking_is_named_with_the_next_step() {
+        let mut handler = TaskSpec::new(Run::Handler(Handler { name: "resize".to_owned() }));
+        handler.labels.insert("gpu".to_owned(), "yes".to_owned());
+        let mut command = TaskSpec::new(Run::Command(Command::new("date")));
+        let email = TaskSpec::new(serde_json::from_str(r#"{"email":{"to":["a@b.org"],"subject":"x"}}"#).unwrap());
+        let probe =
+            TaskSpec { queue: "slow".to_owned(), ..TaskSpec::new(serde_json::from_str(r#"{"probe":{}}"#).unwrap()) };
+        let http = || worker("default", "http", &[]);
+        for (spec, workers, expected) in [
+            (&command, vec![], "no worker is connected; start one with `punctual worker --allow-commands`"),
+            (
+                &command,
+                vec![http()],
+                "no connected worker runs commands; start one with `punctual worker --allow-commands`",
+            ),
+            (
+                &email,
+                vec![http()],
+                "no connected worker sends mail; set smtp_url and smtp_from and start `punctual worker`; see docs/email.md",
+            ),
+            (
+                &probe,
+                vec![http()],
+                "no connected worker serves queue slow; start one with `punctual worker --queues slow`",
+            ),
+            (
+                &probe,
+                vec![worker("slow", "http", &[])],
+                "no connected worker of queue slow runs probes; start one with `punctual worker --queues slow`",
+            ),
+            (
+                &handler,
+                vec![http()],
+                "no connected worker has the handler resize; start a worker of your own that has the handler resize, \
+                 with gpu=yes",
+            ),
+            (
+                &handler,
+                vec![worker("default", "handler:resize", &[])],
+                "no connected worker that has the handler resize has gpu=yes; start a worker of your own that has the \
+                 handler resize, with gpu=yes",
+            ),
+        ] {
+            assert_eq!(lack(spec, &workers).as_deref(), Some(expected));
+        }
+        assert_eq!(lack(&handler, &[worker("default", "handler:resize", &[("gpu", "yes")])]), None);
+        assert_eq!(lack(&command, &[worker("default", "command", &[])]), None);
+        command.queue = "slow".to_owned();
+        command.labels.insert("disk".to_owned(), "ssd".to_owned());
+        let told = lack(&command, &[worker("slow", "http", &[])]).unwrap();
+        assert!(told.ends_with("`punctual worker --allow-commands --queues slow --labels disk=ssd`"), "{told}");
+    }
+}
