@@ -202,5 +202,6 @@ fn gone_view(row: SeenWorker) -> WorkerView {
         slots: 0,
         running: 0,
         last_seen_at: row.last_seen_at,
+        commands_as: None,
     }
 }

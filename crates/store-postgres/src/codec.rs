@@ -180,6 +180,10 @@ pub(crate) fn server_id(row: &Row, column: usize) -> Read<ServerId> {
     id(row, column, ServerId::from_bytes)
 }
 
+pub(crate) fn worker_id(row: &Row, column: usize) -> Read<WorkerId> {
+    id(row, column, WorkerId::from_bytes)
+}
+
 /// The worker or the server of an attempt, unless its number is not there or its id is none: the rest of the record still
 /// tells something.
 fn node<T>(row: &Row, column: usize, job: JobId, read: fn(&[u8]) -> Option<T>) -> Read<Option<T>> {

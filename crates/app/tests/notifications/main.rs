@@ -6,6 +6,7 @@ mod late;
 mod overdue;
 mod rules;
 mod told;
+mod unsent;
 #[path = "../world/mod.rs"]
 mod world;
 

@@ -3,7 +3,7 @@
 use clap::Args;
 use punctual_api::{ErrorKind, Job, JobNotification, LateOutcome, RetryCount, TaskDefinition};
 use punctual_core::schedule::Verdict;
-use punctual_core::{JobId, JobState};
+use punctual_core::{JobId, JobState, Timestamp};
 use serde::Serialize;
 use serde_json::json;
 
