@@ -219,12 +219,11 @@ pub(crate) fn late_line(out: &Output, late: &LateOutcome) -> String {
 
 /// Who ran it, and where.
 fn worker_line(attempt: &Attempt) -> String {
+    let worker = attempt.worker.map_or_else(|| "an unknown worker".to_owned(), |worker| worker.to_string());
     match (&attempt.worker_name, &attempt.worker_host) {
-        (Some(name), Some(host)) if name != host => {
-            format!("on {} at {}, {}", one_line(name), one_line(host), attempt.worker)
-        }
-        (Some(name), _) => format!("on {}, {}", one_line(name), attempt.worker),
-        (None, _) => format!("on {}", attempt.worker),
+        (Some(name), Some(host)) if name != host => format!("on {} at {}, {worker}", one_line(name), one_line(host)),
+        (Some(name), _) => format!("on {}, {worker}", one_line(name)),
+        (None, _) => format!("on {worker}"),
     }
 }
 
