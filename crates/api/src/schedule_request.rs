@@ -98,7 +98,7 @@ pub struct ScheduleRequest {
     #[schema(value_type = Option<String>, example = "60s")]
     pub late_after: Option<Span>,
     /// A planned time that no server has handled for this long is missed, and `catch_up` says what becomes of it; 1 s to 1 h.
-    /// By default the time until the next planned one, but at least 15 s and at most the servers' `missed_after`.
+    /// By default the time until the next planned one, but at least 1 s and at most the servers' `missed_after`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, example = "5s")]
     pub missed_after: Option<Span>,

@@ -118,7 +118,7 @@ async fn a_ledger_that_shows_little_ends_its_page_early_and_goes_on() {
     owner.done(vec![add(&schedule), decide(&missed)]).await;
     fill(
         &folder,
-        "INSERT INTO occurrence SELECT id, ?3, shard, ?3, 3, ?3, 0, 1, NULL, ?2 FROM schedule WHERE ?1 IS NOT NULL",
+        "INSERT INTO occurrence (schedule, at, shard, slot, verdict, decided_at, marks, count, job, reason) SELECT id, ?3, shard, ?3, 3, ?3, 0, 1, NULL, ?2 FROM schedule WHERE ?1 IS NOT NULL",
     );
     let filter = OccurrenceFilter { verdicts: vec![Verdict::Missed], ..OccurrenceFilter::default() };
     let read = async |after| store.occurrences(schedule.id, filter.clone(), after, Order::Ascending, 10).await.unwrap();
@@ -139,7 +139,7 @@ async fn a_ledger_is_pruned_in_steps_and_the_caller_is_told_to_come_again() {
     // Two for each: more than go in one call.
     fill(
         &folder,
-        "INSERT INTO occurrence SELECT id, ?3, shard, ?3, 3, ?3, 0, 1, NULL, ?2 FROM schedule WHERE ?1 IS NOT NULL",
+        "INSERT INTO occurrence (schedule, at, shard, slot, verdict, decided_at, marks, count, job, reason) SELECT id, ?3, shard, ?3, 3, ?3, 0, 1, NULL, ?2 FROM schedule WHERE ?1 IS NOT NULL",
     );
     let left = || raw(&folder).query_row("SELECT count(*) FROM occurrence", [], |row| row.get::<_, u32>(0)).unwrap();
     let mut answers = Vec::new();

@@ -19,9 +19,8 @@ pub const PAUSE_AFTER_MAX: u16 = 1000;
 /// What `missed_after` of a schedule may be.
 pub const MISSED_AFTER_RANGE: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(3600);
 
-/// Without a setting of its own, no planned time is missed sooner. A failover takes as long as a lease, 10 s by default, and
-/// some: a schedule that fires every second must not lose runs because a server died.
-pub const MISSED_AFTER_FLOOR: Span = Span::from_secs(15);
+/// Without a setting of its own, no planned time is missed sooner: some hundred milliseconds of a slow commit are no outage.
+pub const MISSED_AFTER_FLOOR: Span = Span::from_secs(1);
 
 /// How old a missed time may be that [`CatchUpMode::All`] runs, unless the schedule says otherwise.
 const WINDOW: Span = Span::from_secs(86_400);

@@ -221,7 +221,7 @@ pub(super) fn a_verdict_has_its_job(history: &History) -> Found {
 pub(super) fn what_is_late_is_given_up(history: &History) -> Found {
     /// The servers' setting is this, or less.
     const OF_SERVERS: Span = Span::from_secs(60);
-    const FLOOR: Span = Span::from_secs(15);
+    const FLOOR: Span = Span::from_secs(1);
     let mut found = Vec::new();
     let tales = tales(history);
     for (_, write) in taken(history) {

@@ -39,7 +39,7 @@ pub(super) struct PolicyFlags {
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     late_after: Option<Span>,
     /// A planned time that no server has handled for this long is missed; 1s to 1h [default: until the next one, but
-    /// at least 15s and at most the server's missed_after]
+    /// at least 1s and at most the server's missed_after]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     missed_after: Option<Span>,
     /// The input of each run: JSON, @file, or - for stdin
