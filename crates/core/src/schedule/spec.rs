@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_missed_when_the_next_one_has_come_but_not_before_a_failover_is_over() {
+    fn a_time_is_missed_when_the_next_one_has_come_but_not_within_a_second() {
         let spec = |own: Option<i64>| {
             let when = punctual_recurrence::ScheduleSpec::new("* * * * *".parse().unwrap(), "UTC");
             ScheduleSpec { missed_after: own.map(Span::from_secs), ..ScheduleSpec::new(when) }
@@ -242,11 +242,12 @@ mod tests {
             let next = interval.map(|interval| at + Span::from_secs(interval));
             spec(own).missed_after(at, next, Span::from_secs(of_servers)).as_micros() / 1_000_000
         };
-        assert_eq!(after(None, Some(1), 60), 15);
+        assert_eq!(after(None, Some(0), 60), 1);
+        assert_eq!(after(None, Some(5), 60), 5);
         assert_eq!(after(None, Some(30), 60), 30);
         assert_eq!(after(None, Some(3600), 60), 60);
         assert_eq!(after(None, None, 60), 60, "the last one has no next");
-        assert_eq!(after(None, Some(1), 5), 5, "the servers' setting is an upper bound");
+        assert_eq!(after(None, Some(30), 5), 5, "the servers' setting is an upper bound");
         assert_eq!(after(Some(1), Some(3600), 60), 1);
         assert_eq!(after(Some(3600), Some(1), 60), 3600, "the schedule's own setting counts alone");
     }

@@ -205,5 +205,5 @@ async fn doctor_fails_when_no_worker_can_run_what_waits_and_names_root() {
     eventually("doctor finds the job", || async { doctor(&home, &server).1["waiting jobs"].0 == "FAIL" }).await;
     let (code, checks) = doctor(&home, &server);
     assert_eq!(code, 1);
-    assert!(checks["waiting jobs"].1.contains("can run handler:nope"), "{checks:?}");
+    assert!(checks["waiting jobs"].1.contains("no connected worker has the handler nope"), "{checks:?}");
 }

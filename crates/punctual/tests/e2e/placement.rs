@@ -54,7 +54,7 @@ async fn a_job_that_no_worker_can_run_is_accepted_with_a_warning() {
 
     // Lists and the job itself say the same.
     let id = warned.str("/id").to_owned();
-    let list = api.get("/v1/jobs?state=scheduled&kind=command&due_before=2090-01-01T00:00:00Z").await.expect(200);
+    let list = api.get("/v1/jobs?state=scheduled&kind=command&scheduled_before=2090-01-01T00:00:00Z").await.expect(200);
     let rows = list.body["jobs"].as_array().expect("a list");
     assert!(rows.len() == 3 && rows.iter().all(|row| row["waiting_for"] == WHY), "{}", list.text);
     assert!(rows.iter().all(|row| row["title"] == "echo"), "{}", list.text);

@@ -5,7 +5,7 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{ChildStderr, Command};
 
-use crate::harness::{Home, PATIENCE, PUNCTUAL};
+use crate::harness::{Home, PATIENCE, PUNCTUAL, eventually};
 
 async fn next_line(stderr: &mut BufReader<ChildStderr>) -> String {
     let mut line = String::new();
@@ -18,6 +18,8 @@ async fn waiting_and_following_outlive_a_crash_of_the_server() {
     let home = Home::new();
     let server = home.server();
     let _worker = home.worker(&server, &[]);
+    let client = server.client();
+    eventually("the worker connects", || async { client.stats().await.is_ok_and(|stats| stats.workers == 1) }).await;
     let (address, url) = (server.address(), server.url.clone());
     let mut waiting = Vec::new();
     for flag in ["--wait", "--follow"] {

@@ -2,6 +2,7 @@
 
 use punctual_core::schedule::{CatchUpMode, Overlap};
 
+use super::MISSED_AFTER;
 use crate::schedules::definition::{Beat, Definition, Policy};
 
 const SECOND: i64 = 1_000_000;
@@ -41,7 +42,7 @@ pub(super) fn cases(down_us: i64, end_us: i64) -> Vec<Case> {
             window_us: budget.window_us,
             per_minute: budget.per_minute,
             late_after_us: None,
-            missed_after_us: None,
+            missed_after_us: Some(MISSED_AFTER.as_micros() as i64),
         },
         definition: Definition { beats, zone: "Europe/Berlin".to_owned(), jitter_us: 0, end_us, sleep_ms: 20 },
         is_paused: false,

@@ -2,6 +2,7 @@
 
 use punctual_core::schedule::{CatchUpMode, Overlap};
 
+use super::MISSED_AFTER;
 use super::definition::{Beat, Definition, Policy};
 use crate::chance::Chance;
 
@@ -32,7 +33,8 @@ pub(super) fn policy(number: usize, chance: &mut Chance) -> Policy {
         window_us: (6 + chance.below(20)) as i64 * SECOND,
         per_minute: *chance.choose(&[30, 60, 120, 240]),
         late_after_us: chance.percent(40).then_some(SECOND),
-        missed_after_us: chance.percent(25).then_some(6 * SECOND),
+        // Named, because otherwise each time has the distance to the next one; the simulator checks that.
+        missed_after_us: Some(if chance.percent(25) { 6 * SECOND } else { MISSED_AFTER.as_micros() as i64 }),
     }
 }
 

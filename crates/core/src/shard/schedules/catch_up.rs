@@ -56,10 +56,12 @@ impl Owner {
         let (mut missed, mut still_to_come): (Vec<_>, Vec<_>) =
             waiting.partition(|planned| self.is_missed(entry, planned.at, planned.slot, self.now));
         let (mut looked_at, mut next, mut is_cut) = (1, Timestamp::MAX, false);
+        let mut last_missed = missed.iter().map(|planned| planned.slot).max();
         let mut times = entry.plan.times_after(entry.next - INSTANT, entry.seed).peekable();
         while let Some(planned) = times.next() {
             let missed_after = self.missed_after(entry, planned.at, times.peek().map(|next| next.at));
-            let is_in_time = planned.at + missed_after >= self.now;
+            // Verdicts are given in the order of slots: what starts before a time that is given up is given up with it.
+            let is_in_time = planned.at + missed_after >= self.now && Some(planned.at) > last_missed;
             if is_in_time || looked_at == TIMES_PER_TURN {
                 (next, is_cut) = (planned.at, !is_in_time);
                 break;
@@ -68,10 +70,15 @@ impl Owner {
             if schedules.is_decided(place, &planned) {
                 continue;
             }
-            let is_missed = planned.slot + missed_after < self.now;
-            if is_missed { missed.push(planned) } else { still_to_come.push(planned) }
+            if planned.slot + missed_after < self.now {
+                last_missed = last_missed.max(Some(planned.slot));
+                missed.push(planned);
+            } else {
+                still_to_come.push(planned);
+            }
         }
         drop(times);
+        missed.extend(still_to_come.extract_if(.., |planned| Some(planned.slot) < last_missed));
         // In the order of the slots, in which they are decided about; jitter makes it another than that of the times.
         missed.sort_unstable_by_key(|planned| (planned.slot, planned.at));
         let older = missed.len().saturating_sub(kept_max) / STRETCH * STRETCH;

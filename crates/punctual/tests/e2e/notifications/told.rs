@@ -103,7 +103,7 @@ fn a_test_says_what_is_missing_and_then_arrives() {
     assert!(said.err.contains("punctual notify test ops"), "{}", said.err);
     let early = say(&home, &server, "notify test ops --wait-timeout 2s");
     assert_eq!(early.code, Some(124), "{}{}", early.out, early.err);
-    assert!(early.err.contains("no connected worker of queue default can run email"), "{}", early.err);
+    assert!(early.err.contains("no connected worker sends mail"), "{}", early.err);
     assert!(early.err.contains("smtp_url"), "{}", early.err);
     let log = say(&home, &server, "notify log");
     assert!(log.out.contains("a test") && log.err.contains("punctual explain job_"), "{}{}", log.out, log.err);
