@@ -23,9 +23,12 @@ const TASKS_MAX: usize = 100;
 /// Reasons that one answer gives.
 const WARNINGS_MAX: usize = 10;
 
-/// The connected workers of the other servers as they were a moment ago; `None` if not all of them answered.
+/// The connected workers of the other servers; `None` if not all of them answered.
+type Answer = Option<Arc<[WorkerSpec]>>;
+
+/// What the other servers said of their workers a moment ago.
 #[derive(Default)]
-pub(crate) struct Seen(Mutex<Option<(Instant, Option<Arc<[WorkerSpec]>>)>>);
+pub(crate) struct Seen(Mutex<Option<(Instant, Answer)>>);
 
 pub(crate) fn can_run(spec: &TaskSpec, worker: &WorkerSpec) -> bool {
     serves(spec, worker) && worker.capabilities.contains(&spec.run.capability()) && carries(spec, worker)

@@ -55,7 +55,7 @@ pub async fn a_job_is_shown_although_its_attempt_cannot_be_read(store: &dyn Stor
         }
     };
     let whole = ran(1, Ending::Succeeded);
-    assert_eq!(shown().await, [whole.clone()]);
+    assert_eq!(shown().await, std::slice::from_ref(&whole));
     sql("UPDATE history SET worker = NULL, server = NULL");
     assert_eq!(shown().await, [AttemptRecord { worker: WorkerId::UNKNOWN, server: ServerId::UNKNOWN, ..whole }]);
     sql("UPDATE history SET ending = 99");

@@ -382,9 +382,12 @@ struct List<T, K = u128> {
     is_cut: bool,
 }
 
+/// The rows of several lists, and where they end, with the place of the list that was cut there.
+type Merged<T, K> = (Vec<(K, T)>, Option<(K, usize)>);
+
 /// Several lists as one; and where it ends, if any of them was cut, and which of them that was: behind the end of that
 /// list there may be rows that come before those of the others.
-fn merge<K: Ord + Copy, T>(lists: Vec<List<T, K>>, order: Order) -> (Vec<(K, T)>, Option<(K, usize)>) {
+fn merge<K: Ord + Copy, T>(lists: Vec<List<T, K>>, order: Order) -> Merged<T, K> {
     let is_before = |one: K, other: K| match order {
         Order::Ascending => one < other,
         Order::Descending => one > other,
