@@ -60,7 +60,7 @@ async fn a_job_that_no_worker_can_run_is_accepted_with_a_warning() {
     assert!(rows.iter().all(|row| row["title"] == "echo"), "{}", list.text);
     let job = api.get(&format!("/v1/jobs/{id}")).await.expect(200);
     assert!(job.str("/waiting_for") == WHY && job.str("/explanation").contains(WHY), "{}", job.text);
-    let listed = say(&server, &["ps", "--kind", "command", "--due-before", "2090-01-01T00:00:00Z"]);
+    let listed = say(&server, &["ps", "--kind", "command", "--scheduled-before", "2090-01-01T00:00:00Z"]);
     assert!(text(&listed.stdout).contains(WHY), "{}", text(&listed.stdout));
     let told = text(&listed.stderr);
     assert!(told.contains(&format!("3 jobs wait: {WHY}")), "{told}");
