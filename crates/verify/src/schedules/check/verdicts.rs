@@ -2,7 +2,7 @@
 
 use punctual_core::schedule::Overlap;
 
-use super::{Story, shown};
+use super::{Execution, Story, shown};
 use crate::schedules::record::Row;
 
 pub(super) fn lateness_is_told_as_it_was(story: &Story<'_>) -> Vec<String> {
@@ -27,8 +27,13 @@ fn wrong_about(story: &Story<'_>, row: &Row) -> Option<String> {
     if !was_missed && late_us > grace_us {
         return Some(format!("fired after {late_us} us as if it had not been missed"));
     }
-    let is_late = late_us > story.told.policy.late_after_us.unwrap_or(story.record.missed_after_us);
-    (is_late != row.has("late")).then(|| format!("is {late_us} us late, and marked as {:?}", row.marks))
+    // Marked by its first start, which came after the verdict and before the witness saw it begin.
+    let of_job = |execution: &&Execution<'_>| Some(&execution.job.id) == row.job.as_ref();
+    let began_us = story.executions.iter().find(of_job)?.began_real_us;
+    let limit_us = story.told.policy.late_after_us.unwrap_or(story.record.missed_after_us);
+    let at_most_us = late_us.max(began_us - row.start_us);
+    let is_wrong = if row.has("late") { at_most_us <= limit_us } else { late_us > limit_us };
+    is_wrong.then(|| format!("started {late_us} to {at_most_us} us late, and is marked as {:?}", row.marks))
 }
 
 /// Only what is broken keeps all servers from being in time.
