@@ -35,6 +35,8 @@ pub(crate) enum Verify {
     Load(Passed),
     /// Walks through lists of jobs while the jobs change; `-- --pages 10000 --postgres`
     Lists(Passed),
+    /// Clients that disconnect before their answer; `-- --clients 400 --postgres`
+    Leavers(Passed),
     /// Compares when schedules fire with a brute-force walk, for random expressions in all zones, and the
     /// parsers with anything
     Time {
@@ -110,6 +112,7 @@ pub(crate) fn run(what: Verify) -> anyhow::Result<()> {
         Verify::ExactlyOnce(passed) => verifier("exactly-once", passed),
         Verify::Load(passed) => verifier("load", passed),
         Verify::Lists(passed) => verifier("lists", passed),
+        Verify::Leavers(passed) => verifier("leavers", passed),
         Verify::Faults(passed) => verifier("faults", passed),
         Verify::Disk(passed) => verifier("disk", passed),
         Verify::Schedules(passed) => verifier("schedules", passed),

@@ -15,6 +15,7 @@ pub mod downtime;
 pub mod exactly_once;
 pub mod faults;
 pub mod history;
+pub mod leavers;
 pub mod lists;
 pub mod load;
 pub mod proxy;

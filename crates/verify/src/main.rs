@@ -1,4 +1,4 @@
-//! `verify exactly-once | load | lists | faults | disk | schedules | downtime`, and `verify check` to judge a kept run again.
+//! `verify exactly-once | load | lists | leavers | faults | disk | schedules | downtime`, and `verify check` to judge a kept run again.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,6 +10,7 @@ use punctual_verify::downtime::Downtime;
 use punctual_verify::exactly_once::ExactlyOnce;
 use punctual_verify::faults::{Faults, Timing, enter_own_network};
 use punctual_verify::history::{History, RunFolder};
+use punctual_verify::leavers::Leavers;
 use punctual_verify::lists::Lists;
 use punctual_verify::load::Load;
 use punctual_verify::schedules::{self, Schedules};
@@ -33,6 +34,8 @@ enum Command {
     Load(Load),
     /// Walks through lists of jobs while the jobs change: none is shown twice, none is missing
     Lists(Lists),
+    /// Clients that disconnect before their answer: their jobs start as soon as those of clients that stay
+    Leavers(Leavers),
     /// What a cluster does while its parts are killed, stopped, cut off and confused
     Faults(Faults),
     /// What a server on the embedded database does when its disk is full or its files are moved or damaged
@@ -96,6 +99,7 @@ async fn run(Args { command, keep }: Args) -> anyhow::Result<ExitCode> {
         Command::Lists(run) => {
             rounds("lists", run.rounds, &keep, async |round, folder| run.round(round, folder).await).await
         }
+        Command::Leavers(run) => rounds("leavers", run.rounds, &keep, async |_, folder| run.round(folder).await).await,
         Command::Schedules(run) => {
             rounds("schedules", run.rounds, &keep, async |round, folder| run.round(round, folder).await).await
         }

@@ -98,6 +98,17 @@ pub fn late_by_answer(history: &History) -> Lateness {
     Lateness::new(delays(history).iter().map(|delay| delay.begun_us - delay.expected_us).collect())
 }
 
+/// Counted from when a client first sent it, answered or not: of the jobs whose keys begin so.
+pub fn late_by_call(history: &History, key: &str) -> Lateness {
+    let mut late_us = Vec::new();
+    for story in stories(history).iter().filter(|story| story.key.starts_with(key)) {
+        if let (Some(call), Some(first)) = (story.submits.first(), story.executions.first()) {
+            late_us.push(first.begin.boot_us - call.invoked.boot_us);
+        }
+    }
+    Lateness::new(late_us)
+}
+
 /// Of the jobs that should have begun from `from` on for `within`, how late the latest was.
 pub fn latest_ms(history: &History, from: Moment, within: Duration) -> i64 {
     let to_us = from.real_us + within.as_micros() as i64;

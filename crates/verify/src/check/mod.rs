@@ -16,7 +16,7 @@ mod whole;
 
 pub use coverage::{Hits, hits};
 pub use lateness::{
-    Delay, Lateness, again_after_loss_ms, late_by_answer, late_by_due, latest, latest_ms, recovered_ms,
+    Delay, Lateness, again_after_loss_ms, late_by_answer, late_by_call, late_by_due, latest, latest_ms, recovered_ms,
 };
 use story::Story;
 

@@ -92,6 +92,13 @@ impl Caller {
         self.returned(call, answer)
     }
 
+    /// A submission that is sent in another way; one that fails was perhaps stored.
+    pub(crate) async fn recorded(&self, order: &Order, sent: impl Future<Output = anyhow::Result<Answer>>) -> Answer {
+        let call = self.invoke(order.asked());
+        let answer = sent.await.unwrap_or_else(|error| Answer::Unknown { why: format!("{error:#}") });
+        self.returned(call, answer)
+    }
+
     /// All in one request. They must be due later, at times of their own.
     pub(crate) async fn submit_bulk(&self, server: usize, orders: &[Order]) -> anyhow::Result<()> {
         let client = &self.clients[server % self.clients.len()];

@@ -37,13 +37,18 @@ pub(crate) async fn wait_until_all_ended(clients: &[Client], limit: Duration) ->
     false
 }
 
-/// All jobs with all their attempts, by one server.
+/// All jobs of our handler with all their attempts, by one server.
 pub(crate) async fn dump(client: &Client) -> anyhow::Result<Vec<FinalJob>> {
     let mut ids: Vec<JobId> = Vec::new();
     let mut cursor = None;
     loop {
-        let query =
-            ListQuery { limit: Some("1000".to_owned()), order: Some("asc".to_owned()), cursor, ..ListQuery::default() };
+        let query = ListQuery {
+            kind: Some("handler".to_owned()),
+            limit: Some("1000".to_owned()),
+            order: Some("asc".to_owned()),
+            cursor,
+            ..ListQuery::default()
+        };
         let page = patiently(async || client.jobs(&query).await).await?;
         ids.extend(page.jobs.into_iter().map(|job| job.id));
         cursor = page.next_cursor;

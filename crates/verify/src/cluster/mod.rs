@@ -7,6 +7,7 @@ mod process;
 mod server;
 mod worker;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -148,6 +149,11 @@ impl Cluster {
     /// Of the servers that run.
     pub fn clients(&self) -> anyhow::Result<Vec<Client>> {
         self.servers.iter().filter(|server| server.runs()).map(Server::client).collect()
+    }
+
+    /// Where workers and peers find the servers.
+    pub fn advertised(&self) -> anyhow::Result<Vec<SocketAddr>> {
+        self.servers.iter().map(Server::advertised).collect()
     }
 
     pub async fn wait_for_workers(&self) -> anyhow::Result<()> {

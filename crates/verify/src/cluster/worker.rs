@@ -13,11 +13,7 @@ pub struct Worker {
 impl Worker {
     pub(super) fn start(number: usize, cluster: &Cluster) -> anyhow::Result<Self> {
         let name = format!("worker-{number}");
-        let servers: Vec<_> = cluster
-            .servers
-            .iter()
-            .map(|server| Ok(format!("http://{}", server.advertised()?)))
-            .collect::<anyhow::Result<_>>()?;
+        let servers: Vec<_> = cluster.advertised()?.iter().map(|server| format!("http://{server}")).collect();
         let mut command = Command::new(&cluster.programs.verify);
         command.args(["worker", "--name", &name, "--servers", &servers.join(",")]);
         command.args(["--slots", &cluster.shape.slots.to_string()]);

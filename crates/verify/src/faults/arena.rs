@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::measure::Measure;
 use super::run::Timing;
+use crate::clients::Caller;
 use crate::clock::Moment;
 use crate::cluster::Cluster;
 use crate::history::{Fault, Journal, What};
@@ -12,6 +13,7 @@ use crate::history::{Fault, Journal, What};
 pub(super) struct Arena {
     pub(super) cluster: Cluster,
     pub(super) timing: Timing,
+    pub(super) caller: Caller,
     nemesis: Journal,
     pub(super) measures: Vec<Measure>,
     /// What can be told at once, without the history.
@@ -19,9 +21,9 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    pub(super) fn new(cluster: Cluster, timing: Timing) -> anyhow::Result<Self> {
+    pub(super) fn new(cluster: Cluster, timing: Timing, caller: Caller) -> anyhow::Result<Self> {
         let nemesis = cluster.folder.nemesis_journal()?;
-        Ok(Self { cluster, timing, nemesis, measures: Vec::new(), notes: Vec::new() })
+        Ok(Self { cluster, timing, caller, nemesis, measures: Vec::new(), notes: Vec::new() })
     }
 
     pub(super) fn record(&self, what: What, target: impl Into<String>, note: impl Into<String>) -> Moment {

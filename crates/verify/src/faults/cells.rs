@@ -1,6 +1,6 @@
 //! The matrix.
 
-use super::{Cell, Needs, clients, clocks, databases, links, netns, servers, workers};
+use super::{Cell, Needs, artifacts, clients, clocks, databases, links, netns, servers, workers};
 
 macro_rules! cells {
     ($($name:literal $about:literal $quick:literal $needs:ident $inject:path;)*) => {
@@ -50,6 +50,7 @@ cells! {
     "hints-dropped" "no hint is sent" false DroppedHints links::hints_dropped;
     "hints-repeated" "every hint is sent twice" false RepeatedHints links::hints_repeated;
     "clients-leave" "every second client disconnects before its answer" false Nothing clients::leave;
+    "artifact-lost" "a program is gone from the storage" false Nothing artifacts::lose;
     "clock-ahead" "a server's clock jumps an hour ahead" false FakeClock clocks::ahead;
     "clock-back" "a server's clock jumps an hour back" false FakeClock clocks::back;
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::check::{again_after_loss_ms, hits, latest_ms, recovered_ms};
 use crate::clock::Moment;
 use crate::history::History;
+use crate::leavers;
 
 pub(super) enum Measure {
     /// What was under way; of all workers or of one.
@@ -17,6 +18,8 @@ pub(super) enum Measure {
     Again { pid: u32, since: Moment, limit: Duration },
     /// Measured already.
     Took { what: &'static str, took: Duration, limit: Duration },
+    /// Jobs of clients that left, beside those of clients that stayed.
+    Leavers,
 }
 
 /// A figure and whether it is good.
@@ -42,6 +45,10 @@ impl Measure {
                 None => Figure { text: "it ran nothing to be run again".to_owned(), wrong: None, hit: false },
             },
             Self::Took { what, took, limit } => figure(what, took.as_millis() as i64, *limit),
+            Self::Leavers => {
+                let compared = leavers::compare(history);
+                Figure { text: compared.text, wrong: compared.wrong, hit: false }
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! A cell counts only if the fault hit something: it says what was under way at that moment.
 
 mod arena;
+mod artifacts;
 mod cells;
 mod clients;
 mod clocks;

@@ -191,7 +191,7 @@ impl Faults {
         let load = Mixed::start(mix, caller.clone());
 
         tokio::time::sleep(timing.warm_up).await;
-        let mut arena = Arena::new(cluster, timing)?;
+        let mut arena = Arena::new(cluster, timing, caller.clone())?;
         let injected = (cell.inject)(&mut arena).await;
         tokio::time::sleep(timing.tail).await;
         load.stop().await?;
