@@ -15,7 +15,7 @@ pub struct TaskDefinition {
     /// The task was updated after the job's last attempt started: that attempt may have run something else.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub changed_since: bool,
-    /// With every default filled in. Secrets are shown as `***`: addresses of Slack webhooks, header values such as that
+    /// With its defaults filled in; `start_retry` only where it differs from the default. Secrets are shown as `***`: addresses of Slack webhooks, header values such as that
     /// of `Authorization`, user info and secret-looking parameters of URLs, values of environment variables, standard
     /// input.
     pub spec: TaskSpec,

@@ -41,9 +41,10 @@ pub use job::{
 };
 pub use node::{HeldDuty, Node, OwnedShard, ServerList, ServerView, Stats, WorkerList, WorkerQuery, WorkerView};
 pub use notification::{
-    DeliveryList, DeliveryQuery, DeliveryView, EmailChannel, MessageAttempt, MessageEvent, MessageTask,
-    NotificationList, NotificationMessage, NotificationPreview, NotificationPreviewRequest, NotificationRequest,
-    NotificationTemplates, NotificationView, SlackChannel, TestAnswer, WaitingMessage, WebhookChannel,
+    DeliveryList, DeliveryQuery, DeliveryView, EmailChannel, MessageAttempt, MessageEvent, MessageSchedule,
+    MessageTask, NotificationList, NotificationMessage, NotificationPreview, NotificationPreviewRequest,
+    NotificationRequest, NotificationTemplates, NotificationView, SlackChannel, TestAnswer, WaitingMessage,
+    WebhookChannel,
 };
 pub use occurrence::{
     ClockChangeView, LeftOutTime, OccurrenceList, OccurrenceQuery, OccurrenceView, Preview, PreviewQuery,

@@ -251,6 +251,12 @@ pub struct NotificationMessage {
     /// How many more tasks there are; a minimum.
     #[serde(default)]
     pub more_tasks: u64,
+    /// The schedules whose runs or planned times they are; at most 200.
+    #[serde(default)]
+    pub schedules: Vec<MessageSchedule>,
+    /// There are more schedules than these.
+    #[serde(default)]
+    pub has_more_schedules: bool,
     /// Some of them, the most important first; at most 20.
     pub events: Vec<MessageEvent>,
 }
@@ -263,6 +269,13 @@ impl NotificationMessage {
 pub struct MessageTask {
     /// Its name; of a one-off task, that of its schedule, or what it runs; its id if it is gone.
     pub task: String,
+    pub counts: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct MessageSchedule {
+    /// Its name; its id if it is gone.
+    pub schedule: String,
     pub counts: BTreeMap<String, u64>,
 }
 

@@ -90,12 +90,15 @@ impl std::error::Error for AppError {}
 impl From<StoreError> for AppError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Unavailable(_) | StoreError::Closed => Self::new(
-                ErrorKind::Unavailable,
-                "the store is not available",
-            )
-            .because(error)
-            .hint("try again in a few seconds; if it lasts, look at the server's log, and at its disk or its database"),
+            StoreError::Unavailable(_) => {
+                Self::new(ErrorKind::DatabaseUnavailable, "the database cannot be reached").because(error).hint(
+                    "try again in a few seconds; if it lasts, start the database, or look at the network between it and \
+                     the server",
+                )
+            }
+            StoreError::Closed => Self::new(ErrorKind::Unavailable, "the server is stopping")
+                .because(error)
+                .hint("try again in a few seconds"),
             StoreError::Schema(_) => Self::new(ErrorKind::Unavailable, error.to_string()).because(error).hint(
                 "tables were dropped or changed under the server: restore the database from a backup, or run \
                  `punctual migrate` on an empty schema and restart the servers",

@@ -11,8 +11,9 @@ use punctual_store::{Artifact, ArtifactState, FinishedJob, HotJob};
 use crate::cluster::Place;
 use crate::placement;
 
-pub(crate) fn running(view: &LiveView, dead_after: Span) -> String {
-    let mut text = format!("Attempt {} has run since {} on {}.", view.attempt, view.started_at, view.worker);
+pub(crate) fn running(job: &HotJob, task: Option<&Task>, view: &LiveView, dead_after: Span) -> String {
+    let mut text = given_back(job, task).unwrap_or_default();
+    text += &format!("Attempt {} has run since {} on {}.", view.attempt, view.started_at, view.worker);
     if !view.worker_is_connected {
         text += &format!(" That worker is away; the attempt is given up when it was silent for {dead_after}.");
     }

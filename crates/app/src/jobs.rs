@@ -81,7 +81,9 @@ impl App {
                     matches!(&live, Live::Running { view, .. } if view.attempt != job.counters.next_attempt);
                 let live = if has_ended { Live::Waiting } else { live };
                 let explanation = match &live {
-                    Live::Running { view, .. } => explain::running(view, self.0.settings.worker_dead_after),
+                    Live::Running { view, .. } => {
+                        explain::running(&job, task.as_deref(), view, self.0.settings.worker_dead_after)
+                    }
                     Live::Waiting => {
                         let workers = self.workers_of(id.shard()).await;
                         let awaited = self.awaited(task.as_deref()).await?;

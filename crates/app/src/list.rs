@@ -217,11 +217,8 @@ impl App {
                     due_at: job.key.due_at,
                     finished_at: None,
                     attempts: job.counters.next_attempt.0 - u32::from(state == JobState::Scheduled),
-                    // Why it waits, if workers gave it back.
-                    reason: job
-                        .give_backs
-                        .filter(|_| state == JobState::Scheduled)
-                        .and_then(|all| Some(all.last?.reason)),
+                    // Why it has not started, if workers gave it back; one that is tried again may be given back again.
+                    reason: job.give_backs.and_then(|all| Some(all.last?.reason)),
                     schedule: job.source.map(schedule),
                     tracing_id: job.tracing_id,
                 },

@@ -41,7 +41,10 @@ impl App {
         }
         let result = match timeout(PROBE_LIMIT, self.0.store.probe()).await {
             Ok(probed) => probed.map_err(not_writable),
-            Err(_) => Err(unavailable(&format!("a write was not answered within {} s", PROBE_LIMIT.as_secs()))),
+            Err(_) => {
+                let silent = format!("a write was not answered within {} s", PROBE_LIMIT.as_secs());
+                Err(not_writable(StoreError::Unavailable(silent)))
+            }
         };
         *last = Some((Instant::now(), result.clone()));
         result
@@ -49,14 +52,6 @@ impl App {
 }
 
 fn not_writable(error: StoreError) -> AppError {
-    match error {
-        StoreError::Unavailable(reason) => unavailable(&reason),
-        error => error.into(),
-    }
-}
-
-fn unavailable(reason: &str) -> AppError {
-    tracing::debug!(reason, "a probe of the database failed");
-    AppError::new(ErrorKind::DatabaseUnavailable, "the database cannot be reached")
-        .hint("start it, or look at the network between it and the server; the server goes on by itself")
+    tracing::debug!(%error, "a probe of the database failed");
+    error.into()
 }

@@ -111,7 +111,9 @@ impl LeaseDuty {
         let (store, tasks) = (&*self.store, &*self.tasks);
         let reads = stream::iter(taken).map(async |owned| Ok((owned, acquired(store, tasks, owned).await?)));
         let read: Vec<(Owned, Event)> = reads.buffer_unordered(READS_AT_ONCE).try_collect().await?;
-        tracing::info!(shards = read.len(), "took the first shards");
+        if !read.is_empty() {
+            tracing::info!(shards = read.len(), "took shards at start");
+        }
         for (owned, event) in read {
             self.inbox.send(Input::Event(event));
             self.held.insert(owned.shard, (owned.epoch, Stage::Active));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use punctual_core::ShardId;
 use punctual_core::shard::event::Event;
-use punctual_store::{Result, Store};
+use punctual_store::{Result, Store, Throttle};
 
 use crate::handle::Inner;
 use crate::inbox::{Inbox, Input};
@@ -21,6 +21,9 @@ const CALENDARS_EVERY: Duration = Duration::from_secs(3);
 /// takes half a millisecond, others some microseconds.
 const PAGE: usize = 100;
 
+/// While the store is away, every look fails.
+static FAILURES: Throttle = Throttle::new(Duration::from_secs(10));
+
 /// Until the engine is gone.
 pub(crate) async fn follow_calendars(engine: Weak<Inner>) {
     loop {
@@ -28,7 +31,9 @@ pub(crate) async fn follow_calendars(engine: Weak<Inner>) {
         let Some(inner) = engine.upgrade() else { return };
         let Inner { store, tasks, plans, inbox, tenure, .. } = &*inner;
         if let Err(error) = replan(&**store, tasks, plans, inbox, tenure).await {
-            tracing::warn!(%error, "calendars were not read; trying again");
+            if let Some(left_out) = FAILURES.pass() {
+                tracing::warn!(%error, left_out, "cannot read the calendars; retrying");
+            }
         }
     }
 }

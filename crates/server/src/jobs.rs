@@ -70,7 +70,7 @@ fn created(answer: &impl Serialize, is_replayed: bool) -> Response {
     response
 }
 
-/// Lists jobs in the order of their due times, without payloads.
+/// Lists jobs in the order of `scheduled_at`, without payloads.
 #[utoipa::path(get, path = "/v1/jobs", operation_id = "list_jobs", tag = "jobs", params(ListQuery), responses(
     (status = 200, description = "A page of jobs", body = JobList),
     Problems,

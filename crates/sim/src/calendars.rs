@@ -31,7 +31,7 @@ pub(crate) fn calendars(closed_on: Option<Timestamp>) -> BTreeMap<String, Arc<Ca
 impl World {
     pub(crate) fn plan_calendar(&mut self) {
         let chaos_ms = self.plan.chaos.as_micros() / 1000;
-        for _ in 0..self.rng.range(0, 4) {
+        for _ in 0..self.rng.range(0, 16) {
             let at = self.rng.millis(0, chaos_ms);
             self.after(at, Action::Schedules(ScheduleStep::Flip));
         }

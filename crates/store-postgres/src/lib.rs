@@ -223,7 +223,9 @@ impl Store for PostgresStore {
 
     async fn probe(&self) -> Result<()> {
         self.open()?;
-        self.shared.heartbeat.conn().await?.execute(sql!("probe"), &[]).await?;
-        Ok(())
+        let conn = self.shared.heartbeat.conn().await?;
+        conn.execute(sql!("probe"), &[]).await?;
+        let missing = conn.query_opt(sql!("missing_table"), &[&migrate::tables()]).await?;
+        missing.map_or(Ok(()), |row| Err(trouble::missing_table(row.get(0))))
     }
 }

@@ -15,6 +15,12 @@ pub(crate) struct Migration {
     text: &'static str,
 }
 
+/// The tables of the latest schema.
+pub(crate) fn tables() -> Vec<&'static str> {
+    let schema = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/schema.sql"));
+    schema.lines().filter_map(|line| line.strip_prefix("TABLE ")?.split(' ').next()).collect()
+}
+
 /// In order, without gaps. A migration that was released is never edited.
 pub(crate) const MIGRATIONS: [Migration; 12] = [
     Migration {

@@ -7,6 +7,10 @@ use tokio_postgres::error::SqlState;
 
 const SCHEMA_MISSING: &str = "the schema of the database is missing";
 
+pub(crate) fn missing_table(name: &str) -> StoreError {
+    StoreError::Schema(format!("{SCHEMA_MISSING}: the table {name} was dropped"))
+}
+
 #[derive(Debug)]
 pub(crate) enum Trouble {
     Postgres(tokio_postgres::Error),

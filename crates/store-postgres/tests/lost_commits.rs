@@ -225,3 +225,15 @@ async fn a_schema_that_was_dropped_is_named() {
         names_it(store.list_tasks(None, 1).await.unwrap_err());
     }
 }
+
+#[tokio::test]
+async fn a_store_without_one_of_its_tables_is_not_ready() {
+    for table in ["start_batch", "history", "log", "attempt"] {
+        let database = Database::new();
+        let store = connect(&database.url).await;
+        store.probe().await.unwrap();
+        database.execute(&format!("DROP TABLE {table} CASCADE"));
+        let error = store.probe().await.unwrap_err();
+        assert!(matches!(&error, StoreError::Schema(text) if text.contains(table)), "{error}");
+    }
+}

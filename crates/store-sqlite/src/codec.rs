@@ -183,7 +183,7 @@ pub(crate) fn give_backs_text(give_backs: Option<&GiveBacks>) -> Option<String> 
 
 /// Where the job stands among those that were given back; the index is by this.
 pub(crate) fn late_from(give_backs: Option<&GiveBacks>) -> Option<i64> {
-    Some(give_backs?.last.as_ref()?.late_from.as_micros())
+    Some(give_backs?.last.as_ref()?.since.as_micros())
 }
 
 pub(crate) fn details_text(details: Option<&Details>) -> Option<String> {

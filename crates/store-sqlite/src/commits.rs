@@ -10,6 +10,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use punctual_core::Timestamp;
 use punctual_store::{Result, StoreError, StoreFault};
 use rusqlite::{Connection, OptionalExtension};
 
@@ -174,16 +175,16 @@ impl Beside {
     }
 
     /// How many commits the database lacks that were acknowledged. Called with the database open.
-    pub(crate) fn check_commits(&self, store: &Path, conn: &Connection, leave: DataLoss) -> Result<()> {
+    pub(crate) fn check_commits(&self, store: &Path, conn: &Connection, leave: DataLoss) -> Result<Past> {
         let stored = stored(conn).map_err(|error| error_of(store, "cannot read", &error))?;
         let (known, shown, file) = match (self, &stored) {
             (Self::Found(known), _) => (&known.0, store.display(), beside(store, SUFFIX)),
             (Self::Nothing | Self::Unreadable, Some(_)) => {
                 let file = beside(store, SUFFIX);
                 tracing::warn!(file = %file.display(), "the count of commits cannot be read; lost ones would not show");
-                return Ok(());
+                return Ok(Past::MayBeLost);
             }
-            (Self::Nothing | Self::Unreadable, None) => return Ok(()),
+            (Self::Nothing | Self::Unreadable, None) => return Ok(Past::Whole),
         };
         let counted = known.commits;
         let lost = match stored {
@@ -197,22 +198,44 @@ impl Beside {
                 // What the mode allows: these commits were never flushed.
                 if !known.is_durable && known.boot != boot() {
                     tracing::warn!("{text}: the machine stopped, and durability is normal");
-                    return Ok(());
+                    return Ok(Past::MayBeLost);
                 }
                 format!("{text}: its write-ahead log was damaged or removed, or an older copy was put in its place")
             }
-            Some(_) | None => return Ok(()),
+            Some(_) | None => return Ok(Past::Whole),
         };
         match leave {
             DataLoss::Accept => {
                 tracing::warn!("{lost}; accepted by {ACCEPT}");
-                Ok(())
+                Ok(Past::MayBeLost)
             }
             DataLoss::Refuse => Err(StoreError::DataLoss(format!(
                 "{lost}; restore the missing files or a backup, or start once with {ACCEPT} if you can do without"
             ))),
         }
     }
+}
+
+/// Whether all that was committed is still there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Past {
+    Whole,
+    MayBeLost,
+}
+
+/// Begins a new generation of epochs: ends of attempts that were committed under earlier ones may be lost, so that a
+/// worker which does not know an attempt of theirs proves nothing.
+///
+/// The epochs are higher than any that was ever given, also those that were lost: one second has fewer than 2^20.
+pub(crate) fn begin_generation(store: &Path, conn: &Connection, now: Timestamp) -> Result<()> {
+    let seconds = now.as_micros() / 1_000_000;
+    let begin = || -> rusqlite::Result<()> {
+        let tx = conn.unchecked_transaction()?;
+        tx.execute(sql!("raise_epochs"), [seconds])?;
+        tx.execute(sql!("keep_whole_since"), [])?;
+        tx.commit()
+    };
+    begin().map_err(|error| error_of(store, "cannot write to", &error))
 }
 
 /// What to do about commits that were lost.

@@ -44,7 +44,7 @@ pub use check::{Checked, check_whole};
 pub use commits::DataLoss;
 pub use options::{Clock, Durability, Options};
 
-use commits::{Beside, Commits};
+use commits::{Beside, Commits, Past};
 use health::Health;
 use lock::Antechamber;
 use reader::Readers;
@@ -100,9 +100,12 @@ impl SqliteStore {
         beside.check_header(path)?;
         let lock = antechamber.lock(path)?;
         let mut conn = connection::open_writer(path, &options)?;
-        examine(&mut conn, path, &beside, &options)?;
+        let past = examine(&mut conn, path, &beside, &options)?;
         migrate::run(&mut conn, &migrate::MIGRATIONS, (options.clock)()).map_err(|error| error.into_error(path))?;
         let shard_count = leases::shard_count(&conn, path, options.shard_count)?;
+        if past == Past::MayBeLost {
+            commits::begin_generation(path, &conn, (options.clock)())?;
+        }
         let log = connection::grow_wal(path, options.wal_kept_bytes)?;
         let commits = Commits::open(path, &conn, log, options.durability)?;
         let files = [path.to_owned(), lock::beside(path, "-wal")];
@@ -150,7 +153,7 @@ const CHECK_UNTOUCHED: Duration = Duration::from_millis(50);
 const CHECK_TOUCHED: Duration = Duration::from_secs(2);
 
 /// Looks for damage and for lost commits before anything is written.
-fn examine(conn: &mut Connection, path: &Path, beside: &Beside, options: &Options) -> Result<()> {
+fn examine(conn: &mut Connection, path: &Path, beside: &Beside, options: &Options) -> Result<Past> {
     let limit = if beside.is_untouched(path) { CHECK_UNTOUCHED } else { CHECK_TOUCHED };
     let checked = check::check_within(conn, path, limit)?;
     if !checked.is_whole() {

@@ -5,7 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use punctual_store::{Filter, JobReads, NewJob, Order, Store, StoreError, StoreFault, Submission, Submit};
+use punctual_core::ShardId;
+use punctual_core::shard::write::Epoch;
+use punctual_store::{Filter, JobReads, NewJob, Order, Store, StoreError, StoreFault, Submission, Submit, Transitions};
 use punctual_store_sqlite::{DataLoss, Options, SqliteStore, check_whole};
 use punctual_store_tests::fixture::*;
 use tempfile::TempDir;
@@ -109,6 +111,32 @@ async fn a_removed_write_ahead_log_is_refused_with_the_number_of_lost_commits() 
     accepted.close().await.unwrap();
     drop(accepted);
     assert_eq!(listed(&open_at(image.path()).unwrap()).await.unwrap(), 5, "the loss was accepted once");
+}
+
+#[tokio::test]
+async fn after_a_loss_that_was_accepted_starts_of_before_prove_nothing() {
+    let (folder, store) = with_jobs(1).await;
+    let job = NewJob { input: None, ..new_job(50, 10, 1) };
+    submit(&store, vec![job.clone()]).await.unwrap();
+    let mut owner = Owner::new(&store, 1).await;
+    owner.done(vec![start(original(&job), 1)]).await;
+    let before = owner.epoch(1);
+    assert_eq!(store.open_starts(ShardId(1)).await.unwrap().whole_since, Epoch(0), "nothing was lost so far");
+    let image = crash_image(&folder);
+    submit_some(&store, 100, 3).await;
+    let later = crash_image(&folder);
+    fs::copy(later.path().join("jobs.db-commits"), image.path().join("jobs.db-commits")).unwrap();
+    assert!(data_loss(image.path()).contains("has lost its last 3 commits"));
+
+    let accepted = open_accepting(image.path());
+    let owner = Owner::new(&accepted, 2).await;
+    let open = accepted.open_starts(ShardId(1)).await.unwrap();
+    assert_eq!(open.running.len(), 1);
+    assert!(open.whole_since > before && open.whole_since <= owner.epoch(1), "{open:?}");
+    accepted.close().await.unwrap();
+    drop(accepted);
+    let again = open_at(image.path()).unwrap();
+    assert_eq!(again.open_starts(ShardId(1)).await.unwrap().whole_since, open.whole_since, "it is remembered");
 }
 
 #[tokio::test]

@@ -306,8 +306,8 @@ pub fn retried(key: JobKey, n: u32, due_at: Timestamp) -> Requeue {
 }
 
 /// Attempt `n` was given back, and the job waits again.
-pub fn given_back(key: JobKey, n: u32, due_at: Timestamp, late_from: Timestamp) -> Requeue {
-    let last = GivenBack { since: key.id.due_at(), late_from, reason: "the disk is full \0".to_owned() };
+pub fn given_back(key: JobKey, n: u32, due_at: Timestamp, since: Timestamp) -> Requeue {
+    let last = GivenBack { since, reason: "the disk is full \0".to_owned() };
     Requeue {
         key,
         due_at,

@@ -267,8 +267,8 @@ pub trait JobReads: Send + Sync + 'static {
     /// Those of the jobs that are finished, in any order.
     async fn finished_jobs(&self, ids: Vec<JobId>) -> Result<Vec<FinishedJob>>;
 
-    /// Jobs whose last start was taken back, in order of (`late_from`, id) after that place, up to a time. The
-    /// `due_at` of the keys that go in and come out as `next` is that `late_from`. One that cannot be read is left out.
+    /// Jobs whose last start was taken back, in order of (`since`, id) after that place, up to a time. The
+    /// `due_at` of the keys that go in and come out as `next` is that `since`. One that cannot be read is left out.
     async fn given_back(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Result<Page<HotJob, JobKey>>;
 
     /// Jobs in order of id, which is that of their first due times and never changes, over all shards. Both tables are

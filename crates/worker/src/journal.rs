@@ -69,7 +69,9 @@ impl Journal {
             return;
         }
         let (job, attempt) = key;
-        tracing::info!(%job, attempt = attempt.0, task = &*task.name, kind = task.run.kind(), tracing_id, "attempt started");
+        // A one-off job has no name of its own.
+        let name = Some(&*task.name).filter(|name| !name.is_empty());
+        tracing::info!(%job, attempt = attempt.0, task = name, kind = task.run.kind(), tracing_id, "attempt started");
     }
 
     pub(crate) fn ended(self: &Arc<Self>, report: &Report, tracing_id: Option<&str>, began: Instant) {
@@ -91,7 +93,7 @@ impl Journal {
             Outcome::Cancelled => ("cancelled", None),
             Outcome::NotStarted { reason } => ("not_started", Some(cut(reason))),
         };
-        let took_ms = now.saturating_duration_since(began).as_secs_f64() * 1000.0;
+        let took_ms = now.saturating_duration_since(began).as_micros() as f64 / 1000.0;
         tracing::info!(%job, attempt = attempt.0, outcome, took_ms, reason, tracing_id, "attempt ended");
     }
 

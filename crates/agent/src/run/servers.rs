@@ -171,7 +171,10 @@ impl Refusal {
                 Self::Bad(said)
             }
             (StatusCode::SERVICE_UNAVAILABLE, "shard_moving") => Self::Moving(said),
-            (StatusCode::SERVICE_UNAVAILABLE, "unavailable") => Self::NoStore(said),
+            (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "unavailable" | "database_unavailable" | "disk_full" | "database_read_only" | "database_file_replaced",
+            ) => Self::NoStore(said),
             _ => Self::Later(said),
         }
     }
@@ -237,7 +240,9 @@ mod tests {
             assert_eq!(read(status, &ours(code)), Refusal::Bad(said(code)));
         }
         assert_eq!(read(503, &ours("shard_moving")), Refusal::Moving(said("shard_moving")));
-        assert_eq!(read(503, &ours("unavailable")), Refusal::NoStore(said("unavailable")));
+        for code in ["unavailable", "database_unavailable", "disk_full"] {
+            assert_eq!(read(503, &ours(code)), Refusal::NoStore(said(code)));
+        }
         for (status, code) in [(403, "forbidden_host"), (421, "not_served_here"), (404, "not_found"), (500, "internal")]
         {
             assert_eq!(read(status, &ours(code)), Refusal::Later(said(code)));

@@ -16,6 +16,8 @@ fn sample() -> NotificationMessage {
         counts: [("failed".to_owned(), 2)].into(),
         tasks: Vec::new(),
         more_tasks: 0,
+        schedules: Vec::new(),
+        has_more_schedules: false,
         events: Vec::new(),
     }
 }

@@ -143,7 +143,7 @@ impl App {
         Ok(Page { rows, next })
     }
 
-    /// Those that wait.
+    /// Those that have not started.
     pub(super) async fn waiting_of(&self, jobs: Vec<HotJob>, quiet: Quiet) -> Result<Vec<HotJob>> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.key.id).collect();
         let lives = self.lives(&ids).await?;
@@ -155,7 +155,8 @@ impl App {
                 continue;
             }
             let is_waiting = match live {
-                Live::Running { .. } => false,
+                // One that was given back is being tried again, which need not be a start.
+                Live::Running { .. } => job.given_back().is_some(),
                 Live::Waiting => true,
                 // Its owner is away: the store knows what was started, unless that cannot be read.
                 Live::Unknown => {
@@ -184,7 +185,7 @@ impl App {
 
 /// Where a job stands among those that may be late.
 fn place_of(job: &HotJob) -> JobKey {
-    JobKey { due_at: job.given_back().map_or(job.key.due_at, |last| last.late_from), id: job.key.id }
+    JobKey { due_at: job.given_back().map_or(job.key.due_at, |last| last.since), id: job.key.id }
 }
 
 fn late_event(job: &HotJob, now: Timestamp) -> Event {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::tz::TimeZone;
-use punctual_api::{MessageAttempt, MessageEvent, MessageTask, NotificationMessage};
+use punctual_api::{MessageAttempt, MessageEvent, MessageSchedule, MessageTask, NotificationMessage};
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::schedule::ScheduleRow;
 use punctual_core::task::Task;
@@ -53,7 +53,8 @@ impl App {
         by_task.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.values().sum::<u64>()));
         let unshown = by_task.len().saturating_sub(TASKS_SHOWN) as u64 + u64::from(!waiting.others.is_empty());
         by_task.truncate(TASKS_SHOWN);
-        let mut facts = self.facts(&waiting.samples, by_task.iter().filter_map(|(task, _)| **task).collect()).await?;
+        let tasks = by_task.iter().filter_map(|(task, _)| **task).collect();
+        let mut facts = self.facts(waiting, tasks).await?;
         facts.named = known.iter().flat_map(|(name, ids)| ids.iter().map(|id| (*id, name.clone()))).collect();
         let mut samples: Vec<&Event> = waiting.samples.iter().collect();
         samples.sort_by_key(|event| (event.kind, event.at));
@@ -74,18 +75,22 @@ impl App {
                 })
                 .collect(),
             more_tasks: unshown,
+            schedules: facts.totals_by_schedule(waiting),
+            has_more_schedules: waiting.has_more_schedules,
             events: samples.into_iter().map(|event| self.show(event, waiting, &facts)).collect(),
         })
     }
 
-    async fn facts(&self, samples: &[Event], mut tasks: BTreeSet<TaskId>) -> Result<Facts> {
+    async fn facts(&self, waiting: &Waiting, mut tasks: BTreeSet<TaskId>) -> Result<Facts> {
+        let samples = &waiting.samples;
         let ids: BTreeSet<JobId> = samples.iter().filter_map(|event| event.job).collect();
         let jobs: BTreeMap<JobId, JobRecord> = read_each(ids, |id| self.0.store.job(id)).await?.into_iter().collect();
         let of_job = |record: &JobRecord| match record {
             JobRecord::Hot { attempts, .. } | JobRecord::Finished { attempts, .. } => last_workers(attempts),
         };
         let workers = self.workers_known(jobs.values().flat_map(of_job)).await;
-        let ids: BTreeSet<ScheduleId> = samples.iter().filter_map(|event| Some(event.planned?.0)).collect();
+        let mut ids: BTreeSet<ScheduleId> = samples.iter().filter_map(|event| Some(event.planned?.0)).collect();
+        ids.extend(waiting.schedules.keys());
         let schedules = read_each(ids, |id| self.0.store.schedule(id)).await?.into_iter().collect();
         tasks.extend(samples.iter().filter_map(|event| event.task));
         let tasks = self.readable_tasks(tasks).await?;
@@ -148,6 +153,17 @@ impl Facts {
             (_, _, None, Some(id)) => id.to_string(),
             (_, _, None, None) => "an unknown task".to_owned(),
         }
+    }
+
+    /// The ones with the most first.
+    fn totals_by_schedule(&self, waiting: &Waiting) -> Vec<MessageSchedule> {
+        let mut totals: Vec<(&ScheduleId, &Counts)> = waiting.schedules.iter().collect();
+        totals.sort_by_key(|(_, counts)| std::cmp::Reverse(counts.values().sum::<u64>()));
+        let total = |(id, counts): (&ScheduleId, &Counts)| MessageSchedule {
+            schedule: self.schedule_name(*id),
+            counts: words(counts),
+        };
+        totals.into_iter().map(total).collect()
     }
 
     fn schedule_name(&self, id: ScheduleId) -> String {

@@ -11,8 +11,8 @@ use super::rule::Rule;
 use crate::route::Live;
 use crate::{App, Result};
 
-/// Messages of one rule that may wait for a worker. What happens after them is merged into one that is sent when one of
-/// them was.
+/// Messages of one rule that may be unsent: they wait for a worker, or their recipient cannot be reached and they wait for
+/// a retry. What happens after them is merged into one that is sent when one of them was.
 pub(super) const UNSENT_MAX: usize = 3;
 /// Messages of one round. Each reads what its samples need; further ones are made in the next.
 const MESSAGES_AT_ONCE: usize = 50;
@@ -40,18 +40,16 @@ impl App {
 }
 
 impl App {
-    /// Whether the last messages of a rule all wait for a worker that takes them: more of them would only pile up.
+    /// Whether the last messages of a rule all wait, for a worker or for a retry: more of them would only pile up.
     async fn has_many_unsent(&self, rule: &str) -> Result<bool> {
         let rows = self.0.store.deliveries(Some(rule.to_owned()), None, UNSENT_MAX).await?;
         if rows.len() < UNSENT_MAX {
             return Ok(false);
         }
         for row in rows {
-            let is_unsent = match self.0.store.job(row.job).await? {
-                Some(JobRecord::Hot { attempts, .. }) => attempts.is_empty(),
-                Some(JobRecord::Finished { .. }) | None => false,
-            };
-            if !is_unsent || matches!(self.live(row.job).await?, Live::Running { .. }) {
+            let Some(JobRecord::Hot { attempts, .. }) = self.0.store.job(row.job).await? else { return Ok(false) };
+            // One that is being sent for the first time is about to be gone.
+            if attempts.is_empty() && matches!(self.live(row.job).await?, Live::Running { .. }) {
                 return Ok(false);
             }
         }

@@ -7,16 +7,20 @@ use punctual_api::{
 use punctual_core::notice::{Channel, RuleSpec};
 use punctual_core::run::Slack;
 use punctual_core::schedule::By;
-use punctual_store::{Dispatch, Dispatched, RULES_MAX, RuleChange, RuleRow};
+use punctual_store::{Dispatch, Dispatched, JobRecord, RULES_MAX, RuleChange, RuleRow};
 
 use super::deliver::{Delivery, sending_spec};
 use super::messages::UNSENT_MAX;
 use super::waiting::RuleState;
 use super::{check, render, sample};
 use crate::placement::no_worker;
+use crate::route::Live;
 use crate::schedules::done_by;
 use crate::submit::near_future;
 use crate::{App, AppError, Result, validate};
+
+/// Messages that are looked at when a rule goes: those that may be unsent, and some tests.
+const DROPPED_MAX: usize = 20;
 
 /// What stands in the place of a name in addresses.
 const RESERVED: &str = "preview";
@@ -50,6 +54,7 @@ impl App {
             expected = expected.or(Some(revision));
         }
         let spec = check::rule_aside(request, self.sample_message(name)).await?;
+        let is_enabled = spec.enabled;
         let now = By { at: self.now(), who: who.to_owned() };
         let row = RuleRow {
             name: name.to_owned(),
@@ -63,6 +68,9 @@ impl App {
         };
         match self.0.store.put_rule(row, expected).await? {
             RuleChange::Done { revision } => {
+                if !is_enabled {
+                    self.drop_unsent(name).await;
+                }
                 let view = Box::new(self.notification(name).await?);
                 Ok(if revision == 1 { PutRule::Created(view) } else { PutRule::Replaced(view) })
             }
@@ -119,7 +127,24 @@ impl App {
     /// What waits to be sent goes with it.
     pub async fn delete_notification(&self, name: &str) -> Result<()> {
         validate::name("name", name)?;
-        if self.0.store.delete_rule(name).await? { Ok(()) } else { Err(not_found(name)) }
+        if !self.0.store.delete_rule(name).await? {
+            return Err(not_found(name));
+        }
+        self.drop_unsent(name).await;
+        Ok(())
+    }
+
+    /// Deletes the last messages of a rule that wait for a worker or for a retry. One that is being sent is left alone,
+    /// and one that cannot be deleted now is sent after all.
+    async fn drop_unsent(&self, rule: &str) {
+        let Ok(rows) = self.0.store.deliveries(Some(rule.to_owned()), None, DROPPED_MAX).await else { return };
+        for row in rows {
+            let is_waiting = matches!(self.0.store.job(row.job).await, Ok(Some(JobRecord::Hot { .. })))
+                && matches!(self.live(row.job).await, Ok(Live::Waiting));
+            if is_waiting && let Err(error) = self.delete_job(row.job).await {
+                tracing::debug!(job = %row.job, %error, "a message that waits was not deleted");
+            }
+        }
     }
 
     /// Sends a sample at once, as a message of the rule is sent.

@@ -33,6 +33,8 @@ impl App {
             counts,
             tasks: Vec::new(),
             more_tasks: 0,
+            schedules: Vec::new(),
+            has_more_schedules: false,
             events,
         };
         add_up(&mut message);

@@ -17,6 +17,8 @@ pub(super) const SAMPLES_MAX: usize = 20;
 const SAMPLES_ALIKE_MAX: usize = 3;
 /// Tasks whose events are counted by themselves; those of further ones are counted together.
 pub(super) const TASKS_MAX: usize = 200;
+/// Schedules whose planned times are counted by themselves; those of further ones are counted together.
+pub(super) const SCHEDULES_MAX: usize = 200;
 /// How long after it was found that earlier messages have not been sent it is looked again.
 const HELD_FOR: Span = Span::from_secs(30);
 /// From the first event to the message.
@@ -68,6 +70,12 @@ pub(super) struct Waiting {
     /// Of all further tasks.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) others: Counts,
+    /// Of planned times, by schedule.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) schedules: BTreeMap<ScheduleId, Counts>,
+    /// There are further schedules.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) has_more_schedules: bool,
     pub(super) samples: Vec<Event>,
     /// While the samples are what they are, no event of this kind, or of one that is less important, is shown. In a storm
     /// that saves a comparison of all with all for each event and rule.
@@ -145,6 +153,8 @@ impl Waiting {
             counts: Counts::new(),
             tasks: BTreeMap::new(),
             others: Counts::new(),
+            schedules: BTreeMap::new(),
+            has_more_schedules: false,
             samples: Vec::new(),
             full_for: None,
             is_more_overdue: false,
@@ -163,7 +173,18 @@ impl Waiting {
         let is_counted = self.tasks.len() < TASKS_MAX || self.tasks.contains_key(&event.task);
         let counts = if is_counted { self.tasks.entry(event.task).or_default() } else { &mut self.others };
         count(counts, event);
+        if let Some((schedule, _)) = event.planned {
+            self.add_to_schedule(schedule, event);
+        }
         self.show(event);
+    }
+
+    fn add_to_schedule(&mut self, schedule: ScheduleId, event: &Event) {
+        if self.schedules.len() < SCHEDULES_MAX || self.schedules.contains_key(&schedule) {
+            count(self.schedules.entry(schedule).or_default(), event);
+        } else {
+            self.has_more_schedules = true;
+        }
     }
 
     /// Keeps it as a sample, if there are not enough like it.

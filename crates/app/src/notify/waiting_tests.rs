@@ -203,3 +203,20 @@ fn a_message_that_is_held_takes_in_what_comes_and_is_sent_when_it_is_released() 
     let sent = state.take_due(WINDOW, at(1000) + HELD_FOR).unwrap();
     assert_eq!((sent.events(), state.held_until), (2, None));
 }
+
+#[test]
+fn up_to_two_hundred_schedules_are_counted_by_themselves() {
+    let mut state = RuleState::default();
+    for schedule in 0..SCHEDULES_MAX as u64 {
+        state.add(&missed(1, schedule, 0), at(0));
+        state.add(&missed(1, schedule, 1), at(0));
+    }
+    let waiting = state.waiting.as_ref().unwrap();
+    assert_eq!((waiting.schedules.len(), waiting.has_more_schedules), (SCHEDULES_MAX, false));
+    assert!(waiting.schedules.values().all(|counts| *counts == Counts::from([(EventKind::Missed, 2)])));
+    state.add(&missed(1, 9999, 0), at(0));
+    let waiting = state.waiting.as_ref().unwrap();
+    assert_eq!((waiting.schedules.len(), waiting.has_more_schedules), (SCHEDULES_MAX, true));
+    let size = state.write().unwrap().len();
+    assert!(size < 32 << 10, "what is stored is bounded: {size}");
+}

@@ -1,7 +1,7 @@
 //! What the end of an attempt means for its job. Decides; does nothing.
 
 use crate::attempt::{Details, Ending, Failure, FailureClass, Last, Outcome, Ran};
-use crate::give_backs::{GiveBacks, TakenBack, Unstarted};
+use crate::give_backs::{GiveBacks, TakenBack};
 use crate::job::Counters;
 use crate::lifecycle::{self, JobEvent, JobState, Next};
 use crate::retry::RetryPolicy;
@@ -91,8 +91,8 @@ pub(super) struct Case<'a> {
     pub(super) counters: Counters,
     /// Starts that were taken back before.
     pub(super) give_backs: Option<&'a GiveBacks>,
-    /// When the attempt was due and when it started, in case it is taken back.
-    pub(super) unstarted: Unstarted<'a>,
+    /// When the attempt was due.
+    pub(super) due_at: Timestamp,
     pub(super) cancel_requested: bool,
     pub(super) now: Timestamp,
     /// From 0 to 1.
@@ -160,13 +160,14 @@ impl Case<'_> {
         if self.cancel_requested {
             return self.verdict(Ending::NotStarted, reason, self.settle(JobEvent::EndCancelled));
         }
-        let give_backs = GiveBacks::after(self.give_backs, what, &self.unstarted, &reason);
+        let give_backs = GiveBacks::after(self.give_backs, what, self.due_at, &reason);
         let wait = match what {
             TakenBack::GivenBack => self.spec.start_retry.wait(self.counted(give_backs.count), self.chance),
             TakenBack::NeverReceived => wait_for_connection(give_backs.never_received),
         };
         let Some(wait) = wait else {
             let reason = match what {
+                TakenBack::GivenBack if give_backs.count == 1 => format!("{reason} (given back once)"),
                 TakenBack::GivenBack => format!("{reason} (given back {} times)", give_backs.count),
                 TakenBack::NeverReceived => format!("{reason} ({} times)", give_backs.never_received),
             };
@@ -300,9 +301,7 @@ mod tests {
         give_backs: Option<&'a GiveBacks>,
         config: &'a Config,
     ) -> Case<'a> {
-        let unstarted =
-            Unstarted { due_at: NOW, started_at: NOW, ended_at: NOW, late_after: &[], late_after_own: None };
-        Case { spec, counters, give_backs, unstarted, cancel_requested: false, now: NOW, chance: 0.0, config }
+        Case { spec, counters, give_backs, due_at: NOW, cancel_requested: false, now: NOW, chance: 0.0, config }
     }
 
     fn given_back() -> End {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::attempt::Ending;
 use crate::id::{JobId, ScheduleId, TaskId};
 use crate::lifecycle::JobState;
 use crate::notice::{Notice, NoticeKind};
@@ -77,13 +78,6 @@ impl Notices {
     }
 }
 
-impl Notices {
-    /// The limits of all rules that want to know what is late.
-    pub(super) fn late_after(&self) -> &[Span] {
-        &self.late_after
-    }
-}
-
 impl Owner {
     /// What is to be noticed, as the rules have it now.
     pub(super) fn watch(&mut self, watch: Watch) {
@@ -124,18 +118,34 @@ impl Owner {
         }
     }
 
-    /// The start of a job is durable: whether it is late.
+    /// The start of a job is durable: whether it is late. One that was given back may be given back again, so that it is
+    /// told when an attempt of it has run.
     pub(super) fn notice_start(&mut self, id: JobId, run: &Run) {
+        let live = self.shard(id.shard()).and_then(|shard| shard.jobs.get(&id));
+        if live.is_some_and(|live| live.given_back().is_none()) {
+            self.notice_late(id, run, run.started_at);
+        }
+    }
+
+    /// An attempt has ended. Whoever looks for jobs that wait has told of a job that was given back and is late, if they
+    /// looked by now.
+    pub(super) fn notice_run(&mut self, id: JobId, run: &Run, ending: Ending) {
+        let live = self.shard(id.shard()).and_then(|shard| shard.jobs.get(&id));
+        if ending != Ending::NotStarted && live.is_some_and(|live| live.given_back().is_some()) {
+            self.notice_late(id, run, self.now);
+        }
+    }
+
+    fn notice_late(&mut self, id: JobId, run: &Run, at: Timestamp) {
         let Some(shard) = self.shard(id.shard()) else { return };
         let Some(live) = shard.jobs.get(&id).filter(|live| !live.task.spec.quiet) else { return };
         let (due_at, objective) = live.promised(&shard.schedules);
         let Some(late_after) = objective.or(self.notices.late_after.first().copied()) else { return };
-        let lateness = run.started_at.since(due_at);
-        if lateness <= late_after {
+        if run.started_at.since(due_at) <= late_after {
             return;
         }
-        let task = live.task.id;
-        let notice = Notice::of_job(NoticeKind::Late, id, Some(task), live.source.as_deref(), run.started_at);
+        let (task, lateness) = (live.task.id, at.since(due_at));
+        let notice = Notice::of_job(NoticeKind::Late, id, Some(task), live.source.as_deref(), at);
         self.notices.late(task, Notice { lateness: Some(lateness), ..notice }, lateness, objective);
     }
 

@@ -1,7 +1,6 @@
 //! How attempts end, whoever says so.
 
 use crate::attempt::{AttemptNo, AttemptRecord, Ending, Outcome, Ran};
-use crate::give_backs::Unstarted;
 use crate::id::{JobId, WorkerId};
 use crate::job::Counters;
 use crate::lifecycle::{self, JobEvent, JobState, Next};
@@ -116,7 +115,6 @@ impl Owner {
         let (now, server) = (self.now, self.server);
         let reuses_number = self.config.has(Bug::AttemptReused) && matches!(end, End::NeverReceived);
         let retries_lost = self.config.has(Bug::LostIsRetried);
-        let late_after = self.notices.late_after();
         let shard = self.shards[usize::from(id.shard().0)].as_deref_mut().expect("running jobs are of owned shards");
         let live = shard.jobs.get_mut(&id).expect("a running job is in memory");
         let Stage::Running(run) = live.stage else { unreachable!("only a running attempt ends") };
@@ -130,15 +128,9 @@ impl Owner {
             spec = &lax;
         }
         let cancel_requested = run.cancel == CancelMark::Recorded;
-        let unstarted = Unstarted {
-            due_at: live.key.due_at,
-            started_at: run.started_at,
-            ended_at: now,
-            late_after,
-            late_after_own: live.source.as_deref().and_then(|source| shard.schedules.late_after(source.schedule)),
-        };
+        let due_at = live.key.due_at;
         let give_backs = live.give_backs.as_deref();
-        let case = Case { spec, counters, give_backs, unstarted, cancel_requested, now, chance, config: &self.config };
+        let case = Case { spec, counters, give_backs, due_at, cancel_requested, now, chance, config: &self.config };
         let details = end.details();
         let verdict = judge(&case, end);
         let details = verdict.details(details);
@@ -157,6 +149,7 @@ impl Owner {
         };
         let key = live.key;
         live.stage = Stage::Ending { run: Some(run) };
+        let ending = attempt.ending;
         let write = match verdict.then {
             Then::Settle { state, counters } => {
                 live.counters = counters;
@@ -180,6 +173,7 @@ impl Owner {
                 Write::Requeue(Requeue { key, due_at, counters, give_backs, attempt, cancel: run.cancel })
             }
         };
+        self.notice_run(id, &run, ending);
         if !self.ended_by_agent.contains_key(&id) {
             self.workers.release(run.worker, id, &mut self.ready);
         }

@@ -182,18 +182,26 @@ pub(super) fn recoveries_are_told(history: &History) -> Found {
 pub(super) fn what_is_told_late_was_late(history: &History) -> Found {
     let Some(told) = told(history) else { return Vec::new() };
     let mut started: BTreeMap<JobId, Vec<Timestamp>> = BTreeMap::new();
+    // These are told when an attempt has run.
+    let mut given_back: BTreeSet<JobId> = BTreeSet::new();
     for (_, fact) in history.iter() {
         let Fact::Took { batch, void } = fact else { continue };
         for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
-            if let Write::Start(start) = write {
-                started.entry(start.key.id).or_default().push(start.started_at);
+            match write {
+                Write::Start(start) => started.entry(start.key.id).or_default().push(start.started_at),
+                Write::Requeue(again) if again.give_backs.as_ref().is_some_and(|all| all.last.is_some()) => {
+                    given_back.insert(again.key.id);
+                }
+                _ => {}
             }
         }
     }
     let late = told.notices.iter().filter(|notice| notice.kind == NoticeKind::Late);
     let is_true = |notice: &&Notice| {
-        let starts = notice.job.and_then(|job| started.get(&job));
-        starts.is_some_and(|starts| starts.contains(&notice.at)) && notice.lateness > Some(Span::ZERO)
+        let Some(starts) = notice.job.and_then(|job| started.get(&job)) else { return false };
+        let may_be_later = notice.job.is_some_and(|job| given_back.contains(&job));
+        let fits = |start: &Timestamp| *start == notice.at || (may_be_later && *start < notice.at);
+        starts.iter().any(fits) && notice.lateness > Some(Span::ZERO)
     };
     late.filter(|notice| !is_true(notice)).map(|notice| (notice.job, format!("{notice:?}"))).collect()
 }

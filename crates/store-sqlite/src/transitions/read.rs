@@ -80,7 +80,8 @@ pub(super) fn open_starts(conn: &Connection, shard: ShardId) -> Result<OpenStart
     let mut rows = records.query([shard.0])?;
     let mut row_at = conn.prepare_cached(sql!("job_row"))?;
     let mut cancel_requested = conn.prepare_cached(sql!("cancel_requested"))?;
-    let mut open = OpenStarts::default();
+    let whole_since = conn.prepare_cached(sql!("whole_since"))?.query_row([], |row| codec::epoch(row, 0)).optional()?;
+    let mut open = OpenStarts { whole_since: whole_since.unwrap_or_default(), ..OpenStarts::default() };
     while let Some(record) = rows.next()? {
         let name =
             StartsId { shard, epoch: codec::epoch(record, 0)?, seq: BatchSeq(record.get::<_, i64>(1)?.unsigned_abs()) };

@@ -115,8 +115,7 @@ impl ModelStore {
 
     pub fn given_back_now(&self, after: Option<JobKey>, until: Timestamp, limit: usize) -> Page<HotJob, JobKey> {
         let state = self.state();
-        let place =
-            |id: JobId, hot: &Hot| Some(JobKey { id, due_at: hot.give_backs.as_ref()?.last.as_ref()?.late_from });
+        let place = |id: JobId, hot: &Hot| Some(JobKey { id, due_at: hot.give_backs.as_ref()?.last.as_ref()?.since });
         let found = state.hot.iter().filter_map(|((_, key), hot)| Some((place(key.id, hot)?, *key, hot)));
         let found = found.filter(|(place, _, _)| Some(*place) > after && place.due_at <= until);
         let mut found: Vec<_> = found.collect();

@@ -290,7 +290,7 @@ impl Plan {
 
     fn give_backs(&mut self) -> GiveBacks {
         let since = at(self.random.pick(&[0, self.now, self.now + 60]));
-        let last = GivenBack { since, late_from: since, reason: "no disk".to_owned() };
+        let last = GivenBack { since, reason: "no disk".to_owned() };
         let count = self.random.below(3) as u16;
         GiveBacks { count, never_received: 2 - count, last: (!self.random.one_in(4)).then_some(last) }
     }

@@ -80,6 +80,8 @@ pub(super) fn message(events: Vec<MessageEvent>) -> NotificationMessage {
         tasks: vec![MessageTask { task: "nightly-report".to_owned(), counts: totals.clone() }],
         counts: totals,
         more_tasks: 0,
+        schedules: Vec::new(),
+        has_more_schedules: false,
         events,
     }
 }

@@ -59,17 +59,35 @@ fn totals(text: &mut String, message: &NotificationMessage) {
     line(text, format_args!("{}", counted(&message.counts)));
     line(text, format_args!("from {}", utc(message.since)));
     line(text, format_args!("to   {}", utc(message.until)));
-    if message.tasks.len() < 2 && message.more_tasks == 0 {
-        return;
+    let has_tasks = message.tasks.len() > 1 || message.more_tasks > 0;
+    if has_tasks {
+        line(text, format_args!("\nBy task:"));
+        for task in &message.tasks {
+            line(text, format_args!("  {}: {}", task.task, counted(&task.counts)));
+        }
+        if message.more_tasks > 0 {
+            line(text, format_args!("  and {} or more other tasks", number(message.more_tasks)));
+        }
     }
-    line(text, format_args!("\nBy task:"));
-    for task in &message.tasks {
-        line(text, format_args!("  {}: {}", task.task, counted(&task.counts)));
+    let has_schedules = message.schedules.len() > 1 && !are_named_as_tasks(message);
+    if has_schedules {
+        line(text, format_args!("\nBy schedule:"));
+        for schedule in &message.schedules {
+            line(text, format_args!("  {}: {}", schedule.schedule, counted(&schedule.counts)));
+        }
+        if message.has_more_schedules {
+            line(text, format_args!("  and more schedules"));
+        }
     }
-    if message.more_tasks > 0 {
-        line(text, format_args!("  and {} or more other tasks", number(message.more_tasks)));
+    if has_tasks || has_schedules {
+        line(text, format_args!("\nSome of them:"));
     }
-    line(text, format_args!("\nSome of them:"));
+}
+
+/// Tasks without a name of their own are called by their schedules: then one list is enough.
+fn are_named_as_tasks(message: &NotificationMessage) -> bool {
+    let is_named = |name: &str| message.tasks.iter().any(|task| task.task == name);
+    message.schedules.iter().all(|schedule| is_named(&schedule.schedule))
 }
 
 fn event(text: &mut String, event: &MessageEvent) {

@@ -89,12 +89,6 @@ impl Schedules {
         Some((entry.plan.slot(source.at, entry.seed), entry.plan.spec.late_after))
     }
 
-    /// How late a run of the schedule may be, by its own word.
-    pub(super) fn late_after(&self, schedule: ScheduleId) -> Option<Span> {
-        let entry = self.table.place(schedule).and_then(|place| self.table.entry(place))?;
-        entry.plan.spec.late_after
-    }
-
     /// When something is to be decided, if anything ever is.
     pub(super) fn next_wake(&self) -> Option<Timestamp> {
         let slot = self.slots.first().map(|slot| slot.planned.slot);

@@ -137,24 +137,29 @@ fn a_retry_after_a_failure_counts_from_its_own_time_and_keeps_the_budget() {
 }
 
 #[test]
-fn a_job_that_was_given_back_is_told_late_by_the_time_at_which_it_was_due() {
+fn a_job_that_was_given_back_is_told_late_once_when_an_attempt_has_run() {
     let mut bench = Bench::with(spec(20), Config::default());
     bench.handle(Event::Watch(Watch { ailing: vec![], late_after: vec![Span::from_secs(5)] }));
     bench.connect(1, vec![]);
     bench.submit(Span::ZERO);
     let due_at = bench.now;
-    bench.give_back_for(Span::from_secs(6), Span::from_millis(20));
-    let mut notices: Vec<Notice> = Vec::new();
-    for _ in 0..20 {
+    let can_run_from = due_at + Span::from_secs(30);
+    let mut late: Vec<Notice> = Vec::new();
+    while bench.now < due_at + Span::from_secs(60) {
+        bench.now = bench.now + Span::from_millis(50);
         bench.handle(Event::WorkersAlive { workers: vec![bench.worker] });
-        bench.now = bench.now + Span::from_secs(1);
         bench.owner.tick(bench.now);
         while let Some(batch) = bench.owner.take_batch(bench.now) {
-            notices.extend(batch.notices(&Void::default()).cloned());
+            late.extend(batch.notices(&Void::default()).filter(|notice| notice.kind == NoticeKind::Late).cloned());
             bench.owner.committed(batch.seq, &Void::default(), bench.now);
             bench.owner.tick(bench.now);
+            for (id, attempt) in assigned(&bench.owner.take_effects()) {
+                let runs = bench.now >= can_run_from;
+                bench.report(id, attempt, if runs { Outcome::Succeeded { output: None } } else { not_started() });
+            }
         }
     }
-    let late = notices.iter().find(|notice| notice.kind == NoticeKind::Late).expect("it started late");
+    let [late] = &late[..] else { panic!("{late:?}") };
+    assert!(late.at >= can_run_from, "nothing had started before: {late:?}");
     assert_eq!(late.lateness, Some(late.at.since(due_at)));
 }

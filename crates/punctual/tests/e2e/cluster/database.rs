@@ -97,7 +97,8 @@ async fn tables_that_were_dropped_are_named() {
     named("POST /v1/jobs", http.post(url("/v1/jobs")).json(&body)).await;
     named("GET /v1/jobs", http.get(url(&format!("/v1/jobs/{id}")))).await;
     named("GET /readyz", http.get(url("/readyz"))).await;
-    // Also when its leases are over, which no answer shows.
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    // Also when its leases are over.
+    eventually("it owns nothing any more", || async { client.server().await.is_ok_and(|node| node.shards_owned == 0) })
+        .await;
     named("GET /readyz", http.get(url("/readyz"))).await;
 }
