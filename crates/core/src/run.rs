@@ -227,6 +227,10 @@ pub struct HttpCall {
     /// Redirects that are followed. Each goes through the same checks as the first request.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub follow_redirects: u8,
+    /// Whether a redirect with 307 or 308 may send the body to another origin: another scheme, host or port. Otherwise
+    /// the attempt fails there. Headers and signatures of the task are never sent to another origin.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forward_body: bool,
     /// Signs the request by Standard Webhooks with the worker's key of this name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sign_with: Option<String>,
@@ -254,6 +258,7 @@ impl HttpCall {
             retry_status: Vec::new(),
             expect_body: None,
             follow_redirects: 0,
+            forward_body: false,
             sign_with: None,
             timeout: default_http_timeout(),
         }

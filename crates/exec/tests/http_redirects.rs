@@ -39,7 +39,7 @@ async fn the_status_says_what_becomes_of_the_method() {
         let (target, received) = answering(ok("")).await;
         let (addr, _) = answering(redirect(status, &format!("http://{target}/there?x=1"))).await;
         let body = method.takes_body().then(|| "the body".to_owned());
-        let spec = HttpCall { method, body, follow_redirects: 1, ..get(format!("http://{addr}/")) };
+        let spec = HttpCall { method, body, follow_redirects: 1, forward_body: true, ..get(format!("http://{addr}/")) };
         let done = execute(spec, None).await;
         assert_eq!(done.output()["status"], 200, "{method:?} {status}");
         let request = received.lock().unwrap()[0].clone();
@@ -78,6 +78,7 @@ async fn secrets_stay_with_the_place_that_they_were_for() {
     let (addr, first) = answering(redirect(307, &format!("http://{target}/"))).await;
     let spec =
         HttpCall { headers: headers.clone(), sign_with: Some("ci".to_owned()), ..post(format!("http://{addr}/"), 1) };
+    let spec = HttpCall { forward_body: true, ..spec };
     perform(http(), Run::Http(spec.clone()), None, Cancel::default()).await.output();
     let (first, second) = (first.lock().unwrap()[0].clone(), received.lock().unwrap()[0].clone());
     for name in secrets {
@@ -108,6 +109,34 @@ async fn secrets_stay_with_the_place_that_they_were_for() {
     for name in secrets {
         assert!(!has(&seen[1], name), "{name} came back:\n{}", seen[1]);
     }
+}
+
+/// A form with a password must not go to whomever the first receiver names.
+#[tokio::test]
+async fn a_body_goes_to_another_origin_only_if_the_task_says_so() {
+    for status in [307, 308] {
+        for (method, body, input) in
+            [(Method::Post, Some("the body"), None), (Method::Put, None, Some(r#"{"secret":1}"#))]
+        {
+            let (target, received) = answering(ok("")).await;
+            let (addr, _) = answering(redirect(status, &format!("http://{target}/there?token=1"))).await;
+            let body = body.map(str::to_owned);
+            let spec = HttpCall { method, body, follow_redirects: 5, ..get(format!("http://{addr}/")) };
+            let failure = execute(spec, input).await.failure();
+            let reason = format!(
+                "the redirect is not followed: it would send the body to another origin (http://{target}); \
+                 set forward_body to allow that"
+            );
+            assert_eq!((failure.reason, failure.last, failure.ran), (reason, Last::Yes, Ran::Yes));
+            assert!(received.lock().unwrap().is_empty(), "nothing may reach the other origin");
+        }
+    }
+    // Without a body there is nothing to give away.
+    let (target, received) = answering(ok("")).await;
+    let (addr, _) = answering(redirect(307, &format!("http://{target}/"))).await;
+    let spec = HttpCall { method: Method::Post, follow_redirects: 1, ..get(format!("http://{addr}/")) };
+    execute(spec, None).await.output();
+    assert!(received.lock().unwrap()[0].starts_with("POST / HTTP/1.1"));
 }
 
 #[tokio::test]

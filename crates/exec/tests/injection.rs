@@ -175,6 +175,7 @@ async fn no_field_of_a_call_adds_a_header_or_a_request() {
             retry_status: _,
             expect_body: _,
             follow_redirects: _,
+            forward_body: _,
             timeout: _,
         } = usual();
         for words in words(evil) {

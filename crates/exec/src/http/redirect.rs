@@ -1,7 +1,7 @@
 //! Whether an answer sends the request elsewhere, and what is sent there.
 //!
-//! A place that the task did not name gets nothing that was meant for the one it did: headers of
-//! the task and signatures stay behind. Where it is, the guard checks when it is connected to.
+//! Another origin gets nothing that was meant for the one the task names: headers of the task and signatures stay
+//! behind, and a body is sent there only if the task says so. Where it is, the guard checks when it is connected to.
 
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, LOCATION, USER_AGENT};
 use http::{Method, StatusCode};
@@ -53,9 +53,23 @@ pub(super) fn next(spec: &HttpCall, request: &Outgoing, reply: &Reply, followed:
         return Next::Stay(Some(hint));
     }
     match target(&request.url, location.as_bytes()) {
-        Ok(url) => Next::Follow(Box::new(to(url, method, request))),
+        Ok(url) => match to(url, method, request) {
+            next if next.body.is_some() && is_elsewhere(&next, request) && !spec.forward_body => {
+                let origin = next.url.origin().ascii_serialization();
+                Next::Refused(format!(
+                    "the redirect is not followed: it would send the body to another origin ({origin}); \
+                     set forward_body to allow that"
+                ))
+            }
+            next => Next::Follow(Box::new(next)),
+        },
         Err(reason) => Next::Refused(format!("the redirect is not followed: {reason}")),
     }
+}
+
+/// Another scheme, host or port.
+fn is_elsewhere(next: &Outgoing, request: &Outgoing) -> bool {
+    next.url.origin() != request.url.origin()
 }
 
 fn target(from: &Url, location: &[u8]) -> Result<Url, String> {

@@ -30,6 +30,7 @@ pub(crate) const OF_TASKS: Flags = &[
     ("/run/http/expect_body", "--expect-body"),
     ("/run/http/retry_status", "--retry-status"),
     ("/run/http/follow_redirects", "--follow-redirects"),
+    ("/run/http/forward_body", "--forward-body"),
     ("/run/http/sign_with", "--sign-with"),
     ("/run/http/timeout", "--request-timeout"),
     ("/run/email/to", "--email"),

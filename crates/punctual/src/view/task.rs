@@ -122,7 +122,8 @@ fn http_lines(text: &mut Detail, call: &HttpCall) {
         text.line("retries on", codes(&call.retry_status));
     }
     if call.follow_redirects > 0 {
-        text.line("redirects", format!("at most {}", call.follow_redirects));
+        let body = if call.forward_body { ", with the body to any origin" } else { "" };
+        text.line("redirects", format!("at most {}{body}", call.follow_redirects));
     }
     text.optional("signed with", call.sign_with.as_ref());
     if call.timeout != default_http_timeout() {

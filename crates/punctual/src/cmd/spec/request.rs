@@ -39,6 +39,9 @@ pub(super) struct RequestFlags {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10))]
     #[arg(requires = "request", conflicts_with_all = OTHERS)]
     follow_redirects: Option<u8>,
+    /// Let a redirect with 307 or 308 send the body to another host or port
+    #[arg(long, requires = "request", conflicts_with_all = OTHERS)]
+    forward_body: bool,
     /// Sign the request by Standard Webhooks with this key of the worker
     #[arg(long, value_name = "KEY", requires = "request", conflicts_with_all = OTHERS)]
     sign_with: Option<String>,
@@ -88,6 +91,7 @@ impl RequestFlags {
             expect_body: self.expect_body.clone(),
             retry_status: self.retry_status.clone(),
             follow_redirects: self.follow_redirects.unwrap_or(0),
+            forward_body: self.forward_body,
             sign_with: self.sign_with.clone(),
             timeout: self.request_timeout.unwrap_or(default_http_timeout()),
             ..HttpCall::new(url)
