@@ -46,9 +46,9 @@ pub(crate) fn receive(socket: impl AsFd, len_max: usize) -> io::Result<Option<Pa
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let received = loop {
         match recvmsg(&socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC) {
-            Err(rustix::io::Errno::INTR) => {}
-            // What was sent and never read makes the end of a socket a reset.
-            Err(rustix::io::Errno::CONNRESET) => return Ok(None),
+            // What was sent and never read makes the end of a socket a reset, once. It is told before what the other side
+            // said last, which is still to be read.
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNRESET) => {}
             received => break received?,
         }
     };
@@ -80,6 +80,16 @@ mod tests {
         let packet = receive(&other, 16).unwrap().unwrap();
         assert_eq!(packet.bytes, b"hello");
         assert_eq!(packet.descriptors.len(), 1);
+    }
+
+    #[test]
+    fn the_last_words_of_whoever_did_not_read_all_arrive() {
+        let (one, other) = pair().unwrap();
+        send(&other, b"never read", &[]).unwrap();
+        send(&one, b"last words", &[]).unwrap();
+        drop(one);
+        assert_eq!(receive(&other, 16).unwrap().map(|packet| packet.bytes).as_deref(), Some(&b"last words"[..]));
+        assert!(receive(&other, 16).unwrap().is_none());
     }
 
     #[test]
