@@ -6,6 +6,7 @@ use std::fmt;
 use punctual_core::attempt::AttemptNo;
 use punctual_core::id::JobId;
 use punctual_exec::Download;
+use punctual_sandbox::Protection;
 
 use crate::address::parse_servers;
 use crate::host::HostId;
@@ -21,6 +22,8 @@ const HOST_ID: &str = "PUNCTUAL_HOST_ID";
 const TRACING_ID: &str = "PUNCTUAL_TRACING_ID";
 /// Only where the worker names authorities that the agent is to trust besides the system's.
 const AUTHORITIES: &str = "PUNCTUAL_AGENT_CA_PEM";
+/// Only where the worker requires anything of the sandbox.
+const SANDBOX_REQUIRE: &str = "PUNCTUAL_AGENT_SANDBOX_REQUIRE";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handover {
@@ -34,6 +37,8 @@ pub struct Handover {
     pub tracing_id: Option<String>,
     /// Certificates in PEM.
     pub authorities: Option<String>,
+    /// Without these the agent runs nothing.
+    pub sandbox_require: Vec<Protection>,
 }
 
 /// Shown nowhere.
@@ -69,6 +74,10 @@ impl Handover {
         ];
         variables.extend(self.tracing_id.clone().map(|id| (TRACING_ID, id)));
         variables.extend(self.authorities.clone().map(|pem| (AUTHORITIES, pem)));
+        if !self.sandbox_require.is_empty() {
+            let names: Vec<&str> = self.sandbox_require.iter().map(|protection| protection.name()).collect();
+            variables.push((SANDBOX_REQUIRE, names.join(",")));
+        }
         variables
     }
 
@@ -83,6 +92,11 @@ impl Handover {
         let sha256 = from_hex(&value(FILE_SHA256)?).ok_or_else(|| wrong(FILE_SHA256, "it is not 64 hex digits"))?;
         let host = HostId::parse(&value(HOST_ID)?)
             .ok_or_else(|| wrong(HOST_ID, "it is not at most 64 letters, digits and dashes"))?;
+        let required = filled(SANDBOX_REQUIRE).unwrap_or_default();
+        let required = required.split(',').filter(|name| !name.is_empty()).map(Protection::from_name);
+        let sandbox_require = required
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| wrong(SANDBOX_REQUIRE, "it names a protection that this agent does not know"))?;
         Ok(Self {
             servers,
             token: Token(value(TOKEN)?),
@@ -92,6 +106,7 @@ impl Handover {
             host,
             tracing_id: filled(TRACING_ID),
             authorities: filled(AUTHORITIES),
+            sandbox_require,
         })
     }
 }
@@ -131,6 +146,7 @@ mod tests {
             host: HostId::parse("host-1").unwrap(),
             tracing_id: Some("order 17".to_owned()),
             authorities: None,
+            sandbox_require: vec![Protection::MemoryLimit, Protection::PidsLimit],
         }
     }
 
@@ -142,7 +158,8 @@ mod tests {
     fn what_a_worker_hands_over_is_what_the_agent_reads() {
         let whole = handover();
         assert_eq!(read(&whole.variables()), Ok(whole.clone()));
-        let least = Handover { tracing_id: None, authorities: Some("PEM".to_owned()), ..whole };
+        let authorities = Some("PEM".to_owned());
+        let least = Handover { tracing_id: None, authorities, sandbox_require: Vec::new(), ..whole };
         assert_eq!(read(&least.variables()), Ok(least));
     }
 
@@ -153,9 +170,12 @@ mod tests {
             let mut without = whole.clone();
             without.remove(place);
             let read = read(&without);
-            assert!(*name == TRACING_ID || read == Err(BadHandover::Missing(name)), "{name}: {read:?}");
+            assert!(
+                [TRACING_ID, SANDBOX_REQUIRE].contains(name) || read == Err(BadHandover::Missing(name)),
+                "{name}: {read:?}"
+            );
         }
-        for name in [SERVER, JOB, ATTEMPT, FILE_SIZE, FILE_SHA256, HOST_ID] {
+        for name in [SERVER, JOB, ATTEMPT, FILE_SIZE, FILE_SHA256, HOST_ID, SANDBOX_REQUIRE] {
             let mut broken = whole.clone();
             broken.retain(|(known, _)| *known != name);
             broken.push((name, "no/thing".to_owned()));

@@ -8,6 +8,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use punctual_api::Warning;
 use punctual_core::TaskId;
+use punctual_core::run::{Binary, Network};
 use punctual_core::shard::event::WorkerSpec;
 use punctual_core::task::{Run, Task, TaskSpec, default_queue};
 use tokio::sync::Mutex;
@@ -72,6 +73,7 @@ fn busy() -> String {
 
 fn does(run: &Run) -> String {
     match run {
+        Run::Binary(Binary { network: Network::Host, .. }) => "gives programs a network".to_owned(),
         Run::Binary(_) => "runs programs".to_owned(),
         Run::Http(_) => "sends HTTP requests".to_owned(),
         Run::Email(_) => "sends mail".to_owned(),
@@ -85,8 +87,10 @@ fn does(run: &Run) -> String {
 /// How to start a worker that can run it.
 fn start(spec: &TaskSpec) -> String {
     let mut flags = String::new();
-    if matches!(spec.run, Run::Command(_)) {
-        flags += " --allow-commands";
+    match &spec.run {
+        Run::Command(_) => flags += " --allow-commands",
+        Run::Binary(Binary { network: Network::Host, .. }) => flags += " --allow-network",
+        _ => {}
     }
     if spec.queue != default_queue() {
         flags += &format!(" --queues {}", spec.queue);
@@ -199,6 +203,8 @@ pub(crate) fn no_worker(detail: String) -> Warning {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use punctual_core::Timestamp;
+    use punctual_core::id::ArtifactId;
     use punctual_core::run::Command;
     use punctual_core::task::Handler;
 
@@ -216,6 +222,9 @@ mod tests {
         let mut handler = TaskSpec::new(Run::Handler(Handler { name: "resize".to_owned() }));
         handler.labels.insert("gpu".to_owned(), "yes".to_owned());
         let mut command = TaskSpec::new(Run::Command(Command::new("date")));
+        let artifact = ArtifactId::new(Timestamp::EPOCH, 1);
+        let networked = serde_json::json!({ "binary": { "artifact": artifact.to_string(), "network": "host" } });
+        let networked = TaskSpec::new(serde_json::from_value(networked).unwrap());
         let email = TaskSpec::new(serde_json::from_str(r#"{"email":{"to":["a@b.org"],"subject":"x"}}"#).unwrap());
         let probe =
             TaskSpec { queue: "slow".to_owned(), ..TaskSpec::new(serde_json::from_str(r#"{"probe":{}}"#).unwrap()) };
@@ -226,6 +235,11 @@ mod tests {
                 &command,
                 vec![http()],
                 "no connected worker runs commands; start one with `punctual worker --allow-commands`",
+            ),
+            (
+                &networked,
+                vec![worker("default", "binary", &[])],
+                "no connected worker gives programs a network; start one with `punctual worker --allow-network`",
             ),
             (
                 &email,
@@ -259,6 +273,7 @@ mod tests {
         }
         assert_eq!(lack(&handler, &[worker("default", "handler:resize", &[("gpu", "yes")])]), None);
         assert_eq!(lack(&command, &[worker("default", "command", &[])]), None);
+        assert_eq!(lack(&networked, &[worker("default", "binary:network", &[])]), None);
         command.queue = "slow".to_owned();
         command.labels.insert("disk".to_owned(), "ssd".to_owned());
         let told = lack(&command, &[worker("slow", "http", &[])]).unwrap();

@@ -12,6 +12,9 @@ use crate::size::ByteSize;
 use crate::time::Span;
 pub use command::Command;
 
+/// The capability of workers that give programs a network.
+pub const BINARY_WITH_NETWORK: &str = "binary:network";
+
 /// What an attempt executes. One variant, one executor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -37,6 +40,7 @@ impl Run {
     /// What a worker must be able to do; workers announce the same words.
     pub fn capability(&self) -> String {
         match self {
+            Self::Binary(Binary { network: Network::Host, .. }) => BINARY_WITH_NETWORK.to_owned(),
             Self::Binary(_) => "binary".to_owned(),
             Self::Http(_) => "http".to_owned(),
             Self::Email(_) => "email".to_owned(),

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::attempt::{Details, Failure, FailureClass, Last, Outcome, Ran};
-use punctual_core::run::{Binary, Network, Run};
+use punctual_core::run::{BINARY_WITH_NETWORK, Binary, Network, Run};
 use punctual_sandbox::{Exit, Job, LaunchError, Launcher, Limits, Output, Running, Stdin};
 use tokio::time::Instant;
 
@@ -28,11 +28,39 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 pub struct Binaries {
     launcher: Launcher,
     programs: Programs,
+    network: NetworkPolicy,
+}
+
+/// Whether programs that ask for a network get one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NetworkPolicy {
+    #[default]
+    Refused,
+    Allowed,
+}
+
+impl NetworkPolicy {
+    /// What a worker that runs programs announces.
+    pub fn capabilities(self) -> Vec<String> {
+        let network = (self == Self::Allowed).then(|| BINARY_WITH_NETWORK.to_owned());
+        ["binary".to_owned()].into_iter().chain(network).collect()
+    }
+
+    /// Servers hand out no such job to a worker that did not announce it; this is for those who err.
+    pub fn check(self, spec: &Binary) -> Result<(), Outcome> {
+        match (self, spec.network) {
+            (Self::Refused, Network::Host) => {
+                let reason = "this worker gives programs no network; start one with --allow-network".to_owned();
+                Err(Outcome::NotStarted { reason })
+            }
+            (Self::Allowed, Network::Host) | (_, Network::None) => Ok(()),
+        }
+    }
 }
 
 impl Binaries {
-    pub fn new(launcher: Launcher, programs: Programs) -> Self {
-        Self { launcher, programs }
+    pub fn new(launcher: Launcher, programs: Programs, network: NetworkPolicy) -> Self {
+        Self { launcher, programs, network }
     }
 }
 
@@ -43,7 +71,7 @@ impl Executor for Binaries {
     }
 
     fn capabilities(&self) -> Vec<String> {
-        vec!["binary".to_owned()]
+        self.network.capabilities()
     }
 
     fn ends_by_itself(&self) -> bool {
@@ -57,6 +85,9 @@ impl Executor for Binaries {
 
     async fn execute(self: Arc<Self>, call: Call) -> Ended {
         let Run::Binary(spec) = &*call.run else { return wrong_kind(&call.run).into() };
+        if let Err(refused) = self.network.check(spec) {
+            return refused.into();
+        }
         let program = tokio::select! {
             biased;
             () = call.cancel.cancelled() => return Outcome::Cancelled.into(),

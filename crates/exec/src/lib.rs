@@ -35,7 +35,7 @@ use punctual_core::task::Run;
 use tokio::time::Instant;
 
 pub use admissions::{Admission, Admissions, AdmitError, Admitted};
-pub use binary::{Binaries, ProgramCache, Programs};
+pub use binary::{Binaries, NetworkPolicy, ProgramCache, Programs};
 pub use cancel::Cancel;
 pub use command::{Account, Commands};
 pub use dial::{Outbound, Resolve};

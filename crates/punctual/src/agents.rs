@@ -10,7 +10,7 @@ use punctual_agent::{
 };
 use punctual_worker::Admissions;
 
-use crate::config::{AgentsSettings, ContainerPlace, Spawn};
+use crate::config::{AgentsSettings, ContainerPlace, SandboxSettings, Spawn};
 use crate::exit::failed;
 use crate::wiring::safe_launcher;
 
@@ -24,6 +24,7 @@ pub(crate) const FAREWELL_MAX: Duration = Duration::from_secs(20);
 /// `None` where programs cannot be shut in: then the worker takes no binaries.
 pub(crate) async fn build(
     settings: &AgentsSettings,
+    sandbox: &SandboxSettings,
     servers: &[String],
     worker: &str,
     slots: u32,
@@ -33,12 +34,18 @@ pub(crate) async fn build(
         servers: settings.servers(servers)?,
         others: settings.others(),
         authorities: settings.authorities.clone(),
+        network: sandbox.network,
+        sandbox_require: match &settings.spawn {
+            // A container has limits of its own, and in it there are usually no control groups to write to.
+            Spawn::Container(_) if !sandbox.is_named => Vec::new(),
+            _ => sandbox.required.clone(),
+        },
     };
     let environments: Arc<dyn Environments> = match &settings.spawn {
         Spawn::Never => return Ok(None),
         Spawn::Process => {
             // Agents shut programs in themselves; what they would miss is told once, by the worker.
-            if safe_launcher().await?.is_none() {
+            if safe_launcher(sandbox).await?.is_none() {
                 return Ok(None);
             }
             let args = vec!["agent".to_owned(), "--with-worker".to_owned()];

@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 
 use crate::address;
 use crate::agents;
-use crate::config::{Database, ServerSettings, Spawn, Storage, WorkerSettings};
+use crate::config::{Database, SandboxSettings, ServerSettings, Spawn, Storage, WorkerSettings};
 use crate::exit::failed;
 use crate::stores::OpenStore;
 use crate::world;
@@ -164,16 +164,16 @@ fn not_started(error: StartError) -> anyhow::Error {
 /// The hidden argument with which this program is the sandbox's launcher.
 pub(crate) const SANDBOX_LAUNCHER: &str = "sandbox-launcher";
 
-pub(crate) fn sandbox_options() -> anyhow::Result<LauncherOptions> {
+pub(crate) fn sandbox_options(required: Vec<Protection>) -> anyhow::Result<LauncherOptions> {
     // Not by its path: by the time a launcher that died is started again, there may be a newer program.
     let this = PathBuf::from("/proc/self/exe");
     std::fs::read_link(&this).context("cannot find this program")?;
-    Ok(LauncherOptions { command: this, args: vec![SANDBOX_LAUNCHER.to_owned()], required: Vec::new() })
+    Ok(LauncherOptions { command: this, args: vec![SANDBOX_LAUNCHER.to_owned()], required })
 }
 
 /// `None` where programs cannot be shut in: then the worker takes no binaries.
-pub(crate) async fn safe_launcher() -> anyhow::Result<Option<Launcher>> {
-    let launcher = match Launcher::start(sandbox_options()?).await {
+pub(crate) async fn safe_launcher(sandbox: &SandboxSettings) -> anyhow::Result<Option<Launcher>> {
+    let launcher = match Launcher::start(sandbox_options(sandbox.required.clone())?).await {
         Ok(launcher) => launcher,
         Err(error) => {
             tracing::warn!(%error, "there is no sandbox here: this worker takes no binaries");
@@ -188,16 +188,35 @@ pub(crate) async fn safe_launcher() -> anyhow::Result<Option<Launcher>> {
         tracing::warn!("the sandbox is not safe here: this worker takes no binaries; see punctual doctor");
         return Ok(None);
     }
-    Ok(Some(launcher))
+    let lacks = level.lacks(&sandbox.required);
+    if lacks.is_empty() {
+        return Ok(Some(launcher));
+    }
+    if sandbox.is_named {
+        let message = format!("the sandbox is weaker here than sandbox_require demands: {}", lacks.join("; "));
+        return Err(failed(message, "do what it says, or require less with --sandbox-require"));
+    }
+    for sentence in lacks {
+        tracing::warn!("sandbox: {sentence}");
+    }
+    tracing::warn!(
+        "this worker takes no binaries: not all limits of programs can be enforced here; \
+         `--sandbox-require none` accepts that"
+    );
+    Ok(None)
 }
 
-async fn binaries(downloads: Arc<dyn Downloads>, cache: ProgramCache) -> anyhow::Result<Option<Binaries>> {
-    let Some(launcher) = safe_launcher().await? else { return Ok(None) };
+async fn binaries(
+    downloads: Arc<dyn Downloads>,
+    cache: ProgramCache,
+    sandbox: &SandboxSettings,
+) -> anyhow::Result<Option<Binaries>> {
+    let Some(launcher) = safe_launcher(sandbox).await? else { return Ok(None) };
     let folder = cache.folder.display().to_string();
     let programs = Programs::new(downloads, cache).map_err(|error| {
         failed(format!("cannot use the folder {folder}: {error}"), "name another one with --cache-dir")
     })?;
-    Ok(Some(Binaries::new(launcher, programs)))
+    Ok(Some(Binaries::new(launcher, programs, sandbox.network)))
 }
 
 /// Runs a worker until `shutdown` ends, and then until its attempts have ended or
@@ -224,11 +243,11 @@ pub(crate) async fn run_worker(
     }
     let mut all_ended = None;
     if settings.agents.spawn == Spawn::Never {
-        if let Some(binaries) = binaries(worker.downloads(), settings.programs).await? {
+        if let Some(binaries) = binaries(worker.downloads(), settings.programs, &settings.sandbox).await? {
             worker = worker.executor(binaries);
         }
     } else if let Some(agents) =
-        agents::build(&settings.agents, &servers, &name, settings.slots, worker.admissions()).await?
+        agents::build(&settings.agents, &settings.sandbox, &servers, &name, settings.slots, worker.admissions()).await?
     {
         all_ended = Some(agents.all_ended());
         worker = worker.executor(agents);

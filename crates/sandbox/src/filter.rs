@@ -21,9 +21,15 @@ use seccompiler::{
 use crate::job::Network;
 
 /// Compiled once, and inherited by each sandbox.
-pub(crate) struct Filters {
-    without_network: BpfProgram,
-    with_network: BpfProgram,
+pub(crate) struct Filters(Vec<(Network, MemoryFiles, BpfProgram)>);
+
+/// Whether a program may make files in memory (`memfd_create`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MemoryFiles {
+    /// They count as the program's memory.
+    Counted,
+    /// Nothing would count them.
+    Refused,
 }
 
 /// A condition on one argument.
@@ -35,17 +41,18 @@ struct Argument {
 
 impl Filters {
     pub(crate) fn compile() -> io::Result<Self> {
-        Ok(Self {
-            without_network: compile(Network::None).map_err(io::Error::other)?,
-            with_network: compile(Network::Host).map_err(io::Error::other)?,
-        })
+        let mut filters = Vec::with_capacity(4);
+        for network in [Network::None, Network::Host] {
+            for files in [MemoryFiles::Counted, MemoryFiles::Refused] {
+                filters.push((network, files, compile(network, files).map_err(io::Error::other)?));
+            }
+        }
+        Ok(Self(filters))
     }
 
-    pub(crate) fn install(&self, network: Network) -> io::Result<()> {
-        let filter = match network {
-            Network::None => &self.without_network,
-            Network::Host => &self.with_network,
-        };
+    pub(crate) fn install(&self, network: Network, files: MemoryFiles) -> io::Result<()> {
+        let wanted = self.0.iter().find(|filter| (filter.0, filter.1) == (network, files));
+        let (_, _, filter) = wanted.expect("there is a filter for each combination");
         apply_filter(filter).map_err(|error| match error {
             seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => error,
             _ => rustix::io::Errno::INVAL.into(),
@@ -53,7 +60,7 @@ impl Filters {
     }
 }
 
-fn compile(network: Network) -> Result<BpfProgram, BackendError> {
+fn compile(network: Network, files: MemoryFiles) -> Result<BpfProgram, BackendError> {
     let mut rules: BTreeMap<c_long, Vec<SeccompRule>> = BTreeMap::new();
     for call in calls::ANY_ARGUMENTS.iter().chain(calls::OF_THIS_MACHINE) {
         rules.insert(*call, Vec::new());
@@ -78,9 +85,16 @@ fn compile(network: Network) -> Result<BpfProgram, BackendError> {
     allow(libc::SYS_mknod, &[masked(1, libc::S_IFMT.into(), libc::S_IFIFO.into())])?;
     // Huge pages that somebody set aside for another program are not counted as the job's memory.
     allow(libc::SYS_mmap, &[masked(3, libc::MAP_HUGETLB as u64, 0)])?;
-    allow(libc::SYS_memfd_create, &[masked(1, libc::MFD_HUGETLB.into(), 0)])?;
+    if files == MemoryFiles::Counted {
+        allow(libc::SYS_memfd_create, &[masked(1, libc::MFD_HUGETLB.into(), 0)])?;
+    }
     // Urgent bytes: nobody needs them, and attackers of the kernel have.
-    for (call, flags) in calls::WITH_MESSAGE_FLAGS {
+    let mut with_flags = calls::WITH_MESSAGE_FLAGS.to_vec();
+    if network == Network::Host {
+        // A control message can name another device than the one that the socket is bound to, such as loopback.
+        with_flags.retain(|(call, _)| !calls::WITH_CONTROL_MESSAGES.contains(call));
+    }
+    for (call, flags) in with_flags {
         allow(call, &[masked(flags, libc::MSG_OOB as u64, 0)])?;
     }
     // No programs of the packet filter: they are compiled, and run inside the kernel.
@@ -134,10 +148,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_filters_compile_and_fit_into_the_kernel() {
-        let filters = Filters::compile().unwrap();
+    fn all_filters_compile_and_fit_into_the_kernel() {
+        let Filters(filters) = Filters::compile().unwrap();
         // The kernel takes 4096 instructions.
-        assert!(filters.without_network.len() < 4096 && filters.with_network.len() < 4096);
+        assert!(filters.len() == 4 && filters.iter().all(|(_, _, filter)| filter.len() < 4096));
     }
 
     #[test]

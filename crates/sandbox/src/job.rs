@@ -34,8 +34,8 @@ pub enum Network {
     /// A network namespace with nothing in it, not even loopback, and Unix sockets only.
     #[default]
     None,
-    /// The network of this machine and all that it reaches, its loopback included. TCP and UDP only; Unix sockets are
-    /// refused, since abstract ones would reach services of this machine.
+    /// What this machine reaches by the device of its default route, and never its loopback. TCP and UDP only, without
+    /// control messages. It is refused where there is no such device.
     Host,
 }
 

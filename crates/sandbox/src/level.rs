@@ -55,6 +55,10 @@ impl Protection {
         }
     }
 
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|protection| protection.name() == name)
+    }
+
     /// What its absence means, and what to do about it.
     fn advice(self) -> (&'static str, &'static str) {
         const BE_ROOT: &str = "run the worker as root, or as a service with Delegate=yes";
@@ -157,6 +161,11 @@ impl Level {
     /// another is not talked about, and what helps against several is said once.
     pub fn sentences(&self) -> Vec<String> {
         self.sentences_about(|_| true)
+    }
+
+    /// The same for those among `required` and [`Protection::FLOOR`]; empty if nothing is missing that is needed.
+    pub fn lacks(&self, required: &[Protection]) -> Vec<String> {
+        self.sentences_about(|protection| Protection::FLOOR.contains(&protection) || required.contains(&protection))
     }
 
     pub(crate) fn sentences_about(&self, wanted: impl Fn(Protection) -> bool) -> Vec<String> {

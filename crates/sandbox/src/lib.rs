@@ -11,7 +11,7 @@
 //! | user namespace | The program is user 1000 inside and "nobody" (or the worker's own user) outside. |
 //! | pid namespace | It sees and signals its own processes only, and all of them end with it. |
 //! | mount namespace, private root | There is nothing of the machine's files: an empty root, five devices, an own `/proc`, a `/tmp` in memory. |
-//! | network namespace | There is no network, not even loopback, unless the job asks for the machine's. |
+//! | network namespace | There is no network, not even loopback. If the job asks for one, the launcher makes its sockets; see `service::outside`. |
 //! | IPC, UTS and cgroup namespaces | No shared memory, host name or control group of the machine. |
 //! | no capabilities, no new privileges | It is not root anywhere, and nothing it executes can be. |
 //! | seccomp | Most of the kernel cannot be called at all; see `filter`. |

@@ -19,6 +19,7 @@ pub(crate) enum Step {
     ForkProgram,
     Stdio,
     Landlock,
+    Network,
     Seccomp,
     Execute,
     /// The first process died without a word, as when it was killed for want of memory.
@@ -26,7 +27,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Fork,
         Self::MapIds,
         Self::Cgroup,
@@ -41,6 +42,7 @@ impl Step {
         Self::ForkProgram,
         Self::Stdio,
         Self::Landlock,
+        Self::Network,
         Self::Seccomp,
         Self::Execute,
         Self::Died,
@@ -71,6 +73,7 @@ impl Step {
             Self::ForkProgram => "start the program's process",
             Self::Stdio => "connect the program's input and output",
             Self::Landlock => "restrict the program by Landlock",
+            Self::Network => "give the program a network without the loopback of this machine",
             Self::Seccomp => "filter the program's system calls",
             Self::Execute => "execute the program",
             Self::Died => "build the sandbox within the program's limits",
@@ -92,6 +95,7 @@ impl Step {
             | Self::Rlimits
             | Self::ForkProgram
             | Self::Stdio
+            | Self::Network
             | Self::Execute
             | Self::Died => None,
         }

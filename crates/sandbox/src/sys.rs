@@ -1,5 +1,7 @@
 //! The system calls that no safe crate offers. All `unsafe` code of this crate is in this
-//! file, each piece as small as it can be.
+//! module, each piece as small as it can be.
+
+pub(crate) mod listener;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_uint, c_ulong};
 use std::io;

@@ -22,7 +22,7 @@ use punctual_core::id::{ArtifactId, JobId};
 use punctual_core::run::Run;
 use punctual_core::shard::event::Report;
 use punctual_exec::{
-    Binaries, Call, Download, DownloadError, Downloads, Ended, Executor, LogSink, ProgramCache, Programs,
+    Binaries, Call, Download, DownloadError, Downloads, Ended, Executor, LogSink, NetworkPolicy, ProgramCache, Programs,
 };
 use punctual_proto::bounds::bounded;
 use punctual_proto::worker as wire;
@@ -68,6 +68,7 @@ pub async fn run(handover: Handover, sandbox: LauncherOptions) -> Result<(), Age
 }
 
 async fn work(handover: &Handover, sandbox: LauncherOptions, servers: &Servers, life: &Life) -> Result<(), AgentError> {
+    let sandbox = LauncherOptions { required: handover.sandbox_require.clone(), ..sandbox };
     // Side by side: both take a moment.
     let (attempt, launcher) = tokio::join!(servers.attempt(), Launcher::start(sandbox));
     let attempt = attempt.map_err(AgentError::Over)?;
@@ -115,7 +116,8 @@ async fn execute(
         Ok(programs) => programs,
         Err(error) => return not_started(format!("the agent's folder cannot be used: {error}")),
     };
-    let binaries = Arc::new(Binaries::new(launcher, programs));
+    // The worker that started this agent has decided whether its program may have a network.
+    let binaries = Arc::new(Binaries::new(launcher, programs, NetworkPolicy::Allowed));
     let grace = binaries.grace(&run);
     let call = Call {
         job: handover.job,

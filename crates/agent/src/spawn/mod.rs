@@ -17,7 +17,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual_core::attempt::{Details, Failure, FailureClass, Last, Outcome, Ran};
 use punctual_core::run::{Binary, Run};
-use punctual_exec::{Admission, Admissions, AdmitError, Admitted, Call, Download, Ended, Executor};
+use punctual_exec::{Admission, Admissions, AdmitError, Admitted, Call, Download, Ended, Executor, NetworkPolicy};
+use punctual_sandbox::Protection;
 use tokio::time::Instant;
 
 pub use container::{ContainerSettings, Containers, Engine, EngineError};
@@ -49,6 +50,10 @@ pub struct AgentSettings {
     pub others: OtherServers,
     /// Whom they trust besides the system's authorities, in PEM.
     pub authorities: Option<String>,
+    /// Whether programs that ask for a network get one.
+    pub network: NetworkPolicy,
+    /// What must hold of their sandboxes beyond [`Protection::FLOOR`].
+    pub sandbox_require: Vec<Protection>,
 }
 
 /// Whether agents are told of servers that the worker found by itself.
@@ -100,7 +105,9 @@ impl Executor for Agents {
 
     fn capabilities(&self) -> Vec<String> {
         // The second tells servers to expect heartbeats of agents.
-        vec!["binary".to_owned(), "agent".to_owned()]
+        let mut capabilities = self.settings.network.capabilities();
+        capabilities.push("agent".to_owned());
+        capabilities
     }
 
     fn ends_by_itself(&self) -> bool {
@@ -117,6 +124,9 @@ impl Executor for Agents {
             let reason = format!("agents do not run {} tasks", call.run.kind());
             return Outcome::NotStarted { reason }.into();
         };
+        if let Err(refused) = self.settings.network.check(spec) {
+            return refused.into();
+        }
         let host = match HostId::random() {
             Ok(host) => host,
             Err(error) => return Outcome::NotStarted { reason: format!("no randomness: {error}") }.into(),
@@ -199,6 +209,7 @@ impl Agents {
             host: host.clone(),
             tracing_id: call.tracing_id.clone(),
             authorities: self.settings.authorities.clone(),
+            sandbox_require: self.settings.sandbox_require.clone(),
         }
     }
 }

@@ -42,7 +42,13 @@ fn admitting(agents: usize) -> Arc<Answers> {
 }
 
 fn settings() -> AgentSettings {
-    AgentSettings { servers: vec!["https://a.example".to_owned()], others: OtherServers::None, authorities: None }
+    AgentSettings {
+        servers: vec!["https://a.example".to_owned()],
+        others: OtherServers::None,
+        authorities: None,
+        network: NetworkPolicy::Refused,
+        sandbox_require: Vec::new(),
+    }
 }
 
 fn spec() -> Binary {
@@ -322,7 +328,7 @@ async fn an_attempt_that_finds_no_room_has_not_started() {
 fn agents_are_told_of_the_servers_that_the_worker_knows() {
     let told = |others, named: &[&str], found: &[&str]| {
         let own = |all: &[&str]| all.iter().map(|server| (*server).to_owned()).collect::<Vec<_>>();
-        let settings = AgentSettings { servers: own(named), others, authorities: None };
+        let settings = AgentSettings { servers: own(named), others, ..settings() };
         settings.for_agent(found[0], &own(&found[1..]))
     };
     let (gone, here, there) = ("http://127.0.0.1:1", "http://127.0.0.1:2", "https://b.example");

@@ -138,6 +138,7 @@ impl FarServer {
             host: HostId::parse("host-of-this-test").unwrap(),
             tracing_id: Some("order 17".to_owned()),
             authorities: None,
+            sandbox_require: Vec::new(),
         }
     }
 

@@ -25,6 +25,6 @@ pub(crate) async fn run(_: AgentArgs, context: &Context) -> anyhow::Result<Exit>
     context.start_logging("warn")?;
     let handover = Handover::read(|name| std::env::var(name).ok())
         .map_err(|error| usage(error.to_string(), "a worker starts agents: see `punctual worker --spawn`"))?;
-    punctual_agent::run(handover, sandbox_options()?).await?;
+    punctual_agent::run(handover, sandbox_options(Vec::new())?).await?;
     Ok(Exit::Ok)
 }

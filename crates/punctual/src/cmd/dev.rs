@@ -72,6 +72,7 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
     settings.data_loss = args.server.data_loss();
     let mut worker_settings = WorkerSettings::new(&context.config)?;
     // What people try first runs on their own machine.
+    worker_settings.sandbox = worker_settings.sandbox.or_none();
     worker_settings.sending = sending(&context.config, Places::LOOPBACK)?;
     let stop = Stop::listen(Until::Signal, &context.out)?;
     let listener = match context.config.value("listen").origin {

@@ -93,7 +93,7 @@ pub(crate) async fn run(_: DoctorArgs, context: &Context) -> anyhow::Result<Exit
         }
     }
     checks.push(open_files(&std::fs::read_to_string("/proc/self/limits").unwrap_or_default()));
-    checks.push(sandbox::check().await);
+    checks.push(sandbox::check(&context.config).await);
     checks.extend(containers::check(&context.config).await);
     checks.extend(commands::check(&context.config, answered.workers.as_deref()));
     checks.push(zones::check(context).await);

@@ -58,6 +58,12 @@ pub(crate) struct WorkerFlags {
     /// Run each binary by an agent of its own: as a process, or in a container
     #[arg(long, value_name = "WHERE")]
     spawn: Option<String>,
+    /// Limits of programs that must hold here: memory, cpu, pids, or none [default: all of them]
+    #[arg(long, value_name = "LIMITS")]
+    sandbox_require: Option<String>,
+    /// Give programs that ask for it a network: what this machine's default route leads to, never loopback
+    #[arg(long)]
+    allow_network: bool,
     /// Where agents reach the servers [default: as the worker does]
     #[arg(long, value_name = "URLS")]
     agent_server: Option<String>,
@@ -98,6 +104,8 @@ impl WorkerFlags {
             ("spool_dir", self.spool_dir.clone()),
             ("cache_dir", self.cache_dir.clone()),
             ("spawn", self.spawn.clone()),
+            ("sandbox_require", self.sandbox_require.clone()),
+            ("allow_network", self.allow_network.then(|| "true".to_owned())),
             ("agent_server", self.agent_server.clone()),
             ("container_image", self.container_image.clone()),
             ("container_network", self.container_network.clone()),

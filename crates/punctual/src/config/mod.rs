@@ -7,6 +7,7 @@
 mod agents;
 mod database;
 mod file;
+mod sandbox;
 mod secrets;
 mod sending;
 mod storage;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 
 pub(crate) use agents::{AgentsSettings, ContainerPlace, Spawn};
 pub(crate) use database::{Connection, Database};
+pub(crate) use sandbox::SandboxSettings;
 pub(crate) use sending::sending;
 pub(crate) use storage::Storage;
 pub(crate) use typed::{Durability, ServerSettings, WorkerSettings};
@@ -36,7 +38,7 @@ const fn setting(key: &'static str, default: &'static str, help: &'static str) -
     Setting { key, default, help }
 }
 
-pub(crate) const SETTINGS: [Setting; 52] = [
+pub(crate) const SETTINGS: [Setting; 54] = [
     setting("server", "http://127.0.0.1:8020", "the server that commands and workers talk to; several with commas"),
     setting("output", "table", "table, json, jsonl or name"),
     setting("color", "auto", "auto, always or never"),
@@ -85,6 +87,17 @@ pub(crate) const SETTINGS: [Setting; 52] = [
     setting("cache_dir", "", "where a worker keeps the programs that it fetched; empty: programs in data_dir"),
     setting("cache_max", "4GiB", "the size of all that it keeps there; what was used longest ago goes first"),
     setting("spawn", "", "where binaries run: process or container, by an agent for each; empty: in the worker itself"),
+    setting(
+        "sandbox_require",
+        "",
+        "limits of programs that must hold, of memory, cpu and pids, or none. Without one of them a worker runs no \
+         programs. Empty: all of them; in `punctual dev`: none",
+    ),
+    setting(
+        "allow_network",
+        "false",
+        "whether a worker gives programs that ask for it a network: what its default route leads to, never loopback",
+    ),
     setting("agent_server", "", "where agents reach the servers, if not as the worker does; https, or this machine"),
     setting("agent_ca", "", "a file of certificates in PEM that agents trust besides the system's"),
     setting("container_socket", "", "the socket of Podman or Docker; else DOCKER_HOST, or the usual place"),

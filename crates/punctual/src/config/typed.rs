@@ -12,7 +12,7 @@ use punctual_exec::ProgramCache;
 use punctual_store_sqlite::DataLoss;
 use punctual_worker::{AttemptLog, SLOTS_MAX, Sending};
 
-use super::{AgentsSettings, Config, Database, Origin, Storage, sending, storage};
+use super::{AgentsSettings, Config, Database, Origin, SandboxSettings, Storage, sending, storage};
 use crate::exit::usage;
 use crate::when::parse_span;
 
@@ -65,6 +65,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) probe_effects: bool,
     pub(crate) sending: Sending,
     pub(crate) programs: ProgramCache,
+    pub(crate) sandbox: SandboxSettings,
     pub(crate) agents: AgentsSettings,
 }
 
@@ -137,6 +138,7 @@ impl WorkerSettings {
                 },
                 bytes_max: config.parse("cache_max", size)?,
             },
+            sandbox: SandboxSettings::new(config)?,
             agents: AgentsSettings::new(config)?,
         })
     }
@@ -208,7 +210,7 @@ fn public_url(text: &str) -> Result<Option<String>, String> {
     Ok(Some(text.trim_end_matches('/').to_owned()))
 }
 
-fn yes_or_no(text: &str) -> Result<bool, String> {
+pub(super) fn yes_or_no(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| format!("`{text}` is neither true nor false"))
 }
 

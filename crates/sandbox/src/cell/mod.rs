@@ -24,7 +24,7 @@ use rustix::process::{PidfdFlags, Signal, WaitOptions, pidfd_open, set_parent_pr
 use rustix::thread::UnshareFlags;
 
 use crate::channel;
-use crate::filter::Filters;
+use crate::filter::{Filters, MemoryFiles};
 use crate::job::{Limits, Network};
 use crate::level::{Level, Protection};
 use crate::step::Step;
@@ -113,6 +113,14 @@ impl Cell<'_> {
         limits.into_iter().filter(|limit| self.level.is_none_or(|level| level.has(*limit))).collect()
     }
 
+    /// Without a control group nothing would count them: they belong to no process' address space.
+    fn memory_files(&self) -> MemoryFiles {
+        match self.cgroup_limits().contains(&Protection::MemoryLimit) {
+            true => MemoryFiles::Counted,
+            false => MemoryFiles::Refused,
+        }
+    }
+
     fn await_launcher(&self) -> io::Result<()> {
         sys::close_all_except(&mut self.descriptors())?;
         // The launcher's messages are for the machine's log; nothing in here writes there.
@@ -153,12 +161,13 @@ impl Cell<'_> {
     }
 
     fn enter_namespaces(&self) -> io::Result<()> {
-        let mut namespaces =
-            UnshareFlags::NEWNS | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS | UnshareFlags::NEWCGROUP;
-        match self.network {
-            Network::None => namespaces |= UnshareFlags::NEWNET,
-            Network::Host => {}
-        }
+        // Also with a network: the sockets that the launcher makes are the only way out, and what else reaches into a
+        // network, such as abstract sockets, ends in an empty one.
+        let namespaces = UnshareFlags::NEWNS
+            | UnshareFlags::NEWIPC
+            | UnshareFlags::NEWUTS
+            | UnshareFlags::NEWCGROUP
+            | UnshareFlags::NEWNET;
         sys::unshare(self.thread, namespaces)?;
         rustix::system::sethostname(b"sandbox")?;
         Ok(())

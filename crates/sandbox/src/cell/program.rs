@@ -7,6 +7,8 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
 use super::{Cell, Failure, Program, Word, attempt, landlock, privileges};
+use crate::channel;
+use crate::job::Network;
 use crate::step::Step;
 use crate::sys;
 
@@ -32,9 +34,16 @@ fn close_in(cell: &Cell<'_>) -> Result<(), Failure> {
     })?;
     let program = cell.program.as_ref().map(|program| program.file.as_fd());
     cell.unless_missing(Step::Landlock, || landlock::restrict(cell.network, program))?;
+    if cell.network == Network::Host {
+        // Before the limit on descriptors, below which none can be sent.
+        attempt(Step::Network, || {
+            let listener = sys::listener::listen_for_sockets()?;
+            channel::send(&cell.channel, &Word::Sockets.encode(), &[listener.as_fd()])
+        })?;
+    }
     attempt(Step::Rlimits, || privileges::limit_descriptors(&cell.limits))?;
     // Last, since the filter refuses most of the calls above.
-    attempt(Step::Seccomp, || cell.filters.install(cell.network))
+    attempt(Step::Seccomp, || cell.filters.install(cell.network, cell.memory_files()))
 }
 
 fn execute(cell: &Cell<'_>) -> Result<(), Failure> {

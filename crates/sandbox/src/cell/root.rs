@@ -6,6 +6,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::{Mode, OFlags, mkdir, open, symlink};
@@ -30,12 +31,14 @@ const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];
 /// A program with a network cannot do much without these. Copies; the originals stay out of
 /// reach.
 const FILES_FOR_THE_NETWORK: [&str; 5] = [
-    "/etc/resolv.conf",
+    RESOLVERS,
     "/etc/hosts",
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/ssl/cert.pem",
     "/etc/pki/tls/certs/ca-bundle.crt",
 ];
+const RESOLVERS: &str = "/etc/resolv.conf";
+const RESOLVERS_OF_SYSTEMD: &str = "/run/systemd/resolve/resolv.conf";
 const NETWORK_FILE_LEN_MAX: u64 = 1 << 20;
 
 fn closed() -> MountFlags {
@@ -87,10 +90,31 @@ fn copy_files_for_the_network() -> io::Result<()> {
         std::fs::create_dir_all(folder)?;
         let mut text = Vec::new();
         original.take(NETWORK_FILE_LEN_MAX).read_to_end(&mut text)?;
+        if path == RESOLVERS {
+            text = resolvers(text);
+        }
         File::create(inside)?.write_all(&text)?;
     }
     // The umask made them private to us; the program is the same user, so that is enough.
     Ok(())
+}
+
+/// A resolver on loopback is out of the program's reach. Where systemd runs one, it says which others it asks. Two
+/// questions in one call would take control messages, which the filter refuses.
+fn resolvers(text: Vec<u8>) -> Vec<u8> {
+    let is_reachable = |line: &str| {
+        let address = line.trim().strip_prefix("nameserver").and_then(|rest| rest.trim().parse::<IpAddr>().ok());
+        address.is_some_and(|address| !address.is_loopback())
+    };
+    let mut text = String::from_utf8_lossy(&text).into_owned();
+    if !text.lines().any(is_reachable)
+        && let Ok(file) = File::open(RESOLVERS_OF_SYSTEMD)
+    {
+        text.clear();
+        // What cannot be read leaves the program without names, and it can say so.
+        let _ = file.take(NETWORK_FILE_LEN_MAX).read_to_string(&mut text);
+    }
+    format!("{}\noptions single-request\n", text.trim_end()).into_bytes()
 }
 
 /// Only the processes of the sandbox are in it, and nothing about the machine.

@@ -12,6 +12,8 @@ pub(crate) struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
     Failed(Failure),
+    /// With the listener for the program's internet sockets, see [`crate::sys::listener`].
+    Sockets,
     /// With the sandbox's `/tmp` and the program's process.
     Started,
     Ended {
@@ -26,6 +28,7 @@ impl Word {
     pub(crate) fn encode(self) -> [u8; 6] {
         let (tag, step, number) = match self {
             Self::Failed(Failure { step, errno }) => (b'F', step.index(), errno),
+            Self::Sockets => (b'N', 0, 0),
             Self::Started => (b'S', 0, 0),
             Self::Ended { wait_status } => (b'E', 0, wait_status),
         };
@@ -39,6 +42,7 @@ impl Word {
         let number = i32::from_le_bytes([a, b, c, d]);
         match tag {
             b'F' => Some(Self::Failed(Failure { step: Step::from_index(step)?, errno: number })),
+            b'N' => Some(Self::Sockets),
             b'S' => Some(Self::Started),
             b'E' => Some(Self::Ended { wait_status: number }),
             _ => None,
@@ -52,9 +56,12 @@ mod tests {
 
     #[test]
     fn words_arrive_as_they_were_sent() {
-        for word in
-            [Word::Failed(Failure { step: Step::Seccomp, errno: -3 }), Word::Started, Word::Ended { wait_status: 0x8b }]
-        {
+        for word in [
+            Word::Failed(Failure { step: Step::Seccomp, errno: -3 }),
+            Word::Sockets,
+            Word::Started,
+            Word::Ended { wait_status: 0x8b },
+        ] {
             assert!(word.encode().len() <= WORD_LEN_MAX);
             assert_eq!(Word::decode(&word.encode()), Some(word));
         }

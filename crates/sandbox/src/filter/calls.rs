@@ -69,6 +69,9 @@ pub(super) const WITH_MESSAGE_FLAGS: [(c_long, u8); 6] = [
     (libc::SYS_recvmmsg, 3),
 ];
 
+/// Those that send control messages.
+pub(super) const WITH_CONTROL_MESSAGES: [c_long; 2] = [libc::SYS_sendmsg, libc::SYS_sendmmsg];
+
 /// Options of sockets that take a program: SO_ATTACH_FILTER, SO_ATTACH_BPF, and the two for ports that are shared.
 pub(super) const PACKET_FILTER_OPTIONS: [u64; 4] = [26, 50, 51, 52];
 

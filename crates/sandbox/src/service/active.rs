@@ -7,6 +7,7 @@ use std::time::Instant;
 use rustix::fs::{Mode, OFlags, ResolveFlags, fstatfs, openat2};
 use rustix::process::{Pid, Signal, WaitIdOptions, pidfd_send_signal, waitid};
 
+use super::outside::{self, Served};
 use super::start::Begun;
 use crate::cell::{Failure, RESULT_NAME, WORD_LEN_MAX, Word};
 use crate::cgroup::{Cgroups, JobCgroup, Usage};
@@ -20,6 +21,8 @@ pub(super) struct Active {
     worker: Option<OwnedFd>,
     /// To the first process; `None` when it closed its end.
     inside: Option<OwnedFd>,
+    /// Where the program's calls for internet sockets arrive.
+    sockets: Option<OwnedFd>,
     pid: Pid,
     pidfd: OwnedFd,
     cgroup: Option<JobCgroup>,
@@ -39,6 +42,7 @@ impl Active {
         Self {
             worker: Some(worker),
             inside: Some(begun.channel),
+            sockets: None,
             pid: begun.pid,
             pidfd: begun.pidfd,
             cgroup: begun.cgroup,
@@ -50,7 +54,7 @@ impl Active {
     }
 
     pub(super) fn watched(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let sockets = [&self.worker, &self.inside];
+        let sockets = [&self.worker, &self.inside, &self.sockets];
         sockets.into_iter().flatten().map(AsFd::as_fd).chain([self.pidfd.as_fd()])
     }
 
@@ -59,6 +63,9 @@ impl Active {
         let gone = self.is_gone();
         self.hear_inside();
         self.hear_worker();
+        if self.sockets.as_ref().is_some_and(|listener| outside::serve(listener.as_fd()) == Served::Over) {
+            self.sockets = None;
+        }
         gone
     }
 
@@ -82,6 +89,8 @@ impl Active {
                 Some(Word::Failed(failure)) => {
                     self.failure.get_or_insert(failure);
                 }
+                // The program cannot send a second one: its end of this channel is closed by then.
+                Some(Word::Sockets) => self.sockets = packet.descriptors.into_iter().next(),
                 Some(Word::Started) if self.failure.is_none() && self.started.is_none() => {
                     if let Ok([tmp, program]) = <[OwnedFd; 2]>::try_from(packet.descriptors) {
                         self.started = Some(Started { tmp, program });

@@ -5,6 +5,7 @@
 //! It holds no secrets and decides nothing; the worker tells it what to run.
 
 mod active;
+mod outside;
 mod probe;
 mod start;
 

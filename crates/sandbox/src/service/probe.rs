@@ -77,7 +77,7 @@ fn listen(begun: &Begun, failures: &mut Vec<Failure>) -> bool {
         match channel::receive(&begun.channel, WORD_LEN_MAX) {
             Ok(Some(packet)) => match Word::decode(&packet.bytes) {
                 Some(Word::Failed(failure)) => failures.push(failure),
-                Some(Word::Started) => {}
+                Some(Word::Sockets | Word::Started) => {}
                 Some(Word::Ended { .. }) => return true,
                 None => return false,
             },

@@ -8,6 +8,7 @@ use rustix::process::Pid;
 
 use super::Service;
 use super::active::Active;
+use super::outside::{self, Family};
 use crate::cell::{self, Cell, Failure, INSIDE_ID, Program};
 use crate::cgroup::{Cgroups, JobCgroup};
 use crate::channel::{self, Packet};
@@ -19,7 +20,7 @@ use crate::sys::{self, Fork, SingleThread};
 use crate::wire::{Report, Request};
 
 /// Who programs are to the machine, if the launcher may choose: "nobody".
-const NOBODY: u32 = 65534;
+pub(super) const NOBODY: u32 = 65534;
 
 /// A sandbox whose first process runs.
 pub(super) struct Begun {
@@ -47,6 +48,9 @@ impl Service {
         };
         let begun = Request::decode(&packet.bytes).map_err(|_| Failure { step: Step::Await, errno: 0 }).and_then(
             |Request { limits, network, args, env }| {
+                if network == Network::Host && outside::device(Family::V4).is_none() {
+                    return Err(Failure { step: Step::Network, errno: libc::ENETUNREACH });
+                }
                 let program = Some(Program { file, stdin, stdout, stderr, args, env });
                 let plan = Plan { limits, network, level: Some(&self.level), program };
                 begin(&self.thread, &self.filters, &mut self.cgroups, plan)

@@ -81,6 +81,8 @@ static int execute_in_memory(void) {
     /* It may, but the walls stand around what it executes, too. */
     char bytes[65536];
     int from = open("/proc/self/exe", O_RDONLY), to = memfd_create("copy", 0);
+    /* Refused where nothing counts such files as memory. */
+    if (to < 0 && errno == ENOSYS) return 0;
     for (ssize_t len; (len = read(from, bytes, sizeof bytes)) > 0;)
         if (write(to, bytes, len) != len) return 1;
     char *args[] = {"copy", "status_of_rights", NULL}, *none[] = {NULL};

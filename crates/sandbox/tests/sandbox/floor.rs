@@ -30,7 +30,7 @@ async fn every_namespace_is_its_own() {
     with_network.network = Network::Host;
     let ran = run(&launcher, with_network).await;
     let shared: Vec<&str> = ran.stdout.lines().filter(|each| here.iter().any(|here| here == each)).collect();
-    assert_eq!(shared, [here[3].as_str()], "only the network is shared");
+    assert!(shared.is_empty(), "{shared:?}: its sockets are the machine's, and its network is not");
 }
 
 #[tokio::test]

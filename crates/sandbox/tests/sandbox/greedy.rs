@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use punctual_sandbox::{Launcher, LimitHit, Limits, Status};
+use punctual_sandbox::{Launcher, LimitHit, Limits, Protection, Status};
 
 use crate::lab::{Ran, User, has_limits, job, launcher, run, to_end, until_ready};
 
@@ -79,4 +79,16 @@ async fn an_unprivileged_worker_stops_what_it_can() {
     }
     check(&launcher, "disk", SMALL, ENDED, Some(LimitHit::Disk)).await;
     check(&launcher, "output", SMALL, KILLED, Some(LimitHit::Output)).await;
+}
+
+/// Files in memory belong to no process, so without control groups nothing would count them.
+#[tokio::test]
+async fn memory_files_are_refused_where_nothing_counts_them() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can start a launcher as another user");
+        return;
+    }
+    let launcher = launcher(User::Nobody).await;
+    assert!(!launcher.level().has(Protection::MemoryLimit), "{}", launcher.level());
+    check(&launcher, "memory_memfd", SMALL, ENDED, None).await;
 }

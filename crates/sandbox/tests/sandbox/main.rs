@@ -9,4 +9,5 @@ mod greedy;
 mod hostile;
 mod lab;
 mod limits;
+mod network;
 mod programs;

@@ -3,12 +3,17 @@
 use punctual_sandbox::{Launcher, LevelName};
 
 use super::Check;
+use crate::config::{Config, SandboxSettings};
 use crate::wiring::sandbox_options;
 
 const NAME: &str = "sandbox";
 
-pub(super) async fn check() -> Check {
-    let launcher = match sandbox_options() {
+pub(super) async fn check(config: &Config) -> Check {
+    let required = match SandboxSettings::new(config) {
+        Ok(settings) => settings.required,
+        Err(error) => return Check::warn(NAME, format!("{error:#}"), "correct the setting"),
+    };
+    let launcher = match sandbox_options(Vec::new()) {
         Ok(options) => Launcher::start(options).await,
         Err(error) => return Check::warn(NAME, format!("{error:#}"), "start punctual by its path"),
     };
@@ -22,6 +27,10 @@ pub(super) async fn check() -> Check {
     let missing = level.sentences().join("; ");
     match level.name {
         LevelName::Full => Check::pass(NAME, "binaries are fully shut in"),
+        LevelName::Partial if !level.lacks(&required).is_empty() => {
+            let fix = format!("{missing}; or accept it with --sandbox-require none, as `punctual dev` does");
+            Check::warn(NAME, "a worker here would run no binaries: not all limits can be enforced", &fix)
+        }
         LevelName::Partial => Check::warn(NAME, "binaries are shut in, but not as well as could be", &missing),
         LevelName::None => {
             Check::warn(NAME, "a worker here would run no binaries: it could not shut them in", &missing)

@@ -37,7 +37,7 @@ fn verdict(overdue: &Overdue) -> Check {
     Check::fail(
         NAME,
         shown.join("; "),
-        "start a worker that can, with --queues, --labels or --allow-commands as the reason says (handlers are part of \
+        "start a worker that can, with --queues, --labels, --allow-commands or --allow-network as the reason says (handlers are part of \
          your own worker); `punctual overdue` lists the jobs",
     )
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod ends;
 mod first_run;
+mod walls;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

@@ -1,0 +1,89 @@
+//! What a worker demands of the sandbox, and what it gives programs.
+
+use punctual_exec::NetworkPolicy;
+use punctual_sandbox::Protection;
+
+use super::Config;
+use super::typed::yes_or_no;
+
+/// The limits that a program as a whole is held to.
+const LIMITS: [(&str, Protection); 3] =
+    [("memory", Protection::MemoryLimit), ("cpu", Protection::CpuLimit), ("pids", Protection::PidsLimit)];
+const NONE: &str = "none";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SandboxSettings {
+    /// Without these no program is run.
+    pub(crate) required: Vec<Protection>,
+    /// Somebody asked for exactly these: a worker that cannot give them does not start.
+    pub(crate) is_named: bool,
+    pub(crate) network: NetworkPolicy,
+}
+
+impl SandboxSettings {
+    pub(crate) fn new(config: &Config) -> anyhow::Result<Self> {
+        let is_named = !config.text("sandbox_require").is_empty();
+        let required = match is_named {
+            true => config.parse("sandbox_require", limits)?,
+            false => LIMITS.map(|(_, limit)| limit).to_vec(),
+        };
+        let network = match config.parse("allow_network", yes_or_no)? {
+            true => NetworkPolicy::Allowed,
+            false => NetworkPolicy::Refused,
+        };
+        Ok(Self { required, is_named, network })
+    }
+
+    /// For one person on one machine, where limits are a comfort: whatever the machine can do.
+    pub(crate) fn or_none(self) -> Self {
+        match self.is_named {
+            true => self,
+            false => Self { required: Vec::new(), ..self },
+        }
+    }
+}
+
+fn limits(text: &str) -> Result<Vec<Protection>, String> {
+    let words: Vec<&str> = text.split(',').map(str::trim).collect();
+    if words == [NONE] {
+        return Ok(Vec::new());
+    }
+    let limit = |word: &str| {
+        let known = LIMITS.iter().find(|(name, _)| *name == word).map(|(_, limit)| *limit);
+        known.ok_or_else(|| format!("`{word}` is none of memory, cpu, pids; or write `none` alone"))
+    };
+    words.into_iter().map(limit).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Sources;
+    use super::*;
+
+    fn settings(required: Option<&str>) -> anyhow::Result<SandboxSettings> {
+        let lookup = |name: &str| required.filter(|_| name == "PUNCTUAL_SANDBOX_REQUIRE").map(str::to_owned);
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let sources = Sources { flags: &[], environment: &lookup, file: Some(file.path().to_owned()) };
+        SandboxSettings::new(&Config::load(&sources)?)
+    }
+
+    #[test]
+    fn all_limits_are_required_unless_somebody_says_otherwise() {
+        let usual = settings(None).unwrap();
+        assert_eq!(usual.required, [Protection::MemoryLimit, Protection::CpuLimit, Protection::PidsLimit]);
+        assert_eq!((usual.is_named, usual.network), (false, NetworkPolicy::Refused));
+        assert_eq!(usual.or_none().required, []);
+        assert_eq!(settings(Some("none")).unwrap().required, []);
+        let named = settings(Some("pids, memory")).unwrap();
+        assert_eq!(named.required, [Protection::PidsLimit, Protection::MemoryLimit]);
+        assert_eq!(named.clone().or_none(), named);
+    }
+
+    #[test]
+    fn a_limit_that_does_not_exist_is_named() {
+        for wrong in ["ram", "memory,none", "none,none"] {
+            let refused = settings(Some(wrong)).unwrap_err().to_string();
+            assert!(refused.contains("is none of memory, cpu, pids"), "{refused}");
+        }
+    }
+}
