@@ -176,6 +176,7 @@ TABLE log
     begins bigint NOT NULL
     attempt integer NOT NULL
     bytes bytea NOT NULL
+    marks bytea
 CREATE UNIQUE INDEX log_pkey ON public.log USING btree (job, attempt, begins)
 
 TABLE member

@@ -193,7 +193,7 @@ CREATE TABLE log (
     job     BLOB NOT NULL,
     attempt INTEGER NOT NULL,
     offset  INTEGER NOT NULL,
-    bytes   BLOB NOT NULL,
+    bytes   BLOB NOT NULL, marks BLOB,
     PRIMARY KEY (job, attempt, offset)
 ) STRICT;
 

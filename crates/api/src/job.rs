@@ -356,3 +356,33 @@ pub struct Answered {
     /// True when a running attempt was asked to end and has yet to do so.
     pub pending: bool,
 }
+
+/// A line of a log, or a part of one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LogLine {
+    /// The place of its first byte in the log.
+    pub offset: u64,
+    /// When it was written. Absent in logs of older workers.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub time: Option<Timestamp>,
+    /// `stdout`, `stderr`, or `system` for what the worker says of the log itself.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(example = "stderr")]
+    pub stream: Option<String>,
+    /// Without its line break.
+    pub text: String,
+    /// It does not end with a line break: the other stream goes on, or the log ends.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub partial: bool,
+}
+
+/// Some lines of a log.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LogLines {
+    /// Whose log it is; 0 when there is no attempt yet.
+    pub attempt: u32,
+    /// Where the next lines begin.
+    pub next_offset: u64,
+    pub lines: Vec<LogLine>,
+}

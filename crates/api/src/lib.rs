@@ -37,7 +37,7 @@ pub use event::JobChange;
 pub use forecast::{Busy, Forecast, ForecastQuery, HourOfForecast, ScheduleForecast};
 pub use job::{
     Answered, Attempt, AttemptDetails, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSchedule, JobSubmitted,
-    JobSummary, ListQuery, Rerun, TaskRef,
+    JobSummary, ListQuery, LogLine, LogLines, Rerun, TaskRef,
 };
 pub use node::{HeldDuty, Node, OwnedShard, ServerList, ServerView, Stats, WorkerList, WorkerQuery, WorkerView};
 pub use notification::{

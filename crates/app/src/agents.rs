@@ -25,8 +25,9 @@ pub use token::Claims;
 pub(crate) use token::{BadToken, TokenKey};
 
 use crate::cluster::Place;
+use crate::logs::checked_marks;
 use crate::route::{COMMAND_LIMIT, IN_DOUBT, Patience};
-use crate::{App, AppError, Download, HelloAnswer, LOG_BYTES_MAX, Result, Settings};
+use crate::{App, AppError, Download, HelloAnswer, Result, Settings};
 
 /// On top of the attempt's time, so that its end can still be reported.
 const LAST_WORDS: Span = Span::from_secs(60);
@@ -149,7 +150,7 @@ impl App {
     /// How often agents are to be heard of, and after which silence they are given up.
     pub fn agent_rules(&self) -> HelloAnswer {
         let Settings { heartbeat, worker_dead_after: dead_after, .. } = self.0.settings;
-        HelloAnswer { server: self.0.engine.server(), heartbeat, dead_after }
+        HelloAnswer { server: self.0.engine.server(), heartbeat, dead_after, log_limit: self.0.settings.log_limit }
     }
 
     pub async fn agent_work(&self, agent: &Claims) -> Result<AgentWork> {
@@ -173,9 +174,10 @@ impl App {
     }
 
     /// Keeps what the attempt printed from `offset` on. Returns when it is durable.
-    pub async fn agent_printed(&self, agent: &Claims, offset: u64, bytes: Bytes) -> Result<()> {
-        if offset.saturating_add(bytes.len() as u64) > LOG_BYTES_MAX {
-            let detail = format!("a log ends at {LOG_BYTES_MAX} bytes");
+    pub async fn agent_printed(&self, agent: &Claims, offset: u64, bytes: Bytes, marks: Bytes) -> Result<()> {
+        let limit = self.0.settings.log_limit.get();
+        if offset.saturating_add(bytes.len() as u64) > limit {
+            let detail = format!("a log ends at {limit} bytes");
             return Err(AppError::new(ErrorKind::PayloadTooLarge, detail).hint("send no more of it"));
         }
         self.agent_alive(agent).await?;
@@ -187,7 +189,8 @@ impl App {
         if offset != end {
             return Err(AppError::field("offset", format!("must be {end}, where the log ends")));
         }
-        let chunk = LogChunk { job: agent.job, attempt: agent.attempt, offset, bytes };
+        let marks = checked_marks(offset, bytes.len(), marks);
+        let chunk = LogChunk { job: agent.job, attempt: agent.attempt, offset, bytes, marks };
         Ok(self.0.store.append_logs(vec![chunk]).await?)
     }
 

@@ -52,7 +52,7 @@ pub use error::AppError;
 pub use jobs::WaitFor;
 pub use known_workers::{GoneWorkers, Parting};
 pub use list::parse_limit;
-pub use logs::{LogSize, LogView, NotArchived};
+pub use logs::{LinesView, LogSize, LogView, NotArchived};
 pub use notify::{PutRule, Reports, Round};
 pub use peers::{Heard, PeerChanges, PeerError, Peers, Pulse};
 pub use punctual_store::Throttle;
@@ -62,7 +62,9 @@ pub use submit::{KeyedRequest, SubmittedAnswer};
 pub use tasks::Defined;
 pub use validate::check_mail_to;
 pub use watch::Changes;
-pub use workers::{CREDIT_MAX, Connected, HelloAnswer, LOG_BYTES_MAX, Peer, PeerList, WorkerGreeting, WorkerHello};
+pub use workers::{
+    CREDIT_MAX, Connected, HelloAnswer, LOG_BYTES_MAX, LOG_BYTES_MIN, Peer, PeerList, WorkerGreeting, WorkerHello,
+};
 
 use crate::agents::{Agents, SharedLeases, TokenKey};
 use crate::artifacts::Handling;
@@ -129,6 +131,8 @@ pub struct Settings {
     pub public_url: String,
     /// A planned time that no server has handled for this long was missed; schedules may say otherwise.
     pub missed_after: Span,
+    /// What is kept of the log of one attempt; workers are told.
+    pub log_limit: ByteSize,
 }
 
 /// From the moment at which a planned time was missed, until its owner has said so: others may have to take the shard over

@@ -2,6 +2,8 @@
 //! storage then. A reader sees one log with the same offsets in either place, also while it is moved.
 
 mod archive;
+mod lines;
+mod marks;
 mod shared;
 
 use std::ops::Range;
@@ -16,6 +18,8 @@ use punctual_store::LogPiece;
 
 pub use archive::NotArchived;
 pub(crate) use archive::keep;
+pub use lines::LinesView;
+pub(crate) use marks::checked as checked_marks;
 
 use crate::{App, AppError, LOG_BYTES_MAX, Result};
 

@@ -6,16 +6,20 @@ use std::time::Duration;
 use punctual_api::{ErrorKind, limits};
 use punctual_core::shard::event::{StreamId, WorkerSpec};
 use punctual_core::shard::write::Epoch;
+use punctual_core::size::ByteSize;
 use punctual_core::{AttemptNo, JobId, ServerId, ShardId, Span, WorkerId};
 use punctual_engine::{Greeting, Outgoing, WorkerInfo, WorkerSession};
 use punctual_store::{LogChunk, SeenWorker, StoreError};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use crate::logs::checked_marks;
 use crate::{App, AppError, Result, validate};
 
-/// What is kept of an attempt's log. More is dropped, and the worker says so in it.
-pub const LOG_BYTES_MAX: u64 = 1 << 20;
+/// The longest log of an attempt that is kept or read, whatever the settings say: a server takes it into memory to archive it.
+pub const LOG_BYTES_MAX: u64 = 16 << 20;
+/// Less would hardly hold what is said about a log that was cut.
+pub const LOG_BYTES_MIN: u64 = 64 << 10;
 
 /// A worker's stream waits so long for a store that is away. Then it is cut off, and says everything again when it
 /// is back: it has what it printed until its outcome is taken.
@@ -67,6 +71,8 @@ pub struct HelloAnswer {
     pub server: ServerId,
     pub heartbeat: Span,
     pub dead_after: Span,
+    /// What is kept of the log of one attempt.
+    pub log_limit: ByteSize,
 }
 
 /// A worker that was let in.
@@ -118,6 +124,7 @@ impl App {
             server: self.0.engine.server(),
             heartbeat: self.0.settings.heartbeat,
             dead_after: self.0.settings.worker_dead_after,
+            log_limit: self.0.settings.log_limit,
         };
         Ok(Connected { answer, session, outgoing, peers: self.peers() })
     }
@@ -133,6 +140,7 @@ impl App {
         for chunk in &mut chunks {
             let room = (LOG_BYTES_MAX - chunk.offset) as usize;
             chunk.bytes.truncate(room.max(1));
+            chunk.marks = checked_marks(chunk.offset, chunk.bytes.len(), std::mem::take(&mut chunk.marks));
         }
         if chunks.is_empty() {
             return Ok(());

@@ -9,6 +9,7 @@ use futures_util::stream;
 use punctual_api::ErrorKind;
 use punctual_app::NotArchived;
 use punctual_blobs::Key;
+use punctual_core::log::{LogMark, LogStream, encode_marks};
 use punctual_core::shard::write::{Rerun, Write};
 use punctual_core::{AttemptNo, JobKey};
 use punctual_store::{JobRecord, LogChunk, NewJob, Retention, Store};
@@ -22,8 +23,34 @@ const ENDED: i64 = 102;
 impl World {
     async fn print(&self, job: &NewJob, attempt: u32, offset: u64, content: &[u8]) {
         let bytes = Bytes::copy_from_slice(content);
-        let chunk = LogChunk { job: job.id, attempt: AttemptNo(attempt), offset, bytes };
+        let chunk = LogChunk { job: job.id, attempt: AttemptNo(attempt), offset, bytes, marks: Bytes::new() };
         self.app.append_logs(vec![chunk]).await.unwrap();
+    }
+
+    /// With the time `at_ms` and a stream for all of it.
+    async fn print_to(&self, stream: LogStream, at_ms: i64, job: &NewJob, offset: u64, content: &str) {
+        let marks = encode_marks(offset, &[LogMark { offset, stream, at_ms }]).into();
+        let bytes = Bytes::copy_from_slice(content.as_bytes());
+        let chunk = LogChunk { job: job.id, attempt: AttemptNo(2), offset, bytes, marks };
+        self.app.append_logs(vec![chunk]).await.unwrap();
+    }
+
+    /// Each line of the second attempt with its stream and its time in milliseconds.
+    async fn lines(&self, job: &NewJob) -> Vec<(String, String, i64)> {
+        let (mut lines, mut offset) = (Vec::new(), 0);
+        loop {
+            let view = self.app.log_lines(job.id, Some(2), offset).await.unwrap();
+            lines.extend(view.lines);
+            offset = view.next_offset;
+            if view.is_complete {
+                break;
+            }
+        }
+        let shown = |line: punctual_api::LogLine| {
+            let at_ms = line.time.map_or(-1, |time| time.as_micros() / 1000);
+            (line.text, line.stream.unwrap_or_default(), at_ms)
+        };
+        lines.into_iter().map(shown).collect()
     }
 
     /// All of a log, piece by piece.
@@ -421,4 +448,43 @@ async fn pieces_that_the_store_does_not_take_at_once_are_tried_again() {
     world.store.refuse_logs(2);
     world.print(&job, 2, 0, b"at last").await;
     assert_eq!(world.log(&job, 2).await, b"at last");
+}
+
+#[tokio::test]
+async fn times_and_streams_follow_a_log_into_its_object_and_go_with_it() {
+    let world = World::new().await;
+    let (job, owner) = tried_twice(&world.store).await;
+    world.print_to(LogStream::Stdout, 7, &job, 0, "one\n").await;
+    world.print_to(LogStream::Stderr, 8, &job, 4, "two\n").await;
+    let line = |text: &str, stream: &str, at_ms| (text.to_owned(), stream.to_owned(), at_ms);
+    let first = [line("one", "stdout", 7), line("two", "stderr", 8)];
+    assert_eq!(world.lines(&job).await, first);
+    world.pass(ENDED + 3);
+    world.archived().await;
+    assert_eq!((world.pieces(), world.objects().len()), (0, 2), "the log, and the marks beside it");
+    assert_eq!(world.lines(&job).await, first);
+    // A piece that comes late makes a new object of both, and the old ones go.
+    world.print_to(LogStream::Stdout, 9, &job, 8, "three\n").await;
+    let all = [&first[..], &[line("three", "stdout", 9)]].concat();
+    assert_eq!(world.lines(&job).await, all);
+    world.archived().await;
+    assert_eq!((world.pieces(), world.objects().len()), (0, 2), "{:?}", world.objects());
+    assert_eq!(world.lines(&job).await, all);
+    world.store.prune(at(ENDED + 1), at(ENDED + 1), 10).await.unwrap();
+    world.archived().await;
+    assert_eq!(world.objects(), Vec::<String>::new());
+    drop(owner);
+}
+
+#[tokio::test]
+async fn marks_that_are_none_are_not_kept_and_the_text_is() {
+    let world = World::new().await;
+    let (job, _owner) = tried_twice(&world.store).await;
+    for (offset, marks) in [(0, &b"\xff\xff"[..]), (4, b""), (8, &[0; 4096])] {
+        let (bytes, marks) = (Bytes::from_static(b"all\n"), Bytes::copy_from_slice(marks));
+        let chunk = LogChunk { job: job.id, attempt: AttemptNo(2), offset, bytes, marks };
+        world.app.append_logs(vec![chunk]).await.unwrap();
+    }
+    let line = ("all".to_owned(), String::new(), -1);
+    assert_eq!(world.lines(&job).await, [line.clone(), line.clone(), line]);
 }

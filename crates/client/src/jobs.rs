@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use futures_util::Stream;
-use punctual_api::{Answered, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSubmitted, ListQuery, limits};
+use punctual_api::{
+    Answered, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSubmitted, ListQuery, LogLine, LogLines, limits,
+};
 use punctual_core::{JobId, JobState};
 use reqwest::header::RANGE;
 use reqwest::{Method, RequestBuilder};
@@ -77,17 +79,33 @@ pub struct Logs {
     pub attempt: Option<u32>,
     /// In bytes, from the begin of the attempt's log.
     pub offset: u64,
+    pub format: LogFormat,
+}
+
+/// How a log is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    #[default]
+    Text,
+    /// In whole lines, with the time and the stream of each.
+    Lines,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogChunk {
     pub text: String,
+    /// With [`LogFormat::Lines`], instead of the text.
+    pub lines: Vec<LogLine>,
     /// Whose log it is; 0 when there is no attempt yet.
     pub attempt: u32,
     pub next_offset: u64,
 }
 
 impl LogChunk {
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.lines.is_empty()
+    }
+
     /// Where to go on after it.
     pub fn end(&self) -> LogPlace {
         LogPlace { attempt: self.attempt, offset: self.next_offset }
@@ -212,7 +230,14 @@ impl Client {
 
     /// A part of an attempt's log; empty when there is no more, so far.
     pub async fn logs(&self, id: JobId, logs: Logs) -> Result<LogChunk, ClientError> {
-        self.read_chunk(self.get(self.logs_url(id, logs))).await
+        let request = self.get(self.logs_url(id, logs));
+        match logs.format {
+            LogFormat::Text => self.read_chunk(request).await,
+            LogFormat::Lines => {
+                let LogLines { attempt, next_offset, lines } = self.ask(request, Repeat::Safe).await?;
+                Ok(LogChunk { text: String::new(), lines, attempt, next_offset })
+            }
+        }
     }
 
     /// Bytes of an attempt's log, as the header `Range` names them, such as `0-99`, `100-` or `-100`.
@@ -228,7 +253,8 @@ impl Client {
         let attempt = header(ATTEMPT).and_then(|value| value.parse().ok()).unwrap_or(0);
         let next_offset = next_offset.ok_or_else(|| self.bad_answer(format!("no header {NEXT_OFFSET}")))?;
         let bytes = response.bytes().await.map_err(|source| self.unreachable(source))?;
-        Ok(LogChunk { text: String::from_utf8_lossy(&bytes).into_owned(), attempt, next_offset })
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(LogChunk { text, lines: Vec::new(), attempt, next_offset })
     }
 
     /// A job's log as it is written, from attempt to attempt unless one is named. Ends early when the connection
@@ -240,23 +266,30 @@ impl Client {
         after: Option<LogPlace>,
     ) -> Result<impl Stream<Item = Result<LogEvent, ClientError>> + use<>, ClientError> {
         let last = after.map(|place| format!("{}-{}", place.attempt, place.offset));
-        self.listen_after(self.logs_url(id, logs), last, |client: &Client, event: Event| {
+        self.listen_after(self.logs_url(id, logs), last, move |client: &Client, event: Event| {
             if event.name == "end" {
                 return Some(Ok(LogEvent::End));
             }
-            let text = serde_json::from_str(&event.data).ok();
+            let content = match logs.format {
+                LogFormat::Text => serde_json::from_str(&event.data).ok().map(|text| (text, Vec::new())),
+                LogFormat::Lines => serde_json::from_str(&event.data).ok().map(|lines| (String::new(), lines)),
+            };
             let place =
                 event.id.split_once('-').and_then(|(attempt, next)| Some((attempt.parse().ok()?, next.parse().ok()?)));
-            let chunk = text.zip(place);
-            let chunk =
-                chunk.map(|(text, (attempt, next_offset))| LogEvent::Text(LogChunk { text, attempt, next_offset }));
+            let chunk = content.zip(place).map(|((text, lines), (attempt, next_offset))| {
+                LogEvent::Text(LogChunk { text, lines, attempt, next_offset })
+            });
             Some(chunk.ok_or_else(|| client.bad_answer("an event that is not a part of a log".to_owned())))
         })
         .await
     }
 
     fn logs_url(&self, id: JobId, logs: Logs) -> reqwest::Url {
-        let query = json!({ "attempt": logs.attempt, "offset": logs.offset });
+        let format = match logs.format {
+            LogFormat::Text => None,
+            LogFormat::Lines => Some("json"),
+        };
+        let query = json!({ "attempt": logs.attempt, "offset": logs.offset, "format": format });
         with_query(self.at(["v1", "jobs", &id.to_string(), "logs"]), &query)
     }
 }

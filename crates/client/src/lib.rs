@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 pub use error::ClientError;
-pub use jobs::{Ended, IdempotencyKey, Listed, LogChunk, LogEvent, LogPlace, Logs, Waited};
+pub use jobs::{Ended, IdempotencyKey, Listed, LogChunk, LogEvent, LogFormat, LogPlace, Logs, Waited};
 use reqwest::Url;
 pub use tasks::IfMatch;
 

@@ -197,9 +197,11 @@ async fn a_log_is_followed_to_its_end() {
     let events =
         "id: 2-6\ndata: \"hello\\n\"\n\n: alive\n\nid: 2-11\ndata: \"w\\u00f6rld\"\n\nevent: end\ndata: {}\n\n";
     let (fake, client) = Fake::start([answer(200, events)]).await;
-    let logs = Logs { attempt: Some(2), offset: 0 };
+    let logs = Logs { attempt: Some(2), ..Logs::default() };
     let events: Vec<_> = client.follow_logs(id(), logs, None).await.unwrap().map(Result::unwrap).collect().await;
-    let text = |text: &str, next_offset| LogEvent::Text(LogChunk { text: text.to_owned(), attempt: 2, next_offset });
+    let text = |text: &str, next_offset| {
+        LogEvent::Text(LogChunk { text: text.to_owned(), lines: vec![], attempt: 2, next_offset })
+    };
     assert_eq!(events, [text("hello\n", 6), text("wörld", 11), LogEvent::End]);
     assert_eq!(fake.requests(), [format!("GET /v1/jobs/{}/logs?attempt=2&offset=0", id())]);
     assert_eq!(fake.headers("accept"), ["text/event-stream"]);
@@ -221,7 +223,7 @@ async fn bytes_of_a_log_are_asked_for_by_their_range() {
     part.headers_mut().insert("punctual-attempt", "3".parse().unwrap());
     let (fake, client) = Fake::start([part]).await;
     let chunk = client.log_range(id(), Some(3), "2-4").await.unwrap();
-    assert_eq!(chunk, LogChunk { text: "llo".to_owned(), attempt: 3, next_offset: 5 });
+    assert_eq!(chunk, LogChunk { text: "llo".to_owned(), lines: vec![], attempt: 3, next_offset: 5 });
     assert_eq!(fake.headers("range"), ["bytes=2-4"]);
 }
 
@@ -238,7 +240,7 @@ async fn a_part_of_a_log_says_where_the_next_begins() {
     with_offset.headers_mut().insert("punctual-next-offset", "5".parse().unwrap());
     let (_, client) = Fake::start([with_offset, answer(200, "hello")]).await;
     let chunk = client.logs(id(), Logs::default()).await.unwrap();
-    assert_eq!(chunk, LogChunk { text: "hello".to_owned(), attempt: 0, next_offset: 5 });
+    assert_eq!(chunk, LogChunk { text: "hello".to_owned(), lines: vec![], attempt: 0, next_offset: 5 });
     assert!(client.logs(id(), Logs::default()).await.is_err());
 }
 

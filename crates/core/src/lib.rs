@@ -9,6 +9,7 @@ pub mod give_backs;
 pub mod id;
 pub mod job;
 pub mod lifecycle;
+pub mod log;
 pub mod notice;
 pub mod retry;
 pub mod run;

@@ -14,11 +14,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_core::attempt::{Details, Failure, FailureClass, Last, Outcome, Ran};
+use punctual_core::log::LogStream;
 use punctual_core::run::{BINARY_WITH_NETWORK, Binary, Network, Run};
 use punctual_sandbox::{Exit, Job, LaunchError, Launcher, Limits, Output, Running, Stdin};
 use tokio::time::Instant;
 
-use crate::{Call, Ended, Executor, root_cause, wrong_kind};
+use crate::{Call, Ended, Executor, LogSink, root_cause, wrong_kind};
 use judge::Ordered;
 pub use programs::{ProgramCache, Programs};
 
@@ -124,7 +125,7 @@ impl Binaries {
             let deadline = kill_at.or(call.deadline);
             tokio::select! {
                 output = running.next_output() => match output {
-                    Some(Output::Stdout(bytes) | Output::Stderr(bytes)) => call.log.raw(&bytes),
+                    Some(output) => print(&call.log, &output),
                     None => break,
                 },
                 () = call.cancel.cancelled(), if ordered.is_none() => {
@@ -178,6 +179,13 @@ impl Binaries {
             sandbox: Some(self.launcher.level().to_string()),
             ..Details::default()
         }
+    }
+}
+
+pub(crate) fn print(log: &LogSink, output: &Output) {
+    match output {
+        Output::Stdout(bytes) => log.write(LogStream::Stdout, bytes),
+        Output::Stderr(bytes) => log.write(LogStream::Stderr, bytes),
     }
 }
 

@@ -44,7 +44,7 @@ pub use email::{Email, MailServer};
 pub use guard::{Guard, Places};
 pub use handler::{HandlerError, HandlerResult, Handlers, JobContext};
 pub use http::{Http, WebhookKeys};
-pub use log::{LogOutlet, LogPiece, LogSink};
+pub use log::{Closed, LogOutlet, LogPiece, LogSink};
 pub use probe::Prober;
 pub use registry::Executors;
 pub use sending::Sending;

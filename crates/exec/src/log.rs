@@ -4,15 +4,25 @@
 //! pieces. A piece keeps its place and its length for good, because the server tells a
 //! repeated piece from a new one by its offset. An attempt that prints nothing never
 //! touches the outlet.
+//!
+//! Of a log above its limit the first half is sent as it comes, and the last half when the attempt has ended.
+
+mod tail;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use punctual_core::attempt::AttemptNo;
 use punctual_core::id::JobId;
+use punctual_core::log::{LogMark, LogStream, encode_marks};
 
-/// Room that is left for the mark at the end of a log that was cut.
-const MARK_BYTES_MAX: usize = 64;
+use crate::clock;
+use tail::{Dropped, Tail};
+
+/// Room that is left for what is said about a log that was cut.
+const NOTES_BYTES_MAX: usize = 256;
+/// One mark for so many bytes, on average; a log that is written byte by byte has fewer times than bytes.
+const BYTES_PER_MARK: usize = 16;
 
 /// Where pieces of logs are collected from.
 pub trait LogOutlet: Send + Sync {
@@ -24,6 +34,17 @@ pub trait LogOutlet: Send + Sync {
 pub struct LogPiece {
     pub offset: u64,
     pub bytes: Bytes,
+    /// When they were written and to which stream, see [`punctual_core::log`].
+    pub marks: Bytes,
+}
+
+/// What ending a log came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Closed {
+    /// Anything was ever written.
+    pub is_written: bool,
+    /// Its end is to be taken, and the outlet must be told, which is left to the caller.
+    pub is_to_announce: bool,
 }
 
 /// The log of one attempt. Cheap to clone; all clones write to the same log.
@@ -42,12 +63,44 @@ struct State {
 struct Text {
     fresh: Vec<u8>,
     fresh_offset: u64,
+    /// Of what is fresh, with places in the log.
+    marks: Vec<LogMark>,
+    marks_left: usize,
+    pen: Pen,
+    /// What came after the first half was full.
+    tail: Option<Tail>,
     /// Taken at least once, kept in case the server that took them is lost.
     pieces: Vec<LogPiece>,
     /// The first piece to take again.
     next: usize,
     announced: bool,
     closed: bool,
+}
+
+/// What holds for the last byte that was written.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pen {
+    mark: Option<(LogStream, i64)>,
+    /// It was no line break.
+    is_within_line: bool,
+}
+
+impl Pen {
+    /// Where these bytes need a mark: where they begin to go to another stream, or begin a line at another time. A line
+    /// has the time of its begin, so what only goes on with one needs none.
+    fn write(&mut self, stream: LogStream, at_ms: i64, bytes: &[u8]) -> Option<usize> {
+        let line_within = || bytes.iter().position(|byte| *byte == b'\n').map(|place| place + 1);
+        let place = match self.mark {
+            Some((last, last_ms)) if (last, last_ms) == (stream, at_ms) => None,
+            Some((last, _)) if last == stream && self.is_within_line => line_within().filter(|at| *at < bytes.len()),
+            Some(_) | None => Some(0),
+        };
+        if place.is_some() {
+            self.mark = Some((stream, at_ms));
+        }
+        self.is_within_line = bytes.last().is_some_and(|last| *last != b'\n');
+        place
+    }
 }
 
 impl Text {
@@ -58,11 +111,52 @@ impl Text {
     fn has_more(&self) -> bool {
         self.next < self.pieces.len() || !self.fresh.is_empty()
     }
+
+    /// Adds to what is sent.
+    fn append(&mut self, stream: LogStream, at_ms: i64, bytes: &[u8]) {
+        if bytes.is_empty() {
+            return;
+        }
+        // Without a mark of their own, lines share the one before.
+        if let Some(place) = self.pen.write(stream, at_ms, bytes).filter(|_| self.marks_left > 0) {
+            self.push_mark(LogMark { offset: (self.len() + place) as u64, stream, at_ms });
+            self.marks_left -= 1;
+        }
+        self.fresh.extend_from_slice(bytes);
+    }
+
+    /// In place of what would have held on from the piece before.
+    fn push_mark(&mut self, mark: LogMark) {
+        self.marks.pop_if(|last| last.offset == mark.offset);
+        self.marks.push(mark);
+    }
+
+    /// Says something of the log itself, on a line of its own.
+    fn append_note(&mut self, at_ms: i64, note: &str) {
+        // However many marks there were, this one is not the program's word.
+        self.marks_left = self.marks_left.max(1);
+        let line_break = if self.pen.is_within_line { "\n" } else { "" };
+        self.append(LogStream::System, at_ms, format!("{line_break}{note}\n").as_bytes());
+    }
+
+    /// The end of the log, after what was left out.
+    fn append_tail(&mut self, tail: Tail, at_ms: i64) {
+        let (bytes, marks, dropped) = tail.finish();
+        if dropped.bytes > 0 {
+            self.append_note(at_ms, &left_out(dropped));
+        }
+        let begin = self.len() as u64;
+        for mark in marks {
+            self.push_mark(LogMark { offset: begin + mark.offset, ..mark });
+        }
+        self.fresh.extend(bytes);
+    }
 }
 
 impl LogSink {
     pub fn new(job: JobId, attempt: AttemptNo, bytes_max: usize, outlet: Arc<dyn LogOutlet>) -> Self {
-        Self(Arc::new(State { job, attempt, bytes_max, outlet, text: Mutex::default() }))
+        let text = Text { marks_left: bytes_max / 2 / BYTES_PER_MARK + 1, ..Text::default() };
+        Self(Arc::new(State { job, attempt, bytes_max, outlet, text: Mutex::new(text) }))
     }
 
     pub fn job(&self) -> JobId {
@@ -73,59 +167,47 @@ impl LogSink {
         self.0.attempt
     }
 
-    /// Adds a line. Above the limit the log ends with a line that says so.
+    /// Adds a line.
     pub fn line(&self, line: impl AsRef<str>) {
-        let announce = {
-            let mut text = self.text();
-            if text.closed {
-                return;
-            }
-            self.append(&mut text, line.as_ref());
-            !std::mem::replace(&mut text.announced, true)
-        };
-        if announce {
-            self.0.outlet.ready(self.clone());
-        }
+        let line = line.as_ref();
+        let line = line.strip_suffix('\n').unwrap_or(line);
+        self.write(LogStream::Stdout, format!("{line}\n").as_bytes());
     }
 
-    /// Adds bytes as they are. Above the limit the log ends with a line that says so.
-    pub fn raw(&self, bytes: &[u8]) {
+    /// Adds bytes as they are. Above the limit, the first and the last are kept.
+    pub fn write(&self, stream: LogStream, bytes: &[u8]) {
         let announce = {
             let mut text = self.text();
             if text.closed || bytes.is_empty() {
                 return;
             }
-            let room = self.0.bytes_max.saturating_sub(text.len() + MARK_BYTES_MAX);
-            text.fresh.extend_from_slice(&bytes[..bytes.len().min(room)]);
-            if bytes.len() > room {
-                if text.fresh.last().is_some_and(|last| *last != b'\n') {
-                    text.fresh.push(b'\n');
-                }
-                text.fresh.extend_from_slice(truncation_mark(self.0.bytes_max).as_bytes());
-                text.closed = true;
-            }
-            !std::mem::replace(&mut text.announced, true)
+            self.add(&mut text, stream, clock::now().as_micros() / 1000, bytes);
+            text.has_more() && !std::mem::replace(&mut text.announced, true)
         };
         if announce {
             self.0.outlet.ready(self.clone());
         }
     }
 
-    fn append(&self, text: &mut Text, line: &str) {
-        let line = line.strip_suffix('\n').unwrap_or(line);
-        let room = self.0.bytes_max.saturating_sub(text.len() + MARK_BYTES_MAX);
-        if line.len() < room {
-            text.fresh.extend_from_slice(line.as_bytes());
-            text.fresh.push(b'\n');
+    fn add(&self, text: &mut Text, stream: LogStream, at_ms: i64, bytes: &[u8]) {
+        let half = self.0.bytes_max.saturating_sub(NOTES_BYTES_MAX) / 2;
+        let mut rest = bytes;
+        if text.tail.is_none() {
+            let room = half.saturating_sub(text.len());
+            let kept = if bytes.len() <= room { bytes.len() } else { cut(&bytes[..room], text.pen.is_within_line) };
+            text.append(stream, at_ms, &bytes[..kept]);
+            rest = &bytes[kept..];
+        }
+        if rest.is_empty() {
             return;
         }
-        let kept = &line[..line.floor_char_boundary(room.saturating_sub(1))];
-        if !kept.is_empty() {
-            text.fresh.extend_from_slice(kept.as_bytes());
-            text.fresh.push(b'\n');
+        let tail = text.tail.get_or_insert_default();
+        let was_whole = tail.dropped.bytes == 0;
+        tail.push(stream, at_ms, rest, half, half / BYTES_PER_MARK);
+        let is_whole = tail.dropped.bytes == 0;
+        if was_whole && !is_whole {
+            text.append_note(at_ms, &limit_reached(self.0.bytes_max));
         }
-        text.fresh.extend_from_slice(truncation_mark(self.0.bytes_max).as_bytes());
-        text.closed = true;
     }
 
     /// Takes the next piece, of at most `bytes_max`; `None` when all was taken.
@@ -142,8 +224,10 @@ impl LogSink {
         let len = bytes_max.min(text.fresh.len());
         let rest = text.fresh.split_off(len);
         let bytes = Bytes::from(std::mem::replace(&mut text.fresh, rest));
-        let piece = LogPiece { offset: text.fresh_offset, bytes };
-        text.fresh_offset += piece.bytes.len() as u64;
+        let offset = text.fresh_offset;
+        text.fresh_offset += bytes.len() as u64;
+        let marks = text.take_marks(offset);
+        let piece = LogPiece { offset, bytes, marks };
         text.pieces.push(piece.clone());
         text.next = text.pieces.len();
         Some(piece)
@@ -158,11 +242,17 @@ impl LogSink {
         text.has_more() && !std::mem::replace(&mut text.announced, true)
     }
 
-    /// Ends the log; later lines are dropped. True if anything was ever written.
-    pub fn close(&self) -> bool {
+    /// Ends the log; later lines are dropped.
+    #[must_use]
+    pub fn close(&self) -> Closed {
         let mut text = self.text();
         text.closed = true;
-        text.len() > 0
+        let mut is_to_announce = false;
+        if let Some(tail) = text.tail.take() {
+            text.append_tail(tail, clock::now().as_micros() / 1000);
+            is_to_announce = !std::mem::replace(&mut text.announced, true);
+        }
+        Closed { is_written: text.len() > 0, is_to_announce }
     }
 
     fn text(&self) -> MutexGuard<'_, Text> {
@@ -170,105 +260,47 @@ impl LogSink {
     }
 }
 
-fn truncation_mark(bytes_max: usize) -> String {
+impl Text {
+    /// The marks of the piece from `offset` to where the next begins. What holds at the end of it holds for the
+    /// begin of the next.
+    fn take_marks(&mut self, offset: u64) -> Bytes {
+        let end = self.fresh_offset;
+        let count = self.marks.partition_point(|mark| mark.offset < end);
+        let encoded = encode_marks(offset, &self.marks[..count]);
+        let last = self.marks[..count].last().copied();
+        self.marks.drain(..count);
+        let is_marked = self.marks.first().is_some_and(|mark| mark.offset == end);
+        if let Some(last) = last.filter(|_| !is_marked) {
+            self.marks.insert(0, LogMark { offset: end, ..last });
+        }
+        encoded.into()
+    }
+}
+
+/// How much of what fits is kept at the end of the first half: whole lines, if there are any.
+fn cut(bytes: &[u8], is_within_line: bool) -> usize {
+    match bytes.iter().rposition(|byte| *byte == b'\n') {
+        Some(place) => place + 1,
+        None if is_within_line => {
+            let torn = bytes.iter().rev().take(3).position(|byte| *byte >= 0xC0);
+            bytes.len() - torn.map_or(0, |place| place + 1)
+        }
+        None => 0,
+    }
+}
+
+fn limit_reached(bytes_max: usize) -> String {
     let size = match bytes_max {
         n if n >= 1 << 20 && n % (1 << 20) == 0 => format!("{} MiB", n >> 20),
         n if n >= 1 << 10 && n % (1 << 10) == 0 => format!("{} KiB", n >> 10),
         n => format!("{n} bytes"),
     };
-    format!("[log truncated at {size}]\n")
+    format!("[log limit of {size} reached: of what follows, the end is shown when the attempt has ended]")
+}
+
+fn left_out(Dropped { bytes, lines }: Dropped) -> String {
+    format!("[{bytes} bytes ({lines} lines) left out]")
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use punctual_core::{ShardId, Timestamp};
-
-    #[derive(Default)]
-    struct Announced(Mutex<usize>);
-
-    impl LogOutlet for Announced {
-        fn ready(&self, _: LogSink) {
-            *self.0.lock().unwrap() += 1;
-        }
-    }
-
-    fn log(bytes_max: usize) -> (LogSink, Arc<Announced>) {
-        let outlet = Arc::new(Announced::default());
-        let job = JobId::new(Timestamp::EPOCH, ShardId(0), 1);
-        (LogSink::new(job, AttemptNo::FIRST, bytes_max, outlet.clone()), outlet)
-    }
-
-    fn all(log: &LogSink) -> String {
-        let mut text = Vec::new();
-        while let Some(piece) = log.take(usize::MAX) {
-            text.extend_from_slice(&piece.bytes);
-        }
-        String::from_utf8(text).unwrap()
-    }
-
-    #[test]
-    fn a_log_without_lines_never_touches_its_outlet() {
-        let (log, outlet) = log(1000);
-        assert_eq!(log.take(10), None);
-        assert!(!log.close());
-        assert_eq!(*outlet.0.lock().unwrap(), 0);
-    }
-
-    #[test]
-    fn bytes_are_kept_as_they_are_up_to_the_limit() {
-        let (log, _) = log(100);
-        log.raw(b"one\ntw");
-        log.raw(b"o");
-        log.raw(&[b'x'; 60]);
-        log.raw(b"gone");
-        assert_eq!(all(&log), format!("one\ntwo{}\n[log truncated at 100 bytes]\n", "x".repeat(29)));
-    }
-
-    #[test]
-    fn lines_are_announced_once_until_they_were_taken() {
-        let (log, outlet) = log(1000);
-        log.line("one");
-        log.line("two\n");
-        assert_eq!(*outlet.0.lock().unwrap(), 1);
-        assert_eq!(all(&log), "one\ntwo\n");
-        log.line("three");
-        assert_eq!(*outlet.0.lock().unwrap(), 2);
-        let piece = log.take(100).unwrap();
-        assert_eq!((piece.offset, &piece.bytes[..]), (8, &b"three\n"[..]));
-    }
-
-    #[test]
-    fn a_log_above_its_limit_ends_with_a_mark_and_stays_within_the_limit() {
-        let (log, _) = log(1 << 10);
-        for _ in 0..100 {
-            log.line("é".repeat(20));
-        }
-        log.line("never seen");
-        let text = all(&log);
-        assert!(text.len() <= 1 << 10, "{}", text.len());
-        assert!(text.ends_with("é\n[log truncated at 1 KiB]\n"), "{text}");
-    }
-
-    #[test]
-    fn a_piece_that_is_taken_again_has_the_same_place_and_length() {
-        let (log, _) = log(1000);
-        log.line("first line");
-        let first = [log.take(4).unwrap(), log.take(4).unwrap()];
-        assert!(!log.rewind(), "it is still announced");
-        let again = [log.take(100).unwrap(), log.take(100).unwrap()];
-        assert_eq!(first, again);
-        assert_eq!(log.take(100).unwrap(), LogPiece { offset: 8, bytes: Bytes::from_static(b"ne\n") });
-        assert_eq!(log.take(100), None);
-        assert!(log.rewind());
-    }
-
-    #[test]
-    fn lines_after_the_end_are_dropped() {
-        let (log, _) = log(1000);
-        log.line("kept");
-        assert!(log.close());
-        log.line("dropped");
-        assert_eq!(all(&log), "kept\n");
-    }
-}
+mod tests;

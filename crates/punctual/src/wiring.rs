@@ -91,6 +91,7 @@ pub(crate) async fn run_server(
             retention: settings.retention,
             public_url: settings.public_url.clone().unwrap_or_else(|| format!("http://{address}")),
             missed_after: settings.missed_after,
+            log_limit: settings.log_limit,
         },
     });
     let rest = if settings.roles.api { Rest::Served } else { Rest::ProbesOnly };

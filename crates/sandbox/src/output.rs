@@ -20,9 +20,11 @@ pub struct Pipes {
     bytes_left: u64,
     flooded: bool,
     buffer: Vec<u8>,
+    /// Which was read last.
+    last: Stream,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Stream {
     Stdout,
     Stderr,
@@ -36,6 +38,7 @@ impl Pipes {
             bytes_left: bytes_max,
             flooded: false,
             buffer: Vec::new(),
+            last: Stream::Stderr,
         })
     }
 
@@ -47,11 +50,18 @@ impl Pipes {
     /// `None` when there is no more to come. Nothing is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<Output> {
         while !self.flooded {
-            let stream = tokio::select! {
-                stream = readable(self.stdout.as_ref(), Stream::Stdout), if self.stdout.is_some() => stream,
-                stream = readable(self.stderr.as_ref(), Stream::Stderr), if self.stderr.is_some() => stream,
-                else => return None,
+            if self.stdout.is_none() && self.stderr.is_none() {
+                return None;
+            }
+            let stdout = readable(self.stdout.as_ref(), Stream::Stdout);
+            let stderr = readable(self.stderr.as_ref(), Stream::Stderr);
+            // Two pipes do not say which was written first. If both were, output goes before errors, as programs mostly
+            // write it; and neither waits while the other is flooded.
+            let stream = match self.last {
+                Stream::Stderr => tokio::select! { biased; stream = stdout => stream, stream = stderr => stream },
+                Stream::Stdout => tokio::select! { biased; stream = stderr => stream, stream = stdout => stream },
             };
+            self.last = stream;
             if let Some(output) = self.read(stream) {
                 return Some(output);
             }

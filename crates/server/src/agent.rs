@@ -13,7 +13,7 @@ use http::request::Parts;
 use http::{StatusCode, header};
 use prost::Message;
 use punctual_api::ErrorKind;
-use punctual_app::{App, AppError, Claims, LOG_BYTES_MAX};
+use punctual_app::{App, AppError, Claims};
 use punctual_core::{AttemptNo, JobId};
 use punctual_proto::bounds::bounded;
 use punctual_proto::convert::{id_bytes, outcome_from_wire};
@@ -27,6 +27,8 @@ const PROTOBUF: &str = "application/x-protobuf";
 /// An outcome: an output, a reason, and what is known besides. What is a little too long is
 /// recorded as that; what is much longer is not read.
 const OUTCOME_BYTES_MAX: usize = 512 << 10;
+/// Text and marks of one request; agents send pieces of 64 KiB.
+const PRINTED_BYTES_MAX: usize = 1 << 20;
 
 /// Where all requests of agents go.
 pub(crate) const PATH: &str = "/v1/agent/";
@@ -106,7 +108,7 @@ pub(crate) async fn work(State(app): State<App>, agent: Agent, _: NoParams) -> R
         remaining_us: over_at.since(app.now()).as_micros().unsigned_abs(),
         heartbeat_ms: crate::grpc::to_millis(rules.heartbeat),
         dead_after_ms: crate::grpc::to_millis(rules.dead_after),
-        log_bytes_max: LOG_BYTES_MAX as u32,
+        log_bytes_max: rules.log_limit.get() as u32,
     }))
 }
 
@@ -127,6 +129,8 @@ pub(crate) async fn heartbeat(State(app): State<App>, agent: Agent, _: NoParams)
 pub(crate) struct PrintedQuery {
     /// The place of the first byte in the attempt's log.
     offset: String,
+    /// How many bytes at the end of the body are no text, but its marks, as in a LogChunk of the worker protocol.
+    marks: Option<String>,
 }
 
 /// Keeps what the attempt printed.
@@ -143,8 +147,14 @@ pub(crate) async fn logs(
     request: Request,
 ) -> Result<StatusCode, Refused> {
     let offset = query.offset.parse().map_err(|_| AppError::field("offset", "must be a number from 0 up"))?;
-    let bytes = read_body(request.into_body(), LOG_BYTES_MAX as usize).await?;
-    app.agent_printed(&agent.0, offset, bytes).await?;
+    let number = |text: String| text.parse().map_err(|_| AppError::field("marks", "must be a number from 0 up"));
+    let marks_len: usize = query.marks.map(number).transpose()?.unwrap_or(0);
+    let mut bytes = read_body(request.into_body(), PRINTED_BYTES_MAX).await?;
+    let Some(text_len) = bytes.len().checked_sub(marks_len) else {
+        return Err(AppError::field("marks", "must be at most the length of the body").into());
+    };
+    let marks = bytes.split_off(text_len);
+    app.agent_printed(&agent.0, offset, bytes, marks).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

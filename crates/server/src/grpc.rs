@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
 use punctual_app::{
-    Admission, App, AppError, CREDIT_MAX, Connected, Download, LOG_BYTES_MAX, Newcomer, Parting, Peer, PeerList,
-    WorkerGreeting, WorkerHello,
+    Admission, App, AppError, CREDIT_MAX, Connected, Download, Newcomer, Parting, Peer, PeerList, WorkerGreeting,
+    WorkerHello,
 };
 use punctual_core::shard::event::{StreamId, WorkerSpec};
 use punctual_core::shard::write::Epoch;
@@ -159,7 +159,7 @@ fn meet(app: &App, stream: StreamId, first: Option<wire::WorkerMessage>) -> Resu
         version: env!("CARGO_PKG_VERSION").to_owned(),
         heartbeat_ms: to_millis(answer.heartbeat),
         dead_after_ms: to_millis(answer.dead_after),
-        log_bytes_max: LOG_BYTES_MAX as u32,
+        log_bytes_max: answer.log_limit.get() as u32,
         peers: Some(peers_message(&peers.borrow_and_update())),
     };
     Ok((worker, session, first, Welcomed { message, outgoing, peers }))
@@ -355,6 +355,7 @@ fn read_log(chunk: wire::LogChunk) -> Result<LogChunk, BadMessage> {
         attempt: AttemptNo(chunk.attempt),
         offset: chunk.offset,
         bytes: chunk.bytes,
+        marks: chunk.marks,
     })
 }
 

@@ -8,8 +8,8 @@ use axum::response::sse::{Event, KeepAlive};
 use axum::response::{IntoResponse, Response, Sse};
 use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use punctual_api::ErrorKind;
-use punctual_app::{App, AppError, LogSize, LogView};
+use punctual_api::{ErrorKind, LogLines};
+use punctual_app::{App, AppError, LinesView, LogSize, LogView};
 use punctual_core::{JobId, JobState};
 use serde::Deserialize;
 use tokio::sync::SemaphorePermit;
@@ -33,15 +33,35 @@ pub(crate) struct LogQuery {
     attempt: Option<String>,
     /// The byte to begin with.
     offset: Option<String>,
+    /// `text`, the default, or `json`: lines with their times and streams.
+    format: Option<String>,
+}
+
+/// What a reader gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Text,
+    Json,
+}
+
+fn format(text: Option<&str>) -> Result<Format, AppError> {
+    match text {
+        None | Some("text") => Ok(Format::Text),
+        Some("json") => Ok(Format::Json),
+        Some(_) => Err(AppError::field("format", "must be text or json")),
+    }
 }
 
 /// Reads a piece of a log; `Punctual-Next-Offset` says where the next one begins. With `Range` and no `offset`,
 /// exactly those bytes. With `Accept: text/event-stream` it is followed from attempt to attempt until the job has
 /// finished: each event is a JSON string, its id the attempt and the next offset, such as `2-1024`, and
 /// `end` is the last. `Last-Event-ID` goes on after an event.
+///
+/// With `format=json`, whole lines with the time and the stream of each: a `LogLines` with the next offset in it, or,
+/// followed, events that are arrays of `LogLine`. Offsets are the same in both formats.
 #[utoipa::path(get, path = "/v1/jobs/{id}/logs", operation_id = "get_logs", tag = "jobs",
     params(("id" = String, Path), LogQuery, ("Range" = Option<String>, Header, description = "One range of bytes")), responses(
-    (status = 200, description = "A piece of the log, or all of it as it comes", content((String = "text/plain"), (String = "text/event-stream"))),
+    (status = 200, description = "A piece of the log, or all of it as it comes", content((String = "text/plain"), (punctual_api::LogLines = "application/json"), (String = "text/event-stream"))),
     (status = 206, description = "The bytes that were asked for", body = String, content_type = "text/plain"),
     (status = 416, description = "There is nothing in this range", body = punctual_api::Problem, content_type = "application/problem+json"),
     Problems,
@@ -54,6 +74,7 @@ pub(crate) async fn read(
 ) -> Result<Response, Refused> {
     let only = number("attempt", query.attempt.as_deref())?;
     let offset = number("offset", query.offset.as_deref())?;
+    let format = format(query.format.as_deref())?;
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
     if accept.contains("text/event-stream") {
         let resumed = headers.get("last-event-id").and_then(|value| value.to_str().ok());
@@ -61,8 +82,14 @@ pub(crate) async fn read(
             Some((attempt, offset)) => (attempt.or(only), offset),
             None => (only, offset.unwrap_or(0)),
         };
-        let first = app.log(id, attempt, offset).await?;
-        return Ok(follow(app, id, only, first, guard::follower()?).into_response());
+        let first = piece(&app, id, attempt, offset, format).await?;
+        return Ok(follow(app, id, only, first, format, guard::follower()?).into_response());
+    }
+    if format == Format::Json {
+        if headers.contains_key(header::RANGE) {
+            return Err(AppError::field("format", "must be text with a Range: ranges are of bytes").into());
+        }
+        return read_lines(&app, id, only, offset.unwrap_or(0)).await;
     }
     // Without a validator that could match, `If-Range` asks for the whole.
     if let (Some(value), None, None) = (headers.get(header::RANGE), offset, headers.get(header::IF_RANGE)) {
@@ -77,6 +104,39 @@ pub(crate) async fn read(
     let mut response = text(view.bytes, view.attempt);
     response.headers_mut().insert(NEXT_OFFSET, view.next_offset.into());
     Ok(response)
+}
+
+async fn read_lines(app: &App, id: JobId, attempt: Option<u32>, offset: u64) -> Result<Response, Refused> {
+    let LinesView { attempt, lines, next_offset, .. } = app.log_lines(id, attempt, offset).await?;
+    let mut response = axum::Json(LogLines { attempt, next_offset, lines }).into_response();
+    response.headers_mut().insert(ATTEMPT, attempt.into());
+    response.headers_mut().insert(NEXT_OFFSET, next_offset.into());
+    Ok(response)
+}
+
+/// What a follower is sent next.
+struct Piece {
+    attempt: u32,
+    /// `None`: there is nothing so far.
+    data: Option<String>,
+    next_offset: u64,
+    is_complete: bool,
+}
+
+async fn piece(app: &App, id: JobId, attempt: Option<u32>, offset: u64, format: Format) -> Result<Piece, AppError> {
+    match format {
+        Format::Text => {
+            let LogView { attempt, bytes, next_offset, is_complete } = app.log(id, attempt, offset).await?;
+            let text = String::from_utf8_lossy(&bytes);
+            let data = (!text.is_empty()).then(|| serde_json::to_string(&text).expect("text is JSON"));
+            Ok(Piece { attempt, data, next_offset, is_complete })
+        }
+        Format::Json => {
+            let LinesView { attempt, lines, next_offset, is_complete } = app.log_lines(id, attempt, offset).await?;
+            let data = (!lines.is_empty()).then(|| serde_json::to_string(&lines).expect("lines are JSON"));
+            Ok(Piece { attempt, data, next_offset, is_complete })
+        }
+    }
 }
 
 fn text(bytes: bytes::Bytes, attempt: u32) -> Response {
@@ -128,7 +188,8 @@ struct Follower {
     id: JobId,
     /// `None` follows from attempt to attempt.
     only: Option<u32>,
-    view: Option<LogView>,
+    format: Format,
+    piece: Option<Piece>,
     /// 0: there is none yet.
     attempt: u32,
     offset: u64,
@@ -139,11 +200,12 @@ fn follow(
     app: App,
     id: JobId,
     only: Option<u32>,
-    first: LogView,
+    first: Piece,
+    format: Format,
     place: SemaphorePermit<'static>,
 ) -> Sse<impl stream::Stream<Item = Result<Event, Infallible>>> {
     let (attempt, offset) = (first.attempt, first.next_offset);
-    let follower = Follower { app, id, only, attempt, offset, view: Some(first), _place: place };
+    let follower = Follower { app, id, only, format, attempt, offset, piece: Some(first), _place: place };
     let events = stream::unfold(Some(follower), |follower| async move {
         let mut follower = follower?;
         match follower.next().await {
@@ -175,22 +237,20 @@ enum Then {
 impl Follower {
     async fn next(&mut self) -> Next {
         loop {
-            let view = match self.view.take() {
-                Some(view) => view,
+            let piece = match self.piece.take() {
+                Some(piece) => piece,
                 None => match self.read().await {
-                    Some(view) => view,
+                    Some(piece) => piece,
                     None => return Next::Broken,
                 },
             };
-            self.attempt = view.attempt;
-            if !view.bytes.is_empty() {
-                self.offset = view.next_offset;
-                let text = String::from_utf8_lossy(&view.bytes);
-                let data = serde_json::to_string(&text).expect("text is JSON");
+            self.attempt = piece.attempt;
+            if let Some(data) = piece.data {
+                self.offset = piece.next_offset;
                 let id = format!("{}-{}", self.attempt, self.offset);
                 return Next::Piece(Event::default().id(id).data(data));
             }
-            if view.is_complete {
+            if piece.is_complete {
                 match self.then().await {
                     Some(Then::Attempt(next)) => {
                         self.attempt = next;
@@ -207,9 +267,9 @@ impl Follower {
     }
 
     /// On in the attempt at hand, to its end: a next one that has begun waits.
-    async fn read(&mut self) -> Option<LogView> {
+    async fn read(&mut self) -> Option<Piece> {
         let attempt = if self.attempt > 0 { Some(self.attempt) } else { self.only };
-        self.app.log(self.id, attempt, self.offset).await.ok()
+        piece(&self.app, self.id, attempt, self.offset, self.format).await.ok()
     }
 
     /// `None` when the job cannot be read.

@@ -1,9 +1,9 @@
 //! What attempts print.
 
 use async_trait::async_trait;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use punctual_core::{AttemptNo, JobId};
-use punctual_store::{LogChunk, LogPiece, Logs, Result, StoreError};
+use punctual_store::{ChunkMarks, LogChunk, LogPiece, Logs, Result, StoreError};
 
 use crate::codec::{self, Uuid, attempt_number};
 use crate::{PostgresStore, sql};
@@ -27,8 +27,10 @@ impl Logs for PostgresStore {
         let begins = chunks.iter().map(|chunk| offset(chunk.offset)).collect::<Result<Vec<i64>>>()?;
         let attempts: Vec<i32> = chunks.iter().map(|chunk| attempt_number(chunk.attempt)).collect();
         let bytes: Vec<&[u8]> = chunks.iter().map(|chunk| &chunk.bytes[..]).collect();
+        let marks: Vec<Option<&[u8]>> =
+            chunks.iter().map(|chunk| (!chunk.marks.is_empty()).then_some(&chunk.marks[..])).collect();
         let conn = self.shared.logs.conn().await?;
-        conn.execute(sql!("append_logs"), &[&jobs, &begins, &attempts, &bytes]).await?;
+        conn.execute(sql!("append_logs"), &[&jobs, &begins, &attempts, &bytes, &marks]).await?;
         Ok(())
     }
 
@@ -63,6 +65,22 @@ impl Logs for PostgresStore {
         }
         conn.done();
         Ok(LogPiece { bytes: bytes.freeze(), next_offset })
+    }
+
+    async fn log_marks(&self, job: JobId, attempt: AttemptNo, from: u64, to: u64) -> Result<Vec<ChunkMarks>> {
+        self.open()?;
+        let [from, to] = [from, to].map(|place| i64::try_from(place).unwrap_or(i64::MAX));
+        let conn = self.shared.people_reads.take().await?;
+        let rows = conn.query(sql!("log_marks"), &[&Uuid::from(job), &attempt_number(attempt), &from, &to]).await?;
+        conn.done();
+        let read = |row: &tokio_postgres::Row| -> codec::Read<ChunkMarks> {
+            Ok(ChunkMarks {
+                offset: codec::value::<i64>(row, 0)?.unsigned_abs(),
+                len: u64::from(codec::value::<i32>(row, 1)?.unsigned_abs()),
+                marks: Bytes::copy_from_slice(codec::value::<&[u8]>(row, 2)?),
+            })
+        };
+        Ok(rows.iter().map(read).collect::<codec::Read<Vec<_>>>()?)
     }
 
     async fn log_end(&self, job: JobId, attempt: AttemptNo) -> Result<u64> {

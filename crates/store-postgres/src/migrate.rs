@@ -22,7 +22,7 @@ pub(crate) fn tables() -> Vec<&'static str> {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 12] = [
+pub(crate) const MIGRATIONS: [Migration; 13] = [
     Migration {
         version: 1,
         name: "first",
@@ -82,6 +82,11 @@ pub(crate) const MIGRATIONS: [Migration; 12] = [
         version: 12,
         name: "workers",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0012_workers.sql")),
+    },
+    Migration {
+        version: 15,
+        name: "log_marks",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0015_log_marks.sql")),
     },
 ];
 

@@ -110,7 +110,7 @@ async fn a_large_partition_is_dropped_whole_with_all_that_belongs_to_its_jobs() 
     let mut owner = owner_of(&store, &[old.clone(), young.clone()]).await;
     for job in [&old, &young] {
         owner.done(vec![Write::Requeue(retried(original(job), 1, at(20)))]).await;
-        let log = LogChunk { job: job.id, attempt: AttemptNo(1), offset: 0, bytes: text("log") };
+        let log = LogChunk { job: job.id, attempt: AttemptNo(1), offset: 0, bytes: text("log"), marks: text("") };
         store.append_logs(vec![log]).await.unwrap();
     }
     let moved = |job: &NewJob| punctual_core::JobKey { due_at: at(20), id: job.id };

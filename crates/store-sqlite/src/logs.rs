@@ -1,9 +1,9 @@
 //! What attempts print.
 
 use async_trait::async_trait;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use punctual_core::{AttemptNo, JobId};
-use punctual_store::{LogChunk, LogPiece, Logs, Result};
+use punctual_store::{ChunkMarks, LogChunk, LogPiece, Logs, Result};
 use rusqlite::{OptionalExtension, params};
 
 use crate::writer::Failure;
@@ -23,7 +23,8 @@ impl Logs for SqliteStore {
                     chunk.job.to_bytes(),
                     chunk.attempt.0,
                     offset(chunk.offset)?,
-                    &chunk.bytes[..]
+                    &chunk.bytes[..],
+                    (!chunk.marks.is_empty()).then_some(&chunk.marks[..])
                 ])?;
             }
             Ok(())
@@ -54,6 +55,27 @@ impl Logs for SqliteStore {
                     next_offset = begin + chunk.len() as u64;
                 }
                 Ok(LogPiece { bytes: bytes.freeze(), next_offset })
+            })
+            .await
+    }
+
+    async fn log_marks(&self, job: JobId, attempt: AttemptNo, from: u64, to: u64) -> Result<Vec<ChunkMarks>> {
+        self.shared
+            .people_reads
+            .read(move |conn| {
+                let mut statement = conn.prepare_cached(sql!("log_marks"))?;
+                let [from, to] = [from, to].map(|place| i64::try_from(place).unwrap_or(i64::MAX));
+                let mut rows = statement.query(params![job.to_bytes(), attempt.0, from, to])?;
+                let mut found = Vec::new();
+                while let Some(row) = rows.next()? {
+                    let marks = row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?;
+                    found.push(ChunkMarks {
+                        offset: row.get::<_, i64>(0)?.unsigned_abs(),
+                        len: row.get::<_, i64>(1)?.unsigned_abs(),
+                        marks: Bytes::copy_from_slice(marks),
+                    });
+                }
+                Ok(found)
             })
             .await
     }

@@ -21,7 +21,13 @@ pub async fn measure(store: &dyn Store, jobs: &[JobId]) {
     row("a look when there is nothing", look(store, 0).await);
     let pieces: Vec<LogChunk> = jobs
         .iter()
-        .map(|job| LogChunk { job: *job, attempt: AttemptNo(1), offset: 0, bytes: Bytes::from(vec![b'x'; 1024]) })
+        .map(|job| LogChunk {
+            job: *job,
+            attempt: AttemptNo(1),
+            offset: 0,
+            bytes: Bytes::from(vec![b'x'; 1024]),
+            marks: Bytes::new(),
+        })
         .collect();
     let count = u32::try_from(jobs.len()).expect("a few thousand");
     let begun = Instant::now();

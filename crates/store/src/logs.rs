@@ -13,6 +13,17 @@ pub struct LogChunk {
     pub attempt: AttemptNo,
     pub offset: u64,
     pub bytes: Bytes,
+    /// When they were written and to which stream, see [`punctual_core::log`]. Empty: nothing is known.
+    pub marks: Bytes,
+}
+
+/// The marks of one chunk that is in the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChunkMarks {
+    pub offset: u64,
+    /// How long the chunk is.
+    pub len: u64,
+    pub marks: Bytes,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,6 +41,10 @@ pub trait Logs: Send + Sync + 'static {
     /// From `offset`, at least one chunk if there is one, and not much more than `limit` bytes.
     /// Any offset may be asked for; beyond the log's end there is nothing.
     async fn read_log(&self, job: JobId, attempt: AttemptNo, offset: u64, limit: usize) -> Result<LogPiece>;
+
+    /// The marks of chunks, in order, from the one that holds `from` to the last that begins before `to`. Chunks without
+    /// marks are left out.
+    async fn log_marks(&self, job: JobId, attempt: AttemptNo, from: u64, to: u64) -> Result<Vec<ChunkMarks>>;
 
     /// Where the last chunk ends; zero when there is none.
     async fn log_end(&self, job: JobId, attempt: AttemptNo) -> Result<u64>;

@@ -151,7 +151,13 @@ impl Ledger {
             let Some(Held::Running { log, .. }) = state.held.get(&key) else {
                 continue;
             };
-            let log = log.close().then(|| log.clone());
+            let log = log.clone();
+            let closed = log.close();
+            if closed.is_to_announce {
+                // Before the outcome, which must not overtake it.
+                state.queue_log(log.clone());
+            }
+            let log = closed.is_written.then_some(log);
             state.ended(report.id.shard());
             state.keep(key, outcome_to_wire(&report), log, Kept::InMemory);
             in_doubt |= state.post(key) == Posted::InDoubt;

@@ -109,12 +109,13 @@ impl LinkState {
                 self.logs.pop_front();
                 continue;
             };
-            bytes += 48 + piece.bytes.len();
+            bytes += 48 + piece.bytes.len() + piece.marks.len();
             chunks.push(wire::LogChunk {
                 job_id: id_bytes(log.job().to_bytes()),
                 attempt: log.attempt().0,
                 offset: piece.offset,
                 bytes: piece.bytes,
+                marks: piece.marks,
             });
         }
         bytes

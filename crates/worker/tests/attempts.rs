@@ -251,7 +251,7 @@ async fn lines_arrive_while_the_attempt_still_runs() {
 }
 
 #[tokio::test]
-async fn a_long_log_comes_whole_before_the_outcome_and_ends_where_the_server_said() {
+async fn the_begin_and_the_end_of_a_long_log_come_before_the_outcome_within_the_servers_limit() {
     const LIMIT_BYTES: u32 = 3 << 20;
     let mut server = FarServer::start().await;
     let _worker = run(worker(&server).handler("chatty", |job: JobContext| async move {
@@ -265,6 +265,11 @@ async fn a_long_log_comes_whole_before_the_outcome_and_ends_where_the_server_sai
     stream.assign(handler_task("chatty"), &[job(1)]);
     stream.outcome().await;
     let text = stream.log_text();
-    assert!(text.len() <= LIMIT_BYTES as usize && text.len() > LIMIT_BYTES as usize - 100);
-    assert!(text.ends_with("\n[log truncated at 3 MiB]\n"));
+    assert!(text.len() <= LIMIT_BYTES as usize && text.len() > LIMIT_BYTES as usize - 400, "{}", text.len());
+    assert!(text.ends_with(&format!("line {:>40}\n", 99_999)), "{:?}", &text[text.len() - 100..]);
+    let notes: Vec<&str> = text.lines().filter(|line| line.starts_with('[')).collect();
+    let [reached, left_out] = notes[..] else { panic!("{notes:?}") };
+    assert!(reached.starts_with("[log limit of 3 MiB reached: "), "{reached}");
+    let kept = text.lines().count() - 2;
+    assert_eq!(left_out, format!("[{} bytes ({} lines) left out]", (100_000 - kept) * 46, 100_000 - kept));
 }

@@ -89,7 +89,8 @@ async fn work(handover: &Handover, sandbox: LauncherOptions, servers: &Servers, 
         () = &mut shipping => unreachable!("a log is shipped until it is closed"),
         ended = execution => ended,
     };
-    log.close();
+    // What is left of it is taken when the outlet is closed.
+    let _ = log.close();
     outlet.close();
     if tokio::time::timeout(FLUSH_LIMIT, shipping).await.is_err() {
         tracing::warn!("the end of the log did not reach a server in time");

@@ -83,8 +83,9 @@ impl Servers {
     }
 
     pub(super) async fn log(&self, piece: LogPiece) -> Result<(), String> {
-        let path = format!("/logs?offset={}", piece.offset);
-        self.patiently(Method::POST, &path, piece.bytes).await.map(drop).map_err(Refusal::into_reason)
+        let path = format!("/logs?offset={}&marks={}", piece.offset, piece.marks.len());
+        let body = [&piece.bytes[..], &piece.marks[..]].concat().into();
+        self.patiently(Method::POST, &path, body).await.map(drop).map_err(Refusal::into_reason)
     }
 
     /// Returns when it is durable.

@@ -207,6 +207,10 @@ async fn logs(
         Err(busy) => return busy.into_response(),
     };
     let (offset, end) = (query["offset"], script.log().len() as u64);
+    let text_len = body.len() - query["marks"] as usize;
+    let marks = punctual_core::log::decode_marks(offset, text_len, &body[text_len..]);
+    assert!(marks.is_some_and(|marks| marks[0].offset == offset), "each piece has times");
+    let body = body.slice(..text_len);
     if offset + body.len() as u64 <= end {
         return StatusCode::NO_CONTENT.into_response();
     }

@@ -18,6 +18,7 @@ use punctual_store::{Archived, Archiving, EndedLog, FoundRow, KeptLog};
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
+use super::marks::{self, Marks};
 use super::shared::Sharing;
 use crate::{App, Inner, LOG_BYTES_MAX, Result};
 
@@ -29,8 +30,9 @@ const AFTER_END: Span = Span::from_secs(3);
 const PAGE: usize = 128;
 /// Pages in one round. The next goes on where it ended: what runs and prints is looked at again and again.
 const PAGES_AT_ONCE: usize = 16;
-/// Logs that are in memory at a time: each at most a megabyte, twice while it is assembled.
+/// Logs that are in memory at a time, each twice while it is assembled: this many, or fewer if they may be long.
 const AT_ONCE: usize = 16;
+const BYTES_AT_ONCE: u64 = 16 << 20;
 /// Keys in one page of a sweep.
 pub(super) const SWEEP_PAGE: usize = 1000;
 
@@ -152,7 +154,7 @@ impl App {
             }
         }
         let mut writes = stream::iter(ended.into_iter().map(|(job, attempt, end)| self.write_log(job, attempt, end)))
-            .buffer_unordered(AT_ONCE);
+            .buffer_unordered(self.logs_at_once());
         let (mut written, mut failure) = (Vec::new(), None);
         while let Some(result) = writes.next().await {
             match result {
@@ -193,11 +195,23 @@ impl App {
             Some(_) | None => {
                 let key = key_of(job, attempt, end.finished_at, &whole.bytes);
                 let bytes = whole.bytes.clone();
+                // After the pieces were read: those that came since are marked, too, and the next round takes them.
+                let mut marks = match &replaces {
+                    Some(path) => marks::read(&self.0.blobs, path).await?,
+                    None => Marks::default(),
+                };
+                marks.add(self.0.store.log_marks(job, attempt, 0, LOG_BYTES_MAX).await?);
+                marks::write(&self.0.blobs, key.as_str(), &marks).await?;
                 self.0.blobs.put(&key, LOG_BYTES_MAX, stream::iter([Ok(bytes)])).await?;
                 ArchivedLog { path: key.as_str().to_owned(), bytes: whole.bytes.len() as u64 }
             }
         };
         Ok(Archiving { job, attempt, log, replaces, pieces: whole.pieces })
+    }
+
+    fn logs_at_once(&self) -> usize {
+        let fitting = BYTES_AT_ONCE / self.0.settings.log_limit.get().max(1);
+        (fitting as usize).clamp(1, AT_ONCE)
     }
 
     async fn read_whole(&self, log: &ArchivedLog) -> punctual_blobs::Result<Bytes> {
@@ -231,11 +245,12 @@ impl App {
     }
 
     async fn delete_log(&self, path: String) -> punctual_blobs::Result<()> {
-        match Key::new(path) {
-            Some(key) => self.0.blobs.delete(&key).await,
-            // No object has such a name.
-            None => Ok(()),
+        let beside = marks::key_beside(&path);
+        // No object has a name that is no key.
+        for key in [beside, Key::new(path)].into_iter().flatten() {
+            self.0.blobs.delete(&key).await?;
         }
+        Ok(())
     }
 
     /// Deletes objects that no attempt names: what a server wrote that lost its turn meanwhile. Looks only at
@@ -270,7 +285,8 @@ impl App {
             return Ok(true);
         }
         let archived = self.0.store.archived_log(job, attempt).await?;
-        Ok(archived.is_some_and(|log| log.path == key.as_str()))
+        let log_path = marks::log_beside(key.as_str()).unwrap_or_else(|| key.as_str().to_owned());
+        Ok(archived.is_some_and(|log| log.path == log_path))
     }
 }
 
@@ -297,7 +313,8 @@ impl Place {
     fn parse(key: &Key) -> Option<Self> {
         let mut words = key.as_str().split('/').skip(1);
         let (day, job, name) = (words.next()?, words.next()?, words.next()?);
-        let (attempt, _) = name.strip_suffix(".log")?.split_once('-')?;
+        let name = name.strip_suffix(".log").or_else(|| name.strip_suffix(marks::EXTENSION))?;
+        let (attempt, _) = name.split_once('-')?;
         Some(Self { day: day.to_owned(), job: job.parse().ok()?, attempt: AttemptNo(attempt.parse().ok()?) })
     }
 }

@@ -174,6 +174,7 @@ async fn app(
             lease_ttl: Span::from_secs(3600),
             roles: Roles { api: true, scheduler: roles.contains(&SCHEDULER) },
             artifact_max: ByteSize::mib(1),
+            log_limit: ByteSize::mib(1),
             retention: Span::from_secs(3600),
             public_url: "http://127.0.0.1:8020".to_owned(),
             missed_after: Span::from_secs(60),

@@ -117,6 +117,7 @@ impl World {
                 lease_ttl: Span::from_secs(10),
                 roles: Roles { api: true, scheduler: false },
                 artifact_max: ByteSize::mib(1),
+                log_limit: ByteSize::mib(1),
                 retention: Span::from_secs(RETENTION),
                 public_url: "http://127.0.0.1:8020".to_owned(),
                 missed_after,

@@ -18,10 +18,10 @@ use punctual_core::{
 };
 use punctual_store::{
     Ailing, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, BackfillRow, BackfillRun,
-    BackfillStep, Backfilled, Backfills, CalendarChange, ClusterSecret, CreatedArtifact, DeliveryRow, Dispatch,
-    Dispatched, DueWindow, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobPages,
-    JobReads, JobRecord, KeptLog, LateOutcome, Lease, Leases, LoadPage, LoadedRow, LogArchive, LogChunk, LogPiece,
-    Logs, Member, Members, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page, Position,
+    BackfillStep, Backfilled, Backfills, CalendarChange, ChunkMarks, ClusterSecret, CreatedArtifact, DeliveryRow,
+    Dispatch, Dispatched, DueWindow, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned,
+    JobPages, JobReads, JobRecord, KeptLog, LateOutcome, Lease, Leases, LoadPage, LoadedRow, LogArchive, LogChunk,
+    LogPiece, Logs, Member, Members, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page, Position,
     RerunRecord, Result, Retention, RuleChange, RuleRow, ScheduleFilter, Schedules, SeenMember, SeenWorker,
     SeenWorkers, ShardSchedules, Stepped, Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks,
     Transitions, WaitingNotice, WholeLog,
@@ -279,6 +279,7 @@ under_weather! {
     Logs {
         append_logs(chunks: Vec<LogChunk>) -> ();
         read_log(job: JobId, attempt: AttemptNo, offset: u64, limit: usize) -> LogPiece;
+        log_marks(job: JobId, attempt: AttemptNo, from: u64, to: u64) -> Vec<ChunkMarks>;
         log_end(job: JobId, attempt: AttemptNo) -> u64;
     }
     LogArchive {

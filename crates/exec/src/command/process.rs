@@ -10,7 +10,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_sandbox::{Output, Pipes, Status, set_apart_with_keeper};
+use punctual_sandbox::{Pipes, Status, set_apart_with_keeper};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::process::Child;
 use tokio::signal::unix::{self, SignalKind};
@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use super::keeper::{Keeper, Kept};
 use crate::binary::judge::Ordered;
-use crate::binary::reached;
+use crate::binary::{print, reached};
 use crate::{Call, LogSink};
 
 /// What a shell left running may hold its output open. So long it may go on to print, then it is killed.
@@ -168,7 +168,7 @@ async fn log_until<T>(output: &mut Pipes, log: &LogSink, event: impl Future<Outp
         tokio::select! {
             event = &mut event => return Some(event),
             printed = output.next(), if is_open => match printed {
-                Some(Output::Stdout(bytes) | Output::Stderr(bytes)) => log.raw(&bytes),
+                Some(printed) => print(log, &printed),
                 None if output.flooded() => return None,
                 None => is_open = false,
             },
@@ -178,8 +178,8 @@ async fn log_until<T>(output: &mut Pipes, log: &LogSink, event: impl Future<Outp
 
 async fn log_the_rest(output: &mut Pipes, log: &LogSink) {
     let rest = async {
-        while let Some(Output::Stdout(bytes) | Output::Stderr(bytes)) = output.next().await {
-            log.raw(&bytes);
+        while let Some(printed) = output.next().await {
+            print(log, &printed);
         }
     };
     // Whoever still prints then is killed.

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use futures_util::StreamExt;
-use punctual_api::{ErrorKind, Job};
-use punctual_client::{Client, ClientError, LogChunk, LogEvent, LogPlace, Logs};
+use punctual_api::{ErrorKind, Job, LogLine};
+use punctual_client::{Client, ClientError, LogChunk, LogEvent, LogFormat, LogPlace, Logs};
 use punctual_core::{JobId, JobState};
 use serde_json::json;
 
@@ -30,6 +30,9 @@ pub(crate) struct LogsArgs {
     /// Only these bytes: 0-99, 100- or -100 for the last hundred
     #[arg(long, value_name = "RANGE", value_parser = parse_range, allow_hyphen_values = true, conflicts_with_all = ["follow", "tail"])]
     range: Option<String>,
+    /// Show whole lines, each with the time and the stream that it was written to
+    #[arg(short, long, conflicts_with = "range")]
+    timestamps: bool,
 }
 
 fn parse_range(text: &str) -> Result<String, String> {
@@ -52,12 +55,18 @@ pub(crate) async fn run(args: LogsArgs, context: &Context) -> anyhow::Result<Exi
         show(&chunk, context)?;
         return Ok(Exit::Ok);
     }
-    let logs = Logs { attempt: args.attempt, offset: 0 };
+    let format = if args.timestamps { LogFormat::Lines } else { LogFormat::Text };
+    let logs = Logs { attempt: args.attempt, offset: 0, format };
     let mut after = None;
     if let Some(lines) = args.tail {
         let log = read_all(&client, args.id, logs).await?;
-        if !log.text.is_empty() {
-            show(&LogChunk { text: last_lines(&log.text, lines).to_owned(), ..log.clone() }, context)?;
+        if !log.is_empty() {
+            let last = LogChunk {
+                text: last_lines(&log.text, lines).to_owned(),
+                lines: log.lines[log.lines.len().saturating_sub(lines)..].to_vec(),
+                ..log
+            };
+            show(&last, context)?;
         }
         after = (log.attempt > 0).then(|| log.end());
     }
@@ -77,7 +86,7 @@ pub(crate) async fn run(args: LogsArgs, context: &Context) -> anyhow::Result<Exi
 
 async fn read(client: &Client, id: JobId, logs: Logs, context: &Context) -> anyhow::Result<()> {
     let log = read_all(client, id, logs).await?;
-    if !log.text.is_empty() {
+    if !log.is_empty() {
         return show(&log, context);
     }
     let job = client.job(id).await?;
@@ -89,9 +98,9 @@ async fn read(client: &Client, id: JobId, logs: Logs, context: &Context) -> anyh
     Ok(())
 }
 
-/// What there is of one attempt's log, which is at most a megabyte.
+/// What there is of one attempt's log, which is at most 16 megabytes.
 async fn read_all(client: &Client, id: JobId, mut logs: Logs) -> anyhow::Result<LogChunk> {
-    let mut log = LogChunk { text: String::new(), attempt: 0, next_offset: 0 };
+    let mut log = LogChunk { text: String::new(), lines: Vec::new(), attempt: 0, next_offset: 0 };
     loop {
         let chunk = client.logs(id, logs).await.map_err(|error| no_attempt(error, id))?;
         log.attempt = chunk.attempt;
@@ -99,9 +108,10 @@ async fn read_all(client: &Client, id: JobId, mut logs: Logs) -> anyhow::Result<
             return Ok(log);
         }
         log.text += &chunk.text;
+        log.lines.extend(chunk.lines);
         log.next_offset = chunk.next_offset;
         // The same attempt to its end, also when the next has begun.
-        logs = Logs { attempt: Some(chunk.attempt), offset: chunk.next_offset };
+        logs = Logs { attempt: Some(chunk.attempt), offset: chunk.next_offset, ..logs };
     }
 }
 
@@ -186,11 +196,32 @@ pub(crate) async fn follow(
 
 fn show(chunk: &LogChunk, context: &Context) -> anyhow::Result<()> {
     match context.out.format {
+        Format::Table | Format::Name if !chunk.lines.is_empty() => context.out.write(&with_times(&chunk.lines)),
         Format::Table | Format::Name => context.out.write(&chunk.text),
+        Format::Json | Format::Jsonl if !chunk.lines.is_empty() => {
+            chunk.lines.iter().try_for_each(|line| context.out.line(&json!(line).to_string()))
+        }
         Format::Json | Format::Jsonl => {
             let line = json!({ "text": chunk.text, "attempt": chunk.attempt, "next_offset": chunk.next_offset });
             context.out.line(&line.to_string())
         }
+    }
+}
+
+/// Such as `2026-12-24T18:00:00.123Z stderr cannot open it`. In UTC, as logs of other programs are.
+fn with_times(lines: &[LogLine]) -> String {
+    let shown = |line: &LogLine| {
+        let time = line.time.map_or_else(|| "-".to_owned(), |time| milliseconds(&time.to_string()));
+        format!("{time} {} {}\n", line.stream.as_deref().unwrap_or("-"), line.text)
+    };
+    lines.iter().map(shown).collect()
+}
+
+/// Times of lines are no finer.
+fn milliseconds(time: &str) -> String {
+    match time.split_once('.') {
+        Some((seconds, fraction)) => format!("{seconds}.{}Z", &fraction[..fraction.len().min(3)]),
+        None => time.to_owned(),
     }
 }
 

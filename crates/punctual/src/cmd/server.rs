@@ -96,6 +96,9 @@ pub(crate) struct ServerFlags {
     /// The largest file that may be uploaded [default: 2GiB]
     #[arg(long, value_name = "SIZE")]
     artifact_max: Option<String>,
+    /// The size of one attempt's log, 64KiB to 16MiB; of a longer one, the beginning and the end are kept [default: 1MiB]
+    #[arg(long, value_name = "SIZE")]
+    log_limit: Option<String>,
     /// How often a worker says that it is alive [default: 5s]
     #[arg(long, value_name = "TIME")]
     heartbeat: Option<String>,
@@ -124,6 +127,7 @@ impl ServerFlags {
             ("retention", self.retention.clone()),
             ("storage", self.storage.clone()),
             ("artifact_max", self.artifact_max.clone()),
+            ("log_limit", self.log_limit.clone()),
             ("heartbeat", self.heartbeat.clone()),
             ("worker_dead_after", self.worker_dead_after.clone()),
         ])

@@ -38,7 +38,7 @@ const fn setting(key: &'static str, default: &'static str, help: &'static str) -
     Setting { key, default, help }
 }
 
-pub(crate) const SETTINGS: [Setting; 54] = [
+pub(crate) const SETTINGS: [Setting; 55] = [
     setting("server", "http://127.0.0.1:8020", "the server that commands and workers talk to; several with commas"),
     setting("output", "table", "table, json, jsonl or name"),
     setting("color", "auto", "auto, always or never"),
@@ -72,6 +72,11 @@ pub(crate) const SETTINGS: [Setting; 54] = [
     setting("storage_secret", "", "the secret of that key, or @ and a file of it; else AWS_SECRET_ACCESS_KEY"),
     setting("storage_token", "", "the token of a session, or @ and a file of it; else AWS_SESSION_TOKEN"),
     setting("artifact_max", "2GiB", "the largest file that may be uploaded"),
+    setting(
+        "log_limit",
+        "1MiB",
+        "the size of one attempt's log, from 64KiB to 16MiB; of a longer one, the beginning and the end are kept",
+    ),
     setting("lease_ttl", "10s", "a server that is silent for so long loses its shards to the others"),
     setting("clock_skew_max", "5s", "a server whose clock differs from the database's by more starts nothing"),
     setting("missed_after", "60s", "a planned time of a schedule that nobody decided about for so long was missed"),

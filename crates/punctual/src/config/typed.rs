@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use punctual_app::Roles;
+use punctual_app::{LOG_BYTES_MAX, LOG_BYTES_MIN, Roles};
 use punctual_core::size::ByteSize;
 use punctual_core::{ShardId, Span};
 use punctual_exec::ProgramCache;
@@ -49,6 +49,7 @@ pub(crate) struct ServerSettings {
     pub(crate) retention: Span,
     pub(crate) storage: Storage,
     pub(crate) artifact_max: ByteSize,
+    pub(crate) log_limit: ByteSize,
     pub(crate) heartbeat: Span,
     pub(crate) worker_dead_after: Span,
 }
@@ -97,6 +98,7 @@ impl ServerSettings {
             retention: config.parse("retention", |text| span(text, Span::from_secs(60), Span::MAX))?,
             storage: storage::read(config)?,
             artifact_max: config.parse("artifact_max", artifact_max)?,
+            log_limit: config.parse("log_limit", log_limit)?,
             heartbeat: config.parse("heartbeat", |text| span(text, Span::from_millis(100), Span::from_secs(60)))?,
             worker_dead_after: config
                 .parse("worker_dead_after", |text| span(text, Span::from_millis(200), Span::from_secs(3600)))?,
@@ -142,6 +144,14 @@ impl WorkerSettings {
             agents: AgentsSettings::new(config)?,
         })
     }
+}
+
+fn log_limit(text: &str) -> Result<ByteSize, String> {
+    let limit = text.parse::<ByteSize>().map_err(|error| error.to_string())?;
+    if !(LOG_BYTES_MIN..=LOG_BYTES_MAX).contains(&limit.get()) {
+        return Err("must be from 64KiB to 16MiB".to_owned());
+    }
+    Ok(limit)
 }
 
 fn log_attempts(text: &str) -> Result<AttemptLog, String> {

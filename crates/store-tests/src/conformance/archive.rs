@@ -9,7 +9,7 @@ use crate::fixture::*;
 const LIMIT: usize = 1 << 20;
 
 async fn print(store: &dyn Store, job: &NewJob, attempt: u32, offset: u64, content: &str) {
-    let chunk = LogChunk { job: job.id, attempt: AttemptNo(attempt), offset, bytes: text(content) };
+    let chunk = LogChunk { job: job.id, attempt: AttemptNo(attempt), offset, bytes: text(content), marks: text("") };
     store.append_logs(vec![chunk]).await.unwrap();
 }
 

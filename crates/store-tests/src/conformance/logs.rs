@@ -1,10 +1,10 @@
 use punctual_core::AttemptNo;
-use punctual_store::{LogChunk, LogPiece, Store};
+use punctual_store::{ChunkMarks, LogChunk, LogPiece, Store};
 
 use crate::fixture::*;
 
 fn chunk(attempt: u32, offset: u64, content: &str) -> LogChunk {
-    LogChunk { job: job_id(1, 10, 0), attempt: AttemptNo(attempt), offset, bytes: text(content) }
+    LogChunk { job: job_id(1, 10, 0), attempt: AttemptNo(attempt), offset, bytes: text(content), marks: text("") }
 }
 
 async fn read(store: &dyn Store, attempt: u32, offset: u64, limit: usize) -> (String, u64) {
@@ -67,4 +67,23 @@ pub(super) async fn a_log_ends_where_its_last_chunk_does(store: &dyn Store) {
     assert_eq!(end(1).await, 0);
     store.append_logs(vec![chunk(1, 0, "one"), chunk(1, 9, "four"), chunk(2, 0, "x")]).await.unwrap();
     assert_eq!((end(1).await, end(2).await, end(3).await), (13, 1, 0));
+}
+
+pub(super) async fn marks_are_kept_with_their_chunks(store: &dyn Store) {
+    let marked = |offset, content: &str, marks: &str| LogChunk { marks: text(marks), ..chunk(1, offset, content) };
+    store.append_logs(vec![marked(0, "one ", "a"), marked(4, "two ", ""), marked(8, "three", "ccc")]).await.unwrap();
+    store.append_logs(vec![marked(0, "one ", "other")]).await.unwrap();
+    let found = async |from, to| {
+        let found = store.log_marks(job_id(1, 10, 0), AttemptNo(1), from, to).await.unwrap();
+        let shown = |each: ChunkMarks| (each.offset, each.len, String::from_utf8(each.marks.to_vec()).unwrap());
+        found.into_iter().map(shown).collect::<Vec<_>>()
+    };
+    let (first, last) = ((0, 4, "a".to_owned()), (8, 5, "ccc".to_owned()));
+    assert_eq!(found(0, 100).await, [first.clone(), last.clone()]);
+    assert_eq!(found(3, 8).await, [first]);
+    assert_eq!(found(5, u64::MAX).await, [last]);
+    assert_eq!(found(5, 8).await, []);
+    assert_eq!(store.log_marks(job_id(1, 10, 0), AttemptNo(2), 0, 100).await.unwrap(), []);
+    // The text does not change by them.
+    assert_eq!(read(store, 1, 0, 100).await, piece("one two three", 13));
 }

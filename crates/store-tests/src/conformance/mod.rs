@@ -207,6 +207,7 @@ cases! { ($)
         logs_of_attempts_are_apart,
         a_lost_chunk_is_skipped,
         a_log_ends_where_its_last_chunk_does,
+        marks_are_kept_with_their_chunks,
     }
     archive {
         attempts_with_pieces_are_found_in_order_with_what_history_knows,

@@ -16,7 +16,7 @@ pub(super) async fn old_finished_jobs_go_with_all_that_belongs_to_them(store: &d
     let job = new_job(1, 10, 0);
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
     let second = JobKey { due_at: at(20), id: job.id };
-    let log = LogChunk { job: job.id, attempt: AttemptNo(1), offset: 0, bytes: text("log") };
+    let log = LogChunk { job: job.id, attempt: AttemptNo(1), offset: 0, bytes: text("log"), marks: text("") };
     let stale =
         StaleOutcome { id: job.id, attempt: AttemptNo(1), worker: worker(1), at: at(30), outcome: "late".to_owned() };
     owner.done(vec![Write::Requeue(retried(original(&job), 1, at(20)))]).await;

@@ -1,6 +1,6 @@
 use bytes::BytesMut;
 use punctual_core::{AttemptNo, JobId, Timestamp};
-use punctual_store::{LogChunk, LogPiece, Result, tasks_used_since};
+use punctual_store::{ChunkMarks, LogChunk, LogPiece, Result, tasks_used_since};
 
 use super::{ModelStore, State, inconsistent};
 
@@ -14,6 +14,7 @@ impl ModelStore {
                 let key = (chunk.job, chunk.attempt, chunk.offset);
                 if !chunk.bytes.is_empty() && !state.logs.has(&key) {
                     state.logs.put(key, chunk.bytes);
+                    state.log_marks.put(key, chunk.marks);
                 }
             }
             Ok(())
@@ -39,6 +40,20 @@ impl ModelStore {
             next_offset = begin + chunk.len() as u64;
         }
         LogPiece { bytes: bytes.freeze(), next_offset }
+    }
+
+    pub fn log_marks_now(&self, job: JobId, attempt: AttemptNo, from: u64, to: u64) -> Vec<ChunkMarks> {
+        let state = self.state();
+        let begins =
+            |limit: u64| state.logs.range((job, attempt, 0)..=(job, attempt, limit)).map(|((_, _, at), _)| *at);
+        let first = begins(from).last().unwrap_or(0);
+        let marks = |begin: u64| ChunkMarks {
+            offset: begin,
+            len: state.logs.get(&(job, attempt, begin)).map_or(0, |chunk| chunk.len() as u64),
+            marks: state.log_marks.get(&(job, attempt, begin)).cloned().unwrap_or_default(),
+        };
+        let chunks = begins(u64::MAX).filter(|begin| (first..to).contains(begin)).map(marks);
+        chunks.filter(|chunk| !chunk.marks.is_empty()).collect()
     }
 
     pub fn log_end_now(&self, job: JobId, attempt: AttemptNo) -> u64 {

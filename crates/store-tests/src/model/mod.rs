@@ -80,6 +80,8 @@ pub struct State {
     /// Numbered, since two may have the same time.
     reruns: Table<(JobId, u64), RerunRecord>,
     logs: Table<(JobId, AttemptNo, u64), Bytes>,
+    /// Left behind when the chunk goes: none is read without it.
+    log_marks: Table<(JobId, AttemptNo, u64), Bytes>,
     dropped_logs: Table<String, ()>,
     answers: Table<String, IdempotentAnswer>,
     schedules: Table<ScheduleId, ScheduleRow>,
@@ -168,6 +170,7 @@ impl ModelStore {
             stale: Table::default(),
             reruns: Table::default(),
             logs: Table::default(),
+            log_marks: Table::default(),
             dropped_logs: Table::default(),
             answers: Table::default(),
             schedules: Table::default(),

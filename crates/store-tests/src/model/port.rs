@@ -8,10 +8,10 @@ use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
 use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
 use punctual_store::{
-    Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, ClusterSecret, CreatedArtifact,
-    DueWindow, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobPages, JobReads,
-    JobRecord, KeptLog, LateOutcome, Lease, Leases, LoadPage, LogArchive, LogChunk, LogPiece, Logs, Member, Members,
-    NewArtifact, OpenStarts, Owned, Page, Position, RerunRecord, Result, Retention, SeenMember, SeenWorker,
+    Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, ChunkMarks, ClusterSecret,
+    CreatedArtifact, DueWindow, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobPages,
+    JobReads, JobRecord, KeptLog, LateOutcome, Lease, Leases, LoadPage, LogArchive, LogChunk, LogPiece, Logs, Member,
+    Members, NewArtifact, OpenStarts, Owned, Page, Position, RerunRecord, Result, Retention, SeenMember, SeenWorker,
     SeenWorkers, Store, Submission, Submit, Submitted, TaskChange, Tasks, Transitions, WholeLog,
 };
 
@@ -232,6 +232,9 @@ impl Logs for ModelStore {
     async fn read_log(&self, job: JobId, attempt: AttemptNo, offset: u64, limit: usize) -> Result<LogPiece> {
         self.surprise();
         Ok(self.read_log_now(job, attempt, offset, limit))
+    }
+    async fn log_marks(&self, job: JobId, attempt: AttemptNo, from: u64, to: u64) -> Result<Vec<ChunkMarks>> {
+        Ok(self.log_marks_now(job, attempt, from, to))
     }
     async fn log_end(&self, job: JobId, attempt: AttemptNo) -> Result<u64> {
         Ok(self.log_end_now(job, attempt))

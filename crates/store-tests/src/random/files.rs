@@ -44,7 +44,13 @@ impl Plan {
             return Operation::ReadLog(job, self.random.below(25), self.random.below(20) as usize);
         }
         let bytes = text(self.random.pick(&["", "abcd", "abcdefgh", "x"]));
-        Operation::AppendLogs(vec![LogChunk { job, attempt: AttemptNo::FIRST, offset, bytes }])
+        Operation::AppendLogs(vec![LogChunk {
+            job,
+            attempt: AttemptNo::FIRST,
+            offset,
+            marks: bytes.slice(..bytes.len().min(1)),
+            bytes,
+        }])
     }
 
     pub(super) fn archive(&mut self, model: &ModelStore) -> Operation {

@@ -177,7 +177,7 @@ impl State {
     pub(super) fn forget(&mut self, key: Key) -> Option<Kept> {
         match self.held.remove(&key)? {
             Held::Running { cancel, log } => {
-                log.close();
+                let _ = log.close();
                 cancel.stop();
                 self.ended(key.0.shard());
                 None

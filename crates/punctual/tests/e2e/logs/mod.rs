@@ -38,7 +38,7 @@ fn submit(home: &Home, server: &Server, program: &Path, flags: &[&str]) -> JobId
 /// All of an attempt's log, as far as it goes now.
 async fn log(server: &Server, id: JobId, attempt: Option<u32>) -> String {
     let client = server.client();
-    let mut logs = Logs { attempt, offset: 0 };
+    let mut logs = Logs { attempt, ..Logs::default() };
     let mut text = String::new();
     loop {
         let chunk = client.logs(id, logs).await.expect("the log can be read");
@@ -46,7 +46,7 @@ async fn log(server: &Server, id: JobId, attempt: Option<u32>) -> String {
             return text;
         }
         text += &chunk.text;
-        logs = Logs { attempt: Some(chunk.attempt), offset: chunk.next_offset };
+        logs = Logs { attempt: Some(chunk.attempt), offset: chunk.next_offset, ..logs };
     }
 }
 

@@ -1,0 +1,2 @@
+-- When the bytes of a piece were written, and to which stream.
+ALTER TABLE log ADD COLUMN marks BLOB;
