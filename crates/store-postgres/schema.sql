@@ -279,6 +279,7 @@ TABLE schedule WITH (fillfactor=90)
     pause_note text
     calendars jsonb
     input bytea
+    last_success bigint
 CREATE UNIQUE INDEX schedule_name ON public.schedule USING btree (name)
 CREATE UNIQUE INDEX schedule_pkey ON public.schedule USING btree (shard, id)
 CREATE INDEX schedule_task ON public.schedule USING btree (task, name)

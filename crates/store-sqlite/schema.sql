@@ -297,7 +297,7 @@ CREATE TABLE schedule (
     changed_at INTEGER NOT NULL,
     changed_by TEXT NOT NULL,
     -- Last: a long one does not get between the others.
-    input      BLOB,
+    input      BLOB, last_success INTEGER,
     PRIMARY KEY (shard, id)
 ) STRICT, WITHOUT ROWID;
 

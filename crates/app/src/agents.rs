@@ -12,6 +12,7 @@ use bytes::Bytes;
 use punctual_api::ErrorKind;
 use punctual_core::attempt::Details;
 use punctual_core::run::Run;
+use punctual_core::schedule::ScheduledRun;
 use punctual_core::shard::event::{AssignedInput, Reply, Report};
 use punctual_core::shard::write::Epoch;
 use punctual_core::{ArtifactId, AttemptNo, JobId, ShardId, Span, TaskId, Timestamp, WorkerId};
@@ -66,6 +67,8 @@ pub struct AgentWork {
     pub started_at: Timestamp,
     pub tracing_id: Option<String>,
     pub input: Option<Bytes>,
+    /// Of a job that a schedule made.
+    pub scheduled_run: Option<ScheduledRun>,
 }
 
 /// What an agent asks the owner of its job.
@@ -286,6 +289,7 @@ impl App {
             started_at: assignment.started_at,
             tracing_id: assignment.tracing_id,
             input,
+            scheduled_run: assignment.origin.map(|origin| origin.scheduled_run()),
         })))
     }
 

@@ -8,6 +8,7 @@ mod messages;
 
 use punctual_api::limits;
 use punctual_core::Span;
+use punctual_core::run::{FACT_NAMES, check_placeholders};
 use punctual_core::task::{Handler, Probe, Run, TaskSpec};
 
 use crate::{AppError, Result};
@@ -56,6 +57,13 @@ pub(crate) fn spec(spec: &TaskSpec) -> Result<()> {
     if spec.queue_timeout == Some(Span::ZERO) {
         return Err(AppError::field("/queue_timeout", "must be more than 0; leave it out for no limit"));
     }
+    let mut checked = Ok(());
+    spec.run.clone().each_text(|pointer, _, text| {
+        if checked.is_ok() {
+            checked = placeholders(pointer, text);
+        }
+    });
+    checked?;
     match &spec.run {
         Run::Binary(call) => binary::check(call)?,
         Run::Http(call) => http::check(call)?,
@@ -114,11 +122,18 @@ pub(crate) fn input(json: &str) -> Result<()> {
         let detail = format!("must be at most {} bytes", limits::INPUT_BYTES_MAX);
         return Err(AppError::field("/input", detail).hint("put large data into a file and pass its address"));
     }
+    placeholders("/input", json)?;
     if depth(json) > limits::JSON_DEPTH_MAX {
         let detail = format!("must be nested at most {} deep", limits::JSON_DEPTH_MAX);
         return Err(AppError::field("/input", detail));
     }
     Ok(())
+}
+
+fn placeholders(pointer: &str, text: &str) -> Result<()> {
+    check_placeholders(text).map_err(|detail| {
+        AppError::field(pointer, detail).hint(format!("known are punctual.{}", FACT_NAMES.join(", punctual.")))
+    })
 }
 
 /// How deep valid JSON is nested.

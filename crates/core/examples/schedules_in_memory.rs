@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use punctual_core::schedule::recurrence::{self, Calendar};
-use punctual_core::schedule::{Plan, ScheduleSpec, ScheduleState, seed_of};
+use punctual_core::schedule::{Plan, ScheduleSpec, ScheduleState};
 use punctual_core::shard::event::{Event, LoadedSchedule, TakenSchedules};
 use punctual_core::shard::write::Epoch;
 use punctual_core::shard::{Config, Owner};
@@ -82,7 +82,7 @@ fn load(count: u64, expression: Expression, dates: usize) -> (Owner, usize) {
                 id: ScheduleId::new(now, SHARD, n),
                 plan: plan(&mut plans, &expression(n), ZONES[n as usize / 7 % 4], &calendars),
                 task: Arc::clone(&task),
-                seed: seed_of(&format!("tenant-{n:07}")),
+                name: format!("tenant-{n:07}").into(),
                 priority: None,
                 has_input: false,
                 state: ScheduleState::new(now),

@@ -1,6 +1,7 @@
 //! What an attempt executes.
 
 mod command;
+mod facts;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,6 +12,7 @@ use crate::id::ArtifactId;
 use crate::size::ByteSize;
 use crate::time::Span;
 pub use command::Command;
+pub use facts::{Escape, FACT_NAMES, Facts, PLACEHOLDERS_MAX, check_placeholders};
 
 /// The capability of workers that give programs a network.
 pub const BINARY_WITH_NETWORK: &str = "binary:network";
@@ -75,6 +77,11 @@ impl Run {
         }
     }
 
+    /// Every uploaded file that it runs or reads.
+    pub fn artifacts(&self) -> impl Iterator<Item = ArtifactId> {
+        self.artifact().into_iter()
+    }
+
     /// The uploaded file that it needs.
     pub fn artifact(&self) -> Option<ArtifactId> {
         match self {
@@ -113,6 +120,7 @@ pub const fn default_grace() -> Span {
     Span::from_secs(10)
 }
 
+/// The network of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -206,6 +214,7 @@ impl fmt::Debug for Slack {
     }
 }
 
+/// One HTTP request: a ping or a webhook.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -271,7 +280,7 @@ impl HttpCall {
     /// Headers that a task may not set, in any case of letters: they belong to the
     /// connection, or the receiver relies on ours.
     pub fn is_reserved_header(name: &str) -> bool {
-        const RESERVED: [&str; 14] = [
+        const RESERVED: [&str; 11] = [
             "host",
             "connection",
             "content-length",
@@ -280,16 +289,14 @@ impl HttpCall {
             "te",
             "trailer",
             "idempotency-key",
-            "punctual-job-id",
-            "punctual-attempt",
-            "punctual-tracing-id",
             "webhook-id",
             "webhook-timestamp",
             "webhook-signature",
         ];
-        const RESERVED_START: &str = "proxy-";
-        let start = name.get(..RESERVED_START.len());
-        start.is_some_and(|start| start.eq_ignore_ascii_case(RESERVED_START))
+        const RESERVED_STARTS: [&str; 2] = ["proxy-", "punctual-"];
+        let starts_with =
+            |start: &str| name.get(..start.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(start));
+        RESERVED_STARTS.into_iter().any(starts_with)
             || RESERVED.iter().any(|reserved| name.eq_ignore_ascii_case(reserved))
     }
 }
@@ -298,6 +305,7 @@ pub const fn default_http_timeout() -> Span {
     Span::from_secs(30)
 }
 
+/// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "UPPERCASE")]
@@ -328,6 +336,7 @@ impl Method {
     }
 }
 
+/// A task for tests and measurements.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields, default)]
@@ -348,6 +357,7 @@ pub struct Probe {
     pub crash: bool,
 }
 
+/// A function that a worker registered under a name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use punctual_core::TaskId;
 use punctual_core::schedule::recurrence::Calendar;
-use punctual_core::schedule::{Plan, PlanError, seed_of};
+use punctual_core::schedule::{Origin, OriginSchedule, Plan, PlanError};
 use punctual_core::shard::event::LoadedSchedule;
 use punctual_core::task::Task;
 use punctual_store::{LoadedRow, Result, Store};
@@ -129,6 +129,20 @@ impl Plans {
         state.changed.retain(|_, left| *left > 0);
     }
 
+    /// The schedule of a run that the owner may not have in memory. `None` if it is gone, or means nothing any more.
+    pub(crate) async fn find(&self, store: &dyn Store, origin: &Origin) -> Result<Option<OriginSchedule>> {
+        if origin.schedule.is_some() {
+            return Ok(origin.schedule.clone());
+        }
+        let Some(row) = store.schedule(origin.source.schedule).await? else { return Ok(None) };
+        if !row.edit.calendars.is_empty() {
+            self.refresh(store).await?;
+        }
+        let plan = self.plan(&row.edit.spec).ok();
+        let last_success = row.state.last_success;
+        Ok(plan.map(|plan| OriginSchedule { name: row.name.into(), plan, last_success }))
+    }
+
     /// Joins stored schedules with what they mean and with their tasks. What cannot be planned is
     /// reported and never fires; what has lost its task is left out. Neither may stop the others.
     pub(crate) async fn join(
@@ -151,7 +165,7 @@ impl Plans {
             tracing::error!(schedule = %name, %error, "the schedule cannot be planned; it does not fire");
             Arc::new(Plan::never())
         });
-        Some(LoadedSchedule { id, plan, task, seed: seed_of(&name), priority, has_input, state })
+        Some(LoadedSchedule { id, plan, task, name: name.into(), priority, has_input, state })
     }
 }
 

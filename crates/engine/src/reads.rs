@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use punctual_core::shard::event::{Assignment, Event, Found, Load, ScheduleLoad, StreamId, Token};
+use punctual_core::shard::event::{AssignedInput, Assignment, Event, Found, Load, ScheduleLoad, StreamId, Token};
 use punctual_core::{JobId, JobKey, WorkerId};
 use punctual_store::{FoundRow, Result, Store, Throttle};
 
@@ -80,16 +80,34 @@ impl Reads {
         });
     }
 
-    /// Reads large inputs, a few at a time, so that many of them do not fill the memory.
+    /// Reads large inputs, a few at a time, so that many of them do not fill the memory; and schedules that the owner
+    /// does not have in memory, because it has just taken them over or they are gone.
     pub(crate) fn inputs(&self, worker: WorkerId, stream: StreamId, assignments: Vec<Assignment>) {
-        let (store, inbox) = (Arc::clone(&self.store), self.inbox.clone());
+        let (store, inbox, plans) = (Arc::clone(&self.store), self.inbox.clone(), Arc::clone(&self.plans));
         tokio::spawn(async move {
             let mut assignments = assignments.into_iter().peekable();
             while assignments.peek().is_some() {
-                let part: Vec<Assignment> = assignments.by_ref().take(INPUTS_AT_ONCE).collect();
-                let keys: Vec<JobKey> = part.iter().map(|assignment| assignment.key).collect();
-                let inputs = retry("read inputs", || store.inputs(keys.clone())).await;
-                let assignments = part.into_iter().zip(inputs).collect();
+                let mut part: Vec<Assignment> = assignments.by_ref().take(INPUTS_AT_ONCE).collect();
+                for origin in part.iter_mut().filter_map(|assignment| assignment.origin.as_deref_mut()) {
+                    let found = retry("read a schedule", || plans.find(&*store, origin)).await;
+                    origin.schedule = found;
+                }
+                let is_stored = |assignment: &&Assignment| matches!(assignment.input, AssignedInput::Stored);
+                let keys: Vec<JobKey> = part.iter().filter(is_stored).map(|assignment| assignment.key).collect();
+                let mut inputs = Vec::new();
+                if !keys.is_empty() {
+                    inputs = retry("read inputs", || store.inputs(keys.clone())).await;
+                }
+                let mut inputs = inputs.into_iter();
+                let with_input = |assignment: Assignment| {
+                    let input = match &assignment.input {
+                        AssignedInput::None => None,
+                        AssignedInput::Inline(bytes) => Some(bytes.clone()),
+                        AssignedInput::Stored => inputs.next().flatten(),
+                    };
+                    (assignment, input)
+                };
+                let assignments = part.into_iter().map(with_input).collect();
                 inbox.send(Input::InputsRead { worker, stream, assignments });
             }
         });

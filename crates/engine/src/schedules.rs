@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use punctual_core::ScheduleId;
-use punctual_core::schedule::{PlanError, ScheduleCommand, ScheduleEdit, ScheduleReply, seed_of};
+use punctual_core::schedule::{PlanError, ScheduleCommand, ScheduleEdit, ScheduleReply};
 use punctual_core::shard::event::Made;
 use punctual_store::Result;
 use tokio::sync::oneshot;
@@ -67,7 +67,7 @@ impl Engine {
         }
         let found = tasks.find(&**store, edits.iter().flatten().map(|edit| edit.task)).await?;
         let mut made = Vec::with_capacity(commands.len());
-        for ((_, command), edit) in commands.iter().zip(edits) {
+        for edit in edits {
             let Some(edit) = edit else {
                 made.push(Ok(None));
                 continue;
@@ -76,15 +76,10 @@ impl Engine {
                 made.push(Err(ScheduleReply::Refused("its task is not there any more".to_owned())));
                 continue;
             };
-            let seed = match command {
-                ScheduleCommand::Create(new) => seed_of(&new.name),
-                // The owner has it.
-                _ => 0,
-            };
             let refused = |error: PlanError| ScheduleReply::Refused(error.to_string());
             let calendars = plans.revision();
             let plan = plans.plan(&edit.spec);
-            made.push(plan.map(|plan| Some(Made { plan, task, seed, calendars })).map_err(refused));
+            made.push(plan.map(|plan| Some(Made { plan, task, calendars })).map_err(refused));
         }
         Ok(made)
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use punctual_core::schedule::Origin;
 use punctual_core::shard::event::{AssignedInput, Assignment, CreditKept, Send, StreamId};
 use punctual_core::shard::write::Epoch;
 use punctual_core::task::Task;
@@ -29,6 +30,7 @@ pub struct OutgoingAssignment {
     pub task: Arc<Task>,
     pub tracing_id: Option<String>,
     pub input: Option<Bytes>,
+    pub origin: Option<Box<Origin>>,
 }
 
 /// Unbounded, and still limited: assignments by the worker's credit, answers by
@@ -59,7 +61,7 @@ impl Streams {
 
     /// Sends everything in one message for each worker. What is meant for a former
     /// connection is dropped: the owner counts it as never received. Answers the assignments
-    /// whose inputs have to be read first.
+    /// whose inputs or schedules have to be read first.
     pub(crate) fn send(&self, sends: Vec<(WorkerId, StreamId, Send)>) -> Vec<(WorkerId, StreamId, Vec<Assignment>)> {
         let mut outgoing: HashMap<WorkerId, (StreamId, Outgoing, Vec<Assignment>)> = HashMap::new();
         for (worker, stream, send) in sends {
@@ -68,14 +70,14 @@ impl Streams {
             }
             let (_, message, unread) = outgoing.entry(worker).or_insert_with(|| (stream, Outgoing::default(), vec![]));
             match send {
-                Send::Assign(assignment) => match assignment.input {
-                    AssignedInput::None => message.assignments.push(outgoing_assignment(assignment, None)),
-                    AssignedInput::Inline(ref bytes) => {
-                        let input = Some(bytes.clone());
-                        message.assignments.push(outgoing_assignment(assignment, input));
-                    }
-                    AssignedInput::Stored => unread.push(assignment),
-                },
+                Send::Assign(assignment) if is_incomplete(&assignment) => unread.push(assignment),
+                Send::Assign(assignment) => {
+                    let input = match &assignment.input {
+                        AssignedInput::Inline(bytes) => Some(bytes.clone()),
+                        AssignedInput::None | AssignedInput::Stored => None,
+                    };
+                    message.assignments.push(outgoing_assignment(assignment, input));
+                }
                 Send::Ack { id, attempt } => message.acks.push((id, attempt)),
                 Send::Cancel { id, attempt } => message.cancels.push((id, attempt)),
                 Send::Stop { id, attempt } => message.stops.push((id, attempt)),
@@ -109,5 +111,12 @@ pub(crate) fn outgoing_assignment(assignment: Assignment, input: Option<Bytes>) 
         task: assignment.task,
         tracing_id: assignment.tracing_id,
         input,
+        origin: assignment.origin,
     }
+}
+
+/// Whether something has to be read before it can be sent.
+fn is_incomplete(assignment: &Assignment) -> bool {
+    let lacks_schedule = assignment.origin.as_ref().is_some_and(|origin| origin.schedule.is_none());
+    matches!(assignment.input, AssignedInput::Stored) || lacks_schedule
 }

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use punctual_core::Span;
 use punctual_core::attempt::{AttemptNo, Failure, Last, Outcome};
 use punctual_core::id::JobId;
+use punctual_core::schedule::ScheduledRun;
 use punctual_core::task::Run;
+use punctual_core::{Span, Timestamp};
 
 use crate::{Call, Ended, Executor, wrong_kind};
 
@@ -44,6 +45,16 @@ impl JobContext {
 
     pub fn tracing_id(&self) -> Option<&str> {
         self.0.tracing_id.as_deref()
+    }
+
+    /// The time that the job was submitted for; of a scheduled run, when it was to start.
+    pub fn scheduled_at(&self) -> Timestamp {
+        self.0.job.due_at()
+    }
+
+    /// The schedule, the planned time and the data interval; `None` for a job that no schedule made.
+    pub fn scheduled_run(&self) -> Option<&ScheduledRun> {
+        self.0.scheduled_run.as_deref()
     }
 
     /// The same for every attempt at the job. A receiver that honours it sees the job's

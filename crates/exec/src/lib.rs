@@ -24,6 +24,7 @@ mod retry_after;
 mod sending;
 mod slack;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,8 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::attempt::{AttemptNo, Details, Outcome};
 use punctual_core::id::JobId;
+use punctual_core::run::{Escape, Facts};
+use punctual_core::schedule::ScheduledRun;
 use punctual_core::task::Run;
 use tokio::time::Instant;
 
@@ -59,10 +62,38 @@ pub struct Call {
     pub run: Arc<Run>,
     pub input: Option<Bytes>,
     pub tracing_id: Option<String>,
+    /// Of a job that a schedule made.
+    pub scheduled_run: Option<Box<ScheduledRun>>,
     pub log: LogSink,
     pub cancel: Cancel,
     /// When the task's time is over; `None` if it has all the time there is.
     pub deadline: Option<Instant>,
+}
+
+impl Call {
+    /// What the task is told of this run.
+    pub fn facts(&self) -> Facts {
+        Facts::new(self.job, self.attempt, self.scheduled_run.as_deref())
+    }
+
+    /// The same call with values in the place of placeholders, in the definition if it `has_placeholders` and in the
+    /// input.
+    #[must_use]
+    pub fn with_values(mut self, has_placeholders: bool) -> Self {
+        let input = self.input.as_deref().filter(|input| input.windows(2).any(|pair| pair == b"{{"));
+        let text = input.and_then(|input| std::str::from_utf8(input).ok());
+        if !has_placeholders && text.is_none() {
+            return self;
+        }
+        let facts = self.facts();
+        if let Some(Cow::Owned(expanded)) = text.map(|text| facts.expand(text, Escape::None)) {
+            self.input = Some(expanded.into());
+        }
+        if let Some(run) = facts.expand_run(&self.run) {
+            self.run = Arc::new(run);
+        }
+        self
+    }
 }
 
 /// How an attempt ended, and what else is known of it.

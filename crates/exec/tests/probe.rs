@@ -23,6 +23,7 @@ fn call(probe: Probe) -> Call {
         run: Arc::new(Run::Probe(probe)),
         input: None,
         tracing_id: None,
+        scheduled_run: None,
         log: LogSink::new(job, AttemptNo(2), 1 << 20, Arc::new(Silent)),
         cancel: Cancel::default(),
         deadline: None,

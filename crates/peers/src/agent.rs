@@ -1,9 +1,11 @@
 //! What agents ask, on its way to the owner of their job.
 
 use prost::Message;
+use prost::bytes::Bytes;
 use punctual_app::{AgentAnswer, AgentAsks, AgentWork};
+use punctual_core::schedule::ScheduledRun;
 use punctual_core::{AttemptNo, JobId, Span};
-use punctual_proto::convert::{BadMessage, id_bytes, outcome_to_wire};
+use punctual_proto::convert::{BadMessage, id_bytes, outcome_to_wire, scheduled_run_from_wire};
 use punctual_proto::peer as wire;
 use punctual_proto::peer_convert as convert;
 
@@ -30,10 +32,16 @@ pub(crate) fn answer(reply: wire::AgentReply) -> Result<AgentAnswer, BadMessage>
             started_at: convert::time(work.started_at)?,
             tracing_id: work.tracing_id,
             input: work.input,
+            scheduled_run: work.scheduled_run.map(scheduled_run).transpose()?,
         })),
         Answer::Alive(wire::AgentAlive { cancel_requested }) => AgentAnswer::Alive { cancel_requested },
         Answer::Recorded(_) => AgentAnswer::Recorded,
         Answer::Over(_) => AgentAnswer::Over,
         Answer::NotOwner(_) => AgentAnswer::NotOwner,
     })
+}
+
+fn scheduled_run(bytes: Bytes) -> Result<ScheduledRun, BadMessage> {
+    let wire = punctual_proto::worker::ScheduledRun::decode(bytes);
+    scheduled_run_from_wire(wire.map_err(|_| BadMessage("a scheduled run cannot be read"))?)
 }

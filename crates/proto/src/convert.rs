@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use punctual_core::attempt::{AttemptNo, Details, Failure, FailureClass, Last, Outcome, Ran};
+use punctual_core::schedule::{ScheduledRun, SourceKind};
 use punctual_core::shard::event::Report;
-use punctual_core::{JobId, Span};
+use punctual_core::{JobId, ScheduleId, Span, Timestamp};
 
 use crate::worker as wire;
 
@@ -33,6 +34,34 @@ pub fn attempt_ref(id: JobId, attempt: AttemptNo) -> wire::AttemptRef {
 
 pub fn read_attempt_ref(wire: &wire::AttemptRef) -> Result<(JobId, AttemptNo), BadMessage> {
     Ok((job_id(&wire.job_id)?, AttemptNo(wire.attempt)))
+}
+
+pub fn scheduled_run_to_wire(run: ScheduledRun) -> wire::ScheduledRun {
+    wire::ScheduledRun {
+        schedule_id: id_bytes(run.schedule.to_bytes()),
+        schedule: run.name,
+        r#type: i32::from(run.kind as u8),
+        planned_at_us: run.planned_at.as_micros(),
+        planned_local: run.planned_local,
+        time_zone: run.time_zone,
+        interval_start_us: run.interval_start.map(Timestamp::as_micros),
+        last_success_us: run.last_success.map(Timestamp::as_micros),
+    }
+}
+
+pub fn scheduled_run_from_wire(wire: wire::ScheduledRun) -> Result<ScheduledRun, BadMessage> {
+    let time = |micros: i64| Timestamp::from_micros(micros).ok_or(BadMessage("a time of a run is not one"));
+    let kind = u8::try_from(wire.r#type).ok().and_then(SourceKind::from_number);
+    Ok(ScheduledRun {
+        schedule: ScheduleId::from_bytes(&wire.schedule_id).ok_or(BadMessage("the id of a schedule is not one"))?,
+        name: wire.schedule,
+        kind: kind.ok_or(BadMessage("the type of a run is not one"))?,
+        planned_at: time(wire.planned_at_us)?,
+        planned_local: wire.planned_local,
+        time_zone: wire.time_zone,
+        interval_start: wire.interval_start_us.map(time).transpose()?,
+        last_success: wire.last_success_us.map(time).transpose()?,
+    })
 }
 
 pub fn outcome_to_wire(report: &Report) -> wire::Outcome {

@@ -16,7 +16,7 @@ use punctual_api::ErrorKind;
 use punctual_app::{App, AppError, Claims};
 use punctual_core::{AttemptNo, JobId};
 use punctual_proto::bounds::bounded;
-use punctual_proto::convert::{id_bytes, outcome_from_wire};
+use punctual_proto::convert::{id_bytes, outcome_from_wire, scheduled_run_to_wire};
 use punctual_proto::worker as wire;
 use serde::Deserialize;
 
@@ -109,6 +109,7 @@ pub(crate) async fn work(State(app): State<App>, agent: Agent, _: NoParams) -> R
         heartbeat_ms: crate::grpc::to_millis(rules.heartbeat),
         dead_after_ms: crate::grpc::to_millis(rules.dead_after),
         log_bytes_max: rules.log_limit.get() as u32,
+        scheduled_run: work.scheduled_run.map(scheduled_run_to_wire),
     }))
 }
 

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
+use prost::Message;
 use punctual_core::TaskId;
 use punctual_core::shard::event::CreditKept;
 use punctual_core::task::Task;
 use punctual_engine::{Outgoing, OutgoingAssignment};
 use punctual_proto::BATCH_BYTES_MAX;
-use punctual_proto::convert::{attempt_ref, id_bytes};
+use punctual_proto::convert::{attempt_ref, id_bytes, scheduled_run_to_wire};
 use punctual_proto::worker as wire;
 
 /// What an entry costs beside its payload.
@@ -53,7 +54,9 @@ impl Messages {
 
     fn assign(&mut self, assignment: OutgoingAssignment) {
         let tracing_id = assignment.tracing_id.unwrap_or_default();
-        let payload = assignment.input.as_ref().map_or(0, Bytes::len) + tracing_id.len();
+        let scheduled_run = assignment.origin.map(|origin| scheduled_run_to_wire(origin.scheduled_run()));
+        let run_bytes = scheduled_run.as_ref().map_or(0, Message::encoded_len);
+        let payload = assignment.input.as_ref().map_or(0, Bytes::len) + tracing_id.len() + run_bytes;
         self.make_room(ENTRY_BYTES + payload);
         let task = self.place_of(&assignment.task);
         self.current.assignments.push(wire::Assignment {
@@ -63,6 +66,7 @@ impl Messages {
             input: assignment.input,
             tracing_id,
             epoch: assignment.epoch.0,
+            scheduled_run,
         });
     }
 

@@ -9,7 +9,7 @@ use punctual_app::{AgentAnswer, AgentAsks, App, AppError, PEER_HEADER, Question}
 use punctual_core::shard::WorkerStatus;
 use punctual_core::{AttemptNo, JobId};
 use punctual_engine::{Changes, WorkerInfo};
-use punctual_proto::convert::{BadMessage, id_bytes, job_id, outcome_from_wire};
+use punctual_proto::convert::{BadMessage, id_bytes, job_id, outcome_from_wire, scheduled_run_to_wire};
 use punctual_proto::peer as wire;
 use punctual_proto::peer::peer_server::{Peer, PeerServer};
 use punctual_proto::worker::Outcome;
@@ -183,6 +183,7 @@ fn agent_reply(answer: AgentAnswer) -> wire::AgentReply {
             started_at: work.started_at.as_micros(),
             tracing_id: work.tracing_id,
             input: work.input,
+            scheduled_run: work.scheduled_run.map(|run| scheduled_run_to_wire(run).encode_to_vec().into()),
         }),
         AgentAnswer::Alive { cancel_requested } => Answer::Alive(wire::AgentAlive { cancel_requested }),
         AgentAnswer::Recorded => Answer::Recorded(wire::AgentRecorded {}),

@@ -217,7 +217,7 @@ impl World {
         let seed = seed_of(&name);
         let plan = self.store.plan(&edit.spec, seed);
         let calendars = self.store.calendar_changes() as u32;
-        Some(Made { plan, task: Arc::clone(self.store.task(edit.task)), seed, calendars })
+        Some(Made { plan, task: Arc::clone(self.store.task(edit.task)), calendars })
     }
 
     /// What schedules make are jobs like others: everything that is promised of jobs is promised of them.

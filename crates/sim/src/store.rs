@@ -134,7 +134,7 @@ impl SimStore {
             id: row.id,
             plan: self.plan(&row.spec, seed),
             task: Arc::clone(&self.tasks[&row.task]),
-            seed,
+            name: row.name.into(),
             priority: row.priority,
             has_input: row.has_input,
             state: row.state,

@@ -323,6 +323,7 @@ impl Bench {
             output: None,
             cancel: CancelMark::None,
             notice: None,
+            success_of: None,
         }
     }
 

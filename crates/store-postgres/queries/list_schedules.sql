@@ -6,7 +6,7 @@
 -- Concurrency: a snapshot.
 SELECT schedule.id, schedule.name, schedule.task, schedule.spec, schedule.priority, schedule.input IS NOT NULL,
        schedule.revision, schedule.since, schedule.paused_at, schedule.paused_by, schedule.pause_note, schedule.skip_until,
-       schedule.runs, schedule.failures, schedule.calendars::text, schedule.created_at, schedule.created_by,
+       schedule.runs, schedule.failures, schedule.last_success, schedule.calendars::text, schedule.created_at, schedule.created_by,
        schedule.changed_at, schedule.changed_by, schedule.place = $4, schedule.fits
 FROM (
     SELECT *, row_number() OVER (ORDER BY name) AS place,

@@ -4,7 +4,7 @@
 -- Concurrency: a snapshot.
 SELECT schedule.id, schedule.name, schedule.task, schedule.spec, schedule.priority, schedule.input IS NOT NULL,
        schedule.revision, schedule.since, schedule.paused_at, schedule.paused_by, schedule.pause_note, schedule.skip_until,
-       schedule.runs, schedule.failures
+       schedule.runs, schedule.failures, schedule.last_success
 FROM (
     SELECT DISTINCT found.shard, found.schedule FROM unnest($1::text[]) AS asked (calendar)
     CROSS JOIN LATERAL (

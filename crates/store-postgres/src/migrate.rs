@@ -88,6 +88,11 @@ pub(crate) const MIGRATIONS: [Migration; 13] = [
         name: "log_marks",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0015_log_marks.sql")),
     },
+    Migration {
+        version: 17,
+        name: "last_success",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0017_last_success.sql")),
+    },
 ];
 
 impl Migration {

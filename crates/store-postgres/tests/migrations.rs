@@ -26,6 +26,7 @@ const KNOWN: [(u32, &str); 13] = [
     (11, "zone_data"),
     (12, "workers"),
     (15, "log_marks"),
+    (17, "last_success"),
 ];
 
 fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {

@@ -87,6 +87,11 @@ pub(crate) const MIGRATIONS: [Migration; 14] = [
         name: "log_marks",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0016_log_marks.sql")),
     },
+    Migration {
+        version: 18,
+        name: "last_success",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0018_last_success.sql")),
+    },
 ];
 
 impl Migration {

@@ -271,6 +271,7 @@ pub fn settled(key: JobKey, n: u32, state: JobState, ending: Ending) -> Settle {
         output: None,
         cancel: CancelMark::None,
         notice: None,
+        success_of: None,
     }
 }
 
@@ -290,6 +291,7 @@ pub fn ended(key: JobKey, state: JobState, finished_at: Timestamp) -> Write {
         output: None,
         cancel: CancelMark::None,
         notice: None,
+        success_of: None,
     })
 }
 

@@ -15,6 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::FutureExt;
 use punctual_core::attempt::{Details, Failure, FailureClass, Outcome, Ran};
+use punctual_core::schedule::ScheduledRun;
 use punctual_core::shard::event::Report;
 use punctual_core::time::Span;
 use punctual_exec::{Call, Cancel, Ended, FirstPoll, LogSink};
@@ -33,6 +34,7 @@ pub(crate) struct Attempt {
     pub(crate) task: Arc<RunnableTask>,
     pub(crate) input: Option<Bytes>,
     pub(crate) tracing_id: Option<String>,
+    pub(crate) scheduled_run: Option<Box<ScheduledRun>>,
     pub(crate) cancel: Cancel,
     pub(crate) log: LogSink,
 }
@@ -89,7 +91,7 @@ pub(crate) async fn run_all(attempts: Vec<Attempt>, rules: Rules, ledger: Arc<Le
 
 /// Answers the report of an attempt that ended at once.
 fn start(attempt: Attempt, rules: &Rules, ledger: &Arc<Ledger>) -> Option<Report> {
-    let Attempt { key, task, input, tracing_id, cancel, log } = attempt;
+    let Attempt { key, task, input, tracing_id, scheduled_run, cancel, log } = attempt;
     if cancel.is_stopped() {
         return None;
     }
@@ -108,10 +110,12 @@ fn start(attempt: Attempt, rules: &Rules, ledger: &Arc<Ledger>) -> Option<Report
         run: running.task.run.clone(),
         input,
         tracing_id,
+        scheduled_run,
         log,
         cancel: running.cancel.clone(),
         deadline,
     };
+    let call = call.with_values(running.task.has_placeholders);
     match catch_unwind(AssertUnwindSafe(|| begin(&running.task, call))) {
         Ok(Begun::Ended(ended)) => Some(running.report(running.task.own_end(ended), journal)),
         Ok(Begun::Running(execution)) => {

@@ -6,7 +6,7 @@ use punctual_core::attempt::AttemptNo;
 use punctual_core::shard::event::CreditKept;
 use punctual_core::shard::write::Epoch;
 use punctual_core::{ServerId, ShardId};
-use punctual_proto::convert::{BadMessage, job_id, read_attempt_ref};
+use punctual_proto::convert::{BadMessage, job_id, read_attempt_ref, scheduled_run_from_wire};
 use punctual_proto::worker as wire;
 
 use crate::attempts::run_all;
@@ -100,6 +100,7 @@ fn read(
         // A copy, or a small input would keep the whole message in memory while it runs.
         input: assignment.input.map(|input| Bytes::copy_from_slice(&input)),
         tracing_id: (!assignment.tracing_id.is_empty()).then_some(assignment.tracing_id),
+        scheduled_run: assignment.scheduled_run.map(scheduled_run_from_wire).transpose()?.map(Box::new),
     })
 }
 

@@ -15,6 +15,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use punctual_core::attempt::AttemptNo;
 use punctual_core::id::JobId;
+use punctual_core::schedule::ScheduledRun;
 use punctual_core::shard::event::Report;
 use punctual_core::shard::write::Epoch;
 use punctual_exec::{Cancel, LogOutlet, LogSink};
@@ -52,6 +53,7 @@ pub(crate) struct Assigned {
     pub(crate) task: Result<Arc<RunnableTask>, String>,
     pub(crate) input: Option<Bytes>,
     pub(crate) tracing_id: Option<String>,
+    pub(crate) scheduled_run: Option<Box<ScheduledRun>>,
 }
 
 /// What is left of the work, for a worker that leaves.
@@ -94,7 +96,7 @@ impl Ledger {
         let mut refused = 0;
         let mut surplus = 0;
         let mut state = self.state();
-        for Assigned { key, epoch, task, input, tracing_id } in assigned {
+        for Assigned { key, epoch, task, input, tracing_id, scheduled_run } in assigned {
             let shard = key.0.shard();
             match state.owners.hear(shard, epoch, link) {
                 Heard::Outdated => {
@@ -122,7 +124,7 @@ impl Ledger {
                     let log = LogSink::new(key.0, key.1, log_bytes_max, outlet);
                     state.held.insert(key, Held::Running { cancel: cancel.clone(), log: log.clone() });
                     state.began(shard);
-                    begun.push(Attempt { key, task, input, tracing_id, cancel, log });
+                    begun.push(Attempt { key, task, input, tracing_id, scheduled_run, cancel, log });
                 }
                 Err(reason) => {
                     refused += 1;

@@ -44,6 +44,7 @@ mod tasks;
 pub use builder::{SLOTS_MAX, Worker};
 pub use error::WorkerError;
 pub use journal::AttemptLog;
+pub use punctual_core::schedule::{ScheduledRun, SourceKind};
 pub use punctual_exec::{
     Admission, Admissions, AdmitError, Admitted, Call, Download, DownloadError, Downloads, Ended, Executor, Guard,
     HandlerError, HandlerResult, JobContext, MailServer, Places, Sending, SlackWebhooks, WebhookKeys,

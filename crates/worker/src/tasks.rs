@@ -19,6 +19,7 @@ pub(crate) struct RunnableTask {
     /// No end of an attempt is later; `None` for a server that sent none.
     pub(crate) timeout: Option<Span>,
     pub(crate) executor: Arc<dyn Executor>,
+    pub(crate) has_placeholders: bool,
 }
 
 pub(crate) struct Tasks {
@@ -56,6 +57,8 @@ impl Tasks {
             Ok(micros) => Some(Span::from_micros(micros).min(Span::MAX)),
             Err(_) => Some(Span::MAX),
         };
-        Ok(RunnableTask { name: definition.name.as_str().into(), run: Arc::new(run), timeout, executor })
+        let has_placeholders = run.has_placeholders();
+        let name = definition.name.as_str().into();
+        Ok(RunnableTask { name, run: Arc::new(run), timeout, executor, has_placeholders })
     }
 }

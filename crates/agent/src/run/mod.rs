@@ -25,6 +25,7 @@ use punctual_exec::{
     Binaries, Call, Download, DownloadError, Downloads, Ended, Executor, LogSink, NetworkPolicy, ProgramCache, Programs,
 };
 use punctual_proto::bounds::bounded;
+use punctual_proto::convert::scheduled_run_from_wire;
 use punctual_proto::worker as wire;
 use punctual_sandbox::{Launcher, LauncherOptions};
 use tokio::time::Instant;
@@ -111,6 +112,10 @@ async fn execute(
         Ok(run) => run,
         Err(error) => return not_started(format!("this agent cannot read the task: {error}")),
     };
+    let scheduled_run = match attempt.scheduled_run.map(scheduled_run_from_wire).transpose() {
+        Ok(run) => run.map(Box::new),
+        Err(error) => return not_started(format!("this agent cannot read the attempt: {error}")),
+    };
     let cache = ProgramCache { folder: PathBuf::from(PROGRAMS), bytes_max: handover.download.size };
     let download = Arc::new(HandedOver(handover.download.clone()));
     let programs = match Programs::trusting(handover.authorities.as_deref(), download, cache) {
@@ -127,11 +132,12 @@ async fn execute(
         run: Arc::new(run),
         input: attempt.input,
         tracing_id: Some(attempt.tracing_id).filter(|id| !id.is_empty()),
+        scheduled_run,
         log,
         cancel: life.cancel().clone(),
         deadline,
     };
-    let execution = binaries.execute(call);
+    let execution = binaries.execute(call.with_values(true));
     let Some(end) = deadline.and_then(|deadline| deadline.checked_add(grace)) else { return execution.await };
     tokio::time::timeout_at(end, execution).await.unwrap_or_else(|_| {
         let class = FailureClass::Timeout;

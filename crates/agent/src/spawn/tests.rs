@@ -71,6 +71,7 @@ fn call(deadline: Option<Instant>) -> Call {
         run: Arc::new(Run::Binary(spec())),
         input: None,
         tracing_id: Some("order 17".to_owned()),
+        scheduled_run: None,
         log: LogSink::new(job, AttemptNo(2), 1000, Arc::new(Silent)),
         cancel: Cancel::default(),
         deadline,

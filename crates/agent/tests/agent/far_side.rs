@@ -84,6 +84,7 @@ impl FarServer {
             heartbeat_ms: 100,
             dead_after_ms: DEAD_AFTER.as_millis() as u32,
             log_bytes_max: 1 << 20,
+            scheduled_run: None,
         };
         let script = Arc::new(Mutex::new(Script {
             attempt,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use punctual_api::{Busy, ErrorKind, Forecast, ForecastQuery, HourOfForecast, ScheduleForecast, limits};
-use punctual_core::schedule::{Verdict, seed_of};
+use punctual_core::schedule::Verdict;
 use punctual_core::shard::event::LoadedSchedule;
 use punctual_core::{ScheduleId, Span, TaskId, Timestamp};
 use punctual_store::{Filter, JobRecord, Order, Position, ScheduleFilter, Tables};
@@ -81,13 +81,13 @@ impl App {
                 // What cannot be planned does not fire.
                 let Ok(plan) = plans.get(&row) else { continue };
                 let Some(task) = tasks.get(&row.edit.task).cloned() else { continue };
-                let seed = seed_of(&row.name);
+                let name = row.name.as_str().into();
                 names.insert(row.id, row.name);
                 loaded.push(LoadedSchedule {
                     id: row.id,
                     plan,
                     task,
-                    seed,
+                    name,
                     priority: row.edit.priority,
                     has_input: false,
                     state: row.state,

@@ -224,9 +224,9 @@ mod tests {
         };
         LoadedSchedule {
             id: ScheduleId::new(from, ShardId((number % 3) as u16), number),
-            plan: Arc::new(Plan::new(spec, &BTreeMap::new(), number).unwrap()),
+            plan: Arc::new(Plan::new(spec, &BTreeMap::new(), 0).unwrap()),
             task: Arc::new(task),
-            seed: number,
+            name: format!("schedule-{number}").into(),
             priority: None,
             has_input: true,
             state: ScheduleState::new(from),

@@ -8,6 +8,7 @@ mod command;
 mod ledger;
 mod plan;
 mod row;
+mod scheduled_run;
 mod shared_instant;
 mod source;
 mod spec;
@@ -19,6 +20,7 @@ pub use row::{
     By, ChangeKind, NewSchedule, Pause, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, StoredCalendar,
     seed_of,
 };
+pub use scheduled_run::{Origin, OriginSchedule, ScheduledRun};
 pub use shared_instant::LeftOut;
 pub use source::{Source, SourceKind};
 pub use spec::{

@@ -54,11 +54,14 @@ pub struct ScheduleState {
     pub runs: u32,
     /// Jobs that failed in a row; kept up where the spec asks for it.
     pub failures: u16,
+    /// The latest planned time whose run has succeeded. Kept by the store, with the ends of jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_success: Option<Timestamp>,
 }
 
 impl ScheduleState {
     pub fn new(since: Timestamp) -> Self {
-        Self { revision: 1, since, pause: None, skip_until: None, runs: 0, failures: 0 }
+        Self { revision: 1, since, pause: None, skip_until: None, runs: 0, failures: 0, last_success: None }
     }
 }
 

@@ -37,7 +37,7 @@ impl SourceKind {
         }
     }
 
-    fn from_number(number: u8) -> Option<Self> {
+    pub fn from_number(number: u8) -> Option<Self> {
         [Self::Planned, Self::Replayed, Self::Manual, Self::Backfill].into_iter().find(|kind| *kind as u8 == number)
     }
 }

@@ -193,6 +193,7 @@ impl From<CatchUp> for StoredCatchUp {
     }
 }
 
+/// Which missed runs are made up for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -111,7 +111,8 @@ impl Owner {
         let live = shard.jobs.get(&id)?;
         match live.stage {
             Stage::Running(run) if run.attempt == attempt => {
-                Some(live.assignment(shard.epoch, attempt, run.started_at))
+                let origin = shard.schedules.origin_of(live);
+                Some(live.assignment(shard.epoch, attempt, run.started_at, origin))
             }
             Stage::Waiting | Stage::Ready | Stage::Starting(_) | Stage::Running(_) | Stage::Ending { .. } => None,
         }

@@ -129,6 +129,7 @@ impl Owner {
             output: None,
             cancel: CancelMark::None,
             notice: None,
+            success_of: None,
         }));
         self.reply_after(id, token, Reply::Done(JobState::Deleted));
     }
@@ -206,6 +207,7 @@ impl Owner {
                     output: None,
                     cancel,
                     notice: None,
+                    success_of: None,
                 };
                 (Write::Settle(settle), Reply::Done(state))
             }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::attempt::{AttemptNo, AttemptRecord, Ending};
-use crate::id::{JobId, ShardId};
+use crate::id::{JobId, ScheduleId, ShardId};
 use crate::job::{Input, JobKey};
 use crate::lifecycle::JobState;
+use crate::schedule::Origin;
 use crate::shard::event::{AssignedInput, Assignment, Change, Reply, Send};
 use crate::shard::judge::End;
 use crate::shard::live::{Live, Stage};
@@ -200,7 +201,8 @@ impl Owner {
         let Some(live) = shard.jobs.get_mut(&id) else { return };
         let Stage::Starting(run) = live.stage else { return };
         live.stage = Stage::Running(run);
-        let assignment = live.assignment(shard.epoch, run.attempt, run.started_at);
+        let origin = shard.schedules.origin_of(live);
+        let assignment = live.assignment(shard.epoch, run.attempt, run.started_at, origin);
         self.counts.started += 1;
         self.notice_start(id, &run);
         self.changed(id, JobState::Running, Some(run.attempt));
@@ -238,6 +240,10 @@ impl Owner {
             self.notice_settled(notice, &live.task);
         }
         self.release_start(ended.and_then(|live| live.stage.starts()));
+        if let Some((schedule, at)) = settle.success_of {
+            let shard = self.shard_mut(id.shard()).expect("checked by the caller");
+            shard.schedules.succeeded(schedule, at);
+        }
         if let Some(source) = tracked {
             self.run_ended(source.schedule, id, Some(settle.state));
         }
@@ -323,7 +329,20 @@ impl Owner {
 }
 
 impl Live {
-    pub(super) fn assignment(&self, epoch: Epoch, attempt: AttemptNo, started_at: Timestamp) -> Assignment {
+    /// The planned time that has succeeded when the job ends as `state`. Only where the schedule is of the job's shard,
+    /// whose fence covers both.
+    pub(super) fn success_of(&self, state: JobState) -> Option<(ScheduleId, Timestamp)> {
+        let source = self.source.as_deref().filter(|source| source.schedule.shard() == self.key.shard())?;
+        (state == JobState::Succeeded).then_some((source.schedule, source.at))
+    }
+
+    pub(super) fn assignment(
+        &self,
+        epoch: Epoch,
+        attempt: AttemptNo,
+        started_at: Timestamp,
+        origin: Option<Box<Origin>>,
+    ) -> Assignment {
         let input = match &self.input {
             Input::None => AssignedInput::None,
             Input::Inline(bytes) => AssignedInput::Inline(bytes.clone()),
@@ -337,6 +356,7 @@ impl Live {
             tracing_id: self.tracing_id.clone(),
             input,
             started_at,
+            origin,
         }
     }
 }

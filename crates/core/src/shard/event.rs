@@ -8,7 +8,7 @@ use crate::attempt::{AttemptNo, Details, Outcome};
 use crate::id::{JobId, ScheduleId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, JobKey, JobRow};
 use crate::lifecycle::JobState;
-use crate::schedule::{OccurrenceRow, Plan, ScheduleCommand, ScheduleReply, ScheduleState, Source};
+use crate::schedule::{OccurrenceRow, Origin, Plan, ScheduleCommand, ScheduleReply, ScheduleState, Source};
 use crate::shard::write::{Epoch, OpenStart, StartsId};
 use crate::task::{Priority, Task};
 use crate::time::{Span, Timestamp};
@@ -38,8 +38,6 @@ pub struct Loaded {
 pub struct Made {
     pub plan: Arc<Plan>,
     pub task: Arc<Task>,
-    /// Of its name; with a creation.
-    pub seed: u64,
     /// The newest revision of calendars that the plan knows.
     pub calendars: u32,
 }
@@ -50,7 +48,7 @@ pub struct LoadedSchedule {
     pub id: ScheduleId,
     pub plan: Arc<Plan>,
     pub task: Arc<Task>,
-    pub seed: u64,
+    pub name: Box<str>,
     pub priority: Option<Priority>,
     pub has_input: bool,
     pub state: ScheduleState,
@@ -334,6 +332,8 @@ pub struct Assignment {
     pub tracing_id: Option<String>,
     pub input: AssignedInput,
     pub started_at: Timestamp,
+    /// Of a job that a schedule made.
+    pub origin: Option<Box<Origin>>,
 }
 
 #[derive(Debug, Clone)]

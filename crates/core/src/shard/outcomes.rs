@@ -163,6 +163,7 @@ impl Owner {
                     output: verdict.output,
                     cancel: run.cancel,
                     notice: None,
+                    success_of: live.success_of(state),
                 })
             }
             Then::Requeue { due_at, counters, give_backs } => {
@@ -247,6 +248,7 @@ impl Owner {
             output: None,
             cancel,
             notice,
+            success_of: None,
         }));
         state
     }

@@ -259,7 +259,10 @@ impl Owner {
             cancel,
             denial: Denial::Proves,
         });
-        let assignment = sends_first.then(|| live.assignment(shard.epoch, attempt, now));
+        let assignment = sends_first.then(|| {
+            let origin = shard.schedules.origin_of(live);
+            live.assignment(shard.epoch, attempt, now, origin)
+        });
         let planned = live.first_run_of();
         self.window_len -= 1;
         self.workers.occupy(worker, id, &mut self.ready);

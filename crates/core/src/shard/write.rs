@@ -309,6 +309,8 @@ pub struct Settle {
     pub cancel: CancelMark,
     /// Void if the end is.
     pub notice: Option<Box<Notice>>,
+    /// The planned time of a scheduled run that succeeded: the schedule's last success, unless a later one is known.
+    pub success_of: Option<(ScheduleId, Timestamp)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

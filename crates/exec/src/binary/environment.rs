@@ -6,20 +6,16 @@ use crate::Call;
 
 /// The task's own, and ours, which tasks cannot set.
 pub(crate) fn of(theirs: &BTreeMap<String, String>, call: &Call) -> Vec<(String, String)> {
-    let job = call.job.to_string();
-    let mut ours = vec![
-        ("PUNCTUAL_JOB_ID", job.clone()),
-        ("PUNCTUAL_ATTEMPT", call.attempt.to_string()),
-        ("PUNCTUAL_IDEMPOTENCY_KEY", job),
-        ("TRACEPARENT", traceparent(call)),
-    ];
+    let mut ours = vec![("PUNCTUAL_IDEMPOTENCY_KEY", call.job.to_string()), ("TRACEPARENT", traceparent(call))];
     if !call.task.is_empty() {
         ours.push(("PUNCTUAL_TASK", call.task.to_string()));
     }
     if let Some(tracing_id) = &call.tracing_id {
         ours.push(("PUNCTUAL_TRACING_ID", tracing_id.clone()));
     }
-    let ours = ours.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let facts = call.facts();
+    let facts = facts.iter().map(|(name, value)| (format!("PUNCTUAL_{}", name.to_ascii_uppercase()), value.to_owned()));
+    let ours = ours.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(facts);
     // A TRACEPARENT of the task's own is meant.
     let ours = ours.filter(|(name, _)| !theirs.contains_key(name));
     theirs.iter().map(|(name, value)| (name.clone(), value.clone())).chain(ours).collect()

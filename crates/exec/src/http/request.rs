@@ -68,9 +68,13 @@ pub(crate) fn own_headers(call: &Call) -> HeaderMap {
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("punctual/", env!("CARGO_PKG_VERSION"))));
     headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
     let job = HeaderValue::from_str(&call.job.to_string()).expect("an id is ASCII");
-    headers.insert(IDEMPOTENCY_KEY, job.clone());
-    headers.insert(JOB_ID, job);
-    headers.insert(ATTEMPT, HeaderValue::from(call.attempt.0));
+    headers.insert(IDEMPOTENCY_KEY, job);
+    for (name, value) in call.facts().iter() {
+        let name = HeaderName::try_from(format!("punctual-{}", name.replace('_', "-")));
+        if let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) {
+            headers.insert(name, value);
+        }
+    }
     if let Some(tracing_id) = &call.tracing_id {
         match tracing_id.parse() {
             Ok(value) => {

@@ -31,6 +31,7 @@ fn call(command: Command) -> Call {
         run: Arc::new(Run::Command(command)),
         input: None,
         tracing_id: Some("order 17".to_owned()),
+        scheduled_run: None,
         log: LogSink::new(job, AttemptNo(2), 1 << 20, Arc::new(Silent)),
         cancel: Cancel::default(),
         deadline: None,

@@ -97,6 +97,7 @@ pub(crate) async fn perform_with(executor: Arc<dyn Executor>, run: Run, words: W
         run: Arc::new(run),
         input: words.input.map(|input| Bytes::copy_from_slice(input.as_bytes())),
         tracing_id: Some(words.tracing_id.to_owned()),
+        scheduled_run: None,
         log: log.clone(),
         cancel,
         deadline: None,

@@ -26,6 +26,7 @@ mod raw;
 mod readme;
 mod record;
 mod restart;
+mod run_context;
 mod schedule_cli;
 mod schedules;
 mod sends;

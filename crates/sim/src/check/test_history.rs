@@ -190,6 +190,7 @@ impl Tale {
             output: None,
             cancel: CancelMark::None,
             notice: self.notice(),
+            success_of: None,
         };
         self.write(Write::Settle(settle))
     }

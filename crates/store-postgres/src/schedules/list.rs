@@ -44,7 +44,7 @@ pub(super) async fn schedules(
             conn.query(sql!("list_schedules_of_task"), &params).await?
         }
     };
-    page(&rows, 19, limit, read_schedule, |row| codec::value(row, 1))
+    page(&rows, 20, limit, read_schedule, |row| codec::value(row, 1))
 }
 
 pub(super) async fn occurrences(

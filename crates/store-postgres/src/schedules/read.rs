@@ -66,7 +66,7 @@ pub(super) async fn one(conn: &Conn, id: ScheduleId) -> Done<Option<ScheduleRow>
     let row = conn.query_opt(sql!("schedule"), &[&shard_number(id.shard()), &Uuid::from(id)]).await?;
     let Some(row) = row else { return Ok(None) };
     let mut schedule = read_schedule(&row)?;
-    schedule.edit.input = codec::bytes(&row, 19)?;
+    schedule.edit.input = codec::bytes(&row, 20)?;
     Ok(Some(schedule))
 }
 
@@ -97,7 +97,7 @@ fn read_change(row: &Row) -> Read<ScheduleChange> {
     })
 }
 
-/// The first fourteen columns of everything that answers schedules.
+/// The first fifteen columns of everything that answers schedules.
 pub(super) fn read_loaded(row: &Row) -> Read<LoadedRow> {
     let has_priority = codec::value::<Option<i16>>(row, 4)?.is_some();
     Ok(LoadedRow {
@@ -123,14 +123,15 @@ fn read_state(row: &Row) -> Read<ScheduleState> {
         skip_until: codec::time_or_none(row, 11)?,
         runs: codec::value::<i32>(row, 12)? as u32,
         failures: codec::value::<i16>(row, 13)? as u16,
+        last_success: codec::time_or_none(row, 14)?,
     })
 }
 
-/// The first nineteen columns of `schedule` and the lists; without the input.
+/// The first twenty columns of `schedule` and the lists; without the input.
 pub(super) fn read_schedule(row: &Row) -> Read<ScheduleRow> {
     let LoadedRow { id, name, task, spec, priority, has_input: _, state } = read_loaded(row)?;
-    let calendars = match codec::value::<Option<&str>>(row, 14)? {
-        Some(text) => serde_json::from_str(text).map_err(|error| codec::unreadable(row, 14, &error.to_string()))?,
+    let calendars = match codec::value::<Option<&str>>(row, 15)? {
+        Some(text) => serde_json::from_str(text).map_err(|error| codec::unreadable(row, 15, &error.to_string()))?,
         None => Vec::new(),
     };
     Ok(ScheduleRow {
@@ -138,8 +139,8 @@ pub(super) fn read_schedule(row: &Row) -> Read<ScheduleRow> {
         name,
         edit: ScheduleEdit { task, spec, calendars, priority, input: None },
         state,
-        created: By { at: codec::time(row, 15)?, who: codec::value(row, 16)? },
-        changed: By { at: codec::time(row, 17)?, who: codec::value(row, 18)? },
+        created: By { at: codec::time(row, 16)?, who: codec::value(row, 17)? },
+        changed: By { at: codec::time(row, 18)?, who: codec::value(row, 19)? },
     })
 }
 

@@ -1,11 +1,13 @@
 //! A job leaves the hot table for history.
 
+use std::collections::BTreeMap;
+
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::shard::write::Settle;
-use punctual_core::{Counters, JobKey, JobState, ServerId};
+use punctual_core::{Counters, JobKey, JobState, ScheduleId, ServerId, Timestamp};
 
 use super::columns::{Wanted, expected, is_early, is_moved, places};
-use crate::codec::{self, Uuid, attempt_number};
+use crate::codec::{self, Uuid, attempt_number, shard_number};
 use crate::nodes::Numbers;
 use crate::pipeline::{Blob, Param, column};
 use crate::sql;
@@ -27,12 +29,30 @@ pub(super) fn statements(settles: &[&Settle], nodes: &Numbers, wanted: &mut Vec<
     if !other.is_empty() {
         wanted.push(Wanted::new(sql!("settle"), columns(&other, nodes)?));
     }
+    keep_successes(settles, wanted);
     Ok(())
+}
+
+/// One row for each schedule: a row can be updated once by a statement.
+fn keep_successes(settles: &[&Settle], wanted: &mut Vec<Wanted>) {
+    let mut latest: BTreeMap<ScheduleId, Timestamp> = BTreeMap::new();
+    for (schedule, at) in settles.iter().filter_map(|settle| settle.success_of) {
+        let known = latest.entry(schedule).or_insert(at);
+        *known = at.max(*known);
+    }
+    if !latest.is_empty() {
+        let params: Vec<Param> = vec![
+            column(latest.keys().map(|id| shard_number(id.shard()))),
+            column(latest.keys().map(|id| Uuid::from(*id))),
+            column(latest.values().map(|at| at.as_micros())),
+        ];
+        wanted.push(Wanted::new(sql!("schedule_succeeded"), params));
+    }
 }
 
 /// The attempt of a job of which `settle_plain` knows the rest.
 fn plain_success(settle: &Settle, server: Option<ServerId>) -> Option<&AttemptRecord> {
-    let Settle { key, state, finished_at, counters, attempt, reason: _, output, cancel: _, notice: _ } = settle;
+    let Settle { key, state, finished_at, counters, attempt, reason: _, output, .. } = settle;
     let ran = attempt.as_ref()?;
     let is_plain = *state == JobState::Succeeded
         && ran.ending == Ending::Succeeded

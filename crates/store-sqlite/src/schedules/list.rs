@@ -20,7 +20,7 @@ pub(super) fn one(conn: &Connection, id: ScheduleId) -> Result<Option<ScheduleRo
     let mut statement = conn.prepare_cached(sql!("schedule"))?;
     let row = statement.query_row(params![id.shard().0, id.to_bytes()], |row| {
         let mut schedule = read_schedule(row)?;
-        schedule.edit.input = codec::bytes(row, 19)?;
+        schedule.edit.input = codec::bytes(row, 20)?;
         Ok(schedule)
     });
     Ok(row.optional()?)

@@ -11,7 +11,7 @@ use rusqlite::types::{Type, ValueRef};
 
 use crate::codec;
 
-/// The first fourteen columns of every query of schedules.
+/// The first fifteen columns of every query of schedules.
 pub(super) fn read_loaded(row: &Row<'_>) -> rusqlite::Result<LoadedRow> {
     Ok(LoadedRow {
         id: codec::schedule_id(row, 0)?,
@@ -24,30 +24,31 @@ pub(super) fn read_loaded(row: &Row<'_>) -> rusqlite::Result<LoadedRow> {
     })
 }
 
-/// The first nineteen columns of `schedule` and of the lists; without the input.
+/// The first twenty columns of `schedule` and of the lists; without the input.
 pub(super) fn read_schedule(row: &Row<'_>) -> rusqlite::Result<ScheduleRow> {
     let LoadedRow { id, name, task, spec, priority, has_input: _, state } = read_loaded(row)?;
-    let calendars = match row.get_ref(14)?.as_str_or_null()? {
+    let calendars = match row.get_ref(15)?.as_str_or_null()? {
         None => Vec::new(),
-        Some(text) => serde_json::from_str(text).map_err(|error| codec::unreadable_text(14, error))?,
+        Some(text) => serde_json::from_str(text).map_err(|error| codec::unreadable_text(15, error))?,
     };
     Ok(ScheduleRow {
         id,
         name,
         edit: ScheduleEdit { task, spec, calendars, priority, input: None },
         state,
-        created: codec::by(row, 15)?,
-        changed: codec::by(row, 17)?,
+        created: codec::by(row, 16)?,
+        changed: codec::by(row, 18)?,
     })
 }
 
-/// Eight columns from `column` on: revision, since, paused_at, paused_by, pause_note, skip_until, runs, failures.
+/// Nine columns from `column` on: revision, since, paused_at, paused_by, pause_note, skip_until, runs, failures,
+/// last_success.
 fn read_state(row: &Row<'_>, column: usize) -> rusqlite::Result<ScheduleState> {
     let pause = match is_null(row, column + 2)? {
         true => None,
         false => Some(Pause { by: codec::by(row, column + 2)?, note: row.get(column + 4)? }),
     };
-    let skips = !is_null(row, column + 5)?;
+    let (skips, succeeded) = (!is_null(row, column + 5)?, !is_null(row, column + 8)?);
     Ok(ScheduleState {
         revision: row.get(column)?,
         since: codec::time(row, column + 1)?,
@@ -55,6 +56,7 @@ fn read_state(row: &Row<'_>, column: usize) -> rusqlite::Result<ScheduleState> {
         skip_until: if skips { Some(codec::time(row, column + 5)?) } else { None },
         runs: row.get(column + 6)?,
         failures: row.get(column + 7)?,
+        last_success: if succeeded { Some(codec::time(row, column + 8)?) } else { None },
     })
 }
 

@@ -1,8 +1,9 @@
+use punctual_core::attempt::Ending;
 use punctual_core::job::Input;
 use punctual_core::schedule::{Marks, OccurrenceRow, ScheduleEdit, ScheduleRow, ScheduleState, Verdict};
-use punctual_core::shard::write::{Decision, FiredJob, LateStart, Requeue, Write};
+use punctual_core::shard::write::{Decision, FiredJob, LateStart, Requeue, Settle, Write};
 use punctual_core::{Counters, JobId, JobRow, JobState, ShardId};
-use punctual_store::{Applied, FoundRow, JobRecord, Store};
+use punctual_store::{Applied, FoundRow, JobRecord, ScheduleFilter, Store};
 
 use crate::fixture::*;
 use crate::schedule_fixture::*;
@@ -316,6 +317,34 @@ pub(super) async fn runs_are_counted_by_verdicts_alone(store: &dyn Store) {
     owner.refused(vec![decide(&counted(fired(schedule.id, 360, 7))), succeed(original(&nobody), 1)]).await;
     assert_eq!(runs().await, 11);
     owner.done(vec![drop_it(schedule.id, 350), decide(&counted(fired(schedule.id, 360, 8)))]).await;
+}
+
+pub(super) async fn the_last_success_of_a_schedule_is_the_latest_planned_time_that_succeeded(store: &dyn Store) {
+    let schedule = new_schedule(1, "kept", 2);
+    let mut owner = scheduled(store, &schedule).await;
+    let last = async || store.schedule(schedule.id).await.unwrap().unwrap().state.last_success;
+    let runs: Vec<Decision> = (1..=4).map(|n| fired(schedule.id, 60 * n as i64, n)).collect();
+    owner.done(runs.iter().map(decide).collect()).await;
+    assert_eq!(last().await, None);
+    let ends = |run: &Decision, secs: i64| {
+        let end = settled(key_of(run), 1, JobState::Succeeded, Ending::Succeeded);
+        Write::Settle(Settle { success_of: Some((schedule.id, at(secs))), ..end })
+    };
+    // Two in one batch, the later first; then one of an earlier time.
+    owner.done(vec![ends(&runs[2], 180), ends(&runs[1], 120)]).await;
+    assert_eq!(last().await, Some(at(180)));
+    owner.done(vec![ends(&runs[0], 60)]).await;
+    assert_eq!(last().await, Some(at(180)), "a backfill of an earlier time does not move it");
+    // Neither a change nor an edit does, whatever their author knows.
+    let set = Write::SetSchedule { id: schedule.id, state: schedule.state.clone(), change: None };
+    owner.done(vec![set, edit_to(&schedule, edit(9), 310)]).await;
+    let loaded = store.load_schedules(ShardId(2), None, 10).await.unwrap();
+    assert_eq!(loaded[0].state.last_success, Some(at(180)));
+    let (listed, _) = store.list_schedules(ScheduleFilter::default(), None, 10).await.unwrap();
+    assert_eq!(listed[0].state.last_success, Some(at(180)));
+    owner.done(vec![drop_it(schedule.id, 350)]).await;
+    owner.done(vec![ends(&runs[3], 240)]).await;
+    assert_eq!(store.schedule(schedule.id).await.unwrap(), None);
 }
 
 pub(super) async fn the_watermark_never_goes_back(store: &dyn Store) {

@@ -260,6 +260,7 @@ cases! { ($)
         a_start_of_a_job_that_was_not_made_is_void,
         a_decision_that_cannot_make_its_job_is_refused,
         runs_are_counted_by_verdicts_alone,
+        the_last_success_of_a_schedule_is_the_latest_planned_time_that_succeeded,
         the_watermark_never_goes_back,
         watermarks_of_all_shards_are_shown,
     }

@@ -149,6 +149,7 @@ fn unstarted(key: JobKey, state: JobState) -> Write {
         output: None,
         cancel: CancelMark::None,
         notice: None,
+        success_of: None,
     })
 }
 

@@ -41,6 +41,7 @@ pub(super) async fn a_schedule_is_shown_as_it_was_added(store: &dyn Store) {
             skip_until: Some(at(77)),
             runs: u32::MAX,
             failures: u16::MAX,
+            last_success: None,
         },
         changed: by("dora", 8),
         ..new_schedule(2, "full ü 'quoted' %_", 3)

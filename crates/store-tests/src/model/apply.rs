@@ -121,6 +121,9 @@ impl State {
         }
         self.finished.put(key.id, finished);
         self.forget_cancel(key.id, *cancel);
+        if let Some((schedule, at)) = settle.success_of {
+            self.schedule_succeeded(schedule, at);
+        }
         Ok(())
     }
 

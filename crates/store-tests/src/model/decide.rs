@@ -119,16 +119,25 @@ impl State {
         self.expect_task_of(edit)?;
         self.keep_change(id, ScheduleChange { former_spec: Some(row.edit.spec), ..change.clone() });
         row.edit = ScheduleEdit::clone(edit);
-        row.state = ScheduleState { runs: row.state.runs, ..state.clone() };
+        let ScheduleState { runs, last_success, .. } = row.state;
+        row.state = ScheduleState { runs, last_success, ..state.clone() };
         row.changed = change.by.clone();
         self.schedules.put(id, row);
         Ok(())
     }
 
+    /// The run of a planned time has succeeded.
+    pub(super) fn schedule_succeeded(&mut self, id: ScheduleId, at: Timestamp) {
+        let Some(mut row) = self.schedules.get(&id).cloned() else { return };
+        row.state.last_success = row.state.last_success.max(Some(at));
+        self.schedules.put(id, row);
+    }
+
     fn set_schedule(&mut self, id: ScheduleId, state: &ScheduleState, change: Option<&ScheduleChange>) {
         let Some(mut row) = self.schedules.get(&id).cloned() else { return };
         // Runs are counted with the verdicts that make them.
-        row.state = ScheduleState { runs: row.state.runs, ..state.clone() };
+        let ScheduleState { runs, last_success, .. } = row.state;
+        row.state = ScheduleState { runs, last_success, ..state.clone() };
         if let Some(change) = change {
             row.changed = change.by.clone();
             self.keep_change(id, change.clone());

@@ -277,6 +277,7 @@ impl Plan {
             output: self.random.one_in(3).then(|| vec![7; self.random.pick(&[0, 10, 1500])].into()),
             cancel: self.cancel(),
             notice: self.notice(key.shard()),
+            success_of: None,
         }
     }
 

@@ -127,6 +127,7 @@ impl Plan {
             skip_until: self.random.one_in(3).then(|| self.planned()),
             runs: self.random.draw() as u32 / 2,
             failures: self.random.draw() as u16,
+            last_success: None,
         }
     }
 

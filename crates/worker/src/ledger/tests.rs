@@ -50,6 +50,7 @@ fn refuse_from(ledger: &Arc<Ledger>, link: LinkNo, epoch: u64, keys: impl IntoIt
         task: Err("not here".to_owned()),
         input: None,
         tracing_id: None,
+        scheduled_run: None,
     });
     assert!(ledger.register(link, assigned.collect(), 0).is_empty());
 }

@@ -379,6 +379,7 @@ pub(crate) fn assignments(task: wire::TaskDefinition, jobs: &[JobId]) -> wire::S
         input: None,
         tracing_id: String::new(),
         epoch: 1,
+        scheduled_run: None,
     };
     wire::ServerMessage { tasks: vec![task], assignments: jobs.iter().map(assignment).collect(), ..Default::default() }
 }

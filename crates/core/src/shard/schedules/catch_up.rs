@@ -30,7 +30,7 @@ impl Owner {
         let late = when.since(slot);
         // On time, mostly: then the next one need not be worked out.
         late > self.least_missed_after(entry) && {
-            let next = entry.plan.next_after(at, entry.seed).map(|next| next.at);
+            let next = entry.plan.next_after(at, entry.seed()).map(|next| next.at);
             late > self.missed_after(entry, at, next)
         }
     }
@@ -57,7 +57,7 @@ impl Owner {
             waiting.partition(|planned| self.is_missed(entry, planned.at, planned.slot, self.now));
         let (mut looked_at, mut next, mut is_cut) = (1, Timestamp::MAX, false);
         let mut last_missed = missed.iter().map(|planned| planned.slot).max();
-        let mut times = entry.plan.times_after(entry.next - INSTANT, entry.seed).peekable();
+        let mut times = entry.plan.times_after(entry.next - INSTANT, entry.seed()).peekable();
         while let Some(planned) = times.next() {
             let missed_after = self.missed_after(entry, planned.at, times.peek().map(|next| next.at));
             // Verdicts are given in the order of slots: what starts before a time that is given up is given up with it.

@@ -100,7 +100,7 @@ impl Owner {
                 id: row.id,
                 plan: made.plan,
                 task: made.task,
-                seed: made.seed,
+                name: row.name.as_str().into(),
                 priority: row.edit.priority,
                 has_input: row.edit.input.is_some(),
                 state: row.state.clone(),

@@ -264,7 +264,7 @@ impl Owner {
     /// Times that wait out their jitter while the definition changes: what the new one does not plan any more does
     /// not run.
     fn decide_pending(&mut self, schedules: &mut Schedules, place: Place, next: Option<&Plan>, since: Timestamp) {
-        let Some(seed) = schedules.table.entry(place).map(|entry| entry.seed) else { return };
+        let Some(seed) = schedules.table.entry(place).map(|entry| entry.seed()) else { return };
         let goes_on = |planned: &Planned| {
             let still = next.and_then(|plan| plan.next_after(planned.at - INSTANT, seed));
             still.is_some_and(|still| still.at == planned.at && still.slot > since)

@@ -24,11 +24,13 @@ mod table;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use crate::id::{JobId, ScheduleId};
 use crate::lifecycle::JobState;
-use crate::schedule::{ScheduleReply, Source};
+use crate::schedule::{Origin, OriginSchedule, ScheduleReply, Source};
 use crate::shard::event::{Made, Token};
+use crate::shard::live::Live;
 use crate::shard::schedules::catch_up::Reckoning;
 use crate::shard::schedules::definitions::Deferred;
 use crate::shard::schedules::overlap::Track;
@@ -86,7 +88,26 @@ impl Schedules {
     /// run before it.
     pub(super) fn promised(&self, source: &Source) -> Option<(Timestamp, Option<Span>)> {
         let entry = self.table.place(source.schedule).and_then(|place| self.table.entry(place))?;
-        Some((entry.plan.slot(source.at, entry.seed), entry.plan.spec.late_after))
+        Some((entry.plan.slot(source.at, entry.seed()), entry.plan.spec.late_after))
+    }
+
+    /// Where a job comes from, with what is in memory of its schedule.
+    pub(super) fn origin_of(&self, live: &Live) -> Option<Box<Origin>> {
+        let source = *live.source.as_deref()?;
+        let entry = self.table.place(source.schedule).and_then(|place| self.table.entry(place));
+        let schedule = entry.map(|entry| OriginSchedule {
+            name: entry.name.clone(),
+            plan: Arc::clone(&entry.plan),
+            last_success: entry.last_success(),
+        });
+        Some(Box::new(Origin { source, schedule }))
+    }
+
+    /// The run of a planned time has durably succeeded.
+    pub(super) fn succeeded(&mut self, schedule: ScheduleId, at: Timestamp) {
+        if let Some(entry) = self.table.place(schedule).and_then(|place| self.table.entry_mut(place)) {
+            entry.succeeded(at);
+        }
     }
 
     /// When something is to be decided, if anything ever is.

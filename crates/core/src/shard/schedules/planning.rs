@@ -95,7 +95,7 @@ impl Owner {
                 if schedules.floors.get(&entry.id).is_some_and(|floor| *floor < at) {
                     schedules.floors.remove(&entry.id);
                 }
-                let mut times = entry.plan.times_after(at - INSTANT, entry.seed);
+                let mut times = entry.plan.times_after(at - INSTANT, entry.seed());
                 let planned = times.next();
                 let following = times.next().map_or(Timestamp::MAX, |planned| planned.at);
                 drop(times);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 
 use crate::id::{ScheduleId, TaskId};
-use crate::schedule::{Pause, Plan, Planned, ScheduleState};
+use crate::schedule::{Pause, Plan, Planned, ScheduleState, seed_of};
 use crate::shard::event::LoadedSchedule;
 use crate::shard::live::IdHasher;
 use crate::task::{Priority, Task};
@@ -26,10 +26,13 @@ const CHUNK: usize = 1024;
 pub(super) struct Entry {
     pub(super) id: ScheduleId,
     pub(super) plan: Arc<Plan>,
-    pub(super) seed: u64,
+    /// Jitter and hashed slots are drawn from it, and tasks are told it.
+    pub(super) name: Box<str>,
     /// The next planned time, before jitter; `MAX` when there is none.
     pub(super) next: Timestamp,
     pub(super) since: Timestamp,
+    /// The latest planned time whose run has succeeded; the epoch if none has.
+    last_success: Timestamp,
     rare: Option<Box<Rare>>,
     pub(super) revision: u32,
     /// Its task, among those of the table.
@@ -51,14 +54,15 @@ pub(super) struct Rare {
 
 impl Entry {
     fn new(loaded: LoadedSchedule, task: u32) -> Self {
-        let LoadedSchedule { id, plan, seed, priority, has_input, state, .. } = loaded;
-        let ScheduleState { revision, since, pause, skip_until, runs, failures } = state;
+        let LoadedSchedule { id, plan, name, priority, has_input, state, .. } = loaded;
+        let ScheduleState { revision, since, pause, skip_until, runs, failures, last_success } = state;
         let mut entry = Self {
             id,
             plan,
-            seed,
+            name,
             next: Timestamp::MAX,
             since,
+            last_success: last_success.unwrap_or(Timestamp::EPOCH),
             rare: None,
             revision,
             task,
@@ -72,7 +76,21 @@ impl Entry {
 
     pub(super) fn state(&self) -> ScheduleState {
         let Rare { pause, skip_until, runs, failures } = self.rare.as_deref().cloned().unwrap_or_default();
-        ScheduleState { revision: self.revision, since: self.since, pause, skip_until, runs, failures }
+        let last_success = self.last_success();
+        ScheduleState { revision: self.revision, since: self.since, pause, skip_until, runs, failures, last_success }
+    }
+
+    pub(super) fn seed(&self) -> u64 {
+        seed_of(&self.name)
+    }
+
+    pub(super) fn last_success(&self) -> Option<Timestamp> {
+        (self.last_success > Timestamp::EPOCH).then_some(self.last_success)
+    }
+
+    /// The run of a planned time has succeeded.
+    pub(super) fn succeeded(&mut self, at: Timestamp) {
+        self.last_success = self.last_success.max(at);
     }
 
     pub(super) fn change_rare(&mut self, change: impl FnOnce(&mut Rare)) {
@@ -109,7 +127,7 @@ impl Entry {
     /// The planned times whose slots are after `from`, the earliest planned first.
     pub(super) fn times_from(&self, from: Timestamp) -> impl Iterator<Item = Planned> {
         let jitter = self.plan.jitter();
-        let times = self.plan.times_after(from - jitter, self.seed);
+        let times = self.plan.times_after(from - jitter, self.seed());
         times.filter(move |planned| planned.slot > from)
     }
 }

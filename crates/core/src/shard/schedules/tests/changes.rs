@@ -165,7 +165,7 @@ fn a_skip_looks_at_so_many_times_and_no_more() {
     let plan = Arc::new(Plan::new(closed.clone(), &calendars, 0).unwrap());
     let id = ScheduleId::new(bench.now, SHARD, 1);
     let new = NewSchedule { id, name: EVERY.to_owned(), edit: bench.edit(&closed) };
-    let made = Made { plan, task: Arc::clone(&bench.task), seed: 0, calendars: 0 };
+    let made = Made { plan, task: Arc::clone(&bench.task), calendars: 0 };
     bench.tell(id, ScheduleCommand::Create(Box::new(new)), Some(made));
     bench.replies.clear();
     let reply = bench.ask(id, ScheduleCommand::SkipNext { count: 1 });
@@ -269,7 +269,7 @@ fn with_calendar(bench: &Bench, seed: u64, calendars: u32) -> (ScheduleSpec, Mad
     let closed = punctual_recurrence::Calendar { name: "closed".to_owned(), dates: [].into() };
     let all = BTreeMap::from([("closed".to_owned(), Arc::new(closed))]);
     let plan = Arc::new(Plan::new(spec.clone(), &all, seed).unwrap());
-    (spec, Made { plan, task: Arc::clone(&bench.task), seed, calendars })
+    (spec, Made { plan, task: Arc::clone(&bench.task), calendars })
 }
 
 #[test]
