@@ -23,6 +23,7 @@ pub struct ArtifactRequest {
     pub kind: ArtifactKind,
 }
 
+/// What an artifact is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ArtifactKind {
@@ -31,6 +32,7 @@ pub enum ArtifactKind {
     Binary,
 }
 
+/// What is known of an uploaded file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ArtifactView {
     #[schema(schema_with = schema::artifact_id)]
@@ -55,6 +57,9 @@ pub struct ArtifactView {
     /// Why it was refused, and what to do.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
+    /// Where object storage has the file, if it is ready: `s3://bucket/…`, or a path in the server's storage folder.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub path: Option<String>,
     /// Where to send the file, while it is pending. Only in the answer to its creation.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub upload: Option<UploadTarget>,
@@ -79,6 +84,7 @@ impl std::fmt::Debug for UploadTarget {
     }
 }
 
+/// A page of artifacts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ArtifactList {
     pub artifacts: Vec<ArtifactView>,

@@ -91,6 +91,7 @@ impl BackfillStanding {
     }
 }
 
+/// A backfill and how far it has come.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BackfillView {
     #[schema(schema_with = schema::backfill_id)]
@@ -162,6 +163,7 @@ pub struct BackfillPlan {
     pub last: Option<BackfillTime>,
 }
 
+/// A time in the range of a backfill.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BackfillTime {
     #[schema(value_type = String, format = DateTime)]
@@ -171,6 +173,7 @@ pub struct BackfillTime {
     pub local: String,
 }
 
+/// A page of backfills.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BackfillList {
     pub backfills: Vec<BackfillView>,
@@ -209,6 +212,7 @@ pub struct BackfillRunView {
     pub state: String,
 }
 
+/// A page of the runs of a backfill.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BackfillRunList {
     /// The schedule's zone.

@@ -14,6 +14,7 @@ pub struct CalendarRequest {
     pub dates: Vec<String>,
 }
 
+/// A calendar with its dates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CalendarView {
     pub name: String,
@@ -79,6 +80,7 @@ pub struct CalendarSummary {
     pub changed: DoneBy,
 }
 
+/// All calendars.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CalendarList {
     /// All of them, in order of name.

@@ -132,6 +132,7 @@ pub struct Problem {
     pub errors: Vec<FieldError>,
 }
 
+/// One field that was wrong.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FieldError {
     /// Where: a JSON pointer into the body, or the name of a parameter or header.

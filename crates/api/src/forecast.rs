@@ -54,6 +54,7 @@ pub struct Forecast {
     pub overlapping: Vec<ScheduleForecast>,
 }
 
+/// When most runs are active at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Busy {
     #[schema(value_type = String, format = DateTime)]
@@ -61,6 +62,7 @@ pub struct Busy {
     pub starts: usize,
 }
 
+/// What a forecast says of one hour.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HourOfForecast {
     #[schema(value_type = String, format = DateTime)]
@@ -69,6 +71,7 @@ pub struct HourOfForecast {
     pub parts: Vec<usize>,
 }
 
+/// What a forecast says of one schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScheduleForecast {
     pub name: String,

@@ -36,8 +36,8 @@ pub use error::{ErrorKind, FieldError, Problem};
 pub use event::JobChange;
 pub use forecast::{Busy, Forecast, ForecastQuery, HourOfForecast, ScheduleForecast};
 pub use job::{
-    Answered, Attempt, AttemptDetails, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSchedule, JobSubmitted,
-    JobSummary, ListQuery, LogLine, LogLines, Rerun, TaskRef,
+    Answered, Attempt, AttemptDetails, BulkRequest, BulkSubmitted, Job, JobContent, JobLinks, JobList, JobRequest,
+    JobSchedule, JobSubmitted, JobSummary, ListQuery, LogLine, LogLines, Rerun, TaskRef,
 };
 pub use node::{HeldDuty, Node, OwnedShard, ServerList, ServerView, Stats, WorkerList, WorkerQuery, WorkerView};
 pub use notification::{

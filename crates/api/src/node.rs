@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use crate::schema;
 
+/// A worker and what it runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkerView {
     #[schema(schema_with = schema::worker_id)]
@@ -32,6 +33,7 @@ pub struct WorkerView {
     pub commands_as: Option<String>,
 }
 
+/// The workers of all servers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WorkerList {
     /// In order of id; after them those that are gone, the latest first.
@@ -118,6 +120,7 @@ pub struct ServerView {
     pub zone_data: Option<String>,
 }
 
+/// A shard that a server owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct OwnedShard {
     pub shard: u16,
@@ -125,12 +128,14 @@ pub struct OwnedShard {
     pub epoch: u64,
 }
 
+/// A duty that one server of the cluster holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HeldDuty {
     pub name: String,
     pub epoch: u64,
 }
 
+/// The servers of the cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ServerList {
     pub servers: Vec<ServerView>,

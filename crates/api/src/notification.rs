@@ -143,6 +143,7 @@ pub struct NotificationView {
     pub warnings: Vec<Warning>,
 }
 
+/// A message that is being gathered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct WaitingMessage {
     /// Jobs and planned times.
@@ -154,6 +155,7 @@ pub struct WaitingMessage {
     pub held: Option<String>,
 }
 
+/// All notification rules.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct NotificationList {
     /// All of them, in order of name.
@@ -207,6 +209,7 @@ pub struct DeliveryView {
     pub reason: Option<String>,
 }
 
+/// A page of deliveries.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DeliveryList {
     /// The latest first.

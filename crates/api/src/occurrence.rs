@@ -76,6 +76,7 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
+/// A page of planned times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OccurrenceList {
     /// The schedule's zone.
@@ -144,6 +145,7 @@ pub struct Preview {
     pub clock_changes: Vec<ClockChangeView>,
 }
 
+/// A planned time that is to come.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PreviewedTime {
     #[schema(value_type = String, format = DateTime)]
@@ -165,6 +167,7 @@ pub struct PreviewedTime {
     pub merged: u32,
 }
 
+/// Why a planned time does not fire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UnfiredBy {
@@ -176,6 +179,7 @@ pub enum UnfiredBy {
     Request,
 }
 
+/// A change of the clocks that touches a schedule.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ClockChangeView {
     #[schema(value_type = String, format = DateTime)]

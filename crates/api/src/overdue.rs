@@ -25,6 +25,7 @@ pub struct Overdue {
     pub ailing: Vec<AilingTask>,
 }
 
+/// A job that is due and has not started.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OverdueJob {
     #[schema(schema_with = schema::job_id)]
@@ -58,6 +59,7 @@ pub struct OverdueTime {
     pub why: String,
 }
 
+/// A task whose last runs have failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct AilingTask {
     /// Its name, or what it runs if it has none.

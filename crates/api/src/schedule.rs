@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use crate::schema;
 use crate::{ScheduleRequest, TaskRef};
 
+/// Schedules that are created together.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleBulkRequest {
@@ -31,6 +32,7 @@ pub enum IfExists {
     Replace,
 }
 
+/// What became of the schedules of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 pub struct ScheduleBulkAnswer {
     pub created: usize,
@@ -125,6 +127,7 @@ pub struct Moves {
     pub after: Vec<PlannedStart>,
 }
 
+/// Who did something, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DoneBy {
     #[schema(value_type = String, format = DateTime)]
@@ -132,6 +135,7 @@ pub struct DoneBy {
     pub who: String,
 }
 
+/// Since when a schedule is paused, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PauseView {
     #[schema(value_type = String, format = DateTime)]
@@ -141,6 +145,7 @@ pub struct PauseView {
     pub note: Option<String>,
 }
 
+/// What somebody did to a schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ScheduleChangeView {
     #[schema(value_type = String, format = DateTime)]
@@ -175,6 +180,7 @@ pub struct ScheduleSummary {
     pub revision: u32,
 }
 
+/// A page of schedules.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ScheduleList {
     pub schedules: Vec<ScheduleSummary>,
@@ -214,6 +220,7 @@ pub struct NoteRequest {
     pub note: Option<String>,
 }
 
+/// How many planned times to skip.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SkipRequest {
@@ -223,6 +230,7 @@ pub struct SkipRequest {
     pub count: Option<u32>,
 }
 
+/// What is skipped.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SkipAnswer {
     /// Planned times up to here are skipped.

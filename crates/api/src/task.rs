@@ -15,6 +15,7 @@ pub struct TaskRequest {
     pub spec: TaskSpec,
 }
 
+/// A stored task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TaskView {
     #[schema(schema_with = schema::task_id)]
@@ -33,6 +34,7 @@ pub struct TaskView {
     pub waits_for: Option<ArtifactId>,
 }
 
+/// A page of tasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TaskList {
     pub tasks: Vec<TaskView>,

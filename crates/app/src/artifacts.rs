@@ -45,7 +45,7 @@ impl Default for Handling {
 }
 
 /// Where the file of a ready artifact is.
-fn file_key(id: ArtifactId) -> Key {
+pub(crate) fn file_key(id: ArtifactId) -> Key {
     key("artifacts", &id.to_string())
 }
 
@@ -69,7 +69,7 @@ impl App {
             CreatedArtifact::Known(artifact) => (artifact, Defined::Updated),
         };
         let upload = self.upload_target(&artifact, reached).await?;
-        Ok((ArtifactView { upload, ..view(&artifact) }, defined))
+        Ok((ArtifactView { upload, ..self.artifact_view(&artifact) }, defined))
     }
 
     fn check_artifact(&self, request: ArtifactRequest) -> Result<NewArtifact> {
@@ -117,10 +117,10 @@ impl App {
     pub async fn artifact(&self, id: ArtifactId) -> Result<ArtifactView> {
         let artifact = self.read_artifact(id).await?;
         if !matches!(artifact.state, ArtifactState::Pending { .. }) {
-            return Ok(view(&artifact));
+            return Ok(self.artifact_view(&artifact));
         }
         self.look(artifact).await?;
-        Ok(view(&self.read_artifact(id).await?))
+        Ok(self.artifact_view(&self.read_artifact(id).await?))
     }
 
     pub(crate) async fn read_artifact(&self, id: ArtifactId) -> Result<Artifact> {
@@ -136,7 +136,10 @@ impl App {
         let artifacts = self.0.store.list_artifacts(after, limit).await?;
         let next = artifacts.last().filter(|_| artifacts.len() == limit);
         let next_cursor = next.map(|artifact| artifact.id.to_string());
-        Ok(ArtifactList { artifacts: artifacts.iter().map(view).collect(), next_cursor })
+        Ok(ArtifactList {
+            artifacts: artifacts.iter().map(|artifact| self.artifact_view(artifact)).collect(),
+            next_cursor,
+        })
     }
 
     /// Removes an artifact that no task refers to, with its file.
@@ -153,6 +156,11 @@ impl App {
             }
             ArtifactChange::Absent | ArtifactChange::NotPending => Err(not_found(id)),
         }
+    }
+
+    pub(crate) fn artifact_view(&self, artifact: &Artifact) -> ArtifactView {
+        let is_ready = matches!(artifact.state, ArtifactState::Ready { .. });
+        ArtifactView { path: is_ready.then(|| self.artifact_path(artifact.id)), ..view(artifact) }
     }
 
     /// What is not removed now belongs to nobody, and is removed by the next sweep.
@@ -208,6 +216,7 @@ fn view(artifact: &Artifact) -> ArtifactView {
         settled_at,
         machine,
         reason,
+        path: None,
         upload: None,
     }
 }

@@ -29,6 +29,7 @@ mod schedules;
 mod secret;
 mod servers;
 mod submit;
+mod submitted;
 mod tasks;
 mod title;
 mod validate;

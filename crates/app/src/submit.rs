@@ -15,7 +15,7 @@ use punctual_store::{FoundRow, IdempotencyKey, IdempotentAnswer, Interned, NewJo
 use sha2::{Digest, Sha256};
 
 use crate::cluster::Place;
-use crate::{App, AppError, Peer, Result, artifacts, validate};
+use crate::{App, AppError, Peer, Result, WaitFor, artifacts, validate};
 
 /// An answer is kept under its idempotency key for this long.
 const KEY_KEPT: Span = Span::from_secs(24 * 3600);
@@ -39,6 +39,12 @@ pub struct SubmittedAnswer<T> {
     pub is_replayed: bool,
 }
 
+/// What was accepted, with the task of each job; a repeated request has none.
+struct Accepted {
+    answer: SubmittedAnswer<BulkSubmitted>,
+    tasks: Vec<Arc<Task>>,
+}
+
 /// The task that a job or a schedule is to run: it has a name, or is defined where it is needed.
 pub(crate) struct WantedTask<'a> {
     pub(crate) name: Option<&'a str>,
@@ -53,14 +59,29 @@ pub struct KeyedRequest<'a> {
 }
 
 impl App {
+    /// Submits one job, and answers when it is durable; with `wait`, when it has finished or that time is over.
     pub async fn submit(
         &self,
         request: JobRequest,
         keyed: Option<KeyedRequest<'_>>,
+        wait: Option<WaitFor>,
     ) -> Result<SubmittedAnswer<JobSubmitted>> {
-        let SubmittedAnswer { answer, is_replayed } = self.submit_all(vec![request], keyed, "").await?;
+        let tracing_id = request.tracing_id.clone();
+        let Accepted { answer: SubmittedAnswer { answer, is_replayed }, tasks } =
+            self.submit_all(vec![request], keyed, "").await?;
         let id = *answer.ids.first().expect("one job makes one id");
-        let answer = JobSubmitted { id, scheduled_at: id.due_at(), due_at: id.due_at(), warnings: answer.warnings };
+        let mut answer = match tasks.first() {
+            Some(task) => self.accepted(id, task, tracing_id, answer.warnings).await,
+            None => self.accepted_before(id).await,
+        };
+        // The job is accepted: what keeps us from looking at it does not change that.
+        if let Some(wait) = wait
+            && let Ok(job) = self.job(id, Some(wait)).await
+        {
+            answer.state = job.state.clone();
+            answer.due_at = job.due_at;
+            answer.job = Some(Box::new(job));
+        }
         Ok(SubmittedAnswer { answer, is_replayed })
     }
 
@@ -73,7 +94,7 @@ impl App {
             let detail = format!("must be 1 to {} jobs, not {}", limits::BULK_JOBS_MAX, request.jobs.len());
             return Err(AppError::field("/jobs", detail));
         }
-        self.submit_all(request.jobs, keyed, "/jobs").await
+        Ok(self.submit_all(request.jobs, keyed, "/jobs").await?.answer)
     }
 
     async fn submit_all(
@@ -81,7 +102,7 @@ impl App {
         requests: Vec<JobRequest>,
         keyed: Option<KeyedRequest<'_>>,
         pointer: &str,
-    ) -> Result<SubmittedAnswer<BulkSubmitted>> {
+    ) -> Result<Accepted> {
         let under = |place: usize| if pointer.is_empty() { String::new() } else { format!("{pointer}/{place}") };
         for (place, request) in requests.iter().enumerate() {
             check(request).map_err(|error| error.under(&under(place)))?;
@@ -91,7 +112,7 @@ impl App {
             // Before the tasks are looked up: what is repeated has its answer, whatever became of them.
             let before = self.0.store.idempotent_answer(key.clone(), *fingerprint, self.now()).await?;
             if let Some(before) = before {
-                return self.replayed(before).await;
+                return Ok(Accepted { answer: self.replayed(before).await?, tasks: Vec::new() });
             }
         }
         let wanted: Vec<WantedTask<'_>> = requests
@@ -107,12 +128,13 @@ impl App {
         let soon = distinct_tasks(&hint);
         let submitted = self.0.store.submit(Submission { jobs, idempotency }).await?;
         if submitted != Submitted::Done {
-            return self.replayed(submitted).await;
+            return Ok(Accepted { answer: self.replayed(submitted).await?, tasks: Vec::new() });
         }
         self.0.submitted.fetch_add(ids.len() as u64, Ordering::Relaxed);
         self.tell_owners(hint);
         let warnings = self.placement_warnings(soon.iter()).await;
-        Ok(SubmittedAnswer { answer: BulkSubmitted { ids, warnings }, is_replayed: false })
+        let answer = SubmittedAnswer { answer: BulkSubmitted { ids, warnings }, is_replayed: false };
+        Ok(Accepted { answer, tasks })
     }
 
     /// The answer of the earlier request with the same key. Whoever asks again has not seen it, so the hint to the owners
@@ -235,7 +257,8 @@ impl App {
             let turn = first_turn + (place / JOBS_PER_SHARD_TURN) as u64;
             let shard = shards[(turn % shards.len() as u64) as usize];
             // A time in the past means now.
-            let due_at = request.run_at.unwrap_or(now).max(now);
+            let run_at = request.run_at.or(request.delay.map(|delay| now + delay));
+            let due_at = run_at.unwrap_or(now).max(now);
             NewJob {
                 id: JobId::new(due_at, shard, self.random()),
                 task: task.id,
@@ -305,6 +328,10 @@ fn check(request: &JobRequest) -> Result<()> {
             return Err(AppError::field("", "the job names no task")
                 .hint("give `task`, the name of a task, or define one in `inline`"));
         }
+    }
+    if request.run_at.is_some() && request.delay.is_some() {
+        let error = AppError::field("/delay", "the job has both `run_at` and `delay`");
+        return Err(error.hint("give one of the two"));
     }
     if let Some(tracing_id) = &request.tracing_id {
         validate::text("/tracing_id", tracing_id, limits::TRACING_ID_CHARS_MAX)?;

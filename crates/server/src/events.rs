@@ -20,7 +20,7 @@ use crate::problem::{Problems, Refused};
 /// Follows all jobs. Each `change` event is a JobChange; `missed` says that some were lost: how
 /// many, or 0 if nobody knows.
 #[utoipa::path(get, path = "/v1/events", operation_id = "watch_jobs", tag = "jobs", responses(
-    (status = 200, description = "Changes as they come", body = String, content_type = "text/event-stream"),
+    (status = 200, description = "Changes as they come: each `change` event has a JobChange as its data", body = punctual_api::JobChange, content_type = "text/event-stream"),
     Problems,
 ))]
 pub(crate) async fn all(State(app): State<App>, _: NoParams) -> Result<Response, Refused> {
@@ -30,7 +30,7 @@ pub(crate) async fn all(State(app): State<App>, _: NoParams) -> Result<Response,
 
 /// Follows one job, until it has finished.
 #[utoipa::path(get, path = "/v1/jobs/{id}/events", operation_id = "watch_job", tag = "jobs", params(("id" = String, Path)), responses(
-    (status = 200, description = "Changes as they come", body = String, content_type = "text/event-stream"),
+    (status = 200, description = "Changes as they come: each `change` event has a JobChange as its data", body = punctual_api::JobChange, content_type = "text/event-stream"),
     Problems,
 ))]
 pub(crate) async fn of_job(State(app): State<App>, JobPath(id): JobPath, _: NoParams) -> Result<Response, Refused> {

@@ -13,21 +13,22 @@ use crate::problem::{Problems, Refused};
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// Submits one job. The answer comes after the commit.
+/// Submits one job. The answer comes after the commit; with `wait`, when the job has finished or that time is over.
 #[utoipa::path(post, path = "/v1/jobs", operation_id = "submit_job", tag = "jobs",
-    params(("Idempotency-Key" = Option<String>, Header, description = "Repeating a request with its key submits nothing twice. Kept for 24 hours.")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "Repeating a request with its key submits nothing twice. Kept for 24 hours."), ReadQuery),
     request_body = JobRequest, responses(
     (status = 201, description = "The job is durable", body = JobSubmitted),
     Problems,
 ))]
 pub(crate) async fn submit(
     State(app): State<App>,
-    _: NoParams,
+    Params(query): Params<ReadQuery>,
     headers: HeaderMap,
     body: Json<JobRequest>,
 ) -> Result<Response, Refused> {
+    let wait = query.wait.as_deref().map(WaitFor::parse).transpose()?;
     let keyed = keyed(&headers, &body.bytes)?;
-    let submitted = app.submit(body.value, keyed).await?;
+    let submitted = app.submit(body.value, keyed, wait).await?;
     let location = format!("/v1/jobs/{}", submitted.answer.id);
     let mut response = created(&submitted.answer, submitted.is_replayed);
     response.headers_mut().insert(header::LOCATION, location.parse().expect("an id is ASCII"));

@@ -8,6 +8,7 @@ mod agent;
 mod artifacts;
 mod backfills;
 mod calendars;
+mod document;
 mod events;
 mod grpc;
 mod guard;
@@ -106,12 +107,13 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
         .routes(routes!(health::problem))
-        .routes(routes!(document))
+        .routes(routes!(served_document))
 }
 
 /// The interface as an OpenAPI 3.1 document.
-pub fn openapi() -> utoipa::openapi::OpenApi {
-    api().into_openapi()
+fn openapi() -> serde_json::Value {
+    let made = serde_json::to_value(api().into_openapi()).expect("the document is JSON");
+    document::complete(made)
 }
 
 /// This document.
@@ -119,8 +121,8 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     (status = 200, description = "The document", body = Object, content_type = "application/json"),
     problem::Problems,
 ))]
-async fn document(_: parse::NoParams) -> Response {
-    static DOCUMENT: LazyLock<String> = LazyLock::new(|| openapi().to_json().expect("the document is JSON"));
+async fn served_document(_: parse::NoParams) -> Response {
+    static DOCUMENT: LazyLock<String> = LazyLock::new(|| format!("{:#}", openapi()));
     ([(http::header::CONTENT_TYPE, "application/json")], DOCUMENT.as_str()).into_response()
 }
 

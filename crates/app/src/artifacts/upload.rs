@@ -12,7 +12,7 @@ use punctual_store::{Artifact, ArtifactState};
 use tokio::time::Instant;
 
 use super::arrival::Inspection;
-use super::{file_key, refused, view};
+use super::{file_key, refused};
 use crate::elf::Machine;
 use crate::{App, AppError, Result};
 
@@ -57,7 +57,7 @@ impl App {
         let artifact = self.read_artifact(id).await?;
         match &artifact.state {
             ArtifactState::Refused { reason, .. } => Err(refused(id, reason)),
-            ArtifactState::Ready { .. } | ArtifactState::Pending { .. } => Ok(view(&artifact)),
+            ArtifactState::Ready { .. } | ArtifactState::Pending { .. } => Ok(self.artifact_view(&artifact)),
         }
     }
 

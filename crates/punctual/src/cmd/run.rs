@@ -94,7 +94,9 @@ impl RunArgs {
         Ok(JobRequest {
             task: chosen.task,
             inline: chosen.inline,
-            run_at: self.at.or_else(|| Some(now() + self.after?)),
+            run_at: self.at,
+            // By the server's clock: this machine's may be another.
+            delay: self.after,
             input,
             priority: self.priority,
             tracing_id: self.tracing_id.clone(),

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::checked::plain_http;
 use crate::harness::Home;
+use crate::openapi::Document;
 
 #[track_caller]
 fn check(name: &str, page: &str) {
@@ -37,6 +38,30 @@ async fn the_interface_is_the_one_in_the_docs() {
         }
     }
     check("openapi.json", &format!("{document:#}\n"));
+}
+
+#[tokio::test]
+async fn every_example_of_the_interface_fits_its_schema() {
+    let home = Home::new();
+    let server = home.server();
+    let served = plain_http().get(format!("{}/openapi.json", server.url)).send().await.expect("it is served");
+    let document: Value = served.json().await.expect("it is JSON");
+    let judge = Document::new(&document);
+    for (path, operations) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in operations.as_object().expect("operations") {
+            let request = operation["requestBody"]["content"].as_object().into_iter().flatten();
+            let responses = operation["responses"].as_object().into_iter().flatten();
+            let answers = responses.flat_map(|(_, response)| response["content"].as_object().into_iter().flatten());
+            for media in request.chain(answers).map(|(_, media)| media).filter(|media| media.get("example").is_some()) {
+                let misfits = judge.misfits(&media["schema"], &media["example"]);
+                assert!(misfits.is_empty(), "{method} {path}: {misfits:#?} in {:#}", media["example"]);
+            }
+            for parameter in operation["parameters"].as_array().into_iter().flatten() {
+                let misfits = judge.misfits(&parameter["schema"], &parameter["example"]);
+                assert!(misfits.is_empty(), "{method} {path}: {parameter:#} {misfits:#?}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -96,8 +96,8 @@ async fn queries_that_make_no_sense_are_refused() {
         let request = Request::new("GET", &format!("/v1/jobs/{UNKNOWN}/logs?{query}"));
         cases.push(Case::new(format!("logs ?{query}"), request, Refused(400, INVALID, word)));
     }
-    let submit = Request::new("POST", "/v1/jobs?wait=5s").json(job_with(json!({})).to_string());
-    cases.push(Case::new("a submission with a wait", submit, Refused(400, INVALID, "wait")));
+    let submit = Request::new("POST", "/v1/jobs?wait=61s").json(job_with(json!({})).to_string());
+    cases.push(Case::new("a submission that waits for too long", submit, Refused(400, INVALID, "wait")));
     let follow = Request::new("GET", &format!("/v1/jobs/{UNKNOWN}/logs"));
     let follow = follow.header("Accept", "text/event-stream").header("Last-Event-ID", "end");
     cases.push(Case::new("a last event that is none", follow, Refused(400, INVALID, "Last-Event-ID")));

@@ -1,0 +1,75 @@
+//! The OpenAPI document: what the routes say of themselves, and what tools that read it need besides. Parameters
+//! arrive as text and are read strictly by the app; here they get the types that they stand for.
+
+mod examples;
+mod parameters;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Value, json};
+
+/// Each with what it is about, in the order of a reader's interest.
+const TAGS: [(&str, &str); 10] = [
+    ("tasks", "Definitions of what to run, by which rules. A job is one run of a task."),
+    ("jobs", "Submit work, follow it, and change its course."),
+    ("schedules", "When a task runs again and again, and what became of each planned time."),
+    ("backfills", "Run a schedule for a range of past times."),
+    ("calendars", "Dates that schedules leave out or keep to."),
+    ("notifications", "Who is notified of failures, late and missed runs; and what is late now."),
+    ("artifacts", "Uploaded files that tasks run or read."),
+    ("nodes", "The servers and workers of the cluster."),
+    ("agents", "For agents, which run one attempt each with a token of their own. Bodies are protobuf messages."),
+    ("health", "Probes, kinds of problems, and this document."),
+];
+
+/// Completes the document that the routes make.
+pub(crate) fn complete(mut document: Value) -> Value {
+    document["info"]["contact"] = json!({ "name": "The Punctual project" });
+    document["servers"] = json!([{ "url": "/", "description": "The server that serves this document" }]);
+    // There are no identities yet: whoever reaches the server may do everything.
+    document["security"] = json!([]);
+    document["tags"] =
+        TAGS.iter().map(|(name, description)| json!({ "name": name, "description": description })).collect();
+    name_variants(&mut document["components"]["schemas"]);
+    let components = document["components"].clone();
+    for operation in operations_mut(&mut document) {
+        describe(operation);
+        parameters::complete(operation);
+        examples::complete(operation, &components);
+    }
+    document
+}
+
+fn operations_mut(document: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let paths = document.get_mut("paths").and_then(Value::as_object_mut).into_iter().flatten();
+    paths.flat_map(|(_, path)| path.as_object_mut().into_iter().flatten().map(|(_, operation)| operation))
+}
+
+/// The first sentence is what a list of operations has room for.
+fn describe(operation: &mut Value) {
+    let text = |key: &str| operation[key].as_str().unwrap_or_default().replace('\n', " ").trim().to_owned();
+    let (summary, more) = (text("summary"), text("description"));
+    let whole = [summary.as_str(), more.as_str()].join(" ").trim().to_owned();
+    let first = summary.split_once(". ").map_or(summary.as_str(), |(first, _)| first);
+    operation["summary"] = json!(first.trim_end_matches('.'));
+    operation["description"] = json!(whole);
+}
+
+/// Variants of an enum that are objects with one property are called by it, with the enum's own name before: a generated
+/// client has `RunBinary` and not `RunType0`.
+fn name_variants(schemas: &mut Value) {
+    for (name, schema) in schemas.as_object_mut().into_iter().flatten() {
+        // Not by index, which would add what is not there.
+        for variant in schema.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten() {
+            let property = variant["required"].as_array().and_then(|required| required.first()?.as_str());
+            let Some(property) = property.filter(|_| variant.get("title").is_none()) else { continue };
+            variant["title"] = json!(format!("{name}{}", capitalized(property)));
+        }
+    }
+}
+
+fn capitalized(word: &str) -> String {
+    let (first, rest) = word.split_at(1.min(word.len()));
+    first.to_ascii_uppercase() + rest
+}

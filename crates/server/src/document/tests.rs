@@ -1,0 +1,116 @@
+//! What linters and generators of clients ask of the document.
+
+use serde_json::Value;
+
+fn document() -> Value {
+    crate::openapi()
+}
+
+fn operations(document: &Value) -> impl Iterator<Item = &Value> {
+    let paths = document["paths"].as_object().expect("there are paths").values();
+    paths.flat_map(|path| path.as_object().expect("a path has methods").values())
+}
+
+fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value[key].as_str().filter(|text| !text.trim().is_empty()).unwrap_or_else(|| panic!("no {key} in {value:#}"))
+}
+
+/// Every object in a value, with the way to it.
+fn each_object(value: &Value, path: &str, visit: &mut impl FnMut(&str, &serde_json::Map<String, Value>)) {
+    match value {
+        Value::Object(fields) => {
+            visit(path, fields);
+            fields.iter().for_each(|(key, inner)| each_object(inner, &format!("{path}/{key}"), visit));
+        }
+        Value::Array(values) => {
+            values.iter().enumerate().for_each(|(place, inner)| each_object(inner, &format!("{path}/{place}"), visit));
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_document_says_where_it_holds_and_who_may_use_it() {
+    let document = document();
+    assert_eq!(document["servers"][0]["url"], "/");
+    assert_eq!(document["security"], serde_json::json!([]));
+    assert!(document["info"]["contact"]["name"].is_string() && document["info"]["license"]["name"].is_string());
+}
+
+#[test]
+fn every_operation_has_an_id_a_known_tag_a_summary_and_a_description() {
+    let document = document();
+    let tags: Vec<&str> = document["tags"].as_array().unwrap().iter().map(|tag| text(tag, "name")).collect();
+    document["tags"].as_array().unwrap().iter().for_each(|tag| drop(text(tag, "description").to_owned()));
+    let mut ids = std::collections::BTreeSet::new();
+    for operation in operations(&document) {
+        let id = text(operation, "operationId");
+        assert!(ids.insert(id), "{id} twice");
+        assert!(operation["tags"].as_array().unwrap().iter().all(|tag| tags.contains(&tag.as_str().unwrap())), "{id}");
+        assert!(text(operation, "summary").len() <= 120, "{id}: {}", text(operation, "summary"));
+        assert!(!text(operation, "summary").ends_with('.'), "{id}");
+        text(operation, "description");
+    }
+}
+
+#[test]
+fn every_json_body_has_an_example() {
+    let document = document();
+    for operation in operations(&document) {
+        let id = text(operation, "operationId");
+        let request = operation["requestBody"]["content"].as_object().into_iter().flatten();
+        let responses = operation["responses"].as_object().into_iter().flatten();
+        let answers = responses.flat_map(|(_, response)| response["content"].as_object().into_iter().flatten());
+        for (content_type, media) in request.chain(answers) {
+            if content_type.ends_with("json") {
+                assert!(media.get("example").is_some_and(|example| !example.is_null()), "{id} {content_type}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_parameter_has_a_type_a_description_and_an_example() {
+    let document = document();
+    for operation in operations(&document) {
+        let id = text(operation, "operationId");
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            let name = text(parameter, "name");
+            text(parameter, "description");
+            let kind = text(&parameter["schema"], "type");
+            assert!(parameter.get("example").is_some(), "{id}: {name}");
+            let expected = match (parameter["in"].as_str().unwrap(), name) {
+                (_, "limit" | "count" | "attempt" | "offset" | "size" | "expires" | "revision") => "integer",
+                (_, "paused" | "skip_unsupported") => "boolean",
+                (_, "state" | "verdict") => "array",
+                _ => "string",
+            };
+            assert_eq!(kind, expected, "{id}: {name}");
+        }
+    }
+}
+
+#[test]
+fn every_variant_has_a_name() {
+    each_object(&document(), "", &mut |path, fields| {
+        for variant in ["oneOf", "anyOf"].into_iter().filter_map(|key| fields.get(key)?.as_array()).flatten() {
+            let is_named = variant.get("$ref").is_some() || variant.get("title").is_some() || variant["type"] == "null";
+            assert!(is_named, "{path}: {variant:#}");
+        }
+    });
+}
+
+#[test]
+fn every_schema_is_described_and_used() {
+    let document = document();
+    let mut used = std::collections::BTreeSet::new();
+    each_object(&document, "", &mut |_, fields| {
+        if let Some(name) = fields.get("$ref").and_then(Value::as_str).and_then(|name| name.rsplit('/').next()) {
+            used.insert(name.to_owned());
+        }
+    });
+    for (name, schema) in document["components"]["schemas"].as_object().unwrap() {
+        assert!(used.contains(name), "nothing refers to {name}");
+        assert!(schema["description"].is_string(), "{name} is not described");
+    }
+}
