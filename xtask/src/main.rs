@@ -4,6 +4,7 @@
 mod containers;
 mod layers;
 mod links;
+mod requirements;
 mod shell;
 mod test;
 mod verify;

@@ -7,7 +7,7 @@ use anyhow::Context;
 use punctual_local_postgres::{Settings, TEST_SERVER};
 
 use crate::shell::{cargo, run as run_command};
-use crate::{containers, layers, links};
+use crate::{containers, layers, links, requirements};
 
 pub(crate) fn run() -> anyhow::Result<()> {
     let began = Instant::now();
@@ -23,6 +23,7 @@ pub(crate) fn lint() -> anyhow::Result<()> {
     run_command(&mut cargo(["fmt", "--all", "--check"]))?;
     layers::check()?;
     links::check()?;
+    requirements::check()?;
     run_command(&mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     if !answers(["deny", "--version"]) {
         eprintln!("\nskipped: cargo deny check, because cargo-deny is not installed (cargo install cargo-deny)");
