@@ -16,7 +16,8 @@ TABLE artifact
     sha256 bytea NOT NULL
     name text
     detail text
-CREATE UNIQUE INDEX artifact_content ON public.artifact USING btree (sha256, size) WHERE (state <> 3)
+    kind smallint NOT NULL
+CREATE UNIQUE INDEX artifact_content ON public.artifact USING btree (sha256, size, kind) WHERE (state <> 3)
 CREATE INDEX artifact_pending ON public.artifact USING btree (id) WHERE (state = 1)
 CREATE UNIQUE INDEX artifact_pkey ON public.artifact USING btree (id)
 CREATE INDEX artifact_used ON public.artifact USING btree (used_at, id)
@@ -340,6 +341,12 @@ CREATE UNIQUE INDEX task_id_key ON public.task USING btree (id)
 CREATE UNIQUE INDEX task_live_name ON public.task USING btree (name) WHERE ((NOT deleted) AND (name IS NOT NULL))
 CREATE UNIQUE INDEX task_pkey ON public.task USING btree (number)
 CREATE INDEX task_unlisted ON public.task USING btree (used_until) WHERE (deleted OR (name IS NULL))
+
+TABLE task_file
+    artifact uuid NOT NULL
+    task uuid NOT NULL
+CREATE UNIQUE INDEX task_file_pkey ON public.task_file USING btree (artifact, task)
+CREATE INDEX task_file_task ON public.task_file USING btree (task)
 
 TABLE watermark WITH (fillfactor=10, autovacuum_vacuum_threshold=200, autovacuum_vacuum_scale_factor=0)
     shard smallint NOT NULL

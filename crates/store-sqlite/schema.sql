@@ -17,13 +17,13 @@ CREATE TABLE artifact (
     detail     TEXT,
     created_at INTEGER NOT NULL,
     used_at    INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
-
-CREATE UNIQUE INDEX artifact_content ON artifact (sha256, size) WHERE state <> 3;
+, kind INTEGER NOT NULL DEFAULT 1) STRICT, WITHOUT ROWID;
 
 CREATE INDEX artifact_pending ON artifact (id) WHERE state = 1;
 
 CREATE INDEX artifact_used ON artifact (used_at, id);
+
+CREATE UNIQUE INDEX artifact_content ON artifact (sha256, size, kind) WHERE state <> 3;
 
 CREATE TABLE attempt (
     job          BLOB NOT NULL,
@@ -371,6 +371,14 @@ CREATE UNIQUE INDEX task_live_name ON task (name) WHERE deleted = 0 AND name IS 
 CREATE INDEX task_unlisted ON task (used_until) WHERE deleted = 1 OR name IS NULL;
 
 CREATE INDEX task_artifact ON task (artifact, id) WHERE artifact IS NOT NULL;
+
+CREATE TABLE task_file (
+    artifact BLOB NOT NULL,
+    task     BLOB NOT NULL,
+    PRIMARY KEY (artifact, task)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX task_file_task ON task_file (task);
 
 CREATE TABLE worker (
     id            BLOB NOT NULL PRIMARY KEY,

@@ -1,4 +1,4 @@
-//! Artifacts on the wire: uploaded files that tasks run.
+//! Artifacts on the wire: uploaded files that tasks run or read.
 
 use std::collections::BTreeMap;
 
@@ -27,9 +27,11 @@ pub struct ArtifactRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ArtifactKind {
-    /// A static program for Linux.
+    /// A static program for Linux, which tasks run.
     #[default]
     Binary,
+    /// Any content, which tasks read.
+    File,
 }
 
 /// What is known of an uploaded file.

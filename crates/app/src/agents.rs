@@ -123,11 +123,8 @@ impl App {
             return Ok(None);
         }
         let AgentAnswer::Work(work) = self.ask_owner(job, attempt, AgentAsks::Work).await? else { return Ok(None) };
-        let is_its_own = match serde_json::from_slice(&work.run) {
-            Ok(Run::Binary(binary)) => binary.artifact == artifact,
-            Ok(Run::Http(_) | Run::Email(_) | Run::Slack(_) | Run::Probe(_) | Run::Handler(_) | Run::Command(_))
-            | Err(_) => false,
-        };
+        let run = serde_json::from_slice::<Run>(&work.run).ok();
+        let is_its_own = run.is_some_and(|run| run.artifacts().any(|own| own == artifact));
         Ok(is_its_own.then_some(*work))
     }
 
@@ -163,6 +160,17 @@ impl App {
                 Err(over(agent))
             }
         }
+    }
+
+    /// Where the files are that the attempt reads, for as long as it may take.
+    pub async fn agent_files(&self, work: &AgentWork, reached: &str) -> Result<Vec<(ArtifactId, Download)>> {
+        let run = serde_json::from_slice::<Run>(&work.run).ok();
+        let until = work.ends_by.max(self.now()) + LAST_WORDS;
+        let mut files = Vec::new();
+        for file in run.iter().flat_map(Run::files) {
+            files.push((file.artifact, self.download_until(file.artifact, reached, until).await?));
+        }
+        Ok(files)
     }
 
     /// True when the agent is to end.

@@ -1,4 +1,4 @@
-//! Artifacts: files that are declared, uploaded, checked, and then run by tasks.
+//! Artifacts: files that are declared, uploaded, checked, and then run or read by tasks.
 //!
 //! The row comes first, then the file. A file is believed to be there only after its size, its
 //! digest and its kind were checked by this server; until then tasks that refer to it wait.
@@ -13,9 +13,12 @@ use std::sync::Mutex;
 
 use punctual_api::{ArtifactKind, ArtifactList, ArtifactRequest, ArtifactView, ErrorKind, UploadTarget, limits};
 use punctual_blobs::{BlobError, Key, SignedUrl};
+use punctual_core::run::Run;
 use punctual_core::size::ByteSize;
 use punctual_core::{ArtifactId, Span};
-use punctual_store::{Artifact, ArtifactChange, ArtifactState, CreatedArtifact, NewArtifact, Unfit};
+use punctual_store::{
+    Artifact, ArtifactChange, ArtifactKind as StoredKind, ArtifactState, CreatedArtifact, NewArtifact, Unfit,
+};
 use tokio::sync::Semaphore;
 
 pub use download::Download;
@@ -73,7 +76,11 @@ impl App {
     }
 
     fn check_artifact(&self, request: ArtifactRequest) -> Result<NewArtifact> {
-        let ArtifactRequest { name, size, sha256, kind: ArtifactKind::Binary } = request;
+        let ArtifactRequest { name, size, sha256, kind } = request;
+        let kind = match kind {
+            ArtifactKind::Binary => StoredKind::Binary,
+            ArtifactKind::File => StoredKind::File,
+        };
         if let Some(name) = &name {
             validate::text("/name", name, limits::LABEL_CHARS_MAX)?;
             if name.trim().is_empty() {
@@ -81,7 +88,7 @@ impl App {
             }
         }
         if size == 0 {
-            return Err(AppError::field("/size", "must be more than 0: an empty file cannot run"));
+            return Err(AppError::field("/size", "must be more than 0: an empty file holds nothing"));
         }
         let largest = self.0.settings.artifact_max;
         if size > largest.get() {
@@ -94,7 +101,7 @@ impl App {
         })?;
         let now = self.now();
         let id = ArtifactId::new(now, self.random());
-        Ok(NewArtifact { id, name, size, sha256: digest, created_at: now, until: now + UPLOAD_WITHIN })
+        Ok(NewArtifact { id, name, size, sha256: digest, kind, created_at: now, until: now + UPLOAD_WITHIN })
     }
 
     /// Where to send the file of a pending artifact.
@@ -188,9 +195,22 @@ pub(crate) fn not_found(id: ArtifactId) -> AppError {
 /// A task that cannot be stored because of its artifact.
 pub(crate) fn unfit(id: ArtifactId, unfit: Unfit) -> AppError {
     match unfit {
-        Unfit::Unknown => AppError::new(ErrorKind::UnknownArtifact, format!("there is no {id} for the task to run"))
+        Unfit::Unknown => AppError::new(ErrorKind::UnknownArtifact, format!("there is no {id} for the task"))
             .hint("`punctual artifact push FILE` uploads one; `punctual artifact list` shows those that are there"),
         Unfit::Refused { reason } => refused(id, &reason),
+        Unfit::NotArrived => AppError::new(ErrorKind::UnknownArtifact, format!("the file of {id} has not arrived"))
+            .hint("upload it first: a file that a task reads must be there when the task is defined"),
+        Unfit::NotAProgram => AppError::new(ErrorKind::ArtifactRefused, format!("{id} is a file and not a program"))
+            .hint("declare it with the kind `binary` to run it, or list it in `files` to read it"),
+    }
+}
+
+/// Where a definition names an artifact.
+pub(crate) fn pointer(run: &Run, artifact: ArtifactId) -> String {
+    let place = run.files().iter().position(|file| file.artifact == artifact);
+    match place.filter(|_| run.artifact() != Some(artifact)) {
+        Some(place) => format!("/run/{}/files/{place}/artifact", run.kind()),
+        None => format!("/run/{}/artifact", run.kind()),
     }
 }
 
@@ -208,7 +228,10 @@ fn view(artifact: &Artifact) -> ArtifactView {
     ArtifactView {
         id: artifact.id,
         name: artifact.name.clone(),
-        kind: ArtifactKind::Binary,
+        kind: match artifact.kind {
+            StoredKind::Binary => ArtifactKind::Binary,
+            StoredKind::File => ArtifactKind::File,
+        },
         size: artifact.size,
         sha256: artifact.sha256.iter().map(|byte| format!("{byte:02x}")).collect(),
         state: state.to_owned(),

@@ -230,9 +230,11 @@ impl App {
         let ids = match self.0.store.intern_tasks(new.clone()).await? {
             Interned::Done(ids) => ids,
             Interned::Unfit(artifact, unfit) => {
-                let refers = |(task, _): &&(Task, [u8; 32])| task.spec.run.artifact() == Some(artifact);
-                let place = new.iter().find(refers).and_then(|(_, digest)| distinct[digest].first().copied());
-                let pointer = format!("{}/inline/run/binary/artifact", under(place.unwrap_or_default()));
+                let refers = |(task, _): &&(Task, [u8; 32])| task.spec.run.artifacts().any(|own| own == artifact);
+                let found = new.iter().find(refers);
+                let place = found.and_then(|(_, digest)| distinct[digest].first().copied()).unwrap_or_default();
+                let inside = found.map(|(task, _)| artifacts::pointer(&task.spec.run, artifact)).unwrap_or_default();
+                let pointer = format!("{}/inline{inside}", under(place));
                 return Err(artifacts::unfit(artifact, unfit).pointing(&pointer));
             }
         };

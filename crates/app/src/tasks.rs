@@ -66,7 +66,8 @@ impl App {
         match self.0.store.create_task(task.clone()).await? {
             TaskChange::Done => Ok(view(&*self.adopt_task(task).await?)),
             TaskChange::Unfit(artifact, unfit) => {
-                Err(artifacts::unfit(artifact, unfit).pointing("/spec/run/binary/artifact"))
+                let pointer = format!("/spec{}", artifacts::pointer(&task.spec.run, artifact));
+                Err(artifacts::unfit(artifact, unfit).pointing(&pointer))
             }
             TaskChange::NameTaken | TaskChange::Absent | TaskChange::Conflict { .. } => {
                 Err(AppError::new(ErrorKind::TaskExists, format!("there is a task named {name}"))
@@ -90,7 +91,8 @@ impl App {
                 match self.0.store.create_task(task.clone()).await? {
                     TaskChange::Done => return Ok((view(&*self.adopt_task(task).await?), Defined::Created)),
                     TaskChange::Unfit(artifact, unfit) => {
-                        return Err(artifacts::unfit(artifact, unfit).pointing("/run/binary/artifact"));
+                        let pointer = artifacts::pointer(&spec.run, artifact);
+                        return Err(artifacts::unfit(artifact, unfit).pointing(&pointer));
                     }
                     TaskChange::NameTaken | TaskChange::Absent | TaskChange::Conflict { .. } => continue,
                 }
@@ -108,7 +110,8 @@ impl App {
                     return Ok((view(&task), Defined::Updated));
                 }
                 TaskChange::Unfit(artifact, unfit) => {
-                    return Err(artifacts::unfit(artifact, unfit).pointing("/run/binary/artifact"));
+                    let pointer = artifacts::pointer(&spec.run, artifact);
+                    return Err(artifacts::unfit(artifact, unfit).pointing(&pointer));
                 }
                 TaskChange::NameTaken | TaskChange::Absent | TaskChange::Conflict { .. } => {}
             }

@@ -73,6 +73,7 @@ fn spec(artifact: ArtifactId) -> TaskSpec {
         artifact,
         args: Vec::new(),
         env: Default::default(),
+        files: Vec::new(),
         network: Network::default(),
         limits: Limits::default(),
         grace: default_grace(),

@@ -77,12 +77,21 @@ impl Run {
         }
     }
 
-    /// Every uploaded file that it runs or reads.
-    pub fn artifacts(&self) -> impl Iterator<Item = ArtifactId> {
-        self.artifact().into_iter()
+    /// The uploaded files that it reads.
+    pub fn files(&self) -> &[TaskFile] {
+        match self {
+            Self::Binary(binary) => &binary.files,
+            Self::Command(command) => &command.files,
+            Self::Http(_) | Self::Email(_) | Self::Slack(_) | Self::Probe(_) | Self::Handler(_) => &[],
+        }
     }
 
-    /// The uploaded file that it needs.
+    /// Every uploaded file that it runs or reads.
+    pub fn artifacts(&self) -> impl Iterator<Item = ArtifactId> {
+        self.artifact().into_iter().chain(self.files().iter().map(|file| file.artifact))
+    }
+
+    /// The uploaded program that it runs.
     pub fn artifact(&self) -> Option<ArtifactId> {
         match self {
             Self::Binary(binary) => Some(binary.artifact),
@@ -106,6 +115,10 @@ pub struct Binary {
     /// Its environment; nothing of the worker's is passed on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
+    /// Uploaded files that it reads, in the folder that `PUNCTUAL_FILES` names. They are copied into its memory when it
+    /// starts, and count towards `limits.memory`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<TaskFile>,
     #[serde(default)]
     pub network: Network,
     #[serde(default)]
@@ -114,6 +127,23 @@ pub struct Binary {
     #[serde(default = "default_grace")]
     #[cfg_attr(feature = "schema", schema(value_type = String, example = "10s"))]
     pub grace: Span,
+}
+
+/// An uploaded file that a task reads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct TaskFile {
+    #[cfg_attr(feature = "schema", schema(value_type = String, example = "artifact_06bpwz2d0e5kx8r4n7v1t3m9qc"))]
+    pub artifact: ArtifactId,
+    /// What it is called in the folder of the task's files.
+    #[cfg_attr(feature = "schema", schema(example = "rates.csv"))]
+    pub name: String,
+}
+
+impl TaskFile {
+    /// More than this belong into an archive.
+    pub const COUNT_MAX: usize = 16;
 }
 
 pub const fn default_grace() -> Span {

@@ -6,8 +6,9 @@
 
 pub(crate) mod environment;
 mod fetch;
+pub(crate) mod files;
 pub(crate) mod judge;
-mod programs;
+pub(crate) mod programs;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use punctual_sandbox::{Exit, Job, LaunchError, Launcher, Limits, Output, Running
 use tokio::time::Instant;
 
 use crate::{Call, Ended, Executor, LogSink, root_cause, wrong_kind};
+use files::OpenFile;
 use judge::Ordered;
 pub use programs::{ProgramCache, Programs};
 
@@ -28,7 +30,7 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 
 pub struct Binaries {
     launcher: Launcher,
-    programs: Programs,
+    programs: Arc<Programs>,
     network: NetworkPolicy,
 }
 
@@ -60,7 +62,7 @@ impl NetworkPolicy {
 }
 
 impl Binaries {
-    pub fn new(launcher: Launcher, programs: Programs, network: NetworkPolicy) -> Self {
+    pub fn new(launcher: Launcher, programs: Arc<Programs>, network: NetworkPolicy) -> Self {
         Self { launcher, programs, network }
     }
 }
@@ -98,11 +100,24 @@ impl Executor for Binaries {
             Ok(program) => program,
             Err(problem) => return problem.into_outcome().into(),
         };
+        let files = tokio::select! {
+            biased;
+            () = call.cancel.cancelled() => return Outcome::Cancelled.into(),
+            files = self.programs.files(call.job, call.attempt, &spec.files) => files,
+        };
+        let files = match files {
+            Ok(files) => files,
+            Err(problem) => return problem.into_outcome().into(),
+        };
+        if let Some(reason) = too_large(&files, spec) {
+            return Outcome::Failed(Failure { last: Last::Yes, ran: Ran::No, ..Failure::new(reason) }).into();
+        }
         let job = Job {
             program,
             args: spec.args.clone(),
             env: environment::of(&spec.env, &call),
             stdin: call.input.clone().map_or(Stdin::Empty, Stdin::Bytes),
+            files: files.into_iter().map(OpenFile::into_sandbox).collect(),
             limits: limits(spec),
             network: match spec.network {
                 Network::None => punctual_sandbox::Network::None,
@@ -194,6 +209,20 @@ pub(crate) async fn reached(at: Option<Instant>) {
         Some(at) => tokio::time::sleep_until(at).await,
         None => std::future::pending().await,
     }
+}
+
+impl OpenFile {
+    fn into_sandbox(self) -> punctual_sandbox::File {
+        punctual_sandbox::File { name: self.name, content: self.content.into(), len: self.len }
+    }
+}
+
+/// Files are in the program's memory.
+fn too_large(files: &[OpenFile], spec: &Binary) -> Option<String> {
+    let bytes: u64 = files.iter().map(|file| file.len).sum();
+    let memory = spec.limits.memory;
+    (bytes >= memory.get())
+        .then(|| format!("its files of {bytes} bytes do not fit into the {memory} of `limits.memory`"))
 }
 
 fn limits(spec: &Binary) -> Limits {

@@ -10,6 +10,7 @@ mod keeper;
 mod process;
 
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
@@ -22,7 +23,9 @@ use punctual_sandbox::{Exit, Left, LimitHit, Status, read_result, sealed_bytes};
 use rustix::fs::{Mode, OFlags};
 use tempfile::TempDir;
 
-use crate::binary::{environment, judge};
+use crate::binary::files::OpenFile;
+use crate::binary::programs::Problem;
+use crate::binary::{Programs, environment, judge};
 use crate::{Call, Ended, Executor, wrong_kind};
 pub use account::Account;
 use keeper::Keeper;
@@ -42,12 +45,20 @@ const NO_SANDBOX: &str = "none";
 pub struct Commands {
     account: Account,
     keeper: Arc<Keeper>,
+    files: Option<Arc<Programs>>,
 }
 
 impl Commands {
     /// `account` is the worker's own.
     pub fn new(account: Account) -> Self {
-        Self { account, keeper: Arc::default() }
+        Self { account, keeper: Arc::default(), files: None }
+    }
+
+    /// Fetches the files that commands read.
+    #[must_use]
+    pub fn files(mut self, files: Arc<Programs>) -> Self {
+        self.files = Some(files);
+        self
     }
 }
 
@@ -81,7 +92,21 @@ impl Executor for Commands {
         if call.cancel.is_cancelled() {
             return Outcome::Cancelled.into();
         }
-        let started = ResultFile::new().and_then(|result| Ok((self.start(spec, &call, &result)?, result)));
+        let result = match ResultFile::new() {
+            Ok(result) => result,
+            Err(error) => return not_started(&error).into(),
+        };
+        if !spec.files.is_empty() {
+            let placed = tokio::select! {
+                biased;
+                () = call.cancel.cancelled() => return Outcome::Cancelled.into(),
+                placed = self.place_files(spec, &call, result.files()) => placed,
+            };
+            if let Err(outcome) = placed {
+                return outcome.into();
+            }
+        }
+        let started = self.start(spec, &call, &result).map(|process| (process, result));
         let (mut process, result) = match started {
             Ok(started) => started,
             Err(error) => return not_started(&error).into(),
@@ -99,6 +124,16 @@ impl Executor for Commands {
 }
 
 impl Commands {
+    /// Copies, so that a command which changes one harms nobody else.
+    async fn place_files(&self, spec: &Command, call: &Call, folder: PathBuf) -> Result<(), Outcome> {
+        let Some(source) = &self.files else {
+            return Err(Outcome::NotStarted { reason: "this worker has no folder for files of commands".to_owned() });
+        };
+        let files = source.files(call.job, call.attempt, &spec.files).await.map_err(Problem::into_outcome)?;
+        let copied = tokio::task::spawn_blocking(move || copy_files(&folder, files)).await;
+        copied.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| not_started(&error))
+    }
+
     fn start(&self, spec: &Command, call: &Call, result: &ResultFile) -> io::Result<Process> {
         let stdin = match (&spec.stdin, &call.input) {
             (Some(text), _) => Stdio::from(sealed_bytes(text.as_bytes())?),
@@ -118,6 +153,7 @@ impl Commands {
             .env("SHELL", spec.shell())
             .envs(environment::of(&spec.environment, call))
             .env("PUNCTUAL_OUTPUT", result.path())
+            .envs((!spec.files.is_empty()).then(|| ("PUNCTUAL_FILES", result.files())))
             .current_dir(folder)
             .stdin(stdin);
         let output_max = Limits::default().output.get();
@@ -138,6 +174,17 @@ impl Commands {
     }
 }
 
+fn copy_files(folder: &Path, files: Vec<OpenFile>) -> io::Result<()> {
+    std::fs::create_dir(folder)?;
+    for mut file in files {
+        let path = folder.join(&file.name);
+        let mut copy = std::fs::File::create_new(&path)?;
+        io::copy(&mut file.content, &mut copy)?;
+        copy.set_permissions(std::fs::Permissions::from_mode(0o444))?;
+    }
+    Ok(())
+}
+
 fn named(error: io::Error, what: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
@@ -152,6 +199,11 @@ impl ResultFile {
 
     fn path(&self) -> PathBuf {
         self.0.path().join("output")
+    }
+
+    /// The folder of the files that the command reads.
+    fn files(&self) -> PathBuf {
+        self.0.path().join("files")
     }
 
     fn read(&self) -> Left {

@@ -207,17 +207,18 @@ pub(crate) async fn safe_launcher(sandbox: &SandboxSettings) -> anyhow::Result<O
     Ok(None)
 }
 
-async fn binaries(
-    downloads: Arc<dyn Downloads>,
-    cache: ProgramCache,
-    sandbox: &SandboxSettings,
-) -> anyhow::Result<Option<Binaries>> {
-    let Some(launcher) = safe_launcher(sandbox).await? else { return Ok(None) };
+async fn binaries(programs: Arc<Programs>, sandbox: &SandboxSettings) -> anyhow::Result<Option<Binaries>> {
+    let launcher = safe_launcher(sandbox).await?;
+    Ok(launcher.map(|launcher| Binaries::new(launcher, programs, sandbox.network)))
+}
+
+/// The folder of programs, and of files that tasks read.
+fn programs(downloads: Arc<dyn Downloads>, cache: ProgramCache) -> anyhow::Result<Arc<Programs>> {
     let folder = cache.folder.display().to_string();
     let programs = Programs::new(downloads, cache).map_err(|error| {
         failed(format!("cannot use the folder {folder}: {error}"), "name another one with --cache-dir")
     })?;
-    Ok(Some(Binaries::new(launcher, programs, sandbox.network)))
+    Ok(Arc::new(programs))
 }
 
 /// Runs a worker until `shutdown` ends, and then until its attempts have ended or
@@ -239,12 +240,13 @@ pub(crate) async fn run_worker(
     if settings.probe_effects {
         worker = worker.probe_effects();
     }
+    let programs = programs(worker.downloads(), settings.programs)?;
     if settings.allow_commands {
-        worker = worker.executor(Commands::new(Account::own()));
+        worker = worker.executor(Commands::new(Account::own()).files(Arc::clone(&programs)));
     }
     let mut all_ended = None;
     if settings.agents.spawn == Spawn::Never {
-        if let Some(binaries) = binaries(worker.downloads(), settings.programs, &settings.sandbox).await? {
+        if let Some(binaries) = binaries(programs, &settings.sandbox).await? {
             worker = worker.executor(binaries);
         }
     } else if let Some(agents) =

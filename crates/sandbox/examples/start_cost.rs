@@ -82,6 +82,7 @@ async fn run(launcher: &Launcher, program: impl AsFd) -> Result<(), Box<dyn Erro
         args: vec![],
         env: vec![],
         stdin: Stdin::Empty,
+        files: Vec::new(),
         limits: Limits::default(),
         network: Network::None,
     };

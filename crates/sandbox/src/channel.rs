@@ -11,7 +11,7 @@ use rustix::net::{
 };
 
 /// A job has five: its socket, the program, stdin, stdout and stderr.
-const DESCRIPTORS_MAX: usize = 8;
+const DESCRIPTORS_MAX: usize = 24;
 
 #[derive(Debug)]
 pub(crate) struct Packet {

@@ -16,8 +16,23 @@ pub struct Job {
     /// The whole environment, apart from `PUNCTUAL_OUTPUT`, and `HOME` if it is not given.
     pub env: Vec<(String, String)>,
     pub stdin: Stdin,
+    /// Files that it finds, read-only, in the folder that `PUNCTUAL_FILES` names. They are copied into its memory.
+    pub files: Vec<File>,
     pub limits: Limits,
     pub network: Network,
+}
+
+/// A file that the program reads.
+#[derive(Debug)]
+pub struct File {
+    /// One word of a path.
+    pub name: String,
+    pub content: OwnedFd,
+    pub len: u64,
+}
+
+impl File {
+    pub const COUNT_MAX: usize = 16;
 }
 
 #[derive(Debug, Default)]

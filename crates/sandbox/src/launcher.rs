@@ -128,8 +128,8 @@ pub(crate) async fn receive(socket: &AsyncFd<OwnedFd>, len_max: usize) -> io::Re
 struct Plumbing {
     ours: OwnedFd,
     pipes: Pipes,
-    /// Its socket, the program, stdin, stdout and stderr.
-    theirs: [OwnedFd; 5],
+    /// Its socket, the program, stdin, stdout and stderr, and the files.
+    theirs: Vec<OwnedFd>,
 }
 
 impl Plumbing {
@@ -146,7 +146,10 @@ impl Plumbing {
         Ok(Self {
             ours,
             pipes: Pipes::new(stdout, stderr, output_bytes_max)?,
-            theirs: [socket, job.program, stdin, stdout_inside, stderr_inside],
+            theirs: [socket, job.program, stdin, stdout_inside, stderr_inside]
+                .into_iter()
+                .chain(job.files.into_iter().map(|file| file.content))
+                .collect(),
         })
     }
 }
@@ -177,7 +180,7 @@ impl Connection {
     }
 
     async fn send(&self, request: &[u8], plumbing: &Plumbing) -> io::Result<()> {
-        let descriptors = plumbing.theirs.each_ref().map(AsFd::as_fd);
+        let descriptors: Vec<_> = plumbing.theirs.iter().map(AsFd::as_fd).collect();
         self.socket.async_io(Interest::WRITABLE, |socket| channel::send(socket, request, &descriptors)).await
     }
 }

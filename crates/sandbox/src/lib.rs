@@ -45,6 +45,7 @@
 //!     args: vec![],
 //!     env: vec![],
 //!     stdin: Stdin::Empty,
+//!     files: vec![],
 //!     limits: Limits::default(),
 //!     network: Network::None,
 //! };
@@ -80,7 +81,7 @@ mod wire;
 pub use elf::{ElfInfo, ElfProblem, Machine, check_elf};
 pub use error::LaunchError;
 pub use exit::{Exit, LimitHit, Output, Status};
-pub use job::{Job, Limits, Network, Stdin};
+pub use job::{File, Job, Limits, Network, Stdin};
 pub use keeper::{GroupWord, tell_keeper};
 pub use launcher::{Launcher, LauncherOptions};
 pub use level::{Availability, Level, LevelName, Protection};

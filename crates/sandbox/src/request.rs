@@ -2,12 +2,13 @@
 
 use std::ffi::CString;
 
-use crate::cell::RESULT_PATH;
+use crate::cell::{FILES_PATH, RESULT_PATH};
 use crate::error::LaunchError;
-use crate::job::Job;
+use crate::job::{File, Job};
 use crate::wire::{Request, STRINGS_LEN_MAX};
 
 const RESULT_VARIABLE: &str = "PUNCTUAL_OUTPUT";
+const FILES_VARIABLE: &str = "PUNCTUAL_FILES";
 
 pub(crate) fn from_job(job: &Job) -> Result<Request, LaunchError> {
     if let Some(problem) = job.limits.problem() {
@@ -20,11 +21,14 @@ pub(crate) fn from_job(job: &Job) -> Result<Request, LaunchError> {
         if name.is_empty() || name.contains('=') {
             return Err(LaunchError::Invalid("the name of a variable is empty or contains a ="));
         }
-        if name != RESULT_VARIABLE {
+        if name != RESULT_VARIABLE && name != FILES_VARIABLE {
             env.push(c_string(format!("{name}={value}"))?);
         }
     }
     env.push(c_string(format!("{RESULT_VARIABLE}={RESULT_PATH}"))?);
+    if !job.files.is_empty() {
+        env.push(c_string(format!("{FILES_VARIABLE}={FILES_PATH}"))?);
+    }
     if !job.env.iter().any(|(name, _)| name == "HOME") {
         env.push(c"HOME=/tmp".into());
     }
@@ -33,7 +37,16 @@ pub(crate) fn from_job(job: &Job) -> Result<Request, LaunchError> {
     if len > STRINGS_LEN_MAX {
         return Err(LaunchError::Invalid("arguments and environment are more than 128 KiB; pass large data by stdin"));
     }
-    Ok(Request { limits: job.limits, network: job.network, args, env })
+    let files = files(&job.files)?;
+    Ok(Request { limits: job.limits, network: job.network, args, env, files })
+}
+
+fn files(files: &[File]) -> Result<Vec<(CString, u64)>, LaunchError> {
+    let is_word = |name: &str| !name.is_empty() && name.len() <= 255 && !name.starts_with('.') && !name.contains('/');
+    if files.len() > File::COUNT_MAX || !files.iter().all(|file| is_word(&file.name)) {
+        return Err(LaunchError::Invalid("there are too many files, or one has a name that is none"));
+    }
+    files.iter().map(|file| Ok((c_string(file.name.clone())?, file.len))).collect()
 }
 
 fn c_string(text: String) -> Result<CString, LaunchError> {
@@ -51,6 +64,7 @@ mod tests {
             args: args.iter().map(|&arg| arg.to_owned()).collect(),
             env: env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),
             stdin: Stdin::Empty,
+            files: Vec::new(),
             limits: Limits::default(),
             network: Network::None,
         }

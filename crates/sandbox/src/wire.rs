@@ -15,13 +15,15 @@ pub(crate) const MESSAGE_LEN_MAX: usize = 144 << 10;
 /// Arguments and environment of one job, with what the encoding adds.
 pub(crate) const STRINGS_LEN_MAX: usize = 128 << 10;
 
-/// From the worker, with the job's socket, the program, stdin, stdout and stderr.
+/// From the worker, with the job's socket, the program, stdin, stdout and stderr, and the files.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) limits: Limits,
     pub(crate) network: Network,
     pub(crate) args: Vec<CString>,
     pub(crate) env: Vec<CString>,
+    /// The name and the length of each file; their descriptors follow the others.
+    pub(crate) files: Vec<(CString, u64)>,
 }
 
 /// From the worker, on the job's socket. Its end means [`Command::Kill`].
@@ -130,7 +132,7 @@ impl<'a> Reader<'a> {
 impl Request {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let Limits { memory_bytes, cpu_millis, pids, output_bytes, disk_bytes, open_files } = self.limits;
-        Writer::default()
+        let written = Writer::default()
             .number(memory_bytes)
             .number(cpu_millis.into())
             .number(pids.into())
@@ -140,7 +142,9 @@ impl Request {
             .byte((self.network == Network::Host).into())
             .strings(&self.args)
             .strings(&self.env)
-            .0
+            .number(self.files.len() as u64);
+        let file = |written: Writer, (name, len): &(CString, u64)| written.bytes(name.as_bytes()).number(*len);
+        self.files.iter().fold(written, file).0
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> io::Result<Self> {
@@ -154,7 +158,12 @@ impl Request {
             open_files: from.small()?,
         };
         let network = if from.flag()? { Network::Host } else { Network::None };
-        Ok(Self { limits, network, args: from.strings()?, env: from.strings()? })
+        let (args, env) = (from.strings()?, from.strings()?);
+        let count = from.number()?;
+        let mut file =
+            || Ok((CString::new(from.bytes()?).map_err(|_| invalid("a string has a zero byte"))?, from.number()?));
+        let files = (0..count).map(|_| file()).collect::<io::Result<_>>()?;
+        Ok(Self { limits, network, args, env, files })
     }
 }
 
@@ -256,6 +265,7 @@ mod tests {
             network: Network::Host,
             args: vec![c"one".into(), c"".into()],
             env: vec![c"A=B".into()],
+            files: vec![(c"data.csv".into(), 7)],
         }
     }
 

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+use axum::Extension;
 use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -13,13 +14,14 @@ use http::request::Parts;
 use http::{StatusCode, header};
 use prost::Message;
 use punctual_api::ErrorKind;
-use punctual_app::{App, AppError, Claims};
-use punctual_core::{AttemptNo, JobId};
+use punctual_app::{App, AppError, Claims, Download};
+use punctual_core::{ArtifactId, AttemptNo, JobId};
 use punctual_proto::bounds::bounded;
 use punctual_proto::convert::{id_bytes, outcome_from_wire, scheduled_run_to_wire};
 use punctual_proto::worker as wire;
 use serde::Deserialize;
 
+use crate::guard::Reached;
 use crate::parse::{NoParams, Params, read_body};
 use crate::problem::{Problems, Refused};
 
@@ -91,8 +93,14 @@ impl FromRequestParts<App> for Agent {
     (status = 200, description = "An AgentAttempt of the worker protocol", content_type = "application/x-protobuf", body = String),
     Problems,
 ))]
-pub(crate) async fn work(State(app): State<App>, agent: Agent, _: NoParams) -> Result<Response, Refused> {
+pub(crate) async fn work(
+    State(app): State<App>,
+    agent: Agent,
+    Extension(Reached(reached)): Extension<Reached>,
+    _: NoParams,
+) -> Result<Response, Refused> {
     let work = app.agent_work(&agent.0).await?;
+    let files = app.agent_files(&work, &reached).await?;
     let rules = app.agent_rules();
     let over_at = work.started_at + work.timeout;
     Ok(protobuf(&wire::AgentAttempt {
@@ -110,7 +118,14 @@ pub(crate) async fn work(State(app): State<App>, agent: Agent, _: NoParams) -> R
         dead_after_ms: crate::grpc::to_millis(rules.dead_after),
         log_bytes_max: rules.log_limit.get() as u32,
         scheduled_run: work.scheduled_run.map(scheduled_run_to_wire),
+        files: files.into_iter().map(file).collect(),
     }))
+}
+
+fn file((artifact, download): (ArtifactId, Download)) -> wire::FileDownload {
+    let Download { url, size, sha256 } = download;
+    let download = wire::DownloadReply { url, size, sha256: Bytes::copy_from_slice(&sha256) };
+    wire::FileDownload { artifact_id: id_bytes(artifact.to_bytes()), download: Some(download) }
 }
 
 /// Says that the agent lives.

@@ -3,3 +3,4 @@
 -- Concurrency: in a transaction that has locked the artifact before this statement began, so that it sees every task
 -- that refers to it.
 DELETE FROM artifact WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM task WHERE task.artifact = artifact.id)
+  AND NOT EXISTS (SELECT 1 FROM task_file JOIN task ON task.id = task_file.task WHERE task_file.artifact = artifact.id)

@@ -4,3 +4,4 @@
 DELETE FROM artifact
 WHERE id = $1 AND (used_at < $2 OR (state = 1 AND at < $3))
   AND NOT EXISTS (SELECT 1 FROM task WHERE task.artifact = artifact.id)
+  AND NOT EXISTS (SELECT 1 FROM task_file JOIN task ON task.id = task_file.task WHERE task_file.artifact = artifact.id)

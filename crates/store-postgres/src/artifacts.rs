@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use punctual_core::task::Task;
 use punctual_core::{ArtifactId, Timestamp};
 use punctual_store::{
-    Arrival, Artifact, ArtifactChange, ArtifactState, Artifacts, CreatedArtifact, NewArtifact, Result, StoreError,
-    Unfit,
+    Arrival, Artifact, ArtifactChange, ArtifactKind, ArtifactState, Artifacts, CreatedArtifact, NewArtifact, Result,
+    StoreError, Unfit, Waits,
 };
 use tokio_postgres::Row;
 
@@ -121,39 +121,66 @@ impl Fit {
         matches!(self, Self::Waits)
     }
 
-    fn of(id: ArtifactId, found: Option<Artifact>) -> Self {
-        match found.map(|artifact| artifact.state) {
-            Some(ArtifactState::Ready { .. }) => Self::Ready,
-            Some(ArtifactState::Pending { .. }) => Self::Waits,
-            Some(ArtifactState::Refused { reason, .. }) => Self::Unfit(id, Unfit::Refused { reason }),
-            None => Self::Unfit(id, Unfit::Unknown),
+    /// Of a task, with what was found of the artifacts that it refers to.
+    fn of(task: &Task, found: &[Artifact]) -> Self {
+        let find = |id: ArtifactId| found.iter().find(|artifact| artifact.id == id);
+        for file in task.spec.run.files() {
+            if let Err(unfit) = Unfit::of_file(find(file.artifact)) {
+                return Self::Unfit(file.artifact, unfit);
+            }
+        }
+        let Some(id) = task.spec.run.artifact() else { return Self::Ready };
+        match Unfit::of_program(find(id)) {
+            Ok(Waits::No) => Self::Ready,
+            Ok(Waits::Yes) => Self::Waits,
+            Err(unfit) => Self::Unfit(id, unfit),
         }
     }
 }
 
 /// In a transaction: the answer stays true until it has ended.
 pub(crate) async fn fit(conn: &Conn, task: &Task) -> Done<Fit> {
-    match task.spec.run.artifact() {
-        Some(id) => Ok(Fit::of(id, find(conn, sql!("share_artifact"), id).await?)),
-        None => Ok(Fit::Ready),
+    // In order, so that whoever locks several does not wait for us while we wait for them.
+    let mut ids: Vec<ArtifactId> = task.spec.run.artifacts().collect();
+    ids.sort_unstable();
+    let mut found = Vec::new();
+    for id in ids {
+        found.extend(find(conn, sql!("share_artifact"), id).await?);
     }
+    Ok(Fit::of(task, &found))
 }
 
-/// The same for a task that is about to be changed: its former artifact was used until now.
+/// The files that a stored task reads from now on. In the transaction that stores it.
+pub(crate) async fn keep_files(conn: &Conn, task: &Task) -> Done<()> {
+    let files: Vec<Uuid> = task.spec.run.files().iter().map(|file| Uuid::from(file.artifact)).collect();
+    if !files.is_empty() {
+        conn.execute(sql!("insert_task_files"), &[&Uuid::from(task.id), &files]).await?;
+    }
+    Ok(())
+}
+
+/// The same for a task that is about to be changed: its former artifacts were used until now.
 pub(crate) async fn exchange(conn: &Conn, former: Option<ArtifactId>, task: &Task) -> Done<Fit> {
-    let next = task.spec.run.artifact();
-    let mut ids: Vec<ArtifactId> = former.into_iter().chain(next).collect();
+    let rows = conn.query(sql!("files_of_task"), &[&Uuid::from(task.id)]).await?;
+    let files = rows.iter().map(|row| codec::artifact_id(row, 0)).collect::<Read<Vec<_>>>()?;
+    let had_files = !files.is_empty();
+    let former: Vec<ArtifactId> = former.into_iter().chain(files).collect();
+    let mut ids: Vec<ArtifactId> = former.iter().copied().chain(task.spec.run.artifacts()).collect();
     ids.sort_unstable();
     ids.dedup();
-    let mut fit = Fit::Ready;
+    let mut found = Vec::new();
     for id in ids {
-        let found = find(conn, sql!("lock_artifact"), id).await?;
-        if Some(id) == former {
+        found.extend(find(conn, sql!("lock_artifact"), id).await?);
+        if former.contains(&id) {
             conn.execute(sql!("use_artifact"), &[&Uuid::from(id), &task.updated_at.as_micros()]).await?;
         }
-        if Some(id) == next {
-            fit = Fit::of(id, found);
+    }
+    let fit = Fit::of(task, &found);
+    if !matches!(fit, Fit::Unfit(..)) {
+        if had_files {
+            conn.execute(sql!("drop_task_files"), &[&Uuid::from(task.id)]).await?;
         }
+        keep_files(conn, task).await?;
     }
     Ok(fit)
 }
@@ -161,16 +188,15 @@ pub(crate) async fn exchange(conn: &Conn, former: Option<ArtifactId>, task: &Tas
 /// The first of tasks that are stored already that could not be stored now. Without a lock: what
 /// they refer to stays, and one that is refused a moment later makes no difference to them.
 pub(crate) async fn first_unfit(conn: &Conn, tasks: impl Iterator<Item = &Task>) -> Done<Option<(ArtifactId, Unfit)>> {
-    let ids: Vec<ArtifactId> = tasks.filter_map(|task| task.spec.run.artifact()).collect();
-    if ids.is_empty() {
+    let tasks: Vec<&Task> = tasks.filter(|task| task.spec.run.artifacts().next().is_some()).collect();
+    if tasks.is_empty() {
         return Ok(None);
     }
-    let asked: Vec<Uuid> = ids.iter().copied().map(Uuid::from).collect();
+    let asked: Vec<Uuid> = tasks.iter().flat_map(|task| task.spec.run.artifacts()).map(Uuid::from).collect();
     let rows = conn.query(sql!("artifacts_by_id"), &[&asked]).await?;
     let found = rows.iter().map(read_artifact).collect::<Read<Vec<_>>>()?;
-    for id in ids {
-        let artifact = found.iter().find(|artifact| artifact.id == id).cloned();
-        if let Fit::Unfit(id, unfit) = Fit::of(id, artifact) {
+    for task in tasks {
+        if let Fit::Unfit(id, unfit) = Fit::of(task, &found) {
             return Ok(Some((id, unfit)));
         }
     }
@@ -179,16 +205,17 @@ pub(crate) async fn first_unfit(conn: &Conn, tasks: impl Iterator<Item = &Task>)
 
 async fn create(conn: &Conn, new: &NewArtifact) -> Done<CreatedArtifact> {
     let size = i64::try_from(new.size).map_err(|_| Trouble::inconsistent("no file is so large"))?;
-    let digest = &new.sha256[..];
+    let (digest, kind) = (&new.sha256[..], i16::from(new.kind as u8));
     let name = new.name.as_deref().map(codec::text);
     let (created_at, until) = (new.created_at.as_micros(), new.until.as_micros());
     for _ in 0..CREATE_TRIES {
-        let known = conn.query_opt(sql!("use_artifact_by_content"), &[&digest, &size, &created_at, &until]).await?;
+        let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] = [&digest, &size, &created_at, &until, &kind];
+        let known = conn.query_opt(sql!("use_artifact_by_content"), &params).await?;
         if let Some(row) = known {
             return Ok(CreatedArtifact::Known(read_artifact(&row)?));
         }
         let inserted = conn
-            .execute(sql!("insert_artifact"), &[&Uuid::from(new.id), &name, &size, &digest, &until, &created_at])
+            .execute(sql!("insert_artifact"), &[&Uuid::from(new.id), &name, &size, &digest, &until, &created_at, &kind])
             .await?;
         if inserted == 1 {
             return Ok(CreatedArtifact::New(Artifact {
@@ -196,6 +223,7 @@ async fn create(conn: &Conn, new: &NewArtifact) -> Done<CreatedArtifact> {
                 name,
                 size: new.size,
                 sha256: new.sha256,
+                kind: new.kind,
                 state: ArtifactState::Pending { until: new.until },
                 created_at: new.created_at,
             }));
@@ -239,6 +267,7 @@ async fn delete(conn: &Conn, id: ArtifactId) -> Done<ArtifactChange> {
 }
 
 async fn prune(conn: &Conn, before: Timestamp, now: Timestamp, limit: usize) -> Done<Vec<ArtifactId>> {
+    conn.execute(sql!("prune_task_files"), &[]).await?;
     let mut gone = Vec::new();
     for (text, time) in [(sql!("unused_artifacts"), before), (sql!("expired_artifacts"), now)] {
         let rest = i64::try_from(limit - gone.len()).unwrap_or(i64::MAX);
@@ -284,6 +313,8 @@ fn read_artifact(row: &Row) -> Read<Artifact> {
         name: codec::value(row, 1)?,
         size: codec::value::<i64>(row, 2)?.unsigned_abs(),
         sha256: sha256.try_into().map_err(|_| codec::unreadable(row, 3, "not a digest"))?,
+        kind: ArtifactKind::from_number(codec::value::<i16>(row, 8)?.into())
+            .ok_or_else(|| codec::unreadable(row, 8, "not a kind of artifact"))?,
         state,
         created_at: codec::time(row, 7)?,
     })

@@ -22,7 +22,7 @@ pub(crate) fn tables() -> Vec<&'static str> {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 13] = [
+pub(crate) const MIGRATIONS: [Migration; 14] = [
     Migration {
         version: 1,
         name: "first",
@@ -92,6 +92,11 @@ pub(crate) const MIGRATIONS: [Migration; 13] = [
         version: 17,
         name: "last_success",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0017_last_success.sql")),
+    },
+    Migration {
+        version: 18,
+        name: "files",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0018_files.sql")),
     },
 ];
 

@@ -80,7 +80,7 @@ impl Tasks for PostgresStore {
             true => Ok(TaskChange::NameTaken),
             false => create(&conn, &task).await,
         };
-        if change.is_err() && task.spec.run.artifact().is_some() {
+        if change.is_err() && task.spec.run.artifacts().next().is_some() {
             conn.run("ROLLBACK").await?;
         }
         conn.done();
@@ -261,7 +261,7 @@ async fn intern_all(conn: &Conn, tasks: &[(Task, [u8; 32])]) -> Done<Interned> {
 }
 
 async fn create(conn: &Conn, task: &Task) -> Done<TaskChange> {
-    if task.spec.run.artifact().is_none() {
+    if task.spec.run.artifacts().next().is_none() {
         return insert(conn, task, None, &Fit::Ready).await.map(|_| TaskChange::Done);
     }
     conn.run("BEGIN").await?;
@@ -349,6 +349,7 @@ async fn insert(conn: &Conn, task: &Task, digest: Option<&[u8; 32]>, fit: &Fit) 
         ],
     )
     .await?;
+    artifacts::keep_files(conn, task).await?;
     Ok(task.id)
 }
 

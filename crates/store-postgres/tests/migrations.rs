@@ -12,7 +12,7 @@ use punctual_store_tests::fixture::{Owner, at, new_job, original, server, succee
 use punctual_store_tests::report_fixture::{notice, tell, waiting, with_backfill, with_rule};
 use punctual_store_tests::schedule_fixture::watermark;
 
-const KNOWN: [(u32, &str); 13] = [
+const KNOWN: [(u32, &str); 14] = [
     (1, "first"),
     (2, "artifacts"),
     (3, "details"),
@@ -27,6 +27,7 @@ const KNOWN: [(u32, &str); 13] = [
     (12, "workers"),
     (15, "log_marks"),
     (17, "last_success"),
+    (18, "files"),
 ];
 
 fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {

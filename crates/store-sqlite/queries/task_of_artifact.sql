@@ -1,4 +1,7 @@
 -- A task that refers to an artifact.
--- Index: task_artifact, in its order.
+-- Index: task_artifact; the primary key of task_file.
 -- Concurrency: in the writer.
-SELECT id, name FROM task WHERE artifact = ?1 ORDER BY id LIMIT 1
+SELECT task.id, task.name FROM task WHERE task.artifact = ?1
+UNION ALL
+SELECT task.id, task.name FROM task_file JOIN task ON task.id = task_file.task WHERE task_file.artifact = ?1
+ORDER BY 1 LIMIT 1

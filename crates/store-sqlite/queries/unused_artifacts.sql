@@ -3,4 +3,5 @@
 -- Concurrency: in the writer.
 SELECT id FROM artifact
 WHERE used_at < ?1 AND NOT EXISTS (SELECT 1 FROM task WHERE task.artifact = artifact.id)
+  AND NOT EXISTS (SELECT 1 FROM task_file JOIN task ON task.id = task_file.task WHERE task_file.artifact = artifact.id)
 ORDER BY used_at, id LIMIT ?2

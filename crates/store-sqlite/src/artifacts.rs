@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use punctual_core::task::Task;
 use punctual_core::{ArtifactId, Timestamp};
 use punctual_store::{
-    Arrival, Artifact, ArtifactChange, ArtifactState, Artifacts, CreatedArtifact, NewArtifact, Result, Unfit,
+    Arrival, Artifact, ArtifactChange, ArtifactKind, ArtifactState, Artifacts, CreatedArtifact, NewArtifact, Result,
+    Unfit, Waits,
 };
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -62,6 +63,7 @@ impl Artifacts for SqliteStore {
 
     async fn prune_artifacts(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<Vec<ArtifactId>> {
         self.write(limit, move |db| {
+            db.conn.prepare_cached(sql!("prune_task_files"))?.execute([])?;
             let mut gone = prune(&db.conn, sql!("unused_artifacts"), before, limit)?;
             gone.extend(prune(&db.conn, sql!("expired_artifacts"), now, limit - gone.len())?);
             Ok(gone)
@@ -85,13 +87,26 @@ impl Fit {
 }
 
 pub(crate) fn fit(conn: &Connection, task: &Task) -> Done<Fit> {
+    for file in task.spec.run.files() {
+        if let Err(unfit) = Unfit::of_file(find(conn, file.artifact)?.as_ref()) {
+            return Ok(Fit::Unfit(file.artifact, unfit));
+        }
+    }
     let Some(id) = task.spec.run.artifact() else { return Ok(Fit::Ready) };
-    Ok(match find(conn, id)?.map(|artifact| artifact.state) {
-        Some(ArtifactState::Ready { .. }) => Fit::Ready,
-        Some(ArtifactState::Pending { .. }) => Fit::Waits,
-        Some(ArtifactState::Refused { reason, .. }) => Fit::Unfit(id, Unfit::Refused { reason }),
-        None => Fit::Unfit(id, Unfit::Unknown),
+    Ok(match Unfit::of_program(find(conn, id)?.as_ref()) {
+        Ok(Waits::No) => Fit::Ready,
+        Ok(Waits::Yes) => Fit::Waits,
+        Err(unfit) => Fit::Unfit(id, unfit),
     })
+}
+
+/// The files that a stored task reads from now on.
+pub(crate) fn keep_files(conn: &Connection, task: &Task) -> Done<()> {
+    let mut statement = conn.prepare_cached(sql!("insert_task_file"))?;
+    for file in task.spec.run.files() {
+        statement.execute(params![file.artifact.to_bytes(), task.id.to_bytes()])?;
+    }
+    Ok(())
 }
 
 /// The task is about to be changed: what it refers to was used until now.
@@ -100,10 +115,16 @@ pub(crate) fn let_go(conn: &Connection, task: &Task) -> Done<()> {
         .prepare_cached(sql!("artifact_of_task"))?
         .query_row([task.id.to_bytes()], |row| codec::artifact_id(row, 0))
         .optional()?;
-    match referred {
-        Some(id) => touch(conn, id, task.updated_at, Timestamp::EPOCH),
-        None => Ok(()),
+    let mut statement = conn.prepare_cached(sql!("files_of_task"))?;
+    let files = statement.query_map([task.id.to_bytes()], |row| codec::artifact_id(row, 0))?;
+    let files = files.collect::<rusqlite::Result<Vec<ArtifactId>>>()?;
+    for &id in referred.iter().chain(&files) {
+        touch(conn, id, task.updated_at, Timestamp::EPOCH)?;
     }
+    if !files.is_empty() {
+        conn.prepare_cached(sql!("drop_task_files"))?.execute([task.id.to_bytes()])?;
+    }
+    Ok(())
 }
 
 fn touch(conn: &Connection, id: ArtifactId, used_at: Timestamp, until: Timestamp) -> Done<()> {
@@ -116,7 +137,7 @@ fn create(conn: &Connection, new: &NewArtifact) -> Done<CreatedArtifact> {
     let size = i64::try_from(new.size).map_err(|_| Failure::inconsistent("no file is so large"))?;
     let known = conn
         .prepare_cached(sql!("artifact_by_content"))?
-        .query_row(params![new.sha256, size], |row| codec::artifact_id(row, 0))
+        .query_row(params![new.sha256, size, new.kind as u8], |row| codec::artifact_id(row, 0))
         .optional()?;
     if let Some(id) = known {
         touch(conn, id, new.created_at, new.until)?;
@@ -129,13 +150,15 @@ fn create(conn: &Connection, new: &NewArtifact) -> Done<CreatedArtifact> {
         size,
         new.sha256,
         new.until.as_micros(),
-        new.created_at.as_micros()
+        new.created_at.as_micros(),
+        new.kind as u8
     ])?;
     Ok(CreatedArtifact::New(Artifact {
         id: new.id,
         name: new.name.clone(),
         size: new.size,
         sha256: new.sha256,
+        kind: new.kind,
         state: ArtifactState::Pending { until: new.until },
         created_at: new.created_at,
     }))
@@ -219,6 +242,8 @@ fn read_artifact(row: &Row<'_>) -> rusqlite::Result<Artifact> {
         name: row.get(1)?,
         size: row.get::<_, i64>(2)?.unsigned_abs(),
         sha256: row.get(3)?,
+        kind: ArtifactKind::from_number(row.get(8)?)
+            .ok_or_else(|| codec::unreadable(8, Type::Integer, "not a kind of artifact"))?,
         state,
         created_at: codec::time(row, 7)?,
     })

@@ -16,7 +16,7 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 14] = [
+pub(crate) const MIGRATIONS: [Migration; 15] = [
     Migration {
         version: 1,
         name: "first",
@@ -91,6 +91,11 @@ pub(crate) const MIGRATIONS: [Migration; 14] = [
         version: 18,
         name: "last_success",
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0018_last_success.sql")),
+    },
+    Migration {
+        version: 19,
+        name: "files",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0019_files.sql")),
     },
 ];
 

@@ -145,6 +145,7 @@ fn update(conn: &Connection, task: &Task) -> std::result::Result<TaskChange, Fai
         artifact_of(task),
         fit.waits()
     ])?;
+    artifacts::keep_files(conn, task)?;
     Ok(TaskChange::Done)
 }
 
@@ -202,6 +203,7 @@ fn insert(
         artifact_of(task),
         fit.waits()
     ])?;
+    artifacts::keep_files(conn, task)?;
     Ok(task.id)
 }
 

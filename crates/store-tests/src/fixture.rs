@@ -17,8 +17,8 @@ use punctual_core::{
     ArtifactId, AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{
-    Applied, CreatedArtifact, Filter, FinishedJob, HotJob, NewArtifact, NewJob, Order, Owned, Page, Position, Result,
-    Store, StoreError, Submission, Submitted, Tables, TaskChange,
+    Applied, ArtifactKind, CreatedArtifact, Filter, FinishedJob, HotJob, NewArtifact, NewJob, Order, Owned, Page,
+    Position, Result, Store, StoreError, Submission, Submitted, Tables, TaskChange,
 };
 
 /// Cases expect stores with so many shards.
@@ -87,6 +87,7 @@ pub fn binary_spec(artifact: u64) -> TaskSpec {
         artifact: artifact_id(artifact),
         args: Vec::new(),
         env: BTreeMap::new(),
+        files: Vec::new(),
         network: Network::default(),
         limits: Limits::default(),
         grace: default_grace(),
@@ -100,6 +101,7 @@ pub fn new_artifact(n: u64) -> NewArtifact {
         name: Some(format!("file-{n}")),
         size: 1000 + n,
         sha256: [n as u8; 32],
+        kind: ArtifactKind::Binary,
         created_at: at(0),
         until: at(100),
     }

@@ -16,8 +16,25 @@ pub struct Artifact {
     pub name: Option<String>,
     pub size: u64,
     pub sha256: [u8; 32],
+    pub kind: ArtifactKind,
     pub state: ArtifactState,
     pub created_at: Timestamp,
+}
+
+/// What a file is for. Numbers are those in stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ArtifactKind {
+    /// A program: what it must be is checked when it arrives.
+    Binary = 1,
+    /// Anything that a task reads.
+    File = 2,
+}
+
+impl ArtifactKind {
+    pub fn from_number(number: i64) -> Option<Self> {
+        [Self::Binary, Self::File].into_iter().find(|kind| i64::from(*kind as u8) == number)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +55,7 @@ pub struct NewArtifact {
     pub name: Option<String>,
     pub size: u64,
     pub sha256: [u8; 32],
+    pub kind: ArtifactKind,
     pub created_at: Timestamp,
     pub until: Timestamp,
 }
@@ -45,7 +63,7 @@ pub struct NewArtifact {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CreatedArtifact {
     New(Artifact),
-    /// One with the same size and digest was there: ready, or pending and now for longer.
+    /// One with the same size, digest and kind was there: ready, or pending and now for longer.
     Known(Artifact),
 }
 
@@ -77,12 +95,48 @@ pub enum ArtifactChange {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unfit {
     Unknown,
-    Refused { reason: String },
+    Refused {
+        reason: String,
+    },
+    /// A file that a task reads must be there when the task is defined.
+    NotArrived,
+    /// It was declared as a file, and the task is to run it.
+    NotAProgram,
+}
+
+impl Unfit {
+    /// Whether a task can run an artifact, and whether it has to wait for it.
+    pub fn of_program(artifact: Option<&Artifact>) -> std::result::Result<Waits, Self> {
+        match artifact.map(|artifact| (&artifact.state, artifact.kind)) {
+            Some((_, ArtifactKind::File)) => Err(Self::NotAProgram),
+            Some((ArtifactState::Ready { .. }, ArtifactKind::Binary)) => Ok(Waits::No),
+            Some((ArtifactState::Pending { .. }, ArtifactKind::Binary)) => Ok(Waits::Yes),
+            Some((ArtifactState::Refused { reason, .. }, _)) => Err(Self::Refused { reason: reason.clone() }),
+            None => Err(Self::Unknown),
+        }
+    }
+
+    /// Whether a task can read an artifact.
+    pub fn of_file(artifact: Option<&Artifact>) -> std::result::Result<(), Self> {
+        match artifact.map(|artifact| &artifact.state) {
+            Some(ArtifactState::Ready { .. }) => Ok(()),
+            Some(ArtifactState::Pending { .. }) => Err(Self::NotArrived),
+            Some(ArtifactState::Refused { reason, .. }) => Err(Self::Refused { reason: reason.clone() }),
+            None => Err(Self::Unknown),
+        }
+    }
+}
+
+/// Whether a task waits for its program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waits {
+    No,
+    Yes,
 }
 
 #[async_trait]
 pub trait Artifacts: Send + Sync + 'static {
-    /// Stores a pending artifact, unless one of the same size and digest is there that was not
+    /// Stores a pending artifact, unless one of the same size, digest and kind is there that was not
     /// refused: then that one counts as used now, and may be uploaded until `until` if it is
     /// still pending.
     ///

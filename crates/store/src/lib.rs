@@ -25,7 +25,10 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 
 pub use archive::{Archived, Archiving, Assembly, EndedLog, KeptLog, LogArchive, WholeLog};
-pub use artifacts::{Arrival, Artifact, ArtifactChange, ArtifactState, Artifacts, CreatedArtifact, NewArtifact, Unfit};
+pub use artifacts::{
+    Arrival, Artifact, ArtifactChange, ArtifactKind, ArtifactState, Artifacts, CreatedArtifact, NewArtifact, Unfit,
+    Waits,
+};
 pub use backfills::{
     BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillRun, BackfillState, BackfillStep, Backfilled, Backfills,
     Stepped,

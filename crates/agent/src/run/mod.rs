@@ -12,6 +12,7 @@ mod logs;
 mod servers;
 mod turn;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,14 +117,20 @@ async fn execute(
         Ok(run) => run.map(Box::new),
         Err(error) => return not_started(format!("this agent cannot read the attempt: {error}")),
     };
-    let cache = ProgramCache { folder: PathBuf::from(PROGRAMS), bytes_max: handover.download.size };
-    let download = Arc::new(HandedOver(handover.download.clone()));
+    let files: HashMap<ArtifactId, Download> = match attempt.files.iter().map(read_file).collect() {
+        Ok(files) => files,
+        Err(reason) => return not_started(reason.to_owned()),
+    };
+    let files_bytes: u64 = files.values().map(|file| file.size).sum();
+    let bytes_max = handover.download.size.saturating_add(files_bytes);
+    let cache = ProgramCache { folder: PathBuf::from(PROGRAMS), bytes_max };
+    let download = Arc::new(HandedOver { program: handover.download.clone(), files });
     let programs = match Programs::trusting(handover.authorities.as_deref(), download, cache) {
         Ok(programs) => programs,
         Err(error) => return not_started(format!("the agent's folder cannot be used: {error}")),
     };
     // The worker that started this agent has decided whether its program may have a network.
-    let binaries = Arc::new(Binaries::new(launcher, programs, NetworkPolicy::Allowed));
+    let binaries = Arc::new(Binaries::new(launcher, Arc::new(programs), NetworkPolicy::Allowed));
     let grace = binaries.grace(&run);
     let call = Call {
         job: handover.job,
@@ -164,12 +171,23 @@ fn report(handover: &Handover, ended: Ended) -> Report {
     }
 }
 
-/// The worker was told where the file is, and passed it on.
-struct HandedOver(Download);
+fn read_file(wire: &wire::FileDownload) -> Result<(ArtifactId, Download), &'static str> {
+    let unreadable = "this agent cannot read where its files are";
+    let artifact = ArtifactId::from_bytes(&wire.artifact_id).ok_or(unreadable)?;
+    let wire::DownloadReply { url, size, sha256 } = wire.download.clone().ok_or(unreadable)?;
+    let sha256 = sha256.as_ref().try_into().map_err(|_| unreadable)?;
+    Ok((artifact, Download { url, size, sha256 }))
+}
+
+/// The worker was told where the program is, and passed it on; the server tells where the files are.
+struct HandedOver {
+    program: Download,
+    files: HashMap<ArtifactId, Download>,
+}
 
 #[async_trait]
 impl Downloads for HandedOver {
-    async fn locate(&self, _: JobId, _: AttemptNo, _: ArtifactId) -> Result<Download, DownloadError> {
-        Ok(self.0.clone())
+    async fn locate(&self, _: JobId, _: AttemptNo, artifact: ArtifactId) -> Result<Download, DownloadError> {
+        Ok(self.files.get(&artifact).unwrap_or(&self.program).clone())
     }
 }

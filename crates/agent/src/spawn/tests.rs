@@ -56,6 +56,7 @@ fn spec() -> Binary {
         artifact: ArtifactId::new(Timestamp::EPOCH, 1),
         args: Vec::new(),
         env: std::collections::BTreeMap::new(),
+        files: Vec::new(),
         network: Network::None,
         limits: Limits::default(),
         grace: Span::ZERO,

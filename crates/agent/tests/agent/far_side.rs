@@ -85,6 +85,7 @@ impl FarServer {
             dead_after_ms: DEAD_AFTER.as_millis() as u32,
             log_bytes_max: 1 << 20,
             scheduled_run: None,
+            files: Vec::new(),
         };
         let script = Arc::new(Mutex::new(Script {
             attempt,

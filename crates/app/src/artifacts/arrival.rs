@@ -7,7 +7,7 @@ use futures_util::TryStreamExt;
 use punctual_blobs::{Key, ServedBy};
 use punctual_core::ArtifactId;
 use punctual_core::task::Task;
-use punctual_store::{Arrival, Artifact};
+use punctual_store::{Arrival, Artifact, ArtifactKind};
 use sha2::{Digest, Sha256};
 
 use super::{file_key, key, upload_key};
@@ -22,7 +22,8 @@ const TASKS_TOLD_MAX: usize = 100;
 
 /// What a file turned out to be.
 enum Verdict {
-    Good(Machine),
+    /// With the processor that runs it, if it is a program.
+    Good(Option<Machine>),
     Bad(String),
 }
 
@@ -48,9 +49,13 @@ impl Inspection {
         self.seen
     }
 
-    /// The digest, and what the file is.
-    pub(super) fn finish(self) -> ([u8; 32], std::result::Result<Machine, String>) {
-        (self.digest.finalize().into(), self.elf.finish())
+    /// The digest, and what the file is. A file that nobody runs may be anything.
+    pub(super) fn finish(self, kind: ArtifactKind) -> ([u8; 32], std::result::Result<Option<Machine>, String>) {
+        let found = match kind {
+            ArtifactKind::Binary => self.elf.finish().map(Some),
+            ArtifactKind::File => Ok(None),
+        };
+        (self.digest.finalize().into(), found)
     }
 }
 
@@ -142,7 +147,7 @@ impl App {
         while let Some(piece) = bytes.try_next().await? {
             inspection.feed(&piece);
         }
-        let (digest, found) = inspection.finish();
+        let (digest, found) = inspection.finish(artifact.kind);
         if digest != artifact.sha256 {
             let reason = "its SHA-256 is not the one that was declared; declare it again and upload the same file";
             return Ok(Verdict::Bad(reason.to_owned()));
@@ -151,8 +156,9 @@ impl App {
     }
 
     /// The file is in its place. Tasks that waited for it are eligible from now on.
-    pub(super) async fn arrived(&self, id: ArtifactId, machine: Machine) -> Result<()> {
-        let arrival = self.0.store.artifact_arrived(id, self.now(), Some(machine.as_str().to_owned())).await?;
+    pub(super) async fn arrived(&self, id: ArtifactId, machine: Option<Machine>) -> Result<()> {
+        let machine = machine.map(|machine| machine.as_str().to_owned());
+        let arrival = self.0.store.artifact_arrived(id, self.now(), machine).await?;
         match arrival {
             Arrival::Done(tasks) => {
                 tracing::info!(artifact = %id, tasks = tasks.len(), "a file has arrived");

@@ -67,7 +67,7 @@ impl App {
         artifact: &Artifact,
         mut upload: Upload,
         body: impl Stream<Item = Sent> + Send,
-    ) -> Result<Machine> {
+    ) -> Result<Option<Machine>> {
         let mut inspection = Inspection::new();
         let mut body = std::pin::pin!(body);
         let begun = Instant::now();
@@ -89,7 +89,7 @@ impl App {
         if inspection.seen() != artifact.size {
             return Err(size_mismatch(artifact, inspection.seen()));
         }
-        let (digest, found) = inspection.finish();
+        let (digest, found) = inspection.finish(artifact.kind);
         if digest != artifact.sha256 {
             let detail = "the SHA-256 of the file is not the one that was declared";
             return Err(AppError::new(ErrorKind::DigestMismatch, detail)

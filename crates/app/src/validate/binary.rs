@@ -19,6 +19,7 @@ pub(super) fn check(call: &Binary) -> Result<()> {
         environment::without_nul("/run/binary/args", arg)?;
     }
     environment::variables("/run/binary/env", &call.env, ENV_MAX)?;
+    environment::files("/run/binary/files", &call.files)?;
     environment::grace("/run/binary/grace", call.grace)?;
     limits(&call.limits)
 }

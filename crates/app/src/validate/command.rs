@@ -12,7 +12,7 @@ const PATH_BYTES_MAX: usize = 4095;
 const ENVIRONMENT_MAX: usize = 100;
 
 pub(super) fn check(command: &Command) -> Result<()> {
-    let Command { line, shell, stdin, directory, environment: variables, grace } = command;
+    let Command { line, shell, stdin, directory, environment: variables, files, grace } = command;
     if line.trim().is_empty() {
         return Err(AppError::field("/run/command/line", "must not be empty"));
     }
@@ -31,6 +31,7 @@ pub(super) fn check(command: &Command) -> Result<()> {
         return Err(AppError::field("/run/command/stdin", detail).hint("pass it as the job's input, or in a file"));
     }
     environment::variables("/run/command/environment", variables, ENVIRONMENT_MAX)?;
+    environment::files("/run/command/files", files)?;
     environment::grace("/run/command/grace", *grace)
 }
 

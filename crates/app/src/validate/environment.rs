@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use punctual_core::Span;
+use punctual_core::run::TaskFile;
 
-use super::text;
+use super::{name, text};
 use crate::{AppError, Result};
 
 pub(super) const TEXT_CHARS_MAX: usize = 8192;
@@ -16,8 +17,8 @@ pub(super) fn variables(pointer: &str, variables: &BTreeMap<String, String>, max
     if variables.len() > max {
         return Err(AppError::field(pointer, format!("must be at most {max}")));
     }
-    for (name, value) in variables {
-        variable_name(pointer, name)?;
+    for (variable, value) in variables {
+        variable_name(pointer, variable)?;
         text(pointer, value, TEXT_CHARS_MAX)?;
         without_nul(pointer, value)?;
     }
@@ -33,6 +34,22 @@ fn variable_name(pointer: &str, name: &str) -> Result<()> {
     }
     if name.starts_with(RESERVED) {
         return Err(AppError::field(pointer, format!("{name} begins with {RESERVED}, which is ours")));
+    }
+    Ok(())
+}
+
+/// Files that the program reads: each has a name of its own in one folder.
+pub(super) fn files(pointer: &str, files: &[TaskFile]) -> Result<()> {
+    if files.len() > TaskFile::COUNT_MAX {
+        let detail = format!("must be at most {}", TaskFile::COUNT_MAX);
+        return Err(AppError::field(pointer, detail).hint("put more of them into one archive"));
+    }
+    for (place, file) in files.iter().enumerate() {
+        let pointer = format!("{pointer}/{place}/name");
+        name(&pointer, &file.name)?;
+        if files[..place].iter().any(|other| other.name == file.name) {
+            return Err(AppError::field(pointer, format!("{} is the name of another file", file.name)));
+        }
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::default_grace;
+use super::{TaskFile, default_grace};
 use crate::time::Span;
 
 /// A line for a shell on the worker's own machine, as the worker's user and outside of any sandbox. Only workers that
@@ -29,6 +29,9 @@ pub struct Command {
     /// Added to its environment, which has nothing else of the worker's than the user's name and home.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
+    /// Uploaded files that it reads, in the folder that `PUNCTUAL_FILES` names. Copies, which go with the attempt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<TaskFile>,
     /// The time from SIGTERM to SIGKILL, when it is cancelled or its time is over.
     #[serde(default = "default_grace")]
     #[cfg_attr(feature = "schema", schema(value_type = String, example = "10s"))]
@@ -47,6 +50,7 @@ impl Command {
             stdin: None,
             directory: None,
             environment: BTreeMap::new(),
+            files: Vec::new(),
             grace: default_grace(),
         }
     }
@@ -59,13 +63,14 @@ impl Command {
 /// Passwords are handed over in the environment and on standard input.
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, shell, stdin, directory, environment, grace } = self;
+        let Self { line, shell, stdin, directory, environment, files, grace } = self;
         f.debug_struct("Command")
             .field("line", line)
             .field("shell", shell)
             .field("stdin", &stdin.as_ref().map(|_| "***"))
             .field("directory", directory)
             .field("environment", &environment.keys())
+            .field("files", files)
             .field("grace", grace)
             .finish()
     }

@@ -5,6 +5,7 @@ use std::fs::{File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use punctual_core::id::ArtifactId;
@@ -20,6 +21,7 @@ const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
 const PARTIAL: &str = "partial";
+static FETCHES: AtomicU64 = AtomicU64::new(0);
 
 /// Trusts whom the system trusts and, in PEM, `authorities`.
 pub(super) fn client(authorities: Option<&str>) -> Result<reqwest::Client, reqwest::Error> {
@@ -72,7 +74,9 @@ pub(super) async fn fetch(
         let reason = format!("the program of {} bytes does not fit this worker's cache", download.size);
         return Err(Problem::Unfit(reason));
     }
-    let partial = cache.folder.join(format!("{artifact}.{PARTIAL}"));
+    // Two attempts may fetch the same file at once.
+    let number = FETCHES.fetch_add(1, Ordering::Relaxed);
+    let partial = cache.folder.join(format!("{artifact}.{number}.{PARTIAL}"));
     let mut tries = 1;
     loop {
         match try_fetch(client, &partial, download).await {

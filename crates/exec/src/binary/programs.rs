@@ -36,9 +36,9 @@ pub struct ProgramCache {
 }
 
 pub struct Programs {
-    downloads: Arc<dyn Downloads>,
-    client: reqwest::Client,
-    cache: ProgramCache,
+    pub(super) downloads: Arc<dyn Downloads>,
+    pub(super) client: reqwest::Client,
+    pub(super) cache: ProgramCache,
     known: Mutex<Known>,
 }
 
@@ -77,7 +77,7 @@ impl Program {
 
 /// Why a program cannot be had. Nothing ran.
 #[derive(Debug)]
-pub(super) enum Problem {
+pub(crate) enum Problem {
     /// It may work later, or elsewhere.
     Unavailable(String),
     /// It never will.
@@ -87,7 +87,7 @@ pub(super) enum Problem {
 }
 
 impl Problem {
-    pub(super) fn into_outcome(self) -> Outcome {
+    pub(crate) fn into_outcome(self) -> Outcome {
         let failed = |reason: String, last| {
             let class = FailureClass::Environment;
             Outcome::Failed(Failure { class, last, ran: Ran::No, ..Failure::new(reason) })

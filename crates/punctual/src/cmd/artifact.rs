@@ -24,7 +24,7 @@ use crate::table::Yield;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ArtifactVerb {
-    /// Upload a static binary for tasks to run
+    /// Upload a static binary for tasks to run, or with --data a file for tasks to read
     ///
     /// A file that was uploaded before is recognized and not sent again.
     Push(PushArgs),
@@ -56,6 +56,9 @@ pub(crate) struct PushArgs {
     /// A name for people [default: the file's]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
+    /// Any content, for tasks to read
+    #[arg(long)]
+    data: bool,
 }
 
 /// Storage that the server does not see into is looked at every few seconds.
@@ -91,14 +94,15 @@ pub(crate) async fn run(verb: ArtifactVerb, context: &Context) -> anyhow::Result
 }
 
 async fn push(args: &PushArgs, client: &Client, out: &Output) -> anyhow::Result<()> {
-    let Pushed { artifact, was_sent } = upload(client, &args.file, args.name.clone()).await?;
+    let kind = if args.data { ArtifactKind::File } else { ArtifactKind::Binary };
+    let Pushed { artifact, was_sent } = upload(client, &args.file, args.name.clone(), kind).await?;
     tell(out, &artifact)?;
     if !was_sent {
         out.hint("This file was uploaded before; nothing was sent.");
         return Ok(());
     }
-    let machine = artifact.machine.as_deref().unwrap_or("an unknown processor");
-    out.hint(&format!("Uploaded {}, for {machine}.", size_words(artifact.size)));
+    let machine = artifact.machine.as_deref().map(|machine| format!(", for {machine}")).unwrap_or_default();
+    out.hint(&format!("Uploaded {}{machine}.", size_words(artifact.size)));
     Ok(())
 }
 
@@ -110,11 +114,18 @@ pub(crate) struct Pushed {
 }
 
 /// Uploads a file, unless the server has it.
-pub(crate) async fn upload(client: &Client, path: &Path, name: Option<String>) -> anyhow::Result<Pushed> {
-    check(path)?;
+pub(crate) async fn upload(
+    client: &Client,
+    path: &Path,
+    name: Option<String>,
+    kind: ArtifactKind,
+) -> anyhow::Result<Pushed> {
+    if kind == ArtifactKind::Binary {
+        check(path)?;
+    }
     let (size, sha256) = digest(path)?;
     let name = name.or_else(|| Some(path.file_name()?.to_string_lossy().into_owned()));
-    let request = ArtifactRequest { name, size, sha256, kind: ArtifactKind::Binary };
+    let request = ArtifactRequest { name, size, sha256, kind };
     let artifact = client.create_artifact(&request).await?;
     let Some(target) = &artifact.upload else { return Ok(Pushed { artifact, was_sent: false }) };
     let bar = bar(size, "uploading");
@@ -172,8 +183,9 @@ async fn arrival(client: &Client, id: ArtifactId) -> anyhow::Result<ArtifactView
 /// The server would refuse it, too, but only when all of it has been sent.
 fn check(path: &Path) -> anyhow::Result<()> {
     let (mut file, _) = open(path)?;
-    check_program(&mut file)
-        .map_err(|problem| usage(format!("{} cannot run: {problem}", path.display()), "nothing was uploaded"))
+    check_program(&mut file).map_err(|problem| {
+        usage(format!("{} cannot run: {problem}", path.display()), "nothing was uploaded; to upload data, use --data")
+    })
 }
 
 /// Why a file cannot run in the sandbox, if so.
@@ -256,6 +268,7 @@ fn show(out: &Output, artifact: &ArtifactView) -> anyhow::Result<()> {
     if let Some(name) = &artifact.name {
         line("name", printable(name));
     }
+    line("kind", if artifact.kind == ArtifactKind::File { "file" } else { "binary" }.to_owned());
     line("size", format!("{} ({} bytes)", size_words(artifact.size), artifact.size));
     line("sha256", artifact.sha256.clone());
     line("created", out.zone.show(artifact.created_at));
@@ -264,6 +277,9 @@ fn show(out: &Output, artifact: &ArtifactView) -> anyhow::Result<()> {
     }
     if let Some(machine) = &artifact.machine {
         line("machine", machine.clone());
+    }
+    if let Some(path) = &artifact.path {
+        line("path", printable(path));
     }
     if let Some(reason) = &artifact.reason {
         line("reason", printable(reason));

@@ -1,5 +1,7 @@
 //! Flags of `punctual run FILE`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 use punctual_core::run::{Binary, Limits, Network, Run, default_grace};
 use punctual_core::size::ByteSize;
@@ -13,6 +15,9 @@ pub(crate) struct BinaryFlags {
     /// What the binary finds in its environment; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     env: Vec<(String, String)>,
+    /// A file that the binary or command reads, uploaded and found in $PUNCTUAL_FILES; may be repeated
+    #[arg(long = "file", value_name = "[NAME=]PATH", value_parser = read_file)]
+    files: Vec<(String, PathBuf)>,
     /// Let it use this machine's network
     #[arg(long)]
     network: bool,
@@ -38,7 +43,8 @@ pub(crate) struct BinaryFlags {
 
 impl BinaryFlags {
     pub(crate) fn are_given(&self) -> bool {
-        let Self { env, network, memory, cpu, pids, disk, output_max, grace } = self;
+        // Commands have files, too.
+        let Self { env, files: _, network, memory, cpu, pids, disk, output_max, grace } = self;
         let sizes = [memory, disk, output_max];
         !env.is_empty()
             || *network
@@ -48,12 +54,18 @@ impl BinaryFlags {
             || grace.is_some()
     }
 
+    /// The files to be read, each with the name that it gets.
+    pub(crate) fn files(&self) -> &[(String, PathBuf)] {
+        &self.files
+    }
+
     pub(crate) fn run(&self, artifact: ArtifactId, args: Vec<String>) -> Run {
         let usual = Limits::default();
         Run::Binary(Binary {
             artifact,
             args,
             env: self.env.iter().cloned().collect(),
+            files: Vec::new(),
             network: if self.network { Network::Host } else { Network::None },
             limits: Limits {
                 memory: self.memory.unwrap_or(usual.memory),
@@ -66,6 +78,14 @@ impl BinaryFlags {
             grace: self.grace.unwrap_or(default_grace()),
         })
     }
+}
+
+fn read_file(text: &str) -> Result<(String, PathBuf), String> {
+    let named = text.split_once('=').filter(|(name, _)| !name.contains('/'));
+    let path = PathBuf::from(named.map_or(text, |(_, path)| path));
+    let own_name = || Some(path.file_name()?.to_str()?.to_owned());
+    let name = named.map(|(name, _)| name.to_owned()).or_else(own_name).ok_or("write it as NAME=PATH")?;
+    Ok((name, path))
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

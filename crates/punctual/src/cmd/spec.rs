@@ -127,6 +127,11 @@ impl SpecFlags {
         self.says_what() || self.rules.are_given()
     }
 
+    /// Whether it is a line for a shell.
+    pub(crate) fn is_command(&self) -> bool {
+        self.command.is_some()
+    }
+
     pub(crate) fn says_what(&self) -> bool {
         let Self { http, ping, webhook, email, slack, probe, handler, command, .. } = self;
         [http, ping, webhook, slack, probe, handler, command].into_iter().any(Option::is_some) || !email.is_empty()

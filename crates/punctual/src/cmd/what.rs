@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use punctual_api::ArtifactKind;
 use punctual_client::Client;
-use punctual_core::run::Slack;
+use punctual_core::run::{Slack, TaskFile};
 use punctual_core::task::{Run, TaskSpec};
 use serde_json::value::RawValue;
 
@@ -45,6 +46,12 @@ impl<'a> What<'a> {
         if self.file().is_none() && (self.binary.are_given() || !self.args.is_empty()) {
             return Err(usage("only a binary has arguments and limits of its own", "name its file, such as ./tool"));
         }
+        if self.file().is_none() && !self.binary.files().is_empty() && !self.spec.is_command() {
+            return Err(usage(
+                "only a binary or a command reads files",
+                "name a binary such as ./tool, or use --command",
+            ));
+        }
         match (self.task, self.spec.says_what()) {
             (None, false) => return Err(nothing_to_run()),
             (Some(task), _) if self.spec.says_what() || (self.file().is_none() && self.spec.are_given()) => {
@@ -62,10 +69,28 @@ impl<'a> What<'a> {
         Ok(Chosen { task: self.task.filter(|_| self.file().is_none()).map(str::to_owned), inline })
     }
 
-    /// Uploads the binary, if it is one, and makes it the task.
+    /// Uploads the binary, if it is one, and makes it the task; and the files that it reads.
     pub(crate) async fn upload(&self, chosen: &mut Chosen, client: &Client, out: &Output) -> anyhow::Result<()> {
+        let mut files = Vec::new();
+        for (name, path) in self.binary.files() {
+            let Pushed { artifact, was_sent } = artifact::upload(client, path, None, ArtifactKind::File).await?;
+            if was_sent {
+                out.hint(&format!("Uploaded {} as {}.", path.display(), artifact.id));
+            }
+            files.push(TaskFile { artifact: artifact.id, name: name.clone() });
+        }
+        self.upload_program(chosen, client, out).await?;
+        match chosen.inline.as_mut().map(|spec| &mut spec.run) {
+            Some(Run::Binary(binary)) => binary.files = files,
+            Some(Run::Command(command)) => command.files = files,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    async fn upload_program(&self, chosen: &mut Chosen, client: &Client, out: &Output) -> anyhow::Result<()> {
         let Some(file) = self.file() else { return Ok(()) };
-        let Pushed { artifact, was_sent } = artifact::upload(client, file, None).await?;
+        let Pushed { artifact, was_sent } = artifact::upload(client, file, None, ArtifactKind::Binary).await?;
         if was_sent {
             out.hint(&format!("Uploaded {} as {}.", file.display(), artifact.id));
         }

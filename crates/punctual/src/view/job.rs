@@ -179,6 +179,9 @@ fn definition_lines(text: &mut Detail, job: &Job, definition: &TaskDefinition) {
     if let Run::Binary(binary) = &spec.run {
         text.line("limits", limits(&binary.limits));
     }
+    for file in spec.run.files() {
+        text.line("file", format!("{} ({})", file.name, file.artifact));
+    }
     text.line("timeout", spec.timeout);
     if let Some(limit) = spec.queue_timeout {
         text.line("queue limit", limit);

@@ -81,6 +81,9 @@ fn task_text(out: &Output, task: &TaskView) -> String {
         Run::Command(command) => command_lines(&mut text, command),
         Run::Binary(_) | Run::Probe(_) | Run::Handler(_) => {}
     }
+    for file in spec.run.files() {
+        text.line("file", format!("{} ({})", file.name, file.artifact));
+    }
     text.line("queue", &spec.queue);
     for (key, value) in &spec.labels {
         text.line("label", format!("{key}={value}"));

@@ -28,6 +28,7 @@ async fn work(args: &[String]) -> Result<(), Box<dyn Error>> {
         args: args.to_vec(),
         env: vec![],
         stdin: Stdin::Empty,
+        files: Vec::new(),
         limits: Limits::default(),
         network: Network::None,
     };

@@ -30,7 +30,7 @@ use crate::level::{Level, Protection};
 use crate::step::Step;
 use crate::sys::{self, SingleThread};
 
-pub(crate) use root::{RESULT_NAME, RESULT_PATH};
+pub(crate) use root::{FILES_PATH, RESULT_NAME, RESULT_PATH};
 pub(crate) use word::{Failure, WORD_LEN_MAX, Word};
 
 /// The user and group inside. Not root, and not the number that unmapped owners show as.
@@ -60,6 +60,14 @@ pub(crate) struct Program {
     pub(crate) stderr: OwnedFd,
     pub(crate) args: Vec<CString>,
     pub(crate) env: Vec<CString>,
+    pub(crate) files: Vec<ProgramFile>,
+}
+
+/// A file that the program reads.
+pub(crate) struct ProgramFile {
+    pub(crate) name: CString,
+    pub(crate) len: u64,
+    pub(crate) content: OwnedFd,
 }
 
 /// The life of the first process.
@@ -84,7 +92,8 @@ impl Cell<'_> {
         attempt(Step::Cgroup, || self.cgroup_tasks.iter().try_for_each(|tasks| write_all(tasks, b"0")))?;
         attempt(Step::MapIds, || self.take_inside_id())?;
         attempt(Step::Namespaces, || self.enter_namespaces())?;
-        attempt(Step::Root, || root::build(&self.limits, self.network))?;
+        let files = self.program.as_ref().map_or(&[][..], |program| &program.files);
+        attempt(Step::Root, || root::build(&self.limits, self.network, files))?;
         self.unless_missing(Step::Proc, root::mount_proc)?;
         attempt(Step::LeaveOldRoot, root::leave_old)?;
         attempt(Step::Rlimits, || privileges::lower_rlimits(&self.limits, &self.cgroup_limits()))?;
@@ -137,8 +146,9 @@ impl Cell<'_> {
         let mut all = vec![0, 1, 2, self.channel.as_raw_fd()];
         all.extend(self.cgroup_tasks.iter().map(AsRawFd::as_raw_fd));
         if let Some(program) = &self.program {
-            let Program { file, stdin, stdout, stderr, .. } = program;
+            let Program { file, stdin, stdout, stderr, files, .. } = program;
             all.extend([file, stdin, stdout, stderr].map(AsRawFd::as_raw_fd));
+            all.extend(files.iter().map(|file| file.content.as_raw_fd()));
         }
         all
     }

@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 
 use rustix::fs::{Mode, OFlags, mkdir, open, symlink};
 use rustix::mount::{
@@ -15,12 +16,17 @@ use rustix::mount::{
 };
 use rustix::process::{chdir, pivot_root};
 
+use crate::cell::ProgramFile;
 use crate::job::{Limits, Network};
 
 /// Where a program leaves its result, inside.
 pub(crate) const RESULT_PATH: &str = "/tmp/output";
 /// The same, as seen from `/tmp`.
 pub(crate) const RESULT_NAME: &str = "output";
+
+/// Where a program finds its files, inside.
+pub(crate) const FILES_PATH: &str = "/files";
+const COPY_BYTES: usize = 256 << 10;
 
 /// The new root is mounted here before it becomes the root. It is a folder that every
 /// machine has; what it covers is needed no more.
@@ -45,7 +51,7 @@ fn closed() -> MountFlags {
     MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC
 }
 
-pub(super) fn build(limits: &Limits, network: Network) -> io::Result<()> {
+pub(super) fn build(limits: &Limits, network: Network, files: &[ProgramFile]) -> io::Result<()> {
     // Or the mounts below would show up on the machine.
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     mount("root", BUILDING_SITE, "tmpfs", closed(), c"mode=0755,size=8m,nr_inodes=128")?;
@@ -71,7 +77,39 @@ pub(super) fn build(limits: &Limits, network: Network) -> io::Result<()> {
     if network == Network::Host {
         copy_files_for_the_network()?;
     }
+    if !files.is_empty() {
+        copy_files(files)?;
+    }
     mount_tmp(limits)
+}
+
+/// Into memory, which counts as the program's own, and then read-only. A bind mount would need a path of the machine, and
+/// the right to it.
+fn copy_files(files: &[ProgramFile]) -> io::Result<()> {
+    let folder = FILES_PATH.trim_start_matches('/');
+    mkdir(folder, Mode::from_raw_mode(0o755))?;
+    // Each file takes whole pages, and the folder some.
+    let pages: u64 = files.iter().map(|file| file.len.div_ceil(4096) + 1).sum();
+    let data = CString::new(format!("mode=0755,size={},nr_inodes={}", (pages + 16) * 4096, files.len() + 8))?;
+    mount("files", folder, "tmpfs", closed(), data.as_c_str())?;
+    for file in files {
+        let name = file.name.to_str().map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let path = format!("{folder}/{name}");
+        let mut copy = File::options().write(true).create_new(true).open(&path)?;
+        let mut buffer = vec![0; COPY_BYTES];
+        let mut at = 0;
+        while at < file.len {
+            // The descriptor is shared with other jobs, and so is its place.
+            match rustix::io::pread(&file.content, &mut buffer, at)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => copy.write_all(&buffer[..read])?,
+            }
+            at = copy.metadata()?.len();
+        }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444))?;
+    }
+    mount_remount(folder, MountFlags::BIND | MountFlags::RDONLY | closed(), c"")?;
+    Ok(())
 }
 
 fn mount_tmp(limits: &Limits) -> io::Result<()> {

@@ -9,7 +9,7 @@ use rustix::process::Pid;
 use super::Service;
 use super::active::Active;
 use super::outside::{self, Family};
-use crate::cell::{self, Cell, Failure, INSIDE_ID, Program};
+use crate::cell::{self, Cell, Failure, INSIDE_ID, Program, ProgramFile};
 use crate::cgroup::{Cgroups, JobCgroup};
 use crate::channel::{self, Packet};
 use crate::filter::Filters;
@@ -41,17 +41,24 @@ pub(super) struct Plan<'a> {
 impl Service {
     /// `None` if the sandbox could not even be begun, which the worker has been told then.
     pub(super) fn start(&mut self, packet: Packet) -> Option<Active> {
-        let Ok([worker, file, stdin, stdout, stderr]) = <[OwnedFd; 5]>::try_from(packet.descriptors) else {
+        let mut descriptors = packet.descriptors;
+        let contents = descriptors.split_off(descriptors.len().min(5));
+        let Ok([worker, file, stdin, stdout, stderr]) = <[OwnedFd; 5]>::try_from(descriptors) else {
             // Closed again, which the worker takes for the loss that it is.
             tracing::error!("a request came without its descriptors");
             return None;
         };
         let begun = Request::decode(&packet.bytes).map_err(|_| Failure { step: Step::Await, errno: 0 }).and_then(
-            |Request { limits, network, args, env }| {
+            |Request { limits, network, args, env, files }| {
                 if network == Network::Host && outside::device(Family::V4).is_none() {
                     return Err(Failure { step: Step::Network, errno: libc::ENETUNREACH });
                 }
-                let program = Some(Program { file, stdin, stdout, stderr, args, env });
+                if files.len() != contents.len() {
+                    return Err(Failure { step: Step::Await, errno: 0 });
+                }
+                let files = files.into_iter().zip(contents);
+                let files = files.map(|((name, len), content)| ProgramFile { name, len, content }).collect();
+                let program = Some(Program { file, stdin, stdout, stderr, args, env, files });
                 let plan = Plan { limits, network, level: Some(&self.level), program };
                 begin(&self.thread, &self.filters, &mut self.cgroups, plan)
             },

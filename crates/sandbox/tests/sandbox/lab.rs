@@ -58,6 +58,7 @@ pub(crate) fn job(program: &str, args: &[&str]) -> Job {
         args: args.iter().map(|&arg| arg.to_owned()).collect(),
         env: vec![],
         stdin: Stdin::Empty,
+        files: Vec::new(),
         limits: Limits::default(),
         network: Network::None,
     }

@@ -1,14 +1,16 @@
 use futures_util::future::{join, join_all, join3};
+use punctual_core::run::{Run, TaskFile};
 use punctual_core::task::Task;
 use punctual_store::{
-    Arrival, Artifact, ArtifactChange, ArtifactState, CreatedArtifact, Interned, NewArtifact, Store, TaskChange, Unfit,
+    Arrival, Artifact, ArtifactChange, ArtifactKind, ArtifactState, CreatedArtifact, Interned, NewArtifact, Store,
+    TaskChange, Unfit,
 };
 
 use crate::fixture::*;
 
 fn pending(n: u64) -> Artifact {
-    let NewArtifact { id, name, size, sha256, created_at, until } = new_artifact(n);
-    Artifact { id, name, size, sha256, state: ArtifactState::Pending { until }, created_at }
+    let NewArtifact { id, name, size, sha256, kind, created_at, until } = new_artifact(n);
+    Artifact { id, name, size, sha256, kind, state: ArtifactState::Pending { until }, created_at }
 }
 
 async fn arrive(store: &dyn Store, n: u64, secs: i64) -> Vec<Task> {
@@ -46,6 +48,60 @@ pub(super) async fn an_artifact_reads_back_in_each_of_its_states(store: &dyn Sto
     let nameless = NewArtifact { name: None, ..new_artifact(4) };
     let CreatedArtifact::New(created) = store.create_artifact(nameless).await.unwrap() else { panic!() };
     assert_eq!(store.artifact(artifact_id(4)).await.unwrap(), Some(created));
+}
+
+/// A task that runs one artifact and reads others.
+fn reading(n: u64, name: &str, program: u64, files: &[u64]) -> Task {
+    let mut task = binary_task(n, name, program);
+    if let Run::Binary(binary) = &mut task.spec.run {
+        let file = |n: &u64| TaskFile { artifact: artifact_id(*n), name: format!("file-{n}") };
+        binary.files = files.iter().map(file).collect();
+    }
+    task
+}
+
+pub(super) async fn a_task_keeps_the_files_that_it_reads(store: &dyn Store) {
+    with_artifact(store, 1).await;
+    arrive(store, 1, 10).await;
+    for n in 2..=3 {
+        let file = NewArtifact { kind: ArtifactKind::File, ..new_artifact(n) };
+        assert!(matches!(store.create_artifact(file).await.unwrap(), CreatedArtifact::New(_)));
+    }
+    // The same content may be a program, too.
+    let program = NewArtifact { id: artifact_id(4), ..NewArtifact { sha256: [2; 32], size: 1002, ..new_artifact(4) } };
+    assert!(matches!(store.create_artifact(program).await.unwrap(), CreatedArtifact::New(_)));
+
+    let task = |files: &[u64]| reading(1, "report", 1, files);
+    let change = async |task| store.create_task(task).await.unwrap();
+    assert_eq!(change(task(&[2])).await, TaskChange::Unfit(artifact_id(2), Unfit::NotArrived));
+    assert_eq!(change(task(&[9])).await, TaskChange::Unfit(artifact_id(9), Unfit::Unknown));
+    arrive(store, 2, 20).await;
+    arrive(store, 3, 20).await;
+    assert_eq!(change(reading(1, "report", 2, &[])).await, TaskChange::Unfit(artifact_id(2), Unfit::NotAProgram));
+    assert_eq!(change(task(&[2, 3])).await, TaskChange::Done);
+
+    let in_use = ArtifactChange::InUse { task: task(&[]).id, name: Some("report".to_owned()) };
+    for n in [1, 2, 3] {
+        assert_eq!(store.delete_artifact(artifact_id(n)).await.unwrap(), in_use);
+    }
+    assert_eq!(store.prune_artifacts(at(5000), at(5000), 10).await.unwrap(), [artifact_id(4)]);
+    // What it does not read any more was used until now, and may go then.
+    let update = Task { revision: 2, updated_at: at(6000), ..task(&[3]) };
+    assert_eq!(store.update_task(update).await.unwrap(), TaskChange::Done);
+    assert_eq!(store.prune_artifacts(at(6000), at(6000), 10).await.unwrap(), []);
+    assert_eq!(store.prune_artifacts(at(6001), at(6001), 10).await.unwrap(), [artifact_id(2)]);
+    assert_eq!(store.delete_artifact(artifact_id(3)).await.unwrap(), in_use);
+
+    // A one-off task keeps them as well.
+    let one_off = Task { name: None, ..reading(2, "", 1, &[3]) };
+    let interned = store.intern_tasks(vec![(one_off.clone(), [8; 32])]).await.unwrap();
+    assert_eq!(interned, Interned::Done(vec![one_off.id]));
+    let without = Task { revision: 3, updated_at: at(6100), ..task(&[]) };
+    assert_eq!(store.update_task(without).await.unwrap(), TaskChange::Done);
+    assert_eq!(
+        store.delete_artifact(artifact_id(3)).await.unwrap(),
+        ArtifactChange::InUse { task: one_off.id, name: None }
+    );
 }
 
 pub(super) async fn the_same_content_is_one_artifact(store: &dyn Store) {

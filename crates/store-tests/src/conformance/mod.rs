@@ -184,6 +184,7 @@ cases! { ($)
     artifacts {
         an_artifact_reads_back_in_each_of_its_states,
         the_same_content_is_one_artifact,
+        a_task_keeps_the_files_that_it_reads,
         a_refused_artifact_does_not_stand_for_its_content,
         artifacts_are_listed_by_age_in_pages,
         a_task_waits_for_its_artifact_until_it_arrives,

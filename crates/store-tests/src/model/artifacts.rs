@@ -1,6 +1,8 @@
 use punctual_core::task::Task;
 use punctual_core::{ArtifactId, Timestamp};
-use punctual_store::{Arrival, Artifact, ArtifactChange, ArtifactState, CreatedArtifact, NewArtifact, Result, Unfit};
+use punctual_store::{
+    Arrival, Artifact, ArtifactChange, ArtifactState, CreatedArtifact, NewArtifact, Result, Unfit, Waits,
+};
 
 use super::{ModelStore, State, inconsistent};
 
@@ -27,7 +29,9 @@ impl ModelStore {
                 return Err(inconsistent("no file is so large"));
             }
             let is_same = |known: &StoredArtifact| {
-                !known.is_refused() && known.artifact.sha256 == new.sha256 && known.artifact.size == new.size
+                !known.is_refused()
+                    && (known.artifact.sha256, known.artifact.size) == (new.sha256, new.size)
+                    && known.artifact.kind == new.kind
             };
             if let Some(mut known) = state.artifacts.values().find(|known| is_same(known)).cloned() {
                 known.used_at = known.used_at.max(new.created_at);
@@ -45,6 +49,7 @@ impl ModelStore {
                 name: new.name,
                 size: new.size,
                 sha256: new.sha256,
+                kind: new.kind,
                 state: ArtifactState::Pending { until: new.until },
                 created_at: new.created_at,
             };
@@ -143,26 +148,27 @@ impl State {
 
     fn user_of(&self, id: ArtifactId) -> Option<&Task> {
         let mut tasks = self.tasks.values().map(|stored| &stored.task);
-        tasks.find(|task| task.spec.run.artifact() == Some(id))
+        tasks.find(|task| task.spec.run.artifacts().any(|artifact| artifact == id))
     }
 
     /// The artifact that the task has to wait for, if any.
     pub(super) fn awaited(&self, task: &Task) -> std::result::Result<Option<ArtifactId>, (ArtifactId, Unfit)> {
-        let Some(id) = task.spec.run.artifact() else { return Ok(None) };
-        match self.artifacts.get(&id).map(|stored| &stored.artifact.state) {
-            Some(ArtifactState::Ready { .. }) => Ok(None),
-            Some(ArtifactState::Pending { .. }) => Ok(Some(id)),
-            Some(ArtifactState::Refused { reason, .. }) => Err((id, Unfit::Refused { reason: reason.clone() })),
-            None => Err((id, Unfit::Unknown)),
+        let find = |id: ArtifactId| self.artifacts.get(&id).map(|stored| &stored.artifact);
+        for file in task.spec.run.files() {
+            Unfit::of_file(find(file.artifact)).map_err(|unfit| (file.artifact, unfit))?;
         }
+        let Some(id) = task.spec.run.artifact() else { return Ok(None) };
+        let waits = Unfit::of_program(find(id)).map_err(|unfit| (id, unfit))?;
+        Ok((waits == Waits::Yes).then_some(id))
     }
 
     /// The task is about to be changed: what it refers to was used until now.
     pub(super) fn let_go(&mut self, task: &Task, used_at: Timestamp) {
-        let Some(id) = task.spec.run.artifact() else { return };
-        if let Some(mut stored) = self.artifacts.get(&id).cloned() {
-            stored.used_at = stored.used_at.max(used_at);
-            self.artifacts.put(id, stored);
+        for id in task.spec.run.artifacts() {
+            if let Some(mut stored) = self.artifacts.get(&id).cloned() {
+                stored.used_at = stored.used_at.max(used_at);
+                self.artifacts.put(id, stored);
+            }
         }
     }
 }

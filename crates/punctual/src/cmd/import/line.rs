@@ -215,6 +215,7 @@ pub(super) fn program(
         artifact,
         args: args.to_vec(),
         env: env.clone(),
+        files: Vec::new(),
         network,
         limits: Limits::default(),
         grace: default_grace(),

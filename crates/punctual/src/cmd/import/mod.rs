@@ -16,7 +16,7 @@ mod words;
 use std::io::IsTerminal;
 
 use clap::{Args, Subcommand};
-use punctual_api::{IfExists, ScheduleBulkAnswer, ScheduleBulkRequest};
+use punctual_api::{ArtifactKind, IfExists, ScheduleBulkAnswer, ScheduleBulkRequest};
 use punctual_client::{Client, ClientError, IfMatch};
 use punctual_core::Timestamp;
 use punctual_core::run::Network;
@@ -262,7 +262,7 @@ async fn make(lines: &[Line], client: &Client, context: &Context) -> anyhow::Res
         let spec = match becomes {
             Becomes::Call(request) => Some(line::call(request)),
             Becomes::Program { path, args, env, network } => {
-                let Pushed { artifact, was_sent } = artifact::upload(client, path, None).await?;
+                let Pushed { artifact, was_sent } = artifact::upload(client, path, None, ArtifactKind::Binary).await?;
                 if was_sent {
                     context.out.hint(&format!("Uploaded {} as {}.", path.display(), artifact.id));
                 }

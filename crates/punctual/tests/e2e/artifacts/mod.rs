@@ -2,6 +2,7 @@
 //! the worker that fetches them.
 
 mod cli;
+mod files;
 mod refusals;
 mod runs;
 mod s3;

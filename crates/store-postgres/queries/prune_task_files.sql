@@ -1,0 +1,4 @@
+-- Removes what is left of tasks that are gone.
+-- Index: none for task_file, which is small: it has rows only of tasks that read files. For each, UNIQUE (id) of task.
+-- Concurrency: a task that is stored meanwhile is not seen, and neither are its files.
+DELETE FROM task_file WHERE NOT EXISTS (SELECT 1 FROM task WHERE task.id = task_file.task)

@@ -1,0 +1,4 @@
+-- The files that a task reads.
+-- Index: task_file_task.
+-- Concurrency: in the writer.
+SELECT artifact FROM task_file WHERE task = ?1 ORDER BY artifact
