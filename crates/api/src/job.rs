@@ -145,7 +145,7 @@ pub struct TaskRef {
     /// Absent for a one-off job.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub name: Option<String>,
-    /// The type of task: binary, http, email, slack, probe, handler or command.
+    /// The type of task: binary, http, email, slack, telegram, probe, handler or command.
     pub kind: String,
     pub queue: String,
 }
@@ -388,7 +388,7 @@ pub struct ListQuery {
     /// The name of a task.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub task: Option<String>,
-    /// The type of task: binary, http, email, slack, probe, handler or command.
+    /// The type of task: binary, http, email, slack, telegram, probe, handler or command.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub kind: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -43,8 +43,8 @@ pub use node::{HeldDuty, Node, OwnedShard, ServerList, ServerView, Stats, Worker
 pub use notification::{
     DeliveryList, DeliveryQuery, DeliveryView, EmailChannel, MessageAttempt, MessageEvent, MessageSchedule,
     MessageTask, NotificationList, NotificationMessage, NotificationPreview, NotificationPreviewRequest,
-    NotificationRequest, NotificationTemplates, NotificationView, SlackChannel, TestAnswer, WaitingMessage,
-    WebhookChannel,
+    NotificationRequest, NotificationTemplates, NotificationView, SlackChannel, TelegramChannel, TestAnswer,
+    WaitingMessage, WebhookChannel,
 };
 pub use occurrence::{
     ClockChangeView, LeftOutTime, OccurrenceList, OccurrenceQuery, OccurrenceView, Preview, PreviewQuery,

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::{DoneBy, Warning, schema};
 
-/// Says who is told of what. Exactly one of `email`, `slack` and `webhook` says how.
+/// Says who is told of what. Exactly one of `email`, `slack`, `telegram` and `webhook` says how.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NotificationRequest {
@@ -38,6 +38,8 @@ pub struct NotificationRequest {
     pub email: Option<EmailChannel>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub slack: Option<SlackChannel>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub telegram: Option<TelegramChannel>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub webhook: Option<WebhookChannel>,
     /// At most one message in this time; 60s by default, 5s to 24h.
@@ -85,6 +87,21 @@ impl fmt::Debug for SlackChannel {
     }
 }
 
+/// A message by a Telegram bot, whose token is in the worker's settings.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TelegramChannel {
+    /// The name of a bot in the worker's setting `telegram_bots`; `default` by default.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bot: Option<String>,
+    /// The id of a chat, or the name of a public channel.
+    #[schema(example = "@news")]
+    pub chat: String,
+    /// Recipients get no sound.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub silent: bool,
+}
+
 /// An HTTP POST with a [`NotificationMessage`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -123,6 +140,8 @@ pub struct NotificationView {
     pub email: Option<EmailChannel>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub slack: Option<SlackChannel>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub telegram: Option<TelegramChannel>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub webhook: Option<WebhookChannel>,
     #[schema(value_type = String, example = "60s")]

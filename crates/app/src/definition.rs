@@ -43,7 +43,7 @@ fn without_secrets(mut spec: TaskSpec) -> TaskSpec {
             command.environment.values_mut().for_each(|value| *value = hidden());
             command.stdin.iter_mut().for_each(|stdin| *stdin = hidden());
         }
-        Run::Slack(_) | Run::Email(_) | Run::Probe(_) | Run::Handler(_) => {}
+        Run::Slack(_) | Run::Telegram(_) | Run::Email(_) | Run::Probe(_) | Run::Handler(_) => {}
     }
     spec
 }

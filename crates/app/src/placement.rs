@@ -78,6 +78,7 @@ fn does(run: &Run) -> String {
         Run::Http(_) => "sends HTTP requests".to_owned(),
         Run::Email(_) => "sends mail".to_owned(),
         Run::Slack(_) => "posts to Slack".to_owned(),
+        Run::Telegram(_) => "sends Telegram messages".to_owned(),
         Run::Probe(_) => "runs probes".to_owned(),
         Run::Handler(handler) => format!("has the handler {}", handler.name),
         Run::Command(_) => "runs commands".to_owned(),
@@ -103,6 +104,7 @@ fn start(spec: &TaskSpec) -> String {
             format!("start a worker of your own that has the handler {}{}", handler.name, with_flags(spec))
         }
         Run::Email(_) => format!("set smtp_url and smtp_from and start `punctual worker{flags}`; see docs/email.md"),
+        Run::Telegram(_) => format!("set telegram_bots and start `punctual worker{flags}`; see docs/http.md"),
         Run::Binary(_) | Run::Http(_) | Run::Slack(_) | Run::Probe(_) | Run::Command(_) => {
             format!("start one with `punctual worker{flags}`")
         }

@@ -137,6 +137,9 @@ fn what(run: &Run, program: Option<&str>) -> String {
         Run::Email(mail) => email(mail),
         Run::Slack(message) if message.is_address() => "Slack message".to_owned(),
         Run::Slack(message) => format!("Slack {}", message.webhook),
+        // The id of a chat may be that of a person.
+        Run::Telegram(message) if message.chat.starts_with('@') => format!("Telegram {}", message.chat),
+        Run::Telegram(_) => "Telegram message".to_owned(),
         Run::Probe(_) => "probe".to_owned(),
         Run::Handler(handler) => handler.name.clone(),
         Run::Command(command) => first_program(command).unwrap_or("command").to_owned(),
@@ -228,6 +231,8 @@ mod tests {
             (r#"{"email":{"to":["a@b.org","c@d.org"],"cc":["e@f.org"],"subject":"hi"}}"#, "mail to b.org and 2 more"),
             (r#"{"slack":{"webhook":"https://hooks.slack.com/services/s3cret"}}"#, "Slack message"),
             (r#"{"slack":{"webhook":"ops"}}"#, "Slack ops"),
+            (r#"{"telegram":{"chat":"@news"}}"#, "Telegram @news"),
+            (r#"{"telegram":{"chat":12345}}"#, "Telegram message"),
             (r#"{"probe":{}}"#, "probe"),
             (r#"{"handler":{"name":"resize"}}"#, "resize"),
             (r#"{"command":{"line":"/usr/local/bin/backup.sh --all | gzip"}}"#, "backup.sh"),

@@ -69,6 +69,7 @@ pub(crate) fn spec(spec: &TaskSpec) -> Result<()> {
         Run::Http(call) => http::check(call)?,
         Run::Email(mail) => messages::email(mail)?,
         Run::Slack(message) => messages::slack(message)?,
+        Run::Telegram(message) => messages::telegram(message)?,
         Run::Probe(settings) => probe(settings)?,
         Run::Handler(Handler { name: handler }) => name("/run/handler/name", handler)?,
         Run::Command(line) => command::check(line)?,

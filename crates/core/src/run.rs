@@ -2,6 +2,7 @@
 
 mod command;
 mod facts;
+mod telegram;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,6 +14,7 @@ use crate::size::ByteSize;
 use crate::time::Span;
 pub use command::Command;
 pub use facts::{Escape, FACT_NAMES, Facts, PLACEHOLDERS_MAX, check_placeholders};
+pub use telegram::{ParseMode, Telegram, default_bot};
 
 /// The capability of workers that give programs a network.
 pub const BINARY_WITH_NETWORK: &str = "binary:network";
@@ -30,6 +32,8 @@ pub enum Run {
     Email(Email),
     /// A message to a Slack webhook.
     Slack(Slack),
+    /// A message by a Telegram bot.
+    Telegram(Telegram),
     /// Sleeps, fails, prints or crashes on demand, for tests and benchmarks.
     Probe(Probe),
     /// A function in a worker of the user's own.
@@ -47,6 +51,7 @@ impl Run {
             Self::Http(_) => "http".to_owned(),
             Self::Email(_) => "email".to_owned(),
             Self::Slack(_) => "slack".to_owned(),
+            Self::Telegram(_) => "telegram".to_owned(),
             Self::Probe(_) => "probe".to_owned(),
             Self::Handler(handler) => format!("handler:{}", handler.name),
             Self::Command(_) => "command".to_owned(),
@@ -60,20 +65,24 @@ impl Run {
             Self::Http(_) => "http",
             Self::Email(_) => "email",
             Self::Slack(_) => "slack",
+            Self::Telegram(_) => "telegram",
             Self::Probe(_) => "probe",
             Self::Handler(_) => "handler",
             Self::Command(_) => "command",
         }
     }
 
-    pub const KINDS: [&'static str; 7] = ["binary", "http", "email", "slack", "probe", "handler", "command"];
+    pub const KINDS: [&'static str; 8] =
+        ["binary", "http", "email", "slack", "telegram", "probe", "handler", "command"];
 
     /// How much longer than the task's timeout an attempt may take to end after it was told to.
     pub fn grace(&self) -> Span {
         match self {
             Self::Binary(binary) => binary.grace,
             Self::Command(command) => command.grace,
-            Self::Http(_) | Self::Email(_) | Self::Slack(_) | Self::Probe(_) | Self::Handler(_) => Span::ZERO,
+            Self::Http(_) | Self::Email(_) | Self::Slack(_) | Self::Telegram(_) | Self::Probe(_) | Self::Handler(_) => {
+                Span::ZERO
+            }
         }
     }
 
@@ -95,9 +104,13 @@ impl Run {
     pub fn artifact(&self) -> Option<ArtifactId> {
         match self {
             Self::Binary(binary) => Some(binary.artifact),
-            Self::Http(_) | Self::Email(_) | Self::Slack(_) | Self::Probe(_) | Self::Handler(_) | Self::Command(_) => {
-                None
-            }
+            Self::Http(_)
+            | Self::Email(_)
+            | Self::Slack(_)
+            | Self::Telegram(_)
+            | Self::Probe(_)
+            | Self::Handler(_)
+            | Self::Command(_) => None,
         }
     }
 }

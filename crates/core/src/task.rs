@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::{ArtifactId, TaskId};
 use crate::retry::RetryPolicy;
 pub use crate::run::{
-    Binary, Email, Handler, HttpCall, Limits, Method, Network, Probe, Run, Slack, default_http_timeout,
+    Binary, Email, Handler, HttpCall, Limits, Method, Network, Probe, Run, Slack, Telegram, default_http_timeout,
 };
 use crate::time::{Span, Timestamp};
 

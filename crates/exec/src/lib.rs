@@ -23,6 +23,7 @@ mod registry;
 mod retry_after;
 mod sending;
 mod slack;
+mod telegram;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -52,6 +53,7 @@ pub use probe::Prober;
 pub use registry::Executors;
 pub use sending::Sending;
 pub use slack::{Slack, SlackWebhooks};
+pub use telegram::{Telegram, TelegramBots};
 
 /// One attempt, as an executor sees it.
 pub struct Call {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::{Email, Executor, Guard, Http, MailServer, Outbound, Slack, SlackWebhooks, WebhookKeys};
+use crate::{
+    Email, Executor, Guard, Http, MailServer, Outbound, Slack, SlackWebhooks, Telegram, TelegramBots, WebhookKeys,
+};
 
 /// By default: only to the public internet, without keys, names and mails.
 #[derive(Debug, Clone, Default)]
@@ -10,6 +12,8 @@ pub struct Sending {
     pub guard: Guard,
     pub webhook_keys: WebhookKeys,
     pub slack_webhooks: SlackWebhooks,
+    /// Without one the worker does not offer to send Telegram messages.
+    pub telegram_bots: TelegramBots,
     /// Without one the worker does not offer to send mails.
     pub mail: Option<MailServer>,
 }
@@ -21,6 +25,9 @@ impl Sending {
             Arc::new(Http::new(Arc::clone(&outbound)).webhook_keys(self.webhook_keys.clone())),
             Arc::new(Slack::new(Arc::clone(&outbound), self.slack_webhooks.clone())),
         ];
+        if !self.telegram_bots.is_empty() {
+            executors.push(Arc::new(Telegram::new(Arc::clone(&outbound), self.telegram_bots.clone())));
+        }
         if let Some(server) = &self.mail {
             executors.push(Arc::new(Email::new(outbound, server.clone())));
         }

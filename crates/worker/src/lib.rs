@@ -47,6 +47,6 @@ pub use journal::AttemptLog;
 pub use punctual_core::schedule::{ScheduledRun, SourceKind};
 pub use punctual_exec::{
     Admission, Admissions, AdmitError, Admitted, Call, Download, DownloadError, Downloads, Ended, Executor, Guard,
-    HandlerError, HandlerResult, JobContext, MailServer, Places, Sending, SlackWebhooks, WebhookKeys,
+    HandlerError, HandlerResult, JobContext, MailServer, Places, Sending, SlackWebhooks, TelegramBots, WebhookKeys,
 };
 pub use status::WorkerStatus;

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use punctual_api::{ErrorKind, NotificationMessage, NotificationRequest, NotificationTemplates, SlackChannel};
+use punctual_api::{
+    ErrorKind, NotificationMessage, NotificationRequest, NotificationTemplates, SlackChannel, TelegramChannel,
+};
 use punctual_core::Span;
 use punctual_core::notice::{Channel, RuleSpec, Templates};
+use punctual_core::run::default_bot;
 use punctual_core::task::default_queue;
 
 use super::deliver::Delivery;
@@ -19,8 +22,13 @@ const LATE_AFTER_MIN: Span = Span::from_secs(5);
 const LATE_AFTER_MAX: Span = Span::from_secs(7 * 86_400);
 
 /// Where each part of a delivery's task stands in a rule.
-const PLACES: [(&str, &str); 4] =
-    [("/run/email", "/email"), ("/run/slack", "/slack"), ("/run/http", "/webhook"), ("/queue", "/queue")];
+const PLACES: [(&str, &str); 5] = [
+    ("/run/email", "/email"),
+    ("/run/slack", "/slack"),
+    ("/run/telegram", "/telegram"),
+    ("/run/http", "/webhook"),
+    ("/queue", "/queue"),
+];
 
 /// As [`rule`], aside from the threads of requests: a template may use a core for a while.
 pub(super) async fn rule_aside(request: NotificationRequest, sample: NotificationMessage) -> Result<RuleSpec> {
@@ -84,19 +92,24 @@ fn window(request: &NotificationRequest) -> Result<Span> {
 }
 
 fn channel(request: &NotificationRequest) -> Result<Channel> {
-    let NotificationRequest { email, slack, webhook, .. } = request;
-    match (email, slack, webhook) {
-        (Some(email), None, None) => Ok(Channel::Email { to: email.to.clone(), cc: email.cc.clone() }),
-        (None, Some(slack), None) => Ok(Channel::Slack { webhook: slack.webhook.clone() }),
-        (None, None, Some(webhook)) => {
-            Ok(Channel::Webhook { url: webhook.url.clone(), sign_with: webhook.sign_with.clone() })
-        }
-        (None, None, None) => {
-            Err(AppError::field("", "the rule does not say who is told")
-                .hint("give one of `email`, `slack` and `webhook`"))
-        }
-        (Some(_), _, _) | (_, Some(_), _) => Err(AppError::field("", "the rule has more than one channel")
-            .hint("give one of `email`, `slack` and `webhook`, and make another rule for the other")),
+    let NotificationRequest { email, slack, telegram, webhook, .. } = request;
+    let email = email.as_ref().map(|email| Channel::Email { to: email.to.clone(), cc: email.cc.clone() });
+    let slack = slack.as_ref().map(|slack| Channel::Slack { webhook: slack.webhook.clone() });
+    let telegram = telegram.as_ref().map(|TelegramChannel { bot, chat, silent }| Channel::Telegram {
+        bot: bot.clone().unwrap_or_else(default_bot),
+        chat: chat.clone(),
+        silent: *silent,
+    });
+    let webhook = webhook
+        .as_ref()
+        .map(|webhook| Channel::Webhook { url: webhook.url.clone(), sign_with: webhook.sign_with.clone() });
+    let mut channels = [email, slack, telegram, webhook].into_iter().flatten();
+    match (channels.next(), channels.next()) {
+        (Some(channel), None) => Ok(channel),
+        (None, _) => Err(AppError::field("", "the rule does not say who is told")
+            .hint("give one of `email`, `slack`, `telegram` and `webhook`")),
+        (Some(_), Some(_)) => Err(AppError::field("", "the rule has more than one channel")
+            .hint("give one of `email`, `slack`, `telegram` and `webhook`, and make another rule for the other")),
     }
 }
 

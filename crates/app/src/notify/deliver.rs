@@ -4,7 +4,7 @@ use bytes::Bytes;
 use punctual_api::NotificationMessage;
 use punctual_core::notice::{Channel, RuleSpec};
 use punctual_core::retry::RetryPolicy;
-use punctual_core::task::{Email, HttpCall, Method, Priority, Run, Slack, Task, TaskSpec};
+use punctual_core::task::{Email, HttpCall, Method, Priority, Run, Slack, Task, TaskSpec, Telegram};
 use punctual_core::{JobId, Span, Timestamp};
 use punctual_store::{DeliveryRow, NewJob};
 use serde_json::json;
@@ -46,6 +46,7 @@ impl Delivery {
                 let run = Run::Slack(Slack { webhook: webhook.clone(), text: None });
                 (run, json!({ "text": slack_text(message) }))
             }
+            Channel::Telegram { bot, chat, silent } => (telegram(bot, chat, *silent), json!(telegram_text(message))),
             Channel::Webhook { url, sign_with } => {
                 let sign_with = sign_with.clone();
                 let headers = [("content-type".to_owned(), "application/json".to_owned())].into();
@@ -99,6 +100,7 @@ pub(super) fn sending_spec(rule: &RuleSpec) -> TaskSpec {
     let run = match &rule.channel {
         Channel::Email { to, cc } => email(to, cc, String::new()),
         Channel::Slack { webhook } => Run::Slack(Slack { webhook: webhook.clone(), text: None }),
+        Channel::Telegram { bot, chat, silent } => telegram(bot, chat, *silent),
         Channel::Webhook { url, .. } => Run::Http(HttpCall::new(url.clone())),
     };
     quiet(rule, run)
@@ -124,6 +126,16 @@ fn email(to: &[String], cc: &[String], subject: String) -> Run {
         text: None,
         html: None,
     })
+}
+
+fn telegram(bot: &str, chat: &str, silent: bool) -> Run {
+    Run::Telegram(Telegram { bot: bot.to_owned(), silent, ..Telegram::new(chat) })
+}
+
+/// Plain text, cut to the length that Telegram accepts.
+fn telegram_text(message: &NotificationMessage) -> String {
+    // No character is more than two UTF-16 units.
+    render::cut(&format!("{}\n\n{}", message.subject, message.text.trim_end()), Telegram::TEXT_UNITS_MAX / 2)
 }
 
 /// In Slack's markup, in which these three signs mean something.

@@ -2,7 +2,8 @@
 
 use punctual_api::{
     EmailChannel, ErrorKind, NotificationList, NotificationPreview, NotificationPreviewRequest, NotificationRequest,
-    NotificationTemplates, NotificationView, SlackChannel, TestAnswer, WaitingMessage, Warning, WebhookChannel,
+    NotificationTemplates, NotificationView, SlackChannel, TelegramChannel, TestAnswer, WaitingMessage, Warning,
+    WebhookChannel,
 };
 use punctual_core::notice::{Channel, RuleSpec};
 use punctual_core::run::Slack;
@@ -88,7 +89,7 @@ impl App {
         let row = self.0.store.rule(name).await?;
         let kept = row.as_ref().and_then(|row| match read_spec(row)?.channel {
             Channel::Slack { webhook } => Some((webhook, row.revision)),
-            Channel::Email { .. } | Channel::Webhook { .. } => None,
+            Channel::Email { .. } | Channel::Telegram { .. } | Channel::Webhook { .. } => None,
         });
         kept.ok_or_else(|| {
             AppError::field("/slack/webhook", "*** stands for the address that there is, and there is none")
@@ -186,10 +187,11 @@ fn view(row: RuleRow, spec: RuleSpec) -> NotificationView {
     let send_at = waiting.send_at(spec.window).filter(|_| spec.enabled);
     let held = waiting.held_until.map(|_| format!("the last {UNSENT_MAX} messages have not been sent"));
     let events = waiting.waiting.map_or(0, |waiting| waiting.events());
-    let (mut email, mut slack, mut webhook) = (None, None, None);
+    let (mut email, mut slack, mut telegram, mut webhook) = (None, None, None, None);
     match spec.channel {
         Channel::Email { to, cc } => email = Some(EmailChannel { to, cc }),
         Channel::Slack { webhook } => slack = Some(SlackChannel { webhook: shown(webhook) }),
+        Channel::Telegram { bot, chat, silent } => telegram = Some(TelegramChannel { bot: Some(bot), chat, silent }),
         Channel::Webhook { url, sign_with } => webhook = Some(WebhookChannel { url, sign_with }),
     }
     let templates = NotificationTemplates { subject: spec.templates.subject, text: spec.templates.text };
@@ -202,6 +204,7 @@ fn view(row: RuleRow, spec: RuleSpec) -> NotificationView {
         late_after: spec.late_after,
         email,
         slack,
+        telegram,
         webhook,
         window: spec.window,
         templates: Some(templates).filter(|templates| *templates != NotificationTemplates::default()),

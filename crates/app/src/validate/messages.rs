@@ -3,7 +3,7 @@
 
 use lettre::message::Mailbox;
 use punctual_api::limits;
-use punctual_core::run::{Email, Slack};
+use punctual_core::run::{Email, Slack, Telegram};
 
 use super::{http, name, text};
 use crate::{AppError, Result};
@@ -86,6 +86,28 @@ pub(super) fn slack(message: &Slack) -> Result<()> {
             Err(AppError::field("/run/slack/text", format!("must be at most {SLACK_TEXT_CHARS_MAX} characters")))
         }
         Some(_) => Ok(()),
+    }
+}
+
+pub(super) fn telegram(message: &Telegram) -> Result<()> {
+    name("/run/telegram/bot", &message.bot)
+        .map_err(|error| error.hint("name a bot of the worker's setting telegram_bots; its token is in no task"))?;
+    if !Telegram::is_chat(&message.chat) {
+        return Err(AppError::field("/run/telegram/chat", "must be the id of a chat or the name of a public channel")
+            .hint("write it like -1001234567890 or @news"));
+    }
+    const POINTER: &str = "/run/telegram/text";
+    match &message.text {
+        None if message.parse_mode.is_some() => {
+            Err(AppError::field("/run/telegram/parse_mode", "needs `text`: an input is sent as plain text"))
+        }
+        Some(text) if text.trim().is_empty() => {
+            Err(AppError::field(POINTER, "must not be empty").hint("leave it out to send the job's input"))
+        }
+        Some(text) if Telegram::units(text) > Telegram::TEXT_UNITS_MAX => {
+            Err(AppError::field(POINTER, format!("must be at most {} characters", Telegram::TEXT_UNITS_MAX)))
+        }
+        None | Some(_) => Ok(()),
     }
 }
 
@@ -182,5 +204,22 @@ mod tests {
         }
         let empty = Slack { webhook: "ops".to_owned(), text: Some(" ".to_owned()) };
         assert_eq!(pointer(slack(&empty)), Err("/run/slack/text".to_owned()));
+    }
+
+    #[test]
+    fn a_telegram_message_names_a_bot_and_a_chat() {
+        let check = |json: &str| pointer(telegram(&serde_json::from_str(json).unwrap()));
+        assert_eq!(check(r#"{"chat":"@news","text":"hi","parse_mode":"html"}"#), Ok(()));
+        assert_eq!(check(r#"{"bot":"ops","chat":-100}"#), Ok(()));
+        for (bad, place) in [
+            (r#"{"bot":"123:s3cret","chat":"@news"}"#, "bot"),
+            (r#"{"chat":"news"}"#, "chat"),
+            (r#"{"chat":"@news","text":" "}"#, "text"),
+            (r#"{"chat":"@news","parse_mode":"html"}"#, "parse_mode"),
+        ] {
+            assert_eq!(check(bad), Err(format!("/run/telegram/{place}")), "{bad}");
+        }
+        let long = Telegram { text: Some("😀".repeat(2049)), ..Telegram::new("@news") };
+        assert_eq!(pointer(telegram(&long)), Err("/run/telegram/text".to_owned()));
     }
 }

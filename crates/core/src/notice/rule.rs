@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::notice::NoticeKind;
-use crate::run::Slack;
+use crate::run::{Slack, default_bot};
 use crate::time::Span;
 
 /// A rule that was checked, with every default filled in.
@@ -46,6 +46,14 @@ pub enum Channel {
     },
     /// The address is a secret: whoever has it can post.
     Slack { webhook: String },
+    /// By a bot of the worker's settings.
+    Telegram {
+        #[serde(default = "default_bot")]
+        bot: String,
+        chat: String,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        silent: bool,
+    },
     Webhook {
         url: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,6 +103,9 @@ impl fmt::Debug for Channel {
         match self {
             Self::Email { to, cc } => f.debug_struct("Email").field("to", to).field("cc", cc).finish(),
             Self::Slack { webhook } => Slack { webhook: webhook.clone(), text: None }.fmt(f),
+            Self::Telegram { bot, chat, silent } => {
+                f.debug_struct("Telegram").field("bot", bot).field("chat", chat).field("silent", silent).finish()
+            }
             Self::Webhook { url, sign_with } => {
                 f.debug_struct("Webhook").field("url", url).field("sign_with", sign_with).finish()
             }

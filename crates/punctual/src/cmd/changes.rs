@@ -26,11 +26,12 @@ fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, found: &mu
         return;
     }
     // They hold secrets, or are long.
-    const PRIVATE: [&str; 6] = [
+    const PRIVATE: [&str; 7] = [
         "run.http.headers",
         "run.http.body",
         "run.slack.webhook",
         "run.slack.text",
+        "run.telegram.text",
         "run.email.text",
         "run.email.html",
     ];

@@ -25,7 +25,7 @@ pub(crate) struct Filter {
     /// Only jobs of this task
     #[arg(short, long, value_name = "NAME")]
     task: Option<String>,
-    /// Only tasks of this type: binary, http, email, slack, probe, handler or command
+    /// Only tasks of this type: binary, http, email, slack, telegram, probe, handler or command
     #[arg(long, value_name = "TYPE")]
     kind: Option<String>,
     /// Only this queue

@@ -31,10 +31,11 @@ use crate::zone::relative;
     punctual run --webhook https://example.org/hook --body '{}' --in 10m\n  \
     punctual run --email ops@example.org --subject 'It is done' --text 'All of it.'\n  \
     punctual run --slack ops --text 'It is done' --at '2026-12-24 18:00 Europe/Berlin'\n  \
+    punctual run --telegram @news --text 'It is done' --silent\n  \
     punctual run --command 'df -h | mail root' --queue host-web1\n  \
     punctual run --probe '{\"sleep\":\"1s\",\"output\":\"hi\"}' --follow")]
 pub(crate) struct RunArgs {
-    /// The name of a task or, with a slash in it, the path of a static binary; or say what to run with --http, --email, --slack, --command, --probe or --handler
+    /// The name of a task or, with a slash in it, the path of a static binary; or say what to run with --http, --email, --slack, --telegram, --command, --probe or --handler
     #[arg(value_name = "TASK")]
     task: Option<String>,
     /// The task's input: JSON, @file, or - for stdin

@@ -36,6 +36,9 @@ pub(crate) struct SpecFlags {
     /// Post to a Slack channel: a name from the worker's settings, or the address of a webhook
     #[arg(long, value_name = "NAME", groups = ["what", "message"])]
     slack: Option<String>,
+    /// Send a message by a Telegram bot to this chat: its id, or the name of a public channel, such as @news
+    #[arg(long, value_name = "CHAT", groups = ["what", "message"], allow_hyphen_values = true)]
+    telegram: Option<String>,
     /// Sleep, print or fail on demand, for trying things out: '{"sleep":"1s","output":"hi"}'.
     /// Fields: sleep (a time), fail_times (the first so many attempts fail), output (a text),
     /// report_time (true: output the worker's clock), witness (a file to append to), crash (true: kill
@@ -133,8 +136,9 @@ impl SpecFlags {
     }
 
     pub(crate) fn says_what(&self) -> bool {
-        let Self { http, ping, webhook, email, slack, probe, handler, command, .. } = self;
-        [http, ping, webhook, slack, probe, handler, command].into_iter().any(Option::is_some) || !email.is_empty()
+        let Self { http, ping, webhook, email, slack, telegram, probe, handler, command, .. } = self;
+        let texts = [http, ping, webhook, slack, telegram, probe, handler, command];
+        texts.into_iter().any(Option::is_some) || !email.is_empty()
     }
 
     /// The task that the flags describe; `None` when they do not say what to run.
@@ -149,6 +153,8 @@ impl SpecFlags {
             Run::Email(self.message.email(&self.email)?)
         } else if let Some(webhook) = &self.slack {
             Run::Slack(self.message.slack(webhook)?)
+        } else if let Some(chat) = &self.telegram {
+            Run::Telegram(self.message.telegram(chat)?)
         } else if let Some(probe) = &self.probe {
             Run::Probe(read_probe(&text_or_file(probe)?)?)
         } else if let Some(name) = &self.handler {
@@ -264,6 +270,10 @@ mod tests {
                 r#"{"email":{"cc":["c@x.de"],"subject":"s","text":"t","to":["a@x.de","b@x.de"]}}"#,
             ),
             (&["--slack", "ops", "--text", "t"], r#"{"slack":{"text":"t","webhook":"ops"}}"#),
+            (
+                &["--telegram", "-100", "--bot", "ops", "--text", "t", "--parse-mode", "markdown_v2", "--silent"],
+                r#"{"telegram":{"bot":"ops","chat":"-100","parse_mode":"markdown_v2","silent":true,"text":"t"}}"#,
+            ),
             (
                 &["--command", "pg_dump shop | gzip > shop.gz"],
                 r#"{"command":{"grace":"10s","line":"pg_dump shop | gzip > shop.gz"}}"#,

@@ -86,7 +86,7 @@ impl ApplyArgs {
             (None, None) => {
                 return Err(usage(
                     "nothing says what the task runs",
-                    "use -f FILE, --http, --email, --slack, --command, --probe or --handler",
+                    "use -f FILE, --http, --email, --slack, --telegram, --command, --probe or --handler",
                 ));
             }
         };

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use punctual_api::ArtifactKind;
 use punctual_client::Client;
-use punctual_core::run::{Slack, TaskFile};
+use punctual_core::run::{Slack, TaskFile, Telegram};
 use punctual_core::task::{Run, TaskSpec};
 use serde_json::value::RawValue;
 
@@ -66,6 +66,10 @@ impl<'a> What<'a> {
         if let (Some(Run::Slack(Slack { text: None, .. })), None) = (inline.as_ref().map(|spec| &spec.run), input) {
             return Err(usage("nothing says what to post to Slack", "use --text, or --input for a message in JSON"));
         }
+        if let (Some(Run::Telegram(Telegram { text: None, .. })), None) = (inline.as_ref().map(|spec| &spec.run), input)
+        {
+            return Err(usage("nothing says what to send by Telegram", "use --text, or --input for a plain text"));
+        }
         Ok(Chosen { task: self.task.filter(|_| self.file().is_none()).map(str::to_owned), inline })
     }
 
@@ -102,7 +106,7 @@ impl<'a> What<'a> {
 pub(crate) fn nothing_to_run() -> anyhow::Error {
     usage(
         "nothing says what to run",
-        "name a task, or say what with --http, --email, --slack, --command, --probe or --handler",
+        "name a task, or say what with --http, --email, --slack, --telegram, --command, --probe or --handler",
     )
 }
 

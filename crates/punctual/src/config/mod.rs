@@ -38,7 +38,7 @@ const fn setting(key: &'static str, default: &'static str, help: &'static str) -
     Setting { key, default, help }
 }
 
-pub(crate) const SETTINGS: [Setting; 55] = [
+pub(crate) const SETTINGS: [Setting; 56] = [
     setting("server", "http://127.0.0.1:8020", "the server that commands and workers talk to; several with commas"),
     setting("output", "table", "table, json, jsonl or name"),
     setting("color", "auto", "auto, always or never"),
@@ -123,6 +123,8 @@ pub(crate) const SETTINGS: [Setting; 55] = [
         "",
         "addresses of Slack channels, as name=https://… with commas; or @ and a file of them",
     ),
+    setting("telegram_bots", "", "tokens of Telegram bots, as name=123456:… with commas; or @ and a file of them"),
+    setting("telegram_api", "https://api.telegram.org", "the address of the Telegram Bot API"),
     setting(
         "smtp_url",
         "",
@@ -212,9 +214,8 @@ impl Config {
     pub(crate) fn shown(&self, key: &str) -> String {
         match key {
             "database" | "smtp_url" => database::masked(self.text(key)),
-            "smtp_password" | "webhook_keys" | "slack_webhooks" | "storage_secret" | "storage_token" => {
-                secrets::masked(self.text(key))
-            }
+            "smtp_password" | "webhook_keys" | "slack_webhooks" | "telegram_bots" | "storage_secret"
+            | "storage_token" => secrets::masked(self.text(key)),
             _ => self.text(key).to_owned(),
         }
     }

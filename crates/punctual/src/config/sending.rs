@@ -1,6 +1,6 @@
 //! What a worker may call, and with which keys.
 
-use punctual_worker::{Guard, MailServer, Places, Sending, SlackWebhooks, WebhookKeys};
+use punctual_worker::{Guard, MailServer, Places, Sending, SlackWebhooks, TelegramBots, WebhookKeys};
 
 use super::{Config, Origin, secrets};
 use crate::exit::usage;
@@ -16,6 +16,7 @@ pub(crate) fn sending(config: &Config, usual_allow: &str) -> anyhow::Result<Send
         guard: Guard::new(allow, deny),
         webhook_keys: secret(config, "webhook_keys", WebhookKeys::parse)?,
         slack_webhooks: secret(config, "slack_webhooks", SlackWebhooks::parse)?,
+        telegram_bots: telegram_bots(config)?,
         mail: mail(config)?,
     })
 }
@@ -23,6 +24,11 @@ pub(crate) fn sending(config: &Config, usual_allow: &str) -> anyhow::Result<Send
 fn secret<T>(config: &Config, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> anyhow::Result<T> {
     let text = secrets::read(config, key)?;
     config.parse(key, |_| parse(&text))
+}
+
+fn telegram_bots(config: &Config) -> anyhow::Result<TelegramBots> {
+    let bots = secret(config, "telegram_bots", TelegramBots::parse)?;
+    config.parse("telegram_api", |address| bots.clone().reached_at(address))
 }
 
 fn mail(config: &Config) -> anyhow::Result<Option<MailServer>> {
@@ -90,6 +96,8 @@ mod tests {
             ("PUNCTUAL_WEBHOOK_KEYS", "a=s3cret", "does not begin with whsec_"),
             ("PUNCTUAL_SLACK_WEBHOOKS", "ops=s3cret", "the webhook ops is not an address"),
             ("PUNCTUAL_SLACK_WEBHOOKS", "@/nowhere", "cannot read /nowhere"),
+            ("PUNCTUAL_TELEGRAM_BOTS", "ops=s3cret", "the token of the bot ops"),
+            ("PUNCTUAL_TELEGRAM_API", "s3cret", "must begin with https://"),
             ("PUNCTUAL_SMTP_PASSWORD", "s3cret", "smtp_password is set and smtp_url is not"),
             ("PUNCTUAL_SMTP_URL", "smtp://me:s3cret@h", "put it into smtp_password"),
             ("PUNCTUAL_SMTP_URL", "smtp://mail.example", "smtp_from must be an address"),

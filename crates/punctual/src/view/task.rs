@@ -53,6 +53,7 @@ pub(crate) fn what(run: &Run) -> String {
         // The address is a secret.
         Run::Slack(message) if message.is_address() => "to a Slack channel".to_owned(),
         Run::Slack(message) => format!("to Slack {}", message.webhook),
+        Run::Telegram(message) => format!("to Telegram {} by {}", message.chat, message.bot),
         Run::Probe(probe) => serde_json::to_string(probe).unwrap_or_default(),
         Run::Handler(handler) => handler.name.clone(),
         Run::Command(command) => one_line(&command.line),
@@ -78,6 +79,7 @@ fn task_text(out: &Output, task: &TaskView) -> String {
         Run::Http(call) => http_lines(&mut text, call),
         Run::Email(mail) => email_lines(&mut text, mail),
         Run::Slack(message) => text.optional("text", message.text.as_ref()),
+        Run::Telegram(message) => text.optional("text", message.text.as_ref()),
         Run::Command(command) => command_lines(&mut text, command),
         Run::Binary(_) | Run::Probe(_) | Run::Handler(_) => {}
     }

@@ -60,6 +60,29 @@ fn web_server() -> (SocketAddr, Heard) {
     (address, heard)
 }
 
+/// The Telegram Bot API: refuses the first message for a second, and takes the others.
+fn bot_api() -> (SocketAddr, Heard) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let heard = Heard::default();
+    let requests = heard.clone();
+    std::thread::spawn(move || {
+        for mut socket in listener.incoming().flatten() {
+            let mut bytes = vec![0; 64 << 10];
+            let read = socket.read(&mut bytes).unwrap_or(0);
+            let mut requests = requests.lock().expect("no panic");
+            requests.push(String::from_utf8_lossy(&bytes[..read]).into_owned());
+            let (status, body) = match requests.len() {
+                1 => ("429 Too Many Requests", r#"{"ok":false,"parameters":{"retry_after":1}}"#),
+                _ => ("200 OK", r#"{"ok":true,"result":{"message_id":7}}"#),
+            };
+            let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            let _ = socket.write_all(format!("{head}{body}").as_bytes());
+        }
+    });
+    (address, heard)
+}
+
 fn punctual(server: &Server, arguments: &[&str]) -> Output {
     let output = Command::new(PUNCTUAL).args(arguments).args(["--server", &server.url]).output();
     output.expect("the command runs")
@@ -130,4 +153,46 @@ fn a_task_cannot_call_into_the_workers_own_network() {
     let jobs = succeeds(&server, &["ps", "-o", "json"]);
     assert!(jobs.contains("http_allow") && jobs.contains("failed"), "{jobs}");
     assert!(requests.lock().expect("no panic").is_empty());
+}
+
+/// E6 names a message to the subscribers of a Telegram channel.
+#[test]
+fn a_telegram_message_is_sent_by_a_bot_whose_token_nobody_sees() {
+    let (api, requests) = bot_api();
+    let home = Home::new();
+    let settings = format!(
+        "telegram_api = \"http://{api}\"\ntelegram_bots = {{ default = \"42:s3cret\", ops = \"43:s3cret\" }}\n"
+    );
+    std::fs::write(home.file("punctual.toml"), settings).expect("the settings are written");
+    let server = home.server();
+    let _worker = home.worker(&server, &[]);
+
+    let wait = ["--wait", "--wait-timeout", "30s", "-o", "json"];
+    let sent = succeeds(&server, &[&["run", "--telegram", "@news", "--text", "It is done"], &wait[..]].concat());
+    let job: serde_json::Value = serde_json::from_str(&sent).expect("a job");
+    assert_eq!(job["output"], serde_json::json!({ "message_id": 7 }));
+    // The second attempt comes when Telegram asked for it.
+    let attempts = job["attempts"].as_array().expect("a list");
+    assert_eq!((attempts.len(), attempts[0]["reason"].as_str()), (2, Some("Telegram answered 429 Too Many Requests")));
+    let heard = requests.lock().expect("no panic")[1].clone();
+    assert!(heard.starts_with("POST /bot42:s3cret/sendMessage "), "{heard}");
+    assert!(heard.ends_with(r#"{"chat_id":"@news","text":"It is done"}"#), "{heard}");
+
+    succeeds(&server, &["notify", "add", "chat", "--telegram", "-100123", "--bot", "ops", "--silent"]);
+    succeeds(&server, &["notify", "test", "chat"]);
+    let heard = requests.lock().expect("no panic")[2].clone();
+    assert!(heard.starts_with("POST /bot43:s3cret/sendMessage "), "{heard}");
+    assert!(heard.contains(r#""chat_id":"-100123""#) && heard.contains(r#""disable_notification":true"#), "{heard}");
+
+    let config = Command::new(PUNCTUAL).arg("config").current_dir(home.path()).output().expect("it runs");
+    let logs = succeeds(&server, &["logs", job["id"].as_str().expect("an id")]);
+    for shown in [
+        String::from_utf8_lossy(&config.stdout).into_owned(),
+        logs,
+        sent,
+        succeeds(&server, &["notify", "show", "chat"]),
+        succeeds(&server, &["ps", "-o", "json"]),
+    ] {
+        assert!(!shown.contains("s3cret"), "{shown}");
+    }
 }

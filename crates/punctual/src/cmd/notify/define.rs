@@ -2,7 +2,8 @@
 
 use clap::{ArgGroup, Args};
 use punctual_api::{
-    EmailChannel, ErrorKind, NotificationRequest, NotificationTemplates, NotificationView, SlackChannel, WebhookChannel,
+    EmailChannel, ErrorKind, NotificationRequest, NotificationTemplates, NotificationView, SlackChannel,
+    TelegramChannel, WebhookChannel,
 };
 use punctual_client::{Client, ClientError, IfMatch};
 use punctual_core::Span;
@@ -16,7 +17,7 @@ use crate::output::{Format, Output};
 use crate::when::parse_span;
 
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("channel").args(["email", "slack", "webhook"]).required(true)))]
+#[command(group(ArgGroup::new("channel").args(["email", "slack", "telegram", "webhook"]).required(true)))]
 #[command(after_help = "Examples:\n  \
     punctual notify add ops --email ops@example.org\n  \
     punctual notify add billing --slack billing --task invoice --task dunning --on failed,lost,late --late-after 10m\n  \
@@ -35,6 +36,15 @@ pub(crate) struct AddArgs {
     /// Post to a Slack channel: a name from the worker's settings, the address of a webhook, or @file that holds it
     #[arg(long, value_name = "NAME")]
     slack: Option<String>,
+    /// Send a message by a Telegram bot to this chat: its id, or the name of a public channel, such as @news
+    #[arg(long, value_name = "CHAT", allow_hyphen_values = true)]
+    telegram: Option<String>,
+    /// The Telegram bot, by its name in the worker's settings [default: default]
+    #[arg(long, value_name = "NAME", requires = "telegram")]
+    bot: Option<String>,
+    /// Send Telegram messages without a sound
+    #[arg(long, requires = "telegram")]
+    silent: bool,
     /// POST a JSON document to this address
     #[arg(long, value_name = "URL")]
     webhook: Option<String>,
@@ -136,6 +146,10 @@ impl AddArgs {
         if let Some(written) = &self.slack {
             request.slack = Some(SlackChannel { webhook: text_or_file(written)?.trim().to_owned() });
         }
+        if let Some(chat) = &self.telegram {
+            let (bot, chat) = (self.bot.clone(), chat.clone());
+            request.telegram = Some(TelegramChannel { bot, chat, silent: self.silent });
+        }
         if let Some(url) = &self.webhook {
             request.webhook = Some(WebhookChannel { url: url.clone(), sign_with: self.sign_with.clone() });
         }
@@ -204,7 +218,7 @@ pub(super) async fn preview(args: &PreviewArgs, client: &Client, out: &Output) -
         None => NotificationRequest::default(),
     };
     // The way does not matter, and that of a rule may be a secret that we were not told.
-    (request.slack, request.webhook) = (None, None);
+    (request.slack, request.telegram, request.webhook) = (None, None, None);
     request.email = Some(EmailChannel { to: vec!["preview@example.org".to_owned()], cc: Vec::new() });
     args.templates.apply(&mut request)?;
     let preview = client.preview_notification(&request).await.map_err(named)?;
@@ -217,7 +231,8 @@ pub(super) async fn preview(args: &PreviewArgs, client: &Client, out: &Output) -
 
 /// What would store a rule again as it is. An address that is not shown stays the one there is.
 pub(crate) fn as_request(rule: NotificationView) -> NotificationRequest {
-    let NotificationView { on, tasks, queues, schedules, late_after, email, slack, webhook, window, .. } = rule;
+    let NotificationView { on, tasks, queues, schedules, late_after, email, slack, telegram, webhook, window, .. } =
+        rule;
     NotificationRequest {
         // It counts with `late` only.
         late_after: on.contains(&NoticeKind::Late).then_some(late_after),
@@ -227,6 +242,7 @@ pub(crate) fn as_request(rule: NotificationView) -> NotificationRequest {
         schedules,
         email,
         slack,
+        telegram,
         webhook,
         window: Some(window),
         templates: rule.templates,

@@ -2,7 +2,7 @@
 
 use comfy_table::{Cell, Color};
 use punctual_api::{
-    DeliveryView, DoneBy, EmailChannel, NotificationView, SlackChannel, WaitingMessage, WebhookChannel,
+    DeliveryView, DoneBy, EmailChannel, NotificationView, SlackChannel, TelegramChannel, WaitingMessage, WebhookChannel,
 };
 use punctual_core::notice::NoticeKind;
 
@@ -104,6 +104,9 @@ pub(super) fn channel(rule: &NotificationView) -> String {
     if let Some(WebhookChannel { url, .. }) = &rule.webhook {
         return url.clone();
     }
+    if let Some(TelegramChannel { chat, .. }) = &rule.telegram {
+        return format!("Telegram {chat}");
+    }
     match &rule.slack {
         Some(SlackChannel { webhook }) if webhook == SlackChannel::HIDDEN => "a Slack channel".to_owned(),
         Some(SlackChannel { webhook }) => format!("Slack {webhook}"),
@@ -154,6 +157,12 @@ pub(super) fn detail(rule: &NotificationView, last: &[DeliveryView], out: &Outpu
     text.line("to", one_line(&channel(rule)));
     if let Some(EmailChannel { cc, .. }) = rule.email.as_ref().filter(|email| !email.cc.is_empty()) {
         text.line("cc", one_line(&cc.join(", ")));
+    }
+    if let Some(TelegramChannel { bot, silent, .. }) = &rule.telegram {
+        text.optional("bot", bot.as_ref());
+        if *silent {
+            text.line("silent", "yes");
+        }
     }
     text.optional("signed by", rule.webhook.as_ref().and_then(|webhook| webhook.sign_with.as_ref()));
     text.line("on", kinds(&rule.on));

@@ -51,7 +51,7 @@ pub(crate) struct EditArgs {
 
 #[derive(Debug, Args)]
 struct Definition {
-    /// The name of a task or, with a slash in it, the path of a static binary; or say what to run with --http, --email, --slack, --command, --probe or --handler
+    /// The name of a task or, with a slash in it, the path of a static binary; or say what to run with --http, --email, --slack, --telegram, --command, --probe or --handler
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
     #[command(flatten)]

@@ -1,13 +1,15 @@
 //! The flags of mails and messages.
 
 use clap::Args;
-use punctual_core::run::{Email, Slack};
+use punctual_core::run::{Email, ParseMode, Slack, Telegram, default_bot};
 
+use super::word;
 use crate::cmd::text_or_file;
 
 /// What is neither. That one is required does not keep clap from taking these instead.
 const OTHERS: [&str; 4] = ["request", "probe", "handler", "command"];
-const NO_MAILS: [&str; 5] = ["request", "slack", "probe", "handler", "command"];
+const NO_MAILS: [&str; 6] = ["request", "slack", "telegram", "probe", "handler", "command"];
+const NO_TELEGRAMS: [&str; 6] = ["request", "email", "slack", "probe", "handler", "command"];
 
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Mails and messages")]
@@ -30,6 +32,15 @@ pub(super) struct MessageFlags {
     /// Where answers to the mail go
     #[arg(long, value_name = "ADDRESS", requires = "email", conflicts_with_all = NO_MAILS)]
     reply_to: Option<String>,
+    /// The Telegram bot, by its name in the worker's settings [default: default]
+    #[arg(long, value_name = "NAME", requires = "telegram", conflicts_with_all = NO_TELEGRAMS)]
+    bot: Option<String>,
+    /// The markup of a Telegram message: html or markdown_v2 [default: plain text]
+    #[arg(long, value_name = "MODE", value_parser = word::<ParseMode>, requires = "telegram", conflicts_with_all = NO_TELEGRAMS)]
+    parse_mode: Option<ParseMode>,
+    /// Send the Telegram message without a sound
+    #[arg(long, requires = "telegram", conflicts_with_all = NO_TELEGRAMS)]
+    silent: bool,
 }
 
 impl MessageFlags {
@@ -42,6 +53,16 @@ impl MessageFlags {
             subject: self.subject.clone().unwrap_or_default(),
             text: self.text.as_deref().map(text_or_file).transpose()?,
             html: self.html.as_deref().map(text_or_file).transpose()?,
+        })
+    }
+
+    pub(super) fn telegram(&self, chat: &str) -> anyhow::Result<Telegram> {
+        Ok(Telegram {
+            bot: self.bot.clone().unwrap_or_else(default_bot),
+            chat: chat.to_owned(),
+            text: self.text.as_deref().map(text_or_file).transpose()?,
+            parse_mode: self.parse_mode,
+            silent: self.silent,
         })
     }
 
