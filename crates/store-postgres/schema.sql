@@ -140,6 +140,7 @@ TABLE history PARTITION BY RANGE (finished_at)
     source bytea
 CREATE INDEX history_early ON ONLY public.history USING btree (finished_at, id) WHERE early
 CREATE INDEX history_task ON ONLY public.history USING btree (task, id)
+CREATE INDEX history_tracing ON ONLY public.history USING btree (tracing_id, id) WHERE (tracing_id IS NOT NULL)
 CREATE INDEX history_unsuccessful ON ONLY public.history USING btree (state, id) WHERE (state <> 1)
 
 TABLE idempotency
@@ -169,6 +170,7 @@ TABLE job WITH (autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold
 CREATE INDEX job_given_back ON public.job USING btree (late_from, id) WHERE (late_from IS NOT NULL)
 CREATE INDEX job_moved ON public.job USING btree (id) WHERE moved
 CREATE UNIQUE INDEX job_pkey ON public.job USING btree (shard, due_at, id)
+CREATE INDEX job_tracing ON public.job USING btree (tracing_id, id) WHERE (tracing_id IS NOT NULL)
 CREATE INDEX job_tracked ON public.job USING btree (shard, id) WHERE (source >= '\x80'::bytea)
 CREATE INDEX job_urgent ON public.job USING btree (shard, due_at, id) WHERE (priority > 0)
 

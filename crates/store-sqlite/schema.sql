@@ -156,6 +156,8 @@ CREATE INDEX history_unsuccessful ON history (state, id) WHERE state <> 1;
 
 CREATE INDEX history_early ON history (finished_at) WHERE early = 1;
 
+CREATE INDEX history_tracing ON history (tracing_id, id) WHERE tracing_id IS NOT NULL;
+
 CREATE TABLE idempotency (
     key         TEXT NOT NULL PRIMARY KEY,
     fingerprint BLOB NOT NULL,
@@ -188,6 +190,8 @@ CREATE INDEX job_urgent ON job (shard, due_at, id) WHERE priority > 0;
 CREATE INDEX job_tracked ON job (shard, id) WHERE source >= x'80';
 
 CREATE INDEX job_given_back ON job (late_from, id) WHERE late_from IS NOT NULL;
+
+CREATE INDEX job_tracing ON job (tracing_id, id) WHERE tracing_id IS NOT NULL;
 
 CREATE TABLE log (
     job     BLOB NOT NULL,

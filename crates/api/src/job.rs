@@ -396,6 +396,9 @@ pub struct ListQuery {
     /// Only jobs whose `scheduled_at` is this time or later.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub scheduled_from: Option<String>,
+    /// Only jobs with exactly this tracing id.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub tracing_id: Option<String>,
     /// Only jobs whose `scheduled_at` is before this time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub scheduled_before: Option<String>,

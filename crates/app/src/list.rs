@@ -185,7 +185,10 @@ impl App {
         // One whose attempt has ended waits for another.
         jobs.retain(|job| attempts.get(&job.key) == Some(&job.counters.next_attempt));
         let tasks = self.tasks_by_id(jobs.iter().map(|job| job.task)).await?;
-        jobs.retain(|job| fits(filter, job.task, tasks.get(&job.task).map(|task| &**task)));
+        jobs.retain(|job| {
+            let traced = filter.tracing_id.is_none() || filter.tracing_id == job.tracing_id;
+            traced && fits(filter, job.task, tasks.get(&job.task).map(|task| &**task))
+        });
         let is_full = jobs.len() > limit;
         jobs.truncate(limit);
         let next = if is_full { jobs.last().map(|job| job.key.id) } else { examined_to };
@@ -262,11 +265,15 @@ impl App {
         if let Some(queue) = &query.queue {
             validate::name("queue", queue)?;
         }
+        if let Some(tracing_id) = &query.tracing_id {
+            validate::text("tracing_id", tracing_id, limits::TRACING_ID_CHARS_MAX)?;
+        }
         let filter = Filter {
             tables: Tables::Both,
             task,
             kind: query.kind,
             queue: query.queue,
+            tracing_id: query.tracing_id,
             scheduled_from: parse_time("scheduled_from", query.scheduled_from.as_deref())?,
             scheduled_before: parse_time("scheduled_before", query.scheduled_before.as_deref())?,
             states: finished_states.clone(),

@@ -22,7 +22,7 @@ pub(crate) fn tables() -> Vec<&'static str> {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 14] = [
+pub(crate) const MIGRATIONS: [Migration; 16] = [
     Migration {
         version: 1,
         name: "first",
@@ -84,19 +84,24 @@ pub(crate) const MIGRATIONS: [Migration; 14] = [
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0012_workers.sql")),
     },
     Migration {
-        version: 15,
+        version: 13,
         name: "log_marks",
-        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0015_log_marks.sql")),
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0013_log_marks.sql")),
     },
     Migration {
-        version: 17,
+        version: 14,
         name: "last_success",
-        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0017_last_success.sql")),
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0014_last_success.sql")),
     },
     Migration {
-        version: 18,
+        version: 15,
         name: "files",
-        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0018_files.sql")),
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0015_files.sql")),
+    },
+    Migration {
+        version: 16,
+        name: "tracing",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0016_tracing.sql")),
     },
 ];
 

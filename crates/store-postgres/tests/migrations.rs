@@ -12,7 +12,7 @@ use punctual_store_tests::fixture::{Owner, at, new_job, original, server, succee
 use punctual_store_tests::report_fixture::{notice, tell, waiting, with_backfill, with_rule};
 use punctual_store_tests::schedule_fixture::watermark;
 
-const KNOWN: [(u32, &str); 14] = [
+const KNOWN: [(u32, &str); 16] = [
     (1, "first"),
     (2, "artifacts"),
     (3, "details"),
@@ -25,9 +25,10 @@ const KNOWN: [(u32, &str); 14] = [
     (10, "attempt_due"),
     (11, "zone_data"),
     (12, "workers"),
-    (15, "log_marks"),
-    (17, "last_success"),
-    (18, "files"),
+    (13, "log_marks"),
+    (14, "last_success"),
+    (15, "files"),
+    (16, "tracing"),
 ];
 
 fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {

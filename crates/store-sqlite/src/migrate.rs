@@ -16,7 +16,7 @@ pub(crate) struct Migration {
 }
 
 /// In order, without gaps. A migration that was released is never edited.
-pub(crate) const MIGRATIONS: [Migration; 15] = [
+pub(crate) const MIGRATIONS: [Migration; 17] = [
     Migration {
         version: 1,
         name: "first",
@@ -83,19 +83,24 @@ pub(crate) const MIGRATIONS: [Migration; 15] = [
         text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0013_workers.sql")),
     },
     Migration {
-        version: 16,
+        version: 14,
         name: "log_marks",
-        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0016_log_marks.sql")),
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0014_log_marks.sql")),
     },
     Migration {
-        version: 18,
+        version: 15,
         name: "last_success",
-        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0018_last_success.sql")),
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0015_last_success.sql")),
     },
     Migration {
-        version: 19,
+        version: 16,
         name: "files",
-        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0019_files.sql")),
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0016_files.sql")),
+    },
+    Migration {
+        version: 17,
+        name: "tracing",
+        text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/0017_tracing.sql")),
     },
 ];
 

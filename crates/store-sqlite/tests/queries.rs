@@ -63,7 +63,7 @@ fn every_query_runs_on_an_index_in_its_order() {
     for (name, text) in read("queries") {
         let orders: &[&str] = match name.as_str() {
             "list_hot" => &["ORDER BY job.due_at, job.id", "ORDER BY job.due_at DESC, job.id DESC"],
-            "list_moved" => &["ORDER BY job.id", "ORDER BY job.id DESC"],
+            "list_moved" | "list_hot_traced" => &["ORDER BY job.id", "ORDER BY job.id DESC"],
             "occurrences" => &["ORDER BY at", "ORDER BY at DESC"],
             list if list.starts_with("list_finished") => &["ORDER BY history.id", "ORDER BY history.id DESC"],
             _ => &[""],
@@ -87,6 +87,8 @@ fn queries_that_need_a_partial_index_use_it() {
         ("moved_job", "job_moved"),
         ("list_hot", "PRIMARY KEY (shard=? AND (due_at,id)>(?,?) AND (due_at,id)<(?,?))"),
         ("list_moved", "job_moved (id>? AND id<?)"),
+        ("list_hot_traced", "job_tracing (tracing_id=? AND id>? AND id<?)"),
+        ("list_finished_traced", "history_tracing (tracing_id=? AND id>? AND id<?)"),
         ("list_finished_of_task", "history_task"),
         ("list_finished_in_state", "history_unsuccessful"),
         ("prunable_early_jobs", "history_early"),

@@ -182,6 +182,8 @@ pub struct Filter {
     /// The type of task: http, probe, …
     pub kind: Option<String>,
     pub queue: Option<String>,
+    /// Exactly this one.
+    pub tracing_id: Option<String>,
     /// First due at or after.
     pub scheduled_from: Option<Timestamp>,
     /// First due before.

@@ -10,6 +10,7 @@ pub(crate) const OF_LISTS: Flags = &[
     ("task", "--task"),
     ("kind", "--kind"),
     ("queue", "--queue"),
+    ("tracing_id", "--tracing-id"),
     ("scheduled_from", "--scheduled-from"),
     ("scheduled_before", "--scheduled-before"),
     ("order", "--asc"),

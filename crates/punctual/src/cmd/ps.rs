@@ -31,6 +31,9 @@ pub(crate) struct Filter {
     /// Only this queue
     #[arg(long, value_name = "NAME")]
     queue: Option<String>,
+    /// Only jobs with exactly this tracing id
+    #[arg(long, value_name = "ID")]
+    tracing_id: Option<String>,
     /// Only jobs scheduled at this time or later
     #[arg(long, value_name = "TIME", value_parser = parse_at)]
     scheduled_from: Option<Timestamp>,
@@ -66,8 +69,8 @@ const RECENT: Span = Span::from_secs(86_400);
 impl Filter {
     /// Whether it narrows the list: whoever asks for something wants all of it.
     fn is_given(&self) -> bool {
-        let Self { state, task, kind, queue, scheduled_from, scheduled_before, cursor, asc: _, limit: _ } = self;
-        [state, task, kind, queue, cursor].into_iter().any(Option::is_some)
+        let Self { state, task, kind, queue, tracing_id, scheduled_from, scheduled_before, cursor, .. } = self;
+        [state, task, kind, queue, tracing_id, cursor].into_iter().any(Option::is_some)
             || scheduled_from.or(*scheduled_before).is_some()
     }
 
@@ -77,6 +80,7 @@ impl Filter {
             task: self.task.clone(),
             kind: self.kind.clone(),
             queue: self.queue.clone(),
+            tracing_id: self.tracing_id.clone(),
             scheduled_from: self.scheduled_from.map(|at| at.to_string()),
             scheduled_before: self.scheduled_before.map(|at| at.to_string()),
             order: self.asc.then(|| "asc".to_owned()),

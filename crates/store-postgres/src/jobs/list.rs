@@ -12,7 +12,7 @@ use super::record::read_hot;
 use crate::codec::{self, Read, Uuid};
 use crate::connection::Conn;
 use crate::link::Borrowed;
-use crate::pipeline::{Pipeline, Step};
+use crate::pipeline::{Param, Pipeline, Step};
 use crate::sql;
 use crate::trouble::Trouble;
 
@@ -44,8 +44,19 @@ pub(super) async fn jobs(
         let rows = snapshot(conn, finished.steps(filter, position)).await?;
         return Ok((JobPages { hot: Page::EMPTY, finished: finished.page(&rows, filter, position)? }, Vec::new()));
     }
-    let mut hot = HotList::prepare(conn, shard_count, filter, position).await?;
     let mut unreadable = Vec::new();
+    if let Some(tracing_id) = &filter.tracing_id {
+        let filters = filter.task.is_some() || filter.kind.is_some() || filter.queue.is_some();
+        let each = rows_of_each(1, filters, position.limit);
+        let mut steps = vec![traced(conn, tracing_id, filter, position, each).await?];
+        steps.extend(finished.steps(filter, position));
+        let mut rows = snapshot(conn, steps).await?;
+        let rest = rows.split_off(1);
+        let examined: Vec<_> = rows[0].iter().filter_map(|row| examine_hot(row, filter, &mut unreadable)).collect();
+        let hot = page(examined, rows[0].len() >= each, position.limit);
+        return Ok((JobPages { hot, finished: finished.page(&rest, filter, position)? }, unreadable));
+    }
+    let mut hot = HotList::prepare(conn, shard_count, filter, position).await?;
     for _ in 0..READS_MAX {
         let mut steps = hot.steps();
         steps.extend(finished.steps(filter, position));
@@ -57,6 +68,24 @@ pub(super) async fn jobs(
         }
     }
     Err(Trouble::inconsistent(format!("{} jobs in a row have ids that cannot be read", READS_MAX * hot.each)))
+}
+
+/// Hot jobs with one tracing id. They have an index in order of id, so that moved ones need no list of their own.
+async fn traced(
+    conn: &Conn,
+    tracing_id: &str,
+    filter: &Filter,
+    position: Position,
+    each: usize,
+) -> Result<Step, Trouble> {
+    let text = match position.order {
+        Order::Ascending => sql!("list_hot_traced"),
+        Order::Descending => sql!("list_hot_traced_backwards"),
+    };
+    let (low, high) = id_range(filter, position);
+    let params: Vec<Param> =
+        vec![Box::new(low), Box::new(high), Box::new(each as i64), Box::new(tracing_id.to_owned())];
+    Ok(Step::Prepared(conn.prepare(text).await?, params))
 }
 
 /// The answers to all of the questions, in one round trip and from one snapshot.

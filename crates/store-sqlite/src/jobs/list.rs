@@ -3,6 +3,7 @@
 
 use punctual_core::{JobId, JobKey, JobState, Timestamp};
 use punctual_store::{DueWindow, Filter, FinishedJob, HotJob, JobPages, Order, Page, Position};
+use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Connection, Row, params};
 
 use super::record::{read_finished, read_hot};
@@ -46,14 +47,22 @@ fn hot(
         Order::Ascending => ("ORDER BY job.due_at, job.id", "ORDER BY job.id"),
         Order::Descending => ("ORDER BY job.due_at DESC, job.id DESC", "ORDER BY job.id DESC"),
     };
-    let mut statements = prepare(conn, &concat_order(sql!("list_hot"), in_place), usize::from(shard_count))?;
-    let mut moved = conn.prepare_cached(&concat_order(sql!("list_moved"), by_id))?;
-    let mut cursors = Vec::with_capacity(usize::from(shard_count) + 1);
-    for (statement, shard) in statements.iter_mut().zip(0..shard_count) {
+    // A tracing id has an index in order of id, moved or not.
+    let lists = if filter.tracing_id.is_some() { 0 } else { shard_count };
+    let mut statements = prepare(conn, &concat_order(sql!("list_hot"), in_place), usize::from(lists))?;
+    let mut moved = conn.prepare_cached(&match filter.tracing_id {
+        Some(_) => concat_order(sql!("list_hot_traced"), by_id),
+        None => concat_order(sql!("list_moved"), by_id),
+    })?;
+    let mut cursors = Vec::with_capacity(usize::from(lists) + 1);
+    for (statement, shard) in statements.iter_mut().zip(0..lists) {
         cursors.push(statement.query(params![shard, low.0, low.1, high.0, high.1])?);
     }
     let (low, high) = id_range(filter, position);
-    cursors.push(moved.query(params![low, high])?);
+    cursors.push(match &filter.tracing_id {
+        Some(tracing_id) => moved.query(params![low, high, tracing_id])?,
+        None => moved.query(params![low, high])?,
+    });
     let mut unreadable = Vec::new();
     let read = |row: &Row<'_>| {
         let Some(key) = read_key(row, &mut unreadable) else { return Ok(None) };
@@ -143,17 +152,22 @@ fn finished(conn: &Connection, filter: &Filter, position: Position) -> Result<Pa
         Order::Ascending => "ORDER BY history.id",
         Order::Descending => "ORDER BY history.id DESC",
     };
-    // The states to merge, when they are few and rare; then the task; then everything.
+    // The tracing id; the states to merge, when they are few and rare; then the task; then everything.
     let unsuccessful = !filter.states.is_empty() && !filter.states.contains(&JobState::Succeeded);
-    let (text, selectors): (_, Vec<i64>) = if unsuccessful {
+    let (text, selectors): (_, Vec<Value>) = if let Some(tracing_id) = &filter.tracing_id {
+        (sql!("list_finished_traced"), vec![Value::Text(tracing_id.clone())])
+    } else if unsuccessful {
         let mut codes: Vec<_> = filter.states.iter().filter_map(|&state| codec::state_code(state)).collect();
         codes.sort_unstable();
         codes.dedup();
-        (sql!("list_finished_in_state"), codes.into_iter().map(i64::from).collect())
+        (sql!("list_finished_in_state"), codes.into_iter().map(|code| Value::Integer(code.into())).collect())
     } else if let Some(task) = filter.task {
-        (sql!("list_finished_of_task"), tasks::known(conn, task)?.iter().map(|known| known.number).collect())
+        (
+            sql!("list_finished_of_task"),
+            tasks::known(conn, task)?.iter().map(|known| Value::Integer(known.number)).collect(),
+        )
     } else {
-        (sql!("list_finished"), vec![0])
+        (sql!("list_finished"), vec![Value::Null])
     };
     let all = text == sql!("list_finished");
     let mut statements = prepare(conn, &concat_order(text, order), selectors.len())?;

@@ -33,11 +33,15 @@ fn other_task() -> Task {
     Task { spec: TaskSpec { queue: "slow".to_owned(), ..TaskSpec::new(run) }, ..named_task(2, "resize") }
 }
 
-/// Twelve jobs over all shards; every third is of the other task.
+/// Twelve jobs over all shards; every third is of the other task, and every fourth has a tracing id.
 async fn twelve(store: &dyn Store) -> (Owner<'_>, Vec<NewJob>) {
     assert_eq!(store.create_task(other_task()).await.unwrap(), TaskChange::Done);
     let jobs: Vec<_> = (0..12)
-        .map(|n| NewJob { task: task_id(1 + u64::from(n % 3 == 0)), ..new_job(n, 10 + n as i64 / 2, (n % 4) as u16) })
+        .map(|n| NewJob {
+            task: task_id(1 + u64::from(n % 3 == 0)),
+            tracing_id: (n % 4 == 0).then(|| "order-7".to_owned()),
+            ..new_job(n, 10 + n as i64 / 2, (n % 4) as u16)
+        })
         .collect();
     let owner = owner_of(store, &jobs).await;
     (owner, jobs)
@@ -255,6 +259,16 @@ fn filters() -> Vec<(Filter, Fits)> {
         (with(|filter| filter.kind = Some("probe".to_owned())), |job| job.task == task_id(1)),
         (with(|filter| filter.kind = Some("http".to_owned())), |_| false),
         (with(|filter| filter.queue = Some("slow".to_owned())), |job| job.task == task_id(2)),
+        (with(|filter| filter.tracing_id = Some("order-7".to_owned())), |job| job.tracing_id.is_some()),
+        (with(|filter| filter.tracing_id = Some("order".to_owned())), |_| false),
+        (
+            with(|filter| {
+                filter.tracing_id = Some("order-7".to_owned());
+                filter.task = Some(task_id(2));
+                filter.scheduled_before = Some(at(16));
+            }),
+            |job| job.tracing_id.is_some() && job.task == task_id(2) && job.id.due_at() < at(16),
+        ),
         (with(|filter| filter.scheduled_from = Some(at(12))), |job| job.id.due_at() >= at(12)),
         (with(|filter| filter.scheduled_before = Some(at(12))), |job| job.id.due_at() < at(12)),
         (

@@ -193,6 +193,7 @@ impl State {
         filter.task.is_none_or(|task| task == hot.task)
             && filter.kind.as_ref().is_none_or(|kind| kind == spec.run.kind())
             && filter.queue.as_ref().is_none_or(|queue| *queue == spec.queue)
+            && filter.tracing_id.as_ref().is_none_or(|wanted| hot.tracing_id.as_ref() == Some(wanted))
             && filter.scheduled_from.is_none_or(|from| id.due_at() >= from)
             && filter.scheduled_before.is_none_or(|before| id.due_at() < before)
     }

@@ -149,7 +149,7 @@ impl Plan {
             task: task_id(self.random.below(3)),
             priority: priority(self.random.pick(&[-1, 0, 0, 1, 5])),
             submitted_at: at(self.now),
-            tracing_id: self.random.one_in(3).then(|| format!("trace {}", self.now)),
+            tracing_id: self.random.one_in(3).then(|| self.random.pick(&["trace a", "trace b", "trace c"]).to_owned()),
             source: self.random.one_in(3).then(|| self.source()),
             input: self.random.one_in(2).then(|| vec![self.now as u8; input_len].into()),
         }
@@ -350,6 +350,9 @@ impl Plan {
         }
         if self.random.one_in(5) {
             filter.queue = Some(self.random.pick(&["default", "other"]).to_owned());
+        }
+        if self.random.one_in(5) {
+            filter.tracing_id = Some(self.random.pick(&["trace a", "trace b", "none"]).to_owned());
         }
         if self.random.one_in(4) {
             filter.scheduled_from = Some(self.moment());

@@ -19,19 +19,23 @@ pub(super) struct FinishedList {
     each: usize,
 }
 
-#[derive(Clone, Copy)]
 enum Selector {
     All,
+    Traced(String),
     State(i16),
     Task(i64),
 }
 
 impl FinishedList {
     pub(super) async fn prepare(conn: &Conn, filter: &Filter, position: Position) -> Result<Self, Trouble> {
-        // The states to merge, when they are few and rare; then the task; then everything.
+        // The tracing id; the states to merge, when they are few and rare; then the task; then everything.
         let unsuccessful = !filter.states.is_empty() && !filter.states.contains(&JobState::Succeeded);
         let mut filters = filter.kind.is_some() || filter.queue.is_some();
-        let (texts, mut selectors): ([&str; 2], Vec<Selector>) = if unsuccessful {
+        let (texts, mut selectors): ([&str; 2], Vec<Selector>) = if let Some(tracing_id) = &filter.tracing_id {
+            filters |= filter.task.is_some() || !filter.states.is_empty();
+            let selectors = vec![Selector::Traced(tracing_id.clone())];
+            ([sql!("list_finished_traced"), sql!("list_finished_traced_backwards")], selectors)
+        } else if unsuccessful {
             filters |= filter.task.is_some();
             let mut codes: Vec<_> = filter.states.iter().filter_map(|&state| codec::state_code(state)).collect();
             codes.sort_unstable();
@@ -62,10 +66,11 @@ impl FinishedList {
         let (low, high) = id_range(filter, position);
         let step = |selector: &Selector| {
             let mut params: Vec<Param> = vec![Box::new(low), Box::new(high), Box::new(self.each as i64)];
-            match *selector {
+            match selector {
                 Selector::All => {}
-                Selector::State(code) => params.push(Box::new(code)),
-                Selector::Task(number) => params.push(Box::new(number)),
+                Selector::Traced(tracing_id) => params.push(Box::new(tracing_id.clone())),
+                Selector::State(code) => params.push(Box::new(*code)),
+                Selector::Task(number) => params.push(Box::new(*number)),
             }
             Step::Prepared(self.statement.clone(), params)
         };

@@ -1,0 +1,9 @@
+-- Finished jobs with one tracing id between two ids, both exclusive. The caller appends the order and stops after a
+-- bounded number of rows.
+-- Index: history_tracing, in order of id.
+-- Concurrency: a snapshot.
+SELECT history.id, task.id, history.priority, history.next_attempt, history.failures, history.node_failures,
+       history.submitted_at, history.tracing_id, history.state, history.finished_at, history.due_at, history.reason,
+       history.source, task.kind, task.queue
+FROM history CROSS JOIN task ON task.number = history.task
+WHERE history.tracing_id = ?3 AND history.id > ?1 AND history.id < ?2
