@@ -4,6 +4,7 @@
 //! arguments, so that the same code runs in production and in the simulator.
 
 pub mod attempt;
+pub mod characters;
 pub mod credits;
 pub mod give_backs;
 pub mod id;
@@ -17,6 +18,7 @@ pub mod schedule;
 pub mod shard;
 pub mod size;
 pub mod task;
+pub mod task_defaults;
 pub mod time;
 
 pub use attempt::{AttemptNo, Outcome, Ran};

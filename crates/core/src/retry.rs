@@ -3,6 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::attempt::FailureClass;
+use crate::task_defaults::TaskDefaults;
 use crate::time::Span;
 
 /// How often and when a job is tried again.
@@ -62,7 +63,7 @@ impl From<Classes> for Vec<FailureClass> {
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
-            max: 3,
+            max: TaskDefaults::get().retries,
             initial: Span::from_secs(1),
             factor: 2.0,
             cap: Span::from_secs(10 * 60),

@@ -9,6 +9,7 @@ use crate::retry::RetryPolicy;
 pub use crate::run::{
     Binary, Email, Handler, HttpCall, Limits, Method, Network, Probe, Run, Slack, Telegram, default_http_timeout,
 };
+use crate::task_defaults::TaskDefaults;
 use crate::time::{Span, Timestamp};
 
 /// A stored task. Jobs refer to it by `id`; `revision` grows with each update.
@@ -103,8 +104,8 @@ pub fn default_queue() -> String {
     "default".to_owned()
 }
 
-pub const fn default_timeout() -> Span {
-    Span::from_secs(20 * 60)
+pub fn default_timeout() -> Span {
+    TaskDefaults::get().timeout
 }
 
 /// What is promised when something is lost. See docs/delivery.md.

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::ops::{Add, Sub};
 
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An instant: microseconds since 1970-01-01T00:00:00Z, up to [`Timestamp::MAX`].
@@ -95,14 +96,18 @@ impl Span {
         std::time::Duration::from_micros(self.0.unsigned_abs())
     }
 
+    fn from_secs_f64(secs: f64) -> Result<Self, TimeError> {
+        if !(0.0..=Self::MAX.0 as f64 / 1e6).contains(&secs) {
+            return Err(TimeError::DurationOutOfRange);
+        }
+        Ok(Self((secs * 1e6).round() as i64))
+    }
+
     /// Reads `90s`, `20m`, `1h30m`, `7d`, `PT5M` or a number of seconds. A day has 24 hours.
     pub fn parse(text: &str) -> Result<Self, TimeError> {
         let refused = || TimeError::NotADuration(shorten(text));
         if let Ok(secs) = text.parse::<f64>() {
-            if !(0.0..=Self::MAX.0 as f64 / 1e6).contains(&secs) {
-                return Err(TimeError::DurationOutOfRange);
-            }
-            return Ok(Self((secs * 1e6).round() as i64));
+            return Self::from_secs_f64(secs);
         }
         let span: jiff::Span = text.parse().map_err(|_| refused())?;
         let duration = span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).map_err(|_| refused())?;
@@ -150,7 +155,8 @@ impl fmt::Debug for Timestamp {
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#}", jiff::SignedDuration::from_micros(self.0))
+        // One form for a duration, and in ASCII: programs read it, too.
+        f.write_str(&format!("{:#}", jiff::SignedDuration::from_micros(self.0)).replace('µ', "u"))
     }
 }
 
@@ -180,9 +186,28 @@ impl Serialize for Span {
 }
 
 impl<'de> Deserialize<'de> for Span {
+    /// Reads the texts of [`Span::parse`], and numbers, which are seconds.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        Self::parse(&text).map_err(serde::de::Error::custom)
+        struct Read;
+        impl Visitor<'_> for Read {
+            type Value = Span;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a duration, such as \"30s\", \"PT30S\" or 30 (seconds)")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Span, E> {
+                Span::parse(text).map_err(E::custom)
+            }
+            fn visit_f64<E: Error>(self, secs: f64) -> Result<Span, E> {
+                Span::from_secs_f64(secs).map_err(E::custom)
+            }
+            fn visit_u64<E: Error>(self, secs: u64) -> Result<Span, E> {
+                self.visit_f64(secs as f64)
+            }
+            fn visit_i64<E: Error>(self, secs: i64) -> Result<Span, E> {
+                self.visit_f64(secs as f64)
+            }
+        }
+        deserializer.deserialize_any(Read)
     }
 }
 
@@ -227,8 +252,33 @@ mod tests {
         ] {
             assert_eq!(Span::parse(text).unwrap().as_micros(), micros, "{text}");
         }
+        for (json, micros) in
+            [("90", 90_000_000), ("1.5", 1_500_000), ("0", 0), (r#""PT5M""#, 300_000_000), (r#""5m""#, 300_000_000)]
+        {
+            let read: Span = serde_json::from_str(json).unwrap();
+            assert_eq!(read.as_micros(), micros, "{json}");
+            assert_eq!(serde_json::from_str::<Span>(&serde_json::to_string(&read).unwrap()).unwrap(), read);
+        }
+        for json in ["-1", "1e300", "true", "null", "[]", r#""soon""#] {
+            assert!(serde_json::from_str::<Span>(json).is_err(), "{json}");
+        }
         for text in ["-1s", "soon", "NaN", "inf", "1e300", "99999999999h", "1 month", "4000d"] {
             assert!(Span::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_duration_has_one_form_in_ascii_and_reads_back() {
+        for (micros, text) in [
+            (0, "0s"),
+            (14_955, "14ms 955us"),
+            (1_200_000, "1s 200ms"),
+            (5_400_000_000, "1h 30m"),
+            (604_800_000_000, "168h"),
+        ] {
+            let span = Span::from_micros(micros);
+            assert_eq!(span.to_string(), text);
+            assert_eq!(Span::parse(text), Ok(span));
         }
     }
 }
