@@ -71,7 +71,7 @@ pub struct CalendarQuery {
 pub struct CalendarSummary {
     pub name: String,
     /// How many dates it has.
-    pub dates: usize,
+    pub date_count: usize,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub first: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]

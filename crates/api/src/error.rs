@@ -132,10 +132,80 @@ pub struct Problem {
     pub errors: Vec<FieldError>,
 }
 
-/// One field that was wrong.
+/// One field that is wrong. An answer names all of them, at most 20.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FieldError {
     /// Where: a JSON pointer into the body, or the name of a parameter or header.
     pub pointer: String,
+    /// Stable, for programs.
+    #[serde(default)]
+    pub code: FieldCode,
     pub detail: String,
+    /// What to do about it, where several fields are wrong.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub hint: Option<String>,
+}
+
+impl FieldError {
+    pub fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), code: FieldCode::default(), detail: detail.into(), hint: None }
+    }
+}
+
+/// What is wrong with a field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FieldCode {
+    /// There is no field or parameter of this name.
+    UnknownField,
+    /// It must be given.
+    Required,
+    /// It is another kind of JSON.
+    WrongType,
+    /// A number, a time or a duration is too small or too large.
+    OutOfRange,
+    /// A text or a list is too long.
+    TooLong,
+    /// It has a character that is not allowed there.
+    ForbiddenCharacter,
+    /// Anything else.
+    #[default]
+    #[serde(other)]
+    InvalidValue,
+}
+
+impl FieldCode {
+    pub const ALL: [Self; 7] = [
+        Self::UnknownField,
+        Self::Required,
+        Self::WrongType,
+        Self::OutOfRange,
+        Self::TooLong,
+        Self::ForbiddenCharacter,
+        Self::InvalidValue,
+    ];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownField => "unknown_field",
+            Self::Required => "required",
+            Self::WrongType => "wrong_type",
+            Self::OutOfRange => "out_of_range",
+            Self::TooLong => "too_long",
+            Self::ForbiddenCharacter => "forbidden_character",
+            Self::InvalidValue => "invalid_value",
+        }
+    }
+
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::UnknownField => "There is no field of this name",
+            Self::Required => "The field must be given",
+            Self::WrongType => "The field holds another JSON type",
+            Self::OutOfRange => "A number, time or duration is too small or too large",
+            Self::TooLong => "A text or list is too long",
+            Self::ForbiddenCharacter => "A character is not allowed there",
+            Self::InvalidValue => "Anything else; see `detail`",
+        }
+    }
 }

@@ -206,7 +206,10 @@ pub struct Job {
     pub tracing_id: Option<String>,
     /// It was asked to end and has not ended yet.
     pub cancel_requested: bool,
-    /// Every attempt, the first one first.
+    /// How many attempts were started.
+    #[serde(default)]
+    pub attempt_count: u32,
+    /// Every attempt that is on record, the first one first.
     pub attempts: Vec<Attempt>,
     /// When somebody had it run again after it had finished, the first time first.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
@@ -336,7 +339,7 @@ pub struct JobSummary {
     #[schema(value_type = Option<String>, format = DateTime)]
     pub finished_at: Option<Timestamp>,
     /// How many attempts were started.
-    pub attempts: u32,
+    pub attempt_count: u32,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
     /// What it waits for, if it is due and has not started.
@@ -393,12 +396,12 @@ pub struct ListQuery {
     pub kind: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub queue: Option<String>,
-    /// Only jobs whose `scheduled_at` is this time or later.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub scheduled_from: Option<String>,
     /// Only jobs with exactly this tracing id.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tracing_id: Option<String>,
+    /// Only jobs whose `scheduled_at` is this time or later.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub scheduled_from: Option<String>,
     /// Only jobs whose `scheduled_at` is before this time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub scheduled_before: Option<String>,

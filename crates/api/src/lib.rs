@@ -9,6 +9,7 @@ pub mod error;
 pub mod event;
 pub mod forecast;
 pub mod job;
+pub mod misfit;
 pub mod node;
 pub mod notification;
 pub mod occurrence;
@@ -32,13 +33,14 @@ pub use calendar::{
     CalendarFile, CalendarList, CalendarQuery, CalendarRequest, CalendarSummary, CalendarView, EventsLeftOut,
 };
 pub use definition::{JobNotification, LateOutcome, RetryCount, TaskDefinition};
-pub use error::{ErrorKind, FieldError, Problem};
+pub use error::{ErrorKind, FieldCode, FieldError, Problem};
 pub use event::JobChange;
 pub use forecast::{Busy, Forecast, ForecastQuery, HourOfForecast, ScheduleForecast};
 pub use job::{
     Answered, Attempt, AttemptDetails, BulkRequest, BulkSubmitted, Job, JobContent, JobLinks, JobList, JobRequest,
     JobSchedule, JobSubmitted, JobSummary, ListQuery, LogLine, LogLines, Rerun, TaskRef,
 };
+pub use misfit::{Misfit, not_json};
 pub use node::{HeldDuty, Node, OwnedShard, ServerList, ServerView, Stats, WorkerList, WorkerQuery, WorkerView};
 pub use notification::{
     DeliveryList, DeliveryQuery, DeliveryView, EmailChannel, MessageAttempt, MessageEvent, MessageSchedule,

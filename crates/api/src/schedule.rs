@@ -173,9 +173,8 @@ pub struct ScheduleSummary {
     pub state: ScheduleStanding,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
-    /// The next start, if it is active.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub next: Option<PlannedStart>,
+    /// The next start, if it is active; at most one.
+    pub next: Vec<PlannedStart>,
     pub changed: DoneBy,
     pub revision: u32,
 }

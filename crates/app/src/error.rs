@@ -1,6 +1,6 @@
 //! Why a request was not granted, in words for people and a code for programs.
 
-use punctual_api::{ErrorKind, FieldError};
+use punctual_api::{ErrorKind, FieldCode, FieldError};
 use punctual_engine::EngineError;
 use punctual_store::{StoreError, StoreFault};
 
@@ -28,7 +28,16 @@ impl AppError {
     pub fn field(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
         let (pointer, detail) = (pointer.into(), detail.into());
         let summary = summary(&pointer, &detail);
-        Self { errors: vec![FieldError { pointer, detail }], ..Self::invalid(summary) }
+        Self { errors: vec![FieldError::new(pointer, detail)], ..Self::invalid(summary) }
+    }
+
+    /// The same error, with what is wrong with its field.
+    #[must_use]
+    pub fn code(mut self, code: FieldCode) -> Self {
+        for field in &mut self.errors {
+            field.code = code;
+        }
+        self
     }
 
     #[must_use]
@@ -56,7 +65,7 @@ impl AppError {
     /// The same error, about this field.
     #[must_use]
     pub fn pointing(mut self, pointer: &str) -> Self {
-        self.errors = vec![FieldError { pointer: pointer.to_owned(), detail: self.detail.clone() }];
+        self.errors = vec![FieldError::new(pointer, self.detail.clone())];
         self
     }
 
@@ -66,11 +75,19 @@ impl AppError {
         for error in &mut self.errors {
             error.pointer = format!("{parent}{}", error.pointer);
         }
-        if let [only] = &self.errors[..] {
-            self.detail = summary(&only.pointer, &only.detail);
+        match &self.errors[..] {
+            [] => {}
+            [only] => self.detail = summary(&only.pointer, &only.detail),
+            several => self.detail = listed(several),
         }
         self
     }
+}
+
+/// Several fields in one sentence.
+pub(crate) fn listed(fields: &[FieldError]) -> String {
+    let named = fields.iter().map(|field| summary(&field.pointer, &field.detail));
+    format!("{} fields are wrong. {}", fields.len(), named.collect::<Vec<_>>().join("; "))
 }
 
 /// The whole body has no name of its own.

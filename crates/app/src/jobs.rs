@@ -94,9 +94,11 @@ impl App {
                 let mut attempts: Vec<Attempt> =
                     attempts.iter().map(|attempt| self.attempt_view(attempt, &known)).collect();
                 let mut state = JobState::Scheduled;
+                let mut attempt_count = job.counters.next_attempt.0.saturating_sub(1);
                 if let Live::Running { view, server } = &live {
                     attempts.push(running_view(view, *server, &known));
                     state = JobState::Running;
+                    attempt_count = view.attempt.0;
                 }
                 Job {
                     id,
@@ -120,6 +122,7 @@ impl App {
                     schedule,
                     tracing_id: job.tracing_id,
                     cancel_requested: job.cancel_requested,
+                    attempt_count,
                     attempts,
                     reruns,
                     reason: job.give_backs.and_then(|all| Some(all.last?.reason)),
@@ -149,6 +152,7 @@ impl App {
                 schedule,
                 tracing_id: job.tracing_id,
                 cancel_requested: false,
+                attempt_count: job.counters.next_attempt.0.saturating_sub(1),
                 attempts: attempts.iter().map(|attempt| self.attempt_view(attempt, &known)).collect(),
                 reruns,
                 reason: job.reason,

@@ -13,6 +13,7 @@ mod elf;
 mod error;
 mod explain;
 mod facts;
+mod faults;
 mod forecast;
 mod jobs;
 mod known_workers;
@@ -50,6 +51,7 @@ pub use agents::{Admission, AgentAnswer, AgentAsks, AgentWork, Claims, Newcomer}
 pub use artifacts::{Download, Sent};
 pub use backfills::Backfilling;
 pub use error::AppError;
+pub use faults::{Checked, Faults};
 pub use jobs::WaitFor;
 pub use known_workers::{GoneWorkers, Parting};
 pub use list::parse_limit;
@@ -134,6 +136,20 @@ pub struct Settings {
     pub missed_after: Span,
     /// What is kept of the log of one attempt; workers are told.
     pub log_limit: ByteSize,
+    pub task_limits: TaskLimits,
+}
+
+/// What the definition of a task may ask for on this server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskLimits {
+    pub retries_max: u16,
+    pub timeout_max: Span,
+}
+
+impl Default for TaskLimits {
+    fn default() -> Self {
+        Self { retries_max: punctual_core::retry::RetryPolicy::MAX_MAX, timeout_max: Span::from_secs(30 * 86_400) }
+    }
 }
 
 /// From the moment at which a planned time was missed, until its owner has said so: others may have to take the shard over

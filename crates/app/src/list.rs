@@ -219,7 +219,7 @@ impl App {
                     scheduled_at: job.key.id.due_at(),
                     due_at: job.key.due_at,
                     finished_at: None,
-                    attempts: job.counters.next_attempt.0 - u32::from(state == JobState::Scheduled),
+                    attempt_count: job.counters.next_attempt.0 - u32::from(state == JobState::Scheduled),
                     // Why it has not started, if workers gave it back; one that is tried again may be given back again.
                     reason: job.give_backs.and_then(|all| Some(all.last?.reason)),
                     schedule: job.source.map(schedule),
@@ -236,7 +236,7 @@ impl App {
                     scheduled_at: job.id.due_at(),
                     due_at: job.due_at,
                     finished_at: Some(job.finished_at),
-                    attempts: job.counters.next_attempt.0.saturating_sub(1),
+                    attempt_count: job.counters.next_attempt.0.saturating_sub(1),
                     reason: job.reason,
                     schedule: job.source.map(schedule),
                     tracing_id: job.tracing_id,

@@ -15,7 +15,7 @@ use punctual_store::{FoundRow, IdempotencyKey, IdempotentAnswer, Interned, NewJo
 use sha2::{Digest, Sha256};
 
 use crate::cluster::Place;
-use crate::{App, AppError, Peer, Result, WaitFor, artifacts, validate};
+use crate::{App, AppError, Checked, Faults, Peer, Result, WaitFor, artifacts, validate};
 
 /// An answer is kept under its idempotency key for this long.
 const KEY_KEPT: Span = Span::from_secs(24 * 3600);
@@ -106,6 +106,9 @@ impl App {
         let under = |place: usize| if pointer.is_empty() { String::new() } else { format!("{pointer}/{place}") };
         for (place, request) in requests.iter().enumerate() {
             check(request).map_err(|error| error.under(&under(place)))?;
+            if let Some(spec) = &request.inline {
+                self.check_limits(spec).map_err(|error| error.under(&format!("{}/inline", under(place))))?;
+            }
         }
         let keyed = keyed.map(Keyed::read).transpose()?;
         if let Some(Keyed { key, fingerprint }) = &keyed {
@@ -318,31 +321,36 @@ impl AppError {
 }
 
 fn check(request: &JobRequest) -> Result<()> {
-    match (&request.task, &request.inline) {
-        (Some(name), None) => validate::name("/task", name)?,
-        (None, Some(spec)) => validate::spec(spec).map_err(|error| error.under("/inline"))?,
+    let mut faults = Faults::default();
+    faults.check(match (&request.task, &request.inline) {
+        (Some(name), None) => validate::name("/task", name),
+        (None, Some(spec)) => validate::spec(spec).map_err(|error| error.under("/inline")),
         (Some(_), Some(_)) => {
-            return Err(
-                AppError::field("", "the job has both a task and an inline definition").hint("give one of the two")
-            );
+            Err(AppError::field("", "the job has both a task and an inline definition").hint("give one of the two"))
         }
-        (None, None) => {
-            return Err(AppError::field("", "the job names no task")
-                .hint("give `task`, the name of a task, or define one in `inline`"));
-        }
-    }
+        (None, None) => Err(AppError::field("", "the job names no task")
+            .hint("give `task`, the name of a task, or define one in `inline`")),
+    });
     if request.run_at.is_some() && request.delay.is_some() {
         let error = AppError::field("/delay", "the job has both `run_at` and `delay`");
-        return Err(error.hint("give one of the two"));
+        faults.check(Err(error.hint("give one of the two")));
     }
     if let Some(tracing_id) = &request.tracing_id {
-        validate::text("/tracing_id", tracing_id, limits::TRACING_ID_CHARS_MAX)?;
+        faults.check(validate::text("/tracing_id", tracing_id, limits::TRACING_ID_CHARS_MAX));
     }
     if let Some(input) = &request.input {
-        validate::input(input.get())?;
+        faults.check(validate::input(input.get()));
     }
-    Ok(())
+    faults.finish()
 }
+
+impl Checked for JobRequest {
+    fn check(&self) -> Result<()> {
+        check(self)
+    }
+}
+
+impl Checked for BulkRequest {}
 
 /// The ids that an earlier request with the same key was given.
 fn earlier_answer(submitted: Submitted) -> Result<Vec<JobId>> {

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
 use futures_util::future::join_all;
-use punctual_api::{ErrorKind, TaskList, TaskView, limits};
+use punctual_api::{ErrorKind, TaskList, TaskRequest, TaskView, limits};
 use punctual_core::task::{Task, TaskSpec};
 use punctual_core::{Span, TaskId, Timestamp};
 use punctual_store::TaskChange;
 
 use crate::route::LOOK_LIMIT;
-use crate::{App, AppError, Result, artifacts, validate};
+use crate::{App, AppError, Checked, Faults, Result, artifacts, validate};
 
 /// Another server may have changed a task: what is known of a name is believed for this long.
 const NAME_BELIEVED: Span = Span::from_secs(1);
@@ -60,8 +60,10 @@ pub enum Defined {
 impl App {
     /// Defines a task that must not exist yet.
     pub async fn create_task(&self, name: String, spec: TaskSpec) -> Result<TaskView> {
-        validate::name("/name", &name)?;
-        validate::spec(&spec).map_err(|error| error.under("/spec"))?;
+        let request = TaskRequest { name, spec };
+        request.check()?;
+        let TaskRequest { name, spec } = request;
+        self.check_limits(&spec).map_err(|error| error.under("/spec"))?;
         let task = self.new_task(Some(name.clone()), spec);
         match self.0.store.create_task(task.clone()).await? {
             TaskChange::Done => Ok(view(&*self.adopt_task(task).await?)),
@@ -81,6 +83,7 @@ impl App {
     pub async fn put_task(&self, name: String, spec: TaskSpec, expected: Option<u32>) -> Result<(TaskView, Defined)> {
         validate::name("name", &name)?;
         validate::spec(&spec)?;
+        self.check_limits(&spec)?;
         // Someone else may create, change or delete it between the look and the change.
         for _ in 0..8 {
             let Some(known) = self.0.store.task_by_name(&name).await? else {
@@ -117,6 +120,11 @@ impl App {
             }
         }
         Err(AppError::new(ErrorKind::Unavailable, format!("{name} is being changed by many at once")).hint("try again"))
+    }
+
+    /// Whether a definition that is right asks for no more than this server grants.
+    pub(crate) fn check_limits(&self, spec: &TaskSpec) -> Result<()> {
+        validate::within(spec, self.0.settings.task_limits)
     }
 
     pub async fn task(&self, name: &str) -> Result<TaskView> {
@@ -246,6 +254,21 @@ impl App {
         let task = Arc::new(stored.unwrap_or(task));
         self.0.names.put(&task, self.now());
         Ok(task)
+    }
+}
+
+impl Checked for TaskRequest {
+    fn check(&self) -> Result<()> {
+        let mut faults = Faults::default();
+        faults.check(validate::name("/name", &self.name));
+        faults.check(validate::spec(&self.spec).map_err(|error| error.under("/spec")));
+        faults.finish()
+    }
+}
+
+impl Checked for TaskSpec {
+    fn check(&self) -> Result<()> {
+        validate::spec(self)
     }
 }
 

@@ -6,12 +6,13 @@ mod environment;
 mod http;
 mod messages;
 
-use punctual_api::limits;
-use punctual_core::Span;
+use punctual_api::{FieldCode, limits};
 use punctual_core::run::{FACT_NAMES, check_placeholders};
 use punctual_core::task::{Handler, Probe, Run, TaskSpec};
+use punctual_core::{Span, characters};
 
-use crate::{AppError, Result};
+use crate::faults::Faults;
+use crate::{AppError, Result, TaskLimits};
 
 pub use messages::check_mail_to;
 
@@ -20,9 +21,14 @@ const TIMEOUT_MAX: Span = Span::from_secs(30 * 86_400);
 
 pub(crate) fn name(pointer: &str, value: &str) -> Result<()> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    if value.is_empty() || value.len() > limits::NAME_CHARS_MAX || !value.chars().all(is_allowed) {
-        let detail = format!("must be 1 to {} letters, digits, dots, dashes or underscores", limits::NAME_CHARS_MAX);
-        return Err(AppError::field(pointer, detail));
+    let detail = || format!("must be 1 to {} letters, digits, dots, dashes or underscores", limits::NAME_CHARS_MAX);
+    if let Some(character) = value.chars().find(|character| !is_allowed(*character)) {
+        let detail = format!("{}; {} is none of them", detail(), characters::named(character));
+        return Err(AppError::field(pointer, detail).code(FieldCode::ForbiddenCharacter));
+    }
+    if value.is_empty() || value.len() > limits::NAME_CHARS_MAX {
+        let code = if value.is_empty() { FieldCode::InvalidValue } else { FieldCode::TooLong };
+        return Err(AppError::field(pointer, detail()).code(code));
     }
     if value.starts_with('.') {
         return Err(AppError::field(pointer, "must not begin with a dot"));
@@ -34,47 +40,70 @@ pub(crate) fn name(pointer: &str, value: &str) -> Result<()> {
 const START_RETRY_INITIAL_MIN: Span = Span::from_millis(100);
 
 pub(crate) fn spec(spec: &TaskSpec) -> Result<()> {
-    name("/queue", &spec.queue)?;
-    labels(spec)?;
-    spec.retry.check().map_err(|detail| AppError::field("/retry", detail))?;
-    spec.node_retry.check().map_err(|detail| AppError::field("/node_retry", detail))?;
-    if !spec.node_retry.except.is_empty() {
-        let detail = "must be empty: the loss of a worker is no failure of a class";
-        return Err(AppError::field("/node_retry/except", detail).hint("write it into retry"));
+    let mut faults = Faults::default();
+    faults.check(name("/queue", &spec.queue));
+    faults.check(labels(spec));
+    retries(spec, &mut faults);
+    if spec.timeout == Span::ZERO || spec.timeout > TIMEOUT_MAX {
+        let error = AppError::field("/timeout", "must be more than 0 and at most 30 days");
+        faults.check(Err(error.code(FieldCode::OutOfRange)));
     }
-    spec.start_retry.check().map_err(|detail| AppError::field("/start_retry", detail))?;
-    if !spec.start_retry.except.is_empty() {
-        let detail = "must be empty: a job that was given back has not failed";
-        return Err(AppError::field("/start_retry/except", detail).hint("write it into retry"));
+    if spec.queue_timeout == Some(Span::ZERO) {
+        let error = AppError::field("/queue_timeout", "must be more than 0; leave it out for no limit");
+        faults.check(Err(error.code(FieldCode::OutOfRange)));
+    }
+    spec.run.clone().each_text(|pointer, _, text| faults.check(placeholders(pointer, text)));
+    faults.check(match &spec.run {
+        Run::Binary(call) => binary::check(call),
+        Run::Http(call) => http::check(call),
+        Run::Email(mail) => messages::email(mail),
+        Run::Slack(message) => messages::slack(message),
+        Run::Telegram(message) => messages::telegram(message),
+        Run::Probe(settings) => probe(settings),
+        Run::Handler(Handler { name: handler }) => name("/run/handler/name", handler),
+        Run::Command(line) => command::check(line),
+    });
+    if faults.is_empty() {
+        faults.check(size(spec));
+    }
+    faults.finish()
+}
+
+fn retries(spec: &TaskSpec, faults: &mut Faults) {
+    let policies = [("/retry", &spec.retry), ("/node_retry", &spec.node_retry), ("/start_retry", &spec.start_retry)];
+    for (pointer, policy) in policies {
+        faults.check(policy.check().map_err(|detail| AppError::field(pointer, detail).code(FieldCode::OutOfRange)));
+    }
+    let without_classes = [
+        ("/node_retry/except", &spec.node_retry, "must be empty: the loss of a worker is no failure of a class"),
+        ("/start_retry/except", &spec.start_retry, "must be empty: a job that was given back has not failed"),
+    ];
+    for (pointer, policy, detail) in without_classes {
+        if !policy.except.is_empty() {
+            faults.check(Err(AppError::field(pointer, detail).hint("write it into retry")));
+        }
     }
     if spec.start_retry.initial < START_RETRY_INITIAL_MIN {
         let detail = format!("must be at least {START_RETRY_INITIAL_MIN}");
-        return Err(AppError::field("/start_retry/initial", detail));
+        faults.check(Err(AppError::field("/start_retry/initial", detail).code(FieldCode::OutOfRange)));
     }
-    if spec.timeout == Span::ZERO || spec.timeout > TIMEOUT_MAX {
-        return Err(AppError::field("/timeout", "must be more than 0 and at most 30 days"));
-    }
-    if spec.queue_timeout == Some(Span::ZERO) {
-        return Err(AppError::field("/queue_timeout", "must be more than 0; leave it out for no limit"));
-    }
-    let mut checked = Ok(());
-    spec.run.clone().each_text(|pointer, _, text| {
-        if checked.is_ok() {
-            checked = placeholders(pointer, text);
+}
+
+/// What this server's settings limit, beside what holds everywhere.
+pub(crate) fn within(spec: &TaskSpec, limits: TaskLimits) -> Result<()> {
+    let TaskLimits { retries_max, timeout_max } = limits;
+    let mut faults = Faults::default();
+    for (pointer, policy) in [("/retry/max", &spec.retry), ("/node_retry/max", &spec.node_retry)] {
+        if policy.max > retries_max {
+            let error = AppError::field(pointer, format!("must be at most {retries_max}"));
+            faults.check(Err(error.code(FieldCode::OutOfRange).hint("the server's setting retries_max limits it")));
         }
-    });
-    checked?;
-    match &spec.run {
-        Run::Binary(call) => binary::check(call)?,
-        Run::Http(call) => http::check(call)?,
-        Run::Email(mail) => messages::email(mail)?,
-        Run::Slack(message) => messages::slack(message)?,
-        Run::Telegram(message) => messages::telegram(message)?,
-        Run::Probe(settings) => probe(settings)?,
-        Run::Handler(Handler { name: handler }) => name("/run/handler/name", handler)?,
-        Run::Command(line) => command::check(line)?,
     }
-    size(spec)
+    if spec.timeout > timeout_max {
+        let error = AppError::field("/timeout", format!("must be at most {timeout_max}"));
+        faults.check(Err(error.code(FieldCode::OutOfRange).hint("the server's setting timeout_max limits it")));
+    }
+    faults.finish()
 }
 
 /// The parts have limits of their own; escapes can make the whole larger than their sum.
@@ -98,15 +127,25 @@ fn labels(spec: &TaskSpec) -> Result<()> {
     Ok(())
 }
 
-/// One line of printable text.
+/// One line of text that looks like what it is.
 pub(crate) fn text(pointer: &str, value: &str, chars_max: usize) -> Result<()> {
     if value.chars().count() > chars_max {
-        return Err(AppError::field(pointer, format!("must be at most {chars_max} characters")));
+        let error = AppError::field(pointer, format!("must be at most {chars_max} characters"));
+        return Err(error.code(FieldCode::TooLong));
     }
-    if value.chars().any(char::is_control) {
-        return Err(AppError::field(pointer, "must not contain control characters"));
+    match characters::misleading(value) {
+        Some(character) => {
+            let detail = format!("must not contain {}", characters::named(character));
+            Err(AppError::field(pointer, detail).code(FieldCode::ForbiddenCharacter))
+        }
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// One line of text for people, such as the subject of a mail: emoji and some scripts need joiners and marks.
+pub(crate) fn line(pointer: &str, value: &str, chars_max: usize) -> Result<()> {
+    let without_joiners: String = value.chars().filter(|c| !('\u{200c}'..='\u{200f}').contains(c)).collect();
+    text(pointer, &without_joiners, chars_max)
 }
 
 fn probe(probe: &Probe) -> Result<()> {

@@ -116,6 +116,7 @@ async fn world(replies: &[Option<Reply>]) -> World {
             public_url: "http://127.0.0.1:8020".to_owned(),
             missed_after: Span::from_secs(60),
             log_limit: ByteSize::mib(1),
+            task_limits: Default::default(),
         },
     });
     World { app, owner, job: id }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use futures_util::Stream;
 use punctual_api::{
-    Answered, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSubmitted, ListQuery, LogLine, LogLines, limits,
+    Answered, BulkRequest, BulkSubmitted, Job, JobList, JobSubmitted, ListQuery, LogLine, LogLines, limits,
 };
 use punctual_core::{JobId, JobState};
 use reqwest::header::RANGE;
 use reqwest::{Method, RequestBuilder};
+use serde::Serialize;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -131,11 +132,16 @@ const ATTEMPT: &str = "punctual-attempt";
 
 impl Client {
     /// Submits one job under a random key, so that a repetition makes no second one.
-    pub async fn submit(&self, job: &JobRequest) -> Result<JobSubmitted, ClientError> {
+    /// `job` is a [`JobRequest`](punctual_api::JobRequest), or JSON that reads as one.
+    pub async fn submit(&self, job: &(impl Serialize + Sync + ?Sized)) -> Result<JobSubmitted, ClientError> {
         self.submit_with_key(job, &IdempotencyKey::random()?).await
     }
 
-    pub async fn submit_with_key(&self, job: &JobRequest, key: &IdempotencyKey) -> Result<JobSubmitted, ClientError> {
+    pub async fn submit_with_key(
+        &self,
+        job: &(impl Serialize + Sync + ?Sized),
+        key: &IdempotencyKey,
+    ) -> Result<JobSubmitted, ClientError> {
         let request = self.post(self.at(["v1", "jobs"])).header("idempotency-key", &key.0).json(job);
         self.ask(request, Repeat::Safe).await
     }

@@ -111,13 +111,24 @@ fn written(base: &Url) -> &str {
     base.as_str().trim_end_matches('/')
 }
 
+/// What is wrong with an address, in words of our own.
+fn fault(message: &str) -> &'static str {
+    const MEANINGS: [(&str, &str); 3] = [
+        ("empty host", "it names no host"),
+        ("port", "its port is not a number from 0 to 65535"),
+        ("IP", "its IP address is not one"),
+    ];
+    let meaning = MEANINGS.iter().find(|(text, _)| message.contains(text));
+    meaning.map_or("its form is not known", |(_, meaning)| meaning)
+}
+
 fn parse_base(text: &str) -> Result<Url, ClientError> {
     let refused = |reason: String| ClientError::BadUrl { url: text.to_owned(), reason };
     let no_scheme = || refused("it must begin with http:// or https://".to_owned());
     if !text.contains("://") {
         return Err(no_scheme());
     }
-    let url = Url::parse(text).map_err(|error| refused(error.to_string()))?;
+    let url = Url::parse(text).map_err(|error| refused(fault(&error.to_string()).to_owned()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(no_scheme());
     }

@@ -6,6 +6,7 @@ use punctual_api::{
     ScheduleView, SkipAnswer, SkipRequest,
 };
 use reqwest::Method;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::send::{Repeat, with_query};
@@ -18,7 +19,11 @@ impl Client {
     }
 
     /// Creates a schedule that must not exist yet.
-    pub async fn create_schedule(&self, schedule: &ScheduleRequest) -> Result<ScheduleView, ClientError> {
+    /// `schedule` is a [`ScheduleRequest`], or JSON that reads as one.
+    pub async fn create_schedule(
+        &self,
+        schedule: &(impl Serialize + Sync + ?Sized),
+    ) -> Result<ScheduleView, ClientError> {
         // One without a name would be created twice.
         self.ask(self.post(self.at(["v1", "schedules"])).json(schedule), Repeat::Unsafe).await
     }

@@ -1,9 +1,9 @@
 //! Tasks.
 
 use punctual_api::{TaskList, TaskRequest, TaskView};
-use punctual_core::task::TaskSpec;
 use reqwest::Method;
 use reqwest::header::IF_MATCH;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::send::{Repeat, with_query};
@@ -17,8 +17,14 @@ pub enum IfMatch {
 }
 
 impl Client {
-    /// Defines the task, or replaces its definition.
-    pub async fn apply_task(&self, name: &str, spec: &TaskSpec, when: IfMatch) -> Result<TaskView, ClientError> {
+    /// Defines the task, or replaces its definition. `spec` is a [`TaskSpec`](punctual_core::task::TaskSpec), or JSON that
+    /// reads as one.
+    pub async fn apply_task(
+        &self,
+        name: &str,
+        spec: &(impl Serialize + Sync + ?Sized),
+        when: IfMatch,
+    ) -> Result<TaskView, ClientError> {
         let mut request = self.request(Method::PUT, self.at(["v1", "tasks", name])).json(spec);
         // The first of two equal requests changes the revision that the second asks for.
         let mut repeat = Repeat::Safe;

@@ -250,7 +250,7 @@ fn page(jobs: usize, next: Option<&str>) -> Response<Body> {
         "task": { "id": "task_01m7et433kee4803yssgvaf2fh", "kind": "probe", "queue": "default" },
         "state": "failed",
         "priority": 0,
-        "attempts": 1,
+        "attempt_count": 1,
         "submitted_at": "2026-12-24T17:00:00Z",
         "scheduled_at": "2026-12-24T17:00:00Z",
         "due_at": "2026-12-24T17:00:00Z",

@@ -98,7 +98,7 @@ async fn calls_that_cannot_be_made_fail_for_good_and_nothing_ran() {
     for (url, reason) in [
         ("ftp://example.com/", "only http and https urls can be called, not ftp"),
         ("file:///etc/passwd", "only http and https urls can be called, not file"),
-        ("nonsense", "the url is not valid: relative URL without a base"),
+        ("nonsense", "the url is not valid: write it in full, such as https://example.com/hook"),
         ("http://user:secret@example.com/", "the url must not carry a user name or password: use a header"),
     ] {
         let failure = execute(get(url), None).await.failure();

@@ -139,6 +139,27 @@ pub(crate) enum Command {
     ExitCodes,
 }
 
+/// What a command exits with that fails by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The code of the table.
+    HasItsCode,
+    /// One code for all failures: the others are those of the program that it runs.
+    BesideAProgram,
+}
+
+/// Whether these arguments, which cannot be read, are those of `run FILE`: its failures have a code of their own.
+pub(crate) fn runs_a_file(args: impl Iterator<Item = std::ffi::OsString>) -> bool {
+    let words: Vec<_> = args.skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<_> = words.iter().take_while(|word| *word != "--").skip_while(|word| *word != "run").collect();
+    // What follows a flag is mostly its value.
+    let is_file = |pair: &[&String]| {
+        let (before, word) = (pair[0], pair[1]);
+        word.starts_with("./") || (word.contains('/') && !word.starts_with('-') && !before.starts_with('-'))
+    };
+    words.windows(2).any(is_file)
+}
+
 /// How many threads a command is worth.
 pub(crate) enum Threads {
     One,
@@ -154,6 +175,13 @@ impl Command {
             Self::Worker(args) => args.flags(),
             Self::Migrate(args) => args.flags(),
             _ => Vec::new(),
+        }
+    }
+
+    pub(crate) fn failure(&self) -> Failure {
+        match self {
+            Self::Run(args) if args.passes_exit_code_on() => Failure::BesideAProgram,
+            _ => Failure::HasItsCode,
         }
     }
 
@@ -196,6 +224,21 @@ mod tests {
         command.build();
         pages(&mut command, "punctual", &mut text);
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_command_that_runs_a_file_is_known_even_if_it_cannot_be_read() {
+        let runs = |line: &str| runs_a_file(line.split_whitespace().map(Into::into));
+        for line in
+            ["punctual run ./tool --nonsense", "punctual -q run --detach ./x", "punctual run /bin/x --at soon -- a"]
+        {
+            assert!(runs(line), "{line}");
+        }
+        for line in
+            ["punctual run task --config /etc/x --nonsense", "punctual ps ./x", "punctual run task -- ./x", "run"]
+        {
+            assert!(!runs(line), "{line}");
+        }
     }
 
     #[test]

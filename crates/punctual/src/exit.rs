@@ -41,7 +41,8 @@ exits! {
     Unreachable 7 "the server or the database cannot be reached, or is too busy";
     Pending 8 "an awaited job is still pending (`wait --no-wait`)";
     Partial 9 "a part was left out, and the rest was done (`import crontab --keep-going`)";
-    Timeout 124 "the time limit of `run --wait-timeout` or `wait --timeout` was reached";
+    Timeout 124 "a time limit was reached: `run --wait-timeout`, `wait --timeout`, or the timeout of a program that `run FILE` ran";
+    NotRun 125 "`run FILE`: the program was not run, or how it ended is not known";
     Interrupted 130 "interrupted with Ctrl-C";
 }
 
@@ -57,6 +58,8 @@ impl Exit {
         for exit in Self::ALL {
             let _ = writeln!(text, "  {:>3}  {}", exit.code(), exit.meaning());
         }
+        text += "`punctual run FILE` exits with the code of the program that it ran, or with 128 and the number of the signal that \
+                 ended\nit. Its own failures are 124, 125 and 130 only.\n";
         text
     }
 }
@@ -170,6 +173,12 @@ impl Report {
         }
     }
 
+    /// The same, of a command that otherwise exits with the code of a program.
+    #[must_use]
+    pub(crate) fn beside_a_program(self) -> Self {
+        Self { exit_code: Exit::NotRun.code(), ..self }
+    }
+
     /// One sentence of what is wrong, and one of what to do.
     pub(crate) fn sentence(&self) -> String {
         let mut text = self.message.trim_end_matches('.').to_owned();
@@ -193,9 +202,12 @@ fn message(problem: &Problem) -> String {
     if problem.errors.is_empty() {
         return problem.detail.clone();
     }
-    let fields = problem.errors.iter().map(|FieldError { pointer, detail }| match pointer.as_str() {
-        "" => detail.clone(),
-        pointer => format!("{pointer}: {detail}"),
+    let fields = problem.errors.iter().map(|FieldError { pointer, detail, hint, .. }| {
+        let hint = hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        match pointer.as_str() {
+            "" => format!("{detail}{hint}"),
+            pointer => format!("{pointer}: {detail}{hint}"),
+        }
     });
     fields.collect::<Vec<_>>().join("\n")
 }

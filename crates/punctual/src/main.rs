@@ -4,6 +4,7 @@
 mod address;
 mod agents;
 mod bench;
+mod clean;
 mod cli;
 mod cmd;
 mod config;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Command, Threads};
+use crate::cli::{Cli, Command, Failure, Threads};
 use crate::cmd::Context;
 use crate::exit::{Exit, OutputClosed, Report};
 use crate::output::{Format, note};
@@ -35,7 +36,16 @@ fn main() -> ExitCode {
         punctual_sandbox::launcher_main();
     }
     memory::give_back_what_is_freed();
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        let _ = error.print();
+        let code = if error.use_stderr() && cli::runs_a_file(std::env::args_os()) {
+            Exit::NotRun.code().into()
+        } else {
+            error.exit_code()
+        };
+        std::process::exit(code);
+    });
+    let failure = cli.command.failure();
     if let Command::Agent(args) = &cli.command
         && let Err(error) = punctual_agent::guard_this_process(args.tie())
     {
@@ -44,12 +54,12 @@ fn main() -> ExitCode {
     }
     let context = match Context::new(&cli) {
         Ok(context) => context,
-        Err(error) => return report(&error, Format::Table).into(),
+        Err(error) => return report(&error, Format::Table, failure).into(),
     };
     let format = context.out.format;
     match run(cli, context) {
         Ok(exit) => exit.into(),
-        Err(error) => report(&error, format).into(),
+        Err(error) => report(&error, format, failure).into(),
     }
 }
 
@@ -88,11 +98,14 @@ fn many_threads() -> tokio::runtime::Builder {
     builder
 }
 
-fn report(error: &anyhow::Error, format: Format) -> Exit {
+fn report(error: &anyhow::Error, format: Format, failure: Failure) -> Exit {
     if error.is::<OutputClosed>() {
         return Exit::Ok;
     }
-    let report = Report::new(error);
+    let report = match failure {
+        Failure::HasItsCode => Report::new(error),
+        Failure::BesideAProgram => Report::new(error).beside_a_program(),
+    };
     match format {
         Format::Json | Format::Jsonl => {
             let envelope = serde_json::json!({ "error": report });

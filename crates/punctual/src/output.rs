@@ -8,6 +8,7 @@ use comfy_table::{Cell, Color};
 use punctual_core::{JobState, Timestamp};
 use serde::Serialize;
 
+use crate::clean;
 use crate::exit::OutputClosed;
 use crate::table::{self, Yield};
 use crate::world::now;
@@ -37,6 +38,19 @@ pub(crate) enum ColorChoice {
 pub(crate) enum Chatter {
     Hints,
     Quiet,
+}
+
+/// Whether control sequences in the output of programs are passed to a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Raw {
+    Yes,
+    No,
+}
+
+impl From<bool> for Raw {
+    fn from(is_raw: bool) -> Self {
+        if is_raw { Self::Yes } else { Self::No }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -120,8 +134,22 @@ impl Output {
         if self.short_times { relative_short(at, now()) } else { relative(at, now()) }
     }
 
-    /// Writes to stdout at once, so that a reader at the other end of a pipe sees it.
+    /// Writes text that may hold what others wrote, with nothing in it that would steer a terminal but our own colours.
     pub(crate) fn write(&self, text: &str) -> anyhow::Result<()> {
+        self.write_raw(&if self.colored { clean::shown_in_color(text) } else { clean::shown(text) })
+    }
+
+    /// Writes the output of a program: to a pipe as it is; to a terminal in a form that does nothing there, unless
+    /// somebody asked for it as it is.
+    pub(crate) fn write_output_of_program(&self, text: &str, raw: Raw) -> anyhow::Result<()> {
+        match (self.terminal, raw) {
+            (Some(_), Raw::No) => self.write_raw(&clean::shown(text)),
+            (Some(_), Raw::Yes) | (None, _) => self.write_raw(text),
+        }
+    }
+
+    /// Writes to stdout at once, so that a reader at the other end of a pipe sees it.
+    pub(crate) fn write_raw(&self, text: &str) -> anyhow::Result<()> {
         let mut stdout = std::io::stdout().lock();
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(OutputClosed.into()),
@@ -135,8 +163,10 @@ impl Output {
 
     pub(crate) fn json(&self, value: &impl Serialize) -> anyhow::Result<()> {
         match self.format {
-            Format::Jsonl => self.line(&serde_json::to_string(value)?),
-            Format::Json | Format::Table | Format::Name => self.line(&serde_json::to_string_pretty(value)?),
+            Format::Jsonl => self.line(&clean::json(&serde_json::to_string(value)?)),
+            Format::Json | Format::Table | Format::Name => {
+                self.line(&clean::json(&serde_json::to_string_pretty(value)?))
+            }
         }
     }
 
@@ -213,7 +243,7 @@ pub(crate) fn size_words(bytes: u64) -> String {
 
 /// Writes a line to stderr. Nobody may be there to read it, and that is fine.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", clean::shown(text));
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use punctual_core::Span;
 
+use crate::clean;
 use crate::output::{Format, Output, Row, Size, counted};
 use crate::table;
 use crate::world::now;
@@ -26,7 +27,7 @@ pub(crate) fn show<T: Row>(look: &Look<T>, every: Span, out: &Output) -> anyhow:
     match out.terminal {
         Some(size) if out.format == Format::Table => {
             let title = format!("{}  every {every}; Ctrl-C ends", out.zone.show(now()));
-            out.write(&draw(&title, look, size, &out))?;
+            out.write_raw(&draw(&title, look, size, &out))?;
             Ok(true)
         }
         _ => Ok(false),
@@ -43,6 +44,7 @@ fn draw<T: Row>(title: &str, look: &Look<T>, size: Size, out: &Output) -> String
     let room = size.rows.saturating_sub(4).max(1);
     let shown = &look.rows[..look.rows.len().min(room)];
     let table = if shown.is_empty() { format!("no {}s", look.what) } else { table::draw(shown, out) };
+    let table = if out.colored { clean::shown_in_color(&table) } else { clean::shown(&table) };
     let more = look.rows.len() - shown.len();
     let more = (more > 0).then(|| format!("{} more below", counted(more, look.what)));
     let end = [more, look.end.clone()].into_iter().flatten().collect::<Vec<_>>().join("; ");
@@ -67,7 +69,7 @@ mod tests {
         let job: JobSummary = serde_json::from_value(json!({
             "id": "job_01m7et4344e91804jsy8wksbxz",
             "task": { "id": "task_01m7et433kee4803yssgvaf2fh", "kind": "http", "queue": "default" },
-            "state": "failed", "priority": 0, "attempts": 4, "reason": "x".repeat(300),
+            "state": "failed", "priority": 0, "attempt_count": 4, "reason": "x".repeat(300),
             "submitted_at": "2026-01-01T00:00:00Z", "scheduled_at": "2026-01-01T00:00:00Z",
             "due_at": "2026-01-01T00:00:00Z",
         }))

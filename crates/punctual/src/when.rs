@@ -63,6 +63,13 @@ fn not_a_time(text: &str) -> String {
     format!("`{text}` is not a time, such as 2026-12-24T18:00:00+01:00 or '2026-12-24 18:00 Europe/Berlin'")
 }
 
+/// Reads a whole number in a range.
+pub(crate) fn whole<T: TryFrom<u64>, const MIN: u64, const MAX: u64>(text: &str) -> Result<T, String> {
+    let number = text.trim().parse::<u64>().ok().filter(|number| (MIN..=MAX).contains(number));
+    let number = number.and_then(|number| T::try_from(number).ok());
+    number.ok_or_else(|| format!("it is not a whole number from {MIN} to {MAX}"))
+}
+
 /// Reads `local`, `utc` or the name of a zone.
 pub(crate) fn zone_of(text: &str) -> Result<TimeZone, String> {
     match text.to_ascii_lowercase().as_str() {

@@ -60,6 +60,7 @@ pub(crate) async fn run_server(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
     let ServerOptions { listener, settings } = options;
+    settings.task_defaults.set();
     let random = world::random()?;
     let address = listener.local_addr().context("cannot read the address")?;
     let opened = OpenStore::open(&settings).await?;
@@ -92,6 +93,7 @@ pub(crate) async fn run_server(
             public_url: settings.public_url.clone().unwrap_or_else(|| format!("http://{address}")),
             missed_after: settings.missed_after,
             log_limit: settings.log_limit,
+            task_limits: settings.task_limits,
         },
     });
     let rest = if settings.roles.api { Rest::Served } else { Rest::ProbesOnly };
@@ -150,6 +152,13 @@ fn engine_config(settings: &ServerSettings, address: SocketAddr, random: [u64; 2
     config.owner.look_ahead = settings.look_ahead;
     config.owner.window_max = settings.window_max;
     config.owner.worker_silence = settings.worker_dead_after;
+    config.owner.sweep_every = settings.poll_interval;
+    config.owner.floor_sweep_every = settings.full_poll_interval;
+    config.owner.page_len = settings.read_batch;
+    config.owner.batch_max = settings.write_batch;
+    config.owner.quarantine_after = settings.quarantine_after;
+    config.owner.retry_after_max = settings.retry_after_max;
+    config.prune_every = settings.prune_interval;
     config
 }
 

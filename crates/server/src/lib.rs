@@ -15,6 +15,7 @@ mod guard;
 mod health;
 mod jobs;
 mod logs;
+mod misfits;
 mod nodes;
 mod notifications;
 mod outgoing;

@@ -8,12 +8,12 @@ use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
 use http::request::Parts;
 use http::{HeaderMap, header};
-use punctual_api::{ErrorKind, limits};
-use punctual_app::AppError;
+use punctual_api::{ErrorKind, FieldCode, Misfit, limits};
+use punctual_app::{AppError, Checked};
 use punctual_core::{ArtifactId, BackfillId, JobId};
-use serde::de::{DeserializeOwned, IgnoredAny};
-use serde_path_to_error::{Path as Place, Segment};
+use serde::de::DeserializeOwned;
 
+use crate::misfits::from_json;
 use crate::problem::Refused;
 
 /// A client that has not sent its body by then is refused.
@@ -29,7 +29,7 @@ pub(crate) struct Json<T, const MAX: usize = { limits::BODY_BYTES_MAX }> {
     pub(crate) bytes: Bytes,
 }
 
-impl<S: Send + Sync, T: DeserializeOwned, const MAX: usize> FromRequest<S> for Json<T, MAX> {
+impl<S: Send + Sync, T: DeserializeOwned + Checked, const MAX: usize> FromRequest<S> for Json<T, MAX> {
     type Rejection = Refused;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
@@ -68,7 +68,7 @@ pub(crate) async fn read_body(body: Body, max: usize) -> Result<Bytes, AppError>
 /// A JSON body, or none at all, which is the default.
 pub(crate) struct JsonOrNothing<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned + Default> FromRequest<S> for JsonOrNothing<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Default + Checked> FromRequest<S> for JsonOrNothing<T> {
     type Rejection = Refused;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
@@ -140,84 +140,6 @@ pub(crate) async fn discard(body: Body) {
     let _ = tokio::time::timeout(DISCARD_WITHIN, reading).await;
 }
 
-fn from_json<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, AppError> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        // A misfit within an enum is called a mistake of syntax; only a second look tells.
-        let is_json = error.is_data() || serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
-        let error = if is_json {
-            misfit::<T>(bytes, &error)
-        } else {
-            AppError::invalid(format!("the body is not valid JSON: {}", shorten(&error)))
-        };
-        if error.hint.is_some() { error } else { error.hint("GET /openapi.json describes what is expected") }
-    })
-}
-
-/// Reads once more, now keeping track of the place: only a refusal has to pay for it.
-fn misfit<T: DeserializeOwned>(bytes: &[u8], error: &serde_json::Error) -> AppError {
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
-    match serde_path_to_error::deserialize::<_, T>(&mut reader) {
-        Err(found) => {
-            let error = AppError::field(pointer(found.path()), plain(found.inner()));
-            match near_field(&found.inner().to_string()) {
-                Some(near) => error.hint(format!("did you mean `{near}`?")),
-                None => error,
-            }
-        }
-        Ok(_) => AppError::invalid(plain(error)),
-    }
-}
-
-/// Without the line and the column of a body that is valid JSON: the pointer says where it is. Types of Rust are
-/// written as the numbers that they hold.
-fn plain(error: &serde_json::Error) -> String {
-    let text = shorten(error);
-    let text = text.rfind(" at line ").map_or(text.as_str(), |end| &text[..end]);
-    for (name, range) in NUMBER_TYPES {
-        if let Some(before) = text.strip_suffix(&format!("expected {name}")) {
-            return format!("{before}expected a whole number {range}");
-        }
-    }
-    text.to_owned()
-}
-
-const NUMBER_TYPES: [(&str, &str); 9] = [
-    ("u8", "from 0 to 255"),
-    ("u16", "from 0 to 65535"),
-    ("u32", "from 0 to 4294967295"),
-    ("u64", "of at least 0"),
-    ("usize", "of at least 0"),
-    ("i8", "from -128 to 127"),
-    ("i16", "from -32768 to 32767"),
-    ("i32", "from -2147483648 to 2147483647"),
-    ("i64", "of 64 bits"),
-];
-
-/// The field that was meant by one that is unknown: `unknown field `a`, expected one of `b`, `c``.
-fn near_field(message: &str) -> Option<String> {
-    let (written, known) = message.strip_prefix("unknown field `")?.split_once('`')?;
-    let known = known.split('`').skip(1).step_by(2);
-    let distances = known.map(|known| (strsim::damerau_levenshtein(written, known), known));
-    let (_, near) = distances.filter(|(distance, known)| *distance <= known.len() / 3).min()?;
-    Some(near.to_owned())
-}
-
-/// As a JSON pointer.
-fn pointer(place: &Place) -> String {
-    let mut text = String::new();
-    for segment in place {
-        match segment {
-            Segment::Seq { index } => text += &format!("/{index}"),
-            Segment::Map { key } | Segment::Enum { variant: key } => {
-                let key: String = key.chars().take(limits::NAME_CHARS_MAX).collect();
-                text += &format!("/{}", key.replace('~', "~0").replace('/', "~1"));
-            }
-            Segment::Unknown => {}
-        }
-    }
-    text
-}
-
 /// Messages quote what was sent, but not a megabyte of it.
 fn shorten(error: &impl std::fmt::Display) -> String {
     error.to_string().chars().take(300).collect()
@@ -240,12 +162,15 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
 fn bad_query(message: &str) -> AppError {
     let message = message.strip_prefix("Failed to deserialize query string: ").unwrap_or(message);
     let lists = "GET /openapi.json lists the parameters";
-    let Some(unknown) = message.find("unknown field `").map(|at| &message[at..]) else {
-        return AppError::invalid(shorten(&message)).hint(lists);
-    };
-    let written = unknown.split('`').nth(1).unwrap_or_default();
-    let error = AppError::invalid(format!("there is no parameter `{}`", shorten(&written)));
-    match near_field(unknown) {
+    // `name: what is wrong with it`
+    let (name, said) = message.split_once(": ").unwrap_or(("", message));
+    let misfit = Misfit::read(said);
+    if misfit.code != FieldCode::UnknownField {
+        return AppError::field(shorten(&name), misfit.detail).code(misfit.code).hint(lists);
+    }
+    let written = said.split('`').nth(1).unwrap_or_default();
+    let error = AppError::field(shorten(&written), "there is no parameter of this name").code(misfit.code);
+    match misfit.near(written) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),
         None => error.hint(lists),
     }
@@ -319,33 +244,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
-
     use super::*;
-
-    #[derive(Debug, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    #[expect(dead_code, reason = "it is only read into")]
-    struct Wanted {
-        number: u32,
-    }
-
-    #[test]
-    fn a_misfit_is_told_by_its_pointer_and_in_plain_words() {
-        for (body, detail) in [
-            (r#"{"number": -1}"#, "/number: invalid value: integer `-1`, expected a whole number from 0 to 4294967295"),
-            (
-                r#"{"number": "at line 1"}"#,
-                "/number: invalid type: string \"at line 1\", expected a whole number from 0 to 4294967295",
-            ),
-            (r#"{"numbers": 1}"#, "/numbers: unknown field `numbers`, expected `number`"),
-        ] {
-            assert_eq!(from_json::<Wanted>(body.as_bytes()).unwrap_err().detail, detail);
-        }
-        // What is no JSON has no pointer, so the place stays.
-        let error = from_json::<Wanted>(b"{\"number\": 1,}").unwrap_err();
-        assert!(error.detail.ends_with("at line 1 column 14"), "{error}");
-    }
 
     #[test]
     fn a_parameter_that_there_is_not_is_named_without_words_of_libraries() {
@@ -353,10 +252,10 @@ mod tests {
         let error = bad_query(message);
         assert_eq!(
             (error.detail.as_str(), error.hint.as_deref()),
-            ("there is no parameter `stat`", Some("did you mean `state`?"))
+            ("stat: there is no parameter of this name", Some("did you mean `state`?"))
         );
         let error = bad_query("Failed to deserialize query string: limit: duplicate field `limit`");
-        assert_eq!(error.detail, "limit: duplicate field `limit`");
+        assert_eq!(error.detail, "limit: `limit` is given more than once");
         assert_eq!(error.hint.as_deref(), Some("GET /openapi.json lists the parameters"));
     }
 }

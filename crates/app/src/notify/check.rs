@@ -12,7 +12,7 @@ use punctual_core::task::default_queue;
 
 use super::deliver::Delivery;
 use super::render;
-use crate::{AppError, Result, validate};
+use crate::{AppError, Faults, Result, validate};
 
 /// Names in each list of a rule.
 const NAMES_MAX: usize = 100;
@@ -38,20 +38,34 @@ pub(super) async fn rule_aside(request: NotificationRequest, sample: Notificatio
 
 /// The rule with every default filled in. `sample` is what templates are tried on.
 pub(super) fn rule(request: &NotificationRequest, sample: NotificationMessage) -> Result<RuleSpec> {
+    let mut faults = Faults::default();
+    let on = faults.value(on(request));
+    let [tasks, queues, schedules] =
+        [("/tasks", &request.tasks), ("/queues", &request.queues), ("/schedules", &request.schedules)]
+            .map(|(pointer, written)| faults.value(names(pointer, written)).unwrap_or_default());
+    let late_after = faults.value(late_after(request));
+    let channel = faults.value(channel(request));
+    let window = faults.value(window(request));
+    let (Some(on), Some(late_after), Some(channel), Some(window), true) =
+        (on, late_after, channel, window, faults.is_empty())
+    else {
+        return Err(faults.finish().expect_err("something is missing because it was refused"));
+    };
     let spec = RuleSpec {
-        on: on(request)?,
-        tasks: names("/tasks", &request.tasks)?,
-        queues: names("/queues", &request.queues)?,
-        schedules: names("/schedules", &request.schedules)?,
-        late_after: late_after(request)?,
-        channel: channel(request)?,
-        window: window(request)?,
+        on,
+        tasks,
+        queues,
+        schedules,
+        late_after,
+        channel,
+        window,
         templates: request.templates.as_ref().map(templates).unwrap_or_default(),
         queue: request.queue.clone().unwrap_or_else(default_queue),
         enabled: request.enabled.unwrap_or(true),
     };
-    check_templates(&spec.templates, &sample)?;
-    check_delivery(&spec, sample)?;
+    faults.check(check_templates(&spec.templates, &sample));
+    faults.check(check_delivery(&spec, sample));
+    faults.finish()?;
     Ok(spec)
 }
 

@@ -97,7 +97,7 @@ impl App {
     pub async fn list_calendars(&self) -> Result<CalendarList> {
         let calendars = self.0.store.calendars().await?;
         let summarize = |calendar: StoredCalendar| CalendarSummary {
-            dates: calendar.dates.len(),
+            date_count: calendar.dates.len(),
             first: calendar.dates.first().map(ToString::to_string),
             last: calendar.dates.last().map(ToString::to_string),
             revision: calendar.revision,

@@ -16,7 +16,7 @@ use punctual_core::{ScheduleId, ShardId};
 use crate::cluster::Place;
 use crate::schedules::{RequestZone, not_found, refused, request, rules};
 use crate::submit::WantedTask;
-use crate::{App, AppError, Result};
+use crate::{App, AppError, Faults, Result};
 
 /// Names of an error; the others are like them.
 const NAMES_SHOWN_MAX: usize = 10;
@@ -190,7 +190,13 @@ impl App {
         let zone = zone.map(|zone| zone.0.as_str());
         let mut specs = Vec::with_capacity(requests.len());
         for (place, request) in requests.iter().enumerate() {
-            let spec = request::check(request).and_then(|()| request::spec(request, zone));
+            let mut faults = Faults::default();
+            faults.check(request::check(request));
+            if let Some(spec) = request.inline.as_ref().filter(|_| faults.is_empty()) {
+                faults.check(self.check_limits(spec).map_err(|error| error.under("/inline")));
+            }
+            let spec = faults.value(request::spec(request, zone));
+            let spec = faults.finish().map(|()| spec.expect("a spec without faults is there"));
             specs.push(spec.map_err(|error| error.under(&under(place)))?);
             let_others_work(place).await;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use punctual_api::{CalendarsRequest, CatchUpRequest, ScheduleRequest};
+use punctual_api::{CalendarsRequest, CatchUpRequest, FieldCode, ScheduleBulkRequest, ScheduleRequest};
 use punctual_core::schedule::recurrence::{self, Calendar, Calendars, ScheduleError};
 use punctual_core::schedule::{
     CATCH_UP_MAX, CalendarNames, CatchUp, CatchUpMode, MISSED_AFTER_RANGE, PAUSE_AFTER_MAX, Plan, PlanError,
@@ -14,7 +14,7 @@ use punctual_core::{ScheduleId, Span};
 
 use crate::schedules::rules;
 use crate::schedules::zone::{self, to_jiff};
-use crate::{AppError, Result, validate};
+use crate::{AppError, Checked, Faults, Result, validate};
 
 const WINDOW_MAX: Span = Span::from_secs(366 * 86_400);
 const PER_MINUTE_MAX: u32 = 60_000;
@@ -25,26 +25,38 @@ const RESERVED: [&str; 2] = ["bulk", "preview"];
 
 /// Everything that can be checked without looking anything up.
 pub(super) fn check(request: &ScheduleRequest) -> Result<()> {
+    let mut faults = Faults::default();
     if let Some(name) = &request.name {
-        self::name("/name", name)?;
+        faults.check(self::name("/name", name));
     }
-    match (&request.task, &request.inline) {
-        (Some(name), None) => validate::name("/task", name)?,
-        (None, Some(spec)) => validate::spec(spec).map_err(|error| error.under("/inline"))?,
+    faults.check(match (&request.task, &request.inline) {
+        (Some(name), None) => validate::name("/task", name),
+        (None, Some(spec)) => validate::spec(spec).map_err(|error| error.under("/inline")),
         (Some(_), Some(_)) => {
             let error = AppError::field("", "the schedule has both a task and an inline definition");
-            return Err(error.hint("give one of the two"));
+            Err(error.hint("give one of the two"))
         }
         (None, None) => {
             let error = AppError::field("", "the schedule names no task");
-            return Err(error.hint("give `task`, the name of a task, or define one in `inline`"));
+            Err(error.hint("give `task`, the name of a task, or define one in `inline`"))
         }
-    }
+    });
     if let Some(input) = &request.input {
-        validate::input(input.get())?;
+        faults.check(validate::input(input.get()));
     }
-    Ok(())
+    faults.finish()
 }
+
+impl Checked for ScheduleRequest {
+    fn check(&self) -> Result<()> {
+        let mut faults = Faults::default();
+        faults.check(check(self));
+        faults.check(spec(self, None).map(drop));
+        faults.finish()
+    }
+}
+
+impl Checked for ScheduleBulkRequest {}
 
 /// The name of a schedule. Ids are kept for those that have no other.
 pub(super) fn name(pointer: &str, name: &str) -> Result<()> {
@@ -61,14 +73,15 @@ pub(super) fn name(pointer: &str, name: &str) -> Result<()> {
 
 /// `zone` is that of a request whose body names none.
 pub(super) fn spec(request: &ScheduleRequest, zone: Option<&str>) -> Result<ScheduleSpec> {
+    let mut faults = Faults::default();
     let zone = match (&request.zone, zone) {
-        (Some(name), _) => zone::check("/zone", name)?,
-        (None, Some(name)) => name.to_owned(),
-        (None, None) => "UTC".to_owned(),
+        (Some(name), _) => faults.value(zone::check("/zone", name)),
+        (None, Some(name)) => Some(name.to_owned()),
+        (None, None) => Some("UTC".to_owned()),
     };
     let when = recurrence::ScheduleSpec {
-        rules: rules::read(request)?,
-        zone,
+        rules: faults.value(rules::read(request)).unwrap_or_default(),
+        zone: zone.unwrap_or_default(),
         start_at: request.start_at.map(to_jiff),
         end_at: request.end_at.map(to_jiff),
         gap: request.gap.unwrap_or_default(),
@@ -77,23 +90,30 @@ pub(super) fn spec(request: &ScheduleRequest, zone: Option<&str>) -> Result<Sche
         calendars: Calendars::default(),
     };
     let at_least_one = |pointer: &str, value: Option<u64>, max: u64| match value {
-        Some(value) if !(1..=max).contains(&value) => Err(AppError::field(pointer, format!("must be 1 to {max}"))),
+        Some(value) if !(1..=max).contains(&value) => {
+            Err(AppError::field(pointer, format!("must be 1 to {max}")).code(FieldCode::OutOfRange))
+        }
         Some(_) | None => Ok(()),
     };
-    at_least_one("/max_runs", request.max_runs.map(u64::from), u32::MAX.into())?;
-    at_least_one("/pause_after_failures", request.pause_after_failures.map(u64::from), PAUSE_AFTER_MAX.into())?;
+    faults.check(at_least_one("/max_runs", request.max_runs.map(u64::from), u32::MAX.into()));
+    let failures = request.pause_after_failures.map(u64::from);
+    faults.check(at_least_one("/pause_after_failures", failures, PAUSE_AFTER_MAX.into()));
     if request.late_after.is_some_and(|late_after| late_after < LATE_AFTER_MIN) {
-        return Err(AppError::field("/late_after", "must be at least 1s"));
+        faults.check(Err(AppError::field("/late_after", "must be at least 1s").code(FieldCode::OutOfRange)));
     }
     if request.missed_after.is_some_and(|missed_after| !MISSED_AFTER_RANGE.contains(&missed_after)) {
         let (least, most) = (MISSED_AFTER_RANGE.start(), MISSED_AFTER_RANGE.end());
-        return Err(AppError::field("/missed_after", format!("must be {least} to {most}")));
+        let error = AppError::field("/missed_after", format!("must be {least} to {most}"));
+        faults.check(Err(error.code(FieldCode::OutOfRange)));
     }
+    let calendars = request.calendars.as_ref().and_then(|written| faults.value(calendars(written)));
+    let catch_up = request.catch_up.and_then(|written| faults.value(catch_up(written)));
+    faults.finish()?;
     Ok(ScheduleSpec {
         when,
-        calendars: request.calendars.as_ref().map(calendars).transpose()?.unwrap_or_default(),
+        calendars: calendars.unwrap_or_default(),
         overlap: request.overlap.unwrap_or_default(),
-        catch_up: request.catch_up.map(catch_up).transpose()?.unwrap_or_default(),
+        catch_up: catch_up.unwrap_or_default(),
         max_runs: request.max_runs,
         pause_after_failures: request.pause_after_failures,
         late_after: request.late_after,

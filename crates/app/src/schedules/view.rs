@@ -141,7 +141,7 @@ fn summary(row: ScheduleRow, task: Option<&punctual_core::task::Task>, described
         zone: described.zone,
         state: described.standing,
         reason: described.reason,
-        next: described.next.into_iter().next(),
+        next: described.next.into_iter().take(1).collect(),
         changed: done_by(row.changed),
         revision: row.state.revision,
     }

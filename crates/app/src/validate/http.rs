@@ -1,34 +1,37 @@
 //! Checks of tasks that call an address.
 
-use punctual_api::limits;
+use punctual_api::{FieldCode, limits};
 use punctual_core::Span;
 use punctual_core::task::{HttpCall, Method};
 use regex::RegexBuilder;
 
 use super::{TIMEOUT_MAX, name};
+use crate::faults::Faults;
 use crate::{AppError, Result};
 
 const STATUSES_MAX: usize = 100;
 const EXPECT_BODY_CHARS_MAX: usize = 1024;
 
 pub(super) fn check(call: &HttpCall) -> Result<()> {
-    url("/run/http/url", &call.url)?;
+    let mut faults = Faults::default();
+    faults.check(url("/run/http/url", &call.url));
     if call.timeout == Span::ZERO || call.timeout > TIMEOUT_MAX {
-        return Err(AppError::field("/run/http/timeout", "must be more than 0 and at most 30 days"));
+        let error = AppError::field("/run/http/timeout", "must be more than 0 and at most 30 days");
+        faults.check(Err(error.code(FieldCode::OutOfRange)));
     }
-    headers(call)?;
-    body(call)?;
-    statuses("/run/http/expect_status", &call.expect_status)?;
-    statuses("/run/http/retry_status", &call.retry_status)?;
-    expect_body(call)?;
+    faults.check(headers(call));
+    faults.check(body(call));
+    faults.check(statuses("/run/http/expect_status", &call.expect_status));
+    faults.check(statuses("/run/http/retry_status", &call.retry_status));
+    faults.check(expect_body(call));
     if call.follow_redirects > HttpCall::REDIRECTS_MAX {
         let detail = format!("must be at most {}", HttpCall::REDIRECTS_MAX);
-        return Err(AppError::field("/run/http/follow_redirects", detail));
+        faults.check(Err(AppError::field("/run/http/follow_redirects", detail).code(FieldCode::OutOfRange)));
     }
-    match &call.sign_with {
-        Some(key) => name("/run/http/sign_with", key),
-        None => Ok(()),
+    if let Some(key) = &call.sign_with {
+        faults.check(name("/run/http/sign_with", key));
     }
+    faults.finish()
 }
 
 fn headers(call: &HttpCall) -> Result<()> {
@@ -93,6 +96,21 @@ fn last_line(text: &str) -> &str {
     text.trim().lines().last().unwrap_or_default().trim_start_matches("error: ")
 }
 
+/// What is wrong with an address, in words of our own.
+fn url_fault(error: url::ParseError) -> &'static str {
+    use url::ParseError;
+    match error {
+        ParseError::RelativeUrlWithoutBase | ParseError::RelativeUrlWithCannotBeABaseBase => {
+            "it does not begin with http:// or https://"
+        }
+        ParseError::EmptyHost => "it names no host",
+        ParseError::InvalidPort => "its port is not a number from 0 to 65535",
+        ParseError::InvalidIpv4Address | ParseError::InvalidIpv6Address => "its IP address is not one",
+        ParseError::IdnaError | ParseError::InvalidDomainCharacter => "its host name has characters that none can have",
+        _ => "its form is not known",
+    }
+}
+
 pub(super) fn url(pointer: &str, value: &str) -> Result<()> {
     if value.chars().count() > limits::URL_CHARS_MAX {
         let detail = format!("must be at most {} characters", limits::URL_CHARS_MAX);
@@ -103,7 +121,7 @@ pub(super) fn url(pointer: &str, value: &str) -> Result<()> {
         return Err(AppError::field(pointer, "must not contain control characters"));
     }
     let parsed = url::Url::parse(value).map_err(|error| {
-        AppError::field(pointer, format!("not a URL: {error}"))
+        AppError::field(pointer, format!("is not a URL: {}", url_fault(error)))
             .hint("write it in full, such as https://example.com/hook")
     })?;
     if !matches!(parsed.scheme(), "http" | "https") {

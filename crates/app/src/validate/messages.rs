@@ -5,7 +5,7 @@ use lettre::message::Mailbox;
 use punctual_api::limits;
 use punctual_core::run::{Email, Slack, Telegram};
 
-use super::{http, name, text};
+use super::{http, line, name};
 use crate::{AppError, Result};
 
 /// To, cc and bcc together. More are a mailing list.
@@ -20,7 +20,7 @@ pub(super) fn email(mail: &Email) -> Result<()> {
     if let Some(written) = &mail.reply_to {
         address("/run/email/reply_to", written)?;
     }
-    text("/run/email/subject", &mail.subject, SUBJECT_CHARS_MAX)?;
+    line("/run/email/subject", &mail.subject, SUBJECT_CHARS_MAX)?;
     if mail.subject.trim().is_empty() {
         return Err(AppError::field("/run/email/subject", "must not be empty"));
     }
@@ -55,7 +55,7 @@ fn addresses(to: &[String], cc: &[String], bcc: &[String]) -> Result<()> {
 
 fn address(pointer: &str, written: &str) -> Result<()> {
     const HINT: &str = "write it like ops@example.com or Ops <ops@example.com>";
-    text(pointer, written, ADDRESS_CHARS_MAX)?;
+    line(pointer, written, ADDRESS_CHARS_MAX)?;
     let mailbox: Mailbox =
         written.parse().map_err(|_| AppError::field(pointer, "is not an address of mail").hint(HINT))?;
     if !mailbox.email.to_string().is_ascii() {

@@ -121,6 +121,7 @@ impl World {
                 retention: Span::from_secs(RETENTION),
                 public_url: "http://127.0.0.1:8020".to_owned(),
                 missed_after,
+                task_limits: Default::default(),
             },
         });
         Self { app, store, folder, blobs, now }

@@ -43,7 +43,7 @@ impl MailServer {
     /// refusal.
     pub fn parse(url: &str, password: Option<&str>, from: &str) -> Result<Self, String> {
         const EXAMPLE: &str = "write it like smtp://user@mail.example:587 or smtps://user@mail.example";
-        let url = Url::parse(url).map_err(|error| format!("smtp_url is not a URL ({error}); {EXAMPLE}"))?;
+        let url = Url::parse(url).map_err(|_| format!("smtp_url is not a URL; {EXAMPLE}"))?;
         let host = url.host_str().and_then(|host| Host::parse(host).ok());
         let host = host.ok_or_else(|| format!("smtp_url names no host; {EXAMPLE}"))?;
         if url.password().is_some() {

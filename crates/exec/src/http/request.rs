@@ -46,7 +46,8 @@ fn parse_url(text: &str) -> Result<Url, String> {
     if text.contains(|letter: char| letter.is_control()) {
         return Err("the url is not valid: it has control characters".to_owned());
     }
-    let mut url = Url::parse(text).map_err(|error| format!("the url is not valid: {error}"))?;
+    let mut url = Url::parse(text)
+        .map_err(|_| "the url is not valid: write it in full, such as https://example.com/hook".to_owned())?;
     check_url(&url)?;
     url.set_fragment(None);
     Ok(url)

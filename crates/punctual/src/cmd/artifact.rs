@@ -18,9 +18,11 @@ use tokio::io::AsyncReadExt;
 
 use super::Context;
 use super::flags::{self, in_flags};
+use super::io_reason;
 use crate::exit::{Exit, failed, usage};
 use crate::output::{Format, Output, Row, size_words};
 use crate::table::Yield;
+use crate::when::whole;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ArtifactVerb {
@@ -31,7 +33,7 @@ pub(crate) enum ArtifactVerb {
     /// List artifacts, the newest first
     List {
         /// How many, at most; 1 to 1000
-        #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = whole::<u16, 1, 1000>)]
         limit: u16,
         /// Go on where another list ended
         #[arg(long, value_name = "CURSOR")]
@@ -218,7 +220,7 @@ fn open(path: &Path) -> anyhow::Result<(std::fs::File, std::fs::Metadata)> {
 }
 
 fn cannot_read(path: &Path, error: &std::io::Error) -> anyhow::Error {
-    usage(format!("cannot read {}: {error}", path.display()), "name a file that you may read")
+    usage(format!("cannot read {}: {}", path.display(), io_reason(error)), "name a file that you may read")
 }
 
 /// The size and the SHA-256 of a file.

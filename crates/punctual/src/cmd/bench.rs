@@ -7,6 +7,7 @@ use crate::bench::{Figure, Options, Workload};
 use crate::config::SETTINGS;
 use crate::exit::{Exit, usage};
 use crate::output::{Format, note};
+use crate::when::whole;
 
 /// Measure this machine.
 ///
@@ -21,13 +22,13 @@ pub(crate) struct BenchArgs {
     #[arg(value_name = "WORKLOAD")]
     workloads: Vec<Workload>,
     /// How many jobs; each workload has its own default
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = whole::<u64, 1, 9_007_199_254_740_992>)]
     jobs: Option<u64>,
     /// Measure this server, with the worker that it has. It keeps the jobs
     #[arg(long, value_name = "URL")]
     url: Option<String>,
     /// How many servers; more than one need --set database=…
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16), conflicts_with = "url")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole::<u8, 1, 16>, conflicts_with = "url")]
     servers: u8,
     /// Small sizes: a look, not a result
     #[arg(long)]

@@ -7,7 +7,7 @@ use punctual_core::run::{Binary, Limits, Network, Run, default_grace};
 use punctual_core::size::ByteSize;
 use punctual_core::{ArtifactId, Span};
 
-use crate::when::parse_span;
+use crate::when::{parse_span, whole};
 
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Binaries")]
@@ -25,10 +25,10 @@ pub(crate) struct BinaryFlags {
     #[arg(long, value_name = "SIZE")]
     memory: Option<ByteSize>,
     /// The cores it may use [default: 1]
-    #[arg(long, value_name = "CORES")]
+    #[arg(long, value_name = "CORES", value_parser = cores)]
     cpu: Option<f64>,
     /// The processes and threads it may start [default: 64]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32, 1, 4_294_967_295>)]
     pids: Option<u32>,
     /// What it may write to /tmp [default: 64MiB]
     #[arg(long, value_name = "SIZE")]
@@ -86,6 +86,11 @@ fn read_file(text: &str) -> Result<(String, PathBuf), String> {
     let own_name = || Some(path.file_name()?.to_str()?.to_owned());
     let name = named.map(|(name, _)| name.to_owned()).or_else(own_name).ok_or("write it as NAME=PATH")?;
     Ok((name, path))
+}
+
+fn cores(text: &str) -> Result<f64, String> {
+    let cores = text.parse::<f64>().ok().filter(|cores| cores.is_finite() && *cores > 0.0);
+    cores.ok_or_else(|| "it is not a number of cores, such as 2 or 0.5".to_owned())
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

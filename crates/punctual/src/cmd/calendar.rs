@@ -206,7 +206,7 @@ impl Row for CalendarSummary {
     fn cells(&self, out: &Output) -> Vec<Cell> {
         vec![
             Cell::new(&self.name),
-            Cell::new(self.dates),
+            Cell::new(self.date_count),
             Cell::new(self.first.as_deref().unwrap_or("-")),
             Cell::new(self.last.as_deref().unwrap_or("-")),
             Cell::new(self.revision),

@@ -182,7 +182,7 @@ fn of_verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Fired => "A job was made for the planned time.",
         Verdict::Queued => {
-            "It waits until the run before it has ended (--overlap queue-one, queue-all or cancel-previous)."
+            "It waits until the run before it has ended (--overlap queue_one, queue_all or cancel_previous)."
         }
         Verdict::SkippedOverlap => "It did not run: a run before it had not ended, and --overlap says to skip it.",
         Verdict::SkippedPaused => "It did not run: the schedule was paused.",

@@ -173,9 +173,6 @@ pub(crate) type Words = &'static [(&'static str, &'static str)];
 
 pub(crate) const BACKFILL_WORDS: Words = &[
     ("GET /v1/schedules/{name}/preview?from=…", "`punctual schedule preview NAME --from TIME`"),
-    ("queue_all", "queue-all"),
-    ("queue_one", "queue-one"),
-    ("cancel_previous", "cancel-previous"),
     ("`max_active`", "--max-active"),
     ("`overlap`", "--overlap"),
     ("`from`", "--from"),
@@ -259,7 +256,7 @@ mod tests {
             hint: None,
             request_id: String::new(),
             retryable: false,
-            errors: vec![FieldError { pointer: pointer.to_owned(), detail: "is wrong".to_owned() }],
+            errors: vec![FieldError::new(pointer, "is wrong")],
         };
         Report::new(&in_flags(ClientError::Problem(Box::new(problem)), flags).into()).message
     }

@@ -10,8 +10,10 @@ use serde_json::json;
 use super::Context;
 use super::patience::{Patience, RECONNECT_PAUSE};
 use super::waiting::{DueTime, tell_why_they_wait};
+use crate::clean;
 use crate::exit::{Exit, Refusal};
-use crate::output::Format;
+use crate::output::{Format, Raw};
+use crate::when::whole;
 
 #[derive(Debug, Args)]
 pub(crate) struct LogsArgs {
@@ -22,10 +24,10 @@ pub(crate) struct LogsArgs {
     #[arg(short, long)]
     follow: bool,
     /// Only this attempt, from 1; the latest unless told
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32, 1, 4_294_967_295>)]
     attempt: Option<u32>,
     /// Begin with the last N lines
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, value_name = "N", value_parser = whole::<usize, 0, 4_294_967_295>)]
     tail: Option<usize>,
     /// Only these bytes: 0-99, 100- or -100 for the last hundred
     #[arg(long, value_name = "RANGE", value_parser = parse_range, allow_hyphen_values = true, conflicts_with_all = ["follow", "tail"])]
@@ -33,6 +35,9 @@ pub(crate) struct LogsArgs {
     /// Show whole lines, each with the time and the stream that it was written to
     #[arg(short, long, conflicts_with = "range")]
     timestamps: bool,
+    /// Pass control sequences to the terminal; without it they are shown as codes, such as ^[[31m. A pipe gets them in any case
+    #[arg(long)]
+    raw: bool,
 }
 
 fn parse_range(text: &str) -> Result<String, String> {
@@ -52,7 +57,7 @@ pub(crate) async fn run(args: LogsArgs, context: &Context) -> anyhow::Result<Exi
     let client = context.client()?;
     if let Some(range) = &args.range {
         let chunk = client.log_range(args.id, args.attempt, range).await.map_err(|error| no_attempt(error, args.id))?;
-        show(&chunk, context)?;
+        show(&chunk, args.raw.into(), context)?;
         return Ok(Exit::Ok);
     }
     let format = if args.timestamps { LogFormat::Lines } else { LogFormat::Text };
@@ -66,7 +71,7 @@ pub(crate) async fn run(args: LogsArgs, context: &Context) -> anyhow::Result<Exi
                 lines: log.lines[log.lines.len().saturating_sub(lines)..].to_vec(),
                 ..log
             };
-            show(&last, context)?;
+            show(&last, args.raw.into(), context)?;
         }
         after = (log.attempt > 0).then(|| log.end());
     }
@@ -75,19 +80,19 @@ pub(crate) async fn run(args: LogsArgs, context: &Context) -> anyhow::Result<Exi
         let ids = [args.id];
         let telling = tell_why_they_wait(&client, &ids, &[], DueTime::Untold, &context.out);
         tokio::select! {
-            job = follow(&client, args.id, logs, after, &patience, context) => job?,
+            job = follow(&client, args.id, logs, after, args.raw.into(), &patience, context) => job?,
             never = telling => match never {},
         };
     } else if args.tail.is_none() {
-        read(&client, args.id, logs, context).await?;
+        read(&client, args.id, logs, args.raw.into(), context).await?;
     }
     Ok(Exit::Ok)
 }
 
-async fn read(client: &Client, id: JobId, logs: Logs, context: &Context) -> anyhow::Result<()> {
+async fn read(client: &Client, id: JobId, logs: Logs, raw: Raw, context: &Context) -> anyhow::Result<()> {
     let log = read_all(client, id, logs).await?;
     if !log.is_empty() {
-        return show(&log, context);
+        return show(&log, raw, context);
     }
     let job = client.job(id).await?;
     if is_over(&job, logs.attempt) {
@@ -148,6 +153,7 @@ pub(crate) async fn follow(
     id: JobId,
     logs: Logs,
     mut after: Option<LogPlace>,
+    raw: Raw,
     patience: &Patience<'_>,
     context: &Context,
 ) -> anyhow::Result<Job> {
@@ -167,7 +173,7 @@ pub(crate) async fn follow(
                                 context.out.hint(&format!("Attempt {}:", chunk.attempt));
                             }
                             after = Some(chunk.end());
-                            show(&chunk, context)?;
+                            show(&chunk, raw, context)?;
                         }
                         Some(Ok(LogEvent::End)) => {
                             is_at_end = true;
@@ -194,16 +200,18 @@ pub(crate) async fn follow(
     }
 }
 
-fn show(chunk: &LogChunk, context: &Context) -> anyhow::Result<()> {
+fn show(chunk: &LogChunk, raw: Raw, context: &Context) -> anyhow::Result<()> {
     match context.out.format {
-        Format::Table | Format::Name if !chunk.lines.is_empty() => context.out.write(&with_times(&chunk.lines)),
-        Format::Table | Format::Name => context.out.write(&chunk.text),
+        Format::Table | Format::Name if !chunk.lines.is_empty() => {
+            context.out.write_output_of_program(&with_times(&chunk.lines), raw)
+        }
+        Format::Table | Format::Name => context.out.write_output_of_program(&chunk.text, raw),
         Format::Json | Format::Jsonl if !chunk.lines.is_empty() => {
-            chunk.lines.iter().try_for_each(|line| context.out.line(&json!(line).to_string()))
+            chunk.lines.iter().try_for_each(|line| context.out.line(&clean::json(&json!(line).to_string())))
         }
         Format::Json | Format::Jsonl => {
             let line = json!({ "text": chunk.text, "attempt": chunk.attempt, "next_offset": chunk.next_offset });
-            context.out.line(&line.to_string())
+            context.out.line(&clean::json(&line.to_string()))
         }
     }
 }

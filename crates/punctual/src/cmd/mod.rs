@@ -26,6 +26,7 @@ pub(crate) mod schedule;
 pub(crate) mod server;
 pub(crate) mod servers;
 pub(crate) mod simulate;
+mod sparse;
 pub(crate) mod spec;
 pub(crate) mod task;
 pub(crate) mod verbs;
@@ -39,6 +40,7 @@ use std::str::FromStr;
 
 use anyhow::Context as _;
 use clap::ValueEnum;
+use punctual_api::{FieldCode, Misfit};
 use punctual_client::Client;
 use tracing_subscriber::EnvFilter;
 
@@ -122,6 +124,26 @@ fn choice<T: ValueEnum>(text: &str) -> Result<T, String> {
     })
 }
 
+/// What is wrong with JSON that can be read and does not fit, with the name that was written where there is one.
+pub(crate) fn misfit(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let misfit = Misfit::read(&text);
+    match (misfit.code, &misfit.missing) {
+        (_, Some(missing)) => format!("`{missing}` {}", misfit.detail),
+        (FieldCode::UnknownField, None) => {
+            let written = text.split('`').nth(1).unwrap_or_default();
+            format!("`{written}`: {}", misfit.detail)
+        }
+        (_, None) => misfit.detail,
+    }
+}
+
+/// What the system says of a file, without its numbers.
+pub(crate) fn io_reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error ").next().unwrap_or_default().to_lowercase()
+}
+
 /// Reads `TEXT`, `@file` or `-` for stdin.
 pub(crate) fn text_or_file(argument: &str) -> anyhow::Result<String> {
     match argument.strip_prefix('@') {
@@ -152,7 +174,7 @@ pub(crate) fn read_bytes(path: &str) -> anyhow::Result<Vec<u8>> {
 }
 
 fn unreadable(path: &str, error: &std::io::Error) -> anyhow::Error {
-    usage(format!("cannot read {path}: {error}"), "name a file that exists, or - for stdin")
+    usage(format!("cannot read {path}: {}", io_reason(error)), "name a file that exists, or - for stdin")
 }
 
 pub(crate) async fn dispatch(command: Command, context: &Context) -> anyhow::Result<Exit> {

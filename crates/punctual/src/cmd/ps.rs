@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::output::{Format, counted};
 use crate::screen::{self, Look};
 use crate::view::one_line;
-use crate::when::{parse_at, parse_span};
+use crate::when::{parse_at, parse_span, whole};
 use crate::world::now;
 
 #[derive(Debug, Clone, Args)]
@@ -44,7 +44,7 @@ pub(crate) struct Filter {
     #[arg(long)]
     asc: bool,
     /// How many, at most; 1 to 1000
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = whole::<u16, 1, 1000>)]
     limit: u16,
     /// Go on where another list ended
     #[arg(long, value_name = "CURSOR")]

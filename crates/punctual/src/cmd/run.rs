@@ -5,19 +5,22 @@ use std::path::Path;
 use clap::{ArgGroup, Args};
 use punctual_api::{ErrorKind, Job, JobRequest, JobSubmitted};
 use punctual_client::{Client, ClientError, IdempotencyKey, Logs, Waited};
+use punctual_core::attempt::Ending;
 use punctual_core::task::Priority;
 use punctual_core::{Span, Timestamp};
+use serde_json::value::RawValue;
 
 use super::binary::BinaryFlags;
 use super::flags::{self, in_flags};
 use super::patience::Patience;
+use super::sparse::{sparse, with_inline};
 use super::spec::{SpecFlags, priority};
 use super::wait::{Late, gave_up, of_state, say_pending, wait_finished, wait_for};
 use super::waiting::{DueTime, tell_why_they_wait, warn};
 use super::what::{What, read_input};
 use super::{Context, logs};
 use crate::exit::{Exit, Refusal, usage};
-use crate::output::{Format, note};
+use crate::output::{Format, Raw, note};
 use crate::when::{parse_at, parse_span};
 use crate::world::now;
 use crate::zone::relative;
@@ -59,9 +62,12 @@ pub(crate) struct RunArgs {
     /// Wait until it has finished; exit with code 3 unless it succeeded
     #[arg(short, long)]
     wait: bool,
-    /// Print what it writes until it has finished; exits like --wait
+    /// Print what it writes until it has finished; exits like --wait. A binary that runs now is followed, and its exit code is passed on
     #[arg(short, long)]
     follow: bool,
+    /// Pass control sequences in what it writes to the terminal; without it they are shown as codes, such as ^[[31m
+    #[arg(long, conflicts_with_all = ["wait", "detach"])]
+    raw: bool,
     /// With --wait or --follow: stop waiting after this time, with exit code 124
     #[arg(long, value_name = "TIME", value_parser = parse_span, requires = "waits")]
     wait_timeout: Option<Span>,
@@ -88,6 +94,16 @@ impl RunArgs {
         self.follow || (self.what().file().is_some() && is_now && !self.wait && !self.detach)
     }
 
+    /// Whether the command stands for the program that it runs.
+    pub(crate) fn passes_exit_code_on(&self) -> bool {
+        self.follows() && self.what().file().is_some()
+    }
+
+    /// What the command exits with after the job has finished.
+    fn exit_of(&self, job: &Job) -> Exit {
+        if self.passes_exit_code_on() { of_program(job) } else { of_state(&job.state) }
+    }
+
     async fn request(&self, client: &Client, context: &Context) -> anyhow::Result<JobRequest> {
         let input = read_input(self.input.as_deref())?;
         let mut chosen = self.what().choose(input.as_deref())?;
@@ -107,7 +123,9 @@ impl RunArgs {
 
 pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit> {
     let client = context.client()?;
-    let request = args.request(&client, context).await?;
+    let mut request = args.request(&client, context).await?;
+    let inline = request.inline.take().map(|spec| sparse(&spec, args.spec.unset()));
+    let request = with_inline(&request, inline);
     let submitted = submit(&client, &request, args.idempotency_key.as_deref()).await;
     let submitted = submitted.map_err(|error| or_file(error, args.task.as_deref()))?;
     let id = submitted.id;
@@ -118,7 +136,7 @@ pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit
         // What it prints would be taken for names.
         context.out.line(&id.to_string())?;
         return match wait_finished(&client, id, &submitted.warnings, &patience, context).await? {
-            Waited::Finished(job) => Ok(of_program(&job).unwrap_or_else(|| of_state(&job.state))),
+            Waited::Finished(job) => Ok(args.exit_of(&job)),
             Waited::Pending(job) => {
                 say_pending(&job, context);
                 Ok(gave_up(id, LATE, context))
@@ -127,7 +145,10 @@ pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit
     }
     if args.follows() {
         context.out.hint(&format!("{id} submitted, due {}", relative(submitted.due_at, now())));
-        return follow(&client, &submitted, &patience, context).await;
+        return Ok(match follow(&client, &submitted, args.raw.into(), &patience, context).await? {
+            Some(job) => args.exit_of(&job),
+            None => gave_up(id, LATE, context),
+        });
     }
     if args.wait {
         context.out.hint(&format!(
@@ -155,19 +176,20 @@ fn or_file(error: anyhow::Error, task: Option<&str>) -> anyhow::Error {
 
 const LATE: Late = Late::TimedOut("--wait-timeout");
 
-/// Prints what the job writes, and how it ended.
+/// Prints what the job writes, and how it ended. `None` if there was no time to see that.
 async fn follow(
     client: &Client,
     submitted: &JobSubmitted,
+    raw: Raw,
     patience: &Patience<'_>,
     context: &Context,
-) -> anyhow::Result<Exit> {
+) -> anyhow::Result<Option<Job>> {
     let id = submitted.id;
     let ids = [id];
     let telling = tell_why_they_wait(client, &ids, &submitted.warnings, DueTime::Told, &context.out);
     let following = async {
         tokio::select! {
-            job = logs::follow(client, id, Logs::default(), None, patience, context) => job,
+            job = logs::follow(client, id, Logs::default(), None, raw, patience, context) => job,
             never = telling => match never {},
         }
     };
@@ -177,22 +199,29 @@ async fn follow(
     };
     let Some(job) = followed else {
         say_pending(&client.job(id).await?, context);
-        return Ok(gave_up(id, LATE, context));
+        return Ok(None);
     };
     let job = job?;
     note(&format!("{id} {}: {}", job.state, context.out.zone.localize(&job.explanation)));
-    Ok(of_program(&job).unwrap_or_else(|| of_state(&job.state)))
+    Ok(Some(job))
 }
 
-/// How the program of the last attempt exited, if it did so by itself and the job failed.
-fn of_program(job: &Job) -> Option<Exit> {
+/// How the program of the last attempt exited. A time limit and failures of ours have codes that programs leave alone.
+fn of_program(job: &Job) -> Exit {
     const SIGNALLED: i32 = 128;
-    let details = job.attempts.last()?.details.as_ref().filter(|details| details.limit.is_none())?;
-    let code = details.exit_code.or_else(|| Some(SIGNALLED + details.signal?))?;
-    u8::try_from(code).ok().filter(|code| *code != 0).map(Exit::Program)
+    if of_state(&job.state) == Exit::Ok {
+        return Exit::Ok;
+    }
+    let Some(last) = job.attempts.last() else { return Exit::NotRun };
+    if last.state == Ending::TimedOut.as_str() {
+        return Exit::Timeout;
+    }
+    let details = last.details.as_ref();
+    let code = details.and_then(|details| details.exit_code.or_else(|| Some(SIGNALLED + details.signal?)));
+    code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0).map_or(Exit::NotRun, Exit::Program)
 }
 
-async fn submit(client: &Client, request: &JobRequest, key: Option<&str>) -> anyhow::Result<JobSubmitted> {
+async fn submit(client: &Client, request: &RawValue, key: Option<&str>) -> anyhow::Result<JobSubmitted> {
     let Some(key) = key else {
         return client.submit(request).await.map_err(|error| in_flags(error, flags::OF_JOBS).into());
     };

@@ -4,6 +4,7 @@ mod message;
 mod request;
 
 use clap::Args;
+use punctual_api::not_json;
 use punctual_core::Span;
 use punctual_core::attempt::FailureClass;
 use punctual_core::retry::Classes;
@@ -12,9 +13,10 @@ use punctual_core::task::{Delivery, Handler, OnLost, Priority, Probe, Run, TaskS
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::text_or_file;
+use super::sparse::Unset;
+use super::{misfit, text_or_file};
 use crate::exit::usage;
-use crate::when::parse_span;
+use crate::when::{parse_span, whole};
 use message::MessageFlags;
 use request::{Means, RequestFlags};
 
@@ -64,7 +66,7 @@ pub(crate) struct SpecFlags {
 #[command(next_help_heading = "Rules")]
 struct Rules {
     /// Attempts after the first [default: 3]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u16, 0, 1000>)]
     retries: Option<u16>,
     /// The wait before the first retry; it doubles each time [default: 1s]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
@@ -84,10 +86,10 @@ struct Rules {
     /// A label that a worker must carry, as key=value; may be repeated
     #[arg(long = "label", value_name = "LABEL")]
     labels: Vec<String>,
-    /// at-least-once, at-most-once or exactly-once [default: at-least-once]
+    /// at_least_once, at_most_once or exactly_once [default: at_least_once]
     #[arg(long, value_name = "MODE", value_parser = word::<Delivery>)]
     delivery: Option<Delivery>,
-    /// What becomes of an exactly-once job in doubt: hold, fail or rerun [default: hold]
+    /// What becomes of an exactly_once job in doubt: hold, fail or rerun [default: hold]
     #[arg(long, value_name = "POLICY", value_parser = word::<OnLost>)]
     on_lost: Option<OnLost>,
 }
@@ -99,24 +101,19 @@ pub(crate) enum JobInput {
     Given,
 }
 
-/// Reads one of the words that the wire format knows. People write them with hyphens; underscores are taken as well.
+/// Reads one of the words that the wire format knows. Hyphens are taken for underscores: flags have them.
 pub(crate) fn word<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     let written = Value::String(text.replace('-', "_"));
     serde_json::from_value(written).map_err(|error| {
         // `unknown variant `a`, expected one of `b`, `c``
         let message = error.to_string();
-        let known: Vec<String> = message.split('`').skip(3).step_by(2).map(hyphened).collect();
+        let known: Vec<String> = message.split('`').skip(3).step_by(2).map(str::to_owned).collect();
         match &known[..] {
             [] => message,
             [only] => format!("`{text}` is not known; write {only}"),
             [others @ .., last] => format!("`{text}` is not known; write {} or {last}", others.join(", ")),
         }
     })
-}
-
-/// A word of the wire format as people write it.
-pub(crate) fn hyphened(word: &str) -> String {
-    word.replace('_', "-")
 }
 
 /// Reads a priority, from -100 to 100.
@@ -167,6 +164,13 @@ impl SpecFlags {
         self.task_of(run).map(Some)
     }
 
+    /// The rules that no flag sets. Those after the loss of a worker have none.
+    pub(crate) fn unset(&self) -> Unset {
+        let Rules { retries, retry_wait, retry_except, timeout, .. } = &self.rules;
+        let retry = retries.is_none() && retry_wait.is_none() && retry_except.is_empty();
+        Unset { timeout: timeout.is_none(), retry, node_retry: true }
+    }
+
     /// The same rules for something else.
     pub(crate) fn task_of(&self, run: Run) -> anyhow::Result<TaskSpec> {
         let mut spec = TaskSpec::new(run);
@@ -179,11 +183,11 @@ fn read_probe(text: &str) -> anyhow::Result<Probe> {
     const HINT: &str = "write it like '{\"sleep\":\"1s\",\"output\":\"hi\"}'; the fields are sleep, fail_times, \
                         output, report_time, witness and crash";
     let value: Value = serde_json::from_str(text)
-        .map_err(|error| usage(format!("--probe is not JSON ({error}): {}", text.trim()), HINT))?;
+        .map_err(|error| usage(format!("--probe is not JSON ({}): {}", not_json(&error), text.trim()), HINT))?;
     if !value.is_object() {
         return Err(usage(format!("--probe is not a JSON object: {}", text.trim()), HINT));
     }
-    serde_json::from_value(value).map_err(|error| usage(format!("--probe: {error}"), HINT))
+    serde_json::from_value(value).map_err(|error| usage(format!("--probe: {}", misfit(&error)), HINT))
 }
 
 impl Rules {
@@ -330,7 +334,7 @@ mod tests {
             (&["--http", "u", "--label", "eu"], "has no equals sign"),
             (
                 &["--http", "u", "--delivery", "maybe"],
-                "`maybe` is not known; write at-least-once, at-most-once or exactly-once",
+                "`maybe` is not known; write at_least_once, at_most_once or exactly_once",
             ),
             (&["--http", "u", "--retry-except", "task,luck"], "`luck` is not known; write task, "),
             (&["--http", "u", "--timeout", "soon"], "is not a duration"),

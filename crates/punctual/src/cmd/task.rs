@@ -1,24 +1,27 @@
 //! `punctual task …`.
 
 use clap::{Args, Subcommand};
+use punctual_api::not_json;
 use punctual_client::{Client, IfMatch};
 use punctual_core::task::{Priority, TaskSpec};
 use serde::Deserialize;
 
 use super::changes::changes;
 use super::flags::{self, in_flags};
+use super::sparse::{Unset, sparse};
 use super::spec::{JobInput, SpecFlags, priority};
-use super::{Context, read_file};
+use super::{Context, misfit, read_file};
 use crate::exit::{Exit, usage};
 use crate::output::{Format, Output};
 use crate::view;
+use crate::when::whole;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TaskVerb {
     /// List tasks by name
     List {
         /// How many, at most; 1 to 1000
-        #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = whole::<u16, 1, 1000>)]
         limit: u16,
         /// Go on where another list ended
         #[arg(long, value_name = "CURSOR")]
@@ -55,7 +58,7 @@ pub(crate) struct ApplyArgs {
     #[arg(short, long, value_name = "FILE")]
     file: Option<String>,
     /// Only if the task still has this revision
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32, 0, 4_294_967_295>)]
     if_revision: Option<u32>,
     /// From -100 to 100; each point is worth 15 minutes of waiting
     #[arg(long, value_name = "N", value_parser = priority, allow_hyphen_values = true)]
@@ -73,8 +76,8 @@ struct Written {
 }
 
 impl ApplyArgs {
-    fn definition(&self) -> anyhow::Result<(String, TaskSpec)> {
-        let (written_name, mut spec) = match (&self.file, self.spec.spec(JobInput::None)?) {
+    fn definition(&self) -> anyhow::Result<(String, serde_json::Value)> {
+        let (written_name, mut spec, unset) = match (&self.file, self.spec.spec(JobInput::None)?) {
             (Some(_), Some(_)) => {
                 return Err(usage("both a file and flags define the task", "leave out one of the two"));
             }
@@ -82,7 +85,7 @@ impl ApplyArgs {
                 return Err(usage("both a file and flags define the task", "leave out one of the two"));
             }
             (Some(file), None) => read_definition(file)?,
-            (None, Some(spec)) => (None, spec),
+            (None, Some(spec)) => (None, spec, self.spec.unset()),
             (None, None) => {
                 return Err(usage(
                     "nothing says what the task runs",
@@ -95,22 +98,27 @@ impl ApplyArgs {
         }
         let name = self.name.clone().or(written_name);
         let name = name.ok_or_else(|| usage("the task has no name", "write `punctual task apply NAME …`"))?;
-        Ok((name, spec))
+        Ok((name, sparse(&spec, unset)))
     }
 }
 
 /// Reads a task with its name, or the spec alone.
-fn read_definition(file: &str) -> anyhow::Result<(Option<String>, TaskSpec)> {
+fn read_definition(file: &str) -> anyhow::Result<(Option<String>, TaskSpec, Unset)> {
+    const HINT: &str = "see an example with `punctual task get NAME -o json`";
     let text = read_file(file)?;
-    let refused = |error: serde_json::Error| {
-        usage(format!("{file} does not define a task: {error}"), "see an example with `punctual task get NAME -o json`")
+    let refused = |reason: String| usage(format!("{file} does not define a task: {reason}"), HINT);
+    let misfit = |error: serde_json::Error| refused(misfit(&error));
+    let value: serde_json::Value = serde_json::from_str(&text).map_err(|error| refused(not_json(&error)))?;
+    let unset = |spec: &serde_json::Value| Unset {
+        timeout: spec.get("timeout").is_none(),
+        retry: spec.get("retry").is_none(),
+        node_retry: spec.get("node_retry").is_none(),
     };
-    let value: serde_json::Value = serde_json::from_str(&text).map_err(refused)?;
-    if value.get("spec").is_some() {
-        let written: Written = serde_json::from_str(&text).map_err(refused)?;
-        return Ok((written.name, written.spec));
+    if let Some(spec) = value.get("spec") {
+        let written: Written = serde_json::from_str(&text).map_err(misfit)?;
+        return Ok((written.name, written.spec, unset(spec)));
     }
-    Ok((None, serde_json::from_str(&text).map_err(refused)?))
+    Ok((None, serde_json::from_str(&text).map_err(misfit)?, unset(&value)))
 }
 
 pub(crate) async fn run(verb: TaskVerb, context: &Context) -> anyhow::Result<Exit> {
@@ -174,7 +182,8 @@ mod tests {
     fn definition(text: &str) -> Result<(Option<String>, TaskSpec), String> {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(text.as_bytes()).unwrap();
-        read_definition(file.path().to_str().unwrap()).map_err(|error| error.to_string())
+        let read = read_definition(file.path().to_str().unwrap());
+        read.map(|(name, spec, _)| (name, spec)).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -189,8 +198,8 @@ mod tests {
     #[test]
     fn a_misspelt_file_is_refused_with_the_place() {
         for (text, reason) in [
-            (r#"{"run":{"http":{"ulr":"x"}}}"#, "unknown field `ulr`"),
-            (r#"{"name":"a","spec":{"run":{"html":{}}}}"#, "unknown variant `html`"),
+            (r#"{"run":{"http":{"ulr":"x"}}}"#, "`ulr`: there is no such field"),
+            (r#"{"name":"a","spec":{"run":{"html":{}}}}"#, "`html` is not one of"),
             ("{", "does not define a task"),
         ] {
             let refused = definition(text).unwrap_err();

@@ -7,6 +7,7 @@ use punctual_client::{Client, ClientError};
 use punctual_core::JobId;
 
 use super::Context;
+use crate::cli::Failure;
 use crate::exit::Exit;
 use crate::output::{Output, Row};
 use crate::report;
@@ -52,7 +53,7 @@ pub(crate) async fn run(verb: Verb, Ids { ids }: Ids, context: &Context) -> anyh
             // The others would fare no better.
             Err(error @ ClientError::Unreachable { .. }) => return Err(error.into()),
             Err(error) => {
-                let refused = report(&anyhow::Error::from(error), context.out.format);
+                let refused = report(&anyhow::Error::from(error), context.out.format, Failure::HasItsCode);
                 exit = if exit == Exit::Ok { refused } else { exit };
             }
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use punctual_api::ArtifactKind;
+use punctual_api::{ArtifactKind, not_json};
 use punctual_client::Client;
 use punctual_core::run::{Slack, TaskFile, Telegram};
 use punctual_core::task::{Run, TaskSpec};
@@ -114,7 +114,8 @@ pub(crate) fn nothing_to_run() -> anyhow::Error {
 pub(crate) fn read_input(input: Option<&str>) -> anyhow::Result<Option<Box<RawValue>>> {
     let Some(input) = input else { return Ok(None) };
     let read = RawValue::from_string(text_or_file(input)?.trim().to_owned());
-    let read =
-        read.map_err(|error| usage(format!("--input is not JSON: {error}"), "put texts in quotes: '\"text\"'"))?;
+    let read = read.map_err(|error| {
+        usage(format!("--input is not JSON: {}", not_json(&error)), "put texts in quotes: '\"text\"'")
+    })?;
     Ok(Some(read))
 }

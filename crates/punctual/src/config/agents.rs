@@ -6,6 +6,7 @@ use punctual_agent::{OtherServers, is_loopback, parse_servers};
 
 use super::Config;
 use super::typed::folder;
+use crate::cmd::io_reason;
 use crate::exit::usage;
 
 /// What other programs call these settings.
@@ -130,7 +131,7 @@ fn authorities(path: &str) -> Result<Option<String>, String> {
     if path.is_empty() {
         return Ok(None);
     }
-    let pem = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let pem = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {}", io_reason(&error)))?;
     if !pem.contains("-----BEGIN CERTIFICATE-----") {
         return Err(format!("{path} has no certificate in PEM"));
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::{SETTINGS, Sources};
+use crate::cmd::io_reason;
 use crate::exit::usage;
 
 /// The file that was asked for, or the first of the usual ones that exists.
@@ -20,7 +21,10 @@ pub(super) fn find(sources: &Sources<'_>) -> anyhow::Result<Option<PathBuf>> {
 
 pub(super) fn read(path: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let text = std::fs::read_to_string(path).map_err(|error| {
-        usage(format!("cannot read {}: {error}", path.display()), "name a file that you may read with --config")
+        usage(
+            format!("cannot read {}: {}", path.display(), io_reason(&error)),
+            "name a file that you may read with --config",
+        )
     })?;
     parse(&text).map_err(|reason| {
         usage(
@@ -31,7 +35,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<BTreeMap<String, String>> {
 }
 
 pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| not_toml(text, &error))?;
     let mut values = BTreeMap::new();
     for (key, value) in table {
         if !SETTINGS.iter().any(|setting| setting.key == key) {
@@ -41,6 +45,12 @@ pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
         values.insert(key, value);
     }
     Ok(values)
+}
+
+/// Where a file stops being TOML. The line itself is not shown: it may hold a password.
+fn not_toml(text: &str, error: &toml::de::Error) -> String {
+    let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+    format!("line {} is not valid TOML", before.matches('\n').count() + 1)
 }
 
 /// How flags and the environment would write the same value.

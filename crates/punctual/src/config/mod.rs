@@ -38,7 +38,7 @@ const fn setting(key: &'static str, default: &'static str, help: &'static str) -
     Setting { key, default, help }
 }
 
-pub(crate) const SETTINGS: [Setting; 56] = [
+pub(crate) const SETTINGS: [Setting; 67] = [
     setting("server", "http://127.0.0.1:8020", "the server that commands and workers talk to; several with commas"),
     setting("output", "table", "table, json, jsonl or name"),
     setting("color", "auto", "auto, always or never"),
@@ -82,6 +82,25 @@ pub(crate) const SETTINGS: [Setting; 56] = [
     setting("missed_after", "60s", "a planned time of a schedule that nobody decided about for so long was missed"),
     setting("look_ahead", "30s", "how far ahead of their time jobs are read into memory"),
     setting("window_max", "20000", "jobs that wait in memory, at most, over all shards"),
+    setting(
+        "poll_interval",
+        "1s",
+        "how often the look-ahead is read on from the database; new jobs are also announced",
+    ),
+    setting(
+        "full_poll_interval",
+        "10s",
+        "how often the whole look-ahead is read again, for what an announcement missed",
+    ),
+    setting("read_batch", "1000", "jobs that one read of the look-ahead takes from the database"),
+    setting("write_batch", "2000", "starts and ends of jobs that one transaction writes, at most"),
+    setting("prune_interval", "60s", "how often records that are older than `retention` are removed"),
+    setting("default_timeout", "20m", "the timeout of a task that sets none"),
+    setting("default_retries", "3", "the retries of a task that sets none"),
+    setting("timeout_max", "30d", "the longest timeout that a task may set"),
+    setting("retries_max", "1000", "the most retries that a task may set"),
+    setting("quarantine_after", "3", "a job is quarantined when so many workers died while they ran it"),
+    setting("retry_after_max", "24h", "how long the receiver of a call can put a retry off"),
     setting("retention", "7d", "how long finished jobs are kept"),
     setting("heartbeat", "5s", "how often a worker says that it is alive"),
     setting("worker_dead_after", "20s", "a worker that is silent for so long is dead"),

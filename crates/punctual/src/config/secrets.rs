@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use super::Config;
+use crate::cmd::io_reason;
 
 /// Stands for what is not shown.
 const HIDDEN: &str = "***";
@@ -14,7 +15,7 @@ const FILE_BYTES_MAX: u64 = 256 << 10;
 pub(super) fn read(config: &Config, key: &str) -> anyhow::Result<String> {
     config.parse(key, |text| match text.strip_prefix('@') {
         None => Ok(text.to_owned()),
-        Some(path) => read_file(path).map_err(|error| format!("cannot read {path}: {error}")),
+        Some(path) => read_file(path).map_err(|error| format!("cannot read {path}: {}", io_reason(&error))),
     })
 }
 

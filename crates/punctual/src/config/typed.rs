@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use punctual_app::{LOG_BYTES_MAX, LOG_BYTES_MIN, Roles};
+use punctual_app::{LOG_BYTES_MAX, LOG_BYTES_MIN, Roles, TaskLimits};
+use punctual_core::retry::RetryPolicy;
 use punctual_core::size::ByteSize;
+use punctual_core::task_defaults::TaskDefaults;
 use punctual_core::{ShardId, Span};
 use punctual_exec::ProgramCache;
 use punctual_store_sqlite::DataLoss;
@@ -52,6 +54,15 @@ pub(crate) struct ServerSettings {
     pub(crate) log_limit: ByteSize,
     pub(crate) heartbeat: Span,
     pub(crate) worker_dead_after: Span,
+    pub(crate) poll_interval: Span,
+    pub(crate) full_poll_interval: Span,
+    pub(crate) read_batch: usize,
+    pub(crate) write_batch: usize,
+    pub(crate) prune_interval: Span,
+    pub(crate) quarantine_after: u16,
+    pub(crate) retry_after_max: Span,
+    pub(crate) task_defaults: TaskDefaults,
+    pub(crate) task_limits: TaskLimits,
 }
 
 #[derive(Debug, Clone)]
@@ -102,18 +113,55 @@ impl ServerSettings {
             heartbeat: config.parse("heartbeat", |text| span(text, Span::from_millis(100), Span::from_secs(60)))?,
             worker_dead_after: config
                 .parse("worker_dead_after", |text| span(text, Span::from_millis(200), Span::from_secs(3600)))?,
+            poll_interval: config
+                .parse("poll_interval", |text| span(text, Span::from_millis(10), Span::from_secs(60)))?,
+            full_poll_interval: config
+                .parse("full_poll_interval", |text| span(text, Span::from_millis(10), Span::from_secs(3600)))?,
+            read_batch: config.parse("read_batch", |text| number(text, 2, 10_000))? as usize,
+            write_batch: config.parse("write_batch", |text| number(text, 1, 10_000))? as usize,
+            prune_interval: config
+                .parse("prune_interval", |text| span(text, Span::from_secs(1), Span::from_secs(3600)))?,
+            quarantine_after: config.parse("quarantine_after", |text| number(text, 1, 1000))? as u16,
+            retry_after_max: config.parse("retry_after_max", |text| span(text, Span::ZERO, Span::MAX))?,
+            task_defaults: TaskDefaults {
+                timeout: config.parse("default_timeout", timeout)?,
+                retries: config.parse("default_retries", retries)?,
+            },
+            task_limits: TaskLimits {
+                timeout_max: config.parse("timeout_max", timeout)?,
+                retries_max: config.parse("retries_max", retries)?,
+            },
         };
+        settings.check()?;
+        Ok(settings)
+    }
+
+    /// Settings that must go together.
+    fn check(&self) -> anyhow::Result<()> {
         // One lost heartbeat must not cost a worker its jobs.
-        if settings.worker_dead_after.as_micros() < 2 * settings.heartbeat.as_micros() {
+        if self.worker_dead_after.as_micros() < 2 * self.heartbeat.as_micros() {
+            let (dead_after, heartbeat) = (self.worker_dead_after, self.heartbeat);
             return Err(usage(
-                format!(
-                    "worker_dead_after ({}) is less than two heartbeats of {}",
-                    settings.worker_dead_after, settings.heartbeat
-                ),
+                format!("worker_dead_after ({dead_after}) is less than two heartbeats of {heartbeat}"),
                 "raise worker_dead_after or lower heartbeat",
             ));
         }
-        Ok(settings)
+        let (TaskDefaults { timeout, retries }, TaskLimits { timeout_max, retries_max }) =
+            (self.task_defaults, self.task_limits);
+        if timeout > timeout_max {
+            let message = format!("default_timeout ({timeout}) is longer than timeout_max ({timeout_max})");
+            return Err(usage(message, "lower default_timeout or raise timeout_max"));
+        }
+        if retries > retries_max {
+            let message = format!("default_retries ({retries}) is more than retries_max ({retries_max})");
+            return Err(usage(message, "lower default_retries or raise retries_max"));
+        }
+        if self.full_poll_interval < self.poll_interval {
+            let (full, part) = (self.full_poll_interval, self.poll_interval);
+            let message = format!("full_poll_interval ({full}) is shorter than poll_interval ({part})");
+            return Err(usage(message, "raise full_poll_interval or lower poll_interval"));
+        }
+        Ok(())
     }
 }
 
@@ -152,6 +200,14 @@ fn log_limit(text: &str) -> Result<ByteSize, String> {
         return Err("must be from 64KiB to 16MiB".to_owned());
     }
     Ok(limit)
+}
+
+fn timeout(text: &str) -> Result<Span, String> {
+    span(text, Span::from_millis(1), TaskLimits::default().timeout_max)
+}
+
+fn retries(text: &str) -> Result<u16, String> {
+    Ok(number(text, 0, u64::from(RetryPolicy::MAX_MAX))? as u16)
 }
 
 fn log_attempts(text: &str) -> Result<AttemptLog, String> {

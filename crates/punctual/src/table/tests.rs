@@ -8,7 +8,7 @@ fn summary(state: &str, task: &str, due: &str, reason: Option<&str>) -> JobSumma
     serde_json::from_value(json!({
         "id": "job_01m7et4344e91804jsy8wksbxz",
         "task": { "id": "task_01m7et433kee4803yssgvaf2fh", "name": task, "kind": "http", "queue": "default" },
-        "state": state, "priority": 0, "attempts": 4, "reason": reason,
+        "state": state, "priority": 0, "attempt_count": 4, "reason": reason,
         "submitted_at": "2026-01-01T00:00:00Z", "scheduled_at": due, "due_at": due,
     }))
     .unwrap()

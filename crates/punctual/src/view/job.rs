@@ -42,7 +42,7 @@ impl Row for JobSummary {
             Cell::new(self.id),
             Cell::new(one_line(title(&self.title, &self.task))),
             out.state(&self.state),
-            Cell::new(self.attempts),
+            Cell::new(self.attempt_count),
             Cell::new(out.time(self.scheduled_at)),
             Cell::new(out.relative(self.due_at)),
             Cell::new(one_line(&reason(out, self))),

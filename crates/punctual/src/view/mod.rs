@@ -34,6 +34,8 @@ impl Detail {
     }
 
     pub(crate) fn line(&mut self, name: &str, value: impl std::fmt::Display) {
+        // A line break in a value would make a line that looks like ours.
+        let value = value.to_string().replace(['\n', '\r'], " ");
         let _ = writeln!(self.text, "  {name:<width$} {value}", width = self.name_width);
     }
 

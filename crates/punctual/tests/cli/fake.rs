@@ -89,7 +89,7 @@ pub(crate) fn task_ref() -> Value {
 
 fn summary(id: &str, state: &str, reason: Option<&str>) -> Value {
     json!({
-        "id": id, "task": task_ref(), "state": state, "priority": 0, "attempts": 1, "reason": reason,
+        "id": id, "task": task_ref(), "state": state, "priority": 0, "attempt_count": 1, "reason": reason,
         "submitted_at": "2026-01-01T00:00:00Z", "scheduled_at": "2026-01-01T00:00:00Z",
         "due_at": "2026-01-01T00:00:00Z",
     })

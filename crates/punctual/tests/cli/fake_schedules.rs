@@ -18,7 +18,7 @@ pub(crate) fn answers() -> BTreeMap<String, (u16, Value)> {
         "changed": { "at": "2026-01-01T00:00:00Z", "who": "local" },
     });
     let calendars = json!({ "calendars": [{
-        "name": "holidays", "dates": 2, "first": "2026-12-25", "last": "2026-12-26", "revision": 2,
+        "name": "holidays", "date_count": 2, "first": "2026-12-25", "last": "2026-12-26", "revision": 2,
         "changed": { "at": "2026-01-01T00:00:00Z", "who": "local" },
     }] });
     let in_use = problem("calendar_in_use", 409, "the calendar is used by nightly");
@@ -58,10 +58,10 @@ fn start(day: &str, delay_secs: u8) -> Value {
 fn summary(name: &str, state: &str) -> Value {
     let mut summary = json!({
         "id": ID, "name": name, "task": task_ref(), "explanation": "at 02:30, Monday to Friday, Europe/Berlin",
-        "zone": "Europe/Berlin", "state": state, "changed": { "at": "2026-01-01T00:00:00Z", "who": "local" }, "revision": 3,
+        "zone": "Europe/Berlin", "state": state, "changed": { "at": "2026-01-01T00:00:00Z", "who": "local" }, "revision": 3, "next": [],
     });
     if state == "active" {
-        summary["next"] = start("05", 0);
+        summary["next"] = json!([start("05", 0)]);
     }
     summary
 }

@@ -115,7 +115,7 @@ fn advice_is_about_commands_and_not_about_requests() {
         ),
         (
             "backfill start nightly --from 2026-01-01 --max-active 2",
-            "--max-active: runs of queue-all are one at a time. Set --overlap to allow, or leave --max-active out.",
+            "--max-active: runs of queue_all are one at a time. Set --overlap to allow, or leave --max-active out.",
         ),
     ] {
         let output = run(&line.split(' ').chain(["--server", url.as_str()]).collect::<Vec<_>>());

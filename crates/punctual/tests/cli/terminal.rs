@@ -71,7 +71,7 @@ fn more_answers() -> Vec<(String, (u16, Value))> {
         "cancelled": 0, "remaining": 2, "reached": at, "created": { "at": at, "who": "local" },
     });
     let mut replayed = json!({
-        "id": WAITING, "task": fake::task_ref(), "state": "scheduled", "priority": 0, "attempts": 1,
+        "id": WAITING, "task": fake::task_ref(), "state": "scheduled", "priority": 0, "attempt_count": 1,
         "submitted_at": at, "scheduled_at": at, "due_at": at,
     });
     replayed["schedule"] = json!({ "id": "schedule_01m7et433kee4803yssgvaf2fh", "at": at, "kind": "replayed" });
@@ -195,4 +195,77 @@ fn a_time_without_a_zone_would_be_found() {
     ] {
         assert_eq!(without_zone(text).len(), count, "{text}");
     }
+}
+
+/// Steers a terminal in every way that one knows: the title, the screen, the clipboard, a link, the direction of text.
+const HOSTILE: &str =
+    "a\u{1b}]0;owned\u{7}\u{1b}[2J\u{1b}]52;c;AAAA\u{7}\u{1b}]8;;http://evil\u{7}\u{9b}31m\u{202e}b\u{200b}\rc\u{7f}";
+
+/// Whether a terminal would do anything but show it. `NO_COLOR` is set, so we add nothing ourselves.
+fn steers(text: &str) -> bool {
+    text.chars().any(|letter| {
+        (letter.is_control() && !matches!(letter, '\n' | '\t'))
+            || matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200b}'..='\u{200f}')
+    })
+}
+
+#[test]
+fn what_others_wrote_is_shown_and_not_obeyed() {
+    let mut answers = more_answers();
+    let at = "2026-01-01T00:00:00Z";
+    let summary = json!({
+        "id": WAITING, "title": HOSTILE, "task": { "id": "task_01m7et433kee4803yssgvaf2fh", "kind": "http", "queue": HOSTILE },
+        "state": HOSTILE, "priority": 0, "attempt_count": 1, "reason": HOSTILE, "waiting_for": HOSTILE,
+        "submitted_at": at, "scheduled_at": at, "due_at": at, "tracing_id": HOSTILE,
+    });
+    let mut job = summary.clone();
+    for (name, value) in [
+        ("explanation", json!(format!("{HOSTILE}\n  state  faked"))),
+        (
+            "attempts",
+            json!([{
+                "attempt": 1, "state": "failed", "worker": "worker_01m7et40a5e6hs5g996vdmh7f3", "worker_name": HOSTILE,
+                "worker_host": HOSTILE, "due_at": at, "picked_up_at": at, "started_at": at, "finished_at": at,
+                "reason": HOSTILE, "log_path": HOSTILE,
+            }]),
+        ),
+        ("cancel_requested", json!(false)),
+        ("input", json!({ HOSTILE: HOSTILE })),
+        ("output", json!(HOSTILE)),
+    ] {
+        job[name] = value;
+    }
+    let worker = json!({
+        "id": "worker_01m7et40a5e6hs5g996vdmh7f3", "name": HOSTILE, "version": HOSTILE, "state": "connected",
+        "queues": [HOSTILE], "capabilities": [HOSTILE], "labels": { HOSTILE: HOSTILE }, "slots": 64, "running": 3,
+        "last_seen_at": at, "host": HOSTILE,
+    });
+    answers.extend([
+        ("GET /v1/jobs".to_owned(), (200, json!({ "jobs": [summary] }))),
+        (format!("GET /v1/jobs/{WAITING}"), (200, job)),
+        ("GET /v1/workers".to_owned(), (200, json!({ "workers": [worker] }))),
+        ("GET /v1/tasks/nope".to_owned(), (404, fake::problem("task_not_found", 404, HOSTILE))),
+    ]);
+    let url = fake::start_with(answers);
+    let job = format!("job get {WAITING}");
+    for line in [job.as_str(), "ps", "worker list", "task get nope"] {
+        for format in ["table", "json", "jsonl"] {
+            let args: Vec<&str> =
+                line.split_whitespace().chain(["--server", &url, "-o", format, "--tz", "utc"]).collect();
+            // A pipe is cleaned as well: it may end at a terminal.
+            let dir = tempfile::tempdir().unwrap();
+            let output = punctual(dir.path(), &args).env("NO_COLOR", "1").output().unwrap();
+            for (name, bytes) in [("stdout", &output.stdout), ("stderr", &output.stderr)] {
+                let text = String::from_utf8(bytes.clone()).unwrap();
+                assert!(!steers(&text), "{line} -o {format}, {name}: {text:?}");
+            }
+            if line != "task get nope" {
+                let text = on_terminal(120, &args);
+                assert!(!steers(&text) && !text.is_empty(), "{line} -o {format}: {text:?}");
+            }
+        }
+    }
+    let shown = on_terminal(200, &["job", "get", WAITING, "--server", &url]);
+    assert!(shown.contains("^[]0;owned^G") && shown.contains("<U+202E>"), "{shown}");
+    assert!(!shown.contains("\n  state  faked"), "a line of ours was faked: {shown}");
 }

@@ -200,7 +200,7 @@ async fn the_command_line_starts_follows_and_aborts_a_backfill() {
     assert!(said.0 == Some(0) && said.1.contains("20 of 20, 20 passed over"), "{said:?}");
     let said = say(&server, &format!("backfill start tick {range} --overlap skip"));
     assert_eq!(said.0, Some(2));
-    assert!(said.2.contains("--overlap: `skip` is not one of queue-all, allow"), "{said:?}");
+    assert!(said.2.contains("--overlap: `skip` is not one of queue_all, allow"), "{said:?}");
     let said = say(&server, "backfill start tick --from 2026-01-01T00:00:00.1Z --to 2026-01-01T00:00:00.2Z");
     assert!(said.2.contains("`punctual schedule preview NAME --from TIME` shows its times"), "{said:?}");
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use punctual_api::ErrorKind;
+use punctual_api::{ErrorKind, FieldCode};
 use serde_json::Value;
 
 use crate::checked::plain_http;
@@ -87,6 +87,11 @@ fn the_errors_are_those_of_the_docs() {
         let retryable = if kind.is_retryable() { "yes" } else { "" };
         let (code, status, exit, title) = (kind.code(), kind.http_status(), kind.exit_code(), kind.title());
         writeln!(page, "| `{code}` | {status} | {exit} | {retryable} | {title} |").expect("a String takes it");
+    }
+    page += "\n## Fields\n\nEach field in `errors` of an `invalid_request` has a code. See \
+             [Invalid requests](api-conventions.md#invalid-requests).\n\n| code | meaning |\n|---|---|\n";
+    for code in FieldCode::ALL {
+        writeln!(page, "| `{}` | {} |", code.as_str(), code.meaning()).expect("a String takes it");
     }
     check("errors.md", &page);
 }

@@ -30,3 +30,5 @@ mod run_context;
 mod schedule_cli;
 mod schedules;
 mod sends;
+mod settings;
+mod terminal;

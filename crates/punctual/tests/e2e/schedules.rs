@@ -170,7 +170,7 @@ async fn ten_thousand_schedules_are_created_in_one_request() {
     let home = Home::new();
     let server = home.server();
     let client = server.client();
-    let task = serde_json::from_value(json!({ "run": { "probe": {} } })).expect("a task");
+    let task = json!({ "run": { "probe": {} } });
     client.apply_task("greet", &task, punctual_client::IfMatch::Any).await.expect("the task is defined");
     let schedule = |n: usize| ScheduleRequest {
         name: Some(format!("s{n:05}")),

@@ -114,7 +114,7 @@ async fn job(client: &Client, summary: JobSummary) -> anyhow::Result<Option<Sche
         submitted_us: summary.submitted_at.as_micros(),
         due_us: summary.id.due_at().as_micros(),
         finished_us: summary.finished_at.map(Timestamp::as_micros),
-        attempts: summary.attempts,
+        attempts: summary.attempt_count,
         server: None,
         was_lost: false,
     };

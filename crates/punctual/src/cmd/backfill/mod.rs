@@ -16,6 +16,7 @@ use super::schedule::history::time_or_date;
 use super::spec::word;
 use crate::exit::Exit;
 use crate::output::{Format, Output, counted};
+use crate::when::whole;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BackfillVerb {
@@ -64,11 +65,11 @@ pub(crate) struct StartArgs {
     /// Before this time, or before this day in the schedule's zone; now if not given
     #[arg(long, value_name = "TIME", value_parser = time_or_date)]
     to: Option<String>,
-    /// queue-all: one run after the other, in the order of their times; allow: side by side [default: queue-all]
+    /// queue_all: one run after the other, in the order of their times; allow: side by side [default: queue_all]
     #[arg(long, value_name = "POLICY")]
     overlap: Option<String>,
     /// With `--overlap allow`: how many at a time; 1 to 1000 [default: 10]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32, 1, 1000>)]
     max_active: Option<u32>,
     /// Also run times that ran before
     #[arg(long)]
@@ -90,7 +91,7 @@ pub(crate) struct ListArgs {
     #[arg(short, long, value_name = "NAME")]
     schedule: Option<String>,
     /// How many, at most; 1 to 1000
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = whole::<u16, 1, 1000>)]
     limit: u16,
     /// Go on where another list ended
     #[arg(long, value_name = "CURSOR")]
@@ -103,7 +104,7 @@ pub(crate) struct RunsArgs {
     #[arg(value_name = "ID")]
     id: BackfillId,
     /// How many, at most; 1 to 1000
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = whole::<u16, 1, 1000>)]
     limit: u16,
     /// Go on where another list ended
     #[arg(long, value_name = "CURSOR")]

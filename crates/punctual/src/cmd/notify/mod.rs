@@ -17,7 +17,7 @@ use super::wait::{Late, wait_for};
 use super::waiting::warn;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
-use crate::when::parse_span;
+use crate::when::{parse_span, whole};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NotifyVerb {
@@ -80,7 +80,7 @@ pub(crate) struct LogArgs {
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// How many, at most; 1 to 1000
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = whole::<u16, 1, 1000>)]
     limit: u16,
     /// Go on where another list ended
     #[arg(long, value_name = "CURSOR")]

@@ -10,6 +10,7 @@ use super::policy::{PolicyFlags, Unset};
 use super::view::next_lines;
 use super::when::{WhenFlags, set_zone};
 use crate::cmd::binary::BinaryFlags;
+use crate::cmd::sparse::{sparse, with_inline};
 use crate::cmd::spec::SpecFlags;
 use crate::cmd::what::{Chosen, What, nothing_to_run};
 use crate::exit::usage;
@@ -95,7 +96,8 @@ pub(super) async fn create(args: &CreateArgs, client: &Client, out: &Output) -> 
     }
     args.definition.apply(&mut request, client, out).await?;
     set_zone(&mut request);
-    let schedule = client.create_schedule(&request).await.map_err(named)?;
+    let inline = request.inline.take().map(|spec| sparse(&spec, args.definition.spec.unset()));
+    let schedule = client.create_schedule(&with_inline(&request, inline)).await.map_err(named)?;
     match out.format {
         Format::Json | Format::Jsonl => return out.json(&schedule),
         Format::Name => return out.line(&schedule.name),

@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::output::{Format, Output, Row};
 use crate::table::Yield;
 use crate::view::one_line;
-use crate::when::parse_at;
+use crate::when::{parse_at, whole};
 use crate::world::now;
 use crate::zone::{plain_local, short, show_in};
 
@@ -46,7 +46,7 @@ pub(crate) struct HistoryArgs {
     #[arg(long)]
     asc: bool,
     /// How many, at most; 1 to 1000
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = whole::<u16, 1, 1000>)]
     limit: u16,
     /// Go on where another list ended
     #[arg(long, value_name = "CURSOR")]

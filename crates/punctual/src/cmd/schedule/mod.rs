@@ -16,6 +16,7 @@ use super::Context;
 use super::flags::{OF_SCHEDULES, SCHEDULE_WORDS, in_flags, in_words};
 use crate::exit::Exit;
 use crate::output::{Format, Output, counted};
+use crate::when::whole;
 use crate::zone::plain_local;
 
 #[derive(Debug, Subcommand)]
@@ -52,7 +53,7 @@ pub(crate) enum ScheduleVerb {
         #[arg(value_name = "NAME")]
         name: String,
         /// How many of them; 1 to 1000
-        #[arg(short = 'n', long, value_name = "N", default_value_t = 1)]
+        #[arg(short = 'n', long, value_name = "N", default_value_t = 1, value_parser = whole::<u32, 1, 1000>)]
         count: u32,
     },
     /// Run a schedule's task now, beside the plan
@@ -89,7 +90,7 @@ pub(crate) struct ListArgs {
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
     /// How many, at most; 1 to 1000
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = whole::<u16, 1, 1000>)]
     limit: u16,
     /// Go on where another list ended
     #[arg(long, value_name = "CURSOR")]

@@ -9,19 +9,19 @@ use punctual_core::task::Priority;
 use super::when::set;
 use crate::cmd::spec::{priority, word};
 use crate::cmd::what::read_input;
-use crate::when::parse_span;
+use crate::when::{parse_span, whole};
 
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Policies")]
 pub(super) struct PolicyFlags {
-    /// When a run has not ended at the next time: allow, skip, queue-one, queue-all or cancel-previous [default: allow]
+    /// When a run has not ended at the next time: allow, skip, queue_one, queue_all or cancel_previous [default: allow]
     #[arg(long, value_name = "POLICY", value_parser = word::<Overlap>)]
     overlap: Option<Overlap>,
     /// Times that were missed: none of them runs, the last one, or all [default: last]
     #[arg(long, value_name = "MODE", value_parser = word::<CatchUpMode>)]
     catch_up: Option<CatchUpMode>,
     /// With --catch-up all: how many missed times run, at most [default: 100]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32, 1, 4_294_967_295>)]
     catch_up_max: Option<u32>,
     /// No missed time that is older runs [default: 1d with --catch-up all, no limit with --catch-up last]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
@@ -30,10 +30,10 @@ pub(super) struct PolicyFlags {
     #[arg(long, value_name = "N/min", value_parser = per_minute)]
     catch_up_rate: Option<u32>,
     /// End after so many runs
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u32, 1, 4_294_967_295>)]
     max_runs: Option<u32>,
     /// Pause after so many failures in a row
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u16, 1, 1000>)]
     pause_after_failures: Option<u16>,
     /// Mark a run as late that is later than this [default: 1m]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]

@@ -14,6 +14,7 @@ use crate::exit::{Exit, usage};
 use crate::output::{Format, Output, Row};
 use crate::table::{self, Yield};
 use crate::view::one_line;
+use crate::when::whole;
 use crate::zone::{Zone, plain_local, show_in};
 
 #[derive(Debug, Args)]
@@ -25,7 +26,7 @@ pub(crate) struct PreviewArgs {
     #[arg(value_name = "NAME")]
     name: Option<String>,
     /// How many times, at most; 1 to 1000
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10, value_parser = whole::<u16, 1, 1000>)]
     count: u16,
     /// From this time on, or from this day in the schedule's zone [default: now]
     #[arg(long, value_name = "TIME", value_parser = time_or_date)]

@@ -25,7 +25,7 @@ pub(crate) struct RunArgs {
     /// The schedule's name
     #[arg(value_name = "NAME")]
     name: String,
-    /// If a run has not ended: allow, skip, queue-one, queue-all or cancel-previous [default: the schedule's own policy]
+    /// If a run has not ended: allow, skip, queue_one, queue_all or cancel_previous [default: the schedule's own policy]
     #[arg(long, value_name = "POLICY", value_parser = word::<Overlap>)]
     overlap: Option<Overlap>,
     /// Wait until the job has finished; exit with code 3 unless it succeeded

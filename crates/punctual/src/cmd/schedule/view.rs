@@ -6,7 +6,6 @@ use punctual_api::{
     ScheduleView,
 };
 
-use crate::cmd::spec::hyphened;
 use crate::output::{Output, Row};
 use crate::table::Yield;
 use crate::view::{Detail, one_line, task_ref, what, word};
@@ -35,7 +34,7 @@ impl Row for ScheduleSummary {
     }
 
     fn cells(&self, out: &Output) -> Vec<Cell> {
-        let next = self.next.as_ref();
+        let next = self.next.first();
         vec![
             Cell::new(&self.name),
             standing(self.state, out),
@@ -135,11 +134,6 @@ fn change_words(change: &ScheduleChangeView, out: &Output) -> String {
     words
 }
 
-/// As the flags have it.
-fn policy(value: impl serde::Serialize) -> String {
-    hyphened(&word(value))
-}
-
 /// What the sentence about it does not say.
 fn definition(text: &mut Detail, definition: &ScheduleRequest, out: &Output) {
     let ScheduleRequest { gap, fold, overlap, catch_up, late_after, missed_after, priority, input, .. } = definition;
@@ -148,14 +142,14 @@ fn definition(text: &mut Detail, definition: &ScheduleRequest, out: &Output) {
             text.line(name, value);
         }
     };
-    optional("gap", gap.map(policy));
-    optional("fold", fold.map(policy));
-    optional("overlap", overlap.map(policy));
+    optional("gap", gap.map(word));
+    optional("fold", fold.map(word));
+    optional("overlap", overlap.map(word));
     optional(
         "catch up",
         catch_up.map(|catch_up| {
             let parts = [
-                catch_up.mode.map(policy),
+                catch_up.mode.map(word),
                 catch_up.max.map(|max| format!("at most {max}")),
                 catch_up.window.map(|window| format!("none older than {window}")),
                 catch_up.per_minute.map(|rate| format!("{rate}/min")),

@@ -9,7 +9,7 @@ use punctual_core::task::{HttpCall, Method, default_http_timeout};
 use super::{JobInput, word};
 use crate::cmd::text_or_file;
 use crate::exit::usage;
-use crate::when::parse_span;
+use crate::when::{parse_span, whole};
 
 /// What is no call. That a call is required does not keep clap from taking these instead.
 const OTHERS: [&str; 4] = ["message", "probe", "handler", "command"];
@@ -27,16 +27,16 @@ pub(super) struct RequestFlags {
     #[arg(long, value_name = "BODY", requires = "request", conflicts_with_all = OTHERS)]
     body: Option<String>,
     /// Status codes that count as success; any 2xx unless told
-    #[arg(long, value_name = "CODES", value_delimiter = ',', requires = "request", conflicts_with_all = OTHERS)]
+    #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = whole::<u16, 100, 599>, requires = "request", conflicts_with_all = OTHERS)]
     expect_status: Vec<u16>,
     /// A regular expression that the start of the answer must match
     #[arg(long, value_name = "REGEX", requires = "request", conflicts_with_all = OTHERS)]
     expect_body: Option<String>,
     /// Status codes that are tried again [default: 408, 425, 429 and all but 3xx and 4xx]
-    #[arg(long, value_name = "CODES", value_delimiter = ',', requires = "request", conflicts_with_all = OTHERS)]
+    #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = whole::<u16, 100, 599>, requires = "request", conflicts_with_all = OTHERS)]
     retry_status: Vec<u16>,
     /// Redirects to follow, at most 10 [default: 0]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=10))]
+    #[arg(long, value_name = "N", value_parser = whole::<u8, 0, 10>)]
     #[arg(requires = "request", conflicts_with_all = OTHERS)]
     follow_redirects: Option<u8>,
     /// Let a redirect with 307 or 308 send the body to another host or port

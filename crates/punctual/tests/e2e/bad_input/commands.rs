@@ -30,7 +30,7 @@ fn put(spec: &Value) -> Request {
 async fn commands_that_make_no_sense_are_refused() {
     let with = command_with;
     let cases = [
-        ("no line", json!({ "run": { "command": {} } }), "missing field `line`"),
+        ("no line", json!({ "run": { "command": {} } }), "/line: is required"),
         ("a line alone", json!({ "run": { "command": "date" } }), "/run/command"),
         ("an empty line", with(json!({ "line": "" })), "/run/command/line"),
         ("a line of blanks", with(json!({ "line": " \n\t" })), "/run/command/line"),

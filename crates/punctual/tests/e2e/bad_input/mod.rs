@@ -6,6 +6,8 @@ mod backfills;
 mod bodies;
 mod cli;
 mod commands;
+mod fields;
+mod library_words;
 mod paths;
 mod schedules;
 mod specs;
@@ -16,6 +18,7 @@ use std::time::{Duration, Instant};
 use punctual_api::ErrorKind;
 use serde_json::{Value, json};
 
+use self::library_words::library_word;
 use crate::harness::{Home, Server};
 use crate::raw::{Request, Said, exchange, exchange_and_leave};
 
@@ -143,6 +146,9 @@ fn judge(case: &Case, said: &Said) -> Option<String> {
             let detail = problem["detail"].as_str().unwrap_or("");
             if detail.is_empty() || (problem["hint"].is_null() && problem["errors"].is_null()) {
                 return complain("neither says where nor what to do");
+            }
+            if let Some(foreign) = library_word(&said.text) {
+                return complain(&format!("in words of a library, `{foreign}`"));
             }
             let told = format!("{detail} {}", problem["hint"]);
             if !told.contains(word) {

@@ -62,7 +62,7 @@ async fn schedules_that_cannot_be_are_refused() {
             json!({ "daily": "09:00", "name": "schedule_01m7g530mse5zvbtps1q930fas" }),
             "/name",
         ),
-        ("who did it", json!({ "daily": "09:00", "who": "root" }), "unknown field `who`"),
+        ("who did it", json!({ "daily": "09:00", "who": "root" }), "/who: there is no such field"),
         (
             "an input 65 deep",
             json!({ "daily": "09:00", "input": (0..65).fold(json!(1), |inner, _| json!([inner])) }),

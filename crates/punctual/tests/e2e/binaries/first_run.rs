@@ -108,5 +108,50 @@ fn what_cannot_run_is_refused_with_what_to_do() {
     let err = text(&refused.stderr);
     assert!(err.contains("--memory: must be from 8MiB"), "{err}");
     let missing = run(&home, &server, &home.file("missing"), &[]);
-    assert_eq!(missing.status.code(), Some(2), "{}", text(&missing.stderr));
+    assert_eq!(missing.status.code(), Some(125), "{}", text(&missing.stderr));
+}
+
+/// A program's own 2, 3 or 7 must not look like a failure of ours.
+#[test]
+fn failures_of_ours_have_exit_codes_that_programs_leave_alone() {
+    let home = Home::new();
+    let server = home.server();
+    let _worker = home.worker(&server, &[]);
+    let source = "#include <stdlib.h>\n#include <unistd.h>\n#include <signal.h>\n\
+                  int main(int n, char **a) { if (n > 2) raise(atoi(a[2])); if (n > 1) return atoi(a[1]); sleep(600); }";
+    let program = compile_c(&home, "ends", source);
+    let code = |flags: &[&str]| {
+        let output = run(&home, &server, &program, flags);
+        (output.status.code(), text(&output.stderr))
+    };
+    let ends = |flags: &[&str], expected: i32| {
+        let (code, said) = code(flags);
+        assert_eq!(code, Some(expected), "{flags:?}: {said}");
+    };
+    ends(&["--retries", "0", "--", "7"], 7);
+    ends(&["--retries", "0", "--", "2"], 2);
+    ends(&["--retries", "0", "--", "0", "11"], 139);
+    ends(&["--retries", "0", "--timeout", "1s"], 124);
+    ends(&["--retries", "0", "--wait-timeout", "1s"], 124);
+    ends(&["--queue", "nobody", "--queue-timeout", "1s"], 125);
+    ends(&["--no-such-flag"], 125);
+    ends(&["--timeout", "soon"], 125);
+    ends(&["--tz", "Atlantis"], 125);
+    ends(&["--priority", "5", "--tracing-id", &"x".repeat(300)], 125);
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let away = std::process::Command::new(crate::harness::PUNCTUAL)
+        .args(["run", "--server", &format!("http://{unused}")])
+        .arg(&program)
+        .output()
+        .unwrap();
+    assert_eq!(away.status.code(), Some(125), "{}", text(&away.stderr));
+    // The report says the same.
+    let (_, said) = code(&["--tz", "Atlantis", "-o", "json"]);
+    assert!(said.contains("Atlantis"), "{said}");
+    let (_, said) = code(&["--memory", "1MiB", "-o", "json"]);
+    let last = said.lines().last().unwrap_or_default();
+    assert_eq!(serde_json::from_str::<serde_json::Value>(last).unwrap()["error"]["exit_code"], 125, "{said}");
+    // Where no program's code is passed on, the table holds.
+    let waited = run(&home, &server, &program, &["--wait", "--retries", "0", "--", "7"]);
+    assert_eq!(waited.status.code(), Some(3), "{}", text(&waited.stderr));
 }

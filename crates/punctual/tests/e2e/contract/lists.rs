@@ -150,6 +150,41 @@ async fn a_summary_tells_what_the_job_itself_does() {
         ] {
             assert_eq!(summary.get(field), job.get(field), "{field} of {summary}");
         }
-        assert_eq!(summary["attempts"].as_u64(), job["attempts"].as_array().map(|attempts| attempts.len() as u64));
+        assert_eq!(summary["attempt_count"].as_u64(), job["attempts"].as_array().map(|attempts| attempts.len() as u64));
     }
+}
+
+/// A14: the tracing id follows a job everywhere, and leads back to it.
+#[tokio::test]
+async fn jobs_are_found_by_their_tracing_id_wherever_they_are() {
+    let world = World::working().await;
+    let api = &world.api;
+    populate(&world).await;
+    let traced = |job: Value| async move {
+        let mut job = job;
+        job["tracing_id"] = json!("order/7 é");
+        api.submit(job).await
+    };
+    let done = traced(json!({ "task": "quick" })).await;
+    api.finished(&done).await;
+    let running = traced(json!({ "inline": probe(json!({ "sleep": "10m" })) })).await;
+    eventually("three run", || async { api.get("/v1/stats").await.body["running"] == json!(3) }).await;
+    let far = traced(json!({ "task": "other", "run_at": "2099-01-01T00:00:00Z" })).await;
+    api.submit(json!({ "task": "quick", "tracing_id": "order/77" })).await;
+    for (query, expected) in [
+        ("", vec![&done, &running, &far]),
+        ("&state=running", vec![&running]),
+        ("&state=succeeded", vec![&done]),
+        ("&state=running,succeeded", vec![&done, &running]),
+        ("&queue=other", vec![&far]),
+        ("&state=failed", vec![]),
+    ] {
+        for limit in [1, 50] {
+            let (jobs, _) = walk(&world, &format!("&tracing_id=order%2F7%20%C3%A9&order=asc{query}"), limit).await;
+            let expected: Vec<String> = expected.iter().map(|id| (*id).clone()).collect();
+            assert_eq!(ids(&jobs), expected, "{query} {limit}");
+        }
+    }
+    assert!(walk(&world, "&tracing_id=order", 50).await.0.is_empty(), "the whole id counts");
+    api.get(&format!("/v1/jobs?tracing_id={}", "x".repeat(257))).await.refused(400, "invalid_request");
 }

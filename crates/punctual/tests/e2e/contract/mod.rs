@@ -6,6 +6,7 @@ mod jobs;
 mod keys;
 mod lists;
 mod logs;
+mod shapes;
 mod submissions;
 mod tasks;
 mod tour;

@@ -12,7 +12,6 @@ use crate::harness::{Server, eventually};
 
 async fn printed(server: &Server, what: &str) -> JobId {
     let request = json!({ "inline": { "run": { "probe": { "output": what } } } });
-    let request = serde_json::from_value(request).expect("a request");
     let id = server.client().submit(&request).await.expect("the job is accepted").id;
     let waited = server.client().wait_finished(id, Some(Duration::from_secs(30))).await.expect("an answer");
     assert!(matches!(waited, Waited::Finished(_)));

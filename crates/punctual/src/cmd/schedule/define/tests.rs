@@ -83,7 +83,7 @@ async fn flags_that_say_nothing_sensible_are_refused_with_a_reason() {
         (&["--anchor", "2026-01-01T00:00:00Z"], "--every"),
         (&["--at", "2026-12-24 18:00"], "has no zone"),
         (&["--gap", "jump"], "`jump` is not known; write shift or skip"),
-        (&["--overlap", "skp"], "`skp` is not known; write allow, skip, queue-one, queue-all or cancel-previous"),
+        (&["--overlap", "skp"], "`skp` is not known; write allow, skip, queue_one, queue_all or cancel_previous"),
         (&["--catch-up-rate", "fast"], "is not a rate, such as 60/min"),
         (&["--unset", "task"], "invalid value 'task'"),
         (&["--input", "nonsense"], "--input is not JSON"),
