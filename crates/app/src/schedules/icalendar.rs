@@ -18,7 +18,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use punctual_api::{CalendarFile, EventsLeftOut, limits};
 
-use self::event::{Closes, Event};
+use self::event::Event;
 use self::lines::Line;
 use self::moment::{Declared, ZoneFrom, Zones};
 
@@ -98,17 +98,29 @@ pub(super) fn read(file: &[u8], options: &Options) -> Result<Reading, Fault> {
     let (events, declared) = parse(file)?;
     let used: BTreeSet<&str> = events.iter().filter(|event| event.is_timed()).flat_map(Event::zones).collect();
     let zones = Zones::new(options.zone.as_ref(), declared, &used);
+    let is_timed = events.iter().any(Event::is_timed);
+    if is_timed {
+        zones.check(&used)?;
+    }
     let zone_name = zones.of_calendar.iana_name().unwrap_or("UTC").to_owned();
     let mut steps = Steps(STEPS_MAX);
     let mut dates = BTreeSet::new();
-    let (mut ignored, mut skipped) = (None, None);
+    let (mut ignored, mut ignored_in_part, mut skipped) = (None, None, None);
     for event in &events {
         match event.closes(&zones, options.today, &mut steps) {
-            Ok(Closes::Days(days)) => dates.extend(days),
-            Ok(Closes::NoWholeDay) => {
-                leave_out(&mut ignored, || {
-                    format!("line {}: {}covers no whole day in {zone_name}", event.line, event.shown())
-                });
+            Ok(closes) => {
+                if closes.without_day > 0 && closes.days.is_empty() {
+                    leave_out(&mut ignored, || {
+                        format!("line {}: {}covers no whole day in {zone_name}", event.line, event.shown())
+                    });
+                } else if closes.without_day > 0 {
+                    let (none, all) = (closes.without_day, closes.occurrences);
+                    leave_out(&mut ignored_in_part, || {
+                        let what = format!("{none} of its {all} occurrences cover no whole day in {zone_name}");
+                        format!("line {}: {}{what}", event.line, event.shown())
+                    });
+                }
+                dates.extend(closes.days);
             }
             Err(fault) if fault.scope == Scope::Event && options.unsupported == Unsupported::Skip => {
                 leave_out(&mut skipped, || format!("line {}: {}{}", fault.line, event.shown(), fault.detail));
@@ -119,8 +131,12 @@ pub(super) fn read(file: &[u8], options: &Options) -> Result<Reading, Fault> {
             return Err(Fault::too_many(event.line));
         }
     }
-    let is_timed = events.iter().any(Event::is_timed);
-    let warnings = if is_timed { warnings(&zones) } else { Vec::new() };
+    let mut warnings = if is_timed { warnings(&zones) } else { Vec::new() };
+    warnings.extend(ignored_in_part.map(|EventsLeftOut { count, first }| match count {
+        1 => first,
+        2 => format!("{first}; the same is true of 1 other event"),
+        count => format!("{first}; the same is true of {} other events", count - 1),
+    }));
     Ok(Reading { dates, file: CalendarFile { zone: is_timed.then_some(zone_name), ignored, skipped, warnings } })
 }
 
@@ -170,8 +186,13 @@ fn leave_out(left_out: &mut Option<EventsLeftOut>, example: impl FnOnce() -> Str
 fn warnings(zones: &Zones) -> Vec<String> {
     let mut warnings = Vec::new();
     if zones.from == ZoneFrom::Nowhere {
-        let warning = "the file has events with times and names no zone, so the days that they cover are those of UTC; \
-                       name another zone with `zone`";
+        let warning = if zones.are_described() {
+            "the file has events with times and does not say which time zone is its own, so the days that they cover are \
+             those of UTC; name another zone with `zone`"
+        } else {
+            "the file has events with times and names no zone, so the days that they cover are those of UTC; \
+             name another zone with `zone`"
+        };
         warnings.push(warning.to_owned());
     }
     if let (Some(name), ZoneFrom::Request) = (zones.unknown(), zones.from) {

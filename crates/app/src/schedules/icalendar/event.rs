@@ -31,10 +31,13 @@ pub(super) struct Event {
 }
 
 /// What an event closes.
-pub(super) enum Closes {
-    Days(BTreeSet<Date>),
-    /// It is shorter than a day, or covers none from its beginning to its end.
-    NoWholeDay,
+#[derive(Debug, Default)]
+pub(super) struct Closes {
+    pub(super) days: BTreeSet<Date>,
+    /// How often it takes place.
+    pub(super) occurrences: usize,
+    /// Occurrences that are shorter than a day, or that cover none from its beginning to its end.
+    pub(super) without_day: usize,
 }
 
 impl Event {
@@ -110,30 +113,30 @@ impl Event {
             return Err(fault.clone());
         }
         if self.is_cancelled {
-            return Ok(Closes::Days(BTreeSet::new()));
+            return Ok(Closes::default());
         }
         let Some(start) = &self.start else { return Err(Fault::new(self.line, "the event has no DTSTART")) };
         let except = self.exceptions(start, zones)?;
-        let mut days = BTreeSet::new();
-        let mut closes_none = false;
+        let mut closes = Closes::default();
         for date in self.dates(start, zones, today, steps)? {
             let occurrence = start.on(date);
             if except.contains(&occurrence, zones)? {
                 continue;
             }
             let (first, end) = self.days_of(&occurrence, zones)?;
-            closes_none |= first >= end;
+            closes.occurrences += 1;
+            closes.without_day += usize::from(first >= end);
             let mut day = first;
             while day < end {
-                days.insert(day);
-                if days.len() > limits::CALENDAR_DATES_MAX {
+                closes.days.insert(day);
+                if closes.days.len() > limits::CALENDAR_DATES_MAX {
                     return Err(Fault::too_many(self.line));
                 }
                 steps.take(1, self.line)?;
                 day = day.tomorrow().map_err(|_| self.beyond())?;
             }
         }
-        Ok(if closes_none && days.is_empty() { Closes::NoWholeDay } else { Closes::Days(days) })
+        Ok(closes)
     }
 
     /// The days on which it begins, by its own clocks.

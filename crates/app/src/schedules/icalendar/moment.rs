@@ -101,8 +101,8 @@ fn numbers<const N: usize>(text: &str, lens: [usize; N]) -> Option<[i16; N]> {
 /// What a file says about zones, apart from its events.
 #[derive(Debug, Default)]
 pub(super) struct Declared {
-    /// `X-WR-TIMEZONE`
-    of_calendar: Option<String>,
+    /// `X-WR-TIMEZONE`, and its line.
+    of_calendar: Option<(usize, String)>,
     /// Each `TZID` of a `VTIMEZONE`, with the `X-LIC-LOCATION` that may follow it.
     described: BTreeMap<String, Option<String>>,
     last: Option<String>,
@@ -113,7 +113,7 @@ impl Declared {
     pub(super) fn read(&mut self, line: &Line<'_>) {
         let value = line.value.trim();
         match line.name.as_str() {
-            "X-WR-TIMEZONE" => self.of_calendar = Some(value.to_owned()),
+            "X-WR-TIMEZONE" if !value.is_empty() => self.of_calendar = Some((line.number, value.to_owned())),
             "TZID" => {
                 self.described.entry(value.to_owned()).or_default();
                 self.last = Some(value.to_owned());
@@ -142,7 +142,7 @@ impl Declared {
 
     /// The zone that the file is about, if it says so. `used` are those of its events.
     fn zone(&self, used: &BTreeSet<&str>) -> Option<TimeZone> {
-        let of_calendar = self.of_calendar.as_deref().and_then(zone::known);
+        let of_calendar = self.of_calendar.as_ref().and_then(|(_, name)| self.find(name));
         let described: BTreeSet<&str> = self.described.keys().map(String::as_str).collect();
         of_calendar.or_else(|| self.only(used)).or_else(|| self.only(&described))
     }
@@ -153,6 +153,14 @@ impl Declared {
         let first = zones.next()??;
         zones.all(|zone| zone.as_ref() == Some(&first)).then_some(first)
     }
+}
+
+/// Zones that a refusal names.
+const NAMES_SHOWN_MAX: usize = 5;
+
+fn not_known(name: &str) -> String {
+    let shown: String = name.chars().take(64).collect();
+    format!("`{shown}` is not a known time zone; name the zone of the calendar with `zone`")
 }
 
 /// The zones of a file, as they were decided.
@@ -183,6 +191,31 @@ impl Zones {
         Self { declared, of_calendar, from, found }
     }
 
+    /// Whose days are closed must be plain: a name that is not understood, and several names, are not taken for UTC.
+    pub(super) fn check(&self, used: &BTreeSet<&str>) -> Result<(), Fault> {
+        if self.from == ZoneFrom::Request {
+            return Ok(());
+        }
+        match &self.declared.of_calendar {
+            Some((line, name)) if self.declared.find(name).is_none() => Err(Fault::of_file(*line, not_known(name))),
+            None if self.from == ZoneFrom::Nowhere && used.len() > 1 && self.unknown().is_none() => {
+                let names: Vec<&str> = used.iter().copied().take(NAMES_SHOWN_MAX).collect();
+                let detail = format!(
+                    "the events are in several time zones ({}), and the file does not say whose days they close; name \
+                     the zone of the calendar with `zone`",
+                    names.join(", ")
+                );
+                Err(Fault::of_file(1, detail))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Whether the file describes zones, though they may leave open which one is its own.
+    pub(super) fn are_described(&self) -> bool {
+        !self.declared.described.is_empty()
+    }
+
     fn of(&self, moment: &Moment) -> Result<TimeZone, Fault> {
         let name = match &moment.frame {
             Frame::Date | Frame::Floating => return Ok(self.of_calendar.clone()),
@@ -194,11 +227,7 @@ impl Zones {
             Some(zone) => Ok(zone),
             // Some programs have names of their own; whoever names the zone knows what they mean.
             None if self.from == ZoneFrom::Request => Ok(self.of_calendar.clone()),
-            None => {
-                let shown: String = name.chars().take(64).collect();
-                let detail = format!("`{shown}` is not a known time zone; name the zone of the calendar with `zone`");
-                Err(Fault::new(moment.line, detail))
-            }
+            None => Err(Fault::new(moment.line, not_known(name))),
         }
     }
 

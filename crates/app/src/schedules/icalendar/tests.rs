@@ -142,7 +142,8 @@ fn the_zone_of_a_file_is_the_one_that_it_names() {
         (format!("{berlin}{day}"), "Europe/Berlin", &["2026-12-25"]),
         (format!("{located}{local}{day}"), "Europe/Berlin", &["2026-12-25"]),
         (format!("{berlin}{}{day}", described("Asia/Tokyo", "")), "UTC", &[]),
-        (format!("X-WR-TIMEZONE:Mars/Olympus\r\n{day}"), "UTC", &[]),
+        // No name at all.
+        (format!("X-WR-TIMEZONE:\r\n{day}"), "UTC", &[]),
         (day.to_owned(), "UTC", &[]),
     ] {
         let (dates, read) = read_in(None, &file(&text)).unwrap();
@@ -166,6 +167,48 @@ fn the_zone_of_a_file_is_the_one_that_it_names() {
     assert_eq!(dates, ["2026-12-25"]);
     assert!(read.warnings[0].contains("`Mitteleuropa` is not a known time zone; its times"), "{read:?}");
     assert!(read_in(None, &file(&local.replace("Mitteleuropa", "localtime"))).is_err());
+}
+
+#[test]
+fn a_zone_that_is_not_plain_is_not_taken_for_utc() {
+    let day = event_lines("DTSTART:20261224T230000Z|DURATION:P1D");
+    for name in ["Mars/Base", "localtime", "posixrules"] {
+        let text = file(&format!("X-WR-TIMEZONE:{name}\r\n{day}"));
+        let fault = read_in(None, &text).unwrap_err();
+        assert_eq!(fault.line, 4);
+        assert_eq!(
+            fault.detail,
+            format!("`{name}` is not a known time zone; name the zone of the calendar with `zone`")
+        );
+        assert_eq!(read_in(Some("Europe/Berlin"), &text).unwrap().0, ["2026-12-25"], "{name}");
+        // Dates are the same everywhere.
+        let dated = file(&format!("X-WR-TIMEZONE:{name}\r\n{}", event_lines("DTSTART;VALUE=DATE:20261225")));
+        assert_eq!(dates(&dated), ["2026-12-25"], "{name}");
+    }
+    let day_in = |zone: &str| event_lines(&format!("DTSTART;TZID={zone}:20261225T000000|DURATION:P1D"));
+    let several = format!("{}{}", day_in("Europe/Berlin"), day_in("America/New_York"));
+    let fault = read_in(None, &file(&several)).unwrap_err();
+    assert!(fault.detail.contains("several time zones (America/New_York, Europe/Berlin)"), "{fault:?}");
+    assert_eq!(read_in(Some("Europe/Berlin"), &file(&several)).unwrap().0, ["2026-12-25"]);
+    let named = file(&format!("X-WR-TIMEZONE:Europe/Berlin\r\n{several}"));
+    assert_eq!(dates(&named), ["2026-12-25"], "the file says whose days they are");
+    // Two names of one zone are one.
+    let same = format!("{}{}", day_in("Europe/Berlin"), day_in("/example.org/1/Europe/Berlin"));
+    assert_eq!(dates(&file(&same)), ["2026-12-25"]);
+}
+
+#[test]
+fn occurrences_that_close_no_day_are_told_beside_those_that_do() {
+    const MONTHLY: &str = "SUMMARY:Close|DTSTART:20260131T220000Z|DTEND:20260201T220000Z|\
+                           RRULE:FREQ=MONTHLY;BYMONTHDAY=-1;COUNT=9";
+    let (dates, read) = read_in(Some("Europe/Berlin"), &event(MONTHLY)).unwrap();
+    // Midnight in Berlin is 22:00 UTC from the end of March to the end of October.
+    assert_eq!((dates.len(), &read.ignored), (7, &None));
+    let told = "line 4: event \"Close\": 2 of its 9 occurrences cover no whole day in Europe/Berlin";
+    assert_eq!(read.warnings, [told]);
+    let twice = file(&format!("{0}{0}", event_lines(MONTHLY)));
+    let (_, read) = read_in(Some("Europe/Berlin"), &twice).unwrap();
+    assert_eq!(read.warnings, [format!("{told}; the same is true of 1 other event")]);
 }
 
 #[test]
