@@ -57,7 +57,7 @@ fn address(pointer: &str, written: &str) -> Result<()> {
     const HINT: &str = "write it like ops@example.com or Ops <ops@example.com>";
     line(pointer, written, ADDRESS_CHARS_MAX)?;
     let mailbox: Mailbox =
-        written.parse().map_err(|_| AppError::field(pointer, "is not an address of mail").hint(HINT))?;
+        written.parse().map_err(|_| AppError::field(pointer, "is not an email address").hint(HINT))?;
     if !mailbox.email.to_string().is_ascii() {
         return Err(AppError::field(pointer, "has letters around the @ that not every mail server knows")
             .hint("write the domain in its ASCII form, xn--…; the name before <> may have any letters"));

@@ -100,7 +100,7 @@ const BAD_MAILTO: &str = "MAILTO=a@b@c,ops@example.org\n@daily curl http://127.0
 
 #[test]
 fn a_bad_mailto_is_found_before_anything_is_made() {
-    let refused = "line 2: error: MAILTO: `a@b@c` is not an address of mail; write it like ops@example.com";
+    let refused = "line 2: error: MAILTO: `a@b@c` is not an email address; write it like ops@example.com";
     for flags in [&["--dry-run"][..], &[]] {
         let ran = import(BAD_MAILTO, flags, NOWHERE);
         assert_eq!(ran.code, Some(2), "{flags:?} {}", ran.err);
@@ -152,8 +152,8 @@ fn a_crontab_with_users_asks_for_its_flag() {
     let system = "17 * * * * root cd / && run-parts --report /etc/cron.hourly\n";
     let ran = import(system, &["--dry-run", "--shell"], NOWHERE);
     assert_eq!(ran.code, Some(2), "{}", ran.err);
-    let told = "line 1: error: `root` is a user and `cd` looks like a command; if the lines of this crontab name a \
-                user, import it with --system; if `root` is the command, write its full path\n";
+    let told = "line 1: error: `root` looks like the user column of a system crontab; import the file with --system, or \
+                write the full path of `root` if it is the command\n";
     assert!(ran.err.contains(told), "{}", ran.err);
     let ran = import(system, &["--dry-run", "--shell", "--system"], NOWHERE);
     assert_eq!(ran.code, Some(0), "{}", ran.err);

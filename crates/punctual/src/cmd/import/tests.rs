@@ -179,7 +179,7 @@ fn a_user_column_without_the_flag_is_refused() {
     for flags in [&[][..], &["--shell"], &["--task", "host"]] {
         let (lines, problems) = read("17 * * * * root cd / && run-parts --report /etc/cron.hourly\n", flags);
         assert!(matches!(lines[0].becomes, Err(Refusal::UserColumn(_))), "{flags:?} {lines:?}");
-        assert!(problems[0].message.contains("import it with --system"), "{flags:?} {problems:?}");
+        assert!(problems[0].message.contains("import the file with --system"), "{flags:?} {problems:?}");
     }
     let (lines, _) = read("17 * * * * root cd / && ls\n", &["--shell", "--system"]);
     assert!(lines[0].becomes.is_ok(), "{lines:?}");

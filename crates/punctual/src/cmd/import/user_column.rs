@@ -29,14 +29,21 @@ impl Users {
 /// What is wrong with a line whose command seems to begin with a user.
 pub(super) fn problem(entry: &CrontabEntry, users: &Users) -> Option<String> {
     let mut words = entry.command.split_whitespace();
-    let (first, second) = (words.next()?, words.next()?);
-    let is_program = || find(first, &entry.env).is_ok();
-    if !users.0.contains(first) || is_program() || !looks_like_a_command(second, &entry.env) {
+    let first = words.next()?;
+    let second = words.next().map(|word| word.trim_start_matches(['"', '\'']));
+    let is_user = match second {
+        // A name alone is the whole command, and no program has it.
+        None => users.0.contains(first),
+        Some(second) if users.0.contains(first) => looks_like_a_command(second, &entry.env),
+        // The crontab may come from a machine with other users.
+        Some(second) => looks_like_a_user(first) && looks_like_a_program(second),
+    };
+    if !is_user || find(first, &entry.env).is_ok() {
         return None;
     }
     Some(format!(
-        "`{first}` is a user and `{second}` looks like a command; if the lines of this crontab name a user, import it \
-         with --system; if `{first}` is the command, write its full path"
+        "`{first}` looks like the user column of a system crontab; import the file with --system, or write the full \
+         path of `{first}` if it is the command"
     ))
 }
 
@@ -55,9 +62,33 @@ fn looks_like_a_command(word: &str, env: &Variables) -> bool {
     }
     // A folder, or a file that is no program, is what a command works on. What is not here may be a program of the
     // machine that the crontab comes from.
-    let path = Path::new(word);
-    let is_runnable = |meta: std::fs::Metadata| meta.is_file() && meta.permissions().mode() & 0o111 != 0;
-    word.starts_with(['/', '.', '~', '$']) && std::fs::metadata(path).map_or(true, is_runnable)
+    word.starts_with(['/', '.', '~', '$']) && is_runnable(word).unwrap_or(true)
+}
+
+/// `None` if there is no such file here.
+fn is_runnable(path: &str) -> Option<bool> {
+    let meta = std::fs::metadata(Path::new(path)).ok()?;
+    Some(meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// Whether `useradd` would take this name, and no shell has a meaning for it.
+fn looks_like_a_user(word: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "_-".contains(letter);
+    word.starts_with(|letter: char| letter.is_ascii_lowercase() || letter == '_')
+        && word.chars().all(is_plain)
+        && !OF_SHELL.contains(&word)
+}
+
+/// Stricter than [`looks_like_a_command`]: the word before it is not known to be a user, and paths are arguments too.
+fn looks_like_a_program(word: &str) -> bool {
+    const FOLDERS: [&str; 3] = ["bin", "sbin", "libexec"];
+    const ENDINGS: [&str; 5] = [".sh", ".py", ".pl", ".rb", ".php"];
+    let path = word.trim_end_matches([';', '"', '\'']);
+    let is_named_like_one = || {
+        let folder = Path::new(path).parent().and_then(Path::file_name).and_then(|name| name.to_str());
+        folder.is_some_and(|folder| FOLDERS.contains(&folder)) || ENDINGS.iter().any(|ending| path.ends_with(ending))
+    };
+    path.starts_with('/') && is_runnable(path).unwrap_or_else(is_named_like_one)
 }
 
 #[cfg(test)]
@@ -76,15 +107,29 @@ mod tests {
             ("www-data ls /", true),
             ("www-data A=b run", true),
             ("daemon (cd /; ls)", true),
-            // The sixth field is the whole command.
-            ("root", false),
-            ("www-data", false),
+            // The path is in quotes.
+            (r#"root "/opt/my prog" x"#, true),
+            ("root '/opt/my prog'", true),
+            // The whole command is a user's name.
+            ("root", true),
+            ("www-data", true),
+            ("report", false),
+            // A user of another machine.
+            ("deploy /usr/local/bin/x", true),
+            ("deploy /opt/site/refresh.sh --all", true),
+            (r#"deploy "/usr/local/bin/x" y"#, true),
+            ("deploy /bin/sh -c 'x'", true),
+            ("deploy /srv/site", false),
+            ("deploy /etc/passwd", false),
+            ("deploy /srv/dump.sql", false),
+            ("deploy --all /usr/local/bin/x", false),
+            ("cd /usr/local/bin/x", false),
+            ("$DEPLOY /usr/local/bin/x", false),
+            ("./deploy /usr/local/bin/x", false),
             // What follows is no command.
             ("mail -s report root", false),
             ("backup /etc /etc/passwd", false),
             ("root -b -q macro.C", false),
-            // Nobody has this name.
-            ("somebody /opt/site/refresh.sh", false),
             ("/opt/backup /srv/a", false),
         ] {
             let crontab = Crontab::parse(&format!("0 1 * * * {command}\n"), CrontabFormat::User);
