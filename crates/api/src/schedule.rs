@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::schema;
-use crate::{ScheduleRequest, TaskRef};
+use crate::{ScheduleRequest, TaskRef, Warning};
 
 /// Schedules that are created together.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
@@ -40,6 +40,9 @@ pub struct ScheduleBulkAnswer {
     pub skipped: usize,
     /// Somebody else took these names meanwhile: those schedules were not stored. At most 100 are named.
     pub names_taken: Vec<String>,
+    /// What has to be done before their runs can start.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub warnings: Vec<Warning>,
 }
 
 /// Whether a schedule fires.
@@ -105,6 +108,9 @@ pub struct ScheduleView {
     /// Only in the answer to a `PUT` that replaced a definition.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub moves: Option<Moves>,
+    /// What has to be done before its runs can start, if it is active.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub warnings: Vec<Warning>,
 }
 
 /// A start that is planned.
@@ -277,6 +283,9 @@ pub struct RunAnswer {
     /// Why it was skipped.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
+    /// What has to be done before it can start.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub warnings: Vec<Warning>,
 }
 
 /// Runs that waited for the one before them.

@@ -9,7 +9,7 @@ use punctual_core::{ArtifactId, Counters, JobState, Span, Timestamp};
 use punctual_store::{Artifact, ArtifactState, FinishedJob, HotJob};
 
 use crate::cluster::Place;
-use crate::placement;
+use crate::{WorkerProgram, placement};
 
 pub(crate) fn running(job: &HotJob, task: Option<&Task>, view: &LiveView, dead_after: Span) -> String {
     let mut text = given_back(job, task).unwrap_or_default();
@@ -30,6 +30,7 @@ pub(crate) fn waiting(
     task: Option<&Task>,
     awaited: Option<&Artifact>,
     workers: &[WorkerSpec],
+    program: WorkerProgram,
     now: Timestamp,
 ) -> String {
     let mut text = match (given_back(job, task), attempts.last()) {
@@ -55,7 +56,7 @@ pub(crate) fn waiting(
     }
     let wanted = match (arrival, task) {
         (Some(arrival), _) => format!("it {arrival}"),
-        (None, Some(task)) => placement::waits_for(&task.spec, workers),
+        (None, Some(task)) => placement::waits_for(&task.spec, workers, program),
         (None, None) => "its task is gone".to_owned(),
     };
     text += &format!("It has been due for {}: {wanted}.", rounded(now, job.due_since()));
@@ -110,7 +111,7 @@ pub(crate) fn unknown(job: &HotJob, place: &Place, now: Timestamp) -> String {
 
 /// Whether a worker must be started, or another one, for a job of this task to run.
 pub(crate) fn is_unserved(task: &Task, workers: &[WorkerSpec]) -> bool {
-    task.waits_for.is_none() && placement::lack(&task.spec, workers).is_some()
+    task.waits_for.is_none() && !workers.iter().any(|worker| placement::can_run(&task.spec, worker))
 }
 
 pub(crate) fn finished(job: &FinishedJob) -> String {
@@ -119,7 +120,7 @@ pub(crate) fn finished(job: &FinishedJob) -> String {
     let because = job.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
     match job.state {
         JobState::Succeeded => format!("It succeeded at {at} after {starts}."),
-        JobState::Failed => format!("It failed for good at {at} after {starts}{because}."),
+        JobState::Failed => format!("It failed permanently at {at} after {starts}{because}."),
         JobState::Cancelled => format!("It was cancelled at {at} after {starts}."),
         JobState::Deleted => format!("It was deleted at {at} and never started."),
         JobState::Lost => format!(

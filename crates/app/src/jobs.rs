@@ -87,7 +87,8 @@ impl App {
                     Live::Waiting => {
                         let workers = self.workers_of(id.shard()).await;
                         let awaited = self.awaited(task.as_deref()).await?;
-                        explain::waiting(&job, &attempts, task.as_deref(), awaited.as_ref(), &workers, self.now())
+                        let (task, program) = (task.as_deref(), self.0.settings.worker_program);
+                        explain::waiting(&job, &attempts, task, awaited.as_ref(), &workers, program, self.now())
                     }
                     Live::Unknown => explain::unknown(&job, &self.0.cluster.place(id.shard()), self.now()),
                 };

@@ -123,6 +123,8 @@ pub struct Settings {
     /// Workers are told when they connect.
     pub heartbeat: Span,
     pub worker_dead_after: Span,
+    /// What people start to have one more worker, or one that can do more.
+    pub worker_program: WorkerProgram,
     /// A server that was silent for this long is not asked.
     pub lease_ttl: Span,
     pub roles: Roles,
@@ -150,6 +152,15 @@ impl Default for TaskLimits {
     fn default() -> Self {
         Self { retries_max: punctual_core::retry::RetryPolicy::MAX_MAX, timeout_max: Span::from_secs(30 * 86_400) }
     }
+}
+
+/// How this installation's workers are started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkerProgram {
+    /// `punctual worker`, beside the servers.
+    Worker,
+    /// `punctual dev`, which is the server and the worker.
+    Dev,
 }
 
 /// From the moment at which a planned time was missed, until its owner has said so: others may have to take the shard over

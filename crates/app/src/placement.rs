@@ -14,8 +14,8 @@ use punctual_core::task::{Run, Task, TaskSpec, default_queue};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::App;
 use crate::cluster::Place;
+use crate::{App, WorkerProgram};
 
 /// What other servers said of their workers is believed for this long.
 const BELIEVED: Duration = Duration::from_secs(1);
@@ -44,7 +44,7 @@ fn carries(spec: &TaskSpec, worker: &WorkerSpec) -> bool {
 }
 
 /// What no connected worker has that the task needs, and how to start one that does; `None` if some can run it.
-pub(crate) fn lack(spec: &TaskSpec, workers: &[WorkerSpec]) -> Option<String> {
+pub(crate) fn lack(spec: &TaskSpec, workers: &[WorkerSpec], program: WorkerProgram) -> Option<String> {
     if workers.iter().any(|worker| can_run(spec, worker)) {
         return None;
     }
@@ -52,19 +52,19 @@ pub(crate) fn lack(spec: &TaskSpec, workers: &[WorkerSpec]) -> Option<String> {
     let in_queue = || workers.iter().filter(|worker| serves(spec, worker));
     let of_queue = if spec.queue == default_queue() { String::new() } else { format!(" of queue {}", spec.queue) };
     Some(if workers.is_empty() {
-        format!("no worker is connected; {}", start(spec))
+        format!("no worker is connected; {}", start(spec, program))
     } else if in_queue().next().is_none() {
-        format!("no connected worker serves queue {}; {}", spec.queue, start(spec))
+        format!("no connected worker serves queue {}; {}", spec.queue, start(spec, program))
     } else if in_queue().any(|worker| worker.capabilities.contains(&capability)) {
-        format!("no connected worker{of_queue} that {} has {}; {}", does(&spec.run), labels(spec), start(spec))
+        format!("no connected worker{of_queue} that {} has {}; {}", does(&spec.run), labels(spec), start(spec, program))
     } else {
-        format!("no connected worker{of_queue} {}; {}", does(&spec.run), start(spec))
+        format!("no connected worker{of_queue} {}; {}", does(&spec.run), start(spec, program))
     })
 }
 
 /// What a due job of this task waits for.
-pub(crate) fn waits_for(spec: &TaskSpec, workers: &[WorkerSpec]) -> String {
-    lack(spec, workers).unwrap_or_else(busy)
+pub(crate) fn waits_for(spec: &TaskSpec, workers: &[WorkerSpec], program: WorkerProgram) -> String {
+    lack(spec, workers, program).unwrap_or_else(busy)
 }
 
 fn busy() -> String {
@@ -86,7 +86,7 @@ fn does(run: &Run) -> String {
 }
 
 /// How to start a worker that can run it.
-fn start(spec: &TaskSpec) -> String {
+fn start(spec: &TaskSpec, program: WorkerProgram) -> String {
     let mut flags = String::new();
     match &spec.run {
         Run::Command(_) => flags += " --allow-commands",
@@ -94,19 +94,25 @@ fn start(spec: &TaskSpec) -> String {
         _ => {}
     }
     if spec.queue != default_queue() {
-        flags += &format!(" --queues {}", spec.queue);
+        // What is named replaces what `dev` serves, and its jobs of the default queue would wait then.
+        let beside = if program == WorkerProgram::Dev { "default," } else { "" };
+        flags += &format!(" --queues {beside}{}", spec.queue);
     }
     if !spec.labels.is_empty() {
         flags += &format!(" --labels {}", labels(spec));
     }
+    let (start_one, start) = match program {
+        WorkerProgram::Worker => ("start one with `punctual worker", "start `punctual worker"),
+        WorkerProgram::Dev => ("restart the server with `punctual dev", "restart `punctual dev"),
+    };
     match &spec.run {
         Run::Handler(handler) => {
             format!("start a worker of your own that has the handler {}{}", handler.name, with_flags(spec))
         }
-        Run::Email(_) => format!("set smtp_url and smtp_from and start `punctual worker{flags}`; see docs/email.md"),
-        Run::Telegram(_) => format!("set telegram_bots and start `punctual worker{flags}`; see docs/http.md"),
+        Run::Email(_) => format!("set smtp_url and smtp_from and {start}{flags}`; see docs/email.md"),
+        Run::Telegram(_) => format!("set telegram_bots and {start}{flags}`; see docs/http.md"),
         Run::Binary(_) | Run::Http(_) | Run::Slack(_) | Run::Probe(_) | Run::Command(_) => {
-            format!("start one with `punctual worker{flags}`")
+            format!("{start_one}{flags}`")
         }
     }
 }
@@ -134,7 +140,7 @@ impl App {
         // Those of this server again: one may have connected meanwhile.
         let mut workers = self.0.engine.connected_specs();
         workers.extend(elsewhere.iter().cloned());
-        lack(spec, &workers)
+        lack(spec, &workers, self.0.settings.worker_program)
     }
 
     async fn workers_elsewhere(&self) -> Option<Arc<[WorkerSpec]>> {
@@ -271,8 +277,9 @@ mod tests {
                  handler resize, with gpu=yes",
             ),
         ] {
-            assert_eq!(lack(spec, &workers).as_deref(), Some(expected));
+            assert_eq!(lack(spec, &workers, WorkerProgram::Worker).as_deref(), Some(expected));
         }
+        let lack = |spec: &TaskSpec, workers: &[WorkerSpec]| lack(spec, workers, WorkerProgram::Worker);
         assert_eq!(lack(&handler, &[worker("default", "handler:resize", &[("gpu", "yes")])]), None);
         assert_eq!(lack(&command, &[worker("default", "command", &[])]), None);
         assert_eq!(lack(&networked, &[worker("default", "binary:network", &[])]), None);
@@ -280,5 +287,25 @@ mod tests {
         command.labels.insert("disk".to_owned(), "ssd".to_owned());
         let told = lack(&command, &[worker("slow", "http", &[])]).unwrap();
         assert!(told.ends_with("`punctual worker --allow-commands --queues slow --labels disk=ssd`"), "{told}");
+    }
+
+    #[test]
+    fn in_dev_the_next_step_is_to_restart_it_with_the_flag() {
+        let lacking = |json: &str, queue: &str| {
+            let spec = TaskSpec { queue: queue.to_owned(), ..TaskSpec::new(serde_json::from_str(json).unwrap()) };
+            lack(&spec, &[worker("default", "http", &[])], WorkerProgram::Dev).unwrap()
+        };
+        assert_eq!(
+            lacking(r#"{"command":{"line":"date"}}"#, "default"),
+            "no connected worker runs commands; restart the server with `punctual dev --allow-commands`"
+        );
+        assert_eq!(
+            lacking(r#"{"email":{"to":["a@b.org"],"subject":"x"}}"#, "default"),
+            "no connected worker sends mail; set smtp_url and smtp_from and restart `punctual dev`; see docs/email.md"
+        );
+        assert_eq!(
+            lacking(r#"{"probe":{}}"#, "slow"),
+            "no connected worker serves queue slow; restart the server with `punctual dev --queues default,slow`"
+        );
     }
 }

@@ -128,14 +128,13 @@ impl App {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
         let idempotency = keyed.map(|keyed| keyed.answer(&ids, now));
         let hint = near_future(&jobs, &tasks, now);
-        let soon = distinct_tasks(&hint);
         let submitted = self.0.store.submit(Submission { jobs, idempotency }).await?;
         if submitted != Submitted::Done {
             return Ok(Accepted { answer: self.replayed(submitted).await?, tasks: Vec::new() });
         }
         self.0.submitted.fetch_add(ids.len() as u64, Ordering::Relaxed);
         self.tell_owners(hint);
-        let warnings = self.placement_warnings(soon.iter()).await;
+        let warnings = self.placement_warnings(tasks.iter()).await;
         let answer = SubmittedAnswer { answer: BulkSubmitted { ids, warnings }, is_replayed: false };
         Ok(Accepted { answer, tasks })
     }
@@ -392,17 +391,6 @@ fn read_ids(answer: &[u8]) -> Result<Vec<JobId>> {
     let ids: Option<Vec<JobId>> = ids.iter().map(|id| JobId::from_bytes(id)).collect();
     ids.filter(|ids| !ids.is_empty())
         .ok_or_else(|| AppError::new(ErrorKind::Internal, "a stored answer cannot be read"))
-}
-
-/// The tasks of jobs, where neighbours mostly have the same.
-fn distinct_tasks(jobs: &[Loaded]) -> Vec<Arc<Task>> {
-    let mut tasks: Vec<Arc<Task>> = Vec::new();
-    for job in jobs {
-        if tasks.last().is_none_or(|last| last.id != job.task.id) {
-            tasks.push(Arc::clone(&job.task));
-        }
-    }
-    tasks
 }
 
 /// What the owner should hear of now.

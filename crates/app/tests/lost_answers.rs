@@ -113,6 +113,7 @@ async fn world(replies: &[Option<Reply>]) -> World {
             roles: Roles { api: true, scheduler: false },
             artifact_max: ByteSize::mib(1),
             retention: LONG,
+            worker_program: punctual_app::WorkerProgram::Worker,
             public_url: "http://127.0.0.1:8020".to_owned(),
             missed_after: Span::from_secs(60),
             log_limit: ByteSize::mib(1),

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use punctual_app::{App, Parts, PeerKey, Settings};
+use punctual_app::{App, Parts, PeerKey, Settings, WorkerProgram};
 use punctual_blobs::{Blobs, UrlKey};
 use punctual_core::schedule::recurrence::ZoneData;
 use punctual_core::{ServerId, Span};
@@ -35,6 +35,7 @@ pub(crate) struct ServerOptions {
     /// Bound already, so that nobody takes the port in between.
     pub(crate) listener: TcpListener,
     pub(crate) settings: ServerSettings,
+    pub(crate) worker_program: WorkerProgram,
 }
 
 /// The server takes and runs jobs.
@@ -59,7 +60,7 @@ pub(crate) async fn run_server(
     ready: oneshot::Sender<ServerReady>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
-    let ServerOptions { listener, settings } = options;
+    let ServerOptions { listener, settings, worker_program } = options;
     settings.task_defaults.set();
     let random = world::random()?;
     let address = listener.local_addr().context("cannot read the address")?;
@@ -91,6 +92,7 @@ pub(crate) async fn run_server(
             artifact_max: settings.artifact_max,
             retention: settings.retention,
             public_url: settings.public_url.clone().unwrap_or_else(|| format!("http://{address}")),
+            worker_program,
             missed_after: settings.missed_after,
             log_limit: settings.log_limit,
             task_limits: settings.task_limits,
@@ -181,7 +183,7 @@ pub(crate) fn sandbox_options(required: Vec<Protection>) -> anyhow::Result<Launc
     Ok(LauncherOptions { command: this, args: vec![SANDBOX_LAUNCHER.to_owned()], required })
 }
 
-/// `None` where programs cannot be shut in: then the worker takes no binaries.
+/// `None` where programs cannot be sandboxed: then the worker takes no binaries.
 pub(crate) async fn safe_launcher(sandbox: &SandboxSettings) -> anyhow::Result<Option<Launcher>> {
     let launcher = match Launcher::start(sandbox_options(sandbox.required.clone())?).await {
         Ok(launcher) => launcher,

@@ -91,7 +91,8 @@ impl App {
                         Entry::Vacant(unknown) => unknown.insert(self.workers_of(shard).await),
                     };
                     let awaited = self.awaited(task).await?;
-                    let why = explain::waiting(&job, &[], task, awaited.as_ref(), workers, now);
+                    let program = self.0.settings.worker_program;
+                    let why = explain::waiting(&job, &[], task, awaited.as_ref(), workers, program, now);
                     (why, task.is_some_and(|task| explain::is_unserved(task, workers)))
                 }
             };

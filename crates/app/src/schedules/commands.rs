@@ -99,7 +99,17 @@ impl App {
 
     /// One run at once, beside the plan.
     pub async fn run_schedule(&self, name: &str, request: RunRequest, who: &str) -> Result<RunAnswer> {
-        let id = self.find_schedule(name).await?;
+        let row = self.read_schedule(name).await?;
+        let answer = self.run_once(name, row.id, request, who).await?;
+        if answer.outcome == RunOutcome::Skipped {
+            return Ok(answer);
+        }
+        let task = self.tasks_by_id(std::iter::once(row.edit.task)).await?.remove(&row.edit.task);
+        Ok(RunAnswer { warnings: self.placement_warnings(task.iter()).await, ..answer })
+    }
+
+    /// Runs it once, though the owner may have to be asked again.
+    async fn run_once(&self, name: &str, id: ScheduleId, request: RunRequest, who: &str) -> Result<RunAnswer> {
         let asked_at = self.now();
         let mut patience = Patience::new(self, "schedule");
         loop {
@@ -134,7 +144,7 @@ impl App {
 
 /// What the owner decided about a run that somebody asked for; or the reply, if it is another one.
 fn run_answer(reply: ScheduleReply) -> std::result::Result<RunAnswer, ScheduleReply> {
-    let at = |outcome, at| RunAnswer { outcome, job: None, at: Some(at), reason: None };
+    let at = |outcome, at| RunAnswer { outcome, job: None, at: Some(at), reason: None, warnings: Vec::new() };
     Ok(match reply {
         ScheduleReply::Fired(job) => started(job),
         ScheduleReply::Queued { at: time } => at(RunOutcome::Queued, time),
@@ -147,7 +157,7 @@ fn run_answer(reply: ScheduleReply) -> std::result::Result<RunAnswer, ScheduleRe
 }
 
 fn started(job: JobId) -> RunAnswer {
-    RunAnswer { outcome: RunOutcome::Started, job: Some(job), at: None, reason: None }
+    RunAnswer { outcome: RunOutcome::Started, job: Some(job), at: None, reason: None, warnings: Vec::new() }
 }
 
 fn run_on_record(row: OccurrenceRow) -> RunAnswer {
@@ -157,7 +167,7 @@ fn run_on_record(row: OccurrenceRow) -> RunAnswer {
         (Verdict::Queued, None) => RunOutcome::Queued,
         (_, None) => RunOutcome::Skipped,
     };
-    RunAnswer { outcome, job: None, at: Some(row.at), reason: row.reason }
+    RunAnswer { outcome, job: None, at: Some(row.at), reason: row.reason, warnings: Vec::new() }
 }
 
 fn check_note(request: NoteRequest) -> Result<Option<String>> {

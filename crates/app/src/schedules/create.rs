@@ -11,7 +11,7 @@ use punctual_api::{
 use punctual_core::schedule::{
     NewSchedule, Plan, ScheduleCommand, ScheduleEdit, ScheduleReply, ScheduleRow, ScheduleSpec,
 };
-use punctual_core::{ScheduleId, ShardId};
+use punctual_core::{ScheduleId, ShardId, TaskId};
 
 use crate::cluster::Place;
 use crate::schedules::{RequestZone, not_found, refused, request, rules};
@@ -81,7 +81,11 @@ impl App {
                 return Err(AppError::field(format!("/schedules/{place}/name"), detail));
             }
         }
-        self.store_all(ready.into_iter().map(|ready| ready.new).collect(), if_exists, who).await
+        let tasks: Vec<TaskId> = ready.iter().map(|ready| ready.new.edit.task).collect();
+        let answer = self.store_all(ready.into_iter().map(|ready| ready.new).collect(), if_exists, who).await?;
+        let known = self.tasks_by_id(tasks.iter().copied()).await?;
+        let warnings = self.placement_warnings(tasks.iter().filter_map(|id| known.get(id))).await;
+        Ok(ScheduleBulkAnswer { warnings, ..answer })
     }
 
     /// Creates the schedule of this name, or replaces its definition. `expected` is the revision that the

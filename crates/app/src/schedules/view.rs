@@ -48,6 +48,8 @@ impl App {
         let plan = Plan::read(&row.edit.spec, &calendars, seed_of(&row.name)).map(Arc::new);
         let described = describe(&row, &plan, task.is_some(), self.now(), STARTS_SHOWN);
         let spec = read_spec(&row.edit.spec);
+        let is_active = described.standing == ScheduleStanding::Active;
+        let warnings = self.placement_warnings(task.iter().filter(|_| is_active)).await;
         let definition = spec.as_ref().map(|spec| definition::write(spec, &row.edit, task.as_deref()));
         Ok(ScheduleView {
             id: row.id,
@@ -67,6 +69,7 @@ impl App {
             revision: row.state.revision,
             changes: changes.into_iter().map(|change| change_view(change, &row.name, &former_names)).collect(),
             moves: None,
+            warnings,
             name: row.name,
         })
     }
@@ -202,7 +205,8 @@ pub(super) fn held_up(row: &ScheduleRow, plan: &Plan) -> Option<String> {
 
 fn used_up(row: &ScheduleRow, plan: &Plan) -> Option<String> {
     let max = plan.spec.max_runs.filter(|max| row.state.runs >= *max)?;
-    Some(format!("it has run {max} times, as often as it was to"))
+    let runs = if max == 1 { "run" } else { "runs" };
+    Some(format!("it has reached its limit of {max} {runs} (max_runs)"))
 }
 
 fn paused(row: &ScheduleRow) -> Option<String> {

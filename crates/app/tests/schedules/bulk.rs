@@ -1,6 +1,6 @@
 //! Many schedules at once.
 
-use punctual_api::{ErrorKind, IfExists, ScheduleBulkAnswer, ScheduleBulkRequest};
+use punctual_api::{ErrorKind, IfExists, ScheduleBulkAnswer, ScheduleBulkRequest, Warning};
 use punctual_core::schedule::{Plan, ScheduleSpec, recurrence, seed_of};
 
 use crate::world::{WHO, World, request};
@@ -11,7 +11,12 @@ fn many(names: &[&str], daily: &str, if_exists: IfExists) -> ScheduleBulkRequest
 }
 
 fn answer(created: usize, replaced: usize, skipped: usize) -> ScheduleBulkAnswer {
-    ScheduleBulkAnswer { created, replaced, skipped, names_taken: Vec::new() }
+    ScheduleBulkAnswer { created, replaced, skipped, ..ScheduleBulkAnswer::default() }
+}
+
+/// What was done, whoever can run it.
+fn done(answer: ScheduleBulkAnswer) -> ScheduleBulkAnswer {
+    ScheduleBulkAnswer { warnings: Vec::new(), ..answer }
 }
 
 #[tokio::test]
@@ -19,14 +24,14 @@ async fn those_that_exist_fail_the_request_or_are_skipped_or_replaced() {
     let world = World::new().await;
     for app in [&world.owner, &world.front] {
         let create = async |request| app.create_schedules(request, None, WHO).await;
-        assert_eq!(create(many(&["a", "b"], "09:00", IfExists::Fail)).await.unwrap(), answer(2, 0, 0));
+        assert_eq!(create(many(&["a", "b"], "09:00", IfExists::Fail)).await.map(done).unwrap(), answer(2, 0, 0));
         let error = create(many(&["b", "c"], "10:00", IfExists::Fail)).await.unwrap_err();
         assert_eq!((error.kind, error.detail.as_str()), (ErrorKind::NameTaken, "there is a schedule named b"));
         assert_eq!(world.names().await, ["a", "b"], "nothing was stored");
-        assert_eq!(create(many(&["b", "c"], "10:00", IfExists::Skip)).await.unwrap(), answer(1, 0, 1));
+        assert_eq!(create(many(&["b", "c"], "10:00", IfExists::Skip)).await.map(done).unwrap(), answer(1, 0, 1));
         let explained = async |name| world.owner.schedule(name).await.unwrap().explanation;
         assert_eq!(explained("b").await, "at 09:00, every day, UTC");
-        assert_eq!(create(many(&["b", "d"], "11:00", IfExists::Replace)).await.unwrap(), answer(1, 1, 0));
+        assert_eq!(create(many(&["b", "d"], "11:00", IfExists::Replace)).await.map(done).unwrap(), answer(1, 1, 0));
         assert_eq!(explained("b").await, "at 11:00, every day, UTC");
         assert_eq!(world.names().await, ["a", "b", "c", "d"]);
         for name in ["a", "b", "c", "d"] {
@@ -73,7 +78,10 @@ async fn a_name_whose_slots_no_date_has_is_refused_and_others_are_not() {
     let error = world.owner.create_schedules(all, None, WHO).await.unwrap_err();
     assert_eq!(error.errors[0].pointer, format!("/schedules/{}/cron", good.len()));
     let all = ScheduleBulkRequest { schedules: good.iter().map(hashed).collect(), if_exists: IfExists::Fail };
-    assert_eq!(world.owner.create_schedules(all, None, WHO).await.unwrap(), answer(good.len(), 0, 0));
+    let made = world.owner.create_schedules(all, None, WHO).await.unwrap();
+    assert_eq!(made.warnings.len(), 1, "each reason once: {made:?}");
+    assert_eq!(made.warnings[0].code, Warning::NO_WORKER);
+    assert_eq!(done(made), answer(good.len(), 0, 0));
     for name in &good {
         let view = world.owner.schedule(name).await.unwrap();
         assert_eq!(view.explanation, "at 00:00, on day 29 of the month, in February, UTC");
@@ -96,7 +104,7 @@ async fn thousands_are_spread_over_all_shards() {
         let schedule =
             |n: usize| request(&format!(r#"{{"name":"{prefix}{n:04}","task":"t","cron":"{} 9 * * *"}}"#, n % 60));
         let request = ScheduleBulkRequest { schedules: (0..2000).map(schedule).collect(), if_exists: IfExists::Fail };
-        assert_eq!(app.create_schedules(request, None, WHO).await.unwrap(), answer(2000, 0, 0));
+        assert_eq!(app.create_schedules(request, None, WHO).await.map(done).unwrap(), answer(2000, 0, 0));
         let mut shards = [0_usize; 4];
         for n in 0..40 {
             let view = app.schedule(&format!("{prefix}{n:04}")).await.unwrap();

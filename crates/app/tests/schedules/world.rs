@@ -176,6 +176,7 @@ async fn app(
             artifact_max: ByteSize::mib(1),
             log_limit: ByteSize::mib(1),
             retention: Span::from_secs(3600),
+            worker_program: punctual_app::WorkerProgram::Worker,
             public_url: "http://127.0.0.1:8020".to_owned(),
             missed_after: Span::from_secs(60),
             task_limits: Default::default(),

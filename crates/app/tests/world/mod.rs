@@ -119,6 +119,7 @@ impl World {
                 artifact_max: ByteSize::mib(1),
                 log_limit: ByteSize::mib(1),
                 retention: Span::from_secs(RETENTION),
+                worker_program: punctual_app::WorkerProgram::Worker,
                 public_url: "http://127.0.0.1:8020".to_owned(),
                 missed_after,
                 task_limits: Default::default(),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use punctual_app::WorkerProgram;
 use punctual_exec::Account;
 use punctual_worker::Places;
 use tempfile::TempDir;
@@ -110,7 +111,7 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
         let _ = server_stop.await;
     };
     let asked = settings.listen;
-    let options = ServerOptions { listener, settings };
+    let options = ServerOptions { listener, settings, worker_program: WorkerProgram::Dev };
     let mut server = tokio::spawn(wiring::run_server(options, ready_sender, server_stop));
     let ready = until_ready(ready, &mut server).await?;
     let url = format!("http://{}", ready.address);

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use clap::{Args, Subcommand};
 use punctual_api::Stats;
+use punctual_app::WorkerProgram;
 use punctual_core::Span;
 use punctual_store_sqlite::DataLoss;
 use serde_json::json;
@@ -209,7 +210,7 @@ pub(crate) async fn run(args: ServerArgs, context: &Context) -> anyhow::Result<E
     let listener = bind(settings.listen)?;
     let place = settings.database.place(&settings.data_dir);
     let (ready_sender, ready) = oneshot::channel();
-    let options = ServerOptions { listener, settings };
+    let options = ServerOptions { listener, settings, worker_program: WorkerProgram::Worker };
     let mut server = tokio::spawn(wiring::run_server(options, ready_sender, stop.requested()));
     let ready = until_ready(ready, &mut server).await?;
     announce(&ready, &place, context)?;

@@ -50,7 +50,7 @@ async fn a_job_that_no_worker_can_run_is_accepted_with_a_warning() {
     let mut later = command.clone();
     later["run_at"] = json!("2099-01-01T00:00:00Z");
     let later = api.post("/v1/jobs", later).await.expect(201);
-    assert!(later.body.get("warnings").is_none(), "a worker may come until then: {}", later.text);
+    assert_eq!(later.str("/warnings/0/detail"), WHY, "whoever submits it may not be there when it is due");
 
     // Lists and the job itself say the same.
     let id = warned.str("/id").to_owned();
@@ -102,6 +102,36 @@ async fn whoever_runs_or_waits_for_such_a_job_is_told_why() {
     let mut printed = String::new();
     following.stdout.take().expect("it is piped").read_to_string(&mut printed).expect("it ends");
     assert_eq!((printed.as_str(), following.wait().expect("it ends").code()), ("hi\n", Some(0)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_for_later_and_schedules_are_accepted_with_the_same_warning() {
+    let home = Home::new();
+    let server = home.server();
+    let api = Checked::new(&server).await;
+    let _worker = home.worker(&server, &[]);
+    connected(&api, 1).await;
+    let warned = |words: &[&str], why: &str| {
+        let said = say(&server, words);
+        assert_eq!(said.status.code(), Some(0), "{words:?}: {}", text(&said.stderr));
+        let told = text(&said.stderr);
+        assert_eq!(told.matches(&format!("warning: {why}\n")).count(), 1, "{words:?}: {told}");
+    };
+    warned(&["run", "--command", "date", "--in", "1h"], WHY);
+    let handler = "no connected worker has the handler nope; start a worker of your own that has the handler nope";
+    warned(&["run", "--handler", "nope", "--at", "2031-01-01T00:00:00Z"], handler);
+    warned(&["schedule", "create", "nightly", "--command", "date", "--daily", "02:00", "--zone", "UTC"], WHY);
+    warned(&["schedule", "edit", "nightly", "--daily", "03:00"], WHY);
+    warned(&["schedule", "run", "nightly"], WHY);
+    let shown = text(&say(&server, &["schedule", "show", "nightly"]).stdout);
+    assert!(shown.contains(&format!("warning        {WHY}")), "{shown}");
+    let crontab = home.file("crontab");
+    std::fs::write(&crontab, "0 3 * * * /usr/bin/find /tmp | sort\n").expect("written");
+    warned(&["import", "crontab", crontab.to_str().expect("plain"), "--shell"], WHY);
+    // Nothing is due, so there is nothing to do.
+    say(&server, &["schedule", "pause", "nightly"]);
+    let shown = text(&say(&server, &["schedule", "show", "nightly"]).stdout);
+    assert!(!shown.contains("warning"), "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

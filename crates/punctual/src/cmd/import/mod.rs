@@ -24,6 +24,7 @@ use punctual_core::schedule::recurrence::crontab::{Crontab, CrontabFormat};
 
 use super::artifact::{self, Pushed};
 use super::flags::{OF_TASKS, in_flags};
+use super::waiting::warn;
 use super::{Context, read_file};
 use crate::exit::{Exit, failed, usage};
 use crate::output::{counted, note};
@@ -134,11 +135,11 @@ async fn import(args: &CrontabArgs, context: &Context) -> anyhow::Result<Exit> {
     left_over::tell(&args.prefix, &reading, &known, &stored, &client, &context.out).await?;
     hint_mail(&rules, context);
     if let Some(rule) = rules.first() {
-        context.out.hint(&format!("Whether mails arrive: punctual notify test {}", rule.name));
+        context.out.hint(&format!("Check that mails arrive: punctual notify test {}", rule.name));
     }
     if !silent.is_empty() {
         let names = silent.join(", ");
-        context.out.hint(&format!("Disabled before, and still: {names}. To change that: punctual notify enable NAME"));
+        context.out.hint(&format!("Still disabled: {names}. Enable one: punctual notify enable NAME"));
     }
     if lines.iter().any(|line| matches!(line.becomes, Ok(Becomes::Command(_)))) {
         context.out.hint(offer::COMMANDS_NEED);
@@ -282,7 +283,9 @@ async fn make(lines: &[Line], client: &Client, context: &Context) -> anyhow::Res
         return Ok(ScheduleBulkAnswer::default());
     }
     let request = ScheduleBulkRequest { schedules, if_exists: IfExists::Replace };
-    client.create_schedules(&request).await.map_err(|error| of_lines(&numbers, error).into())
+    let made = client.create_schedules(&request).await.map_err(|error| of_lines(&numbers, error))?;
+    warn(&made.warnings);
+    Ok(made)
 }
 
 /// The same error with lines in the place of `/schedules/17`.

@@ -12,6 +12,7 @@ use super::when::{WhenFlags, set_zone};
 use crate::cmd::binary::BinaryFlags;
 use crate::cmd::sparse::{sparse, with_inline};
 use crate::cmd::spec::SpecFlags;
+use crate::cmd::waiting::warn;
 use crate::cmd::what::{Chosen, What, nothing_to_run};
 use crate::exit::usage;
 use crate::output::{Format, Output};
@@ -98,6 +99,7 @@ pub(super) async fn create(args: &CreateArgs, client: &Client, out: &Output) -> 
     set_zone(&mut request);
     let inline = request.inline.take().map(|spec| sparse(&spec, args.definition.spec.unset()));
     let schedule = client.create_schedule(&with_inline(&request, inline)).await.map_err(named)?;
+    warn(&schedule.warnings);
     match out.format {
         Format::Json | Format::Jsonl => return out.json(&schedule),
         Format::Name => return out.line(&schedule.name),
@@ -107,7 +109,7 @@ pub(super) async fn create(args: &CreateArgs, client: &Client, out: &Output) -> 
     let mut text = format!("{}  {}\n", schedule.name, out.zone.localize(&schedule.explanation));
     next_lines(&mut text, &next);
     out.write(&text)?;
-    out.hint(&format!("More of them, and clock changes: punctual schedule preview {}", schedule.name));
+    out.hint(&format!("More starts, and clock changes: punctual schedule preview {}", schedule.name));
     Ok(())
 }
 
@@ -128,6 +130,7 @@ pub(super) async fn edit(args: &EditArgs, client: &Client, out: &Output) -> anyh
     // Whoever changed it meanwhile is not overruled.
     let only = IfMatch::Revision(before.revision);
     let after = client.apply_schedule(&args.name, &request, only).await.map_err(named)?;
+    warn(&after.warnings);
     match out.format {
         Format::Json | Format::Jsonl => return out.json(&after),
         Format::Name => return out.line(&after.name),

@@ -13,6 +13,7 @@ use crate::cmd::Context;
 use crate::cmd::patience::Patience;
 use crate::cmd::spec::word;
 use crate::cmd::wait::{Late, wait_for};
+use crate::cmd::waiting::warn;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
 use crate::when::parse_span;
@@ -40,6 +41,7 @@ pub(super) async fn run(args: &RunArgs, client: &Client, context: &Context) -> a
     let out = &context.out;
     let patience = Patience::new(args.wait_timeout.map(Span::to_std), out);
     let answer = client.run_schedule(&args.name, &RunRequest { overlap: args.overlap }).await.map_err(named)?;
+    warn(&answer.warnings);
     if !args.wait {
         return tell(&args.name, &answer, out);
     }
@@ -53,7 +55,7 @@ pub(super) async fn run(args: &RunArgs, client: &Client, context: &Context) -> a
                     None
                 }
                 Released::NotYet => {
-                    out.hint("The time of --wait-timeout is over; the run still waits.");
+                    out.hint("--wait-timeout was reached; the run is still queued.");
                     return Ok(Exit::Timeout);
                 }
             }
@@ -63,9 +65,9 @@ pub(super) async fn run(args: &RunArgs, client: &Client, context: &Context) -> a
     let Some(job) = job else {
         return tell(&args.name, &answer, out);
     };
-    out.hint(&format!("{job} submitted. It goes on if you stop waiting."));
+    out.hint(&format!("{job} submitted. The job continues if you stop waiting."));
     patience.found();
-    wait_for(&[job], &[], &patience, Late::TimedOut("--wait-timeout"), context).await
+    wait_for(&[job], &answer.warnings, &patience, Late::TimedOut("--wait-timeout"), context).await
 }
 
 /// What became of a run that waited for the one before it.

@@ -74,8 +74,7 @@ pub(super) fn next_lines(text: &mut String, next: &[PlannedStart]) {
 
 fn start_words(start: &PlannedStart) -> String {
     let delay = start.start_at.since(start.at);
-    let jitter =
-        if start.start_at > start.at { format!(", put off by {} of jitter", short(delay)) } else { String::new() };
+    let jitter = if start.start_at > start.at { format!(", with {} of jitter", short(delay)) } else { String::new() };
     format!("{} ({}{jitter})", plain_local(&start.local), relative(start.start_at, now()))
 }
 
@@ -84,6 +83,9 @@ pub(super) fn detail(schedule: &ScheduleView, last: &[OccurrenceView], out: &Out
     let mut text = Detail::new(&format!("{}  {}", schedule.name, schedule.state.as_str()), 14);
     if let Some(reason) = &schedule.reason {
         text.line("why", one_line(&out.zone.localize(reason)));
+    }
+    for warning in &schedule.warnings {
+        text.line("warning", &warning.detail);
     }
     text.line("when", out.zone.localize(&schedule.explanation));
     text.line("task", task_ref(&schedule.task));
