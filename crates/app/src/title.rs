@@ -142,7 +142,9 @@ fn what(run: &Run, program: Option<&str>) -> String {
         Run::Telegram(_) => "Telegram message".to_owned(),
         Run::Probe(_) => "probe".to_owned(),
         Run::Handler(handler) => handler.name.clone(),
-        Run::Command(command) => first_program(command).unwrap_or("command").to_owned(),
+        Run::Command(command) => {
+            command.name.as_deref().or_else(|| first_program(command)).unwrap_or("command").to_owned()
+        }
     })
 }
 
@@ -171,8 +173,8 @@ fn email(mail: &Email) -> String {
     }
 }
 
-/// The first program of a line, without variables that are set for it, which may be secrets, and without the change of
-/// folder before it.
+/// The first program of a line, without variables that are set for it, which may be secrets, without the change of folder
+/// and the options of the shell before it, and without comments.
 fn first_program(command: &Command) -> Option<&str> {
     let is_assignment = |word: &str| {
         let name = word.split_once('=').map(|(name, _)| name);
@@ -180,11 +182,12 @@ fn first_program(command: &Command) -> Option<&str> {
             !name.is_empty() && name.chars().all(|sign| sign.is_ascii_alphanumeric() || sign == '_')
         })
     };
-    let mut parts = command.line.split("&&").flat_map(|part| part.split(';')).map(str::trim).peekable();
+    let lines = command.line.lines().map(str::trim).filter(|line| !line.starts_with('#'));
+    let mut parts = lines.flat_map(|line| line.split("&&")).flat_map(|part| part.split(';')).map(str::trim).peekable();
     while let Some(part) = parts.next() {
         let mut words = part.split_whitespace().skip_while(|word| is_assignment(word));
         match words.next() {
-            Some("cd") | None if parts.peek().is_some() => {}
+            Some("cd" | "set") | None if parts.peek().is_some() => {}
             word => return word.map(file_name).filter(|name| !name.is_empty()),
         }
     }
@@ -239,6 +242,9 @@ mod tests {
             (r#"{"command":{"line":"PGPASSWORD=s3cret pg_dump shop"}}"#, "pg_dump"),
             (r#"{"command":{"line":"cd /srv/shop && ./backup.sh"}}"#, "backup.sh"),
             (r#"{"command":{"line":"cd /srv/shop"}}"#, "cd"),
+            (r##"{"command":{"line":"#!/bin/sh\n# nightly\nset -eu\n/opt/dump; gzip"}}"##, "dump"),
+            (r##"{"command":{"line":"#!/bin/sh\n"}}"##, "command"),
+            (r#"{"command":{"line":"0 1 * * * x","name":"two"}}"#, "two"),
             (r#"{"command":{"line":"  \n "}}"#, "command"),
         ] {
             assert_eq!(what(&run(json), None), expected, "{json}");

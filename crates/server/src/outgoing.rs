@@ -1,12 +1,14 @@
 //! The engine's messages for a worker, in the words of the protocol.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use bytes::Bytes;
 use prost::Message;
 use punctual_core::TaskId;
+use punctual_core::run::Command;
 use punctual_core::shard::event::CreditKept;
-use punctual_core::task::Task;
+use punctual_core::task::{Run, Task};
 use punctual_engine::{Outgoing, OutgoingAssignment};
 use punctual_proto::BATCH_BYTES_MAX;
 use punctual_proto::convert::{attempt_ref, id_bytes, scheduled_run_to_wire};
@@ -74,7 +76,7 @@ impl Messages {
         if let Some(&place) = self.places.get(&(task.id, task.revision)) {
             return place;
         }
-        let run = Bytes::from(serde_json::to_vec(&task.spec.run).expect("a task is JSON"));
+        let run = Bytes::from(serde_json::to_vec(&*for_worker(&task.spec.run)).expect("a task is JSON"));
         self.bytes += ENTRY_BYTES + run.len();
         let place = self.current.tasks.len() as u32;
         self.current.tasks.push(wire::TaskDefinition {
@@ -102,5 +104,26 @@ impl Messages {
             self.done.push(self.current);
         }
         self.done
+    }
+}
+
+/// Without what is for people alone: workers of an earlier version refuse a field that they do not know.
+fn for_worker(run: &Run) -> Cow<'_, Run> {
+    match run {
+        Run::Command(command) if command.name.is_some() => {
+            Cow::Owned(Run::Command(Command { name: None, ..command.clone() }))
+        }
+        run => Cow::Borrowed(run),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_are_not_sent_what_lists_call_a_command() {
+        let script = Run::Command(Command { name: Some("sc.sh".to_owned()), ..Command::new("date") });
+        assert_eq!(*for_worker(&script), Run::Command(Command::new("date")));
     }
 }

@@ -10,9 +10,11 @@ const STDIN_BYTES_MAX: usize = 64 << 10;
 /// What the kernel takes.
 const PATH_BYTES_MAX: usize = 4095;
 const ENVIRONMENT_MAX: usize = 100;
+/// Longer than the name of any file.
+const NAME_CHARS_MAX: usize = 255;
 
 pub(super) fn check(command: &Command) -> Result<()> {
-    let Command { line, shell, stdin, directory, environment: variables, files, grace } = command;
+    let Command { line, name, shell, stdin, directory, environment: variables, files, grace } = command;
     if line.trim().is_empty() {
         return Err(AppError::field("/run/command/line", "must not be empty"));
     }
@@ -21,6 +23,12 @@ pub(super) fn check(command: &Command) -> Result<()> {
         return Err(AppError::field("/run/command/line", detail).hint("put it into a script on the worker's machine"));
     }
     environment::without_nul("/run/command/line", line)?;
+    if let Some(name) = name {
+        if name.trim().is_empty() {
+            return Err(AppError::field("/run/command/name", "must not be empty").hint("leave it out"));
+        }
+        text("/run/command/name", name, NAME_CHARS_MAX)?;
+    }
     for (pointer, path) in [("/run/command/shell", shell), ("/run/command/directory", directory)] {
         if let Some(path) = path {
             absolute(pointer, path)?;

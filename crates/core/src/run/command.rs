@@ -17,6 +17,10 @@ pub struct Command {
     /// What the shell is given after `-c`.
     #[cfg_attr(feature = "schema", schema(example = "pg_dump shop | gzip > /backup/shop.gz"))]
     pub line: String,
+    /// What lists and messages call it, such as the file name of a script. Absent: the first program of the line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schema(example = "backup.sh"))]
+    pub name: Option<String>,
     /// The path of the shell. Absent: `/bin/sh`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shell: Option<String>,
@@ -46,6 +50,7 @@ impl Command {
     pub fn new(line: impl Into<String>) -> Self {
         Self {
             line: line.into(),
+            name: None,
             shell: None,
             stdin: None,
             directory: None,
@@ -63,9 +68,10 @@ impl Command {
 /// Passwords are handed over in the environment and on standard input.
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { line, shell, stdin, directory, environment, files, grace } = self;
+        let Self { line, name, shell, stdin, directory, environment, files, grace } = self;
         f.debug_struct("Command")
             .field("line", line)
+            .field("name", name)
             .field("shell", shell)
             .field("stdin", &stdin.as_ref().map(|_| "***"))
             .field("directory", directory)

@@ -3,6 +3,8 @@
 mod message;
 mod request;
 
+use std::path::Path;
+
 use clap::Args;
 use punctual_api::not_json;
 use punctual_core::Span;
@@ -74,7 +76,7 @@ struct Rules {
     /// Failures that are not retried: task, network, limit, timeout or environment; several with commas
     #[arg(long, value_name = "CLASSES", value_delimiter = ',', value_parser = word::<FailureClass>)]
     retry_except: Vec<FailureClass>,
-    /// No attempt outlives this [default: 20m]
+    /// The longest time that an attempt may run [default: 20m]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     timeout: Option<Span>,
     /// Fail a job that has not started this long after it was due
@@ -157,7 +159,7 @@ impl SpecFlags {
         } else if let Some(name) = &self.handler {
             Run::Handler(Handler { name: name.clone() })
         } else if let Some(line) = &self.command {
-            Run::Command(Command::new(text_or_file(line)?))
+            Run::Command(Command { name: script_name(line), ..Command::new(text_or_file(line)?) })
         } else {
             return Ok(None);
         };
@@ -177,6 +179,12 @@ impl SpecFlags {
         self.rules.apply(&mut spec)?;
         Ok(spec)
     }
+}
+
+/// A script is called by its file: its first line is mostly that of its interpreter.
+fn script_name(argument: &str) -> Option<String> {
+    let name = Path::new(argument.strip_prefix('@')?).file_name()?.to_str()?;
+    (!name.is_empty() && !name.chars().any(char::is_control)).then(|| name.to_owned())
 }
 
 fn read_probe(text: &str) -> anyhow::Result<Probe> {
@@ -285,6 +293,16 @@ mod tests {
         ] {
             assert_eq!(spec(args).unwrap()["run"].to_string(), run);
         }
+    }
+
+    #[test]
+    fn a_script_is_called_by_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = folder.path().join("sc.sh");
+        std::fs::write(&script, "#!/bin/sh\necho hi\n").unwrap();
+        let spec = spec(&["--command", &format!("@{}", script.display())]).unwrap();
+        assert_eq!(spec["run"]["command"]["name"], "sc.sh");
+        assert_eq!(spec["run"]["command"]["line"], "#!/bin/sh\necho hi\n");
     }
 
     #[test]

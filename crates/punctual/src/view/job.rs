@@ -7,9 +7,10 @@ use punctual_api::{
     Attempt, AttemptDetails, Job, JobNotification, JobSchedule, JobSummary, LateOutcome, Rerun, RetryCount,
     TaskDefinition, TaskRef,
 };
-use punctual_core::Span;
 use punctual_core::task::{Limits, Run, TaskSpec};
+use punctual_core::{JobState, Span};
 
+use super::task::runs_lines;
 use super::{Detail, one_line, word};
 use crate::output::{Format, Output, Row};
 use crate::table::Yield;
@@ -44,7 +45,11 @@ impl Row for JobSummary {
             out.state(&self.state),
             Cell::new(self.attempt_count),
             Cell::new(out.time(self.scheduled_at)),
-            Cell::new(out.relative(self.due_at)),
+            // What has ended before its time does not come any more.
+            Cell::new(match self.finished_at {
+                Some(ended) if self.due_at > ended => "-".to_owned(),
+                _ => out.relative(self.due_at),
+            }),
             Cell::new(one_line(&reason(out, self))),
         ]
     }
@@ -54,6 +59,9 @@ impl Row for JobSummary {
 fn reason(out: &Output, job: &JobSummary) -> String {
     match (job.reason.as_ref().or(job.waiting_for.as_ref()), &job.schedule) {
         (Some(reason), _) => reason.clone(),
+        (None, _) if job.attempts > 0 && job.state == JobState::Scheduled.as_str() => {
+            format!("retry after attempt {}", job.attempts)
+        }
         // Its time is in another column, and a task without a name is called by the schedule.
         (None, Some(JobSchedule { kind, name, .. })) if kind == "planned" => match name {
             Some(name) if job.task.name.is_some() => format!("by schedule {name}"),
@@ -88,7 +96,10 @@ fn job_text(out: &Output, job: &Job) -> String {
         definition_lines(&mut text, job, definition);
     }
     text.line("submitted", out.zone.show_millis(job.submitted_at));
-    let when = |at| format!("{} ({})", out.zone.show_millis(at), relative(at, now()));
+    let when = |at| match job.finished_at {
+        Some(ended) if at > ended => out.zone.show_millis(at),
+        _ => format!("{} ({})", out.zone.show_millis(at), relative(at, now())),
+    };
     text.line("scheduled", when(job.scheduled_at));
     if job.due_at != job.scheduled_at {
         text.line("due", when(job.due_at));
@@ -175,7 +186,7 @@ fn of_kind(kind: &str) -> &str {
 fn definition_lines(text: &mut Detail, job: &Job, definition: &TaskDefinition) {
     let TaskDefinition { revision, changed_since, spec } = definition;
     let usual = TaskSpec::new(spec.run.clone());
-    text.line("runs", one_line(&super::what(&spec.run)));
+    runs_lines(text, &spec.run, &one_line(&super::what(&spec.run)));
     if let Run::Binary(binary) = &spec.run {
         text.line("limits", limits(&binary.limits));
     }
@@ -268,6 +279,31 @@ fn details_line(details: &AttemptDetails) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_says_why_a_job_waits_and_nothing_of_a_time_that_does_not_come() {
+        let row = |more: serde_json::Value| {
+            let mut job = serde_json::json!({
+                "id": "job_01m7et4344e91804jsy8wksbxz", "state": "scheduled", "priority": 0, "attempts": 0,
+                "task": { "id": "task_01m7et433kee4803yssgvaf2fh", "kind": "http", "queue": "default" },
+                "submitted_at": "2026-01-01T00:00:00Z", "scheduled_at": "2099-01-01T00:00:00Z",
+                "due_at": "2099-01-01T00:00:00Z",
+            });
+            job.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let job: JobSummary = serde_json::from_value(job).unwrap();
+            let cells = job.cells(&Output::plain(None));
+            (cells[5].content(), cells[6].content())
+        };
+        let (due, reason) = row(serde_json::json!({}));
+        assert!(due.starts_with("in ") && reason == "-", "{due} {reason}");
+        let (due, reason) = row(serde_json::json!({ "attempts": 2 }));
+        assert!(due.starts_with("in ") && reason == "retry after attempt 2", "{due} {reason}");
+        let (due, _) = row(serde_json::json!({ "state": "cancelled", "finished_at": "2026-01-02T00:00:00Z" }));
+        assert_eq!(due, "-");
+        let (due, reason) =
+            row(serde_json::json!({ "state": "running", "attempts": 2, "due_at": "2026-01-02T00:00:00Z" }));
+        assert!(due.ends_with(" ago") && reason == "-", "{due} {reason}");
+    }
 
     #[test]
     fn details_of_an_attempt_are_one_line_of_what_is_known() {

@@ -17,6 +17,15 @@ pub(crate) fn one_line(text: &str) -> String {
         .join(" ")
 }
 
+/// A word as a shell would read it back.
+pub(crate) fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-+=:,./@%".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 /// As the wire format and the flags write it.
 pub(crate) fn word(value: impl serde::Serialize) -> String {
     serde_json::to_value(value).ok().and_then(|value| Some(value.as_str()?.to_owned())).unwrap_or_default()

@@ -7,10 +7,10 @@ use punctual_api::TaskView;
 use punctual_core::attempt::FailureClass;
 use punctual_core::retry::RetryPolicy;
 use punctual_core::run::{Command, Email, default_grace};
-use punctual_core::task::{HttpCall, Run, TaskSpec, default_http_timeout};
+use punctual_core::task::{HttpCall, Probe, Run, TaskSpec, default_http_timeout};
 
-use super::{Detail, one_line, word};
-use crate::output::{Format, Output, Row};
+use super::{Detail, one_line, quoted, word};
+use crate::output::{Format, Output, Row, counted};
 use crate::table::Yield;
 
 impl Row for TaskView {
@@ -46,7 +46,8 @@ impl Row for TaskView {
 pub(crate) fn what(run: &Run) -> String {
     match run {
         Run::Binary(binary) => {
-            std::iter::once(binary.artifact.to_string()).chain(binary.args.clone()).collect::<Vec<_>>().join(" ")
+            let args = binary.args.iter().map(|arg| quoted(arg));
+            std::iter::once(binary.artifact.to_string()).chain(args).collect::<Vec<_>>().join(" ")
         }
         Run::Http(call) => format!("{} {}", call.method.as_str(), call.url),
         Run::Email(mail) => format!("to {}", mail.to.join(", ")),
@@ -54,9 +55,52 @@ pub(crate) fn what(run: &Run) -> String {
         Run::Slack(message) if message.is_address() => "to a Slack channel".to_owned(),
         Run::Slack(message) => format!("to Slack {}", message.webhook),
         Run::Telegram(message) => format!("to Telegram {} by {}", message.chat, message.bot),
-        Run::Probe(probe) => serde_json::to_string(probe).unwrap_or_default(),
+        Run::Probe(probe) => probe_words(probe),
         Run::Handler(handler) => handler.name.clone(),
-        Run::Command(command) => one_line(&command.line),
+        Run::Command(command) => command_words(command),
+    }
+}
+
+/// What is not at its default, as it was written.
+fn probe_words(probe: &Probe) -> String {
+    let fields = |probe: &Probe| match serde_json::to_value(probe) {
+        Ok(serde_json::Value::Object(fields)) => fields,
+        Ok(_) | Err(_) => serde_json::Map::new(),
+    };
+    let usual = fields(&Probe::default());
+    let mut fields = fields(probe);
+    fields.retain(|name, value| usual.get(name) != Some(value));
+    serde_json::Value::Object(fields).to_string()
+}
+
+/// The line, or the name and the length of a script.
+fn command_words(command: &Command) -> String {
+    let lines = command.line.lines().filter(|line| !line.trim().is_empty()).count();
+    match &command.name {
+        Some(name) => format!("{} ({})", one_line(name), counted(lines, "line")),
+        None if lines > 1 => {
+            let is_comment = |line: &&str| line.trim_start().starts_with('#') || line.trim().is_empty();
+            let first = command.line.lines().find(|line| !is_comment(line)).unwrap_or_default();
+            format!("{} … ({lines} lines)", one_line(first))
+        }
+        None => one_line(&command.line),
+    }
+}
+
+/// What it runs; a script of several lines is shown as it is.
+pub(super) fn runs_lines(text: &mut Detail, run: &Run, words: &str) {
+    /// Longer scripts are read in their JSON.
+    const LINES_MAX: usize = 40;
+    text.line("runs", words);
+    let Run::Command(command) = run else { return };
+    let lines: Vec<&str> = command.line.lines().collect();
+    if lines.len() < 2 && command.name.is_none() {
+        return;
+    }
+    let shown = &lines[..lines.len().min(LINES_MAX)];
+    text.block("script", &shown.join("\n"));
+    if lines.len() > shown.len() {
+        text.line("", format!("{}; all of them: -o json", counted(lines.len() - shown.len(), "more line")));
     }
 }
 
@@ -74,7 +118,7 @@ fn task_text(out: &Output, task: &TaskView) -> String {
     let usual = TaskSpec::new(spec.run.clone());
     let mut text = Detail::new(&format!("{}  revision {}", task.name, task.revision), 15);
     text.line("id", task.id);
-    text.line("runs", format!("{} ({})", what(&spec.run), spec.run.kind()));
+    runs_lines(&mut text, &spec.run, &format!("{} ({})", what(&spec.run), spec.run.kind()));
     match &spec.run {
         Run::Http(call) => http_lines(&mut text, call),
         Run::Email(mail) => email_lines(&mut text, mail),
@@ -186,6 +230,31 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_a_task_runs_is_shown_as_it_was_written() {
+        for (run, expected) in [
+            (r#"{"probe":{}}"#, "{}"),
+            (r#"{"probe":{"sleep":"1s","output":"hi","crash":false}}"#, r#"{"output":"hi","sleep":"1s"}"#),
+            (
+                r#"{"binary":{"artifact":"artifact_01m7et433kee4803yssgvaf2fh","args":["--flag","two words","it's",""]}}"#,
+                r"artifact_01m7et433kee4803yssgvaf2fh --flag 'two words' 'it'\''s' ''",
+            ),
+            (r#"{"command":{"line":"df -h"}}"#, "df -h"),
+            (r##"{"command":{"line":"#!/bin/sh\necho multi\necho line\n"}}"##, "echo multi … (3 lines)"),
+            (r##"{"command":{"line":"#!/bin/sh\necho multi\n","name":"sc.sh"}}"##, "sc.sh (2 lines)"),
+        ] {
+            assert_eq!(what(&serde_json::from_str(run).unwrap()), expected);
+        }
+        let mut text = Detail::new("job", 4);
+        let script = "#!/bin/sh\necho one\n  echo two\n";
+        let run = Run::Command(Command { name: Some("sc.sh".to_owned()), ..Command::new(script) });
+        runs_lines(&mut text, &run, "sc.sh");
+        assert_eq!(text.text, "job\n  runs sc.sh\n  script\n    #!/bin/sh\n    echo one\n      echo two\n");
+        let mut text = Detail::new("job", 4);
+        runs_lines(&mut text, &Run::Command(Command::new("x\n".repeat(100))), "x");
+        assert!(text.text.ends_with("60 more lines; all of them: -o json\n"), "{}", text.text);
+    }
+
+    #[test]
     fn a_task_is_shown_with_everything_that_is_not_usual() {
         let view = |spec: &str| -> TaskView {
             serde_json::from_str(&format!(
@@ -210,7 +279,8 @@ mod tests {
         );
         let shown = task_text(&out, &command);
         for line in [
-            "runs            a [2Jb (command)",
+            "runs            a … (2 lines) (command)",
+            "    a\n     [2Jb\n",
             "shell           /bin/bash",
             "directory       /srv",
             "environment     PGPASSWORD=***",

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::view::quoted;
+
 /// Who runs what `--shell` makes. A server has no such setting. Short lines, so that no terminal breaks the commands.
 pub(super) const COMMANDS_NEED: &str = "Commands run only on workers that allow them:
   punctual dev --allow-commands     a server and a worker
@@ -56,14 +58,6 @@ fn with_shell(typed: &[String]) -> String {
         write!(command, " {}", quoted(word)).expect("a String takes it");
     }
     command
-}
-
-fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_-+=:,./@%".contains(letter);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
