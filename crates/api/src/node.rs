@@ -109,7 +109,8 @@ pub struct ServerView {
     pub workers: u32,
     /// Attempts that run now.
     pub running: u32,
-    /// How long the job has waited that waits longest for a worker, in microseconds.
+    /// How long the job has waited that waits longest for a connected worker, in microseconds. Jobs that no connected worker
+    /// can run are not counted; `GET /v1/overdue` lists them.
     pub lag_us: i64,
     /// Its clock minus the store's, in microseconds, if it told.
     #[serde(skip_serializing_if = "Option::is_none", default)]

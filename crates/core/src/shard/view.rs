@@ -8,6 +8,7 @@ use crate::job::JobKey;
 use crate::lifecycle::JobState;
 use crate::shard::Owner;
 use crate::shard::live::{Live, Run, Stage};
+use crate::shard::ready::ClassId;
 use crate::shard::write::{CancelMark, Epoch};
 use crate::time::{Span, Timestamp};
 
@@ -126,10 +127,13 @@ impl Owner {
         self.acquisitions
     }
 
-    /// How long the job has waited that waits longest for a worker.
+    /// How long the job has waited that waits longest for a worker that is connected. One that no such worker can run says
+    /// nothing about how well they keep up.
     pub fn lag(&self) -> Span {
+        let connected = self.workers.iter().filter(|(_, worker)| worker.stream.is_some());
+        let served: BTreeSet<ClassId> = connected.flat_map(|(_, worker)| worker.classes.iter().copied()).collect();
         let ready = self.owned().flat_map(|shard| shard.jobs.values());
-        let ready = ready.filter(|live| matches!(live.stage, Stage::Ready) && live.task.waits_for.is_none());
+        let ready = ready.filter(|live| matches!(live.stage, Stage::Ready) && served.contains(&live.class));
         ready.map(|live| live.key.due_at).min().map_or(Span::ZERO, |due_at| self.now.since(due_at))
     }
 

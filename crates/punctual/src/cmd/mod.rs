@@ -21,6 +21,7 @@ pub(crate) mod notify;
 pub(crate) mod overdue;
 pub(crate) mod patience;
 pub(crate) mod ps;
+mod reasons;
 pub(crate) mod run;
 pub(crate) mod schedule;
 pub(crate) mod server;

@@ -1,14 +1,13 @@
 //! `punctual ps` and `punctual job list`.
 
-use std::collections::BTreeMap;
-
 use clap::Args;
 use punctual_api::{JobSummary, ListQuery};
 use punctual_client::{Client, Ended, Listed};
-use punctual_core::{Span, Timestamp};
+use punctual_core::{JobState, Span, Timestamp};
 
 use super::Context;
 use super::flags::{self, in_flags};
+use super::reasons::most_frequent;
 use crate::exit::Exit;
 use crate::output::{Format, counted};
 use crate::screen::{self, Look};
@@ -55,10 +54,10 @@ pub(crate) struct Filter {
 pub(crate) struct PsArgs {
     #[command(flatten)]
     filter: Filter,
-    /// Also jobs scheduled for later than a day from now; these are left out unless there is a filter
+    /// Also jobs that wait for a time more than a day from now; these are left out unless there is a filter
     #[arg(short, long, conflicts_with = "scheduled_before")]
     all: bool,
-    /// Show it again every so often
+    /// Refresh at this interval
     #[arg(short, long, value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "2s", value_parser = parse_span)]
     watch: Option<Span>,
 }
@@ -101,7 +100,8 @@ struct Hidden {
 const HIDDEN_COUNTED_MAX: usize = 100;
 
 async fn hidden(from: Timestamp, client: &Client) -> anyhow::Result<Option<Hidden>> {
-    let query = ListQuery { scheduled_from: Some(from.to_string()), ..ListQuery::default() };
+    let state = Some(JobState::Scheduled.as_str().to_owned());
+    let query = ListQuery { state, scheduled_from: Some(from.to_string()), ..ListQuery::default() };
     let found = client.first_jobs(&query, HIDDEN_COUNTED_MAX).await?;
     let (jobs, and_more) = (found.list.jobs.len(), found.ended != Ended::Complete);
     Ok((jobs > 0).then_some(Hidden { jobs, and_more }))
@@ -111,7 +111,10 @@ impl Hidden {
     fn sentence(&self) -> String {
         let more = if self.and_more { "at least " } else { "" };
         let are = if self.jobs == 1 { "is" } else { "are" };
-        format!("{more}{} scheduled for later than a day from now {are} not shown: --all", counted(self.jobs, "job"))
+        format!(
+            "{more}{} scheduled for later than a day from now {are} not shown: --all",
+            counted(self.jobs, "waiting job")
+        )
     }
 }
 
@@ -151,20 +154,12 @@ fn show(Listed { list, ended }: &Listed, context: &Context) -> anyhow::Result<()
     Ok(())
 }
 
-/// More reasons than these are read in the table.
-const REASONS_MAX: usize = 3;
-
 /// Why due jobs wait, whole: a narrow table cuts it off.
 fn waiting_reasons(jobs: &[JobSummary]) -> Vec<String> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for reason in jobs.iter().filter_map(|job| job.waiting_for.as_deref()) {
-        *counts.entry(reason).or_default() += 1;
-    }
-    let sentence = |(reason, jobs): (&str, usize)| {
+    most_frequent(jobs.iter().filter_map(|job| job.waiting_for.as_deref()), |reason, jobs| {
         let wait = if jobs == 1 { "waits" } else { "wait" };
         format!("{} {wait}: {}", counted(jobs, "job"), one_line(reason))
-    };
-    counts.into_iter().take(REASONS_MAX).map(sentence).collect()
+    })
 }
 
 fn hint_none(context: &Context) {
@@ -204,8 +199,30 @@ async fn recent(args: &PsArgs, client: &Client) -> anyhow::Result<(Listed, Optio
         return Ok((fetch(&filter, client).await?, None));
     }
     let horizon = now() + RECENT;
+    let early = ended_early(&args.filter, horizon, client).await?;
     filter.scheduled_before = Some(horizon);
-    Ok((fetch(&filter, client).await?, hidden(horizon, client).await?))
+    filter.limit = filter.limit.saturating_sub(u16::try_from(early.len()).unwrap_or(u16::MAX)).max(1);
+    let mut listed = fetch(&filter, client).await?;
+    // The list is in order of scheduled times.
+    let at = if filter.asc { listed.list.jobs.len() } else { 0 };
+    drop(listed.list.jobs.splice(at..at, early));
+    Ok((listed, hidden(horizon, client).await?))
+}
+
+/// Jobs for the far future that did not wait for it: whoever cancels one looks for it in the list.
+async fn ended_early(filter: &Filter, horizon: Timestamp, client: &Client) -> anyhow::Result<Vec<JobSummary>> {
+    let others = JobState::ALL.iter().filter(|state| **state != JobState::Scheduled);
+    let others: Vec<&str> = others.map(|state| state.as_str()).collect();
+    let query = ListQuery {
+        state: Some(others.join(",")),
+        scheduled_from: Some(horizon.to_string()),
+        order: filter.asc.then(|| "asc".to_owned()),
+        ..ListQuery::default()
+    };
+    let mut jobs = client.first_jobs(&query, filter.limit.into()).await?.list.jobs;
+    let is_recent = |job: &JobSummary| job.finished_at.is_none_or(|ended| ended >= now() - RECENT);
+    jobs.retain(|job| job.scheduled_at >= horizon && is_recent(job));
+    Ok(jobs)
 }
 
 #[cfg(test)]
@@ -215,7 +232,10 @@ mod tests {
     #[test]
     fn what_is_hidden_is_counted() {
         let said = |jobs, and_more| Hidden { jobs, and_more }.sentence();
-        assert_eq!(said(1, false), "1 job scheduled for later than a day from now is not shown: --all");
-        assert_eq!(said(100, true), "at least 100 jobs scheduled for later than a day from now are not shown: --all");
+        assert_eq!(said(1, false), "1 waiting job scheduled for later than a day from now is not shown: --all");
+        assert_eq!(
+            said(100, true),
+            "at least 100 waiting jobs scheduled for later than a day from now are not shown: --all"
+        );
     }
 }

@@ -55,6 +55,43 @@ async fn what_a_one_off_job_ran_can_be_read_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_script_is_called_by_its_file_and_shown_as_it_was_written() {
+    let home = Home::new();
+    let server = home.server();
+    let api = Checked::new(&server).await;
+    let _worker = home.worker(&server, &["--allow-commands"]);
+    for (file, script) in [("sc.sh", "#!/bin/sh\necho multi\necho line\n"), ("two", "0 1 2\n")] {
+        std::fs::write(home.file(file), script).expect("written");
+        let (_, id) = say(&home, &server, &["run", "--command", &format!("@./{file}"), "--retries", "0"]);
+        let job = api.finished(id.trim()).await;
+        assert_eq!(job.str("/title"), file, "{}", job.text);
+        let (_, shown) = say(&home, &server, &["job", "get", id.trim()]);
+        let indented: String = script.lines().map(|line| format!("    {line}\n")).collect();
+        assert!(shown.contains(&format!("  script\n{indented}")), "{shown}");
+    }
+    let (_, listed) = say(&home, &server, &["ps", "--kind", "command", "-o", "json"]);
+    assert!(listed.contains("\"sc.sh\"") && listed.contains("\"two\""), "{listed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ps_shows_what_was_cancelled_long_before_its_time() {
+    let home = Home::new();
+    let server = home.server();
+    let far = ["run", "--probe", "{}", "--at", "2031-12-24 18:00 Europe/Berlin", "-o", "name"];
+    let (_, cancelled) = say(&home, &server, &far);
+    let (_, waiting) = say(&home, &server, &far);
+    assert_eq!(say(&home, &server, &["cancel", cancelled.trim()]).0, Some(0));
+    for order in [&["ps", "-o", "name"][..], &["ps", "-o", "name", "--asc"]] {
+        let (_, listed) = say(&home, &server, order);
+        assert_eq!(listed, cancelled, "what waits is left out, and nothing is listed twice");
+    }
+    let (_, listed) = say(&home, &server, &["ps"]);
+    assert!(listed.contains("cancelled") && !listed.contains(" in "), "its time does not come: {listed}");
+    let (_, all) = say(&home, &server, &["ps", "--all", "-o", "name"]);
+    assert!(all.contains(cancelled.trim()) && all.contains(waiting.trim()), "{all}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_job_of_a_schedule_is_called_by_its_name() {
     let home = Home::new();
     let server = home.server();

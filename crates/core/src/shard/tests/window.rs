@@ -74,6 +74,8 @@ fn a_queue_without_workers_does_not_shut_out_the_others() {
     bench.task = served;
     let id = bench.submit(Span::ZERO);
     assert_eq!(assigned(&bench.pass(Span::ZERO)), [(id, 1)]);
+    bench.pass(Span::from_secs(90));
+    assert_eq!(bench.owner.lag(), Span::ZERO, "the connected workers keep up with what they can run");
 }
 
 #[test]

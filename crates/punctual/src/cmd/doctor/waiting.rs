@@ -1,17 +1,14 @@
 //! Whether the jobs that are due have a worker that can run them.
 
-use std::collections::BTreeMap;
-
 use punctual_api::{Overdue, OverdueQuery};
 use punctual_client::Client;
 
 use super::Check;
 use crate::cmd::overdue::without_lateness;
+use crate::cmd::reasons::most_frequent;
 use crate::output::counted;
 
 const NAME: &str = "waiting jobs";
-/// More reasons than this are read in `punctual overdue`.
-const REASONS_SHOWN: usize = 3;
 
 pub(super) async fn check(client: &Client) -> Check {
     // What has been due for a moment may be on its way to a worker.
@@ -23,22 +20,19 @@ pub(super) async fn check(client: &Client) -> Check {
 }
 
 fn verdict(overdue: &Overdue) -> Check {
-    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for job in overdue.jobs.iter().filter(|job| job.unserved) {
+    let unserved = overdue.jobs.iter().filter(|job| job.unserved).map(|job| {
         let why = without_lateness(&job.why);
-        *reasons.entry(why.split(". ").next().unwrap_or(why).trim_end_matches('.')).or_default() += 1;
-    }
-    if reasons.is_empty() {
+        why.split(". ").next().unwrap_or(why).trim_end_matches('.')
+    });
+    let shown = most_frequent(unserved, |why, jobs| format!("{}: {why}", counted(jobs, "job")));
+    if shown.is_empty() {
         let total = usize::try_from(overdue.jobs_total).unwrap_or(usize::MAX);
         return Check::pass(NAME, format!("every job that is due has a worker that can run it ({total} waiting)"));
     }
-    let shown: Vec<String> =
-        reasons.iter().take(REASONS_SHOWN).map(|(why, count)| format!("{}: {why}", counted(*count, "job"))).collect();
     Check::fail(
         NAME,
         shown.join("; "),
-        "start a worker that can, with --queues, --labels, --allow-commands or --allow-network as the reason says (handlers are part of \
-         your own worker); `punctual overdue` lists the jobs",
+        "start or restart a worker as each reason says; `punctual overdue` lists the jobs",
     )
 }
 
@@ -80,6 +74,13 @@ mod tests {
         let found = verdict(&overdue(&[lacking, busy, lacking]));
         assert_eq!(found.verdict, Verdict::Fail);
         assert_eq!(found.reason, "2 jobs: no connected worker of queue default can run handler:nope");
-        assert!(found.fix.unwrap().contains("--queues"));
+        assert!(found.fix.unwrap().contains("as each reason says"));
+        let of = |name: &str| format!("no connected worker has the handler {name}");
+        let handlers = ["h1", "h2", "h3", "h4"].map(of);
+        let mut jobs: Vec<(&str, bool)> = handlers.iter().map(|why| (why.as_str(), true)).collect();
+        jobs.extend([("no connected worker runs commands", true); 10]);
+        let found = verdict(&overdue(&jobs)).reason;
+        assert!(found.starts_with("10 jobs: no connected worker runs commands; 1 job: "), "{found}");
+        assert!(found.ends_with("; 2 more jobs wait for 2 other reasons"), "{found}");
     }
 }
