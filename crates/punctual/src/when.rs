@@ -3,11 +3,13 @@
 //! A time without a zone is refused: two readers would differ. So is a local time
 //! that a change of the clocks skips or repeats.
 
-use jiff::civil::DateTime;
+use jiff::civil::{DateTime, Time};
 use jiff::fmt::temporal::DateTimeParser;
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use punctual_core::schedule::recurrence::zone_refusal;
 use punctual_core::{Span, Timestamp};
+
+use crate::world::now;
 
 /// Reads `2026-12-24T18:00:00+01:00`, `2026-12-24 18:00 Europe/Berlin` or
 /// `2026-12-24T18:00[Europe/Berlin]`.
@@ -21,8 +23,8 @@ pub(crate) fn parse_at(text: &str) -> Result<Timestamp, String> {
         return in_range(time);
     }
     let (local, zone) = split_zone(text)?;
-    let zone = zone_of(zone)?;
     let local: DateTime = DateTimeParser::new().parse_datetime(local).map_err(|_| not_a_time(text))?;
+    let zone = zone_of(zone)?;
     let ambiguous = zone.to_ambiguous_timestamp(local);
     let written = local.strftime("%Y-%m-%d %H:%M");
     match ambiguous.offset() {
@@ -53,13 +55,19 @@ fn split_zone(text: &str) -> Result<(&str, &str), String> {
         // "2026-12-24 18:00" ends with digits, a zone does not.
         Some((local, zone)) if zone.starts_with(|letter: char| letter.is_ascii_alphabetic()) => Ok((local, zone)),
         _ if DateTimeParser::new().parse_datetime(text).is_ok() => {
-            Err(format!("`{text}` has no zone; add one: `{text}Z`, `{text}+01:00` or `{text} Europe/Berlin`"))
+            // A date alone takes no offset.
+            let whole = if text.contains(':') { text.to_owned() } else { format!("{text} 00:00") };
+            Err(format!("`{text}` has no zone; add one: `{whole}Z`, `{whole}+01:00` or `{whole} Europe/Berlin`"))
         }
         _ => Err(not_a_time(text)),
     }
 }
 
 fn not_a_time(text: &str) -> String {
+    let zone = machine_zone();
+    if let Some(local) = TimeZone::get(&zone).ok().and_then(|zone| in_full(text, here(zone)?)) {
+        return format!("`{text}` needs a date and a time zone; write `{local} {zone}`");
+    }
     format!("`{text}` is not a time, such as 2026-12-24T18:00:00+01:00 or '2026-12-24 18:00 Europe/Berlin'")
 }
 
@@ -68,6 +76,44 @@ pub(crate) fn whole<T: TryFrom<u64>, const MIN: u64, const MAX: u64>(text: &str)
     let number = text.trim().parse::<u64>().ok().filter(|number| (MIN..=MAX).contains(number));
     let number = number.and_then(|number| T::try_from(number).ok());
     number.ok_or_else(|| format!("it is not a whole number from {MIN} to {MAX}"))
+}
+
+fn here(zone: TimeZone) -> Option<DateTime> {
+    Some(jiff::Timestamp::from_microsecond(now().as_micros()).ok()?.to_zoned(zone).datetime())
+}
+
+/// What `18:00`, `today`, `tomorrow` and `tomorrow 18:00` mean, with the date.
+fn in_full(text: &str, now: DateTime) -> Option<String> {
+    /// For whoever names a day alone.
+    const MORNING: Time = Time::constant(9, 0, 0, 0);
+    let text = text.to_ascii_lowercase();
+    let (day, time) = match text.split_once(' ') {
+        Some((day, time)) => (day, Some(time.trim())),
+        None if text.contains(':') => ("", Some(text.as_str())),
+        None if text.is_empty() => return None,
+        None => (text.as_str(), None),
+    };
+    let time = match time {
+        Some(time) => clock(time)?,
+        None => MORNING,
+    };
+    let date = match day {
+        "today" => now.date(),
+        "" if time > now.time() => now.date(),
+        "" | "tomorrow" => now.date().tomorrow().ok()?,
+        _ => return None,
+    };
+    Some(date.to_datetime(time).strftime("%Y-%m-%d %H:%M").to_string())
+}
+
+/// `9:30`, `18:00`
+fn clock(text: &str) -> Option<Time> {
+    let (hour, minute) = text.split_once(':')?;
+    let number = |digits: &str| {
+        let is_plain = (1..=2).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+        digits.parse::<i8>().ok().filter(|_| is_plain)
+    };
+    Time::new(number(hour)?, number(minute)?, 0, 0).ok()
 }
 
 /// Reads `local`, `utc` or the name of a zone.
@@ -126,9 +172,15 @@ fn near_zone(text: &str) -> Option<String> {
     known.min().filter(|(distance, _)| *distance <= TYPOS_MAX).map(|(_, name)| name)
 }
 
-/// Reads a duration, and says in words what is wrong with it.
+/// Reads a duration, and says in words what is wrong with it. A number alone is refused: it would be read as seconds, and
+/// mostly minutes are meant.
 pub(crate) fn parse_span(text: &str) -> Result<Span, String> {
-    Span::parse(text.trim()).map_err(|error| error.to_string())
+    let text = text.trim();
+    let span = Span::parse(text).map_err(|error| error.to_string())?;
+    if span > Span::ZERO && text.parse::<f64>().is_ok() {
+        return Err(format!("`{text}` has no unit; write {text}s, {text}m or {text}h"));
+    }
+    Ok(span)
 }
 
 #[cfg(test)]
@@ -166,14 +218,57 @@ mod tests {
             ("2026-13-24 18:00 utc", "is not a time"),
             ("2026-12-24T18:00[Europe/Berlin", "is not a time"),
             ("1960-01-01T00:00:00Z", "1970"),
-            ("tomorrow", "is not a time"),
-            ("18:00", "is not a time"),
+            ("tomorrow", "needs a date and a time zone; write `20"),
+            ("18:00", "needs a date and a time zone; write `20"),
+            ("next week", "is not a time"),
+            ("25:00", "is not a time"),
             ("", "is not a time"),
             ("é", "is not a time"),
         ] {
             let refused = parse_at(text).expect_err(text);
             assert!(refused.contains(reason), "{text}: {refused}");
         }
+    }
+
+    #[test]
+    fn every_form_that_a_refusal_offers_can_be_pasted_back() {
+        for text in
+            ["2026-12-10", "2026-12-10 18:00", "2026-12-10T18:00:30", "18:00", "9:05", "tomorrow", "Today 23:59"]
+        {
+            let refused = parse_at(text).expect_err(text);
+            let offered: Vec<_> = refused.split('`').skip(3).step_by(2).collect();
+            assert!(!offered.is_empty(), "{refused}");
+            for form in offered {
+                assert!(parse_at(form).is_ok(), "{text}: {form}: {:?}", parse_at(form));
+            }
+        }
+    }
+
+    #[test]
+    fn what_people_say_is_written_with_its_date() {
+        let now = jiff::civil::date(2026, 11, 16).at(15, 30, 0, 0);
+        for (text, expected) in [
+            ("18:00", Some("2026-11-16 18:00")),
+            ("15:30", Some("2026-11-17 15:30")),
+            ("9:05", Some("2026-11-17 09:05")),
+            ("today 18:00", Some("2026-11-16 18:00")),
+            ("Tomorrow", Some("2026-11-17 09:00")),
+            ("tomorrow 7:15", Some("2026-11-17 07:15")),
+            ("soon", None),
+            ("24:00", None),
+            ("+1:00", None),
+            ("12:00:00", None),
+        ] {
+            assert_eq!(in_full(text, now).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_duration_needs_a_unit() {
+        assert_eq!(parse_span("2"), Err("`2` has no unit; write 2s, 2m or 2h".to_owned()));
+        assert!(parse_span(" 0.5 ").unwrap_err().contains("no unit"));
+        assert_eq!(parse_span("0"), Ok(Span::ZERO));
+        assert_eq!(parse_span("2m"), Ok(Span::from_secs(120)));
     }
 
     #[test]
@@ -204,7 +299,7 @@ mod tests {
     #[test]
     fn durations_know_days_and_weeks() {
         for (text, secs) in [
-            ("30", 30),
+            ("30s", 30),
             ("10m", 600),
             ("1h30m", 5400),
             ("7d", 604_800),

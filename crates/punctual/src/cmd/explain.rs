@@ -1,8 +1,9 @@
 //! `punctual explain`: a job, a state, a verdict, an error code or an exit code in words.
 
 use clap::Args;
+use punctual_api::occurrence::MARKS;
 use punctual_api::{ErrorKind, Job, JobNotification, LateOutcome, RetryCount, TaskDefinition};
-use punctual_core::schedule::Verdict;
+use punctual_core::schedule::{Marks, Verdict};
 use punctual_core::{JobId, JobState, Timestamp};
 use serde::Serialize;
 use serde_json::json;
@@ -14,7 +15,7 @@ use crate::view;
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// A job's id, a state, what became of a planned time, an error code or an exit code
+    /// A job's id, a state, a verdict or a mark of a planned time, an error code or an exit code
     #[arg(value_name = "ID|WORD")]
     what: String,
 }
@@ -118,7 +119,10 @@ pub(crate) async fn run(args: ExplainArgs, context: &Context) -> anyhow::Result<
         return Ok(Exit::Ok);
     }
     let meaning = word(&args.what).ok_or_else(|| {
-        usage(format!("nothing is called `{}`", args.what), "name a job's id, a state, an error code or an exit code")
+        usage(
+            format!("nothing is called `{}`", args.what),
+            "name a job's id, a state, a verdict or a mark of a planned time, an error code or an exit code",
+        )
     })?;
     match context.out.format {
         Format::Json | Format::Jsonl => context.out.json(&meaning)?,
@@ -151,6 +155,9 @@ fn word(word: &str) -> Option<Meaning> {
     if let Some(verdict) = Verdict::ALL.into_iter().find(|verdict| verdict.as_str() == word) {
         return Some(meaning("verdict", of_verdict(verdict)));
     }
+    if let Some((mark, _)) = MARKS.into_iter().find(|(_, name)| *name == word) {
+        return Some(meaning("mark", of_mark(mark)?));
+    }
     if let Some(kind) = ErrorKind::from_code(word) {
         let (http_status, exit_code) = (Some(kind.http_status()), Some(kind.exit_code()));
         return Some(Meaning { http_status, exit_code, ..meaning("error", kind.title()) });
@@ -165,7 +172,7 @@ fn of_state(state: JobState) -> &'static str {
         JobState::Scheduled => "It waits for its time, for a worker, or for its next try.",
         JobState::Running => "A worker executes it.",
         JobState::Succeeded => "It did what it should.",
-        JobState::Failed => "It failed for good: no retry is left, or none is allowed.",
+        JobState::Failed => "It failed permanently: no retry is left, or none is allowed.",
         JobState::Cancelled => "It was ended on request.",
         JobState::Lost => {
             "Nobody can know whether it ran, and its delivery mode forbids another start. Its late result \
@@ -200,6 +207,24 @@ fn of_verdict(verdict: Verdict) -> &'static str {
     }
 }
 
+fn of_mark(mark: Marks) -> Option<&'static str> {
+    const MEANINGS: [(Marks, &str); MARKS.len()] = [
+        (Marks::SHIFTED, "The clocks skipped its time, so it ran right after the gap (--gap shift)."),
+        (Marks::FIRST_OF_FOLD, "The clocks showed its time twice; this is the first of the two (--fold)."),
+        (Marks::SECOND_OF_FOLD, "The clocks showed its time twice; this is the second of the two (--fold)."),
+        (Marks::MOVED, "A calendar moved it to a business day (--on-closed-day)."),
+        (Marks::REPLAYED, "It had been missed, and ran afterwards (--catch-up)."),
+        (Marks::MANUAL, "It was not planned: somebody started it with `punctual schedule run`."),
+        (
+            Marks::LATE,
+            "Its run started later than --late-after allows; `punctual schedule history` says by how much, and why.",
+        ),
+        (Marks::STRETCH, "One line for many planned times in a row with the same verdict."),
+        (Marks::CANCELS_PREVIOUS, "It was started with the request to cancel the run before it."),
+    ];
+    MEANINGS.into_iter().find(|(known, _)| *known == mark).map(|(_, meaning)| meaning)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,6 +236,9 @@ mod tests {
         }
         for verdict in Verdict::ALL {
             assert!(word(verdict.as_str()).is_some_and(|meaning| meaning.kind == "verdict"));
+        }
+        for (_, mark) in MARKS {
+            assert!(word(mark).is_some_and(|meaning| meaning.kind == "mark"), "{mark}");
         }
         for kind in ErrorKind::ALL {
             assert!(word(kind.code()).is_some());
