@@ -70,7 +70,7 @@ impl ElfCheck {
             return refused("it is empty; upload the program itself");
         }
         if self.header.starts_with(b"#!") {
-            return refused("it is a script; upload a static binary, or run the script's interpreter as one");
+            return refused("it is a script; upload a static binary, or run the script as a command");
         }
         if !self.header.starts_with(b"\x7fELF") {
             return refused("it is not a program for Linux (ELF); build it for Linux and upload the result");

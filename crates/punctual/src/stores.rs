@@ -77,11 +77,18 @@ fn open_sqlite(settings: &ServerSettings) -> anyhow::Result<SqliteStore> {
 
 /// What is wrong, with what to do about it.
 fn not_opened(error: StoreError) -> anyhow::Error {
-    let StoreError::Faulty { fault, .. } = &error else { return error.into() };
-    let hint = match fault {
-        StoreFault::DiskFull => "make room on that disk, or name another folder with --data-dir",
-        StoreFault::Corrupt => CORRUPT_HINT,
-        StoreFault::FileReplaced | StoreFault::ReadOnly => "make the folder writable, or name another with --data-dir",
+    let hint = match &error {
+        StoreError::InUse(_) => {
+            "talk to that server, or stop it; another one needs a folder of its own: name it with --data-dir"
+        }
+        StoreError::Faulty { fault: StoreFault::DiskFull, .. } => {
+            "make room on that disk, or name another folder with --data-dir"
+        }
+        StoreError::Faulty { fault: StoreFault::Corrupt, .. } => CORRUPT_HINT,
+        StoreError::Faulty { fault: StoreFault::FileReplaced | StoreFault::ReadOnly, .. } => {
+            "make the folder writable, or name another with --data-dir"
+        }
+        _ => return error.into(),
     };
     failed(error.to_string(), hint)
 }

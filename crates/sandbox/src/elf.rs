@@ -51,7 +51,7 @@ pub struct ElfInfo {
 pub enum ElfProblem {
     #[error("the file is empty; upload the compiled program")]
     Empty,
-    #[error("it is a script; upload a compiled program, or put the script and its interpreter into one")]
+    #[error("it is a script, not a compiled program")]
     Script,
     #[error("it is not an ELF executable; compile it for Linux")]
     NotElf,

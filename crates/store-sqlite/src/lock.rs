@@ -37,10 +37,9 @@ fn take(path: &Path, store: &Path) -> Result<File> {
     let file = opened.map_err(|error| error_of_io(path, "cannot lock", &error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::InUse(format!(
-            "another process has {} open; stop it first, or use another file",
-            store.display()
-        ))),
+        Err(TryLockError::WouldBlock) => {
+            Err(StoreError::InUse(format!("another process has {} open", store.display())))
+        }
         Err(TryLockError::Error(error)) => Err(error_of_io(path, "cannot lock", &error)),
     }
 }

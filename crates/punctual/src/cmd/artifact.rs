@@ -1,6 +1,6 @@
 //! `punctual artifact …`.
 
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,8 +29,10 @@ pub(crate) enum ArtifactVerb {
     /// Upload a static binary for tasks to run, or with --data a file for tasks to read
     ///
     /// A file that was uploaded before is recognized and not sent again.
+    #[command(aliases = ["create", "add"])]
     Push(PushArgs),
     /// List artifacts, the newest first
+    #[command(aliases = ["ls"])]
     List {
         /// How many, at most; 1 to 1000
         #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = whole::<u16, 1, 1000>)]
@@ -40,11 +42,13 @@ pub(crate) enum ArtifactVerb {
         cursor: Option<String>,
     },
     /// Show an artifact, and whether its file has arrived
+    #[command(aliases = ["get"])]
     Show {
         #[arg(value_name = "ID")]
         id: ArtifactId,
     },
     /// Remove artifacts that no task refers to
+    #[command(aliases = ["delete", "remove"])]
     Rm {
         #[arg(required = true, value_name = "ID")]
         ids: Vec<ArtifactId>,
@@ -186,8 +190,30 @@ async fn arrival(client: &Client, id: ArtifactId) -> anyhow::Result<ArtifactView
 fn check(path: &Path) -> anyhow::Result<()> {
     let (mut file, _) = open(path)?;
     check_program(&mut file).map_err(|problem| {
-        usage(format!("{} cannot run: {problem}", path.display()), "nothing was uploaded; to upload data, use --data")
+        let hint = match problem {
+            ElfProblem::Script => script_hint(path),
+            _ => "nothing was uploaded; to upload data, use --data".to_owned(),
+        };
+        usage(format!("{} cannot run in the sandbox: {problem}", path.display()), hint)
     })
+}
+
+/// What to do with a script instead. A shell can be given its text; other interpreters need the file.
+fn script_hint(path: &Path) -> String {
+    let first = std::fs::File::open(path).ok().and_then(|file| {
+        let mut line = String::new();
+        // A path is shorter than this, and a file without lines may be long.
+        std::io::BufReader::new(file.take(4096)).read_line(&mut line).ok()?;
+        Some(line)
+    });
+    let words = first.as_deref().unwrap_or_default().trim_start_matches("#!").split_whitespace();
+    let is_shell = words.map(|word| word.rsplit('/').next().unwrap_or(word)).any(|name| name.ends_with("sh"));
+    let shown = path.display();
+    if is_shell {
+        format!("run it outside of the sandbox with `--command @{shown}`, on a worker with --allow-commands")
+    } else {
+        format!("run it outside of the sandbox with `--command`, on a worker with --allow-commands that has {shown}")
+    }
 }
 
 /// Why a file cannot run in the sandbox, if so.

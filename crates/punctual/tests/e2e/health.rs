@@ -163,7 +163,7 @@ async fn the_lock_is_on_the_database_itself() {
     let server = home.server();
     fs::remove_file(home.file("data/punctual.db.lock")).unwrap();
     let said = refused(&home, &[]);
-    assert!(said.contains("another process has"), "{said}");
+    assert!(said.contains("another process has") && said.contains("name it with --data-dir"), "{said}");
     assert!(is_ready(&server).await);
 }
 

@@ -59,13 +59,19 @@ async fn a_file_is_pushed_once_and_then_recognized() {
 async fn what_cannot_be_pushed_is_said_in_one_sentence() {
     let world = World::new().await;
     std::fs::write(world.home.file("script"), "#!/bin/sh\n").unwrap();
+    std::fs::write(world.home.file("snake"), "#!/usr/bin/env python3\n").unwrap();
     std::fs::write(world.home.file("empty"), "").unwrap();
     for (file, code, reason) in [
         ("missing", 2, "cannot read missing"),
         (".", 2, "is not a file"),
-        ("empty", 2, "empty cannot run: the file is empty"),
-        ("script", 2, "script cannot run: it is a script"),
-        ("/bin/true", 2, "/bin/true cannot run: it is linked dynamically; link it statically: `gcc -static`"),
+        ("empty", 2, "empty cannot run in the sandbox: the file is empty"),
+        ("script", 2, "it is a script, not a compiled program. Run it outside of the sandbox with `--command @script`"),
+        ("snake", 2, "with `--command`, on a worker with --allow-commands that has snake"),
+        (
+            "/bin/true",
+            2,
+            "/bin/true cannot run in the sandbox: it is linked dynamically; link it statically: `gcc -static`",
+        ),
     ] {
         let refused = punctual(&world, &["push", file]);
         let (stdout, told) = said(&refused);
