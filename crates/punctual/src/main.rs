@@ -15,6 +15,7 @@ mod screen;
 mod signals;
 mod stores;
 mod table;
+mod tips;
 mod view;
 mod when;
 mod wiring;
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
         punctual_sandbox::launcher_main();
     }
     memory::give_back_what_is_freed();
-    let cli = Cli::try_parse().unwrap_or_else(|error| {
+    let cli = Cli::try_parse().map_err(tips::with_tip).unwrap_or_else(|error| {
         let _ = error.print();
         let code = if error.use_stderr() && cli::runs_a_file(std::env::args_os()) {
             Exit::NotRun.code().into()

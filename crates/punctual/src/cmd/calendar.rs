@@ -18,16 +18,20 @@ pub(crate) enum CalendarVerb {
     /// Define a calendar, or replace its dates
     ///
     /// Schedules that refer to it obey the new dates from then on.
+    #[command(aliases = ["create", "add", "apply"])]
     Put(PutArgs),
     /// List calendars by name
+    #[command(aliases = ["ls"])]
     List,
     /// Show the dates of a calendar
+    #[command(aliases = ["get"])]
     Show {
         /// The calendar's name
         #[arg(value_name = "NAME")]
         name: String,
     },
     /// Remove calendars that no schedule refers to
+    #[command(aliases = ["remove", "rm"])]
     Delete {
         /// The calendars' names
         #[arg(required = true, value_name = "NAME")]

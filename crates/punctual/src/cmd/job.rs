@@ -10,18 +10,22 @@ use crate::view;
 #[derive(Debug, Subcommand)]
 pub(crate) enum JobVerb {
     /// List jobs, the latest scheduled first
+    #[command(aliases = ["ls"])]
     List(ps::Filter),
     /// Show a job with all its attempts
+    #[command(aliases = ["show"])]
     Get {
         /// The job's id, as `punctual run` and `punctual ps` print it
         #[arg(value_name = "ID")]
         id: JobId,
     },
     /// Submit a job (same as `punctual run`)
+    #[command(aliases = ["create", "run"])]
     Submit(Box<run::RunArgs>),
     /// End jobs (same as `punctual cancel`)
     Cancel(verbs::Ids),
     /// Remove jobs that have not started
+    #[command(aliases = ["remove", "rm"])]
     Delete(verbs::Ids),
     /// Run finished jobs again
     Retry(verbs::Ids),

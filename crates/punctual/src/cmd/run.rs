@@ -21,6 +21,7 @@ use super::what::{What, read_input};
 use super::{Context, logs};
 use crate::exit::{Exit, Refusal, usage};
 use crate::output::{Format, Raw, note};
+use crate::tips::nearest;
 use crate::when::{parse_at, parse_span};
 use crate::world::now;
 use crate::zone::relative;
@@ -53,7 +54,7 @@ pub(crate) struct RunArgs {
     /// From -100 to 100; each point is worth 15 minutes of waiting
     #[arg(long, value_name = "N", value_parser = priority, allow_hyphen_values = true)]
     priority: Option<Priority>,
-    /// Follows the job everywhere
+    /// An id of your own that the job carries into logs, calls and messages
     #[arg(long, value_name = "TEXT")]
     tracing_id: Option<String>,
     /// Submissions with the same key make one job
@@ -127,7 +128,10 @@ pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit
     let inline = request.inline.take().map(|spec| sparse(&spec, args.spec.unset()));
     let request = with_inline(&request, inline);
     let submitted = submit(&client, &request, args.idempotency_key.as_deref()).await;
-    let submitted = submitted.map_err(|error| or_file(error, args.task.as_deref()))?;
+    let submitted = match submitted {
+        Ok(submitted) => submitted,
+        Err(error) => return Err(or_near(or_file(error, args.task.as_deref()), args.task.as_deref(), &client).await),
+    };
     let id = submitted.id;
     warn(&submitted.warnings);
     let patience = Patience::new(args.wait_timeout.map(Span::to_std), &context.out);
@@ -152,7 +156,7 @@ pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit
     }
     if args.wait {
         context.out.hint(&format!(
-            "{id} submitted, due {}. It goes on if you stop waiting.",
+            "{id} submitted, due {}. The job continues if you stop waiting.",
             relative(submitted.due_at, now())
         ));
         return wait_for(&[id], &submitted.warnings, &patience, LATE, context).await;
@@ -172,6 +176,19 @@ fn or_file(error: anyhow::Error, task: Option<&str>) -> anyhow::Error {
         }
         None => error,
     }
+}
+
+/// Whoever mistypes the name of a task is told the right one.
+async fn or_near(error: anyhow::Error, task: Option<&str>, client: &Client) -> anyhow::Error {
+    /// Enough for most, and one page.
+    const LOOKED_AT: usize = 1000;
+    let kind = error.downcast_ref::<ClientError>().and_then(ClientError::kind);
+    let Some(typed) = task.filter(|_| kind == Some(ErrorKind::TaskNotFound)) else { return error };
+    let Ok(known) = client.tasks(Some(LOOKED_AT), None).await else { return error };
+    let Some(name) = nearest(typed, known.tasks.iter().map(|task| task.name.as_str())) else { return error };
+    let message = format!("there is no task named {typed}");
+    let hint = format!("the nearest name is `{name}`; `punctual task list` shows all of them");
+    Refusal { exit: Exit::NotFound, message, hint }.into()
 }
 
 const LATE: Late = Late::TimedOut("--wait-timeout");
@@ -238,7 +255,7 @@ fn show(submitted: &JobSubmitted, asked: Option<Timestamp>, context: &Context) -
         Format::Name | Format::Table => context.out.line(&id.to_string())?,
     }
     if asked.is_some_and(|at| at < now()) {
-        context.out.hint("That time is over; it runs now.");
+        context.out.hint("That time is in the past; the job runs now.");
     }
     if context.out.format == Format::Table {
         let due = submitted.due_at;

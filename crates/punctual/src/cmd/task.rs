@@ -19,6 +19,7 @@ use crate::when::whole;
 #[derive(Debug, Subcommand)]
 pub(crate) enum TaskVerb {
     /// List tasks by name
+    #[command(aliases = ["ls"])]
     List {
         /// How many, at most; 1 to 1000
         #[arg(short = 'n', long, value_name = "N", default_value_t = 50, value_parser = whole::<u16, 1, 1000>)]
@@ -28,6 +29,7 @@ pub(crate) enum TaskVerb {
         cursor: Option<String>,
     },
     /// Show a task
+    #[command(aliases = ["show"])]
     Get {
         /// The task's name; `punctual task list` shows them
         #[arg(value_name = "NAME")]
@@ -37,8 +39,10 @@ pub(crate) enum TaskVerb {
     ///
     /// What is not given is at its default afterwards, not what it was before. To change a part, edit what
     /// `punctual task get NAME -o json` prints and apply that. What changed is listed.
+    #[command(aliases = ["create", "add", "put"])]
     Apply(Box<ApplyArgs>),
     /// Remove tasks
+    #[command(aliases = ["remove", "rm"])]
     Delete {
         /// The tasks' names
         #[arg(required = true, value_name = "NAME")]

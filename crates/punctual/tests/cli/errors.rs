@@ -47,6 +47,28 @@ fn every_outcome_has_its_exit_code() {
 }
 
 #[test]
+fn a_name_that_was_almost_written_is_offered() {
+    let missing = fake::problem("task_not_found", 404, "there is no task named pin");
+    let task = serde_json::json!({
+        "id": "task_01m7et433kee4803yssgvaf2fh", "name": "ping", "revision": 3,
+        "created_at": "2026-01-01T00:00:00Z", "updated_at": "2026-01-01T00:00:00Z",
+        "spec": { "run": { "http": { "url": "http://127.0.0.1/" } } },
+    });
+    let url = fake::start_with([
+        ("POST /v1/jobs".to_owned(), (404, missing)),
+        ("GET /v1/tasks".to_owned(), (200, serde_json::json!({ "tasks": [task] }))),
+    ]);
+    let output = run(&["--server", &url, "run", "pin"]);
+    assert_eq!(output.status.code(), Some(5), "{}", stderr(&output));
+    assert!(stderr(&output).contains("there is no task named pin. The nearest name is `ping`"), "{}", stderr(&output));
+    let output = run(&["--server", &url, "run", "other"]);
+    assert!(stderr(&output).contains("See what there is with `punctual task list`"), "{}", stderr(&output));
+    let output = run(&["rnu", "ping"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("'run'"), "{}", stderr(&output));
+}
+
+#[test]
 fn a_server_that_is_not_there_is_told_with_what_to_do() {
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let output = run(&["ps", "--server", &format!("http://{unused}")]);

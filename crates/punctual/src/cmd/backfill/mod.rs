@@ -20,13 +20,16 @@ use crate::when::whole;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BackfillVerb {
-    /// Run past times of a schedule after all
+    /// Backfill a schedule: run planned times of the past
     ///
     /// Times that ran are passed over, unless --all is given. What became of the others by plan stays on record.
+    #[command(aliases = ["create", "add"])]
     Start(StartArgs),
     /// List backfills, the latest first
+    #[command(aliases = ["ls"])]
     List(ListArgs),
     /// Show a backfill and how far it has come
+    #[command(aliases = ["get"])]
     Show {
         /// The backfill's id; `punctual backfill list` shows them
         #[arg(value_name = "ID")]
@@ -41,6 +44,7 @@ pub(crate) enum BackfillVerb {
     /// List the times of a backfill that got a job, in order
     Runs(RunsArgs),
     /// Let a backfill make no more jobs; those that run go on
+    #[command(aliases = ["cancel"])]
     Abort {
         /// The backfill's id
         #[arg(value_name = "ID")]
@@ -157,7 +161,7 @@ async fn start(args: &StartArgs, client: &Client, out: &Output) -> anyhow::Resul
         times += &format!("; {}", view::unknown_words(unknown, out));
     }
     if args.watch {
-        out.hint(&format!("{} has {times}. It goes on if you stop watching.", backfill.id));
+        out.hint(&format!("{} has {times}. It continues if you stop watching.", backfill.id));
         return watch::run(backfill.id, client, out).await;
     }
     match out.format {

@@ -16,7 +16,7 @@ use super::patience::Patience;
 use super::wait::{Late, wait_for};
 use super::waiting::warn;
 use crate::exit::Exit;
-use crate::output::{Format, Output};
+use crate::output::{Format, Output, counted};
 use crate::when::{parse_span, whole};
 
 #[derive(Debug, Subcommand)]
@@ -24,28 +24,32 @@ pub(crate) enum NotifyVerb {
     /// Define a rule, or replace the one of this name
     ///
     /// What is not given is at its default afterwards, not what it was before.
+    #[command(aliases = ["create", "apply", "put"])]
     Add(Box<define::AddArgs>),
     /// List rules by name
+    #[command(aliases = ["ls"])]
     List,
     /// Show a rule, what waits to be sent by it, and what it sent last
+    #[command(aliases = ["get"])]
     Show {
         /// The rule's name; `punctual notify list` shows them
         #[arg(value_name = "NAME")]
         name: String,
     },
     /// Remove rules, with what waits to be sent by them
+    #[command(aliases = ["delete", "rm"])]
     Remove {
         /// The rules' names
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
-    /// Let a rule tell again
+    /// Enable a rule
     Enable {
         /// The rule's name
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Silence a rule; what waits to be sent by it is dropped
+    /// Disable a rule; what waits to be sent by it is dropped
     Disable {
         /// The rule's name
         #[arg(value_name = "NAME")]
@@ -138,7 +142,7 @@ async fn list(client: &Client, out: &Output) -> anyhow::Result<()> {
     let list = client.notifications().await.map_err(named)?;
     out.rows(&list.notifications, &list)?;
     if list.notifications.is_empty() && out.format == Format::Table {
-        out.hint("Nobody is told of anything. Change that: punctual notify add ops --email ops@example.org");
+        out.hint("There are no notification rules. Add one: punctual notify add ops --email ops@example.org");
     }
     Ok(())
 }
@@ -172,16 +176,16 @@ async fn test(args: &TestArgs, client: &Client, context: &Context) -> anyhow::Re
             Format::Json | Format::Jsonl => out.json(&answer)?,
             Format::Name | Format::Table => out.line(&answer.job.to_string())?,
         }
-        out.hint(&format!("Whether it arrives: punctual notify log {}", args.name));
+        out.hint(&format!("Check that it arrives: punctual notify log {}", args.name));
         return Ok(Exit::Ok);
     }
-    out.hint(&format!("{} sends it. It goes on if you stop waiting.", answer.job));
+    out.hint(&format!("{} sends it. The job continues if you stop waiting.", answer.job));
     let patience = Patience::new(Some(args.wait_timeout.to_std()), out);
     patience.found();
     let exit = wait_for(&[answer.job], &answer.warnings, &patience, Late::TimedOut("--wait-timeout"), context).await?;
     match exit {
-        Exit::Ok => out.hint("It was taken. See whether it is where it should be."),
-        Exit::Timeout if !answer.warnings.is_empty() => out.hint("The sample waits for such a worker, for a day."),
+        Exit::Ok => out.hint("Accepted by the receiving server. Check that it arrived."),
+        Exit::Timeout if !answer.warnings.is_empty() => out.hint("The sample waits up to a day for such a worker."),
         _ => {}
     }
     Ok(exit)
@@ -202,7 +206,8 @@ async fn log(args: &LogArgs, client: &Client, out: &Output) -> anyhow::Result<()
         && let Ok(rule) = client.notification(name).await
         && let Some(WaitingMessage { events, held: Some(held), .. }) = rule.waiting
     {
-        out.hint(&format!("{events} more to tell of are held back and will be one message: {held}."));
+        let (more, are) = (counted(events as usize, "more event"), if events == 1 { "is" } else { "are" });
+        out.hint(&format!("{more} {are} held back and will be sent as one message: {held}."));
     }
     let waits = |message: &&DeliveryView| message.state.as_deref() == Some(JobState::Scheduled.as_str());
     if let Some(message) = page.deliveries.iter().rfind(waits).filter(|_| out.format == Format::Table) {

@@ -24,20 +24,24 @@ pub(crate) enum ScheduleVerb {
     /// Create a schedule
     ///
     /// It answers with when it runs in words, and with the next starts.
+    #[command(aliases = ["add"])]
     Create(Box<define::CreateArgs>),
     /// Change a schedule: what is not given stays as it is
     ///
     /// It shows which of the coming starts move. What was planned and decided before stays on record.
     Edit(Box<define::EditArgs>),
     /// List schedules by name
+    #[command(aliases = ["ls"])]
     List(ListArgs),
     /// Show a schedule: its definition, its next and last times, and who changed it
+    #[command(aliases = ["get"])]
     Show {
         /// The schedule's name; `punctual schedule list` shows them
         #[arg(value_name = "NAME")]
         name: String,
     },
     /// Remove schedules; jobs that they made stay
+    #[command(aliases = ["remove", "rm"])]
     Delete {
         /// The schedules' names
         #[arg(required = true, value_name = "NAME")]
