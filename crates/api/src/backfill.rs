@@ -1,4 +1,4 @@
-//! Backfills on the wire: past times of a schedule that are run after all.
+//! Backfills on the wire: planned times of the past that are run now.
 
 use punctual_core::{BackfillId, JobId, ScheduleId, Timestamp};
 use serde::{Deserialize, Serialize};

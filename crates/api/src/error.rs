@@ -56,7 +56,7 @@ kinds! {
     NotificationChanged "notification_changed" 409 6 "The notification rule was changed by someone else";
     TooManyNotifications "too_many_notifications" 409 6 "There are as many notification rules as there may be";
     BackfillEnded "backfill_ended" 409 6 "The backfill has ended";
-    TooManyBackfills "too_many_backfills" 409 6 "As many backfills are running as may";
+    TooManyBackfills "too_many_backfills" 409 6 "Too many backfills are running";
     JobAlreadyStarted "job_already_started" 409 6 "The job has started";
     JobAlreadyFinished "job_already_finished" 409 6 "The job has finished";
     JobNotFinished "job_not_finished" 409 6 "The job has not finished";

@@ -40,7 +40,7 @@ pub struct JobRequest {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<i8>, minimum = -100, maximum = 100)]
     pub priority: Option<Priority>,
-    /// Follows the job everywhere; at most 256 characters.
+    /// An id of your own that the job carries into logs, calls and messages; at most 256 characters.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(max_length = 256)]
     pub tracing_id: Option<String>,
@@ -305,7 +305,7 @@ pub struct AttemptDetails {
     /// Time on processors, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_us: Option<u64>,
-    /// How well it was shut in, such as `full`.
+    /// The sandbox level, such as `full`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
     /// The environment that was made for this attempt alone, where there was one.

@@ -112,7 +112,7 @@ pub struct Details {
     pub peak_memory_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_us: Option<u64>,
-    /// How well it was shut in, such as `full`.
+    /// The sandbox level, such as `full`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<String>,
     /// The environment that was made for this attempt alone, where there was one.

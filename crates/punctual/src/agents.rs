@@ -21,7 +21,7 @@ const OWN_PROGRAM: &str = "/proc/self/exe";
 /// next worker.
 pub(crate) const FAREWELL_MAX: Duration = Duration::from_secs(20);
 
-/// `None` where programs cannot be shut in: then the worker takes no binaries.
+/// `None` where programs cannot be sandboxed: then the worker takes no binaries.
 pub(crate) async fn build(
     settings: &AgentsSettings,
     sandbox: &SandboxSettings,

@@ -94,35 +94,35 @@ pub(crate) enum Command {
     Wait(cmd::wait::WaitArgs),
     /// End jobs
     Cancel(cmd::verbs::Ids),
-    /// Look after jobs
+    /// Manage jobs
     #[command(subcommand)]
     Job(cmd::job::JobVerb),
-    /// Look after tasks
+    /// Manage tasks
     #[command(subcommand)]
     Task(cmd::task::TaskVerb),
-    /// Run tasks again and again: by cron expression, interval, time of day
+    /// Run tasks on a schedule: by cron expression, interval or time of day
     #[command(subcommand)]
     Schedule(cmd::schedule::ScheduleVerb),
-    /// Run past times of schedules after all
+    /// Backfill schedules: run planned times of the past
     #[command(subcommand)]
     Backfill(cmd::backfill::BackfillVerb),
-    /// Look after calendars: dates on which schedules do or do not run
+    /// Manage calendars: dates on which schedules do or do not run
     #[command(subcommand)]
     Calendar(cmd::calendar::CalendarVerb),
-    /// Have people told of what failed, was missed or is late
+    /// Send notifications about what failed, was missed or is late
     #[command(subcommand)]
     Notify(cmd::notify::NotifyVerb),
     /// Show what should have started and has not, and why
     Overdue(cmd::overdue::OverdueArgs),
-    /// Play all schedules ahead of time: starts, overlaps, the peak and the busy hours
+    /// Simulate all schedules ahead of time: starts, overlaps, the peak and the busy hours
     Simulate(cmd::simulate::SimulateArgs),
-    /// Bring schedules over from elsewhere
+    /// Import schedules from elsewhere
     #[command(subcommand)]
     Import(cmd::import::ImportVerb),
-    /// Look after uploaded files
+    /// Manage uploaded files
     #[command(subcommand)]
     Artifact(cmd::artifact::ArtifactVerb),
-    /// Say why a job is in its state, or what a state, an error or an exit code means
+    /// Explain a job's state, or what a state, an error or an exit code means
     Explain(cmd::explain::ExplainArgs),
     /// Bring the schema of a PostgreSQL up to date, or see how it stands
     Migrate(cmd::migrate::MigrateArgs),

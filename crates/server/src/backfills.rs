@@ -1,4 +1,4 @@
-//! Backfills: past times of schedules that are run after all.
+//! Backfills: planned times of the past that are run now.
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -13,7 +13,7 @@ use crate::WHO;
 use crate::parse::{BackfillPath, Json, JsonOrNothing, Name, NoParams, Params};
 use crate::problem::{Problems, Refused};
 
-/// Runs past times of a schedule after all. What became of them by plan stays on record as it is.
+/// Runs planned times of the past. What became of them at the time stays on record as it is.
 #[utoipa::path(post, path = "/v1/schedules/{name}/backfills", operation_id = "start_backfill", tag = "backfills",
     params(("name" = String, Path)), request_body = BackfillRequest, responses(
     (status = 200, description = "What it would do: it was a dry run", body = BackfillPlan),

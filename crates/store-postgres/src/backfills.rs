@@ -1,4 +1,4 @@
-//! Backfills: past times of schedules that are run after all.
+//! Backfills: planned times of the past that are run now.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Backfills: past times of a schedule that somebody wants to run after all.
+//! Backfills: planned times of the past that somebody wants to run now.
 //!
 //! A backfill is driven by the server that owns the schedule's shard, step by step. A step makes the
 //! next jobs and says how far it came, in one transaction with a version: a server that has lost the shard without

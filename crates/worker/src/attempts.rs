@@ -193,7 +193,7 @@ impl RunnableTask {
     /// The outcome of an attempt that has not ended in time.
     fn not_ended(&self) -> Outcome {
         let timeout = self.timeout.unwrap_or(Span::MAX);
-        let mut reason = format!("no end after {timeout}");
+        let mut reason = format!("timed out after {timeout}");
         let grace = self.grace();
         if grace > Duration::ZERO {
             reason += &format!(" and {grace:?} of grace");

@@ -85,7 +85,7 @@ async fn an_attempt_that_outlives_its_timeout_is_ended_as_timed_out() {
     assert!(report.timed_out);
     assert_eq!(report.details, None);
     let failure = failed(report.outcome);
-    assert_eq!(failure.reason, "no end after 50ms");
+    assert_eq!(failure.reason, "timed out after 50ms");
     assert_eq!((failure.class, failure.ran, failure.last), (FailureClass::Timeout, Ran::Unknown, Last::No));
 }
 

@@ -119,7 +119,7 @@ async fn an_executor_that_does_not_end_within_its_grace_is_ended_by_force() {
     assert!(report.timed_out && dropped.load(Ordering::SeqCst));
     let Outcome::Failed(failure) = report.outcome else { panic!("{:?}", report.outcome) };
     assert_eq!((failure.class, failure.ran), (FailureClass::Timeout, Ran::Unknown));
-    assert_eq!(failure.reason, "no end after 50ms and 60ms of grace");
+    assert_eq!(failure.reason, "timed out after 50ms and 60ms of grace");
     assert_eq!(report.details, None, "nobody was there to say more");
 }
 
@@ -132,7 +132,7 @@ async fn only_an_executor_that_ends_by_itself_has_a_grace() {
     stream.assign(short_task(), &[job(1)]);
     let report = stream.outcome().await;
     let Outcome::Failed(failure) = report.outcome else { panic!("{:?}", report.outcome) };
-    assert_eq!(failure.reason, "no end after 50ms");
+    assert_eq!(failure.reason, "timed out after 50ms");
     assert!(report.timed_out && report.details.is_none());
 }
 

@@ -1,4 +1,4 @@
-//! Backfills: past times of a schedule that somebody wants to run after all.
+//! Backfills: planned times of the past that somebody wants to run now.
 //!
 //! A request is checked and becomes a row. From then on the server that owns the schedule's shard drives it, step by
 //! step; see [`driver`] and [`step`](mod@step). The ledger of the schedule is read and never touched.

@@ -38,7 +38,7 @@ pub(super) fn occurrence(row: &OccurrenceRow) -> String {
         Verdict::SkippedMaxRuns => {
             format!("did not run: {}", because("the schedule had run as often as `max_runs` allows"))
         }
-        Verdict::Missed => format!("was missed: {}", because("no server was there in time")),
+        Verdict::Missed => format!("was missed: {}", because("no server handled it in time")),
     };
     let marks = [
         (Marks::SHIFTED, "the clocks left its time out, so it came right after the gap"),
@@ -54,7 +54,7 @@ pub(super) fn occurrence(row: &OccurrenceRow) -> String {
         text += &format!("; {words}");
     }
     if is_replay_without_run(row) {
-        text += "; nobody was there for it before";
+        text += "; no server handled it in time";
     }
     if row.count > 1 {
         text += &format!("; it stands for {} planned times", row.count);
@@ -72,7 +72,7 @@ fn delayed_in_the_past(row: &OccurrenceRow) -> Option<String> {
     let delay = row.slot.since(row.at);
     match row.verdict {
         Verdict::Fired | Verdict::Queued if delay > Span::ZERO => {
-            Some(format!("jitter put it off by {}", about(delay)))
+            Some(format!("jitter delayed it by {}", about(delay)))
         }
         Verdict::Fired
         | Verdict::Queued
@@ -94,7 +94,7 @@ fn fired(row: &OccurrenceRow) -> String {
     let mut text = if row.marks.has(Marks::MANUAL) {
         format!("fired{job}, because somebody asked for it")
     } else if row.marks.has(Marks::REPLAYED) {
-        format!("fired{job} {late} after its time, because nobody was there for it before")
+        format!("fired{job} {late} after its time, because no server handled it in time")
     } else if row.marks.has(Marks::LATE) {
         format!("fired{job}, {late} late")
     } else if late_by > ON_TIME {

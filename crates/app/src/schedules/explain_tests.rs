@@ -33,11 +33,11 @@ fn every_verdict_has_a_sentence_of_its_own() {
         (row(Verdict::Fired, Marks::NONE, 9_004, None), format!("fired as {job}, 9s 4ms after its time")),
         (
             started(row(Verdict::Fired, Marks::REPLAYED.with(Marks::LATE), 3_600_000, None), 3_660_000),
-            format!("fired as {job} 1h 1m after its time, because nobody was there for it before"),
+            format!("fired as {job} 1h 1m after its time, because no server handled it in time"),
         ),
         (
             row(Verdict::Fired, Marks::REPLAYED, 3_600_000, None),
-            format!("fired as {job} 1h after its time, because nobody was there for it before"),
+            format!("fired as {job} 1h after its time, because no server handled it in time"),
         ),
         (row(Verdict::Fired, Marks::MANUAL, 0, None), format!("fired as {job}, because somebody asked for it")),
         (
@@ -49,16 +49,16 @@ fn every_verdict_has_a_sentence_of_its_own() {
                 slot: row(Verdict::Fired, Marks::NONE, 41_200, None).decided_at,
                 ..row(Verdict::Fired, Marks::NONE, 41_203, None)
             },
-            format!("fired as {job}, on time; jitter put it off by 41s"),
+            format!("fired as {job}, on time; jitter delayed it by 41s"),
         ),
         (row(Verdict::Queued, Marks::NONE, 0, None), "waits for the run before it to end".to_owned()),
         (
             row(Verdict::Queued, Marks::REPLAYED, 0, None),
-            "waits for the run before it to end; nobody was there for it before".to_owned(),
+            "waits for the run before it to end; no server handled it in time".to_owned(),
         ),
         (
             row(Verdict::SkippedOverlap, Marks::REPLAYED, 0, Some("a later time took its place")),
-            "did not run: a later time took its place; nobody was there for it before".to_owned(),
+            "did not run: a later time took its place; no server handled it in time".to_owned(),
         ),
         (
             row(Verdict::SkippedOverlap, Marks::NONE, 0, Some("job_x of 02:00 had not ended")),
@@ -69,7 +69,7 @@ fn every_verdict_has_a_sentence_of_its_own() {
         (row(Verdict::SkippedCalendar, Marks::NONE, 0, None), "did not run: a calendar closes its date".to_owned()),
         (row(Verdict::SkippedGap, Marks::NONE, 0, None), "did not run: the clocks left its time out".to_owned()),
         (row(Verdict::SkippedByRequest, Marks::NONE, 0, None), "did not run: somebody asked to skip it".to_owned()),
-        (row(Verdict::Missed, Marks::NONE, 0, None), "was missed: no server was there in time".to_owned()),
+        (row(Verdict::Missed, Marks::NONE, 0, None), "was missed: no server handled it in time".to_owned()),
         (
             OccurrenceRow { count: 86_400, ..row(Verdict::Missed, Marks::STRETCH, 0, None) },
             "86400 planned times from here on were missed, because no server was there; they were too many for a \
@@ -78,7 +78,7 @@ fn every_verdict_has_a_sentence_of_its_own() {
         ),
         (
             OccurrenceRow { count: 3, ..row(Verdict::Missed, Marks::MOVED, 0, None) },
-            "was missed: no server was there in time; a calendar moved it to a business day; it stands for 3 planned \
+            "was missed: no server handled it in time; a calendar moved it to a business day; it stands for 3 planned \
              times"
                 .to_owned(),
         ),

@@ -224,7 +224,10 @@ async fn a_run_that_is_asked_for_obeys_the_overlap_policy_and_what_waits_can_be_
     let waiting = run(None).await.unwrap();
     assert_eq!((waiting.outcome, waiting.job), (RunOutcome::Queued, None));
     let skipped = run(None).await.unwrap();
-    assert_eq!((skipped.outcome, skipped.reason.as_deref()), (RunOutcome::Skipped, Some("another time waits already")));
+    assert_eq!(
+        (skipped.outcome, skipped.reason.as_deref()),
+        (RunOutcome::Skipped, Some("another run is already queued"))
+    );
     let skipped = run(Some(Overlap::Skip)).await.unwrap();
     let reason = format!("{} had not ended", first.job.unwrap());
     assert_eq!((skipped.outcome, skipped.reason), (RunOutcome::Skipped, Some(reason)));
@@ -352,7 +355,7 @@ async fn whoever_wonders_about_seconds_is_told_of_jitter() {
     eventually("it fires", || async { world.verdicts("tick").await.len() >= 2 }).await;
     let list = world.owner.occurrences("tick", OccurrenceQuery::default()).await.unwrap();
     let fired = list.occurrences.iter().find(|time| time.start_at > time.at).expect("one was delayed");
-    assert!(fired.explanation.contains("; jitter put it off by "), "{}", fired.explanation);
+    assert!(fired.explanation.contains("; jitter delayed it by "), "{}", fired.explanation);
 }
 
 #[tokio::test]

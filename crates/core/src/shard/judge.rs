@@ -121,7 +121,7 @@ pub(super) fn judge(case: &Case<'_>, end: End) -> Verdict {
             Failure {
                 ran: Ran::Unknown,
                 class: FailureClass::Timeout,
-                ..Failure::new(format!("no end after {} and its grace time", case.spec.timeout))
+                ..Failure::new(format!("timed out after {} and its grace period", case.spec.timeout))
             },
             Ending::TimedOut,
         ),

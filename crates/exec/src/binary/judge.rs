@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0 | It succeeded; what it left in `PUNCTUAL_OUTPUT` is the job's output. |
 //! | 75 | It failed and should be tried again later: if `PUNCTUAL_OUTPUT` holds a time such as `90s`, not before. |
-//! | 100 | It failed for good; trying again would not help. |
+//! | 100 | Permanent failure; trying again would not help. |
 //! | any other, or a signal | It failed; the task's retry policy decides. |
 
 use bytes::Bytes;
@@ -37,7 +37,7 @@ pub(crate) fn outcome(exit: Exit, ordered: Option<Ordered>, limits: &Limits, cal
         (_, Some(Ordered::Cancelled)) => Outcome::Cancelled,
         (_, Some(Ordered::TimeOver)) => failed(time_over(call), FailureClass::Timeout),
         (Status::Code(FAILED_FOR_GOOD), None) => {
-            Outcome::Failed(Failure { last: Last::Yes, ..Failure::new("exit code 100: it failed for good") })
+            Outcome::Failed(Failure { last: Last::Yes, ..Failure::new("exit code 100: permanent failure") })
         }
         (Status::Code(TRY_LATER), None) => Outcome::Failed(Failure {
             retry_after: exit.result.as_ref().and_then(wait_asked_for),

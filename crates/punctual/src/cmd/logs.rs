@@ -23,7 +23,7 @@ pub(crate) struct LogsArgs {
     /// Go on from attempt to attempt until the job has finished
     #[arg(short, long)]
     follow: bool,
-    /// Only this attempt, from 1; the latest unless told
+    /// Only this attempt, from 1 [default: the latest]
     #[arg(long, value_name = "N", value_parser = whole::<u32, 1, 4_294_967_295>)]
     attempt: Option<u32>,
     /// Begin with the last N lines

@@ -60,7 +60,7 @@ impl<'a> Patience<'a> {
         if !self.is_lost() {
             self.lost_at.set(Some(now));
             if self.left() != Some(Duration::ZERO) {
-                self.out.hint("lost the server; the job goes on; reconnecting…");
+                self.out.hint("connection lost; the job continues; reconnecting…");
             }
         }
         let lost_for = self.lost_at.get().map_or(Duration::ZERO, |at| now - at);

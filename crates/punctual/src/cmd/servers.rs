@@ -15,7 +15,7 @@ use crate::zone::short;
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Show it again every so often
+    /// Refresh at this interval
     #[arg(short, long, value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "2s", value_parser = parse_span)]
     watch: Option<Span>,
 }

@@ -60,8 +60,8 @@ pub(crate) async fn run(verb: Verb, Ids { ids }: Ids, context: &Context) -> anyh
     }
     context.out.rows(&answers, &answers)?;
     if let Some(answer) = answers.iter().find(|answer| answer.pending) {
-        let more = if answers.iter().filter(|answer| answer.pending).count() > 1 { " and others" } else { "" };
-        context.out.hint(&format!("{}{more} was asked to end. See when: punctual wait {}", answer.id, answer.id));
+        let are = if answers.iter().filter(|answer| answer.pending).count() > 1 { " and others are" } else { " is" };
+        context.out.hint(&format!("{}{are} being cancelled. Wait for it: punctual wait {}", answer.id, answer.id));
     }
     Ok(exit)
 }

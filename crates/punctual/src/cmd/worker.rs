@@ -31,7 +31,7 @@ pub(crate) struct WorkerArgs {
 pub(crate) enum WorkerVerb {
     /// List the workers of all servers with what they run, and those that were lost in the last day
     List {
-        /// Also workers that left in the last day as they should
+        /// Also workers that shut down normally in the last day
         #[arg(short, long)]
         all: bool,
     },

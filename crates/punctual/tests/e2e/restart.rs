@@ -39,7 +39,7 @@ async fn waiting_and_following_outlive_a_crash_of_the_server() {
     }
     server.kill();
     for (_, stderr) in &mut waiting {
-        assert_eq!(next_line(stderr).await, "lost the server; the job goes on; reconnecting…\n");
+        assert_eq!(next_line(stderr).await, "connection lost; the job continues; reconnecting…\n");
     }
     let _server = home.server_at(&address, &[]);
     for (child, mut stderr) in waiting {

@@ -196,7 +196,7 @@ async fn shown_to_people(
     });
     for (args, words) in [
         (["job", "get", &job.id], "replayed for the missed"),
-        (["schedule", "history", &name], "because nobody was there for it before"),
+        (["schedule", "history", &name], "because no server handled it in time"),
     ] {
         let output = Command::new(&cluster.programs.punctual).args(args).args(["--server", client.url()]).output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

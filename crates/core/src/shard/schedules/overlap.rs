@@ -112,12 +112,14 @@ impl Owner {
             let job = self.fire(schedules, place, occurrence, firing, Step::First);
             return job.map_or(Met::InDoubt, Met::Fires);
         }
-        let waits_already = || "another time waits already".to_owned();
+        let waits_already = || "another run is already queued".to_owned();
         let skipped = match overlap {
             // A former definition may have let times wait.
             Overlap::Skip => Some(meets.map_or_else(waits_already, |job| format!("{job} had not ended"))),
             Overlap::QueueOne if queued > 0 => Some(waits_already()),
-            Overlap::QueueAll if queued >= OVERLAP_QUEUE_MAX => Some(format!("{OVERLAP_QUEUE_MAX} times wait already")),
+            Overlap::QueueAll if queued >= OVERLAP_QUEUE_MAX => {
+                Some(format!("{OVERLAP_QUEUE_MAX} runs are already queued"))
+            }
             Overlap::QueueOne | Overlap::QueueAll | Overlap::CancelPrevious | Overlap::Allow => None,
         };
         if let Some(reason) = skipped {
@@ -155,7 +157,7 @@ impl Owner {
             self.fire(schedules, place, occurrence, firing, Step::First);
             schedules.track(id).replay_from = firing.due_at + replay_pause(per_minute);
         } else if schedules.queued(id) >= OVERLAP_QUEUE_MAX {
-            let reason = Some(format!("{OVERLAP_QUEUE_MAX} times wait already"));
+            let reason = Some(format!("{OVERLAP_QUEUE_MAX} runs are already queued"));
             self.decide_without_run(schedules, place, planned, Verdict::Missed, reason);
             return Replay::Refused;
         } else {

@@ -1,4 +1,4 @@
-//! How well this machine can shut in the programs that a worker would run.
+//! How well this machine can sandbox the programs that a worker would run.
 
 use punctual_sandbox::{Launcher, LevelName};
 
@@ -26,12 +26,12 @@ pub(super) async fn check(config: &Config) -> Check {
     };
     let missing = level.sentences().join("; ");
     match level.name {
-        LevelName::Full => Check::pass(NAME, "binaries are fully shut in"),
+        LevelName::Full => Check::pass(NAME, "binaries run fully sandboxed"),
         LevelName::Partial if !level.lacks(&required).is_empty() => {
             let fix = format!("{missing}; or accept it with --sandbox-require none, as `punctual dev` does");
             Check::warn(NAME, "a worker here would run no binaries: not all limits can be enforced", &fix)
         }
-        LevelName::Partial => Check::warn(NAME, "binaries are shut in, but not as well as could be", &missing),
+        LevelName::Partial => Check::warn(NAME, "binaries run sandboxed, with some protections missing", &missing),
         LevelName::None => {
             Check::warn(NAME, "a worker here would run no binaries: it could not shut them in", &missing)
         }

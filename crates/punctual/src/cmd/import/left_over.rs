@@ -31,7 +31,7 @@ pub(super) async fn tell(
         // What looks left over may be of a line that could not be read.
         Extent::Part => out.hint(
             "Not all of the crontab could be read, so its rules keep the schedules they had, and what is left over \
-             from earlier imports is not told.",
+             from earlier imports is not listed.",
         ),
     }
     Ok(())

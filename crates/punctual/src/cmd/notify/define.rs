@@ -51,17 +51,17 @@ pub(crate) struct AddArgs {
     /// Sign what is posted with this key of the worker's settings
     #[arg(long, value_name = "KEY", requires = "webhook")]
     sign_with: Option<String>,
-    /// What to tell, with commas: failed, lost, quarantined, missed, late, recovered [default: all but late]
+    /// The events to notify about, with commas: failed, lost, quarantined, missed, late, recovered [default: all but late]
     #[arg(long, value_name = "EVENTS", value_delimiter = ',', value_parser = word::<NoticeKind>)]
     on: Vec<NoticeKind>,
     /// Only of jobs of this task; may be repeated
-    #[arg(short, long, value_name = "NAME", help_heading = "Of what")]
+    #[arg(short, long, value_name = "NAME", help_heading = "Filters")]
     task: Vec<String>,
     /// Only of jobs of this queue; may be repeated
-    #[arg(long, value_name = "NAME", help_heading = "Of what")]
+    #[arg(long, value_name = "NAME", help_heading = "Filters")]
     queue: Vec<String>,
     /// Only of this schedule; may be repeated
-    #[arg(long, value_name = "NAME", help_heading = "Of what")]
+    #[arg(long, value_name = "NAME", help_heading = "Filters")]
     schedule: Vec<String>,
     /// With `--on late`: what starts or waits this long after it was due is late; 5s to 7d [default: 5m]
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
@@ -80,7 +80,7 @@ pub(crate) struct AddArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Texts of your own")]
+#[command(next_help_heading = "Templates")]
 pub(super) struct TemplateFlags {
     /// A file with a template of the subject, or - for stdin
     #[arg(long, value_name = "FILE")]

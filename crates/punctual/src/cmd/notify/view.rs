@@ -6,7 +6,7 @@ use punctual_api::{
 };
 use punctual_core::notice::NoticeKind;
 
-use crate::output::{Output, Row};
+use crate::output::{Output, Row, counted};
 use crate::table::Yield;
 use crate::view::{Detail, one_line};
 use crate::world::now;
@@ -174,7 +174,7 @@ pub(super) fn detail(rule: &NotificationView, last: &[DeliveryView], out: &Outpu
     text.line("queue", &rule.queue);
     if let Some(WaitingMessage { events, send_at, held }) = &rule.waiting {
         let when = format!("{} ({})", out.zone.show(*send_at), relative(*send_at, now()));
-        text.line("waiting", format!("{events} to tell of, sent at {when}"));
+        text.line("waiting", format!("{}, sent at {when}", counted(*events as usize, "event")));
         text.optional("held", held.as_ref());
     }
     for warning in &rule.warnings {

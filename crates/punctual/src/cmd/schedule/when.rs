@@ -15,7 +15,7 @@ pub(super) struct WhenFlags {
     /// like; may be repeated, like --every, --daily and --at
     #[arg(long, value_name = "EXPRESSION", value_parser = expression)]
     cron: Vec<String>,
-    /// Again and again after this time: 90s, 6h
+    /// At this interval: 90s, 6h
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     every: Vec<Span>,
     /// With --every: one run falls on this instant [default: --start-at, or else 1970-01-01T00:00:00Z]

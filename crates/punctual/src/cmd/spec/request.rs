@@ -26,7 +26,7 @@ pub(super) struct RequestFlags {
     /// The body of the request: text, @file, or - for stdin. Without it, the job's input
     #[arg(long, value_name = "BODY", requires = "request", conflicts_with_all = OTHERS)]
     body: Option<String>,
-    /// Status codes that count as success; any 2xx unless told
+    /// Status codes that count as success [default: any 2xx]
     #[arg(long, value_name = "CODES", value_delimiter = ',', value_parser = whole::<u16, 100, 599>, requires = "request", conflicts_with_all = OTHERS)]
     expect_status: Vec<u16>,
     /// A regular expression that the start of the answer must match

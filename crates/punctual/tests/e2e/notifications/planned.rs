@@ -117,7 +117,7 @@ fn mailto_of_a_crontab_becomes_a_rule() {
     ));
     let again = office.say("import crontab crontab");
     assert_eq!(again.code, Some(0), "{}", again.err);
-    assert!(again.err.contains(&format!("Disabled before, and still: {name}.")), "{}", again.err);
+    assert!(again.err.contains(&format!("Still disabled: {name}.")), "{}", again.err);
     let kept = office.json(&format!("notify show {name}"));
     assert_eq!((&kept["enabled"], &kept["window"], &kept["late_after"]), (&false.into(), &"10m".into(), &"7m".into()));
     assert_eq!(kept["email"], serde_json::json!({ "to": ["cron@example.org"], "cc": ["boss@example.org"] }));
