@@ -209,6 +209,7 @@ impl Run {
                 mail.html.iter_mut().for_each(|html| plain("/run/email/html", html));
             }
             Self::Slack(message) => message.text.iter_mut().for_each(|text| plain("/run/slack/text", text)),
+            Self::Telegram(message) => message.text.iter_mut().for_each(|text| plain("/run/telegram/text", text)),
             Self::Probe(probe) => probe.output.iter_mut().for_each(|output| plain("/run/probe/output", output)),
             Self::Handler(_) => {}
         }

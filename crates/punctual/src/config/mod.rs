@@ -38,7 +38,7 @@ const fn setting(key: &'static str, default: &'static str, help: &'static str) -
     Setting { key, default, help }
 }
 
-pub(crate) const SETTINGS: [Setting; 67] = [
+pub(crate) const SETTINGS: [Setting; 68] = [
     setting("server", "http://127.0.0.1:8020", "the server that commands and workers talk to; several with commas"),
     setting("output", "table", "table, json, jsonl or name"),
     setting("color", "auto", "auto, always or never"),

@@ -59,8 +59,8 @@ impl Row for JobSummary {
 fn reason(out: &Output, job: &JobSummary) -> String {
     match (job.reason.as_ref().or(job.waiting_for.as_ref()), &job.schedule) {
         (Some(reason), _) => reason.clone(),
-        (None, _) if job.attempts > 0 && job.state == JobState::Scheduled.as_str() => {
-            format!("retry after attempt {}", job.attempts)
+        (None, _) if job.attempt_count > 0 && job.state == JobState::Scheduled.as_str() => {
+            format!("retry after attempt {}", job.attempt_count)
         }
         // Its time is in another column, and a task without a name is called by the schedule.
         (None, Some(JobSchedule { kind, name, .. })) if kind == "planned" => match name {
