@@ -9,6 +9,7 @@ mod account;
 mod keeper;
 mod process;
 
+use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -194,7 +195,8 @@ struct ResultFile(TempDir);
 
 impl ResultFile {
     fn new() -> io::Result<Self> {
-        tempfile::Builder::new().prefix("punctual-").tempdir().map(Self)
+        let private = Permissions::from_mode(0o700);
+        tempfile::Builder::new().prefix("punctual-").permissions(private).tempdir().map(Self)
     }
 
     fn path(&self) -> PathBuf {

@@ -12,6 +12,7 @@ use punctual_worker::Admissions;
 
 use crate::config::{AgentsSettings, ContainerPlace, SandboxSettings, Spawn};
 use crate::exit::failed;
+use crate::folders::make_private;
 use crate::wiring::safe_launcher;
 
 /// Leads to the program that runs, also when its file was replaced since.
@@ -63,6 +64,7 @@ pub(crate) async fn build(
 }
 
 fn workplace(folder: &Path) -> anyhow::Result<Arc<Workplace>> {
+    make_private(folder, "data_dir")?;
     let opened = Workplace::open(folder).map_err(|error| {
         failed(format!("cannot use the folder {}: {error}", folder.display()), "name another one with data_dir")
     });

@@ -9,6 +9,7 @@ mod cli;
 mod cmd;
 mod config;
 mod exit;
+mod folders;
 mod memory;
 mod output;
 mod screen;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == wiring::SANDBOX_LAUNCHER) {
         punctual_sandbox::launcher_main();
     }
+    punctual_sandbox::keep_files_private();
     memory::give_back_what_is_freed();
     let cli = Cli::try_parse().map_err(tips::with_tip).unwrap_or_else(|error| {
         let _ = error.print();

@@ -3,12 +3,12 @@
 
 use std::future::Future;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
 use punctual_app::{App, Parts, PeerKey, Settings, WorkerProgram};
-use punctual_blobs::{Blobs, UrlKey};
+use punctual_blobs::{BlobError, Blobs, UrlKey};
 use punctual_core::schedule::recurrence::ZoneData;
 use punctual_core::{ServerId, Span};
 use punctual_engine::{Engine, EngineConfig, MemberConfig, StartError};
@@ -24,6 +24,7 @@ use crate::address;
 use crate::agents;
 use crate::config::{Database, SandboxSettings, ServerSettings, Spawn, Storage, WorkerSettings};
 use crate::exit::failed;
+use crate::folders::make_private;
 use crate::stores::OpenStore;
 use crate::world;
 
@@ -123,11 +124,16 @@ pub(crate) async fn run_server(
 fn open_storage(settings: &ServerSettings, secret: ClusterSecret) -> anyhow::Result<Blobs> {
     let urls = UrlKey::derive(&secret.0);
     let opened = match &settings.storage {
-        Storage::InDataDir => Blobs::folder(&settings.data_dir.join("storage"), urls),
-        Storage::Folder(path) => Blobs::folder(path, urls),
+        Storage::InDataDir => folder_storage(&settings.data_dir.join("storage"), urls)?,
+        Storage::Folder(path) => folder_storage(path, urls)?,
         Storage::S3(bucket) => Blobs::s3(bucket),
     };
     opened.map_err(|error| failed(format!("cannot use the storage: {error}"), "correct the setting `storage`"))
+}
+
+fn folder_storage(path: &Path, urls: UrlKey) -> anyhow::Result<Result<Blobs, BlobError>> {
+    make_private(path, "--storage")?;
+    Ok(Blobs::folder(path, urls))
 }
 
 fn engine_config(settings: &ServerSettings, address: SocketAddr, random: [u64; 2]) -> EngineConfig {
@@ -225,6 +231,7 @@ async fn binaries(programs: Arc<Programs>, sandbox: &SandboxSettings) -> anyhow:
 
 /// The folder of programs, and of files that tasks read.
 fn programs(downloads: Arc<dyn Downloads>, cache: ProgramCache) -> anyhow::Result<Arc<Programs>> {
+    make_private(&cache.folder, "--cache-dir")?;
     let folder = cache.folder.display().to_string();
     let programs = Programs::new(downloads, cache).map_err(|error| {
         failed(format!("cannot use the folder {folder}: {error}"), "name another one with --cache-dir")

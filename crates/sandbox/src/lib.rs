@@ -76,6 +76,7 @@ mod service;
 mod step;
 #[expect(unsafe_code, reason = "forking, executing and closing by number have no safe interface")]
 mod sys;
+mod umask;
 mod wire;
 
 pub use elf::{ElfInfo, ElfProblem, Machine, check_elf};
@@ -90,3 +91,4 @@ pub use program::{seal_program, sealed_bytes};
 pub use running::{Left, Running, read_result};
 pub use service::launcher_main;
 pub use sys::{set_apart, set_apart_with_keeper};
+pub use umask::keep_files_private;

@@ -153,6 +153,7 @@ pub fn set_apart(command: &mut std::process::Command) {
 pub fn set_apart_with_keeper(command: &mut std::process::Command, keeper: OwnedFd) -> io::Result<()> {
     let image = Image::of(command)?;
     let become_it = move || {
+        crate::umask::restore();
         let group = rustix::process::setsid()?;
         close_all_but_stdio_on_exec()?;
         tell_without_sigpipe(keeper.as_fd(), GroupWord::Add, group)?;

@@ -1,8 +1,10 @@
 //! `punctual dev`: a server and a worker in one process, over the real protocol on
 //! loopback.
 
+use std::fs::Permissions;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -14,11 +16,12 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use super::Context;
-use super::server::{ServerFlags, bind, make_data_dir, ready_json, until_ready};
+use super::server::{ServerFlags, bind, ready_json, until_ready};
 use super::worker::{WorkerFlags, commands_allowed, host_name};
 use crate::cli::given;
 use crate::config::{Database, Origin, ServerSettings, WorkerSettings, sending};
 use crate::exit::Exit;
+use crate::folders::make_data_dir;
 use crate::output::Format;
 use crate::signals::{Stop, Until};
 use crate::wiring::{self, ServerOptions, ServerReady, WorkerOptions};
@@ -82,9 +85,9 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
         _ => bind(settings.listen)?,
     };
     let data_dir = if args.ephemeral {
-        DataDir::Ephemeral(tempfile::Builder::new().prefix("punctual-").tempdir().context("cannot make a folder")?)
+        DataDir::Ephemeral(ephemeral_dir()?)
     } else {
-        make_data_dir(&settings.data_dir)?;
+        make_data_dir(&settings.data_dir, "--data-dir")?;
         DataDir::Kept(settings.data_dir.clone())
     };
     if let DataDir::Ephemeral(dir) = &data_dir {
@@ -102,7 +105,7 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
         worker_settings.programs.folder = data_dir.path().join("programs");
     }
     worker_settings.agents.folder = data_dir.path().join("agents");
-    make_data_dir(&worker_settings.spool_dir)?;
+    make_data_dir(&worker_settings.spool_dir, "--spool-dir")?;
 
     // The server outlives the worker, which has outcomes to report while it drains.
     let (worker_gone, server_stop) = oneshot::channel::<()>();
@@ -134,6 +137,12 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
     worked?;
     context.out.hint("Stopped; nothing was left running.");
     Ok(Exit::Ok)
+}
+
+/// For this user alone, whatever the umask.
+fn ephemeral_dir() -> anyhow::Result<TempDir> {
+    let private = Permissions::from_mode(0o700);
+    tempfile::Builder::new().prefix("punctual-").permissions(private).tempdir().context("cannot make a folder")
 }
 
 fn bind_or_next(usual: SocketAddr) -> anyhow::Result<TcpListener> {

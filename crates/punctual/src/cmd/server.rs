@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
 
 use clap::{Args, Subcommand};
 use punctual_api::Stats;
@@ -17,6 +16,7 @@ use super::{Context, servers};
 use crate::cli::given;
 use crate::config::{Database, ServerSettings};
 use crate::exit::{Exit, failed};
+use crate::folders::make_data_dir;
 use crate::output::{Format, note};
 use crate::signals::{Stop, Until};
 use crate::wiring::{self, ServerOptions, ServerReady};
@@ -167,18 +167,6 @@ pub(crate) fn bind(listen: SocketAddr) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// Makes the folder for us alone: its files hold inputs and outputs of jobs. For the
-/// same reason, a new one tells Git to pass it over.
-pub(crate) fn make_data_dir(path: &Path) -> anyhow::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    let is_new = !path.exists();
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    let made = made.and_then(|()| if is_new { std::fs::write(path.join(".gitignore"), "*\n") } else { Ok(()) });
-    made.map_err(|error| {
-        failed(format!("cannot make the folder {}: {error}", path.display()), "name another one with --data-dir")
-    })
-}
-
 /// The server's ready message, or the error that it ended with instead.
 pub(crate) async fn until_ready(
     ready: oneshot::Receiver<ServerReady>,
@@ -205,7 +193,7 @@ pub(crate) async fn run(args: ServerArgs, context: &Context) -> anyhow::Result<E
     let until = if args.exit_with_stdin { Until::StdinCloses } else { Until::Signal };
     let stop = Stop::listen(until, &context.out)?;
     if settings.database == Database::Embedded {
-        make_data_dir(&settings.data_dir)?;
+        make_data_dir(&settings.data_dir, "--data-dir")?;
     }
     let listener = bind(settings.listen)?;
     let place = settings.database.place(&settings.data_dir);
@@ -278,15 +266,6 @@ fn figures(stats: &Stats) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_new_folder_is_kept_out_of_git_and_an_old_one_is_left_alone() {
-        let dir = tempfile::tempdir().unwrap();
-        make_data_dir(&dir.path().join("new/er")).unwrap();
-        assert_eq!(std::fs::read_to_string(dir.path().join("new/er/.gitignore")).unwrap(), "*\n");
-        make_data_dir(dir.path()).unwrap();
-        assert!(!dir.path().join(".gitignore").exists());
-    }
 
     #[test]
     fn time_and_memory_are_shown_in_units() {

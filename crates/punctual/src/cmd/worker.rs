@@ -5,10 +5,10 @@ use punctual_api::{WorkerQuery, WorkerView};
 use punctual_exec::Account;
 
 use super::Context;
-use super::server::make_data_dir;
 use crate::cli::given;
 use crate::config::WorkerSettings;
 use crate::exit::Exit;
+use crate::folders::make_data_dir;
 use crate::signals::{Stop, Until};
 use crate::wiring::{self, WorkerOptions};
 
@@ -141,9 +141,9 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> anyhow::Result<E
     let servers: Vec<String> = context.client()?.urls().map(str::to_owned).collect();
     let settings = WorkerSettings::new(&context.config)?;
     if let ("", Some(data_dir)) = (context.config.text("spool_dir"), settings.spool_dir.parent()) {
-        make_data_dir(data_dir)?;
+        make_data_dir(data_dir, "--spool-dir")?;
     }
-    make_data_dir(&settings.spool_dir)?;
+    make_data_dir(&settings.spool_dir, "--spool-dir")?;
     let until = if args.exit_with_stdin { Until::StdinCloses } else { Until::Signal };
     let stop = Stop::listen(until, &context.out)?;
     if settings.allow_commands {

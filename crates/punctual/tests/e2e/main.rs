@@ -21,6 +21,7 @@ mod logs;
 mod notifications;
 mod openapi;
 mod placement;
+mod private_files;
 mod process_logs;
 mod raw;
 mod readme;

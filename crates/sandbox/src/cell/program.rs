@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use rustix::fs::Mode;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 
@@ -11,6 +12,9 @@ use crate::channel;
 use crate::job::Network;
 use crate::step::Step;
 use crate::sys;
+
+/// As a program finds it almost everywhere. Nothing that it makes is seen from outside.
+const USUAL_UMASK: Mode = Mode::WGRP.union(Mode::WOTH);
 
 /// Does not return: this process is the program afterwards, or gone.
 pub(super) fn become_it(cell: &Cell<'_>) -> ! {
@@ -29,6 +33,7 @@ fn close_in(cell: &Cell<'_>) -> Result<(), Failure> {
             dup2_stdout(stdout)?;
             dup2_stderr(stderr)?;
         }
+        rustix::process::umask(USUAL_UMASK);
         sys::reset_signals();
         sys::close_all_but_stdio_on_exec()
     })?;

@@ -100,6 +100,12 @@ async fn what_ordinary_programs_need_is_there() {
 }
 
 #[tokio::test]
+async fn a_program_has_the_usual_umask() {
+    let ran = run(&launcher(User::Same).await, job("honest", &["umask"])).await;
+    assert_eq!(ran.stdout, "0022\n");
+}
+
+#[tokio::test]
 async fn a_file_on_disk_can_be_executed_and_other_files_cannot() {
     let launcher = launcher(User::Same).await;
     let mut from_disk = job("honest", &["exit", "3"]);

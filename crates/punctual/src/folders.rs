@@ -1,0 +1,149 @@
+//! Folders for this user alone: they hold inputs and outputs of jobs, programs and secrets.
+
+use std::fs::{DirBuilder, File, Metadata, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::Path;
+
+use crate::exit::failed;
+
+const PRIVATE: u32 = 0o700;
+/// What group and others may do.
+const OTHERS: u32 = 0o077;
+
+/// How the names of what Punctual keeps in folders begin.
+const OURS: [&str; 6] = ["punctual.db", "token", "storage", "spool", "programs", "agents"];
+
+/// Makes the folder, or takes away what others may do with one of ours that is there, and with the files in it. Refuses a folder
+/// of somebody else: whoever owns it can read it. `setting` names another folder.
+pub(crate) fn make_private(path: &Path, setting: &str) -> anyhow::Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(PRIVATE).create(path);
+    made.and_then(|()| close(path, own_uid())).map_err(|error| {
+        failed(format!("cannot use the folder {}: {error}", path.display()), format!("name another one with {setting}"))
+    })
+}
+
+/// As [`make_private`]. A new folder tells Git to pass it over.
+pub(crate) fn make_data_dir(path: &Path, setting: &str) -> anyhow::Result<()> {
+    let is_new = !path.exists();
+    make_private(path, setting)?;
+    if is_new && let Err(error) = std::fs::write(path.join(".gitignore"), "*\n") {
+        return Err(failed(
+            format!("cannot write to the folder {}: {error}", path.display()),
+            format!("name another one with {setting}"),
+        ));
+    }
+    Ok(())
+}
+
+fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn close(path: &Path, own: u32) -> io::Result<()> {
+    let folder = File::open(path)?;
+    let found = folder.metadata()?;
+    if found.uid() != own {
+        let reason = format!(
+            "it belongs to uid {}, who could read what is in it, and this process runs as uid {own}; give it to this user \
+             with chown, or use a new folder inside it",
+            found.uid()
+        );
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+    }
+    if mode(&found) & OTHERS != 0 {
+        folder.set_permissions(Permissions::from_mode(PRIVATE))?;
+        let before = format!("{:04o}", mode(&found));
+        tracing::warn!(folder = %path.display(), before, "others could enter the folder; now only this user can");
+    }
+    // Nobody else can add to it any more, so what is found now is all there is.
+    for entry in std::fs::read_dir(path)? {
+        let entry = entry?;
+        // A folder that was named by mistake may hold other things, which are left alone.
+        if OURS.iter().any(|name| entry.file_name().as_bytes().starts_with(name.as_bytes())) {
+            close_entry(&entry.path(), own)?;
+        }
+    }
+    Ok(())
+}
+
+fn close_entry(path: &Path, own: u32) -> io::Result<()> {
+    let found = match path.symlink_metadata() {
+        // A file of another process that has ended since.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        found => found?,
+    };
+    if found.uid() != own && found.uid() != 0 {
+        let reason = format!("{} in it belongs to uid {}; remove it", path.display(), found.uid());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+    }
+    let is_ours = found.uid() == own && (found.is_file() || found.is_dir());
+    if !is_ours || mode(&found) & OTHERS == 0 {
+        return Ok(());
+    }
+    std::fs::set_permissions(path, Permissions::from_mode(mode(&found) & !OTHERS))
+}
+
+fn mode(found: &Metadata) -> u32 {
+    found.mode() & 0o7777
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode_of(path: &Path) -> u32 {
+        mode(&path.symlink_metadata().unwrap())
+    }
+
+    #[test]
+    fn a_new_folder_is_private_and_kept_out_of_git_and_an_old_one_gets_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let new = dir.path().join("new/er");
+        make_data_dir(&new, "--data-dir").unwrap();
+        assert_eq!(std::fs::read_to_string(new.join(".gitignore")).unwrap(), "*\n");
+        assert_eq!((mode_of(&new), mode_of(new.parent().unwrap())), (0o700, 0o700));
+        make_data_dir(dir.path(), "--data-dir").unwrap();
+        assert!(!dir.path().join(".gitignore").exists());
+    }
+
+    #[test]
+    fn an_open_folder_of_ours_is_closed_with_the_files_in_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, open) in [("punctual.db", 0o644), ("punctual.db-wal", 0o666), ("token", 0o604), ("notes", 0o644)] {
+            std::fs::write(dir.path().join(name), "x").unwrap();
+            std::fs::set_permissions(dir.path().join(name), Permissions::from_mode(open)).unwrap();
+        }
+        std::fs::create_dir(dir.path().join("storage")).unwrap();
+        let target = tempfile::NamedTempFile::new().unwrap();
+        std::fs::set_permissions(target.path(), Permissions::from_mode(0o644)).unwrap();
+        std::os::unix::fs::symlink(target.path(), dir.path().join("spool-link")).unwrap();
+        for open in [0o755, 0o777, 0o710] {
+            std::fs::set_permissions(dir.path(), Permissions::from_mode(open)).unwrap();
+            make_private(dir.path(), "--data-dir").unwrap();
+            assert_eq!(mode_of(dir.path()), 0o700);
+        }
+        for (name, closed) in [("punctual.db", 0o600), ("punctual.db-wal", 0o600), ("token", 0o600), ("storage", 0o700)]
+        {
+            assert_eq!(mode_of(&dir.path().join(name)), closed, "{name}");
+        }
+        assert_eq!(mode_of(&dir.path().join("notes")), 0o644, "what is not Punctual's is left alone");
+        assert_eq!(mode_of(target.path()), 0o644, "what a link leads to is not ours to change");
+    }
+
+    #[test]
+    fn a_folder_of_somebody_else_is_refused_with_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("punctual.db"), "").unwrap();
+        let stranger = own_uid() + 1;
+        let refused = close(dir.path(), stranger).unwrap_err().to_string();
+        assert!(refused.contains(&format!("belongs to uid {}", own_uid())) && refused.contains("chown"), "{refused}");
+        if own_uid() != 0 {
+            return eprintln!("only root can give files away");
+        }
+        std::os::unix::fs::chown(dir.path().join("punctual.db"), Some(65534), None).unwrap();
+        let refused = make_private(dir.path(), "--data-dir").unwrap_err().to_string();
+        assert!(refused.contains("punctual.db in it belongs to uid 65534"), "{refused}");
+    }
+}
