@@ -31,6 +31,7 @@ macro_rules! kinds {
 
 kinds! {
     InvalidRequest "invalid_request" 400 2 "The request is not valid";
+    Unauthenticated "unauthenticated" 401 4 "A credential is needed";
     InvalidToken "invalid_token" 401 4 "The token is not valid";
     ForbiddenHost "forbidden_host" 403 4 "This host name is not served";
     BadSignature "bad_signature" 403 4 "The address is not one that we signed";

@@ -3,6 +3,7 @@
 //! REST, gRPC, the dashboard and the command line parse, call one method here, and
 //! map the answer. Input is checked here and nowhere else.
 
+mod access;
 mod agents;
 mod artifacts;
 mod backfills;
@@ -38,6 +39,7 @@ mod wait;
 mod watch;
 mod workers;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -47,6 +49,7 @@ use punctual_core::{ArtifactId, ScheduleId, Span, Timestamp};
 use punctual_engine::{Clock, Engine, SCHEDULER};
 use punctual_store::Store;
 
+pub use access::{AccessToken, Caller, SocketUser};
 pub use agents::{Admission, AgentAnswer, AgentAsks, AgentWork, Claims, Newcomer};
 pub use artifacts::{Download, Sent};
 pub use backfills::Backfilling;
@@ -90,6 +93,7 @@ struct Inner {
     cluster: Cluster,
     peers: Arc<dyn Peers>,
     key: PeerKey,
+    access: AccessToken,
     tokens: TokenKey,
     agents: Agents,
     leases: SharedLeases,
@@ -139,6 +143,8 @@ pub struct Settings {
     /// What is kept of the log of one attempt; workers are told.
     pub log_limit: ByteSize,
     pub task_limits: TaskLimits,
+    /// Where the access token is, for the errors of those who lack it.
+    pub token_file: Option<PathBuf>,
 }
 
 /// What the definition of a task may ask for on this server.
@@ -226,6 +232,7 @@ impl App {
             store,
             engine,
             peers,
+            access: AccessToken::new(&key),
             tokens: TokenKey::new(&key),
             agents: Agents::default(),
             leases: SharedLeases::default(),

@@ -118,6 +118,7 @@ async fn world(replies: &[Option<Reply>]) -> World {
             missed_after: Span::from_secs(60),
             log_limit: ByteSize::mib(1),
             task_limits: Default::default(),
+            token_file: None,
         },
     });
     World { app, owner, job: id }

@@ -25,6 +25,7 @@ use std::time::Duration;
 pub use error::ClientError;
 pub use jobs::{Ended, IdempotencyKey, Listed, LogChunk, LogEvent, LogFormat, LogPlace, Logs, Waited};
 use reqwest::Url;
+use reqwest::header::HeaderValue;
 pub use tasks::IfMatch;
 
 /// Long enough for a server that restarts, short enough that a person who forgot
@@ -43,6 +44,8 @@ pub struct Client {
     /// The place of the server that answered last.
     current: Arc<AtomicUsize>,
     repeat_budget: Duration,
+    /// What each server is shown, if anything.
+    tokens: Arc<[Option<HeaderValue>]>,
 }
 
 impl Client {
@@ -63,7 +66,26 @@ impl Client {
             builder = builder.tls_certs_only([]);
         }
         let http = builder.build().map_err(ClientError::Setup)?;
-        Ok(Self { http, bases, current: Arc::default(), repeat_budget: REPEAT_BUDGET })
+        let tokens = bases.iter().map(|_| None).collect();
+        Ok(Self { http, bases, current: Arc::default(), repeat_budget: REPEAT_BUDGET, tokens })
+    }
+
+    /// Shows each server the access token that `token` answers for its address. It goes to these servers and nowhere else.
+    #[must_use]
+    pub fn with_tokens(mut self, token: impl Fn(&str) -> Option<String>) -> Self {
+        let header = |base: &Url| {
+            let mut header = HeaderValue::try_from(format!("Bearer {}", token(written(base))?)).ok()?;
+            header.set_sensitive(true);
+            Some(header)
+        };
+        self.tokens = self.bases.iter().map(header).collect();
+        self
+    }
+
+    /// The first address at which another machine would be spoken to without TLS.
+    pub fn plain_http_elsewhere(&self) -> Option<&str> {
+        let is_here = |base: &Url| base.host_str().is_some_and(punctual_core::host::is_loopback);
+        self.bases.iter().find(|base| base.scheme() == "http" && !is_here(base)).map(written)
     }
 
     /// How long a failed call is tried again; zero for never.
@@ -84,7 +106,11 @@ impl Client {
     }
 
     fn base(&self) -> &Url {
-        &self.bases[self.current.load(Ordering::Relaxed) % self.bases.len()]
+        &self.bases[self.place()]
+    }
+
+    fn place(&self) -> usize {
+        self.current.load(Ordering::Relaxed) % self.bases.len()
     }
 
     /// The same request to the server that is asked now.

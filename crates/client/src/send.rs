@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use punctual_api::{ErrorKind, Problem};
+use reqwest::header::AUTHORIZATION;
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -66,6 +67,9 @@ impl Client {
     async fn send_once(&self, request: RequestBuilder) -> Result<Response, ClientError> {
         let mut request = request.build().map_err(|source| self.unreachable(source))?;
         *request.url_mut() = self.redirected(request.url());
+        if let Some(token) = &self.tokens[self.place()] {
+            request.headers_mut().insert(AUTHORIZATION, token.clone());
+        }
         let (method, url) = (request.method().clone(), request.url().clone());
         let begun = Instant::now();
         let result = self.http.execute(request).await.map_err(|source| self.unreachable(source));

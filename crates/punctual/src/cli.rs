@@ -45,6 +45,12 @@ pub(crate) struct Global {
     /// Read the settings from this file [env: PUNCTUAL_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// Read the access token from this file; only other users than the server's need one [env: PUNCTUAL_TOKEN_FILE]
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    pub(crate) token_file: Option<String>,
+    /// Allow plain http:// to servers on other machines, in a network that you trust [env: PUNCTUAL_ALLOW_PLAIN_HTTP]
+    #[arg(long, global = true, hide_short_help = true)]
+    pub(crate) allow_plain_http: bool,
     /// No hints
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
@@ -60,6 +66,8 @@ impl Global {
             |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| value().map(|value| value.get_name().to_owned());
         let texts = [
             ("server", (!self.server.is_empty()).then(|| self.server.join(","))),
+            ("token_file", self.token_file.clone()),
+            ("allow_plain_http", self.allow_plain_http.then(|| "true".to_owned())),
             ("output", name(&|| clap::ValueEnum::to_possible_value(self.output.as_ref()?))),
             ("color", name(&|| clap::ValueEnum::to_possible_value(self.color.as_ref()?))),
             ("tz", self.tz.clone()),

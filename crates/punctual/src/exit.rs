@@ -264,6 +264,7 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::SizeMismatch | ErrorKind::DigestMismatch => {
             Command("the file was changed while it was sent; push it again with `punctual artifact push`")
         }
+        ErrorKind::Unauthenticated => Server("pass the access token of the server with --token-file"),
         ErrorKind::InvalidToken | ErrorKind::WrongAttempt => Server("an agent is started by its worker, not by hand"),
         ErrorKind::AttemptOver => Command("see how it ended with `punctual job get`"),
         ErrorKind::TaskExists => Command("update it with `punctual task apply`"),

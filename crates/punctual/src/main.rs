@@ -1,6 +1,7 @@
 //! The command line: parses, loads the settings, calls one command, and turns its
 //! answer into output and an exit code.
 
+mod access;
 mod address;
 mod agents;
 mod bench;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use punctual_app::{App, Parts, PeerKey, Settings, WorkerProgram};
+use punctual_app::{AccessToken, App, Parts, PeerKey, Settings, WorkerProgram};
 use punctual_blobs::{BlobError, Blobs, UrlKey};
 use punctual_core::schedule::recurrence::ZoneData;
 use punctual_core::{ServerId, Span};
@@ -17,9 +17,10 @@ use punctual_peers::GrpcPeers;
 use punctual_sandbox::{Launcher, LauncherOptions, Protection};
 use punctual_server::Rest;
 use punctual_store::ClusterSecret;
-use punctual_worker::Worker;
+use punctual_worker::{PlainHttp, Worker};
 use tokio::sync::oneshot;
 
+use crate::access::{self, TokenSource};
 use crate::address;
 use crate::agents;
 use crate::config::{Database, SandboxSettings, ServerSettings, Spawn, Storage, WorkerSettings};
@@ -47,12 +48,13 @@ pub(crate) struct ServerReady {
     pub(crate) store: String,
 }
 
-#[derive(Debug)]
 pub(crate) struct WorkerOptions {
     /// Addresses of servers, such as `http://127.0.0.1:8020`. One is enough: it tells of the others.
     pub(crate) servers: Vec<String>,
     pub(crate) name: String,
     pub(crate) settings: WorkerSettings,
+    pub(crate) token: TokenSource,
+    pub(crate) plain_http: PlainHttp,
 }
 
 /// Runs a server until `shutdown` ends, and then until it has drained.
@@ -76,6 +78,7 @@ pub(crate) async fn run_server(
     if settings.database != Database::Embedded {
         address::check(&listener, server, &config.member.address, &*store).await?;
     }
+    let token_file = access::keep_token(&settings.data_dir, &AccessToken::new(&key));
     let engine = Engine::start(Arc::clone(&store), config).await.map_err(not_started)?;
     let app = App::new(Parts {
         store: Arc::clone(&store),
@@ -97,12 +100,14 @@ pub(crate) async fn run_server(
             missed_after: settings.missed_after,
             log_limit: settings.log_limit,
             task_limits: settings.task_limits,
+            token_file: token_file.clone(),
         },
     });
     let rest = if settings.roles.api { Rest::Served } else { Rest::ProbesOnly };
 
     listener.set_nonblocking(true).context("cannot prepare the socket")?;
     let listener = tokio::net::TcpListener::from_std(listener).context("cannot prepare the socket")?;
+    let _published = token_file.and_then(|token_file| access::publish(address, &token_file));
     let _ = ready.send(ServerReady { address, store: store.description() });
     let mut was_stopped = false;
     let until = async {
@@ -245,8 +250,10 @@ pub(crate) async fn run_worker(
     options: WorkerOptions,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
-    let WorkerOptions { servers, name, settings } = options;
+    let WorkerOptions { servers, name, settings, token, plain_http } = options;
     let mut worker = Worker::connect_any(servers.clone())
+        .token(move |url| token(url))
+        .plain_http(plain_http)
         .name(name.clone())
         .slots(settings.slots)
         .queues(settings.queues)

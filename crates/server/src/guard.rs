@@ -1,11 +1,10 @@
-//! What every request passes first: where it comes from, how many there are, and
-//! the id under which it can be found again.
+//! What every request passes first: where it comes from, who sends it, how many there
+//! are, and the id under which it can be found again.
 //!
-//! The server answers on loopback without credentials. A web page must not be able
-//! to use that: its requests carry its own origin, and one that has its name
-//! resolve to loopback carries its own host name. Both are refused.
+//! The server answers its own user on loopback without credentials. A web page in that user's
+//! browser must not be able to use that: its requests carry its own origin, and one that has its
+//! name resolve to loopback carries its own host name. Both are refused.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -17,10 +16,11 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use punctual_api::ErrorKind;
 use punctual_app::{App, AppError};
+use punctual_core::host;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
-use crate::agent;
 use crate::problem::{self, Refused};
+use crate::{access, agent};
 
 /// Requests that are worked on at a time. Beyond it they are refused at once: a
 /// queue would only make all of them late.
@@ -81,8 +81,8 @@ async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> R
     if let Some(host) = host_of(&request) {
         request.extensions_mut().insert(Reached(format!("http://{host}")));
     }
-    let response = match check(&request) {
-        Err(error) => Refused(error).into_response(),
+    let response = match check(&request).and_then(|()| access::establish(&guard.app, &mut request)) {
+        Err(error) => access::refusal(error, &request),
         Ok(()) if OURS.iter().any(|path| request.uri().path().starts_with(path)) => next.run(request).await,
         Ok(()) => match Arc::clone(guard.lane(&request)).try_acquire_owned() {
             Ok(_permit) if request.method().is_safe() => next.run(request).await,
@@ -125,11 +125,10 @@ async fn to_its_end(permit: OwnedSemaphorePermit, request: Request, next: Next) 
 fn check(request: &Request) -> Result<(), AppError> {
     let refused = |detail: String| {
         AppError::new(ErrorKind::ForbiddenHost, detail)
-            .hint("this server has no authentication yet and answers only to localhost and loopback addresses")
+            .hint("this server answers only to localhost and loopback addresses")
     };
     let host = host_of(request).ok_or_else(|| refused("the request does not name one host".to_owned()))?;
-    // A user name before the host is for readers to trip over.
-    if !is_loopback(host.host()) || host.as_str().contains('@') {
+    if !is_this_machine(&host) {
         let shown: String = host.as_str().chars().take(100).collect();
         return Err(refused(format!("{shown} is not a name of this server")));
     }
@@ -149,9 +148,16 @@ fn host_of(request: &Request) -> Option<Authority> {
     value.to_str().ok()?.parse().ok()
 }
 
-fn is_loopback(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+/// The whole authority is compared: the parser takes `[::1].evil` for the host `[::1]`, and a user name before the host is for
+/// readers to trip over.
+fn is_this_machine(authority: &Authority) -> bool {
+    let host = authority.host();
+    let port = match authority.as_str().strip_prefix(host) {
+        Some("") => return host::is_loopback(host),
+        Some(rest) => rest.strip_prefix(':'),
+        None => None,
+    };
+    host::is_loopback(host) && port.is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 fn check_origin(headers: &HeaderMap, host: &Authority) -> Result<(), AppError> {
@@ -201,6 +207,10 @@ mod tests {
             "127.0.0.1.nip.io",
             "a b",
             "me@localhost",
+            "[::1].evil",
+            "[::1]evil:80",
+            "[127.0.0.1]",
+            "localhost:80:80",
         ] {
             assert!(check(&request(Some(host), None)).is_err(), "{host}");
         }

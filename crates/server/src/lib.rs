@@ -1,9 +1,10 @@
 //! REST, server-sent events and gRPC on one port: parse, call one method of the
 //! app, map the answer.
 //!
-//! There is no authentication yet, so nothing but loopback is served, and a web
-//! page in the user's browser cannot reach it either; see [`guard`].
+//! Nothing but loopback is served. There the server's own user and root need no credential, and everybody else needs the access
+//! token; see [`access`]. A web page in the user's browser cannot reach it either; see [`guard`].
 
+mod access;
 mod agent;
 mod artifacts;
 mod backfills;
@@ -25,6 +26,7 @@ mod problem;
 mod range;
 mod schedules;
 mod serve;
+mod socket_owner;
 mod tasks;
 
 use std::sync::LazyLock;
@@ -40,6 +42,7 @@ use utoipa_axum::routes;
 
 pub use health::starting;
 pub use serve::serve;
+pub use socket_owner::listening_user;
 
 /// On whose behalf something is done. There are no identities yet.
 const WHO: &str = "local";

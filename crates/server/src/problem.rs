@@ -79,7 +79,7 @@ impl IntoResponse for Refused {
         if self.0.kind.is_retryable() {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
         }
-        if self.0.kind == ErrorKind::InvalidToken {
+        if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response.extensions_mut().insert(self);

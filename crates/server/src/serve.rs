@@ -1,14 +1,23 @@
 //! Accepts connections, with limits on what a client may cost.
 
+use std::convert::Infallible;
 use std::future::Future;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
+use axum::response::Response;
+use http::Request;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use punctual_app::SocketUser;
 use tokio::net::TcpListener;
+use tower::Service;
+
+use crate::socket_owner;
 
 /// A client that has not sent its headers by then is cut off. It counts from the answer
 /// before, so it is also how long an idle connection is kept for the next request.
@@ -43,9 +52,12 @@ pub async fn serve(router: Router, listener: TcpListener, shutdown: impl Future<
             () = &mut shutdown => break,
         };
         let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(router.clone());
+        let router = router.clone();
         let (builder, watcher) = (builder.clone(), graceful.watcher());
         tokio::spawn(async move {
+            // Once for all requests of the connection, and at once: a client that is gone by then is nobody.
+            let user = socket_owner::user_of(&stream).await;
+            let service = TowerToHyperService::new(Connection { router, user });
             // Which protocol it speaks is read without a limit of time, so the first byte has one.
             let first = tokio::time::timeout(HEADERS_WITHIN, stream.peek(&mut [0])).await;
             if !matches!(first, Ok(Ok(1))) {
@@ -60,6 +72,28 @@ pub async fn serve(router: Router, listener: TcpListener, shutdown: impl Future<
     }
     drop(listener);
     let _ = tokio::time::timeout(GOODBYE, graceful.shutdown()).await;
+}
+
+/// What is served on one connection: every request is told whose socket it came from.
+#[derive(Clone)]
+struct Connection {
+    router: Router,
+    user: SocketUser,
+}
+
+impl Service<Request<Incoming>> for Connection {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = <Router as Service<Request<Incoming>>>::Future;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<Request<Incoming>>::poll_ready(&mut self.router, context)
+    }
+
+    fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(self.user);
+        self.router.call(request)
+    }
 }
 
 fn builder() -> Builder<TokioExecutor> {

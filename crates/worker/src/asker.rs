@@ -5,10 +5,9 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use punctual_core::id::WorkerId;
-use punctual_proto::worker::worker_client::WorkerClient;
-use tonic::transport::Channel;
 use tonic::{Code, Response, Status};
 
+use crate::credentials::Client;
 use crate::link::Server;
 use crate::servers::ServerList;
 
@@ -44,10 +43,7 @@ impl Asker {
     }
 
     /// Any server knows whom to ask; the first that answers is as good as the rest.
-    pub(crate) async fn ask<T, F>(
-        &self,
-        question: impl Fn(WorkerClient<Channel>, WorkerId) -> F,
-    ) -> Result<Answer<T>, Unanswered>
+    pub(crate) async fn ask<T, F>(&self, question: impl Fn(Client, WorkerId) -> F) -> Result<Answer<T>, Unanswered>
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
@@ -78,14 +74,14 @@ impl Asker {
     }
 }
 
-async fn ask<T, F>(server: &Server, question: impl FnOnce(WorkerClient<Channel>) -> F) -> Result<T, Status>
+async fn ask<T, F>(server: &Server, question: impl FnOnce(Client) -> F) -> Result<T, Status>
 where
     F: Future<Output = Result<Response<T>, Status>>,
 {
     let asked = async {
         let channel = server.beat_endpoint.connect().await;
         let channel = channel.map_err(|error| Status::unavailable(punctual_exec::root_cause(&error)))?;
-        Ok(question(WorkerClient::new(channel)).await?.into_inner())
+        Ok(question(server.client(channel)).await?.into_inner())
     };
     tokio::time::timeout(ANSWER_LIMIT, asked).await.unwrap_or_else(|_| Err(Status::unavailable("no answer in time")))
 }

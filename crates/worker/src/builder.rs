@@ -14,6 +14,7 @@ use punctual_exec::{
 use punctual_proto::MESSAGE_BYTES_MAX;
 
 use crate::asker::Asker;
+use crate::credentials::{Credentials, PlainHttp};
 use crate::error::WorkerError;
 use crate::journal::AttemptLog;
 use crate::ledger::UNACKED_LEN_MAX;
@@ -50,6 +51,7 @@ pub struct Worker {
     pub(crate) attempt_log: AttemptLog,
     pub(crate) status: WorkerStatus,
     pub(crate) asker: Asker,
+    pub(crate) credentials: Credentials,
     handlers: Handlers,
     prober: Prober,
     sending: Sending,
@@ -77,6 +79,7 @@ impl Worker {
             attempt_log: AttemptLog::default(),
             status: WorkerStatus::default(),
             asker: Asker::default(),
+            credentials: Credentials::default(),
             handlers: Handlers::default(),
             prober: Prober::harmless(),
             sending: Sending::default(),
@@ -88,6 +91,21 @@ impl Worker {
     #[must_use]
     pub fn server(mut self, url: impl Into<String>) -> Self {
         self.servers.push(url.into());
+        self
+    }
+
+    /// Where the access token comes from: `token` is called with the address of a server for each connection to it. A worker of
+    /// the server's own user on the same machine needs none.
+    #[must_use]
+    pub fn token(mut self, token: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.credentials.token = Arc::new(token);
+        self
+    }
+
+    /// Whether other machines are spoken to without TLS; not if nothing is said.
+    #[must_use]
+    pub fn plain_http(mut self, plain_http: PlainHttp) -> Self {
+        self.credentials.plain_http = plain_http;
         self
     }
 

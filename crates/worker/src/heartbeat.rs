@@ -12,7 +12,6 @@ use futures_util::stream::unfold;
 use punctual_core::id::WorkerId;
 use punctual_proto::convert::id_bytes;
 use punctual_proto::worker as wire;
-use punctual_proto::worker::worker_client::WorkerClient;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tonic::Status;
@@ -80,7 +79,7 @@ async fn beat(server: Arc<Server>, worker: WorkerId) {
 }
 
 async fn beat_until_broken(server: &Arc<Server>, worker: WorkerId) -> Result<(), Status> {
-    let mut client = WorkerClient::new(server.beat_endpoint.connect_lazy());
+    let mut client = server.client(server.beat_endpoint.connect_lazy());
     // Which stream of work was up when the last beat was sent.
     let (told, session) = watch::channel(None);
     let beats = unfold((server.clone(), told), move |(server, told)| async move {

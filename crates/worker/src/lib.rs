@@ -25,6 +25,7 @@ mod asker;
 mod attempts;
 mod backoff;
 mod builder;
+mod credentials;
 mod downloads;
 mod error;
 mod heartbeat;
@@ -42,6 +43,7 @@ mod steward;
 mod tasks;
 
 pub use builder::{SLOTS_MAX, Worker};
+pub use credentials::PlainHttp;
 pub use error::WorkerError;
 pub use journal::AttemptLog;
 pub use punctual_core::schedule::{ScheduledRun, SourceKind};

@@ -7,12 +7,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use punctual_core::host;
 use punctual_core::id::WorkerId;
+use punctual_proto::worker::worker_client::WorkerClient;
 use tokio::sync::{Notify, watch};
-use tonic::transport::Endpoint;
+use tonic::transport::{Channel, Endpoint};
 
 use crate::attempts::Rules;
 use crate::backoff::Backoff;
+use crate::credentials::{Bearer, Client, Credentials, PlainHttp};
 use crate::error::WorkerError;
 use crate::ledger::{Ledger, LinkNo};
 use crate::spool::Spool;
@@ -48,17 +51,26 @@ pub(crate) struct Server {
     /// For heartbeats.
     pub(crate) beat_endpoint: Endpoint,
     pub(crate) ledger: Arc<Ledger>,
+    credentials: Arc<Credentials>,
     /// The server does not know this worker any more.
     pub(crate) forgotten: Notify,
     pub(crate) heartbeat: watch::Sender<Duration>,
 }
 
 impl Server {
-    pub(crate) fn new(link: LinkNo, url: String, ledger: Arc<Ledger>) -> Result<Self, WorkerError> {
+    pub(crate) fn new(
+        link: LinkNo,
+        url: String,
+        ledger: Arc<Ledger>,
+        credentials: Arc<Credentials>,
+    ) -> Result<Self, WorkerError> {
         let endpoint = match Endpoint::from_shared(url.clone()) {
             Ok(endpoint) if endpoint.uri().scheme_str() == Some("http") => endpoint,
             _ => return Err(WorkerError::BadServer(url)),
         };
+        if credentials.plain_http == PlainHttp::LoopbackOnly && !endpoint.uri().host().is_some_and(host::is_loopback) {
+            return Err(WorkerError::PlainHttp(url));
+        }
         let beat_endpoint = endpoint
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_nodelay(true)
@@ -68,7 +80,12 @@ impl Server {
         let endpoint =
             beat_endpoint.clone().initial_stream_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
         let heartbeat = watch::Sender::new(HEARTBEAT_DEFAULT);
-        Ok(Self { link, url, endpoint, beat_endpoint, ledger, forgotten: Notify::new(), heartbeat })
+        Ok(Self { link, url, endpoint, beat_endpoint, ledger, credentials, forgotten: Notify::new(), heartbeat })
+    }
+
+    pub(crate) fn client(&self, channel: Channel) -> Client {
+        let token = (self.credentials.token)(&self.url);
+        WorkerClient::with_interceptor(channel, Bearer::new(token))
     }
 
     pub(crate) fn heartbeat_every(&self, millis: u32) {

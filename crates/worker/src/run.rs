@@ -48,6 +48,7 @@ pub(crate) async fn run(
         phase: phase.clone(),
         rules: Rules { cancel_grace: worker.cancel_grace, journal: Journal::new(worker.attempt_log) },
         seed,
+        credentials: Arc::new(worker.credentials),
     };
     let mut servers = Servers::start(parts, &worker.servers)?;
     worker.asker.begin(id, servers.list());

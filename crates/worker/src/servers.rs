@@ -4,7 +4,7 @@
 //! peers: a link to every server, and none twice. A link is dropped when nobody tells of its
 //! server any more and it cannot be reached; those that were configured are kept for good.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::attempts::Rules;
 use crate::backoff::Backoff;
+use crate::credentials::Credentials;
 use crate::error::WorkerError;
 use crate::ledger::{Ledger, LinkNo, Stage, Survey};
 use crate::link::{LOG_BYTES_MAX_DEFAULT, Link, Phase, Profile, Server};
@@ -37,6 +38,7 @@ pub(crate) struct Parts {
     pub(crate) phase: watch::Receiver<Phase>,
     pub(crate) rules: Rules,
     pub(crate) seed: u64,
+    pub(crate) credentials: Arc<Credentials>,
 }
 
 /// All servers, for the heartbeat.
@@ -47,6 +49,8 @@ pub(crate) struct Servers {
     links: JoinSet<()>,
     /// By address.
     known: HashMap<String, Known>,
+    /// Addresses that servers told of and that this worker does not use. Each is logged once.
+    refused: HashSet<String>,
     links_made: u32,
     list: watch::Sender<Arc<[Arc<Server>]>>,
 }
@@ -66,7 +70,8 @@ enum Origin {
 impl Servers {
     pub(crate) fn start(parts: Parts, configured: &[String]) -> Result<Self, WorkerError> {
         let list = watch::Sender::new(Arc::default());
-        let mut servers = Self { parts, links: JoinSet::new(), known: HashMap::new(), links_made: 0, list };
+        let mut servers =
+            Self { parts, links: JoinSet::new(), known: HashMap::new(), refused: HashSet::new(), links_made: 0, list };
         // All at once, so that none is given a share that is meant for another.
         let mut new = Vec::new();
         for url in configured {
@@ -122,6 +127,7 @@ impl Servers {
             let is_open = |stage: Stage| matches!(stage, Stage::Greeted | Stage::Up);
             let is_linked = |(_, stage, server): &(LinkNo, Stage, _)| is_open(*stage) && *server == Some(peer.server);
             if self.known.contains_key(&peer.address)
+                || self.refused.contains(&peer.address)
                 || survey.links.iter().any(is_linked)
                 || self.known.len() >= SERVERS_MAX
             {
@@ -134,7 +140,12 @@ impl Servers {
                     self.connect(server, Origin::Announced);
                     added = true;
                 }
-                Err(error) => tracing::warn!(%error, "a server told of an address that is none"),
+                Err(error) => {
+                    tracing::warn!(%error, "a server told of an address that this worker does not use");
+                    if self.refused.len() < SERVERS_MAX {
+                        self.refused.insert(peer.address.clone());
+                    }
+                }
             }
         }
         added
@@ -167,7 +178,8 @@ impl Servers {
 
     fn make(&mut self, url: &str) -> Result<Arc<Server>, WorkerError> {
         let link = LinkNo(self.links_made);
-        let server = Server::new(link, url.to_owned(), self.parts.ledger.clone())?;
+        let (ledger, credentials) = (self.parts.ledger.clone(), self.parts.credentials.clone());
+        let server = Server::new(link, url.to_owned(), ledger, credentials)?;
         self.links_made += 1;
         Ok(Arc::new(server))
     }
@@ -226,6 +238,7 @@ mod tests {
             phase: watch::channel(Phase::Working).1,
             rules: Rules { cancel_grace: Duration::ZERO, journal: Journal::new(AttemptLog::Off) },
             seed: 1,
+            credentials: Arc::default(),
         };
         // Nothing is dialled: no link gets a turn while a test does not wait.
         Servers::start(parts, &["http://127.0.0.1:1".to_owned()]).unwrap()

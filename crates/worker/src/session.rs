@@ -6,7 +6,6 @@ use futures_util::FutureExt;
 use punctual_exec::root_cause;
 use punctual_proto::MESSAGE_BYTES_MAX;
 use punctual_proto::worker as wire;
-use punctual_proto::worker::worker_client::WorkerClient;
 use tokio::sync::oneshot;
 use tonic::{Status, Streaming};
 
@@ -77,7 +76,9 @@ impl Link {
     async fn open(&self) -> Result<(Inbound, wire::ServerMessage), End> {
         let not_opened = |reason: String| End::NotOpened(reason);
         let channel = self.server.endpoint.connect().await.map_err(|error| not_opened(root_cause(&error)))?;
-        let mut client = WorkerClient::new(channel)
+        let mut client = self
+            .server
+            .client(channel)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         let (ledger, link) = (&self.server.ledger, self.server.link);

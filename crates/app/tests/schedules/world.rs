@@ -180,6 +180,7 @@ async fn app(
             public_url: "http://127.0.0.1:8020".to_owned(),
             missed_after: Span::from_secs(60),
             task_limits: Default::default(),
+            token_file: None,
         },
     })
 }

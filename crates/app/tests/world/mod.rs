@@ -123,6 +123,7 @@ impl World {
                 public_url: "http://127.0.0.1:8020".to_owned(),
                 missed_after,
                 task_limits: Default::default(),
+                token_file: None,
             },
         });
         Self { app, store, folder, blobs, now }

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use clap::Args;
 use punctual_app::WorkerProgram;
 use punctual_exec::Account;
-use punctual_worker::Places;
+use punctual_worker::{Places, PlainHttp};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
@@ -121,7 +121,13 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
     if worker_settings.allow_commands {
         context.out.hint(&commands_allowed(&Account::own().name));
     }
-    let options = WorkerOptions { servers: vec![url], name: host_name(), settings: worker_settings };
+    let options = WorkerOptions {
+        servers: vec![url],
+        name: host_name(),
+        settings: worker_settings,
+        token: context.token_source()?,
+        plain_http: PlainHttp::LoopbackOnly,
+    };
     let mut worker = tokio::spawn(wiring::run_worker(options, stop.requested()));
     announce(&ready, asked, &database, &data_dir, context)?;
 

@@ -43,10 +43,12 @@ use anyhow::Context as _;
 use clap::ValueEnum;
 use punctual_api::{FieldCode, Misfit};
 use punctual_client::Client;
+use punctual_worker::PlainHttp;
 use tracing_subscriber::EnvFilter;
 
+use crate::access::{self, TokenSource};
 use crate::cli::{Cli, Command};
-use crate::config::{Config, Sources};
+use crate::config::{Config, Sources, yes_or_no};
 use crate::exit::{Exit, usage};
 use crate::output::{Chatter, ColorChoice, Format, Output};
 use crate::when::zone_of;
@@ -75,7 +77,27 @@ impl Context {
     }
 
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
-        Ok(Client::new(self.config.text("server"))?)
+        let client = Client::new(self.config.text("server"))?;
+        if let (PlainHttp::LoopbackOnly, Some(url)) = (self.plain_http()?, client.plain_http_elsewhere()) {
+            return Err(usage(
+                format!(
+                    "{url} is another machine, and plain http would show commands, jobs and the access token to the network"
+                ),
+                "use https, or an SSH tunnel; --allow-plain-http allows it in a network that you trust",
+            ));
+        }
+        let token = self.token_source()?;
+        Ok(client.with_tokens(|url| token(url)))
+    }
+
+    /// Where the access token comes from.
+    pub(crate) fn token_source(&self) -> anyhow::Result<TokenSource> {
+        access::token_source(&self.config)
+    }
+
+    pub(crate) fn plain_http(&self) -> anyhow::Result<PlainHttp> {
+        let is_allowed = self.config.parse("allow_plain_http", yes_or_no)?;
+        Ok(if is_allowed { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly })
     }
 
     /// With `-v`, commands that ask a server log their requests.

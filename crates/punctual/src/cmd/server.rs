@@ -211,7 +211,8 @@ fn announce(ready: &ServerReady, place: &str, context: &Context) -> anyhow::Resu
     match context.out.format {
         Format::Table | Format::Name => {
             context.out.hint(&format!(
-                "Listening on http://{} ({}, in {place}). Only this machine can reach it.",
+                "Listening on http://{} ({}, in {place}). Only this machine can reach it; other users need the \
+                 access token.",
                 ready.address, ready.store,
             ));
             Ok(())

@@ -150,7 +150,9 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> anyhow::Result<E
         context.out.hint(&commands_allowed(&Account::own().name));
     }
     context.out.hint(&format!("Connecting to {} with {} slots.", servers.join(" and "), settings.slots));
-    let options = WorkerOptions { servers, name: args.name.unwrap_or_else(host_name), settings };
+    let (token, plain_http) = (context.token_source()?, context.plain_http()?);
+    let name = args.name.unwrap_or_else(host_name);
+    let options = WorkerOptions { servers, name, settings, token, plain_http };
     wiring::run_worker(options, stop.requested()).await?;
     Ok(Exit::Ok)
 }

@@ -22,7 +22,8 @@ pub(crate) use database::{Connection, Database};
 pub(crate) use sandbox::SandboxSettings;
 pub(crate) use sending::sending;
 pub(crate) use storage::Storage;
-pub(crate) use typed::{Durability, ServerSettings, WorkerSettings};
+pub(crate) use typed::{Durability, ServerSettings, WorkerSettings, yes_or_no};
+
 
 use crate::exit::usage;
 
@@ -38,8 +39,14 @@ const fn setting(key: &'static str, default: &'static str, help: &'static str) -
     Setting { key, default, help }
 }
 
-pub(crate) const SETTINGS: [Setting; 68] = [
+pub(crate) const SETTINGS: [Setting; 70] = [
     setting("server", "http://127.0.0.1:8020", "the server that commands and workers talk to; several with commas"),
+    setting(
+        "token_file",
+        "",
+        "a file with the access token; empty: that of a server of the same user, if it is needed",
+    ),
+    setting("allow_plain_http", "false", "whether plain http:// is allowed to servers on other machines"),
     setting("output", "table", "table, json, jsonl or name"),
     setting("color", "auto", "auto, always or never"),
     setting("tz", "local", "the zone that times are shown in: local, utc or a name"),

@@ -276,7 +276,7 @@ fn public_url(text: &str) -> Result<Option<String>, String> {
     Ok(Some(text.trim_end_matches('/').to_owned()))
 }
 
-pub(super) fn yes_or_no(text: &str) -> Result<bool, String> {
+pub(crate) fn yes_or_no(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| format!("`{text}` is neither true nor false"))
 }
 

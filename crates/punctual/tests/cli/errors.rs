@@ -141,7 +141,8 @@ fn a_server_that_cannot_be_reached_is_explained_without_words_of_libraries() {
         ("http://nohost.invalid:80".to_owned(), "the name of its host cannot be resolved"),
         (url.replace("http://", ""), "it must begin with http:// or https://"),
     ] {
-        let output = punctual(dir.path(), &["--server", &server, "worker", "list"]).output().unwrap();
+        let output =
+            punctual(dir.path(), &["--allow-plain-http", "--server", &server, "worker", "list"]).output().unwrap();
         assert!(stderr(&output).contains(reason), "{server}: {}", stderr(&output));
         assert!(matches!(output.status.code(), Some(2 | 7)), "{server}");
     }

@@ -12,6 +12,7 @@ mod import;
 mod notify;
 mod schedules;
 mod terminal;
+mod trust;
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

@@ -1,5 +1,6 @@
 //! The whole program, from outside: real processes, a real disk, real sockets.
 
+mod access;
 mod agent_tokens;
 mod agents;
 mod artifacts;

@@ -118,4 +118,5 @@ async fn nothing_is_readable_by_others_whatever_the_umask() {
     for folder in folders {
         assert_eq!(open_to_others(&folder), []);
     }
+    assert_eq!(open_to_others(&home.file("run")), []);
 }

@@ -1,0 +1,114 @@
+//! Who may use a server. The one decision for REST and the worker protocol alike.
+//!
+//! Agents, peers and signed addresses bring credentials of their own, which `agents`, `secret` and the storage check.
+
+use std::fmt;
+
+use hmac::{Hmac, Mac};
+use punctual_api::ErrorKind;
+use sha2::Sha256;
+
+use crate::{App, AppError, PeerKey, Result};
+
+/// Who holds the other end of a connection, by what the kernel says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SocketUser {
+    /// The user that this server runs as.
+    Own,
+    Root,
+    /// Another user of this machine.
+    Other(u32),
+    /// Another machine, a socket that is closed already, or a kernel that does not tell.
+    Unknown,
+}
+
+/// On whose behalf a request is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caller {
+    /// A process of the server's own user or of root, on the same machine.
+    LocalUser,
+    /// Whoever knows the access token.
+    TokenHolder,
+}
+
+/// What everybody but the server's own user and root has to know. All servers of a cluster have the same: it is derived from
+/// their secret, which the first of them drew at random.
+#[derive(Clone)]
+pub struct AccessToken {
+    text: String,
+    /// For comparing in constant time.
+    key: Hmac<Sha256>,
+}
+
+/// Tells scanners for leaked secrets, and people, what it is.
+const PREFIX: &str = "punctual_";
+
+impl AccessToken {
+    pub fn new(key: &PeerKey) -> Self {
+        let secret = key.derive(b"access token");
+        let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        let key = Hmac::new_from_slice(&key.derive(b"access token comparison")).expect("a key may have any length");
+        Self { text: format!("{PREFIX}{digits}"), key }
+    }
+
+    /// As it is written into its file. A secret.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Takes as long for any text of one length: digests under a secret key are compared, not the texts.
+    fn is(&self, presented: &str) -> bool {
+        let digest = |text: &str| self.key.clone().chain_update(text).finalize();
+        digest(presented) == digest(&self.text)
+    }
+}
+
+impl fmt::Debug for AccessToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AccessToken")
+    }
+}
+
+impl App {
+    /// Says on whose behalf a request is made, or which credential it lacks. `bearer` is the token that came with it.
+    pub fn authenticate(&self, user: SocketUser, bearer: Option<&str>) -> Result<Caller> {
+        if bearer.is_some_and(|bearer| self.0.access.is(bearer)) {
+            return Ok(Caller::TokenHolder);
+        }
+        let (kind, detail) = match (user, bearer) {
+            (SocketUser::Own | SocketUser::Root, _) => return Ok(Caller::LocalUser),
+            (_, Some(_)) => (ErrorKind::InvalidToken, "the access token is not this server's".to_owned()),
+            (SocketUser::Other(uid), None) => {
+                (ErrorKind::Unauthenticated, format!("uid {uid} is not the user that this server runs as"))
+            }
+            (SocketUser::Unknown, None) => {
+                (ErrorKind::Unauthenticated, "the user of this connection cannot be determined".to_owned())
+            }
+        };
+        let place = match &self.0.settings.token_file {
+            Some(file) => format!("the access token is in {}, which only the server's user can read", file.display()),
+            None => "the server has no file with the access token; its log says why".to_owned(),
+        };
+        let hint = format!("{place}; pass it with --token-file, in PUNCTUAL_TOKEN, or as Authorization: Bearer TOKEN");
+        Err(AppError::new(kind, detail).hint(hint))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use punctual_store::ClusterSecret;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_that_of_its_cluster_and_is_not_shown() {
+        let token = |secret| AccessToken::new(&PeerKey::new(ClusterSecret([secret; 32])));
+        let (ours, theirs) = (token(1), token(2));
+        assert!(ours.is(token(1).as_str()), "every server of the cluster has the same");
+        for wrong in [theirs.as_str(), "", "punctual_", &ours.as_str()[1..], &format!("{} ", ours.as_str())] {
+            assert!(!ours.is(wrong), "{wrong}");
+        }
+        assert_eq!(ours.as_str().len(), PREFIX.len() + 64, "256 bits");
+        assert!(!format!("{ours:?}").contains(&ours.as_str()[PREFIX.len()..]));
+    }
+}

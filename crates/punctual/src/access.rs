@@ -1,0 +1,218 @@
+//! The access token: where a server keeps it, and how commands and workers of the same user find it.
+//!
+//! A server writes it into its data folder, and into a folder of its user where that file is, by the address that it listens
+//! on. The server's own user and root need neither: the kernel says who they are.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use punctual_app::{AccessToken, SocketUser};
+
+use crate::config::Config;
+use crate::exit::usage;
+use crate::folders;
+
+/// In the data folder.
+const TOKEN_FILE: &str = "token";
+
+/// A token on its own, such as for a container that has no file.
+const TOKEN_VARIABLE: &str = "PUNCTUAL_TOKEN";
+
+/// More is not a token, but the wrong file.
+const TOKEN_BYTES_MAX: u64 = 4096;
+
+/// Answers the token for the server at an address, if there is one.
+pub(crate) type TokenSource = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// Writes the token into the data folder, and answers where. A server works without: its own user needs none.
+pub(crate) fn keep_token(data_dir: &Path, token: &AccessToken) -> Option<PathBuf> {
+    let kept = std::path::absolute(data_dir).map_err(anyhow::Error::new).and_then(|folder| {
+        folders::make_private(&folder, "--data-dir")?;
+        let file = folder.join(TOKEN_FILE);
+        write_whole(&file, token.as_str())?;
+        Ok(file)
+    });
+    match kept {
+        Ok(file) => Some(file),
+        Err(error) => {
+            tracing::warn!("the access token cannot be stored, so other users have no access: {error:#}");
+            None
+        }
+    }
+}
+
+/// Never half-written: a reader finds the old file or the new one.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let draft = path.with_added_extension(format!("{}.new", std::process::id()));
+    let _ = std::fs::remove_file(&draft);
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&draft)?;
+    writeln!(file, "{text}")?;
+    std::fs::rename(&draft, path)
+}
+
+/// The note on where the token of a server is. Removed with this.
+pub(crate) struct Published {
+    note: PathBuf,
+    token_file: PathBuf,
+}
+
+/// Notes where the token of the server at `address` is, for commands of the same user. Without such a note they are told of
+/// --token-file.
+pub(crate) fn publish(address: SocketAddr, token_file: &Path) -> Option<Published> {
+    let written = note_folders().into_iter().find_map(|folder| {
+        folders::make_private(&folder, "XDG_RUNTIME_DIR").ok()?;
+        sweep(&folder);
+        let note = folder.join(address.to_string());
+        write_whole(&note, token_file.to_str()?).ok()?;
+        Some(Published { note, token_file: token_file.to_owned() })
+    });
+    if written.is_none() {
+        tracing::debug!(%address, "there is no folder of this user for a note on the access token");
+    }
+    written
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        // By now another server may have the address.
+        if read_own(&self.note).is_ok_and(|path| Path::new(&path) == self.token_file) {
+            let _ = std::fs::remove_file(&self.note);
+        }
+    }
+}
+
+/// Removes the notes of servers that were killed and whose data is gone.
+fn sweep(folder: &Path) {
+    for note in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if read_own(&note.path()).is_ok_and(|token_file| !Path::new(&token_file).exists()) {
+            let _ = std::fs::remove_file(note.path());
+        }
+    }
+}
+
+/// Where a user's notes may be. A service and a login of the same user may differ in what they have.
+fn note_folders() -> Vec<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let login = PathBuf::from(format!("/run/user/{}", rustix::process::geteuid().as_raw()));
+    let state = folder("XDG_STATE_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/state")));
+    let bases = [folder("XDG_RUNTIME_DIR"), Some(login).filter(|login| login.is_dir()), state];
+    bases.into_iter().flatten().map(|base| base.join("punctual/servers")).collect()
+}
+
+/// The token that the settings name, or the one of a server of this user.
+pub(crate) fn token_source(config: &Config) -> anyhow::Result<TokenSource> {
+    if let Some(token) = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()) {
+        let token = checked(&token).map_err(|reason| usage(format!("{TOKEN_VARIABLE}: {reason}"), "correct it"))?;
+        return Ok(Arc::new(move |_| Some(token.clone())));
+    }
+    match config.text("token_file") {
+        "" => Ok(Arc::new(find)),
+        path => {
+            // A wrong path is told at once.
+            config.parse("token_file", |path| read_token(Path::new(path)))?;
+            let path = PathBuf::from(path);
+            Ok(Arc::new(move |_| read_token(&path).ok()))
+        }
+    }
+}
+
+fn read_token(path: &Path) -> Result<String, String> {
+    let cannot = |error: io::Error| format!("cannot read {}: {error}", path.display());
+    let text = File::open(path).and_then(read_short).map_err(cannot)?;
+    checked(&text).map_err(|reason| format!("{}: {reason}", path.display()))
+}
+
+/// What a header can carry.
+fn checked(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("this is not an access token".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// The token of a server of this user at an address of this machine.
+fn find(url: &str) -> Option<String> {
+    loopback_addresses(url).into_iter().find_map(|address| {
+        let folder = note_folders().into_iter();
+        let token_file = folder.filter_map(|folder| read_own(&folder.join(address.to_string())).ok()).next()?;
+        let token = read_own(Path::new(&token_file)).ok()?;
+        // While the server is down, anybody can listen at its address.
+        match punctual_server::listening_user(address) {
+            Some(SocketUser::Other(uid)) => {
+                tracing::warn!(%address, uid, "another user listens at the address of a server; it is not shown the token");
+                None
+            }
+            Some(SocketUser::Own | SocketUser::Root | SocketUser::Unknown) | None => checked(&token).ok(),
+        }
+    })
+}
+
+fn read_own(path: &Path) -> io::Result<String> {
+    let file = File::open(path)?;
+    let owner = file.metadata()?.uid();
+    if owner != rustix::process::geteuid().as_raw() && owner != 0 {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    Ok(read_short(file)?.trim_end().to_owned())
+}
+
+fn read_short(file: File) -> io::Result<String> {
+    let mut text = String::new();
+    file.take(TOKEN_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > TOKEN_BYTES_MAX {
+        return Err(io::Error::other("it is too large for an access token"));
+    }
+    Ok(text)
+}
+
+/// The addresses of this machine that a URL may lead to.
+fn loopback_addresses(url: &str) -> Vec<SocketAddr> {
+    let Some((scheme, rest)) = url.split_once("://") else { return Vec::new() };
+    let authority = rest.split('/').next().unwrap_or_default();
+    let usual_port = if scheme == "https" { 443 } else { 80 };
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.contains(']') => (host, port.parse().unwrap_or(usual_port)),
+        _ => (authority, usual_port),
+    };
+    let ips: Vec<IpAddr> = match host {
+        "localhost" => vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])],
+        host => host.trim_start_matches('[').trim_end_matches(']').parse().into_iter().collect(),
+    };
+    ips.into_iter().filter(IpAddr::is_loopback).map(|ip| SocketAddr::new(ip, port)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_urls_of_this_machine_have_loopback_addresses() {
+        for (url, addresses) in [
+            ("http://127.0.0.1:8020", &["127.0.0.1:8020"][..]),
+            ("http://127.0.0.1:8020/prefix", &["127.0.0.1:8020"]),
+            ("http://localhost:1", &["127.0.0.1:1", "[::1]:1"]),
+            ("http://[::1]:8020", &["[::1]:8020"]),
+            ("http://[::1]", &["[::1]:80"]),
+            ("https://127.0.0.2", &["127.0.0.2:443"]),
+            ("https://example.org", &[]),
+            ("http://10.0.0.1:8020", &[]),
+            ("", &[]),
+        ] {
+            let found: Vec<String> = loopback_addresses(url).iter().map(SocketAddr::to_string).collect();
+            assert_eq!(found, addresses, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_no_header_can_carry_is_no_token() {
+        assert_eq!(checked(" punctual_12\n"), Ok("punctual_12".to_owned()));
+        for text in ["", " \n", "a b", "a\nb", "é"] {
+            assert!(checked(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What a worker shows to servers, and over which connections.
+
+use std::sync::Arc;
+
+use punctual_proto::worker::worker_client::WorkerClient;
+use tonic::metadata::{Ascii, MetadataValue};
+use tonic::service::Interceptor;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+
+/// Answers the access token for the server at an address, if it needs one. Asked for each connection, so that a token
+/// that is made or changed later is found.
+pub(crate) type TokenSource = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// Where a worker speaks without TLS, and so shows its token and its jobs to the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PlainHttp {
+    #[default]
+    LoopbackOnly,
+    Anywhere,
+}
+
+pub(crate) struct Credentials {
+    pub(crate) token: TokenSource,
+    pub(crate) plain_http: PlainHttp,
+}
+
+impl Default for Credentials {
+    fn default() -> Self {
+        Self { token: Arc::new(|_| None), plain_http: PlainHttp::default() }
+    }
+}
+
+/// Adds the token to every call.
+#[derive(Clone)]
+pub(crate) struct Bearer(Option<MetadataValue<Ascii>>);
+
+impl Bearer {
+    pub(crate) fn new(token: Option<String>) -> Self {
+        let value = token.and_then(|token| MetadataValue::try_from(format!("Bearer {token}")).ok());
+        Self(value.map(|mut value| {
+            value.set_sensitive(true);
+            value
+        }))
+    }
+}
+
+impl Interceptor for Bearer {
+    fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
+        if let Some(value) = &self.0 {
+            request.metadata_mut().insert("authorization", value.clone());
+        }
+        Ok(request)
+    }
+}
+
+pub(crate) type Client = WorkerClient<InterceptedService<Channel, Bearer>>;
