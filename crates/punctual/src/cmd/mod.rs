@@ -48,7 +48,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::access::{self, TokenSource};
 use crate::cli::{Cli, Command};
-use crate::config::{Config, Sources, yes_or_no};
+use crate::config::{Config, Sources, Untrusted, unknown_variables, yes_or_no};
 use crate::exit::{Exit, usage};
 use crate::output::{Chatter, ColorChoice, Format, Output};
 use crate::when::zone_of;
@@ -66,13 +66,18 @@ impl Context {
         let mut flags = cli.global.flags();
         flags.extend(cli.command.flags());
         let environment = |name: &str| std::env::var(name).ok();
-        let config =
-            Config::load(&Sources { flags: &flags, environment: &environment, file: cli.global.config.clone() })?;
+        let untrusted = if cli.command.minds_signals() { Untrusted::Refuse } else { Untrusted::Ignore };
+        let file = cli.global.config.clone();
+        let config = Config::load(&Sources { flags: &flags, environment: &environment, file, untrusted })?;
+        let mistakes = mistaken_variables(&cli.command)?;
         let format = config.parse("output", choice::<Format>)?;
         let color = config.parse("color", choice::<ColorChoice>)?;
         let zone = Zone(config.parse("tz", zone_of)?);
         let chatter = if cli.global.quiet { Chatter::Quiet } else { Chatter::Hints };
         let out = Output::new(format, color, zone, chatter);
+        for warning in config.ignored.iter().chain(&mistakes) {
+            out.hint(&format!("warning: {warning}"));
+        }
         Ok(Self { config, out, verbose: cli.global.verbose })
     }
 
@@ -198,6 +203,23 @@ pub(crate) fn read_bytes(path: &str) -> anyhow::Result<Vec<u8>> {
 
 fn unreadable(path: &str, error: &std::io::Error) -> anyhow::Error {
     usage(format!("cannot read {path}: {}", io_reason(error)), "name a file that exists, or - for stdin")
+}
+
+/// Variables that look like settings and are none. Whoever runs for long does not start with one: it would do something else than
+/// was meant.
+fn mistaken_variables(command: &Command) -> anyhow::Result<Vec<String>> {
+    // Its worker chose its environment.
+    if matches!(command, Command::Agent(_)) {
+        return Ok(Vec::new());
+    }
+    let names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+    let mistakes = unknown_variables(&names);
+    match mistakes.first() {
+        Some(first) if command.minds_signals() => {
+            Err(usage(first.clone(), "correct or remove it; see `punctual config --help` for every setting"))
+        }
+        _ => Ok(mistakes),
+    }
 }
 
 pub(crate) async fn dispatch(command: Command, context: &Context) -> anyhow::Result<Exit> {

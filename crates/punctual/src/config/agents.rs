@@ -145,14 +145,15 @@ fn authorities(path: &str) -> Result<Option<String>, String> {
 mod tests {
     use std::io::Write;
 
-    use super::super::Sources;
+    use super::super::{Sources, Untrusted};
     use super::*;
 
     fn settings(environment: &[(&str, &str)]) -> anyhow::Result<AgentsSettings> {
         let lookup =
             |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let sources = Sources { flags: &[], environment: &lookup, file: Some(file.path().to_owned()) };
+        let written = tempfile::NamedTempFile::new().unwrap();
+        let file = Some(written.path().to_owned());
+        let sources = Sources { flags: &[], environment: &lookup, file, untrusted: Untrusted::Refuse };
         AgentsSettings::new(&Config::load(&sources)?)
     }
 

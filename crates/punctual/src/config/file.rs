@@ -3,23 +3,67 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::trust::{self, LOCAL_FILE, Untrusted};
 use super::{SETTINGS, Sources};
 use crate::cmd::io_reason;
 use crate::exit::usage;
 
+pub(super) enum SettingsFile {
+    /// The one in the current folder.
+    Local(PathBuf),
+    /// One that was asked for, or the user's own.
+    Chosen(PathBuf),
+}
+
+impl SettingsFile {
+    pub(super) fn into_path(self) -> PathBuf {
+        match self {
+            Self::Local(path) | Self::Chosen(path) => path,
+        }
+    }
+}
+
+pub(super) struct Found {
+    pub(super) file: Option<SettingsFile>,
+    /// Why the one in the current folder is not it.
+    pub(super) ignored: Option<String>,
+}
+
 /// The file that was asked for, or the first of the usual ones that exists.
-pub(super) fn find(sources: &Sources<'_>) -> anyhow::Result<Option<PathBuf>> {
+pub(super) fn find(sources: &Sources<'_>) -> anyhow::Result<Found> {
     let asked = sources.file.clone().or_else(|| (sources.environment)("PUNCTUAL_CONFIG").map(PathBuf::from));
     if let Some(path) = asked {
-        return Ok(Some(path));
+        return Ok(Found { file: Some(SettingsFile::Chosen(path)), ignored: None });
     }
     let home = |name: &str| (sources.environment)(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let user = home("XDG_CONFIG_HOME").or_else(|| home("HOME").map(|home| home.join(".config")));
-    let usual = [Some(PathBuf::from("punctual.toml")), user.map(|dir| dir.join("punctual/config.toml"))];
-    Ok(usual.into_iter().flatten().find(|path| path.is_file()))
+    let user = user.map(|dir| dir.join("punctual/config.toml")).filter(|path| path.is_file());
+    let user = user.map(SettingsFile::Chosen);
+    let local = PathBuf::from(LOCAL_FILE);
+    if !local.is_file() {
+        return Ok(Found { file: user, ignored: None });
+    }
+    match (trust::distrust(&local), sources.untrusted) {
+        (None, _) => Ok(Found { file: Some(SettingsFile::Local(local)), ignored: None }),
+        (Some(reason), Untrusted::Refuse) => Err(usage(reason, trust::TRUST_HINT)),
+        (Some(reason), Untrusted::Ignore) => {
+            Ok(Found { file: user, ignored: Some(format!("{reason}; {}", trust::TRUST_HINT)) })
+        }
+    }
 }
 
-pub(super) fn read(path: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+pub(super) fn read(file: &SettingsFile) -> anyhow::Result<BTreeMap<String, String>> {
+    match file {
+        SettingsFile::Chosen(path) => read_path(path),
+        SettingsFile::Local(path) => {
+            let values = read_path(path)?;
+            trust::check_keys(&values)?;
+            Ok(values)
+        }
+    }
+}
+
+fn read_path(path: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         usage(
             format!("cannot read {}: {}", path.display(), io_reason(&error)),
@@ -59,7 +103,8 @@ fn flatten(value: &toml::Value) -> Option<String> {
         toml::Value::String(text) => Some(text.clone()),
         toml::Value::Integer(number) => Some(number.to_string()),
         toml::Value::Float(number) => Some(number.to_string()),
-        toml::Value::Boolean(_) | toml::Value::Datetime(_) => None,
+        toml::Value::Boolean(value) => Some(value.to_string()),
+        toml::Value::Datetime(_) => None,
         toml::Value::Array(values) => {
             let texts: Option<Vec<_>> = values.iter().map(|value| value.as_str()).collect();
             texts.map(|texts| texts.join(","))
@@ -72,7 +117,8 @@ fn flatten(value: &toml::Value) -> Option<String> {
     }
 }
 
-fn unknown(key: &str) -> String {
+/// The setting that was probably meant.
+pub(super) fn nearest(key: &str) -> Option<&'static str> {
     let written = key.replace('-', "_");
     let nearest = SETTINGS
         .iter()
@@ -80,8 +126,12 @@ fn unknown(key: &str) -> String {
         .min()
         // Further away than a third of the word is a guess, not a correction.
         .filter(|(distance, _)| *distance <= written.len().div_ceil(3));
-    match nearest {
-        Some((_, nearest)) => format!("there is no setting `{key}`; did you mean `{nearest}`?"),
+    nearest.map(|(_, key)| key)
+}
+
+fn unknown(key: &str) -> String {
+    match nearest(key) {
+        Some(nearest) => format!("there is no setting `{key}`; did you mean `{nearest}`?"),
         None => format!("there is no setting `{key}`"),
     }
 }

@@ -11,7 +11,9 @@ mod sandbox;
 mod secrets;
 mod sending;
 mod storage;
+mod trust;
 mod typed;
+mod variables;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,9 +24,12 @@ pub(crate) use database::{Connection, Database};
 pub(crate) use sandbox::SandboxSettings;
 pub(crate) use sending::sending;
 pub(crate) use storage::Storage;
+pub(crate) use trust::Untrusted;
 pub(crate) use typed::{Durability, ServerSettings, WorkerSettings, yes_or_no};
 
+pub(crate) use variables::unknown as unknown_variables;
 
+use self::file::{Found, SettingsFile};
 use crate::exit::usage;
 
 /// One named setting.
@@ -199,6 +204,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) environment: &'a dyn Fn(&str) -> Option<String>,
     /// A file that was asked for, which must exist.
     pub(crate) file: Option<PathBuf>,
+    /// What happens to a file in the current folder that somebody else could have written.
+    pub(crate) untrusted: Untrusted,
 }
 
 /// Every setting with its value.
@@ -207,15 +214,18 @@ pub(crate) struct Config {
     values: BTreeMap<&'static str, Value>,
     /// The file that was read, if there was one.
     pub(crate) file: Option<PathBuf>,
+    /// Why another one was not.
+    pub(crate) ignored: Option<String>,
 }
 
 impl Config {
     pub(crate) fn load(sources: &Sources<'_>) -> anyhow::Result<Self> {
-        let file = file::find(sources)?;
+        let Found { file, ignored } = file::find(sources)?;
         let mut from_file = match &file {
-            Some(path) => file::read(path)?,
+            Some(file) => file::read(file)?,
             None => BTreeMap::new(),
         };
+        let file = file.map(SettingsFile::into_path);
         let mut values = BTreeMap::new();
         for setting in &SETTINGS {
             let variable = variable(setting.key);
@@ -233,7 +243,7 @@ impl Config {
             };
             values.insert(setting.key, value);
         }
-        Ok(Self { values, file })
+        Ok(Self { values, file, ignored })
     }
 
     /// A value as it may be shown: without its password.
@@ -284,7 +294,8 @@ pub(crate) fn help() -> String {
     let mut text = String::from(
         "Settings come from flags (--data-dir), then the environment (PUNCTUAL_DATA_DIR), then a file \
          (./punctual.toml, else $XDG_CONFIG_HOME/punctual/config.toml; --config names another), then the \
-         defaults.\n\nSettings:\n",
+         defaults. The file in the current folder cannot set servers, permissions or \
+         credentials.\n\nSettings:\n",
     );
     for Setting { key, default, help } in &SETTINGS {
         let default = if default.is_empty() { String::new() } else { format!(" [default: {default}]") };

@@ -50,7 +50,7 @@ fn mail(config: &Config) -> anyhow::Result<Option<MailServer>> {
 mod tests {
     use std::io::Write;
 
-    use super::super::{Sources, WorkerSettings};
+    use super::super::{Sources, Untrusted, WorkerSettings};
     use super::*;
 
     const KEY: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -59,8 +59,9 @@ mod tests {
     fn load(environment: &[(&str, &str)]) -> Config {
         let lookup =
             |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-        let file = tempfile::NamedTempFile::new().unwrap();
-        Config::load(&Sources { flags: &[], environment: &lookup, file: Some(file.path().to_owned()) }).unwrap()
+        let written = tempfile::NamedTempFile::new().unwrap();
+        let file = Some(written.path().to_owned());
+        Config::load(&Sources { flags: &[], environment: &lookup, file, untrusted: Untrusted::Refuse }).unwrap()
     }
 
     #[test]

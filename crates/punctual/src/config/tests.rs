@@ -7,7 +7,8 @@ fn load(flags: &[(&'static str, String)], environment: &[(&str, &str)], file: &s
     let mut written = tempfile::NamedTempFile::new().unwrap();
     written.write_all(file.as_bytes()).unwrap();
     let lookup = |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-    Config::load(&Sources { flags, environment: &lookup, file: Some(written.path().to_owned()) })
+    let file = Some(written.path().to_owned());
+    Config::load(&Sources { flags, environment: &lookup, file, untrusted: Untrusted::Refuse })
 }
 
 #[test]
@@ -59,11 +60,25 @@ fn unknown_keys_are_refused_with_the_nearest_known_one() {
         ("worker_dead_afer = \"5s\"", "did you mean `worker_dead_after`?"),
         ("colour = \"never\"", "did you mean `color`?"),
         ("flux_capacitor = 1", "there is no setting `flux_capacitor`"),
-        ("slots = true", "`slots` has a value of the wrong type"),
+        ("slots = 2020-01-01", "`slots` has a value of the wrong type"),
         ("slots = ", "line 1 is not valid TOML"),
     ] {
         let refused = load(&[], &[], file).unwrap_err().to_string();
         assert!(refused.contains(answer), "{refused}");
+    }
+}
+
+#[test]
+fn what_the_file_in_the_current_folder_cannot_set_are_settings() {
+    for key in super::trust::NOT_LOCAL {
+        assert!(SETTINGS.iter().any(|setting| setting.key == key), "{key}");
+    }
+}
+
+#[test]
+fn a_switch_in_the_file_may_be_a_boolean() {
+    for written in ["allow_commands = true", "allow_commands = \"true\""] {
+        assert!(WorkerSettings::new(&load(&[], &[], written).unwrap()).unwrap().allow_commands, "{written}");
     }
 }
 
@@ -121,6 +136,7 @@ fn this_machine_is_a_place_to_listen_on() {
 
 #[test]
 fn a_file_that_was_asked_for_must_exist() {
-    let sources = Sources { flags: &[], environment: &|_| None, file: Some("/nowhere/punctual.toml".into()) };
+    let file = Some("/nowhere/punctual.toml".into());
+    let sources = Sources { flags: &[], environment: &|_| None, file, untrusted: Untrusted::Refuse };
     assert!(Config::load(&sources).unwrap_err().to_string().contains("cannot read /nowhere/punctual.toml"));
 }

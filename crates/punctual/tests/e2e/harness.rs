@@ -14,6 +14,9 @@ pub(crate) const PUNCTUAL: &str = env!("CARGO_BIN_EXE_punctual");
 /// A condition that has not come true by then never will.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Not `punctual.toml`, which may not say what these do.
+const SETTINGS: &str = "settings.toml";
+
 /// A folder for a server and its workers.
 pub(crate) struct Home(TempDir);
 
@@ -28,6 +31,20 @@ impl Home {
 
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
+    }
+
+    /// Settings for the servers and workers that are started from now on, in a file that they are told of.
+    pub(crate) fn set(&self, settings: &str) {
+        std::fs::write(self.file(SETTINGS), settings).expect("the settings are written");
+    }
+
+    /// A server or a worker, with the settings that were written.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        if self.file(SETTINGS).exists() {
+            command.env("PUNCTUAL_CONFIG", self.file(SETTINGS));
+        }
+        command
     }
 
     pub(crate) fn server(&self) -> Server {
@@ -52,7 +69,7 @@ impl Home {
         variables: &[(&str, &str)],
         log: impl Into<Stdio>,
     ) -> Server {
-        let mut command = Command::new(PUNCTUAL);
+        let mut command = self.command(PUNCTUAL);
         command.args(flags_of_server(listen)).arg(self.file("data")).args(flags).envs(variables.iter().copied());
         self.started(command, log)
     }
@@ -121,7 +138,7 @@ impl Home {
         variables: &[(&str, &str)],
         log: impl Into<Stdio>,
     ) -> Process {
-        let mut command = Command::new(PUNCTUAL);
+        let mut command = self.command(PUNCTUAL);
         if !rustix::process::geteuid().is_root() {
             // Without root there may be no control groups, and then a worker runs no programs unless told to.
             command.env("PUNCTUAL_SANDBOX_REQUIRE", "none");

@@ -106,7 +106,7 @@ fn what_the_command_line_sends_arrives_and_secrets_are_not_shown() {
          slack_webhooks = {{ ops = \"http://{web}/services/s3cret\" }}\n\
          webhook_keys = {{ ci = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\" }}\n"
     );
-    std::fs::write(home.file("punctual.toml"), settings).expect("the settings are written");
+    home.set(&settings);
     let server = home.server();
     let _worker = home.worker(&server, &[]);
 

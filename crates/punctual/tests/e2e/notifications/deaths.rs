@@ -82,7 +82,7 @@ async fn another_server_tells_when_the_one_that_reports_dies() {
     let mailbox = Mailbox::open();
     let cluster = Cluster::new();
     let settings = format!("smtp_url = \"smtp://{}\"\nsmtp_from = \"punctual@example.org\"\n", mailbox.address());
-    std::fs::write(cluster.home.file("punctual.toml"), settings).expect("the settings are written");
+    cluster.home.set(&settings);
     let [first, second] = cluster.pair().await;
     let _worker = cluster.worker(&first);
     let client = first.client();

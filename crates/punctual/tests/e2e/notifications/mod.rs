@@ -43,7 +43,7 @@ impl Office {
             mailbox.address(),
             webhooks::KEY
         );
-        std::fs::write(home.file("punctual.toml"), settings).expect("the settings are written");
+        home.set(&settings);
         let server = home.server();
         let worker =
             home.worker(&server, &["--queues", "default,slow", "--slots", "500", "--http-deny", "hooks.slack.com"]);

@@ -109,7 +109,7 @@ fn a_test_says_what_is_missing_and_then_arrives() {
     assert!(log.out.contains("a test") && log.err.contains("punctual explain job_"), "{}{}", log.out, log.err);
 
     let settings = format!("smtp_url = \"smtp://{}\"\nsmtp_from = \"punctual@example.org\"\n", mailbox.address());
-    std::fs::write(home.file("punctual.toml"), settings).expect("the settings are written");
+    home.set(&settings);
     let _with_mail = home.worker_with_spool(&server, "another-spool", &[]);
     let said = say(&home, &server, "notify test ops --wait-timeout 30s");
     assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
