@@ -33,7 +33,10 @@ pub(crate) fn keep_token(data_dir: &Path, token: &AccessToken) -> Option<PathBuf
     let kept = std::path::absolute(data_dir).map_err(anyhow::Error::new).and_then(|folder| {
         folders::make_private(&folder, "--data-dir")?;
         let file = folder.join(TOKEN_FILE);
-        write_whole(&file, token.as_str())?;
+        // Also a full disk leaves a server with the token that it had.
+        if !read_own(&file).is_ok_and(|kept| kept == token.as_str()) {
+            write_whole(&file, token.as_str())?;
+        }
         Ok(file)
     });
     match kept {
@@ -50,8 +53,11 @@ fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let draft = path.with_added_extension(format!("{}.new", std::process::id()));
     let _ = std::fs::remove_file(&draft);
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(&draft)?;
-    writeln!(file, "{text}")?;
-    std::fs::rename(&draft, path)
+    let written = writeln!(file, "{text}").and_then(|()| std::fs::rename(&draft, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&draft);
+    }
+    written
 }
 
 /// The note on where the token of a server is. Removed with this.
