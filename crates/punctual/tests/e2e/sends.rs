@@ -124,7 +124,8 @@ fn what_the_command_line_sends_arrives_and_secrets_are_not_shown() {
     assert!(requests[1].starts_with("POST /hook ") && requests[1].contains("\r\nwebhook-signature: v1,"));
     assert!(requests[2].starts_with("GET /ping "));
 
-    let config = Command::new(PUNCTUAL).arg("config").current_dir(home.path()).output().expect("it runs");
+    let config = ["config", "--config", "settings.toml"];
+    let config = Command::new(PUNCTUAL).args(config).current_dir(home.path()).output().expect("it runs");
     let shown = String::from_utf8_lossy(&config.stdout);
     assert!(config.status.success() && shown.contains("ops=***") && shown.contains("ci=***"), "{shown}");
     assert!(!shown.contains("s3cret") && !shown.contains("MfKQ"), "{shown}");
