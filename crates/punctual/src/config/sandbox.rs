@@ -57,13 +57,14 @@ fn limits(text: &str) -> Result<Vec<Protection>, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Sources;
+    use super::super::{Sources, Untrusted};
     use super::*;
 
     fn settings(required: Option<&str>) -> anyhow::Result<SandboxSettings> {
         let lookup = |name: &str| required.filter(|_| name == "PUNCTUAL_SANDBOX_REQUIRE").map(str::to_owned);
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let sources = Sources { flags: &[], environment: &lookup, file: Some(file.path().to_owned()) };
+        let empty = tempfile::NamedTempFile::new().unwrap();
+        let file = Some(empty.path().to_owned());
+        let sources = Sources { flags: &[], environment: &lookup, file, untrusted: Untrusted::Refuse };
         SandboxSettings::new(&Config::load(&sources)?)
     }
 
