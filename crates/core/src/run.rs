@@ -91,7 +91,9 @@ impl Run {
         match self {
             Self::Binary(binary) => &binary.files,
             Self::Command(command) => &command.files,
-            Self::Http(_) | Self::Email(_) | Self::Slack(_) | Self::Telegram(_) | Self::Probe(_) | Self::Handler(_) => &[],
+            Self::Http(_) | Self::Email(_) | Self::Slack(_) | Self::Telegram(_) | Self::Probe(_) | Self::Handler(_) => {
+                &[]
+            }
         }
     }
 

@@ -30,10 +30,10 @@ pub(crate) async fn follow_calendars(engine: Weak<Inner>) {
         tokio::time::sleep(CALENDARS_EVERY).await;
         let Some(inner) = engine.upgrade() else { return };
         let Inner { store, tasks, plans, inbox, tenure, .. } = &*inner;
-        if let Err(error) = replan(&**store, tasks, plans, inbox, tenure).await {
-            if let Some(left_out) = FAILURES.pass() {
-                tracing::warn!(%error, left_out, "cannot read the calendars; retrying");
-            }
+        if let Err(error) = replan(&**store, tasks, plans, inbox, tenure).await
+            && let Some(left_out) = FAILURES.pass()
+        {
+            tracing::warn!(%error, left_out, "cannot read the calendars; retrying");
         }
     }
 }

@@ -78,14 +78,14 @@ impl Found {
     }
 }
 
-fn look<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Found> {
+fn look<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Box<Found>> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     serde_path_to_error::deserialize::<_, T>(&mut reader).map_err(|found| {
         let misfit = Misfit::read(&found.inner().to_string());
         let remove = steps(found.path());
         let mut place = remove.clone();
         place.extend(misfit.missing.clone());
-        Found { pointer: pointer(&place), misfit, remove }
+        Box::new(Found { pointer: pointer(&place), misfit, remove })
     })
 }
 
