@@ -6,6 +6,7 @@
 mod access;
 mod agents;
 mod artifacts;
+mod attempt_tokens;
 mod backfills;
 mod cluster;
 mod cursor;
@@ -52,6 +53,7 @@ use punctual_store::Store;
 pub use access::{AccessToken, Caller, SocketUser};
 pub use agents::{Admission, AgentAnswer, AgentAsks, AgentWork, Claims, Newcomer};
 pub use artifacts::{Download, Sent};
+pub use attempt_tokens::{ATTEMPT_TOKEN_BYTES, AttemptTokens};
 pub use backfills::Backfilling;
 pub use error::AppError;
 pub use faults::{Checked, Faults};
@@ -95,6 +97,7 @@ struct Inner {
     key: PeerKey,
     access: AccessToken,
     tokens: TokenKey,
+    attempt_tokens: AttemptTokens,
     agents: Agents,
     leases: SharedLeases,
     clock: Clock,
@@ -234,6 +237,7 @@ impl App {
             peers,
             access: AccessToken::new(&key),
             tokens: TokenKey::new(&key),
+            attempt_tokens: AttemptTokens::new(&key),
             agents: Agents::default(),
             leases: SharedLeases::default(),
             key,
@@ -272,6 +276,11 @@ impl App {
 
     pub fn now(&self) -> Timestamp {
         (self.0.clock)()
+    }
+
+    /// What proves that an attempt was assigned to whoever speaks about it.
+    pub fn attempt_tokens(&self) -> &AttemptTokens {
+        &self.0.attempt_tokens
     }
 
     pub fn random(&self) -> u64 {

@@ -8,9 +8,9 @@ use punctual_core::shard::event::{StreamId, WorkerSpec};
 use punctual_core::shard::write::Epoch;
 use punctual_core::size::ByteSize;
 use punctual_core::{AttemptNo, JobId, ServerId, ShardId, Span, WorkerId};
-use punctual_engine::{Greeting, Outgoing, WorkerInfo, WorkerSession};
+use punctual_engine::{Greeting, OutgoingReceiver, WorkerInfo, WorkerSession};
 use punctual_store::{LogChunk, SeenWorker, StoreError};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::logs::checked_marks;
@@ -28,8 +28,14 @@ const LOGS_PAUSE: Duration = Duration::from_millis(250);
 
 /// More slots than this are a mistake, or two workers.
 pub const CREDIT_MAX: u32 = 65_536;
-/// Queues and capabilities that one worker may name.
+/// Queues and capabilities, such as handlers, that one worker may name.
 const OFFERS_MAX: usize = 1024;
+/// And all that it says of itself: a server keeps it in memory for each worker.
+const OFFERS_BYTES_MAX: usize = 64 << 10;
+/// Attempts that a worker may hold: as many as it has slots, and as many whose outcomes nobody has acknowledged yet.
+const HELD_MAX: usize = 2 * CREDIT_MAX as usize + 1;
+/// Workers of one server. Each costs memory and heartbeats; see docs/limits.md.
+const WORKERS_MAX: usize = 20_000;
 
 pub struct WorkerHello {
     pub worker: WorkerId,
@@ -80,7 +86,7 @@ pub struct Connected {
     pub answer: HelloAnswer,
     /// Dropping it says that the worker is away.
     pub session: WorkerSession,
-    pub outgoing: mpsc::UnboundedReceiver<Outgoing>,
+    pub outgoing: OutgoingReceiver,
     pub peers: PeerList,
 }
 
@@ -107,6 +113,11 @@ impl App {
     /// A worker answered the greeting of this connection. The stream ends at once if the greeting is out of date.
     pub fn connect_worker(&self, stream: StreamId, hello: WorkerHello) -> Result<Connected> {
         check(&hello)?;
+        if self.0.engine.connected_len() >= WORKERS_MAX {
+            let error =
+                AppError::new(ErrorKind::TooManyRequests, format!("{WORKERS_MAX} workers are connected already"));
+            return Err(error.hint("give each worker more slots, or add servers"));
+        }
         let now = self.now();
         self.0.known_workers.connected(SeenWorker {
             id: hello.worker,
@@ -180,6 +191,15 @@ fn check(hello: &WorkerHello) -> Result<()> {
     }
     for capability in &spec.capabilities {
         validate::text("capabilities", capability, 2 * limits::NAME_CHARS_MAX)?;
+    }
+    let offers = spec.queues.iter().chain(&spec.capabilities).map(String::len);
+    let labels = spec.labels.iter().map(|(key, value)| key.len() + value.len());
+    if offers.chain(labels).sum::<usize>() > OFFERS_BYTES_MAX {
+        let detail = format!("queues, capabilities and labels are more than {OFFERS_BYTES_MAX} bytes together");
+        return Err(AppError::invalid(detail));
+    }
+    if hello.held.len() > HELD_MAX {
+        return Err(AppError::field("held", format!("must be at most {HELD_MAX} attempts")));
     }
     for (key, value) in &spec.labels {
         validate::name("labels", key)?;

@@ -1,17 +1,17 @@
 //! Workers that connect, and that say they live.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use punctual_core::shard::event::{Event, Report, StreamId};
 use punctual_core::shard::write::Epoch;
 use punctual_core::{AttemptNo, JobId, ShardId, Span, WorkerId};
-use tokio::sync::mpsc;
 
 use crate::handle::{Engine, EngineError};
 use crate::inbox::{Inbox, Input};
 use crate::infos::{Infos, WorkerInfo};
-use crate::streams::Outgoing;
+use crate::outgoing::{self, OutgoingReceiver, Queue};
 
 /// The first word to a worker: what this server owns. A hello must answer it before more is
 /// acquired.
@@ -30,6 +30,7 @@ pub struct WorkerSession {
     infos: Arc<Infos>,
     worker: WorkerId,
     stream: StreamId,
+    queue: Queue,
 }
 
 impl WorkerSession {
@@ -40,6 +41,22 @@ impl WorkerSession {
 
     pub fn report(&self, reports: Vec<Report>) {
         self.inbox.send(Input::Event(Event::Outcomes { worker: self.worker, reports }));
+    }
+
+    /// Tells the worker to forget these outcomes, which do not count.
+    pub fn refuse(&self, attempts: Vec<(JobId, AttemptNo)>) {
+        let (worker, stream) = (self.worker, self.stream);
+        self.inbox.send(Input::Refused { worker, stream, attempts });
+    }
+
+    /// Waits until the driver has taken all that this connection told it.
+    pub async fn taken(&self) {
+        self.inbox.taken().await;
+    }
+
+    /// Whether the worker leaves unread what it is sent.
+    pub fn is_crowded(&self) -> bool {
+        self.queue.is_crowded()
     }
 }
 
@@ -54,13 +71,16 @@ impl Drop for WorkerSession {
 /// Heartbeats are handed on together, at most this much later.
 const BEATS_HELD_MAX: Span = Span::from_millis(500);
 
+/// Of so many workers at most: more than a server has.
+const BEATS_HELD_LEN_MAX: usize = 65_536;
+
 /// And so early that a worker is not taken for dead meanwhile.
 const BEATS_PER_SILENCE: i64 = 40;
 
 pub(crate) struct Connections {
     pub(crate) infos: Arc<Infos>,
     opened: AtomicU64,
-    beats: Arc<Mutex<Vec<WorkerId>>>,
+    beats: Arc<Mutex<HashSet<WorkerId>>>,
     beats_held: Span,
 }
 
@@ -86,14 +106,15 @@ impl Engine {
         info: WorkerInfo,
         held: Vec<(JobId, AttemptNo)>,
         acquired: u64,
-    ) -> (WorkerSession, mpsc::UnboundedReceiver<Outgoing>) {
-        let (sender, receiver) = mpsc::unbounded_channel();
+    ) -> (WorkerSession, OutgoingReceiver) {
+        let (sender, receiver) = outgoing::channel();
+        let queue = sender.queue.clone();
         let infos = &self.0.connections.infos;
         let spec = info.spec.clone();
         infos.connected(worker, stream, info);
         let event = Event::WorkerHello { worker, stream, spec, held };
         self.0.inbox.send(Input::Connected { event, worker, stream, sender, acquired });
-        let session = WorkerSession { inbox: self.0.inbox.clone(), infos: Arc::clone(infos), worker, stream };
+        let session = WorkerSession { inbox: self.0.inbox.clone(), infos: Arc::clone(infos), worker, stream, queue };
         (session, receiver)
     }
 
@@ -105,14 +126,15 @@ impl Engine {
         let Connections { infos, beats, beats_held, .. } = &self.0.connections;
         let is_first = {
             let mut beats = beats.lock().expect("no panic while the lock is held");
-            beats.push(worker);
-            beats.len() == 1
+            let is_new = beats.len() < BEATS_HELD_LEN_MAX && beats.insert(worker);
+            is_new && beats.len() == 1
         };
         if is_first {
             let (inbox, beats, held) = (self.0.inbox.clone(), Arc::clone(beats), beats_held.to_std());
             tokio::spawn(async move {
                 tokio::time::sleep(held).await;
                 let workers = std::mem::take(&mut *beats.lock().expect("no panic while the lock is held"));
+                let workers = workers.into_iter().collect();
                 inbox.send(Input::Event(Event::WorkersAlive { workers }));
             });
         }

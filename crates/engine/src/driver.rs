@@ -177,6 +177,9 @@ impl Driver {
                 self.owner.handle(Event::AgentReported { token, report }, now);
             }
             Input::Schedules { commands, who } => self.ask_schedules(commands, &who),
+            Input::Refused { worker, stream, attempts } => {
+                self.streams.send_one(worker, stream, Outgoing { acks: attempts, ..Outgoing::default() });
+            }
             Input::Applied { seq, result } => self.applied(seq, result),
             Input::InputsRead { worker, stream, assignments } => {
                 self.held_back.push((worker, stream, assignments));
@@ -309,6 +312,7 @@ fn is_too_late(input: &Input) -> bool {
         Input::Connected { .. }
         | Input::Command { .. }
         | Input::AgentReported { .. }
+        | Input::Refused { .. }
         | Input::Schedules { .. }
         | Input::Stop => true,
         Input::Applied { .. }

@@ -199,6 +199,11 @@ impl Engine {
         self.0.connections.infos.any_connected(test)
     }
 
+    /// How many workers are connected to this server. Read from memory.
+    pub fn connected_len(&self) -> usize {
+        self.0.connections.infos.connected_len()
+    }
+
     /// What the workers can do that are connected to this server. Read from memory.
     pub fn connected_specs(&self) -> Vec<WorkerSpec> {
         self.0.connections.infos.connected_specs()

@@ -9,11 +9,11 @@ use punctual_core::schedule::{ScheduleCommand, ScheduleReply};
 use punctual_core::shard::Owner;
 use punctual_core::shard::event::{Assignment, Command, Event, Made, Reply, Report, StreamId};
 use punctual_core::shard::write::BatchSeq;
-use punctual_core::{JobId, ScheduleId, ShardId, WorkerId};
+use punctual_core::{AttemptNo, JobId, ScheduleId, ShardId, WorkerId};
 use punctual_store::{Applied, StoreError};
 use tokio::sync::oneshot;
 
-use crate::streams::OutgoingSender;
+use crate::outgoing::OutgoingSender;
 
 /// A command on a schedule.
 pub(crate) struct AskedSchedule {
@@ -37,6 +37,12 @@ pub(crate) enum Input {
         id: JobId,
         command: Command,
         answer: oneshot::Sender<Reply>,
+    },
+    /// Outcomes that prove nothing. Nobody waits for them, and they change nothing.
+    Refused {
+        worker: WorkerId,
+        stream: StreamId,
+        attempts: Vec<(JobId, AttemptNo)>,
     },
     AgentReported {
         report: Report,

@@ -54,6 +54,11 @@ impl Infos {
         infos.get(&worker).is_some_and(|said| said.stream.is_some())
     }
 
+    pub(crate) fn connected_len(&self) -> usize {
+        let infos = self.0.read().expect("no panic while the lock is held");
+        infos.values().filter(|said| said.stream.is_some()).count()
+    }
+
     /// Whether any worker that is connected now passes the test.
     pub(crate) fn any_connected(&self, test: impl Fn(&WorkerSpec) -> bool) -> bool {
         let infos = self.0.read().expect("no panic while the lock is held");

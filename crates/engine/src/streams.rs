@@ -9,7 +9,8 @@ use punctual_core::shard::event::{AssignedInput, Assignment, CreditKept, Send, S
 use punctual_core::shard::write::Epoch;
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, WorkerId};
-use tokio::sync::mpsc;
+
+use crate::outgoing::{Full, OutgoingSender};
 
 /// One message for a worker: all that accumulated for it.
 #[derive(Debug, Default)]
@@ -22,6 +23,13 @@ pub struct Outgoing {
     pub demand: Option<u32>,
 }
 
+impl Outgoing {
+    /// Entries; a message counts as one at least.
+    pub(crate) fn len(&self) -> usize {
+        (self.assignments.len() + self.acks.len() + self.cancels.len() + self.stops.len()).max(1)
+    }
+}
+
 #[derive(Debug)]
 pub struct OutgoingAssignment {
     pub id: JobId,
@@ -32,10 +40,6 @@ pub struct OutgoingAssignment {
     pub input: Option<Bytes>,
     pub origin: Option<Box<Origin>>,
 }
-
-/// Unbounded, and still limited: assignments by the worker's credit, answers by
-/// what it reported.
-pub(crate) type OutgoingSender = mpsc::UnboundedSender<Outgoing>;
 
 #[derive(Default)]
 pub(crate) struct Streams(HashMap<WorkerId, (StreamId, OutgoingSender)>);
@@ -62,7 +66,10 @@ impl Streams {
     /// Sends everything in one message for each worker. What is meant for a former
     /// connection is dropped: the owner counts it as never received. Answers the assignments
     /// whose inputs or schedules have to be read first.
-    pub(crate) fn send(&self, sends: Vec<(WorkerId, StreamId, Send)>) -> Vec<(WorkerId, StreamId, Vec<Assignment>)> {
+    pub(crate) fn send(
+        &mut self,
+        sends: Vec<(WorkerId, StreamId, Send)>,
+    ) -> Vec<(WorkerId, StreamId, Vec<Assignment>)> {
         let mut outgoing: HashMap<WorkerId, (StreamId, Outgoing, Vec<Assignment>)> = HashMap::new();
         for (worker, stream, send) in sends {
             if self.0.get(&worker).is_none_or(|(known, _)| *known != stream) {
@@ -96,9 +103,13 @@ impl Streams {
     }
 
     /// Sends one message on this connection, if it is still there.
-    pub(crate) fn send_one(&self, worker: WorkerId, stream: StreamId, message: Outgoing) {
-        if let Some((_, sender)) = self.0.get(&worker).filter(|(known, _)| *known == stream) {
-            let _ = sender.send(message);
+    pub(crate) fn send_one(&mut self, worker: WorkerId, stream: StreamId, message: Outgoing) {
+        let sender = self.0.get(&worker).filter(|(known, _)| *known == stream);
+        if let Some((_, sender)) = sender
+            && let Err(Full) = sender.send(message)
+        {
+            tracing::warn!(%worker, "a worker does not read what it is sent; cutting it off");
+            self.cut(worker);
         }
     }
 }

@@ -54,6 +54,7 @@ pub struct LogSink(Arc<State>);
 struct State {
     job: JobId,
     attempt: AttemptNo,
+    token: Bytes,
     bytes_max: usize,
     outlet: Arc<dyn LogOutlet>,
     text: Mutex<Text>,
@@ -155,8 +156,19 @@ impl Text {
 
 impl LogSink {
     pub fn new(job: JobId, attempt: AttemptNo, bytes_max: usize, outlet: Arc<dyn LogOutlet>) -> Self {
+        Self::with_token(job, attempt, Bytes::new(), bytes_max, outlet)
+    }
+
+    /// With what a server asks for from whoever says something about the attempt.
+    pub fn with_token(
+        job: JobId,
+        attempt: AttemptNo,
+        token: Bytes,
+        bytes_max: usize,
+        outlet: Arc<dyn LogOutlet>,
+    ) -> Self {
         let text = Text { marks_left: bytes_max / 2 / BYTES_PER_MARK + 1, ..Text::default() };
-        Self(Arc::new(State { job, attempt, bytes_max, outlet, text: Mutex::new(text) }))
+        Self(Arc::new(State { job, attempt, token, bytes_max, outlet, text: Mutex::new(text) }))
     }
 
     pub fn job(&self) -> JobId {
@@ -165,6 +177,10 @@ impl LogSink {
 
     pub fn attempt(&self) -> AttemptNo {
         self.0.attempt
+    }
+
+    pub fn token(&self) -> Bytes {
+        self.0.token.clone()
     }
 
     /// Adds a line.

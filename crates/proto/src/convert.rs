@@ -89,6 +89,8 @@ pub fn outcome_to_wire(report: &Report) -> wire::Outcome {
         attempt: report.attempt.0,
         result: Some(result),
         details: report.details.as_deref().map(|details| Box::new(details_to_wire(details))),
+        // Whoever was given the attempt has it.
+        token: Bytes::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 
 pub mod bounds;
 pub mod convert;
+pub mod identity;
 pub mod peer_convert;
 pub mod schedule_convert;
 

@@ -16,7 +16,7 @@ use prost::Message;
 use punctual_api::ErrorKind;
 use punctual_app::{App, AppError, Claims, Download};
 use punctual_core::{ArtifactId, AttemptNo, JobId};
-use punctual_proto::bounds::bounded;
+use punctual_proto::bounds::bounded_report;
 use punctual_proto::convert::{id_bytes, outcome_from_wire, scheduled_run_to_wire};
 use punctual_proto::worker as wire;
 use serde::Deserialize;
@@ -190,13 +190,11 @@ pub(crate) async fn outcome(
     let body: Bytes = read_body(request.into_body(), OUTCOME_BYTES_MAX).await?;
     let not_one = |detail: String| AppError::invalid(detail).hint("the body is an Outcome of the worker protocol");
     let outcome = wire::Outcome::decode(body).map_err(|error| not_one(format!("the body cannot be read: {error}")))?;
-    let mut report = outcome_from_wire(outcome).map_err(|error| not_one(error.to_string()))?;
+    let report = outcome_from_wire(outcome).map_err(|error| not_one(error.to_string()))?;
     if (report.id, report.attempt) != (agent.0.job, agent.0.attempt) {
         return Err(app.not_its_attempt().into());
     }
-    // Nobody else does that for an agent.
-    report.outcome = bounded(report.outcome);
-    app.agent_ended(&agent.0, report).await?;
+    app.agent_ended(&agent.0, bounded_report(report)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -28,6 +28,7 @@ mod schedules;
 mod serve;
 mod socket_owner;
 mod tasks;
+mod worker_stream;
 
 use std::sync::LazyLock;
 

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use prost::Message;
+use punctual_app::{ATTEMPT_TOKEN_BYTES, AttemptTokens};
 use punctual_core::TaskId;
 use punctual_core::run::Command;
 use punctual_core::shard::event::CreditKept;
@@ -18,8 +19,8 @@ use punctual_proto::worker as wire;
 const ENTRY_BYTES: usize = 64;
 
 /// Gathers entries into messages of bounded size.
-#[derive(Default)]
-pub(crate) struct Messages {
+pub(crate) struct Messages<'t> {
+    tokens: &'t AttemptTokens,
     done: Vec<wire::ServerMessage>,
     current: wire::ServerMessage,
     bytes: usize,
@@ -27,7 +28,11 @@ pub(crate) struct Messages {
     places: HashMap<(TaskId, u32), u32>,
 }
 
-impl Messages {
+impl<'t> Messages<'t> {
+    pub(crate) fn new(tokens: &'t AttemptTokens) -> Self {
+        Self { tokens, done: Vec::new(), current: wire::ServerMessage::default(), bytes: 0, places: HashMap::new() }
+    }
+
     pub(crate) fn add(&mut self, outgoing: Outgoing) {
         if let Some(CreditKept { told, bound }) = outgoing.credit {
             self.make_room(ENTRY_BYTES);
@@ -58,7 +63,8 @@ impl Messages {
         let tracing_id = assignment.tracing_id.unwrap_or_default();
         let scheduled_run = assignment.origin.map(|origin| scheduled_run_to_wire(origin.scheduled_run()));
         let run_bytes = scheduled_run.as_ref().map_or(0, Message::encoded_len);
-        let payload = assignment.input.as_ref().map_or(0, Bytes::len) + tracing_id.len() + run_bytes;
+        let payload = assignment.input.as_ref().map_or(0, Bytes::len) + tracing_id.len() + run_bytes
+            + ATTEMPT_TOKEN_BYTES;
         self.make_room(ENTRY_BYTES + payload);
         let task = self.place_of(&assignment.task);
         self.current.assignments.push(wire::Assignment {
@@ -69,6 +75,7 @@ impl Messages {
             tracing_id,
             epoch: assignment.epoch.0,
             scheduled_run,
+            token: Bytes::copy_from_slice(&self.tokens.token(assignment.id, assignment.attempt)),
         });
     }
 

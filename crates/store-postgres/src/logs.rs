@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use bytes::{Bytes, BytesMut};
 use punctual_core::{AttemptNo, JobId};
-use punctual_store::{ChunkMarks, LogChunk, LogPiece, Logs, Result, StoreError};
+use punctual_store::{ChunkMarks, LogChunk, LogPiece, Logs, Result, StoreError, without_overlap};
 
 use crate::codec::{self, Uuid, attempt_number};
 use crate::{PostgresStore, sql};
@@ -18,8 +18,7 @@ impl Logs for PostgresStore {
         for chunk in &chunks {
             offset(chunk.offset.saturating_add(chunk.bytes.len() as u64))?;
         }
-        // An empty chunk would keep the place of the one that follows it.
-        let chunks: Vec<_> = chunks.iter().filter(|chunk| !chunk.bytes.is_empty()).collect();
+        let chunks = without_overlap(chunks);
         if chunks.is_empty() {
             return Ok(());
         }

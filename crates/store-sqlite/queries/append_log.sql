@@ -1,4 +1,4 @@
--- Stores a piece of an attempt's log; one that is there already is left as it is.
+-- Stores a piece of an attempt's log that begins where the log ends, or later.
 -- Index: UNIQUE (job, attempt, offset).
--- Concurrency: only the writer runs it. Not fenced: a log decides nothing.
-INSERT OR IGNORE INTO log (job, attempt, offset, bytes, marks) VALUES (?1, ?2, ?3, ?4, ?5)
+-- Concurrency: only the writer runs it, in the transaction that read where the log ends. Not fenced: a log decides nothing.
+INSERT INTO log (job, attempt, offset, bytes, marks) VALUES (?1, ?2, ?3, ?4, ?5)

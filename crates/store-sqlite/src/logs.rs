@@ -16,16 +16,18 @@ impl Logs for SqliteStore {
             for chunk in &chunks {
                 offset(chunk.offset.saturating_add(chunk.bytes.len() as u64))?;
             }
-            let mut statement = db.conn.prepare_cached(sql!("append_log"))?;
-            // An empty chunk would keep the place of the one that follows it.
-            for chunk in chunks.iter().filter(|chunk| !chunk.bytes.is_empty()) {
-                statement.execute(params![
-                    chunk.job.to_bytes(),
-                    chunk.attempt.0,
-                    offset(chunk.offset)?,
-                    &chunk.bytes[..],
-                    (!chunk.marks.is_empty()).then_some(&chunk.marks[..])
-                ])?;
+            let mut log_end = db.conn.prepare_cached(sql!("log_end"))?;
+            let mut append = db.conn.prepare_cached(sql!("append_log"))?;
+            for chunk in &chunks {
+                let (job, attempt) = (chunk.job.to_bytes(), chunk.attempt.0);
+                let end = log_end.query_row(params![job, attempt], |row| row.get::<_, i64>(0)).optional()?;
+                // Only what lies beyond the end: a log takes no more room than its length.
+                let begin = chunk.offset.max(end.map_or(0, i64::unsigned_abs));
+                let skip = usize::try_from(begin - chunk.offset).unwrap_or(usize::MAX);
+                let Some(rest) = chunk.bytes.get(skip..).filter(|rest| !rest.is_empty()) else { continue };
+                // They count from the begin of the chunk.
+                let marks = (skip == 0 && !chunk.marks.is_empty()).then_some(&chunk.marks[..]);
+                append.execute(params![job, attempt, offset(begin)?, rest, marks])?;
             }
             Ok(())
         })

@@ -71,7 +71,8 @@ fn every_query_runs_on_an_index_in_its_order() {
         for order in orders {
             let plan = plan(&conn, &format!("{text}{order}"));
             assert!(!plan.contains("TEMP B-TREE"), "{name} {order} sorts:\n{plan}");
-            let scans = plan.lines().any(|step| step.starts_with("SCAN"));
+            // A row of values is no table.
+            let scans = plan.lines().any(|step| step.starts_with("SCAN") && step != "SCAN CONSTANT ROW");
             assert_eq!(scans, SCANS.contains(&name.as_str()), "{name} {order}:\n{plan}");
         }
     }

@@ -40,7 +40,7 @@ pub use jobs::{
     UNREADABLE_NAMED_MAX,
 };
 pub use leases::{Lease, Leases, Owned};
-pub use logs::{ChunkMarks, LogChunk, LogPiece, Logs, Retention, TASK_USE_STEP, tasks_used_since};
+pub use logs::{ChunkMarks, LogChunk, LogPiece, Logs, Retention, TASK_USE_STEP, tasks_used_since, without_overlap};
 pub use members::{ClusterSecret, DutyLease, Member, MemberStatus, Members, SeenMember};
 pub use notices::{
     Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RuleChange, RuleRow, RuleUpdate, WaitingNotice,

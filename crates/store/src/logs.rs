@@ -1,5 +1,7 @@
 //! What attempts print, and letting go of what is old.
 
+use std::collections::HashMap;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::{AttemptNo, JobId, Span, Timestamp};
@@ -33,9 +35,25 @@ pub struct LogPiece {
     pub next_offset: u64,
 }
 
+/// The chunks without what an earlier one of the same log has in its place, for a store that takes them all at once.
+pub fn without_overlap(chunks: Vec<LogChunk>) -> Vec<LogChunk> {
+    let mut ends: HashMap<(JobId, AttemptNo), u64> = HashMap::new();
+    let beyond = |chunk: LogChunk| {
+        let end = ends.entry((chunk.job, chunk.attempt)).or_default();
+        let cut = usize::try_from(end.saturating_sub(chunk.offset)).unwrap_or(usize::MAX);
+        if cut >= chunk.bytes.len() {
+            return None;
+        }
+        let chunk = LogChunk { offset: chunk.offset + cut as u64, bytes: chunk.bytes.slice(cut..), ..chunk };
+        *end = chunk.offset.saturating_add(chunk.bytes.len() as u64);
+        Some(chunk)
+    };
+    chunks.into_iter().filter_map(beyond).collect()
+}
+
 #[async_trait]
 pub trait Logs: Send + Sync + 'static {
-    /// Stores chunks; one that is there already is left as it is.
+    /// Stores of each chunk what lies beyond the end of its log. What is there already stays as it is.
     async fn append_logs(&self, chunks: Vec<LogChunk>) -> Result<()>;
 
     /// From `offset`, at least one chunk if there is one, and not much more than `limit` bytes.

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use punctual_core::{Timestamp, WorkerId};
+use bytes::Bytes;
+use punctual_core::Timestamp;
 use punctual_proto::convert::id_bytes;
+use punctual_proto::identity::WorkerSecret;
 use punctual_proto::worker as wire;
 use punctual_proto::worker::worker_client::WorkerClient;
 use rustix::time::{ClockId, clock_gettime};
@@ -88,7 +90,11 @@ async fn idle(
     tally: Arc<Tally>,
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let permit = connecting.acquire().await?;
-    let worker_id = id_bytes(WorkerId::new(Timestamp::EPOCH, number).to_bytes());
+    let mut secret = [0; 32];
+    secret[..8].copy_from_slice(&number.to_be_bytes());
+    let secret = WorkerSecret::new(secret);
+    let worker_id = id_bytes(secret.worker_id(Timestamp::EPOCH).to_bytes());
+    let secret = Bytes::from(secret.to_bytes().to_vec());
     let endpoint = Endpoint::from_shared(url)?
         .tcp_nodelay(true)
         .http2_keep_alive_interval(Duration::from_secs(20))
@@ -106,6 +112,7 @@ async fn idle(
         capabilities: vec!["http".to_owned(), "probe".to_owned()],
         credit: 8,
         acquired: greeting.acquired,
+        secret: secret.clone(),
         ..Default::default()
     };
     sender.send(wire::WorkerMessage { hello: Some(hello), ..Default::default() }).await?;
@@ -122,7 +129,7 @@ async fn idle(
     loop {
         tokio::select! {
             _ = ticks.tick() => {
-                beats.send(wire::HeartbeatRequest { worker_id: worker_id.clone() }).await?;
+                beats.send(wire::HeartbeatRequest { worker_id: worker_id.clone(), secret: secret.clone() }).await?;
                 tally.beats.fetch_add(1, Ordering::Relaxed);
             }
             complaint = complaints.message() => {

@@ -5,17 +5,19 @@ use punctual_exec::{Admission, Admissions, AdmitError, Admitted};
 use punctual_proto::convert::id_bytes;
 use punctual_proto::worker as wire;
 
-use crate::asker::{Answer, Asker, Unanswered};
+use crate::asker::{Answer, Asker, Asking, Unanswered};
 use crate::downloads;
 
 #[async_trait]
 impl Admissions for Asker {
     async fn admit(&self, admission: Admission) -> Result<Admitted, AdmitError> {
-        let asked = self.ask(|mut client, worker| {
+        let asked = self.ask((admission.job, admission.attempt), |mut client, asking| {
+            let Asking { worker_id, job_id, attempt, token } = asking;
             let request = wire::AdmitRequest {
-                worker_id: id_bytes(worker.to_bytes()),
-                job_id: id_bytes(admission.job.to_bytes()),
-                attempt: admission.attempt.0,
+                worker_id,
+                job_id,
+                attempt,
+                token,
                 artifact_id: id_bytes(admission.artifact.to_bytes()),
                 host_id: admission.host_id.clone(),
                 pod: admission.pod.clone(),

@@ -4,10 +4,13 @@ use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use bytes::Bytes;
 use punctual_core::id::WorkerId;
+use punctual_proto::convert::id_bytes;
 use tonic::{Code, Response, Status};
 
 use crate::credentials::Client;
+use crate::ledger::Key;
 use crate::link::Server;
 use crate::servers::ServerList;
 
@@ -24,6 +27,14 @@ pub(crate) struct Answer<T> {
     pub(crate) server: String,
     /// Those of the others.
     pub(crate) others: Vec<String>,
+}
+
+/// Who asks, and about which attempt.
+pub(crate) struct Asking {
+    pub(crate) worker_id: Bytes,
+    pub(crate) job_id: Bytes,
+    pub(crate) attempt: u32,
+    pub(crate) token: Bytes,
 }
 
 /// Why there is no answer.
@@ -43,7 +54,11 @@ impl Asker {
     }
 
     /// Any server knows whom to ask; the first that answers is as good as the rest.
-    pub(crate) async fn ask<T, F>(&self, question: impl Fn(Client, WorkerId) -> F) -> Result<Answer<T>, Unanswered>
+    pub(crate) async fn ask<T, F>(
+        &self,
+        attempt: Key,
+        question: impl Fn(Client, Asking) -> F,
+    ) -> Result<Answer<T>, Unanswered>
     where
         F: Future<Output = Result<Response<T>, Status>>,
     {
@@ -53,7 +68,13 @@ impl Asker {
         let servers = servers.borrow().clone();
         let mut reasons = Vec::new();
         for server in servers.iter() {
-            match ask(server, |client| question(client, *worker)).await {
+            let asking = Asking {
+                worker_id: id_bytes(worker.to_bytes()),
+                job_id: id_bytes(attempt.0.to_bytes()),
+                attempt: attempt.1.0,
+                token: server.ledger.token(attempt),
+            };
+            match ask(server, |client| question(client, asking)).await {
                 Ok(reply) => {
                     let others = servers.iter().filter(|other| other.url != server.url);
                     let others = others.map(|other| other.url.clone()).collect();

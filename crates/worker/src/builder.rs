@@ -12,6 +12,7 @@ use punctual_exec::{
     Admissions, Downloads, Executor, Executors, HandlerResult, Handlers, JobContext, Prober, Sending, clock,
 };
 use punctual_proto::MESSAGE_BYTES_MAX;
+use punctual_proto::identity::WorkerSecret;
 
 use crate::asker::Asker;
 use crate::credentials::{Credentials, PlainHttp};
@@ -263,10 +264,24 @@ impl Worker {
         if self.slots == 0 || self.slots > SLOTS_MAX {
             return Err(WorkerError::BadSlots { max: SLOTS_MAX });
         }
-        let id = WorkerId::new(clock::now(), system_random()?);
+        let secret = system_secret()?;
+        let id = secret.worker_id(clock::now());
         let seed = system_random()?;
-        run::run(self, id, seed, shutdown).await
+        run::run(self, Identity { id, secret }, seed, shutdown).await
     }
+}
+
+/// Who a worker is, and what proves it.
+pub(crate) struct Identity {
+    pub(crate) id: WorkerId,
+    pub(crate) secret: WorkerSecret,
+}
+
+fn system_secret() -> Result<WorkerSecret, WorkerError> {
+    let mut random = [0; 32];
+    let filled = getrandom::fill(&mut random);
+    filled.map_err(|error| WorkerError::Randomness(io::Error::other(error.to_string())))?;
+    Ok(WorkerSecret::new(random))
 }
 
 fn system_random() -> Result<u64, WorkerError> {

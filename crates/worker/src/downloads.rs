@@ -7,18 +7,15 @@ use punctual_exec::{Download, DownloadError, Downloads};
 use punctual_proto::convert::id_bytes;
 use punctual_proto::worker as wire;
 
-use crate::asker::{Asker, Unanswered};
+use crate::asker::{Asker, Asking, Unanswered};
 
 #[async_trait]
 impl Downloads for Asker {
     async fn locate(&self, job: JobId, attempt: AttemptNo, artifact: ArtifactId) -> Result<Download, DownloadError> {
-        let asked = self.ask(|mut client, worker| async move {
-            let request = wire::DownloadRequest {
-                worker_id: id_bytes(worker.to_bytes()),
-                job_id: id_bytes(job.to_bytes()),
-                attempt: attempt.0,
-                artifact_id: id_bytes(artifact.to_bytes()),
-            };
+        let asked = self.ask((job, attempt), |mut client, asking| async move {
+            let Asking { worker_id, job_id, attempt, token } = asking;
+            let artifact_id = id_bytes(artifact.to_bytes());
+            let request = wire::DownloadRequest { worker_id, job_id, attempt, artifact_id, token };
             client.download(request).await
         });
         match asked.await {

@@ -9,13 +9,13 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::stream::unfold;
-use punctual_core::id::WorkerId;
 use punctual_proto::convert::id_bytes;
 use punctual_proto::worker as wire;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tonic::Status;
 
+use crate::builder::Identity;
 use crate::error::WorkerError;
 use crate::ledger::{LinkNo, Stage};
 use crate::link::{Phase, Server, leaving};
@@ -27,13 +27,17 @@ const REOPEN_AFTER: Duration = Duration::from_secs(1);
 /// Beats until the worker leaves.
 pub(crate) fn spawn(
     servers: ServerList,
-    worker: WorkerId,
+    worker: Identity,
     phase: watch::Receiver<Phase>,
 ) -> Result<thread::JoinHandle<()>, WorkerError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(WorkerError::Thread)?;
+    let beat = wire::HeartbeatRequest {
+        worker_id: id_bytes(worker.id.to_bytes()),
+        secret: worker.secret.to_bytes().to_vec().into(),
+    };
     let beat = async move {
         tokio::select! {
-            () = follow(servers, worker) => {}
+            () = follow(servers, beat) => {}
             () = leaving(&phase) => {}
         }
     };
@@ -44,7 +48,7 @@ pub(crate) fn spawn(
 }
 
 /// A beat for every server on the list, as it changes.
-async fn follow(mut servers: ServerList, worker: WorkerId) {
+async fn follow(mut servers: ServerList, said: wire::HeartbeatRequest) {
     let mut hearts = JoinSet::new();
     let mut beating: HashMap<LinkNo, AbortHandle> = HashMap::new();
     loop {
@@ -57,7 +61,7 @@ async fn follow(mut servers: ServerList, worker: WorkerId) {
             stays
         });
         for server in list.iter() {
-            beating.entry(server.link).or_insert_with(|| hearts.spawn(beat(server.clone(), worker)));
+            beating.entry(server.link).or_insert_with(|| hearts.spawn(beat(server.clone(), said.clone())));
         }
         while hearts.try_join_next().is_some() {}
         if servers.changed().await.is_err() {
@@ -68,9 +72,9 @@ async fn follow(mut servers: ServerList, worker: WorkerId) {
 }
 
 /// Beats for one server, on one stream after the other.
-async fn beat(server: Arc<Server>, worker: WorkerId) {
+async fn beat(server: Arc<Server>, said: wire::HeartbeatRequest) {
     loop {
-        if let Err(status) = beat_until_broken(&server, worker).await {
+        if let Err(status) = beat_until_broken(&server, said.clone()).await {
             tracing::debug!(server = %server.url, %status, "heartbeats do not arrive");
         }
         let wait = REOPEN_AFTER.min(*server.heartbeat.borrow());
@@ -78,15 +82,14 @@ async fn beat(server: Arc<Server>, worker: WorkerId) {
     }
 }
 
-async fn beat_until_broken(server: &Arc<Server>, worker: WorkerId) -> Result<(), Status> {
+async fn beat_until_broken(server: &Arc<Server>, said: wire::HeartbeatRequest) -> Result<(), Status> {
     let mut client = server.client(server.beat_endpoint.connect_lazy());
     // Which stream of work was up when the last beat was sent.
     let (told, session) = watch::channel(None);
-    let beats = unfold((server.clone(), told), move |(server, told)| async move {
+    let beats = unfold((server.clone(), told, said), |(server, told, said)| async move {
         next_beat(&server).await;
         told.send_replace(server.ledger.up(server.link));
-        let beat = wire::HeartbeatRequest { worker_id: id_bytes(worker.to_bytes()) };
-        Some((beat, (server, told)))
+        Some((said.clone(), (server, told, said)))
     });
     let mut complaints = client.heartbeat(beats).await?.into_inner();
     while complaints.message().await?.is_some() {

@@ -97,7 +97,8 @@ fn read(
         key,
         epoch: Epoch(assignment.epoch),
         task,
-        // A copy, or a small input would keep the whole message in memory while it runs.
+        // Copies, or they would keep the whole message in memory while it runs.
+        token: Bytes::copy_from_slice(&assignment.token),
         input: assignment.input.map(|input| Bytes::copy_from_slice(&input)),
         tracing_id: (!assignment.tracing_id.is_empty()).then_some(assignment.tracing_id),
         scheduled_run: assignment.scheduled_run.map(scheduled_run_from_wire).transpose()?.map(Box::new),

@@ -50,6 +50,8 @@ pub(crate) struct Ledger {
 pub(crate) struct Assigned {
     pub(crate) key: Key,
     pub(crate) epoch: Epoch,
+    /// Goes with all that is said of the attempt.
+    pub(crate) token: Bytes,
     pub(crate) task: Result<Arc<RunnableTask>, String>,
     pub(crate) input: Option<Bytes>,
     pub(crate) tracing_id: Option<String>,
@@ -96,7 +98,7 @@ impl Ledger {
         let mut refused = 0;
         let mut surplus = 0;
         let mut state = self.state();
-        for Assigned { key, epoch, task, input, tracing_id, scheduled_run } in assigned {
+        for Assigned { key, epoch, token, task, input, tracing_id, scheduled_run } in assigned {
             let shard = key.0.shard();
             match state.owners.hear(shard, epoch, link) {
                 Heard::Outdated => {
@@ -121,14 +123,14 @@ impl Ledger {
                 Ok(task) => {
                     let cancel = Cancel::default();
                     let outlet: Arc<dyn LogOutlet> = self.clone();
-                    let log = LogSink::new(key.0, key.1, log_bytes_max, outlet);
+                    let log = LogSink::with_token(key.0, key.1, token, log_bytes_max, outlet);
                     state.held.insert(key, Held::Running { cancel: cancel.clone(), log: log.clone() });
                     state.began(shard);
                     begun.push(Attempt { key, task, input, tracing_id, scheduled_run, cancel, log });
                 }
                 Err(reason) => {
                     refused += 1;
-                    state.keep(key, not_started(key, reason), None, Kept::InMemory);
+                    state.keep(key, not_started(key, token, reason), None, Kept::InMemory);
                     state.post(key);
                 }
             }
@@ -153,7 +155,7 @@ impl Ledger {
             let Some(Held::Running { log, .. }) = state.held.get(&key) else {
                 continue;
             };
-            let log = log.clone();
+            let (log, token) = (log.clone(), log.token());
             let closed = log.close();
             if closed.is_to_announce {
                 // Before the outcome, which must not overtake it.
@@ -161,7 +163,8 @@ impl Ledger {
             }
             let log = closed.is_written.then_some(log);
             state.ended(report.id.shard());
-            state.keep(key, outcome_to_wire(&report), log, Kept::InMemory);
+            let outcome = wire::Outcome { token, ..outcome_to_wire(&report) };
+            state.keep(key, outcome, log, Kept::InMemory);
             in_doubt |= state.post(key) == Posted::InDoubt;
         }
         state.wake_senders();
@@ -192,6 +195,14 @@ impl Ledger {
             self.progress.notify_one();
         }
         spooled
+    }
+
+    /// What a server asks for from whoever says something about an attempt; empty unless it runs here.
+    pub(crate) fn token(&self, key: Key) -> Bytes {
+        match self.state().held.get(&key) {
+            Some(Held::Running { log, .. }) => log.token(),
+            Some(Held::Finished(_)) | None => Bytes::new(),
+        }
     }
 
     /// Asks attempts to end.

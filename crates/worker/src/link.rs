@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use punctual_core::host;
 use punctual_core::id::WorkerId;
 use punctual_proto::worker::worker_client::WorkerClient;
+use punctual_proto::identity::WorkerSecret;
 use tokio::sync::{Notify, watch};
 use tonic::transport::{Channel, Endpoint};
 
@@ -34,6 +35,8 @@ const WINDOW_BYTES: u32 = 4 << 20;
 /// What a worker says about itself to every server.
 pub(crate) struct Profile {
     pub(crate) id: WorkerId,
+    /// Proves the id.
+    pub(crate) secret: WorkerSecret,
     pub(crate) name: String,
     pub(crate) host: String,
     pub(crate) queues: Vec<String>,

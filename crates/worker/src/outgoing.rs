@@ -116,6 +116,7 @@ impl LinkState {
                 offset: piece.offset,
                 bytes: piece.bytes,
                 marks: piece.marks,
+                token: log.token(),
             });
         }
         bytes

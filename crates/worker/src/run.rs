@@ -8,7 +8,7 @@ use punctual_core::id::WorkerId;
 use tokio::sync::watch;
 
 use crate::attempts::Rules;
-use crate::builder::Worker;
+use crate::builder::{Identity, Worker};
 use crate::error::WorkerError;
 use crate::journal::Journal;
 use crate::ledger::{Ledger, Left};
@@ -19,14 +19,16 @@ use crate::{heartbeat, steward};
 
 pub(crate) async fn run(
     worker: Worker,
-    id: WorkerId,
+    identity: Identity,
     seed: u64,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), WorkerError> {
+    let Identity { id, secret } = identity;
     let ledger = Arc::new(Ledger::new(worker.slots));
     let spool = open_spool(&worker, id, &ledger)?;
     let profile = Arc::new(Profile {
         id,
+        secret: secret.clone(),
         name: worker.name.clone().unwrap_or_else(host_name),
         host: host_name(),
         queues: worker.queues.clone(),
@@ -52,7 +54,7 @@ pub(crate) async fn run(
     };
     let mut servers = Servers::start(parts, &worker.servers)?;
     worker.asker.begin(id, servers.list());
-    let heart = heartbeat::spawn(servers.list(), id, phase)?;
+    let heart = heartbeat::spawn(servers.list(), Identity { id, secret }, phase)?;
     let steward = tokio::spawn(steward::keep(ledger.clone(), spool.clone()));
     let _steward = AbortOnDrop(steward.abort_handle());
 

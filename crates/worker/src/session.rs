@@ -101,6 +101,7 @@ impl Link {
             held,
             acquired: greeting.acquired,
             commands_as: profile.commands_as.clone(),
+            secret: profile.secret.to_bytes().to_vec().into(),
         };
         // Not taken when the stream has broken already: then there is no welcome either.
         let _ = introduce.send((session, hello));

@@ -153,9 +153,9 @@ async fn outcomes_reported_while_no_server_is_there_survive_in_the_spool() {
     server.kill();
     let ends = || std::fs::read_to_string(&witness).unwrap_or_default().matches(" end ").count();
     eventually("all of them have ended unheard", || async { ends() == 100 }).await;
-    // An outcome of this kind takes 34 bytes with its length and checksum. With less, 97 would
+    // An outcome of this kind takes 52 bytes with its token, length and checksum. With less, 97 would
     // be taken for all of them.
-    eventually("the outcomes are on disk", || async { bytes_in(&home.file("spool")) >= 100 * 34 }).await;
+    eventually("the outcomes are on disk", || async { bytes_in(&home.file("spool")) >= 100 * 52 }).await;
     worker.kill();
 
     let server = home.server_at(&address, &[]);

@@ -17,6 +17,7 @@ mod docs;
 mod foreign;
 mod harness;
 mod health;
+mod hostile_worker;
 mod leavers;
 mod logs;
 mod notifications;

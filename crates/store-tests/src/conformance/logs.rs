@@ -42,6 +42,18 @@ pub(super) async fn a_chunk_that_is_there_is_left_as_it_is(store: &dyn Store) {
     assert_eq!(read(store, 1, 0, 100).await, piece("first!", 6));
 }
 
+pub(super) async fn a_log_takes_no_more_room_than_its_length(store: &dyn Store) {
+    store.append_logs(vec![chunk(1, 0, "one two"), chunk(1, 2, "e TWO three"), chunk(1, 0, "ONE")]).await.unwrap();
+    assert_eq!(read(store, 1, 0, 100).await, piece("one two three", 13));
+    for offset in 0..13 {
+        store.append_logs(vec![chunk(1, offset, &"x".repeat(13 - offset as usize))]).await.unwrap();
+    }
+    assert_eq!(read(store, 1, 0, 100).await, piece("one two three", 13));
+    store.append_logs(vec![chunk(1, 3, "xxxxxxxxxx four")]).await.unwrap();
+    assert_eq!(read(store, 1, 0, 100).await, piece("one two three four", 18));
+    assert_eq!(read(store, 1, 13, 100).await, piece(" four", 18));
+}
+
 pub(super) async fn a_read_ends_near_its_limit_but_gives_one_chunk(store: &dyn Store) {
     store.append_logs(vec![chunk(1, 0, "12345678"), chunk(1, 8, "90"), chunk(1, 10, "ab")]).await.unwrap();
     assert_eq!(read(store, 1, 0, 0).await, piece("12345678", 8));

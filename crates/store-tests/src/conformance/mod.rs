@@ -204,6 +204,7 @@ cases! { ($)
         a_log_is_read_from_any_offset,
         a_log_has_nothing_at_an_offset_that_no_log_can_have,
         a_chunk_that_is_there_is_left_as_it_is,
+        a_log_takes_no_more_room_than_its_length,
         a_read_ends_near_its_limit_but_gives_one_chunk,
         logs_of_attempts_are_apart,
         a_lost_chunk_is_skipped,
@@ -355,5 +356,6 @@ cases! { ($)
         a_worker_is_known_as_it_was_last_seen,
         workers_go_some_days_after_they_were_last_seen,
         outcomes_that_came_too_late_can_be_read,
+        of_one_attempt_few_late_outcomes_are_kept,
     }
 }

@@ -1,5 +1,5 @@
-use punctual_core::Span;
 use punctual_core::shard::write::{StaleOutcome, Write};
+use punctual_core::{AttemptNo, Span};
 use punctual_store::{LateOutcome, SeenWorker, Store};
 
 use crate::fixture::*;
@@ -72,4 +72,20 @@ pub(super) async fn outcomes_that_came_too_late_can_be_read(store: &dyn Store) {
     assert_eq!(store.late_outcomes(job.id, 10).await.unwrap(), expected, "the first of each attempt and worker");
     assert_eq!(store.late_outcomes(job.id, 1).await.unwrap(), expected[..1]);
     assert_eq!(store.late_outcomes(other.id, 10).await.unwrap(), []);
+}
+
+pub(super) async fn of_one_attempt_few_late_outcomes_are_kept(store: &dyn Store) {
+    let job = new_job(1, 10, 0);
+    let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
+    let late = |by, attempt| {
+        let (worker, outcome) = (worker(by), "succeeded".to_owned());
+        Write::Stale(StaleOutcome { id: job.id, attempt: AttemptNo(attempt), worker, at: at(20), outcome })
+    };
+    for by in 1..=20 {
+        owner.done(vec![late(by, 1)]).await;
+    }
+    owner.done(vec![late(1, 2)]).await;
+    let kept = store.late_outcomes(job.id, 100).await.unwrap();
+    let of = |attempt| kept.iter().filter(|late| late.attempt == AttemptNo(attempt)).count();
+    assert_eq!((of(1), of(2)), (8, 1));
 }

@@ -2,10 +2,13 @@ use std::collections::BTreeMap;
 
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::shard::write::{Batch, CancelMark, Requeue, Rerun, ResolveLost, Settle, Start, Void, Write};
-use punctual_core::{AttemptNo, JobId, JobKey, JobState, ShardId};
+use punctual_core::{AttemptNo, JobId, JobKey, JobState, ShardId, WorkerId};
 use punctual_store::{Applied, RerunRecord, Result};
 
 use super::{Finished, Hot, ModelStore, State, inconsistent};
+
+/// Outcomes of one attempt that came too late.
+const STALE_MAX: usize = 8;
 
 impl ModelStore {
     pub fn apply_now(&self, batch: &Batch) -> Result<Applied> {
@@ -54,7 +57,10 @@ impl State {
                 Write::ResolveLost(resolve) => void.jobs.extend(self.resolve_lost(resolve)?),
                 Write::Stale(stale) => {
                     let key = (stale.id, stale.attempt, stale.worker);
-                    if !self.stale.has(&key) {
+                    let first = (stale.id, stale.attempt, WorkerId::UNKNOWN);
+                    let of_attempt = |job: JobId, attempt: AttemptNo| (job, attempt) == (stale.id, stale.attempt);
+                    let kept = self.stale.range(first..).take_while(|((job, no, _), _)| of_attempt(*job, *no));
+                    if kept.count() < STALE_MAX && !self.stale.has(&key) {
                         self.stale.put(key, (stale.at, stale.outcome.clone()));
                     }
                 }

@@ -11,10 +11,14 @@ impl ModelStore {
                 if chunk.offset.saturating_add(chunk.bytes.len() as u64) > i64::MAX as u64 {
                     return Err(inconsistent("no log is so long"));
                 }
-                let key = (chunk.job, chunk.attempt, chunk.offset);
-                if !chunk.bytes.is_empty() && !state.logs.has(&key) {
-                    state.logs.put(key, chunk.bytes);
-                    state.log_marks.put(key, chunk.marks);
+                let (job, attempt) = (chunk.job, chunk.attempt);
+                let last = state.logs.range((job, attempt, 0)..=(job, attempt, u64::MAX)).next_back();
+                let end = last.map_or(0, |((_, _, begin), bytes)| begin + bytes.len() as u64);
+                let begin = chunk.offset.max(end);
+                if chunk.offset + chunk.bytes.len() as u64 > begin {
+                    state.logs.put((job, attempt, begin), chunk.bytes.slice((begin - chunk.offset) as usize..));
+                    let marks = if begin == chunk.offset { chunk.marks } else { Bytes::new() };
+                    state.log_marks.put((job, attempt, begin), marks);
                 }
             }
             Ok(())

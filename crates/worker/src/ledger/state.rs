@@ -221,9 +221,10 @@ pub(crate) fn outcome_bytes(outcome: &wire::Outcome) -> usize {
         Some(R::Cancelled(_)) | None => 0,
     };
     let details = outcome.details.as_ref().map_or(0, |details| details.encoded_len());
-    48 + text + details
+    48 + outcome.token.len() + text + details
 }
 
-pub(super) fn not_started((id, attempt): Key, reason: String) -> wire::Outcome {
-    outcome_to_wire(&Report { id, attempt, outcome: Outcome::NotStarted { reason }, timed_out: false, details: None })
+pub(super) fn not_started((id, attempt): Key, token: Bytes, reason: String) -> wire::Outcome {
+    let outcome = Outcome::NotStarted { reason };
+    wire::Outcome { token, ..outcome_to_wire(&Report { id, attempt, outcome, timed_out: false, details: None }) }
 }

@@ -47,6 +47,7 @@ fn refuse_from(ledger: &Arc<Ledger>, link: LinkNo, epoch: u64, keys: impl IntoIt
     let assigned = keys.into_iter().map(|key| Assigned {
         key,
         epoch: Epoch(epoch),
+        token: Bytes::new(),
         task: Err("not here".to_owned()),
         input: None,
         tracing_id: None,

@@ -296,6 +296,14 @@ impl FarStream {
     /// `None` when the worker has closed the stream.
     pub(crate) async fn message(&mut self) -> Option<wire::WorkerMessage> {
         let message = within("a message of the worker", self.inbound.message()).await.ok()??;
+        let said = message.outcomes.iter().map(|outcome| (&outcome.job_id, &outcome.token));
+        for (job, token) in said.chain(message.logs.iter().map(|log| (&log.job_id, &log.token))) {
+            assert_eq!(
+                *token,
+                token_of(&JobId::from_bytes(job).unwrap()),
+                "it goes with all that is said of an attempt"
+            );
+        }
         self.logs.extend(message.logs.iter().cloned());
         Some(message)
     }
@@ -371,6 +379,11 @@ pub(crate) fn probe_task(probe: &str) -> wire::TaskDefinition {
     task(&format!(r#"{{"probe":{probe}}}"#))
 }
 
+/// What the server expects with all that is said of the only attempt of a job.
+pub(crate) fn token_of(job: &JobId) -> Bytes {
+    Bytes::from([b"token of ", &job.to_bytes()[..]].concat())
+}
+
 pub(crate) fn assignments(task: wire::TaskDefinition, jobs: &[JobId]) -> wire::ServerMessage {
     let assignment = |job: &JobId| wire::Assignment {
         job_id: id_bytes(job.to_bytes()),
@@ -380,6 +393,7 @@ pub(crate) fn assignments(task: wire::TaskDefinition, jobs: &[JobId]) -> wire::S
         tracing_id: String::new(),
         epoch: 1,
         scheduled_run: None,
+        token: token_of(job),
     };
     wire::ServerMessage { tasks: vec![task], assignments: jobs.iter().map(assignment).collect(), ..Default::default() }
 }
