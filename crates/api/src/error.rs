@@ -47,6 +47,7 @@ kinds! {
     CalendarNotFound "calendar_not_found" 404 5 "There is no such calendar";
     NotificationNotFound "notification_not_found" 404 5 "There is no such notification rule";
     MethodNotAllowed "method_not_allowed" 405 2 "This method is not allowed here";
+    RequestTimeout "request_timeout" 408 7 "The request did not arrive in time";
     TaskExists "task_exists" 409 6 "A task of this name exists";
     TaskInUse "task_in_use" 409 6 "Schedules refer to the task";
     NameTaken "name_taken" 409 6 "A schedule of this name exists";
@@ -93,7 +94,7 @@ impl ErrorKind {
 
     /// Whether the same request may succeed later.
     pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::TooManyRequests | Self::ShardMoving)
+        matches!(self, Self::TooManyRequests | Self::RequestTimeout | Self::ShardMoving)
             || (self.is_outage() && !matches!(self, Self::DatabaseCorrupt))
     }
 

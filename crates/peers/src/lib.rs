@@ -29,6 +29,7 @@ use punctual_proto::convert::{BadMessage, id_bytes};
 use punctual_proto::peer as wire;
 use punctual_proto::peer::peer_client::PeerClient;
 use punctual_proto::{peer_convert as convert, schedule_convert};
+use tokio::runtime::Handle;
 use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
@@ -52,12 +53,14 @@ pub struct GrpcPeers {
     server: ServerId,
     asked: Arc<AtomicU64>,
     links: Mutex<HashMap<ServerId, Arc<Link>>>,
+    /// Where connections live, whoever asks first.
+    runtime: Option<Handle>,
 }
 
 impl GrpcPeers {
     /// `server` is who asks.
     pub fn new(key: PeerKey, server: ServerId) -> Self {
-        Self { key, server, asked: Arc::default(), links: Mutex::default() }
+        Self { key, server, asked: Arc::default(), links: Mutex::default(), runtime: Handle::try_current().ok() }
     }
 
     fn asker(&self, peer: &Peer) -> Asker {
@@ -73,6 +76,7 @@ impl GrpcPeers {
         }
         // Every start of a server is a new peer; those that are gone are not asked any more.
         links.retain(|_, link| link.is_in_use());
+        let _entered = self.runtime.as_ref().map(Handle::enter);
         let link = Link::new(peer, self.asker(peer)).map_err(|reason| failed(peer, reason))?;
         let link = Arc::new(link);
         links.insert(peer.id, Arc::clone(&link));

@@ -275,7 +275,9 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::RevisionConflict => Command("read it again with `punctual task get` and repeat your change"),
         ErrorKind::IdempotencyKeyReused => Command("use another --idempotency-key"),
         ErrorKind::NotServedHere => Command("name a server that has the role api with --server"),
-        ErrorKind::TooManyRequests | ErrorKind::Unavailable | ErrorKind::ShardMoving => Server("try again in a moment"),
+        ErrorKind::TooManyRequests | ErrorKind::RequestTimeout | ErrorKind::Unavailable | ErrorKind::ShardMoving => {
+            Server("try again in a moment")
+        }
         ErrorKind::DatabaseUnavailable => Server("start the database; `punctual doctor` checks it"),
         ErrorKind::DiskFull => Server("make room on the disk of the database"),
         ErrorKind::DatabaseFileReplaced => Server("move the file of the database back"),

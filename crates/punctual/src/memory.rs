@@ -22,3 +22,42 @@ pub(crate) fn give_back_what_is_freed() {
 
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 pub(crate) fn give_back_what_is_freed() {}
+
+/// How often a server looks at what it could give back.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// So much that is free is left where it is: it is needed again soon.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const FREE_BYTES_MAX: usize = 8 << 20;
+
+/// Gives memory back that lies free between what is in use, for as long as the process runs. glibc gives back only the end of
+/// each heap by itself: after 10,000 connections were closed, a server kept 160 MB for nothing.
+pub(crate) fn keep_giving_back() {
+    let keep = || {
+        let mut left = 0;
+        loop {
+            std::thread::sleep(LOOK_EVERY);
+            left = give_back(left);
+        }
+    };
+    // Without the thread the process is larger than it needs to be, and nothing else.
+    let _ = std::thread::Builder::new().name("memory".to_owned()).spawn(keep);
+}
+
+/// `left` is what could not be given back the last time, and the answer what could not now.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "glibc's heaps have no safe interface")]
+fn give_back(left: usize) -> usize {
+    // SAFETY: both may be called by any thread at any time; they lock what they look at.
+    let free = || unsafe { libc::mallinfo2() }.fordblks;
+    if free() <= left + FREE_BYTES_MAX {
+        return left.min(free());
+    }
+    unsafe { libc::malloc_trim(0) };
+    free()
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn give_back(left: usize) -> usize {
+    left
+}

@@ -26,6 +26,7 @@ use crate::agents;
 use crate::config::{Database, SandboxSettings, ServerSettings, Spawn, Storage, WorkerSettings};
 use crate::exit::failed;
 use crate::folders::make_private;
+use crate::memory;
 use crate::stores::OpenStore;
 use crate::world;
 
@@ -64,6 +65,7 @@ pub(crate) async fn run_server(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
     let ServerOptions { listener, settings, worker_program } = options;
+    memory::keep_giving_back();
     settings.task_defaults.set();
     let random = world::random()?;
     let address = listener.local_addr().context("cannot read the address")?;

@@ -21,8 +21,9 @@ use punctual_proto::convert::{id_bytes, outcome_from_wire, scheduled_run_to_wire
 use punctual_proto::worker as wire;
 use serde::Deserialize;
 
+use crate::bodies::read_body;
 use crate::guard::Reached;
-use crate::parse::{NoParams, Params, read_body};
+use crate::parse::{NoParams, Params};
 use crate::problem::{Problems, Refused};
 
 const PROTOBUF: &str = "application/x-protobuf";

@@ -11,8 +11,9 @@ use punctual_app::{App, AppError, Defined, parse_limit};
 use punctual_blobs::SignedQuery;
 use serde::Deserialize;
 
+use crate::bodies::discard;
 use crate::guard::Reached;
-use crate::parse::{ArtifactPath, Json, NoParams, Params, discard};
+use crate::parse::{ArtifactPath, Json, NoParams, Params};
 use crate::problem::{Problems, Refused};
 use crate::range::{Asked, range};
 

@@ -7,7 +7,8 @@ use punctual_api::{CalendarList, CalendarQuery, CalendarRequest, CalendarView, l
 use punctual_app::{App, AppError};
 
 use crate::WHO;
-use crate::parse::{Json, Name, NoParams, Params, check_content_encoding, content_type, read_body};
+use crate::bodies::read_body;
+use crate::parse::{Json, Name, NoParams, Params, check_content_encoding, content_type};
 use crate::problem::{Problems, Refused};
 
 /// Lists the calendars in order of their names.

@@ -1,5 +1,5 @@
-//! What every request passes first: where it comes from, who sends it, how many there
-//! are, and the id under which it can be found again.
+//! What every request passes first: where it comes from, who sends it, whether its body arrives, how many there are, and
+//! the id under which it can be found again.
 //!
 //! The server answers its own user on loopback without credentials. A web page in that user's
 //! browser must not be able to use that: its requests carry its own origin, and one that has its
@@ -19,8 +19,9 @@ use punctual_app::{App, AppError};
 use punctual_core::host;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
+use crate::connections::Connection;
 use crate::problem::{self, Refused};
-use crate::{access, agent};
+use crate::{access, agent, answers, bodies, lists};
 
 /// Requests that are worked on at a time. Beyond it they are refused at once: a
 /// queue would only make all of them late.
@@ -45,6 +46,9 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// passes on has had its place there.
 const OURS: [&str; 2] = ["/punctual.worker.", "/punctual.peer."];
 
+/// Outside of all lanes: whoever restarts a server that does not answer must hear from one that is busy.
+const PROBES: [&str; 2] = ["/livez", "/readyz"];
+
 #[derive(Clone)]
 struct Guard {
     app: App,
@@ -53,6 +57,8 @@ struct Guard {
     waits: Arc<Semaphore>,
     /// Nobody else's requests make an agent look dead.
     agents: Arc<Semaphore>,
+    /// Files take as long as their clients do.
+    files: Arc<Semaphore>,
 }
 
 impl Guard {
@@ -60,14 +66,38 @@ impl Guard {
         if request.uri().path().starts_with(agent::PATH) {
             return &self.agents;
         }
+        if is_file(request) {
+            return &self.files;
+        }
         let waits = request.uri().query().is_some_and(|query| query.contains("wait="));
         if waits { &self.waits } else { &self.requests }
     }
+
+    /// Takes a place for a request whose body has arrived, and answers it.
+    async fn answer(&self, request: Request, next: Next) -> Response {
+        let Ok(permit) = Arc::clone(self.lane(&request)).try_acquire_owned() else {
+            let error = AppError::new(ErrorKind::TooManyRequests, "too many requests at a time");
+            return Refused(error.hint("wait a moment, and send many jobs in one request")).into_response();
+        };
+        if lists::is_list(&request) {
+            answers::counted(lists::answer(request, next).await).await
+        } else if request.method().is_safe() {
+            answers::counted(next.run(request).await).await
+        } else {
+            to_its_end(permit, request, next).await
+        }
+    }
+}
+
+/// Bytes that go through the handler as they come.
+fn is_file(request: &Request) -> bool {
+    let path = request.uri().path();
+    path.starts_with("/v1/artifacts/") && path.ends_with("/content")
 }
 
 pub(crate) fn wrap(router: Router, app: App) -> Router {
     let lane = || Arc::new(Semaphore::new(REQUESTS_MAX));
-    let guard = Guard { app, requests: lane(), waits: lane(), agents: lane() };
+    let guard = Guard { app, requests: lane(), waits: lane(), agents: lane(), files: lane() };
     router.layer(from_fn_with_state(guard, pass))
 }
 
@@ -81,16 +111,26 @@ async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> R
     if let Some(host) = host_of(&request) {
         request.extensions_mut().insert(Reached(format!("http://{host}")));
     }
+    let connection = request.extensions_mut().remove::<Connection>();
+    let mut busy = None;
+    let mut begin = || busy = connection.as_ref().map(Connection::busy);
     let response = match check(&request).and_then(|()| access::establish(&guard.app, &mut request)) {
         Err(error) => access::refusal(error, &request),
-        Ok(()) if OURS.iter().any(|path| request.uri().path().starts_with(path)) => next.run(request).await,
-        Ok(()) => match Arc::clone(guard.lane(&request)).try_acquire_owned() {
-            Ok(_permit) if request.method().is_safe() => next.run(request).await,
-            Ok(permit) => to_its_end(permit, request, next).await,
-            Err(_) => {
-                let error = AppError::new(ErrorKind::TooManyRequests, "too many requests at a time");
-                Refused(error.hint("wait a moment, and send many jobs in one request")).into_response()
+        Ok(()) if OURS.iter().any(|ours| path.starts_with(ours)) || PROBES.contains(&path.as_str()) => {
+            begin();
+            next.run(request).await
+        }
+        // Nobody reads the body of a safe request, and a file is read by its handler.
+        Ok(()) if is_file(&request) || request.method().is_safe() => {
+            begin();
+            guard.answer(request, next).await
+        }
+        Ok(()) => match bodies::arrived(request).await {
+            Ok((request, _held)) => {
+                begin();
+                guard.answer(request, next).await
             }
+            Err(error) => Refused(error).into_response(),
         },
     };
     let mut response = problem::finish(response, &request_id, &method, &path);
@@ -104,7 +144,10 @@ async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> R
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, HeaderValue::from_str(&request_id).expect("hexadecimal digits"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
+    match busy {
+        Some(busy) => busy.until_answered(response),
+        None => response,
+    }
 }
 
 /// Runs a request that changes something to its end, also when its client disconnects meanwhile: the connection's future is

@@ -6,15 +6,19 @@
 
 mod access;
 mod agent;
+mod answers;
 mod artifacts;
 mod backfills;
+mod bodies;
 mod calendars;
+mod connections;
 mod document;
 mod events;
 mod grpc;
 mod guard;
 mod health;
 mod jobs;
+mod lists;
 mod logs;
 mod misfits;
 mod nodes;

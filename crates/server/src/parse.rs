@@ -1,11 +1,7 @@
 //! Reading requests strictly: what is not understood is refused, with the reason.
 
-use std::time::Duration;
-
-use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use bytes::{Bytes, BytesMut};
-use futures_util::StreamExt;
+use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, header};
 use punctual_api::{ErrorKind, FieldCode, Misfit, limits};
@@ -13,15 +9,9 @@ use punctual_app::{AppError, Checked};
 use punctual_core::{ArtifactId, BackfillId, JobId};
 use serde::de::DeserializeOwned;
 
+use crate::bodies::read_body;
 use crate::misfits::from_json;
 use crate::problem::Refused;
-
-/// A client that has not sent its body by then is refused.
-const BODY_WITHIN: Duration = Duration::from_secs(60);
-
-/// Of a body that is too large, so much is read after that is known.
-const DISCARD_BYTES_MAX: usize = 64 << 20;
-const DISCARD_WITHIN: Duration = Duration::from_secs(2);
 
 /// A JSON body of at most `MAX` bytes, with the bytes that it was read from.
 pub(crate) struct Json<T, const MAX: usize = { limits::BODY_BYTES_MAX }> {
@@ -35,33 +25,9 @@ impl<S: Send + Sync, T: DeserializeOwned + Checked, const MAX: usize> FromReques
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
         check_content_type(request.headers())?;
         check_content_encoding(request.headers())?;
-        let declared = request.headers().get(header::CONTENT_LENGTH);
-        let declared = declared.and_then(|value| value.to_str().ok()).and_then(|text| text.parse::<usize>().ok());
-        if declared.is_some_and(|length| length > MAX) {
-            discard(request.into_body()).await;
-            return Err(too_large(MAX).into());
-        }
         let bytes = read_body(request.into_body(), MAX).await?;
         let value = from_json(&bytes)?;
         Ok(Self { value, bytes })
-    }
-}
-
-fn too_large(max: usize) -> AppError {
-    AppError::new(ErrorKind::PayloadTooLarge, format!("the body is larger than {max} bytes"))
-        .hint("split the request, or put large data into a file and pass its address")
-}
-
-/// All of a body of at most `max` bytes.
-pub(crate) async fn read_body(body: Body, max: usize) -> Result<Bytes, AppError> {
-    match tokio::time::timeout(BODY_WITHIN, read(body, max)).await {
-        Ok(Ok(Some(bytes))) => Ok(bytes),
-        Ok(Ok(None)) => Err(too_large(max)),
-        Ok(Err(_)) => Err(AppError::invalid("the body ended before it was complete")),
-        Err(_) => {
-            let error = AppError::invalid(format!("the body did not arrive within {} seconds", BODY_WITHIN.as_secs()));
-            Err(error.hint("split the request"))
-        }
     }
 }
 
@@ -106,38 +72,6 @@ pub(crate) fn check_content_encoding(headers: &HeaderMap) -> Result<(), Refused>
     Err(error.hint("send it without the header `Content-Encoding`").into())
 }
 
-/// The whole body, or `None` if it is longer than `max` bytes.
-async fn read(body: Body, max: usize) -> Result<Option<Bytes>, axum::Error> {
-    let mut body = body.into_data_stream();
-    let mut whole = BytesMut::new();
-    while let Some(piece) = body.next().await {
-        let piece = piece?;
-        if whole.len() + piece.len() > max {
-            discard(Body::from_stream(body)).await;
-            return Ok(None);
-        }
-        if whole.is_empty() && body.is_end_stream() {
-            return Ok(Some(piece));
-        }
-        whole.extend_from_slice(&piece);
-    }
-    Ok(Some(whole.freeze()))
-}
-
-/// Reads on for a while without keeping anything. A client that still writes when
-/// the connection closes loses the answer.
-pub(crate) async fn discard(body: Body) {
-    let mut body = body.into_data_stream();
-    let mut left = DISCARD_BYTES_MAX;
-    let reading = async {
-        while let Some(Ok(piece)) = body.next().await {
-            left = left.saturating_sub(piece.len());
-            if left == 0 {
-                break;
-            }
-        }
-    };
-    let _ = tokio::time::timeout(DISCARD_WITHIN, reading).await;
 }
 
 /// Messages quote what was sent, but not a megabyte of it.

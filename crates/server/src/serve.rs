@@ -1,22 +1,20 @@
 //! Accepts connections, with limits on what a client may cost.
 
-use std::convert::Infallible;
 use std::future::Future;
-use std::task::{Context, Poll};
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::Router;
-use axum::response::Response;
-use http::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use punctual_app::SocketUser;
-use tokio::net::TcpListener;
-use tower::Service;
+use punctual_app::Throttle;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tower::ServiceExt;
 
+use crate::connections::{Connection, Connections};
 use crate::socket_owner;
 
 /// A client that has not sent its headers by then is cut off. It counts from the answer
@@ -32,11 +30,20 @@ const WINDOW_BYTES: u32 = 4 << 20;
 const PING_EVERY: Duration = Duration::from_secs(30);
 /// Open requests may take so long to end when the server stops.
 const GOODBYE: Duration = Duration::from_secs(5);
+/// A connection that is closed has so long to send what it has.
+const PARTING: Duration = Duration::from_millis(100);
+/// What one HTTP/2 stream may keep of an answer beside what is counted in `answers`.
+const SEND_BUFFER_BYTES: usize = 64 << 10;
+
+static NOT_ACCEPTED: Throttle = Throttle::new(Duration::from_secs(10));
 
 /// Serves until `shutdown` resolves, then lets open requests end.
 pub async fn serve(router: Router, listener: TcpListener, shutdown: impl Future<Output = ()>) {
     let builder = builder();
-    let graceful = GracefulShutdown::new();
+    let connections = Connections::default();
+    // Each connection has a sender: when all of them are gone, all connections have ended.
+    let (alive, mut all_ended) = mpsc::channel::<Never>(1);
+    let (stop, stopped) = watch::channel(());
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let stream = tokio::select! {
@@ -44,7 +51,9 @@ pub async fn serve(router: Router, listener: TcpListener, shutdown: impl Future<
                 Ok((stream, _)) => stream,
                 Err(error) => {
                     // Out of file descriptors, most likely: others may be closed meanwhile.
-                    tracing::warn!(%error, "a connection was not accepted");
+                    if let Some(left_out) = NOT_ACCEPTED.pass() {
+                        tracing::warn!(%error, left_out, "a connection was not accepted");
+                    }
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -52,48 +61,81 @@ pub async fn serve(router: Router, listener: TcpListener, shutdown: impl Future<
             () = &mut shutdown => break,
         };
         let _ = stream.set_nodelay(true);
-        let router = router.clone();
-        let (builder, watcher) = (builder.clone(), graceful.watcher());
+        let served = Served { router: router.clone(), builder: builder.clone(), connection: connections.open() };
+        let (alive, stopped) = (alive.clone(), stopped.clone());
         tokio::spawn(async move {
-            // Once for all requests of the connection, and at once: a client that is gone by then is nobody.
-            let user = socket_owner::user_of(&stream).await;
-            let service = TowerToHyperService::new(Connection { router, user });
-            // Which protocol it speaks is read without a limit of time, so the first byte has one.
-            let first = tokio::time::timeout(HEADERS_WITHIN, stream.peek(&mut [0])).await;
-            if !matches!(first, Ok(Ok(1))) {
-                return;
-            }
-            let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-            let connection = watcher.watch(connection);
-            if let Err(error) = connection.await {
-                tracing::debug!(error = %error, "a connection ended with an error");
-            }
+            served.serve(stream, stopped).await;
+            drop(alive);
         });
     }
-    drop(listener);
-    let _ = tokio::time::timeout(GOODBYE, graceful.shutdown()).await;
+    drop((listener, alive, stop));
+    let _ = tokio::time::timeout(GOODBYE, all_ended.recv()).await;
 }
 
-/// What is served on one connection: every request is told whose socket it came from.
-#[derive(Clone)]
-struct Connection {
+enum Never {}
+
+/// One connection.
+struct Served {
     router: Router,
-    user: SocketUser,
+    builder: Builder<TokioExecutor>,
+    connection: Connection,
 }
 
-impl Service<Request<Incoming>> for Connection {
-    type Response = Response;
-    type Error = Infallible;
-    type Future = <Router as Service<Request<Incoming>>>::Future;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Service::<Request<Incoming>>::poll_ready(&mut self.router, context)
+impl Served {
+    async fn serve(self, stream: TcpStream, stopped: watch::Receiver<()>) {
+        let connection = &self.connection;
+        // Once for all requests of the connection, and at once: a client that is gone by then is nobody.
+        let user = socket_owner::user_of(&stream).await;
+        // Which protocol it speaks is read without a limit of time, so the first byte has one.
+        let mut byte = [0];
+        let first = tokio::select! {
+            first = tokio::time::timeout(HEADERS_WITHIN, stream.peek(&mut byte)) => first,
+            () = connection.unwanted() => return,
+            () = closed(stopped.clone()) => return,
+        };
+        if !matches!(first, Ok(Ok(1))) {
+            return;
+        }
+        // The guard takes it out again when the body of the request has arrived.
+        let own = connection.clone();
+        let service = self.router.map_request(move |mut request: http::Request<Incoming>| {
+            request.extensions_mut().insert(own.clone());
+            request.extensions_mut().insert(user);
+            request
+        });
+        let service = TowerToHyperService::new(service);
+        let mut served = pin!(self.builder.serve_connection_with_upgrades(TokioIo::new(stream), service));
+        let ended = tokio::select! {
+            ended = &mut served => Some(ended),
+            () = connection.unwanted() => None,
+            () = closed(stopped) => None,
+        };
+        let ended = match ended {
+            Some(ended) => ended,
+            None => {
+                served.as_mut().graceful_shutdown();
+                // A request that only arrives is not waited for: that may take its client's time.
+                let idle = async {
+                    tokio::time::sleep(PARTING).await;
+                    while connection.is_busy() {
+                        tokio::time::sleep(PARTING).await;
+                    }
+                };
+                tokio::select! {
+                    ended = served => ended,
+                    () = idle => return,
+                }
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(error = %error, "a connection ended with an error");
+        }
     }
+}
 
-    fn call(&mut self, mut request: Request<Incoming>) -> Self::Future {
-        request.extensions_mut().insert(self.user);
-        self.router.call(request)
-    }
+/// Resolves when the server stops.
+async fn closed(mut stopped: watch::Receiver<()>) {
+    while stopped.changed().await.is_ok() {}
 }
 
 fn builder() -> Builder<TokioExecutor> {
@@ -111,6 +153,7 @@ fn builder() -> Builder<TokioExecutor> {
         .max_header_list_size(HEADER_BYTES_MAX as u32)
         .initial_stream_window_size(WINDOW_BYTES)
         .initial_connection_window_size(WINDOW_BYTES)
+        .max_send_buf_size(SEND_BUFFER_BYTES)
         .keep_alive_interval(PING_EVERY);
     builder
 }

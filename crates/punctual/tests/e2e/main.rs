@@ -34,4 +34,5 @@ mod schedule_cli;
 mod schedules;
 mod sends;
 mod settings;
+mod slow_clients;
 mod terminal;
