@@ -37,6 +37,8 @@ pub(crate) enum Verify {
     Lists(Passed),
     /// Clients that disconnect before their answer; `-- --clients 400 --postgres`
     Leavers(Passed),
+    /// Thousands of clients that are slow, idle or list without pause; `-- --postgres`
+    Floods(Passed),
     /// Compares when schedules fire with a brute-force walk, for random expressions in all zones, and the
     /// parsers with anything
     Time {
@@ -113,6 +115,7 @@ pub(crate) fn run(what: Verify) -> anyhow::Result<()> {
         Verify::Load(passed) => verifier("load", passed),
         Verify::Lists(passed) => verifier("lists", passed),
         Verify::Leavers(passed) => verifier("leavers", passed),
+        Verify::Floods(passed) => verifier("floods", passed),
         Verify::Faults(passed) => verifier("faults", passed),
         Verify::Disk(passed) => verifier("disk", passed),
         Verify::Schedules(passed) => verifier("schedules", passed),

@@ -72,8 +72,6 @@ pub(crate) fn check_content_encoding(headers: &HeaderMap) -> Result<(), Refused>
     Err(error.hint("send it without the header `Content-Encoding`").into())
 }
 
-}
-
 /// Messages quote what was sent, but not a megabyte of it.
 fn shorten(error: &impl std::fmt::Display) -> String {
     error.to_string().chars().take(300).collect()

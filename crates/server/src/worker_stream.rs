@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use punctual_app::{App, CREDIT_MAX, Connected, LOG_BYTES_MAX, Parting, Throttle, WorkerHello};
+use punctual_app::{App, CREDIT_MAX, Connected, Parting, Throttle, WorkerHello};
 use punctual_core::shard::event::{Report, StreamId, WorkerSpec};
 use punctual_core::{AttemptNo, JobId, WorkerId};
 use punctual_engine::WorkerSession;
@@ -76,7 +76,7 @@ fn meet(app: &App, stream: StreamId, first: Option<wire::WorkerMessage>) -> Resu
         version: env!("CARGO_PKG_VERSION").to_owned(),
         heartbeat_ms: to_millis(answer.heartbeat),
         dead_after_ms: to_millis(answer.dead_after),
-        log_bytes_max: LOG_BYTES_MAX as u32,
+        log_bytes_max: answer.log_limit.get() as u32,
         peers: Some(peers_message(&peers.borrow_and_update())),
     };
     Ok((worker, session, first, Welcomed { message, outgoing, peers }))

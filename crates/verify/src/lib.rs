@@ -14,6 +14,7 @@ pub mod disk;
 pub mod downtime;
 pub mod exactly_once;
 pub mod faults;
+pub mod floods;
 pub mod history;
 pub mod leavers;
 pub mod lists;

@@ -1,4 +1,5 @@
-//! `verify exactly-once | load | lists | leavers | faults | disk | schedules | downtime`, and `verify check` to judge a kept run again.
+//! `verify exactly-once | load | lists | leavers | floods | faults | disk | schedules | downtime`, and `verify check` to judge a kept run
+//! again.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,6 +10,7 @@ use punctual_verify::disk::{Disk, enter_own_mounts};
 use punctual_verify::downtime::Downtime;
 use punctual_verify::exactly_once::ExactlyOnce;
 use punctual_verify::faults::{Faults, Timing, enter_own_network};
+use punctual_verify::floods::{FloodArgs, Floods, flood, lower_priority, raise_open_files};
 use punctual_verify::history::{History, RunFolder};
 use punctual_verify::leavers::Leavers;
 use punctual_verify::lists::Lists;
@@ -36,6 +38,8 @@ enum Command {
     Lists(Lists),
     /// Clients that disconnect before their answer: their jobs start as soon as those of clients that stay
     Leavers(Leavers),
+    /// Thousands of clients that are slow, idle or list without pause: starts and submissions stay as quick
+    Floods(Floods),
     /// What a cluster does while its parts are killed, stopped, cut off and confused
     Faults(Faults),
     /// What a server on the embedded database does when its disk is full or its files are moved or damaged
@@ -53,6 +57,8 @@ enum Command {
     },
     #[command(hide = true)]
     Worker(worker::WorkerArgs),
+    #[command(hide = true)]
+    Flood(FloodArgs),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -61,6 +67,15 @@ fn main() -> anyhow::Result<ExitCode> {
         // Before there are threads, and while there is still a way to install a database.
         punctual_local_postgres::ensure_installed()?;
         enter_own_network()?;
+    }
+    // Before there are threads: they inherit it.
+    match args.command {
+        Command::Floods(_) => raise_open_files()?,
+        Command::Flood(_) => {
+            raise_open_files()?;
+            lower_priority()?;
+        }
+        _ => {}
     }
     if let Command::Disk(_) = args.command {
         enter_own_mounts()?;
@@ -72,6 +87,10 @@ async fn run(Args { command, keep }: Args) -> anyhow::Result<ExitCode> {
     match command {
         Command::Worker(args) => {
             worker::run(args).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Flood(args) => {
+            flood(args).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Check { folder, latest } => {
@@ -100,6 +119,7 @@ async fn run(Args { command, keep }: Args) -> anyhow::Result<ExitCode> {
             rounds("lists", run.rounds, &keep, async |round, folder| run.round(round, folder).await).await
         }
         Command::Leavers(run) => rounds("leavers", run.rounds, &keep, async |_, folder| run.round(folder).await).await,
+        Command::Floods(run) => rounds("floods", run.rounds, &keep, async |_, folder| run.round(folder).await).await,
         Command::Schedules(run) => {
             rounds("schedules", run.rounds, &keep, async |round, folder| run.round(round, folder).await).await
         }

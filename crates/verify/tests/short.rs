@@ -1,4 +1,4 @@
-//! Short forms of `cargo xtask verify exactly-once | load | lists | faults | disk | schedules | downtime`, against the debug build.
+//! Short forms of `cargo xtask verify exactly-once | load | lists | floods | faults | disk | schedules | downtime`, against the debug build.
 //! The limits on lateness are those of a busy machine; the long runs have the real ones.
 
 use std::path::Path;
@@ -8,6 +8,7 @@ use punctual_verify::disk;
 use punctual_verify::downtime::Downtime;
 use punctual_verify::exactly_once::ExactlyOnce;
 use punctual_verify::faults::{CELLS, Faults, Timing};
+use punctual_verify::floods::Floods;
 use punctual_verify::history::RunFolder;
 use punctual_verify::lists::Lists;
 use punctual_verify::load::Load;
@@ -42,6 +43,15 @@ async fn three_servers_do_every_job_once() {
     };
     let folder = RunFolder::fresh(keep(), "load").unwrap();
     let verdict = run.round(1, &folder).await.unwrap();
+    assert!(verdict.is_good(), "{:?}; see {}", verdict.faults, folder.path().display());
+    folder.remove().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn floods_of_clients_keep_nobody_out() {
+    let run = Floods { seconds: 2, postgres: false, jobs: 1000, only: vec![], rounds: 1, scale: 4, untimed: true };
+    let folder = RunFolder::fresh(keep(), "floods").unwrap();
+    let verdict = run.round(&folder).await.unwrap();
     assert!(verdict.is_good(), "{:?}; see {}", verdict.faults, folder.path().display());
     folder.remove().unwrap();
 }

@@ -1,4 +1,4 @@
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use punctual_core::{AttemptNo, JobId, Timestamp};
 use punctual_store::{ChunkMarks, LogChunk, LogPiece, Result, tasks_used_since};
 
