@@ -197,7 +197,7 @@ impl Listener {
         for log in logs {
             let (job, attempt): (JobId, AttemptNo) = (convert::job_id(&log.job_id)?, AttemptNo(log.attempt));
             if self.app.attempt_tokens().is_of(job, attempt, &log.token) {
-                chunks.push(LogChunk { job, attempt, offset: log.offset, bytes: log.bytes });
+                chunks.push(LogChunk { job, attempt, offset: log.offset, bytes: log.bytes, marks: log.marks });
             }
         }
         if chunks.len() < said {
