@@ -162,7 +162,10 @@ mod tests {
     #[track_caller]
     fn check(body: &str, expected: &[(&str, FieldCode)]) {
         let error = from_json::<JobRequest>(body.as_bytes()).unwrap_err();
-        let found: Vec<_> = error.errors.iter().map(|field| (field.pointer.as_str(), field.code)).collect();
+        let mut found: Vec<_> = error.errors.iter().map(|field| (field.pointer.as_str(), field.code)).collect();
+        let mut expected = expected.to_vec();
+        found.sort_by_key(|(pointer, _)| pointer.to_owned());
+        expected.sort_by_key(|(pointer, _)| pointer.to_owned());
         assert_eq!(found, expected, "{error}");
     }
 

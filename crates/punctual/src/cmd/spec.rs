@@ -335,7 +335,7 @@ mod tests {
             (&["--slack", "ops", "--subject", "s", "--text", "t"], "cannot be used with"),
             (&["--http", "u", "--text", "t"], "cannot be used with"),
             (&["--text", "t"], "--email"),
-            (&["--http", "u", "--follow-redirects", "11"], "11 is not in 0..=10"),
+            (&["--http", "u", "--follow-redirects", "11"], "it is not a whole number from 0 to 10"),
             (&["--http", "u", "--method", "SHOUT"], "there is no `SHOUT`"),
             (&["--http", "u", "-H", "nonsense"], "has no colon"),
             (&["--probe", "{\"slep\":\"1s\"}"], "slep"),

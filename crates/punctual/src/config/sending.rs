@@ -98,7 +98,7 @@ mod tests {
             ("PUNCTUAL_SLACK_WEBHOOKS", "ops=s3cret", "the webhook ops is not an address"),
             ("PUNCTUAL_SLACK_WEBHOOKS", "@/nowhere", "cannot read /nowhere"),
             ("PUNCTUAL_TELEGRAM_BOTS", "ops=s3cret", "the token of the bot ops"),
-            ("PUNCTUAL_TELEGRAM_API", "s3cret", "must begin with https://"),
+            ("PUNCTUAL_TELEGRAM_API", "api.telegram.org", "must begin with https://"),
             ("PUNCTUAL_SMTP_PASSWORD", "s3cret", "smtp_password is set and smtp_url is not"),
             ("PUNCTUAL_SMTP_URL", "smtp://me:s3cret@h", "put it into smtp_password"),
             ("PUNCTUAL_SMTP_URL", "smtp://mail.example", "smtp_from must be an address"),

@@ -114,7 +114,7 @@ async fn lines_that_make_no_sense_are_refused_before_anyone_is_asked() {
         ("run a --input hello", "--input is not JSON"),
         ("run a --input @nowhere.json", "cannot read nowhere.json"),
         ("run a --retries three", "from 0 to 1000"),
-        ("run a --retries -1", "--retries"),
+        ("run a --retries -1", "'-1'"),
         ("ps -n 0", "from 1 to 1000"),
         ("ps -n many", "from 1 to 1000"),
         ("logs job_01m7et4344e91804jsy8wksbxz --attempt 0", "from 1"),

@@ -132,7 +132,7 @@ fn failures_of_ours_have_exit_codes_that_programs_leave_alone() {
     ends(&["--retries", "0", "--", "2"], 2);
     ends(&["--retries", "0", "--", "0", "11"], 139);
     ends(&["--retries", "0", "--timeout", "1s"], 124);
-    ends(&["--retries", "0", "--wait-timeout", "1s"], 124);
+    ends(&["--retries", "0", "--follow", "--wait-timeout", "1s"], 124);
     ends(&["--queue", "nobody", "--queue-timeout", "1s"], 125);
     ends(&["--no-such-flag"], 125);
     ends(&["--timeout", "soon"], 125);
