@@ -190,7 +190,11 @@ mod tests {
         );
         check(
             r#"{"inline":{"run":{"http":{"timeout":-1}},"timeout":true,"queue":""}}"#,
-            &[("/inline/run/http/timeout", InvalidValue), ("/inline/run/http/url", Required)],
+            &[
+                ("/inline/run/http/timeout", InvalidValue),
+                ("/inline/run/http/url", Required),
+                ("/inline/timeout", WrongType),
+            ],
         );
         check(
             r#"{"inline":{"run":{"http":{"url":"x","timeout":"0s"}},"timeout":"40d","priority":1000}}"#,
