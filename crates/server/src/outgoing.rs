@@ -63,8 +63,8 @@ impl<'t> Messages<'t> {
         let tracing_id = assignment.tracing_id.unwrap_or_default();
         let scheduled_run = assignment.origin.map(|origin| scheduled_run_to_wire(origin.scheduled_run()));
         let run_bytes = scheduled_run.as_ref().map_or(0, Message::encoded_len);
-        let payload = assignment.input.as_ref().map_or(0, Bytes::len) + tracing_id.len() + run_bytes
-            + ATTEMPT_TOKEN_BYTES;
+        let payload =
+            assignment.input.as_ref().map_or(0, Bytes::len) + tracing_id.len() + run_bytes + ATTEMPT_TOKEN_BYTES;
         self.make_room(ENTRY_BYTES + payload);
         let task = self.place_of(&assignment.task);
         self.current.assignments.push(wire::Assignment {

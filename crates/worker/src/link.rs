@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use punctual_core::host;
 use punctual_core::id::WorkerId;
-use punctual_proto::worker::worker_client::WorkerClient;
 use punctual_proto::identity::WorkerSecret;
+use punctual_proto::worker::worker_client::WorkerClient;
 use tokio::sync::{Notify, watch};
 use tonic::transport::{Channel, Endpoint};
 

@@ -179,6 +179,7 @@ impl Assigned {
             attempt: self.attempt,
             offset,
             bytes: bytes.into(),
+            marks: Bytes::new(),
             token: self.token.clone(),
         }
     }

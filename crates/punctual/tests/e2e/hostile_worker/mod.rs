@@ -108,7 +108,7 @@ impl Stage {
                 return text;
             }
             text += &chunk.text;
-            logs = punctual_client::Logs { attempt: Some(chunk.attempt), offset: chunk.next_offset };
+            logs = punctual_client::Logs { attempt: Some(chunk.attempt), offset: chunk.next_offset, ..logs };
         }
     }
 }
