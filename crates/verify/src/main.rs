@@ -77,7 +77,7 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         _ => {}
     }
-    if let Command::Disk(_) = args.command {
+    if let Command::Disk(_) | Command::Faults(Faults { list: false, embedded: true, .. }) = args.command {
         enter_own_mounts()?;
     }
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run(args))

@@ -215,6 +215,7 @@ impl Servers {
 #[cfg(test)]
 mod tests {
     use punctual_core::{ServerId, Timestamp, WorkerId};
+    use punctual_proto::identity::WorkerSecret;
 
     use super::*;
     use crate::journal::{AttemptLog, Journal};
@@ -223,6 +224,7 @@ mod tests {
     fn servers() -> Servers {
         let profile = Profile {
             id: WorkerId::new(Timestamp::EPOCH, 1),
+            secret: WorkerSecret::new([7; 32]),
             name: String::new(),
             host: String::new(),
             queues: Vec::new(),

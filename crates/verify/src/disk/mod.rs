@@ -46,13 +46,17 @@ enum Place {
 }
 
 impl Disk {
+    pub(crate) fn chosen(&self) -> impl Iterator<Item = &'static Cell> {
+        let is_named = |cell: &&Cell| self.cell.is_empty() || self.cell.iter().any(|name| cell.name.starts_with(name));
+        CELLS.iter().filter(is_named)
+    }
+
     /// True if all cells went well.
     pub async fn run(&self, keep: &Path) -> anyhow::Result<bool> {
-        let is_wanted = |cell: &&Cell| self.cell.is_empty() || self.cell.iter().any(|name| cell.name.starts_with(name));
         let programs = Programs::find()?;
         let mut all_good = true;
         for round in 1..=self.rounds {
-            for cell in CELLS.iter().filter(is_wanted) {
+            for cell in self.chosen() {
                 eprintln!("disk, round {round} of {}: {}, {}", self.rounds, cell.name, cell.about);
                 if cell.place == Place::SmallDisk && !own_mounts::is_inside() {
                     eprintln!("  skipped: a small disk is only made among mounts of our own, which takes unshare");

@@ -14,6 +14,7 @@ use super::{CELLS, Cell, Needs, netns};
 use crate::check::late_by_answer;
 use crate::clients::{Caller, Mix, Mixed, define_tasks, dump, wait_until_all_ended};
 use crate::cluster::{Cluster, DatabaseKind, Programs, Server, Shape};
+use crate::disk::Disk;
 use crate::history::RunFolder;
 use crate::verdict::{Verdict, told};
 
@@ -33,7 +34,7 @@ pub struct Faults {
     /// Jobs a second
     #[arg(long, default_value_t = 50)]
     pub per_second: u64,
-    /// One server with the embedded database: the cells of workers and their network only
+    /// One server with the embedded database: the cells of workers and their network, and those of `verify disk`
     #[arg(long)]
     pub embedded: bool,
     /// Keep what is known of good runs too
@@ -127,14 +128,35 @@ impl Faults {
         CELLS.iter().filter(|cell| cell.quick || !self.quick).filter(is_named).filter(fits)
     }
 
+    /// The cells of the disk, which only an embedded database has.
+    fn disk(&self) -> Option<Disk> {
+        let disk = Disk { cell: self.cell.clone(), rounds: self.rounds };
+        (self.embedded && disk.chosen().next().is_some()).then_some(disk)
+    }
+
     pub fn print_list(&self) {
         for cell in self.chosen() {
+            println!("{:<34} {}", cell.name, cell.about);
+        }
+        for cell in self.disk().iter().flat_map(Disk::chosen) {
             println!("{:<34} {}", cell.name, cell.about);
         }
     }
 
     /// Answers whether all went well.
     pub async fn run(&self, keep: &Path, timing: Timing) -> anyhow::Result<bool> {
+        let disk = self.disk();
+        let is_good = match &disk {
+            Some(disk) => disk.run(keep).await?,
+            None => true,
+        };
+        if disk.is_some() && self.chosen().next().is_none() {
+            return Ok(is_good);
+        }
+        Ok(self.run_cells(keep, timing).await? && is_good)
+    }
+
+    async fn run_cells(&self, keep: &Path, timing: Timing) -> anyhow::Result<bool> {
         let programs = Programs::find()?;
         let mut reports = Vec::new();
         for round in 1..=self.rounds {

@@ -71,7 +71,7 @@ async fn lines_that_make_no_sense_are_refused_before_anyone_is_asked() {
     let bytes = |bytes: &[u8]| vec!["run".into(), OsStr::from_bytes(bytes).to_owned()];
     std::fs::write(home.file("unknown.toml"), "heartbeet = \"5s\"\n").expect("a file");
     std::fs::write(home.file("broken.toml"), "slots = [").expect("a file");
-    std::fs::write(home.file("typed.toml"), "slots = true\n").expect("a file");
+    std::fs::write(home.file("typed.toml"), "slots = 2020-01-01\n").expect("a file");
     std::fs::write(home.file("binary.toml"), b"\xff\xfe").expect("a file");
     std::fs::write(home.file("broken.json"), "{\"run\":").expect("a file");
     std::fs::write(home.file("misspelt.json"), "{\"run\":{\"http\":{\"ulr\":\"x\"}}}").expect("a file");
@@ -96,7 +96,7 @@ async fn lines_that_make_no_sense_are_refused_before_anyone_is_asked() {
         ("run --http http://h/ --expect-status ok", "--expect-status"),
         ("run --http http://h/ --expect-status 70000", "--expect-status"),
         ("run --method GET", "--http"),
-        ("run a --at tomorrow", "is not a time"),
+        ("run a --at tomorrow", "needs a date and a time zone"),
         ("run a --at 2026-12-24", "has no zone"),
         ("run a --at 2026-12-24|18:00", "has no zone"),
         ("run a --at 2026-12-24|18:00|Atlantis", "no time zone"),
@@ -251,8 +251,8 @@ async fn what_the_server_refuses_has_the_exit_code_of_its_kind() {
         ("ps --state done".to_owned(), 2, "--state: done is not one of"),
         ("ps --kind shell".to_owned(), 2, "shell is not one of"),
         ("ps --cursor x".to_owned(), 2, "--cursor: is not one of ours"),
-        ("notify add x --email a@h.org --email b@".to_owned(), 2, "--email: `b@` is not an address"),
-        ("notify add x --email a@h.org --cc b".to_owned(), 2, "--cc: `b` is not an address"),
+        ("notify add x --email a@h.org --email b@".to_owned(), 2, "--email: `b@` is not an email address"),
+        ("notify add x --email a@h.org --cc b".to_owned(), 2, "--cc: `b` is not an email address"),
         ("simulate --from 2026-12-24 --to 2026-12-23".to_owned(), 2, "--to: must be later than --from"),
         ("simulate --from 2026-01-01 --to 2026-12-23".to_owned(), 2, "after --from"),
         (format!("wait {waiting} --no-wait"), 8, ""),
@@ -276,7 +276,7 @@ async fn a_second_server_does_not_touch_the_data_of_the_first() {
         &[
             (line(&format!("server --listen 127.0.0.1:0 --data-dir {data}")), 1, "another process has"),
             (line(&format!("server --listen {taken} --data-dir elsewhere")), 1, "cannot listen on"),
-            (line("server --listen 127.0.0.1:0 --data-dir /dev/null/x"), 1, "cannot make the folder"),
+            (line("server --listen 127.0.0.1:0 --data-dir /dev/null/x"), 1, "cannot use the folder"),
         ],
     )
     .await;

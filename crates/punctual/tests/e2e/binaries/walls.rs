@@ -43,6 +43,10 @@ async fn a_program_with_a_network_cannot_call_the_api_on_loopback() {
     let flags = ["--network", "--retries", "0", "--", &port];
 
     let careful = home.worker(&server, &[]);
+    eventually("the worker is connected", || async {
+        server.client().workers().await.is_ok_and(|list| !list.workers.is_empty())
+    })
+    .await;
     let detached = [&["--detach"], &flags[..]].concat();
     let output = run(&home, &server, &program, &detached);
     assert!(text(&output.stderr).contains(NO_NETWORK), "{}", text(&output.stderr));

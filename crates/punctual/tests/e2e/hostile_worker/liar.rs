@@ -50,6 +50,7 @@ pub(super) fn secret_bytes(secret: &WorkerSecret) -> Bytes {
     Bytes::from(secret.to_bytes().to_vec())
 }
 
+#[expect(clippy::disallowed_methods, reason = "tests run in real time")]
 fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is right");
     Timestamp::saturating_from_micros(i64::try_from(since.as_micros()).expect("the clock is right"))
