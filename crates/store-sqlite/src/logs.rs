@@ -16,13 +16,19 @@ impl Logs for SqliteStore {
             for chunk in &chunks {
                 offset(chunk.offset.saturating_add(chunk.bytes.len() as u64))?;
             }
-            let mut log_end = db.conn.prepare_cached(sql!("log_end"))?;
+            let mut end_before = db.conn.prepare_cached(sql!("log_end_before"))?;
             let mut append = db.conn.prepare_cached(sql!("append_log"))?;
             for chunk in &chunks {
                 let (job, attempt) = (chunk.job.to_bytes(), chunk.attempt.0);
-                let end = log_end.query_row(params![job, attempt], |row| row.get::<_, i64>(0)).optional()?;
-                // Only what lies beyond the end: a log takes no more room than its length.
-                let begin = chunk.offset.max(end.map_or(0, i64::unsigned_abs));
+                let mut end = |before: i64| {
+                    let end = end_before.query_row(params![job, attempt, before], |row| row.get::<_, i64>(0));
+                    Ok::<u64, Failure>(end.optional()?.map_or(0, i64::unsigned_abs))
+                };
+                let mut begin = chunk.offset;
+                // Where there is something already, only what lies beyond the end is new.
+                if end(offset(chunk.offset + chunk.bytes.len() as u64)?)? > begin {
+                    begin = begin.max(end(i64::MAX)?);
+                }
                 let skip = usize::try_from(begin - chunk.offset).unwrap_or(usize::MAX);
                 let Some(rest) = chunk.bytes.get(skip..).filter(|rest| !rest.is_empty()) else { continue };
                 // They count from the begin of the chunk.

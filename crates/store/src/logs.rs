@@ -1,6 +1,6 @@
 //! What attempts print, and letting go of what is old.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -37,23 +37,29 @@ pub struct LogPiece {
 
 /// The chunks without what an earlier one of the same log has in its place, for a store that takes them all at once.
 pub fn without_overlap(chunks: Vec<LogChunk>) -> Vec<LogChunk> {
-    let mut ends: HashMap<(JobId, AttemptNo), u64> = HashMap::new();
-    let beyond = |chunk: LogChunk| {
-        let end = ends.entry((chunk.job, chunk.attempt)).or_default();
-        let cut = usize::try_from(end.saturating_sub(chunk.offset)).unwrap_or(usize::MAX);
-        if cut >= chunk.bytes.len() {
+    let mut taken: HashMap<(JobId, AttemptNo), BTreeMap<u64, u64>> = HashMap::new();
+    let fresh = |mut chunk: LogChunk| {
+        let taken = taken.entry((chunk.job, chunk.attempt)).or_default();
+        let end = chunk.offset.saturating_add(chunk.bytes.len() as u64);
+        if taken.range(..end).next_back().is_some_and(|(_, before)| *before > chunk.offset) {
+            let last = taken.last_key_value().map_or(0, |(_, last)| *last);
+            let skip = usize::try_from(last.saturating_sub(chunk.offset)).unwrap_or(usize::MAX);
+            chunk.bytes = chunk.bytes.split_off(skip.min(chunk.bytes.len()));
+            chunk.offset = chunk.offset.max(last);
+        }
+        if chunk.bytes.is_empty() {
             return None;
         }
-        let chunk = LogChunk { offset: chunk.offset + cut as u64, bytes: chunk.bytes.slice(cut..), ..chunk };
-        *end = chunk.offset.saturating_add(chunk.bytes.len() as u64);
+        taken.insert(chunk.offset, end);
         Some(chunk)
     };
-    chunks.into_iter().filter_map(beyond).collect()
+    chunks.into_iter().filter_map(fresh).collect()
 }
 
 #[async_trait]
 pub trait Logs: Send + Sync + 'static {
-    /// Stores of each chunk what lies beyond the end of its log. What is there already stays as it is.
+    /// Stores chunks. Of one that overlaps what is there, only what lies beyond the end of the log is new: what is there
+    /// stays as it is, and a log takes no more room than its length.
     async fn append_logs(&self, chunks: Vec<LogChunk>) -> Result<()>;
 
     /// From `offset`, at least one chunk if there is one, and not much more than `limit` bytes.

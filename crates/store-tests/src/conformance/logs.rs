@@ -54,6 +54,17 @@ pub(super) async fn a_log_takes_no_more_room_than_its_length(store: &dyn Store) 
     assert_eq!(read(store, 1, 13, 100).await, piece(" four", 18));
 }
 
+pub(super) async fn a_piece_that_came_late_fills_its_gap(store: &dyn Store) {
+    store.append_logs(vec![chunk(1, 0, "one "), chunk(1, 8, "three")]).await.unwrap();
+    store.append_logs(vec![chunk(1, 4, "two ")]).await.unwrap();
+    assert_eq!(read(store, 1, 0, 100).await, piece("one two three", 13));
+    store
+        .append_logs(vec![chunk(2, 0, "one "), chunk(2, 8, "three"), chunk(2, 4, "two "), chunk(2, 6, "o thr")])
+        .await
+        .unwrap();
+    assert_eq!(read(store, 2, 0, 100).await, piece("one two three", 13));
+}
+
 pub(super) async fn a_read_ends_near_its_limit_but_gives_one_chunk(store: &dyn Store) {
     store.append_logs(vec![chunk(1, 0, "12345678"), chunk(1, 8, "90"), chunk(1, 10, "ab")]).await.unwrap();
     assert_eq!(read(store, 1, 0, 0).await, piece("12345678", 8));

@@ -205,6 +205,7 @@ cases! { ($)
         a_log_has_nothing_at_an_offset_that_no_log_can_have,
         a_chunk_that_is_there_is_left_as_it_is,
         a_log_takes_no_more_room_than_its_length,
+        a_piece_that_came_late_fills_its_gap,
         a_read_ends_near_its_limit_but_gives_one_chunk,
         logs_of_attempts_are_apart,
         a_lost_chunk_is_skipped,

@@ -12,10 +12,14 @@ impl ModelStore {
                     return Err(inconsistent("no log is so long"));
                 }
                 let (job, attempt) = (chunk.job, chunk.attempt);
-                let last = state.logs.range((job, attempt, 0)..=(job, attempt, u64::MAX)).next_back();
-                let end = last.map_or(0, |((_, _, begin), bytes)| begin + bytes.len() as u64);
-                let begin = chunk.offset.max(end);
-                if chunk.offset + chunk.bytes.len() as u64 > begin {
+                let end_before = |before| {
+                    let last = state.logs.range((job, attempt, 0)..(job, attempt, before)).next_back();
+                    last.map_or(0, |((_, _, begin), bytes)| begin + bytes.len() as u64)
+                };
+                let end = chunk.offset + chunk.bytes.len() as u64;
+                let overlaps = end_before(end) > chunk.offset;
+                let begin = if overlaps { chunk.offset.max(end_before(u64::MAX)) } else { chunk.offset };
+                if end > begin {
                     state.logs.put((job, attempt, begin), chunk.bytes.slice((begin - chunk.offset) as usize..));
                     let marks = if begin == chunk.offset { chunk.marks } else { Bytes::new() };
                     state.log_marks.put((job, attempt, begin), marks);
