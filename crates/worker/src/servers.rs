@@ -214,17 +214,17 @@ impl Servers {
 
 #[cfg(test)]
 mod tests {
-    use punctual_core::{ServerId, Timestamp, WorkerId};
-    use punctual_proto::identity::WorkerSecret;
+    use punctual_core::{ServerId, Timestamp};
 
     use super::*;
     use crate::journal::{AttemptLog, Journal};
     use crate::ledger::{Greeting, Peer};
 
     fn servers() -> Servers {
+        let secret = punctual_proto::identity::WorkerSecret::new([1; 32]);
         let profile = Profile {
-            id: WorkerId::new(Timestamp::EPOCH, 1),
-            secret: WorkerSecret::new([7; 32]),
+            id: secret.worker_id(Timestamp::EPOCH),
+            secret,
             name: String::new(),
             host: String::new(),
             queues: Vec::new(),
