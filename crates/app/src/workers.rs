@@ -147,9 +147,10 @@ impl App {
 
     /// Keeps what attempts printed, up to the limit for each. While the store is away it tries again for a while.
     pub async fn append_logs(&self, mut chunks: Vec<LogChunk>) -> Result<()> {
-        chunks.retain(|chunk| chunk.offset < LOG_BYTES_MAX && !chunk.bytes.is_empty());
+        let limit = self.0.settings.log_limit.get();
+        chunks.retain(|chunk| chunk.offset < limit && !chunk.bytes.is_empty());
         for chunk in &mut chunks {
-            let room = (LOG_BYTES_MAX - chunk.offset) as usize;
+            let room = (limit - chunk.offset) as usize;
             chunk.bytes.truncate(room.max(1));
             chunk.marks = checked_marks(chunk.offset, chunk.bytes.len(), std::mem::take(&mut chunk.marks));
         }

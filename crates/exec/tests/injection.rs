@@ -32,13 +32,15 @@ const EVIL: [&str; 14] = [
 ];
 
 /// All that a request of ours has; `x-a` is the tests' own.
-const KNOWN_HEADERS: [&str; 10] = [
+const KNOWN_HEADERS: [&str; 12] = [
     "accept",
     "user-agent",
     "idempotency-key",
     "punctual-job-id",
     "punctual-attempt",
     "punctual-tracing-id",
+    "punctual-scheduled-at",
+    "punctual-run-type",
     "content-type",
     "content-length",
     "host",

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use http::{StatusCode, header};
-use punctual_api::{ErrorKind, SERVER_HEADER};
+use punctual_api::{ErrorKind, Problem, SERVER_HEADER};
 use punctual_app::{App, AppError};
 use punctual_core::ServerId;
 
@@ -27,8 +27,26 @@ fn alive(server: ServerId) -> impl IntoResponse + use<> {
 
 /// All that a server answers while it starts: that it is there, and who it is.
 pub fn starting(server: ServerId) -> Router {
-    let refused =
-        || async { (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], "the server is starting\n") };
+    let refused = || async {
+        let kind = ErrorKind::Unavailable;
+        let problem = Problem {
+            type_uri: format!("/problems/{}", kind.code()),
+            title: kind.title().to_owned(),
+            status: kind.http_status(),
+            detail: "the server is starting".to_owned(),
+            code: kind.code().to_owned(),
+            hint: Some("try again in a second".to_owned()),
+            request_id: String::new(),
+            retryable: true,
+            errors: Vec::new(),
+        };
+        let json = serde_json::to_string(&problem).expect("a problem is JSON");
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            [(header::RETRY_AFTER, "1"), (header::CONTENT_TYPE, "application/problem+json")],
+            json,
+        )
+    };
     Router::new().route("/livez", get(move || async move { alive(server) })).fallback(refused)
 }
 

@@ -14,6 +14,10 @@ const LOOKS_MAX: usize = 20;
 const HINT: &str = "GET /openapi.json describes what is expected";
 
 pub(crate) fn from_json<T: DeserializeOwned + Checked>(bytes: &[u8]) -> Result<T, AppError> {
+    // A list would be read as the fields in the order in which they are defined.
+    if bytes.trim_ascii_start().first() == Some(&b'[') {
+        return Err(AppError::invalid("the body must be a JSON object, not an array").hint(HINT));
+    }
     serde_json::from_slice(bytes).map_err(|error| {
         // A misfit within an enum is called a mistake of syntax; only a second look tells.
         let is_json = error.is_data() || serde_json::from_slice::<IgnoredAny>(bytes).is_ok();

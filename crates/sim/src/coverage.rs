@@ -316,7 +316,7 @@ impl Coverage {
             Ending::NotStarted if state == JobState::Cancelled => self.hit(Window::CancelWhileStarting),
             Ending::NotStarted if state == JobState::Failed => self.hit(Window::GiveBacksUsedUp),
             Ending::NotStarted if reason.contains("never received") => self.hit(Window::NeverReceived),
-            Ending::TimedOut if reason.contains("grace time") => self.hit(Window::Overdue),
+            Ending::TimedOut if reason.contains("grace period") => self.hit(Window::Overdue),
             _ => {}
         }
     }

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 /// The few rows of `shard`, `member` and `duty` are read through, and so are those artifacts that are pending and
 /// the objects that are to be deleted, calendars, rules and those backfills that are running. One reads
 /// through the names of schedules, where that is the quickest way, and one through an index up to its limit.
-const SCANS: [&str; 19] = [
+const SCANS: [&str; 20] = [
     "shards_free",
     "renew_leases",
     "release_leases",
@@ -25,6 +25,7 @@ const SCANS: [&str; 19] = [
     "count_rules",
     "ailing",
     "running_backfills",
+    "prune_task_files",
     "raise_epochs",
     "count_running_backfills",
 ];

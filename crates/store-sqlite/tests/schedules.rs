@@ -85,7 +85,7 @@ async fn a_list_that_finds_little_ends_its_page_early_and_goes_on() {
     // All of them are paused but two.
     fill(
         &folder,
-        "INSERT INTO schedule SELECT shard, ?1, ?2, task, spec, NULL, NULL, 1, 0, ?3, 'bob', NULL, NULL, 0, 0, 0, '', 0, '', NULL
+        "INSERT INTO schedule SELECT shard, ?1, ?2, task, spec, NULL, NULL, 1, 0, ?3, 'bob', NULL, NULL, 0, 0, 0, '', 0, '', NULL, NULL
          FROM schedule WHERE name = 'z'",
     );
     let active = ScheduleFilter { is_paused: Some(false), ..ScheduleFilter::default() };

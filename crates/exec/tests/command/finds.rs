@@ -39,6 +39,8 @@ async fn its_environment_is_its_own() {
         ("PUNCTUAL_ATTEMPT", "2"),
         ("PUNCTUAL_IDEMPOTENCY_KEY", &job),
         ("PUNCTUAL_JOB_ID", &job),
+        ("PUNCTUAL_RUN_TYPE", "one_off"),
+        ("PUNCTUAL_SCHEDULED_AT", "1970-01-01T00:00:00.000000Z"),
         ("PUNCTUAL_TASK", "nightly"),
         ("PUNCTUAL_TRACING_ID", "order 17"),
         ("SHELL", "/bin/sh"),

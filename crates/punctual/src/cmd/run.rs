@@ -97,7 +97,7 @@ impl RunArgs {
 
     /// Whether the command stands for the program that it runs.
     pub(crate) fn passes_exit_code_on(&self) -> bool {
-        self.follows() && self.what().file().is_some()
+        (self.follows() || self.wait) && self.what().file().is_some()
     }
 
     /// What the command exits with after the job has finished.
@@ -159,7 +159,10 @@ pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit
             "{id} submitted, due {}. The job continues if you stop waiting.",
             relative(submitted.due_at, now())
         ));
-        return wait_for(&[id], &submitted.warnings, &patience, LATE, context).await;
+        return match wait_for(&[id], &submitted.warnings, &patience, LATE, context).await? {
+            Exit::JobFailed if args.passes_exit_code_on() => Ok(of_program(&client.job(id).await?)),
+            exit => Ok(exit),
+        };
     }
     show(&submitted, args.at, context)?;
     Ok(Exit::Ok)

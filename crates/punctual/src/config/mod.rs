@@ -232,7 +232,7 @@ impl Config {
             let flag = sources.flags.iter().find(|(key, _)| *key == setting.key);
             let value = if let Some((_, text)) = flag {
                 Value { text: text.clone(), origin: Origin::Flag }
-            } else if let Some(text) = (sources.environment)(&variable) {
+            } else if let Some(text) = (sources.environment)(&variable).filter(|text| !is_of_a_job(setting.key, text)) {
                 Value { text, origin: Origin::Environment(variable) }
             } else if let (Some(text), Some(path)) = (from_file.remove(setting.key), &file) {
                 Value { text, origin: Origin::File(path.clone()) }
@@ -282,6 +282,11 @@ impl Config {
 fn also(key: &str, sources: &Sources<'_>) -> Option<(&'static str, String)> {
     let (_, name) = storage::ALSO.iter().chain(&agents::ALSO).find(|(known, _)| *known == key)?;
     Some((name, (sources.environment)(name)?))
+}
+
+/// Inside a job, `PUNCTUAL_OUTPUT` is the file for its output.
+fn is_of_a_job(key: &str, text: &str) -> bool {
+    key == "output" && text.starts_with('/')
 }
 
 /// The environment's name for a setting.

@@ -11,7 +11,7 @@ use crate::exit::usage;
 pub(super) const LOCAL_FILE: &str = "punctual.toml";
 
 /// Settings that the file in the current folder cannot have.
-pub(super) const NOT_LOCAL: [&str; 26] = [
+pub(super) const NOT_LOCAL: [&str; 31] = [
     "server",
     "token_file",
     "allow_plain_http",
@@ -36,7 +36,12 @@ pub(super) const NOT_LOCAL: [&str; 26] = [
     "smtp_url",
     "smtp_password",
     "smtp_from",
+    "telegram_bots",
+    "telegram_api",
     "allow_commands",
+    "allow_network",
+    "sandbox_require",
+    "listen",
     "probe_effects",
 ];
 

@@ -284,7 +284,7 @@ mod tests {
     fn a_row_says_why_a_job_waits_and_nothing_of_a_time_that_does_not_come() {
         let row = |more: serde_json::Value| {
             let mut job = serde_json::json!({
-                "id": "job_01m7et4344e91804jsy8wksbxz", "state": "scheduled", "priority": 0, "attempts": 0,
+                "id": "job_01m7et4344e91804jsy8wksbxz", "state": "scheduled", "priority": 0, "attempt_count": 0,
                 "task": { "id": "task_01m7et433kee4803yssgvaf2fh", "kind": "http", "queue": "default" },
                 "submitted_at": "2026-01-01T00:00:00Z", "scheduled_at": "2099-01-01T00:00:00Z",
                 "due_at": "2099-01-01T00:00:00Z",
@@ -296,12 +296,12 @@ mod tests {
         };
         let (due, reason) = row(serde_json::json!({}));
         assert!(due.starts_with("in ") && reason == "-", "{due} {reason}");
-        let (due, reason) = row(serde_json::json!({ "attempts": 2 }));
+        let (due, reason) = row(serde_json::json!({ "attempt_count": 2 }));
         assert!(due.starts_with("in ") && reason == "retry after attempt 2", "{due} {reason}");
         let (due, _) = row(serde_json::json!({ "state": "cancelled", "finished_at": "2026-01-02T00:00:00Z" }));
         assert_eq!(due, "-");
         let (due, reason) =
-            row(serde_json::json!({ "state": "running", "attempts": 2, "due_at": "2026-01-02T00:00:00Z" }));
+            row(serde_json::json!({ "state": "running", "attempt_count": 2, "due_at": "2026-01-02T00:00:00Z" }));
         assert!(due.ends_with(" ago") && reason == "-", "{due} {reason}");
     }
 

@@ -80,7 +80,7 @@ fn every_parameter_has_a_type_a_description_and_an_example() {
             let kind = text(&parameter["schema"], "type");
             assert!(parameter.get("example").is_some(), "{id}: {name}");
             let expected = match (parameter["in"].as_str().unwrap(), name) {
-                (_, "limit" | "count" | "attempt" | "offset" | "size" | "expires" | "revision") => "integer",
+                (_, "limit" | "count" | "attempt" | "offset" | "marks" | "size" | "expires" | "revision") => "integer",
                 (_, "paused" | "skip_unsupported") => "boolean",
                 (_, "state" | "verdict") => "array",
                 _ => "string",

@@ -13,6 +13,13 @@ async fn count(world: &World) -> usize {
     world.api.get("/v1/jobs").await.expect(200).body["jobs"].as_array().map_or(0, Vec::len)
 }
 
+/// Warnings are about the moment at which the job was stored.
+fn lasting(body: &Value) -> Value {
+    let mut body = body.clone();
+    body.as_object_mut().expect("an object").remove("warnings");
+    body
+}
+
 #[tokio::test]
 async fn a_request_that_is_repeated_with_its_key_makes_no_second_job() {
     let world = World::idle().await;
@@ -20,7 +27,8 @@ async fn a_request_that_is_repeated_with_its_key_makes_no_second_job() {
     assert_eq!(first.header("idempotency-replayed"), None);
     let again = send(&world, "/v1/jobs", "order-1", far_future()).await.expect(201);
     assert_eq!(again.header("idempotency-replayed"), Some("true"));
-    assert_eq!((&again.body, again.header("location")), (&first.body, first.header("location")));
+    assert_eq!(lasting(&again.body), lasting(&first.body));
+    assert_eq!(again.header("location"), first.header("location"));
     assert_eq!(count(&world).await, 1);
     let other = send(&world, "/v1/jobs", "order-2", far_future()).await.expect(201);
     assert_ne!(other.body["id"], first.body["id"]);
@@ -44,6 +52,6 @@ async fn a_bulk_that_is_repeated_answers_with_the_same_ids() {
     let bulk = json!({ "jobs": [far_future(), far_future(), far_future()] });
     let first = send(&world, "/v1/jobs/bulk", "batch", bulk.clone()).await.expect(201);
     let again = send(&world, "/v1/jobs/bulk", "batch", bulk).await.expect(201);
-    assert_eq!((&again.body, again.header("idempotency-replayed")), (&first.body, Some("true")));
+    assert_eq!((lasting(&again.body), again.header("idempotency-replayed")), (lasting(&first.body), Some("true")));
     assert_eq!(count(&world).await, 3);
 }
