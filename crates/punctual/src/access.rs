@@ -141,6 +141,22 @@ fn checked(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Whether the settings name a token, and so a server of whatever user.
+pub(crate) fn names_a_token(config: &Config) -> bool {
+    std::env::var(TOKEN_VARIABLE).is_ok_and(|token| !token.is_empty()) || !config.text("token_file").is_empty()
+}
+
+/// Why a worker must not take work from whoever listens at an address of this machine.
+pub(crate) fn distrust(url: &str) -> Option<String> {
+    loopback_addresses(url).into_iter().find_map(|address| match punctual_server::listening_user(address) {
+        Some(SocketUser::Other(uid)) => Some(format!(
+            "the user with the id {uid} listens at {address}, and not this user or root; if that is the server, name its access \
+             token with --token-file"
+        )),
+        Some(SocketUser::Own | SocketUser::Root | SocketUser::Unknown) | None => None,
+    })
+}
+
 /// The token of a server of this user at an address of this machine.
 fn find(url: &str) -> Option<String> {
     loopback_addresses(url).into_iter().find_map(|address| {

@@ -20,7 +20,12 @@ const OURS: [&str; 6] = ["punctual.db", "token", "storage", "spool", "programs",
 pub(crate) fn make_private(path: &Path, setting: &str) -> anyhow::Result<()> {
     let made = DirBuilder::new().recursive(true).mode(PRIVATE).create(path);
     made.and_then(|()| close(path, own_uid())).map_err(|error| {
-        failed(format!("cannot use the folder {}: {error}", path.display()), format!("name another one with {setting}"))
+        // What we say ourselves of a folder is no error of the system.
+        let reason = if error.raw_os_error().is_some() { crate::cmd::io_reason(&error) } else { error.to_string() };
+        failed(
+            format!("cannot use the folder {}: {reason}", path.display()),
+            format!("name another one with {setting}"),
+        )
     })
 }
 

@@ -55,6 +55,8 @@ pub(crate) struct WorkerOptions {
     pub(crate) name: String,
     pub(crate) settings: WorkerSettings,
     pub(crate) token: TokenSource,
+    /// Whether work is taken from a server of another user on this machine.
+    pub(crate) trusts_other_users: bool,
     pub(crate) plain_http: PlainHttp,
 }
 
@@ -252,9 +254,10 @@ pub(crate) async fn run_worker(
     options: WorkerOptions,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
-    let WorkerOptions { servers, name, settings, token, plain_http } = options;
+    let WorkerOptions { servers, name, settings, token, trusts_other_users, plain_http } = options;
     let mut worker = Worker::connect_any(servers.clone())
         .token(move |url| token(url))
+        .distrust(move |url| if trusts_other_users { None } else { access::distrust(url) })
         .plain_http(plain_http)
         .name(name.clone())
         .slots(settings.slots)

@@ -12,12 +12,11 @@ use tonic::Status;
 use crate::problem::Refused;
 
 /// Routes that need no [`punctual_app::Caller`], by what the router matched.
-const OPEN: [&str; 10] = [
+const OPEN: [&str; 9] = [
     // These say nothing about what is stored. Whoever watches the process has no credential.
     "/livez",
     "/readyz",
     "/problems/{code}",
-    "/openapi.json",
     // The token of the attempt is checked by `agent::Agent`.
     "/v1/agent/{job}/{attempt}",
     "/v1/agent/{job}/{attempt}/heartbeat",

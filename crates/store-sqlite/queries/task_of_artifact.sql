@@ -4,4 +4,4 @@
 SELECT task.id, task.name FROM task WHERE task.artifact = ?1
 UNION ALL
 SELECT task.id, task.name FROM task_file JOIN task ON task.id = task_file.task WHERE task_file.artifact = ?1
-ORDER BY 1 LIMIT 1
+LIMIT 1

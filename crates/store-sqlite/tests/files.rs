@@ -130,7 +130,7 @@ fn a_file_that_is_open_is_refused_to_a_second_handle_until_it_is_closed() {
     let error = refusal(open(&folder));
     assert!(matches!(error, StoreError::InUse(_)), "{error:?}");
     let text = error.to_string();
-    assert!(text.contains("jobs.db") && text.contains("stop it first"), "{text}");
+    assert!(text.contains("jobs.db open"), "{text}");
     drop(clone);
     open(&folder).unwrap();
 }

@@ -103,6 +103,14 @@ impl Worker {
         self
     }
 
+    /// Which servers not to speak to: `reason` is called with the address of a server for each connection to it. A worker runs
+    /// what it is sent, so it must not take it from whoever listens at the address while the server is down.
+    #[must_use]
+    pub fn distrust(mut self, reason: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+        self.credentials.distrust = Arc::new(reason);
+        self
+    }
+
     /// Whether other machines are spoken to without TLS; not if nothing is said.
     #[must_use]
     pub fn plain_http(mut self, plain_http: PlainHttp) -> Self {

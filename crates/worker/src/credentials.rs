@@ -21,34 +21,44 @@ pub enum PlainHttp {
     Anywhere,
 }
 
+/// Answers why the server at an address must not be spoken to: whoever listens there may be somebody else.
+pub(crate) type ServerCheck = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 pub(crate) struct Credentials {
     pub(crate) token: TokenSource,
+    pub(crate) distrust: ServerCheck,
     pub(crate) plain_http: PlainHttp,
 }
 
 impl Default for Credentials {
     fn default() -> Self {
-        Self { token: Arc::new(|_| None), plain_http: PlainHttp::default() }
+        Self { token: Arc::new(|_| None), distrust: Arc::new(|_| None), plain_http: PlainHttp::default() }
     }
 }
 
-/// Adds the token to every call.
+/// Adds the token to every call, or refuses to make any.
 #[derive(Clone)]
-pub(crate) struct Bearer(Option<MetadataValue<Ascii>>);
+pub(crate) struct Bearer(Result<Option<MetadataValue<Ascii>>, String>);
 
 impl Bearer {
     pub(crate) fn new(token: Option<String>) -> Self {
         let value = token.and_then(|token| MetadataValue::try_from(format!("Bearer {token}")).ok());
-        Self(value.map(|mut value| {
+        Self(Ok(value.map(|mut value| {
             value.set_sensitive(true);
             value
-        }))
+        })))
+    }
+
+    /// Nothing is said to this server.
+    pub(crate) fn refused(reason: String) -> Self {
+        Self(Err(reason))
     }
 }
 
 impl Interceptor for Bearer {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        if let Some(value) = &self.0 {
+        let value = self.0.as_ref().map_err(|reason| Status::permission_denied(reason.clone()))?;
+        if let Some(value) = value {
             request.metadata_mut().insert("authorization", value.clone());
         }
         Ok(request)

@@ -87,8 +87,11 @@ impl Server {
     }
 
     pub(crate) fn client(&self, channel: Channel) -> Client {
-        let token = (self.credentials.token)(&self.url);
-        WorkerClient::with_interceptor(channel, Bearer::new(token))
+        let bearer = match (self.credentials.distrust)(&self.url) {
+            Some(reason) => Bearer::refused(reason),
+            None => Bearer::new((self.credentials.token)(&self.url)),
+        };
+        WorkerClient::with_interceptor(channel, bearer)
     }
 
     pub(crate) fn heartbeat_every(&self, millis: u32) {

@@ -126,6 +126,7 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
         name: host_name(),
         settings: worker_settings,
         token: context.token_source()?,
+        trusts_other_users: false,
         plain_http: PlainHttp::LoopbackOnly,
     };
     let mut worker = tokio::spawn(wiring::run_worker(options, stop.requested()));

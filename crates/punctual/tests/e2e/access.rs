@@ -1,5 +1,7 @@
 //! Who has access to a server on loopback: its own user and root at once, everybody else with the access token.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -76,9 +78,9 @@ async fn another_user_needs_the_token_for_every_route() {
     }
     let home = Home::new();
     let server = home.server();
-    let (_, document) = curl_as_stranger(&server.url, &[], "/openapi.json");
-    let paths = document["paths"].as_object().expect("the document has paths");
     let bearer = format!("Authorization: Bearer {}", token(&home));
+    let (_, document) = curl_as_stranger(&server.url, &["-H", &bearer], "/openapi.json");
+    let paths = document["paths"].as_object().expect("the document has paths");
     let (mut refused, mut wrong) = (0, Vec::new());
     for (path, methods) in paths {
         for method in methods.as_object().expect("methods").keys() {
@@ -87,7 +89,7 @@ async fn another_user_needs_the_token_for_every_route() {
             let method = method.to_uppercase();
             let (status, body) = curl_as_stranger(&server.url, &["-X", &method], &at);
             // What needs no credential, and what has one of its own.
-            let open = ["/livez", "/readyz", "/openapi.json", "/problems/"];
+            let open = ["/livez", "/readyz", "/problems/"];
             let own = path.starts_with("/v1/agent/") || path.ends_with("/content");
             if own || open.iter().any(|open| path.starts_with(open)) {
                 if body["code"] == "unauthenticated" {
@@ -305,4 +307,36 @@ async fn the_servers_own_user_needs_nothing() {
         Client::new(&server.url).expect("a URL").tasks(None, None).await.expect("its own user has access");
         server.process.stop();
     }
+}
+
+/// While a server is down, anybody on the machine can listen at its address. A worker would run what it is sent from there.
+#[tokio::test]
+async fn a_worker_takes_no_work_from_another_user() {
+    if !can_be_another_user() {
+        return;
+    }
+    let (home, folder) = (Home::new(), folder_of_stranger());
+    let mut command = as_stranger(PUNCTUAL);
+    command.args(["server", "--exit-with-stdin", "-o", "json", "--listen", "127.0.0.1:0", "--data-dir"]);
+    command.arg(folder.path().join("data")).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("the server starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("it is piped")).read_line(&mut line).expect("it says its address");
+    let _server = Process::from(child);
+    let ready: Value = serde_json::from_str(&line).expect("JSON");
+    let url = ready["url"].as_str().expect("an address");
+
+    let log = home.file("worker.log");
+    let mut command = Command::new(PUNCTUAL);
+    command.args(["worker", "--exit-with-stdin", "--allow-commands", "--server", url, "--spool-dir"]);
+    command.arg(home.file("spool")).stdin(Stdio::piped()).stderr(File::create(&log).expect("a file"));
+    let _worker = Process::from(command.spawn().expect("the worker starts"));
+    eventually("it says why it does not connect", || async {
+        std::fs::read_to_string(&log)
+            .is_ok_and(|text| text.contains(&format!("the user with the id {STRANGER} listens at")))
+    })
+    .await;
+    // Root asks the server of the other user.
+    let client = Client::new(url).expect("an address");
+    assert!(client.workers().await.expect("a list").workers.is_empty());
 }

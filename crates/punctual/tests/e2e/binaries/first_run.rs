@@ -151,7 +151,5 @@ fn failures_of_ours_have_exit_codes_that_programs_leave_alone() {
     let (_, said) = code(&["--memory", "1MiB", "-o", "json"]);
     let last = said.lines().last().unwrap_or_default();
     assert_eq!(serde_json::from_str::<serde_json::Value>(last).unwrap()["error"]["exit_code"], 125, "{said}");
-    // Where no program's code is passed on, the table holds.
-    let waited = run(&home, &server, &program, &["--wait", "--retries", "0", "--", "7"]);
-    assert_eq!(waited.status.code(), Some(3), "{}", text(&waited.stderr));
+    ends(&["--wait", "--retries", "0", "--", "7"], 7);
 }
