@@ -164,7 +164,7 @@ fn a_telegram_message_is_sent_by_a_bot_whose_token_nobody_sees() {
     let settings = format!(
         "telegram_api = \"http://{api}\"\ntelegram_bots = {{ default = \"42:s3cret\", ops = \"43:s3cret\" }}\n"
     );
-    std::fs::write(home.file("punctual.toml"), settings).expect("the settings are written");
+    home.set(&settings);
     let server = home.server();
     let _worker = home.worker(&server, &[]);
 
@@ -185,7 +185,8 @@ fn a_telegram_message_is_sent_by_a_bot_whose_token_nobody_sees() {
     assert!(heard.starts_with("POST /bot43:s3cret/sendMessage "), "{heard}");
     assert!(heard.contains(r#""chat_id":"-100123""#) && heard.contains(r#""disable_notification":true"#), "{heard}");
 
-    let config = Command::new(PUNCTUAL).arg("config").current_dir(home.path()).output().expect("it runs");
+    let file = home.file("settings.toml");
+    let config = Command::new(PUNCTUAL).args(["config", "--config"]).arg(file).output().expect("it runs");
     let logs = succeeds(&server, &["logs", job["id"].as_str().expect("an id")]);
     for shown in [
         String::from_utf8_lossy(&config.stdout).into_owned(),
