@@ -97,11 +97,11 @@ impl FromRequestParts<App> for Agent {
 pub(crate) async fn work(
     State(app): State<App>,
     agent: Agent,
-    Extension(Reached(reached)): Extension<Reached>,
+    Extension(reached): Extension<Reached>,
     _: NoParams,
 ) -> Result<Response, Refused> {
     let work = app.agent_work(&agent.0).await?;
-    let files = app.agent_files(&work, &reached).await?;
+    let files = app.agent_files(&work, &reached.url()).await?;
     let rules = app.agent_rules();
     let over_at = work.started_at + work.timeout;
     Ok(protobuf(&wire::AgentAttempt {

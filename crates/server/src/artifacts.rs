@@ -46,10 +46,10 @@ pub(crate) async fn list(State(app): State<App>, Params(query): Params<ArtifactQ
 pub(crate) async fn create(
     State(app): State<App>,
     _: NoParams,
-    Extension(Reached(reached)): Extension<Reached>,
+    Extension(reached): Extension<Reached>,
     body: Json<ArtifactRequest>,
 ) -> Result<Response, Refused> {
-    let (artifact, defined) = app.create_artifact(body.value, &reached).await?;
+    let (artifact, defined) = app.create_artifact(body.value, &reached.url()).await?;
     let status = match defined {
         Defined::Created => StatusCode::CREATED,
         Defined::Updated => StatusCode::OK,

@@ -82,13 +82,13 @@ impl Worker for WorkerService {
 
     async fn download(&self, request: Request<wire::DownloadRequest>) -> Result<Response<wire::DownloadReply>, Status> {
         let reached = request.extensions().get::<Reached>().cloned();
-        let Reached(reached) = reached.ok_or_else(|| Status::internal("the request does not name its host"))?;
+        let reached = reached.ok_or_else(|| Status::internal("the request does not name its host"))?;
         let wire::DownloadRequest { worker_id, job_id, attempt, artifact_id, token } = request.into_inner();
         let worker = read_worker_id(&worker_id)?;
         let job = convert::job_id(&job_id).map_err(|error| Status::invalid_argument(error.to_string()))?;
         self.check_token(job, AttemptNo(attempt), &token)?;
         let artifact = read_artifact_id(&artifact_id)?;
-        let found = self.app.download(worker, job, AttemptNo(attempt), artifact, &reached).await;
+        let found = self.app.download(worker, job, AttemptNo(attempt), artifact, &reached.url()).await;
         match found.map_err(|error| refused(&error))? {
             Some(download) => Ok(Response::new(download_reply(download))),
             None => Err(not_its_attempt()),
@@ -97,12 +97,12 @@ impl Worker for WorkerService {
 
     async fn admit(&self, request: Request<wire::AdmitRequest>) -> Result<Response<wire::AdmitReply>, Status> {
         let reached = request.extensions().get::<Reached>().cloned();
-        let Reached(reached) = reached.ok_or_else(|| Status::internal("the request does not name its host"))?;
+        let reached = reached.ok_or_else(|| Status::internal("the request does not name its host"))?;
         let request = request.into_inner();
         let token = request.token.clone();
         let newcomer = read_newcomer(request)?;
         self.check_token(newcomer.job, newcomer.attempt, &token)?;
-        match self.app.admit(newcomer, &reached).await.map_err(|error| refused(&error))? {
+        match self.app.admit(newcomer, &reached.url()).await.map_err(|error| refused(&error))? {
             Some(Admission { token, download }) => {
                 Ok(Response::new(wire::AdmitReply { token, download: Some(download_reply(download)) }))
             }

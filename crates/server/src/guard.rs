@@ -17,11 +17,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use punctual_api::ErrorKind;
 use punctual_app::{App, AppError};
 use punctual_core::host;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::connections::Connection;
 use crate::problem::{self, Refused};
-use crate::{access, agent, answers, bodies, lists};
+use crate::{access, agent, answers, bodies, lists, unabandoned};
 
 /// Requests that are worked on at a time. Beyond it they are refused at once: a
 /// queue would only make all of them late.
@@ -84,7 +84,7 @@ impl Guard {
         } else if request.method().is_safe() {
             answers::counted(next.run(request).await).await
         } else {
-            to_its_end(permit, request, next).await
+            unabandoned::to_its_end(permit, next.run(request)).await
         }
     }
 }
@@ -101,15 +101,22 @@ pub(crate) fn wrap(router: Router, app: App) -> Router {
     router.layer(from_fn_with_state(guard, pass))
 }
 
-/// The address at which the client reached this server, such as `http://127.0.0.1:8020`.
+/// The host at which the client reached this server.
 #[derive(Clone)]
-pub(crate) struct Reached(pub(crate) String);
+pub(crate) struct Reached(Authority);
+
+impl Reached {
+    /// Such as `http://127.0.0.1:8020`.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.0)
+    }
+}
 
 async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
     let request_id = format!("req_{:016x}", guard.app.random());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     if let Some(host) = host_of(&request) {
-        request.extensions_mut().insert(Reached(format!("http://{host}")));
+        request.extensions_mut().insert(Reached(host));
     }
     let connection = request.extensions_mut().remove::<Connection>();
     let mut busy = None;
@@ -148,21 +155,6 @@ async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> R
         Some(busy) => busy.until_answered(response),
         None => response,
     }
-}
-
-/// Runs a request that changes something to its end, also when its client disconnects meanwhile: the connection's future is
-/// dropped then, and what follows a commit, such as the hint to a job's owner, must not be. The request keeps its
-/// place among [`REQUESTS_MAX`] until it ends, so clients that leave cannot pile up work.
-async fn to_its_end(permit: OwnedSemaphorePermit, request: Request, next: Next) -> Response {
-    let run = tokio::spawn(async move {
-        let response = next.run(request).await;
-        drop(permit);
-        response
-    });
-    run.await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a request handler panicked");
-        Refused(AppError::new(ErrorKind::Internal, "the request failed because of a defect")).into_response()
-    })
 }
 
 fn check(request: &Request) -> Result<(), AppError> {

@@ -32,6 +32,7 @@ mod schedules;
 mod serve;
 mod socket_owner;
 mod tasks;
+mod unabandoned;
 mod worker_stream;
 
 use std::sync::LazyLock;
