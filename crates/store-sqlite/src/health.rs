@@ -4,13 +4,14 @@
 //! a damaged tree answers with a part of what it holds. A file that was moved or deleted stops writes for as long as it
 //! is gone. A full disk stops nothing: each write is tried, and space that comes back is used at once.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use punctual_store::{Result, StoreError, StoreFault};
+use rustix::fs::{AtFlags, StatxFlags};
+use rustix::io::Errno;
 
 use crate::fault::error_of;
 
@@ -39,22 +40,35 @@ struct Failing {
 
 struct WatchedFile {
     path: PathBuf,
-    device: u64,
-    inode: u64,
+    identity: FileIdentity,
 }
 
 impl WatchedFile {
     fn new(path: &Path) -> std::io::Result<Self> {
-        let found = std::fs::metadata(path)?;
-        Ok(Self { path: path.to_owned(), device: found.dev(), inode: found.ino() })
+        Ok(Self { path: path.to_owned(), identity: FileIdentity::of(path)? })
     }
 
     /// A path that cannot be read for another reason than absence says nothing.
     fn is_in_place(&self) -> bool {
-        match std::fs::metadata(&self.path) {
-            Ok(found) => (found.dev(), found.ino()) == (self.device, self.inode),
-            Err(error) => !matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory),
+        match FileIdentity::of(&self.path) {
+            Ok(found) => found == self.identity,
+            Err(error) => !matches!(error, Errno::NOENT | Errno::NOTDIR),
         }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+struct FileIdentity {
+    device: (u32, u32),
+    inode: u64,
+}
+
+impl FileIdentity {
+    /// Asks for the number of the inode alone. Whoever asks for its times makes the kernel give the next write an exact time
+    /// of its own, which the flush then has to write too: `stat` before each commit made a commit 40 % slower.
+    fn of(path: &Path) -> rustix::io::Result<Self> {
+        let found = rustix::fs::statx(rustix::fs::CWD, path, AtFlags::empty(), StatxFlags::INO)?;
+        Ok(Self { device: (found.stx_dev_major, found.stx_dev_minor), inode: found.stx_ino })
     }
 }
 
