@@ -2,7 +2,7 @@
 //! notification rules. Does not decide where a job runs; see core::shard::ready.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -29,7 +29,23 @@ type Answer = Option<Arc<[WorkerSpec]>>;
 
 /// What the other servers said of their workers a moment ago.
 #[derive(Default)]
-pub(crate) struct Seen(Mutex<Option<(Instant, Answer)>>);
+pub(crate) struct Seen {
+    latest: RwLock<Option<(Instant, Answer)>>,
+    /// Held by whoever asks them.
+    asking: Mutex<()>,
+}
+
+impl Seen {
+    /// `None` if it is too old to be believed.
+    fn latest(&self) -> Option<Answer> {
+        let latest = self.latest.read().unwrap_or_else(PoisonError::into_inner);
+        latest.as_ref().filter(|(at, _)| at.elapsed() <= BELIEVED).map(|(_, answer)| answer.clone())
+    }
+
+    fn put(&self, answer: Answer) {
+        *self.latest.write().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), answer));
+    }
+}
 
 pub(crate) fn can_run(spec: &TaskSpec, worker: &WorkerSpec) -> bool {
     serves(spec, worker) && worker.capabilities.contains(&spec.run.capability()) && carries(spec, worker)
@@ -136,20 +152,22 @@ impl App {
         if self.0.engine.any_connected(|worker| can_run(spec, worker)) {
             return None;
         }
-        let elsewhere = self.workers_elsewhere().await?;
+        let elsewhere = match self.0.workers_seen.latest() {
+            Some(seen) => seen?,
+            None => Box::pin(self.ask_elsewhere()).await?,
+        };
         // Those of this server again: one may have connected meanwhile.
         let mut workers = self.0.engine.connected_specs();
         workers.extend(elsewhere.iter().cloned());
         lack(spec, &workers, self.0.settings.worker_program)
     }
 
-    async fn workers_elsewhere(&self) -> Option<Arc<[WorkerSpec]>> {
-        // Others wait for the same look.
-        let mut seen = self.0.workers_seen.0.lock().await;
-        if let Some((at, workers)) = &*seen
-            && at.elapsed() <= BELIEVED
-        {
-            return workers.clone();
+    async fn ask_elsewhere(&self) -> Answer {
+        let seen = &self.0.workers_seen;
+        let _asking = seen.asking.lock().await;
+        // Whoever waited for the same question has its answer.
+        if let Some(workers) = seen.latest() {
+            return workers;
         }
         let places = self.0.cluster.schedulers();
         let others = places.iter().filter(|place| **place != Place::Here);
@@ -159,7 +177,7 @@ impl App {
             let known = answers.into_iter().flatten();
             known.filter(|(status, _)| status.is_connected).map(|(_, info)| info.spec).collect()
         });
-        *seen = Some((Instant::now(), workers.clone()));
+        seen.put(workers.clone());
         workers
     }
 

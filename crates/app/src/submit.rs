@@ -72,11 +72,11 @@ impl App {
         let id = *answer.ids.first().expect("one job makes one id");
         let mut answer = match tasks.first() {
             Some(task) => self.accepted(id, task, tracing_id, answer.warnings).await,
-            None => self.accepted_before(id).await,
+            None => Box::pin(self.accepted_before(id)).await,
         };
         // The job is accepted: what keeps us from looking at it does not change that.
         if let Some(wait) = wait
-            && let Ok(job) = self.job(id, Some(wait)).await
+            && let Ok(job) = Box::pin(self.job(id, Some(wait))).await
         {
             answer.state = job.state.clone();
             answer.due_at = job.due_at;
@@ -115,7 +115,7 @@ impl App {
             // Before the tasks are looked up: what is repeated has its answer, whatever became of them.
             let before = self.0.store.idempotent_answer(key.clone(), *fingerprint, self.now()).await?;
             if let Some(before) = before {
-                return Ok(Accepted { answer: self.replayed(before).await?, tasks: Vec::new() });
+                return Ok(Accepted { answer: Box::pin(self.replayed(before)).await?, tasks: Vec::new() });
             }
         }
         let wanted: Vec<WantedTask<'_>> = requests
@@ -130,7 +130,7 @@ impl App {
         let hint = near_future(&jobs, &tasks, now);
         let submitted = self.0.store.submit(Submission { jobs, idempotency }).await?;
         if submitted != Submitted::Done {
-            return Ok(Accepted { answer: self.replayed(submitted).await?, tasks: Vec::new() });
+            return Ok(Accepted { answer: Box::pin(self.replayed(submitted)).await?, tasks: Vec::new() });
         }
         self.0.submitted.fetch_add(ids.len() as u64, Ordering::Relaxed);
         self.tell_owners(hint);
@@ -180,7 +180,9 @@ impl App {
                 (None, None) => unreachable!("checked before"),
             }
         }
-        self.intern(inline, &mut tasks, under).await?;
+        if !inline.is_empty() {
+            Box::pin(self.intern(inline, &mut tasks, under)).await?;
+        }
         Ok(tasks.into_iter().map(|task| task.expect("every request has a task")).collect())
     }
 

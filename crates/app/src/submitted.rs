@@ -17,11 +17,14 @@ impl App {
         tracing_id: Option<String>,
         warnings: Vec<Warning>,
     ) -> JobSubmitted {
-        let titles = self.titles(std::iter::once(task), std::iter::empty()).await;
+        let title = match &task.name {
+            Some(name) => name.clone(),
+            None => Box::pin(self.titles(std::iter::once(task), std::iter::empty())).await.of_task(task),
+        };
         JobSubmitted {
             id,
             state: JobState::Scheduled.as_str().to_owned(),
-            title: titles.of_task(task),
+            title,
             task: Some(task_ref(task.id, Some(task))),
             tracing_id,
             scheduled_at: id.due_at(),

@@ -1,11 +1,12 @@
 //! The connections that no request keeps busy, and how many of them there may be.
 //!
 //! A connection is busy from the arrival of a request's body to the end of its answer. All others only wait: for a first
-//! request, for the next one, or for the rest of a body. Beyond [`WAITING_MAX`] the one that has waited longest is closed, so
+//! request, for the next one, or for the rest of a body. Beyond [`WAITING_MAX`] those that have waited longest are closed, so
 //! what they cost is bounded over all clients, and a client that uses its connection keeps it.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
@@ -17,28 +18,80 @@ use tokio::sync::Notify;
 
 /// Each takes about 20 KiB.
 const WAITING_MAX: usize = 1024;
+/// To find those that have waited longest is a look at all of them, so several are closed at a time.
+const CLOSED_AT_ONCE: usize = 16;
 
 #[derive(Clone, Default)]
-pub(crate) struct Connections(Arc<Mutex<Places>>);
+pub(crate) struct Connections(Arc<All>);
 
+/// A request touches its own connection and two counters; only one connection too many makes somebody look at all.
 #[derive(Default)]
-struct Places {
-    /// In the order in which they began to wait.
-    waiting: BTreeMap<u64, Arc<Notify>>,
-    begun: u64,
+struct All {
+    open: Mutex<HashMap<u64, Arc<Place>>>,
+    opened: AtomicU64,
+    waiting: AtomicUsize,
+    /// Grows with each connection that begins to wait.
+    turn: AtomicU64,
 }
 
-impl Places {
-    /// Closes another one if there are too many.
-    fn begin(&mut self, close: &Arc<Notify>) -> u64 {
-        self.begun += 1;
-        self.waiting.insert(self.begun, Arc::clone(close));
-        if self.waiting.len() > WAITING_MAX
-            && let Some((_, longest)) = self.waiting.pop_first()
-        {
-            longest.notify_one();
+#[derive(Default)]
+struct Place {
+    close: Notify,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    requests: usize,
+    /// The turn in which it began to wait; `None` while it is busy, and when it is to be closed.
+    waits_since: Option<u64>,
+}
+
+impl Place {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl All {
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Place>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes others if there are too many.
+    fn begin_to_wait(&self, mut state: MutexGuard<'_, State>) {
+        state.waits_since = Some(self.turn.fetch_add(1, Ordering::Relaxed));
+        let others = self.waiting.fetch_add(1, Ordering::Relaxed);
+        // Whoever looks at all of them locks one after the other.
+        drop(state);
+        if others >= WAITING_MAX {
+            self.close_longest();
         }
-        self.begun
+    }
+
+    fn end_waiting(&self, state: &mut State) {
+        if state.waits_since.take().is_some() {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn close_longest(&self) {
+        let open = self.open();
+        let since = |place: &Arc<Place>| place.state().waits_since.map(|since| (since, Arc::clone(place)));
+        let mut waiting: Vec<(u64, Arc<Place>)> = open.values().filter_map(since).collect();
+        drop(open);
+        if waiting.len() <= WAITING_MAX {
+            return;
+        }
+        waiting.sort_unstable_by_key(|(since, _)| *since);
+        for (since, place) in waiting.into_iter().take(CLOSED_AT_ONCE) {
+            let mut state = place.state();
+            // It may have become busy meanwhile.
+            if state.waits_since == Some(since) {
+                self.end_waiting(&mut state);
+                place.close.notify_one();
+            }
+        }
     }
 }
 
@@ -47,51 +100,39 @@ impl Places {
 pub(crate) struct Connection(Arc<Inner>);
 
 struct Inner {
-    all: Connections,
-    close: Arc<Notify>,
-    state: Mutex<State>,
-}
-
-struct State {
-    requests: usize,
-    /// Its place among those that wait.
-    place: Option<u64>,
+    all: Arc<All>,
+    number: u64,
+    place: Arc<Place>,
 }
 
 impl Connections {
-    fn lock(&self) -> MutexGuard<'_, Places> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A connection was accepted.
     pub(crate) fn open(&self) -> Connection {
-        let close = Arc::new(Notify::new());
-        let place = Some(self.lock().begin(&close));
-        Connection(Arc::new(Inner { all: self.clone(), close, state: Mutex::new(State { requests: 0, place }) }))
+        let Self(all) = self;
+        let number = all.opened.fetch_add(1, Ordering::Relaxed);
+        let place = Arc::<Place>::default();
+        all.open().insert(number, Arc::clone(&place));
+        all.begin_to_wait(place.state());
+        Connection(Arc::new(Inner { all: Arc::clone(all), number, place }))
     }
 }
 
 impl Connection {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Resolves when it is to be closed.
     pub(crate) async fn unwanted(&self) {
-        self.0.close.notified().await;
+        self.0.place.close.notified().await;
     }
 
     pub(crate) fn is_busy(&self) -> bool {
-        self.state().requests > 0
+        self.0.place.state().requests > 0
     }
 
     /// A request begins.
     pub(crate) fn busy(&self) -> Busy {
-        let mut state = self.state();
+        let Inner { all, place, .. } = &*self.0;
+        let mut state = place.state();
         state.requests += 1;
-        if let Some(place) = state.place.take() {
-            self.0.all.lock().waiting.remove(&place);
-        }
+        all.end_waiting(&mut state);
         drop(state);
         Busy(self.clone())
     }
@@ -99,10 +140,8 @@ impl Connection {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = state.place.take() {
-            self.all.lock().waiting.remove(&place);
-        }
+        self.all.open().remove(&self.number);
+        self.all.end_waiting(&mut self.place.state());
     }
 }
 
@@ -111,11 +150,11 @@ pub(crate) struct Busy(Connection);
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        let Connection(inner) = &self.0;
-        let mut state = self.0.state();
+        let Inner { all, place, .. } = &*self.0.0;
+        let mut state = place.state();
         state.requests -= 1;
         if state.requests == 0 {
-            state.place = Some(inner.all.lock().begin(&inner.close));
+            all.begin_to_wait(state);
         }
     }
 }
@@ -167,9 +206,11 @@ mod tests {
         let is_closed = |place: usize| open[place].unwanted().now_or_never().is_some();
         assert!((0..WAITING_MAX).all(|place| !is_closed(place)), "there is room for one more beside the busy one");
         let _next = all.open();
-        assert!(is_closed(1) && !is_closed(0) && !is_closed(2));
+        let closed: Vec<usize> = (0..WAITING_MAX).filter(|place| is_closed(*place)).collect();
+        assert_eq!(closed, (1..=CLOSED_AT_ONCE).collect::<Vec<_>>());
         drop(busy);
-        assert!(is_closed(2) && !is_closed(0), "it has just begun to wait");
+        let _others: Vec<Connection> = (0..CLOSED_AT_ONCE).map(|_| all.open()).collect();
+        assert!(is_closed(CLOSED_AT_ONCE + 1) && !is_closed(0), "it has just begun to wait");
     }
 
     #[test]
@@ -179,6 +220,7 @@ mod tests {
             let connection = all.open();
             drop(connection.busy());
         }
-        assert_eq!(all.lock().waiting.len(), 0);
+        assert!(all.0.open().is_empty());
+        assert_eq!(all.0.waiting.load(Ordering::Relaxed), 0);
     }
 }

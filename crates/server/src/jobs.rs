@@ -63,8 +63,14 @@ fn keyed<'a>(headers: &'a HeaderMap, body: &'a [u8]) -> Result<Option<KeyedReque
     Ok(Some(KeyedRequest { key, body }))
 }
 
+/// Room for the answer to one job, so that it is not made larger again and again.
+const ANSWER_BYTES: usize = 1 << 10;
+
 fn created(answer: &impl Serialize, is_replayed: bool) -> Response {
-    let mut response = (StatusCode::CREATED, axum::Json(answer)).into_response();
+    let mut json = Vec::with_capacity(ANSWER_BYTES);
+    serde_json::to_writer(&mut json, answer).expect("an answer is JSON");
+    let content_type = [(header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"))];
+    let mut response = (StatusCode::CREATED, content_type, json).into_response();
     if is_replayed {
         response.headers_mut().insert(IDEMPOTENCY_REPLAYED, http::HeaderValue::from_static("true"));
     }
