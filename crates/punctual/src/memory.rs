@@ -28,7 +28,7 @@ const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// So much that is free is left where it is: it is needed again soon.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-const FREE_BYTES_MAX: usize = 8 << 20;
+const FREE_BYTES_MAX: usize = 4 << 20;
 
 /// Gives memory back that lies free between what is in use, for as long as the process runs. glibc gives back only the end of
 /// each heap by itself: after 10,000 connections were closed, a server kept 160 MB for nothing.
