@@ -106,11 +106,13 @@ async fn disk_full(cluster: &mut Cluster, verdict: &mut Verdict) -> anyhow::Resu
         let code = refused.as_ref().err().map(code_of).unwrap_or_default();
         verdict.expect(code.is_empty() || code == "disk_full", || format!("a delete was refused as {code}"));
     }
+    // It would fill what is freed before anybody looks.
+    load.stop().await;
     let full_at = Instant::now();
     fs::remove_file(cluster.file("data").join(FILLER))?;
     becomes(cluster, "").await?;
     eprintln!("  ready {} ms after there was space", full_at.elapsed().as_millis());
-    load.stop().await;
+    some_load(cluster, 10).await?.stop().await;
     verdict.expect(load.refusals() == ["disk_full"], || format!("writes were refused as {:?}", load.refusals()));
     eprintln!("  {} acknowledged jobs are there", load.all_are_there(verdict).await);
     Ok(())
