@@ -222,7 +222,7 @@ pub struct Job {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Value, required = false)]
     pub input: Option<Box<RawValue>>,
-    /// JSON as the task returned it; anything else as a string.
+    /// JSON as the task returned it; anything else, and JSON of more than 64 levels, as a string.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Value, required = false)]
     pub output: Option<Box<RawValue>>,

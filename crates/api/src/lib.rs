@@ -124,6 +124,6 @@ pub mod limits {
     pub const CALENDARS_MAX: usize = 1000;
     /// `?wait=` at most.
     pub const WAIT_SECONDS_MAX: i64 = 60;
-    /// Nesting of JSON in a request.
-    pub const JSON_DEPTH_MAX: usize = 64;
+    /// Nesting of a job's input.
+    pub const JSON_DEPTH_MAX: usize = punctual_core::json::DEPTH_MAX;
 }

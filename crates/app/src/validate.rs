@@ -7,6 +7,7 @@ mod http;
 mod messages;
 
 use punctual_api::{FieldCode, limits};
+use punctual_core::json::depth;
 use punctual_core::run::{FACT_NAMES, check_placeholders};
 use punctual_core::task::{Handler, Probe, Run, TaskSpec};
 use punctual_core::{Span, characters};
@@ -163,7 +164,7 @@ pub(crate) fn input(json: &str) -> Result<()> {
         return Err(AppError::field("/input", detail).hint("put large data into a file and pass its address"));
     }
     placeholders("/input", json)?;
-    if depth(json) > limits::JSON_DEPTH_MAX {
+    if depth(json.as_bytes()) > limits::JSON_DEPTH_MAX {
         let detail = format!("must be nested at most {} deep", limits::JSON_DEPTH_MAX);
         return Err(AppError::field("/input", detail));
     }
@@ -176,40 +177,11 @@ fn placeholders(pointer: &str, text: &str) -> Result<()> {
     })
 }
 
-/// How deep valid JSON is nested.
-fn depth(json: &str) -> usize {
-    let (mut depth, mut deepest) = (0_usize, 0);
-    let mut in_text = false;
-    let mut bytes = json.bytes();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'\\' if in_text => {
-                bytes.next();
-            }
-            b'"' => in_text = !in_text,
-            b'[' | b'{' if !in_text => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use punctual_core::attempt::FailureClass;
     use punctual_core::task::HttpCall;
-
-    #[test]
-    fn depth_counts_nesting_and_not_what_stands_in_texts() {
-        for (json, expected) in [("1", 0), ("[]", 1), (r#"{"a":[{}]}"#, 3), (r#"["[[[\"[["]"#, 1)] {
-            assert_eq!(depth(json), expected, "{json}");
-        }
-    }
 
     #[test]
     fn names_that_would_be_trouble_in_paths_and_lists_are_refused() {

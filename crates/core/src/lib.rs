@@ -10,6 +10,7 @@ pub mod give_backs;
 pub mod host;
 pub mod id;
 pub mod job;
+pub mod json;
 pub mod lifecycle;
 pub mod log;
 pub mod notice;

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use punctual_core::attempt::{Details, Failure, FailureClass, Last, Outcome};
+use punctual_core::json;
 use punctual_core::shard::event::Report;
 
 use crate::OUTPUT_BYTES_MAX;
@@ -30,7 +31,7 @@ pub fn bounded_report(report: Report) -> Report {
     let outcome = match report.outcome {
         // Before it is turned into JSON, which takes a multiple of its length.
         Outcome::Succeeded { output: Some(output) } if output.len() <= OUTPUT_BYTES_MAX => {
-            Outcome::Succeeded { output: Some(json(output)) }
+            Outcome::Succeeded { output: Some(as_json(output)) }
         }
         other => other,
     };
@@ -42,9 +43,10 @@ pub fn bounded_report(report: Report) -> Report {
     Report { outcome: bounded(outcome), details, ..report }
 }
 
-/// Text that is not JSON becomes a JSON string.
-fn json(output: Bytes) -> Bytes {
-    if serde_json::from_slice::<&serde_json::value::RawValue>(&output).is_ok() {
+/// Text that is not JSON, or is JSON that is nested deeper than readers follow, becomes a JSON string.
+fn as_json(output: Bytes) -> Bytes {
+    let is_json = serde_json::from_slice::<&serde_json::value::RawValue>(&output).is_ok();
+    if is_json && json::depth(&output) <= json::DEPTH_MAX {
         return output;
     }
     serde_json::to_vec(&String::from_utf8_lossy(&output)).expect("a text is JSON").into()
@@ -110,6 +112,21 @@ mod tests {
             (b"\xff\0", "\"\u{fffd}\\u0000\""),
         ] {
             assert_eq!(kept(output), expected);
+        }
+    }
+
+    #[test]
+    fn an_output_that_is_nested_too_deeply_is_kept_as_a_text() {
+        for (depth, is_kept) in
+            [(json::DEPTH_MAX, true), (json::DEPTH_MAX + 1, false), (OUTPUT_BYTES_MAX / 2 - 1, false)]
+        {
+            let nested = "[".repeat(depth) + &"]".repeat(depth);
+            let outcome = Outcome::Succeeded { output: Some(Bytes::from(nested.clone())) };
+            let read = bounded_report(report(outcome, None)).outcome;
+            let Outcome::Succeeded { output: Some(output) } = read else { panic!("{depth}: {read:?}") };
+            let text = serde_json::to_string(&nested).unwrap();
+            let expected = if is_kept { nested } else { text };
+            assert!(output == expected, "{depth}");
         }
     }
 

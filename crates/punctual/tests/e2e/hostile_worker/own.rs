@@ -60,9 +60,12 @@ async fn details_of_megabytes_are_cut(stage: Stage) {
 
 async fn an_output_is_json_within_its_limit(stage: Stage) {
     let mut liar = Liar::welcomed(&stage.server).await;
+    let deep = "[".repeat(1000) + &"]".repeat(1000);
+    let deep_as_text = format!("\"{deep}\"");
     for (output, expected) in [
         (&b"{\"a\":1}"[..], Some("{\"a\":1}")),
         (b"no JSON", Some("\"no JSON\"")),
+        (deep.as_bytes(), Some(deep_as_text.as_str())),
         (b"{\"a\":\xff", Some("\"{\\\"a\\\":\u{fffd}\"")),
         (&vec![b'1'; OUTPUT_BYTES_MAX + 1], None),
         (&vec![b'x'; 3 << 20], None),
