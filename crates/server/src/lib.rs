@@ -10,6 +10,7 @@ mod answers;
 mod artifacts;
 mod backfills;
 mod bodies;
+mod by_name;
 mod calendars;
 mod connections;
 mod document;

@@ -6,6 +6,8 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
+use crate::by_name::ByName;
+
 /// Of a larger body, the first misfit alone is named: each further one costs another look at all of it.
 const REPAIRED_BYTES_MAX: usize = 128 << 10;
 /// Looks at one body.
@@ -14,11 +16,9 @@ const LOOKS_MAX: usize = 20;
 const HINT: &str = "GET /openapi.json describes what is expected";
 
 pub(crate) fn from_json<T: DeserializeOwned + Checked>(bytes: &[u8]) -> Result<T, AppError> {
-    // A list would be read as the fields in the order in which they are defined.
-    if bytes.trim_ascii_start().first() == Some(&b'[') {
-        return Err(AppError::invalid("the body must be a JSON object, not an array").hint(HINT));
-    }
-    serde_json::from_slice(bytes).map_err(|error| {
+    let mut reader = serde_json::Deserializer::from_slice(bytes);
+    let read = T::deserialize(ByName(&mut reader)).and_then(|value| reader.end().map(|()| value));
+    read.map_err(|error| {
         // A misfit within an enum is called a mistake of syntax; only a second look tells.
         let is_json = error.is_data() || serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
         let error = match is_json {
@@ -73,10 +73,12 @@ struct Found {
 
 impl Found {
     fn error(&self) -> AppError {
-        let error = AppError::field(&self.pointer, &self.misfit.detail).code(self.misfit.code);
+        let Misfit { code, detail, .. } = &self.misfit;
+        let detail = if self.pointer.is_empty() { format!("the body {detail}") } else { detail.clone() };
+        let error = AppError::field(&self.pointer, detail).code(*code);
         let written = self.pointer.rsplit('/').next().unwrap_or_default();
         match self.misfit.near(written) {
-            Some(near) if self.misfit.code == FieldCode::UnknownField => error.hint(format!("did you mean `{near}`?")),
+            Some(near) if *code == FieldCode::UnknownField => error.hint(format!("did you mean `{near}`?")),
             _ => error,
         }
     }
@@ -84,7 +86,7 @@ impl Found {
 
 fn look<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Box<Found>> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    serde_path_to_error::deserialize::<_, T>(&mut reader).map_err(|found| {
+    serde_path_to_error::deserialize::<_, T>(ByName(&mut reader)).map_err(|found| {
         let misfit = Misfit::read(&found.inner().to_string());
         let remove = steps(found.path());
         let mut place = remove.clone();
@@ -158,6 +160,9 @@ mod tests {
             (r#"{}"#, "/number: is required"),
             (r#"{"number": 1, "numbers": 1}"#, "/numbers: there is no such field; the fields are number"),
             ("{\"number\": 1,}", "the body is not valid JSON: there is a mistake at line 1, column 14"),
+            ("{\"number\": 1} 1", "the body is not valid JSON: there is a mistake at line 1, column 15"),
+            ("[1]", "the body must be an object, not an array"),
+            ("7", "the body must be an object, not a number"),
         ] {
             assert_eq!(from_json::<Wanted>(body.as_bytes()).unwrap_err().detail, detail, "{body}");
         }
@@ -187,6 +192,10 @@ mod tests {
             ],
         );
         check(r#"{"task":5,"priority":"high"}"#, &[("/task", WrongType), ("/priority", WrongType)]);
+        check(
+            r#"{"inline":{"run":{"http":["x"]},"retry":[3,"1s"],"timeout":true}}"#,
+            &[("/inline/run/http", WrongType), ("/inline/retry", WrongType), ("/inline/timeout", WrongType)],
+        );
         // What follows from another fault is none.
         check(
             r#"{"inline":{"run":{"htp":{}}},"priority":"high"}"#,
