@@ -166,7 +166,7 @@ pub enum FieldCode {
     WrongType,
     /// A number, a time or a duration is too small or too large.
     OutOfRange,
-    /// A text or a list is too long.
+    /// A text or a list is too long, or JSON is nested too deeply.
     TooLong,
     /// It has a character that is not allowed there.
     ForbiddenCharacter,
@@ -205,7 +205,7 @@ impl FieldCode {
             Self::Required => "The field must be given",
             Self::WrongType => "The field holds another JSON type",
             Self::OutOfRange => "A number, time or duration is too small or too large",
-            Self::TooLong => "A text or list is too long",
+            Self::TooLong => "A text or list is too long, or JSON is nested too deeply",
             Self::ForbiddenCharacter => "A character is not allowed there",
             Self::InvalidValue => "Anything else; see `detail`",
         }

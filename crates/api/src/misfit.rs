@@ -1,5 +1,8 @@
 //! What is wrong with JSON that does not fit, in words of our own. The reader says it in words of Rust.
 
+use punctual_core::task::Priority;
+use punctual_core::time::TimeError;
+
 use crate::FieldCode;
 
 /// A value that does not fit its field.
@@ -74,7 +77,8 @@ impl Misfit {
             return plain(*code, (*detail).to_owned());
         }
         // A sentence of our own.
-        plain(FieldCode::InvalidValue, message.chars().take(3 * QUOTED_CHARS_MAX).collect())
+        let code = if is_range(message) { FieldCode::OutOfRange } else { FieldCode::InvalidValue };
+        plain(code, message.chars().take(3 * QUOTED_CHARS_MAX).collect())
     }
 
     /// The known name that was probably meant by this one.
@@ -83,6 +87,12 @@ impl Misfit {
         let (_, near) = distances.filter(|(distance, known)| *distance <= known.len() / 3).min()?;
         Some(near)
     }
+}
+
+/// Whether a sentence of our own says that a value is too small or too large.
+fn is_range(message: &str) -> bool {
+    let times = [TimeError::OutOfRange, TimeError::DurationOutOfRange];
+    message == Priority::OUT_OF_RANGE || times.iter().any(|error| message == error.to_string())
 }
 
 /// Where a document stops being JSON.
@@ -214,6 +224,12 @@ mod tests {
             ),
             ("missing field `run`", Required, "is required"),
             ("duplicate field `run`", InvalidValue, "`run` is given more than once"),
+            (
+                "the duration must be between 0 and 3650 days at line 1 column 9",
+                OutOfRange,
+                "the duration must be between 0 and 3650 days",
+            ),
+            ("priority must be between -100 and 100", OutOfRange, "priority must be between -100 and 100"),
             (
                 "`soon` is not a duration, such as 30s, 20m or 1h30m",
                 InvalidValue,

@@ -88,7 +88,7 @@ impl App {
             }
         }
         if size == 0 {
-            return Err(AppError::field("/size", "must be more than 0: an empty file holds nothing"));
+            return Err(AppError::out_of_range("/size", "must be more than 0: an empty file holds nothing"));
         }
         let largest = self.0.settings.artifact_max;
         if size > largest.get() {

@@ -1,6 +1,7 @@
 //! Why a request was not granted, in words for people and a code for programs.
 
 use punctual_api::{ErrorKind, FieldCode, FieldError};
+use punctual_core::time::TimeError;
 use punctual_engine::EngineError;
 use punctual_store::{StoreError, StoreFault};
 
@@ -29,6 +30,27 @@ impl AppError {
         let (pointer, detail) = (pointer.into(), detail.into());
         let summary = summary(&pointer, &detail);
         Self { errors: vec![FieldError::new(pointer, detail)], ..Self::invalid(summary) }
+    }
+
+    /// A number, a time or a duration that is too small or too large.
+    pub fn out_of_range(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::field(pointer, detail).code(FieldCode::OutOfRange)
+    }
+
+    /// A text or a list that is too long.
+    pub fn too_long(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        Self::field(pointer, detail).code(FieldCode::TooLong)
+    }
+
+    /// A text or a list of the wrong length: too long, or empty.
+    pub fn length(pointer: impl Into<String>, detail: impl Into<String>, len: usize) -> Self {
+        if len == 0 { Self::field(pointer, detail) } else { Self::too_long(pointer, detail) }
+    }
+
+    /// A time or a duration that cannot be read.
+    pub fn time(pointer: impl Into<String>, error: &TimeError) -> Self {
+        let code = if error.is_range() { FieldCode::OutOfRange } else { FieldCode::InvalidValue };
+        Self::field(pointer, error.to_string()).code(code)
     }
 
     /// The same error, with what is wrong with its field.

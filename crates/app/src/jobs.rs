@@ -24,12 +24,11 @@ pub struct WaitFor(Duration);
 
 impl WaitFor {
     pub fn parse(text: &str) -> Result<Self> {
-        let span = Span::parse(text).map_err(|error| AppError::field("wait", error.to_string()))?;
+        let span = Span::parse(text).map_err(|error| AppError::time("wait", &error))?;
         if span > Span::from_secs(limits::WAIT_SECONDS_MAX) {
             let detail = format!("must be at most {}s", limits::WAIT_SECONDS_MAX);
-            return Err(
-                AppError::field("wait", detail).hint("ask again when the answer says that the job has not finished")
-            );
+            return Err(AppError::out_of_range("wait", detail)
+                .hint("ask again when the answer says that the job has not finished"));
         }
         Ok(Self(span.to_std()))
     }

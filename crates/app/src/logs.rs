@@ -54,7 +54,7 @@ impl App {
     pub async fn log(&self, id: JobId, attempt: Option<u32>, offset: u64) -> Result<LogView> {
         if offset > LOG_BYTES_MAX {
             let detail = format!("must be at most {LOG_BYTES_MAX}: no log is longer");
-            return Err(AppError::field("offset", detail));
+            return Err(AppError::out_of_range("offset", detail));
         }
         let (number, is_over) = self.attempt_of_log(id, attempt).await?;
         if number == 0 {

@@ -92,7 +92,7 @@ impl App {
     ) -> Result<SubmittedAnswer<BulkSubmitted>> {
         if request.jobs.is_empty() || request.jobs.len() > limits::BULK_JOBS_MAX {
             let detail = format!("must be 1 to {} jobs, not {}", limits::BULK_JOBS_MAX, request.jobs.len());
-            return Err(AppError::field("/jobs", detail));
+            return Err(AppError::length("/jobs", detail, request.jobs.len()));
         }
         Ok(self.submit_all(request.jobs, keyed, "/jobs").await?.answer)
     }

@@ -112,14 +112,14 @@ fn size(spec: &TaskSpec) -> Result<()> {
     let json = serde_json::to_vec(spec).expect("a task spec is JSON");
     if json.len() > limits::SPEC_BYTES_MAX {
         let detail = format!("the definition must be at most {} bytes of JSON", limits::SPEC_BYTES_MAX);
-        return Err(AppError::field("/run", detail).hint("pass large data as the job's input, or by its address"));
+        return Err(AppError::too_long("/run", detail).hint("pass large data as the job's input, or by its address"));
     }
     Ok(())
 }
 
 fn labels(spec: &TaskSpec) -> Result<()> {
     if spec.labels.len() > limits::LABELS_MAX {
-        return Err(AppError::field("/labels", format!("must be at most {}", limits::LABELS_MAX)));
+        return Err(AppError::too_long("/labels", format!("must be at most {}", limits::LABELS_MAX)));
     }
     for (key, value) in &spec.labels {
         name("/labels", key)?;
@@ -152,7 +152,7 @@ pub(crate) fn line(pointer: &str, value: &str, chars_max: usize) -> Result<()> {
 fn probe(probe: &Probe) -> Result<()> {
     if probe.output.as_ref().is_some_and(|output| output.len() > limits::HTTP_BODY_BYTES_MAX) {
         let detail = format!("must be at most {} bytes", limits::HTTP_BODY_BYTES_MAX);
-        return Err(AppError::field("/run/probe/output", detail));
+        return Err(AppError::too_long("/run/probe/output", detail));
     }
     Ok(())
 }
@@ -161,12 +161,12 @@ fn probe(probe: &Probe) -> Result<()> {
 pub(crate) fn input(json: &str) -> Result<()> {
     if json.len() > limits::INPUT_BYTES_MAX {
         let detail = format!("must be at most {} bytes", limits::INPUT_BYTES_MAX);
-        return Err(AppError::field("/input", detail).hint("put large data into a file and pass its address"));
+        return Err(AppError::too_long("/input", detail).hint("put large data into a file and pass its address"));
     }
     placeholders("/input", json)?;
     if depth(json.as_bytes()) > limits::JSON_DEPTH_MAX {
         let detail = format!("must be nested at most {} deep", limits::JSON_DEPTH_MAX);
-        return Err(AppError::field("/input", detail));
+        return Err(AppError::too_long("/input", detail));
     }
     Ok(())
 }

@@ -181,7 +181,7 @@ fn check(hello: &WorkerHello) -> Result<()> {
     }
     let spec = &hello.spec;
     if spec.credit > CREDIT_MAX {
-        return Err(AppError::field("credit", format!("must be at most {CREDIT_MAX}")));
+        return Err(AppError::out_of_range("credit", format!("must be at most {CREDIT_MAX}")));
     }
     if spec.queues.len() > OFFERS_MAX || spec.capabilities.len() > OFFERS_MAX || spec.labels.len() > limits::LABELS_MAX
     {
@@ -200,7 +200,7 @@ fn check(hello: &WorkerHello) -> Result<()> {
         return Err(AppError::invalid(detail));
     }
     if hello.held.len() > HELD_MAX {
-        return Err(AppError::field("held", format!("must be at most {HELD_MAX} attempts")));
+        return Err(AppError::too_long("held", format!("must be at most {HELD_MAX} attempts")));
     }
     for (key, value) in &spec.labels {
         validate::name("labels", key)?;

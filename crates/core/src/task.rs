@@ -142,6 +142,7 @@ impl Priority {
     pub const STEP: Span = Span::from_secs(15 * 60);
     pub const MIN: i8 = -100;
     pub const MAX: i8 = 100;
+    pub const OUT_OF_RANGE: &'static str = "priority must be between -100 and 100";
 
     pub const fn new(value: i8) -> Option<Self> {
         if value < Self::MIN || value > Self::MAX {
@@ -163,7 +164,7 @@ impl Priority {
 impl TryFrom<i8> for Priority {
     type Error = &'static str;
     fn try_from(value: i8) -> Result<Self, Self::Error> {
-        Self::new(value).ok_or("priority must be between -100 and 100")
+        Self::new(value).ok_or(Self::OUT_OF_RANGE)
     }
 }
 

@@ -30,6 +30,13 @@ pub enum TimeError {
     DurationOutOfRange,
 }
 
+impl TimeError {
+    /// Whether it is a time or a span, and too small or too large.
+    pub const fn is_range(&self) -> bool {
+        matches!(self, Self::OutOfRange | Self::DurationOutOfRange)
+    }
+}
+
 impl Timestamp {
     pub const EPOCH: Self = Self(0);
     /// 9999-12-30T21:59:59.999999Z: the last instant that surely has a four-digit year in every zone.

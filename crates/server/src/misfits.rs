@@ -185,7 +185,7 @@ mod tests {
         check(
             &format!(r#"{{"task":"ping","priority":101,"tracing_id":"{long}","run_at":"soon","prioritty":1}}"#),
             &[
-                ("/priority", InvalidValue),
+                ("/priority", OutOfRange),
                 ("/run_at", InvalidValue),
                 ("/prioritty", UnknownField),
                 ("/tracing_id", TooLong),
@@ -204,7 +204,7 @@ mod tests {
         check(
             r#"{"inline":{"run":{"http":{"timeout":-1}},"timeout":true,"queue":""}}"#,
             &[
-                ("/inline/run/http/timeout", InvalidValue),
+                ("/inline/run/http/timeout", OutOfRange),
                 ("/inline/run/http/url", Required),
                 ("/inline/timeout", WrongType),
             ],

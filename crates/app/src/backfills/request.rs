@@ -75,11 +75,11 @@ impl App {
         let from = zone::parse_time("/from", &request.from, &zone)?;
         let to = request.to.as_deref().map(|text| zone::parse_time("/to", text, &zone)).transpose()?.unwrap_or(now);
         if to > now {
-            let error = AppError::field("/to", "must not be in the future");
+            let error = AppError::out_of_range("/to", "must not be in the future");
             return Err(error.hint("leave it out for now; the schedule itself runs what is to come"));
         }
         if from >= to {
-            let error = AppError::field("/from", "must be earlier than the end of the range");
+            let error = AppError::out_of_range("/from", "must be earlier than the end of the range");
             return Err(error.hint("`from` is included, `to` is not"));
         }
         Ok((from, to))
@@ -173,7 +173,7 @@ async fn list(times: Times) -> Result<Vec<Time>> {
     let found = listed.len() + more;
     let found = if found == COUNTED_MAX { format!("{found} times or more") } else { format!("{found} times") };
     let detail = format!("the range has {found}, and a backfill at most {}", limits::BACKFILL_TIMES_MAX);
-    Err(AppError::field("/from", detail).hint("make several backfills, each of a part of the range"))
+    Err(AppError::out_of_range("/from", detail).hint("make several backfills, each of a part of the range"))
 }
 
 fn beginning(total: usize) -> BackfillProgress {
@@ -219,7 +219,7 @@ fn check_overlap(request: &BackfillRequest) -> Result<(Overlap, u32)> {
         (Overlap::Allow, None) => Ok((overlap, limits::BACKFILL_ACTIVE_DEFAULT)),
         (Overlap::Allow, Some(max)) if (1..=limits::BACKFILL_ACTIVE_MAX).contains(&max) => Ok((overlap, max)),
         (Overlap::Allow, Some(_)) => {
-            Err(AppError::field("/max_active", format!("must be 1 to {}", limits::BACKFILL_ACTIVE_MAX)))
+            Err(AppError::out_of_range("/max_active", format!("must be 1 to {}", limits::BACKFILL_ACTIVE_MAX)))
         }
         (_, None | Some(1)) => Ok((overlap, 1)),
         (_, Some(_)) => {

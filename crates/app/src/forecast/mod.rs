@@ -32,7 +32,7 @@ impl App {
     pub async fn forecast(&self, query: ForecastQuery) -> Result<Forecast> {
         let (from, to) = self.forecast_range(&query)?;
         let otherwise = match &query.assume {
-            Some(text) => Span::parse(text).map_err(|error| AppError::field("assume", error.to_string()))?,
+            Some(text) => Span::parse(text).map_err(|error| AppError::time("assume", &error))?,
             None => Span::from_secs(10),
         };
         let _turn = self.0.forecasts.try_acquire().map_err(|_| {
@@ -56,10 +56,10 @@ impl App {
         let from = time("from", &query.from)?.unwrap_or_else(|| self.now());
         let to = time("to", &query.to)?.unwrap_or(from + SPAN);
         if to <= from {
-            return Err(AppError::field("to", "must be later than `from`"));
+            return Err(AppError::out_of_range("to", "must be later than `from`"));
         }
         if to.since(from) > limits::FORECAST_SPAN_MAX {
-            return Err(AppError::field("to", format!("must be at most {} after `from`", limits::FORECAST_SPAN_MAX)));
+            return Err(AppError::out_of_range("to", format!("must be at most {} after `from`", limits::FORECAST_SPAN_MAX)));
         }
         Ok((from, to))
     }

@@ -80,7 +80,7 @@ fn on(request: &NotificationRequest) -> Result<Vec<punctual_core::notice::Notice
 fn names(pointer: &str, names: &[String]) -> Result<Vec<String>> {
     if names.len() > NAMES_MAX {
         let detail = format!("must be at most {NAMES_MAX} names, not {}", names.len());
-        return Err(AppError::field(pointer, detail).hint("make several rules, or one for a queue"));
+        return Err(AppError::too_long(pointer, detail).hint("make several rules, or one for a queue"));
     }
     for (place, name) in names.iter().enumerate() {
         validate::name(&format!("{pointer}/{place}"), name)?;
@@ -92,7 +92,7 @@ fn late_after(request: &NotificationRequest) -> Result<Span> {
     let Some(late_after) = request.late_after else { return Ok(RuleSpec::late_after_default()) };
     if !(LATE_AFTER_MIN..=LATE_AFTER_MAX).contains(&late_after) {
         let detail = format!("must be from {LATE_AFTER_MIN} to {} days", 7);
-        return Err(AppError::field("/late_after", detail));
+        return Err(AppError::out_of_range("/late_after", detail));
     }
     Ok(late_after)
 }
@@ -100,7 +100,7 @@ fn late_after(request: &NotificationRequest) -> Result<Span> {
 fn window(request: &NotificationRequest) -> Result<Span> {
     let Some(window) = request.window else { return Ok(RuleSpec::window_default()) };
     if !(WINDOW_MIN..=WINDOW_MAX).contains(&window) {
-        return Err(AppError::field("/window", format!("must be from {WINDOW_MIN} to 24h")));
+        return Err(AppError::out_of_range("/window", format!("must be from {WINDOW_MIN} to 24h")));
     }
     Ok(window)
 }

@@ -31,10 +31,10 @@ impl App {
     pub async fn overdue(&self, query: OverdueQuery) -> Result<Overdue> {
         let after = match query.after.as_deref() {
             None => AFTER_DEFAULT,
-            Some(text) => Span::parse(text).map_err(|error| AppError::field("after", error.to_string()))?,
+            Some(text) => Span::parse(text).map_err(|error| AppError::time("after", &error))?,
         };
         if after > AFTER_MAX {
-            return Err(AppError::field("after", "must be at most 7d"));
+            return Err(AppError::out_of_range("after", "must be at most 7d"));
         }
         let _turn = self.0.overdue_looks.try_acquire().map_err(|_| {
             AppError::new(ErrorKind::TooManyRequests, "others look at what is overdue")

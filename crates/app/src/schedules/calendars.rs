@@ -27,7 +27,7 @@ impl App {
         validate::name("name", name)?;
         if request.dates.len() > limits::CALENDAR_DATES_MAX {
             let detail = format!("must be at most {}, not {}", limits::CALENDAR_DATES_MAX, request.dates.len());
-            return Err(AppError::field("/dates", detail).hint("leave out those long past, or make several calendars"));
+            return Err(AppError::too_long("/dates", detail).hint("leave out those long past, or make several calendars"));
         }
         let read = |(place, text): (usize, &String)| {
             parse_date(text).ok_or_else(|| {

@@ -56,7 +56,7 @@ impl App {
     pub async fn skip_schedule(&self, name: &str, request: SkipRequest, who: &str) -> Result<SkipAnswer> {
         let count = request.count.unwrap_or(1);
         if !(1..=limits::SKIP_MAX).contains(&count) {
-            let error = AppError::field("/count", format!("must be 1 to {}", limits::SKIP_MAX));
+            let error = AppError::out_of_range("/count", format!("must be 1 to {}", limits::SKIP_MAX));
             return Err(error.hint("pause the schedule to stop it for longer"));
         }
         let row = self.read_schedule(name).await?;

@@ -70,7 +70,7 @@ impl App {
         let ScheduleBulkRequest { schedules, if_exists } = request;
         if schedules.is_empty() || schedules.len() > limits::BULK_SCHEDULES_MAX {
             let detail = format!("must be 1 to {} schedules, not {}", limits::BULK_SCHEDULES_MAX, schedules.len());
-            return Err(AppError::field("/schedules", detail));
+            return Err(AppError::length("/schedules", detail, schedules.len()));
         }
         let ready = self.prepare(&schedules, zone, "/schedules").await?;
         let mut places: HashMap<&str, usize> = HashMap::with_capacity(ready.len());

@@ -142,7 +142,7 @@ fn catch_up(request: CatchUpRequest) -> Result<CatchUp> {
         window: request.window,
         per_minute: request.per_minute.unwrap_or(standard.per_minute),
     };
-    let refused = |field: &str, detail: String| Err(AppError::field(format!("/catch_up/{field}"), detail));
+    let refused = |field: &str, detail: String| Err(AppError::out_of_range(format!("/catch_up/{field}"), detail));
     if !(1..=CATCH_UP_MAX).contains(&catch_up.max) {
         return refused("max", format!("must be 1 to {CATCH_UP_MAX}"));
     }
@@ -194,7 +194,7 @@ pub(super) fn refused(request: &ScheduleRequest, error: PlanError) -> AppError {
             AppError::field(pointer, detail).hint("PUT /v1/calendars/{name} makes one; GET /v1/calendars lists them")
         }
         PlanError::Unreadable(_) => AppError::field("", detail),
-        PlanError::When(error) => AppError::field(pointer_of(request, &error), detail),
+        PlanError::When(error) => AppError::field(pointer_of(request, &error), detail).code(code_of(&error)),
     }
 }
 
@@ -212,6 +212,23 @@ fn pointer_of(request: &ScheduleRequest, error: &ScheduleError) -> String {
         | ScheduleError::TooManyCalendars { .. }
         | ScheduleError::CalendarNameLength { .. } => "/calendars".to_owned(),
         ScheduleError::KeyTooLong { .. } => "/name".to_owned(),
+    }
+}
+
+fn code_of(error: &ScheduleError) -> FieldCode {
+    match error {
+        ScheduleError::EmptyWindow { .. }
+        | ScheduleError::IntervalOutOfRange { .. }
+        | ScheduleError::JitterOutOfRange { .. } => FieldCode::OutOfRange,
+        ScheduleError::TooManyRules { .. }
+        | ScheduleError::TooManyDates { .. }
+        | ScheduleError::TooManyCalendars { .. }
+        | ScheduleError::KeyTooLong { .. } => FieldCode::TooLong,
+        ScheduleError::NoRules
+        | ScheduleError::UnknownZone { .. }
+        | ScheduleError::NoTimeOfDay { .. }
+        | ScheduleError::NeverFires { .. }
+        | ScheduleError::CalendarNameLength { .. } => FieldCode::InvalidValue,
     }
 }
 

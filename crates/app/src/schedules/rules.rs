@@ -25,7 +25,7 @@ pub(super) fn read(request: &ScheduleRequest) -> Result<Vec<Rule>> {
         return Err(error.hint("put all of them into `rules`"));
     }
     if request.rules.len() > RULES_MAX {
-        let error = AppError::field("/rules", format!("must be at most {RULES_MAX}, not {}", request.rules.len()));
+        let error = AppError::too_long("/rules", format!("must be at most {RULES_MAX}, not {}", request.rules.len()));
         return Err(error.hint("split it into several schedules"));
     }
     let read = |(place, written)| rule(&pointer(place), written, "in each of the rules");

@@ -78,10 +78,10 @@ pub(crate) fn parse_time(field: &str, text: &str, zone: &TimeZone) -> Result<Tim
     if let Some(date) = parse_date(text) {
         let start = date.to_zoned(zone.clone()).and_then(|day| day.start_of_day());
         let start = start.ok().and_then(|start| Timestamp::from_micros(start.timestamp().as_microsecond()));
-        return start.ok_or_else(|| AppError::field(field, "the date is out of range"));
+        return start.ok_or_else(|| AppError::out_of_range(field, "the date is out of range"));
     }
     Timestamp::parse(text).map_err(|error| {
-        AppError::field(field, error.to_string()).hint("or give a date, such as 2026-12-24, in the schedule's zone")
+        AppError::time(field, &error).hint("or give a date, such as 2026-12-24, in the schedule's zone")
     })
 }
 

@@ -12,7 +12,7 @@ const ENV_MAX: usize = 256;
 
 pub(super) fn check(call: &Binary) -> Result<()> {
     if call.args.len() > ARGS_MAX {
-        return Err(AppError::field("/run/binary/args", format!("must be at most {ARGS_MAX}")));
+        return Err(AppError::too_long("/run/binary/args", format!("must be at most {ARGS_MAX}")));
     }
     for arg in &call.args {
         text("/run/binary/args", arg, TEXT_CHARS_MAX)?;
@@ -28,7 +28,7 @@ fn limits(limits: &Limits) -> Result<()> {
     let size = |name: &str, size: ByteSize, least: ByteSize, most: ByteSize| {
         if size < least || size > most {
             let detail = format!("must be from {least} to {most}");
-            return Err(AppError::field(format!("/run/binary/limits/{name}"), detail));
+            return Err(AppError::out_of_range(format!("/run/binary/limits/{name}"), detail));
         }
         Ok(())
     };
@@ -37,11 +37,11 @@ fn limits(limits: &Limits) -> Result<()> {
     size("output", limits.output, ByteSize::bytes(0), ByteSize::mib(1024))?;
     size("disk", limits.disk, ByteSize::bytes(64 << 10), ByteSize::mib(64 << 10))?;
     if !(0.01..=1024.0).contains(&limits.cpu) {
-        return Err(AppError::field("/run/binary/limits/cpu", "must be from 0.01 to 1024 cores"));
+        return Err(AppError::out_of_range("/run/binary/limits/cpu", "must be from 0.01 to 1024 cores"));
     }
     for (name, value) in [("pids", limits.pids), ("open_files", limits.open_files)] {
         if !(8..=65_536).contains(&value) {
-            return Err(AppError::field(format!("/run/binary/limits/{name}"), "must be from 8 to 65536"));
+            return Err(AppError::out_of_range(format!("/run/binary/limits/{name}"), "must be from 8 to 65536"));
         }
     }
     Ok(())

@@ -20,7 +20,7 @@ pub(super) fn check(command: &Command) -> Result<()> {
     }
     if line.len() > LINE_BYTES_MAX {
         let detail = format!("must be at most {LINE_BYTES_MAX} bytes");
-        return Err(AppError::field("/run/command/line", detail).hint("put it into a script on the worker's machine"));
+        return Err(AppError::too_long("/run/command/line", detail).hint("put it into a script on the worker's machine"));
     }
     environment::without_nul("/run/command/line", line)?;
     if let Some(name) = name {
@@ -36,7 +36,7 @@ pub(super) fn check(command: &Command) -> Result<()> {
     }
     if stdin.as_ref().is_some_and(|stdin| stdin.len() > STDIN_BYTES_MAX) {
         let detail = format!("must be at most {STDIN_BYTES_MAX} bytes");
-        return Err(AppError::field("/run/command/stdin", detail).hint("pass it as the job's input, or in a file"));
+        return Err(AppError::too_long("/run/command/stdin", detail).hint("pass it as the job's input, or in a file"));
     }
     environment::variables("/run/command/environment", variables, ENVIRONMENT_MAX)?;
     environment::files("/run/command/files", files)?;
@@ -44,9 +44,12 @@ pub(super) fn check(command: &Command) -> Result<()> {
 }
 
 fn absolute(pointer: &str, path: &str) -> Result<()> {
-    if !path.starts_with('/') || path.len() > PATH_BYTES_MAX {
-        let detail = format!("must be a path that begins with a slash, of at most {PATH_BYTES_MAX} bytes");
-        return Err(AppError::field(pointer, detail));
+    let detail = || format!("must be a path that begins with a slash, of at most {PATH_BYTES_MAX} bytes");
+    if !path.starts_with('/') {
+        return Err(AppError::field(pointer, detail()));
+    }
+    if path.len() > PATH_BYTES_MAX {
+        return Err(AppError::too_long(pointer, detail()));
     }
     text(pointer, path, PATH_BYTES_MAX)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use punctual_api::FieldCode;
 use punctual_core::Span;
 use punctual_core::run::TaskFile;
 
@@ -15,7 +16,7 @@ const GRACE_MAX: Span = Span::from_secs(600);
 
 pub(super) fn variables(pointer: &str, variables: &BTreeMap<String, String>, max: usize) -> Result<()> {
     if variables.len() > max {
-        return Err(AppError::field(pointer, format!("must be at most {max}")));
+        return Err(AppError::too_long(pointer, format!("must be at most {max}")));
     }
     for (variable, value) in variables {
         variable_name(pointer, variable)?;
@@ -42,7 +43,7 @@ fn variable_name(pointer: &str, name: &str) -> Result<()> {
 pub(super) fn files(pointer: &str, files: &[TaskFile]) -> Result<()> {
     if files.len() > TaskFile::COUNT_MAX {
         let detail = format!("must be at most {}", TaskFile::COUNT_MAX);
-        return Err(AppError::field(pointer, detail).hint("put more of them into one archive"));
+        return Err(AppError::too_long(pointer, detail).hint("put more of them into one archive"));
     }
     for (place, file) in files.iter().enumerate() {
         let pointer = format!("{pointer}/{place}/name");
@@ -56,14 +57,14 @@ pub(super) fn files(pointer: &str, files: &[TaskFile]) -> Result<()> {
 
 pub(super) fn without_nul(pointer: &str, value: &str) -> Result<()> {
     if value.contains('\0') {
-        return Err(AppError::field(pointer, "must not contain a NUL"));
+        return Err(AppError::field(pointer, "must not contain a NUL").code(FieldCode::ForbiddenCharacter));
     }
     Ok(())
 }
 
 pub(super) fn grace(pointer: &str, grace: Span) -> Result<()> {
     if grace > GRACE_MAX {
-        return Err(AppError::field(pointer, "must be at most 10 minutes"));
+        return Err(AppError::out_of_range(pointer, "must be at most 10 minutes"));
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ pub(super) fn check(call: &HttpCall) -> Result<()> {
 fn headers(call: &HttpCall) -> Result<()> {
     const POINTER: &str = "/run/http/headers";
     if call.headers.len() > limits::HEADERS_MAX {
-        return Err(AppError::field(POINTER, format!("must be at most {}", limits::HEADERS_MAX)));
+        return Err(AppError::too_long(POINTER, format!("must be at most {}", limits::HEADERS_MAX)));
     }
     for (key, value) in &call.headers {
         header(key, value)?;
@@ -45,7 +45,7 @@ fn headers(call: &HttpCall) -> Result<()> {
     let headers_bytes: usize = call.headers.iter().map(|(key, value)| key.len() + value.len()).sum();
     if headers_bytes > limits::HEADERS_BYTES_MAX {
         let detail = format!("must be at most {} bytes together", limits::HEADERS_BYTES_MAX);
-        return Err(AppError::field(POINTER, detail));
+        return Err(AppError::too_long(POINTER, detail));
     }
     Ok(())
 }
@@ -58,17 +58,17 @@ fn body(call: &HttpCall) -> Result<()> {
         return Err(AppError::field(POINTER, detail).hint("use method POST"));
     }
     if body.len() > limits::HTTP_BODY_BYTES_MAX {
-        return Err(AppError::field(POINTER, format!("must be at most {} bytes", limits::HTTP_BODY_BYTES_MAX)));
+        return Err(AppError::too_long(POINTER, format!("must be at most {} bytes", limits::HTTP_BODY_BYTES_MAX)));
     }
     Ok(())
 }
 
 fn statuses(pointer: &str, codes: &[u16]) -> Result<()> {
     if codes.len() > STATUSES_MAX {
-        return Err(AppError::field(pointer, format!("must be at most {STATUSES_MAX} codes")));
+        return Err(AppError::too_long(pointer, format!("must be at most {STATUSES_MAX} codes")));
     }
     if let Some(code) = codes.iter().find(|code| !(100..=599).contains(*code)) {
-        return Err(AppError::field(pointer, format!("{code} is not an HTTP status")));
+        return Err(AppError::out_of_range(pointer, format!("{code} is not an HTTP status")));
     }
     Ok(())
 }
@@ -80,7 +80,7 @@ fn expect_body(call: &HttpCall) -> Result<()> {
         return Err(AppError::field(POINTER, "the answer to a HEAD request has no body").hint("use method GET"));
     }
     if pattern.chars().count() > EXPECT_BODY_CHARS_MAX {
-        return Err(AppError::field(POINTER, format!("must be at most {EXPECT_BODY_CHARS_MAX} characters")));
+        return Err(AppError::too_long(POINTER, format!("must be at most {EXPECT_BODY_CHARS_MAX} characters")));
     }
     let compiled = RegexBuilder::new(pattern).size_limit(HttpCall::EXPECT_BODY_COMPILED_BYTES_MAX).build();
     compiled.map(drop).map_err(|error| match error {
@@ -114,11 +114,12 @@ fn url_fault(error: url::ParseError) -> &'static str {
 pub(super) fn url(pointer: &str, value: &str) -> Result<()> {
     if value.chars().count() > limits::URL_CHARS_MAX {
         let detail = format!("must be at most {} characters", limits::URL_CHARS_MAX);
-        return Err(AppError::field(pointer, detail));
+        return Err(AppError::too_long(pointer, detail));
     }
     // The parser would drop them, and the task would call another place than it shows.
     if value.chars().any(char::is_control) {
-        return Err(AppError::field(pointer, "must not contain control characters"));
+        let error = AppError::field(pointer, "must not contain control characters");
+        return Err(error.code(FieldCode::ForbiddenCharacter));
     }
     let parsed = url::Url::parse(value).map_err(|error| {
         AppError::field(pointer, format!("is not a URL: {}", url_fault(error)))
@@ -141,7 +142,7 @@ fn header(key: &str, value: &str) -> Result<()> {
     const POINTER: &str = "/run/http/headers";
     if key.len() > limits::HEADER_NAME_BYTES_MAX {
         let detail = format!("the name of a header must be at most {} bytes", limits::HEADER_NAME_BYTES_MAX);
-        return Err(AppError::field(POINTER, detail));
+        return Err(AppError::too_long(POINTER, detail));
     }
     let parsed = http::HeaderName::from_bytes(key.as_bytes())
         .map_err(|_| AppError::field(POINTER, "a header has a name that HTTP does not allow"))?;
@@ -150,10 +151,11 @@ fn header(key: &str, value: &str) -> Result<()> {
     }
     if value.len() > limits::HEADER_VALUE_BYTES_MAX {
         let detail = format!("the value of {parsed} must be at most {} bytes", limits::HEADER_VALUE_BYTES_MAX);
-        return Err(AppError::field(POINTER, detail));
+        return Err(AppError::too_long(POINTER, detail));
     }
     http::HeaderValue::from_str(value).map_err(|_| {
         AppError::field(POINTER, format!("the value of {parsed} has characters that HTTP does not allow"))
+            .code(FieldCode::ForbiddenCharacter)
     })?;
     Ok(())
 }

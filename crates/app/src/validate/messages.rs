@@ -26,7 +26,7 @@ pub(super) fn email(mail: &Email) -> Result<()> {
     }
     for (pointer, body) in [("/run/email/text", &mail.text), ("/run/email/html", &mail.html)] {
         if body.as_ref().is_some_and(|body| body.len() > limits::HTTP_BODY_BYTES_MAX) {
-            return Err(AppError::field(pointer, format!("must be at most {} bytes", limits::HTTP_BODY_BYTES_MAX)));
+            return Err(AppError::too_long(pointer, format!("must be at most {} bytes", limits::HTTP_BODY_BYTES_MAX)));
         }
     }
     Ok(())
@@ -43,7 +43,7 @@ fn addresses(to: &[String], cc: &[String], bcc: &[String]) -> Result<()> {
     }
     if to.len() + cc.len() + bcc.len() > ADDRESSES_MAX {
         let detail = format!("must be at most {ADDRESSES_MAX} addresses, with cc and bcc");
-        return Err(AppError::field("/run/email/to", detail).hint("use the address of a mailing list"));
+        return Err(AppError::too_long("/run/email/to", detail).hint("use the address of a mailing list"));
     }
     for (field, addresses) in [("to", to), ("cc", cc), ("bcc", bcc)] {
         for (at, written) in addresses.iter().enumerate() {
@@ -83,7 +83,7 @@ pub(super) fn slack(message: &Slack) -> Result<()> {
             Err(AppError::field("/run/slack/text", "must not be empty").hint("leave it out to post the job's input"))
         }
         Some(text) if text.chars().count() > SLACK_TEXT_CHARS_MAX => {
-            Err(AppError::field("/run/slack/text", format!("must be at most {SLACK_TEXT_CHARS_MAX} characters")))
+            Err(AppError::too_long("/run/slack/text", format!("must be at most {SLACK_TEXT_CHARS_MAX} characters")))
         }
         Some(_) => Ok(()),
     }
@@ -105,7 +105,7 @@ pub(super) fn telegram(message: &Telegram) -> Result<()> {
             Err(AppError::field(POINTER, "must not be empty").hint("leave it out to send the job's input"))
         }
         Some(text) if Telegram::units(text) > Telegram::TEXT_UNITS_MAX => {
-            Err(AppError::field(POINTER, format!("must be at most {} characters", Telegram::TEXT_UNITS_MAX)))
+            Err(AppError::too_long(POINTER, format!("must be at most {} characters", Telegram::TEXT_UNITS_MAX)))
         }
         None | Some(_) => Ok(()),
     }

@@ -31,7 +31,7 @@ async fn every_wrong_field_of_a_request_is_named_in_one_answer() {
         (
             "/v1/jobs",
             json!({ "task": "ping", "priority": 101, "tracing_id": "x".repeat(300) }),
-            vec![("/priority", "invalid_value"), ("/tracing_id", "too_long")],
+            vec![("/priority", "out_of_range"), ("/tracing_id", "too_long")],
         ),
         (
             "/v1/jobs",
@@ -66,7 +66,7 @@ async fn every_wrong_field_of_a_request_is_named_in_one_answer() {
         (
             "/v1/notifications/ops",
             json!({ "on": [], "tasks": ["a b"], "window": "1s", "email": { "to": ["ops@example.org"] } }),
-            vec![("/on", "invalid_value"), ("/tasks/0", "forbidden_character"), ("/window", "invalid_value")],
+            vec![("/on", "invalid_value"), ("/tasks/0", "forbidden_character"), ("/window", "out_of_range")],
         ),
     ] {
         let (status, problem) = errors(&server.url, path, &body).await;
