@@ -34,6 +34,18 @@ pub enum ArtifactKind {
     File,
 }
 
+/// `GET /v1/artifacts?…`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct ArtifactQuery {
+    /// 1 to 1000; 50 by default.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub limit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cursor: Option<String>,
+}
+
 /// What is known of an uploaded file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ArtifactView {

@@ -23,7 +23,7 @@ pub mod warning;
 /// The header of `GET /livez` that says which server answers.
 pub const SERVER_HEADER: &str = "punctual-server";
 
-pub use artifact::{ArtifactKind, ArtifactList, ArtifactRequest, ArtifactView, UploadTarget};
+pub use artifact::{ArtifactKind, ArtifactList, ArtifactQuery, ArtifactRequest, ArtifactView, UploadTarget};
 pub use backfill::{
     AbortRequest, BackfillInclude, BackfillList, BackfillPlan, BackfillQuery, BackfillRequest, BackfillRunList,
     BackfillRunQuery, BackfillRunView, BackfillStanding, BackfillTime, BackfillView, BackfilledBy, BackfilledTime,
@@ -59,7 +59,7 @@ pub use schedule::{
     ScheduleSummary, ScheduleView, SkipAnswer, SkipRequest,
 };
 pub use schedule_request::{CalendarsRequest, CatchUpRequest, RuleRequest, ScheduleRequest};
-pub use task::{TaskList, TaskRequest, TaskView};
+pub use task::{TaskList, TaskQuery, TaskRequest, TaskView};
 pub use warning::Warning;
 
 /// Limits of the interface, in one place for code and docs.

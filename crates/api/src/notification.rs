@@ -251,7 +251,7 @@ pub struct DeliveryQuery {
 }
 
 /// What a webhook gets, and what templates see.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
 pub struct NotificationMessage {
     /// `punctual.notification`
     #[serde(rename = "type")]

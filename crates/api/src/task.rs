@@ -34,6 +34,18 @@ pub struct TaskView {
     pub waits_for: Option<ArtifactId>,
 }
 
+/// `GET /v1/tasks?…`
+#[derive(Debug, Clone, Default, Serialize, Deserialize, utoipa::IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct TaskQuery {
+    /// 1 to 1000; 50 by default.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub limit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cursor: Option<String>,
+}
+
 /// A page of tasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct TaskList {

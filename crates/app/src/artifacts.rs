@@ -11,7 +11,9 @@ mod upload;
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
 
-use punctual_api::{ArtifactKind, ArtifactList, ArtifactRequest, ArtifactView, ErrorKind, UploadTarget, limits};
+use punctual_api::{
+    ArtifactKind, ArtifactList, ArtifactQuery, ArtifactRequest, ArtifactView, ErrorKind, UploadTarget, limits,
+};
 use punctual_blobs::{BlobError, Key, SignedUrl};
 use punctual_core::run::Run;
 use punctual_core::size::ByteSize;
@@ -26,7 +28,7 @@ pub(crate) use duty::keep;
 pub use upload::Sent;
 
 use crate::tasks::Defined;
-use crate::{App, AppError, Result, validate};
+use crate::{App, AppError, Checked, Faults, Result, parameters, validate};
 
 /// An upload may take so long from its declaration on.
 const UPLOAD_WITHIN: Span = Span::from_secs(3600);
@@ -76,29 +78,18 @@ impl App {
     }
 
     fn check_artifact(&self, request: ArtifactRequest) -> Result<NewArtifact> {
-        let ArtifactRequest { name, size, sha256, kind } = request;
+        let digest = check(&request)?;
+        let ArtifactRequest { name, size, sha256: _, kind } = request;
         let kind = match kind {
             ArtifactKind::Binary => StoredKind::Binary,
             ArtifactKind::File => StoredKind::File,
         };
-        if let Some(name) = &name {
-            validate::text("/name", name, limits::LABEL_CHARS_MAX)?;
-            if name.trim().is_empty() {
-                return Err(AppError::field("/name", "must not be empty").hint("leave it out"));
-            }
-        }
-        if size == 0 {
-            return Err(AppError::out_of_range("/size", "must be more than 0: an empty file holds nothing"));
-        }
         let largest = self.0.settings.artifact_max;
         if size > largest.get() {
             let detail = format!("the file of {size} bytes is larger than the {largest} that are allowed");
             let error = AppError::new(ErrorKind::PayloadTooLarge, detail);
             return Err(error.hint("the server's setting `artifact_max` is the limit"));
         }
-        let digest = read_digest(&sha256).ok_or_else(|| {
-            AppError::field("/sha256", "must be 64 hexadecimal digits").hint("`sha256sum FILE` prints them")
-        })?;
         let now = self.now();
         let id = ArtifactId::new(now, self.random());
         Ok(NewArtifact { id, name, size, sha256: digest, kind, created_at: now, until: now + UPLOAD_WITHIN })
@@ -135,11 +126,8 @@ impl App {
     }
 
     /// The newest first.
-    pub async fn list_artifacts(&self, limit: Option<usize>, cursor: Option<String>) -> Result<ArtifactList> {
-        let limit = limit.unwrap_or(limits::PAGE_LEN_DEFAULT);
-        let after = cursor.map(|cursor| cursor.parse::<ArtifactId>()).transpose().map_err(|_| {
-            AppError::field("cursor", "is not one of ours").hint("pass next_cursor from the page before, unchanged")
-        })?;
+    pub async fn list_artifacts(&self, query: &ArtifactQuery) -> Result<ArtifactList> {
+        let (limit, after) = read_page(query)?;
         let artifacts = self.0.store.list_artifacts(after, limit).await?;
         let next = artifacts.last().filter(|_| artifacts.len() == limit);
         let next_cursor = next.map(|artifact| artifact.id.to_string());
@@ -177,6 +165,42 @@ impl App {
                 tracing::warn!(%key, %error, "a file that nobody needs was not removed; trying again later");
             }
         }
+    }
+}
+
+/// Everything that can be checked without the server's settings. The digest that was declared.
+fn check(request: &ArtifactRequest) -> Result<[u8; 32]> {
+    let mut faults = Faults::default();
+    if let Some(name) = &request.name {
+        faults.check(match name.trim() {
+            "" => Err(AppError::field("/name", "must not be empty").hint("leave it out")),
+            _ => validate::text("/name", name, limits::LABEL_CHARS_MAX),
+        });
+    }
+    if request.size == 0 {
+        faults.check(Err(AppError::out_of_range("/size", "must be more than 0: an empty file holds nothing")));
+    }
+    let digest = faults.value(read_digest(&request.sha256).ok_or_else(|| {
+        AppError::field("/sha256", "must be 64 hexadecimal digits").hint("`sha256sum FILE` prints them")
+    }));
+    faults.finish()?;
+    Ok(digest.expect("it was read, or refused"))
+}
+
+impl Checked for ArtifactRequest {
+    fn check(&self) -> Result<()> {
+        check(self).map(drop)
+    }
+}
+
+fn read_page(query: &ArtifactQuery) -> Result<(usize, Option<ArtifactId>)> {
+    let read_cursor = |text: &str| text.parse().map_err(|_| parameters::bad_cursor());
+    parameters::page(query.limit.as_deref(), query.cursor.as_deref(), read_cursor)
+}
+
+impl Checked for ArtifactQuery {
+    fn check(&self) -> Result<()> {
+        read_page(self).map(drop)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use punctual_core::{JobId, JobKey, Timestamp};
 
-use crate::{AppError, Result};
+use crate::Result;
+use crate::parameters::bad_cursor;
 
 pub(crate) fn write(key: JobKey) -> String {
     format!("{:016x}{:032x}", key.due_at.as_micros(), key.id.as_u128())
@@ -12,26 +13,22 @@ pub(crate) fn write_id(id: JobId) -> String {
     format!("{:032x}", id.as_u128())
 }
 
-fn refused() -> AppError {
-    AppError::field("cursor", "is not one of ours").hint("pass next_cursor from the page before, unchanged")
-}
-
 pub(crate) fn read_id(text: &str) -> Result<JobId> {
     // Signs are read as numbers too, and are none of ours.
     let is_ours = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let id = u128::from_str_radix(text, 16).ok().filter(|_| is_ours);
-    id.and_then(|id| JobId::from_bytes(&id.to_be_bytes())).ok_or_else(refused)
+    id.and_then(|id| JobId::from_bytes(&id.to_be_bytes())).ok_or_else(bad_cursor)
 }
 
 pub(crate) fn read(text: &str) -> Result<JobKey> {
     if text.len() != 48 || !text.is_ascii() {
-        return Err(refused());
+        return Err(bad_cursor());
     }
     let due_at = i64::from_str_radix(&text[..16], 16).ok().and_then(Timestamp::from_micros);
     let id = u128::from_str_radix(&text[16..], 16).ok().and_then(|id| JobId::from_bytes(&id.to_be_bytes()));
     match (due_at, id) {
         (Some(due_at), Some(id)) => Ok(JobKey { due_at, id }),
-        _ => Err(refused()),
+        _ => Err(bad_cursor()),
     }
 }
 

@@ -1,9 +1,6 @@
 //! Everything that is wrong with a request, so that nobody has to send it as often as it has mistakes.
 
-use punctual_api::{
-    AbortRequest, ArtifactRequest, BackfillRequest, CalendarRequest, ErrorKind, NoteRequest,
-    NotificationPreviewRequest, NotificationRequest, RunRequest, SkipRequest,
-};
+use punctual_api::{AbortRequest, ErrorKind, NoteRequest, RunRequest, SkipRequest};
 
 use crate::error::listed;
 use crate::{AppError, Result};
@@ -27,6 +24,11 @@ impl Faults {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Whether an answer would name no more. Long lists need not be read to their end then.
+    pub fn is_full(&self) -> bool {
+        self.0.len() >= FIELDS_MAX
     }
 
     /// Takes what a further check says of other fields than those that are known to be wrong, below which nothing can be
@@ -78,13 +80,20 @@ pub trait Checked {
     }
 }
 
+/// The same for a list of requests, at this place in the body.
+pub(crate) fn each<T: Checked>(requests: &[T], pointer: &str) -> Result<()> {
+    let mut faults = Faults::default();
+    for (place, request) in requests.iter().enumerate() {
+        faults.check(request.check().map_err(|error| error.under(&format!("{pointer}/{place}"))));
+        if faults.is_full() {
+            break;
+        }
+    }
+    faults.finish()
+}
+
 impl Checked for AbortRequest {}
-impl Checked for ArtifactRequest {}
-impl Checked for BackfillRequest {}
-impl Checked for CalendarRequest {}
 impl Checked for NoteRequest {}
-impl Checked for NotificationPreviewRequest {}
-impl Checked for NotificationRequest {}
 impl Checked for RunRequest {}
 impl Checked for SkipRequest {}
 

@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
-use punctual_api::WorkerView;
+use punctual_api::{WorkerQuery, WorkerView};
 use punctual_core::{Span, Timestamp, WorkerId};
 use punctual_store::SeenWorker;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::{App, Inner, Result};
+use crate::{App, Checked, Inner, Result, parameters};
 
 /// Well within the time for which retention keeps a row after the worker was last seen.
 const RENEWED_EVERY: Duration = Duration::from_secs(600);
@@ -35,7 +35,7 @@ pub enum Parting {
 
 /// Which workers that are gone a list shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum GoneWorkers {
+pub(crate) enum GoneWorkers {
     #[default]
     None,
     /// Those that left without a word.
@@ -44,13 +44,15 @@ pub enum GoneWorkers {
 }
 
 impl GoneWorkers {
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "none" => Some(Self::None),
-            "lost" => Some(Self::Lost),
-            "all" => Some(Self::All),
-            _ => None,
-        }
+    pub(crate) fn read(query: &WorkerQuery) -> Result<Self> {
+        let words = [("none", Self::None), ("lost", Self::Lost), ("all", Self::All)];
+        Ok(parameters::word("gone", query.gone.as_deref(), &words)?.unwrap_or_default())
+    }
+}
+
+impl Checked for WorkerQuery {
+    fn check(&self) -> Result<()> {
+        GoneWorkers::read(self).map(drop)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::jobs::task_ref;
 use crate::route::Live;
 use crate::schedules::job_schedule;
 use crate::title::Titled;
-use crate::{App, AppError, Result, cursor, validate};
+use crate::{App, AppError, Checked, Faults, Result, cursor, parameters, validate};
 
 /// Running jobs that are looked at for one page: one read of some milliseconds.
 const RUNNING_EXAMINED_MAX: usize = 2 * limits::PAGE_LEN_MAX;
@@ -248,50 +248,67 @@ impl App {
     }
 
     async fn read_query(&self, query: ListQuery) -> Result<Wanted> {
-        let states = parse_states(query.state.as_deref())?;
-        let includes = |state: JobState| states.is_empty() || states.contains(&state);
-        let finished_states: Vec<JobState> = states.iter().copied().filter(|state| state.is_final()).collect();
+        let read = read(&query)?;
         let task = match &query.task {
-            Some(name) => {
-                validate::name("task", name)?;
-                Some(self.task_named(name).await?.id)
-            }
+            Some(name) => Some(self.task_named(name).await?.id),
             None => None,
         };
-        if let Some(kind) = query.kind.as_deref().filter(|kind| !Run::KINDS.contains(kind)) {
-            let shown: String = kind.chars().take(64).collect();
-            return Err(AppError::field("kind", format!("{shown} is not one of {}", Run::KINDS.join(", "))));
-        }
-        if let Some(queue) = &query.queue {
-            validate::name("queue", queue)?;
-        }
-        if let Some(tracing_id) = &query.tracing_id {
-            validate::text("tracing_id", tracing_id, limits::TRACING_ID_CHARS_MAX)?;
-        }
-        let filter = Filter {
-            tables: Tables::Both,
-            task,
-            kind: query.kind,
-            queue: query.queue,
-            tracing_id: query.tracing_id,
-            scheduled_from: parse_time("scheduled_from", query.scheduled_from.as_deref())?,
-            scheduled_before: parse_time("scheduled_before", query.scheduled_before.as_deref())?,
-            states: finished_states.clone(),
-        };
-        let order = match query.order.as_deref() {
-            None | Some("desc") => Order::Descending,
-            Some("asc") => Order::Ascending,
-            Some(_) => return Err(AppError::field("order", "must be asc or desc")),
-        };
-        let after = query.cursor.as_deref().map(cursor::read_id).transpose()?;
-        let limit = parse_limit(query.limit.as_deref())?;
+        let includes = |state: JobState| read.states.is_empty() || read.states.contains(&state);
+        let finished_states: Vec<JobState> = read.states.iter().copied().filter(|state| state.is_final()).collect();
         Ok(Wanted {
-            filter,
-            position: Position { after, order, limit },
+            position: read.position,
             scheduled: includes(JobState::Scheduled),
             running: includes(JobState::Running),
-            finished: states.is_empty() || !finished_states.is_empty(),
+            finished: read.states.is_empty() || !finished_states.is_empty(),
+            filter: Filter {
+                tables: Tables::Both,
+                task,
+                kind: query.kind,
+                queue: query.queue,
+                tracing_id: query.tracing_id,
+                scheduled_from: read.scheduled_from,
+                scheduled_before: read.scheduled_before,
+                states: finished_states,
+            },
         })
+    }
+}
+
+/// What the parameters of a list mean by themselves.
+struct ReadQuery {
+    states: Vec<JobState>,
+    position: Position,
+    scheduled_from: Option<Timestamp>,
+    scheduled_before: Option<Timestamp>,
+}
+
+fn read(query: &ListQuery) -> Result<ReadQuery> {
+    let mut faults = Faults::default();
+    let states = parameters::words("state", query.state.as_deref(), &JobState::ALL, JobState::as_str);
+    let states = faults.value(states).unwrap_or_default();
+    for (field, name) in [("task", &query.task), ("queue", &query.queue)] {
+        faults.check(name.as_ref().map_or(Ok(()), |name| validate::name(field, name)));
+    }
+    if let Some(kind) = query.kind.as_deref().filter(|kind| !Run::KINDS.contains(kind)) {
+        let shown: String = kind.chars().take(64).collect();
+        faults.check(Err(AppError::field("kind", format!("{shown} is not one of {}", Run::KINDS.join(", ")))));
+    }
+    if let Some(tracing_id) = &query.tracing_id {
+        faults.check(validate::text("tracing_id", tracing_id, limits::TRACING_ID_CHARS_MAX));
+    }
+    let mut time = |field, text: &Option<String>| faults.value(parameters::time(field, text.as_deref())).flatten();
+    let scheduled_from = time("scheduled_from", &query.scheduled_from);
+    let scheduled_before = time("scheduled_before", &query.scheduled_before);
+    let order = faults.value(parameters::order(query.order.as_deref())).unwrap_or_default();
+    let page = parameters::page(query.limit.as_deref(), query.cursor.as_deref(), cursor::read_id);
+    let (limit, after) = faults.value(page).unwrap_or_default();
+    faults.finish()?;
+    Ok(ReadQuery { states, position: Position { after, order, limit }, scheduled_from, scheduled_before })
+}
+
+impl Checked for ListQuery {
+    fn check(&self) -> Result<()> {
+        read(self).map(drop)
     }
 }
 
@@ -302,33 +319,6 @@ fn fits(filter: &Filter, id: TaskId, task: Option<&Task>) -> bool {
     filter.task.is_none_or(|wanted| wanted == id)
         && filter.kind.as_deref().is_none_or(|wanted| Some(wanted) == kind)
         && filter.queue.as_deref().is_none_or(|wanted| Some(wanted) == queue)
-}
-
-pub fn parse_limit(text: Option<&str>) -> Result<usize> {
-    let Some(text) = text else { return Ok(limits::PAGE_LEN_DEFAULT) };
-    match text.parse::<usize>() {
-        Ok(limit) if (1..=limits::PAGE_LEN_MAX).contains(&limit) => Ok(limit),
-        _ => Err(AppError::field("limit", format!("must be a number from 1 to {}", limits::PAGE_LEN_MAX))),
-    }
-}
-
-fn parse_states(text: Option<&str>) -> Result<Vec<JobState>> {
-    let Some(text) = text else { return Ok(Vec::new()) };
-    let parse = |word: &str| {
-        JobState::parse(word.trim()).ok_or_else(|| {
-            let all: Vec<_> = JobState::ALL.iter().map(|state| state.as_str()).collect();
-            let shown: String = word.chars().take(64).collect();
-            AppError::field("state", format!("{shown} is not one of {}", all.join(", ")))
-        })
-    };
-    let mut states: Vec<JobState> = text.split(',').map(parse).collect::<Result<_>>()?;
-    states.sort_unstable();
-    states.dedup();
-    Ok(states)
-}
-
-fn parse_time(field: &str, text: Option<&str>) -> Result<Option<Timestamp>> {
-    text.map(|text| Timestamp::parse(text).map_err(|error| AppError::field(field, error.to_string()))).transpose()
 }
 
 fn compare(a: JobId, b: JobId, order: Order) -> Ordering {

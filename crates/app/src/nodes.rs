@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use futures_util::future::join_all;
-use punctual_api::{Node, Stats, WorkerList, WorkerView};
+use punctual_api::{Node, Stats, WorkerList, WorkerQuery, WorkerView};
 use punctual_core::schedule::recurrence::ZoneData;
 use punctual_core::shard::WorkerStatus;
 use punctual_core::shard::event::WorkerSpec;
@@ -13,8 +13,9 @@ use punctual_engine::WorkerInfo;
 use tokio::time::timeout;
 
 use crate::cluster::Place;
+use crate::known_workers::GoneWorkers;
 use crate::route::LOOK_LIMIT;
-use crate::{App, GoneWorkers, Result};
+use crate::{App, Result};
 
 impl App {
     pub fn server_id(&self) -> ServerId {
@@ -22,7 +23,8 @@ impl App {
     }
 
     /// The workers that any server knows, each once; then those that are gone.
-    pub async fn workers(&self, gone: GoneWorkers) -> Result<WorkerList> {
+    pub async fn workers(&self, query: &WorkerQuery) -> Result<WorkerList> {
+        let gone = GoneWorkers::read(query)?;
         let places = self.0.cluster.schedulers();
         let mut workers: BTreeMap<WorkerId, WorkerView> = BTreeMap::new();
         let answers = join_all(places.iter().map(|place| self.workers_at(place))).await;

@@ -15,6 +15,7 @@ use punctual_store::{FoundRow, IdempotencyKey, IdempotentAnswer, Interned, NewJo
 use sha2::{Digest, Sha256};
 
 use crate::cluster::Place;
+use crate::faults::each;
 use crate::{App, AppError, Checked, Faults, Peer, Result, WaitFor, artifacts, validate};
 
 /// An answer is kept under its idempotency key for this long.
@@ -104,12 +105,18 @@ impl App {
         pointer: &str,
     ) -> Result<Accepted> {
         let under = |place: usize| if pointer.is_empty() { String::new() } else { format!("{pointer}/{place}") };
+        let mut faults = Faults::default();
         for (place, request) in requests.iter().enumerate() {
-            check(request).map_err(|error| error.under(&under(place)))?;
-            if let Some(spec) = &request.inline {
-                self.check_limits(spec).map_err(|error| error.under(&format!("{}/inline", under(place))))?;
+            let checked = check(request).and_then(|()| match &request.inline {
+                Some(spec) => self.check_limits(spec).map_err(|error| error.under("/inline")),
+                None => Ok(()),
+            });
+            faults.check(checked.map_err(|error| error.under(&under(place))));
+            if faults.is_full() {
+                break;
             }
         }
+        faults.finish()?;
         let keyed = keyed.map(Keyed::read).transpose()?;
         if let Some(Keyed { key, fingerprint }) = &keyed {
             // Before the tasks are looked up: what is repeated has its answer, whatever became of them.
@@ -351,7 +358,11 @@ impl Checked for JobRequest {
     }
 }
 
-impl Checked for BulkRequest {}
+impl Checked for BulkRequest {
+    fn check(&self) -> Result<()> {
+        each(&self.jobs, "/jobs")
+    }
+}
 
 /// The ids that an earlier request with the same key was given.
 fn earlier_answer(submitted: Submitted) -> Result<Vec<JobId>> {

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 
 use futures_util::future::join_all;
-use punctual_api::{ErrorKind, TaskList, TaskRequest, TaskView, limits};
+use punctual_api::{ErrorKind, TaskList, TaskQuery, TaskRequest, TaskView, limits};
 use punctual_core::task::{Task, TaskSpec};
 use punctual_core::{Span, TaskId, Timestamp};
 use punctual_store::TaskChange;
 
 use crate::route::LOOK_LIMIT;
-use crate::{App, AppError, Checked, Faults, Result, artifacts, validate};
+use crate::{App, AppError, Checked, Faults, Result, artifacts, parameters, validate};
 
 /// Another server may have changed a task: what is known of a name is believed for this long.
 const NAME_BELIEVED: Span = Span::from_secs(1);
@@ -153,13 +153,8 @@ impl App {
         }
     }
 
-    pub async fn list_tasks(&self, limit: Option<usize>, cursor: Option<String>) -> Result<TaskList> {
-        let limit = limit.unwrap_or(limits::PAGE_LEN_DEFAULT);
-        if let Some(cursor) = &cursor {
-            validate::name("cursor", cursor).map_err(|_| {
-                AppError::field("cursor", "is not one of ours").hint("pass next_cursor from the page before, unchanged")
-            })?;
-        }
+    pub async fn list_tasks(&self, query: &TaskQuery) -> Result<TaskList> {
+        let (limit, cursor) = read_page(query)?;
         let tasks = self.0.store.list_tasks(cursor, limit).await?;
         let next_cursor = if tasks.len() < limit { None } else { tasks.last().and_then(|task| task.name.clone()) };
         Ok(TaskList { tasks: tasks.iter().map(view).collect(), next_cursor })
@@ -269,6 +264,16 @@ impl Checked for TaskRequest {
 impl Checked for TaskSpec {
     fn check(&self) -> Result<()> {
         validate::spec(self)
+    }
+}
+
+fn read_page(query: &TaskQuery) -> Result<(usize, Option<String>)> {
+    parameters::page(query.limit.as_deref(), query.cursor.as_deref(), parameters::name_cursor)
+}
+
+impl Checked for TaskQuery {
+    fn check(&self) -> Result<()> {
+        read_page(self).map(drop)
     }
 }
 

@@ -121,11 +121,12 @@ fn labels(spec: &TaskSpec) -> Result<()> {
     if spec.labels.len() > limits::LABELS_MAX {
         return Err(AppError::too_long("/labels", format!("must be at most {}", limits::LABELS_MAX)));
     }
+    let mut faults = Faults::default();
     for (key, value) in &spec.labels {
-        name("/labels", key)?;
-        text("/labels", value, limits::LABEL_CHARS_MAX)?;
+        faults.check(name("/labels", key));
+        faults.check(text("/labels", value, limits::LABEL_CHARS_MAX));
     }
-    Ok(())
+    faults.finish()
 }
 
 /// One line of text that looks like what it is.

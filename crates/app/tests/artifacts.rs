@@ -4,7 +4,7 @@ mod world;
 
 use bytes::Bytes;
 use futures_util::stream;
-use punctual_api::{ArtifactKind, ArtifactRequest, ErrorKind};
+use punctual_api::{ArtifactKind, ArtifactQuery, ArtifactRequest, ErrorKind};
 use punctual_blobs::{Key, SignedQuery};
 use punctual_core::ArtifactId;
 use punctual_core::run::default_grace;
@@ -126,7 +126,7 @@ async fn declarations_whose_time_is_over_go_unless_a_task_waits() {
     world.app.put_task("report".to_owned(), spec(awaited), None).await.unwrap();
     world.pass(3601);
     assert_eq!(world.app.prune_artifacts().await.unwrap(), 1);
-    let left = world.app.list_artifacts(None, None).await.unwrap().artifacts;
+    let left = world.app.list_artifacts(&ArtifactQuery::default()).await.unwrap().artifacts;
     assert_eq!(left.iter().map(|artifact| artifact.id).collect::<Vec<_>>(), [awaited]);
 }
 

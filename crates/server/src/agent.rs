@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::{StatusCode, header};
 use prost::Message;
 use punctual_api::ErrorKind;
-use punctual_app::{App, AppError, Claims, Download};
+use punctual_app::{App, AppError, Checked, Claims, Download, Faults, parameters};
 use punctual_core::{ArtifactId, AttemptNo, JobId};
 use punctual_proto::bounds::bounded_report;
 use punctual_proto::convert::{id_bytes, outcome_from_wire, scheduled_run_to_wire};
@@ -150,6 +150,23 @@ pub(crate) struct PrintedQuery {
     marks: Option<String>,
 }
 
+impl PrintedQuery {
+    fn read(&self) -> Result<(u64, usize), AppError> {
+        let mut faults = Faults::default();
+        let offset = faults.value(parameters::number("offset", Some(&self.offset), 0..=u64::MAX)).flatten();
+        let marks = parameters::number("marks", self.marks.as_deref(), 0..=PRINTED_BYTES_MAX);
+        let marks = faults.value(marks).flatten();
+        faults.finish()?;
+        Ok((offset.unwrap_or_default(), marks.unwrap_or_default()))
+    }
+}
+
+impl Checked for PrintedQuery {
+    fn check(&self) -> Result<(), AppError> {
+        self.read().map(drop)
+    }
+}
+
 /// Keeps what the attempt printed.
 #[utoipa::path(post, path = "/v1/agent/{job}/{attempt}/logs", operation_id = "append_agent_log", tag = "agents",
     params(("job" = String, Path), ("attempt" = u32, Path), PrintedQuery),
@@ -163,9 +180,7 @@ pub(crate) async fn logs(
     Params(query): Params<PrintedQuery>,
     request: Request,
 ) -> Result<StatusCode, Refused> {
-    let offset = query.offset.parse().map_err(|_| AppError::field("offset", "must be a number from 0 up"))?;
-    let number = |text: String| text.parse().map_err(|_| AppError::field("marks", "must be a number from 0 up"));
-    let marks_len: usize = query.marks.map(number).transpose()?.unwrap_or(0);
+    let (offset, marks_len) = query.read()?;
     let mut bytes = read_body(request.into_body(), PRINTED_BYTES_MAX).await?;
     let Some(text_len) = bytes.len().checked_sub(marks_len) else {
         return Err(AppError::field("marks", "must be at most the length of the body").into());

@@ -6,8 +6,8 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
-use punctual_api::{ArtifactList, ArtifactRequest, ArtifactView};
-use punctual_app::{App, AppError, Defined, parse_limit};
+use punctual_api::{ArtifactList, ArtifactQuery, ArtifactRequest, ArtifactView};
+use punctual_app::{App, AppError, Checked, Defined, Faults, parameters};
 use punctual_blobs::SignedQuery;
 use serde::Deserialize;
 
@@ -17,23 +17,13 @@ use crate::parse::{ArtifactPath, Json, NoParams, Params};
 use crate::problem::{Problems, Refused};
 use crate::range::{Asked, range};
 
-#[derive(Deserialize, utoipa::IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct ArtifactQuery {
-    /// 1 to 1000; 50 by default.
-    limit: Option<String>,
-    cursor: Option<String>,
-}
-
 /// Lists artifacts, the newest first.
 #[utoipa::path(get, path = "/v1/artifacts", operation_id = "list_artifacts", tag = "artifacts", params(ArtifactQuery), responses(
     (status = 200, description = "A page of artifacts", body = ArtifactList),
     Problems,
 ))]
 pub(crate) async fn list(State(app): State<App>, Params(query): Params<ArtifactQuery>) -> Result<Response, Refused> {
-    let limit = parse_limit(query.limit.as_deref())?;
-    Ok(axum::Json(app.list_artifacts(Some(limit), query.cursor).await?).into_response())
+    Ok(axum::Json(app.list_artifacts(&query).await?).into_response())
 }
 
 /// Declares a file by its size and digest, and says where to upload it. A file that is known
@@ -96,13 +86,22 @@ pub(crate) struct Signature {
 }
 
 impl Signature {
-    fn read(self) -> Result<SignedQuery, AppError> {
-        let number = |field: &str| AppError::field(field, "must be a number").hint("use the address as it was given");
-        Ok(SignedQuery {
-            size: self.size.parse().map_err(|_| number("size"))?,
-            expires: self.expires.parse().map_err(|_| number("expires"))?,
-            signature: self.signature,
-        })
+    fn read(&self) -> Result<SignedQuery, AppError> {
+        const HINT: &str = "use the address as it was given";
+        let mut faults = Faults::default();
+        let size = parameters::number("size", Some(&self.size), 0..=u64::MAX);
+        let size = faults.value(size.map_err(|error| error.hint(HINT))).flatten();
+        let expires = parameters::number("expires", Some(&self.expires), 0..=i64::MAX);
+        let expires = faults.value(expires.map_err(|error| error.hint(HINT))).flatten();
+        faults.finish()?;
+        let (size, expires) = (size.unwrap_or_default(), expires.unwrap_or_default());
+        Ok(SignedQuery { size, expires, signature: self.signature.clone() })
+    }
+}
+
+impl Checked for Signature {
+    fn check(&self) -> Result<(), AppError> {
+        self.read().map(drop)
     }
 }
 

@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use punctual_api::{Answered, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSubmitted, ListQuery, limits};
-use punctual_app::{App, AppError, KeyedRequest, WaitFor};
+use punctual_app::{App, AppError, Checked, Faults, KeyedRequest, WaitFor};
 use serde::{Deserialize, Serialize};
 
 use crate::parse::{JobPath, Json, NoParams, Params};
@@ -26,8 +26,10 @@ pub(crate) async fn submit(
     headers: HeaderMap,
     body: Json<JobRequest>,
 ) -> Result<Response, Refused> {
-    let wait = query.wait.as_deref().map(WaitFor::parse).transpose()?;
-    let keyed = keyed(&headers, &body.bytes)?;
+    let mut faults = Faults::default();
+    let wait = faults.value(query.wait.as_deref().map(WaitFor::parse).transpose()).flatten();
+    let keyed = faults.value(keyed(&headers, &body.bytes)).flatten();
+    faults.finish()?;
     let submitted = app.submit(body.value, keyed, wait).await?;
     let location = format!("/v1/jobs/{}", submitted.answer.id);
     let mut response = created(&submitted.answer, submitted.is_replayed);
@@ -92,6 +94,12 @@ pub(crate) async fn list(State(app): State<App>, Params(query): Params<ListQuery
 pub(crate) struct ReadQuery {
     /// Answer when the job has finished, or after this time: `30s`; at most 60s.
     wait: Option<String>,
+}
+
+impl Checked for ReadQuery {
+    fn check(&self) -> Result<(), AppError> {
+        self.wait.as_deref().map_or(Ok(()), |wait| WaitFor::parse(wait).map(drop))
+    }
 }
 
 /// Reads a job with its attempts and every recorded moment.

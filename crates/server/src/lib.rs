@@ -25,6 +25,7 @@ mod misfits;
 mod nodes;
 mod notifications;
 mod outgoing;
+mod parameters;
 mod parse;
 mod peer;
 mod problem;

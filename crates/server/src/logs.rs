@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response, Sse};
 use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use punctual_api::{ErrorKind, LogLines};
-use punctual_app::{App, AppError, LinesView, LogSize, LogView};
+use punctual_app::{App, AppError, Checked, Faults, LOG_BYTES_MAX, LinesView, LogSize, LogView, parameters};
 use punctual_core::{JobId, JobState};
 use serde::Deserialize;
 use tokio::sync::SemaphorePermit;
@@ -44,11 +44,30 @@ enum Format {
     Json,
 }
 
-fn format(text: Option<&str>) -> Result<Format, AppError> {
-    match text {
-        None | Some("text") => Ok(Format::Text),
-        Some("json") => Ok(Format::Json),
-        Some(_) => Err(AppError::field("format", "must be text or json")),
+/// What the parameters mean.
+struct Wanted {
+    attempt: Option<u32>,
+    offset: Option<u64>,
+    format: Format,
+}
+
+impl LogQuery {
+    fn read(&self) -> Result<Wanted, AppError> {
+        let mut faults = Faults::default();
+        let attempt = parameters::number("attempt", self.attempt.as_deref(), 0..=u32::MAX);
+        let attempt = faults.value(attempt).flatten();
+        let offset = parameters::number("offset", self.offset.as_deref(), 0..=LOG_BYTES_MAX);
+        let offset = faults.value(offset).flatten();
+        let formats = [("text", Format::Text), ("json", Format::Json)];
+        let format = faults.value(parameters::word("format", self.format.as_deref(), &formats)).flatten();
+        faults.finish()?;
+        Ok(Wanted { attempt, offset, format: format.unwrap_or(Format::Text) })
+    }
+}
+
+impl Checked for LogQuery {
+    fn check(&self) -> Result<(), AppError> {
+        self.read().map(drop)
     }
 }
 
@@ -72,9 +91,7 @@ pub(crate) async fn read(
     Params(query): Params<LogQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
-    let only = number("attempt", query.attempt.as_deref())?;
-    let offset = number("offset", query.offset.as_deref())?;
-    let format = format(query.format.as_deref())?;
+    let Wanted { attempt: only, offset, format } = query.read()?;
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
     if accept.contains("text/event-stream") {
         let resumed = headers.get("last-event-id").and_then(|value| value.to_str().ok());
@@ -168,10 +185,6 @@ fn nothing_there(size: LogSize) -> Response {
     let whole = format!("bytes */{}", size.bytes);
     response.headers_mut().insert(header::CONTENT_RANGE, whole.parse().expect("numbers are ASCII"));
     response
-}
-
-fn number<T: std::str::FromStr>(field: &str, text: Option<&str>) -> Result<Option<T>, AppError> {
-    text.map(|text| text.parse().map_err(|_| AppError::field(field, "must be a number from 0 up"))).transpose()
 }
 
 /// `2-1024`, or an offset alone.

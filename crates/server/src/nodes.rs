@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use punctual_api::{Node, ServerList, Stats, WorkerList, WorkerQuery};
-use punctual_app::{App, AppError, GoneWorkers};
+use punctual_app::App;
 
 use crate::parse::{NoParams, Params};
 use crate::problem::{Problems, Refused};
@@ -14,9 +14,7 @@ use crate::problem::{Problems, Refused};
     Problems,
 ))]
 pub(crate) async fn workers(State(app): State<App>, Params(query): Params<WorkerQuery>) -> Result<Response, Refused> {
-    let refused = || AppError::field("gone", "must be none, lost or all");
-    let gone = query.gone.as_deref().map(|text| GoneWorkers::parse(text).ok_or_else(refused)).transpose()?;
-    Ok(axum::Json(app.workers(gone.unwrap_or_default()).await?).into_response())
+    Ok(axum::Json(app.workers(&query).await?).into_response())
 }
 
 /// The servers of the cluster, with what each owns and does.

@@ -7,7 +7,7 @@ use punctual_api::{
     DeliveryList, DeliveryQuery, NotificationList, NotificationPreview, NotificationPreviewRequest,
     NotificationRequest, NotificationView, Overdue, OverdueQuery, TestAnswer,
 };
-use punctual_app::{App, AppError, PutRule};
+use punctual_app::{App, AppError, Checked, PutRule, parameters};
 use serde::Deserialize;
 
 use crate::WHO;
@@ -40,6 +40,18 @@ pub(crate) struct PutQuery {
     revision: Option<String>,
 }
 
+impl PutQuery {
+    fn read(&self) -> Result<Option<u32>, AppError> {
+        parameters::number("revision", self.revision.as_deref(), 0..=u32::MAX)
+    }
+}
+
+impl Checked for PutQuery {
+    fn check(&self) -> Result<(), AppError> {
+        self.read().map(drop)
+    }
+}
+
 /// Stores a notification rule, or replaces the one with this name. What waits to be sent stays.
 #[utoipa::path(put, path = "/v1/notifications/{name}", operation_id = "put_notification", tag = "notifications",
     params(("name" = String, Path), PutQuery),
@@ -54,8 +66,7 @@ pub(crate) async fn put(
     Params(query): Params<PutQuery>,
     body: Json<NotificationRequest>,
 ) -> Result<Response, Refused> {
-    let read = |text: &str| text.parse::<u32>().map_err(|_| AppError::field("revision", "must be a number"));
-    let expected = query.revision.as_deref().map(read).transpose()?;
+    let expected = query.read()?;
     Ok(match app.put_notification(&name, body.value, expected, WHO).await? {
         PutRule::Created(rule) => created(&rule),
         PutRule::Replaced(rule) => axum::Json(*rule).into_response(),

@@ -1,16 +1,17 @@
 //! Reading requests strictly: what is not understood is refused, with the reason.
 
-use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, header};
-use punctual_api::{ErrorKind, FieldCode, Misfit, limits};
+use punctual_api::{ErrorKind, limits};
 use punctual_app::{AppError, Checked};
 use punctual_core::{ArtifactId, BackfillId, JobId};
 use serde::de::DeserializeOwned;
 
 use crate::bodies::read_body;
 use crate::misfits::from_json;
+use crate::parameters::{read_query, shorten};
 use crate::problem::Refused;
 
 /// A JSON body of at most `MAX` bytes, with the bytes that it was read from.
@@ -72,39 +73,14 @@ pub(crate) fn check_content_encoding(headers: &HeaderMap) -> Result<(), Refused>
     Err(error.hint("send it without the header `Content-Encoding`").into())
 }
 
-/// Messages quote what was sent, but not a megabyte of it.
-fn shorten(error: &impl std::fmt::Display) -> String {
-    error.to_string().chars().take(300).collect()
-}
-
 /// Query parameters; unknown ones are refused.
 pub(crate) struct Params<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Checked> FromRequestParts<S> for Params<T> {
     type Rejection = Refused;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
-        let Query(value) = Query::<T>::from_request_parts(parts, state)
-            .await
-            .map_err(|rejection| bad_query(&rejection.body_text()))?;
-        Ok(Self(value))
-    }
-}
-
-fn bad_query(message: &str) -> AppError {
-    let message = message.strip_prefix("Failed to deserialize query string: ").unwrap_or(message);
-    let lists = "GET /openapi.json lists the parameters";
-    // `name: what is wrong with it`
-    let (name, said) = message.split_once(": ").unwrap_or(("", message));
-    let misfit = Misfit::read(said);
-    if misfit.code != FieldCode::UnknownField {
-        return AppError::field(shorten(&name), misfit.detail).code(misfit.code).hint(lists);
-    }
-    let written = said.split('`').nth(1).unwrap_or_default();
-    let error = AppError::field(shorten(&written), "there is no parameter of this name").code(misfit.code);
-    match misfit.near(written) {
-        Some(near) => error.hint(format!("did you mean `{near}`?")),
-        None => error.hint(lists),
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        Ok(Self(read_query(parts.uri.query().unwrap_or_default())?))
     }
 }
 
@@ -116,7 +92,7 @@ impl<S: Send + Sync> FromRequestParts<S> for NoParams {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
         let Some(query) = parts.uri.query().filter(|query| !query.is_empty()) else { return Ok(Self) };
-        let detail = format!("there are no parameters here, such as `{}`", shorten(&query));
+        let detail = format!("there are no parameters here, such as `{}`", shorten(query));
         Err(AppError::invalid(detail).hint("GET /openapi.json lists the parameters").into())
     }
 }
@@ -171,23 +147,5 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
             AppError::invalid("the path is not valid UTF-8").hint("escape the bytes of UTF-8, such as %C3%A9")
         })?;
         Ok(Self(text))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_parameter_that_there_is_not_is_named_without_words_of_libraries() {
-        let message = "Failed to deserialize query string: stat: unknown field `stat`, expected one of `state`, `task`";
-        let error = bad_query(message);
-        assert_eq!(
-            (error.detail.as_str(), error.hint.as_deref()),
-            ("stat: there is no parameter of this name", Some("did you mean `state`?"))
-        );
-        let error = bad_query("Failed to deserialize query string: limit: duplicate field `limit`");
-        assert_eq!(error.detail, "limit: `limit` is given more than once");
-        assert_eq!(error.hint.as_deref(), Some("GET /openapi.json lists the parameters"));
     }
 }

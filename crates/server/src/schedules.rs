@@ -9,7 +9,7 @@ use punctual_api::{
     RunAnswer, RunRequest, ScheduleBulkAnswer, ScheduleBulkRequest, ScheduleList, ScheduleQuery, ScheduleRequest,
     ScheduleView, SkipAnswer, SkipRequest, limits,
 };
-use punctual_app::{App, AppError, Put, RequestZone};
+use punctual_app::{App, AppError, Checked, Put, RequestZone, parameters};
 use serde::Deserialize;
 
 use crate::WHO;
@@ -93,6 +93,18 @@ pub(crate) struct PutQuery {
     revision: Option<String>,
 }
 
+impl PutQuery {
+    fn read(&self) -> Result<Option<u32>, AppError> {
+        parameters::number("revision", self.revision.as_deref(), 0..=u32::MAX)
+    }
+}
+
+impl Checked for PutQuery {
+    fn check(&self) -> Result<(), AppError> {
+        self.read().map(drop)
+    }
+}
+
 /// Creates a schedule, or replaces the definition of the one with this name. What has become of its
 /// planned times stays on record; the answer says how its next starts move.
 #[utoipa::path(put, path = "/v1/schedules/{name}", operation_id = "put_schedule", tag = "schedules",
@@ -110,8 +122,7 @@ pub(crate) async fn put(
     Zone(zone): Zone,
     body: Json<ScheduleRequest>,
 ) -> Result<Response, Refused> {
-    let read = |text: &str| text.parse::<u32>().map_err(|_| AppError::field("revision", "must be a number"));
-    let expected = query.revision.as_deref().map(read).transpose()?;
+    let expected = query.read()?;
     Ok(match app.put_schedule(&name, body.value, expected, zone.as_ref(), WHO).await? {
         Put::Created(schedule) => created(&schedule),
         Put::Replaced(schedule) => axum::Json(*schedule).into_response(),

@@ -3,22 +3,12 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, StatusCode, header};
-use punctual_api::{TaskList, TaskRequest, TaskView};
-use punctual_app::{App, AppError, Defined, parse_limit};
+use punctual_api::{TaskList, TaskQuery, TaskRequest, TaskView};
+use punctual_app::{App, AppError, Defined};
 use punctual_core::task::TaskSpec;
-use serde::Deserialize;
 
 use crate::parse::{Json, Name, NoParams, Params};
 use crate::problem::{Problems, Refused};
-
-#[derive(Deserialize, utoipa::IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct TaskQuery {
-    /// 1 to 1000; 50 by default.
-    limit: Option<String>,
-    cursor: Option<String>,
-}
 
 /// Lists tasks in order of their names.
 #[utoipa::path(get, path = "/v1/tasks", operation_id = "list_tasks", tag = "tasks", params(TaskQuery), responses(
@@ -26,8 +16,7 @@ pub(crate) struct TaskQuery {
     Problems,
 ))]
 pub(crate) async fn list(State(app): State<App>, Params(query): Params<TaskQuery>) -> Result<Response, Refused> {
-    let limit = parse_limit(query.limit.as_deref())?;
-    Ok(axum::Json(app.list_tasks(Some(limit), query.cursor).await?).into_response())
+    Ok(axum::Json(app.list_tasks(&query).await?).into_response())
 }
 
 /// Defines a task that does not exist yet.

@@ -1,5 +1,6 @@
 //! Starting a backfill: what is asked for is checked, and what it would run is worked out.
 
+use jiff::tz::TimeZone;
 use punctual_api::{
     BackfillInclude, BackfillPlan, BackfillRequest, BackfillTime, BackfillView, ErrorKind, UnknownTimes, limits,
 };
@@ -11,7 +12,7 @@ use super::judge::{Call, is_older};
 use super::spec::{BackfillSpec, Time, Times};
 use super::view::view;
 use crate::schedules::{read_rules, refused, zone};
-use crate::{App, AppError, Result};
+use crate::{App, AppError, Checked, Faults, Result};
 
 /// More times than this are not counted to the end.
 const COUNTED_MAX: usize = 1_000_000;
@@ -30,11 +31,10 @@ pub enum Backfilling {
 
 impl App {
     pub async fn start_backfill(&self, name: &str, request: &BackfillRequest, who: &str) -> Result<Backfilling> {
-        let (overlap, max_active) = check_overlap(request)?;
+        let (overlap, max_active) = check(request)?;
         let schedule = self.read_schedule(name).await?;
         let rules = read_rules(&schedule).ok_or_else(|| refused("its definition cannot be read".to_owned()))?;
         let (from, to) = self.range(request, &rules.when.zone)?;
-        check_older(request)?;
         let (include, older) = (request.include, request.unknown);
         let mut spec = BackfillSpec { from, to, overlap, max_active, include, older, unknown: None, rules };
         let times = self.times_of(&spec, &schedule.name).await?;
@@ -72,8 +72,8 @@ impl App {
 
     fn range(&self, request: &BackfillRequest, zone: &str) -> Result<(Timestamp, Timestamp)> {
         let (zone, now) = (zone::find(zone), self.now());
-        let from = zone::parse_time("/from", &request.from, &zone)?;
-        let to = request.to.as_deref().map(|text| zone::parse_time("/to", text, &zone)).transpose()?.unwrap_or(now);
+        let (from, to) = read_range(request, &zone)?;
+        let to = to.unwrap_or(now);
         if to > now {
             let error = AppError::out_of_range("/to", "must not be in the future");
             return Err(error.hint("leave it out for now; the schedule itself runs what is to come"));
@@ -134,6 +134,32 @@ impl App {
         let older = times.iter().filter(|time| is_older(time, schedule.created.at, record_begins_at)).count();
         (older > 0).then(|| UnknownTimes { times: number(older), record_begins_at, decision: spec.older })
     }
+}
+
+/// Everything that can be checked without the schedule. How many may run at a time.
+fn check(request: &BackfillRequest) -> Result<(Overlap, u32)> {
+    let mut faults = Faults::default();
+    let overlap = faults.value(check_overlap(request));
+    faults.check(check_older(request));
+    faults.check(read_range(request, &TimeZone::UTC).map(drop));
+    faults.finish()?;
+    Ok(overlap.expect("it was read, or refused"))
+}
+
+impl Checked for BackfillRequest {
+    fn check(&self) -> Result<()> {
+        check(self).map(drop)
+    }
+}
+
+/// Dates are those of the schedule's zone.
+fn read_range(request: &BackfillRequest, zone: &TimeZone) -> Result<(Timestamp, Option<Timestamp>)> {
+    let mut faults = Faults::default();
+    let from = faults.value(zone::parse_time("/from", &request.from, zone));
+    let to = request.to.as_deref().map(|text| zone::parse_time("/to", text, zone)).transpose();
+    let to = faults.value(to).flatten();
+    faults.finish()?;
+    Ok((from.expect("it was read, or refused"), to))
 }
 
 fn check_older(request: &BackfillRequest) -> Result<()> {

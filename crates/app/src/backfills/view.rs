@@ -11,9 +11,9 @@ use punctual_store::{BackfillProgress, BackfillRow, BackfillState, BackfillStep,
 
 use super::notes;
 use super::spec::BackfillSpec;
-use crate::list::parse_limit;
+use crate::parameters::{bad_cursor, page};
 use crate::schedules::{done_by, read_cursor, write_cursor, zone};
-use crate::{App, AppError, Result};
+use crate::{App, AppError, Checked, Result};
 
 /// Steps come between a look and an abort; whoever loses so often is told.
 const ROUNDS_MAX: usize = 20;
@@ -31,9 +31,7 @@ impl App {
 
     /// The latest first.
     pub async fn list_backfills(&self, query: BackfillQuery) -> Result<BackfillList> {
-        let limit = parse_limit(query.limit.as_deref())?;
-        let before = query.cursor.as_deref().map(|text| text.parse::<BackfillId>().map_err(|_| bad_cursor()));
-        let before = before.transpose()?;
+        let (limit, before) = page(query.limit.as_deref(), query.cursor.as_deref(), read_id)?;
         let schedule = match &query.schedule {
             Some(name) => Some(self.find_schedule(name).await?),
             None => None,
@@ -45,8 +43,7 @@ impl App {
 
     /// In the order of their times.
     pub async fn backfill_runs(&self, id: BackfillId, query: BackfillRunQuery) -> Result<BackfillRunList> {
-        let limit = parse_limit(query.limit.as_deref())?;
-        let after = query.cursor.as_deref().map(read_cursor).transpose()?;
+        let (limit, after) = page(query.limit.as_deref(), query.cursor.as_deref(), read_cursor)?;
         let spec = BackfillSpec::read(&self.read_backfill(id).await?)?;
         let runs = self.0.store.backfill_runs(id, after, limit).await?;
         let jobs: Vec<_> = runs.iter().map(|run| (run.job, run.state)).collect();
@@ -176,6 +173,18 @@ fn not_found(id: BackfillId) -> AppError {
         .hint("GET /v1/backfills lists them; those that ended are removed when their retention is over")
 }
 
-fn bad_cursor() -> AppError {
-    AppError::field("cursor", "is not one of ours").hint("pass next_cursor from the page before, unchanged")
+fn read_id(text: &str) -> Result<BackfillId> {
+    text.parse().map_err(|_| bad_cursor())
+}
+
+impl Checked for BackfillQuery {
+    fn check(&self) -> Result<()> {
+        page(self.limit.as_deref(), self.cursor.as_deref(), read_id).map(drop)
+    }
+}
+
+impl Checked for BackfillRunQuery {
+    fn check(&self) -> Result<()> {
+        page(self.limit.as_deref(), self.cursor.as_deref(), read_cursor).map(drop)
+    }
 }

@@ -6,6 +6,7 @@ mod world;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use jiff::tz::TimeZone;
 use punctual_api::{Busy, ErrorKind, Forecast, ForecastQuery, HourOfForecast, ScheduleForecast, limits};
 use punctual_core::schedule::Verdict;
 use punctual_core::shard::event::LoadedSchedule;
@@ -14,10 +15,12 @@ use punctual_store::{Filter, JobRecord, Order, Position, ScheduleFilter, Tables}
 
 use crate::schedules::plans::Plans;
 use crate::schedules::zone;
-use crate::{App, AppError, Result};
+use crate::{App, AppError, Checked, Faults, Result, validate};
 
 /// Without a word about it, the coming day.
 const SPAN: Span = Span::from_secs(86_400);
+/// How long a run takes of which nothing is known and nothing is said.
+const ASSUMED: Span = Span::from_secs(10);
 
 /// The same run on the hour, the same share of all starts: more than this is a herd.
 const HERD_SHARE: f64 = 0.25;
@@ -30,11 +33,7 @@ const SHOWN: usize = 20;
 impl App {
     /// Plays all schedules, as they are stored, from one moment to another.
     pub async fn forecast(&self, query: ForecastQuery) -> Result<Forecast> {
-        let (from, to) = self.forecast_range(&query)?;
-        let otherwise = match &query.assume {
-            Some(text) => Span::parse(text).map_err(|error| AppError::time("assume", &error))?,
-            None => Span::from_secs(10),
-        };
+        let Read { from, to, otherwise } = read(&query, self.now())?;
         let _turn = self.0.forecasts.try_acquire().map_err(|_| {
             AppError::new(ErrorKind::TooManyRequests, "another forecast is being made")
                 .hint("try again in a few seconds")
@@ -46,22 +45,6 @@ impl App {
         let happened = tokio::task::spawn_blocking(move || world::play(plans)).await;
         let happened = happened.map_err(|_| AppError::new(ErrorKind::Internal, "the forecast broke down"))?;
         Ok(summary(&happened, &names, count, from, to))
-    }
-
-    fn forecast_range(&self, query: &ForecastQuery) -> Result<(Timestamp, Timestamp)> {
-        let utc = jiff::tz::TimeZone::UTC;
-        let time = |field: &str, text: &Option<String>| {
-            text.as_deref().map(|text| zone::parse_time(field, text, &utc)).transpose()
-        };
-        let from = time("from", &query.from)?.unwrap_or_else(|| self.now());
-        let to = time("to", &query.to)?.unwrap_or(from + SPAN);
-        if to <= from {
-            return Err(AppError::out_of_range("to", "must be later than `from`"));
-        }
-        if to.since(from) > limits::FORECAST_SPAN_MAX {
-            return Err(AppError::out_of_range("to", format!("must be at most {} after `from`", limits::FORECAST_SPAN_MAX)));
-        }
-        Ok((from, to))
     }
 
     async fn forecast_schedules(
@@ -121,6 +104,71 @@ impl App {
         }
         Ok(durations)
     }
+}
+
+/// What the parameters mean.
+struct Read {
+    from: Timestamp,
+    to: Timestamp,
+    /// How long a run takes of which nothing is known.
+    otherwise: Span,
+}
+
+fn read(query: &ForecastQuery, now: Timestamp) -> Result<Read> {
+    let mut faults = Faults::default();
+    let Parts { from, to, assumed } = parts(query, &mut faults);
+    let range = from.zip(to).map(|(from, to)| {
+        let from = from.unwrap_or(now);
+        (from, to.unwrap_or(from + SPAN))
+    });
+    if let Some((from, to)) = range {
+        faults.check(check_range(from, to));
+    }
+    faults.finish()?;
+    let (from, to) = range.expect("it was read, or refused");
+    Ok(Read { from, to, otherwise: assumed.unwrap_or(ASSUMED) })
+}
+
+/// Each parameter by itself; `None` for a time that cannot be read.
+struct Parts {
+    from: Option<Option<Timestamp>>,
+    to: Option<Option<Timestamp>>,
+    assumed: Option<Span>,
+}
+
+fn parts(query: &ForecastQuery, faults: &mut Faults) -> Parts {
+    let time = |field, text: &Option<String>| {
+        text.as_deref().map(|text| zone::parse_time(field, text, &TimeZone::UTC)).transpose()
+    };
+    let from = faults.value(time("from", &query.from));
+    let to = faults.value(time("to", &query.to));
+    let assumed = query.assume.as_deref().map(Span::parse).transpose();
+    let assumed = faults.value(assumed.map_err(|error| AppError::time("assume", &error))).flatten();
+    if let Some(prefix) = &query.prefix {
+        faults.check(validate::name("prefix", prefix));
+    }
+    Parts { from, to, assumed }
+}
+
+impl Checked for ForecastQuery {
+    fn check(&self) -> Result<()> {
+        let mut faults = Faults::default();
+        parts(self, &mut faults);
+        faults.finish()
+    }
+}
+
+fn check_range(from: Timestamp, to: Timestamp) -> Result<()> {
+    if to <= from {
+        return Err(AppError::out_of_range("to", "must be later than `from`"));
+    }
+    if to.since(from) > limits::FORECAST_SPAN_MAX {
+        return Err(AppError::out_of_range(
+            "to",
+            format!("must be at most {} after `from`", limits::FORECAST_SPAN_MAX),
+        ));
+    }
+    Ok(())
 }
 
 fn summary(

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use punctual_api::{
-    ErrorKind, NotificationMessage, NotificationRequest, NotificationTemplates, SlackChannel, TelegramChannel,
+    ErrorKind, NotificationMessage, NotificationPreviewRequest, NotificationRequest, NotificationTemplates,
+    SlackChannel, TelegramChannel,
 };
 use punctual_core::Span;
 use punctual_core::notice::{Channel, RuleSpec, Templates};
@@ -12,7 +13,7 @@ use punctual_core::task::default_queue;
 
 use super::deliver::Delivery;
 use super::render;
-use crate::{AppError, Faults, Result, validate};
+use crate::{AppError, Checked, Faults, Result, validate};
 
 /// Names in each list of a rule.
 const NAMES_MAX: usize = 100;
@@ -39,34 +40,56 @@ pub(super) async fn rule_aside(request: NotificationRequest, sample: Notificatio
 /// The rule with every default filled in. `sample` is what templates are tried on.
 pub(super) fn rule(request: &NotificationRequest, sample: NotificationMessage) -> Result<RuleSpec> {
     let mut faults = Faults::default();
+    let spec = read(request, &mut faults);
+    let templates = request.templates.as_ref().map(templates).unwrap_or_default();
+    check_templates(&templates, &sample, &mut faults);
+    let spec = spec.map(|spec| RuleSpec { templates, ..spec });
+    if let Some(spec) = &spec {
+        faults.check(check_delivery(spec, sample));
+    }
+    faults.finish()?;
+    Ok(spec.expect("a rule without a channel was refused"))
+}
+
+/// All but the templates; what was refused has its default. `None` without a channel.
+fn read(request: &NotificationRequest, faults: &mut Faults) -> Option<RuleSpec> {
     let on = faults.value(on(request));
     let [tasks, queues, schedules] =
         [("/tasks", &request.tasks), ("/queues", &request.queues), ("/schedules", &request.schedules)]
             .map(|(pointer, written)| faults.value(names(pointer, written)).unwrap_or_default());
     let late_after = faults.value(late_after(request));
-    let channel = faults.value(channel(request));
     let window = faults.value(window(request));
-    let (Some(on), Some(late_after), Some(channel), Some(window), true) =
-        (on, late_after, channel, window, faults.is_empty())
-    else {
-        return Err(faults.finish().expect_err("something is missing because it was refused"));
-    };
-    let spec = RuleSpec {
-        on,
+    let channel = faults.value(channel(request))?;
+    Some(RuleSpec {
+        on: on.unwrap_or_default(),
         tasks,
         queues,
         schedules,
-        late_after,
+        late_after: late_after.unwrap_or_else(RuleSpec::late_after_default),
         channel,
-        window,
-        templates: request.templates.as_ref().map(templates).unwrap_or_default(),
+        window: window.unwrap_or_else(RuleSpec::window_default),
+        templates: Templates::default(),
         queue: request.queue.clone().unwrap_or_else(default_queue),
         enabled: request.enabled.unwrap_or(true),
-    };
-    faults.check(check_templates(&spec.templates, &sample));
-    faults.check(check_delivery(&spec, sample));
-    faults.finish()?;
-    Ok(spec)
+    })
+}
+
+/// All but the templates, which take a while.
+impl Checked for NotificationRequest {
+    fn check(&self) -> Result<()> {
+        let mut faults = Faults::default();
+        if let Some(spec) = read(self, &mut faults) {
+            let written = NotificationMessage { subject: "-".to_owned(), ..NotificationMessage::default() };
+            faults.check(check_channel(&spec, &written));
+        }
+        faults.finish()
+    }
+}
+
+impl Checked for NotificationPreviewRequest {
+    fn check(&self) -> Result<()> {
+        self.rule.check().map_err(|error| error.under("/rule"))
+    }
 }
 
 fn on(request: &NotificationRequest) -> Result<Vec<punctual_core::notice::NoticeKind>> {
@@ -82,9 +105,11 @@ fn names(pointer: &str, names: &[String]) -> Result<Vec<String>> {
         let detail = format!("must be at most {NAMES_MAX} names, not {}", names.len());
         return Err(AppError::too_long(pointer, detail).hint("make several rules, or one for a queue"));
     }
+    let mut faults = Faults::default();
     for (place, name) in names.iter().enumerate() {
-        validate::name(&format!("{pointer}/{place}"), name)?;
+        faults.check(validate::name(&format!("{pointer}/{place}"), name));
     }
+    faults.finish()?;
     Ok(names.to_vec())
 }
 
@@ -131,21 +156,24 @@ fn templates(request: &NotificationTemplates) -> Templates {
     Templates { subject: request.subject.clone(), text: request.text.clone() }
 }
 
-fn check_templates(templates: &Templates, sample: &NotificationMessage) -> Result<()> {
+fn check_templates(templates: &Templates, sample: &NotificationMessage, faults: &mut Faults) {
     for (pointer, source) in [("/templates/subject", &templates.subject), ("/templates/text", &templates.text)] {
         let Some(source) = source else { continue };
-        render::check(source, sample).map_err(|error| {
+        faults.check(render::check(source, sample).map_err(|error| {
             AppError::field(pointer, error.to_string())
                 .hint("POST /v1/notifications/preview shows what a template makes of a sample")
-        })?;
+        }));
     }
-    Ok(())
 }
 
 /// What is wrong with the task that delivers is wrong with the rule.
 fn check_delivery(spec: &RuleSpec, mut sample: NotificationMessage) -> Result<()> {
     render::write(&mut sample, &spec.templates);
-    let mut delivery = Delivery::new(spec, &sample).spec;
+    check_channel(spec, &sample)
+}
+
+fn check_channel(spec: &RuleSpec, written: &NotificationMessage) -> Result<()> {
+    let mut delivery = Delivery::new(spec, written).spec;
     if let punctual_core::task::Run::Slack(slack) = &mut delivery.run
         && slack.webhook == SlackChannel::HIDDEN
     {

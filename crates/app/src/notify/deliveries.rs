@@ -7,9 +7,8 @@ use punctual_core::{JobKey, JobState, TaskId};
 use punctual_store::{DeliveryRow, JobRecord};
 
 use super::rules::not_found;
-use crate::list::parse_limit;
 use crate::route::Live;
-use crate::{App, AppError, Result, cursor, validate};
+use crate::{App, AppError, Checked, Faults, Result, cursor, parameters, validate};
 
 /// Jobs that are read at a time.
 const READS_AT_ONCE: usize = 32;
@@ -17,11 +16,12 @@ const READS_AT_ONCE: usize = 32;
 impl App {
     /// Of one rule, or of all; also of rules that are gone, as long as there is something on record.
     pub async fn deliveries(&self, rule: Option<&str>, query: DeliveryQuery) -> Result<DeliveryList> {
-        if let Some(rule) = rule {
-            validate::name("name", rule)?;
-        }
-        let limit = parse_limit(query.limit.as_deref())?;
-        let before = query.cursor.as_deref().map(cursor::read).transpose()?.map(|key| (key.due_at, key.id));
+        let mut faults = Faults::default();
+        faults.check(rule.map_or(Ok(()), |rule| validate::name("name", rule)));
+        let page = parameters::page(query.limit.as_deref(), query.cursor.as_deref(), cursor::read);
+        let (limit, before) = faults.value(page).unwrap_or_default();
+        faults.finish()?;
+        let before = before.map(|key| (key.due_at, key.id));
         let rows = self.0.store.deliveries(rule.map(str::to_owned), before, limit).await?;
         if let Some(rule) = rule.filter(|_| rows.is_empty() && before.is_none())
             && self.0.store.rule(rule).await?.is_none()
@@ -52,6 +52,12 @@ impl App {
             }
         }
         Ok(views)
+    }
+}
+
+impl Checked for DeliveryQuery {
+    fn check(&self) -> Result<()> {
+        parameters::page(self.limit.as_deref(), self.cursor.as_deref(), cursor::read).map(drop)
     }
 }
 

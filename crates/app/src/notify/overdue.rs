@@ -15,7 +15,7 @@ use super::render::for_people;
 use crate::cluster::Place;
 use crate::jobs::task_ref;
 use crate::title::Titled;
-use crate::{App, AppError, Result, explain};
+use crate::{App, AppError, Checked, Result, explain};
 
 const AFTER_DEFAULT: Span = Span::from_secs(60);
 const AFTER_MAX: Span = Span::from_secs(7 * 86_400);
@@ -27,15 +27,24 @@ const PAGES_MAX: usize = 10;
 /// Schedules that are looked at.
 const SCHEDULES_MAX: usize = 2000;
 
+fn read_after(query: &OverdueQuery) -> Result<Span> {
+    let Some(text) = query.after.as_deref() else { return Ok(AFTER_DEFAULT) };
+    let after = Span::parse(text).map_err(|error| AppError::time("after", &error))?;
+    if after > AFTER_MAX {
+        return Err(AppError::out_of_range("after", "must be at most 7d"));
+    }
+    Ok(after)
+}
+
+impl Checked for OverdueQuery {
+    fn check(&self) -> Result<()> {
+        read_after(self).map(drop)
+    }
+}
+
 impl App {
     pub async fn overdue(&self, query: OverdueQuery) -> Result<Overdue> {
-        let after = match query.after.as_deref() {
-            None => AFTER_DEFAULT,
-            Some(text) => Span::parse(text).map_err(|error| AppError::time("after", &error))?,
-        };
-        if after > AFTER_MAX {
-            return Err(AppError::out_of_range("after", "must be at most 7d"));
-        }
+        let after = read_after(&query)?;
         let _turn = self.0.overdue_looks.try_acquire().map_err(|_| {
             AppError::new(ErrorKind::TooManyRequests, "others look at what is overdue")
                 .hint("try again in a few seconds")

@@ -18,7 +18,7 @@ use crate::placement::no_worker;
 use crate::route::Live;
 use crate::schedules::done_by;
 use crate::submit::near_future;
-use crate::{App, AppError, Result, validate};
+use crate::{App, AppError, Faults, Result, validate};
 
 /// Messages that are looked at when a rule goes: those that may be unsent, and some tests.
 const DROPPED_MAX: usize = 20;
@@ -43,18 +43,21 @@ impl App {
         expected: Option<u32>,
         who: &str,
     ) -> Result<PutRule> {
-        validate::name("name", name)?;
-        if name == RESERVED {
-            return Err(AppError::field("name", format!("must not be `{name}`, which is part of the interface")));
-        }
+        let named = check_name(name);
         let mut expected = expected;
-        if let Some(slack) = request.slack.as_mut().filter(|slack| slack.webhook == SlackChannel::HIDDEN) {
+        if named.is_ok()
+            && let Some(slack) = request.slack.as_mut().filter(|slack| slack.webhook == SlackChannel::HIDDEN)
+        {
             let (webhook, revision) = self.kept_webhook(name).await?;
             slack.webhook = webhook;
             // The address is that of this revision and of no other.
             expected = expected.or(Some(revision));
         }
-        let spec = check::rule_aside(request, self.sample_message(name)).await?;
+        let mut faults = Faults::default();
+        faults.check(named);
+        let spec = faults.value(check::rule_aside(request, self.sample_message(name)).await);
+        faults.finish()?;
+        let spec = spec.expect("it was read, or refused");
         let is_enabled = spec.enabled;
         let now = By { at: self.now(), who: who.to_owned() };
         let row = RuleRow {
@@ -175,6 +178,14 @@ impl App {
         let message = render::write_aside(sample::for_rule(sample, &spec), spec.templates).await?;
         Ok(NotificationPreview { subject: message.subject, text: message.text })
     }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    validate::name("name", name)?;
+    if name == RESERVED {
+        return Err(AppError::field("name", format!("must not be `{name}`, which is part of the interface")));
+    }
+    Ok(())
 }
 
 pub(super) fn read_spec(row: &RuleRow) -> Option<RuleSpec> {

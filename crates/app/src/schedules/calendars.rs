@@ -16,7 +16,7 @@ use punctual_store::CalendarChange;
 use crate::schedules::icalendar::{self, CalendarZone, Options, Reading, Unsupported};
 use crate::schedules::request::Known;
 use crate::schedules::zone::{self, parse_date, to_jiff};
-use crate::{App, AppError, Result, validate};
+use crate::{App, AppError, Checked, Faults, Result, parameters, validate};
 
 /// More than this, and all of them are read at once.
 const READ_ONE_BY_ONE_MAX: usize = 32;
@@ -24,18 +24,10 @@ const READ_ONE_BY_ONE_MAX: usize = 32;
 impl App {
     /// Stores a calendar, or replaces the dates of the one with this name.
     pub async fn put_calendar(&self, name: &str, request: &CalendarRequest, who: &str) -> Result<CalendarView> {
-        validate::name("name", name)?;
-        if request.dates.len() > limits::CALENDAR_DATES_MAX {
-            let detail = format!("must be at most {}, not {}", limits::CALENDAR_DATES_MAX, request.dates.len());
-            return Err(AppError::too_long("/dates", detail).hint("leave out those long past, or make several calendars"));
-        }
-        let read = |(place, text): (usize, &String)| {
-            parse_date(text).ok_or_else(|| {
-                let shown: String = text.chars().take(32).collect();
-                AppError::field(format!("/dates/{place}"), format!("`{shown}` is not a date, such as 2026-12-25"))
-            })
-        };
-        let dates: BTreeSet<Date> = request.dates.iter().enumerate().map(read).collect::<Result<_>>()?;
+        let mut faults = Faults::default();
+        faults.check(validate::name("name", name));
+        let dates = faults.value(read_dates(request)).unwrap_or_default();
+        faults.finish()?;
         self.store_calendar(name, dates, who).await
     }
 
@@ -47,8 +39,12 @@ impl App {
         query: &CalendarQuery,
         who: &str,
     ) -> Result<CalendarView> {
-        validate::name("name", name)?;
-        let options = self.options(query)?;
+        let mut faults = Faults::default();
+        faults.check(validate::name("name", name));
+        let today = to_jiff(self.now()).to_zoned(TimeZone::UTC).date();
+        let options = faults.value(options(query, today));
+        faults.finish()?;
+        let options = options.expect("they were read, or refused");
         // A megabyte takes some milliseconds.
         let read = tokio::task::spawn_blocking(move || icalendar::read(&file, &options)).await;
         let read = read.map_err(|_| AppError::new(ErrorKind::Internal, "the calendar could not be read"))?;
@@ -59,17 +55,6 @@ impl App {
         let mut view = self.store_calendar(name, dates, who).await?;
         view.file = Some(file);
         Ok(view)
-    }
-
-    fn options(&self, query: &CalendarQuery) -> Result<Options> {
-        let zone = query.zone.as_deref().map(|name| zone::check("zone", name)).transpose()?;
-        let unsupported = match query.skip_unsupported.as_deref() {
-            None | Some("false") => Unsupported::Refuse,
-            Some("true") => Unsupported::Skip,
-            Some(_) => return Err(AppError::field("skip_unsupported", "must be true or false")),
-        };
-        let today = to_jiff(self.now()).to_zoned(TimeZone::UTC).date();
-        Ok(Options { zone: zone.map(|name| CalendarZone(zone::find(&name))), unsupported, today })
     }
 
     async fn store_calendar(&self, name: &str, dates: BTreeSet<Date>, who: &str) -> Result<CalendarView> {
@@ -133,6 +118,47 @@ impl App {
             (name.clone(), Arc::new(Calendar { name, dates }))
         });
         Ok(known.collect::<BTreeMap<_, _>>())
+    }
+}
+
+fn read_dates(request: &CalendarRequest) -> Result<BTreeSet<Date>> {
+    if request.dates.len() > limits::CALENDAR_DATES_MAX {
+        let detail = format!("must be at most {}, not {}", limits::CALENDAR_DATES_MAX, request.dates.len());
+        return Err(AppError::too_long("/dates", detail).hint("leave out those long past, or make several calendars"));
+    }
+    let mut faults = Faults::default();
+    let mut dates = BTreeSet::new();
+    for (place, text) in request.dates.iter().enumerate() {
+        dates.extend(faults.value(parse_date(text).ok_or_else(|| {
+            let shown: String = text.chars().take(32).collect();
+            AppError::field(format!("/dates/{place}"), format!("`{shown}` is not a date, such as 2026-12-25"))
+        })));
+        if faults.is_full() {
+            break;
+        }
+    }
+    faults.finish()?;
+    Ok(dates)
+}
+
+impl Checked for CalendarRequest {
+    fn check(&self) -> Result<()> {
+        read_dates(self).map(drop)
+    }
+}
+
+fn options(query: &CalendarQuery, today: Date) -> Result<Options> {
+    let mut faults = Faults::default();
+    let zone = faults.value(query.zone.as_deref().map(|name| zone::check("zone", name)).transpose()).flatten();
+    let skip = faults.value(parameters::flag("skip_unsupported", query.skip_unsupported.as_deref())).flatten();
+    faults.finish()?;
+    let unsupported = if skip == Some(true) { Unsupported::Skip } else { Unsupported::Refuse };
+    Ok(Options { zone: zone.map(|name| CalendarZone(zone::find(&name))), unsupported, today })
+}
+
+impl Checked for CalendarQuery {
+    fn check(&self) -> Result<()> {
+        options(self, Date::ZERO).map(drop)
     }
 }
 

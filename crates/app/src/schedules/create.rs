@@ -193,17 +193,21 @@ impl App {
         let under = |place: usize| if pointer.is_empty() { String::new() } else { format!("{pointer}/{place}") };
         let zone = zone.map(|zone| zone.0.as_str());
         let mut specs = Vec::with_capacity(requests.len());
+        let mut all_faults = Faults::default();
         for (place, request) in requests.iter().enumerate() {
             let mut faults = Faults::default();
             faults.check(request::check(request));
             if let Some(spec) = request.inline.as_ref().filter(|_| faults.is_empty()) {
                 faults.check(self.check_limits(spec).map_err(|error| error.under("/inline")));
             }
-            let spec = faults.value(request::spec(request, zone));
-            let spec = faults.finish().map(|()| spec.expect("a spec without faults is there"));
-            specs.push(spec.map_err(|error| error.under(&under(place)))?);
+            specs.extend(faults.value(request::spec(request, zone)));
+            all_faults.check(faults.finish().map_err(|error| error.under(&under(place))));
+            if all_faults.is_full() {
+                break;
+            }
             let_others_work(place).await;
         }
+        all_faults.finish()?;
         let known = self.calendars_named(specs.iter().flat_map(|spec| spec.calendars.names())).await?;
         let ids: Vec<ScheduleId> = self.new_schedule_ids(requests.len()).collect();
         // Equal specs share one text and one plan.

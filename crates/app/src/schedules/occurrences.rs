@@ -8,32 +8,20 @@ use punctual_core::{ScheduleId, Span, Timestamp};
 use punctual_store::{OccurrenceFilter, Order};
 
 use crate::backfills::Beside;
-use crate::list::parse_limit;
+use crate::parameters::bad_cursor;
 use crate::schedules::view::read_spec;
 use crate::schedules::{explain, left_out, not_found, zone};
-use crate::{App, AppError, Result};
+use crate::{App, Checked, Faults, Result, parameters};
 
 impl App {
     /// Also of a schedule that is gone, by its id.
     pub async fn occurrences(&self, name: &str, query: OccurrenceQuery) -> Result<OccurrenceList> {
-        let limit = parse_limit(query.limit.as_deref())?;
-        let order = match query.order.as_deref() {
-            None | Some("desc") => Order::Descending,
-            Some("asc") => Order::Ascending,
-            Some(_) => return Err(AppError::field("order", "must be asc or desc")),
-        };
-        let verdicts = parse_verdicts(query.verdict.as_deref())?;
-        let after = query.cursor.as_deref().map(read_cursor).transpose()?;
+        read(&query, &TimeZone::UTC)?;
         let (id, schedule) = self.ledger_of(name).await?;
         let spec = schedule.as_ref().and_then(|row| read_spec(&row.edit.spec));
         let zone_name = spec.map_or_else(|| "UTC".to_owned(), |spec| spec.when.zone);
         let zone = zone::find(&zone_name);
-        let parse = |field: &str, text: Option<&str>| text.map(|text| zone::parse_time(field, text, &zone)).transpose();
-        let filter = OccurrenceFilter {
-            from: parse("from", query.from.as_deref())?,
-            before: parse("before", query.before.as_deref())?,
-            verdicts,
-        };
+        let (filter, LedgerPage { after, order, limit }) = read(&query, &zone)?;
         // They are no part of the ledger, and of its pages; the first one has them all.
         let is_range = filter.from.is_some() || filter.before.is_some();
         let mut beside = Beside::default();
@@ -103,19 +91,34 @@ fn marks(row: &OccurrenceRow) -> Vec<String> {
     shown.map(|(_, name)| (*name).to_owned()).collect()
 }
 
-fn parse_verdicts(text: Option<&str>) -> Result<Vec<Verdict>> {
-    let Some(text) = text else { return Ok(Vec::new()) };
-    let parse = |word: &str| {
-        Verdict::ALL.into_iter().find(|verdict| verdict.as_str() == word.trim()).ok_or_else(|| {
-            let all: Vec<_> = Verdict::ALL.iter().map(|verdict| verdict.as_str()).collect();
-            let shown: String = word.chars().take(64).collect();
-            AppError::field("verdict", format!("{shown} is not one of {}", all.join(", ")))
-        })
+/// Where a page begins, which way it goes, and how long it is.
+struct LedgerPage {
+    after: Option<Timestamp>,
+    order: Order,
+    limit: usize,
+}
+
+/// Dates among the times are those of the schedule's zone.
+fn read(query: &OccurrenceQuery, zone: &TimeZone) -> Result<(OccurrenceFilter, LedgerPage)> {
+    let mut faults = Faults::default();
+    let verdicts = parameters::words("verdict", query.verdict.as_deref(), &Verdict::ALL, Verdict::as_str);
+    let verdicts = faults.value(verdicts).unwrap_or_default();
+    let mut time = |field, text: &Option<String>| {
+        let time = text.as_deref().map(|text| zone::parse_time(field, text, zone)).transpose();
+        faults.value(time).flatten()
     };
-    let mut verdicts: Vec<Verdict> = text.split(',').map(parse).collect::<Result<_>>()?;
-    verdicts.sort_unstable();
-    verdicts.dedup();
-    Ok(verdicts)
+    let (from, before) = (time("from", &query.from), time("before", &query.before));
+    let order = faults.value(parameters::order(query.order.as_deref())).unwrap_or_default();
+    let page = parameters::page(query.limit.as_deref(), query.cursor.as_deref(), read_cursor);
+    let (limit, after) = faults.value(page).unwrap_or_default();
+    faults.finish()?;
+    Ok((OccurrenceFilter { from, before, verdicts }, LedgerPage { after, order, limit }))
+}
+
+impl Checked for OccurrenceQuery {
+    fn check(&self) -> Result<()> {
+        read(self, &TimeZone::UTC).map(drop)
+    }
 }
 
 pub(crate) fn write_cursor(at: Timestamp) -> String {
@@ -125,9 +128,7 @@ pub(crate) fn write_cursor(at: Timestamp) -> String {
 pub(crate) fn read_cursor(text: &str) -> Result<Timestamp> {
     let is_ours = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let at = i64::from_str_radix(text, 16).ok().filter(|_| is_ours).and_then(Timestamp::from_micros);
-    at.ok_or_else(|| {
-        AppError::field("cursor", "is not one of ours").hint("pass next_cursor from the page before, unchanged")
-    })
+    at.ok_or_else(bad_cursor)
 }
 
 #[cfg(test)]

@@ -1,19 +1,20 @@
 //! When a schedule will fire, whether it is stored or not.
 
+use jiff::tz::TimeZone;
 use punctual_api::{Preview, PreviewQuery, PreviewedTime, ScheduleRequest, UnfiredBy, limits};
 use punctual_core::schedule::recurrence::{Occurrence, Schedule};
 use punctual_core::schedule::{Marks, Plan, Planned, Unfired, seed_of};
 use punctual_core::{Span, Timestamp};
 
 use crate::schedules::{RequestZone, explain, refused, request, view, zone};
-use crate::{App, AppError, Result};
+use crate::{App, Checked, Faults, Result, parameters};
 
 /// Clock changes are told for the coming year.
 const MONTHS: u32 = 12;
 
 impl App {
     pub async fn preview_schedule(&self, name: &str, query: PreviewQuery) -> Result<Preview> {
-        let count = parse_count(query.count.as_deref())?;
+        let count = read(&query)?;
         let row = self.read_schedule(name).await?;
         let calendars = self.calendars_named(row.edit.calendars.iter()).await?;
         let seed = seed_of(&row.name);
@@ -34,11 +35,12 @@ impl App {
         query: PreviewQuery,
         zone: Option<&RequestZone>,
     ) -> Result<Preview> {
-        let count = parse_count(query.count.as_deref())?;
-        let spec = request::spec(&request, zone.map(|zone| zone.0.as_str()))?;
-        if let Some(name) = &request.name {
-            request::name("/name", name)?;
-        }
+        let mut faults = Faults::default();
+        let count = faults.value(read(&query)).unwrap_or_default();
+        let spec = faults.value(request::spec(&request, zone.map(|zone| zone.0.as_str())));
+        faults.check(request.name.as_ref().map_or(Ok(()), |name| request::name("/name", name)));
+        faults.finish()?;
+        let spec = spec.expect("it was read, or refused");
         let calendars = self.calendars_named(spec.calendars.names()).await?;
         let seed = seed_of(request.name.as_deref().unwrap_or_default());
         let plan = Plan::new(spec, &calendars, seed).map_err(|error| request::refused(&request, error))?;
@@ -97,10 +99,19 @@ fn occurrence_at(schedule: &Schedule, at: Timestamp) -> Option<Occurrence> {
     schedule.between(from, to).next()
 }
 
-fn parse_count(text: Option<&str>) -> Result<usize> {
-    let Some(text) = text else { return Ok(limits::PREVIEW_DEFAULT) };
-    match text.parse::<usize>() {
-        Ok(count) if (1..=limits::PREVIEW_MAX).contains(&count) => Ok(count),
-        _ => Err(AppError::field("count", format!("must be a number from 1 to {}", limits::PREVIEW_MAX))),
+/// How many times are wanted. A date is read again in the zone of the schedule.
+fn read(query: &PreviewQuery) -> Result<usize> {
+    let mut faults = Faults::default();
+    let count = faults.value(parameters::number("count", query.count.as_deref(), 1..=limits::PREVIEW_MAX)).flatten();
+    if let Some(from) = &query.from {
+        faults.check(zone::parse_time("from", from, &TimeZone::UTC).map(drop));
+    }
+    faults.finish()?;
+    Ok(count.unwrap_or(limits::PREVIEW_DEFAULT))
+}
+
+impl Checked for PreviewQuery {
+    fn check(&self) -> Result<()> {
+        read(self).map(drop)
     }
 }

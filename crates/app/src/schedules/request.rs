@@ -12,6 +12,7 @@ use punctual_core::schedule::{
 };
 use punctual_core::{ScheduleId, Span};
 
+use crate::faults::each;
 use crate::schedules::rules;
 use crate::schedules::zone::{self, to_jiff};
 use crate::{AppError, Checked, Faults, Result, validate};
@@ -56,7 +57,11 @@ impl Checked for ScheduleRequest {
     }
 }
 
-impl Checked for ScheduleBulkRequest {}
+impl Checked for ScheduleBulkRequest {
+    fn check(&self) -> Result<()> {
+        each(&self.schedules, "/schedules")
+    }
+}
 
 /// The name of a schedule. Ids are kept for those that have no other.
 pub(super) fn name(pointer: &str, name: &str) -> Result<()> {
@@ -122,11 +127,13 @@ pub(super) fn spec(request: &ScheduleRequest, zone: Option<&str>) -> Result<Sche
 }
 
 fn calendars(request: &CalendarsRequest) -> Result<CalendarNames> {
+    let mut faults = Faults::default();
     for (list, names) in [("exclude", &request.exclude), ("include", &request.include)] {
         for (place, name) in names.iter().enumerate() {
-            validate::name(&format!("/calendars/{list}/{place}"), name)?;
+            faults.check(validate::name(&format!("/calendars/{list}/{place}"), name));
         }
     }
+    faults.finish()?;
     Ok(CalendarNames {
         exclude: request.exclude.clone(),
         include: request.include.clone(),
@@ -142,16 +149,20 @@ fn catch_up(request: CatchUpRequest) -> Result<CatchUp> {
         window: request.window,
         per_minute: request.per_minute.unwrap_or(standard.per_minute),
     };
-    let refused = |field: &str, detail: String| Err(AppError::out_of_range(format!("/catch_up/{field}"), detail));
+    let mut faults = Faults::default();
+    let mut refuse = |field: &str, detail: String| {
+        faults.check(Err(AppError::out_of_range(format!("/catch_up/{field}"), detail)));
+    };
     if !(1..=CATCH_UP_MAX).contains(&catch_up.max) {
-        return refused("max", format!("must be 1 to {CATCH_UP_MAX}"));
+        refuse("max", format!("must be 1 to {CATCH_UP_MAX}"));
     }
     if !(1..=PER_MINUTE_MAX).contains(&catch_up.per_minute) {
-        return refused("per_minute", format!("must be 1 to {PER_MINUTE_MAX}"));
+        refuse("per_minute", format!("must be 1 to {PER_MINUTE_MAX}"));
     }
     if catch_up.window.is_some_and(|window| window == Span::ZERO || window > WINDOW_MAX) {
-        return refused("window", "must be more than 0 and at most 366 days".to_owned());
+        refuse("window", "must be more than 0 and at most 366 days".to_owned());
     }
+    faults.finish()?;
     let (mode, is_all) = (catch_up.mode, catch_up.mode == CatchUpMode::All);
     let without_effect = [
         ("max", request.max.is_some() && !is_all),

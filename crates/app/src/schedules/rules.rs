@@ -6,7 +6,7 @@ use punctual_core::schedule::recurrence::{RULES_MAX, Rule};
 use punctual_core::{Span, Timestamp};
 
 use crate::schedules::zone::{from_jiff, to_jiff};
-use crate::{AppError, Result};
+use crate::{AppError, Faults, Result};
 
 /// Reads the rules of a request; there is at least one.
 pub(super) fn read(request: &ScheduleRequest) -> Result<Vec<Rule>> {
@@ -28,8 +28,11 @@ pub(super) fn read(request: &ScheduleRequest) -> Result<Vec<Rule>> {
         let error = AppError::too_long("/rules", format!("must be at most {RULES_MAX}, not {}", request.rules.len()));
         return Err(error.hint("split it into several schedules"));
     }
-    let read = |(place, written)| rule(&pointer(place), written, "in each of the rules");
-    request.rules.iter().enumerate().map(read).collect()
+    let mut faults = Faults::default();
+    let read = |(place, written)| faults.value(rule(&pointer(place), written, "in each of the rules"));
+    let rules = request.rules.iter().enumerate().filter_map(read).collect();
+    faults.finish()?;
+    Ok(rules)
 }
 
 /// Where the rule of this number is in a request.

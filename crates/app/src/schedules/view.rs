@@ -13,11 +13,10 @@ use punctual_core::{TaskId, Timestamp};
 use punctual_store::ScheduleFilter;
 
 use crate::jobs::task_ref;
-use crate::list::parse_limit;
 use crate::schedules::calendars::done_by;
 use crate::schedules::plans::Plans;
 use crate::schedules::{definition, explain, zone};
-use crate::{App, AppError, Result, validate};
+use crate::{App, AppError, Checked, Faults, Result, parameters, validate};
 
 const STARTS_SHOWN: usize = 5;
 const CHANGES_SHOWN: usize = 20;
@@ -76,26 +75,9 @@ impl App {
 
     /// In order of name.
     pub async fn list_schedules(&self, query: ScheduleQuery) -> Result<ScheduleList> {
-        let limit = parse_limit(query.limit.as_deref())?;
-        if let Some(cursor) = &query.cursor {
-            validate::name("cursor", cursor).map_err(|_| {
-                AppError::field("cursor", "is not one of ours").hint("pass next_cursor from the page before, unchanged")
-            })?;
-        }
-        if let Some(prefix) = &query.prefix {
-            validate::name("prefix", prefix)?;
-        }
-        let is_paused = match query.paused.as_deref() {
-            None => None,
-            Some("true") => Some(true),
-            Some("false") => Some(false),
-            Some(_) => return Err(AppError::field("paused", "must be true or false")),
-        };
+        let (limit, is_paused) = read_list(&query)?;
         let task = match &query.task {
-            Some(name) => {
-                validate::name("task", name)?;
-                Some(self.task_named(name).await?.id)
-            }
+            Some(name) => Some(self.task_named(name).await?.id),
             None => None,
         };
         let filter = ScheduleFilter { task, is_paused, prefix: query.prefix };
@@ -131,6 +113,25 @@ impl App {
             plan.map(|plan| starts(&plan, row, now, STARTS_SHOWN)).unwrap_or_default()
         };
         Ok(Moves { before: starts(before), after: starts(after) })
+    }
+}
+
+/// How many a page has, and whether they are paused.
+fn read_list(query: &ScheduleQuery) -> Result<(usize, Option<bool>)> {
+    let mut faults = Faults::default();
+    let page = parameters::page(query.limit.as_deref(), query.cursor.as_deref(), parameters::name_cursor);
+    let limit = faults.value(page).map(|(limit, _)| limit);
+    for (field, name) in [("prefix", &query.prefix), ("task", &query.task)] {
+        faults.check(name.as_ref().map_or(Ok(()), |name| validate::name(field, name)));
+    }
+    let is_paused = faults.value(parameters::flag("paused", query.paused.as_deref())).flatten();
+    faults.finish()?;
+    Ok((limit.unwrap_or_default(), is_paused))
+}
+
+impl Checked for ScheduleQuery {
+    fn check(&self) -> Result<()> {
+        read_list(self).map(drop)
     }
 }
 

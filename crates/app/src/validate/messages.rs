@@ -6,7 +6,7 @@ use punctual_api::limits;
 use punctual_core::run::{Email, Slack, Telegram};
 
 use super::{http, line, name};
-use crate::{AppError, Result};
+use crate::{AppError, Faults, Result};
 
 /// To, cc and bcc together. More are a mailing list.
 const ADDRESSES_MAX: usize = 100;
@@ -16,20 +16,22 @@ const SUBJECT_CHARS_MAX: usize = 500;
 const SLACK_TEXT_CHARS_MAX: usize = 40_000;
 
 pub(super) fn email(mail: &Email) -> Result<()> {
-    addresses(&mail.to, &mail.cc, &mail.bcc)?;
+    let mut faults = Faults::default();
+    faults.check(addresses(&mail.to, &mail.cc, &mail.bcc));
     if let Some(written) = &mail.reply_to {
-        address("/run/email/reply_to", written)?;
+        faults.check(address("/run/email/reply_to", written));
     }
-    line("/run/email/subject", &mail.subject, SUBJECT_CHARS_MAX)?;
-    if mail.subject.trim().is_empty() {
-        return Err(AppError::field("/run/email/subject", "must not be empty"));
-    }
+    faults.check(match mail.subject.trim() {
+        "" => Err(AppError::field("/run/email/subject", "must not be empty")),
+        _ => line("/run/email/subject", &mail.subject, SUBJECT_CHARS_MAX),
+    });
     for (pointer, body) in [("/run/email/text", &mail.text), ("/run/email/html", &mail.html)] {
         if body.as_ref().is_some_and(|body| body.len() > limits::HTTP_BODY_BYTES_MAX) {
-            return Err(AppError::too_long(pointer, format!("must be at most {} bytes", limits::HTTP_BODY_BYTES_MAX)));
+            let detail = format!("must be at most {} bytes", limits::HTTP_BODY_BYTES_MAX);
+            faults.check(Err(AppError::too_long(pointer, detail)));
         }
     }
-    Ok(())
+    faults.finish()
 }
 
 /// Whether a mail could go to these, by the rules for tasks and notifications.
@@ -45,12 +47,13 @@ fn addresses(to: &[String], cc: &[String], bcc: &[String]) -> Result<()> {
         let detail = format!("must be at most {ADDRESSES_MAX} addresses, with cc and bcc");
         return Err(AppError::too_long("/run/email/to", detail).hint("use the address of a mailing list"));
     }
+    let mut faults = Faults::default();
     for (field, addresses) in [("to", to), ("cc", cc), ("bcc", bcc)] {
         for (at, written) in addresses.iter().enumerate() {
-            address(&format!("/run/email/{field}/{at}"), written)?;
+            faults.check(address(&format!("/run/email/{field}/{at}"), written));
         }
     }
-    Ok(())
+    faults.finish()
 }
 
 fn address(pointer: &str, written: &str) -> Result<()> {
@@ -66,6 +69,21 @@ fn address(pointer: &str, written: &str) -> Result<()> {
 }
 
 pub(super) fn slack(message: &Slack) -> Result<()> {
+    let mut faults = Faults::default();
+    faults.check(webhook(message));
+    faults.check(match &message.text {
+        Some(text) if text.trim().is_empty() => {
+            Err(AppError::field("/run/slack/text", "must not be empty").hint("leave it out to post the job's input"))
+        }
+        Some(text) if text.chars().count() > SLACK_TEXT_CHARS_MAX => {
+            Err(AppError::too_long("/run/slack/text", format!("must be at most {SLACK_TEXT_CHARS_MAX} characters")))
+        }
+        None | Some(_) => Ok(()),
+    });
+    faults.finish()
+}
+
+fn webhook(message: &Slack) -> Result<()> {
     const POINTER: &str = "/run/slack/webhook";
     if message.is_address() {
         http::url(POINTER, &message.webhook).map_err(|_| not_slack())?;
@@ -74,30 +92,22 @@ pub(super) fn slack(message: &Slack) -> Result<()> {
         if url.scheme() != "https" || !is_slack || url.port().is_some() {
             return Err(not_slack());
         }
-    } else {
-        name(POINTER, &message.webhook)?;
+        return Ok(());
     }
-    match &message.text {
-        None => Ok(()),
-        Some(text) if text.trim().is_empty() => {
-            Err(AppError::field("/run/slack/text", "must not be empty").hint("leave it out to post the job's input"))
-        }
-        Some(text) if text.chars().count() > SLACK_TEXT_CHARS_MAX => {
-            Err(AppError::too_long("/run/slack/text", format!("must be at most {SLACK_TEXT_CHARS_MAX} characters")))
-        }
-        Some(_) => Ok(()),
-    }
+    name(POINTER, &message.webhook)
 }
 
 pub(super) fn telegram(message: &Telegram) -> Result<()> {
-    name("/run/telegram/bot", &message.bot)
-        .map_err(|error| error.hint("name a bot of the worker's setting telegram_bots; its token is in no task"))?;
-    if !Telegram::is_chat(&message.chat) {
-        return Err(AppError::field("/run/telegram/chat", "must be the id of a chat or the name of a public channel")
-            .hint("write it like -1001234567890 or @news"));
-    }
     const POINTER: &str = "/run/telegram/text";
-    match &message.text {
+    let mut faults = Faults::default();
+    let bot = name("/run/telegram/bot", &message.bot);
+    let advice = "name a bot of the worker's setting telegram_bots; its token is in no task";
+    faults.check(bot.map_err(|error| error.hint(advice)));
+    if !Telegram::is_chat(&message.chat) {
+        let error = AppError::field("/run/telegram/chat", "must be the id of a chat or the name of a public channel");
+        faults.check(Err(error.hint("write it like -1001234567890 or @news")));
+    }
+    faults.check(match &message.text {
         None if message.parse_mode.is_some() => {
             Err(AppError::field("/run/telegram/parse_mode", "needs `text`: an input is sent as plain text"))
         }
@@ -108,7 +118,8 @@ pub(super) fn telegram(message: &Telegram) -> Result<()> {
             Err(AppError::too_long(POINTER, format!("must be at most {} characters", Telegram::TEXT_UNITS_MAX)))
         }
         None | Some(_) => Ok(()),
-    }
+    });
+    faults.finish()
 }
 
 fn not_slack() -> AppError {
