@@ -32,7 +32,7 @@ pub struct NotificationRequest {
     pub schedules: Vec<String>,
     /// With `late`: from which lateness on; 5m by default, 5s to 7d. A schedule's own `late_after` goes before.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, example = "5m")]
+    #[schema(value_type = Option<String>, format = "x-duration", example = "5m")]
     pub late_after: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub email: Option<EmailChannel>,
@@ -44,7 +44,7 @@ pub struct NotificationRequest {
     pub webhook: Option<WebhookChannel>,
     /// At most one message in this time; 60s by default, 5s to 24h.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, example = "60s")]
+    #[schema(value_type = Option<String>, format = "x-duration", example = "60s")]
     pub window: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub templates: Option<NotificationTemplates>,

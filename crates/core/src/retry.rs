@@ -14,12 +14,12 @@ pub struct RetryPolicy {
     /// Attempts after the first.
     pub max: u16,
     /// The wait before the first retry.
-    #[cfg_attr(feature = "schema", schema(value_type = String, example = "1s"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, format = "x-duration", example = "1s"))]
     pub initial: Span,
     /// Each wait is this many times the one before.
     pub factor: f64,
     /// No wait is longer.
-    #[cfg_attr(feature = "schema", schema(value_type = String, example = "10m"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, format = "x-duration", example = "10m"))]
     pub cap: Span,
     /// The part of the wait, 0 to 1, that is left to chance, so that jobs which
     /// failed together do not come back together.

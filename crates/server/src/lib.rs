@@ -60,7 +60,9 @@ const WHO: &str = "local";
     info(
         title = "Punctual",
         description = "A task scheduler: tasks at arbitrary times, once and on time. \
-                       Errors are application/problem+json (RFC 9457) with a stable `code` and a `hint`."
+                       Errors are application/problem+json (RFC 9457) with a stable `code` and a `hint`. \
+                       A request may write a duration as text (`90s`, `1h30m`, `PT1M30S`) or as a number of seconds; \
+                       answers have text."
     ),
     components(schemas(punctual_api::Problem, punctual_api::JobChange))
 )]

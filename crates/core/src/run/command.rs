@@ -38,7 +38,7 @@ pub struct Command {
     pub files: Vec<TaskFile>,
     /// The time from SIGTERM to SIGKILL, when it is cancelled or its time is over.
     #[serde(default = "default_grace")]
-    #[cfg_attr(feature = "schema", schema(value_type = String, example = "10s"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, format = "x-duration", example = "10s"))]
     pub grace: Span,
 }
 

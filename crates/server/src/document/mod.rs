@@ -32,6 +32,7 @@ pub(crate) fn complete(mut document: Value) -> Value {
     document["tags"] =
         TAGS.iter().map(|(name, description)| json!({ "name": name, "description": description })).collect();
     name_variants(&mut document["components"]["schemas"]);
+    type_durations(&mut document["components"]["schemas"]);
     let components = document["components"].clone();
     for operation in operations_mut(&mut document) {
         describe(operation);
@@ -66,6 +67,25 @@ fn name_variants(schemas: &mut Value) {
             let Some(property) = property.filter(|_| variant.get("title").is_none()) else { continue };
             variant["title"] = json!(format!("{name}{}", capitalized(property)));
         }
+    }
+}
+
+/// What marks a field of a request that holds a duration.
+const DURATION: &str = "x-duration";
+
+/// Durations in requests are texts or numbers of seconds. Not as two variants, for which generated clients have a class.
+fn type_durations(schema: &mut Value) {
+    if schema.get("format").is_some_and(|format| format == DURATION)
+        && let Some(fields) = schema.as_object_mut()
+    {
+        fields.remove("format");
+        let or_null = fields["type"].is_array().then_some("null");
+        fields["type"] = ["string", "number"].into_iter().chain(or_null).collect();
+    }
+    match schema {
+        Value::Object(fields) => fields.values_mut().for_each(type_durations),
+        Value::Array(values) => values.iter_mut().for_each(type_durations),
+        _ => {}
     }
 }
 

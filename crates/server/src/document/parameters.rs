@@ -14,7 +14,7 @@ pub(super) fn complete(operation: &mut Value) {
         let place = parameter["in"].as_str().unwrap_or_default().to_owned();
         let Some(known) = known(&name, &place, &tag) else { continue };
         if known.is_list {
-            // Several with commas, in one parameter.
+            // Several with commas in one parameter. The server takes them in several parameters, too.
             parameter["style"] = json!("form");
             parameter["explode"] = json!(false);
         }

@@ -1,6 +1,6 @@
 //! What linters and generators of clients ask of the document.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 fn document() -> Value {
     crate::openapi()
@@ -97,6 +97,27 @@ fn every_variant_has_a_name() {
             let is_named = variant.get("$ref").is_some() || variant.get("title").is_some() || variant["type"] == "null";
             assert!(is_named, "{path}: {variant:#}");
         }
+    });
+}
+
+#[test]
+fn durations_are_texts_or_seconds_in_requests() {
+    let document = document();
+    let schemas = &document["components"]["schemas"];
+    for (pointer, types) in [
+        ("/JobRequest/properties/delay", json!(["string", "number", "null"])),
+        ("/TaskSpec/properties/timeout", json!(["string", "number"])),
+        ("/RetryPolicy/properties/initial", json!(["string", "number"])),
+        ("/ScheduleRequest/properties/every", json!(["string", "number", "null"])),
+        ("/NotificationRequest/properties/window", json!(["string", "number", "null"])),
+        // Answers have one form.
+        ("/NotificationView/properties/window", json!("string")),
+    ] {
+        assert_eq!(schemas.pointer(pointer).map(|field| &field["type"]), Some(&types), "{pointer}");
+    }
+    each_object(&document, "", &mut |path, fields| {
+        let is_marked = fields.get("format").is_some_and(|format| format == super::DURATION);
+        assert!(!is_marked, "{path}");
     });
 }
 
