@@ -174,7 +174,7 @@ fn check(request: &ArtifactRequest) -> Result<[u8; 32]> {
     if let Some(name) = &request.name {
         faults.check(match name.trim() {
             "" => Err(AppError::field("/name", "must not be empty").hint("leave it out")),
-            _ => validate::text("/name", name, limits::LABEL_CHARS_MAX),
+            _ => validate::file_name("/name", name, limits::LABEL_CHARS_MAX),
         });
     }
     if request.size == 0 {

@@ -294,7 +294,7 @@ fn read(query: &ListQuery) -> Result<ReadQuery> {
         faults.check(Err(AppError::field("kind", format!("{shown} is not one of {}", Run::KINDS.join(", ")))));
     }
     if let Some(tracing_id) = &query.tracing_id {
-        faults.check(validate::text("tracing_id", tracing_id, limits::TRACING_ID_CHARS_MAX));
+        faults.check(validate::argument("tracing_id", tracing_id, limits::TRACING_ID_CHARS_MAX));
     }
     let mut time = |field, text: &Option<String>| faults.value(parameters::time(field, text.as_deref())).flatten();
     let scheduled_from = time("scheduled_from", &query.scheduled_from);

@@ -129,13 +129,22 @@ fn labels(spec: &TaskSpec) -> Result<()> {
     faults.finish()
 }
 
-/// One line of text that looks like what it is.
+/// One line of text that looks like what it is, such as a name: no two of them look alike.
 pub(crate) fn text(pointer: &str, value: &str, chars_max: usize) -> Result<()> {
+    without(pointer, value, chars_max, characters::misleading(value))
+}
+
+/// One line of text that hides nothing, such as what a program is started with.
+pub(crate) fn argument(pointer: &str, value: &str, chars_max: usize) -> Result<()> {
+    without(pointer, value, chars_max, value.chars().find(|character| characters::is_misleading(*character)))
+}
+
+fn without(pointer: &str, value: &str, chars_max: usize, misleading: Option<char>) -> Result<()> {
     if value.chars().count() > chars_max {
         let error = AppError::field(pointer, format!("must be at most {chars_max} characters"));
         return Err(error.code(FieldCode::TooLong));
     }
-    match characters::misleading(value) {
+    match misleading {
         Some(character) => {
             let detail = format!("must not contain {}", characters::named(character));
             Err(AppError::field(pointer, detail).code(FieldCode::ForbiddenCharacter))
@@ -147,7 +156,14 @@ pub(crate) fn text(pointer: &str, value: &str, chars_max: usize) -> Result<()> {
 /// One line of text for people, such as the subject of a mail: emoji and some scripts need joiners and marks.
 pub(crate) fn line(pointer: &str, value: &str, chars_max: usize) -> Result<()> {
     let without_joiners: String = value.chars().filter(|c| !('\u{200c}'..='\u{200f}').contains(c)).collect();
-    text(pointer, &without_joiners, chars_max)
+    argument(pointer, &without_joiners, chars_max)
+}
+
+/// The name of a file, with spaces of any kind: some systems write a narrow one into the names that they make.
+pub(crate) fn file_name(pointer: &str, value: &str, chars_max: usize) -> Result<()> {
+    let is_space = |c: char| characters::is_blank(c) && c != characters::BRAILLE_BLANK;
+    let plain: String = value.chars().map(|c| if is_space(c) { ' ' } else { c }).collect();
+    text(pointer, &plain, chars_max)
 }
 
 fn probe(probe: &Probe) -> Result<()> {

@@ -172,7 +172,7 @@ fn run_on_record(row: OccurrenceRow) -> RunAnswer {
 
 fn check_note(request: NoteRequest) -> Result<Option<String>> {
     if let Some(note) = &request.note {
-        validate::text("/note", note, limits::NOTE_CHARS_MAX)?;
+        validate::argument("/note", note, limits::NOTE_CHARS_MAX)?;
     }
     Ok(request.note.filter(|note| !note.is_empty()))
 }

@@ -3,8 +3,8 @@
 use punctual_core::run::{Binary, Limits};
 use punctual_core::size::ByteSize;
 
+use super::argument;
 use super::environment::{self, TEXT_CHARS_MAX};
-use super::text;
 use crate::{AppError, Faults, Result};
 
 const ARGS_MAX: usize = 256;
@@ -25,7 +25,7 @@ fn arguments(args: &[String]) -> Result<()> {
         return Err(AppError::too_long("/run/binary/args", format!("must be at most {ARGS_MAX}")));
     }
     for arg in args {
-        text("/run/binary/args", arg, TEXT_CHARS_MAX)?;
+        argument("/run/binary/args", arg, TEXT_CHARS_MAX)?;
         environment::without_nul("/run/binary/args", arg)?;
     }
     Ok(())

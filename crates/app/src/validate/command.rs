@@ -2,7 +2,7 @@
 
 use punctual_core::run::Command;
 
-use super::{environment, text};
+use super::{argument, environment, text};
 use crate::{AppError, Faults, Result};
 
 const LINE_BYTES_MAX: usize = 32 << 10;
@@ -59,5 +59,5 @@ fn absolute(pointer: &str, path: &str) -> Result<()> {
     if path.len() > PATH_BYTES_MAX {
         return Err(AppError::too_long(pointer, detail()));
     }
-    text(pointer, path, PATH_BYTES_MAX)
+    argument(pointer, path, PATH_BYTES_MAX)
 }

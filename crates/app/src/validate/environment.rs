@@ -6,7 +6,7 @@ use punctual_api::FieldCode;
 use punctual_core::Span;
 use punctual_core::run::TaskFile;
 
-use super::{name, text};
+use super::{argument, name};
 use crate::{AppError, Result};
 
 pub(super) const TEXT_CHARS_MAX: usize = 8192;
@@ -20,7 +20,7 @@ pub(super) fn variables(pointer: &str, variables: &BTreeMap<String, String>, max
     }
     for (variable, value) in variables {
         variable_name(pointer, variable)?;
-        text(pointer, value, TEXT_CHARS_MAX)?;
+        argument(pointer, value, TEXT_CHARS_MAX)?;
         without_nul(pointer, value)?;
     }
     Ok(())

@@ -266,6 +266,8 @@ async fn characters_that_mislead_are_refused_by_name() {
         ("order\u{9b}7", "U+009B (a control character)"),
         ("order\u{2028}7", "U+2028 (line separator)"),
         ("order\u{e0041}", "U+E0041 (an invisible character)"),
+        ("\u{2800}", "U+2800 (braille pattern blank)"),
+        ("order\u{2800}7", "U+2800 (braille pattern blank)"),
     ] {
         let job = json!({ "inline": { "run": { "probe": {} } }, "tracing_id": text });
         let label = json!({ "inline": { "run": { "probe": {} }, "labels": { "zone": text } } });
