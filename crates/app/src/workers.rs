@@ -140,6 +140,11 @@ impl App {
         Ok(Connected { answer, session, outgoing, peers: self.peers() })
     }
 
+    /// Resolves when the engine has ended: nobody watches over workers here any more.
+    pub async fn stopped(&self) {
+        self.0.engine.ended().await;
+    }
+
     /// False when the worker has no connection here.
     pub fn worker_alive(&self, worker: WorkerId) -> bool {
         self.0.engine.alive(worker)

@@ -63,7 +63,13 @@ impl Worker for WorkerService {
         let listener = (self.app.clone(), request.into_inner(), None);
         let complaints = stream::try_unfold(listener, |(app, mut beats, mut known)| async move {
             loop {
-                let Some(beat) = beats.message().await? else { return Ok(None) };
+                let beat = tokio::select! {
+                    beat = beats.message() => beat?,
+                    // There is nothing left that could hold a worker's silence against it, and a server that stops would
+                    // wait for this stream.
+                    () = app.stopped() => None,
+                };
+                let Some(beat) = beat else { return Ok(None) };
                 // Checked once: a worker says the same in all of them.
                 let worker = match &known {
                     Some((worker, said)) if *said == beat => *worker,

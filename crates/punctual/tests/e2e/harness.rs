@@ -174,6 +174,11 @@ impl Process {
     /// Asks it to end, and waits until it has.
     pub(crate) fn stop(mut self) {
         drop(self.0.stdin.take());
+        self.wait();
+    }
+
+    /// Waits until it has ended well.
+    pub(crate) fn wait(mut self) {
         let deadline = Instant::now() + PATIENCE;
         while self.0.try_wait().expect("the process can be asked").is_none() {
             assert!(Instant::now() < deadline, "it did not end within {PATIENCE:?}");
