@@ -88,7 +88,7 @@ impl Link {
                 self.asker.check(response, asked)
             }
             Ok(Err(status)) => {
-                if status.code() == Code::Unavailable {
+                if matches!(status.code(), Code::Unavailable | Code::ResourceExhausted) {
                     self.failed();
                 }
                 Err(format!("{}: {}", status.code(), status.message()))

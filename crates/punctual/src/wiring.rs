@@ -123,7 +123,8 @@ pub(crate) async fn run_server(
         was_stopped = engine.stop().await;
         app.say_goodbye().await;
     };
-    punctual_server::serve(punctual_server::router(app.clone(), rest), listener, until).await;
+    let router = punctual_server::router(app.clone(), rest, settings.grpc_streams_max);
+    punctual_server::serve(router, listener, until).await;
     drop((engine, store, app));
     opened.close().await.context("cannot close the store")?;
     anyhow::ensure!(was_stopped, "the engine broke down; its last words are in the log");

@@ -16,6 +16,8 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use tokio::sync::Notify;
 
+use crate::streams::Place;
+
 /// Each takes about 20 KiB.
 const WAITING_MAX: usize = 1024;
 /// To find those that have waited longest is a look at all of them, so several are closed at a time.
@@ -160,15 +162,16 @@ impl Drop for Busy {
 }
 
 impl Busy {
-    /// The answer, which keeps the connection busy until its end.
-    pub(crate) fn until_answered(self, response: Response) -> Response {
-        response.map(|body| Body::new(Answering { body, _busy: self }))
+    /// The answer, which keeps the connection busy until its end, and the place that its request has, if it has one.
+    pub(crate) fn until_answered(self, response: Response, place: Option<Place>) -> Response {
+        response.map(|body| Body::new(Answering { body, _busy: self, _place: place }))
     }
 }
 
 struct Answering {
     body: Body,
     _busy: Busy,
+    _place: Option<Place>,
 }
 
 impl HttpBody for Answering {

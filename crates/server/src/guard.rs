@@ -18,10 +18,12 @@ use punctual_api::ErrorKind;
 use punctual_app::{App, AppError};
 use punctual_core::host;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tonic::Status;
 
 use crate::connections::Connection;
 use crate::problem::{self, Refused};
-use crate::{access, agent, answers, bodies, lists, unabandoned};
+use crate::streams::{self, Place, Streams};
+use crate::{access, agent, answers, bodies, lists, peer, unabandoned};
 
 /// Requests that are worked on at a time. Beyond it they are refused at once: a
 /// queue would only make all of them late.
@@ -42,10 +44,6 @@ pub(crate) fn follower() -> Result<SemaphorePermit<'static>, AppError> {
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Not shed: a heartbeat that is refused makes a living worker look dead, and what a peer
-/// passes on has had its place there.
-const OURS: [&str; 2] = ["/punctual.worker.", "/punctual.peer."];
-
 /// Outside of all lanes: whoever restarts a server that does not answer must hear from one that is busy.
 const PROBES: [&str; 2] = ["/livez", "/readyz"];
 
@@ -59,6 +57,9 @@ struct Guard {
     agents: Arc<Semaphore>,
     /// Files take as long as their clients do.
     files: Arc<Semaphore>,
+    /// Not shed with requests: a heartbeat that is refused makes a living worker look dead, and what a peer passes on has
+    /// had its place there.
+    streams: Streams,
 }
 
 impl Guard {
@@ -95,9 +96,10 @@ fn is_file(request: &Request) -> bool {
     path.starts_with("/v1/artifacts/") && path.ends_with("/content")
 }
 
-pub(crate) fn wrap(router: Router, app: App) -> Router {
+pub(crate) fn wrap(router: Router, app: App, grpc_streams_max: usize) -> Router {
     let lane = || Arc::new(Semaphore::new(REQUESTS_MAX));
-    let guard = Guard { app, requests: lane(), waits: lane(), agents: lane(), files: lane() };
+    let streams = Streams::new(grpc_streams_max);
+    let guard = Guard { app, requests: lane(), waits: lane(), agents: lane(), files: lane(), streams };
     router.layer(from_fn_with_state(guard, pass))
 }
 
@@ -119,11 +121,19 @@ async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> R
         request.extensions_mut().insert(Reached(host));
     }
     let connection = request.extensions_mut().remove::<Connection>();
-    let mut busy = None;
+    let (mut busy, mut place) = (None, None);
     let mut begin = || busy = connection.as_ref().map(Connection::busy);
     let response = match check(&request).and_then(|()| access::establish(&guard.app, &mut request)) {
         Err(error) => access::refusal(error, &request),
-        Ok(()) if OURS.iter().any(|ours| path.starts_with(ours)) || PROBES.contains(&path.as_str()) => {
+        Ok(()) if streams::is_call(&path) => match call_place(&guard, &request) {
+            Ok(found) => {
+                place = Some(found);
+                begin();
+                next.run(request).await
+            }
+            Err(status) => status.into_http(),
+        },
+        Ok(()) if PROBES.contains(&path.as_str()) => {
             begin();
             next.run(request).await
         }
@@ -152,9 +162,18 @@ async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> R
     headers.insert(REQUEST_ID, HeaderValue::from_str(&request_id).expect("hexadecimal digits"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     match busy {
-        Some(busy) => busy.until_answered(response),
+        Some(busy) => busy.until_answered(response, place),
         None => response,
     }
+}
+
+/// Whoever is no peer gets no place among them.
+fn call_place(guard: &Guard, request: &Request) -> Result<Place, Status> {
+    let path = request.uri().path();
+    if streams::is_of_peer(path) {
+        peer::question(&guard.app, request.headers())?;
+    }
+    guard.streams.place(path)
 }
 
 fn check(request: &Request) -> Result<(), AppError> {

@@ -33,6 +33,7 @@ mod range;
 mod schedules;
 mod serve;
 mod socket_owner;
+mod streams;
 mod tasks;
 mod unabandoned;
 mod worker_stream;
@@ -148,8 +149,9 @@ pub enum Rest {
     ProbesOnly,
 }
 
-/// Everything that is served, behind the guard.
-pub fn router(app: App, rest: Rest) -> Router {
+/// Everything that is served, behind the guard. Of each kind of call that workers and peers make, at most
+/// `grpc_streams_max` are under way at a time.
+pub fn router(app: App, rest: Rest, grpc_streams_max: usize) -> Router {
     let api = match rest {
         Rest::Served => api(),
         Rest::ProbesOnly => OpenApiRouter::new()
@@ -179,5 +181,5 @@ pub fn router(app: App, rest: Rest) -> Router {
             let error = AppError::new(ErrorKind::MethodNotAllowed, "this address does not take this method");
             problem::Refused(error.hint("the header `Allow` of this answer lists those that it takes"))
         });
-    guard::wrap(router.with_state(app.clone()), app)
+    guard::wrap(router.with_state(app.clone()), app, grpc_streams_max)
 }

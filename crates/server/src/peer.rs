@@ -4,6 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
+use http::HeaderMap;
 use prost::Message;
 use punctual_app::{AgentAnswer, AgentAsks, App, AppError, PEER_HEADER, Question};
 use punctual_core::shard::WorkerStatus;
@@ -34,12 +35,8 @@ pub(crate) struct PeerService {
 type Replies = Pin<Box<dyn Stream<Item = Result<wire::WatchReply, Status>> + Send>>;
 
 impl PeerService {
-    /// Only servers of this cluster are answered. Says nothing of what was wrong.
     fn known<T>(&self, request: &Request<T>) -> Result<Question, Status> {
-        let proof = request.metadata().get(PEER_HEADER).and_then(|proof| proof.to_str().ok());
-        proof
-            .and_then(|proof| self.app.peer_key().asked(proof, self.app.server()))
-            .ok_or_else(|| Status::unauthenticated("this is for servers of the same cluster"))
+        question(&self.app, request.metadata().as_ref())
     }
 
     /// The answer, with the proof that it is ours.
@@ -49,6 +46,14 @@ impl PeerService {
         response.metadata_mut().insert(PEER_HEADER, proof);
         response
     }
+}
+
+/// Only servers of this cluster are answered. Says nothing of what was wrong.
+pub(crate) fn question(app: &App, headers: &HeaderMap) -> Result<Question, Status> {
+    let proof = headers.get(PEER_HEADER).and_then(|proof| proof.to_str().ok());
+    proof
+        .and_then(|proof| app.peer_key().asked(proof, app.server()))
+        .ok_or_else(|| Status::unauthenticated("this is for servers of the same cluster"))
 }
 
 #[tonic::async_trait]

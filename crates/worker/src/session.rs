@@ -152,6 +152,8 @@ fn describe(status: &Status) -> String {
     use std::error::Error;
     match status.source() {
         Some(source) => root_cause(source),
-        None => format!("{}: {}", status.code(), status.message()),
+        None if status.message().is_empty() => status.code().description().to_owned(),
+        // The server's own words.
+        None => status.message().to_owned(),
     }
 }

@@ -44,7 +44,7 @@ const fn setting(key: &'static str, default: &'static str, help: &'static str) -
     Setting { key, default, help }
 }
 
-pub(crate) const SETTINGS: [Setting; 70] = [
+pub(crate) const SETTINGS: [Setting; 71] = [
     setting("server", "http://127.0.0.1:8020", "the server that commands and workers talk to; several with commas"),
     setting(
         "token_file",
@@ -116,6 +116,7 @@ pub(crate) const SETTINGS: [Setting; 70] = [
     setting("retention", "7d", "how long finished jobs are kept"),
     setting("heartbeat", "5s", "how often a worker says that it is alive"),
     setting("worker_dead_after", "20s", "a worker that is silent for so long is dead"),
+    setting("grpc_streams_max", "20000", "gRPC calls of one kind that a server takes from workers and peers at a time"),
     setting("slots", "64", "jobs that a worker runs at the same time"),
     setting("queues", "default", "the queues that a worker serves, with commas"),
     setting("labels", "", "what tasks may ask of a worker, as key=value with commas"),

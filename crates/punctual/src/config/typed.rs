@@ -54,6 +54,7 @@ pub(crate) struct ServerSettings {
     pub(crate) log_limit: ByteSize,
     pub(crate) heartbeat: Span,
     pub(crate) worker_dead_after: Span,
+    pub(crate) grpc_streams_max: usize,
     pub(crate) poll_interval: Span,
     pub(crate) full_poll_interval: Span,
     pub(crate) read_batch: usize,
@@ -113,6 +114,7 @@ impl ServerSettings {
             heartbeat: config.parse("heartbeat", |text| span(text, Span::from_millis(100), Span::from_secs(60)))?,
             worker_dead_after: config
                 .parse("worker_dead_after", |text| span(text, Span::from_millis(200), Span::from_secs(3600)))?,
+            grpc_streams_max: config.parse("grpc_streams_max", |text| number(text, 1, 1_000_000))? as usize,
             poll_interval: config
                 .parse("poll_interval", |text| span(text, Span::from_millis(10), Span::from_secs(60)))?,
             full_poll_interval: config

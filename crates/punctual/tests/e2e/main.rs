@@ -15,6 +15,7 @@ mod crash;
 mod delete_race;
 mod docs;
 mod foreign;
+mod grpc_streams;
 mod harness;
 mod health;
 mod hostile_worker;

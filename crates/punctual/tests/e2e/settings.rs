@@ -105,6 +105,7 @@ fn settings_are_shown_and_those_that_make_no_sense_are_refused() {
         ("PUNCTUAL_TIMEOUT_MAX", "1m", "default_timeout (20m) is longer than timeout_max (1m)"),
         ("PUNCTUAL_QUARANTINE_AFTER", "0", "quarantine_after"),
         ("PUNCTUAL_PRUNE_INTERVAL", "1d", "prune_interval"),
+        ("PUNCTUAL_GRPC_STREAMS_MAX", "0", "grpc_streams_max"),
     ] {
         let (code, _, said) = config(&[(name, value)], &[]);
         assert!(code == Some(2) && said.contains(word), "{name}={value}: {code:?} {said}");
