@@ -5,7 +5,8 @@ use punctual_store::{Filter, FinishedJob, Order, Page, Position};
 use tokio_postgres::{Row, Statement};
 
 use super::super::record::read_finished;
-use super::{List, fits_task, id_range, merge, page, rows_of_each};
+use super::merge::{List, merge, page};
+use super::{fits_task, id_range, rows_of_each};
 use crate::codec::{self, Read, Uuid};
 use crate::connection::Conn;
 use crate::pipeline::{Param, Step};
