@@ -2,6 +2,7 @@
 //! Shared by the server, which answers with them, and the client, which reads them.
 
 pub mod artifact;
+pub mod attempt;
 pub mod backfill;
 pub mod calendar;
 pub mod definition;
@@ -9,6 +10,7 @@ pub mod error;
 pub mod event;
 pub mod forecast;
 pub mod job;
+pub mod job_list;
 pub mod misfit;
 pub mod node;
 pub mod notification;
@@ -17,6 +19,7 @@ pub mod overdue;
 pub mod schedule;
 pub mod schedule_request;
 mod schema;
+pub mod submission;
 pub mod task;
 pub mod warning;
 
@@ -24,6 +27,7 @@ pub mod warning;
 pub const SERVER_HEADER: &str = "punctual-server";
 
 pub use artifact::{ArtifactKind, ArtifactList, ArtifactQuery, ArtifactRequest, ArtifactView, UploadTarget};
+pub use attempt::{Attempt, AttemptDetails, LogLine, LogLines};
 pub use backfill::{
     AbortRequest, BackfillInclude, BackfillList, BackfillPlan, BackfillQuery, BackfillRequest, BackfillRunList,
     BackfillRunQuery, BackfillRunView, BackfillStanding, BackfillTime, BackfillView, BackfilledBy, BackfilledTime,
@@ -36,10 +40,8 @@ pub use definition::{JobNotification, LateOutcome, RetryCount, TaskDefinition};
 pub use error::{ErrorKind, FieldCode, FieldError, Problem};
 pub use event::JobChange;
 pub use forecast::{Busy, Forecast, ForecastQuery, HourOfForecast, ScheduleForecast};
-pub use job::{
-    Answered, Attempt, AttemptDetails, BulkRequest, BulkSubmitted, Job, JobContent, JobLinks, JobList, JobRequest,
-    JobSchedule, JobSubmitted, JobSummary, ListQuery, LogLine, LogLines, Rerun, TaskRef,
-};
+pub use job::{Answered, Job, JobSchedule, Rerun, TaskRef};
+pub use job_list::{JobList, JobSummary, ListQuery};
 pub use misfit::{Misfit, not_json};
 pub use node::{HeldDuty, Node, OwnedShard, ServerList, ServerView, Stats, WorkerList, WorkerQuery, WorkerView};
 pub use notification::{
@@ -59,6 +61,7 @@ pub use schedule::{
     ScheduleSummary, ScheduleView, SkipAnswer, SkipRequest,
 };
 pub use schedule_request::{CalendarsRequest, CatchUpRequest, RuleRequest, ScheduleRequest};
+pub use submission::{BulkRequest, BulkSubmitted, JobContent, JobLinks, JobRequest, JobSubmitted};
 pub use task::{TaskList, TaskQuery, TaskRequest, TaskView};
 pub use warning::Warning;
 
