@@ -81,9 +81,10 @@ impl App {
     /// Defines a task, or changes the one that has this name. `expected` is the
     /// revision that the change is based on, if the caller cares.
     pub async fn put_task(&self, name: String, spec: TaskSpec, expected: Option<u32>) -> Result<(TaskView, Defined)> {
-        validate::name("name", &name)?;
-        validate::spec(&spec)?;
-        self.check_limits(&spec)?;
+        let mut faults = Faults::default();
+        faults.check(validate::name("name", &name));
+        faults.check(validate::spec(&spec).and_then(|()| self.check_limits(&spec)));
+        faults.finish()?;
         // Someone else may create, change or delete it between the look and the change.
         for _ in 0..8 {
             let Some(known) = self.0.store.task_by_name(&name).await? else {

@@ -16,7 +16,7 @@ use punctual_core::{ScheduleId, ShardId, TaskId};
 use crate::cluster::Place;
 use crate::schedules::{RequestZone, not_found, refused, request, rules};
 use crate::submit::WantedTask;
-use crate::{App, AppError, Faults, Result};
+use crate::{App, AppError, Checked, Faults, Result};
 
 /// Names of an error; the others are like them.
 const NAMES_SHOWN_MAX: usize = 10;
@@ -103,8 +103,11 @@ impl App {
             return Err(error.hint("leave it out; a schedule cannot be renamed"));
         }
         let by_id = name.parse::<ScheduleId>().is_ok();
-        if !by_id {
-            request::name("name", name)?;
+        if !by_id && let Err(error) = request::name("name", name) {
+            let mut faults = Faults::default();
+            faults.check(Err(error));
+            faults.check(ScheduleRequest { name: None, ..request }.check());
+            return Err(faults.finish().expect_err("the name is wrong"));
         }
         let request = ScheduleRequest { name: (!by_id).then(|| name.to_owned()), ..request };
         let Ready { mut new, spec } =
