@@ -29,7 +29,7 @@ pub(crate) struct Connections(Arc<All>);
 /// A request touches its own connection and two counters; only one connection too many makes somebody look at all.
 #[derive(Default)]
 struct All {
-    open: Mutex<HashMap<u64, Arc<Place>>>,
+    open: Mutex<HashMap<u64, Arc<Open>>>,
     opened: AtomicU64,
     waiting: AtomicUsize,
     /// Grows with each connection that begins to wait.
@@ -37,7 +37,7 @@ struct All {
 }
 
 #[derive(Default)]
-struct Place {
+struct Open {
     close: Notify,
     state: Mutex<State>,
 }
@@ -49,14 +49,14 @@ struct State {
     waits_since: Option<u64>,
 }
 
-impl Place {
+impl Open {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl All {
-    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Place>>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Open>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,8 +79,8 @@ impl All {
 
     fn close_longest(&self) {
         let open = self.open();
-        let since = |place: &Arc<Place>| place.state().waits_since.map(|since| (since, Arc::clone(place)));
-        let mut waiting: Vec<(u64, Arc<Place>)> = open.values().filter_map(since).collect();
+        let since = |place: &Arc<Open>| place.state().waits_since.map(|since| (since, Arc::clone(place)));
+        let mut waiting: Vec<(u64, Arc<Open>)> = open.values().filter_map(since).collect();
         drop(open);
         if waiting.len() <= WAITING_MAX {
             return;
@@ -104,7 +104,7 @@ pub(crate) struct Connection(Arc<Inner>);
 struct Inner {
     all: Arc<All>,
     number: u64,
-    place: Arc<Place>,
+    place: Arc<Open>,
 }
 
 impl Connections {
@@ -112,7 +112,7 @@ impl Connections {
     pub(crate) fn open(&self) -> Connection {
         let Self(all) = self;
         let number = all.opened.fetch_add(1, Ordering::Relaxed);
-        let place = Arc::<Place>::default();
+        let place = Arc::<Open>::default();
         all.open().insert(number, Arc::clone(&place));
         all.begin_to_wait(place.state());
         Connection(Arc::new(Inner { all: Arc::clone(all), number, place }))
