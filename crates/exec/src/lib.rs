@@ -17,6 +17,7 @@ mod guard;
 mod handler;
 mod http;
 mod log;
+mod message;
 mod named;
 mod probe;
 mod registry;

@@ -10,25 +10,18 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Method, StatusCode};
-use punctual_core::Span;
-use punctual_core::attempt::{Failure, FailureClass, Last, Outcome, Ran};
+use http::StatusCode;
+use punctual_core::attempt::{Failure, Last};
 use punctual_core::run::Slack as Message;
 use punctual_core::task::Run;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use crate::dial::Outbound;
-use crate::http::answer::{self, Answer};
-use crate::http::request::{Outgoing, own_headers};
-use crate::http::wire::{Reply, Unanswered, Wire};
-use crate::http::{is_final, never_sent, not_connected};
-use crate::{Call, Ended, Executor, clock, named, retry_after, root_cause, wrong_kind};
-
-/// Slack answers within a second or has trouble.
-const TIMEOUT: Span = Span::from_secs(30);
+use crate::http::wire::Wire;
+use crate::http::{is_final, never_sent};
+use crate::message::{self, Answered, not_configured};
+use crate::{Call, Ended, Executor, named, wrong_kind};
 
 /// What Slack says when no later try can go better, whatever the status.
 const FINAL_WORDS: [&str; 6] =
@@ -78,39 +71,20 @@ impl Slack {
         let name = &message.webhook;
         match self.webhooks.0.get(name) {
             Some(url) => Ok((url.clone(), format!("the Slack webhook {name}"))),
-            // Another worker may have it.
-            None => Err(Failure {
-                class: FailureClass::Environment,
-                ran: Ran::No,
-                ..Failure::new(format!(
-                    "this worker has no Slack webhook {name:?}; its setting slack_webhooks can have it"
-                ))
-            }),
+            None => Err(not_configured("Slack webhook", name, "slack_webhooks")),
         }
     }
 
     async fn post(&self, message: &Message, call: &Call) -> Result<Bytes, Failure> {
         let (url, place) = self.place(message)?;
         let body = payload(message, call.input.as_ref())?;
-        let mut headers = own_headers(call);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json; charset=utf-8"));
-        let outgoing = Outgoing { method: Method::POST, url, headers, body: Some(body) };
-        let begun = Instant::now();
-        let deadline = begun + TIMEOUT.to_std();
-        let sent = self.wire.send(&outgoing, deadline).await;
-        let took_ms = begun.elapsed().as_millis();
-        let mut reply = sent.map_err(|unanswered| {
-            let failure = not_answered(&unanswered);
-            call.log.line(format!("POST to {place} → {} after {took_ms} ms", failure.reason));
-            failure
-        })?;
-        call.log.line(format!("POST to {place} → {} in {took_ms} ms", reply.status.as_u16()));
-        let answer = timeout_at(deadline, answer::read(&mut reply.body)).await;
-        let outcome = judge(&reply, answer.ok());
-        if outcome.is_ok() {
-            self.wire.keep(reply);
-        }
-        outcome
+        let outgoing = message::Message {
+            url,
+            place: format!("POST to {place}"),
+            content_type: "application/json; charset=utf-8",
+            body,
+        };
+        message::post(&self.wire, call, outgoing, judge).await
     }
 }
 
@@ -146,41 +120,19 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-fn not_answered(unanswered: &Unanswered) -> Failure {
-    let failed = |class| Failure { class, ran: Ran::Unknown, ..Failure::new(unanswered.to_string()) };
-    match unanswered {
-        Unanswered::NotConnected(reached) => not_connected(reached),
-        Unanswered::Unfit(_) => never_sent(unanswered.to_string()),
-        Unanswered::Broken(_) => failed(FailureClass::Network),
-        Unanswered::Late => failed(FailureClass::Timeout),
-    }
-}
-
-fn judge(reply: &Reply, answer: Option<Result<Answer, hyper::Error>>) -> Result<Bytes, Failure> {
-    let status = reply.status;
-    let broken = |class, reason| Failure { class, ran: Ran::Unknown, ..Failure::new(reason) };
-    let answer = match answer {
-        Some(Ok(answer)) => answer,
-        // Slack has said what it thinks of it already.
-        Some(Err(_)) | None if !status.is_success() => return Err(refused(reply, "")),
-        Some(Err(error)) => {
-            return Err(broken(FailureClass::Network, format!("the answer broke off: {}", root_cause(&error))));
-        }
-        None => {
-            return Err(broken(FailureClass::Timeout, format!("the answer was not complete within {TIMEOUT}")));
-        }
-    };
+fn judge(answered: &Answered) -> Result<Bytes, Failure> {
+    // Without an answer, the status has said what Slack thinks of it.
+    let Some(answer) = &answered.answer else { return Err(refused(answered, "")) };
     let text = answer.text();
     let word = text.trim();
-    if status.is_success() && !FINAL_WORDS.contains(&word) {
-        return Ok(answer.to_output(status));
+    if answered.status.is_success() && !FINAL_WORDS.contains(&word) {
+        return Ok(answer.to_output(answered.status));
     }
-    Err(refused(reply, word))
+    Err(refused(answered, word))
 }
 
-fn refused(reply: &Reply, word: &str) -> Failure {
-    let status = reply.status;
-    let retry_after = retry_after::read(&reply.headers, clock::now());
+fn refused(answered: &Answered, word: &str) -> Failure {
+    let Answered { status, retry_after, .. } = *answered;
     let is_last = FINAL_WORDS.contains(&word) || (is_final(status) && retry_after.is_none());
     Failure {
         last: if is_last { Last::Yes } else { Last::No },
@@ -213,15 +165,7 @@ impl Executor for Slack {
         let Run::Slack(message) = &*call.run else {
             return wrong_kind(&call.run).into();
         };
-        let outcome = tokio::select! {
-            biased;
-            posted = self.post(message, &call) => match posted {
-                Ok(output) => Outcome::Succeeded { output: Some(output) },
-                Err(failure) => Outcome::Failed(failure),
-            },
-            () = call.cancel.cancelled() => Outcome::Cancelled,
-        };
-        outcome.into()
+        message::until_cancelled(&call, self.post(message, &call)).await
     }
 }
 

@@ -9,25 +9,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Method, StatusCode};
+use http::StatusCode;
 use punctual_core::Span;
-use punctual_core::attempt::{Failure, FailureClass, Last, Outcome, Ran};
+use punctual_core::attempt::{Failure, FailureClass, Last};
 use punctual_core::run::Telegram as Message;
 use punctual_core::task::Run;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use crate::dial::Outbound;
-use crate::http::answer;
-use crate::http::request::{Outgoing, own_headers};
-use crate::http::wire::{Unanswered, Wire};
-use crate::http::{is_final, never_sent, not_connected};
-use crate::{Call, Ended, Executor, clock, named, retry_after, root_cause, wrong_kind};
+use crate::http::wire::Wire;
+use crate::http::{is_final, never_sent};
+use crate::message::{self, Answered, in_doubt, not_configured};
+use crate::{Call, Ended, Executor, named, wrong_kind};
 
-/// The API answers within seconds or has trouble.
-const TIMEOUT: Span = Span::from_secs(30);
 /// A description is a sentence; what is longer is cut.
 const DESCRIPTION_CHARS_MAX: usize = 200;
 /// What stands for the rest of a text that is too long.
@@ -115,44 +110,19 @@ impl Telegram {
 
     async fn send(&self, message: &Message, call: &Call) -> Result<Bytes, Failure> {
         let name = &message.bot;
-        // Another worker may have it.
-        let token = self.bots.tokens.get(name).ok_or_else(|| Failure {
-            class: FailureClass::Environment,
-            ran: Ran::No,
-            ..Failure::new(format!("this worker has no Telegram bot {name:?}; its setting telegram_bots can have it"))
-        })?;
+        let token = self.bots.tokens.get(name);
+        let token = token.ok_or_else(|| not_configured("Telegram bot", name, "telegram_bots"))?;
         let Payload { body, left_out } = payload(message, call.input.as_ref())?;
         if left_out > 0 {
             call.log.line(format!("the text is too long for Telegram: the last {left_out} characters are left out"));
         }
-        let mut headers = own_headers(call);
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let outgoing = Outgoing { method: Method::POST, url: self.bots.address(token), headers, body: Some(body) };
-        let begun = Instant::now();
-        let deadline = begun + TIMEOUT.to_std();
-        let sent = self.wire.send(&outgoing, deadline).await;
-        let took_ms = begun.elapsed().as_millis();
-        let mut reply = sent.map_err(|unanswered| {
-            let failure = not_answered(&unanswered);
-            call.log.line(format!("sendMessage by the Telegram bot {name} → {} after {took_ms} ms", failure.reason));
-            failure
-        })?;
-        let status = reply.status;
-        call.log.line(format!("sendMessage by the Telegram bot {name} → {} in {took_ms} ms", status.as_u16()));
-        let wait = retry_after::read(&reply.headers, clock::now());
-        let outcome = match timeout_at(deadline, answer::read(&mut reply.body)).await {
-            Ok(Ok(answer)) => judge(status, &answer.text(), wait, token),
-            // The status says enough.
-            Ok(Err(_)) | Err(_) if !status.is_success() => Err(refused(status, &Verdict::default(), wait, token)),
-            Ok(Err(error)) => {
-                Err(in_doubt(FailureClass::Network, format!("the answer broke off: {}", root_cause(&error))))
-            }
-            Err(_) => Err(in_doubt(FailureClass::Timeout, format!("the answer was not complete within {TIMEOUT}"))),
+        let outgoing = message::Message {
+            url: self.bots.address(token),
+            place: format!("sendMessage by the Telegram bot {name}"),
+            content_type: "application/json",
+            body,
         };
-        if outcome.is_ok() {
-            self.wire.keep(reply);
-        }
-        outcome
+        message::post(&self.wire, call, outgoing, |answered| judge(answered, token)).await
     }
 }
 
@@ -204,19 +174,6 @@ fn fitting(text: String) -> (String, usize) {
     (kept, left_out)
 }
 
-fn in_doubt(class: FailureClass, reason: String) -> Failure {
-    Failure { class, ran: Ran::Unknown, ..Failure::new(reason) }
-}
-
-fn not_answered(unanswered: &Unanswered) -> Failure {
-    match unanswered {
-        Unanswered::NotConnected(reached) => not_connected(reached),
-        Unanswered::Unfit(_) => never_sent(unanswered.to_string()),
-        Unanswered::Broken(_) => in_doubt(FailureClass::Network, unanswered.to_string()),
-        Unanswered::Late => in_doubt(FailureClass::Timeout, unanswered.to_string()),
-    }
-}
-
 /// What the API says of a request.
 #[derive(Default)]
 struct Verdict {
@@ -242,22 +199,25 @@ impl Verdict {
     }
 }
 
-fn judge(status: StatusCode, text: &str, wait: Option<Span>, token: &str) -> Result<Bytes, Failure> {
-    match Verdict::read(text) {
+fn judge(answered: &Answered, token: &str) -> Result<Bytes, Failure> {
+    let status = answered.status;
+    match answered.answer.as_ref().and_then(|answer| Verdict::read(&answer.text())) {
         Some(verdict) if status.is_success() && verdict.ok => {
             Ok(Bytes::from(json!({ "message_id": verdict.message_id }).to_string()))
         }
-        Some(verdict) => Err(refused(status, &verdict, wait, token)),
+        Some(verdict) => Err(refused(answered, &verdict, token)),
         // Something else answered in its place.
         None if status.is_success() => {
             Err(in_doubt(FailureClass::Network, "the answer is not one of the Telegram Bot API".to_owned()))
         }
-        None => Err(refused(status, &Verdict::default(), wait, token)),
+        None => Err(refused(answered, &Verdict::default(), token)),
     }
 }
 
-fn refused(status: StatusCode, verdict: &Verdict, wait: Option<Span>, token: &str) -> Failure {
-    let retry_after = verdict.retry_after_secs.map(|secs| Span::from_secs(i64::from(secs)).min(Span::MAX)).or(wait);
+fn refused(answered: &Answered, verdict: &Verdict, token: &str) -> Failure {
+    let status = answered.status;
+    let said = verdict.retry_after_secs.map(|secs| Span::from_secs(i64::from(secs)).min(Span::MAX));
+    let retry_after = said.or(answered.retry_after);
     // An answer without success that claims to be one has a refusal in its body.
     let is_last = retry_after.is_none() && (is_final(status) || status.is_success());
     let mut reason = format!("Telegram answered {status}");
@@ -288,15 +248,7 @@ impl Executor for Telegram {
         let Run::Telegram(message) = &*call.run else {
             return wrong_kind(&call.run).into();
         };
-        let outcome = tokio::select! {
-            biased;
-            sent = self.send(message, &call) => match sent {
-                Ok(output) => Outcome::Succeeded { output: Some(output) },
-                Err(failure) => Outcome::Failed(failure),
-            },
-            () = call.cancel.cancelled() => Outcome::Cancelled,
-        };
-        outcome.into()
+        message::until_cancelled(&call, self.send(message, &call)).await
     }
 }
 

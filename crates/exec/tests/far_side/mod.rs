@@ -42,6 +42,14 @@ pub(crate) struct Done {
 }
 
 impl Done {
+    /// Neither the log nor the outcome shows the secret.
+    #[track_caller]
+    pub(crate) fn without(self, secret: &str) -> Self {
+        assert!(!self.log.contains(secret), "{}", self.log);
+        assert!(!format!("{:?}", self.outcome).contains(secret), "{:?}", self.outcome);
+        self
+    }
+
     pub(crate) fn failure(self) -> Failure {
         match self.outcome {
             Outcome::Failed(failure) => failure,
@@ -55,6 +63,16 @@ impl Done {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// An answer with this status, more headers and this body.
+pub(crate) fn answer(status: u16, more: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status} X\r\n{more}content-length: {}\r\n\r\n{body}", body.len())
+}
+
+/// An address at which nobody listens.
+pub(crate) async fn nobody() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
 
 pub(crate) async fn execute(spec: HttpCall, input: Option<&'static str>) -> Done {
