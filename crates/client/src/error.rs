@@ -71,7 +71,7 @@ impl ClientError {
             }
             match cause.source() {
                 Some(next) => cause = next,
-                None => return Some(cause.to_string()),
+                None => return Some("the connection broke".to_owned()),
             }
         }
     }
@@ -79,18 +79,21 @@ impl ClientError {
 
 /// What some messages of the libraries below us mean.
 fn in_words(message: &str) -> Option<&'static str> {
-    const MEANINGS: [(&str, &str); 4] = [
+    const MEANINGS: [(&str, &str); 6] = [
         ("dns error", "the name of its host cannot be resolved"),
         ("failed to lookup address", "the name of its host cannot be resolved"),
         ("InvalidContentType", "it does not use TLS; write http:// instead of https://"),
         ("invalid HTTP version", "its answer is not HTTP; if it uses TLS, write https://"),
+        ("invalid peer certificate", "its certificate is not trusted"),
+        ("connection closed before message completed", "it closed the connection without an answer"),
     ];
     MEANINGS.iter().find(|(text, _)| message.contains(text)).map(|(_, meaning)| *meaning)
 }
 
 /// Some kinds stand for whatever has no kind of its own, and say nothing.
 fn is_telling(kind: std::io::ErrorKind) -> bool {
-    kind != std::io::ErrorKind::Other && kind.to_string() != "uncategorized error"
+    !matches!(kind, std::io::ErrorKind::Other | std::io::ErrorKind::InvalidData)
+        && kind.to_string() != "uncategorized error"
 }
 
 #[cfg(test)]
@@ -105,6 +108,7 @@ mod tests {
                 "received corrupt message of type InvalidContentType",
                 Some("it does not use TLS; write http:// instead of https://"),
             ),
+            ("invalid peer certificate: UnknownIssuer", Some("its certificate is not trusted")),
             ("connection refused", None),
         ] {
             assert_eq!(in_words(message), meaning, "{message}");

@@ -21,6 +21,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use url::Host;
 
 use crate::guard::{Guard, Refusal};
+use crate::words::without_number;
 use tls::Tls;
 
 /// Shorter than the usual timeout of a request, so that a host which cannot be reached is
@@ -167,7 +168,9 @@ impl fmt::Display for NotConnected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(refusal) => write!(f, "not called: {refusal}"),
-            Self::NoAddress(error) | Self::Tcp(error) => write!(f, "cannot connect: {error}"),
+            Self::NoAddress(error) | Self::Tcp(error) => {
+                write!(f, "cannot connect: {}", without_number(&error.to_string()))
+            }
             Self::Tls(reason) => write!(f, "cannot connect: {reason}"),
             Self::Late(what) => write!(f, "cannot connect: {what}"),
         }

@@ -25,6 +25,7 @@ mod retry_after;
 mod sending;
 mod slack;
 mod telegram;
+mod words;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -55,6 +56,7 @@ pub use registry::Executors;
 pub use sending::Sending;
 pub use slack::{Slack, SlackWebhooks};
 pub use telegram::{Telegram, TelegramBots};
+pub use words::{connection_trouble, root_cause};
 
 /// One attempt, as an executor sees it.
 pub struct Call {
@@ -163,13 +165,4 @@ pub enum FirstPoll {
 /// nothing ran.
 fn wrong_kind(run: &Run) -> Outcome {
     Outcome::NotStarted { reason: format!("this executor does not run {} tasks", run.kind()) }
-}
-
-/// The innermost cause: for errors of a transport, the only part that says something.
-pub fn root_cause(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }

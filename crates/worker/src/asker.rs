@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use punctual_core::id::WorkerId;
+use punctual_exec::connection_trouble;
 use punctual_proto::convert::id_bytes;
 use tonic::{Code, Response, Status};
 
@@ -13,6 +14,7 @@ use crate::credentials::Client;
 use crate::ledger::Key;
 use crate::link::Server;
 use crate::servers::ServerList;
+use crate::session::describe;
 
 /// For one server. An answer takes it a look at its memory and one at the store.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
@@ -84,7 +86,7 @@ impl Asker {
                     return Err(Unanswered::NotOurs(status.message().to_owned()));
                 }
                 Err(status) if is_final(&status) => return Err(Unanswered::Refused(status.message().to_owned())),
-                Err(status) => reasons.push(format!("{}: {}", server.url, status.message())),
+                Err(status) => reasons.push(format!("{}: {}", server.url, describe(&status))),
             }
         }
         Err(Unanswered::Unavailable(if reasons.is_empty() {
@@ -101,7 +103,7 @@ where
 {
     let asked = async {
         let channel = server.beat_endpoint.connect().await;
-        let channel = channel.map_err(|error| Status::unavailable(punctual_exec::root_cause(&error)))?;
+        let channel = channel.map_err(|error| Status::unavailable(connection_trouble(&error)))?;
         Ok(question(server.client(channel)).await?.into_inner())
     };
     tokio::time::timeout(ANSWER_LIMIT, asked).await.unwrap_or_else(|_| Err(Status::unavailable("no answer in time")))

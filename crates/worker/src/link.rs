@@ -168,7 +168,7 @@ impl Link {
                     said_unreachable = false;
                 }
                 End::NotOpened(reason) if !said_unreachable => {
-                    tracing::warn!("cannot reach {server}: {reason}; retrying");
+                    tracing::warn!("cannot reach {server}: {reason}. Retrying");
                     said_unreachable = true;
                 }
                 End::NotOpened(reason) => {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use punctual_exec::root_cause;
+use punctual_exec::connection_trouble;
 use punctual_proto::MESSAGE_BYTES_MAX;
 use punctual_proto::worker as wire;
 use tokio::sync::oneshot;
@@ -75,7 +75,7 @@ impl Link {
     /// Dials, is greeted and says hello; answers the stream and the server's answer on it.
     async fn open(&self) -> Result<(Inbound, wire::ServerMessage), End> {
         let not_opened = |reason: String| End::NotOpened(reason);
-        let channel = self.server.endpoint.connect().await.map_err(|error| not_opened(root_cause(&error)))?;
+        let channel = self.server.endpoint.connect().await.map_err(|error| not_opened(not_connected(&error)))?;
         let mut client = self
             .server
             .client(channel)
@@ -148,12 +148,45 @@ async fn next(inbound: &mut Inbound) -> Result<wire::ServerMessage, End> {
     }
 }
 
-fn describe(status: &Status) -> String {
-    use std::error::Error;
-    match status.source() {
-        Some(source) => root_cause(source),
-        None if status.message().is_empty() => status.code().description().to_owned(),
-        // The server's own words.
-        None => status.message().to_owned(),
+/// Why there is no connection, and what to do about it.
+fn not_connected(error: &tonic::transport::Error) -> String {
+    format!("{}; start a server with `punctual server`, or name another one with --server", connection_trouble(error))
+}
+
+/// What a server said, or what became of the connection to it.
+pub(crate) fn describe(status: &Status) -> String {
+    /// Only libraries speak of these; our servers answer in sentences.
+    const OTHERS: [&str; 3] = ["grpc-status", "HTTP status", "h2 protocol error"];
+    if let Some(source) = std::error::Error::source(status) {
+        return connection_trouble(source).to_owned();
+    }
+    match status.message() {
+        "" => "the server gave no reason".to_owned(),
+        message if OTHERS.iter().any(|word| message.contains(word)) => {
+            "it is no Punctual server, or a proxy before it does not pass gRPC on".to_owned()
+        }
+        message => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_told_in_the_words_of_the_server() {
+        for (status, told) in [
+            (Status::invalid_argument("the name of the worker is too long"), "the name of the worker is too long"),
+            (Status::unauthenticated(""), "the server gave no reason"),
+            (
+                Status::unimplemented("grpc-status header missing, mapped from HTTP status code 404"),
+                "it is no Punctual server, or a proxy before it does not pass gRPC on",
+            ),
+        ] {
+            assert_eq!(describe(&status), told);
+        }
+        let mut broken = Status::unavailable("transport error");
+        broken.set_source(std::sync::Arc::new(std::io::Error::from_raw_os_error(111)));
+        assert_eq!(describe(&broken), "nothing listens there");
     }
 }

@@ -192,7 +192,7 @@ fn check(path: &Path) -> anyhow::Result<()> {
     check_program(&mut file).map_err(|problem| {
         let hint = match problem {
             ElfProblem::Script => script_hint(path),
-            _ => "nothing was uploaded; to upload data, use --data".to_owned(),
+            _ => "nothing was uploaded; `punctual artifact push --data` uploads data for tasks to read".to_owned(),
         };
         usage(format!("{} cannot run in the sandbox: {problem}", path.display()), hint)
     })

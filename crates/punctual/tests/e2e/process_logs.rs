@@ -55,6 +55,29 @@ async fn a_worker_logs_the_start_and_the_end_of_each_attempt() {
 }
 
 #[tokio::test]
+async fn a_worker_says_why_it_cannot_reach_a_server_and_what_to_do() {
+    let home = Home::new();
+    let server = home.server();
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
+    let flags = ["--server", &format!("http://{closed}")];
+    let log = home.file("worker.log");
+    let _worker = home.worker_logging(&server, "spool", &flags, &[], log_file(&home, "worker.log"));
+    let said = format!(
+        "cannot reach http://{closed}: nothing listens there; start a server with `punctual server`, or name another one \
+         with --server. Retrying"
+    );
+    appears(&log, &said).await;
+    let client = server.client();
+    finished(&client, submit(&client, &probe(Probe::default())).await).await;
+    let url = server.url.clone();
+    server.kill();
+    appears(&log, &format!("cannot reach {url}: nothing listens there")).await;
+    for word in ["os error", "transport error", "tcp connect", "h2 protocol"] {
+        assert_eq!(lines(&log, word), [""; 0]);
+    }
+}
+
+#[tokio::test]
 async fn a_burst_of_attempts_is_counted_unless_all_are_asked_for() {
     let home = Home::new();
     let server = home.server();
