@@ -21,6 +21,7 @@ mod health;
 mod hostile_worker;
 mod leavers;
 mod logs;
+mod mailbox;
 mod notifications;
 mod openapi;
 mod placement;

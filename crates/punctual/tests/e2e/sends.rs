@@ -1,67 +1,17 @@
 //! Mails, messages and calls, from the command line to the far side.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 
 use crate::harness::{Home, PUNCTUAL, Server};
+use crate::mailbox::Mailbox;
 
 type Heard = Arc<Mutex<Vec<String>>>;
 
-/// A mail server of the simplest kind.
-fn mail_server() -> (SocketAddr, Heard) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    let heard = Heard::default();
-    let mails = heard.clone();
-    std::thread::spawn(move || {
-        for socket in listener.incoming().flatten() {
-            let mut writer = socket.try_clone().expect("a second handle");
-            let mut say = |line: &str| writer.write_all(format!("{line}\r\n").as_bytes()).is_ok();
-            say("220 mail.test");
-            let mut mail = None;
-            for line in BufReader::new(socket).lines().map_while(Result::ok) {
-                match (&mut mail, line.as_str()) {
-                    (Some(text), ".") => {
-                        mails.lock().expect("no panic").push(std::mem::take(text));
-                        mail = None;
-                        say("250 queued");
-                    }
-                    (Some(text), line) => *text += &format!("{line}\n"),
-                    (None, "DATA") => {
-                        mail = Some(String::new());
-                        say("354 go on");
-                    }
-                    (None, _) => {
-                        say("250 ok");
-                    }
-                }
-            }
-        }
-    });
-    (address, heard)
-}
-
-/// Says `ok` to everything.
-fn web_server() -> (SocketAddr, Heard) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    let heard = Heard::default();
-    let requests = heard.clone();
-    std::thread::spawn(move || {
-        for mut socket in listener.incoming().flatten() {
-            let mut bytes = vec![0; 64 << 10];
-            let read = socket.read(&mut bytes).unwrap_or(0);
-            requests.lock().expect("no panic").push(String::from_utf8_lossy(&bytes[..read]).into_owned());
-            let _ = socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok");
-        }
-    });
-    (address, heard)
-}
-
-/// The Telegram Bot API: refuses the first message for a second, and takes the others.
-fn bot_api() -> (SocketAddr, Heard) {
+/// Answers each request by its number, from 1 on, with a status and a body.
+fn web_server(answer: fn(usize) -> (&'static str, &'static str)) -> (SocketAddr, Heard) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
     let heard = Heard::default();
@@ -72,15 +22,24 @@ fn bot_api() -> (SocketAddr, Heard) {
             let read = socket.read(&mut bytes).unwrap_or(0);
             let mut requests = requests.lock().expect("no panic");
             requests.push(String::from_utf8_lossy(&bytes[..read]).into_owned());
-            let (status, body) = match requests.len() {
-                1 => ("429 Too Many Requests", r#"{"ok":false,"parameters":{"retry_after":1}}"#),
-                _ => ("200 OK", r#"{"ok":true,"result":{"message_id":7}}"#),
-            };
+            let (status, body) = answer(requests.len());
             let head = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
             let _ = socket.write_all(format!("{head}{body}").as_bytes());
         }
     });
     (address, heard)
+}
+
+fn ok(_: usize) -> (&'static str, &'static str) {
+    ("200 OK", "ok")
+}
+
+/// The Telegram Bot API: refuses the first message for a second, and takes the others.
+fn bot_api(request: usize) -> (&'static str, &'static str) {
+    match request {
+        1 => ("429 Too Many Requests", r#"{"ok":false,"parameters":{"retry_after":1}}"#),
+        _ => ("200 OK", r#"{"ok":true,"result":{"message_id":7}}"#),
+    }
 }
 
 fn punctual(server: &Server, arguments: &[&str]) -> Output {
@@ -98,13 +57,14 @@ fn succeeds(server: &Server, arguments: &[&str]) -> String {
 
 #[test]
 fn what_the_command_line_sends_arrives_and_secrets_are_not_shown() {
-    let (mail, mails) = mail_server();
-    let (web, requests) = web_server();
+    let mailbox = Mailbox::open();
+    let (web, requests) = web_server(ok);
     let home = Home::new();
     let settings = format!(
-        "smtp_url = \"smtp://{mail}\"\nsmtp_from = \"Punctual <jobs@example.org>\"\n\
+        "smtp_url = \"smtp://{}\"\nsmtp_from = \"Punctual <jobs@example.org>\"\n\
          slack_webhooks = {{ ops = \"http://{web}/services/s3cret\" }}\n\
-         webhook_keys = {{ ci = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\" }}\n"
+         webhook_keys = {{ ci = \"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\" }}\n",
+        mailbox.address()
     );
     home.set(&settings);
     let server = home.server();
@@ -113,8 +73,9 @@ fn what_the_command_line_sends_arrives_and_secrets_are_not_shown() {
     let wait = ["--wait", "--wait-timeout", "30s"];
     let run = |arguments: &[&str]| succeeds(&server, &[&["run"], arguments, &wait[..]].concat());
     run(&["--email", "Ops <ops@example.org>", "--subject", "It is done", "--text", "All of it."]);
-    let mail = mails.lock().expect("no panic")[0].clone();
-    assert!(mail.contains("To: Ops <ops@example.org>") && mail.contains("\nAll of it."), "{mail}");
+    let mail = mailbox.mails().pop().expect("it arrived");
+    assert_eq!((mail.header("to"), mail.subject()), ("Ops <ops@example.org>", "It is done"));
+    assert!(mail.text.starts_with("All of it."), "{mail:?}");
 
     run(&["--slack", "ops", "--text", "It is done"]);
     run(&["--webhook", &format!("http://{web}/hook"), "--body", "{}", "--sign-with", "ci"]);
@@ -144,7 +105,7 @@ fn what_the_command_line_sends_arrives_and_secrets_are_not_shown() {
 /// A worker that was not told to may not call this machine.
 #[test]
 fn a_task_cannot_call_into_the_workers_own_network() {
-    let (web, requests) = web_server();
+    let (web, requests) = web_server(ok);
     let home = Home::new();
     let server = home.server();
     let _worker = home.strict_worker(&server, "spool", &[]);
@@ -159,7 +120,7 @@ fn a_task_cannot_call_into_the_workers_own_network() {
 /// E6 names a message to the subscribers of a Telegram channel.
 #[test]
 fn a_telegram_message_is_sent_by_a_bot_whose_token_nobody_sees() {
-    let (api, requests) = bot_api();
+    let (api, requests) = web_server(bot_api);
     let home = Home::new();
     let settings = format!(
         "telegram_api = \"http://{api}\"\ntelegram_bots = {{ default = \"42:s3cret\", ops = \"43:s3cret\" }}\n"

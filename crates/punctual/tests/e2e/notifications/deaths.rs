@@ -8,10 +8,10 @@ use punctual_client::IfMatch;
 use punctual_core::Span;
 use punctual_core::task::Probe;
 
-use super::mailbox::{Mail, Mailbox};
 use super::{BROKEN, Office};
 use crate::cluster::{Cluster, finished, probe, submit};
 use crate::harness::eventually;
+use crate::mailbox::{Mail, Mailbox};
 
 /// Of the rules here, and a little more.
 const WINDOW: Duration = Duration::from_millis(5500);

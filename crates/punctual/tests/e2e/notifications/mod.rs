@@ -1,7 +1,6 @@
 //! Notifications as people meet them: real servers, real workers, and the far side of real conversations.
 
 mod deaths;
-mod mailbox;
 mod planned;
 mod storms;
 mod told;
@@ -13,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::harness::{Home, PATIENCE, PUNCTUAL, Process, Server};
-use mailbox::{Mail, Mailbox};
+use crate::mailbox::{Mail, Mailbox};
 
 /// A server, a worker that has a mail server, and that mail server.
 struct Office {

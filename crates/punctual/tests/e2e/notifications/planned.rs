@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::mailbox::Mail;
 use super::{BROKEN, Office};
+use crate::mailbox::Mail;
 
 fn about<'a>(mails: &'a [Mail], words: &str) -> Option<&'a Mail> {
     mails.iter().find(|mail| mail.text.contains(words))

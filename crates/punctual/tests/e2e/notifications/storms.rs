@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use punctual_api::{BulkRequest, JobRequest};
 
-use super::mailbox::Mail;
 use super::{BROKEN, Office};
 use crate::harness::eventually;
+use crate::mailbox::Mail;
 
 const JOBS: usize = 10_000;
 const PARTS: usize = 10;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use punctual_core::Timestamp;
 use serde_json::json;
 
-use super::mailbox::Mailbox;
 use super::{BROKEN, Office, say};
 use crate::checked::plain_http;
 use crate::harness::Home;
+use crate::mailbox::Mailbox;
 
 /// From the end of the job to the mail.
 const TOLD_WITHIN: Duration = Duration::from_secs(5);

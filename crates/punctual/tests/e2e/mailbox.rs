@@ -10,22 +10,22 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
 #[derive(Debug, Clone)]
-pub(super) struct Mail {
-    pub(super) arrived_at: SystemTime,
+pub(crate) struct Mail {
+    pub(crate) arrived_at: SystemTime,
     /// To whom the envelope went.
-    pub(super) to: Vec<String>,
+    pub(crate) to: Vec<String>,
     /// By their names in lower case.
     headers: BTreeMap<String, String>,
-    pub(super) text: String,
+    pub(crate) text: String,
 }
 
 impl Mail {
     #[track_caller]
-    pub(super) fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).unwrap_or_else(|| panic!("no header {name} in {:?}", self.headers))
     }
 
-    pub(super) fn subject(&self) -> &str {
+    pub(crate) fn subject(&self) -> &str {
         self.header("subject")
     }
 
@@ -78,34 +78,34 @@ fn unworded(value: &str) -> String {
 }
 
 #[derive(Debug)]
-pub(super) struct Mailbox {
+pub(crate) struct Mailbox {
     address: SocketAddr,
     mails: Arc<Mutex<Vec<Mail>>>,
 }
 
 impl Mailbox {
-    pub(super) fn open() -> Self {
+    pub(crate) fn open() -> Self {
         let closed = Self::closed();
         closed.listen();
         closed
     }
 
     /// Nobody listens at its address yet.
-    pub(super) fn closed() -> Self {
+    pub(crate) fn closed() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
         Self { address, mails: Arc::default() }
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    pub(super) fn mails(&self) -> Vec<Mail> {
+    pub(crate) fn mails(&self) -> Vec<Mail> {
         self.mails.lock().expect("no panic").clone()
     }
 
-    pub(super) fn listen(&self) {
+    pub(crate) fn listen(&self) {
         let listener = TcpListener::bind(self.address).expect("nobody took the port");
         let mails = self.mails.clone();
         std::thread::spawn(move || {
