@@ -138,15 +138,21 @@ impl App {
         Ok(())
     }
 
-    /// Deletes the last messages of a rule that wait for a worker or for a retry. One that is being sent is left alone,
-    /// and one that cannot be deleted now is sent after all.
+    /// Deletes the last messages of a rule that wait for a worker, and cancels those that wait for a retry: what was started
+    /// cannot be deleted. One that is being sent is left alone, and one that cannot be ended now is sent after all.
     async fn drop_unsent(&self, rule: &str) {
         let Ok(rows) = self.0.store.deliveries(Some(rule.to_owned()), None, DROPPED_MAX).await else { return };
         for row in rows {
-            let is_waiting = matches!(self.0.store.job(row.job).await, Ok(Some(JobRecord::Hot { .. })))
-                && matches!(self.live(row.job).await, Ok(Live::Waiting));
-            if is_waiting && let Err(error) = self.delete_job(row.job).await {
-                tracing::debug!(job = %row.job, %error, "a message that waits was not deleted");
+            let Ok(Some(JobRecord::Hot { job, .. })) = self.0.store.job(row.job).await else { continue };
+            if !matches!(self.live(row.job).await, Ok(Live::Waiting)) {
+                continue;
+            }
+            let ended = match job.counters.has_started() {
+                true => self.cancel_job(row.job).await,
+                false => self.delete_job(row.job).await,
+            };
+            if let Err(error) = ended {
+                tracing::debug!(job = %row.job, %error, "a message that waits was not dropped");
             }
         }
     }
