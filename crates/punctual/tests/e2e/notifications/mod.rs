@@ -4,6 +4,7 @@ mod deaths;
 mod planned;
 mod storms;
 mod told;
+mod unsent;
 mod webhooks;
 
 use std::process::{Command, Stdio};
