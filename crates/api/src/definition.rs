@@ -21,7 +21,7 @@ pub struct TaskDefinition {
     pub spec: TaskSpec,
 }
 
-/// How many retries a job has used, and how many its task allows.
+/// How many retries a job has used, and how many its task allows. A failure that ends a job uses none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RetryCount {
     /// Since it was submitted, or since somebody had it run again.

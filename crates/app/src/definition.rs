@@ -1,9 +1,10 @@
 //! What a job runs, for people and programs that look at it: the definition of its task, without secrets.
 
 use punctual_api::{RetryCount, TaskDefinition};
+use punctual_core::attempt::Ending;
 use punctual_core::retry::RetryPolicy;
 use punctual_core::task::{Run, Task, TaskSpec};
-use punctual_core::{Counters, Timestamp};
+use punctual_core::{Counters, JobState, Timestamp};
 use url::Url;
 
 use crate::title::hides_path;
@@ -19,11 +20,28 @@ pub(crate) fn view(task: &Task, last_start: Option<Timestamp>) -> TaskDefinition
     }
 }
 
-/// After failures of the task, and after losses of workers.
-pub(crate) fn retries(spec: &TaskSpec, counters: Counters) -> (RetryCount, RetryCount) {
-    // The failure that ended the job was not followed by a retry.
+/// How a job ended, and its last attempt.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LastAttempt {
+    pub(crate) state: JobState,
+    pub(crate) ending: Ending,
+}
+
+/// Retries after failures of the task, and after losses of workers. No retry followed the `last` attempt of a finished job,
+/// whatever it was counted as.
+pub(crate) fn retries(spec: &TaskSpec, counters: Counters, last: Option<LastAttempt>) -> (RetryCount, RetryCount) {
+    let Counters { mut failures, mut node_failures, .. } = counters;
+    // An attempt in doubt counts as a loss, also if it reported a failure.
+    let is_in_doubt = |state: JobState| failures == 0 || matches!(state, JobState::Lost | JobState::Quarantined);
+    match last.map(|LastAttempt { state, ending }| (ending, is_in_doubt(state))) {
+        None | Some((Ending::Succeeded | Ending::Cancelled | Ending::NotStarted, _)) => {}
+        Some((Ending::WorkerLost, _) | (Ending::Failed | Ending::TimedOut, true)) => {
+            node_failures = node_failures.saturating_sub(1);
+        }
+        Some((Ending::Failed | Ending::TimedOut, false)) => failures -= 1,
+    }
     let count = |policy: &RetryPolicy, failures: u16| RetryCount { used: failures.min(policy.max), max: policy.max };
-    (count(&spec.retry, counters.failures), count(&spec.node_retry, counters.node_failures))
+    (count(&spec.retry, failures), count(&spec.node_retry, node_failures))
 }
 
 fn without_secrets(mut spec: TaskSpec) -> TaskSpec {
@@ -119,11 +137,30 @@ mod tests {
     }
 
     #[test]
-    fn used_retries_do_not_exceed_the_limit() {
+    fn a_retry_is_used_when_an_attempt_follows_a_failure() {
         let spec = TaskSpec::new(serde_json::from_str(r#"{"probe":{}}"#).unwrap());
         let max = spec.retry.max;
-        let (retries_used, node) = retries(&spec, Counters { failures: max + 1, node_failures: 1, ..Counters::NEW });
-        assert_eq!(retries_used, RetryCount { used: max, max });
-        assert_eq!(node.used, 1);
+        let used = |failures: u16, node_failures: u16, last: Option<(JobState, Ending)>| {
+            let last = last.map(|(state, ending)| LastAttempt { state, ending });
+            let (task, node) = retries(&spec, Counters { failures, node_failures, ..Counters::NEW }, last);
+            assert_eq!((task.max, node.max), (max, spec.node_retry.max));
+            (task.used, node.used)
+        };
+        assert_eq!(used(0, 0, None), (0, 0), "new");
+        assert_eq!(used(1, 1, None), (1, 1), "it waits for its retry");
+        assert_eq!(used(1, 0, Some((JobState::Succeeded, Ending::Succeeded))), (1, 0));
+        assert_eq!(used(1, 0, Some((JobState::Failed, Ending::Failed))), (0, 0), "a permanent failure");
+        assert_eq!(used(2, 0, Some((JobState::Failed, Ending::TimedOut))), (1, 0));
+        assert_eq!(used(max + 1, 0, Some((JobState::Failed, Ending::Failed))), (max, 0), "all are used");
+        assert_eq!(used(1, 0, Some((JobState::Cancelled, Ending::Failed))), (0, 0), "cancelled before the retry");
+        assert_eq!(used(1, 0, Some((JobState::Failed, Ending::NotStarted))), (1, 0), "the retry could not be started");
+        assert_eq!(used(1, 1, Some((JobState::Lost, Ending::WorkerLost))), (1, 0));
+        assert_eq!(used(1, 1, Some((JobState::Lost, Ending::TimedOut))), (1, 0), "in doubt");
+        assert_eq!(used(0, 1, Some((JobState::Failed, Ending::Failed))), (0, 0), "in doubt, and `on_lost` is `fail`");
+        assert_eq!(
+            used(0, 0, Some((JobState::Deleted, Ending::Failed))),
+            (0, 0),
+            "deleted after a rerun was asked for"
+        );
     }
 }

@@ -52,7 +52,13 @@ impl App {
         let tracing_id = tracing_id.as_deref();
         let title = titles.of(Titled { id: task_id, task, source, tracing_id });
         let last_start = running.map(|view| view.started_at).or(attempts.last().map(|last| last.started_at));
-        let retries = task.map(|task| definition::retries(&task.spec, counters));
+        let last = match record {
+            JobRecord::Hot { .. } => None,
+            JobRecord::Finished { job, .. } => {
+                attempts.last().map(|last| definition::LastAttempt { state: job.state, ending: last.ending })
+            }
+        };
+        let retries = task.map(|task| definition::retries(&task.spec, counters, last));
         let late = if attempts.is_empty() && running.is_none() {
             Vec::new()
         } else {
