@@ -121,7 +121,7 @@ pub struct Rerun {
 pub struct JobSchedule {
     #[schema(schema_with = schema::schedule_id)]
     pub id: ScheduleId,
-    /// Absent if the schedule is gone.
+    /// Also of a schedule that was deleted, as long as the record of that is kept (`retention`).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub name: Option<String>,
     #[schema(value_type = String, format = DateTime)]

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use punctual_api::{JobNotification, LateOutcome, RetryCount, TaskDefinition};
+use punctual_api::{JobNotification, JobSchedule, LateOutcome, RetryCount, TaskDefinition};
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::task::Task;
 use punctual_core::{JobId, Span, WorkerId};
@@ -11,6 +11,7 @@ use punctual_store::{JobRecord, LateOutcome as LateRow, SeenWorker};
 
 use crate::notify::delivered_rule;
 use crate::route::Live;
+use crate::schedules::job_schedule;
 use crate::title::Titled;
 use crate::{App, Result, definition};
 
@@ -21,6 +22,7 @@ const DELIVERIES_EXAMINED_MAX: usize = 50;
 
 pub(crate) struct Facts {
     pub(crate) title: String,
+    pub(crate) schedule: Option<JobSchedule>,
     pub(crate) definition: Option<TaskDefinition>,
     pub(crate) retries: Option<RetryCount>,
     pub(crate) node_retries: Option<RetryCount>,
@@ -69,6 +71,7 @@ impl App {
         let workers = self.workers_known(of_attempts.chain(of_late).chain(running.map(|view| view.worker))).await;
         Ok(Facts {
             title,
+            schedule: source.map(|source| job_schedule(source, &titles)),
             definition: task.map(|task| definition::view(task, last_start)),
             retries: retries.map(|(retries, _)| retries),
             node_retries: retries.map(|(_, node_retries)| node_retries),

@@ -59,11 +59,9 @@ impl App {
         };
         let task = self.tasks_by_id(std::iter::once(task_id)).await?.remove(&task_id);
         let reruns = self.reruns(id, &record).await?;
-        let (source, ended) = match &record {
-            JobRecord::Hot { job, attempts, .. } => (job.source, attempts),
-            JobRecord::Finished { job, attempts, .. } => (job.source, attempts),
+        let ended = match &record {
+            JobRecord::Hot { attempts, .. } | JobRecord::Finished { attempts, .. } => attempts,
         };
-        let schedule = self.schedule_of(source).await?;
         let about = self.job_facts(id, &record, task.as_deref(), &live).await?;
         let waiting_for = match (&record, &live, &task) {
             (JobRecord::Hot { job, .. }, Live::Waiting, Some(task)) if job.key.due_at <= self.now() => {
@@ -71,7 +69,8 @@ impl App {
             }
             _ => None,
         };
-        let Facts { title, definition, retries, node_retries, notification, late_outcomes, workers: known } = about;
+        let Facts { title, schedule, definition, retries, node_retries, notification, late_outcomes, workers: known } =
+            about;
         let late_by = late_by(id, ended, &live);
         Ok(match record {
             JobRecord::Hot { job, input, attempts } => {

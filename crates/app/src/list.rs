@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use punctual_api::{JobList, JobSchedule, JobSummary, ListQuery, limits};
+use punctual_api::{JobList, JobSummary, ListQuery, limits};
 use punctual_core::schedule::Source;
 use punctual_core::task::{Run, Task};
 use punctual_core::{AttemptNo, JobId, JobKey, JobState, ScheduleId, TaskId, Timestamp};
@@ -205,8 +205,7 @@ impl App {
             let known = tasks.get(&row.task()).map(|task| &**task);
             let (task, title) = (task_ref(row.task(), known), titles.of(row.titled(known)));
             let waiting_for = reasons.get(&row.task()).filter(|_| row.waits(now)).cloned();
-            let schedule =
-                |source: Source| JobSchedule { name: titles.schedule(source.schedule), ..job_schedule(source) };
+            let schedule = |source: Source| job_schedule(source, &titles);
             match row {
                 Row::Hot(job, state) => JobSummary {
                     id: job.key.id,

@@ -117,10 +117,10 @@ impl App {
         }
         let (mut schedule_names, unknown) = self.0.schedule_names.split(schedules.collect());
         for part in unknown.chunks(LOOKUPS_AT_ONCE) {
-            let read = join_all(part.iter().map(|id| self.0.store.schedule(*id))).await;
+            let read = join_all(part.iter().map(|id| self.schedule_name(*id))).await;
             for (id, read) in part.iter().zip(read) {
                 let Ok(read) = read else { continue };
-                let name = read.map(|row| Arc::<str>::from(row.name));
+                let name = read.map(Arc::<str>::from);
                 self.0.schedule_names.put(*id, name.clone());
                 schedule_names.extend(name.map(|name| (*id, name)));
             }

@@ -31,9 +31,10 @@ const REASON_CHARS_MAX: usize = 300;
 /// What is read for one message.
 struct Facts {
     tasks: HashMap<TaskId, Arc<Task>>,
+    /// Those that are still there.
     schedules: BTreeMap<ScheduleId, ScheduleRow>,
     jobs: BTreeMap<JobId, JobRecord>,
-    /// Schedules that the rule names. They may be gone.
+    /// Schedules that the rule names. The record of their deletion may be gone, too.
     named: BTreeMap<ScheduleId, String>,
     titles: Titles,
     /// Those that ran attempts of the jobs.
@@ -91,10 +92,10 @@ impl App {
         let workers = self.workers_known(jobs.values().flat_map(of_job)).await;
         let mut ids: BTreeSet<ScheduleId> = samples.iter().filter_map(|event| Some(event.planned?.0)).collect();
         ids.extend(waiting.schedules.keys());
-        let schedules = read_each(ids, |id| self.0.store.schedule(id)).await?.into_iter().collect();
+        let schedules = read_each(ids.clone(), |id| self.0.store.schedule(id)).await?.into_iter().collect();
         tasks.extend(samples.iter().filter_map(|event| event.task));
         let tasks = self.readable_tasks(tasks).await?;
-        let titles = self.titles(tasks.values().map(|task| &**task), std::iter::empty()).await;
+        let titles = self.titles(tasks.values().map(|task| &**task), ids.into_iter()).await;
         Ok(Facts { tasks, schedules, jobs, named: BTreeMap::new(), titles, workers })
     }
 
@@ -167,8 +168,9 @@ impl Facts {
     }
 
     fn schedule_name(&self, id: ScheduleId) -> String {
-        let name = self.schedules.get(&id).map(|row| &row.name).or_else(|| self.named.get(&id));
-        name.map_or_else(|| id.to_string(), Clone::clone)
+        let row = self.schedules.get(&id).map(|row| row.name.clone());
+        let name = row.or_else(|| self.titles.schedule(id)).or_else(|| self.named.get(&id).cloned());
+        name.unwrap_or_else(|| id.to_string())
     }
 }
 

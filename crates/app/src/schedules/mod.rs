@@ -22,9 +22,11 @@ pub(crate) mod zone;
 
 use punctual_api::{ErrorKind, JobSchedule, limits};
 use punctual_core::ScheduleId;
-use punctual_core::schedule::{ScheduleRow, ScheduleSpec, Source};
+use punctual_core::schedule::{ChangeKind, ScheduleRow, ScheduleSpec, Source};
+use punctual_store::Result as StoreResult;
 
 use crate::{App, AppError, Result, validate};
+use crate::title::Titles;
 
 pub(crate) use calendars::done_by;
 pub use create::Put;
@@ -59,11 +61,13 @@ impl App {
         self.0.store.schedule(id).await?.ok_or_else(|| not_found(name))
     }
 
-    /// The schedule that made a job, with its name if it is still there.
-    pub(crate) async fn schedule_of(&self, source: Option<Source>) -> Result<Option<JobSchedule>> {
-        let Some(source) = source else { return Ok(None) };
-        let row = self.0.store.schedule(source.schedule).await?;
-        Ok(Some(JobSchedule { name: row.map(|row| row.name), ..job_schedule(source) }))
+    /// The name of a schedule. Of one that was deleted, the record of that has it, until retention removes the record.
+    pub(crate) async fn schedule_name(&self, id: ScheduleId) -> StoreResult<Option<String>> {
+        if let Some(row) = self.0.store.schedule(id).await? {
+            return Ok(Some(row.name));
+        }
+        let last = self.0.store.schedule_changes(id, 1).await?.into_iter().next();
+        Ok(last.filter(|change| change.kind == ChangeKind::Deleted).and_then(|change| change.note))
     }
 }
 
@@ -72,9 +76,10 @@ pub(crate) fn read_rules(schedule: &ScheduleRow) -> Option<ScheduleSpec> {
     view::read_spec(&schedule.edit.spec)
 }
 
-/// For lists: without its name, which would have to be looked up.
-pub(crate) fn job_schedule(source: Source) -> JobSchedule {
-    JobSchedule { id: source.schedule, name: None, at: source.at, kind: source.kind.as_str().to_owned() }
+/// The schedule that made a job, by the name that it has or had.
+pub(crate) fn job_schedule(source: Source, titles: &Titles) -> JobSchedule {
+    let name = titles.schedule(source.schedule);
+    JobSchedule { id: source.schedule, name, at: source.at, kind: source.kind.as_str().to_owned() }
 }
 
 fn not_found(name: &str) -> AppError {

@@ -3,12 +3,13 @@
 use punctual_api::DeliveryQuery;
 use punctual_app::Reports;
 use punctual_core::notice::{Notice, NoticeKind};
-use punctual_core::schedule::{Source, SourceKind};
+use punctual_core::schedule::{ChangeKind, ScheduleChange, Source, SourceKind};
+use punctual_core::shard::write::Write;
 use punctual_core::{JobKey, Span};
 use punctual_store::{NewJob, Notices, Tasks};
 use punctual_store_tests::fixture::{at, nameless_task, new_job, owner_of, submit, succeed, task_id};
 use punctual_store_tests::report_fixture::{notice, tell};
-use punctual_store_tests::schedule_fixture::add;
+use punctual_store_tests::schedule_fixture::{add, change};
 use serde_json::json;
 
 use super::late::go_on;
@@ -76,4 +77,21 @@ async fn a_job_without_a_named_task_is_called_by_its_schedule_or_by_what_it_runs
     assert_eq!(summaries(&world).await, ["nightly failed", "handler-7 failed"]);
     let (_, _, task, input) = sent(&world).await.pop().unwrap();
     assert!(text(&task, &input).contains("\ntrace    order-4711\n"), "{}", text(&task, &input));
+}
+
+#[tokio::test]
+async fn a_job_is_called_by_its_schedule_also_when_that_was_deleted() {
+    let world = world_with(&[("ops", mail())]).await;
+    let mut owner = owner_of(&world.store, &[]).await;
+    world.store.intern_tasks(vec![nameless_task(7)]).await.unwrap();
+    let row = schedule(1, "nightly", 2, &interval(60));
+    let deleted = ScheduleChange { note: Some(row.name.clone()), ..change(ChangeKind::Deleted, 60) };
+    owner.done(vec![add(&row)]).await;
+    owner.done(vec![Write::DropSchedule { id: row.id, change: deleted }]).await;
+    let failed =
+        Notice { task: Some(task_id(7)), planned: Some((row.id, at(50))), ..notice(NoticeKind::Failed, 70, 0) };
+    world.pass(71);
+    owner.done(vec![tell(&failed)]).await;
+    go_on(&world, &mut Reports::default(), 70).await;
+    assert_eq!(summaries(&world).await, ["nightly failed"]);
 }

@@ -7,5 +7,6 @@ mod bulk;
 mod calendars;
 mod life;
 mod lost;
+mod record;
 mod worker;
 mod world;

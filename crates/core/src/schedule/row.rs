@@ -93,6 +93,7 @@ impl ScheduleRow {
 pub struct ScheduleChange {
     pub by: By,
     pub kind: ChangeKind,
+    /// Why it was done. Of a deletion, the name that the schedule had: its jobs stay longer than its row.
     pub note: Option<String>,
     /// The spec that was replaced.
     pub former_spec: Option<Arc<str>>,

@@ -257,7 +257,8 @@ impl Owner {
         let id = entry.id;
         schedules.floors.remove(&id);
         schedules.waits(id, token, ScheduleReply::Done { revision: entry.revision });
-        let change = ScheduleChange { by, kind: ChangeKind::Deleted, note: None, former_spec: None };
+        let note = Some(String::from(entry.name));
+        let change = ScheduleChange { by, kind: ChangeKind::Deleted, note, former_spec: None };
         self.push(Write::DropSchedule { id, change });
     }
 
