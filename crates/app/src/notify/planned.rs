@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use punctual_core::schedule::recurrence::Calendar;
-use punctual_core::schedule::{Marks, Plan, ScheduleSpec, seed_of};
+use punctual_core::schedule::{Plan, ScheduleSpec, seed_of};
 use punctual_core::{ScheduleId, ShardId, Timestamp};
-use punctual_store::{LoadedRow, OccurrenceFilter, Order};
+use punctual_store::LoadedRow;
 
 use super::read_schedule_spec;
 use super::tolerate::{read_each, unless_away};
@@ -19,8 +19,6 @@ use crate::{App, AppError, Result};
 
 /// Planned times of one schedule that are looked at: those that do not fire are passed over.
 const TIMES_MAX: usize = 1000;
-/// The latest verdicts that are looked at: runs outside the plan are passed over.
-const VERDICTS_MAX: usize = 20;
 /// Ledgers that are read at a time.
 const LEDGERS_AT_ONCE: usize = 16;
 
@@ -136,17 +134,10 @@ impl App {
         times: FiringTimes,
         until: Timestamp,
     ) -> Result<Option<OverduePlan>> {
-        let decided = self.last_verdict(row.id, until).await?;
+        let decided = self.last_verdict(row.id, Some(until)).await?;
         let first = times.times.into_iter().find(|(_, slot)| decided.is_none_or(|decided| *slot > decided));
         let plan = |(at, slot)| OverduePlan { at, slot, local: zone::local(at, &zone::find(&times.zone)), row };
         Ok(first.map(plan))
-    }
-
-    /// The latest slot that has a verdict. The owner decides in order of slots, and a watermark lags.
-    async fn last_verdict(&self, schedule: ScheduleId, until: Timestamp) -> Result<Option<Timestamp>> {
-        let filter = OccurrenceFilter { before: Some(until), ..OccurrenceFilter::default() };
-        let (rows, _) = self.0.store.occurrences(schedule, filter, None, Order::Descending, VERDICTS_MAX).await?;
-        Ok(rows.into_iter().filter(|row| !row.marks.has(Marks::MANUAL)).map(|row| row.slot).max())
     }
 
     /// Of these, the schedules that are gone.

@@ -7,6 +7,7 @@ mod calendar_sizes;
 mod calendars;
 mod commands;
 mod create;
+mod decided;
 mod definition;
 mod explain;
 mod icalendar;
@@ -25,8 +26,8 @@ use punctual_core::ScheduleId;
 use punctual_core::schedule::{ChangeKind, ScheduleRow, ScheduleSpec, Source};
 use punctual_store::Result as StoreResult;
 
-use crate::{App, AppError, Result, validate};
 use crate::title::Titles;
+use crate::{App, AppError, Result, validate};
 
 pub(crate) use calendars::done_by;
 pub use create::Put;

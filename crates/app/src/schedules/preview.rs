@@ -19,7 +19,8 @@ impl App {
         let calendars = self.calendars_named(row.edit.calendars.iter()).await?;
         let seed = seed_of(&row.name);
         let plan = Plan::read(&row.edit.spec, &calendars, seed).map_err(|error| refused(error.to_string()))?;
-        let mut preview = self.preview_plan(&plan, seed, query.from.as_deref(), count)?;
+        let decided = self.decided(std::iter::once(row.id)).await?.until(row.id, self.now());
+        let mut preview = preview_plan(&plan, seed, query.from.as_deref(), decided, count)?;
         if let Some(until) = row.state.skip_until {
             let now = self.now();
             preview.occurrences.iter_mut().filter(|time| time.at <= until && time.start_at > now).for_each(skipped);
@@ -44,27 +45,28 @@ impl App {
         let calendars = self.calendars_named(spec.calendars.names()).await?;
         let seed = seed_of(request.name.as_deref().unwrap_or_default());
         let plan = Plan::new(spec, &calendars, seed).map_err(|error| request::refused(&request, error))?;
-        self.preview_plan(&plan, seed, query.from.as_deref(), count)
+        preview_plan(&plan, seed, query.from.as_deref(), self.now(), count)
     }
+}
 
-    fn preview_plan(&self, plan: &Plan, seed: u64, from: Option<&str>, count: usize) -> Result<Preview> {
-        let (schedule, zone) = (plan.schedule(seed), plan.zone());
-        let after = match from {
-            // From a time on, that time included.
-            Some(text) => zone::parse_time("from", text, zone)? - Span::from_micros(1),
-            None => self.now(),
-        };
-        let times = plan.times_after(after, seed).take(count).map(|planned| previewed(&schedule, &planned));
-        let changes = schedule.coming_changes(zone::to_jiff(after), MONTHS);
-        let rules = plan.spec.when.rules.len();
-        Ok(Preview {
-            explanation: explain::plan(plan, seed),
-            zone: plan.spec.when.zone.clone(),
-            reason: None,
-            occurrences: times.collect(),
-            clock_changes: changes.iter().map(|change| explain::clock_change(change, zone, rules)).collect(),
-        })
-    }
+/// Without `from`, what comes after `decided`.
+fn preview_plan(plan: &Plan, seed: u64, from: Option<&str>, decided: Timestamp, count: usize) -> Result<Preview> {
+    let (schedule, zone) = (plan.schedule(seed), plan.zone());
+    let after = match from {
+        // From a time on, that time included.
+        Some(text) => zone::parse_time("from", text, zone)? - Span::from_micros(1),
+        None => decided,
+    };
+    let times = plan.times_after(after, seed).take(count).map(|planned| previewed(&schedule, &planned));
+    let changes = schedule.coming_changes(zone::to_jiff(after), MONTHS);
+    let rules = plan.spec.when.rules.len();
+    Ok(Preview {
+        explanation: explain::plan(plan, seed),
+        zone: plan.spec.when.zone.clone(),
+        reason: None,
+        occurrences: times.collect(),
+        clock_changes: changes.iter().map(|change| explain::clock_change(change, zone, rules)).collect(),
+    })
 }
 
 fn previewed(schedule: &Schedule, planned: &Planned) -> PreviewedTime {

@@ -45,7 +45,8 @@ impl App {
             former.flat_map(|spec| spec.calendars.names().cloned().collect::<Vec<_>>()).collect();
         let calendars = self.calendars_named(row.edit.calendars.iter()).await?;
         let plan = Plan::read(&row.edit.spec, &calendars, seed_of(&row.name)).map(Arc::new);
-        let described = describe(&row, &plan, task.is_some(), self.now(), STARTS_SHOWN);
+        let decided = self.decided(std::iter::once(row.id)).await?.until(row.id, self.now());
+        let described = describe(&row, &plan, task.is_some(), decided, STARTS_SHOWN);
         let spec = read_spec(&row.edit.spec);
         let is_active = described.standing == ScheduleStanding::Active;
         let warnings = self.placement_warnings(task.iter().filter(|_| is_active)).await;
@@ -88,12 +89,13 @@ impl App {
     async fn summarize_schedules(&self, rows: Vec<ScheduleRow>) -> Result<Vec<ScheduleSummary>> {
         let tasks = self.tasks_by_id(rows.iter().map(|row| row.edit.task)).await?;
         let calendars = self.calendars_named(rows.iter().flat_map(|row| &row.edit.calendars)).await?;
+        let decided = self.decided(rows.iter().map(|row| row.id)).await?;
         let now = self.now();
         let summarize = move || {
             let mut plans = Plans::new(&calendars);
             let summarize = |row: ScheduleRow| {
                 let task: Option<&Arc<punctual_core::task::Task>> = tasks.get(&row.edit.task);
-                let described = describe(&row, &plans.get(&row), task.is_some(), now, 1);
+                let described = describe(&row, &plans.get(&row), task.is_some(), decided.until(row.id, now), 1);
                 summary(row, task.map(|task| &**task), described)
             };
             rows.into_iter().map(summarize).collect()
@@ -107,10 +109,10 @@ impl App {
     pub(super) async fn moves(&self, before: &ScheduleRow, after: &ScheduleRow) -> Result<Moves> {
         let names = before.edit.calendars.iter().chain(&after.edit.calendars);
         let calendars = self.calendars_named(names).await?;
-        let now = self.now();
+        let decided = self.decided(std::iter::once(before.id)).await?.until(before.id, self.now());
         let starts = |row: &ScheduleRow| {
             let plan = Plan::read(&row.edit.spec, &calendars, seed_of(&row.name));
-            plan.map(|plan| starts(&plan, row, now, STARTS_SHOWN)).unwrap_or_default()
+            plan.map(|plan| starts(&plan, row, decided, STARTS_SHOWN)).unwrap_or_default()
         };
         Ok(Moves { before: starts(before), after: starts(after) })
     }
@@ -155,7 +157,7 @@ pub(super) fn describe(
     row: &ScheduleRow,
     plan: &std::result::Result<Arc<Plan>, PlanError>,
     has_task: bool,
-    now: Timestamp,
+    decided: Timestamp,
     count: usize,
 ) -> Described {
     let spec = read_spec(&row.edit.spec);
@@ -166,7 +168,7 @@ pub(super) fn describe(
     };
     let zone = spec.map_or_else(|| "UTC".to_owned(), |spec| spec.when.zone);
     let next = match plan {
-        Ok(plan) => starts(plan, row, now, count),
+        Ok(plan) => starts(plan, row, decided, count),
         Err(_) => Vec::new(),
     };
     let (standing, reason) = standing(row, plan, has_task, !next.is_empty());
@@ -216,15 +218,15 @@ fn paused(row: &ScheduleRow) -> Option<String> {
     Some(format!("{} paused it at {}{note}", pause.by.who, pause.by.at))
 }
 
-/// The next starts, after those that are skipped.
-fn starts(plan: &Plan, row: &ScheduleRow, now: Timestamp, count: usize) -> Vec<PlannedStart> {
+/// The next starts, after those that are decided and those that are skipped.
+fn starts(plan: &Plan, row: &ScheduleRow, decided: Timestamp, count: usize) -> Vec<PlannedStart> {
     let seed = seed_of(&row.name);
     let zone = plan.zone();
     let left = plan.spec.max_runs.map_or(count, |max| count.min(max.saturating_sub(row.state.runs) as usize));
     // One that waits out its jitter has not started yet.
-    let after = (now - plan.jitter()).max(row.state.since).max(row.state.skip_until.unwrap_or(Timestamp::EPOCH));
+    let after = (decided - plan.jitter()).max(row.state.since).max(row.state.skip_until.unwrap_or(Timestamp::EPOCH));
     let fires = plan.fires_after(after, seed).map(|occurrence| zone::from_jiff(occurrence.at));
-    let starts = fires.map(|at| (at, plan.slot(at, seed))).filter(|(_, slot)| *slot > now);
+    let starts = fires.map(|at| (at, plan.slot(at, seed))).filter(|(_, slot)| *slot > decided);
     starts.take(left).map(|(at, slot)| planned_start(at, slot, zone)).collect()
 }
 

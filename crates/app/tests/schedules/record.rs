@@ -1,8 +1,42 @@
 //! What people read of schedules and their runs when something did not go by plan.
 
-use punctual_api::RunRequest;
+use punctual_api::{PlannedStart, PreviewQuery, RunRequest, ScheduleQuery};
+use punctual_core::{Span, Timestamp};
 
-use crate::world::{WHO, World};
+use crate::world::{WHO, World, eventually};
+
+fn first(starts: &[PlannedStart]) -> Option<&str> {
+    starts.first().map(|start| start.local.as_str())
+}
+
+#[tokio::test]
+async fn after_the_clock_was_set_back_the_next_start_is_one_that_will_fire() {
+    let world = World::new().await;
+    // It is 08:00.
+    let report = world.create(r#"{"name":"report","task":"t","daily":"09:00"}"#).await;
+    world.create(r#"{"name":"other","task":"t","daily":"10:00"}"#).await;
+    world.pass(Span::from_secs(3601));
+    eventually("09:00 is decided", || async { world.verdicts("report").await == ["fired"] }).await;
+    let nine = Timestamp::parse("2026-11-16T09:00:00Z").unwrap();
+    eventually("its shard has a watermark", || async {
+        let watermarks = world.store.watermarks().await.unwrap();
+        watermarks.iter().any(|(shard, at)| *shard == report.id.shard() && *at >= nine)
+    })
+    .await;
+    world.set_back(Span::from_secs(1800));
+    for app in [&world.owner, &world.front] {
+        assert!(app.now() < nine);
+        let report = app.schedule("report").await.unwrap();
+        assert_eq!(first(&report.next), Some("2026-11-17T09:00:00+00:00"));
+        let other = app.schedule("other").await.unwrap();
+        assert_eq!(first(&other.next), Some("2026-11-16T10:00:00+00:00"), "nothing of it is decided");
+        let list = app.list_schedules(ScheduleQuery::default()).await.unwrap().schedules;
+        let listed: Vec<_> = list.iter().map(|schedule| (schedule.name.as_str(), first(&schedule.next))).collect();
+        assert_eq!(listed, [("other", first(&other.next)), ("report", first(&report.next))]);
+        let preview = app.preview_schedule("report", PreviewQuery::default()).await.unwrap();
+        assert_eq!(preview.occurrences[0].local, "2026-11-17T09:00:00+00:00");
+    }
+}
 
 #[tokio::test]
 async fn jobs_keep_the_name_of_their_schedule_when_it_is_deleted() {

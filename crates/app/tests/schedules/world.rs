@@ -123,6 +123,11 @@ impl World {
         self.passed.fetch_add(span.as_micros(), Ordering::Relaxed);
     }
 
+    /// Somebody sets the clock back.
+    pub(crate) fn set_back(&self, span: Span) {
+        self.passed.fetch_sub(span.as_micros(), Ordering::Relaxed);
+    }
+
     pub(crate) async fn create(&self, json: &str) -> ScheduleView {
         self.owner.create_schedule(request(json), None, WHO).await.unwrap()
     }
