@@ -71,7 +71,8 @@ pub struct Job {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, format = DateTime)]
     pub finished_at: Option<Timestamp>,
-    /// How much later than `scheduled_at` the job started first.
+    /// How much later than `scheduled_at` the job started first. While it waits for a start and has been due for more than a
+    /// second: how long it has been due.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, example = "2ms")]
     pub late_by: Option<Span>,

@@ -40,6 +40,10 @@ pub struct JobSummary {
     /// What it waits for, if it is due and has not started.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub waiting_for: Option<String>,
+    /// How long it has been due, if it waits for a start and that is more than a second.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, example = "5m")]
+    pub late_by: Option<Span>,
     /// The schedule that made it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub schedule: Option<JobSchedule>,

@@ -38,7 +38,7 @@ pub struct OccurrenceView {
     pub explanation: String,
     #[schema(value_type = String, format = DateTime)]
     pub decided_at: Timestamp,
-    /// How long after `start_at` it ran, if it was later.
+    /// How long after `start_at` its run started, if it was later; of a run that still waits to start, how late it is by now.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(value_type = Option<String>, example = "5s")]
     pub late_by: Option<Span>,

@@ -10,7 +10,7 @@ use punctual_core::shard::LiveView;
 use punctual_core::shard::event::{Command, Refusal, Reply};
 use punctual_core::task::Task;
 use punctual_core::{JobId, JobState, ServerId, Span, TaskId, Timestamp, WorkerId};
-use punctual_store::{Artifact, JobRecord, RerunRecord, SeenWorker};
+use punctual_store::{Artifact, HotJob, JobRecord, RerunRecord, SeenWorker};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -78,6 +78,10 @@ impl App {
                 let has_ended =
                     matches!(&live, Live::Running { view, .. } if view.attempt != job.counters.next_attempt);
                 let live = if has_ended { Live::Waiting } else { live };
+                let late_by = match &live {
+                    Live::Waiting => waiting_late_by(&job, self.now()).or(late_by),
+                    Live::Running { .. } | Live::Unknown => late_by,
+                };
                 let explanation = match &live {
                     Live::Running { view, .. } => {
                         explain::running(&job, task.as_deref(), view, self.0.settings.worker_dead_after)
@@ -243,6 +247,14 @@ impl App {
             (Command::Delete | Command::Cancel | Command::RunNow | Command::Rerun | Command::RerunOnce(_), _) => false,
         })
     }
+}
+
+/// Jobs that are due start within this, unless something holds them up.
+const STARTS_WITHIN: Span = Span::from_secs(1);
+
+/// How long a job that waits has been due: since its first due time, or that of its retry.
+pub(crate) fn waiting_late_by(job: &HotJob, now: Timestamp) -> Option<Span> {
+    Some(now.since(job.due_since())).filter(|late_by| *late_by > STARTS_WITHIN)
 }
 
 /// How much later than it was scheduled the job started first. An attempt that was given back did not start.

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_api::{JobList, JobSummary, ListQuery, limits};
 use punctual_core::schedule::Source;
 use punctual_core::task::{Run, Task};
-use punctual_core::{AttemptNo, JobId, JobKey, JobState, ScheduleId, TaskId, Timestamp};
+use punctual_core::{AttemptNo, JobId, JobKey, JobState, ScheduleId, Span, TaskId, Timestamp};
 use punctual_store::{Filter, FinishedJob, HotJob, JobPages, Order, Page, Position, Tables};
 
-use crate::jobs::task_ref;
+use crate::jobs::{task_ref, waiting_late_by};
 use crate::route::Live;
 use crate::schedules::job_schedule;
 use crate::title::Titled;
@@ -52,6 +52,14 @@ impl Row {
     /// Whether it is due and has not started.
     fn waits(&self, now: Timestamp) -> bool {
         matches!(self, Self::Hot(job, JobState::Scheduled) if job.key.due_at <= now)
+    }
+
+    /// How long it has been due, if it has not started.
+    fn late_by(&self, now: Timestamp) -> Option<Span> {
+        match self {
+            Self::Hot(job, JobState::Scheduled) => waiting_late_by(job, now),
+            Self::Hot(..) | Self::Finished(_) => None,
+        }
     }
 
     fn task(&self) -> TaskId {
@@ -205,12 +213,14 @@ impl App {
             let known = tasks.get(&row.task()).map(|task| &**task);
             let (task, title) = (task_ref(row.task(), known), titles.of(row.titled(known)));
             let waiting_for = reasons.get(&row.task()).filter(|_| row.waits(now)).cloned();
+            let late_by = row.late_by(now);
             let schedule = |source: Source| job_schedule(source, &titles);
             match row {
                 Row::Hot(job, state) => JobSummary {
                     id: job.key.id,
                     title,
                     waiting_for,
+                    late_by,
                     task,
                     state: state.as_str().to_owned(),
                     priority: job.priority,
@@ -228,6 +238,7 @@ impl App {
                     id: job.id,
                     title,
                     waiting_for,
+                    late_by,
                     task,
                     state: job.state.as_str().to_owned(),
                     priority: job.priority,

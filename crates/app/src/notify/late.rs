@@ -28,7 +28,7 @@ const INSTANT: Span = Span::from_micros(1);
 
 /// Jobs that deliver notifications. Nobody is told of them, or each would make another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Quiet {
+pub(crate) enum Quiet {
     LeftOut,
     Shown,
 }
@@ -144,7 +144,7 @@ impl App {
     }
 
     /// Those that have not started.
-    pub(super) async fn waiting_of(&self, jobs: Vec<HotJob>, quiet: Quiet) -> Result<Vec<HotJob>> {
+    pub(crate) async fn waiting_of(&self, jobs: Vec<HotJob>, quiet: Quiet) -> Result<Vec<HotJob>> {
         let ids: Vec<JobId> = jobs.iter().map(|job| job.key.id).collect();
         let lives = self.lives(&ids).await?;
         let tasks = self.readable_tasks(jobs.iter().map(|job| job.task).collect()).await?;

@@ -35,6 +35,7 @@ use punctual_core::schedule::ScheduleSpec;
 use punctual_engine::REPORTS;
 
 pub(crate) use deliver::delivered_rule;
+pub(crate) use late::Quiet;
 pub use round::{Reports, Round};
 pub use rules::PutRule;
 

@@ -10,7 +10,7 @@ use punctual_core::{Span, Timestamp};
 use crate::schedules::zone::from_jiff;
 
 /// A run within this of its time is on time for people.
-const ON_TIME: Span = Span::from_secs(1);
+pub(super) const ON_TIME: Span = Span::from_secs(1);
 
 /// When it fires for the name with this seed. The plan keeps jitter to itself, because it moves starts and not planned times.
 pub(super) fn plan(plan: &Plan, seed: u64) -> String {
@@ -21,14 +21,17 @@ pub(super) fn plan(plan: &Plan, seed: u64) -> String {
     }
 }
 
-/// What became of a planned time and why.
-pub(super) fn occurrence(row: &OccurrenceRow) -> String {
+/// What became of a planned time and why. `waits` says that its job has not started, and what time it is.
+pub(super) fn occurrence(row: &OccurrenceRow, waits: Option<Timestamp>) -> String {
     if row.marks.has(Marks::STRETCH) {
         return stretch(row);
     }
     let because = |fallback: &str| row.reason.clone().unwrap_or_else(|| fallback.to_owned());
     let mut text = match row.verdict {
-        Verdict::Fired => fired(row),
+        Verdict::Fired => match waits {
+            Some(now) => fired_and_waiting(row, now),
+            None => fired(row),
+        },
         Verdict::Queued => "waits for the run before it to end".to_owned(),
         Verdict::SkippedOverlap => format!("did not run: {}", because("a run before it had not ended")),
         Verdict::SkippedPaused => format!("did not run: {}", because("the schedule was paused")),
@@ -106,6 +109,16 @@ fn fired(row: &OccurrenceRow) -> String {
         text += &format!(": {reason}");
     }
     text
+}
+
+fn fired_and_waiting(row: &OccurrenceRow, now: Timestamp) -> String {
+    let job = row.job.map(|job| format!(" as {job}")).unwrap_or_default();
+    let late =
+        if row.marks.has(Marks::LATE) { format!(", late by {}", rounded(now.since(row.slot))) } else { String::new() };
+    let reason = row.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    // The job of a time that was missed, or waited for the run before it, was made later.
+    let since = row.job.map_or(row.slot, |job| row.slot.max(job.due_at()));
+    format!("fired{job}; waiting to start since {since}{late}{reason}")
 }
 
 fn stretch(row: &OccurrenceRow) -> String {

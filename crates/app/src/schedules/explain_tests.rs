@@ -83,6 +83,19 @@ fn every_verdict_has_a_sentence_of_its_own() {
                 .to_owned(),
         ),
     ] {
-        assert_eq!(super::occurrence(&occurrence), expected);
+        assert_eq!(super::occurrence(&occurrence, None), expected);
     }
+}
+
+#[test]
+fn a_run_that_has_not_started_is_never_on_time() {
+    let job = JobId::new(Timestamp::parse("2026-11-15T02:00:00Z").unwrap(), ShardId(1), 9);
+    let waiting = |marks: Marks| {
+        let row = row(Verdict::Fired, marks, 3, None);
+        super::occurrence(&row, Some(row.slot + Span::from_secs(90)))
+    };
+    let since = format!("fired as {job}; waiting to start since 2026-11-15T02:00:00.000000Z");
+    assert_eq!(waiting(Marks::NONE), since);
+    assert_eq!(waiting(Marks::LATE), format!("{since}, late by 1m 30s"));
+    assert_eq!(waiting(Marks::LATE.with(Marks::REPLAYED)), format!("{since}, late by 1m 30s"));
 }

@@ -1,17 +1,24 @@
 //! What became of a schedule's planned times.
 
+use std::collections::HashSet;
+
 use jiff::tz::TimeZone;
 use punctual_api::occurrence::MARKS;
 use punctual_api::{OccurrenceList, OccurrenceQuery, OccurrenceView};
 use punctual_core::schedule::{Marks, OccurrenceRow, ScheduleRow, Verdict};
-use punctual_core::{ScheduleId, Span, Timestamp};
+use punctual_core::{JobId, JobKey, ScheduleId, Span, Timestamp};
 use punctual_store::{OccurrenceFilter, Order};
 
 use crate::backfills::Beside;
+use crate::notify::Quiet;
 use crate::parameters::bad_cursor;
 use crate::schedules::view::read_spec;
 use crate::schedules::{explain, left_out, not_found, zone};
 use crate::{App, Checked, Faults, Result, parameters};
+
+/// Jobs that workers gave back, over all schedules. Of those beyond it, the record says that they fired and not that they
+/// wait.
+const GIVEN_BACK_EXAMINED_MAX: usize = 1000;
 
 impl App {
     /// Also of a schedule that is gone, by its id.
@@ -19,6 +26,7 @@ impl App {
         read(&query, &TimeZone::UTC)?;
         let (id, schedule) = self.ledger_of(name).await?;
         let spec = schedule.as_ref().and_then(|row| read_spec(&row.edit.spec));
+        let late_after = spec.as_ref().and_then(|spec| spec.late_after);
         let zone_name = spec.map_or_else(|| "UTC".to_owned(), |spec| spec.when.zone);
         let zone = zone::find(&zone_name);
         let (filter, LedgerPage { after, order, limit }) = read(&query, &zone)?;
@@ -31,12 +39,20 @@ impl App {
         if order == Order::Descending {
             beside.times.reverse();
         }
-        let (rows, next) = self.0.store.occurrences(id, filter, after, order, limit).await?;
+        let (mut rows, next) = self.0.store.occurrences(id, filter, after, order, limit).await?;
+        let now = self.now();
+        let waiting = self.waiting_runs(&rows, now).await?;
+        // The ledger is told of a late start when there is one.
+        let late_after = late_after.unwrap_or(self.0.settings.missed_after);
+        for row in rows.iter_mut().filter(|row| row.job.is_some_and(|job| waiting.contains(&job))) {
+            row.marks = row.marks.with_if(Marks::LATE, now.since(row.slot) > late_after);
+        }
         let mut backfilled = self.backfilled(id, rows.iter().map(|row| row.at).collect()).await?;
         let mut left_out = self.left_out(schedule.as_ref(), &rows).await?;
         let occurrences = rows.iter().map(|row| {
             let left_out = left_out.remove(&row.at).unwrap_or_default();
-            let shown = view(row, &zone);
+            let waits = row.job.is_some_and(|job| waiting.contains(&job)).then_some(now);
+            let shown = view(row, &zone, waits);
             OccurrenceView {
                 explanation: shown.explanation + &left_out::explain(&left_out, shown.merged, &shown.local),
                 left_out,
@@ -54,6 +70,23 @@ impl App {
         })
     }
 
+    /// The jobs of these times that should have started and have not.
+    async fn waiting_runs(&self, rows: &[OccurrenceRow], now: Timestamp) -> Result<HashSet<JobId>> {
+        let fired = rows.iter().filter(|row| row.verdict == Verdict::Fired && row.started_at.is_none());
+        let jobs: HashSet<JobId> =
+            fired.filter(|row| now.since(row.slot) > explain::ON_TIME).filter_map(|row| row.job).collect();
+        if jobs.is_empty() {
+            return Ok(jobs);
+        }
+        // A job that has not started is due when it was due first, unless workers gave it back.
+        let keys = jobs.iter().map(|id| JobKey { due_at: id.due_at(), id: *id }).collect();
+        let mut hot = self.0.store.hot_jobs(keys).await?;
+        let given_back = self.0.store.given_back(None, now, GIVEN_BACK_EXAMINED_MAX).await?.rows.into_iter();
+        hot.extend(given_back.filter(|job| jobs.contains(&job.key.id)));
+        let waiting = self.waiting_of(hot, Quiet::Shown).await?;
+        Ok(waiting.into_iter().map(|job| job.key.id).collect())
+    }
+
     /// Whose ledger is meant, and the schedule, if it is still there.
     async fn ledger_of(&self, name: &str) -> Result<(ScheduleId, Option<ScheduleRow>)> {
         let id = self.find_schedule(name).await?;
@@ -66,14 +99,14 @@ impl App {
     }
 }
 
-fn view(row: &OccurrenceRow, zone: &TimeZone) -> OccurrenceView {
-    let late_by = row.started_at.unwrap_or(row.decided_at).since(row.slot);
+fn view(row: &OccurrenceRow, zone: &TimeZone, waits: Option<Timestamp>) -> OccurrenceView {
+    let late_by = waits.or(row.started_at).unwrap_or(row.decided_at).since(row.slot);
     OccurrenceView {
         at: row.at,
         local: zone::local(row.at, zone),
         start_at: row.slot,
         verdict: row.verdict.as_str().to_owned(),
-        explanation: explain::occurrence(row),
+        explanation: explain::occurrence(row, waits),
         decided_at: row.decided_at,
         late_by: Some(late_by).filter(|late_by| row.verdict == Verdict::Fired && *late_by > Span::ZERO),
         job: row.job,

@@ -1,8 +1,11 @@
 //! What people read of schedules and their runs when something did not go by plan.
 
-use punctual_api::{PlannedStart, PreviewQuery, RunRequest, ScheduleQuery};
+use punctual_api::{
+    JobSummary, OccurrenceQuery, OccurrenceView, PlannedStart, PreviewQuery, RunRequest, ScheduleQuery,
+};
 use punctual_core::{Span, Timestamp};
 
+use crate::worker::{Lasts, Worker};
 use crate::world::{WHO, World, eventually};
 
 fn first(starts: &[PlannedStart]) -> Option<&str> {
@@ -59,4 +62,46 @@ async fn jobs_keep_the_name_of_their_schedule_when_it_is_deleted() {
         assert_eq!(listed.schedule.and_then(|schedule| schedule.name).as_deref(), Some(name));
         assert_eq!(listed.title, title);
     }
+}
+
+async fn run_of(world: &World, name: &str) -> (OccurrenceView, JobSummary) {
+    let run = world.owner.occurrences(name, OccurrenceQuery::default()).await.unwrap().occurrences.remove(0);
+    let jobs = world.owner.list_jobs(Default::default()).await.unwrap().jobs;
+    let job = jobs.into_iter().find(|job| Some(job.id) == run.job).expect("it is in the list");
+    (run, job)
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_a_worker_is_late_before_it_starts() {
+    let world = World::new().await;
+    world.create(r#"{"name":"report","task":"t","daily":"09:00","late_after":"10m"}"#).await;
+    world.pass(Span::from_secs(3600));
+    eventually("09:00 is decided", || async { world.verdicts("report").await == ["fired"] }).await;
+    world.pass(Span::from_secs(300));
+    let minutes = |late_by: Option<Span>| late_by.map(|late_by| late_by.as_micros() / 60_000_000);
+    let (run, job) = run_of(&world, "report").await;
+    let id = job.id;
+    assert_eq!((minutes(run.late_by), run.marks.len()), (Some(5), 0), "it may be late by ten minutes");
+    assert_eq!(run.explanation, format!("fired as {id}; waiting to start since 2026-11-16T09:00:00.000000Z"));
+    assert_eq!(minutes(job.late_by), Some(5));
+    world.pass(Span::from_secs(600));
+    let (run, job) = run_of(&world, "report").await;
+    assert_eq!((minutes(run.late_by), run.marks), (Some(15), vec!["late".to_owned()]));
+    let expected = format!("fired as {id}; waiting to start since 2026-11-16T09:00:00.000000Z, late by 15m");
+    assert!(run.explanation.starts_with(&expected), "{}", run.explanation);
+    assert_eq!(minutes(job.late_by), Some(15));
+    assert_eq!(minutes(world.owner.job(id, None).await.unwrap().late_by), Some(15));
+
+    let _worker = Worker::start(&world.owner, Lasts::UntilCancelled).await;
+    eventually("it runs", || async { world.owner.job(id, None).await.unwrap().state == "running" }).await;
+    world.pass(Span::from_secs(3600));
+    eventually("the late start is on record", || async {
+        let (run, job) = run_of(&world, "report").await;
+        assert_eq!(job.late_by, None, "it does not wait");
+        run.explanation.starts_with(&format!("fired as {id}, 15m "))
+            && run.explanation.ends_with(" late")
+            && minutes(run.late_by) == Some(15)
+            && run.marks == ["late"]
+    })
+    .await;
 }

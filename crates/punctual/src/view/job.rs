@@ -55,8 +55,18 @@ impl Row for JobSummary {
     }
 }
 
-/// Why it is where it is, or why there is such a job at all.
+/// Why it is where it is, or why there is such a job at all. One that should have started is late.
 fn reason(out: &Output, job: &JobSummary) -> String {
+    match job.late_by.map(|late_by| format!("late by {}", short(late_by))) {
+        None => why(out, job),
+        Some(late) => match job.reason.as_ref().or(job.waiting_for.as_ref()) {
+            Some(reason) => format!("{late}: {reason}"),
+            None => late,
+        },
+    }
+}
+
+fn why(out: &Output, job: &JobSummary) -> String {
     match (job.reason.as_ref().or(job.waiting_for.as_ref()), &job.schedule) {
         (Some(reason), _) => reason.clone(),
         (None, _) if job.attempt_count > 0 && job.state == JobState::Scheduled.as_str() => {
@@ -298,6 +308,13 @@ mod tests {
         assert!(due.starts_with("in ") && reason == "-", "{due} {reason}");
         let (due, reason) = row(serde_json::json!({ "attempt_count": 2 }));
         assert!(due.starts_with("in ") && reason == "retry after attempt 2", "{due} {reason}");
+        let due_before = "2026-01-02T00:00:00Z";
+        let (due, reason) = row(serde_json::json!({ "due_at": due_before, "late_by": "5m" }));
+        assert!(due.ends_with(" ago") && reason == "late by 5m", "{due} {reason}");
+        let (_, reason) = row(serde_json::json!({
+            "due_at": due_before, "late_by": "5m", "waiting_for": "no worker is connected",
+        }));
+        assert_eq!(reason, "late by 5m: no worker is connected");
         let (due, _) = row(serde_json::json!({ "state": "cancelled", "finished_at": "2026-01-02T00:00:00Z" }));
         assert_eq!(due, "-");
         let (due, reason) =
