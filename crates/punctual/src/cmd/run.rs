@@ -69,8 +69,8 @@ pub(crate) struct RunArgs {
     /// Pass control sequences in what it writes to the terminal; without it they are shown as codes, such as ^[[31m
     #[arg(long, conflicts_with_all = ["wait", "detach"])]
     raw: bool,
-    /// With --wait or --follow: stop waiting after this time, with exit code 124
-    #[arg(long, value_name = "TIME", value_parser = parse_span, requires = "waits")]
+    /// With --wait or --follow, or for a binary that runs now: stop waiting after this time, with exit code 124
+    #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with = "detach")]
     wait_timeout: Option<Span>,
     /// For a binary that runs now: do not wait for it
     #[arg(short, long, conflicts_with = "waits")]
@@ -93,6 +93,14 @@ impl RunArgs {
     fn follows(&self) -> bool {
         let is_now = self.at.is_none() && self.after.is_none();
         self.follow || (self.what().file().is_some() && is_now && !self.wait && !self.detach)
+    }
+
+    /// A limit on waiting has no meaning for a command that does not wait.
+    fn check(&self) -> anyhow::Result<()> {
+        if self.wait_timeout.is_some() && !self.wait && !self.follows() {
+            return Err(usage("--wait-timeout is given, but the command does not wait", "add --wait or --follow"));
+        }
+        Ok(())
     }
 
     /// Whether the command stands for the program that it runs.
@@ -123,6 +131,7 @@ impl RunArgs {
 }
 
 pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit> {
+    args.check()?;
     let client = context.client()?;
     let mut request = args.request(&client, context).await?;
     let inline = request.inline.take().map(|spec| sparse(&spec, args.spec.unset()));

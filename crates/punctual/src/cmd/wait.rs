@@ -20,7 +20,7 @@ pub(crate) struct WaitArgs {
     #[arg(required = true, value_name = "ID")]
     ids: Vec<JobId>,
     /// Give up after this time, with exit code 124
-    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    #[arg(long, visible_alias = "wait-timeout", value_name = "TIME", value_parser = parse_span)]
     timeout: Option<Span>,
     /// Only look; exit with code 8 if a job is still pending
     #[arg(long, conflicts_with = "timeout")]

@@ -85,7 +85,7 @@ pub(crate) struct StartArgs {
     #[arg(long, conflicts_with = "watch")]
     dry_run: bool,
     /// Follow it until it ends; exit with code 3 unless all its runs succeeded
-    #[arg(short, long)]
+    #[arg(short, long, visible_alias = "wait")]
     watch: bool,
 }
 

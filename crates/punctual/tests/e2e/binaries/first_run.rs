@@ -65,7 +65,7 @@ fn the_second_use_of_a_file_makes_no_download() {
     worker.kill();
     // A worker that never had it needs the storage: it waits, and runs when the file is back.
     let _worker = home.worker(&server, &["--cache-dir", "elsewhere"]);
-    let late = run(&home, &server, &hello, &["--wait", "--wait-timeout", "2s"]);
+    let late = run(&home, &server, &hello, &["--wait-timeout", "2s"]);
     assert_eq!(late.status.code(), Some(124), "{}", text(&late.stderr));
     std::fs::rename(&aside, stored).unwrap();
     succeeds("with the file back");
