@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::cmd;
+use crate::config::Uses;
 use crate::exit::Exit;
 use crate::output::{ColorChoice, Format};
 
@@ -197,6 +198,19 @@ impl Command {
         match self {
             Self::Dev(_) | Self::Server(_) | Self::Worker(_) | Self::Bench(_) => Threads::Many,
             _ => Threads::One,
+        }
+    }
+
+    /// The settings that a file in the current folder cannot have and that this command would go by.
+    pub(crate) fn uses(&self) -> Uses {
+        match self {
+            Self::Completions(_) | Self::ExitCodes | Self::Agent(_) => Uses::Nothing,
+            // It shows them, and goes by none.
+            Self::Config(_) | Self::Bench(_) => Uses::Only(&[]),
+            Self::Migrate(_) => Uses::Only(&["database"]),
+            Self::Doctor(_) => Uses::Everything,
+            _ if self.minds_signals() => Uses::Everything,
+            _ => Uses::CLIENT,
         }
     }
 

@@ -69,13 +69,14 @@ impl Context {
         let untrusted = if cli.command.minds_signals() { Untrusted::Refuse } else { Untrusted::Ignore };
         let file = cli.global.config.clone();
         let config = Config::load(&Sources { flags: &flags, environment: &environment, file, untrusted })?;
+        let left_out = config.check_local(cli.command.uses())?;
         let mistakes = mistaken_variables(&cli.command)?;
         let format = config.parse("output", choice::<Format>)?;
         let color = config.parse("color", choice::<ColorChoice>)?;
         let zone = Zone(config.parse("tz", zone_of)?);
         let chatter = if cli.global.quiet { Chatter::Quiet } else { Chatter::Hints };
         let out = Output::new(format, color, zone, chatter);
-        for warning in config.ignored.iter().chain(&mistakes) {
+        for warning in config.ignored.iter().chain(&left_out).chain(&mistakes) {
             out.hint(&format!("warning: {warning}"));
         }
         Ok(Self { config, out, verbose: cli.global.verbose })

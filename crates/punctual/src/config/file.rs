@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::trust::{self, LOCAL_FILE, Untrusted};
+use super::trust::{self, LOCAL_FILE, NotLocal, Untrusted};
 use super::{SETTINGS, Sources};
 use crate::cmd::io_reason;
 use crate::exit::usage;
@@ -52,30 +52,33 @@ pub(super) fn find(sources: &Sources<'_>) -> anyhow::Result<Found> {
     }
 }
 
-pub(super) fn read(file: &SettingsFile) -> anyhow::Result<BTreeMap<String, String>> {
+/// The values, and what is not among them because of where the file is.
+pub(super) fn read(file: &SettingsFile) -> anyhow::Result<(BTreeMap<String, String>, Vec<NotLocal>)> {
     match file {
-        SettingsFile::Chosen(path) => read_path(path),
+        SettingsFile::Chosen(path) => Ok((read_path(path)?.0, Vec::new())),
         SettingsFile::Local(path) => {
-            let values = read_path(path)?;
-            trust::check_keys(&values)?;
-            Ok(values)
+            let (mut values, text) = read_path(path)?;
+            let not_local = trust::take_not_local(&mut values, &text);
+            Ok((values, not_local))
         }
     }
 }
 
-fn read_path(path: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+/// The values, and the text that they were read from.
+fn read_path(path: &Path) -> anyhow::Result<(BTreeMap<String, String>, String)> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         usage(
             format!("cannot read {}: {}", path.display(), io_reason(&error)),
             "name a file that you may read with --config",
         )
     })?;
-    parse(&text).map_err(|reason| {
+    let values = parse(&text).map_err(|reason| {
         usage(
             format!("{}: {}", path.display(), reason.trim_end()),
             "see `punctual config --help` for every setting and its default",
         )
-    })
+    })?;
+    Ok((values, text))
 }
 
 pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {

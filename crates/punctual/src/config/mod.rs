@@ -24,12 +24,13 @@ pub(crate) use database::{Connection, Database};
 pub(crate) use sandbox::SandboxSettings;
 pub(crate) use sending::sending;
 pub(crate) use storage::Storage;
-pub(crate) use trust::Untrusted;
+pub(crate) use trust::{Untrusted, Uses};
 pub(crate) use typed::{Durability, ServerSettings, WorkerSettings, yes_or_no};
 
 pub(crate) use variables::unknown as unknown_variables;
 
 use self::file::{Found, SettingsFile};
+use self::trust::NotLocal;
 use crate::exit::usage;
 
 /// One named setting.
@@ -217,14 +218,16 @@ pub(crate) struct Config {
     pub(crate) file: Option<PathBuf>,
     /// Why another one was not.
     pub(crate) ignored: Option<String>,
+    /// What the file would have set, and cannot.
+    not_local: Vec<NotLocal>,
 }
 
 impl Config {
     pub(crate) fn load(sources: &Sources<'_>) -> anyhow::Result<Self> {
         let Found { file, ignored } = file::find(sources)?;
-        let mut from_file = match &file {
+        let (mut from_file, mut not_local) = match &file {
             Some(file) => file::read(file)?,
-            None => BTreeMap::new(),
+            None => (BTreeMap::new(), Vec::new()),
         };
         let file = file.map(SettingsFile::into_path);
         let mut values = BTreeMap::new();
@@ -242,9 +245,19 @@ impl Config {
             } else {
                 Value { text: setting.default.to_owned(), origin: Origin::Default }
             };
+            // Whoever says it elsewhere would not have gone by the file.
+            not_local.retain(|found| {
+                found.key != setting.key || !matches!(value.origin, Origin::Flag | Origin::Environment(_))
+            });
             values.insert(setting.key, value);
         }
-        Ok(Self { values, file, ignored })
+        Ok(Self { values, file, ignored, not_local })
+    }
+
+    /// Refuses a command that would go by what the file in the current folder cannot set. Of the rest, people are warned.
+    pub(crate) fn check_local(&self, uses: Uses) -> anyhow::Result<Vec<String>> {
+        trust::check(&self.not_local, uses)?;
+        Ok(trust::warnings(&self.not_local, uses))
     }
 
     /// A value as it may be shown: without its password.

@@ -75,14 +75,105 @@ fn reason(found: &Metadata, uid: u32, gid: u32) -> Option<String> {
     (writable != 0).then(|| format!("others can write to it (mode {:04o})", found.mode() & 0o7777))
 }
 
-/// Refuses settings that do not belong into the file in the current folder.
-pub(super) fn check_keys(values: &BTreeMap<String, String>) -> anyhow::Result<()> {
-    let Some(key) = NOT_LOCAL.iter().find(|key| values.contains_key(**key)) else { return Ok(()) };
+/// Which of the settings in [`NOT_LOCAL`] a command uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Uses {
+    /// It speaks to no server and starts nothing.
+    Nothing,
+    Only(&'static [&'static str]),
+    Everything,
+}
+
+impl Uses {
+    /// What every command needs that asks a server.
+    pub(crate) const CLIENT: Self = Self::Only(&["server", "token_file", "allow_plain_http"]);
+
+    fn has(self, key: &str) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Only(keys) => keys.contains(&key),
+            Self::Everything => true,
+        }
+    }
+}
+
+/// A setting that the file in the current folder has and cannot have. It is never obeyed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotLocal {
+    pub(super) key: &'static str,
+    line: usize,
+}
+
+/// Takes out what the file in the current folder cannot set.
+pub(super) fn take_not_local(values: &mut BTreeMap<String, String>, text: &str) -> Vec<NotLocal> {
+    let found = NOT_LOCAL.into_iter().filter(|key| values.remove(*key).is_some());
+    found.map(|key| NotLocal { key, line: line_of(key, text) }).collect()
+}
+
+/// Where a file that could be read sets a key, as `key = …` or `[key]`.
+fn line_of(key: &str, text: &str) -> usize {
+    let sets = |line: &str| {
+        let name = line.trim_start().trim_start_matches(['[', '"', '\'']).trim_start();
+        name.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(['=', '.', ']', '"', '\'']))
+    };
+    text.lines().position(sets).unwrap_or_default() + 1
+}
+
+/// Refuses a command that would go by a setting which its file cannot have: it would do something else than it says there.
+pub(super) fn check(found: &[NotLocal], uses: Uses) -> anyhow::Result<()> {
+    let Some(NotLocal { key, line }) = found.iter().find(|found| uses.has(found.key)) else { return Ok(()) };
     Err(usage(
-        format!("./{LOCAL_FILE}: `{key}` cannot be set by a file in the current folder, which may be somebody else's"),
         format!(
-            "set it in $XDG_CONFIG_HOME/punctual/config.toml or in {}, or name the file with --config",
+            "./{LOCAL_FILE}, line {line}: `{key}` cannot be set by a file in the current folder, which may be somebody \
+             else's"
+        ),
+        format!(
+            "remove the line and set it in $XDG_CONFIG_HOME/punctual/config.toml or in {}, or name the file with \
+             --config",
             super::variable(key)
         ),
     ))
+}
+
+/// What is said of the others.
+pub(super) fn warnings(found: &[NotLocal], uses: Uses) -> Vec<String> {
+    let left_out = found.iter().filter(|found| uses != Uses::Nothing && !uses.has(found.key));
+    let warning = |NotLocal { key, line }: &NotLocal| {
+        format!("./{LOCAL_FILE}, line {line}: `{key}` is not read: a file in the current folder cannot set it")
+    };
+    left_out.map(warning).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_of_a_key_is_found_however_it_is_written() {
+        let text =
+            "# server = 1\nserver_x = 2\nslots = 3\n  server= \"x\"\n[webhook_keys]\na = \"b\"\n\"smtp_url\" = \"y\"\n";
+        let mut values =
+            super::super::file::parse("server = 'x'\nslots = 3\nsmtp_url = 'y'\n[webhook_keys]\na = 'b'").unwrap();
+        let found = take_not_local(&mut values, text);
+        let found: Vec<_> = found.iter().map(|found| (found.key, found.line)).collect();
+        assert_eq!(found, [("server", 4), ("webhook_keys", 5), ("smtp_url", 7)]);
+        assert_eq!(values.keys().collect::<Vec<_>>(), ["slots"]);
+    }
+
+    #[test]
+    fn only_what_a_command_uses_stops_it() {
+        let found = [NotLocal { key: "server", line: 1 }, NotLocal { key: "smtp_url", line: 2 }];
+        for (uses, refused, warned) in [
+            (Uses::Nothing, None, 0),
+            (Uses::Only(&["database"]), None, 2),
+            (Uses::CLIENT, Some("./punctual.toml, line 1: `server`"), 1),
+            (Uses::Only(&["smtp_url"]), Some("./punctual.toml, line 2: `smtp_url`"), 1),
+            (Uses::Everything, Some("./punctual.toml, line 1: `server`"), 0),
+        ] {
+            let said = check(&found, uses).err().map(|error| error.to_string());
+            assert_eq!(said.is_some(), refused.is_some(), "{uses:?}");
+            assert!(said.unwrap_or_default().starts_with(refused.unwrap_or_default()));
+            assert_eq!(warnings(&found, uses).len(), warned, "{uses:?}");
+        }
+    }
 }

@@ -10,13 +10,16 @@ fn a_file_in_this_folder_does_not_say_who_is_trusted() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("punctual.toml");
     for setting in ["server = \"http://127.0.0.1:1\"", "allow_commands = true", "smtp_url = \"smtp://evil.example\""] {
-        std::fs::write(&file, setting).unwrap();
+        std::fs::write(&file, format!("slots = 7\n{setting}\n")).unwrap();
         let key = setting.split(' ').next().unwrap();
-        for command in [&["ps"][..], &["worker", "--exit-with-stdin"], &["server", "--exit-with-stdin"], &["dev"]] {
+        let roles = [&["worker", "--exit-with-stdin"][..], &["server", "--exit-with-stdin"], &["dev"], &["doctor"]];
+        let clients = [&["ps"][..], &["server", "list"]].into_iter().filter(|_| key == "server");
+        for command in roles.into_iter().chain(clients) {
             let output = punctual(dir.path(), command).output().unwrap();
             assert_eq!(output.status.code(), Some(2), "{command:?}");
             let said = stderr(&output);
-            assert!(said.contains(&format!("`{key}` cannot be set by a file in the current folder")), "{said}");
+            let refusal = format!("./punctual.toml, line 2: `{key}` cannot be set by a file in the current folder");
+            assert!(said.contains(&refusal), "{said}");
             assert!(said.contains("--config"), "{said}");
         }
         // Whoever names it has seen it.
@@ -24,6 +27,30 @@ fn a_file_in_this_folder_does_not_say_who_is_trusted() {
             punctual(dir.path(), &["config", key, "-o", "jsonl", "--config", "punctual.toml"]).output().unwrap();
         assert!(stdout(&output).contains("file punctual.toml"), "{}{}", stdout(&output), stderr(&output));
     }
+}
+
+#[test]
+fn what_a_command_does_not_use_does_not_stop_it_and_is_not_obeyed() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("punctual.toml"), "slots = 7\nserver = \"http://127.0.0.1:1\"\n").unwrap();
+    for command in [&["completions", "bash"][..], &["exit-codes"], &["--version"], &["--help"]] {
+        let output = punctual(dir.path(), command).output().unwrap();
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""), "{command:?}");
+    }
+    let config = |key: &str| punctual(dir.path(), &["config", key, "-o", "jsonl"]).output().unwrap();
+    let output = config("slots");
+    assert!(stdout(&output).contains("\"value\":\"7\""), "the rest of the file counts: {}", stdout(&output));
+    let warning = "./punctual.toml, line 2: `server` is not read: a file in the current folder cannot set it";
+    assert!(stderr(&output).contains(warning), "{}", stderr(&output));
+    assert!(stdout(&config("server")).contains("\"origin\":\"default\""), "{}", stdout(&config("server")));
+    // Who names another server does not go by the file.
+    let elsewhere = punctual(dir.path(), &["ps", "--server", "http://127.0.0.1:2"]).output().unwrap();
+    assert_eq!(elsewhere.status.code(), Some(7), "{}", stderr(&elsewhere));
+    assert!(stderr(&elsewhere).contains("cannot reach http://127.0.0.1:2"), "{}", stderr(&elsewhere));
+    std::fs::write(dir.path().join("punctual.toml"), "smtp_url = \"smtp://evil.example\"\n").unwrap();
+    let output = punctual(dir.path(), &["ps", "--server", "http://127.0.0.1:2"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    assert!(stderr(&output).contains("line 1: `smtp_url` is not read"), "{}", stderr(&output));
 }
 
 #[test]
