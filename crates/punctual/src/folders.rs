@@ -12,11 +12,20 @@ const PRIVATE: u32 = 0o700;
 /// What group and others may do.
 const OTHERS: u32 = 0o077;
 
-/// How the names of what Punctual keeps in folders begin.
-const OURS: [&str; 6] = ["punctual.db", "token", "storage", "spool", "programs", "agents"];
+/// What group and others may change.
+const OTHERS_WRITE: u32 = 0o022;
 
-/// Makes the folder, or takes away what others may do with one of ours that is there, and with the files in it. Refuses a folder
-/// of somebody else: whoever owns it can read it. `setting` names another folder.
+/// How the names of what Punctual keeps in folders begin: in that of the database, in the storage, the cache and the spool.
+const OURS: [&str; 10] =
+    ["punctual.db", "token", "storage", "spool", "programs", "agents", "artifact", "logs", ".uploads", "worker_"];
+
+/// So far below a folder its sub-folders are looked at. Those of the storage that lie deeper have one for each job, and nobody
+/// else can have made any in a folder that only we can write to.
+const DEPTH: usize = 1;
+
+/// Makes the folder, or takes away what others may do with one of ours that is there, and with the files and folders in it.
+/// Refuses a folder of somebody else, and one that holds a folder of somebody else: whoever owns it can change what is in it.
+/// `setting` names another folder.
 pub(crate) fn make_private(path: &Path, setting: &str) -> anyhow::Result<()> {
     let made = DirBuilder::new().recursive(true).mode(PRIVATE).create(path);
     made.and_then(|()| close(path, own_uid())).map_err(|error| {
@@ -35,7 +44,7 @@ pub(crate) fn make_data_dir(path: &Path, setting: &str) -> anyhow::Result<()> {
     make_private(path, setting)?;
     if is_new && let Err(error) = std::fs::write(path.join(".gitignore"), "*\n") {
         return Err(failed(
-            format!("cannot write to the folder {}: {error}", path.display()),
+            format!("cannot write to the folder {}: {}", path.display(), crate::cmd::io_reason(&error)),
             format!("name another one with {setting}"),
         ));
     }
@@ -67,27 +76,45 @@ fn close(path: &Path, own: u32) -> io::Result<()> {
         let entry = entry?;
         // A folder that was named by mistake may hold other things, which are left alone.
         if OURS.iter().any(|name| entry.file_name().as_bytes().starts_with(name.as_bytes())) {
-            close_entry(&entry.path(), own)?;
+            close_entry(&entry.path(), own, DEPTH)?;
         }
     }
     Ok(())
 }
 
-fn close_entry(path: &Path, own: u32) -> io::Result<()> {
+/// `depth` is how many levels of folders are looked at; below one that others could write to, all of them.
+fn close_entry(path: &Path, own: u32, depth: usize) -> io::Result<()> {
     let found = match path.symlink_metadata() {
         // A file of another process that has ended since.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         found => found?,
     };
+    let refused = |reason: String| {
+        let reason = format!("{} in it {reason}; remove it", path.display());
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
+    };
     if found.uid() != own && found.uid() != 0 {
-        let reason = format!("{} in it belongs to uid {}; remove it", path.display(), found.uid());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        return refused(format!("belongs to uid {}", found.uid()));
     }
-    let is_ours = found.uid() == own && (found.is_file() || found.is_dir());
-    if !is_ours || mode(&found) & OTHERS == 0 {
-        return Ok(());
+    let is_writable = mode(&found) & OTHERS_WRITE != 0 && !found.is_symlink();
+    if found.uid() == own && (found.is_file() || found.is_dir()) {
+        if mode(&found) & OTHERS != 0 {
+            std::fs::set_permissions(path, Permissions::from_mode(mode(&found) & !OTHERS))?;
+        }
+    } else if is_writable {
+        return refused(format!("belongs to root, and others can write to it (mode {:04o})", mode(&found)));
     }
-    std::fs::set_permissions(path, Permissions::from_mode(mode(&found) & !OTHERS))
+    let depth = if is_writable { usize::MAX } else { depth };
+    if found.is_dir() && depth > 0 {
+        for entry in std::fs::read_dir(path)? {
+            let entry = entry?;
+            // Files in a folder that others cannot write to are ours, and nobody else gets to them.
+            if is_writable || entry.file_type()?.is_dir() {
+                close_entry(&entry.path(), own, depth - 1)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn mode(found: &Metadata) -> u32 {
@@ -150,5 +177,36 @@ mod tests {
         std::os::unix::fs::chown(dir.path().join("punctual.db"), Some(65534), None).unwrap();
         let refused = make_private(dir.path(), "--data-dir").unwrap_err().to_string();
         assert!(refused.contains("punctual.db in it belongs to uid 65534"), "{refused}");
+    }
+
+    #[test]
+    fn folders_below_it_are_closed_or_refused_like_itself() {
+        let dir = tempfile::tempdir().unwrap();
+        let day = dir.path().join("logs/2026-11-16");
+        let deep = day.join("job_1/deeper");
+        std::fs::create_dir_all(&deep).unwrap();
+        let open = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        open(&day, 0o755);
+        open(&deep, 0o777);
+        make_private(dir.path(), "--storage").unwrap();
+        assert_eq!((mode_of(&day), mode_of(&deep)), (0o700, 0o777), "nobody gets to what is deeper");
+        // Others could have made anything below it.
+        open(&day, 0o777);
+        std::fs::write(day.join("file"), "").unwrap();
+        open(&day.join("file"), 0o666);
+        make_private(dir.path(), "--storage").unwrap();
+        assert_eq!((mode_of(&day), mode_of(&deep), mode_of(&day.join("file"))), (0o700, 0o700, 0o600));
+        if own_uid() != 0 {
+            return eprintln!("only root can give files away");
+        }
+        std::os::unix::fs::chown(&day, Some(65534), None).unwrap();
+        let refused = make_private(dir.path(), "--storage").unwrap_err().to_string();
+        assert!(refused.contains("logs/2026-11-16 in it belongs to uid 65534; remove it"), "{refused}");
+        std::os::unix::fs::chown(&day, Some(0), None).unwrap();
+        std::os::unix::fs::chown(&deep, Some(65534), None).unwrap();
+        make_private(dir.path(), "--storage").unwrap();
+        open(&day, 0o720);
+        let refused = make_private(dir.path(), "--storage").unwrap_err().to_string();
+        assert!(refused.contains("deeper in it belongs to uid 65534"), "{refused}");
     }
 }
