@@ -4,6 +4,7 @@
 //! digest and its kind were checked by this server; until then tasks that refer to it wait.
 
 mod arrival;
+mod delete;
 mod download;
 mod duty;
 mod upload;
@@ -18,9 +19,7 @@ use punctual_blobs::{BlobError, Key, SignedUrl};
 use punctual_core::run::Run;
 use punctual_core::size::ByteSize;
 use punctual_core::{ArtifactId, Span};
-use punctual_store::{
-    Artifact, ArtifactChange, ArtifactKind as StoredKind, ArtifactState, CreatedArtifact, NewArtifact, Unfit,
-};
+use punctual_store::{Artifact, ArtifactKind as StoredKind, ArtifactState, CreatedArtifact, NewArtifact, Unfit};
 use tokio::sync::Semaphore;
 
 pub use download::Download;
@@ -135,22 +134,6 @@ impl App {
             artifacts: artifacts.iter().map(|artifact| self.artifact_view(artifact)).collect(),
             next_cursor,
         })
-    }
-
-    /// Removes an artifact that no task refers to, with its file.
-    pub async fn delete_artifact(&self, id: ArtifactId) -> Result<()> {
-        match self.0.store.delete_artifact(id).await? {
-            ArtifactChange::Done => {
-                self.remove_files(id).await;
-                Ok(())
-            }
-            ArtifactChange::InUse { task, name } => {
-                let by = name.map_or_else(|| format!("the one-off task {task}"), |name| format!("the task {name}"));
-                let error = AppError::new(ErrorKind::ArtifactInUse, format!("{by} refers to {id}"));
-                Err(error.hint("change or delete the task; it is kept as long as its jobs are"))
-            }
-            ArtifactChange::Absent | ArtifactChange::NotPending => Err(not_found(id)),
-        }
     }
 
     pub(crate) fn artifact_view(&self, artifact: &Artifact) -> ArtifactView {

@@ -256,9 +256,7 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::TooManyCalendars => Command("delete those that no schedule needs with `punctual calendar delete`"),
         ErrorKind::BadSignature | ErrorKind::UrlExpired => Command("push the file again with `punctual artifact push`"),
         ErrorKind::ArtifactReady => Command("nothing needs to be uploaded"),
-        ErrorKind::ArtifactInUse => {
-            Command("change or delete the task first; one that was deleted keeps it as long as its jobs are kept")
-        }
+        ErrorKind::ArtifactInUse => Server("change or delete what refers to it first"),
         ErrorKind::UnknownArtifact => Command("upload the file with `punctual artifact push`"),
         ErrorKind::ArtifactRefused => Command("build the program again and push it with `punctual artifact push`"),
         ErrorKind::SizeMismatch | ErrorKind::DigestMismatch => {

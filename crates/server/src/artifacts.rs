@@ -61,7 +61,7 @@ pub(crate) async fn read(
     Ok(axum::Json(app.artifact(id).await?).into_response())
 }
 
-/// Deletes an artifact that no task refers to, with its file.
+/// Deletes an artifact that no task, schedule or unfinished job needs, with its file.
 #[utoipa::path(delete, path = "/v1/artifacts/{id}", operation_id = "delete_artifact", tag = "artifacts", params(("id" = String, Path)), responses(
     (status = 204, description = "The artifact is gone"),
     Problems,

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use punctual_core::task::Task;
-use punctual_core::{ArtifactId, Timestamp};
+use punctual_core::{ArtifactId, TaskId, Timestamp};
 use punctual_store::{
     Arrival, Artifact, ArtifactChange, ArtifactKind, ArtifactState, Artifacts, CreatedArtifact, NewArtifact, Result,
     StoreError, Unfit, Waits,
@@ -74,11 +74,11 @@ impl Artifacts for PostgresStore {
         Ok(change)
     }
 
-    async fn delete_artifact(&self, id: ArtifactId) -> Result<ArtifactChange> {
+    async fn delete_artifact(&self, id: ArtifactId, unneeded_by: Vec<TaskId>) -> Result<ArtifactChange> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
         conn.run("BEGIN").await?;
-        let change = delete(&conn, id).await;
+        let change = delete(&conn, id, &unneeded_by).await;
         end(&conn, change.is_ok()).await?;
         conn.done();
         Ok(change?)
@@ -255,14 +255,15 @@ async fn settle(conn: &Conn, id: ArtifactId, state: i16, at: Timestamp, detail: 
 }
 
 /// In a transaction.
-async fn delete(conn: &Conn, id: ArtifactId) -> Done<ArtifactChange> {
+async fn delete(conn: &Conn, id: ArtifactId, unneeded_by: &[TaskId]) -> Done<ArtifactChange> {
+    let unneeded_by: Vec<Uuid> = unneeded_by.iter().map(|task| Uuid::from(*task)).collect();
     if find(conn, sql!("lock_artifact"), id).await?.is_none() {
         return Ok(ArtifactChange::Absent);
     }
-    if let Some(row) = conn.query_opt(sql!("task_of_artifact"), &[&Uuid::from(id)]).await? {
+    if let Some(row) = conn.query_opt(sql!("task_of_artifact"), &[&Uuid::from(id), &unneeded_by]).await? {
         return Ok(ArtifactChange::InUse { task: codec::task_id(&row, 0)?, name: codec::value(&row, 1)? });
     }
-    let gone = conn.execute(sql!("delete_artifact"), &[&Uuid::from(id)]).await?;
+    let gone = conn.execute(sql!("delete_artifact"), &[&Uuid::from(id), &unneeded_by]).await?;
     Ok(if gone == 1 { ArtifactChange::Done } else { ArtifactChange::Absent })
 }
 

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use punctual_core::task::Task;
-use punctual_core::{ArtifactId, Timestamp};
+use punctual_core::{ArtifactId, TaskId, Timestamp};
 use punctual_store::{
     Arrival, Artifact, ArtifactChange, ArtifactKind, ArtifactState, Artifacts, CreatedArtifact, NewArtifact, Result,
     Unfit, Waits,
@@ -57,8 +57,8 @@ impl Artifacts for SqliteStore {
         .await
     }
 
-    async fn delete_artifact(&self, id: ArtifactId) -> Result<ArtifactChange> {
-        self.write(1, move |db| delete(&db.conn, id)).await
+    async fn delete_artifact(&self, id: ArtifactId, unneeded_by: Vec<TaskId>) -> Result<ArtifactChange> {
+        self.write(1, move |db| delete(&db.conn, id, &unneeded_by)).await
     }
 
     async fn prune_artifacts(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<Vec<ArtifactId>> {
@@ -193,15 +193,14 @@ fn settle(conn: &Connection, id: ArtifactId, state: u8, at: Timestamp, detail: O
     Ok(statement.execute(params![id.to_bytes(), state, at.as_micros(), detail])? == 1)
 }
 
-fn delete(conn: &Connection, id: ArtifactId) -> Done<ArtifactChange> {
-    let user = conn
-        .prepare_cached(sql!("task_of_artifact"))?
-        .query_row([id.to_bytes()], |row| {
-            Ok(ArtifactChange::InUse { task: codec::task_id(row, 0)?, name: row.get(1)? })
-        })
-        .optional()?;
-    if let Some(in_use) = user {
-        return Ok(in_use);
+fn delete(conn: &Connection, id: ArtifactId, unneeded_by: &[TaskId]) -> Done<ArtifactChange> {
+    let mut users = conn.prepare_cached(sql!("tasks_of_artifact"))?;
+    let mut users = users.query([id.to_bytes()])?;
+    while let Some(row) = users.next()? {
+        let task = codec::task_id(row, 0)?;
+        if !unneeded_by.contains(&task) {
+            return Ok(ArtifactChange::InUse { task, name: row.get(1)? });
+        }
     }
     let gone = conn.prepare_cached(sql!("delete_artifact"))?.execute([id.to_bytes()])?;
     Ok(if gone == 1 { ArtifactChange::Done } else { ArtifactChange::Absent })

@@ -103,7 +103,7 @@ fn queries_that_need_a_partial_index_use_it() {
         ("unused_artifacts", "artifact_used"),
         ("unused_artifacts", "task_artifact"),
         ("release_tasks", "task_artifact"),
-        ("task_of_artifact", "task_artifact"),
+        ("tasks_of_artifact", "task_artifact"),
         ("list_tasks", "task_live_name"),
         ("next_log", "(job,attempt)>(?,?)"),
         ("unused_tasks", "schedule_task"),

@@ -164,9 +164,10 @@ pub trait Artifacts: Send + Sync + 'static {
     /// Crash before its file is removed: the file is found again, as one that nobody needs.
     async fn refuse_artifact(&self, id: ArtifactId, at: Timestamp, reason: String) -> Result<ArtifactChange>;
 
-    /// Removes an artifact that no task refers to, a deleted or nameless one included: its jobs
-    /// may be run again. A task that is stored at the same moment either keeps it or is refused.
-    async fn delete_artifact(&self, id: ArtifactId) -> Result<ArtifactChange>;
+    /// Removes an artifact that no task refers to but those of `unneeded_by`, of which the caller knows that they run no more:
+    /// deleted or nameless ones, which nothing else refers to. Any other is named. A task that is stored at the same moment
+    /// either keeps it or is refused.
+    async fn delete_artifact(&self, id: ArtifactId, unneeded_by: Vec<TaskId>) -> Result<ArtifactChange>;
 
     /// Removes up to `limit` artifacts that no task refers to: those that were last used before
     /// `before` (made, asked for, arrived, or let go of by a task that was changed), and pending

@@ -122,7 +122,7 @@ under_weather! {
         pending_artifacts(after: Option<ArtifactId>, limit: usize) -> Vec<Artifact>;
         artifact_arrived(id: ArtifactId, at: Timestamp, machine: Option<String>) -> Arrival;
         refuse_artifact(id: ArtifactId, at: Timestamp, reason: String) -> ArtifactChange;
-        delete_artifact(id: ArtifactId) -> ArtifactChange;
+        delete_artifact(id: ArtifactId, unneeded_by: Vec<TaskId>) -> ArtifactChange;
         prune_artifacts(before: Timestamp, now: Timestamp, limit: usize) -> Vec<ArtifactId>;
     }
     Tasks {

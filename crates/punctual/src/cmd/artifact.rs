@@ -47,7 +47,7 @@ pub(crate) enum ArtifactVerb {
         #[arg(value_name = "ID")]
         id: ArtifactId,
     },
-    /// Remove artifacts that no task refers to
+    /// Remove artifacts that no task, schedule or unfinished job needs
     #[command(aliases = ["delete", "remove"])]
     Rm {
         #[arg(required = true, value_name = "ID")]

@@ -1,4 +1,5 @@
 use futures_util::future::{join, join_all, join3};
+use punctual_core::ArtifactId;
 use punctual_core::run::{Run, TaskFile};
 use punctual_core::task::Task;
 use punctual_store::{
@@ -60,6 +61,10 @@ fn reading(n: u64, name: &str, program: u64, files: &[u64]) -> Task {
     task
 }
 
+async fn delete(store: &dyn Store, id: ArtifactId) -> punctual_store::Result<ArtifactChange> {
+    store.delete_artifact(id, Vec::new()).await
+}
+
 pub(super) async fn a_task_keeps_the_files_that_it_reads(store: &dyn Store) {
     with_artifact(store, 1).await;
     arrive(store, 1, 10).await;
@@ -82,7 +87,7 @@ pub(super) async fn a_task_keeps_the_files_that_it_reads(store: &dyn Store) {
 
     let in_use = ArtifactChange::InUse { task: task(&[]).id, name: Some("report".to_owned()) };
     for n in [1, 2, 3] {
-        assert_eq!(store.delete_artifact(artifact_id(n)).await.unwrap(), in_use);
+        assert_eq!(delete(store, artifact_id(n)).await.unwrap(), in_use);
     }
     assert_eq!(store.prune_artifacts(at(5000), at(5000), 10).await.unwrap(), [artifact_id(4)]);
     // What it does not read any more was used until now, and may go then.
@@ -90,7 +95,7 @@ pub(super) async fn a_task_keeps_the_files_that_it_reads(store: &dyn Store) {
     assert_eq!(store.update_task(update).await.unwrap(), TaskChange::Done);
     assert_eq!(store.prune_artifacts(at(6000), at(6000), 10).await.unwrap(), []);
     assert_eq!(store.prune_artifacts(at(6001), at(6001), 10).await.unwrap(), [artifact_id(2)]);
-    assert_eq!(store.delete_artifact(artifact_id(3)).await.unwrap(), in_use);
+    assert_eq!(delete(store, artifact_id(3)).await.unwrap(), in_use);
 
     // A one-off task keeps them as well.
     let one_off = Task { name: None, ..reading(2, "", 1, &[3]) };
@@ -98,10 +103,7 @@ pub(super) async fn a_task_keeps_the_files_that_it_reads(store: &dyn Store) {
     assert_eq!(interned, Interned::Done(vec![one_off.id]));
     let without = Task { revision: 3, updated_at: at(6100), ..task(&[]) };
     assert_eq!(store.update_task(without).await.unwrap(), TaskChange::Done);
-    assert_eq!(
-        store.delete_artifact(artifact_id(3)).await.unwrap(),
-        ArtifactChange::InUse { task: one_off.id, name: None }
-    );
+    assert_eq!(delete(store, artifact_id(3)).await.unwrap(), ArtifactChange::InUse { task: one_off.id, name: None });
 }
 
 pub(super) async fn the_same_content_is_one_artifact(store: &dyn Store) {
@@ -249,7 +251,7 @@ pub(super) async fn an_update_exchanges_the_artifact_of_a_task(store: &dyn Store
     update(4, binary_spec(2)).await;
     assert_eq!(arrive(store, 2, 30).await.len(), 1);
     update(6, named_task(1, "").spec).await;
-    assert_eq!(store.delete_artifact(artifact_id(3)).await.unwrap(), ArtifactChange::Done);
+    assert_eq!(delete(store, artifact_id(3)).await.unwrap(), ArtifactChange::Done);
     // It was in use until the update, and so counts as used then.
     assert_eq!(store.prune_artifacts(at(499), at(499), 10).await.unwrap(), [artifact_id(1)]);
     assert_eq!(store.prune_artifacts(at(600), at(600), 10).await.unwrap(), []);
@@ -265,11 +267,35 @@ pub(super) async fn an_artifact_that_a_task_refers_to_stays(store: &dyn Store) {
     create(store, binary_task(2, "gone", 2)).await;
     store.delete_task(task_id(2)).await.unwrap();
     let in_use = |n, name: &str| ArtifactChange::InUse { task: task_id(n), name: Some(name.to_owned()) };
-    assert_eq!(store.delete_artifact(artifact_id(1)).await.unwrap(), in_use(1, "task"));
-    assert_eq!(store.delete_artifact(artifact_id(2)).await.unwrap(), in_use(2, "gone"), "its jobs may still need it");
+    assert_eq!(delete(store, artifact_id(1)).await.unwrap(), in_use(1, "task"));
+    assert_eq!(delete(store, artifact_id(2)).await.unwrap(), in_use(2, "gone"), "its jobs may still need it");
     assert_eq!(store.prune_artifacts(at(9999), at(9999), 10).await.unwrap(), [4, 3].map(artifact_id));
-    assert_eq!(store.delete_artifact(artifact_id(4)).await.unwrap(), ArtifactChange::Absent);
+    assert_eq!(delete(store, artifact_id(4)).await.unwrap(), ArtifactChange::Absent);
     assert!(store.artifact(artifact_id(1)).await.unwrap().is_some());
+}
+
+pub(super) async fn an_artifact_goes_when_only_tasks_that_do_not_need_it_refer_to_it(store: &dyn Store) {
+    with_artifact(store, 1).await;
+    arrive(store, 1, 10).await;
+    let nameless = Task { name: None, ..binary_task(1, "", 1) };
+    store.intern_tasks(vec![(nameless.clone(), [1; 32])]).await.unwrap().ids();
+    create(store, binary_task(2, "gone", 1)).await;
+    store.delete_task(task_id(2)).await.unwrap();
+    create(store, reading(3, "reads", 1, &[])).await;
+    let delete = async |unneeded_by: &[u64]| {
+        let unneeded_by = unneeded_by.iter().copied().map(task_id).collect();
+        store.delete_artifact(artifact_id(1), unneeded_by).await.unwrap()
+    };
+    let in_use = |n, name: Option<&str>| ArtifactChange::InUse { task: task_id(n), name: name.map(str::to_owned) };
+    assert_eq!(delete(&[2, 3]).await, in_use(1, None));
+    assert_eq!(delete(&[1, 3]).await, in_use(2, Some("gone")));
+    assert_eq!(delete(&[1, 2]).await, in_use(3, Some("reads")));
+    assert!(store.artifact(artifact_id(1)).await.unwrap().is_some());
+    assert_eq!(delete(&[1, 2, 3]).await, ArtifactChange::Done);
+    assert_eq!(store.artifact(artifact_id(1)).await.unwrap(), None);
+    // Its definition is refused from now on.
+    let interned = store.intern_tasks(vec![(nameless, [1; 32])]).await.unwrap();
+    assert_eq!(interned, Interned::Unfit(artifact_id(1), Unfit::Unknown));
 }
 
 pub(super) async fn a_refused_artifact_leaves_its_tasks_waiting(store: &dyn Store) {
@@ -283,7 +309,7 @@ pub(super) async fn a_refused_artifact_leaves_its_tasks_waiting(store: &dyn Stor
     // A definition that is known already is refused for the same reason as a new one.
     let interned = store.intern_tasks(vec![(nameless, [2; 32])]).await.unwrap();
     assert_eq!(interned, Interned::Unfit(artifact_id(1), refused()));
-    assert!(matches!(store.delete_artifact(artifact_id(1)).await.unwrap(), ArtifactChange::InUse { .. }));
+    assert!(matches!(delete(store, artifact_id(1)).await.unwrap(), ArtifactChange::InUse { .. }));
 }
 
 pub(super) async fn unused_artifacts_go_when_they_are_old(store: &dyn Store) {
@@ -352,7 +378,7 @@ pub(super) async fn tasks_and_arrivals_at_once_never_miss_each_other(store: &dyn
     join_all(ids.iter().map(|&n| async move {
         with_artifact(store, n).await;
         let create = store.create_task(binary_task(3 * n, &format!("created-{n}"), n));
-        let (created, deleted) = join(create, store.delete_artifact(artifact_id(n))).await;
+        let (created, deleted) = join(create, delete(store, artifact_id(n))).await;
         match (created.unwrap(), deleted.unwrap()) {
             (TaskChange::Done, ArtifactChange::InUse { .. }) => {}
             (TaskChange::Unfit(_, Unfit::Unknown), ArtifactChange::Done) => {}

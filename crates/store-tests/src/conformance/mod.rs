@@ -194,6 +194,7 @@ cases! { ($)
         a_task_of_an_unknown_or_refused_artifact_is_not_stored,
         an_update_exchanges_the_artifact_of_a_task,
         an_artifact_that_a_task_refers_to_stays,
+        an_artifact_goes_when_only_tasks_that_do_not_need_it_refer_to_it,
         a_refused_artifact_leaves_its_tasks_waiting,
         unused_artifacts_go_when_they_are_old,
         pending_artifacts_go_when_their_time_is_over,

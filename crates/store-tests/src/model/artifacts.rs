@@ -1,5 +1,5 @@
 use punctual_core::task::Task;
-use punctual_core::{ArtifactId, Timestamp};
+use punctual_core::{ArtifactId, TaskId, Timestamp};
 use punctual_store::{
     Arrival, Artifact, ArtifactChange, ArtifactState, CreatedArtifact, NewArtifact, Result, Unfit, Waits,
 };
@@ -108,9 +108,9 @@ impl ModelStore {
         })
     }
 
-    pub fn delete_artifact_now(&self, id: ArtifactId) -> Result<ArtifactChange> {
+    pub fn delete_artifact_now(&self, id: ArtifactId, unneeded_by: &[TaskId]) -> Result<ArtifactChange> {
         self.state().all_or_nothing(|state| {
-            if let Some(task) = state.user_of(id) {
+            if let Some(task) = state.users_of(id).find(|task| !unneeded_by.contains(&task.id)) {
                 return Ok(ArtifactChange::InUse { task: task.id, name: task.name.clone() });
             }
             Ok(state.artifacts.take(&id).map_or(ArtifactChange::Absent, |_| ArtifactChange::Done))
@@ -120,7 +120,7 @@ impl ModelStore {
     pub fn prune_artifacts_now(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<Vec<ArtifactId>> {
         self.state().all_or_nothing(|state| {
             let free = |state: &State| -> Vec<(Timestamp, ArtifactId)> {
-                let free = state.artifacts.iter().filter(|(id, _)| state.user_of(**id).is_none());
+                let free = state.artifacts.iter().filter(|(id, _)| state.users_of(**id).next().is_none());
                 free.map(|(id, stored)| (stored.used_at, *id)).collect()
             };
             let mut unused = free(state);
@@ -146,9 +146,9 @@ impl State {
         self.artifacts.put(stored.artifact.id, stored);
     }
 
-    fn user_of(&self, id: ArtifactId) -> Option<&Task> {
-        let mut tasks = self.tasks.values().map(|stored| &stored.task);
-        tasks.find(|task| task.spec.run.artifacts().any(|artifact| artifact == id))
+    fn users_of(&self, id: ArtifactId) -> impl Iterator<Item = &Task> {
+        let tasks = self.tasks.values().map(|stored| &stored.task);
+        tasks.filter(move |task| task.spec.run.artifacts().any(|artifact| artifact == id))
     }
 
     /// The artifact that the task has to wait for, if any.

@@ -47,8 +47,8 @@ impl Artifacts for ModelStore {
     async fn refuse_artifact(&self, id: ArtifactId, at: Timestamp, reason: String) -> Result<ArtifactChange> {
         self.refuse_artifact_now(id, at, reason)
     }
-    async fn delete_artifact(&self, id: ArtifactId) -> Result<ArtifactChange> {
-        self.delete_artifact_now(id)
+    async fn delete_artifact(&self, id: ArtifactId, unneeded_by: Vec<TaskId>) -> Result<ArtifactChange> {
+        self.delete_artifact_now(id, &unneeded_by)
     }
     async fn prune_artifacts(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<Vec<ArtifactId>> {
         self.prune_artifacts_now(before, now, limit)

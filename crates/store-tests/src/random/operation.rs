@@ -115,7 +115,7 @@ impl Operation {
             Self::PendingArtifacts(after, limit) => shown(store.pending_artifacts(after, limit).await),
             Self::ArtifactArrived(id, at) => shown(store.artifact_arrived(id, at, Some("x86_64".to_owned())).await),
             Self::RefuseArtifact(id, at) => shown(store.refuse_artifact(id, at, "it is a script".to_owned()).await),
-            Self::DeleteArtifact(id) => shown(store.delete_artifact(id).await),
+            Self::DeleteArtifact(id) => shown(store.delete_artifact(id, Vec::new()).await),
             Self::PruneArtifacts(before, now, limit) => shown(store.prune_artifacts(before, now, limit).await),
             Self::AppendLogs(chunks) => shown(store.append_logs(chunks).await),
             Self::ReadLog(job, offset, limit) => shown(store.read_log(job, AttemptNo::FIRST, offset, limit).await),

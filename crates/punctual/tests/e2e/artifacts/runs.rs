@@ -141,3 +141,24 @@ async fn a_job_whose_file_is_gone_from_storage_is_late_and_fails_when_its_budget
     assert!(attempts.iter().all(|attempt| attempt["state"] == json!("not_started")), "{}", ended.text);
     assert_eq!(attempts[4]["details"]["class"], json!("environment"));
 }
+
+#[tokio::test]
+async fn the_file_of_a_one_off_job_can_be_removed_when_the_job_has_finished() {
+    let world = World::new().await;
+    let id = world.push(&program(1_000, 6)).await;
+    let path = format!("/v1/artifacts/{id}");
+    // Nobody runs it.
+    let job = world.api.submit(json!({ "inline": binary(&id) })).await;
+    let refused = world.api.delete(&path).await.refused(409, "artifact_in_use");
+    assert_eq!(refused.str("/detail"), format!("{job} has not finished and needs {id}"));
+    world.api.command(&format!("/v1/jobs/{job}/cancel")).await.expect(200);
+    let body = json!({ "name": "nightly", "inline": binary(&id), "daily": "03:00" });
+    world.api.post("/v1/schedules", body).await.expect(201);
+    let refused = world.api.delete(&path).await.refused(409, "artifact_in_use");
+    assert_eq!(refused.str("/detail"), format!("the schedule nightly runs {id}"));
+    world.api.delete("/v1/schedules/nightly").await.expect(204);
+    world.api.delete(&path).await.expect(204);
+    assert!(world.files().is_empty());
+    world.api.get(&path).await.refused(404, "artifact_not_found");
+    assert_eq!(world.api.get(&format!("/v1/jobs/{job}")).await.expect(200).str("/state"), "cancelled");
+}
