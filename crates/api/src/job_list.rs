@@ -1,7 +1,7 @@
 //! Lists of jobs, on the wire.
 
 use punctual_core::task::Priority;
-use punctual_core::{JobId, Timestamp};
+use punctual_core::{JobId, Span, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
