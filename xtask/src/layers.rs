@@ -68,7 +68,37 @@ pub(crate) fn check() -> anyhow::Result<()> {
     if !wrong.is_empty() {
         bail!("these dependencies point the wrong way:\n  {}", wrong.join("\n  "));
     }
+    let asking = asking_for_bugs(&metadata);
+    if !asking.is_empty() {
+        bail!("only {SIMULATOR} may ask for the feature `{PLANTED_BUGS}`, not\n  {}", asking.join("\n  "));
+    }
     Ok(())
+}
+
+/// The feature of the core that holds the bugs which the simulator must find.
+const PLANTED_BUGS: &str = "planted-bugs";
+const SIMULATOR: &str = "sim";
+
+/// The crates that ask for planted bugs and are not the simulator. Features are shared by all crates of a build, so one
+/// that is shipped, or that one of those uses, would bring the bugs into the binary; a crate that only tests use would
+/// bring them into the binary that its tests run.
+fn asking_for_bugs(metadata: &Value) -> Vec<String> {
+    let mut asking = Vec::new();
+    for package in metadata["packages"].as_array().into_iter().flatten() {
+        let name = short(package["name"].as_str().unwrap_or_default());
+        let dependencies = package["dependencies"].as_array().into_iter().flatten();
+        let of_dependencies = dependencies.flat_map(|dependency| dependency["features"].as_array()).flatten();
+        let own = package["features"].as_object().into_iter().flat_map(|features| features.values());
+        let of_own = own.flat_map(Value::as_array).flatten();
+        let mut asked = of_dependencies.chain(of_own).filter_map(Value::as_str);
+        let uses_simulator = package["dependencies"]
+            .as_array()
+            .is_some_and(|dependencies| dependencies.iter().any(|used| used["name"] == "punctual-sim"));
+        if name != SIMULATOR && (uses_simulator || asked.any(|feature| feature.ends_with(PLANTED_BUGS))) {
+            asking.push(name.to_owned());
+        }
+    }
+    asking
 }
 
 fn short(name: &str) -> &str {
@@ -113,6 +143,22 @@ mod tests {
         assert!(wrong_arrows(&package("punctual-store", "punctual-core", Value::Null)).is_empty());
         assert!(wrong_arrows(&package("punctual-store-sqlite", "punctual-store-tests", "dev".into())).is_empty());
         assert_eq!(wrong_arrows(&package("attic", "punctual-core", Value::Null)).len(), 1);
+    }
+
+    #[test]
+    fn only_the_simulator_asks_for_planted_bugs() {
+        let package = |name: &str, used: &str, features: &[&str], own: &[&str]| {
+            let dependency = serde_json::json!({ "name": used, "path": "somewhere", "features": features });
+            let package =
+                serde_json::json!({ "name": name, "dependencies": [dependency], "features": { "default": own } });
+            asking_for_bugs(&serde_json::json!({ "packages": [package] }))
+        };
+        let none: &[&str] = &[];
+        assert_eq!(package("punctual-sim", "punctual-core", &["planted-bugs"], &[]), none);
+        assert_eq!(package("punctual-engine", "punctual-core", &["schema"], &["schema"]), none);
+        assert_eq!(package("punctual-engine", "punctual-core", &["planted-bugs"], &[]), ["engine"]);
+        assert_eq!(package("punctual", "punctual-core", &[], &["punctual-core/planted-bugs"]), ["punctual"]);
+        assert_eq!(package("punctual", "punctual-sim", &[], &[]), ["punctual"]);
     }
 
     #[test]

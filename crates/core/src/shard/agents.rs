@@ -10,7 +10,7 @@ use crate::run::Run;
 use crate::shard::event::{Assignment, Reply, Report, Send, Token};
 use crate::shard::judge::End;
 use crate::shard::live::{Live, Stage};
-use crate::shard::{Bug, LiveView, Owner};
+use crate::shard::{LiveView, Owner, planted};
 
 /// Of one job, that wait for the same write.
 const REPLIES_MAX: usize = 8;
@@ -43,7 +43,7 @@ impl Owner {
 
     /// Not among the answers to commands: a wish to cancel may become durable in between.
     fn answer_agent_after(&mut self, id: JobId, token: Token, reply: Reply) {
-        if self.config.has(Bug::AnswerBeforeDurable) {
+        if planted!(self.config, AnswerBeforeDurable) {
             self.effects.replies.push((token, reply));
             return;
         }

@@ -7,7 +7,7 @@ use crate::lifecycle::{self, JobEvent, JobState, Next};
 use crate::shard::event::{Command, Found, Refusal, Reply, Token};
 use crate::shard::live::{Live, Shard, Stage};
 use crate::shard::write::{CancelMark, Requeue, Rerun, Settle, Write};
-use crate::shard::{Bug, Lookup, Owner};
+use crate::shard::{Lookup, Owner, planted};
 
 impl Command {
     const fn event(self) -> JobEvent {
@@ -72,7 +72,8 @@ impl Owner {
     }
 
     fn command_running(&mut self, token: Token, id: JobId, command: Command) {
-        if command == Command::Delete && self.config.has(Bug::DeleteIgnoresRunning) {
+        #[cfg(feature = "planted-bugs")]
+        if command == Command::Delete && planted!(self.config, DeleteIgnoresRunning) {
             self.delete_running(token, id);
             return;
         }
@@ -113,31 +114,10 @@ impl Owner {
         }
     }
 
-    /// Planted: see [`Bug::DeleteIgnoresRunning`].
-    fn delete_running(&mut self, token: Token, id: JobId) {
-        let now = self.now;
-        let live = self.live_mut(id);
-        let (key, counters) = (live.key, live.counters);
-        live.stage = Stage::MOVING;
-        self.push(Write::Settle(Settle {
-            key,
-            state: JobState::Deleted,
-            finished_at: now,
-            counters,
-            attempt: None,
-            reason: None,
-            output: None,
-            cancel: CancelMark::None,
-            notice: None,
-            success_of: None,
-        }));
-        self.reply_after(id, token, Reply::Done(JobState::Deleted));
-    }
-
     /// The answer to a lookup. The job may have come into memory meanwhile.
     pub(super) fn found(&mut self, token: Token, id: JobId, found: Found) {
         let Some((epoch, read, lookup)) = self.lookups.remove(&token) else { return };
-        let ghosts = self.config.has(Bug::GhostRows);
+        let ghosts = planted!(self.config, GhostRows);
         // Asked under an older epoch, it says nothing about what was taken over since.
         let is_ours = |shard: &&mut Shard| shard.epoch == epoch && !shard.is_retiring;
         let is_outdated = match self.shard_mut(id.shard()).filter(is_ours) {
@@ -274,8 +254,8 @@ impl Owner {
     }
 
     /// Answers when the write that was just pushed for this job is durable.
-    fn reply_after(&mut self, id: JobId, token: Token, reply: Reply) {
-        if self.config.has(Bug::AnswerBeforeDurable) {
+    pub(super) fn reply_after(&mut self, id: JobId, token: Token, reply: Reply) {
+        if planted!(self.config, AnswerBeforeDurable) {
             self.effects.replies.push((token, reply));
             return;
         }
@@ -301,7 +281,7 @@ impl Owner {
         shard.jobs.get(&id).expect("the job is in memory")
     }
 
-    fn live_mut(&mut self, id: JobId) -> &mut Live {
+    pub(super) fn live_mut(&mut self, id: JobId) -> &mut Live {
         let shard = self.shard_mut(id.shard()).expect("the job's shard is owned");
         shard.jobs.get_mut(&id).expect("the job is in memory")
     }

@@ -12,7 +12,7 @@ use crate::shard::judge::End;
 use crate::shard::live::{Live, Stage};
 use crate::shard::outcomes::is_taken_back;
 use crate::shard::write::{Batch, BatchSeq, CancelMark, Epoch, Requeue, Settle, SharedBatch, Start, Void, Write};
-use crate::shard::{Bug, Owner};
+use crate::shard::{Owner, planted};
 use crate::time::Timestamp;
 
 impl Owner {
@@ -142,7 +142,7 @@ impl Owner {
 
     /// The batch that was answered, and those that followed it on its lane.
     fn answered(&mut self, seq: BatchSeq) -> (SharedBatch, Vec<SharedBatch>) {
-        let mixes_up = self.config.has(Bug::AnswersMixedUp);
+        let mixes_up = planted!(self.config, AnswersMixedUp);
         let seq = if mixes_up { self.outbox.oldest().unwrap_or(seq) } else { seq };
         self.outbox.answered(seq)
     }
@@ -196,7 +196,7 @@ impl Owner {
 
     fn started(&mut self, start: &Start) {
         let id = start.key.id;
-        let sends_now = !self.config.has(Bug::ExecuteBeforeDurable);
+        let sends_now = !planted!(self.config, ExecuteBeforeDurable);
         let shard = self.shard_mut(id.shard()).expect("checked by the caller");
         let Some(live) = shard.jobs.get_mut(&id) else { return };
         let Stage::Starting(run) = live.stage else { return };

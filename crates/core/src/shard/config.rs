@@ -1,5 +1,7 @@
 //! The settings of an owner, each with the mission's default.
 
+#[cfg(feature = "planted-bugs")]
+use crate::shard::bug::Bug;
 use crate::time::Span;
 
 #[derive(Debug, Clone)]
@@ -60,105 +62,5 @@ impl Default for Config {
             #[cfg(feature = "planted-bugs")]
             bug: None,
         }
-    }
-}
-
-/// Bugs that can be switched on, one at a time, to show that the simulator finds them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bug {
-    /// An assignment is sent before its start is durable.
-    ExecuteBeforeDurable,
-    /// A job that runs can be deleted.
-    DeleteIgnoresRunning,
-    /// A command is answered before it is durable.
-    AnswerBeforeDurable,
-    /// One retry more than the policy grants.
-    OneRetryTooMany,
-    /// A failure is retried although the policy excepts its class.
-    ExceptedIsRetried,
-    /// A job that cannot be started is tried for ever.
-    GiveBacksUnlimited,
-    /// An outcome counts whatever attempt it is of.
-    StaleOutcomeAccepted,
-    /// A start that is taken back gives its number to the next.
-    AttemptReused,
-    /// Jobs start 50 ms before they are due.
-    EarlyStart,
-    /// A lost `exactly_once` attempt is simply started again.
-    LostIsRetried,
-    /// A row that was read before its job ended is taken for a new job.
-    GhostRows,
-    /// A full window forgets what it had no room for.
-    FullWindowForgets,
-    /// A reconnecting worker's attempts are taken for never received.
-    HeldIsIgnored,
-    /// A takeover forgets what was running.
-    TakeoverForgetsRunning,
-    /// A hello counts although the worker has said another one since.
-    LateHelloBelieved,
-    /// An answer is taken for that of the oldest batch, whatever lane it is of.
-    AnswersMixedUp,
-    /// A job starts although its task's file has not arrived.
-    FileNotAwaited,
-    /// The watermark of a shard runs ahead of what was decided.
-    WatermarkRunsAhead,
-    /// A takeover plans from now on, not from where the former owner stopped.
-    WatermarkIgnored,
-    /// Runs of a schedule meet although it says that they must not.
-    OverlapIgnored,
-    /// What is missed in the next turn has a budget of its own.
-    ReckoningForgotten,
-    /// A job fails and nobody is told.
-    FailureNotTold,
-    /// A start that its worker denies was never received, although the database has lost commits since.
-    OldStartBelieved,
-    /// A planned time that its schedule has given up runs as if it were in time.
-    MissedAfterIgnored,
-    /// A run that somebody asks for does not look at the schedule's overlap policy.
-    ManualRunsMeet,
-    /// An edit forgets which times are to be skipped.
-    EditDropsSkip,
-}
-
-impl Bug {
-    pub const ALL: [Self; 26] = [
-        Self::ExecuteBeforeDurable,
-        Self::DeleteIgnoresRunning,
-        Self::AnswerBeforeDurable,
-        Self::OneRetryTooMany,
-        Self::ExceptedIsRetried,
-        Self::GiveBacksUnlimited,
-        Self::StaleOutcomeAccepted,
-        Self::AttemptReused,
-        Self::EarlyStart,
-        Self::LostIsRetried,
-        Self::GhostRows,
-        Self::FullWindowForgets,
-        Self::HeldIsIgnored,
-        Self::TakeoverForgetsRunning,
-        Self::LateHelloBelieved,
-        Self::AnswersMixedUp,
-        Self::FileNotAwaited,
-        Self::WatermarkRunsAhead,
-        Self::WatermarkIgnored,
-        Self::OverlapIgnored,
-        Self::ReckoningForgotten,
-        Self::FailureNotTold,
-        Self::OldStartBelieved,
-        Self::MissedAfterIgnored,
-        Self::ManualRunsMeet,
-        Self::EditDropsSkip,
-    ];
-}
-
-impl Config {
-    #[cfg(feature = "planted-bugs")]
-    pub(super) fn has(&self, bug: Bug) -> bool {
-        self.bug == Some(bug)
-    }
-
-    #[cfg(not(feature = "planted-bugs"))]
-    pub(super) const fn has(&self, _bug: Bug) -> bool {
-        false
     }
 }

@@ -5,7 +5,7 @@ use crate::give_backs::{GiveBacks, TakenBack};
 use crate::job::Counters;
 use crate::lifecycle::{self, JobEvent, JobState, Next};
 use crate::retry::RetryPolicy;
-use crate::shard::{Bug, CHECK_EVERY, Config};
+use crate::shard::{CHECK_EVERY, Config, planted};
 use crate::task::{Delivery, OnLost, TaskSpec};
 use crate::time::{Span, Timestamp};
 
@@ -130,7 +130,7 @@ pub(super) fn judge(case: &Case<'_>, end: End) -> Verdict {
         End::Denied => {
             let reason =
                 "its worker does not know it, and the database has lost commits since its start: it may have run";
-            case.verdict(Ending::WorkerLost, reason.to_owned(), case.in_doubt())
+            case.verdict(Ending::WorkerLost, reason.to_owned(), case.in_doubt(case.spec.delivery))
         }
     }
 }
@@ -188,12 +188,12 @@ impl Case<'_> {
     }
 
     fn counted(&self, count: u16) -> u16 {
-        if self.config.has(Bug::GiveBacksUnlimited) { count.min(self.spec.start_retry.max.max(1)) } else { count }
+        if planted!(self.config, GiveBacksUnlimited) { count.min(self.spec.start_retry.max.max(1)) } else { count }
     }
 
     fn failed(&self, failure: Failure, ending: Ending) -> Verdict {
         if failure.ran == Ran::Unknown && self.spec.delivery != Delivery::AtLeastOnce {
-            let then = self.in_doubt();
+            let then = self.in_doubt(self.spec.delivery);
             return self.verdict(ending, failure.reason, then);
         }
         let counters = Counters { failures: self.counters.failures.saturating_add(1), ..self.counters };
@@ -214,23 +214,25 @@ impl Case<'_> {
     }
 
     fn is_excepted(&self, class: FailureClass) -> bool {
-        self.spec.retry.except.contains(class) && !self.config.has(super::Bug::ExceptedIsRetried)
+        self.spec.retry.except.contains(class) && !planted!(self.config, ExceptedIsRetried)
     }
 
     fn lost(&self, who: &str) -> Verdict {
         let reason = format!("{who} was silent for {}", self.config.worker_silence);
-        let then = self.in_doubt();
+        let forgets_delivery = planted!(self.config, LostIsRetried);
+        let delivery = if forgets_delivery { Delivery::AtLeastOnce } else { self.spec.delivery };
+        let then = self.in_doubt(delivery);
         self.verdict(Ending::WorkerLost, reason, then)
     }
 
     /// Nobody can know whether it ran. Counts as a loss, whoever says so, so that a job
     /// in doubt is not tried for ever.
-    fn in_doubt(&self) -> Then {
+    fn in_doubt(&self, delivery: Delivery) -> Then {
         let counters = Counters { node_failures: self.counters.node_failures.saturating_add(1), ..self.counters };
         if self.cancel_requested {
             return self.settle_with(JobEvent::EndCancelled, counters);
         }
-        let otherwise = match (self.spec.delivery, self.spec.on_lost) {
+        let otherwise = match (delivery, self.spec.on_lost) {
             (Delivery::AtMostOnce, _) | (Delivery::ExactlyOnce, OnLost::Hold) => {
                 return self.settle_with(JobEvent::Lose, counters);
             }
@@ -252,7 +254,7 @@ impl Case<'_> {
         counters: Counters,
         otherwise: JobEvent,
     ) -> Then {
-        let allowed = if self.config.has(super::Bug::OneRetryTooMany) { retry.saturating_sub(1).max(1) } else { retry };
+        let allowed = if planted!(self.config, OneRetryTooMany) { retry.saturating_sub(1).max(1) } else { retry };
         match policy.wait(allowed, self.chance) {
             Some(wait) => {
                 let asked = at_least.unwrap_or(Span::ZERO).min(self.config.retry_after_max);

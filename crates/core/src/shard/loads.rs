@@ -10,7 +10,7 @@ use crate::job::JobKey;
 use crate::shard::event::{Lane, Load, Loaded};
 use crate::shard::live::LaneState;
 use crate::shard::reads::ReadNo;
-use crate::shard::{Bug, Owner};
+use crate::shard::{Owner, planted};
 use crate::time::{Span, Timestamp};
 
 /// A sweep through rows that find no room goes on at this pace: quick enough to find what
@@ -159,7 +159,7 @@ impl Owner {
 
     /// Leaves out rows of jobs that have ended or moved since the read began.
     pub(super) fn without_outdated(&self, shard: ShardId, read: ReadNo, jobs: Vec<Loaded>) -> Vec<Loaded> {
-        let ghosts = self.config.has(Bug::GhostRows);
+        let ghosts = planted!(self.config, GhostRows);
         let reads = &self.shard(shard).expect("checked by the caller").reads;
         let fresh = jobs.into_iter().filter(|job| ghosts || !reads.is_outdated(read, job.row.key.id));
         fresh.map(|job| self.with_newest_task(job)).collect()

@@ -9,6 +9,8 @@
 //! rebuild; see `engine` for what drives it.
 
 mod agents;
+#[cfg(feature = "planted-bugs")]
+mod bug;
 mod chance;
 mod commands;
 mod commit;
@@ -22,6 +24,7 @@ mod notices;
 mod outbox;
 mod outcomes;
 mod parking;
+mod planted;
 mod reads;
 mod ready;
 mod schedules;
@@ -40,7 +43,10 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use agents::AGENT;
-pub use config::{Bug, Config};
+#[cfg(feature = "planted-bugs")]
+pub use bug::Bug;
+pub use config::Config;
+use planted::planted;
 pub use view::{Counts, LiveView, WorkerStatus};
 
 use crate::id::{JobId, ServerId, ShardId};

@@ -15,7 +15,7 @@ use crate::shard::event::Watch;
 use crate::shard::live::{Live, Run};
 use crate::shard::schedules::Schedules;
 use crate::shard::write::Write;
-use crate::shard::{Bug, Owner};
+use crate::shard::{Owner, planted};
 use crate::task::Task;
 use crate::time::{Span, Timestamp};
 
@@ -94,7 +94,7 @@ impl Owner {
     /// A job in memory ends: what there is to say of it.
     pub(super) fn notice_of_end(&mut self, id: JobId, state: JobState) -> Option<Box<Notice>> {
         let now = self.now;
-        let says_nothing = self.config.has(Bug::FailureNotTold);
+        let says_nothing = planted!(self.config, FailureNotTold);
         let live = self.shard(id.shard())?.jobs.get(&id)?;
         if live.task.spec.quiet {
             return None;

@@ -9,15 +9,14 @@ use crate::shard::event::{Found, Report, Send};
 use crate::shard::judge::{Case, End, Then, details_of, judge, queue_timeout_reason};
 use crate::shard::live::Stage;
 use crate::shard::write::{CancelMark, Requeue, ResolveLost, Settle, StaleOutcome, Write};
-use crate::shard::{Bug, Lookup, Owner};
-use crate::task::{Delivery, TaskSpec};
+use crate::shard::{Lookup, Owner, planted};
 use crate::time::{Span, Timestamp};
 
 impl Owner {
     /// A worker reports how an attempt went. The first report of the current attempt
     /// counts; any other is answered and changes nothing.
     pub(super) fn report(&mut self, worker: WorkerId, report: Report) {
-        let accepts_any = self.config.has(Bug::StaleOutcomeAccepted);
+        let accepts_any = planted!(self.config, StaleOutcomeAccepted);
         self.workers.reported(worker, (report.id, report.attempt), &mut self.ready);
         let Some(shard) = self.shard(report.id.shard()) else { return };
         if shard.busy.contains(&report.id) {
@@ -113,20 +112,13 @@ impl Owner {
     pub(super) fn end_attempt(&mut self, id: JobId, end: End) {
         let chance = self.chance.fraction();
         let (now, server) = (self.now, self.server);
-        let reuses_number = self.config.has(Bug::AttemptReused) && matches!(end, End::NeverReceived);
-        let retries_lost = self.config.has(Bug::LostIsRetried);
+        let reuses_number = planted!(self.config, AttemptReused) && matches!(end, End::NeverReceived);
         let shard = self.shards[usize::from(id.shard().0)].as_deref_mut().expect("running jobs are of owned shards");
         let live = shard.jobs.get_mut(&id).expect("a running job is in memory");
         let Stage::Running(run) = live.stage else { unreachable!("only a running attempt ends") };
         let number = if reuses_number { run.attempt } else { run.attempt.next() };
         let counters = Counters { next_attempt: number, ..live.counters };
-        let mut lax: TaskSpec;
-        let mut spec = &live.task.spec;
-        if retries_lost && matches!(end, End::WorkerLost) {
-            lax = spec.clone();
-            lax.delivery = Delivery::AtLeastOnce;
-            spec = &lax;
-        }
+        let spec = &live.task.spec;
         let cancel_requested = run.cancel == CancelMark::Recorded;
         let due_at = live.key.due_at;
         let give_backs = live.give_backs.as_deref();

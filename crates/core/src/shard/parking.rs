@@ -13,7 +13,7 @@ use crate::shard::live::LaneState;
 use crate::shard::loads::{after, before, end_of};
 use crate::shard::reads::ReadNo;
 use crate::shard::ready::ClassId;
-use crate::shard::{Bug, Owner};
+use crate::shard::{Owner, planted};
 use crate::task::{Priority, Task};
 
 /// Tasks that the sweeps of a shard leave out, at most: each row is compared with all of them.
@@ -56,7 +56,7 @@ impl Owner {
 
     /// Remembers to read this job later.
     pub(super) fn park(&mut self, class: ClassId, key: JobKey, task: TaskId) {
-        let forgets = self.config.has(Bug::FullWindowForgets);
+        let forgets = planted!(self.config, FullWindowForgets);
         let Some(shard) = self.shard_mut(key.shard()).filter(|_| !forgets) else { return };
         let parking = &mut shard.parking;
         let from = parking.from.entry(class).or_insert(key);

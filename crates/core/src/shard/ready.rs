@@ -7,7 +7,7 @@ use std::ops::Bound;
 
 use crate::id::{JobId, WorkerId};
 use crate::job::JobKey;
-use crate::shard::Owner;
+use crate::shard::{Config, Owner, planted};
 use crate::shard::live::{Denial, Run, Stage};
 use crate::shard::workers::{Worker, Workers};
 use crate::shard::write::{CancelMark, Start, Write};
@@ -65,7 +65,7 @@ pub(super) struct Ready {
     by_needs: HashMap<Needs, ClassId>,
     /// The classes of tasks seen lately, so that a job costs no comparison of texts.
     by_task: HashMap<(crate::id::TaskId, u32), ClassId>,
-    /// Planted: see [`super::Bug::FileNotAwaited`].
+    /// A planted bug.
     ignores_arrivals: bool,
 }
 
@@ -77,8 +77,8 @@ const TURN_MAX: usize = 64;
 const TASK_CACHE_MAX: usize = 4096;
 
 impl Ready {
-    pub(super) fn new(config: &super::Config) -> Self {
-        Self { ignores_arrivals: config.has(super::Bug::FileNotAwaited), ..Self::default() }
+    pub(super) fn new(config: &Config) -> Self {
+        Self { ignores_arrivals: planted!(config, FileNotAwaited), ..Self::default() }
     }
 
     pub(super) fn class_of(&mut self, task: &Task, workers: &mut Workers) -> ClassId {
@@ -243,7 +243,6 @@ impl Owner {
 
     fn start(&mut self, id: JobId, worker: WorkerId) {
         let now = self.now;
-        let sends_first = self.config.has(super::Bug::ExecuteBeforeDurable);
         let shard = self.shards[usize::from(id.shard().0)].as_deref_mut().expect("ready jobs are of owned shards");
         let live = shard.jobs.get_mut(&id).expect("a ready job is in memory");
         let attempt = live.counters.next_attempt;
@@ -259,10 +258,6 @@ impl Owner {
             cancel,
             denial: Denial::Proves,
         });
-        let assignment = sends_first.then(|| {
-            let origin = shard.schedules.origin_of(live);
-            live.assignment(shard.epoch, attempt, now, origin)
-        });
         let planned = live.first_run_of();
         self.window_len -= 1;
         self.workers.occupy(worker, id, &mut self.ready);
@@ -270,8 +265,7 @@ impl Owner {
             self.run_starts(source, id);
         }
         self.push(Write::Start(start));
-        if let Some(assignment) = assignment {
-            self.send(worker, crate::shard::event::Send::Assign(assignment));
-        }
+        #[cfg(feature = "planted-bugs")]
+        self.send_before_durable(id, worker);
     }
 }

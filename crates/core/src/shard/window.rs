@@ -12,7 +12,7 @@ use crate::shard::event::{Adopted, Loaded, Send, TakenSchedules};
 use crate::shard::live::{Denial, Live, Run, Shard, Stage};
 use crate::shard::ready::ClassId;
 use crate::shard::write::{Epoch, StartsId, Write};
-use crate::shard::{Bug, Owner};
+use crate::shard::{Owner, planted};
 use crate::task::{Priority, Task};
 use crate::time::{Span, Timestamp};
 
@@ -41,14 +41,14 @@ impl Owner {
 
     /// Takes over what runs in a shard that was just acquired.
     pub(super) fn adopt_all(&mut self, shard: ShardId, running: Vec<Adopted>, whole_since: Epoch) {
-        if self.config.has(Bug::TakeoverForgetsRunning) {
+        if planted!(self.config, TakeoverForgetsRunning) {
             return;
         }
         let unsent = self.unsent.remove(&shard).unwrap_or_default();
         for adopted in running {
             let starts = adopted.start.starts;
             let is_unsent = unsent.contains(&(starts, adopted.start.start.key.id));
-            let is_believed = self.config.has(Bug::OldStartBelieved);
+            let is_believed = planted!(self.config, OldStartBelieved);
             // Otherwise its end may have been committed and lost, and the worker has forgotten it for that reason.
             let proves = starts.epoch >= whole_since || is_unsent || is_believed;
             let denial = if proves { Denial::Proves } else { Denial::ProvesNothing };
@@ -246,7 +246,7 @@ impl Owner {
     }
 
     fn start_limit(&self) -> Timestamp {
-        if self.config.has(Bug::EarlyStart) { self.now + Span::from_millis(50) } else { self.now }
+        if planted!(self.config, EarlyStart) { self.now + Span::from_millis(50) } else { self.now }
     }
 
     /// Moves what has become due from its time to the queue for workers.

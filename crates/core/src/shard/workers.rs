@@ -12,7 +12,7 @@ use crate::shard::judge::End;
 use crate::shard::live::{Denial, IdSet, Run, Stage};
 use crate::shard::ready::{ClassId, Ready};
 use crate::shard::write::CancelMark;
-use crate::shard::{Bug, Lookup, Owner};
+use crate::shard::{Lookup, Owner, planted};
 use crate::time::{Span, Timestamp};
 
 /// Held attempts of a hello that are looked up. More of them come from an outage, and are reported soon.
@@ -279,7 +279,7 @@ impl Owner {
     /// Whether this worker said hello on a later connection than `stream`.
     pub fn heard_later(&self, id: WorkerId, stream: StreamId) -> bool {
         let is_later = |worker: &Worker| worker.newest > Some(stream);
-        !self.config.has(Bug::LateHelloBelieved) && self.workers.get(id).is_some_and(is_later)
+        !planted!(self.config, LateHelloBelieved) && self.workers.get(id).is_some_and(is_later)
     }
 
     /// A worker says who it is and what it holds. What we gave it and it does not
@@ -300,7 +300,7 @@ impl Owner {
         ours.sort_unstable();
         for job in ours {
             let Some(Run { attempt, cancel, denial, .. }) = self.running_attempt(job) else { continue };
-            let is_held = held.contains(&(job, attempt)) && !self.config.has(Bug::HeldIsIgnored);
+            let is_held = held.contains(&(job, attempt)) && !planted!(self.config, HeldIsIgnored);
             match denial {
                 Denial::Proves if !is_held => self.end_attempt(job, End::NeverReceived),
                 Denial::ProvesNothing if !is_held => self.end_attempt(job, End::Denied),

@@ -10,7 +10,7 @@ use crate::shard::schedules::decide::{Firing, Step, replay_pause};
 use crate::shard::schedules::progress::INSTANT;
 use crate::shard::schedules::table::{Entry, Place};
 use crate::shard::write::Decision;
-use crate::shard::{Bug, Owner};
+use crate::shard::{Owner, planted};
 use crate::time::{Span, Timestamp};
 
 /// Missed times with a row of their own, besides those that may run; what is older shares rows. A year without
@@ -36,7 +36,7 @@ impl Owner {
     }
 
     fn missed_after(&self, entry: &Entry, at: Timestamp, next: Option<Timestamp>) -> Span {
-        if self.config.has(Bug::MissedAfterIgnored) {
+        if planted!(self.config, MissedAfterIgnored) {
             return self.config.schedule_grace;
         }
         entry.plan.spec.missed_after(at, next, self.config.schedule_grace)
@@ -195,7 +195,7 @@ impl Owner {
             entry.next <= self.now || entry.plan.jitter() > Span::ZERO || schedules.stalled.contains_key(&entry.id);
         // What comes later is missed after that at the earliest.
         let paces_others = reckoning.due_at > self.now + self.least_missed_after(entry);
-        if (has_more || paces_others) && !self.config.has(Bug::ReckoningForgotten) {
+        if (has_more || paces_others) && !planted!(self.config, ReckoningForgotten) {
             schedules.reckonings.insert(entry.id, reckoning);
             schedules.reckoned_until = reckoning.at.max(reckoning.due_at).max(schedules.reckoned_until);
         }

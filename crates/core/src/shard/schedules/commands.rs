@@ -15,7 +15,7 @@ use crate::shard::schedules::overlap::Met;
 use crate::shard::schedules::progress::INSTANT;
 use crate::shard::schedules::table::Place;
 use crate::shard::write::{Void, Write};
-use crate::shard::{Bug, Owner};
+use crate::shard::{Owner, planted};
 use crate::time::Span;
 
 /// Planned times that are looked at to find those to be skipped: a calendar may leave none.
@@ -195,7 +195,7 @@ impl Owner {
             let reason = "its overlap policy is `allow`, so nobody keeps track of whether a run has ended";
             return self.reply_schedule(token, ScheduleReply::Refused(reason.to_owned()));
         }
-        let overlap = if self.config.has(Bug::ManualRunsMeet) { Overlap::Allow } else { overlap };
+        let overlap = if planted!(self.config, ManualRunsMeet) { Overlap::Allow } else { overlap };
         // Each has a row of its own in the ledger, however quickly they follow each other.
         let at = self.now.max(schedules.last_manual + Span::from_micros(1));
         schedules.last_manual = at;

@@ -15,7 +15,7 @@ use crate::shard::schedules::Schedules;
 use crate::shard::schedules::progress::INSTANT;
 use crate::shard::schedules::table::Place;
 use crate::shard::write::Write;
-use crate::shard::{Bug, Owner};
+use crate::shard::{Owner, planted};
 use crate::time::Timestamp;
 
 /// What waits for one schedule, at most. Whoever comes then has to ask again: each waits for a commit.
@@ -239,7 +239,7 @@ impl Owner {
         entry.revision = entry.revision.saturating_add(1);
         entry.since = since;
         // A skip stays, like a pause: whoever asked for it did not ask for this definition alone.
-        if self.config.has(Bug::EditDropsSkip) {
+        if planted!(self.config, EditDropsSkip) {
             entry.change_rare(|rare| rare.skip_until = None);
         }
         let (state, revision) = (entry.state(), entry.revision);

@@ -4,7 +4,7 @@ use crate::id::{ScheduleId, ShardId};
 use crate::shard::event::{LoadedSchedule, ScheduleLoad, TakenSchedules};
 use crate::shard::schedules::Schedules;
 use crate::shard::schedules::progress::Progress;
-use crate::shard::{Bug, Owner};
+use crate::shard::{Owner, planted};
 use crate::time::Timestamp;
 
 /// Schedules of one read.
@@ -49,7 +49,7 @@ impl Owner {
             if schedules.table.place(row.id).is_some() {
                 continue;
             }
-            let from = if self.config.has(Bug::WatermarkIgnored) { self.now } else { Timestamp::EPOCH };
+            let from = if planted!(self.config, WatermarkIgnored) { self.now } else { Timestamp::EPOCH };
             let from = from.max(schedules.progress.taken_over).max(row.state.since);
             schedules.table.insert(row, from);
         }

@@ -14,7 +14,7 @@ use crate::shard::schedules::catch_up::Replay;
 use crate::shard::schedules::decide::{Firing, Step, replay_pause};
 use crate::shard::schedules::table::Place;
 use crate::shard::write::{Decision, Write};
-use crate::shard::{Bug, Owner};
+use crate::shard::{Owner, planted};
 use crate::time::Timestamp;
 
 /// Who pauses a schedule that fails too often.
@@ -105,7 +105,7 @@ impl Owner {
             return Met::InDoubt;
         }
         let queued = schedules.queued(id);
-        let meets = schedules.active(id).filter(|_| !self.config.has(Bug::OverlapIgnored));
+        let meets = schedules.active(id).filter(|_| !planted!(self.config, OverlapIgnored));
         let is_free = overlap == Overlap::Allow || (meets.is_none() && queued == 0);
         if is_free {
             let occurrence = self.occurrence(entry, &planned, Verdict::Fired);

@@ -9,7 +9,7 @@ use crate::shard::schedules::Schedules;
 use crate::shard::schedules::progress::INSTANT;
 use crate::shard::schedules::slots::Slot;
 use crate::shard::schedules::table::Place;
-use crate::shard::{Bug, Owner};
+use crate::shard::{Owner, planted};
 use crate::task::Task;
 use crate::time::{Span, Timestamp};
 
@@ -163,7 +163,7 @@ impl Owner {
 
     /// All that was planned up to `reached` is decided, but for what is not known yet.
     fn decided_until(&self, schedules: &mut Schedules, reached: Timestamp) {
-        let runs_ahead = self.config.has(Bug::WatermarkRunsAhead);
+        let runs_ahead = planted!(self.config, WatermarkRunsAhead);
         let ahead = if runs_ahead { self.config.schedule_grace } else { Span::ZERO };
         schedules.progress.reached(reached.min(schedules.open_from()) + ahead);
         schedules.forget_reckonings(schedules.progress.decided);
