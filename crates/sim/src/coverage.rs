@@ -8,7 +8,7 @@ use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::notice::NoticeKind;
 use punctual_core::schedule::{ChangeKind, Marks, Verdict};
 use punctual_core::shard::event::{Refusal, Reply};
-use punctual_core::shard::write::{Decision, Requeue, Settle, Void, Write};
+use punctual_core::shard::write::{Decision, JobWrite, Requeue, ScheduleWrite, Settle, Void, Write};
 use punctual_core::task::{Delivery, Task, TaskSpec};
 
 use crate::history::{Fact, History};
@@ -218,7 +218,7 @@ impl Coverage {
                 Fact::Took { batch, void } => {
                     for write in &batch.writes {
                         self.add_write(write, void);
-                        if let Write::Settle(settle) = write
+                        if let Write::Job(JobWrite::Settle(settle)) = write
                             && tasks.get(&settle.key.id).is_some_and(|task| is_excepted(settle, task))
                         {
                             self.hit(Window::ExceptedFailure);
@@ -258,13 +258,14 @@ impl Coverage {
 
     fn add_write(&mut self, write: &Write, void: &Void) {
         match write {
-            Write::Start(start) if void.jobs.contains(&start.key.id) => self.hit(Window::VoidStart),
-            Write::Settle(Settle { key, attempt: None, .. }) | Write::Requeue(Requeue { key, attempt: None, .. })
-                if void.jobs.contains(&key.id) =>
-            {
+            Write::Job(JobWrite::Start(start)) if void.jobs.contains(&start.key.id) => self.hit(Window::VoidStart),
+            Write::Job(
+                JobWrite::Settle(Settle { key, attempt: None, .. })
+                | JobWrite::Requeue(Requeue { key, attempt: None, .. }),
+            ) if void.jobs.contains(&key.id) => {
                 self.hit(Window::VoidOrder);
             }
-            Write::Settle(settle) => {
+            Write::Job(JobWrite::Settle(settle)) => {
                 match (settle.state, &settle.attempt, &settle.reason) {
                     (JobState::Quarantined, _, _) => self.hit(Window::Quarantined),
                     (JobState::Failed, None, Some(_)) => self.hit(Window::QueueTimeout),
@@ -277,35 +278,35 @@ impl Coverage {
                     self.add_ending(record, settle.state);
                 }
             }
-            Write::Requeue(requeue) => match &requeue.attempt {
+            Write::Job(JobWrite::Requeue(requeue)) => match &requeue.attempt {
                 Some(record) => self.add_ending(record, JobState::Scheduled),
                 None => self.hit(Window::RunNow),
             },
-            Write::Rerun(_) => self.hit(Window::Rerun),
-            Write::ResolveLost(_) => self.hit(Window::LateResultForLost),
-            Write::Stale(_) => self.hit(Window::StaleOutcome),
-            Write::Start(_)
-            | Write::RequestCancel { .. }
-            | Write::CloseStarts(_)
-            | Write::AddSchedule(_)
-            | Write::SetSchedule { change: None, .. }
-            | Write::DropSchedule { .. }
-            | Write::StartedLate(_)
-            | Write::Watermark { .. } => {}
+            Write::Job(JobWrite::Rerun(_)) => self.hit(Window::Rerun),
+            Write::Job(JobWrite::ResolveLost(_)) => self.hit(Window::LateResultForLost),
+            Write::Job(JobWrite::Stale(_)) => self.hit(Window::StaleOutcome),
+            Write::Job(JobWrite::Start(_) | JobWrite::RequestCancel { .. } | JobWrite::CloseStarts(_))
+            | Write::Schedule(
+                ScheduleWrite::Add(_)
+                | ScheduleWrite::Set { change: None, .. }
+                | ScheduleWrite::Drop { .. }
+                | ScheduleWrite::StartedLate(_)
+                | ScheduleWrite::Watermark { .. },
+            ) => {}
             Write::Notice(_) => self.hit(Window::LatenessTold),
-            Write::EditSchedule { .. } => self.hit(Window::ScheduleEdited),
-            Write::SetSchedule { change: Some(change), .. } => {
+            Write::Schedule(ScheduleWrite::Edit { .. }) => self.hit(Window::ScheduleEdited),
+            Write::Schedule(ScheduleWrite::Set { change: Some(change), .. }) => {
                 if change.kind == ChangeKind::QueueCleared {
                     self.hit(Window::QueueCleared);
                 }
             }
-            Write::Release(decision) => {
+            Write::Schedule(ScheduleWrite::Release(decision)) => {
                 self.hit(Window::QueuedReleased);
                 if decision.occurrence.verdict == Verdict::SkippedMaxRuns {
                     self.hit(Window::OccurrenceUsedUp);
                 }
             }
-            Write::Decide(decision) => self.add_verdict(decision, void),
+            Write::Schedule(ScheduleWrite::Decide(decision)) => self.add_verdict(decision, void),
         }
     }
 

@@ -9,7 +9,7 @@ use punctual_core::attempt::{Details, Outcome};
 use punctual_core::notice::Notice;
 use punctual_core::schedule::{OccurrenceRow, ScheduleCommand, ScheduleReply};
 use punctual_core::shard::event::{Command, Reply, Token};
-use punctual_core::shard::write::{SharedBatch, Void, Write};
+use punctual_core::shard::write::{ScheduleWrite, SharedBatch, Void, Write};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
 use punctual_store::{JobRecord, Owned};
@@ -231,12 +231,16 @@ impl Fact {
             Self::AnswerSchedule { token, .. } if tokens.contains(token) => vec![format!("{self:?}")],
             Self::Took { batch, void } => {
                 let is_of_it = |write: &&Write| match write {
-                    Write::AddSchedule(row) => row.id == id,
-                    Write::EditSchedule { id: of, .. }
-                    | Write::SetSchedule { id: of, .. }
-                    | Write::DropSchedule { id: of, .. } => *of == id,
-                    Write::Decide(decision) | Write::Release(decision) => decision.occurrence.schedule == id,
-                    Write::Watermark { shard, .. } => *shard == id.shard(),
+                    Write::Schedule(ScheduleWrite::Add(row)) => row.id == id,
+                    Write::Schedule(
+                        ScheduleWrite::Edit { id: of, .. }
+                        | ScheduleWrite::Set { id: of, .. }
+                        | ScheduleWrite::Drop { id: of, .. },
+                    ) => *of == id,
+                    Write::Schedule(ScheduleWrite::Decide(decision) | ScheduleWrite::Release(decision)) => {
+                        decision.occurrence.schedule == id
+                    }
+                    Write::Schedule(ScheduleWrite::Watermark { shard, .. }) => *shard == id.shard(),
                     _ => false,
                 };
                 let under = batch.epoch_of(id.shard());
@@ -306,22 +310,17 @@ impl Fact {
 /// The job that a write is about.
 pub fn job_of(write: &Write) -> Option<JobId> {
     match write {
-        Write::Start(start) => Some(start.key.id),
-        Write::Settle(settle) => Some(settle.key.id),
-        Write::Requeue(requeue) => Some(requeue.key.id),
-        Write::Rerun(rerun) => Some(rerun.id),
-        Write::RequestCancel { key } => Some(key.id),
-        Write::ResolveLost(resolve) => Some(resolve.id),
-        Write::Stale(stale) => Some(stale.id),
-        Write::CloseStarts(_)
-        | Write::AddSchedule(_)
-        | Write::EditSchedule { .. }
-        | Write::SetSchedule { .. }
-        | Write::DropSchedule { .. }
-        | Write::StartedLate(_)
-        | Write::Watermark { .. } => None,
+        Write::Job(write) => write.job(),
+        Write::Schedule(
+            ScheduleWrite::Add(_)
+            | ScheduleWrite::Edit { .. }
+            | ScheduleWrite::Set { .. }
+            | ScheduleWrite::Drop { .. }
+            | ScheduleWrite::StartedLate(_)
+            | ScheduleWrite::Watermark { .. },
+        ) => None,
         Write::Notice(notice) => notice.job,
-        Write::Decide(decision) | Write::Release(decision) => decision.occurrence.job,
+        Write::Schedule(ScheduleWrite::Decide(decision) | ScheduleWrite::Release(decision)) => decision.occurrence.job,
     }
 }
 

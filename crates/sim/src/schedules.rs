@@ -9,7 +9,7 @@ use punctual_core::schedule::{
     seed_of,
 };
 use punctual_core::shard::event::{Made, Token};
-use punctual_core::shard::write::{SharedBatch, Void, Write};
+use punctual_core::shard::write::{ScheduleWrite, SharedBatch, Void, Write};
 use punctual_core::task::Task;
 use punctual_core::{ScheduleId, ShardId, Span, Timestamp};
 
@@ -224,7 +224,9 @@ impl World {
     pub(crate) fn jobs_of_schedules(&mut self, batch: &SharedBatch, void: &Void) {
         let void: BTreeSet<_> = void.occurrences.iter().copied().collect();
         for write in &batch.writes {
-            let (Write::Decide(decision) | Write::Release(decision)) = write else { continue };
+            let Write::Schedule(ScheduleWrite::Decide(decision) | ScheduleWrite::Release(decision)) = write else {
+                continue;
+            };
             let key = (decision.occurrence.schedule, decision.occurrence.at);
             let Some(job) = decision.job.as_ref().filter(|_| !void.contains(&key)) else { continue };
             let request = self.clients.add(job.id);

@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use punctual_core::schedule::{
     By, Marks, OccurrenceRow, ScheduleEdit, ScheduleRow, ScheduleState, Source, SourceKind, Verdict,
 };
-use punctual_core::shard::write::{Batch, BatchSeq, Decision, FiredJob, SharedBatch, Void, Write};
+use punctual_core::shard::write::{Batch, BatchSeq, Decision, FiredJob, ScheduleWrite, SharedBatch, Void, Write};
 use punctual_core::task::{Priority, Probe, Run, Task, TaskSpec};
 use punctual_core::{JobId, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp};
 use punctual_local_postgres::{Postgres, Settings};
@@ -109,7 +109,7 @@ impl Bench {
 
     fn add(&self, n: u64, id: ScheduleId) -> Write {
         let by = By { at: now(), who: "somebody@example.com".to_owned() };
-        Write::AddSchedule(Arc::new(ScheduleRow {
+        Write::Schedule(ScheduleWrite::Add(Arc::new(ScheduleRow {
             id,
             name: format!("tenant-{:05}/report-{n:07}", n % 7919),
             edit: ScheduleEdit {
@@ -122,14 +122,14 @@ impl Bench {
             state: ScheduleState::new(by.at),
             created: by.clone(),
             changed: by,
-        }))
+        })))
     }
 
     fn decide(&self, n: u64, schedule: ScheduleId, at: Timestamp) -> Write {
         let job = JobId::new(at, schedule.shard(), n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let source = Source { schedule, at, kind: SourceKind::Planned, is_tracked: false };
         let (verdict, marks, decided_at) = (Verdict::Fired, Marks::NONE, now());
-        Write::Decide(Box::new(Decision {
+        Write::Schedule(ScheduleWrite::Decide(Box::new(Decision {
             occurrence: OccurrenceRow {
                 schedule,
                 at,
@@ -151,7 +151,7 @@ impl Bench {
                 is_counted: false,
             }),
             notice: None,
-        }))
+        })))
     }
 
     async fn apply_all(&self, ids: &[ScheduleId], write: impl Fn(u64, ScheduleId) -> Write) {
@@ -179,7 +179,7 @@ impl Bench {
         for round in 0..ROUNDS {
             let lane = (round % u64::from(LANES)) as u16;
             let shards = self.owned.iter().map(|owned| owned.shard).filter(|shard| shard.0 % LANES == lane);
-            let writes = shards.map(|shard| Write::Watermark { shard, at: now() }).collect();
+            let writes = shards.map(|shard| Write::Schedule(ScheduleWrite::Watermark { shard, at: now() })).collect();
             self.apply(lane, round, writes).await;
         }
     }

@@ -12,7 +12,9 @@ use futures_util::future::join_all;
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::shard::event::{Lane, Load};
-use punctual_core::shard::write::{Batch, BatchSeq, CancelMark, Settle, SharedBatch, Start, StartsId, Void, Write};
+use punctual_core::shard::write::{
+    Batch, BatchSeq, CancelMark, JobWrite, Settle, SharedBatch, Start, StartsId, Void, Write,
+};
 use punctual_core::task::{Priority, Probe, Run, Task, TaskSpec};
 use punctual_core::{
     AttemptNo, Counters, JobId, JobKey, JobRow, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
@@ -275,11 +277,11 @@ impl Bench {
     fn start(&self, row: &JobRow) -> Write {
         let at = now();
         let (key, worker) = (row.key, self.worker);
-        Write::Start(Start { key, attempt: AttemptNo::FIRST, worker, picked_up_at: at, started_at: at })
+        Write::Job(JobWrite::Start(Start { key, attempt: AttemptNo::FIRST, worker, picked_up_at: at, started_at: at }))
     }
 
     fn settle(&self, row: &JobRow) -> Write {
-        Write::Settle(self.settled(row))
+        Write::Job(JobWrite::Settle(self.settled(row)))
     }
 
     fn fail(&self, row: &JobRow, notice: Option<Notice>) -> Write {
@@ -291,7 +293,7 @@ impl Bench {
             attempt.ending = Ending::Failed;
             attempt.reason = Some("connection refused".to_owned());
         }
-        Write::Settle(settle)
+        Write::Job(JobWrite::Settle(settle))
     }
 
     fn notice(&self, row: &JobRow) -> Notice {
@@ -352,5 +354,5 @@ fn owned_len(owned: &[Owned]) -> usize {
 }
 
 fn close(owned: &Owned, seq: u64) -> Write {
-    Write::CloseStarts(StartsId { shard: owned.shard, epoch: owned.epoch, seq: BatchSeq(seq) })
+    Write::Job(JobWrite::CloseStarts(StartsId { shard: owned.shard, epoch: owned.epoch, seq: BatchSeq(seq) }))
 }

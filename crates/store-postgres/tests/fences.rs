@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::Database;
 use futures_util::future::join_all;
-use punctual_core::shard::write::{CancelMark, Requeue, SharedBatch, Void, Write};
+use punctual_core::shard::write::{CancelMark, JobWrite, Requeue, SharedBatch, Void, Write};
 use punctual_core::{Counters, JobState, ShardId, Span};
 use punctual_store::{Applied, FoundRow, Leases, NewJob, Store, StoreError, Transitions};
 use punctual_store_postgres::{Options, PostgresStore};
@@ -131,7 +131,7 @@ async fn batches_are_applied_in_the_order_of_the_calls_even_when_one_does_not_fi
         let moved = punctual_core::JobKey { due_at: at(20), id: job.id };
         let mut requeue = retried(original(job), 1, at(20));
         requeue.counters = counters(2, 1, 0);
-        calls.push(owner.batch(vec![deletion(&absent), Write::Requeue(requeue)]));
+        calls.push(owner.batch(vec![deletion(&absent), Write::Job(JobWrite::Requeue(requeue))]));
         calls.push(owner.batch(vec![succeed(moved, 2)]));
     }
     let answers = join_all(calls.into_iter().map(|batch| store.apply(SharedBatch::new(batch)))).await;
@@ -151,16 +151,16 @@ async fn a_batch_does_not_overtake_one_that_is_looked_at_again() {
     let mut owner = owner_of(&store, &jobs).await;
     let mut calls = Vec::new();
     for job in &jobs {
-        let moved = Write::Requeue(Requeue {
+        let moved = Write::Job(JobWrite::Requeue(Requeue {
             key: original(job),
             due_at: at(20),
             counters: Counters::NEW,
             give_backs: None,
             attempt: None,
             cancel: CancelMark::None,
-        });
+        }));
         calls.push(owner.batch(vec![deletion(&absent), moved]));
-        calls.push(owner.batch(vec![Write::RequestCancel { key: original(job) }]));
+        calls.push(owner.batch(vec![Write::Job(JobWrite::RequestCancel { key: original(job) })]));
     }
     let answers = join_all(calls.into_iter().map(|batch| store.apply(SharedBatch::new(batch)))).await;
     for pair in answers.chunks(2) {
@@ -178,9 +178,11 @@ async fn batches_for_one_lane_and_for_all_keep_their_order() {
     let mut calls = Vec::new();
     for four in jobs.chunks(4) {
         // Each alone in its lane, then all together, then each alone again.
-        calls.extend(four.iter().map(|job| owner.batch(vec![Write::Requeue(retried(original(job), 1, at(20)))])));
+        calls.extend(
+            four.iter().map(|job| owner.batch(vec![Write::Job(JobWrite::Requeue(retried(original(job), 1, at(20))))])),
+        );
         let moved = |job: &NewJob| punctual_core::JobKey { due_at: at(20), id: job.id };
-        let again = four.iter().map(|job| Write::Requeue(retried(moved(job), 2, at(30))));
+        let again = four.iter().map(|job| Write::Job(JobWrite::Requeue(retried(moved(job), 2, at(30)))));
         calls.push(owner.batch(again.collect()));
         let last = |job: &NewJob| punctual_core::JobKey { due_at: at(30), id: job.id };
         calls.extend(four.iter().map(|job| owner.batch(vec![succeed(last(job), 3)])));

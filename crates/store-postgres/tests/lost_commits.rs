@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::Database;
 use punctual_core::attempt::{AttemptRecord, Ending};
-use punctual_core::shard::write::{Epoch, Settle, Write};
+use punctual_core::shard::write::{Epoch, JobWrite, Settle, Write};
 use punctual_core::task::Task;
 use punctual_core::{JobState, ShardId, Span, WorkerId};
 use punctual_local_postgres::{Postgres, Settings, Stop};
@@ -42,7 +42,7 @@ fn ran_by(by: WorkerId) -> AttemptRecord {
 
 fn settled_by(job: &NewJob, by: WorkerId) -> Write {
     let settle = settled(original(job), 1, JobState::Succeeded, Ending::Succeeded);
-    Write::Settle(Settle { attempt: Some(ran_by(by)), ..settle })
+    Write::Job(JobWrite::Settle(Settle { attempt: Some(ran_by(by)), ..settle }))
 }
 
 async fn attempts(store: &dyn Store, job: &NewJob) -> Vec<AttemptRecord> {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Database;
-use punctual_core::shard::write::{ResolveLost, Void, Write};
+use punctual_core::shard::write::{JobWrite, ResolveLost, Void, Write};
 use punctual_core::{AttemptNo, JobState, Span, Timestamp};
 use punctual_store::{
     Applied, Filter, FoundRow, JobReads, JobRecord, LogArchive, LogChunk, Logs, NewJob, Order, Retention, Transitions,
@@ -59,7 +59,7 @@ async fn a_late_result_may_move_a_job_to_another_partition() {
     let job = new_job(1, 10, 0);
     let mut owner = owner_of(&store, std::slice::from_ref(&job)).await;
     let lost = settled(original(&job), 1, JobState::Lost, punctual_core::attempt::Ending::WorkerLost);
-    owner.done(vec![Write::Settle(lost)]).await;
+    owner.done(vec![Write::Job(JobWrite::Settle(lost))]).await;
     let resolve = ResolveLost {
         id: job.id,
         attempt: AttemptNo(1),
@@ -70,7 +70,7 @@ async fn a_late_result_may_move_a_job_to_another_partition() {
         details: Some(Box::new(details())),
         notice: None,
     };
-    owner.done(vec![Write::ResolveLost(resolve)]).await;
+    owner.done(vec![Write::Job(JobWrite::ResolveLost(resolve))]).await;
     assert_eq!(store.prune(at(29 * HOUR), at(0), 10).await.unwrap(), 0);
     assert!(matches!(store.find(job.id).await.unwrap(), FoundRow::Finished { state: JobState::Succeeded, .. }));
     // Its worker and server are still known, and what else is known came along.
@@ -109,14 +109,14 @@ async fn a_large_partition_is_dropped_whole_with_all_that_belongs_to_its_jobs() 
     let (old, young) = (new_job(1, 10, 0), new_job(2, 10, 0));
     let mut owner = owner_of(&store, &[old.clone(), young.clone()]).await;
     for job in [&old, &young] {
-        owner.done(vec![Write::Requeue(retried(original(job), 1, at(20)))]).await;
+        owner.done(vec![Write::Job(JobWrite::Requeue(retried(original(job), 1, at(20))))]).await;
         let log = LogChunk { job: job.id, attempt: AttemptNo(1), offset: 0, bytes: text("log"), marks: text("") };
         store.append_logs(vec![log]).await.unwrap();
     }
     let moved = |job: &NewJob| punctual_core::JobKey { due_at: at(20), id: job.id };
     let end = |job, at| match ended(moved(job), JobState::Failed, at) {
-        Write::Settle(settle) => {
-            Write::Settle(punctual_core::shard::write::Settle { counters: counters(2, 1, 0), ..settle })
+        Write::Job(JobWrite::Settle(settle)) => {
+            Write::Job(JobWrite::Settle(punctual_core::shard::write::Settle { counters: counters(2, 1, 0), ..settle }))
         }
         other => other,
     };

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use punctual_core::JobState;
 use punctual_core::notice::NoticeKind;
 use punctual_core::schedule::Verdict;
-use punctual_core::shard::write::{SharedBatch, Write};
+use punctual_core::shard::write::{JobWrite, SharedBatch, Write};
 use punctual_store::{
     Applied, BACKFILLS_MAX, Backfills, Dispatch, Dispatched, FoundRow, Notices, RULES_MAX, Retention, RuleChange,
     Stepped, StoreError, Transitions,
@@ -272,7 +272,7 @@ async fn a_void_rerun_beside_a_notice_is_left_out() {
     let failed = notice(NoticeKind::Failed, 1, 0);
     let rerun = |id| {
         let counters = counters(2, 0, 0);
-        Write::Rerun(punctual_core::shard::write::Rerun { id, due_at: at(50), counters })
+        Write::Job(JobWrite::Rerun(punctual_core::shard::write::Rerun { id, due_at: at(50), counters }))
     };
     owner.void(vec![rerun(absent.id), ended_with(&job, JobState::Failed, &failed)], absent.id).await;
     assert_eq!(waiting(&store).await, std::slice::from_ref(&failed));

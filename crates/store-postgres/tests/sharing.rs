@@ -5,7 +5,7 @@ mod common;
 use common::Database;
 use futures_util::future::join_all;
 use punctual_core::attempt::{Details, Ending};
-use punctual_core::shard::write::{Requeue, Settle, StaleOutcome, Write};
+use punctual_core::shard::write::{JobWrite, Requeue, Settle, StaleOutcome, Write};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, JobState, ShardId};
 use punctual_store::{
@@ -131,7 +131,7 @@ async fn a_reason_may_hold_what_postgresql_cannot() {
         at: at(1),
         outcome: "\0".to_owned(),
     };
-    owner.done(vec![Write::Settle(failed), Write::Stale(stale)]).await;
+    owner.done(vec![Write::Job(JobWrite::Settle(failed)), Write::Job(JobWrite::Stale(stale))]).await;
     match store.job(job.id).await.unwrap().unwrap() {
         JobRecord::Finished { job, .. } => assert_eq!(job.reason.as_deref(), Some("exit\u{fffd}code")),
         hot @ JobRecord::Hot { .. } => panic!("{hot:?}"),
@@ -255,9 +255,14 @@ async fn details_that_cannot_be_read_are_left_out_and_the_job_is_shown() {
     let job = new_job(1, 10, 0);
     let mut owner = owner_of(&store, std::slice::from_ref(&job)).await;
     let known = |n| with_details(ran(n, Ending::Failed), details());
-    owner.done(vec![Write::Requeue(Requeue { attempt: Some(known(1)), ..retried(original(&job), 1, at(10)) })]).await;
+    owner
+        .done(vec![Write::Job(JobWrite::Requeue(Requeue {
+            attempt: Some(known(1)),
+            ..retried(original(&job), 1, at(10))
+        }))])
+        .await;
     let last = settled(original(&job), 2, JobState::Failed, Ending::Failed);
-    owner.done(vec![Write::Settle(Settle { attempt: Some(known(2)), ..last })]).await;
+    owner.done(vec![Write::Job(JobWrite::Settle(Settle { attempt: Some(known(2)), ..last }))]).await;
     let shown = async || match store.job(job.id).await.unwrap() {
         Some(JobRecord::Finished { attempts, .. }) => attempts,
         other => panic!("{other:?}"),
@@ -282,7 +287,13 @@ async fn a_late_outcome_that_is_repeated_is_kept_once() {
     let mut owner = owner_of(&store, std::slice::from_ref(&job)).await;
     let stale = |n, secs| {
         let outcome = format!("at {secs}");
-        Write::Stale(StaleOutcome { id: job.id, attempt: AttemptNo(1), worker: worker(n), at: at(secs), outcome })
+        Write::Job(JobWrite::Stale(StaleOutcome {
+            id: job.id,
+            attempt: AttemptNo(1),
+            worker: worker(n),
+            at: at(secs),
+            outcome,
+        }))
     };
     owner.done(vec![stale(1, 300), stale(1, 301)]).await;
     owner.done(vec![stale(1, 302), stale(2, 303)]).await;

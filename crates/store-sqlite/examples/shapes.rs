@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::shard::event::{Lane, Load};
 use punctual_core::shard::write::{
-    Batch, BatchSeq, CancelMark, Epoch, Settle, SharedBatch, Start, StartsId, Void, Write,
+    Batch, BatchSeq, CancelMark, Epoch, JobWrite, Settle, SharedBatch, Start, StartsId, Void, Write,
 };
 use punctual_core::task::{Priority, Probe, Run, Task, TaskSpec};
 use punctual_core::{
@@ -194,13 +194,13 @@ impl Bench {
 
     fn start(&self, row: &JobRow) -> Write {
         let at = now();
-        Write::Start(Start {
+        Write::Job(JobWrite::Start(Start {
             key: row.key,
             attempt: AttemptNo::FIRST,
             worker: self.worker,
             picked_up_at: at,
             started_at: at,
-        })
+        }))
     }
 
     fn settle(&self, row: &JobRow) -> Write {
@@ -218,7 +218,7 @@ impl Bench {
             details: None,
             log: None,
         };
-        Write::Settle(Settle {
+        Write::Job(JobWrite::Settle(Settle {
             key: row.key,
             state: JobState::Succeeded,
             finished_at: at,
@@ -229,11 +229,11 @@ impl Bench {
             cancel: CancelMark::None,
             notice: None,
             success_of: None,
-        })
+        }))
     }
 
     fn close(&self, owned: &Owned, seq: u64) -> Write {
-        Write::CloseStarts(StartsId { shard: owned.shard, epoch: owned.epoch, seq: BatchSeq(seq) })
+        Write::Job(JobWrite::CloseStarts(StartsId { shard: owned.shard, epoch: owned.epoch, seq: BatchSeq(seq) }))
     }
 
     /// How long each call took, in order.

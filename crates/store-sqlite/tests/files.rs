@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use punctual_core::attempt::{Details, Ending};
-use punctual_core::shard::write::{Requeue, Settle, StaleOutcome, Write};
+use punctual_core::shard::write::{JobWrite, Requeue, Settle, StaleOutcome, Write};
 use punctual_core::{AttemptNo, JobState, ShardId};
 use punctual_store::{
     Filter, JobReads, JobRecord, Leases, NewJob, Order, Store, StoreError, Submission, Submit, Tasks, Transitions,
@@ -39,7 +39,9 @@ async fn fill(store: &dyn Store) -> Vec<NewJob> {
         (0..3).map(|n| NewJob { input: Some(vec![7; 5000].into()), ..new_job(n, 10 + n as i64, 1) }).collect();
     let mut owner = owner_of(store, &jobs).await;
     owner.done(vec![start(original(&jobs[1]), 1), start(original(&jobs[2]), 1)]).await;
-    owner.done(vec![Write::Settle(settled(original(&jobs[2]), 1, JobState::Failed, Ending::Failed))]).await;
+    owner
+        .done(vec![Write::Job(JobWrite::Settle(settled(original(&jobs[2]), 1, JobState::Failed, Ending::Failed)))])
+        .await;
     jobs
 }
 
@@ -314,9 +316,14 @@ async fn details_that_cannot_be_read_are_left_out_and_the_job_is_shown() {
     let job = new_job(1, 10, 0);
     let mut owner = owner_of(&store, std::slice::from_ref(&job)).await;
     let known = |n| with_details(ran(n, Ending::Failed), details());
-    owner.done(vec![Write::Requeue(Requeue { attempt: Some(known(1)), ..retried(original(&job), 1, at(10)) })]).await;
+    owner
+        .done(vec![Write::Job(JobWrite::Requeue(Requeue {
+            attempt: Some(known(1)),
+            ..retried(original(&job), 1, at(10))
+        }))])
+        .await;
     let last = settled(original(&job), 2, JobState::Failed, Ending::Failed);
-    owner.done(vec![Write::Settle(Settle { attempt: Some(known(2)), ..last })]).await;
+    owner.done(vec![Write::Job(JobWrite::Settle(Settle { attempt: Some(known(2)), ..last }))]).await;
     let shown = async || match store.job(job.id).await.unwrap() {
         Some(JobRecord::Finished { attempts, .. }) => attempts,
         other => panic!("{other:?}"),
@@ -342,7 +349,13 @@ async fn a_late_outcome_that_is_repeated_is_kept_once() {
     let mut owner = owner_of(&store, std::slice::from_ref(&job)).await;
     let stale = |n, secs| {
         let outcome = format!("at {secs}");
-        Write::Stale(StaleOutcome { id: job.id, attempt: AttemptNo(1), worker: worker(n), at: at(secs), outcome })
+        Write::Job(JobWrite::Stale(StaleOutcome {
+            id: job.id,
+            attempt: AttemptNo(1),
+            worker: worker(n),
+            at: at(secs),
+            outcome,
+        }))
     };
     owner.done(vec![stale(1, 300), stale(1, 301)]).await;
     owner.done(vec![stale(1, 302), stale(2, 303)]).await;

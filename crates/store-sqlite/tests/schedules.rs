@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual_core::attempt::Ending;
 use punctual_core::schedule::Verdict;
-use punctual_core::shard::write::Write;
+use punctual_core::shard::write::{JobWrite, Write};
 use punctual_core::{JobState, ShardId};
 use punctual_store::{
     JobReads, JobRecord, OccurrenceFilter, Order, Retention, ScheduleFilter, Schedules, StoreError, Transitions,
@@ -39,7 +39,9 @@ async fn a_job_whose_schedule_cannot_be_read_is_a_job_all_the_same() {
         assert_eq!((row.key, row.source), (key_of(&decision), None), "{unreadable}");
         assert_eq!(store.shard_schedules(ShardId(1)).await.unwrap().tracked, [], "{unreadable}");
     }
-    owner.done(vec![Write::Settle(settled(key_of(&decision), 1, JobState::Failed, Ending::Failed))]).await;
+    owner
+        .done(vec![Write::Job(JobWrite::Settle(settled(key_of(&decision), 1, JobState::Failed, Ending::Failed)))])
+        .await;
     let job = store.job(job_of(&decision)).await.unwrap().unwrap();
     assert!(matches!(&job, JobRecord::Finished { job, .. } if job.source.is_none()), "{job:?}");
 }

@@ -10,7 +10,7 @@ use punctual_core::give_backs::{GiveBacks, GivenBack};
 use punctual_core::run::default_grace;
 use punctual_core::shard::event::{Lane, Load};
 use punctual_core::shard::write::{
-    Batch, BatchSeq, CancelMark, Epoch, Requeue, Settle, SharedBatch, Start, Void, Write,
+    Batch, BatchSeq, CancelMark, Epoch, JobWrite, Requeue, Settle, SharedBatch, Start, Void, Write,
 };
 use punctual_core::task::{Binary, Handler, Limits, Network, Priority, Probe, Run, Task, TaskSpec};
 use punctual_core::{
@@ -211,7 +211,7 @@ pub fn original(job: &NewJob) -> JobKey {
 
 /// Attempt `n` of a job, started by server 1 on worker 1.
 pub fn start(key: JobKey, n: u32) -> Write {
-    Write::Start(plain_start(key, n))
+    Write::Job(JobWrite::Start(plain_start(key, n)))
 }
 
 pub fn plain_start(key: JobKey, n: u32) -> Start {
@@ -278,12 +278,12 @@ pub fn settled(key: JobKey, n: u32, state: JobState, ending: Ending) -> Settle {
 }
 
 pub fn succeed(key: JobKey, n: u32) -> Write {
-    Write::Settle(settled(key, n, JobState::Succeeded, Ending::Succeeded))
+    Write::Job(JobWrite::Settle(settled(key, n, JobState::Succeeded, Ending::Succeeded)))
 }
 
 /// The job ends without an attempt.
 pub fn ended(key: JobKey, state: JobState, finished_at: Timestamp) -> Write {
-    Write::Settle(Settle {
+    Write::Job(JobWrite::Settle(Settle {
         key,
         state,
         finished_at,
@@ -294,7 +294,7 @@ pub fn ended(key: JobKey, state: JobState, finished_at: Timestamp) -> Write {
         cancel: CancelMark::None,
         notice: None,
         success_of: None,
-    })
+    }))
 }
 
 /// Attempt `n` failed, and the job waits again.

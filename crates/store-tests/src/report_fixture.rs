@@ -3,7 +3,7 @@
 use punctual_core::attempt::Ending;
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::{Source, SourceKind};
-use punctual_core::shard::write::{Decision, ResolveLost, Settle, Write};
+use punctual_core::shard::write::{Decision, JobWrite, ResolveLost, Settle, Write};
 use punctual_core::{AttemptNo, BackfillId, JobId, JobState, ScheduleId, ShardId};
 use punctual_store::{
     Ailing, BackfillProgress, BackfillRow, BackfillRun, BackfillState, BackfillStep, DeliveryRow, Dispatch, Dispatched,
@@ -35,12 +35,15 @@ pub fn tell(notice: &Notice) -> Write {
 /// Attempt 1 ended the job so, and people may want to know.
 pub fn ended_with(job: &NewJob, state: JobState, notice: &Notice) -> Write {
     let ending = if state == JobState::Lost { Ending::WorkerLost } else { Ending::Failed };
-    Write::Settle(Settle { notice: Some(Box::new(notice.clone())), ..settled(original(job), 1, state, ending) })
+    Write::Job(JobWrite::Settle(Settle {
+        notice: Some(Box::new(notice.clone())),
+        ..settled(original(job), 1, state, ending)
+    }))
 }
 
 /// The result of attempt 1, which was lost, is here.
 pub fn resolved_with(job: &NewJob, state: JobState, notice: &Notice) -> Write {
-    Write::ResolveLost(ResolveLost {
+    Write::Job(JobWrite::ResolveLost(ResolveLost {
         id: job.id,
         attempt: AttemptNo(1),
         state,
@@ -49,7 +52,7 @@ pub fn resolved_with(job: &NewJob, state: JobState, notice: &Notice) -> Write {
         output: None,
         details: None,
         notice: Some(Box::new(notice.clone())),
-    })
+    }))
 }
 
 /// The same verdict, and people may want to know of it.

@@ -6,7 +6,7 @@ use punctual_core::schedule::{
     By, ChangeKind, Marks, OccurrenceRow, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, Source, SourceKind,
     Verdict,
 };
-use punctual_core::shard::write::{Decision, FiredJob, Void, Write};
+use punctual_core::shard::write::{Decision, FiredJob, ScheduleWrite, Void, Write};
 use punctual_core::task::Priority;
 use punctual_core::{JobId, JobKey, ScheduleId, ShardId};
 use punctual_store::{Applied, OccurrenceFilter, Order, Store};
@@ -43,7 +43,7 @@ pub fn new_schedule(n: u64, name: &str, shard: u16) -> ScheduleRow {
 }
 
 pub fn add(row: &ScheduleRow) -> Write {
-    Write::AddSchedule(Arc::new(row.clone()))
+    Write::Schedule(ScheduleWrite::Add(Arc::new(row.clone())))
 }
 
 pub fn change(kind: ChangeKind, secs: i64) -> ScheduleChange {
@@ -53,11 +53,16 @@ pub fn change(kind: ChangeKind, secs: i64) -> ScheduleChange {
 /// The schedule's next revision.
 pub fn edit_to(row: &ScheduleRow, edit: ScheduleEdit, secs: i64) -> Write {
     let state = ScheduleState { revision: row.state.revision + 1, ..row.state.clone() };
-    Write::EditSchedule { id: row.id, edit: Arc::new(edit), state, change: change(ChangeKind::Edited, secs) }
+    Write::Schedule(ScheduleWrite::Edit {
+        id: row.id,
+        edit: Arc::new(edit),
+        state,
+        change: change(ChangeKind::Edited, secs),
+    })
 }
 
 pub fn drop_it(id: ScheduleId, secs: i64) -> Write {
-    Write::DropSchedule { id, change: change(ChangeKind::Deleted, secs) }
+    Write::Schedule(ScheduleWrite::Drop { id, change: change(ChangeKind::Deleted, secs) })
 }
 
 pub fn occurrence(schedule: ScheduleId, secs: i64, verdict: Verdict) -> OccurrenceRow {
@@ -115,15 +120,15 @@ pub fn counted(decision: Decision) -> Decision {
 }
 
 pub fn decide(decision: &Decision) -> Write {
-    Write::Decide(Box::new(decision.clone()))
+    Write::Schedule(ScheduleWrite::Decide(Box::new(decision.clone())))
 }
 
 pub fn release(decision: &Decision) -> Write {
-    Write::Release(Box::new(decision.clone()))
+    Write::Schedule(ScheduleWrite::Release(Box::new(decision.clone())))
 }
 
 pub fn watermark(shard: u16, secs: i64) -> Write {
-    Write::Watermark { shard: ShardId(shard), at: at(secs) }
+    Write::Schedule(ScheduleWrite::Watermark { shard: ShardId(shard), at: at(secs) })
 }
 
 /// Where the job of a decision waits at first.

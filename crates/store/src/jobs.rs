@@ -119,7 +119,7 @@ pub struct RerunRecord {
     pub next_attempt: AttemptNo,
 }
 
-/// An outcome that came too late to count; see [`Write::Stale`](punctual_core::shard::write::Write::Stale).
+/// An outcome that came too late to count; see [`JobWrite::Stale`](punctual_core::shard::write::Write::Stale).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LateOutcome {
     pub attempt: AttemptNo,

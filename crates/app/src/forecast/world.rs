@@ -10,7 +10,7 @@ use std::sync::Arc;
 use punctual_core::attempt::{AttemptNo, Outcome};
 use punctual_core::schedule::{OccurrenceRow, Verdict};
 use punctual_core::shard::event::{Event, LoadedSchedule, Report, Send, StreamId, TakenSchedules, WorkerSpec};
-use punctual_core::shard::write::{Epoch, Void, Write};
+use punctual_core::shard::write::{Epoch, ScheduleWrite, Void, Write};
 use punctual_core::shard::{Config, Owner};
 use punctual_core::task::{Probe, Run, Task, TaskSpec, default_queue};
 use punctual_core::{JobId, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
@@ -181,7 +181,7 @@ impl World {
 
 impl Happened {
     fn note(&mut self, write: &Write) {
-        if let Write::Decide(decision) | Write::Release(decision) = write {
+        if let Write::Schedule(ScheduleWrite::Decide(decision) | ScheduleWrite::Release(decision)) = write {
             let OccurrenceRow { schedule, at, verdict, .. } = decision.occurrence;
             self.verdicts.insert((schedule, at), verdict);
         }

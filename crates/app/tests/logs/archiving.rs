@@ -6,7 +6,7 @@ use punctual_api::ErrorKind;
 use punctual_app::NotArchived;
 use punctual_blobs::Key;
 use punctual_core::JobKey;
-use punctual_core::shard::write::{Rerun, Write};
+use punctual_core::shard::write::{JobWrite, Rerun, Write};
 use punctual_store_tests::fixture::{at, counters, succeed};
 
 use super::{ENDED, day, tried_twice};
@@ -46,7 +46,7 @@ async fn an_attempt_that_ended_is_archived_although_its_job_goes_on() {
     let world = World::new().await;
     let (job, mut owner) = tried_twice(&world.store).await;
     let again = Rerun { id: job.id, due_at: at(40), counters: counters(3, 0, 0) };
-    owner.done(vec![Write::Rerun(again)]).await;
+    owner.done(vec![Write::Job(JobWrite::Rerun(again))]).await;
     world.print(&job, 1, 0, b"first").await;
     world.print(&job, 3, 0, b"it runs").await;
     world.pass(ENDED + 3);

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use punctual_core::log::{LogMark, LogStream, encode_marks};
-use punctual_core::shard::write::Write;
+use punctual_core::shard::write::{JobWrite, Write};
 use punctual_core::{AttemptNo, JobKey};
 use punctual_store::{LogChunk, NewJob, Store};
 use punctual_store_tests::fixture::{Owner, at, new_job, original, owner_of, retried, succeed};
@@ -108,7 +108,7 @@ fn collect(folder: &Path, key: &str, found: &mut Vec<String>) {
 async fn tried_twice(store: &dyn Store) -> (NewJob, Owner<'_>) {
     let job = new_job(1, 10, 0);
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
-    owner.done(vec![Write::Requeue(retried(original(&job), 1, at(20)))]).await;
+    owner.done(vec![Write::Job(JobWrite::Requeue(retried(original(&job), 1, at(20))))]).await;
     owner.done(vec![succeed(JobKey { due_at: at(20), id: job.id }, 2)]).await;
     (job, owner)
 }

@@ -4,7 +4,7 @@ use punctual_api::{ListQuery, OverdueQuery};
 use punctual_app::{Reports, Round};
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::{Plan, ScheduleRow, ScheduleSpec, Source, SourceKind, seed_of};
-use punctual_core::shard::write::Write;
+use punctual_core::shard::write::{JobWrite, Write};
 use punctual_core::{Span, Timestamp};
 use punctual_store::{NewJob, Notices};
 use punctual_store_tests::fixture::{Owner, at, given_back, new_job, original, owner_of, submit};
@@ -79,7 +79,7 @@ async fn a_job_that_is_given_back_again_and_again_is_late_since_it_was_due() {
     let mut key = original(&job);
     for attempt in 1..=4 {
         let due_at = at(50 * i64::from(attempt) + 10);
-        owner.done(vec![Write::Requeue(given_back(key, attempt, due_at, at(10)))]).await;
+        owner.done(vec![Write::Job(JobWrite::Requeue(given_back(key, attempt, due_at, at(10))))]).await;
         key.due_at = due_at;
         go_on(&world, &mut reports, 50).await;
     }

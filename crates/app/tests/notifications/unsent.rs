@@ -4,7 +4,7 @@ use punctual_api::DeliveryQuery;
 use punctual_app::Reports;
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::{ChangeKind, ScheduleChange, Source, SourceKind};
-use punctual_core::shard::write::Write;
+use punctual_core::shard::write::{ScheduleWrite, Write};
 use punctual_core::{JobKey, Span};
 use punctual_store::{NewJob, Notices, Tasks};
 use punctual_store_tests::fixture::{at, nameless_task, new_job, owner_of, submit, succeed, task_id};
@@ -87,7 +87,7 @@ async fn a_job_is_called_by_its_schedule_also_when_that_was_deleted() {
     let row = schedule(1, "nightly", 2, &interval(60));
     let deleted = ScheduleChange { note: Some(row.name.clone()), ..change(ChangeKind::Deleted, 60) };
     owner.done(vec![add(&row)]).await;
-    owner.done(vec![Write::DropSchedule { id: row.id, change: deleted }]).await;
+    owner.done(vec![Write::Schedule(ScheduleWrite::Drop { id: row.id, change: deleted })]).await;
     let failed =
         Notice { task: Some(task_id(7)), planned: Some((row.id, at(50))), ..notice(NoticeKind::Failed, 70, 0) };
     world.pass(71);

@@ -9,7 +9,7 @@ use crate::shard::Owner;
 use crate::shard::event::{Reply, Send, Token};
 use crate::shard::live::Stage;
 use crate::shard::planted;
-use crate::shard::write::{CancelMark, Settle, Write};
+use crate::shard::write::{CancelMark, JobWrite, Settle};
 
 /// A mistake that the simulator must find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,7 +118,7 @@ impl Owner {
         let live = self.live_mut(id);
         let (key, counters) = (live.key, live.counters);
         live.stage = Stage::MOVING;
-        self.push(Write::Settle(Settle {
+        self.push(JobWrite::Settle(Settle {
             key,
             state: JobState::Deleted,
             finished_at: now,

@@ -6,7 +6,7 @@ use crate::job::Counters;
 use crate::lifecycle::{self, JobEvent, JobState, Next};
 use crate::shard::event::{Command, Found, Refusal, Reply, Token};
 use crate::shard::live::{Live, Shard, Stage};
-use crate::shard::write::{CancelMark, Requeue, Rerun, Settle, Write};
+use crate::shard::write::{CancelMark, JobWrite, Requeue, Rerun, Settle};
 use crate::shard::{Lookup, Owner, planted};
 
 impl Command {
@@ -62,7 +62,7 @@ impl Owner {
                 self.dequeue(id);
                 self.live_mut(id).stage = Stage::MOVING;
                 let cancel = CancelMark::None;
-                self.push(Write::Requeue(Requeue { key, due_at: now, counters, give_backs, attempt: None, cancel }));
+                self.push(JobWrite::Requeue(Requeue { key, due_at: now, counters, give_backs, attempt: None, cancel }));
                 self.reply_after(id, token, Reply::Done(JobState::Scheduled));
             }
             Command::Rerun | Command::RerunOnce(_) => {
@@ -96,7 +96,7 @@ impl Owner {
                     }
                     Stage::Running(run) => {
                         run.cancel = CancelMark::Recorded;
-                        self.push(Write::RequestCancel { key });
+                        self.push(JobWrite::RequestCancel { key });
                         self.reply_after(id, token, Reply::Asked);
                     }
                     Stage::Waiting | Stage::Ready | Stage::Ending { .. } => {
@@ -189,7 +189,7 @@ impl Owner {
                     notice: None,
                     success_of: None,
                 };
-                (Write::Settle(settle), Reply::Done(state))
+                (JobWrite::Settle(settle), Reply::Done(state))
             }
             Command::RunNow if key.due_at <= now => {
                 return self.effects.replies.push((token, Reply::Done(JobState::Scheduled)));
@@ -197,7 +197,7 @@ impl Owner {
             Command::RunNow => {
                 let give_backs = live.give_backs.clone();
                 let requeue = Requeue { key, due_at: now, counters, give_backs, attempt: None, cancel };
-                (Write::Requeue(requeue), Reply::Done(JobState::Scheduled))
+                (JobWrite::Requeue(requeue), Reply::Done(JobState::Scheduled))
             }
         };
         let shard = self.shard_mut(id.shard()).expect("the job's shard is owned");
@@ -214,7 +214,7 @@ impl Owner {
             Next::To(JobState::Scheduled) => {
                 let due_at = self.now;
                 self.set_busy(id);
-                self.push(Write::Rerun(Rerun { id, due_at, counters: counters.fresh() }));
+                self.push(JobWrite::Rerun(Rerun { id, due_at, counters: counters.fresh() }));
                 self.reply_after(id, token, Reply::Done(JobState::Scheduled));
             }
             Next::To(_) | Next::Ask | Next::Stale | Next::Refused => {

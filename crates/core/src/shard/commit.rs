@@ -11,7 +11,9 @@ use crate::shard::event::{AssignedInput, Assignment, Change, Reply, Send};
 use crate::shard::judge::End;
 use crate::shard::live::{Live, Stage};
 use crate::shard::outcomes::is_taken_back;
-use crate::shard::write::{Batch, BatchSeq, CancelMark, Epoch, Requeue, Settle, SharedBatch, Start, Void, Write};
+use crate::shard::write::{
+    Batch, BatchSeq, CancelMark, Epoch, JobWrite, Requeue, ScheduleWrite, Settle, SharedBatch, Start, Void, Write,
+};
 use crate::shard::{Owner, planted};
 use crate::time::Timestamp;
 
@@ -45,8 +47,8 @@ impl Owner {
     }
 
     fn register_starts(&mut self, batch: &Batch) {
-        for write in &batch.writes {
-            let Write::Start(start) = write else { continue };
+        for (_, write) in batch.job_writes() {
+            let JobWrite::Start(start) = write else { continue };
             let starts = batch.starts_id(start.key.shard());
             let shard = self.shard_mut(starts.shard).expect("the batch is of owned shards");
             *shard.open_starts.entry(starts).or_default() += 1;
@@ -85,7 +87,7 @@ impl Owner {
         self.now = now;
         let (batch, _) = self.answered(seq);
         let mut in_order: Vec<ShardId> =
-            batch.writes.iter().filter(|write| write.concerns_schedules()).map(Write::shard).collect();
+            batch.schedule_writes().filter(|(_, write)| write.keeps_order()).map(|(_, write)| write.shard()).collect();
         in_order.sort_unstable();
         in_order.dedup();
         in_order.retain(|shard| !lost.contains(shard) && self.still_holds(&batch, *shard));
@@ -99,7 +101,7 @@ impl Owner {
                 continue;
             }
             self.outbox.push_front(write.clone());
-            if let (Write::Start(_), Some(shard)) = (write, self.shard_mut(write.shard())) {
+            if let (Write::Job(JobWrite::Start(_)), Some(shard)) = (write, self.shard_mut(write.shard())) {
                 // The next batch names its record anew.
                 shard.open_starts.remove(&batch.starts_id(write.shard()));
             }
@@ -111,7 +113,7 @@ impl Owner {
     /// job are ever under way together, but for a wish to cancel and the end that it
     /// may have brought about.
     fn is_overtaken(&self, write: &Write) -> bool {
-        let Write::RequestCancel { key } = write else { return false };
+        let Write::Job(JobWrite::RequestCancel { key }) = write else { return false };
         let live = self.shard(key.shard()).and_then(|shard| shard.jobs.get(&key.id));
         !live.is_some_and(|live| matches!(live.stage, Stage::Running(_)))
     }
@@ -148,33 +150,41 @@ impl Owner {
     }
 
     fn written(&mut self, write: &Write, void: &Void) {
+        match write {
+            Write::Job(write) => self.job_written(write, void),
+            Write::Schedule(write) => self.schedule_written(write, void),
+            Write::Notice(_) => {}
+        }
+    }
+
+    fn job_written(&mut self, write: &JobWrite, void: &Void) {
         if let Some((key, _)) = write.expects_waiting().filter(|(key, _)| void.jobs.contains(&key.id)) {
             self.voided(key.id);
             return;
         }
         match write {
             // Its retention ended in between.
-            Write::Rerun(rerun) if void.jobs.contains(&rerun.id) => {
+            JobWrite::Rerun(rerun) if void.jobs.contains(&rerun.id) => {
                 self.clear_busy(rerun.id);
                 self.ask_again(rerun.id);
             }
-            Write::ResolveLost(resolve) if void.jobs.contains(&resolve.id) => {
+            JobWrite::ResolveLost(resolve) if void.jobs.contains(&resolve.id) => {
                 self.clear_busy(resolve.id);
                 if let Some(worker) = self.late.remove(&resolve.id) {
                     self.ack(worker, resolve.id, resolve.attempt);
                 }
             }
-            Write::Start(start) => self.started(start),
-            Write::Settle(settle) => self.settled(settle),
-            Write::Requeue(requeue) => self.requeued(requeue),
-            Write::Rerun(rerun) => {
+            JobWrite::Start(start) => self.started(start),
+            JobWrite::Settle(settle) => self.settled(settle),
+            JobWrite::Requeue(requeue) => self.requeued(requeue),
+            JobWrite::Rerun(rerun) => {
                 self.clear_busy(rerun.id);
                 self.changed(rerun.id, JobState::Scheduled, None);
                 self.answer(rerun.id);
                 self.read_again(JobKey { due_at: rerun.due_at, id: rerun.id });
             }
-            Write::RequestCancel { key } => self.cancel_requested(*key),
-            Write::ResolveLost(resolve) => {
+            JobWrite::RequestCancel { key } => self.cancel_requested(*key),
+            JobWrite::ResolveLost(resolve) => {
                 self.clear_busy(resolve.id);
                 self.count(resolve.state);
                 self.changed(resolve.id, resolve.state, Some(resolve.attempt));
@@ -182,15 +192,20 @@ impl Owner {
                     self.ack(worker, resolve.id, resolve.attempt);
                 }
             }
-            Write::Stale(stale) => self.ack(stale.worker, stale.id, stale.attempt),
-            Write::CloseStarts(_) | Write::StartedLate(_) | Write::Notice(_) => {}
-            Write::AddSchedule(row) => self.schedule_added(row, void),
-            Write::SetSchedule { change: None, .. } => {}
-            Write::EditSchedule { id, .. } | Write::SetSchedule { id, .. } => self.change_settled(*id),
-            Write::DropSchedule { id, .. } => self.schedule_dropped(*id),
-            Write::Decide(decision) => self.decided(decision, void),
-            Write::Release(decision) => self.released(decision, void),
-            Write::Watermark { shard, .. } => self.watermark_written(*shard),
+            JobWrite::Stale(stale) => self.ack(stale.worker, stale.id, stale.attempt),
+            JobWrite::CloseStarts(_) => {}
+        }
+    }
+
+    fn schedule_written(&mut self, write: &ScheduleWrite, void: &Void) {
+        match write {
+            ScheduleWrite::Add(row) => self.schedule_added(row, void),
+            ScheduleWrite::Set { change: None, .. } | ScheduleWrite::StartedLate(_) => {}
+            ScheduleWrite::Edit { id, .. } | ScheduleWrite::Set { id, .. } => self.change_settled(*id),
+            ScheduleWrite::Drop { id, .. } => self.schedule_dropped(*id),
+            ScheduleWrite::Decide(decision) => self.decided(decision, void),
+            ScheduleWrite::Release(decision) => self.released(decision, void),
+            ScheduleWrite::Watermark { shard, .. } => self.watermark_written(*shard),
         }
     }
 

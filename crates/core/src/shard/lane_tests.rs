@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::event::{Command, Event, Loaded, Reply, Send, StreamId, Token, WorkerSpec};
-use super::write::{Epoch, SharedBatch, Write};
+use super::write::{Epoch, JobWrite, SharedBatch, Write};
 use super::{Config, Owner};
 use crate::id::{JobId, ServerId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, Input, JobKey, JobRow};
@@ -92,7 +92,7 @@ impl Bench {
 
 fn jobs(batch: &SharedBatch) -> Vec<JobId> {
     let started = |write: &Write| match write {
-        Write::Start(start) => Some(start.key.id),
+        Write::Job(JobWrite::Start(start)) => Some(start.key.id),
         _ => None,
     };
     batch.writes.iter().filter_map(started).collect()

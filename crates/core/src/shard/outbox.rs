@@ -7,7 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::id::ShardId;
-use crate::shard::write::{BatchSeq, SharedBatch, Write};
+use crate::shard::write::{BatchSeq, JobWrite, ScheduleWrite, SharedBatch, Write};
 use crate::time::{Span, Timestamp};
 
 /// Records of starts that say nothing any more are closed along with other writes, or after this:
@@ -48,7 +48,7 @@ impl Outbox {
 
     pub(super) fn push(&mut self, write: Write, now: Timestamp) {
         let queue = self.queue(write.shard());
-        if matches!(write, Write::CloseStarts(_) | Write::Watermark { .. }) {
+        if matches!(write, Write::Job(JobWrite::CloseStarts(_)) | Write::Schedule(ScheduleWrite::Watermark { .. })) {
             queue.closes.push_back(write);
             queue.close_by.get_or_insert(now + CLOSE_WITHIN);
         } else {
@@ -145,11 +145,13 @@ fn in_order(writes: &VecDeque<Write>, len_max: usize) -> usize {
     let mut about = BTreeSet::new();
     let mut taken = 0;
     for write in writes.iter().take(len_max) {
-        let schedule = write.schedule();
-        if write.is_definition() && schedule.is_some_and(|id| about.contains(&id)) {
-            break;
+        if let Some(write) = write.as_schedule() {
+            let schedule = write.schedule();
+            if write.is_definition() && schedule.is_some_and(|id| about.contains(&id)) {
+                break;
+            }
+            about.extend(schedule);
         }
-        about.extend(schedule);
         taken += 1;
     }
     taken

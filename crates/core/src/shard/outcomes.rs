@@ -8,7 +8,7 @@ use crate::notice::{Notice, NoticeKind};
 use crate::shard::event::{Found, Report, Send};
 use crate::shard::judge::{Case, End, Then, details_of, judge, queue_timeout_reason};
 use crate::shard::live::Stage;
-use crate::shard::write::{CancelMark, Requeue, ResolveLost, Settle, StaleOutcome, Write};
+use crate::shard::write::{CancelMark, JobWrite, Requeue, ResolveLost, Settle, StaleOutcome};
 use crate::shard::{Lookup, Owner, planted};
 use crate::time::{Span, Timestamp};
 
@@ -55,7 +55,7 @@ impl Owner {
         self.counts.stale += 1;
         // Acknowledged when it is durable: it may be us who are out of date, and then the
         // fence says so.
-        self.push(Write::Stale(StaleOutcome { id, attempt, worker, at, outcome }));
+        self.push(JobWrite::Stale(StaleOutcome { id, attempt, worker, at, outcome }));
     }
 
     pub(super) fn ack(&mut self, worker: WorkerId, id: JobId, attempt: AttemptNo) {
@@ -89,7 +89,7 @@ impl Owner {
                 let (id, attempt) = (report.id, report.attempt);
                 self.set_busy(id);
                 self.late.insert(id, worker);
-                self.push(Write::ResolveLost(ResolveLost {
+                self.push(JobWrite::ResolveLost(ResolveLost {
                     id,
                     attempt,
                     state: to,
@@ -145,7 +145,7 @@ impl Owner {
         let write = match verdict.then {
             Then::Settle { state, counters } => {
                 live.counters = counters;
-                Write::Settle(Settle {
+                JobWrite::Settle(Settle {
                     key,
                     state,
                     finished_at: attempt.finished_at,
@@ -163,7 +163,7 @@ impl Owner {
                 // The key must differ from the one it had, whatever the clock does.
                 let due_at = due_at.max(key.due_at + Span::from_micros(1));
                 let attempt = Some(attempt);
-                Write::Requeue(Requeue { key, due_at, counters, give_backs, attempt, cancel: run.cancel })
+                JobWrite::Requeue(Requeue { key, due_at, counters, give_backs, attempt, cancel: run.cancel })
             }
         };
         self.notice_run(id, &run, ending);
@@ -171,7 +171,9 @@ impl Owner {
             self.workers.release(run.worker, id, &mut self.ready);
         }
         let write = match write {
-            Write::Settle(settle) => Write::Settle(Settle { notice: self.notice_of_end(id, settle.state), ..settle }),
+            JobWrite::Settle(settle) => {
+                JobWrite::Settle(Settle { notice: self.notice_of_end(id, settle.state), ..settle })
+            }
             other => other,
         };
         self.push(write);
@@ -230,7 +232,7 @@ impl Owner {
         let (key, counters) = (live.key, live.counters);
         let cancel = CancelMark::None;
         let notice = self.notice_of_end(id, state);
-        self.push(Write::Settle(Settle {
+        self.push(JobWrite::Settle(Settle {
             key,
             state,
             finished_at: now,

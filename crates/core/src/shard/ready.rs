@@ -7,10 +7,10 @@ use std::ops::Bound;
 
 use crate::id::{JobId, WorkerId};
 use crate::job::JobKey;
-use crate::shard::{Config, Owner, planted};
 use crate::shard::live::{Denial, Run, Stage};
 use crate::shard::workers::{Worker, Workers};
-use crate::shard::write::{CancelMark, Start, Write};
+use crate::shard::write::{CancelMark, JobWrite, Start};
+use crate::shard::{Config, Owner, planted};
 use crate::task::Task;
 use crate::time::Timestamp;
 
@@ -264,7 +264,7 @@ impl Owner {
         if let Some(source) = planned {
             self.run_starts(source, id);
         }
-        self.push(Write::Start(start));
+        self.push(JobWrite::Start(start));
         #[cfg(feature = "planted-bugs")]
         self.send_before_durable(id, worker);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::event::{
     Adopted, Command, Effects, Event, Found, Lane, Load, Loaded, Reply, Report, Send, StreamId, Token, WorkerSpec,
 };
-use super::write::{BatchSeq, CancelMark, Epoch, OpenStart, SharedBatch, Start, StartsId, Write};
+use super::write::{BatchSeq, CancelMark, Epoch, JobWrite, OpenStart, SharedBatch, Start, StartsId, Write};
 use super::{Config, Owner};
 use crate::attempt::{AttemptNo, Details, Ending, Failure, FailureClass, Outcome, Ran};
 use crate::id::{ArtifactId, JobId, ServerId, ShardId, TaskId, WorkerId};
@@ -155,7 +155,7 @@ fn nothing_is_sent_before_the_start_is_durable() {
     bench.connect(1, vec![]);
     let id = bench.submit(Span::ZERO);
     let batch = bench.batch().expect("a start was decided");
-    assert!(matches!(&batch.writes[..], [Write::Start(start)] if start.key.id == id));
+    assert!(matches!(&batch.writes[..], [Write::Job(JobWrite::Start(start))] if start.key.id == id));
     assert_eq!(batch.fences, [(SHARD, EPOCH)]);
     assert!(assigned(&bench.owner.take_effects()).is_empty());
     bench.owner.committed(batch.seq, &Default::default(), bench.now);
@@ -221,7 +221,7 @@ fn the_outcome_of_an_attempt_that_was_given_up_changes_nothing() {
     bench.pass(Span::from_secs(1));
     bench.report(id, 1, Outcome::Succeeded { output: None });
     let batch = bench.batch().expect("it is kept for the record");
-    assert!(matches!(&batch.writes[..], [Write::Stale(stale)] if stale.id == id));
+    assert!(matches!(&batch.writes[..], [Write::Job(JobWrite::Stale(stale))] if stale.id == id));
     assert!(bench.owner.running(id).is_some());
 }
 

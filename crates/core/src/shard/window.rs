@@ -11,7 +11,7 @@ use crate::job::JobKey;
 use crate::shard::event::{Adopted, Loaded, Send, TakenSchedules};
 use crate::shard::live::{Denial, Live, Run, Shard, Stage};
 use crate::shard::ready::ClassId;
-use crate::shard::write::{Epoch, StartsId, Write};
+use crate::shard::write::{Epoch, JobWrite, StartsId, Write};
 use crate::shard::{Owner, planted};
 use crate::task::{Priority, Task};
 use crate::time::{Span, Timestamp};
@@ -35,7 +35,7 @@ impl Owner {
         self.shards[place] = Some(Box::new(Shard::new(id, epoch, schedules, self.now)));
         self.request_schedules(id, None);
         for starts in spent {
-            self.push(Write::CloseStarts(starts));
+            self.push(JobWrite::CloseStarts(starts));
         }
     }
 
@@ -318,8 +318,8 @@ impl Owner {
     }
 
     /// Takes a decided write, in the order in which decisions are made.
-    pub(super) fn push(&mut self, write: Write) {
-        self.outbox.push(write, self.now);
+    pub(super) fn push(&mut self, write: impl Into<Write>) {
+        self.outbox.push(write.into(), self.now);
     }
 
     /// One job of this record has durably ended; the last one closes it. Not sooner: a
@@ -332,7 +332,7 @@ impl Owner {
         *open -= 1;
         if *open == 0 {
             shard.open_starts.remove(&starts);
-            self.push(Write::CloseStarts(starts));
+            self.push(JobWrite::CloseStarts(starts));
         }
     }
 }

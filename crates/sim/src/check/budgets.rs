@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use punctual_core::schedule::{CatchUpMode, Marks, OccurrenceRow, Verdict};
-use punctual_core::shard::write::{Epoch, Write};
+use punctual_core::shard::write::{Epoch, ScheduleWrite, Write};
 use punctual_core::{JobId, ScheduleId, Span, Timestamp};
 
 use super::schedules::{Found, Tale, is_of, is_void, of_row, tales};
@@ -96,7 +96,9 @@ fn told(history: &History) -> Told {
     for (_, fact) in history.iter() {
         let Fact::Took { batch, void } = fact else { continue };
         for write in &batch.writes {
-            let (Write::Decide(decision) | Write::Release(decision)) = write else { continue };
+            let Write::Schedule(ScheduleWrite::Decide(decision) | ScheduleWrite::Release(decision)) = write else {
+                continue;
+            };
             let row = &decision.occurrence;
             let fence = batch.fences.iter().find(|(shard, _)| *shard == row.schedule.shard());
             let Some(&(_, tenure)) = fence else { continue };
@@ -105,7 +107,7 @@ fn told(history: &History) -> Told {
                 told.made_by.extend(row.job.map(|job| (job, tenure)));
             }
             // One that was queued is decided about twice, and chosen once.
-            if matches!(write, Write::Decide(_)) && row.marks.has(Marks::REPLAYED) {
+            if matches!(write, Write::Schedule(ScheduleWrite::Decide(_))) && row.marks.has(Marks::REPLAYED) {
                 let OccurrenceRow { at, slot, decided_at, .. } = *row;
                 let choices = told.choices.entry(row.schedule).or_default();
                 choices.push(Choice { at, slot, decided_at, tenure, is_void });

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use punctual_core::schedule::{Marks, ScheduleSpec, Verdict};
-use punctual_core::shard::write::Write;
+use punctual_core::shard::write::{ScheduleWrite, Write};
 use punctual_core::{JobId, ScheduleId, Span, Timestamp};
 
 use super::schedules::is_void;
@@ -33,9 +33,11 @@ pub(super) fn calendars_are_obeyed(history: &History) -> Vec<(Option<JobId>, Str
         };
         for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
             match write {
-                Write::AddSchedule(row) => _ = obeys.insert(row.id, has_calendar(&row.edit.spec)),
-                Write::EditSchedule { id, edit, .. } => _ = obeys.insert(*id, has_calendar(&edit.spec)),
-                Write::Decide(decision) => {
+                Write::Schedule(ScheduleWrite::Add(row)) => _ = obeys.insert(row.id, has_calendar(&row.edit.spec)),
+                Write::Schedule(ScheduleWrite::Edit { id, edit, .. }) => {
+                    _ = obeys.insert(*id, has_calendar(&edit.spec))
+                }
+                Write::Schedule(ScheduleWrite::Decide(decision)) => {
                     let row = &decision.occurrence;
                     let obeys = obeys.get(&row.schedule) == Some(&true);
                     let was = |closed: bool| was(&changes, row.decided_at, at, closed);

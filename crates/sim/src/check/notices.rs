@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::{ScheduleCommand, Verdict};
-use punctual_core::shard::write::Write;
+use punctual_core::shard::write::{JobWrite, ScheduleWrite, Write};
 use punctual_core::{JobId, JobState, ScheduleId, Span, TaskId, Timestamp};
 
 use super::schedules::is_void;
@@ -50,7 +50,7 @@ impl Told<'_> {
 
 fn decision_of(write: &Write) -> Option<&punctual_core::shard::write::Decision> {
     match write {
-        Write::Decide(decision) | Write::Release(decision) => Some(decision),
+        Write::Schedule(ScheduleWrite::Decide(decision) | ScheduleWrite::Release(decision)) => Some(decision),
         _ => None,
     }
 }
@@ -79,8 +79,8 @@ fn ends(history: &History) -> impl Iterator<Item = End<'_>> {
     took.flat_map(|(at, batch, void)| {
         batch.writes.iter().filter(|write| !is_void(write, void)).filter_map(move |write| {
             let (job, state, is_late_result) = match write {
-                Write::Settle(settle) => (settle.key.id, settle.state, false),
-                Write::ResolveLost(resolve) => (resolve.id, resolve.state, true),
+                Write::Job(JobWrite::Settle(settle)) => (settle.key.id, settle.state, false),
+                Write::Job(JobWrite::ResolveLost(resolve)) => (resolve.id, resolve.state, true),
                 _ => return None,
             };
             Some(End { at, job, state, is_late_result, notice: write.notice() })
@@ -188,8 +188,10 @@ pub(super) fn what_is_told_late_was_late(history: &History) -> Found {
         let Fact::Took { batch, void } = fact else { continue };
         for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
             match write {
-                Write::Start(start) => started.entry(start.key.id).or_default().push(start.started_at),
-                Write::Requeue(again) if again.give_backs.as_ref().is_some_and(|all| all.last.is_some()) => {
+                Write::Job(JobWrite::Start(start)) => started.entry(start.key.id).or_default().push(start.started_at),
+                Write::Job(JobWrite::Requeue(again))
+                    if again.give_backs.as_ref().is_some_and(|all| all.last.is_some()) =>
+                {
                     given_back.insert(again.key.id);
                 }
                 _ => {}

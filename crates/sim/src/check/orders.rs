@@ -54,7 +54,7 @@ mod tests {
     use punctual_core::JobState;
     use punctual_core::attempt::Ending;
     use punctual_core::shard::event::{Command, Refusal, Reply};
-    use punctual_core::shard::write::Write;
+    use punctual_core::shard::write::{JobWrite, Write};
     use punctual_core::{JobKey, Timestamp};
 
     use super::super::test_history::{Tale, failed, secs};
@@ -87,7 +87,7 @@ mod tests {
     fn asked() -> Tale {
         let tale = Tale::new(|_| {}).start(1).begin(1);
         let key = JobKey::original(tale.id);
-        tale.write(Write::RequestCancel { key }).order(Command::Cancel, Reply::Asked).end(1, failed())
+        tale.write(Write::Job(JobWrite::RequestCancel { key })).order(Command::Cancel, Reply::Asked).end(1, failed())
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::schedule::{Marks, ScheduleState, Verdict};
-use punctual_core::shard::write::{Decision, Write};
+use punctual_core::shard::write::{Decision, JobWrite, ScheduleWrite, Write};
 use punctual_core::{JobId, ScheduleId, Span, Timestamp};
 
 use super::schedules::{Found, is_void, taken};
@@ -15,7 +15,7 @@ fn overtaken(history: &History) -> BTreeMap<ScheduleId, BTreeSet<Timestamp>> {
     let mut decided: BTreeMap<ScheduleId, BTreeSet<Timestamp>> = BTreeMap::new();
     let mut overtaken: BTreeMap<ScheduleId, BTreeSet<Timestamp>> = BTreeMap::new();
     for (_, write) in taken(history) {
-        let Write::Decide(decision) = write else { continue };
+        let Write::Schedule(ScheduleWrite::Decide(decision)) = write else { continue };
         let row = &decision.occurrence;
         let before = decided.entry(row.schedule).or_default();
         overtaken.entry(row.schedule).or_default().extend(before.range(row.at..).copied());
@@ -42,28 +42,28 @@ pub(super) fn what_does_not_run_has_a_reason(history: &History) -> Found {
         let Fact::Took { batch, void } = fact else { continue };
         for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
             match write {
-                Write::EditSchedule { id, state, .. } | Write::SetSchedule { id, state, .. } => {
+                Write::Schedule(ScheduleWrite::Edit { id, state, .. } | ScheduleWrite::Set { id, state, .. }) => {
                     paused.insert(*id, state.pause.is_some());
                 }
-                Write::Rerun(rerun) if !void.jobs.contains(&rerun.id) => {
+                Write::Job(JobWrite::Rerun(rerun)) if !void.jobs.contains(&rerun.id) => {
                     if let Some(id) = of_job.get(&rerun.id) {
                         active.entry(*id).or_default().insert(rerun.id);
                     }
                 }
-                Write::Settle(settle) if !void.jobs.contains(&settle.key.id) => {
+                Write::Job(JobWrite::Settle(settle)) if !void.jobs.contains(&settle.key.id) => {
                     if let Some(id) = of_job.get(&settle.key.id) {
                         active.entry(*id).or_default().remove(&settle.key.id);
                         ended_at.insert(*id, at);
                     }
                 }
-                Write::Decide(decision) | Write::Release(decision) => {
+                Write::Schedule(ScheduleWrite::Decide(decision) | ScheduleWrite::Release(decision)) => {
                     let row = &decision.occurrence;
                     let id = row.schedule;
                     let just_ended = ended_at.get(&id).is_some_and(|ended| *ended + ANSWER_MAX >= row.decided_at);
                     let waits = queued.entry(id).or_default();
                     waits.remove(&row.at);
                     let runs = active.entry(id).or_default();
-                    let is_first = matches!(write, Write::Decide(_));
+                    let is_first = matches!(write, Write::Schedule(ScheduleWrite::Decide(_)));
                     let meets = just_ended
                         || !runs.is_empty()
                         || !waits.is_empty()
@@ -102,15 +102,15 @@ pub(super) fn what_is_held_does_not_fire(history: &History) -> Found {
     let mut found = Vec::new();
     for (_, write) in taken(history) {
         match write {
-            Write::AddSchedule(row) => _ = states.insert(row.id, Some(row.state.clone())),
-            Write::EditSchedule { id, state, .. } | Write::SetSchedule { id, state, .. } => {
+            Write::Schedule(ScheduleWrite::Add(row)) => _ = states.insert(row.id, Some(row.state.clone())),
+            Write::Schedule(ScheduleWrite::Edit { id, state, .. } | ScheduleWrite::Set { id, state, .. }) => {
                 let former = states.insert(*id, Some(state.clone())).flatten();
                 if former.is_some_and(|former| former.skip_until > state.skip_until) {
                     found.push((None, format!("{id} forgets which times are to be skipped")));
                 }
             }
-            Write::DropSchedule { id, .. } => _ = states.insert(*id, None),
-            Write::Decide(decision) if decision.job.is_some() => {
+            Write::Schedule(ScheduleWrite::Drop { id, .. }) => _ = states.insert(*id, None),
+            Write::Schedule(ScheduleWrite::Decide(decision)) if decision.job.is_some() => {
                 let Decision { occurrence, job, .. } = &**decision;
                 if occurrence.marks.has(Marks::MANUAL) {
                     continue;

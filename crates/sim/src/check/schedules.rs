@@ -7,7 +7,7 @@ use punctual_core::schedule::{
     Marks, OccurrenceRow, Overlap, Plan, ScheduleCommand, ScheduleReply, ScheduleSpec, SourceKind, Verdict, seed_of,
 };
 use punctual_core::shard::event::Token;
-use punctual_core::shard::write::{Void, Write};
+use punctual_core::shard::write::{JobWrite, ScheduleWrite, Void, Write};
 use punctual_core::{JobId, ScheduleId, Span, Timestamp};
 
 use punctual_store::JobRecord;
@@ -49,13 +49,13 @@ pub(super) fn taken(history: &History) -> impl Iterator<Item = (Timestamp, &Writ
 /// Whether the store left it out. Written down here once more, because what is told depends on it.
 pub(super) fn is_void(write: &Write, void: &Void) -> bool {
     match write {
-        Write::AddSchedule(row) => void.schedules.contains(&row.id),
-        Write::Decide(decision) | Write::Release(decision) => {
+        Write::Schedule(ScheduleWrite::Add(row)) => void.schedules.contains(&row.id),
+        Write::Schedule(ScheduleWrite::Decide(decision) | ScheduleWrite::Release(decision)) => {
             void.occurrences.contains(&(decision.occurrence.schedule, decision.occurrence.at))
         }
-        Write::Start(start) => void.jobs.contains(&start.key.id),
-        Write::ResolveLost(resolve) => void.jobs.contains(&resolve.id),
-        Write::Settle(settle) => settle.attempt.is_none() && void.jobs.contains(&settle.key.id),
+        Write::Job(JobWrite::Start(start)) => void.jobs.contains(&start.key.id),
+        Write::Job(JobWrite::ResolveLost(resolve)) => void.jobs.contains(&resolve.id),
+        Write::Job(JobWrite::Settle(settle)) => settle.attempt.is_none() && void.jobs.contains(&settle.key.id),
         _ => false,
     }
 }
@@ -70,19 +70,19 @@ pub(super) fn tales(history: &History) -> BTreeMap<ScheduleId, Tale> {
     let mut tales: BTreeMap<ScheduleId, Tale> = BTreeMap::new();
     for (at, write) in taken(history) {
         match write {
-            Write::AddSchedule(row) => {
+            Write::Schedule(ScheduleWrite::Add(row)) => {
                 let seed = seed_of(&row.name);
                 let plan = plan_of(&row.edit.spec, seed);
                 let max_runs = vec![plan.spec.max_runs];
                 let first = Period { plan, seed, since: row.state.since, until: end };
                 tales.insert(row.id, Tale { is_paused: false, periods: vec![first], rows: BTreeMap::new(), max_runs });
             }
-            Write::SetSchedule { id, state, .. } => {
+            Write::Schedule(ScheduleWrite::Set { id, state, .. }) => {
                 if let Some(tale) = tales.get_mut(id) {
                     tale.is_paused = state.pause.is_some();
                 }
             }
-            Write::EditSchedule { id, edit, state, .. } => {
+            Write::Schedule(ScheduleWrite::Edit { id, edit, state, .. }) => {
                 let tale = tales.get_mut(id).expect("only what is there is edited");
                 let last = tale.periods.last_mut().expect("there is a first one");
                 last.until = state.since;
@@ -91,7 +91,7 @@ pub(super) fn tales(history: &History) -> BTreeMap<ScheduleId, Tale> {
                 tale.max_runs.push(plan.spec.max_runs);
                 tale.periods.push(Period { plan, seed, since: state.since, until: end });
             }
-            Write::DropSchedule { id, change } => {
+            Write::Schedule(ScheduleWrite::Drop { id, change }) => {
                 if let Some(last) = tales.get_mut(id).and_then(|tale| tale.periods.last_mut()) {
                     // What was due by then was decided about before.
                     last.until = change.by.at.min(at);
@@ -207,7 +207,7 @@ pub(super) fn a_verdict_has_its_job(history: &History) -> Found {
         }
     }
     for (_, write) in taken(history) {
-        if let Write::Decide(decision) | Write::Release(decision) = write
+        if let Write::Schedule(ScheduleWrite::Decide(decision) | ScheduleWrite::Release(decision)) = write
             && let Some(job) = &decision.job
             && !claimed.contains(&job.id)
         {
@@ -225,7 +225,7 @@ pub(super) fn what_is_late_is_given_up(history: &History) -> Found {
     let mut found = Vec::new();
     let tales = tales(history);
     for (_, write) in taken(history) {
-        let Write::Decide(decision) = write else { continue };
+        let Write::Schedule(ScheduleWrite::Decide(decision)) = write else { continue };
         let row = &decision.occurrence;
         let is_in_time = matches!(row.verdict, Verdict::Fired | Verdict::Queued)
             && !row.marks.has(Marks::MANUAL)
@@ -266,15 +266,15 @@ pub(super) fn runs_do_not_meet(history: &History) -> Found {
         let Fact::Took { batch, void } = fact else { continue };
         for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
             match write {
-                Write::AddSchedule(row) => _ = overlaps.insert(row.id, overlap_of(&row.edit.spec)),
-                Write::EditSchedule { id, edit, .. } => {
+                Write::Schedule(ScheduleWrite::Add(row)) => _ = overlaps.insert(row.id, overlap_of(&row.edit.spec)),
+                Write::Schedule(ScheduleWrite::Edit { id, edit, .. }) => {
                     let former = overlaps.insert(*id, overlap_of(&edit.spec));
                     // Nobody looked at what ran while runs were allowed to meet.
                     if former == Some(Overlap::Allow) {
                         active.remove(id);
                     }
                 }
-                Write::Decide(decision) | Write::Release(decision) => {
+                Write::Schedule(ScheduleWrite::Decide(decision) | ScheduleWrite::Release(decision)) => {
                     let Some(job) = &decision.job else { continue };
                     let schedule = decision.occurrence.schedule;
                     let running = active.entry(schedule).or_default();
@@ -287,7 +287,7 @@ pub(super) fn runs_do_not_meet(history: &History) -> Found {
                     running.insert(job.id);
                     of_job.insert(job.id, schedule);
                 }
-                Write::Settle(settle) if !void.jobs.contains(&settle.key.id) => {
+                Write::Job(JobWrite::Settle(settle)) if !void.jobs.contains(&settle.key.id) => {
                     if let Some(running) = of_job.remove(&settle.key.id).and_then(|id| active.get_mut(&id)) {
                         running.remove(&settle.key.id);
                     }
@@ -319,11 +319,13 @@ pub(super) fn answers_are_durable(history: &History) -> Found {
             Fact::Took { batch, void } => {
                 for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
                     match write {
-                        Write::AddSchedule(row) => *written.entry(row.id).or_default() += 1,
-                        Write::EditSchedule { id, .. }
-                        | Write::SetSchedule { id, change: Some(_), .. }
-                        | Write::DropSchedule { id, .. } => *written.entry(*id).or_default() += 1,
-                        Write::Decide(decision) => {
+                        Write::Schedule(ScheduleWrite::Add(row)) => *written.entry(row.id).or_default() += 1,
+                        Write::Schedule(
+                            ScheduleWrite::Edit { id, .. }
+                            | ScheduleWrite::Set { id, change: Some(_), .. }
+                            | ScheduleWrite::Drop { id, .. },
+                        ) => *written.entry(*id).or_default() += 1,
+                        Write::Schedule(ScheduleWrite::Decide(decision)) => {
                             jobs.extend(decision.occurrence.job);
                             lines.insert((decision.occurrence.schedule, decision.occurrence.at));
                         }

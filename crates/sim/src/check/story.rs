@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual_core::attempt::{AttemptRecord, Details, Outcome};
 use punctual_core::shard::event::{Command, Reply};
-use punctual_core::shard::write::{Requeue, Rerun, ResolveLost, Settle, Start, Void, Write};
+use punctual_core::shard::write::{JobWrite, Requeue, Rerun, ResolveLost, Settle, Start, Void, Write};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, Span, Timestamp, WorkerId};
 use punctual_store::JobRecord;
@@ -156,29 +156,20 @@ fn tell<'a>(stories: &mut BTreeMap<JobId, Story<'a>>, id: JobId, at: Timestamp, 
 
 fn line_of<'a>(write: &'a Write, void: &Void) -> Option<Line<'a>> {
     Some(match write {
-        Write::Start(Start { key, .. })
-        | Write::Settle(Settle { key, attempt: None, .. })
-        | Write::Requeue(Requeue { key, attempt: None, .. })
-            if void.jobs.contains(&key.id) =>
-        {
+        Write::Job(
+            JobWrite::Start(Start { key, .. })
+            | JobWrite::Settle(Settle { key, attempt: None, .. })
+            | JobWrite::Requeue(Requeue { key, attempt: None, .. }),
+        ) if void.jobs.contains(&key.id) => {
             return None;
         }
-        Write::Start(start) => Line::Started(start),
-        Write::Settle(settle) => Line::Settled(settle),
-        Write::Requeue(requeue) => Line::Requeued(requeue),
-        Write::Rerun(rerun) => Line::Rerun(rerun),
-        Write::RequestCancel { .. } => Line::CancelRequested,
-        Write::ResolveLost(resolve) => Line::Resolved(resolve),
-        Write::Stale(stale) => Line::Stale(stale.attempt),
-        Write::CloseStarts(_)
-        | Write::AddSchedule(_)
-        | Write::EditSchedule { .. }
-        | Write::SetSchedule { .. }
-        | Write::DropSchedule { .. }
-        | Write::Decide(_)
-        | Write::Release(_)
-        | Write::Watermark { .. }
-        | Write::StartedLate(_)
-        | Write::Notice(_) => return None,
+        Write::Job(JobWrite::Start(start)) => Line::Started(start),
+        Write::Job(JobWrite::Settle(settle)) => Line::Settled(settle),
+        Write::Job(JobWrite::Requeue(requeue)) => Line::Requeued(requeue),
+        Write::Job(JobWrite::Rerun(rerun)) => Line::Rerun(rerun),
+        Write::Job(JobWrite::RequestCancel { .. }) => Line::CancelRequested,
+        Write::Job(JobWrite::ResolveLost(resolve)) => Line::Resolved(resolve),
+        Write::Job(JobWrite::Stale(stale)) => Line::Stale(stale.attempt),
+        Write::Job(JobWrite::CloseStarts(_)) | Write::Schedule(_) | Write::Notice(_) => return None,
     })
 }

@@ -6,7 +6,7 @@ use punctual_core::attempt::{AttemptRecord, Details, Ending, Failure, FailureCla
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::shard::event::{Command, Reply, Token};
 use punctual_core::shard::write::{
-    Batch, BatchSeq, CancelMark, Epoch, Requeue, Rerun, ResolveLost, Settle, Start, Void, Write,
+    Batch, BatchSeq, CancelMark, Epoch, JobWrite, Requeue, Rerun, ResolveLost, Settle, Start, Void, Write,
 };
 use punctual_core::task::{Probe, Run, Task, TaskSpec};
 use punctual_core::{
@@ -116,7 +116,7 @@ impl Tale {
             picked_up_at: self.now,
             started_at: self.now,
         };
-        self.write(Write::Start(start))
+        self.write(Write::Job(JobWrite::Start(start)))
     }
 
     pub(super) fn begin(self, attempt: u32) -> Self {
@@ -192,7 +192,7 @@ impl Tale {
             notice: self.notice(),
             success_of: None,
         };
-        self.write(Write::Settle(settle))
+        self.write(Write::Job(JobWrite::Settle(settle)))
     }
 
     pub(super) fn requeue(self, ended: Option<(u32, Ending)>, due_at: Timestamp) -> Self {
@@ -204,12 +204,12 @@ impl Tale {
             attempt: ended.map(|(attempt, ending)| self.record(attempt, ending)),
             cancel: CancelMark::None,
         };
-        self.write(Write::Requeue(requeue))
+        self.write(Write::Job(JobWrite::Requeue(requeue)))
     }
 
     pub(super) fn rerun(self) -> Self {
         let rerun = Rerun { id: self.id, due_at: self.now, counters: Counters::NEW };
-        self.write(Write::Rerun(rerun))
+        self.write(Write::Job(JobWrite::Rerun(rerun)))
     }
 
     pub(super) fn resolve(self, attempt: u32, state: JobState) -> Self {
@@ -223,7 +223,7 @@ impl Tale {
             details: self.details.clone(),
             notice: None,
         };
-        self.write(Write::ResolveLost(resolve))
+        self.write(Write::Job(JobWrite::ResolveLost(resolve)))
     }
 
     pub(super) fn acked(self, attempt: u32) -> Self {

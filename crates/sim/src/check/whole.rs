@@ -151,7 +151,7 @@ pub(super) fn jobs_are_conserved(history: &History) -> Vec<(Option<JobId>, Strin
 mod tests {
     use std::sync::Arc;
 
-    use punctual_core::shard::write::{CancelMark, Requeue, Write};
+    use punctual_core::shard::write::{CancelMark, JobWrite, Requeue, Write};
     use punctual_core::{Counters, JobId, JobKey, JobState, ShardId};
 
     use super::super::test_history::{Tale, secs, worker};
@@ -198,7 +198,7 @@ mod tests {
                 attempt: None,
                 cancel: CancelMark::None,
             };
-            tale.write_under(epoch, Write::Requeue(requeue))
+            tale.write_under(epoch, Write::Job(JobWrite::Requeue(requeue)))
         };
         write(Tale::new(|_| {}).lease(1).lease(2), 1).breaks(invariant);
         write(Tale::new(|_| {}).lease(7), 6).breaks(invariant);

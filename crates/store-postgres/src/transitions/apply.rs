@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use punctual_core::shard::write::{Batch, Start, Void, Write};
+use punctual_core::shard::write::{Batch, JobWrite, Start, Void, Write};
 use punctual_core::{AttemptNo, JobId, JobKey, ShardId};
 use punctual_store::Applied;
 use tokio_postgres::error::SqlState;
@@ -63,8 +63,8 @@ pub(super) async fn send(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, last:
 fn statements(nodes: &Numbers, batch: &Batch) -> Done<Vec<Wanted>> {
     let told = notices::statement(batch.notices(&Void::default()));
     let unfit = if told.is_some() { Unfit::Refuse } else { Unfit::LeaveOut };
-    let mut wanted = schedules::statements(&batch.writes, unfit)?;
-    for run in runs(&batch.writes) {
+    let mut wanted = schedules::statements(batch, unfit)?;
+    for run in runs(batch.job_writes()) {
         wanted.extend(run.statements(nodes, unfit)?);
     }
     wanted.extend(record_starts(batch, |_| true));
@@ -98,10 +98,10 @@ pub(super) async fn apply_carefully(conn: &Arc<Conn>, nodes: &Numbers, batch: &B
     }
     check_fences(batch)?;
     let mut missing = Missing::default();
-    for statement in schedules::statements(&batch.writes, Unfit::LeaveOut)? {
+    for statement in schedules::statements(batch, Unfit::LeaveOut)? {
         missing.look_for(statement.named, &query(conn, statement.text, statement.params).await?)?;
     }
-    for mut run in runs(&batch.writes) {
+    for mut run in runs(batch.job_writes()) {
         missing.add_jobs(take_void(conn, &mut run).await?);
         for statement in run.statements(nodes, Unfit::LeaveOut)? {
             missing.look_for(statement.named, &query(conn, statement.text, statement.params).await?)?;
@@ -159,8 +159,8 @@ async fn take_void(conn: &Arc<Conn>, run: &mut Run<'_>) -> Done<Vec<(usize, JobI
 /// What each shard started, in one row.
 fn record_starts(batch: &Batch, counts: impl Fn(usize) -> bool) -> Option<Wanted> {
     let mut started: BTreeMap<ShardId, Vec<&Start>> = BTreeMap::new();
-    for (place, write) in batch.writes.iter().enumerate() {
-        if let Write::Start(start) = write
+    for (place, write) in batch.job_writes() {
+        if let JobWrite::Start(start) = write
             && counts(place)
         {
             started.entry(start.key.shard()).or_default().push(start);
@@ -214,8 +214,11 @@ mod tests {
         let success = |n| succeed(original(&new_job(n, 10, 0)), 1);
         assert_eq!(texts(vec![success(1), success(2)]), [sql!("settle_plain")]);
         let told = |n| {
-            let Write::Settle(settle) = success(n) else { panic!("it is an end") };
-            Write::Settle(Settle { notice: Some(Box::new(notice(NoticeKind::Recovered, 1, 0))), ..settle })
+            let Write::Job(JobWrite::Settle(settle)) = success(n) else { panic!("it is an end") };
+            Write::Job(JobWrite::Settle(Settle {
+                notice: Some(Box::new(notice(NoticeKind::Recovered, 1, 0))),
+                ..settle
+            }))
         };
         assert_eq!(texts(vec![told(1), success(2), told(3)]), [sql!("settle_plain"), sql!("keep_notices")]);
     }

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use punctual_core::attempt::{AttemptRecord, Ending};
-use punctual_core::shard::write::{CancelMark, Requeue, Rerun, ResolveLost, Settle, Write};
+use punctual_core::shard::write::{CancelMark, JobWrite, Requeue, Rerun, ResolveLost, Settle};
 use punctual_core::{AttemptNo, JobId, JobKey, JobState, Timestamp};
 use punctual_store::TASK_USE_STEP;
 
@@ -20,18 +20,18 @@ use crate::sql;
 use crate::trouble::Trouble;
 
 /// A write and its place in the batch.
-pub(super) type Placed<'b> = (usize, &'b Write);
+pub(super) type Placed<'b> = (usize, &'b JobWrite);
 
 #[derive(Default)]
 pub(super) struct Run<'b> {
     pub(super) writes: Vec<Placed<'b>>,
 }
 
-pub(super) fn runs(writes: &[Write]) -> Vec<Run<'_>> {
+pub(super) fn runs<'b>(writes: impl Iterator<Item = Placed<'b>>) -> Vec<Run<'b>> {
     let mut runs = vec![Run::default()];
-    let mut seen = HashSet::with_capacity(writes.len());
-    for (place, write) in writes.iter().enumerate() {
-        if let Some(job) = job_of(write)
+    let mut seen = HashSet::with_capacity(writes.size_hint().1.unwrap_or_default());
+    for (place, write) in writes {
+        if let Some(job) = write.job()
             && !seen.insert(job)
         {
             seen.clear();
@@ -41,29 +41,6 @@ pub(super) fn runs(writes: &[Write]) -> Vec<Run<'_>> {
         runs.last_mut().expect("there is always one").writes.push((place, write));
     }
     runs
-}
-
-fn job_of(write: &Write) -> Option<JobId> {
-    match write {
-        Write::Start(start) => Some(start.key.id),
-        Write::Settle(settle) => Some(settle.key.id),
-        Write::Requeue(requeue) => Some(requeue.key.id),
-        Write::Rerun(rerun) => Some(rerun.id),
-        Write::RequestCancel { key } => Some(key.id),
-        Write::ResolveLost(resolve) => Some(resolve.id),
-        Write::Stale(stale) => Some(stale.id),
-        Write::CloseStarts(_) => None,
-        // These come before or at the end, whatever their place; see schedules.rs and notices.rs.
-        Write::AddSchedule(_)
-        | Write::EditSchedule { .. }
-        | Write::SetSchedule { .. }
-        | Write::DropSchedule { .. }
-        | Write::Decide(_)
-        | Write::Release(_)
-        | Write::StartedLate(_)
-        | Write::Watermark { .. }
-        | Write::Notice(_) => None,
-    }
 }
 
 /// One statement. Those whose answer names something leave out, without an error, what does not fit.
@@ -94,13 +71,13 @@ impl Run<'_> {
         Ok(wanted)
     }
 
-    fn pick<T>(&self, pick: impl Fn(&Write) -> Option<T>) -> Vec<T> {
+    fn pick<T>(&self, pick: impl Fn(&JobWrite) -> Option<T>) -> Vec<T> {
         self.writes.iter().filter_map(|(_, write)| pick(write)).collect()
     }
 
     fn check_starts(&self, wanted: &mut Vec<Wanted>) {
         let expected: Vec<(JobKey, AttemptNo)> = self.pick(|write| match write {
-            Write::Start(_) => write.expects_waiting(),
+            JobWrite::Start(_) => write.expects_waiting(),
             _ => None,
         });
         if !expected.is_empty() {
@@ -112,7 +89,7 @@ impl Run<'_> {
         let settles: Vec<&Settle> = self
             .writes
             .iter()
-            .filter_map(|(_, write)| if let Write::Settle(settle) = write { Some(settle) } else { None })
+            .filter_map(|(_, write)| if let JobWrite::Settle(settle) = write { Some(settle) } else { None })
             .collect();
         settle::statements(&settles, nodes, wanted)?;
         let cancelled = settles.iter().filter(|settle| settle.cancel == CancelMark::Recorded);
@@ -124,7 +101,7 @@ impl Run<'_> {
         let requeues: Vec<&Requeue> = self
             .writes
             .iter()
-            .filter_map(|(_, write)| if let Write::Requeue(requeue) = write { Some(requeue) } else { None })
+            .filter_map(|(_, write)| if let JobWrite::Requeue(requeue) = write { Some(requeue) } else { None })
             .collect();
         if requeues.is_empty() {
             return;
@@ -156,7 +133,7 @@ impl Run<'_> {
         let reruns: Vec<(usize, Rerun)> = self
             .writes
             .iter()
-            .filter_map(|(place, write)| if let Write::Rerun(rerun) = write { Some((*place, *rerun)) } else { None })
+            .filter_map(|(place, write)| if let JobWrite::Rerun(rerun) = write { Some((*place, *rerun)) } else { None })
             .collect();
         if reruns.is_empty() {
             return;
@@ -179,7 +156,7 @@ impl Run<'_> {
 
     fn request_cancel(&self, wanted: &mut Vec<Wanted>) {
         let keys: Vec<JobKey> =
-            self.pick(|write| if let Write::RequestCancel { key } = write { Some(*key) } else { None });
+            self.pick(|write| if let JobWrite::RequestCancel { key } = write { Some(*key) } else { None });
         if !keys.is_empty() {
             wanted.push(Wanted::new(sql!("request_cancel"), places(&keys)));
         }
@@ -190,7 +167,9 @@ impl Run<'_> {
             .writes
             .iter()
             .filter_map(
-                |(place, write)| if let Write::ResolveLost(resolve) = write { Some((*place, resolve)) } else { None },
+                |(place, write)| {
+                    if let JobWrite::ResolveLost(resolve) = write { Some((*place, resolve)) } else { None }
+                },
             )
             .collect();
         if resolves.is_empty() {
@@ -219,7 +198,7 @@ impl Run<'_> {
         let stale: Vec<_> = self
             .writes
             .iter()
-            .filter_map(|(_, write)| if let Write::Stale(stale) = write { Some(stale) } else { None })
+            .filter_map(|(_, write)| if let JobWrite::Stale(stale) = write { Some(stale) } else { None })
             .collect();
         if stale.is_empty() {
             return;
@@ -235,7 +214,7 @@ impl Run<'_> {
     }
 
     fn close_starts(&self, wanted: &mut Vec<Wanted>) {
-        let closed = self.pick(|write| if let Write::CloseStarts(starts) = write { Some(*starts) } else { None });
+        let closed = self.pick(|write| if let JobWrite::CloseStarts(starts) = write { Some(*starts) } else { None });
         if closed.is_empty() {
             return;
         }

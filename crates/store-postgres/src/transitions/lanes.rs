@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use punctual_core::shard::write::{Batch, Epoch, Settle, SharedBatch, Write};
+use punctual_core::shard::write::{Batch, Epoch, JobWrite, ScheduleWrite, Settle, SharedBatch};
 use punctual_core::{ShardId, Timestamp};
 use punctual_store::{Applied, Result, StoreError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -162,20 +162,20 @@ impl Common {
 
     /// Partitions and numbers that the batch needs, made outside its transaction.
     pub(super) async fn prepare(&self, batch: &Batch) -> Result<Numbers> {
-        let times = batch.writes.iter().filter_map(|write| match write {
-            Write::Settle(settle) => Some(settle.finished_at),
-            Write::ResolveLost(resolve) => Some(resolve.finished_at),
+        let times = batch.job_writes().filter_map(|(_, write)| match write {
+            JobWrite::Settle(settle) => Some(settle.finished_at),
+            JobWrite::ResolveLost(resolve) => Some(resolve.finished_at),
             _ => None,
         });
         self.memory.partitions.prepare(&self.maintenance, batch.at, times).await?;
-        let planned = batch.writes.iter().filter_map(|write| match write {
-            Write::Decide(decision) => Some(decision.occurrence.at),
+        let planned = batch.schedule_writes().filter_map(|(_, write)| match write {
+            ScheduleWrite::Decide(decision) => Some(decision.occurrence.at),
             _ => None,
         });
         self.memory.occurrence_partitions.prepare(&self.maintenance, batch.at, planned).await?;
         let mut used: HashMap<Uuid, Timestamp> = HashMap::new();
-        for write in &batch.writes {
-            if let Write::Settle(Settle { finished_at, attempt: Some(ran), .. }) = write {
+        for (_, write) in batch.job_writes() {
+            if let JobWrite::Settle(Settle { finished_at, attempt: Some(ran), .. }) = write {
                 for node in [Uuid::from(ran.worker), Uuid::from(ran.server)] {
                     let latest = used.entry(node).or_insert(*finished_at);
                     *latest = (*latest).max(*finished_at);

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 
 use punctual_core::schedule::{By, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState};
-use punctual_core::shard::write::{Decision, LateStart, Write};
+use punctual_core::shard::write::{Batch, Decision, LateStart, ScheduleWrite};
 use punctual_core::{ScheduleId, ShardId, Timestamp};
 
 use super::columns::Wanted;
@@ -63,8 +63,8 @@ struct Sorted<'b> {
 }
 
 /// None for a batch without any of it, which most are.
-pub(super) fn statements(writes: &[Write], unfit: Unfit) -> Result<Vec<Wanted>, Trouble> {
-    let sorted = sort(writes);
+pub(super) fn statements(batch: &Batch, unfit: Unfit) -> Result<Vec<Wanted>, Trouble> {
+    let sorted = sort(batch);
     let mut wanted = Vec::new();
     for run in runs(&sorted.definitions, Definition::id) {
         define(&run, &mut wanted);
@@ -95,17 +95,17 @@ pub(super) fn statements(writes: &[Write], unfit: Unfit) -> Result<Vec<Wanted>, 
     Ok(wanted)
 }
 
-fn sort(writes: &[Write]) -> Sorted<'_> {
+fn sort(batch: &Batch) -> Sorted<'_> {
     let mut sorted = Sorted::default();
     let mut places_of_sets: HashMap<ScheduleId, usize> = HashMap::new();
-    for (place, write) in writes.iter().enumerate() {
+    for (place, write) in batch.schedule_writes() {
         match write {
-            Write::EditSchedule { id, edit, state, change } => {
+            ScheduleWrite::Edit { id, edit, state, change } => {
                 sorted.definitions.push(Definition::Edit(Edit { id: *id, edit, state, change }));
             }
-            Write::DropSchedule { id, change } => sorted.definitions.push(Definition::Drop((*id, change))),
-            Write::AddSchedule(row) => sorted.adds.push((place, row)),
-            Write::SetSchedule { id, state, change } => {
+            ScheduleWrite::Drop { id, change } => sorted.definitions.push(Definition::Drop((*id, change))),
+            ScheduleWrite::Add(row) => sorted.adds.push((place, row)),
+            ScheduleWrite::Set { id, state, change } => {
                 // The last state counts, and everything that somebody asked for is on record.
                 let last = *places_of_sets.entry(*id).or_insert_with(|| {
                     sorted.sets.push(Set { id: *id, state, changed: None });
@@ -117,22 +117,13 @@ fn sort(writes: &[Write]) -> Sorted<'_> {
                     sorted.changes.push((*id, change));
                 }
             }
-            Write::Decide(decision) => sorted.decides.push((place, decision)),
-            Write::Release(decision) => sorted.releases.push((place, decision)),
-            Write::StartedLate(late) => sorted.started_late.push(late),
-            Write::Watermark { shard, at } => {
+            ScheduleWrite::Decide(decision) => sorted.decides.push((place, decision)),
+            ScheduleWrite::Release(decision) => sorted.releases.push((place, decision)),
+            ScheduleWrite::StartedLate(late) => sorted.started_late.push(late),
+            ScheduleWrite::Watermark { shard, at } => {
                 let latest = sorted.watermarks.entry(*shard).or_insert(*at);
                 *latest = (*latest).max(*at);
             }
-            Write::Start(_)
-            | Write::Settle(_)
-            | Write::Requeue(_)
-            | Write::Rerun(_)
-            | Write::RequestCancel { .. }
-            | Write::ResolveLost(_)
-            | Write::Stale(_)
-            | Write::CloseStarts(_)
-            | Write::Notice(_) => {}
         }
     }
     sorted
@@ -299,14 +290,21 @@ fn by_columns<'b>(each: impl Iterator<Item = &'b By> + Clone) -> [Param; 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use punctual_core::shard::write::{BatchSeq, Epoch, StartsId};
+    use punctual_core::ServerId;
+    use punctual_core::shard::write::{BatchSeq, Epoch, JobWrite, StartsId, Write};
+
+    fn batch(writes: Vec<Write>) -> Batch {
+        let (seq, at) = (BatchSeq(1), Timestamp::EPOCH);
+        Batch { seq, server: ServerId::new(at, 1), fences: Vec::new(), at, writes }
+    }
 
     #[test]
     fn a_batch_without_schedules_has_no_statement_more() {
-        let close = Write::CloseStarts(StartsId { shard: ShardId(1), epoch: Epoch(1), seq: BatchSeq(1) });
-        assert!(statements(&[close], Unfit::LeaveOut).unwrap().is_empty());
-        let mark = |at| Write::Watermark { shard: ShardId(1), at: Timestamp::saturating_from_micros(at) };
-        assert_eq!(statements(&[mark(1), mark(2)], Unfit::LeaveOut).unwrap().len(), 1);
+        let close = JobWrite::CloseStarts(StartsId { shard: ShardId(1), epoch: Epoch(1), seq: BatchSeq(1) });
+        assert!(statements(&batch(vec![close.into()]), Unfit::LeaveOut).unwrap().is_empty());
+        let mark =
+            |at| ScheduleWrite::Watermark { shard: ShardId(1), at: Timestamp::saturating_from_micros(at) }.into();
+        assert_eq!(statements(&batch(vec![mark(1), mark(2)]), Unfit::LeaveOut).unwrap().len(), 1);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use punctual_core::shard::write::{Batch, Void, Write};
+use punctual_core::shard::write::{Batch, JobWrite, Void};
 use punctual_core::{JobKey, ShardId};
 use punctual_store::Applied;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
@@ -47,7 +47,7 @@ fn write_all(conn: &Connection, batch: &Batch, void: &mut Void) -> Result<(), Fa
     let mut number = conn.prepare_cached(sql!("job_attempt"))?;
     let mut settling = Settling::new(conn)?;
     let mut records: BTreeMap<ShardId, Vec<u8>> = BTreeMap::new();
-    for write in &batch.writes {
+    for (_, write) in batch.job_writes() {
         if let Some((key, attempt)) = write.expects_waiting()
             && next_attempt(&mut number, key)? != Some(attempt.0)
         {
@@ -56,31 +56,20 @@ fn write_all(conn: &Connection, batch: &Batch, void: &mut Void) -> Result<(), Fa
         }
         match write {
             // The job's row stays as it is: that its number is in a record makes it a running one.
-            Write::Start(start) => starts::encode(start, records.entry(start.key.shard()).or_default()),
-            Write::Settle(settle) => settling.settle(settle)?,
-            Write::Requeue(requeue) => requeue::requeue(conn, requeue)?,
-            Write::Rerun(rerun) => match requeue::rerun(conn, rerun)? {
+            JobWrite::Start(start) => starts::encode(start, records.entry(start.key.shard()).or_default()),
+            JobWrite::Settle(settle) => settling.settle(settle)?,
+            JobWrite::Requeue(requeue) => requeue::requeue(conn, requeue)?,
+            JobWrite::Rerun(rerun) => match requeue::rerun(conn, rerun)? {
                 Hit::Row => {}
                 Hit::Nothing => void.jobs.push(rerun.id),
             },
-            Write::RequestCancel { key } => late::request_cancel(conn, *key)?,
-            Write::ResolveLost(resolve) => match late::resolve_lost(conn, resolve)? {
+            JobWrite::RequestCancel { key } => late::request_cancel(conn, *key)?,
+            JobWrite::ResolveLost(resolve) => match late::resolve_lost(conn, resolve)? {
                 Hit::Row => {}
                 Hit::Nothing => void.jobs.push(resolve.id),
             },
-            Write::Stale(stale) => late::keep_stale(conn, stale)?,
-            Write::CloseStarts(starts) => late::close_starts(conn, *starts)?,
-            // Applied before.
-            Write::AddSchedule(_)
-            | Write::EditSchedule { .. }
-            | Write::SetSchedule { .. }
-            | Write::DropSchedule { .. }
-            | Write::Decide(_)
-            | Write::Release(_)
-            | Write::StartedLate(_)
-            | Write::Watermark { .. } => {}
-            // Kept afterwards, with those of the other writes.
-            Write::Notice(_) => {}
+            JobWrite::Stale(stale) => late::keep_stale(conn, stale)?,
+            JobWrite::CloseStarts(starts) => late::close_starts(conn, *starts)?,
         }
     }
     record_starts(conn, batch, records)

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use punctual_core::schedule::{Pause, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState};
-use punctual_core::shard::write::{Batch, Decision, LateStart, Void, Write};
+use punctual_core::shard::write::{Batch, Decision, LateStart, ScheduleWrite, Void};
 use punctual_core::{ScheduleId, ShardId, TaskId, Timestamp};
 use rusqlite::{Connection, params};
 
@@ -59,29 +59,20 @@ impl<'b> Writes<'b> {
     fn of(batch: &'b Batch) -> Option<Self> {
         let mut writes = Self::default();
         let mut is_empty = true;
-        for write in &batch.writes {
+        for (_, write) in batch.schedule_writes() {
+            is_empty = false;
             match write {
-                Write::EditSchedule { id, edit, state, change } => {
+                ScheduleWrite::Edit { id, edit, state, change } => {
                     writes.changed.push(Change::Edit(*id, edit, state, change));
                 }
-                Write::DropSchedule { id, change } => writes.changed.push(Change::Drop(*id, change)),
-                Write::AddSchedule(row) => writes.added.push(row),
-                Write::SetSchedule { id, state, change } => writes.set.push((*id, state, change.as_ref())),
-                Write::Decide(decision) => writes.decided.push(decision),
-                Write::Release(decision) => writes.released.push(decision),
-                Write::StartedLate(late) => writes.started_late.push(late),
-                Write::Watermark { shard, at } => writes.watermarks.push((*shard, *at)),
-                Write::Start(_)
-                | Write::Settle(_)
-                | Write::Requeue(_)
-                | Write::Rerun(_)
-                | Write::RequestCancel { .. }
-                | Write::ResolveLost(_)
-                | Write::Stale(_)
-                | Write::CloseStarts(_)
-                | Write::Notice(_) => continue,
+                ScheduleWrite::Drop { id, change } => writes.changed.push(Change::Drop(*id, change)),
+                ScheduleWrite::Add(row) => writes.added.push(row),
+                ScheduleWrite::Set { id, state, change } => writes.set.push((*id, state, change.as_ref())),
+                ScheduleWrite::Decide(decision) => writes.decided.push(decision),
+                ScheduleWrite::Release(decision) => writes.released.push(decision),
+                ScheduleWrite::StartedLate(late) => writes.started_late.push(late),
+                ScheduleWrite::Watermark { shard, at } => writes.watermarks.push((*shard, *at)),
             }
-            is_empty = false;
         }
         (!is_empty).then_some(writes)
     }

@@ -1,6 +1,6 @@
 use futures_util::future::join_all;
 use punctual_core::attempt::Ending;
-use punctual_core::shard::write::{Batch, BatchSeq, Epoch, Settle, SharedBatch, Void, Write};
+use punctual_core::shard::write::{Batch, BatchSeq, Epoch, JobWrite, Settle, SharedBatch, Void, Write};
 use punctual_core::{AttemptNo, Counters, JobKey, JobState, ShardId};
 use punctual_store::{Applied, FinishedJob, FoundRow, JobRecord, NewJob, Store};
 
@@ -71,9 +71,9 @@ pub(super) async fn a_batch_with_one_bad_write_applies_nothing(store: &dyn Store
     owner
         .refused(vec![
             start(key(0), 1),
-            Write::Requeue(retried(key(1), 1, at(50))),
+            Write::Job(JobWrite::Requeue(retried(key(1), 1, at(50)))),
             succeed(key(2), 1),
-            Write::RequestCancel { key: key(0) },
+            Write::Job(JobWrite::RequestCancel { key: key(0) }),
             succeed(key(2), 1),
         ])
         .await;
@@ -95,7 +95,9 @@ pub(super) async fn a_job_cannot_be_settled_twice(store: &dyn Store) {
     let job = new_job(1, 10, 0);
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
     owner.done(vec![succeed(original(&job), 1)]).await;
-    owner.refused(vec![Write::Settle(settled(original(&job), 1, JobState::Failed, Ending::Failed))]).await;
+    owner
+        .refused(vec![Write::Job(JobWrite::Settle(settled(original(&job), 1, JobState::Failed, Ending::Failed)))])
+        .await;
     assert!(matches!(store.find(job.id).await.unwrap(), FoundRow::Finished { state: JobState::Succeeded, .. }));
 }
 
@@ -133,7 +135,7 @@ pub(super) async fn a_settled_job_is_in_history_with_all_that_is_known(store: &d
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
     let settle = Settle { output: Some(text("out")), ..settled(original(&job), 1, JobState::Failed, Ending::TimedOut) };
     owner.done(vec![start(original(&job), 1)]).await;
-    owner.done(vec![Write::Settle(settle)]).await;
+    owner.done(vec![Write::Job(JobWrite::Settle(settle))]).await;
     let found =
         FoundRow::Finished { state: JobState::Failed, attempt: Some(AttemptNo(1)), counters: counters(2, 1, 0) };
     assert_eq!(store.find(job.id).await.unwrap(), found);

@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use punctual_core::attempt::{ArchivedLog, Ending};
-use punctual_core::shard::write::{Rerun, ResolveLost, Write};
+use punctual_core::shard::write::{JobWrite, Rerun, ResolveLost, Write};
 use punctual_core::{AttemptNo, JobKey, JobState};
 use punctual_store::{Archived, Archiving, EndedLog, JobRecord, KeptLog, LogChunk, NewJob, Store};
 
@@ -42,7 +42,7 @@ async fn logs(store: &dyn Store, job: &NewJob) -> Vec<Option<ArchivedLog>> {
 async fn tried_twice(store: &dyn Store) -> (NewJob, Owner<'_>) {
     let job = new_job(1, 10, 0);
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
-    owner.done(vec![Write::Requeue(retried(original(&job), 1, at(20)))]).await;
+    owner.done(vec![Write::Job(JobWrite::Requeue(retried(original(&job), 1, at(20))))]).await;
     owner.done(vec![succeed(JobKey { due_at: at(20), id: job.id }, 2)]).await;
     (job, owner)
 }
@@ -168,7 +168,7 @@ pub(super) async fn logs_are_archived_each_for_itself(store: &dyn Store) {
 pub(super) async fn where_a_log_is_survives_reruns_and_late_results(store: &dyn Store) {
     let jobs = [new_job(1, 10, 0), new_job(2, 10, 0)];
     let mut owner = owner_of(store, &jobs).await;
-    let lost = |job| Write::Settle(settled(original(job), 1, JobState::Lost, Ending::WorkerLost));
+    let lost = |job| Write::Job(JobWrite::Settle(settled(original(job), 1, JobState::Lost, Ending::WorkerLost)));
     owner.done(vec![succeed(original(&jobs[0]), 1), lost(&jobs[1])]).await;
     for job in &jobs {
         print(store, job, 1, 0, "text").await;
@@ -185,7 +185,7 @@ pub(super) async fn where_a_log_is_survives_reruns_and_late_results(store: &dyn 
         notice: None,
     };
     let again = Rerun { id: jobs[0].id, due_at: at(40), counters: counters(2, 0, 0) };
-    owner.done(vec![Write::Rerun(again), Write::ResolveLost(late)]).await;
+    owner.done(vec![Write::Job(JobWrite::Rerun(again)), Write::Job(JobWrite::ResolveLost(late))]).await;
     for job in &jobs {
         assert_eq!(logs(store, job).await, [Some(log("logs/1", 4))]);
     }

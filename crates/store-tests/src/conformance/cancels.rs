@@ -1,5 +1,5 @@
 use punctual_core::attempt::Ending;
-use punctual_core::shard::write::{CancelMark, Requeue, Rerun, Settle, StaleOutcome, Write};
+use punctual_core::shard::write::{CancelMark, JobWrite, Requeue, Rerun, Settle, StaleOutcome, Write};
 use punctual_core::{AttemptNo, JobKey, JobState, ShardId};
 use punctual_store::{JobRecord, NewJob, Store};
 
@@ -17,7 +17,7 @@ async fn running_and_asked(store: &dyn Store) -> (Owner<'_>, NewJob) {
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
     owner.done(vec![start(original(&job), 1)]).await;
     assert!(!asked(store, &job).await);
-    owner.done(vec![Write::RequestCancel { key: original(&job) }]).await;
+    owner.done(vec![Write::Job(JobWrite::RequestCancel { key: original(&job) })]).await;
     (owner, job)
 }
 
@@ -33,30 +33,32 @@ pub(super) async fn a_cancel_request_is_seen_by_people_and_the_next_owner(store:
 pub(super) async fn a_cancel_request_goes_with_the_settled_job(store: &dyn Store) {
     let (mut owner, job) = running_and_asked(store).await;
     let ended = settled(original(&job), 1, JobState::Cancelled, Ending::Cancelled);
-    owner.done(vec![Write::Settle(Settle { cancel: CancelMark::Recorded, ..ended })]).await;
-    owner.done(vec![Write::Rerun(Rerun { id: job.id, due_at: at(10), counters: counters(2, 0, 0) })]).await;
+    owner.done(vec![Write::Job(JobWrite::Settle(Settle { cancel: CancelMark::Recorded, ..ended }))]).await;
+    owner
+        .done(vec![Write::Job(JobWrite::Rerun(Rerun { id: job.id, due_at: at(10), counters: counters(2, 0, 0) }))])
+        .await;
     assert!(!asked(store, &job).await);
 }
 
 pub(super) async fn a_cancel_request_goes_with_a_requeue_that_says_so(store: &dyn Store) {
     let (mut owner, job) = running_and_asked(store).await;
-    owner.done(vec![Write::Requeue(retried(original(&job), 1, at(20)))]).await;
+    owner.done(vec![Write::Job(JobWrite::Requeue(retried(original(&job), 1, at(20))))]).await;
     assert!(asked(store, &job).await);
     let again = retried(JobKey { due_at: at(20), id: job.id }, 2, at(30));
-    owner.done(vec![Write::Requeue(Requeue { cancel: CancelMark::Recorded, ..again })]).await;
+    owner.done(vec![Write::Job(JobWrite::Requeue(Requeue { cancel: CancelMark::Recorded, ..again }))]).await;
     assert!(!asked(store, &job).await);
 }
 
 pub(super) async fn asking_twice_to_cancel_is_asking_once(store: &dyn Store) {
     let (mut owner, job) = running_and_asked(store).await;
-    owner.done(vec![Write::RequestCancel { key: original(&job) }]).await;
+    owner.done(vec![Write::Job(JobWrite::RequestCancel { key: original(&job) })]).await;
     assert!(asked(store, &job).await);
 }
 
 pub(super) async fn a_job_that_is_not_there_cannot_be_asked_to_end(store: &dyn Store) {
     let (mut owner, job) = running_and_asked(store).await;
-    owner.refused(vec![Write::RequestCancel { key: JobKey { due_at: at(11), id: job.id } }]).await;
-    owner.refused(vec![Write::RequestCancel { key: JobKey::original(job_id(2, 10, 0)) }]).await;
+    owner.refused(vec![Write::Job(JobWrite::RequestCancel { key: JobKey { due_at: at(11), id: job.id } })]).await;
+    owner.refused(vec![Write::Job(JobWrite::RequestCancel { key: JobKey::original(job_id(2, 10, 0)) })]).await;
 }
 
 pub(super) async fn a_late_outcome_is_kept_and_changes_nothing(store: &dyn Store) {
@@ -72,6 +74,6 @@ pub(super) async fn a_late_outcome_is_kept_and_changes_nothing(store: &dyn Store
         outcome: "failed: too late".to_owned(),
     };
     // Workers repeat what was not acknowledged.
-    owner.done(vec![Write::Stale(stale.clone()), Write::Stale(stale)]).await;
+    owner.done(vec![Write::Job(JobWrite::Stale(stale.clone())), Write::Job(JobWrite::Stale(stale))]).await;
     assert_eq!(store.job(job.id).await.unwrap(), before);
 }

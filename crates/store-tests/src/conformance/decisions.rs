@@ -1,7 +1,7 @@
 use punctual_core::attempt::Ending;
 use punctual_core::job::Input;
 use punctual_core::schedule::{Marks, OccurrenceRow, ScheduleEdit, ScheduleRow, ScheduleState, Verdict};
-use punctual_core::shard::write::{Decision, FiredJob, LateStart, Requeue, Settle, Write};
+use punctual_core::shard::write::{Decision, FiredJob, JobWrite, LateStart, Requeue, ScheduleWrite, Settle, Write};
 use punctual_core::{Counters, JobId, JobRow, JobState, ShardId};
 use punctual_store::{Applied, FoundRow, JobRecord, ScheduleFilter, Store};
 
@@ -77,10 +77,15 @@ pub(super) async fn a_late_start_is_put_on_record_with_its_planned_time(store: &
     };
     // One starts twice, because it was given back in between.
     let starts = [late(0, 70, Marks::NONE), late(1, 200, Marks::LATE), late(0, 190, Marks::LATE)];
-    owner.done(starts.into_iter().map(Write::StartedLate).collect()).await;
+    owner.done(starts.into_iter().map(|late| ScheduleWrite::StartedLate(late).into()).collect()).await;
     let other = LateStart { job: decisions[0].occurrence.job.unwrap(), ..late(2, 300, Marks::LATE) };
     let gone = LateStart { at: at(7), ..late(2, 300, Marks::LATE) };
-    owner.done(vec![Write::StartedLate(other), Write::StartedLate(gone)]).await;
+    owner
+        .done(vec![
+            Write::Schedule(ScheduleWrite::StartedLate(other)),
+            Write::Schedule(ScheduleWrite::StartedLate(gone)),
+        ])
+        .await;
     let marked = |place: usize, secs: i64| OccurrenceRow {
         started_at: Some(at(secs)),
         marks: Marks::LATE,
@@ -236,8 +241,8 @@ pub(super) async fn a_job_may_live_in_the_batch_that_makes_it(store: &dyn Store)
     let mut writes = vec![
         start(started, 1),
         ended(settled, JobState::Cancelled, at(61)),
-        Write::Requeue(requeue),
-        Write::RequestCancel { key: started },
+        Write::Job(JobWrite::Requeue(requeue)),
+        Write::Job(JobWrite::RequestCancel { key: started }),
     ];
     writes.extend(decisions.iter().map(decide));
     owner.done(writes).await;
@@ -305,7 +310,7 @@ pub(super) async fn runs_are_counted_by_verdicts_alone(store: &dyn Store) {
     assert_eq!(runs().await, 10);
     // Who changes something else may know an older number.
     let state = ScheduleState { runs: 3, failures: 1, ..schedule.state.clone() };
-    let set = Write::SetSchedule { id: schedule.id, state: state.clone(), change: None };
+    let set = Write::Schedule(ScheduleWrite::Set { id: schedule.id, state: state.clone(), change: None });
     owner.done(vec![set, decide(&counted(fired(schedule.id, 300, 6)))]).await;
     assert_eq!(runs().await, 11);
     owner.done(vec![edit_to(&ScheduleRow { state, ..schedule.clone() }, edit(9), 310)]).await;
@@ -328,7 +333,7 @@ pub(super) async fn the_last_success_of_a_schedule_is_the_latest_planned_time_th
     assert_eq!(last().await, None);
     let ends = |run: &Decision, secs: i64| {
         let end = settled(key_of(run), 1, JobState::Succeeded, Ending::Succeeded);
-        Write::Settle(Settle { success_of: Some((schedule.id, at(secs))), ..end })
+        Write::Job(JobWrite::Settle(Settle { success_of: Some((schedule.id, at(secs))), ..end }))
     };
     // Two in one batch, the later first; then one of an earlier time.
     owner.done(vec![ends(&runs[2], 180), ends(&runs[1], 120)]).await;
@@ -336,7 +341,7 @@ pub(super) async fn the_last_success_of_a_schedule_is_the_latest_planned_time_th
     owner.done(vec![ends(&runs[0], 60)]).await;
     assert_eq!(last().await, Some(at(180)), "a backfill of an earlier time does not move it");
     // Neither a change nor an edit does, whatever their author knows.
-    let set = Write::SetSchedule { id: schedule.id, state: schedule.state.clone(), change: None };
+    let set = Write::Schedule(ScheduleWrite::Set { id: schedule.id, state: schedule.state.clone(), change: None });
     owner.done(vec![set, edit_to(&schedule, edit(9), 310)]).await;
     let loaded = store.load_schedules(ShardId(2), None, 10).await.unwrap();
     assert_eq!(loaded[0].state.last_success, Some(at(180)));

@@ -1,5 +1,5 @@
 use punctual_core::attempt::{AttemptRecord, Details, Ending};
-use punctual_core::shard::write::{Requeue, Rerun, ResolveLost, Settle, Write};
+use punctual_core::shard::write::{JobWrite, Requeue, Rerun, ResolveLost, Settle, Write};
 use punctual_core::{AttemptNo, JobKey, JobState};
 use punctual_store::{JobRecord, NewJob, Store};
 
@@ -12,7 +12,10 @@ async fn attempts(store: &dyn Store, job: &NewJob) -> Vec<AttemptRecord> {
 }
 
 fn settled_with(key: JobKey, ran: AttemptRecord, state: JobState) -> Write {
-    Write::Settle(Settle { attempt: Some(ran.clone()), ..settled(key, ran.attempt.0, state, ran.ending) })
+    Write::Job(JobWrite::Settle(Settle {
+        attempt: Some(ran.clone()),
+        ..settled(key, ran.attempt.0, state, ran.ending)
+    }))
 }
 
 pub(super) async fn what_is_known_of_the_attempt_that_ended_a_job_is_kept(store: &dyn Store) {
@@ -45,12 +48,19 @@ pub(super) async fn what_is_known_of_an_attempt_is_kept_through_retries_and_reru
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
     let known = |n: u32| with_details(ran(n, Ending::Failed), Details { cpu_us: Some(n.into()), ..details() });
     let expected = [known(1), due(20, ran(2, Ending::Failed)), due(30, known(3))];
-    owner.done(vec![Write::Requeue(Requeue { attempt: Some(known(1)), ..retried(original(&job), 1, at(20)) })]).await;
-    owner.done(vec![Write::Requeue(retried(JobKey { due_at: at(20), id: job.id }, 2, at(30)))]).await;
+    owner
+        .done(vec![Write::Job(JobWrite::Requeue(Requeue {
+            attempt: Some(known(1)),
+            ..retried(original(&job), 1, at(20))
+        }))])
+        .await;
+    owner.done(vec![Write::Job(JobWrite::Requeue(retried(JobKey { due_at: at(20), id: job.id }, 2, at(30))))]).await;
     assert_eq!(attempts(store, &job).await, expected[..2]);
     owner.done(vec![settled_with(JobKey { due_at: at(30), id: job.id }, known(3), JobState::Failed)]).await;
     assert_eq!(attempts(store, &job).await, expected);
-    owner.done(vec![Write::Rerun(Rerun { id: job.id, due_at: at(40), counters: counters(4, 0, 0) })]).await;
+    owner
+        .done(vec![Write::Job(JobWrite::Rerun(Rerun { id: job.id, due_at: at(40), counters: counters(4, 0, 0) }))])
+        .await;
     assert_eq!(attempts(store, &job).await, expected);
     owner.done(vec![succeed(JobKey { due_at: at(40), id: job.id }, 4)]).await;
     assert_eq!(attempts(store, &job).await[..3], expected);
@@ -73,7 +83,7 @@ pub(super) async fn a_late_result_brings_its_details_or_none(store: &dyn Store) 
             details: known.clone(),
             notice: None,
         };
-        owner.done(vec![Write::ResolveLost(late)]).await;
+        owner.done(vec![Write::Job(JobWrite::ResolveLost(late))]).await;
         let reason = Some("killed".to_owned());
         let last = AttemptRecord { finished_at: at(900), reason, details: known, ..ran(1, Ending::Failed) };
         assert_eq!(attempts(store, job).await, [last]);

@@ -1,5 +1,5 @@
 use punctual_core::schedule::{ChangeKind, ScheduleChange, ScheduleEdit, ScheduleRow, Verdict};
-use punctual_core::shard::write::Write;
+use punctual_core::shard::write::{ScheduleWrite, Write};
 use punctual_core::{ShardId, TaskId};
 use punctual_store::{FoundRow, Store, TaskChange};
 
@@ -42,8 +42,9 @@ pub(super) async fn old_verdicts_go_and_queued_ones_stay(store: &dyn Store) {
 pub(super) async fn old_changes_go(store: &dyn Store) {
     let (row, gone) = (new_schedule(1, "backup", 1), new_schedule(2, "gone", 2));
     let mut owner = owner_of(store, &[]).await;
-    let set =
-        |kind, secs| Write::SetSchedule { id: row.id, state: row.state.clone(), change: Some(change(kind, secs)) };
+    let set = |kind, secs| {
+        Write::Schedule(ScheduleWrite::Set { id: row.id, state: row.state.clone(), change: Some(change(kind, secs)) })
+    };
     owner.done(vec![add(&row), add(&gone)]).await;
     owner.done(vec![drop_it(gone.id, 50), set(ChangeKind::Paused, 60), set(ChangeKind::Resumed, 100)]).await;
     owner.done(vec![edit_to(&row, edit(3), 120)]).await;

@@ -4,7 +4,7 @@ use std::task::Poll;
 
 use futures_util::future::join;
 use punctual_core::attempt::Ending;
-use punctual_core::shard::write::{Rerun, Write};
+use punctual_core::shard::write::{JobWrite, Rerun, Write};
 use punctual_core::task::{Handler, Run, Task, TaskSpec};
 use punctual_core::{JobId, JobKey, JobState};
 use punctual_store::{DueWindow, Filter, JobPages, NewJob, Order, Position, Store, TaskChange};
@@ -50,7 +50,7 @@ async fn twelve(store: &dyn Store) -> (Owner<'_>, Vec<NewJob>) {
 /// Moves some of the twelve to times before, among and after those of the others.
 async fn move_some(owner: &mut Owner<'_>, jobs: &[NewJob]) {
     for (n, due) in [(0, 900), (3, 11), (5, 9), (8, 12), (10, 11), (11, 10)] {
-        owner.done(vec![Write::Requeue(retried(original(&jobs[n]), 1, at(due)))]).await;
+        owner.done(vec![Write::Job(JobWrite::Requeue(retried(original(&jobs[n]), 1, at(due))))]).await;
     }
 }
 
@@ -177,16 +177,21 @@ pub(super) async fn a_walk_meets_every_job_once_while_jobs_move(store: &dyn Stor
             let ends = |place: &usize| (place + n as usize / 2).is_multiple_of(2);
             let (ending, trying): (Vec<usize>, Vec<usize>) = (0..keys.len()).partition(ends);
             owner.done(ending.iter().map(|place| succeed(keys[*place], n)).collect()).await;
-            let again = trying.iter().map(|&place| Write::Requeue(retried(keys[place], n, due(place))));
+            let again = trying.iter().map(|&place| Write::Job(JobWrite::Requeue(retried(keys[place], n, due(place)))));
             owner.done(again.collect()).await;
             let again = ending.iter().map(|&place| {
-                Write::Rerun(Rerun { id: keys[place].id, due_at: due(place), counters: counters(n + 1, 0, 0) })
+                Write::Job(JobWrite::Rerun(Rerun {
+                    id: keys[place].id,
+                    due_at: due(place),
+                    counters: counters(n + 1, 0, 0),
+                }))
             });
             owner.done(again.collect()).await;
             for (place, key) in keys.iter_mut().enumerate() {
                 key.due_at = due(place);
             }
-            let again = (0..keys.len()).map(|place| Write::Requeue(retried(keys[place], n + 1, due(place + 1))));
+            let again =
+                (0..keys.len()).map(|place| Write::Job(JobWrite::Requeue(retried(keys[place], n + 1, due(place + 1)))));
             owner.done(again.collect()).await;
             for (place, key) in keys.iter_mut().enumerate() {
                 key.due_at = due(place + 1);
@@ -291,8 +296,10 @@ fn matching(jobs: &[NewJob], fits: Fits) -> Vec<JobId> {
 pub(super) async fn hot_jobs_are_read_by_key_as_they_are_listed(store: &dyn Store) {
     let (mut owner, jobs) = twelve(store).await;
     let moved = JobKey { due_at: at(900), id: jobs[0].id };
-    owner.done(vec![Write::Requeue(retried(original(&jobs[0]), 1, at(900)))]).await;
-    owner.done(vec![start(original(&jobs[1]), 1), Write::RequestCancel { key: original(&jobs[1]) }]).await;
+    owner.done(vec![Write::Job(JobWrite::Requeue(retried(original(&jobs[0]), 1, at(900))))]).await;
+    owner
+        .done(vec![start(original(&jobs[1]), 1), Write::Job(JobWrite::RequestCancel { key: original(&jobs[1]) })])
+        .await;
     owner.done(vec![succeed(original(&jobs[2]), 1)]).await;
     let mut listed = hot_page(store, Filter::default(), first_page(Order::Ascending, 100)).await.rows;
     let keys: Vec<_> = listed.iter().map(|job| job.key).collect();
@@ -328,7 +335,7 @@ async fn twelve_finished(store: &dyn Store) -> Vec<NewJob> {
     let (mut owner, jobs) = twelve(store).await;
     let ends = jobs.iter().enumerate().map(|(n, job)| {
         let (state, ending) = end_of(n);
-        Write::Settle(settled(original(job), 1, state, ending))
+        Write::Job(JobWrite::Settle(settled(original(job), 1, state, ending)))
     });
     owner.done(ends.rev().collect()).await;
     jobs
@@ -336,7 +343,7 @@ async fn twelve_finished(store: &dyn Store) -> Vec<NewJob> {
 
 pub(super) async fn finished_jobs_are_listed_by_first_due_time_in_both_orders(store: &dyn Store) {
     let (mut owner, jobs) = twelve(store).await;
-    owner.done(vec![Write::Requeue(retried(original(&jobs[0]), 1, at(900)))]).await;
+    owner.done(vec![Write::Job(JobWrite::Requeue(retried(original(&jobs[0]), 1, at(900))))]).await;
     owner.done(jobs[1..].iter().map(|job| succeed(original(job), 1)).collect()).await;
     owner.done(vec![succeed(JobKey { due_at: at(900), id: jobs[0].id }, 2)]).await;
     let expected = matching(&jobs, |_| true);
@@ -383,7 +390,7 @@ pub(super) async fn pages_of_finished_jobs_show_every_job_once(store: &dyn Store
 
 pub(super) async fn finished_jobs_are_read_by_id_as_they_are_listed(store: &dyn Store) {
     let (mut owner, jobs) = twelve(store).await;
-    owner.done(vec![Write::Requeue(retried(original(&jobs[0]), 1, at(900)))]).await;
+    owner.done(vec![Write::Job(JobWrite::Requeue(retried(original(&jobs[0]), 1, at(900))))]).await;
     owner.done(vec![succeed(JobKey { due_at: at(900), id: jobs[0].id }, 2), succeed(original(&jobs[4]), 1)]).await;
     let listed = finished_page(store, Filter::default(), first_page(Order::Ascending, 100)).await.rows;
     let mut read = store.finished_jobs(vec![jobs[4].id, jobs[1].id, jobs[0].id, job_id(99, 10, 0)]).await.unwrap();

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use punctual_core::job::Input;
 use punctual_core::shard::event::{Lane, Load};
-use punctual_core::shard::write::{Rerun, Write};
+use punctual_core::shard::write::{JobWrite, Rerun, Write};
 use punctual_core::{JobId, JobKey};
 use punctual_store::{FoundRow, JobRecord, NewJob, Store, TaskChange};
 
@@ -61,9 +61,16 @@ pub(super) async fn the_urgent_lane_shows_only_what_is_above_normal(store: &dyn 
     assert_eq!(ids(store, Load { after: Some(original(&jobs[3])), ..load.clone() }).await, [jobs[1].id]);
     // A retry keeps its priority, and a job that came back from history too.
     let mut owner = Owner::new(store, 1).await;
-    owner.done(vec![Write::Requeue(retried(original(&jobs[1]), 1, at(5))), succeed(original(&jobs[3]), 1)]).await;
+    owner
+        .done(vec![
+            Write::Job(JobWrite::Requeue(retried(original(&jobs[1]), 1, at(5)))),
+            succeed(original(&jobs[3]), 1),
+        ])
+        .await;
     assert_eq!(ids(store, load.clone()).await, [jobs[1].id]);
-    owner.done(vec![Write::Rerun(Rerun { id: jobs[3].id, due_at: at(20), counters: counters(2, 0, 0) })]).await;
+    owner
+        .done(vec![Write::Job(JobWrite::Rerun(Rerun { id: jobs[3].id, due_at: at(20), counters: counters(2, 0, 0) }))])
+        .await;
     assert_eq!(ids(store, load.clone()).await, [jobs[1].id, jobs[3].id]);
 }
 
@@ -133,11 +140,13 @@ pub(super) async fn inputs_come_in_the_order_asked_for(store: &dyn Store) {
 pub(super) async fn a_moved_job_keeps_its_long_input_to_the_end(store: &dyn Store) {
     let job = NewJob { input: long_input(50_000), ..new_job(1, 10, 0) };
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
-    owner.done(vec![Write::Requeue(retried(original(&job), 1, at(60)))]).await;
+    owner.done(vec![Write::Job(JobWrite::Requeue(retried(original(&job), 1, at(60))))]).await;
     let key = JobKey { due_at: at(60), id: job.id };
     assert_eq!(store.inputs(vec![original(&job), key]).await.unwrap(), [None, job.input.clone()]);
     owner.done(vec![succeed(key, 2)]).await;
-    owner.done(vec![Write::Rerun(Rerun { id: job.id, due_at: at(70), counters: counters(3, 0, 0) })]).await;
+    owner
+        .done(vec![Write::Job(JobWrite::Rerun(Rerun { id: job.id, due_at: at(70), counters: counters(3, 0, 0) }))])
+        .await;
     owner.done(vec![succeed(JobKey { due_at: at(70), id: job.id }, 3)]).await;
     match store.job(job.id).await.unwrap().unwrap() {
         JobRecord::Finished { input, .. } => assert_eq!(input, job.input),

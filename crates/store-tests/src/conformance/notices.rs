@@ -1,6 +1,6 @@
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::Verdict;
-use punctual_core::shard::write::{Settle, Write};
+use punctual_core::shard::write::{JobWrite, Settle, Write};
 use punctual_core::{JobState, ShardId, Span, Timestamp};
 use punctual_store::{Applied, Dispatch, FoundRow, Store};
 
@@ -36,12 +36,14 @@ pub(super) async fn an_end_brings_its_notice(store: &dyn Store) {
     // A job may end without an attempt.
     let waits = new_job(3, 10, 0);
     submit(store, vec![waits.clone()]).await.unwrap();
-    let Write::Settle(end) = ended(original(&waits), JobState::Quarantined, at(103)) else { panic!("it is an end") };
+    let Write::Job(JobWrite::Settle(end)) = ended(original(&waits), JobState::Quarantined, at(103)) else {
+        panic!("it is an end")
+    };
     let end = Settle { notice: Some(Box::new(unstarted.clone())), ..end };
-    owner.done(vec![Write::Settle(end.clone())]).await;
+    owner.done(vec![Write::Job(JobWrite::Settle(end.clone()))]).await;
     assert_eq!(waiting(store).await, [failed.clone(), unstarted.clone()]);
     // It has ended: the same again is void, and so is what there was to say of it.
-    owner.void(vec![Write::Settle(end)], waits.id).await;
+    owner.void(vec![Write::Job(JobWrite::Settle(end))], waits.id).await;
     assert_eq!(waiting(store).await, [failed, unstarted]);
 }
 

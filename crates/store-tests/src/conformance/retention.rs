@@ -1,5 +1,5 @@
 use punctual_core::attempt::Ending;
-use punctual_core::shard::write::{Rerun, StaleOutcome, Write};
+use punctual_core::shard::write::{JobWrite, Rerun, StaleOutcome, Write};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobKey, JobState, TaskId};
 use punctual_store::{
@@ -19,8 +19,8 @@ pub(super) async fn old_finished_jobs_go_with_all_that_belongs_to_them(store: &d
     let log = LogChunk { job: job.id, attempt: AttemptNo(1), offset: 0, bytes: text("log"), marks: text("") };
     let stale =
         StaleOutcome { id: job.id, attempt: AttemptNo(1), worker: worker(1), at: at(30), outcome: "late".to_owned() };
-    owner.done(vec![Write::Requeue(retried(original(&job), 1, at(20)))]).await;
-    owner.done(vec![succeed(second, 2), Write::Stale(stale)]).await;
+    owner.done(vec![Write::Job(JobWrite::Requeue(retried(original(&job), 1, at(20))))]).await;
+    owner.done(vec![succeed(second, 2), Write::Job(JobWrite::Stale(stale))]).await;
     store.append_logs(vec![log]).await.unwrap();
     assert_eq!(store.prune(at(102), at(102), 10).await.unwrap(), 0, "it finished at that very moment");
     assert_eq!(store.prune(at(103), at(103), 10).await.unwrap(), 1);
@@ -28,7 +28,7 @@ pub(super) async fn old_finished_jobs_go_with_all_that_belongs_to_them(store: &d
     assert_eq!(store.read_log(job.id, AttemptNo(1), 0, 100).await.unwrap(), LogPiece::default());
     // Its attempts are gone too: the same id can live the same life again.
     submit(store, vec![job.clone()]).await.unwrap();
-    owner.done(vec![Write::Requeue(retried(original(&job), 1, at(20)))]).await;
+    owner.done(vec![Write::Job(JobWrite::Requeue(retried(original(&job), 1, at(20))))]).await;
     owner.done(vec![succeed(second, 2)]).await;
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn a_job_that_ended_long_before_it_was_due_goes_too(store: &dyn
 pub(super) async fn pruning_stops_at_its_limit_and_goes_on(store: &dyn Store) {
     let jobs: Vec<_> = (0..10).map(|n| new_job(n, if n < 6 { 10 } else { 90_000 }, (n % 4) as u16)).collect();
     let mut owner = owner_of(store, &jobs).await;
-    let settle = |job| Write::Settle(settled(original(job), 1, JobState::Failed, Ending::Failed));
+    let settle = |job| Write::Job(JobWrite::Settle(settled(original(job), 1, JobState::Failed, Ending::Failed)));
     owner.done(jobs.iter().map(settle).collect()).await;
     let mut counts = Vec::new();
     for _ in 0..4 {
@@ -133,7 +133,7 @@ pub(super) async fn tasks_that_something_needs_stay(store: &dyn Store) {
         job_of(7, 10),       // is tried again a little later, and has waited since
     ];
     let mut owner = owner_of(store, &jobs).await;
-    let retry = |job, due_secs| Write::Requeue(retried(original(job), 1, at(due_secs)));
+    let retry = |job, due_secs| Write::Job(JobWrite::Requeue(retried(original(job), 1, at(due_secs))));
     owner
         .done(vec![
             retry(&jobs[2], 30 * DAY),
@@ -142,7 +142,13 @@ pub(super) async fn tasks_that_something_needs_stay(store: &dyn Store) {
             retry(&jobs[5], DAY),
         ])
         .await;
-    owner.done(vec![Write::Rerun(Rerun { id: jobs[3].id, due_at: at(30 * DAY), counters: counters(2, 0, 0) })]).await;
+    owner
+        .done(vec![Write::Job(JobWrite::Rerun(Rerun {
+            id: jobs[3].id,
+            due_at: at(30 * DAY),
+            counters: counters(2, 0, 0),
+        }))])
+        .await;
     // Its content is asked for again, for a job that is about to follow.
     let (task, digest) = nameless_task(8);
     store.intern_tasks(vec![(Task { id: task_id(9), created_at: at(20 * DAY), ..task }, digest)]).await.unwrap();

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use punctual_core::schedule::{ChangeKind, Pause, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, Verdict};
-use punctual_core::shard::write::{SharedBatch, Void, Write};
+use punctual_core::shard::write::{ScheduleWrite, SharedBatch, Void, Write};
 use punctual_core::{ScheduleId, ShardId};
 use punctual_store::{Applied, Store};
 
@@ -17,7 +17,7 @@ async fn changes(store: &dyn Store, id: ScheduleId) -> Vec<ScheduleChange> {
 }
 
 fn set(id: ScheduleId, state: ScheduleState, change: Option<ScheduleChange>) -> Write {
-    Write::SetSchedule { id, state, change }
+    Write::Schedule(ScheduleWrite::Set { id, state, change })
 }
 
 fn without(schedules: Vec<ScheduleId>) -> Void {
@@ -109,8 +109,12 @@ pub(super) async fn an_edit_replaces_the_definition_and_keeps_the_former_spec(st
     let note = Some("less often".to_owned());
     let said = ScheduleChange { note, former_spec: Some(spec(99)), ..change(ChangeKind::Edited, 31) };
     owner.done(vec![add(&row)]).await;
-    let write =
-        Write::EditSchedule { id: row.id, edit: Arc::new(edited.clone()), state: state.clone(), change: said.clone() };
+    let write = Write::Schedule(ScheduleWrite::Edit {
+        id: row.id,
+        edit: Arc::new(edited.clone()),
+        state: state.clone(),
+        change: said.clone(),
+    });
     owner.done(vec![write]).await;
     let expected = ScheduleRow { edit: edited, state, changed: by("bob", 31), ..row.clone() };
     assert_eq!(shown(store, row.id).await, Some(expected), "an input that is left out is gone");

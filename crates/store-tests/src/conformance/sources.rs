@@ -1,7 +1,7 @@
 use punctual_core::attempt::Ending;
 use punctual_core::schedule::{Source, SourceKind, Verdict};
 use punctual_core::shard::event::{Lane, Load};
-use punctual_core::shard::write::{Decision, Rerun, Settle, Write};
+use punctual_core::shard::write::{Decision, JobWrite, Rerun, Settle, Write};
 use punctual_core::{JobId, JobKey, JobState, ShardId, Span};
 use punctual_store::{Filter, FoundRow, JobRecord, NewJob, Order, Store};
 
@@ -71,15 +71,16 @@ pub(super) async fn why_a_job_exists_stays_with_it_to_the_end(store: &dyn Store)
     check("submitted", 6).await;
     owner.done(jobs.iter().map(|job| start(original(job), 1)).collect()).await;
     check("started", 7).await;
-    owner.done(jobs.iter().map(|job| Write::Requeue(retried(original(job), 1, at(20)))).collect()).await;
+    owner.done(jobs.iter().map(|job| Write::Job(JobWrite::Requeue(retried(original(job), 1, at(20))))).collect()).await;
     check("retried", 6).await;
     let failed = |job: &NewJob, secs, n| settled(at_time(job, secs), n, JobState::Failed, Ending::Failed);
-    owner.done(jobs.iter().map(|job| Write::Settle(failed(job, 20, 2))).collect()).await;
+    owner.done(jobs.iter().map(|job| Write::Job(JobWrite::Settle(failed(job, 20, 2)))).collect()).await;
     check("failed", 4).await;
-    let rerun = |job: &NewJob| Write::Rerun(Rerun { id: job.id, due_at: at(500), counters: counters(3, 0, 0) });
+    let rerun =
+        |job: &NewJob| Write::Job(JobWrite::Rerun(Rerun { id: job.id, due_at: at(500), counters: counters(3, 0, 0) }));
     owner.done(jobs.iter().map(rerun).collect()).await;
     check("rerun", 6).await;
-    let later = |job: &NewJob| Write::Settle(Settle { finished_at: at(501), ..failed(job, 500, 3) });
+    let later = |job: &NewJob| Write::Job(JobWrite::Settle(Settle { finished_at: at(501), ..failed(job, 500, 3) }));
     owner.done(jobs.iter().map(later).collect()).await;
     check("failed again", 4).await;
 }
@@ -116,14 +117,14 @@ pub(super) async fn a_takeover_finds_the_jobs_that_are_tracked(store: &dyn Store
     owner
         .done(vec![
             start(key(0), 1),
-            Write::Requeue(retried(key(1), 1, at(0) + Span::from_secs(90_000))),
+            Write::Job(JobWrite::Requeue(retried(key(1), 1, at(0) + Span::from_secs(90_000)))),
             succeed(key(2), 1),
-            Write::Settle(settled(key(3), 1, JobState::Failed, Ending::Failed)),
+            Write::Job(JobWrite::Settle(settled(key(3), 1, JobState::Failed, Ending::Failed))),
         ])
         .await;
     assert_eq!(tracked_in(store, 2).await, expected(&[0, 1, 4]));
     let rerun = Rerun { id: key(3).id, due_at: at(700), counters: counters(2, 0, 0) };
-    owner.done(vec![Write::Rerun(rerun)]).await;
+    owner.done(vec![Write::Job(JobWrite::Rerun(rerun))]).await;
     let _next = Owner::new(store, 2).await;
     assert_eq!(tracked_in(store, 2).await, expected(&[0, 1, 3, 4]), "its schedule's next owner has to know");
 }

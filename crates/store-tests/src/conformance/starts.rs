@@ -1,4 +1,4 @@
-use punctual_core::shard::write::BatchSeq;
+use punctual_core::shard::write::{BatchSeq, JobWrite};
 use punctual_core::shard::write::{CancelMark, OpenStart, StartsId, Write};
 use punctual_core::{JobKey, ShardId};
 use punctual_store::{Applied, FoundRow, OpenStarts, Store};
@@ -80,7 +80,7 @@ pub(super) async fn a_start_is_over_when_its_job_waits_again(store: &dyn Store) 
     let job = new_job(1, 10, 0);
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
     owner.done(vec![start(original(&job), 1)]).await;
-    owner.done(vec![Write::Requeue(retried(original(&job), 1, at(60)))]).await;
+    owner.done(vec![Write::Job(JobWrite::Requeue(retried(original(&job), 1, at(60))))]).await;
     assert_eq!(
         open(store).await,
         OpenStarts { running: vec![], spent: vec![name(&owner, 1)], ..OpenStarts::default() }
@@ -91,7 +91,7 @@ pub(super) async fn a_start_is_over_when_its_job_waits_again_at_the_same_time(st
     let job = new_job(1, 10, 0);
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
     owner.done(vec![start(original(&job), 1)]).await;
-    owner.done(vec![Write::Requeue(retried(original(&job), 1, at(10)))]).await;
+    owner.done(vec![Write::Job(JobWrite::Requeue(retried(original(&job), 1, at(10))))]).await;
     assert_eq!(
         open(store).await,
         OpenStarts { running: vec![], spent: vec![name(&owner, 1)], ..OpenStarts::default() }
@@ -113,7 +113,7 @@ pub(super) async fn a_second_attempt_is_open_in_its_own_record(store: &dyn Store
     let job = new_job(1, 10, 0);
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
     owner.done(vec![start(original(&job), 1)]).await;
-    owner.done(vec![Write::Requeue(retried(original(&job), 1, at(10)))]).await;
+    owner.done(vec![Write::Job(JobWrite::Requeue(retried(original(&job), 1, at(10))))]).await;
     owner.done(vec![start(original(&job), 2)]).await;
     let found = open(store).await;
     assert_eq!(running(&found), [(original(&job), 2)]);
@@ -140,7 +140,7 @@ pub(super) async fn a_closed_record_is_gone_and_closing_it_again_is_harmless(sto
     first.done(vec![succeed(original(&job), 1)]).await;
     // A later owner closes what an earlier one left, under its own fence.
     let mut next = Owner::new(store, 2).await;
-    let record = Write::CloseStarts(name(&first, 1));
+    let record = Write::Job(JobWrite::CloseStarts(name(&first, 1)));
     next.done(vec![record.clone()]).await;
     assert_eq!(open(store).await, OpenStarts::default());
     next.done(vec![record]).await;

@@ -1,4 +1,4 @@
-use punctual_core::shard::write::{StaleOutcome, Write};
+use punctual_core::shard::write::{JobWrite, StaleOutcome, Write};
 use punctual_core::{AttemptNo, Span};
 use punctual_store::{LateOutcome, SeenWorker, Store};
 
@@ -60,8 +60,8 @@ pub(super) async fn outcomes_that_came_too_late_can_be_read(store: &dyn Store) {
     assert_eq!(store.late_outcomes(job.id, 10).await.unwrap(), []);
     let (second, first, again) =
         (stale(2, 1, 30, "succeeded"), stale(1, 2, 40, "failed: exit code 1"), stale(2, 1, 50, "cancelled"));
-    owner.done(vec![Write::Stale(second), Write::Stale(first)]).await;
-    owner.done(vec![Write::Stale(again)]).await;
+    owner.done(vec![Write::Job(JobWrite::Stale(second)), Write::Job(JobWrite::Stale(first))]).await;
+    owner.done(vec![Write::Job(JobWrite::Stale(again))]).await;
     let late = |attempt, by, secs, outcome: &str| LateOutcome {
         attempt: punctual_core::AttemptNo(attempt),
         worker: worker(by),
@@ -79,7 +79,13 @@ pub(super) async fn of_one_attempt_few_late_outcomes_are_kept(store: &dyn Store)
     let mut owner = owner_of(store, std::slice::from_ref(&job)).await;
     let late = |by, attempt| {
         let (worker, outcome) = (worker(by), "succeeded".to_owned());
-        Write::Stale(StaleOutcome { id: job.id, attempt: AttemptNo(attempt), worker, at: at(20), outcome })
+        Write::Job(JobWrite::Stale(StaleOutcome {
+            id: job.id,
+            attempt: AttemptNo(attempt),
+            worker,
+            at: at(20),
+            outcome,
+        }))
     };
     for by in 1..=20 {
         owner.done(vec![late(by, 1)]).await;

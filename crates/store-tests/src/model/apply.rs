@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use punctual_core::attempt::{AttemptRecord, Ending};
-use punctual_core::shard::write::{Batch, CancelMark, Requeue, Rerun, ResolveLost, Settle, Start, Void, Write};
+use punctual_core::shard::write::{Batch, CancelMark, JobWrite, Requeue, Rerun, ResolveLost, Settle, Start, Void};
 use punctual_core::{AttemptNo, JobId, JobKey, JobState, ShardId, WorkerId};
 use punctual_store::{Applied, RerunRecord, Result};
 
@@ -35,7 +35,7 @@ impl State {
         let mut started: BTreeMap<ShardId, Vec<Start>> = BTreeMap::new();
         let mut void = Void::default();
         self.apply_to_schedules(batch, &mut void)?;
-        for write in &batch.writes {
+        for (_, write) in batch.job_writes() {
             if let Some((key, attempt)) = write.expects_waiting()
                 && self.expect(key, Some(attempt)).is_err()
             {
@@ -43,19 +43,19 @@ impl State {
                 continue;
             }
             match write {
-                Write::Start(start) => started.entry(start.key.shard()).or_default().push(*start),
-                Write::Settle(settle) => self.settle(settle)?,
-                Write::Requeue(requeue) => self.requeue(requeue)?,
-                Write::Rerun(rerun) => match self.finished.take(&rerun.id) {
+                JobWrite::Start(start) => started.entry(start.key.shard()).or_default().push(*start),
+                JobWrite::Settle(settle) => self.settle(settle)?,
+                JobWrite::Requeue(requeue) => self.requeue(requeue)?,
+                JobWrite::Rerun(rerun) => match self.finished.take(&rerun.id) {
                     Some(finished) => self.rerun(rerun, finished)?,
                     None => void.jobs.push(rerun.id),
                 },
-                Write::RequestCancel { key } => {
+                JobWrite::RequestCancel { key } => {
                     self.expect(*key, None)?;
                     self.cancel_requests.put(key.id, ());
                 }
-                Write::ResolveLost(resolve) => void.jobs.extend(self.resolve_lost(resolve)?),
-                Write::Stale(stale) => {
+                JobWrite::ResolveLost(resolve) => void.jobs.extend(self.resolve_lost(resolve)?),
+                JobWrite::Stale(stale) => {
                     let key = (stale.id, stale.attempt, stale.worker);
                     let first = (stale.id, stale.attempt, WorkerId::UNKNOWN);
                     let of_attempt = |job: JobId, attempt: AttemptNo| (job, attempt) == (stale.id, stale.attempt);
@@ -64,18 +64,7 @@ impl State {
                         self.stale.put(key, (stale.at, stale.outcome.clone()));
                     }
                 }
-                Write::CloseStarts(starts) => drop(self.starts.take(starts)),
-                // Applied before, in the order that they have among themselves.
-                Write::AddSchedule(_)
-                | Write::EditSchedule { .. }
-                | Write::SetSchedule { .. }
-                | Write::DropSchedule { .. }
-                | Write::Decide(_)
-                | Write::Release(_)
-                | Write::StartedLate(_)
-                | Write::Watermark { .. } => {}
-                // Kept at the end, with those of the other writes.
-                Write::Notice(_) => {}
+                JobWrite::CloseStarts(starts) => drop(self.starts.take(starts)),
             }
         }
         self.keep_notices(batch.notices(&void));

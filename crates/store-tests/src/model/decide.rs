@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, Verdict};
-use punctual_core::shard::write::{Batch, Decision, FiredJob, LateStart, Void, Write};
+use punctual_core::shard::write::{Batch, Decision, FiredJob, LateStart, ScheduleWrite, Void};
 use punctual_core::{Counters, JobKey, ScheduleId, ShardId, Timestamp};
 use punctual_store::Result;
 
@@ -24,68 +24,50 @@ enum Step {
 const STEPS: [Step; 7] =
     [Step::EditAndDrop, Step::Add, Step::Set, Step::Decide, Step::Release, Step::StartedLate, Step::Watermark];
 
-fn step_of(write: &Write) -> Option<Step> {
-    Some(match write {
-        Write::EditSchedule { .. } | Write::DropSchedule { .. } => Step::EditAndDrop,
-        Write::AddSchedule(_) => Step::Add,
-        Write::SetSchedule { .. } => Step::Set,
-        Write::Decide(_) => Step::Decide,
-        Write::Release(_) => Step::Release,
-        Write::StartedLate(_) => Step::StartedLate,
-        Write::Watermark { .. } => Step::Watermark,
-        Write::Start(_)
-        | Write::Settle(_)
-        | Write::Requeue(_)
-        | Write::Rerun(_)
-        | Write::RequestCancel { .. }
-        | Write::ResolveLost(_)
-        | Write::Stale(_)
-        | Write::CloseStarts(_)
-        | Write::Notice(_) => return None,
-    })
+fn step_of(write: &ScheduleWrite) -> Step {
+    match write {
+        ScheduleWrite::Edit { .. } | ScheduleWrite::Drop { .. } => Step::EditAndDrop,
+        ScheduleWrite::Add(_) => Step::Add,
+        ScheduleWrite::Set { .. } => Step::Set,
+        ScheduleWrite::Decide(_) => Step::Decide,
+        ScheduleWrite::Release(_) => Step::Release,
+        ScheduleWrite::StartedLate(_) => Step::StartedLate,
+        ScheduleWrite::Watermark { .. } => Step::Watermark,
+    }
 }
 
 impl State {
     pub(super) fn apply_to_schedules(&mut self, batch: &Batch, void: &mut Void) -> Result<()> {
         for step in STEPS {
-            for write in batch.writes.iter().filter(|write| step_of(write) == Some(step)) {
+            for (_, write) in batch.schedule_writes().filter(|(_, write)| step_of(write) == step) {
                 self.apply_to_schedule(write, void)?;
             }
         }
         Ok(())
     }
 
-    fn apply_to_schedule(&mut self, write: &Write, void: &mut Void) -> Result<()> {
+    fn apply_to_schedule(&mut self, write: &ScheduleWrite, void: &mut Void) -> Result<()> {
         match write {
-            Write::AddSchedule(row) => self.add_schedule(row, void)?,
-            Write::EditSchedule { id, edit, state, change } => self.edit_schedule(*id, edit, state, change)?,
-            Write::SetSchedule { id, state, change } => self.set_schedule(*id, state, change.as_ref()),
-            Write::DropSchedule { id, change } => self.drop_schedule(*id, change),
-            Write::Decide(decision) => {
+            ScheduleWrite::Add(row) => self.add_schedule(row, void)?,
+            ScheduleWrite::Edit { id, edit, state, change } => self.edit_schedule(*id, edit, state, change)?,
+            ScheduleWrite::Set { id, state, change } => self.set_schedule(*id, state, change.as_ref()),
+            ScheduleWrite::Drop { id, change } => self.drop_schedule(*id, change),
+            ScheduleWrite::Decide(decision) => {
                 let OccurrenceRow { schedule, at, .. } = decision.occurrence;
                 match self.occurrences.has(&(schedule, at)) {
                     true => void.occurrences.push((schedule, at)),
                     false => self.decide(decision)?,
                 }
             }
-            Write::Release(decision) => {
+            ScheduleWrite::Release(decision) => {
                 let OccurrenceRow { schedule, at, .. } = decision.occurrence;
                 match self.occurrences.get(&(schedule, at)).map(|row| row.verdict) {
                     Some(Verdict::Queued) => self.decide(decision)?,
                     _ => void.occurrences.push((schedule, at)),
                 }
             }
-            Write::StartedLate(late) => self.started_late(late),
-            Write::Watermark { shard, at } => self.raise_watermark(*shard, *at),
-            Write::Start(_)
-            | Write::Settle(_)
-            | Write::Requeue(_)
-            | Write::Rerun(_)
-            | Write::RequestCancel { .. }
-            | Write::ResolveLost(_)
-            | Write::Stale(_)
-            | Write::CloseStarts(_)
-            | Write::Notice(_) => {}
+            ScheduleWrite::StartedLate(late) => self.started_late(late),
+            ScheduleWrite::Watermark { shard, at } => self.raise_watermark(*shard, *at),
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use punctual_core::attempt::{AttemptRecord, Details, Ending, FailureClass};
 use punctual_core::give_backs::{GiveBacks, GivenBack};
 use punctual_core::shard::event::{Lane, Load};
 use punctual_core::shard::write::{
-    Batch, BatchSeq, CancelMark, Epoch, Requeue, Rerun, ResolveLost, Settle, StaleOutcome, StartsId, Write,
+    Batch, BatchSeq, CancelMark, Epoch, JobWrite, Requeue, Rerun, ResolveLost, Settle, StaleOutcome, StartsId, Write,
 };
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, ShardId, Span, TaskId, Timestamp};
@@ -178,7 +178,7 @@ impl Plan {
         }
         let batch =
             Batch { seq: BatchSeq(self.seq), server: server(self.random.below(3)), fences, at: at(self.now), writes };
-        let started = batch.writes.iter().filter(|write| matches!(write, Write::Start(_)));
+        let started = batch.writes.iter().filter(|write| matches!(write, Write::Job(JobWrite::Start(_))));
         let records = started.filter(|write| batch.epoch_of(write.shard()).is_some());
         self.records.extend(records.map(|write| batch.starts_id(write.shard())));
         Operation::Apply(batch.into())
@@ -201,13 +201,15 @@ impl Plan {
         };
         let attempt = if self.random.one_in(25) { next + 1 } else { next };
         match self.random.below(if finished { 14 } else { 10 }) {
-            0..3 => Write::Start(plain_start(key, attempt)),
-            3..6 => Write::Settle(self.settle(key, attempt)),
-            6..8 => Write::Requeue(self.requeue(key, attempt)),
-            8 => Write::RequestCancel { key },
+            0..3 => Write::Job(JobWrite::Start(plain_start(key, attempt))),
+            3..6 => Write::Job(JobWrite::Settle(self.settle(key, attempt))),
+            6..8 => Write::Job(JobWrite::Requeue(self.requeue(key, attempt))),
+            8 => Write::Job(JobWrite::RequestCancel { key }),
             9 => self.aside(id),
-            10..12 => Write::Rerun(Rerun { id, due_at: self.moment(), counters: self.counters(attempt + 1) }),
-            _ => Write::ResolveLost(ResolveLost {
+            10..12 => {
+                Write::Job(JobWrite::Rerun(Rerun { id, due_at: self.moment(), counters: self.counters(attempt + 1) }))
+            }
+            _ => Write::Job(JobWrite::ResolveLost(ResolveLost {
                 id,
                 attempt: AttemptNo(attempt),
                 state: self.random.pick(&ENDS),
@@ -216,16 +218,22 @@ impl Plan {
                 output: self.random.one_in(2).then(|| text("late")),
                 details: self.details(),
                 notice: self.notice(id.shard()),
-            }),
+            })),
         }
     }
 
     fn aside(&mut self, id: JobId) -> Write {
         if !self.records.is_empty() && self.random.one_in(2) {
-            return Write::CloseStarts(self.random.pick(&self.records));
+            return Write::Job(JobWrite::CloseStarts(self.random.pick(&self.records)));
         }
         let outcome = "too late".to_owned();
-        Write::Stale(StaleOutcome { id, attempt: AttemptNo(1), worker: worker(1), at: self.moment(), outcome })
+        Write::Job(JobWrite::Stale(StaleOutcome {
+            id,
+            attempt: AttemptNo(1),
+            worker: worker(1),
+            at: self.moment(),
+            outcome,
+        }))
     }
 
     fn counters(&mut self, next: u32) -> Counters {

@@ -6,7 +6,7 @@ use punctual_core::schedule::{
     ChangeKind, Marks, OccurrenceRow, Pause, ScheduleChange, ScheduleEdit, ScheduleRow, ScheduleState, Source,
     SourceKind, StoredCalendar, Verdict,
 };
-use punctual_core::shard::write::{Decision, FiredJob, Write};
+use punctual_core::shard::write::{Decision, FiredJob, JobWrite, ScheduleWrite, Write};
 use punctual_core::{JobId, JobKey, ScheduleId, ShardId, TaskId, Timestamp};
 use punctual_store::{OccurrenceFilter, Order, ScheduleFilter};
 
@@ -73,28 +73,33 @@ impl Plan {
             return Vec::new();
         }
         let id = self.schedule();
-        let is_changed = batch.iter().any(|write| write.is_definition() && write.shard() == id.shard());
+        let is_changed = batch
+            .iter()
+            .filter_map(Write::as_schedule)
+            .any(|write| write.is_definition() && write.shard() == id.shard());
         match self.random.below(15) {
-            0..3 => vec![Write::AddSchedule(Arc::new(self.new_schedule(id, &known)))],
+            0..3 => vec![Write::Schedule(ScheduleWrite::Add(Arc::new(self.new_schedule(id, &known))))],
             3 if !is_changed => {
                 let (edit, state) = (Arc::new(self.edit(&known)), self.state());
-                vec![Write::EditSchedule { id, edit, state, change: self.change(ChangeKind::Edited) }]
+                vec![Write::Schedule(ScheduleWrite::Edit { id, edit, state, change: self.change(ChangeKind::Edited) })]
             }
-            4 if !is_changed => vec![Write::DropSchedule { id, change: self.change(ChangeKind::Deleted) }],
+            4 if !is_changed => {
+                vec![Write::Schedule(ScheduleWrite::Drop { id, change: self.change(ChangeKind::Deleted) })]
+            }
             5 | 6 => {
                 let kind = self.random.pick(&[ChangeKind::Paused, ChangeKind::Resumed, ChangeKind::Skipped]);
                 let change = self.random.one_in(2).then(|| self.change(kind));
-                vec![Write::SetSchedule { id, state: self.state(), change }]
+                vec![Write::Schedule(ScheduleWrite::Set { id, state: self.state(), change })]
             }
-            7 => vec![Write::Watermark { shard: id.shard(), at: self.planned() }],
+            7 => vec![Write::Schedule(ScheduleWrite::Watermark { shard: id.shard(), at: self.planned() })],
             8 => self.notice(id.shard()).map(Write::Notice).into_iter().collect(),
             9 | 10 => self.release(model, &known),
             _ => {
                 let at = self.planned();
                 let decision = self.decision(id, at, &known);
                 let start = decision.job.as_ref().filter(|_| self.random.one_in(4)).map(|job| job.id);
-                let start = start.map(|job| Write::Start(plain_start(JobKey::original(job), 1)));
-                [Write::Decide(Box::new(decision))].into_iter().chain(start).collect()
+                let start = start.map(|job| Write::Job(JobWrite::Start(plain_start(JobKey::original(job), 1))));
+                [Write::Schedule(ScheduleWrite::Decide(Box::new(decision)))].into_iter().chain(start).collect()
             }
         }
     }
@@ -173,7 +178,7 @@ impl Plan {
                 (occurrence.schedule, occurrence.at)
             }
         };
-        vec![Write::Release(Box::new(self.decision(id, at, known)))]
+        vec![Write::Schedule(ScheduleWrite::Release(Box::new(self.decision(id, at, known))))]
     }
 
     pub(super) fn look_at_schedules(&mut self) -> Operation {

@@ -14,7 +14,7 @@ use crate::shard::schedules::definitions::Asked;
 use crate::shard::schedules::overlap::Met;
 use crate::shard::schedules::progress::INSTANT;
 use crate::shard::schedules::table::Place;
-use crate::shard::write::{Void, Write};
+use crate::shard::write::{ScheduleWrite, Void};
 use crate::shard::{Owner, planted};
 use crate::time::Span;
 
@@ -85,7 +85,7 @@ impl Owner {
         row.state.since = row.state.since.max(shard.schedules.progress.decided);
         shard.schedules.adding.insert(id, (row.state.since, made));
         shard.schedules.waits(id, token, ScheduleReply::Done { revision: row.state.revision });
-        self.push(Write::AddSchedule(Arc::new(row)));
+        self.push(ScheduleWrite::Add(Arc::new(row)));
     }
 
     /// A creation is durable, or its name was taken.
@@ -161,7 +161,7 @@ impl Owner {
         schedules.waits(id, token, ScheduleReply::Done { revision });
         let since = by.at.max(schedules.progress.decided);
         let change = Some(ScheduleChange { by, kind, note, former_spec: None });
-        self.push_change(schedules, place, Some(since), Write::SetSchedule { id, state, change });
+        self.push_change(schedules, place, Some(since), ScheduleWrite::Set { id, state, change });
     }
 
     fn skip_next(&mut self, schedules: &mut Schedules, place: Place, token: Token, count: u32, by: By) {
@@ -177,7 +177,7 @@ impl Owner {
         schedules.waits(id, token, ScheduleReply::Skipping(last));
         let note = Some(format!("up to {last}"));
         let change = Some(ScheduleChange { by, kind: ChangeKind::Skipped, note, former_spec: None });
-        self.push_change(schedules, place, Some(from), Write::SetSchedule { id, state, change });
+        self.push_change(schedules, place, Some(from), ScheduleWrite::Set { id, state, change });
     }
 
     fn run_schedule_now(
@@ -237,7 +237,7 @@ impl Owner {
         schedules.waits(id, token, ScheduleReply::Cleared { count });
         let note = Some(format!("{count} waiting"));
         let change = Some(ScheduleChange { by, kind: ChangeKind::QueueCleared, note, former_spec: None });
-        self.push_change(schedules, place, Some(since), Write::SetSchedule { id, state, change });
+        self.push_change(schedules, place, Some(since), ScheduleWrite::Set { id, state, change });
     }
 
     /// What waits for the next write of this schedule is answered otherwise.

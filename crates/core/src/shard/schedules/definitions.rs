@@ -14,7 +14,7 @@ use crate::shard::event::{LoadedSchedule, Made, Token};
 use crate::shard::schedules::Schedules;
 use crate::shard::schedules::progress::INSTANT;
 use crate::shard::schedules::table::Place;
-use crate::shard::write::Write;
+use crate::shard::write::ScheduleWrite;
 use crate::shard::{Owner, planted};
 use crate::time::Timestamp;
 
@@ -218,7 +218,7 @@ impl Owner {
         let state = entry.state();
         schedules.floors.remove(&row.id);
         schedules.table.plan_from(place, since);
-        self.push(Write::SetSchedule { id: row.id, state, change: None });
+        self.push(ScheduleWrite::Set { id: row.id, state, change: None });
     }
 
     fn edit_schedule(
@@ -248,7 +248,7 @@ impl Owner {
         schedules.floors.remove(&id);
         schedules.waits(id, token, ScheduleReply::Done { revision });
         let change = ScheduleChange { by, kind: ChangeKind::Edited, note: None, former_spec: None };
-        let write = Write::EditSchedule { id, edit: Arc::new(edit), state, change };
+        let write = ScheduleWrite::Edit { id, edit: Arc::new(edit), state, change };
         self.push_change(schedules, place, Some(since), write);
     }
 
@@ -259,7 +259,7 @@ impl Owner {
         schedules.waits(id, token, ScheduleReply::Done { revision: entry.revision });
         let note = Some(String::from(entry.name));
         let change = ScheduleChange { by, kind: ChangeKind::Deleted, note, former_spec: None };
-        self.push(Write::DropSchedule { id, change });
+        self.push(ScheduleWrite::Drop { id, change });
     }
 
     /// Times that wait out their jitter while the definition changes: what the new one does not plan any more does

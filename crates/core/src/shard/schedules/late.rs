@@ -5,7 +5,7 @@ use crate::id::{JobId, ShardId};
 use crate::schedule::{Marks, Source};
 use crate::shard::Owner;
 use crate::shard::schedules::Schedules;
-use crate::shard::write::{LateStart, Write};
+use crate::shard::write::{LateStart, ScheduleWrite};
 use crate::time::{Span, Timestamp};
 
 /// A run that starts within this of its time is on time, and costs no write.
@@ -32,7 +32,7 @@ impl Owner {
             return;
         }
         if let Some(late) = schedules.late_start(&source, job, started_at, grace) {
-            self.push(Write::StartedLate(late));
+            self.push(ScheduleWrite::StartedLate(late));
         }
     }
 
@@ -42,7 +42,7 @@ impl Owner {
         for (source, job, started_at) in std::mem::take(&mut schedules.started_early) {
             debug_assert_eq!(source.schedule.shard(), shard);
             if let Some(late) = schedules.late_start(&source, job, started_at, grace) {
-                self.push(Write::StartedLate(late));
+                self.push(ScheduleWrite::StartedLate(late));
             }
         }
     }

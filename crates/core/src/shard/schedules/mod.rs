@@ -1,12 +1,12 @@
 //! Schedules: what was planned is decided about, once, when its time has come.
 //!
 //! Each shard has its schedules in memory with a timer on the next planned time of all. A planned time
-//! whose slot has come gets a verdict: a [`Write::Decide`] with the job that it makes, if it fires.
-//! When all up to some moment are durable, a [`Write::Watermark`] says so. After a crash in between, the next
+//! whose slot has come gets a verdict: a [`ScheduleWrite::Decide`] with the job that it makes, if it fires.
+//! When all up to some moment are durable, a [`ScheduleWrite::Watermark`] says so. After a crash in between, the next
 //! owner decides again about what has a verdict already; the ledger has room for one only, so the second is void.
 //!
-//! [`Write::Decide`]: crate::shard::write::Write::Decide
-//! [`Write::Watermark`]: crate::shard::write::Write::Watermark
+//! [`ScheduleWrite::Decide`]: crate::shard::write::ScheduleWrite::Decide
+//! [`ScheduleWrite::Watermark`]: crate::shard::write::ScheduleWrite::Watermark
 
 mod catch_up;
 mod commands;

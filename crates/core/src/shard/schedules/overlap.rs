@@ -13,7 +13,7 @@ use crate::shard::schedules::Schedules;
 use crate::shard::schedules::catch_up::Replay;
 use crate::shard::schedules::decide::{Firing, Step, replay_pause};
 use crate::shard::schedules::table::Place;
-use crate::shard::write::{Decision, Write};
+use crate::shard::write::{Decision, ScheduleWrite};
 use crate::shard::{Owner, planted};
 use crate::time::Timestamp;
 
@@ -311,7 +311,7 @@ impl Owner {
         entry.change_rare(|rare| rare.failures = failures);
         if failures < max || entry.is_paused() {
             let state = entry.state();
-            self.push(Write::SetSchedule { id, state, change: None });
+            self.push(ScheduleWrite::Set { id, state, change: None });
             return;
         }
         // What came before is not paused. One that is far behind is paused all the same.
@@ -324,6 +324,6 @@ impl Owner {
         let (state, revision) = (entry.state(), entry.revision);
         let change = ScheduleChange { by, kind: ChangeKind::Paused, note, former_spec: None };
         schedules.waits(id, Token::NOBODY, ScheduleReply::Done { revision });
-        self.push_change(schedules, place, since, Write::SetSchedule { id, state, change: Some(change) });
+        self.push_change(schedules, place, since, ScheduleWrite::Set { id, state, change: Some(change) });
     }
 }

@@ -12,7 +12,7 @@ use crate::shard::Owner;
 use crate::shard::schedules::Schedules;
 use crate::shard::schedules::decide::Step;
 use crate::shard::schedules::table::Place;
-use crate::shard::write::{Decision, Write};
+use crate::shard::write::{Decision, ScheduleWrite};
 use crate::time::{Span, Timestamp};
 
 /// The smallest step of time.
@@ -133,13 +133,13 @@ impl Owner {
             schedules.progress.in_doubt.insert(decision.occurrence.schedule);
         }
         schedules.progress.begin(decision.occurrence.schedule);
-        self.push(Write::Decide(decision));
+        self.push(ScheduleWrite::Decide(decision));
     }
 
     /// The last verdict on a time that was queued.
     pub(super) fn push_release(&mut self, schedules: &mut Schedules, decision: Box<Decision>) {
         schedules.progress.begin(decision.occurrence.schedule);
-        self.push(Write::Release(decision));
+        self.push(ScheduleWrite::Release(decision));
     }
 
     /// What is said of a schedule counts for what comes after `since`, up to where all is decided; nothing of that is
@@ -149,7 +149,7 @@ impl Owner {
         schedules: &mut Schedules,
         place: Place,
         since: Option<Timestamp>,
-        write: Write,
+        write: ScheduleWrite,
     ) {
         if let Some(entry) = schedules.table.entry(place) {
             schedules.progress.begin(entry.id);
@@ -219,7 +219,7 @@ impl Owner {
         }
         if let Some(at) = progress.watermark() {
             progress.is_writing = true;
-            self.push(Write::Watermark { shard: id, at });
+            self.push(ScheduleWrite::Watermark { shard: id, at });
         }
     }
 

@@ -15,7 +15,7 @@ use crate::schedule::{
     Source, SourceKind, Verdict, seed_of,
 };
 use crate::shard::event::{Event, LoadedSchedule, Made, Report, Send, StreamId, TakenSchedules, Token, WorkerSpec};
-use crate::shard::write::{Batch, Decision, Epoch, Void, Write};
+use crate::shard::write::{Batch, Decision, Epoch, ScheduleWrite, Void, Write};
 use crate::shard::{Config, Owner};
 use crate::task::{Probe, Run, Task, TaskSpec};
 use crate::time::{Span, Timestamp};
@@ -165,11 +165,11 @@ impl Bench {
         for write in &batch.writes {
             self.writes.push(write.clone());
             match write {
-                Write::AddSchedule(row) => drop(self.states.insert(row.id, row.state.clone())),
-                Write::EditSchedule { id, state, .. } | Write::SetSchedule { id, state, .. } => {
+                Write::Schedule(ScheduleWrite::Add(row)) => drop(self.states.insert(row.id, row.state.clone())),
+                Write::Schedule(ScheduleWrite::Edit { id, state, .. } | ScheduleWrite::Set { id, state, .. }) => {
                     self.states.insert(*id, state.clone());
                 }
-                Write::Decide(decision) => {
+                Write::Schedule(ScheduleWrite::Decide(decision)) => {
                     let Decision { occurrence, .. } = &**decision;
                     if self.ledger.contains_key(&occurrence.at) {
                         void.occurrences.push((occurrence.schedule, occurrence.at));
@@ -177,15 +177,15 @@ impl Bench {
                     }
                     self.ledger.insert(occurrence.at, occurrence.clone());
                 }
-                Write::Release(decision) => {
+                Write::Schedule(ScheduleWrite::Release(decision)) => {
                     self.ledger.insert(decision.occurrence.at, decision.occurrence.clone());
                 }
-                Write::StartedLate(late) => {
+                Write::Schedule(ScheduleWrite::StartedLate(late)) => {
                     let row = self.ledger.get_mut(&late.at).expect("a time that runs has its row");
                     row.started_at = Some(late.started_at);
                     row.marks = row.marks.with(late.marks);
                 }
-                Write::Watermark { at, .. } => self.watermark = *at,
+                Write::Schedule(ScheduleWrite::Watermark { at, .. }) => self.watermark = *at,
                 _ => {}
             }
         }
@@ -300,7 +300,7 @@ fn a_limited_number_of_runs_is_kept_also_over_a_takeover() {
     bench.pass_until(at("12:02:10"));
     // The store counts.
     let counted = bench.writes.iter().filter(
-        |write| matches!(write, Write::Decide(decision) if decision.job.as_ref().is_some_and(|job| job.is_counted)),
+        |write| matches!(write, Write::Schedule(ScheduleWrite::Decide(decision)) if decision.job.as_ref().is_some_and(|job| job.is_counted)),
     );
     bench.states.get_mut(&id).unwrap().runs = counted.count() as u32;
     bench.take_over(id, &limited, at("12:02:20"));

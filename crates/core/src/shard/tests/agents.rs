@@ -38,7 +38,7 @@ fn a_report_counts_once_and_is_answered_when_it_is_durable() {
     let (mut bench, id) = running();
     bench.handle(report(id, 1, DONE));
     let batch = bench.batch().expect("it settles the job");
-    assert!(matches!(&batch.writes[..], [Write::Settle(settle)] if settle.state == JobState::Succeeded));
+    assert!(matches!(&batch.writes[..], [Write::Job(JobWrite::Settle(settle))] if settle.state == JobState::Succeeded));
     assert!(bench.owner.take_effects().replies.is_empty(), "nothing is durable yet");
     bench.owner.committed(batch.seq, &Default::default(), bench.now);
     let effects = bench.owner.take_effects();
@@ -57,7 +57,7 @@ fn the_slot_is_free_when_the_worker_was_told_and_not_before() {
     let next = bench.submit(Span::ZERO);
     bench.handle(report(id, 1, DONE));
     let batch = bench.batch().expect("it settles the job");
-    assert!(!batch.writes.iter().any(|write| matches!(write, Write::Start(_))), "{:?}", batch.writes);
+    assert!(!batch.writes.iter().any(|write| matches!(write, Write::Job(JobWrite::Start(_)))), "{:?}", batch.writes);
     bench.owner.committed(batch.seq, &Default::default(), bench.now);
     let effects = bench.pass(Span::ZERO);
     assert_eq!((stopped(&effects), assigned(&effects)), (vec![(id, 1)], vec![(next, 1)]));
@@ -85,7 +85,7 @@ fn a_silent_agent_is_given_up_and_its_worker_ends_what_is_left() {
     assert!(!bench.owner.has_writes(), "it is of another attempt");
     bench.handle(Event::AgentSilent { id, attempt: AttemptNo(1), host: Some("h-1".into()) });
     let batch = bench.batch().expect("the attempt ends");
-    let [Write::Requeue(requeue)] = &batch.writes[..] else { panic!("{:?}", batch.writes) };
+    let [Write::Job(JobWrite::Requeue(requeue))] = &batch.writes[..] else { panic!("{:?}", batch.writes) };
     assert_eq!((requeue.counters.failures, requeue.counters.node_failures), (0, 1));
     let ended = requeue.attempt.as_ref().unwrap();
     assert_eq!(ended.reason.as_deref(), Some("its agent was silent for 20s"));

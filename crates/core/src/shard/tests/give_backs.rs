@@ -29,7 +29,7 @@ impl Bench {
             self.owner.tick(self.now);
             while let Some(batch) = self.owner.take_batch(self.now) {
                 let ends = batch.writes.iter().filter_map(|write| match write {
-                    Write::Settle(settle) => Some(settle.clone()),
+                    Write::Job(JobWrite::Settle(settle)) => Some(settle.clone()),
                     _ => None,
                 });
                 settled = ends.last().or(settled);

@@ -154,7 +154,7 @@ fn a_job_whose_file_does_not_arrive_in_time_fails_and_says_so() {
     bench.pass(Span::from_secs(1));
     bench.now = bench.now + Span::from_secs(2);
     let batch = bench.batch().expect("it ends");
-    let [Write::Settle(settle)] = &batch.writes[..] else { panic!("{batch:?}") };
+    let [Write::Job(JobWrite::Settle(settle))] = &batch.writes[..] else { panic!("{batch:?}") };
     assert_eq!(settle.reason, Some(format!("{artifact} did not arrive in time")));
 }
 

@@ -125,7 +125,7 @@ fn a_report_that_is_in_doubt_itself_does_not_settle_a_lost_job() {
     let found = Found::Finished { state: JobState::Lost, attempt: Some(AttemptNo(1)), counters };
     bench.handle(Event::Found { token, id, found });
     let batch = bench.batch().expect("it is kept for the record");
-    assert!(matches!(&batch.writes[..], [Write::Stale(stale)] if stale.id == id));
+    assert!(matches!(&batch.writes[..], [Write::Job(JobWrite::Stale(stale))] if stale.id == id));
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_late_result_brings_what_is_known_of_the_attempt() {
     let found = Found::Finished { state: JobState::Lost, attempt: Some(AttemptNo(1)), counters };
     bench.handle(Event::Found { token, id, found });
     let batch = bench.batch().expect("it settles the job");
-    let [Write::ResolveLost(resolve)] = &batch.writes[..] else { panic!("{:?}", batch.writes) };
+    let [Write::Job(JobWrite::ResolveLost(resolve))] = &batch.writes[..] else { panic!("{:?}", batch.writes) };
     let kept = Details { class: Some(FailureClass::Limit), ..details };
     assert_eq!((resolve.id, resolve.details.as_deref()), (id, Some(&kept)));
 }
@@ -183,19 +183,19 @@ fn a_start_that_its_worker_denies_proves_nothing_once_the_database_has_lost_comm
     let before = Epoch((7 << 20) - 1);
     for delivery in [Delivery::AtMostOnce, Delivery::ExactlyOnce] {
         let write = denied(delivery, before, generation);
-        let Write::Settle(settle) = &write else { panic!("{write:?}") };
+        let Write::Job(JobWrite::Settle(settle)) = &write else { panic!("{write:?}") };
         assert_eq!(settle.state, JobState::Lost, "it may have run: {delivery:?}");
         let ran = settle.attempt.as_ref().expect("it was started");
         assert_eq!(ran.ending, Ending::WorkerLost);
         assert!(ran.reason.as_deref().is_some_and(|reason| reason.contains("lost commits")), "{ran:?}");
     }
     let write = denied(Delivery::AtLeastOnce, before, generation);
-    let Write::Requeue(requeue) = &write else { panic!("{write:?}") };
+    let Write::Job(JobWrite::Requeue(requeue)) = &write else { panic!("{write:?}") };
     assert_eq!(requeue.attempt.as_ref().map(|ran| ran.ending), Some(Ending::WorkerLost), "nothing is proven");
     // One of the present generation was never received, and starts again in every mode.
     for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce, Delivery::ExactlyOnce] {
         let write = denied(delivery, generation, generation);
-        let Write::Requeue(requeue) = &write else { panic!("{write:?}") };
+        let Write::Job(JobWrite::Requeue(requeue)) = &write else { panic!("{write:?}") };
         assert_eq!(requeue.attempt.as_ref().map(|ran| ran.ending), Some(Ending::NotStarted));
     }
 }
@@ -230,7 +230,7 @@ fn a_start_that_was_never_sent_is_taken_back_although_the_database_has_lost_comm
     bench.connect(1, vec![]);
     bench.submit(Span::ZERO);
     let batch = bench.batch().expect("a start was decided");
-    let [Write::Start(start)] = &batch.writes[..] else { panic!("{:?}", batch.writes) };
+    let [Write::Job(JobWrite::Start(start))] = &batch.writes[..] else { panic!("{:?}", batch.writes) };
     let start = *start;
     // The database dies before it answers, and has the start when it is back.
     assert_eq!(bench.owner.unknown(batch.seq, bench.now), [SHARD]);
@@ -248,7 +248,7 @@ fn a_start_that_was_never_sent_is_taken_back_although_the_database_has_lost_comm
     });
     bench.connect(2, vec![]);
     let batch = bench.batch().expect("the attempt ends");
-    let [Write::Requeue(requeue)] = &batch.writes[..] else { panic!("{:?}", batch.writes) };
+    let [Write::Job(JobWrite::Requeue(requeue))] = &batch.writes[..] else { panic!("{:?}", batch.writes) };
     assert_eq!(requeue.attempt.as_ref().map(|ran| ran.ending), Some(Ending::NotStarted));
 }
 

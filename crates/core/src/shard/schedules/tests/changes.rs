@@ -96,7 +96,7 @@ fn a_new_definition_waits_until_all_before_it_is_on_record() {
     bench.owner.committed(verdict.seq, &void, bench.now);
     bench.settle();
     assert_eq!(bench.replies.pop(), Some(done(1)));
-    assert!(bench.writes.iter().any(|write| matches!(write, Write::DropSchedule { .. })));
+    assert!(bench.writes.iter().any(|write| matches!(write, Write::Schedule(ScheduleWrite::Drop { .. }))));
     assert_eq!(bench.ask(id, RUN_NOW), ScheduleReply::NotFound);
 }
 
@@ -125,7 +125,7 @@ fn a_creation_that_is_asked_for_again_is_one() {
     let made = Some(bench.made(&every_minute));
     bench.tell(id, ScheduleCommand::Create(Box::new(new)), made);
     assert_eq!(bench.replies.pop(), Some(done(1)));
-    assert_eq!(bench.writes.iter().filter(|write| matches!(write, Write::AddSchedule(_))).count(), 1);
+    assert_eq!(bench.writes.iter().filter(|write| matches!(write, Write::Schedule(ScheduleWrite::Add(_)))).count(), 1);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_definition_does_not_starve_while_the_store_is_slower_than_the_schedule() {
     bench.owner.committed(slow.seq, &void, bench.now);
     let next = bench.owner.take_batch(bench.now).expect("the edit");
     let since = next.writes.iter().find_map(|write| match write {
-        Write::EditSchedule { state, .. } => Some(state.since),
+        Write::Schedule(ScheduleWrite::Edit { state, .. }) => Some(state.since),
         _ => None,
     });
     assert_eq!(since, Some(at("12:00:03.5")), "it counts from when it was asked for: {:?}", next.writes);

@@ -4,7 +4,7 @@ use super::*;
 use crate::notice::NoticeKind;
 use crate::schedule::{Marks, Overlap};
 use crate::shard::event::Watch;
-use crate::shard::write::LateStart;
+use crate::shard::write::{JobWrite, LateStart};
 
 impl Bench {
     fn disconnect(&mut self, stream: u64) {
@@ -25,7 +25,9 @@ impl Bench {
     }
 
     fn late_starts(&self) -> Vec<LateStart> {
-        let late = |write: &Write| if let Write::StartedLate(late) = write { Some(*late) } else { None };
+        let late = |write: &Write| {
+            if let Write::Schedule(ScheduleWrite::StartedLate(late)) = write { Some(*late) } else { None }
+        };
         self.writes.iter().filter_map(late).collect()
     }
 
@@ -50,8 +52,12 @@ fn a_run_that_waited_for_a_worker_is_late_by_its_start() {
     assert_eq!((row.verdict, row.marks), (Verdict::Fired, Marks::NONE), "it was decided in time and has not started");
     bench.connect(7);
     bench.is_late("12:00:00", "12:00:09");
-    let place = bench.writes.iter().position(|write| matches!(write, Write::StartedLate(_))).unwrap();
-    assert!(matches!(&bench.writes[place + 1], Write::Start(_)), "it goes with the start that it is about");
+    let place =
+        bench.writes.iter().position(|write| matches!(write, Write::Schedule(ScheduleWrite::StartedLate(_)))).unwrap();
+    assert!(
+        matches!(&bench.writes[place + 1], Write::Job(JobWrite::Start(_))),
+        "it goes with the start that it is about"
+    );
     bench.finish(&succeeded());
     bench.pass_until(at("12:03:10"));
     assert_eq!(bench.late_starts().len(), 1, "a run on time costs no write");

@@ -120,7 +120,9 @@ fn a_run_that_somebody_asks_for_waits_its_turn_also_while_the_schedule_is_paused
     let row = &bench.ledger[&when];
     assert_eq!((row.verdict, row.job), (Verdict::Fired, Some(bench.running[0].0)));
     let is_manual = |write: &Write| match write {
-        Write::Release(decision) => decision.job.as_ref().is_some_and(|job| job.source.kind == SourceKind::Manual),
+        Write::Schedule(ScheduleWrite::Release(decision)) => {
+            decision.job.as_ref().is_some_and(|job| job.source.kind == SourceKind::Manual)
+        }
         _ => false,
     };
     assert!(bench.writes.iter().any(is_manual), "it does not count for max_runs");
@@ -178,7 +180,7 @@ fn what_waits_can_be_skipped_and_the_run_goes_on() {
     assert_eq!((bench.count(Verdict::Queued), bench.count(Verdict::SkippedByRequest)), (0, 2));
     let row = &bench.ledger[&at("12:01:00")];
     assert_eq!((row.reason.as_deref(), row.decided_at), (Some("me cleared the queue"), at("12:02:30")));
-    let is_change = |write: &&Write| matches!(write, Write::SetSchedule { change: Some(change), .. } if change.kind == ChangeKind::QueueCleared && change.by.who == "me");
+    let is_change = |write: &&Write| matches!(write, Write::Schedule(ScheduleWrite::Set { change: Some(change), .. }) if change.kind == ChangeKind::QueueCleared && change.by.who == "me");
     assert_eq!(bench.writes.iter().filter(is_change).count(), 1);
     assert_eq!(bench.ask(id, ScheduleCommand::ClearQueue), ScheduleReply::Cleared { count: 0 });
     bench.pass_until(at("12:03:10"));
@@ -195,7 +197,11 @@ fn a_queue_is_cleared_when_all_of_it_is_on_record() {
     bench.owner.handle(event, bench.now);
     bench.owner.tick(bench.now);
     let skipped = bench.owner.take_batch(bench.now).expect("what waited is skipped");
-    assert!(skipped.writes.iter().all(|write| matches!(write, Write::Release(_))), "{:?}", skipped.writes);
+    assert!(
+        skipped.writes.iter().all(|write| matches!(write, Write::Schedule(ScheduleWrite::Release(_)))),
+        "{:?}",
+        skipped.writes
+    );
     assert!(bench.owner.take_batch(bench.now).is_none(), "that may fail");
     let void = bench.store(&skipped);
     bench.owner.committed(skipped.seq, &void, bench.now);
