@@ -12,7 +12,7 @@ use crate::shard::judge::End;
 use crate::shard::live::{Live, Stage};
 use crate::shard::outcomes::is_taken_back;
 use crate::shard::write::{
-    Batch, BatchSeq, CancelMark, Epoch, JobWrite, Requeue, ScheduleWrite, Settle, SharedBatch, Start, Void, Write,
+    Batch, BatchSeq, CancelMark, Epoch, JobWrite, Requeue, Settle, SharedBatch, Start, Void, Write,
 };
 use crate::shard::{Owner, planted};
 use crate::time::Timestamp;
@@ -197,18 +197,6 @@ impl Owner {
         }
     }
 
-    fn schedule_written(&mut self, write: &ScheduleWrite, void: &Void) {
-        match write {
-            ScheduleWrite::Add(row) => self.schedule_added(row, void),
-            ScheduleWrite::Set { change: None, .. } | ScheduleWrite::StartedLate(_) => {}
-            ScheduleWrite::Edit { id, .. } | ScheduleWrite::Set { id, .. } => self.change_settled(*id),
-            ScheduleWrite::Drop { id, .. } => self.schedule_dropped(*id),
-            ScheduleWrite::Decide(decision) => self.decided(decision, void),
-            ScheduleWrite::Release(decision) => self.released(decision, void),
-            ScheduleWrite::Watermark { shard, .. } => self.watermark_written(*shard),
-        }
-    }
-
     fn started(&mut self, start: &Start) {
         let id = start.key.id;
         let sends_now = !planted!(self.config, ExecuteBeforeDurable);
@@ -260,7 +248,7 @@ impl Owner {
             shard.schedules.succeeded(schedule, at);
         }
         if let Some(source) = tracked {
-            self.run_ended(source.schedule, id, Some(settle.state));
+            self.run_ended(source.schedule, id, settle.state);
         }
         self.count(settle.state);
         let attempt = settle.attempt.as_ref().map(|attempt| attempt.attempt);

@@ -57,6 +57,7 @@ use crate::shard::live::Shard;
 use crate::shard::notices::Notices;
 use crate::shard::outbox::Outbox;
 use crate::shard::ready::Ready;
+use crate::shard::schedules::Calendars;
 use crate::shard::workers::Workers;
 use crate::shard::write::{Epoch, StartsId};
 use crate::time::{Span, Timestamp};
@@ -88,8 +89,7 @@ pub struct Owner {
     /// Tasks that were changed lately.
     changed_tasks: BTreeMap<crate::id::TaskId, std::sync::Arc<crate::task::Task>>,
     effects: Effects,
-    /// The newest revision of calendars that schedules were told of.
-    calendars: u32,
+    calendars: Calendars,
     chance: Chance,
     counts: Counts,
     /// Jobs in memory that wait for their time or for a worker.
@@ -147,7 +147,7 @@ impl Owner {
             ended_by_agent: BTreeMap::new(),
             changed_tasks: BTreeMap::new(),
             effects: Effects::default(),
-            calendars: 0,
+            calendars: Calendars::default(),
             chance: Chance::new(seed),
             counts: Counts::default(),
             window_len: 0,
@@ -202,8 +202,7 @@ impl Owner {
             Event::AgentSilent { id, attempt, host } => self.agent_silent(id, attempt, host),
             Event::Command { token, id, command } => self.command(token, id, command),
             Event::Schedules { load, rows, next, calendars } => {
-                self.planned_by(calendars, rows.iter().map(|row| &row.plan));
-                self.schedules_page(&load, rows, next);
+                self.schedules_page(&load, rows, next, calendars);
             }
             Event::Replanned { rows, calendars } => self.calendars_changed(rows, calendars),
             Event::Watch(watch) => self.watch(watch),
@@ -240,6 +239,7 @@ impl Owner {
 
     pub fn take_effects(&mut self) -> Effects {
         let mut effects = std::mem::take(&mut self.effects);
+        effects.calendars_missed_since = self.calendars.take_missed();
         effects.replies.retain(|(token, _)| *token != Token::NOBODY);
         effects
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::id::{JobId, ShardId};
 use crate::job::JobKey;
+use crate::schedule::ScheduleReply;
 use crate::shard::event::{Adopted, Loaded, Send, TakenSchedules};
 use crate::shard::live::{Denial, Live, Run, Shard, Stage};
 use crate::shard::ready::ClassId;
@@ -119,7 +120,8 @@ impl Owner {
         // Those of an earlier time are known to whoever owned the shard since.
         self.unsent.insert(id, unsent);
         self.answer_not_owner(id, &shard.deferred);
-        self.forget_schedules(shard.schedules);
+        let askers = shard.schedules.askers();
+        self.effects.schedule_replies.extend(askers.map(|token| (token, ScheduleReply::NotOwner)));
     }
 
     /// The shard is to be given up soon. Nothing of it starts any more; what was decided
@@ -169,8 +171,10 @@ impl Owner {
             return false;
         }
         let mut live = Live::new(job, class, now);
-        if let Some(source) = live.tracked() {
-            self.run_seen(source.schedule, key.id);
+        if let Some(source) = live.tracked()
+            && let Some(shard) = self.shard_mut(source.schedule.shard())
+        {
+            shard.schedules.run_seen(source.schedule, key.id);
         }
         self.enqueue(&mut live);
         let shard = self.shard_mut(key.shard()).expect("the shard was found above");

@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use crate::id::ScheduleId;
 use crate::schedule::{CatchUp, Marks, OccurrenceRow, Overlap, Planned, SourceKind, Verdict};
 use crate::shard::notices::notice_of_verdict;
-use crate::shard::schedules::Schedules;
+use crate::shard::planted;
 use crate::shard::schedules::decide::{Firing, Step, replay_pause};
 use crate::shard::schedules::progress::INSTANT;
 use crate::shard::schedules::table::{Entry, Place};
+use crate::shard::schedules::{Planner, Schedules};
 use crate::shard::write::Decision;
-use crate::shard::{Owner, planted};
 use crate::time::{Span, Timestamp};
 
 /// Missed times with a row of their own, besides those that may run; what is older shares rows. A year without
@@ -24,7 +24,7 @@ const STRETCH: usize = 1000;
 /// Planned times that one turn looks at.
 const TIMES_PER_TURN: usize = 100_000;
 
-impl Owner {
+impl Planner<'_> {
     /// Whether a planned time that was to start at `slot` was missed by `when`.
     pub(super) fn is_missed(&self, entry: &Entry, at: Timestamp, slot: Timestamp, when: Timestamp) -> bool {
         let late = when.since(slot);
@@ -48,10 +48,10 @@ impl Owner {
     }
 
     /// Decides about the planned times of a schedule that were missed, and answers how many it looked at.
-    pub(super) fn catch_up(&mut self, schedules: &mut Schedules, place: Place) -> usize {
+    pub(super) fn catch_up(&mut self, place: Place) -> usize {
         // Those that were waiting out their jitter belong to it.
-        let waiting = schedules.take_slots(place, |_| true).into_iter().map(|slot| slot.planned);
-        let Some(entry) = schedules.table.entry(place) else { return 1 };
+        let waiting = self.schedules.take_slots(place, |_| true).into_iter().map(|slot| slot.planned);
+        let Some(entry) = self.schedules.table.entry(place) else { return 1 };
         let kept_max = MISSED_ROWS_MAX.max(entry.plan.spec.catch_up.max as usize);
         let (mut missed, mut still_to_come): (Vec<_>, Vec<_>) =
             waiting.partition(|planned| self.is_missed(entry, planned.at, planned.slot, self.now));
@@ -67,7 +67,7 @@ impl Owner {
                 break;
             }
             looked_at += 1;
-            if schedules.is_decided(place, &planned) {
+            if self.schedules.is_decided(place, &planned) {
                 continue;
             }
             if planned.slot + missed_after < self.now {
@@ -87,52 +87,52 @@ impl Owner {
         // Each turn comes nearer to the end, whatever the jitter.
         let known = if known == 0 && is_cut { older.min(STRETCH) } else { known };
         for stretch in missed[..known].chunks(STRETCH) {
-            self.decide_stretch(schedules, place, stretch);
+            self.decide_stretch(place, stretch);
         }
         let kept = &missed[known..];
         if is_cut {
             // Which ones are the latest is known at the end only.
             let from = kept.first().map_or(next, |planned| planned.slot);
-            schedules.plan_again(place, from);
+            self.schedules.plan_again(place, from);
             return looked_at;
         }
-        schedules.table.set_timer(place, next);
+        self.schedules.table.set_timer(place, next);
         for planned in still_to_come {
-            self.arrive(schedules, place, planned);
+            self.arrive(place, planned);
         }
-        self.decide_missed(schedules, place, kept);
+        self.decide_missed(place, kept);
         looked_at
     }
 
-    fn decide_stretch(&mut self, schedules: &mut Schedules, place: Place, stretch: &[Planned]) {
-        let (Some(entry), Some(first)) = (schedules.table.entry(place), stretch.first()) else { return };
+    fn decide_stretch(&mut self, place: Place, stretch: &[Planned]) {
+        let (Some(entry), Some(first)) = (self.schedules.table.entry(place), stretch.first()) else { return };
         let verdict = if entry.is_paused_at(first.slot) { Verdict::SkippedPaused } else { Verdict::Missed };
         let occurrence = self.occurrence(entry, first, verdict);
         let count = stretch.iter().map(|planned| planned.count).fold(0, u32::saturating_add);
         let occurrence = OccurrenceRow { marks: occurrence.marks.with(Marks::STRETCH), count, ..occurrence };
-        let notice = notice_of_verdict(&occurrence, schedules.table.task_of(entry));
-        self.push_verdict(schedules, Box::new(Decision { occurrence, job: None, notice }));
+        let notice = notice_of_verdict(&occurrence, self.schedules.table.task_of(entry));
+        self.push_verdict(Box::new(Decision { occurrence, job: None, notice }));
     }
 
     /// Runs those that the schedule's rule allows, the latest ones.
-    fn decide_missed(&mut self, schedules: &mut Schedules, place: Place, missed: &[Planned]) {
-        let Some(entry) = schedules.table.entry(place) else { return };
+    fn decide_missed(&mut self, place: Place, missed: &[Planned]) {
+        let Some(entry) = self.schedules.table.entry(place) else { return };
         // Until something has run, what came after the choice must not have a budget of its own.
         let (id, least) = (entry.id, self.least_missed_after(entry));
         let is_recent = |begun: &Reckoning| begun.replayed > 0 || self.now.since(begun.at) <= least;
-        let Some(begun) = schedules.reckonings.get(&id).copied().filter(is_recent) else {
-            self.reckon(schedules, place, missed, schedules.new_reckoning(id, self.now));
+        let Some(begun) = self.schedules.reckonings.get(&id).copied().filter(is_recent) else {
+            self.reckon(place, missed, self.schedules.new_reckoning(id, self.now));
             return;
         };
         let (of_begun, others) = missed.split_at(missed.partition_point(|planned| planned.slot <= begun.at));
-        if self.reckon(schedules, place, of_begun, begun) {
-            self.reckon(schedules, place, others, schedules.new_reckoning(id, self.now));
+        if self.reckon(place, of_begun, begun) {
+            self.reckon(place, others, self.schedules.new_reckoning(id, self.now));
         }
     }
 
     /// False if the rest has to wait.
-    fn reckon(&mut self, schedules: &mut Schedules, place: Place, missed: &[Planned], begun: Reckoning) -> bool {
-        let Some(entry) = schedules.table.entry(place) else { return false };
+    fn reckon(&mut self, place: Place, missed: &[Planned], begun: Reckoning) -> bool {
+        let Some(entry) = self.schedules.table.entry(place) else { return false };
         let (rule, overlap) = (entry.plan.spec.catch_up, entry.plan.spec.overlap);
         let oldest = rule.window().map_or(Timestamp::EPOCH, |window| self.now - window);
         let may_run = |planned: &&Planned| entry.verdict_without_run(planned).is_none();
@@ -152,25 +152,25 @@ impl Owner {
         let mut reckoning = begun;
         let mut goes_on = true;
         for planned in missed {
-            let Some(entry) = schedules.table.entry(place) else { return false };
+            let Some(entry) = self.schedules.table.entry(place) else { return false };
             if entry.is_used_up() {
-                schedules.end_or_stall(place, planned.slot);
+                self.schedules.end_or_stall(place, planned.slot);
                 goes_on = false;
                 break;
             }
             if !runs.contains(&planned.at) {
                 let verdict = entry.verdict_without_run(planned).unwrap_or(Verdict::Missed);
                 let reason = too_old.contains(&planned.at).then(|| too_old_for(&rule)).flatten();
-                self.decide_without_run(schedules, place, planned, verdict, reason);
+                self.decide_without_run(place, planned, verdict, reason);
                 continue;
             }
             let firing = Firing { kind: SourceKind::Replayed, due_at: reckoning.due_at.max(self.now) };
             let replay = if overlap == Overlap::Allow {
                 let occurrence = self.occurrence(entry, planned, Verdict::Fired);
-                self.fire(schedules, place, occurrence, firing, Step::First);
+                self.fire(place, occurrence, firing, Step::First);
                 Replay::Runs
             } else {
-                self.replay_in_turn(schedules, place, planned, firing)
+                self.replay_in_turn(place, planned, firing)
             };
             match replay {
                 Replay::Runs => reckoning.count(self.now, firing, rule.per_minute),
@@ -183,21 +183,22 @@ impl Owner {
         }
         if reckoning.replayed > begun.replayed || !goes_on {
             let chosen_at = if begun.has_chosen() { begun.chosen_at } else { self.now };
-            self.remember(schedules, place, Reckoning { chosen_at, ..reckoning });
+            self.remember(place, Reckoning { chosen_at, ..reckoning });
         }
         goes_on
     }
 
-    fn remember(&self, schedules: &mut Schedules, place: Place, reckoning: Reckoning) {
-        let Some(entry) = schedules.table.entry(place) else { return };
+    fn remember(&mut self, place: Place, reckoning: Reckoning) {
+        let Some(entry) = self.schedules.table.entry(place) else { return };
         // More may turn out to be missed of what was to come by now.
-        let has_more =
-            entry.next <= self.now || entry.plan.jitter() > Span::ZERO || schedules.stalled.contains_key(&entry.id);
+        let has_more = entry.next <= self.now
+            || entry.plan.jitter() > Span::ZERO
+            || self.schedules.stalled.contains_key(&entry.id);
         // What comes later is missed after that at the earliest.
         let paces_others = reckoning.due_at > self.now + self.least_missed_after(entry);
         if (has_more || paces_others) && !planted!(self.config, ReckoningForgotten) {
-            schedules.reckonings.insert(entry.id, reckoning);
-            schedules.reckoned_until = reckoning.at.max(reckoning.due_at).max(schedules.reckoned_until);
+            self.schedules.reckonings.insert(entry.id, reckoning);
+            self.schedules.reckoned_until = reckoning.at.max(reckoning.due_at).max(self.schedules.reckoned_until);
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Runs that start late. A planned time is marked by the first start of its run, however the run came about: at its time,
 //! after the run before it, or after it had been missed.
 
-use crate::id::{JobId, ShardId};
+use crate::id::JobId;
 use crate::schedule::{Marks, Source};
-use crate::shard::Owner;
-use crate::shard::schedules::Schedules;
+use crate::shard::schedules::{Planner, Schedules};
 use crate::shard::write::{LateStart, ScheduleWrite};
 use crate::time::{Span, Timestamp};
 
@@ -14,34 +13,31 @@ const ON_TIME: Span = Span::from_secs(1);
 /// Starts that are remembered while schedules are read after a takeover. Further ones are not marked.
 const STARTED_EARLY_MAX: usize = 10_000;
 
-impl Owner {
+impl Planner<'_> {
     /// The run of a planned time starts now, for the first time.
-    pub(in crate::shard) fn run_starts(&mut self, source: Source, job: JobId) {
+    pub(super) fn run_starts(&mut self, source: Source, job: JobId) {
         let started_at = self.now;
         // Jitter makes it later still.
         if started_at.since(source.at) <= ON_TIME {
             return;
         }
         let grace = self.config.schedule_grace;
-        let Some(shard) = self.shard_mut(source.schedule.shard()) else { return };
-        let schedules = &mut shard.schedules;
-        if !schedules.is_loaded {
-            if schedules.started_early.len() < STARTED_EARLY_MAX {
-                schedules.started_early.push((source, job, started_at));
+        if !self.schedules.is_loaded {
+            if self.schedules.started_early.len() < STARTED_EARLY_MAX {
+                self.schedules.started_early.push((source, job, started_at));
             }
             return;
         }
-        if let Some(late) = schedules.late_start(&source, job, started_at, grace) {
+        if let Some(late) = self.schedules.late_start(&source, job, started_at, grace) {
             self.push(ScheduleWrite::StartedLate(late));
         }
     }
 
     /// All schedules of the shard are in memory.
-    pub(super) fn mark_started_early(&mut self, schedules: &mut Schedules, shard: ShardId) {
+    pub(super) fn mark_started_early(&mut self) {
         let grace = self.config.schedule_grace;
-        for (source, job, started_at) in std::mem::take(&mut schedules.started_early) {
-            debug_assert_eq!(source.schedule.shard(), shard);
-            if let Some(late) = schedules.late_start(&source, job, started_at, grace) {
+        for (source, job, started_at) in std::mem::take(&mut self.schedules.started_early) {
+            if let Some(late) = self.schedules.late_start(&source, job, started_at, grace) {
                 self.push(ScheduleWrite::StartedLate(late));
             }
         }

@@ -1,14 +1,18 @@
 //! Taking over the schedules of a shard.
 
-use crate::id::{ScheduleId, ShardId};
-use crate::shard::event::{LoadedSchedule, ScheduleLoad, TakenSchedules};
-use crate::shard::schedules::Schedules;
+use crate::id::ScheduleId;
+use crate::shard::event::{LoadedSchedule, TakenSchedules};
+use crate::shard::planted;
 use crate::shard::schedules::progress::Progress;
-use crate::shard::{Owner, planted};
+use crate::shard::schedules::{Planner, Schedules};
 use crate::time::Timestamp;
 
-/// Schedules of one read.
-const PAGE_LEN: usize = 2000;
+/// Whether more of a shard's schedules are to be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    NotLast,
+    Last,
+}
 
 impl Schedules {
     pub(in crate::shard) fn taken(taken: TakenSchedules, taken_at: Timestamp) -> Self {
@@ -26,61 +30,33 @@ impl Schedules {
     }
 }
 
-impl Owner {
-    pub(in crate::shard) fn request_schedules(&mut self, shard: ShardId, after: Option<ScheduleId>) {
-        let Some(epoch) = self.shard(shard).map(|shard| shard.epoch) else { return };
-        self.effects.schedule_loads.push(ScheduleLoad { shard, epoch, after, limit: PAGE_LEN });
-    }
-
-    /// The answer to a load. A short page is the last.
-    pub(in crate::shard) fn schedules_page(
-        &mut self,
-        load: &ScheduleLoad,
-        rows: Vec<LoadedSchedule>,
-        next: Option<ScheduleId>,
-    ) {
-        let id = load.shard;
-        if self.shard(id).is_none_or(|shard| shard.epoch != load.epoch) {
-            return;
-        }
-        let mut schedules = self.take_schedules(id);
+impl Planner<'_> {
+    /// Takes in stored schedules, a part of them or the last.
+    pub(super) fn take_in(&mut self, rows: Vec<LoadedSchedule>, part: Part) {
         for row in rows {
             // Created since, and in memory already.
-            if schedules.table.place(row.id).is_some() {
+            if self.schedules.table.place(row.id).is_some() {
                 continue;
             }
             let from = if planted!(self.config, WatermarkIgnored) { self.now } else { Timestamp::EPOCH };
-            let from = from.max(schedules.progress.taken_over).max(row.state.since);
-            schedules.table.insert(row, from);
+            let from = from.max(self.schedules.progress.taken_over).max(row.state.since);
+            self.schedules.table.insert(row, from);
         }
-        schedules.is_loaded = next.is_none();
-        self.put_schedules(id, schedules);
-        match next {
-            Some(next) => self.request_schedules(id, Some(next)),
-            None => self.schedules_loaded(id),
+        self.schedules.is_loaded = part == Part::Last;
+        if self.schedules.is_loaded {
+            self.loaded();
         }
     }
 
     /// All are in memory: what waited for that happens.
-    fn schedules_loaded(&mut self, id: ShardId) {
-        let mut schedules = self.take_schedules(id);
-        for (schedule, state) in std::mem::take(&mut schedules.ended_early) {
-            self.count_failures(&mut schedules, schedule, state);
+    fn loaded(&mut self) {
+        for (schedule, state) in std::mem::take(&mut self.schedules.ended_early) {
+            self.count_failures(schedule, state);
         }
-        self.mark_started_early(&mut schedules, id);
-        let tracked: Vec<ScheduleId> = schedules.tracks.keys().copied().collect();
-        for schedule in &tracked {
-            self.release_next(&mut schedules, *schedule);
-        }
-        self.put_schedules(id, schedules);
+        self.mark_started_early();
+        let tracked: Vec<ScheduleId> = self.schedules.tracks.keys().copied().collect();
         for schedule in tracked {
-            self.make_way(schedule);
+            self.release_next(schedule);
         }
-    }
-
-    /// How many schedules are in memory, and of how many shards they are still being read.
-    pub fn schedule_counts(&self) -> (usize, usize) {
-        let held = self.owned().map(|shard| shard.schedules.len()).sum();
-        (held, self.owned().filter(|shard| !shard.schedules.is_loaded).count())
     }
 }

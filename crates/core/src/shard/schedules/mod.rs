@@ -8,6 +8,7 @@
 //! [`ScheduleWrite::Decide`]: crate::shard::write::ScheduleWrite::Decide
 //! [`ScheduleWrite::Watermark`]: crate::shard::write::ScheduleWrite::Watermark
 
+mod calendars;
 mod catch_up;
 mod commands;
 mod decide;
@@ -15,6 +16,7 @@ mod definitions;
 mod late;
 mod load;
 mod overlap;
+mod owner;
 mod planning;
 mod progress;
 mod slots;
@@ -26,18 +28,24 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::id::{JobId, ScheduleId};
+use crate::id::{JobId, ScheduleId, ShardId};
 use crate::lifecycle::JobState;
 use crate::schedule::{Origin, OriginSchedule, ScheduleReply, Source};
+use crate::shard::Config;
+use crate::shard::chance::Chance;
 use crate::shard::event::{Made, Token};
 use crate::shard::live::Live;
+use crate::shard::outbox::Outbox;
 use crate::shard::schedules::catch_up::Reckoning;
-use crate::shard::schedules::definitions::Deferred;
+use crate::shard::schedules::definitions::DeferredRequest;
 use crate::shard::schedules::overlap::Track;
 use crate::shard::schedules::progress::Progress;
 use crate::shard::schedules::slots::Slots;
 use crate::shard::schedules::table::Table;
+use crate::shard::write::ScheduleWrite;
 use crate::time::{Span, Timestamp};
+
+pub(in crate::shard) use calendars::Calendars;
 
 /// The schedules of one shard.
 #[derive(Default)]
@@ -66,7 +74,7 @@ pub(super) struct Schedules {
     /// Edits on their way to the store, with the revision of calendars that they know.
     editing: BTreeMap<ScheduleId, u32>,
     /// Definitions that wait for verdicts on what came before them, and what was asked for after those.
-    deferred: BTreeMap<ScheduleId, Vec<Deferred>>,
+    deferred: BTreeMap<ScheduleId, Vec<DeferredRequest>>,
     /// Commands that wait for their write to be durable, in order.
     waiting: BTreeMap<ScheduleId, VecDeque<(Token, ScheduleReply)>>,
     /// All of them are in memory. Until then nothing is decided.
@@ -77,6 +85,28 @@ pub(super) struct Schedules {
     started_early: Vec<(Source, JobId, Timestamp)>,
     /// The time of the last run that somebody asked for.
     last_manual: Timestamp,
+}
+
+/// Decides about the schedules of one shard, at one moment. This is all that it may use of the owner: it knows of no
+/// worker, and of jobs only that they are under way.
+struct Planner<'a> {
+    schedules: &'a mut Schedules,
+    shard: ShardId,
+    /// The shard is about to be given up: nothing of it starts any more.
+    is_retiring: bool,
+    config: &'a Config,
+    now: Timestamp,
+    chance: &'a mut Chance,
+    outbox: &'a mut Outbox,
+    calendars: &'a mut Calendars,
+    replies: &'a mut Vec<(Token, ScheduleReply)>,
+}
+
+impl Planner<'_> {
+    /// Takes a decided write, in the order in which decisions are made.
+    fn push(&mut self, write: ScheduleWrite) {
+        self.outbox.push(write.into(), self.now);
+    }
 }
 
 impl Schedules {

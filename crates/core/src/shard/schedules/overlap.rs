@@ -8,13 +8,13 @@ use crate::schedule::{
     By, ChangeKind, Marks, OVERLAP_QUEUE_MAX, OccurrenceRow, Overlap, Pause, Planned, ScheduleChange, ScheduleReply,
     SourceKind, Verdict,
 };
-use crate::shard::event::{Command, Token};
-use crate::shard::schedules::Schedules;
+use crate::shard::event::Token;
+use crate::shard::planted;
 use crate::shard::schedules::catch_up::Replay;
 use crate::shard::schedules::decide::{Firing, Step, replay_pause};
 use crate::shard::schedules::table::Place;
+use crate::shard::schedules::{Planner, Schedules};
 use crate::shard::write::{Decision, ScheduleWrite};
-use crate::shard::{Owner, planted};
 use crate::time::Timestamp;
 
 /// Who pauses a schedule that fails too often.
@@ -40,7 +40,7 @@ impl Track {
 }
 
 /// What becomes of a run at whose time another one may not have ended.
-pub(super) enum Met {
+pub(super) enum OverlapDecision {
     Fires(JobId),
     /// It waits for the end of the run before it.
     Queued,
@@ -87,30 +87,48 @@ impl Schedules {
     fn queued(&self, id: ScheduleId) -> usize {
         self.tracks.get(&id).map_or(0, |track| track.queued.len())
     }
+
+    /// Schedules with runs that have not ended, or with times that wait for that.
+    pub(super) fn tracked(&self) -> Vec<ScheduleId> {
+        self.tracks.keys().copied().collect()
+    }
+
+    /// The runs that are to make way for a time that waits.
+    pub(super) fn runs_to_cancel(&self, id: ScheduleId) -> Vec<JobId> {
+        let entry = self.table.place(id).and_then(|place| self.table.entry(place));
+        let cancels_all = entry.is_some_and(|entry| entry.plan.spec.overlap == Overlap::CancelPrevious);
+        let cancels = |waiting: &OccurrenceRow| cancels_all || waiting.marks.has(Marks::CANCELS_PREVIOUS);
+        let track = self.tracks.get(&id).filter(|track| track.queued.iter().any(cancels));
+        track.map(|track| track.active.iter().copied().collect()).unwrap_or_default()
+    }
+
+    /// A job of a schedule has come into memory; it may have been made eligible again.
+    pub(in crate::shard) fn run_seen(&mut self, schedule: ScheduleId, job: JobId) {
+        self.track(schedule).begin(job);
+    }
 }
 
-impl Owner {
+impl Planner<'_> {
     /// Decides about a time that is to run, by a rule for runs that meet.
     pub(super) fn decide_overlap(
         &mut self,
-        schedules: &mut Schedules,
         place: Place,
         planned: Planned,
         firing: Firing,
         overlap: Overlap,
-    ) -> Met {
-        let Some(entry) = schedules.table.entry(place) else { return Met::InDoubt };
+    ) -> OverlapDecision {
+        let Some(entry) = self.schedules.table.entry(place) else { return OverlapDecision::InDoubt };
         let id = entry.id;
-        if overlap != Overlap::Allow && schedules.must_wait_for_verdicts(id, &planned) {
-            return Met::InDoubt;
+        if overlap != Overlap::Allow && self.schedules.must_wait_for_verdicts(id, &planned) {
+            return OverlapDecision::InDoubt;
         }
-        let queued = schedules.queued(id);
-        let meets = schedules.active(id).filter(|_| !planted!(self.config, OverlapIgnored));
+        let queued = self.schedules.queued(id);
+        let meets = self.schedules.active(id).filter(|_| !planted!(self.config, OverlapIgnored));
         let is_free = overlap == Overlap::Allow || (meets.is_none() && queued == 0);
         if is_free {
             let occurrence = self.occurrence(entry, &planned, Verdict::Fired);
-            let job = self.fire(schedules, place, occurrence, firing, Step::First);
-            return job.map_or(Met::InDoubt, Met::Fires);
+            let job = self.fire(place, occurrence, firing, Step::First);
+            return job.map_or(OverlapDecision::InDoubt, OverlapDecision::Fires);
         }
         let waits_already = || "another run is already queued".to_owned();
         let skipped = match overlap {
@@ -123,86 +141,65 @@ impl Owner {
             Overlap::QueueOne | Overlap::QueueAll | Overlap::CancelPrevious | Overlap::Allow => None,
         };
         if let Some(reason) = skipped {
-            self.decide_without_run(schedules, place, &planned, Verdict::SkippedOverlap, Some(reason.clone()));
-            return Met::Skipped(reason);
+            self.decide_without_run(place, &planned, Verdict::SkippedOverlap, Some(reason.clone()));
+            return OverlapDecision::Skipped(reason);
         }
         if overlap != Overlap::CancelPrevious {
-            self.queue(schedules, place, &planned, Marks::NONE);
-            return Met::Queued;
+            self.queue(place, &planned, Marks::NONE);
+            return OverlapDecision::Queued;
         }
-        self.supersede_queued(schedules, id, planned.at);
+        self.supersede_queued(id, planned.at);
         let is_asked_for = firing.kind == SourceKind::Manual;
-        self.queue(schedules, place, &planned, Marks::NONE.with_if(Marks::CANCELS_PREVIOUS, is_asked_for));
-        Met::CancelsPrevious
+        self.queue(place, &planned, Marks::NONE.with_if(Marks::CANCELS_PREVIOUS, is_asked_for));
+        OverlapDecision::CancelsPrevious
     }
 
     /// A missed time runs after those before it.
-    pub(super) fn replay_in_turn(
-        &mut self,
-        schedules: &mut Schedules,
-        place: Place,
-        planned: &Planned,
-        firing: Firing,
-    ) -> Replay {
-        let Some(entry) = schedules.table.entry(place) else { return Replay::Waits };
+    pub(super) fn replay_in_turn(&mut self, place: Place, planned: &Planned, firing: Firing) -> Replay {
+        let Some(entry) = self.schedules.table.entry(place) else { return Replay::Waits };
         let (id, per_minute) = (entry.id, entry.plan.spec.catch_up.per_minute);
-        if schedules.must_wait_for_verdicts(id, planned) {
-            schedules.stall(place, planned.slot);
+        if self.schedules.must_wait_for_verdicts(id, planned) {
+            self.schedules.stall(place, planned.slot);
             return Replay::Waits;
         }
-        if schedules.active(id).is_none() && schedules.queued(id) == 0 {
+        if self.schedules.active(id).is_none() && self.schedules.queued(id) == 0 {
             let occurrence = self.occurrence(entry, planned, Verdict::Fired);
-            let due_at = firing.due_at.max(schedules.track(id).replay_from);
+            let due_at = firing.due_at.max(self.schedules.track(id).replay_from);
             let firing = Firing { due_at, ..firing };
-            self.fire(schedules, place, occurrence, firing, Step::First);
-            schedules.track(id).replay_from = firing.due_at + replay_pause(per_minute);
-        } else if schedules.queued(id) >= OVERLAP_QUEUE_MAX {
+            self.fire(place, occurrence, firing, Step::First);
+            self.schedules.track(id).replay_from = firing.due_at + replay_pause(per_minute);
+        } else if self.schedules.queued(id) >= OVERLAP_QUEUE_MAX {
             let reason = Some(format!("{OVERLAP_QUEUE_MAX} runs are already queued"));
-            self.decide_without_run(schedules, place, planned, Verdict::Missed, reason);
+            self.decide_without_run(place, planned, Verdict::Missed, reason);
             return Replay::Refused;
         } else {
-            self.queue(schedules, place, planned, Marks::REPLAYED);
+            self.queue(place, planned, Marks::REPLAYED);
         }
         Replay::Runs
     }
 
-    fn queue(&mut self, schedules: &mut Schedules, place: Place, planned: &Planned, mark: Marks) {
-        let Some(entry) = schedules.table.entry(place) else { return };
-        if schedules.is_queued(entry.id, planned.at) {
+    fn queue(&mut self, place: Place, planned: &Planned, mark: Marks) {
+        let Some(entry) = self.schedules.table.entry(place) else { return };
+        if self.schedules.is_queued(entry.id, planned.at) {
             return;
         }
         let occurrence = self.occurrence(entry, planned, Verdict::Queued);
         let occurrence = OccurrenceRow { marks: occurrence.marks.with(mark), ..occurrence };
         let id = entry.id;
-        schedules.track(id).queued.push_back(occurrence.clone());
-        self.push_verdict(schedules, Box::new(Decision { occurrence, job: None, notice: None }));
+        self.schedules.track(id).queued.push_back(occurrence.clone());
+        self.push_verdict(Box::new(Decision { occurrence, job: None, notice: None }));
     }
 
     /// The newest time takes the place of those that wait.
-    fn supersede_queued(&mut self, schedules: &mut Schedules, id: ScheduleId, at: Timestamp) {
-        let queued = std::mem::take(&mut schedules.track(id).queued);
+    fn supersede_queued(&mut self, id: ScheduleId, at: Timestamp) {
+        let queued = std::mem::take(&mut self.schedules.track(id).queued);
         let (older, newer): (VecDeque<_>, VecDeque<_>) = queued.into_iter().partition(|queued| queued.at < at);
-        schedules.track(id).queued = newer;
-        self.release_without_run(schedules, older, Verdict::SkippedOverlap, "a later time took its place");
-    }
-
-    /// A time waits, on record: runs that are to make way for it are told so. Again after a takeover, because a
-    /// former owner may not have come to it.
-    pub(super) fn make_way(&mut self, id: ScheduleId) {
-        let Some(shard) = self.shard(id.shard()).filter(|shard| !shard.is_retiring) else { return };
-        let schedules = &shard.schedules;
-        let entry = schedules.table.place(id).and_then(|place| schedules.table.entry(place));
-        let cancels_all = entry.is_some_and(|entry| entry.plan.spec.overlap == Overlap::CancelPrevious);
-        let cancels = |waiting: &OccurrenceRow| cancels_all || waiting.marks.has(Marks::CANCELS_PREVIOUS);
-        let Some(track) = schedules.tracks.get(&id).filter(|track| track.queued.iter().any(cancels)) else { return };
-        for job in track.active.clone() {
-            self.command(Token::NOBODY, job, Command::Cancel);
-        }
+        self.schedules.track(id).queued = newer;
+        self.release_without_run(older, Verdict::SkippedOverlap, "a later time took its place");
     }
 
     pub(super) fn release_without_run(
         &mut self,
-        schedules: &mut Schedules,
         waiting: impl IntoIterator<Item = OccurrenceRow>,
         verdict: Verdict,
         reason: &str,
@@ -210,48 +207,37 @@ impl Owner {
         for occurrence in waiting {
             let reason = Some(reason.to_owned());
             let occurrence = OccurrenceRow { verdict, decided_at: self.now, reason, ..occurrence };
-            self.push_release(schedules, Box::new(Decision { occurrence, job: None, notice: None }));
-        }
-    }
-
-    /// A job of a schedule has come into memory; it may have been made eligible again.
-    pub(in crate::shard) fn run_seen(&mut self, schedule: ScheduleId, job: JobId) {
-        if let Some(shard) = self.shard_mut(schedule.shard()) {
-            shard.schedules.track(schedule).begin(job);
+            self.push_release(Box::new(Decision { occurrence, job: None, notice: None }));
         }
     }
 
     /// A job that others may wait for has durably ended, or never came to be.
-    pub(in crate::shard) fn run_ended(&mut self, schedule: ScheduleId, job: JobId, state: Option<JobState>) {
-        let id = schedule.shard();
-        let mut schedules = self.take_schedules(id);
-        if let Some(track) = schedules.tracks.get_mut(&schedule) {
+    pub(super) fn run_ended(&mut self, schedule: ScheduleId, job: JobId, state: Option<JobState>) {
+        if let Some(track) = self.schedules.tracks.get_mut(&schedule) {
             track.active.remove(&job);
         }
         match state {
-            Some(state) if schedules.is_loaded => self.count_failures(&mut schedules, schedule, state),
-            Some(state) => schedules.ended_early.push((schedule, state)),
+            Some(state) if self.schedules.is_loaded => self.count_failures(schedule, state),
+            Some(state) => self.schedules.ended_early.push((schedule, state)),
             None => {}
         }
-        self.release_next(&mut schedules, schedule);
-        self.put_schedules(id, schedules);
+        self.release_next(schedule);
     }
 
     /// Starts the time that waits longest, if nothing runs any more.
-    pub(super) fn release_next(&mut self, schedules: &mut Schedules, id: ScheduleId) {
-        let is_retiring = self.shard(id.shard()).is_none_or(|shard| shard.is_retiring);
+    pub(super) fn release_next(&mut self, id: ScheduleId) {
         // What is asked for counts when it is durable, and waits for verdicts: no more of them meanwhile.
-        if is_retiring || !schedules.is_loaded || schedules.is_changing(id) {
+        if self.is_retiring || !self.schedules.is_loaded || self.schedules.is_changing(id) {
             return;
         }
-        let Some(track) = schedules.tracks.get_mut(&id) else { return };
-        let Some(place) = schedules.table.place(id) else {
+        let Some(track) = self.schedules.tracks.get_mut(&id) else { return };
+        let Some(place) = self.schedules.table.place(id) else {
             let waiting = std::mem::take(&mut track.queued);
-            schedules.tracks.remove(&id);
-            self.release_without_run(schedules, waiting, Verdict::SkippedByRequest, "the schedule was deleted");
+            self.schedules.tracks.remove(&id);
+            self.release_without_run(waiting, Verdict::SkippedByRequest, "the schedule was deleted");
             return;
         };
-        let entry = schedules.table.entry(place).expect("it was just found");
+        let entry = self.schedules.table.entry(place).expect("it was just found");
         if !track.active.is_empty() && entry.plan.spec.overlap != Overlap::Allow {
             return;
         }
@@ -262,16 +248,16 @@ impl Owner {
                 waiting.partition(|waiting| waiting.marks.has(Marks::MANUAL));
             track.queued = asked_for;
             let reason = "the schedule had run as often as `max_runs` allows";
-            self.release_without_run(schedules, planned, Verdict::SkippedMaxRuns, reason);
+            self.release_without_run(planned, Verdict::SkippedMaxRuns, reason);
         }
-        let Some(track) = schedules.tracks.get_mut(&id) else { return };
+        let Some(track) = self.schedules.tracks.get_mut(&id) else { return };
         // A pause holds up what waits, too, but not what somebody asks for.
         let may_run = |waiting: &OccurrenceRow| !is_paused || waiting.marks.has(Marks::MANUAL);
         let next = track.queued.iter().position(may_run).and_then(|place| track.queued.remove(place));
         let Some(occurrence) = next else {
             // Kept while it paces replays that come in later turns.
             if track.is_idle() && track.replay_from <= self.now {
-                schedules.tracks.remove(&id);
+                self.schedules.tracks.remove(&id);
             }
             return;
         };
@@ -279,8 +265,8 @@ impl Owner {
         // Our clock may have gone back since it was queued.
         let earliest = self.now.max(occurrence.slot);
         let due_at = if is_replay { track.replay_from.max(earliest) } else { earliest };
-        let per_minute = schedules.table.entry(place).map_or(1, |entry| entry.plan.spec.catch_up.per_minute);
-        if is_replay && let Some(track) = schedules.tracks.get_mut(&id) {
+        let per_minute = self.schedules.table.entry(place).map_or(1, |entry| entry.plan.spec.catch_up.per_minute);
+        if is_replay && let Some(track) = self.schedules.tracks.get_mut(&id) {
             track.replay_from = due_at + replay_pause(per_minute);
         }
         let kind = match is_replay {
@@ -289,16 +275,16 @@ impl Owner {
             false => SourceKind::Planned,
         };
         let occurrence = OccurrenceRow { decided_at: self.now, ..occurrence };
-        self.fire(schedules, place, occurrence, Firing { kind, due_at }, Step::Release);
+        self.fire(place, occurrence, Firing { kind, due_at }, Step::Release);
         // Where runs may meet by now, all that waited go on.
-        self.release_next(schedules, id);
+        self.release_next(id);
     }
 
     /// Keeps count of failures in a row, and pauses a schedule that had too many.
-    pub(super) fn count_failures(&mut self, schedules: &mut Schedules, id: ScheduleId, state: JobState) {
+    pub(super) fn count_failures(&mut self, id: ScheduleId, state: JobState) {
         let now = self.now;
-        let Some(place) = schedules.table.place(id) else { return };
-        let Some(entry) = schedules.table.entry_mut(place) else { return };
+        let Some(place) = self.schedules.table.place(id) else { return };
+        let Some(entry) = self.schedules.table.entry_mut(place) else { return };
         let Some(max) = entry.plan.spec.pause_after_failures else { return };
         let failures = match state {
             JobState::Failed | JobState::Lost | JobState::Quarantined => entry.failures().saturating_add(1),
@@ -315,15 +301,15 @@ impl Owner {
             return;
         }
         // What came before is not paused. One that is far behind is paused all the same.
-        let since = self.plan_up(schedules, place).then(|| now.max(schedules.progress.decided));
-        let Some(entry) = schedules.table.entry_mut(place) else { return };
+        let since = self.plan_up(place).then(|| now.max(self.schedules.progress.decided));
+        let Some(entry) = self.schedules.table.entry_mut(place) else { return };
         let by = By { at: now, who: OURSELVES.to_owned() };
         let note = Some(format!("{failures} runs in a row failed"));
         let pause = Pause { by: by.clone(), note: note.clone() };
         entry.change_rare(|rare| rare.pause = Some(pause));
         let (state, revision) = (entry.state(), entry.revision);
         let change = ScheduleChange { by, kind: ChangeKind::Paused, note, former_spec: None };
-        schedules.waits(id, Token::NOBODY, ScheduleReply::Done { revision });
-        self.push_change(schedules, place, since, ScheduleWrite::Set { id, state, change: Some(change) });
+        self.schedules.waits(id, Token::NOBODY, ScheduleReply::Done { revision });
+        self.push_change(place, since, ScheduleWrite::Set { id, state, change: Some(change) });
     }
 }

@@ -5,13 +5,11 @@
 //! a schedule before that is durable.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 
-use crate::id::{ScheduleId, ShardId};
-use crate::shard::Owner;
-use crate::shard::schedules::Schedules;
+use crate::id::ScheduleId;
 use crate::shard::schedules::decide::Step;
 use crate::shard::schedules::table::Place;
+use crate::shard::schedules::{Planner, Schedules};
 use crate::shard::write::{Decision, ScheduleWrite};
 use crate::time::{Span, Timestamp};
 
@@ -125,62 +123,54 @@ impl Schedules {
     }
 }
 
-impl Owner {
+impl Planner<'_> {
     /// A first verdict. No time gets two of them from one owner.
-    pub(super) fn push_verdict(&mut self, schedules: &mut Schedules, decision: Box<Decision>) {
-        schedules.progress.pushed += 1;
-        if decision.occurrence.slot <= schedules.taken_at {
-            schedules.progress.in_doubt.insert(decision.occurrence.schedule);
+    pub(super) fn push_verdict(&mut self, decision: Box<Decision>) {
+        self.schedules.progress.pushed += 1;
+        if decision.occurrence.slot <= self.schedules.taken_at {
+            self.schedules.progress.in_doubt.insert(decision.occurrence.schedule);
         }
-        schedules.progress.begin(decision.occurrence.schedule);
+        self.schedules.progress.begin(decision.occurrence.schedule);
         self.push(ScheduleWrite::Decide(decision));
     }
 
     /// The last verdict on a time that was queued.
-    pub(super) fn push_release(&mut self, schedules: &mut Schedules, decision: Box<Decision>) {
-        schedules.progress.begin(decision.occurrence.schedule);
+    pub(super) fn push_release(&mut self, decision: Box<Decision>) {
+        self.schedules.progress.begin(decision.occurrence.schedule);
         self.push(ScheduleWrite::Release(decision));
     }
 
     /// What is said of a schedule counts for what comes after `since`, up to where all is decided; nothing of that is
     /// decided before it is durable. `None` if the schedule is behind: then it goes on.
-    pub(super) fn push_change(
-        &mut self,
-        schedules: &mut Schedules,
-        place: Place,
-        since: Option<Timestamp>,
-        write: ScheduleWrite,
-    ) {
-        if let Some(entry) = schedules.table.entry(place) {
-            schedules.progress.begin(entry.id);
+    pub(super) fn push_change(&mut self, place: Place, since: Option<Timestamp>, write: ScheduleWrite) {
+        if let Some(entry) = self.schedules.table.entry(place) {
+            self.schedules.progress.begin(entry.id);
         }
         if let Some(since) = since {
-            schedules.stall(place, since + INSTANT);
+            self.schedules.stall(place, since + INSTANT);
         }
         self.push(write);
     }
 
     /// A verdict is durable, or was given before.
     pub(super) fn verdict_settled(&mut self, id: ScheduleId, step: Step) {
-        let Some(shard) = self.shard_mut(id.shard()) else { return };
-        shard.schedules.progress.durable += u64::from(step == Step::First);
+        self.schedules.progress.durable += u64::from(step == Step::First);
         self.one_settled(id);
     }
 
     /// What somebody asked for is durable.
-    pub(in crate::shard) fn change_settled(&mut self, id: ScheduleId) {
-        self.answer_schedule(id);
+    pub(super) fn change_settled(&mut self, id: ScheduleId) {
+        self.answer(id);
         self.one_settled(id);
     }
 
     fn one_settled(&mut self, id: ScheduleId) {
-        let Some(shard) = self.shard_mut(id.shard()) else { return };
-        let is_last = shard.schedules.progress.settled(id);
+        let is_last = self.schedules.progress.settled(id);
         if is_last {
-            shard.schedules.go_on(id);
+            self.schedules.go_on(id);
             self.edit_settled(id);
         }
-        self.write_watermark(id.shard());
+        self.write_watermark();
         if is_last {
             self.resume_deferred(id);
             self.resume_released(id);
@@ -189,44 +179,37 @@ impl Owner {
 
     /// Calendars may have changed while an edit was on its way, and nobody could be told.
     fn edit_settled(&mut self, id: ScheduleId) {
-        let Some(schedules) = self.shard_mut(id.shard()).map(|shard| &mut shard.schedules) else { return };
-        let Some(calendars) = schedules.editing.remove(&id) else { return };
-        let entry = schedules.table.place(id).and_then(|place| schedules.table.entry(place));
-        let plan = entry.map(|entry| Arc::clone(&entry.plan));
-        self.planned_by(calendars, &plan);
+        let Some(calendars) = self.schedules.editing.remove(&id) else { return };
+        let entry = self.schedules.table.place(id).and_then(|place| self.schedules.table.entry(place));
+        self.calendars.planned_by(calendars, entry.map(|entry| &entry.plan));
     }
 
     /// A deletion is durable: what waits does not run any more.
-    pub(in crate::shard) fn schedule_dropped(&mut self, id: ScheduleId) {
-        self.answer_schedule(id);
+    pub(super) fn dropped(&mut self, id: ScheduleId) {
+        self.answer(id);
         self.resume_released(id);
     }
 
     /// What was to start meanwhile waited for what was under way.
     fn resume_released(&mut self, id: ScheduleId) {
-        if self.shard(id.shard()).is_some_and(|shard| shard.schedules.tracks.contains_key(&id)) {
-            let mut schedules = self.take_schedules(id.shard());
-            self.release_next(&mut schedules, id);
-            self.put_schedules(id.shard(), schedules);
+        if self.schedules.tracks.contains_key(&id) {
+            self.release_next(id);
         }
     }
 
-    fn write_watermark(&mut self, id: ShardId) {
-        let Some(shard) = self.shard_mut(id) else { return };
-        let progress = &mut shard.schedules.progress;
+    fn write_watermark(&mut self) {
+        let progress = &mut self.schedules.progress;
         if progress.is_writing {
             return;
         }
         if let Some(at) = progress.watermark() {
             progress.is_writing = true;
-            self.push(ScheduleWrite::Watermark { shard: id, at });
+            self.push(ScheduleWrite::Watermark { shard: self.shard, at });
         }
     }
 
-    pub(in crate::shard) fn watermark_written(&mut self, id: ShardId) {
-        if let Some(shard) = self.shard_mut(id) {
-            shard.schedules.progress.is_writing = false;
-        }
-        self.write_watermark(id);
+    pub(super) fn watermark_written(&mut self) {
+        self.schedules.progress.is_writing = false;
+        self.write_watermark();
     }
 }

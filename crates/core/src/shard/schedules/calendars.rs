@@ -1,0 +1,35 @@
+//! Calendars that change while schedules are on their way.
+
+use std::sync::Arc;
+
+use crate::schedule::Plan;
+
+/// What the schedules of all shards know of changes of calendars.
+#[derive(Default)]
+pub(in crate::shard) struct Calendars {
+    /// The newest revision of which schedules were told.
+    newest: u32,
+    /// Changes after this revision are to be told again: a schedule that was on its way missed them.
+    missed_since: Option<u32>,
+}
+
+impl Calendars {
+    /// Schedules are told of changes up to this revision.
+    pub(super) fn told_up_to(&mut self, revision: u32) {
+        self.newest = self.newest.max(revision);
+    }
+
+    /// Plans count from now on. If they were made before calendars changed of which schedules have been told, they have
+    /// to be made again.
+    pub(super) fn planned_by<'a>(&mut self, revision: u32, plans: impl IntoIterator<Item = &'a Arc<Plan>>) {
+        let is_outdated = revision < self.newest && plans.into_iter().any(|plan| !plan.spec.calendars.is_empty());
+        if is_outdated {
+            let since = self.missed_since.get_or_insert(revision);
+            *since = revision.min(*since);
+        }
+    }
+
+    pub(in crate::shard) fn take_missed(&mut self) -> Option<u32> {
+        self.missed_since.take()
+    }
+}
