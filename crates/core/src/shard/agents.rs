@@ -76,7 +76,7 @@ impl Owner {
         self.ended_by_agent.retain(|id, worker| {
             let is_kept = id.shard() != shard;
             if !is_kept {
-                self.workers.release(*worker, *id, &mut self.ready);
+                self.fleet.release(*worker, *id);
             }
             is_kept
         });
@@ -84,7 +84,7 @@ impl Owner {
 
     /// Nothing was heard of the agent for too long. Its worker is there, and ends the environment.
     pub(super) fn agent_silent(&mut self, id: JobId, attempt: AttemptNo, host: Option<String>) {
-        let stage = self.shard(id.shard()).and_then(|shard| shard.jobs.get(&id)).map(|live| live.stage);
+        let stage = self.shards.live(id).map(|live| live.stage);
         if let Some(Stage::Running(run)) = stage
             && run.attempt == attempt
         {
@@ -100,7 +100,7 @@ impl Owner {
     /// The end is durable. True if it was an agent's, and its worker has been told.
     pub(super) fn let_go_of_agent(&mut self, id: JobId, attempt: AttemptNo) -> bool {
         let Some(worker) = self.ended_by_agent.remove(&id) else { return false };
-        self.workers.release(worker, id, &mut self.ready);
+        self.fleet.release(worker, id);
         self.send(worker, Send::Stop { id, attempt });
         true
     }
@@ -120,14 +120,13 @@ impl Owner {
 
     /// The running attempts that agents must be heard of for.
     pub fn run_by_agents(&self) -> Vec<LiveView> {
-        let makes_agents = |worker: &super::workers::Worker| worker.spec.capabilities.iter().any(|can| can == AGENT);
-        // As mostly: then nothing is looked through.
-        if !self.workers.iter().any(|(_, worker)| makes_agents(worker)) {
+        // Most fleets run nothing by agents, and no job has to be looked at.
+        if !self.fleet.has_agents() {
             return Vec::new();
         }
         let is_binary = |live: &&Live| matches!(live.task.spec.run, Run::Binary(_));
-        let binaries = self.owned().flat_map(|shard| shard.jobs.values()).filter(is_binary);
+        let binaries = self.shards.all_live().filter(is_binary);
         let views = binaries.filter_map(|live| self.running_view(live));
-        views.filter(|view| self.workers.get(view.worker).is_some_and(makes_agents)).collect()
+        views.filter(|view| self.fleet.makes_agents(view.worker)).collect()
     }
 }

@@ -12,7 +12,7 @@ use crate::shard::judge::End;
 use crate::shard::live::{Live, Stage};
 use crate::shard::outcomes::is_taken_back;
 use crate::shard::write::{
-    Batch, BatchSeq, CancelMark, Epoch, JobWrite, Requeue, Settle, SharedBatch, Start, Void, Write,
+    Batch, BatchSeq, CancelMark, Epoch, JobWrite, Requeue, Settle, SharedBatch, Start, StartsId, Void, Write,
 };
 use crate::shard::{Owner, planted};
 use crate::time::Timestamp;
@@ -211,7 +211,7 @@ impl Owner {
         self.changed(id, JobState::Running, Some(run.attempt));
         // Its worker went away, even if it came back, or the job was cancelled: it was not
         // sent and never will be.
-        if !self.workers.awaits(run.worker, id) || run.cancel == CancelMark::Recorded {
+        if !self.fleet.awaits(run.worker, id) || run.cancel == CancelMark::Recorded {
             self.end_attempt(id, End::NeverReceived);
         } else if sends_now {
             self.send(run.worker, Send::Assign(assignment));
@@ -222,7 +222,7 @@ impl Owner {
         let shard = self.shard_mut(id.shard()).expect("checked by the caller");
         let Some(live) = shard.remove(id) else { return };
         if let Stage::Starting(run) = live.stage {
-            self.workers.release(run.worker, id, &mut self.ready);
+            self.fleet.release(run.worker, id);
             self.release_start(run.starts);
         }
         self.ask_again(id);
@@ -308,6 +308,25 @@ impl Owner {
             self.send(run.worker, Send::Cancel { id: key.id, attempt: run.attempt });
         }
         self.answer(key.id);
+    }
+
+    /// Takes a decided write, in the order in which decisions are made.
+    pub(super) fn push(&mut self, write: impl Into<Write>) {
+        self.outbox.push(write.into(), self.now);
+    }
+
+    /// One job of this record has durably ended; the last one closes it. Not sooner: a
+    /// record that is closed while the end of one of its jobs fails would leave a row
+    /// that looks as if it had never started.
+    pub(super) fn release_start(&mut self, starts: Option<StartsId>) {
+        let Some(starts) = starts else { return };
+        let Some(shard) = self.shard_mut(starts.shard) else { return };
+        let Some(open) = shard.open_starts.get_mut(&starts) else { return };
+        *open -= 1;
+        if *open == 0 {
+            shard.open_starts.remove(&starts);
+            self.push(JobWrite::CloseStarts(starts));
+        }
     }
 
     fn answer(&mut self, id: JobId) {

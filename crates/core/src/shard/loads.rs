@@ -46,17 +46,17 @@ pub(super) fn end_of(load: &Load) -> JobKey {
 impl Owner {
     /// Asks for the rows that come next.
     pub(super) fn request_loads(&mut self) {
-        for place in 0..self.shards.len() {
-            self.request_sweep(place, Lane::All);
-            self.request_sweep(place, Lane::Urgent);
-            self.request_floor_sweep(place);
+        for shard in self.shards.ids() {
+            self.request_sweep(shard, Lane::All);
+            self.request_sweep(shard, Lane::Urgent);
+            self.request_floor_sweep(shard);
         }
         self.request_parked();
     }
 
-    fn request_sweep(&mut self, place: usize, lane: Lane) {
+    fn request_sweep(&mut self, id: ShardId, lane: Lane) {
         let (now, until, limit) = (self.now, self.now + self.config.look_ahead, self.config.page_len);
-        let Some(shard) = self.shards[place].as_deref_mut().filter(|shard| !shard.is_retiring) else { return };
+        let Some(shard) = self.shards.get_mut(id).filter(|shard| !shard.is_retiring) else { return };
         let state = if lane == Lane::All { &mut shard.all } else { &mut shard.urgent };
         if state.in_flight.is_some() || now < state.next_at {
             return;
@@ -68,9 +68,9 @@ impl Owner {
         self.effects.loads.push(Load { shard: shard.id, epoch, lane, after, until, limit, skip });
     }
 
-    fn request_floor_sweep(&mut self, place: usize) {
+    fn request_floor_sweep(&mut self, id: ShardId) {
         let (now, limit) = (self.now, self.config.page_len);
-        let Some(shard) = self.shards[place].as_deref_mut().filter(|shard| !shard.is_retiring) else { return };
+        let Some(shard) = self.shards.get_mut(id).filter(|shard| !shard.is_retiring) else { return };
         let Some(swept) = shard.all.cursor else { return };
         let floor = &mut shard.floor;
         if floor.in_flight.is_some() || now < floor.next_at {
@@ -110,13 +110,13 @@ impl Owner {
     }
 
     fn sweep_page(&mut self, load: &Load, read: ReadNo, jobs: Vec<Loaded>, stopped_at: Option<JobKey>) {
-        let (now, window_len) = (self.now, self.window_len);
+        let (now, window_len) = (self.now, self.window.len());
         let lane = &mut self.shard_mut(load.shard).expect("checked by the caller").all;
         let has_more = lane.reached(load, stopped_at);
         for job in self.without_outdated(load.shard, read, jobs) {
             self.admit(job);
         }
-        let found_room = self.window_len > window_len;
+        let found_room = self.window.len() > window_len;
         let lane = &mut self.shard_mut(load.shard).expect("checked by the caller").all;
         if has_more {
             lane.next_at = if found_room { now } else { now + PASSING_EVERY };
@@ -131,7 +131,7 @@ impl Owner {
         }
         for job in self.without_outdated(load.shard, read, jobs) {
             let key = job.row.key;
-            let class = self.ready.class_of(&job.task, &mut self.workers);
+            let class = self.fleet.class_of(&job.task);
             if !self.take_in(job, class) {
                 let lane = &mut self.shard_mut(load.shard).expect("checked by the caller").urgent;
                 lane.cursor = Some(before(key));
@@ -162,7 +162,7 @@ impl Owner {
         let ghosts = planted!(self.config, GhostRows);
         let reads = &self.shard(shard).expect("checked by the caller").reads;
         let fresh = jobs.into_iter().filter(|job| ghosts || !reads.is_outdated(read, job.row.key.id));
-        fresh.map(|job| self.with_newest_task(job)).collect()
+        fresh.map(|job| self.window.with_newest_task(job)).collect()
     }
 
     /// A row that was just written is to be read at the next opportunity.

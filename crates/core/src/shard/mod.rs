@@ -8,6 +8,7 @@
 //! Does no I/O, reads no clock and keeps nothing that its shards' rows could not
 //! rebuild; see `engine` for what drives it.
 
+mod admission;
 mod agents;
 #[cfg(feature = "planted-bugs")]
 mod bug;
@@ -15,19 +16,21 @@ mod chance;
 mod commands;
 mod commit;
 mod config;
-mod demand;
 pub mod event;
+mod fleet;
 mod judge;
 mod live;
 mod loads;
+mod matching;
 mod notices;
 mod outbox;
 mod outcomes;
 mod parking;
 mod planted;
 mod reads;
-mod ready;
 mod schedules;
+mod shards;
+mod takeover;
 mod view;
 mod window;
 mod workers;
@@ -40,7 +43,7 @@ mod lane_tests;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 pub use agents::AGENT;
 #[cfg(feature = "planted-bugs")]
@@ -51,30 +54,31 @@ pub use view::{Counts, LiveView, WorkerStatus};
 
 use crate::id::{JobId, ServerId, ShardId};
 use crate::shard::chance::Chance;
-use crate::shard::demand::Demands;
 use crate::shard::event::{Command, Effects, Event, Reply, Report, Token};
+use crate::shard::fleet::Fleet;
 use crate::shard::live::Shard;
 use crate::shard::notices::Notices;
 use crate::shard::outbox::Outbox;
-use crate::shard::ready::Ready;
 use crate::shard::schedules::Calendars;
-use crate::shard::workers::Workers;
-use crate::shard::write::{Epoch, StartsId};
+use crate::shard::shards::Shards;
+use crate::shard::takeover::Takeovers;
+use crate::shard::window::Window;
+use crate::shard::write::Epoch;
 use crate::time::{Span, Timestamp};
 
 /// Decides for all shards of one server.
 pub struct Owner {
     config: Config,
     server: ServerId,
-    /// By shard number; `None` where the shard is not ours.
-    shards: Vec<Option<Box<Shard>>>,
-    workers: Workers,
-    ready: Ready,
-    /// Decided and not yet durable.
+    shards: Shards,
+    /// What waits.
+    window: Window,
+    /// Who runs it.
+    fleet: Fleet,
+    /// What is decided and not yet durable.
     outbox: Outbox,
     batches_made: u64,
-    /// Starts of shards that were given up which were never sent, whatever the store says of them.
-    unsent: BTreeMap<ShardId, BTreeSet<Unsent>>,
+    takeovers: Takeovers,
     /// Answers that wait for the next write of their job to be durable.
     replies: BTreeMap<JobId, Vec<(Token, Reply)>>,
     /// What to do when a lookup is answered, and the epoch under which it was asked.
@@ -86,27 +90,17 @@ pub struct Owner {
     agent_replies: BTreeMap<JobId, Vec<(Token, Reply)>>,
     /// Whose attempt of these jobs an agent ended; it is told when that is durable.
     ended_by_agent: BTreeMap<JobId, crate::id::WorkerId>,
-    /// Tasks that were changed lately.
-    changed_tasks: BTreeMap<crate::id::TaskId, std::sync::Arc<crate::task::Task>>,
     effects: Effects,
     calendars: Calendars,
     chance: Chance,
     counts: Counts,
-    /// Jobs in memory that wait for their time or for a worker.
-    window_len: usize,
-    /// How often a shard was acquired.
-    acquisitions: u64,
-    demands: Demands,
     notices: Notices,
     now: Timestamp,
     ticked_at: Option<Timestamp>,
     next_check: Timestamp,
     /// The shard that plans first.
-    planning_turn: usize,
+    planning_turn: ShardId,
 }
-
-/// A start, by the record that it is in: a store that has lost commits may have another one of the same attempt.
-type Unsent = (StartsId, JobId);
 
 enum Lookup {
     Command {
@@ -132,32 +126,28 @@ impl Owner {
     pub fn new(server: ServerId, config: Config, seed: u64) -> Self {
         Self {
             outbox: Outbox::new(config.lanes, config.batches_in_flight_max),
-            ready: Ready::new(&config),
+            window: Window::new(&config),
+            fleet: Fleet::new(&config),
             config,
             server,
-            shards: Vec::new(),
-            workers: Workers::default(),
+            shards: Shards::default(),
             batches_made: 0,
-            unsent: BTreeMap::new(),
+            takeovers: Takeovers::default(),
             replies: BTreeMap::new(),
             lookups: BTreeMap::new(),
             lookups_made: 0,
             late: BTreeMap::new(),
             agent_replies: BTreeMap::new(),
             ended_by_agent: BTreeMap::new(),
-            changed_tasks: BTreeMap::new(),
             effects: Effects::default(),
             calendars: Calendars::default(),
             chance: Chance::new(seed),
             counts: Counts::default(),
-            window_len: 0,
-            acquisitions: 0,
-            demands: Demands::default(),
             notices: Notices::default(),
             now: Timestamp::EPOCH,
             ticked_at: None,
             next_check: Timestamp::EPOCH,
-            planning_turn: 0,
+            planning_turn: ShardId(0),
         }
     }
 
@@ -181,19 +171,19 @@ impl Owner {
             Event::TaskChanged { task } => self.task_changed(&task),
             Event::WorkerHello { worker, stream, spec, held } => self.worker_hello(worker, stream, spec, &held),
             Event::WorkerDisconnected { worker, stream } => {
-                self.workers.disconnect(worker, stream, &mut self.ready);
+                self.fleet.disconnect(worker, stream);
             }
             Event::WorkerCredit { worker, stream, credit } => {
-                self.workers.set_credit(worker, stream, credit, &mut self.ready);
-                self.workers.seen(worker, now);
+                self.fleet.set_credit(worker, stream, credit);
+                self.fleet.seen(worker, now);
             }
             Event::WorkersAlive { workers } => {
                 for worker in workers {
-                    self.workers.seen(worker, now);
+                    self.fleet.seen(worker, now);
                 }
             }
             Event::Outcomes { worker, reports } => {
-                self.workers.seen(worker, now);
+                self.fleet.seen(worker, now);
                 for report in reports {
                     self.report(worker, report);
                 }
@@ -232,7 +222,8 @@ impl Owner {
     /// The next moment at which [`Owner::tick`] has something to do by itself.
     pub fn next_wake(&self) -> Timestamp {
         let reads = self.owned().filter(|shard| !shard.is_retiring).flat_map(Shard::next_reads);
-        let others = self.ready.next_due().into_iter().chain(self.next_demands()).chain(self.outbox.next_close());
+        let demands = self.fleet.next_demands(&self.window);
+        let others = self.window.next_due().into_iter().chain(demands).chain(self.outbox.next_close());
         let others = others.chain(self.next_planned());
         reads.chain(others).fold(self.next_check, Timestamp::min)
     }
@@ -255,15 +246,15 @@ impl Owner {
         if let Some(before) = self.ticked_at {
             if self.now.since(before) > PAUSE_MIN {
                 let gap = self.now.since(before);
-                self.workers.forgive(gap, self.now);
-                for shard in self.shards.iter_mut().flatten() {
+                self.fleet.forgive(gap, self.now);
+                for shard in self.shards.iter_mut() {
                     shard.jobs.values_mut().for_each(|live| live.stage.prolong(gap));
                 }
             } else if self.now < before {
-                self.workers.clamp_seen(self.now);
+                self.fleet.clamp_seen(self.now);
                 self.next_check = self.now;
                 let horizon = self.now + self.config.look_ahead;
-                for shard in self.shards.iter_mut().flatten() {
+                for shard in self.shards.iter_mut() {
                     for lane in [&mut shard.all, &mut shard.urgent, &mut shard.floor] {
                         lane.clock_went_back(horizon);
                     }
@@ -274,14 +265,14 @@ impl Owner {
     }
 
     fn owned(&self) -> impl Iterator<Item = &Shard> {
-        self.shards.iter().flatten().map(|shard| &**shard)
+        self.shards.iter()
     }
 
     fn shard(&self, id: ShardId) -> Option<&Shard> {
-        self.shards.get(usize::from(id.0))?.as_deref()
+        self.shards.get(id)
     }
 
     fn shard_mut(&mut self, id: ShardId) -> Option<&mut Shard> {
-        self.shards.get_mut(usize::from(id.0))?.as_deref_mut()
+        self.shards.get_mut(id)
     }
 }

@@ -121,7 +121,7 @@ impl Owner {
     /// The start of a job is durable: whether it is late. One that was given back may be given back again, so that it is
     /// told when an attempt of it has run.
     pub(super) fn notice_start(&mut self, id: JobId, run: &Run) {
-        let live = self.shard(id.shard()).and_then(|shard| shard.jobs.get(&id));
+        let live = self.shards.live(id);
         if live.is_some_and(|live| live.given_back().is_none()) {
             self.notice_late(id, run, run.started_at);
         }
@@ -130,7 +130,7 @@ impl Owner {
     /// An attempt has ended. Whoever looks for jobs that wait has told of a job that was given back and is late, if they
     /// looked by now.
     pub(super) fn notice_run(&mut self, id: JobId, run: &Run, ending: Ending) {
-        let live = self.shard(id.shard()).and_then(|shard| shard.jobs.get(&id));
+        let live = self.shards.live(id);
         if ending != Ending::NotStarted && live.is_some_and(|live| live.given_back().is_some()) {
             self.notice_late(id, run, self.now);
         }

@@ -17,7 +17,7 @@ impl Owner {
     /// counts; any other is answered and changes nothing.
     pub(super) fn report(&mut self, worker: WorkerId, report: Report) {
         let accepts_any = planted!(self.config, StaleOutcomeAccepted);
-        self.workers.reported(worker, (report.id, report.attempt), &mut self.ready);
+        self.fleet.reported(worker, (report.id, report.attempt));
         let Some(shard) = self.shard(report.id.shard()) else { return };
         if shard.busy.contains(&report.id) {
             // A write of this job is under way. The worker repeats what is not acknowledged.
@@ -113,8 +113,7 @@ impl Owner {
         let chance = self.chance.fraction();
         let (now, server) = (self.now, self.server);
         let reuses_number = planted!(self.config, AttemptReused) && matches!(end, End::NeverReceived);
-        let shard = self.shards[usize::from(id.shard().0)].as_deref_mut().expect("running jobs are of owned shards");
-        let live = shard.jobs.get_mut(&id).expect("a running job is in memory");
+        let live = self.shards.live_mut(id).expect("a running job is in memory");
         let Stage::Running(run) = live.stage else { unreachable!("only a running attempt ends") };
         let number = if reuses_number { run.attempt } else { run.attempt.next() };
         let counters = Counters { next_attempt: number, ..live.counters };
@@ -168,7 +167,7 @@ impl Owner {
         };
         self.notice_run(id, &run, ending);
         if !self.ended_by_agent.contains_key(&id) {
-            self.workers.release(run.worker, id, &mut self.ready);
+            self.fleet.release(run.worker, id);
         }
         let write = match write {
             JobWrite::Settle(settle) => {
@@ -185,21 +184,19 @@ impl Owner {
         let grace = self.config.timeout_grace;
         let mut overrun: Vec<JobId> = Vec::new();
         let mut unserved: Vec<JobId> = Vec::new();
-        for shard in self.shards.iter().flatten() {
-            for live in shard.jobs.values() {
-                match live.stage {
-                    Stage::Running(run) if now > run.deadline + grace => {
-                        overrun.push(live.key.id);
-                    }
-                    // One that waits after it was given back has been due since before that.
-                    Stage::Ready | Stage::Waiting => {
-                        let limit = live.task.spec.queue_timeout;
-                        if limit.is_some_and(|limit| now > live.due_since() + limit) {
-                            unserved.push(live.key.id);
-                        }
-                    }
-                    Stage::Starting(_) | Stage::Running(_) | Stage::Ending { .. } => {}
+        for live in self.shards.all_live() {
+            match live.stage {
+                Stage::Running(run) if now > run.deadline + grace => {
+                    overrun.push(live.key.id);
                 }
+                // One that waits after it was given back has been due since before that.
+                Stage::Ready | Stage::Waiting => {
+                    let limit = live.task.spec.queue_timeout;
+                    if limit.is_some_and(|limit| now > live.due_since() + limit) {
+                        unserved.push(live.key.id);
+                    }
+                }
+                Stage::Starting(_) | Stage::Running(_) | Stage::Ending { .. } => {}
             }
         }
         overrun.sort_unstable();
@@ -208,7 +205,7 @@ impl Owner {
         }
         unserved.sort_unstable();
         for id in unserved {
-            let live = self.shard(id.shard()).and_then(|shard| shard.jobs.get(&id));
+            let live = self.shards.live(id);
             let given_back = live.and_then(|live| Some((live.given_back()?, live.task.spec.queue_timeout?)));
             let reason = match (live.and_then(|live| live.task.waits_for), given_back) {
                 (Some(artifact), _) => format!("{artifact} did not arrive in time"),

@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::id::TaskId;
+use crate::id::{ShardId, TaskId};
 use crate::job::JobKey;
 use crate::shard::event::{Lane, Load, Loaded};
+use crate::shard::fleet::ClassId;
 use crate::shard::live::LaneState;
 use crate::shard::loads::{after, before, end_of};
 use crate::shard::reads::ReadNo;
-use crate::shard::ready::ClassId;
 use crate::shard::{Owner, planted};
 use crate::task::{Priority, Task};
 
@@ -73,8 +73,8 @@ impl Owner {
     /// The task may be of another class now. Its jobs are parked in that one, as far as they
     /// may have been in the former.
     pub(super) fn park_anew(&mut self, task: &Task, class: ClassId) {
-        for place in 0..self.shards.len() {
-            let Some(shard) = self.shards[place].as_deref_mut() else { continue };
+        for id in self.shards.ids() {
+            let Some(shard) = self.shards.get_mut(id) else { continue };
             if shard.parking.from.contains_key(&class) && shard.parking.tasks.get(&task.id) == Some(&class) {
                 continue;
             }
@@ -87,22 +87,21 @@ impl Owner {
 
     /// Asks for parked jobs of classes that have room for them, the longest due first.
     pub(super) fn request_parked(&mut self) {
-        while let Some((place, class, from, limit)) = self.next_parked() {
+        while let Some((id, class, from, limit)) = self.next_parked() {
             let until = self.now + self.config.look_ahead;
-            let shard = self.shards[place].as_deref_mut().expect("it was found there");
+            let shard = self.shards.get_mut(id).expect("it was found there");
             shard.parking.reading = Some(Reading { class, limit });
             shard.parking.lane.in_flight = Some(shard.reads.begin());
-            let (id, epoch, after) = (shard.id, shard.epoch, Some(before(from)));
+            let (epoch, after) = (shard.epoch, Some(before(from)));
             let skip = Vec::new();
             self.effects.loads.push(Load { shard: id, epoch, lane: Lane::Parked, after, until, limit, skip });
         }
     }
 
     /// In which shard, of which class, from which row on, and how many.
-    fn next_parked(&self) -> Option<(usize, ClassId, JobKey, usize)> {
-        let mut next: Option<(usize, ClassId, JobKey, usize)> = None;
-        for (place, shard) in self.shards.iter().enumerate() {
-            let Some(shard) = shard.as_deref().filter(|shard| !shard.is_retiring) else { continue };
+    fn next_parked(&self) -> Option<(ShardId, ClassId, JobKey, usize)> {
+        let mut next: Option<(ShardId, ClassId, JobKey, usize)> = None;
+        for shard in self.shards.iter().filter(|shard| !shard.is_retiring) {
             if shard.parking.reading.is_some() {
                 continue;
             }
@@ -112,7 +111,7 @@ impl Owner {
                 }
                 let limit = self.worth_reading(class, from);
                 if limit > 0 {
-                    next = Some((place, class, from, limit));
+                    next = Some((shard.id, class, from, limit));
                 }
             }
         }
@@ -123,11 +122,11 @@ impl Owner {
     /// there must be room for as many as there are, unless jobs that are due later can give way.
     fn worth_reading(&self, class: ClassId, from: JobKey) -> usize {
         let page = self.config.page_len;
-        if self.ready.last_waiting(class).is_some_and(|last| last > from) {
+        if self.window.last_waiting(class).is_some_and(|last| last > from) {
             return page;
         }
-        let room = self.room_for(class, Priority::default());
-        if room == 0 || room < self.ready.in_window(class) {
+        let room = self.window.room_for(class, Priority::default());
+        if room == 0 || room < self.window.len_of(class) {
             return 0;
         }
         let readings = self.owned().filter_map(|shard| shard.parking.reading.as_ref());
@@ -145,7 +144,7 @@ impl Owner {
         let mut next = stopped_at.map(after);
         for job in self.without_outdated(load.shard, read, jobs) {
             let key = job.row.key;
-            if self.ready.class_of(&job.task, &mut self.workers) == class && !self.take_in(job, class) {
+            if self.fleet.class_of(&job.task) == class && !self.take_in(job, class) {
                 next = Some(key);
                 break;
             }

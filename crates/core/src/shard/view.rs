@@ -8,7 +8,6 @@ use crate::job::JobKey;
 use crate::lifecycle::JobState;
 use crate::shard::Owner;
 use crate::shard::live::{Live, Run, Stage};
-use crate::shard::ready::ClassId;
 use crate::shard::write::{CancelMark, Epoch};
 use crate::time::{Span, Timestamp};
 
@@ -82,7 +81,7 @@ impl Owner {
 
     /// Everything that runs, as people see it, in order of key.
     pub fn all_shown_running(&self) -> Vec<LiveView> {
-        let live = self.owned().flat_map(|shard| shard.jobs.values());
+        let live = self.shards.all_live();
         let mut views: Vec<_> = live.filter_map(|live| self.shown_view(live)).collect();
         views.sort_unstable_by_key(|view| view.key);
         views
@@ -97,54 +96,42 @@ impl Owner {
     }
 
     pub fn worker_status(&self) -> Vec<WorkerStatus> {
-        let status = |(id, worker): (WorkerId, &super::workers::Worker)| WorkerStatus {
-            id,
-            is_connected: worker.stream.is_some(),
-            credit: worker.spec.credit,
-            running: worker.jobs.len() as u32,
-            seen_at: worker.seen_at,
-        };
-        self.workers.iter().map(status).collect()
+        self.fleet.status()
     }
 
     pub fn worker_is_connected(&self, id: WorkerId) -> bool {
-        self.workers.is_connected(id)
+        self.fleet.is_connected(id)
     }
 
     pub fn counts(&self) -> Counts {
-        let ready = self.ready.len() as u64;
-        let workers = self.workers.iter();
-        let (connected, running) = workers.fold((0, 0), |(connected, running), (_, worker)| {
-            (connected + u64::from(worker.stream.is_some()), running + worker.jobs.len() as u64)
-        });
-        let waiting = (self.window_len as u64).saturating_sub(ready);
-        Counts { running, ready, waiting, workers: connected, ..self.counts }
+        let ready = self.window.ready_len() as u64;
+        let waiting = (self.window.len() as u64).saturating_sub(ready);
+        Counts { running: self.fleet.running(), ready, waiting, workers: self.fleet.connected(), ..self.counts }
     }
 
     /// How often a shard was acquired. A worker's hello counts only if it answers a greeting
     /// that was made since: what it leaves out of a shard's attempts, it never received.
     pub fn acquisitions(&self) -> u64 {
-        self.acquisitions
+        self.takeovers.count()
     }
 
     /// How long the job has waited that waits longest for a worker that is connected. One that no such worker can run says
     /// nothing about how well they keep up.
     pub fn lag(&self) -> Span {
-        let connected = self.workers.iter().filter(|(_, worker)| worker.stream.is_some());
-        let served: BTreeSet<ClassId> = connected.flat_map(|(_, worker)| worker.classes.iter().copied()).collect();
-        let ready = self.owned().flat_map(|shard| shard.jobs.values());
-        let ready = ready.filter(|live| matches!(live.stage, Stage::Ready) && served.contains(&live.class));
+        let served = self.fleet.served_classes();
+        let is_served = |live: &&Live| matches!(live.stage, Stage::Ready) && served.contains(&live.class);
+        let ready = self.shards.all_live().filter(is_served);
         ready.map(|live| live.key.due_at).min().map_or(Span::ZERO, |due_at| self.now.since(due_at))
     }
 
     /// The tasks in memory that wait for their file, with the revisions that are known. Whoever
     /// has heard that one has arrived may have failed to say so.
     pub fn tasks_that_wait(&self) -> Vec<(TaskId, u32)> {
-        // As mostly: then nothing is looked through.
-        if !self.ready.awaits_arrivals() {
+        // Most of the time no class waits for a file, and no job has to be looked at.
+        if !self.window.has_class(|class| self.fleet.awaits_arrival(class)) {
             return Vec::new();
         }
-        let tasks = self.owned().flat_map(|shard| shard.jobs.values()).map(|live| &live.task);
+        let tasks = self.shards.all_live().map(|live| &live.task);
         let waiting = tasks.filter(|task| task.waits_for.is_some()).map(|task| (task.id, task.revision));
         waiting.collect::<BTreeSet<_>>().into_iter().collect()
     }
@@ -174,7 +161,7 @@ impl Owner {
             picked_up_at: live.picked_up_at,
             started_at: run.started_at,
             cancel_requested: run.cancel == CancelMark::Recorded,
-            worker_is_connected: self.workers.is_connected(run.worker),
+            worker_is_connected: self.fleet.is_connected(run.worker),
         }
     }
 }

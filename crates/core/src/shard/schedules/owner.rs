@@ -27,7 +27,7 @@ const PAGE_LEN: usize = 2000;
 impl Owner {
     /// What decides about the schedules of a shard, if it is ours.
     fn planner(&mut self, id: ShardId) -> Option<Planner<'_>> {
-        let shard = self.shards.get_mut(usize::from(id.0))?.as_deref_mut()?;
+        let shard = self.shards.get_mut(id)?;
         Some(Planner {
             shard: id,
             is_retiring: shard.is_retiring,
@@ -43,19 +43,17 @@ impl Owner {
 
     /// Decides about all planned times that have come, as far as there is room.
     pub(in crate::shard) fn plan(&mut self) {
-        let shards = self.shards.len();
         let mut room = TIMES_PER_TURN;
-        for step in 0..shards {
-            // Each begins in its turn, so that none is always the last.
-            let place = (self.planning_turn + step) % shards;
-            let Some(shard) = self.shards[place].as_deref() else { continue };
+        // Each begins in its turn, so that none is always the last.
+        for id in self.shards.ids_from(self.planning_turn) {
+            let Some(shard) = self.shards.get(id) else { continue };
             let has_some = shard.schedules.next_wake().is_some_and(|wake| wake <= self.now);
             if has_some && self.can_plan(shard) {
-                let looked_at = self.planner(shard.id).map_or(0, |mut planner| planner.plan(room));
+                let looked_at = self.planner(id).map_or(0, |mut planner| planner.plan(room));
                 room = room.saturating_sub(looked_at);
             }
             if room == 0 {
-                self.planning_turn = place + 1;
+                self.planning_turn = ShardId(id.0.wrapping_add(1));
                 return;
             }
         }
@@ -123,7 +121,7 @@ impl Owner {
 
     /// The definition of a task has changed: what fires from now on follows it.
     pub(in crate::shard) fn schedules_follow_task(&mut self, task: &Arc<Task>) {
-        for shard in self.shards.iter_mut().flatten() {
+        for shard in self.shards.iter_mut() {
             shard.schedules.table.follow_task(task);
         }
     }

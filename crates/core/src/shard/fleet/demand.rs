@@ -4,9 +4,12 @@
 //! Rounds over all workers, a few at a time: with thousands of them a round is spread over
 //! several ticks, and a server without a backlog does nothing at all.
 
+use std::ops::Bound;
+
 use crate::id::WorkerId;
-use crate::shard::Owner;
-use crate::shard::event::Send;
+use crate::shard::event::StreamId;
+use crate::shard::fleet::Fleet;
+use crate::shard::window::Window;
 use crate::time::{Span, Timestamp};
 
 /// No worker is told more often.
@@ -20,58 +23,61 @@ const STEP_LEN: usize = 256;
 const STEP_EVERY: Span = Span::from_millis(2);
 
 #[derive(Default)]
-pub(super) struct Demands {
+pub(super) struct DemandRound {
     /// The worker that was looked at last, in the middle of a round.
     place: Option<WorkerId>,
-    round_began: Timestamp,
+    began: Timestamp,
     next_at: Timestamp,
     /// Workers that wait with a demand that is not zero.
     told: usize,
     found: usize,
 }
 
-impl Owner {
-    /// When [`Owner::tell_demands`] has something to do.
-    pub(super) fn next_demands(&self) -> Option<Timestamp> {
-        let is_needed = self.demands.told > 0 || self.demands.place.is_some() || !self.ready.is_empty();
+impl Fleet {
+    /// When [`Fleet::demands`] has something to do.
+    pub(in crate::shard) fn next_demands(&self, window: &Window) -> Option<Timestamp> {
+        let is_needed = self.demands.told > 0 || self.demands.place.is_some() || window.has_ready();
         is_needed.then_some(self.demands.next_at)
     }
 
-    /// To be called when all free slots were given out.
-    pub(super) fn tell_demands(&mut self) {
+    /// The demands that workers are to be told now. To be called when all free slots were given out.
+    pub(in crate::shard) fn demands(&mut self, window: &Window, now: Timestamp) -> Vec<(WorkerId, StreamId, u32)> {
         // A clock that went back must not silence it.
-        let is_due = |at: Timestamp| self.now >= at || at > self.now + ROUND_EVERY_IN_VAIN;
-        if !self.next_demands().is_some_and(is_due) {
-            return;
+        let is_due = |at: Timestamp| now >= at || at > now + ROUND_EVERY_IN_VAIN;
+        if !self.next_demands(window).is_some_and(is_due) {
+            return Vec::new();
         }
         let round = &mut self.demands;
         if round.place.is_none() {
-            round.round_began = self.now;
+            round.began = now;
             (round.told, round.found) = (0, 0);
         }
+        let mut news = Vec::new();
         let mut last = None;
         let mut looked_at = 0;
-        for (id, worker) in self.workers.after(round.place).take(STEP_LEN) {
+        let after = round.place.map_or(Bound::Unbounded, Bound::Excluded);
+        for (&id, worker) in self.workers.range_mut((after, Bound::Unbounded)).take(STEP_LEN) {
             looked_at += 1;
             last = Some(id);
             let Some(stream) = worker.stream else { continue };
-            let demand = if worker.free() > 0 { 0 } else { self.ready.waiting_in(&worker.classes) };
+            let demand = if worker.free() > 0 { 0 } else { window.ready_in(&worker.classes) };
             let demand = u32::try_from(demand).unwrap_or(u32::MAX);
             round.found += usize::from(demand > 0);
             if is_news(worker.demand_told, demand) {
                 worker.demand_told = demand;
-                self.effects.sends.push((id, stream, Send::Demand { jobs: demand }));
+                news.push((id, stream, demand));
             }
             round.told += usize::from(worker.demand_told > 0);
         }
         if looked_at == STEP_LEN {
             round.place = last;
-            round.next_at = self.now + STEP_EVERY;
-            return;
+            round.next_at = now + STEP_EVERY;
+            return news;
         }
         round.place = None;
         let every = if round.found > 0 { ROUND_EVERY } else { ROUND_EVERY_IN_VAIN };
-        round.next_at = round.round_began.max(self.now - every) + every;
+        round.next_at = round.began.max(now - every) + every;
+        news
     }
 }
 

@@ -1,0 +1,307 @@
+//! The fleet: the workers that this server knows, what each of them runs, its free slots, and when it was last heard
+//! of.
+//!
+//! Knows which worker can run which class of jobs. Does not know the jobs themselves, nor what becomes of them.
+
+mod classes;
+mod demand;
+mod worker;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) use classes::ClassId;
+
+use crate::attempt::AttemptNo;
+use crate::id::{JobId, WorkerId};
+use crate::shard::event::{CreditKept, StreamId, WorkerSpec};
+use crate::shard::fleet::classes::Classes;
+use crate::shard::fleet::demand::DemandRound;
+use crate::shard::fleet::worker::Worker;
+use crate::shard::{AGENT, Config, WorkerStatus};
+use crate::task::Task;
+use crate::time::{Span, Timestamp};
+
+pub(super) struct Fleet {
+    workers: BTreeMap<WorkerId, Worker>,
+    classes: Classes,
+    /// Those whose credit changed, or is kept to at last: they are to be told.
+    credit_untold: BTreeSet<WorkerId>,
+    demands: DemandRound,
+}
+
+/// A worker with free slots, among others that could serve the same class.
+pub(super) struct IdleWorker {
+    pub(super) id: WorkerId,
+    pub(super) free: usize,
+    /// How many workers of the class have free slots, this one included.
+    pub(super) idle: usize,
+}
+
+/// A worker that was not heard of for too long, and is not known any more.
+pub(super) struct SilentWorker {
+    pub(super) id: WorkerId,
+    pub(super) was_connected: bool,
+    pub(super) seen_at: Timestamp,
+    /// What it ran for us, in order.
+    pub(super) jobs: Vec<JobId>,
+}
+
+impl Fleet {
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            workers: BTreeMap::new(),
+            classes: Classes::new(config),
+            credit_untold: BTreeSet::new(),
+            demands: DemandRound::default(),
+        }
+    }
+
+    /// The class of a task's jobs.
+    pub(super) fn class_of(&mut self, task: &Task) -> ClassId {
+        let workers = &mut self.workers;
+        self.classes.of(task, |class, needs| {
+            let mut idle = BTreeSet::new();
+            for (id, worker) in workers.iter_mut().filter(|(_, worker)| needs.are_met_by(&worker.spec)) {
+                worker.classes.push(class);
+                if worker.free() > 0 {
+                    idle.insert(*id);
+                }
+            }
+            idle
+        })
+    }
+
+    /// Whether jobs of this class wait for a file.
+    pub(super) fn awaits_arrival(&self, class: ClassId) -> bool {
+        self.classes.awaits_arrival(class)
+    }
+
+    pub(super) fn has_idle(&self, class: ClassId) -> bool {
+        self.classes.idle(class) > 0
+    }
+
+    /// The worker whose turn it is to run jobs of this class.
+    pub(super) fn next_idle(&mut self, class: ClassId) -> Option<IdleWorker> {
+        let id = self.classes.next_worker(class)?;
+        let worker = self.workers.get(&id).expect("an idle worker is known");
+        Some(IdleWorker { id, free: worker.free(), idle: self.classes.idle(class) })
+    }
+
+    /// Classes that connected workers serve.
+    pub(super) fn served_classes(&self) -> BTreeSet<ClassId> {
+        let connected = self.workers.values().filter(|worker| worker.stream.is_some());
+        connected.flat_map(|worker| worker.classes.iter().copied()).collect()
+    }
+
+    /// The present connection of a worker.
+    pub(super) fn stream(&self, id: WorkerId) -> Option<StreamId> {
+        self.workers.get(&id).and_then(|worker| worker.stream)
+    }
+
+    pub(super) fn is_connected(&self, id: WorkerId) -> bool {
+        self.stream(id).is_some()
+    }
+
+    /// Whether the worker said hello on a later connection.
+    pub(super) fn heard_later(&self, id: WorkerId, stream: StreamId) -> bool {
+        self.workers.get(&id).is_some_and(|worker| worker.newest > Some(stream))
+    }
+
+    /// Whether the worker was given this job, and it has not been released.
+    pub(super) fn has_job(&self, id: WorkerId, job: JobId) -> bool {
+        self.workers.get(&id).is_some_and(|worker| worker.jobs.contains(&job))
+    }
+
+    /// Whether it is there and still counts on this job. One that was given up and came
+    /// back does not.
+    pub(super) fn awaits(&self, id: WorkerId, job: JobId) -> bool {
+        self.is_connected(id) && self.has_job(id, job)
+    }
+
+    /// What a worker runs for us, in order.
+    pub(super) fn jobs_of(&self, id: WorkerId) -> Vec<JobId> {
+        let mut jobs: Vec<JobId> =
+            self.workers.get(&id).map(|worker| worker.jobs.iter().copied().collect()).unwrap_or_default();
+        jobs.sort_unstable();
+        jobs
+    }
+
+    /// Whether any worker runs binaries by agents.
+    pub(super) fn has_agents(&self) -> bool {
+        self.workers.values().any(|worker| worker.spec.capabilities.iter().any(|can| can == AGENT))
+    }
+
+    /// Whether this worker runs binaries by agents.
+    pub(super) fn makes_agents(&self, id: WorkerId) -> bool {
+        self.workers.get(&id).is_some_and(|worker| worker.spec.capabilities.iter().any(|can| can == AGENT))
+    }
+
+    pub(super) fn status(&self) -> Vec<WorkerStatus> {
+        let status = |(id, worker): (&WorkerId, &Worker)| WorkerStatus {
+            id: *id,
+            is_connected: worker.stream.is_some(),
+            credit: worker.spec.credit,
+            running: worker.jobs.len() as u32,
+            seen_at: worker.seen_at,
+        };
+        self.workers.iter().map(status).collect()
+    }
+
+    /// How many workers are connected.
+    pub(super) fn connected(&self) -> u64 {
+        self.workers.values().map(|worker| u64::from(worker.stream.is_some())).sum()
+    }
+
+    /// How many jobs run on all of them, or are being started.
+    pub(super) fn running(&self) -> u64 {
+        self.workers.values().map(|worker| worker.jobs.len() as u64).sum()
+    }
+
+    /// A start names this worker; it may or may not come back.
+    pub(super) fn expect(&mut self, id: WorkerId, job: JobId, now: Timestamp) {
+        let worker = self.workers.entry(id).or_insert_with(|| Worker::absent(now));
+        worker.jobs.insert(job);
+        if worker.free() == 0 {
+            self.classes.set_busy(id, &worker.classes);
+        }
+    }
+
+    pub(super) fn connect(&mut self, id: WorkerId, stream: StreamId, spec: WorkerSpec, now: Timestamp) {
+        let worker = self.workers.entry(id).or_insert_with(|| Worker::absent(now));
+        self.classes.set_busy(id, &worker.classes);
+        worker.spec = spec;
+        worker.left_over.clear();
+        worker.stream = Some(stream);
+        worker.newest = Some(stream);
+        worker.seen_at = now;
+        worker.demand_told = 0;
+        worker.classes = self.classes.served_by(&worker.spec);
+        if worker.free() > 0 {
+            self.classes.set_idle(id, &worker.classes);
+        }
+        self.credit_untold.insert(id);
+    }
+
+    pub(super) fn disconnect(&mut self, id: WorkerId, stream: StreamId) {
+        let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.stream == Some(stream)) else { return };
+        worker.stream = None;
+        self.classes.set_busy(id, &worker.classes);
+        if worker.jobs.is_empty() {
+            self.workers.remove(&id);
+        }
+    }
+
+    pub(super) fn set_credit(&mut self, id: WorkerId, stream: StreamId, credit: u32) {
+        let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.stream == Some(stream)) else { return };
+        worker.spec.credit = credit;
+        if worker.free() > 0 {
+            self.classes.set_idle(id, &worker.classes);
+        } else {
+            self.classes.set_busy(id, &worker.classes);
+        }
+        self.credit_untold.insert(id);
+    }
+
+    pub(super) fn seen(&mut self, id: WorkerId, now: Timestamp) {
+        if let Some(worker) = self.workers.get_mut(&id) {
+            worker.seen_at = worker.seen_at.max(now);
+        }
+    }
+
+    pub(super) fn occupy(&mut self, id: WorkerId, job: JobId) {
+        let worker = self.workers.get_mut(&id).expect("jobs are given to known workers");
+        worker.jobs.insert(job);
+        if worker.free() == 0 {
+            self.classes.set_busy(id, &worker.classes);
+        }
+    }
+
+    pub(super) fn release(&mut self, id: WorkerId, job: JobId) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        let was_full = worker.free() == 0;
+        if worker.is_overdrawn() {
+            self.credit_untold.insert(id);
+        }
+        worker.jobs.remove(&job);
+        if was_full && worker.free() > 0 {
+            self.classes.set_idle(id, &worker.classes);
+        }
+        if worker.stream.is_none() && worker.jobs.is_empty() {
+            self.workers.remove(&id);
+        }
+    }
+
+    /// The worker told us how an attempt went that we did not count as running on it.
+    pub(super) fn reported(&mut self, id: WorkerId, attempt: (JobId, AttemptNo)) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        let was_overdrawn = worker.is_overdrawn();
+        if worker.left_over.remove(&attempt) {
+            if was_overdrawn {
+                self.credit_untold.insert(id);
+            }
+            if worker.free() > 0 {
+                self.classes.set_idle(id, &worker.classes);
+            }
+        }
+    }
+
+    /// Attempts that the worker holds and that are not counted as running on it. They fill its slots until then.
+    pub(super) fn set_left_over(&mut self, id: WorkerId, left_over: BTreeSet<(JobId, AttemptNo)>, until: Timestamp) {
+        let Some(worker) = self.workers.get_mut(&id) else { return };
+        worker.left_over = left_over;
+        worker.left_over_until = until;
+        if worker.free() == 0 {
+            self.classes.set_busy(id, &worker.classes);
+        }
+    }
+
+    /// Counts slots as free again whose attempts nobody reported in time. A worker that
+    /// still has no room gives back what it is sent.
+    pub(super) fn forget_left_over(&mut self, now: Timestamp) {
+        for (id, worker) in &mut self.workers {
+            if !worker.left_over.is_empty() && now > worker.left_over_until {
+                if worker.is_overdrawn() {
+                    self.credit_untold.insert(*id);
+                }
+                worker.left_over.clear();
+                if worker.free() > 0 {
+                    self.classes.set_idle(*id, &worker.classes);
+                }
+            }
+        }
+    }
+
+    /// Workers were not heard of for so long because this server stood still.
+    pub(super) fn forgive(&mut self, gap: Span, now: Timestamp) {
+        for worker in self.workers.values_mut() {
+            worker.seen_at = (worker.seen_at + gap).min(now);
+        }
+    }
+
+    /// The clock went back: nobody was heard of in the future.
+    pub(super) fn clamp_seen(&mut self, now: Timestamp) {
+        for worker in self.workers.values_mut() {
+            worker.seen_at = worker.seen_at.min(now);
+        }
+    }
+
+    /// Forgets the workers that were not heard of since `before`, and answers which they were.
+    pub(super) fn take_silent(&mut self, before: Timestamp) -> Vec<SilentWorker> {
+        let silent: Vec<WorkerId> =
+            self.workers.iter().filter(|(_, worker)| worker.seen_at < before).map(|(id, _)| *id).collect();
+        let mut taken = Vec::with_capacity(silent.len());
+        for id in silent {
+            let jobs = self.jobs_of(id);
+            let worker = self.workers.remove(&id).expect("it was just found");
+            self.classes.set_busy(id, &worker.classes);
+            taken.push(SilentWorker { id, was_connected: worker.stream.is_some(), seen_at: worker.seen_at, jobs });
+        }
+        taken
+    }
+
+    /// The answers to changes of credits, so that a worker knows when it may promise the same slots to another server.
+    pub(super) fn take_credits(&mut self) -> Vec<(WorkerId, CreditKept)> {
+        let untold = std::mem::take(&mut self.credit_untold);
+        untold.into_iter().filter_map(|id| Some((id, self.workers.get(&id)?.credit_kept()))).collect()
+    }
+}

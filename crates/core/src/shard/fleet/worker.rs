@@ -1,0 +1,70 @@
+//! What is known of one worker.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::classes::ClassId;
+use crate::attempt::AttemptNo;
+use crate::id::JobId;
+use crate::shard::event::{CreditKept, StreamId, WorkerSpec};
+use crate::shard::live::IdSet;
+use crate::time::Timestamp;
+
+pub(super) struct Worker {
+    pub(super) spec: WorkerSpec,
+    /// `None` while it is disconnected.
+    pub(super) stream: Option<StreamId>,
+    /// The last connection it said hello on, open or not. A hello of an earlier one that is
+    /// read only now says nothing about what was sent since.
+    pub(super) newest: Option<StreamId>,
+    pub(super) seen_at: Timestamp,
+    /// What it runs for us, and what is being started on it.
+    pub(super) jobs: IdSet<JobId>,
+    /// Attempts of our shards that it holds although we gave them up, or another run of it
+    /// left them. They fill its slots until it reports them, or until we stop believing it:
+    /// it may have told another server.
+    pub(super) left_over: BTreeSet<(JobId, AttemptNo)>,
+    pub(super) left_over_until: Timestamp,
+    pub(super) classes: Vec<ClassId>,
+    /// The demand that it was told on this connection.
+    pub(super) demand_told: u32,
+}
+
+impl Worker {
+    /// One that is only known from a start that it was given.
+    pub(super) fn absent(now: Timestamp) -> Self {
+        let spec = WorkerSpec { queues: Vec::new(), capabilities: Vec::new(), labels: BTreeMap::new(), credit: 0 };
+        Self {
+            spec,
+            stream: None,
+            newest: None,
+            seen_at: now,
+            jobs: IdSet::default(),
+            left_over: BTreeSet::new(),
+            left_over_until: now,
+            classes: Vec::new(),
+            demand_told: 0,
+        }
+    }
+
+    /// Slots in use are counted from what it runs, never kept as a number.
+    fn in_use(&self) -> usize {
+        self.jobs.len() + self.left_over.len()
+    }
+
+    pub(super) fn free(&self) -> usize {
+        if self.stream.is_none() {
+            return 0;
+        }
+        (self.spec.credit as usize).saturating_sub(self.in_use())
+    }
+
+    /// More than it granted was in use, and something of it ends.
+    pub(super) fn is_overdrawn(&self) -> bool {
+        self.stream.is_some() && self.in_use() > self.spec.credit as usize
+    }
+
+    pub(super) fn credit_kept(&self) -> CreditKept {
+        let told = self.spec.credit;
+        CreditKept { told, bound: told.max(u32::try_from(self.in_use()).unwrap_or(u32::MAX)) }
+    }
+}

@@ -1,0 +1,61 @@
+//! Which worker runs which job.
+
+use crate::id::{JobId, WorkerId};
+use crate::shard::Owner;
+use crate::shard::fleet::{ClassId, IdleWorker};
+use crate::shard::live::{Denial, Run, Stage};
+use crate::shard::write::{CancelMark, JobWrite, Start};
+
+/// One turn of matching takes at most so many jobs of a class, so that classes
+/// which share workers share them in order of age.
+const TURN_MAX: usize = 64;
+
+impl Owner {
+    /// Gives due jobs to free slots, the oldest first.
+    pub(super) fn match_ready(&mut self) {
+        loop {
+            let classes = self.window.ready_classes(|class| self.fleet.has_idle(class));
+            if classes.is_empty() {
+                return;
+            }
+            for class in classes {
+                self.match_class(class);
+            }
+        }
+    }
+
+    fn match_class(&mut self, class: ClassId) {
+        // An earlier class may have taken the last slot.
+        let Some(IdleWorker { id: worker, free, idle }) = self.fleet.next_idle(class) else { return };
+        let fair_share = self.window.ready_in(&[class]).div_ceil(idle);
+        for id in self.window.take_ready(class, fair_share.min(free).min(TURN_MAX)) {
+            self.start(id, worker);
+        }
+    }
+
+    fn start(&mut self, id: JobId, worker: WorkerId) {
+        let now = self.now;
+        let live = self.shards.live_mut(id).expect("a ready job is in memory");
+        let attempt = live.counters.next_attempt;
+        let start = Start { key: live.key, attempt, worker, picked_up_at: live.picked_up_at, started_at: now };
+        let deadline = now + live.task.spec.time_to_end();
+        let cancel = CancelMark::None;
+        live.stage = Stage::Starting(Run {
+            attempt,
+            worker,
+            started_at: now,
+            deadline,
+            starts: None,
+            cancel,
+            denial: Denial::Proves,
+        });
+        let planned = live.first_run_of();
+        self.fleet.occupy(worker, id);
+        if let Some(source) = planned {
+            self.run_starts(source, id);
+        }
+        self.push(JobWrite::Start(start));
+        #[cfg(feature = "planted-bugs")]
+        self.send_before_durable(id, worker);
+    }
+}
