@@ -4,16 +4,13 @@
 //! to let go when the end is durable, and has its slot until then: it holds the environment.
 
 use crate::attempt::AttemptNo;
-use crate::id::{JobId, ShardId, WorkerId};
+use crate::id::{JobId, WorkerId};
 use crate::lifecycle::JobState;
 use crate::run::Run;
 use crate::shard::event::{Assignment, Reply, Report, Send, Token};
 use crate::shard::judge::End;
 use crate::shard::live::{Live, Stage};
 use crate::shard::{LiveView, Owner, planted};
-
-/// Of one job, that wait for the same write.
-const REPLIES_MAX: usize = 8;
 
 /// The capability of a worker whose binaries are run by agents, which must be heard of.
 pub const AGENT: &str = "agent";
@@ -41,16 +38,13 @@ impl Owner {
         }
     }
 
-    /// Not among the answers to commands: a wish to cancel may become durable in between.
+    /// Answers an agent when the end of its attempt is durable.
     fn answer_agent_after(&mut self, id: JobId, token: Token, reply: Reply) {
         if planted!(self.config, AnswerBeforeDurable) {
             self.effects.replies.push((token, reply));
             return;
         }
-        let waiting = self.agent_replies.entry(id).or_default();
-        if waiting.len() < REPLIES_MAX {
-            waiting.push((token, reply));
-        } else {
+        if self.answers.add_agent(id, token, reply).is_err() {
             // An agent may repeat itself for as long as the store takes: ask again.
             self.effects.replies.push((token, Reply::NotOwner));
         }
@@ -58,28 +52,7 @@ impl Owner {
 
     /// The end of the attempt is durable.
     pub(super) fn answer_agents(&mut self, id: JobId) {
-        if let Some(replies) = self.agent_replies.remove(&id) {
-            self.effects.replies.extend(replies);
-        }
-    }
-
-    /// The shard is not ours any more: whoever asked asks the next owner.
-    pub(super) fn forget_agents(&mut self, shard: ShardId) {
-        let effects = &mut self.effects;
-        self.agent_replies.retain(|id, waiting| {
-            let is_kept = id.shard() != shard;
-            if !is_kept {
-                effects.replies.extend(waiting.iter().map(|(token, _)| (*token, Reply::NotOwner)));
-            }
-            is_kept
-        });
-        self.ended_by_agent.retain(|id, worker| {
-            let is_kept = id.shard() != shard;
-            if !is_kept {
-                self.fleet.release(*worker, *id);
-            }
-            is_kept
-        });
+        self.effects.replies.extend(self.answers.take_agents(id));
     }
 
     /// Nothing was heard of the agent for too long. Its worker is there, and ends the environment.
@@ -93,13 +66,13 @@ impl Owner {
     }
 
     fn end_by_agent(&mut self, id: JobId, worker: WorkerId, end: End) {
-        self.ended_by_agent.insert(id, worker);
+        self.answers.set_ended_by_agent(id, worker);
         self.end_attempt(id, end);
     }
 
     /// The end is durable. True if it was an agent's, and its worker has been told.
     pub(super) fn let_go_of_agent(&mut self, id: JobId, attempt: AttemptNo) -> bool {
-        let Some(worker) = self.ended_by_agent.remove(&id) else { return false };
+        let Some(worker) = self.answers.take_ended_by_agent(id) else { return false };
         self.fleet.release(worker, id);
         self.send(worker, Send::Stop { id, attempt });
         true

@@ -4,10 +4,12 @@
 use crate::id::{JobId, ShardId};
 use crate::job::Counters;
 use crate::lifecycle::{self, JobEvent, JobState, Next};
+use crate::shard::answers::Forgotten;
 use crate::shard::event::{Command, Found, Refusal, Reply, Token};
 use crate::shard::live::{Live, Shard, Stage};
+use crate::shard::lookups::{Lookup, OpenLookup};
 use crate::shard::write::{CancelMark, JobWrite, Requeue, Rerun, Settle};
-use crate::shard::{Lookup, Owner, planted};
+use crate::shard::{Owner, planted};
 
 impl Command {
     const fn event(self) -> JobEvent {
@@ -89,9 +91,10 @@ impl Owner {
                     }
                     Stage::Running(run) if run.cancel == CancelMark::Recorded => {
                         // The same wish may still be on its way to the store.
-                        match self.replies.get_mut(&id) {
-                            Some(waiting) => waiting.push((token, Reply::Asked)),
-                            None => self.effects.replies.push((token, Reply::Asked)),
+                        if self.answers.has_command(id) {
+                            self.answers.add_command(id, token, Reply::Asked);
+                        } else {
+                            self.effects.replies.push((token, Reply::Asked));
                         }
                     }
                     Stage::Running(run) => {
@@ -116,7 +119,7 @@ impl Owner {
 
     /// The answer to a lookup. The job may have come into memory meanwhile.
     pub(super) fn found(&mut self, token: Token, id: JobId, found: Found) {
-        let Some((epoch, read, lookup)) = self.lookups.remove(&token) else { return };
+        let Some(OpenLookup { epoch, read, lookup }) = self.lookups.answered(token) else { return };
         let ghosts = planted!(self.config, GhostRows);
         // Asked under an older epoch, it says nothing about what was taken over since.
         let is_ours = |shard: &&mut Shard| shard.epoch == epoch && !shard.is_retiring;
@@ -237,11 +240,9 @@ impl Owner {
     }
 
     pub(super) fn look_up(&mut self, id: JobId, lookup: Lookup) {
-        self.lookups_made += 1;
-        let token = Token(self.lookups_made);
-        let shard = self.shard_mut(id.shard()).expect("lookups are for owned shards");
+        let shard = self.shards.get_mut(id.shard()).expect("lookups are for owned shards");
         let (epoch, read) = (shard.epoch, shard.reads.begin());
-        self.lookups.insert(token, (epoch, read, lookup));
+        let token = self.lookups.ask(OpenLookup { epoch, read, lookup });
         self.effects.lookups.push((token, id));
     }
 
@@ -259,30 +260,24 @@ impl Owner {
             self.effects.replies.push((token, reply));
             return;
         }
-        self.replies.entry(id).or_default().push((token, reply));
+        self.answers.add_command(id, token, reply);
     }
 
+    /// The shard is not ours any more: whoever waits for an answer asks the next owner.
     pub(super) fn answer_not_owner(&mut self, shard: ShardId, deferred: &[(Token, JobId, Command)]) {
-        let effects = &mut self.effects;
-        self.replies.retain(|id, waiting| {
-            let is_kept = id.shard() != shard;
-            if !is_kept {
-                effects.replies.extend(waiting.iter().map(|(token, _)| (*token, Reply::NotOwner)));
-            }
-            is_kept
-        });
-        effects.replies.extend(deferred.iter().map(|(token, _, _)| (*token, Reply::NotOwner)));
-        self.late.retain(|id, _| id.shard() != shard);
-        self.forget_agents(shard);
+        let Forgotten { tokens, slots } = self.answers.forget(shard);
+        let deferred = deferred.iter().map(|(token, _, _)| *token);
+        self.effects.replies.extend(tokens.into_iter().chain(deferred).map(|token| (token, Reply::NotOwner)));
+        for (job, worker) in slots {
+            self.fleet.release(worker, job);
+        }
     }
 
     fn live(&self, id: JobId) -> &Live {
-        let shard = self.shard(id.shard()).expect("the job's shard is owned");
-        shard.jobs.get(&id).expect("the job is in memory")
+        self.shards.live(id).expect("the job is in memory")
     }
 
     pub(super) fn live_mut(&mut self, id: JobId) -> &mut Live {
-        let shard = self.shard_mut(id.shard()).expect("the job's shard is owned");
-        shard.jobs.get_mut(&id).expect("the job is in memory")
+        self.shards.live_mut(id).expect("the job is in memory")
     }
 }

@@ -29,8 +29,7 @@ impl Owner {
     /// The next transaction, or `None` when nothing was decided since the last, or every
     /// lane with something to write is full. It touches shards of one lane only.
     pub fn take_batch(&mut self, now: Timestamp) -> Option<SharedBatch> {
-        let writes = self.outbox.take(self.config.batch_max, now)?;
-        self.batches_made += 1;
+        let (seq, writes) = self.outbox.take(self.config.batch_max, now)?;
         let mut touched: Vec<ShardId> = writes.iter().map(Write::shard).collect();
         touched.sort_unstable();
         touched.dedup();
@@ -39,7 +38,6 @@ impl Owner {
             (id, shard.epoch)
         };
         let fences: Vec<(ShardId, Epoch)> = touched.into_iter().map(fence).collect();
-        let seq = BatchSeq(self.batches_made);
         let batch = Arc::new(Batch { seq, server: self.server, fences, at: now, writes });
         self.register_starts(&batch);
         self.outbox.sent(Arc::clone(&batch));
@@ -170,7 +168,7 @@ impl Owner {
             }
             JobWrite::ResolveLost(resolve) if void.jobs.contains(&resolve.id) => {
                 self.clear_busy(resolve.id);
-                if let Some(worker) = self.late.remove(&resolve.id) {
+                if let Some(worker) = self.answers.take_late_reporter(resolve.id) {
                     self.ack(worker, resolve.id, resolve.attempt);
                 }
             }
@@ -188,7 +186,7 @@ impl Owner {
                 self.clear_busy(resolve.id);
                 self.count(resolve.state);
                 self.changed(resolve.id, resolve.state, Some(resolve.attempt));
-                if let Some(worker) = self.late.remove(&resolve.id) {
+                if let Some(worker) = self.answers.take_late_reporter(resolve.id) {
                     self.ack(worker, resolve.id, resolve.attempt);
                 }
             }
@@ -230,7 +228,7 @@ impl Owner {
 
     /// Commands on this job are to be decided anew, on what the store holds.
     fn ask_again(&mut self, id: JobId) {
-        let replies = self.replies.remove(&id).unwrap_or_default();
+        let replies = self.answers.take_commands(id);
         self.effects.replies.extend(replies.into_iter().map(|(token, _)| (token, Reply::NotOwner)));
     }
 
@@ -295,7 +293,7 @@ impl Owner {
             Ending::WorkerLost => {}
             Ending::Succeeded | Ending::Failed | Ending::Cancelled | Ending::NotStarted => {
                 self.ack(ended.worker, id, attempt);
-                if let Some(reporter) = self.late.remove(&id) {
+                if let Some(reporter) = self.answers.take_late_reporter(id) {
                     self.ack(reporter, id, attempt);
                 }
             }
@@ -330,9 +328,7 @@ impl Owner {
     }
 
     fn answer(&mut self, id: JobId) {
-        if let Some(replies) = self.replies.remove(&id) {
-            self.effects.replies.extend(replies);
-        }
+        self.effects.replies.extend(self.answers.take_commands(id));
     }
 
     fn clear_busy(&mut self, id: JobId) {

@@ -10,6 +10,7 @@
 
 mod admission;
 mod agents;
+mod answers;
 #[cfg(feature = "planted-bugs")]
 mod bug;
 mod chance;
@@ -21,6 +22,7 @@ mod fleet;
 mod judge;
 mod live;
 mod loads;
+mod lookups;
 mod matching;
 mod notices;
 mod outbox;
@@ -43,8 +45,6 @@ mod lane_tests;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 pub use agents::AGENT;
 #[cfg(feature = "planted-bugs")]
 pub use bug::Bug;
@@ -52,18 +52,19 @@ pub use config::Config;
 use planted::planted;
 pub use view::{Counts, LiveView, WorkerStatus};
 
-use crate::id::{JobId, ServerId, ShardId};
+use crate::id::{ServerId, ShardId};
+use crate::shard::answers::Answers;
 use crate::shard::chance::Chance;
-use crate::shard::event::{Command, Effects, Event, Reply, Report, Token};
+use crate::shard::event::{Effects, Event, Token};
 use crate::shard::fleet::Fleet;
 use crate::shard::live::Shard;
+use crate::shard::lookups::Lookups;
 use crate::shard::notices::Notices;
 use crate::shard::outbox::Outbox;
 use crate::shard::schedules::Calendars;
 use crate::shard::shards::Shards;
 use crate::shard::takeover::Takeovers;
 use crate::shard::window::Window;
-use crate::shard::write::Epoch;
 use crate::time::{Span, Timestamp};
 
 /// Decides for all shards of one server.
@@ -77,19 +78,10 @@ pub struct Owner {
     fleet: Fleet,
     /// What is decided and not yet durable.
     outbox: Outbox,
-    batches_made: u64,
+    /// Who is answered when it is.
+    answers: Answers,
+    lookups: Lookups,
     takeovers: Takeovers,
-    /// Answers that wait for the next write of their job to be durable.
-    replies: BTreeMap<JobId, Vec<(Token, Reply)>>,
-    /// What to do when a lookup is answered, and the epoch under which it was asked.
-    lookups: BTreeMap<Token, (Epoch, reads::ReadNo, Lookup)>,
-    lookups_made: u64,
-    /// Who reported the late outcome of a lost job that is being resolved.
-    late: BTreeMap<JobId, crate::id::WorkerId>,
-    /// Answers to agents that wait for the end of their attempt to be durable.
-    agent_replies: BTreeMap<JobId, Vec<(Token, Reply)>>,
-    /// Whose attempt of these jobs an agent ended; it is told when that is durable.
-    ended_by_agent: BTreeMap<JobId, crate::id::WorkerId>,
     effects: Effects,
     calendars: Calendars,
     chance: Chance,
@@ -100,22 +92,6 @@ pub struct Owner {
     next_check: Timestamp,
     /// The shard that plans first.
     planning_turn: ShardId,
-}
-
-enum Lookup {
-    Command {
-        token: Token,
-        command: Command,
-    },
-    LateReport {
-        worker: crate::id::WorkerId,
-        report: Report,
-    },
-    /// A worker holds an attempt of a job that is not in memory.
-    Held {
-        worker: crate::id::WorkerId,
-        attempt: crate::attempt::AttemptNo,
-    },
 }
 
 /// How often silence, overdue attempts and queue timeouts are looked for.
@@ -131,14 +107,9 @@ impl Owner {
             config,
             server,
             shards: Shards::default(),
-            batches_made: 0,
+            answers: Answers::default(),
+            lookups: Lookups::default(),
             takeovers: Takeovers::default(),
-            replies: BTreeMap::new(),
-            lookups: BTreeMap::new(),
-            lookups_made: 0,
-            late: BTreeMap::new(),
-            agent_replies: BTreeMap::new(),
-            ended_by_agent: BTreeMap::new(),
             effects: Effects::default(),
             calendars: Calendars::default(),
             chance: Chance::new(seed),

@@ -33,12 +33,13 @@ pub(super) struct Outbox {
     in_flight_max: usize,
     /// The lane whose turn it is.
     turn: usize,
+    batches_made: u64,
 }
 
 impl Outbox {
     pub(super) fn new(lanes: usize, in_flight_max: usize) -> Self {
         let queues = std::iter::repeat_with(Queue::default).take(lanes.max(1)).collect();
-        Self { queues, in_flight_max: in_flight_max.max(1), turn: 0 }
+        Self { queues, in_flight_max: in_flight_max.max(1), turn: 0, batches_made: 0 }
     }
 
     fn queue(&mut self, shard: ShardId) -> &mut Queue {
@@ -82,8 +83,8 @@ impl Outbox {
         self.queues.iter().map(|queue| queue.in_flight.len()).sum()
     }
 
-    /// The writes of the next batch: of one lane that has any and is not full.
-    pub(super) fn take(&mut self, len_max: usize, now: Timestamp) -> Option<Vec<Write>> {
+    /// The number and the writes of the next batch: of one lane that has any and is not full.
+    pub(super) fn take(&mut self, len_max: usize, now: Timestamp) -> Option<(BatchSeq, Vec<Write>)> {
         let lanes = self.queues.len();
         let in_turn = (0..lanes).map(|step| (self.turn + step) % lanes);
         let has_some = |lane: &usize| {
@@ -100,7 +101,8 @@ impl Outbox {
         if closes.is_empty() {
             *close_by = None;
         }
-        Some(taken)
+        self.batches_made += 1;
+        Some((BatchSeq(self.batches_made), taken))
     }
 
     pub(super) fn sent(&mut self, batch: SharedBatch) {

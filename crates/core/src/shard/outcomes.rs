@@ -8,8 +8,9 @@ use crate::notice::{Notice, NoticeKind};
 use crate::shard::event::{Found, Report, Send};
 use crate::shard::judge::{Case, End, Then, details_of, judge, queue_timeout_reason};
 use crate::shard::live::Stage;
+use crate::shard::lookups::Lookup;
 use crate::shard::write::{CancelMark, JobWrite, Requeue, ResolveLost, Settle, StaleOutcome};
-use crate::shard::{Lookup, Owner, planted};
+use crate::shard::{Owner, planted};
 use crate::time::{Span, Timestamp};
 
 impl Owner {
@@ -31,7 +32,7 @@ impl Owner {
             Stage::Running(run) if run.attempt == report.attempt || accepts_any => {
                 // From the spool of another run: it is this worker that waits for the answer.
                 if run.worker != worker {
-                    self.late.insert(report.id, worker);
+                    self.answers.set_late_reporter(report.id, worker);
                 }
                 let Report { id, outcome, timed_out, details, .. } = report;
                 self.end_attempt(id, End::Reported { outcome, timed_out, details });
@@ -88,7 +89,7 @@ impl Owner {
             Next::To(to) => {
                 let (id, attempt) = (report.id, report.attempt);
                 self.set_busy(id);
-                self.late.insert(id, worker);
+                self.answers.set_late_reporter(id, worker);
                 self.push(JobWrite::ResolveLost(ResolveLost {
                     id,
                     attempt,
@@ -166,7 +167,7 @@ impl Owner {
             }
         };
         self.notice_run(id, &run, ending);
-        if !self.ended_by_agent.contains_key(&id) {
+        if !self.answers.is_ended_by_agent(id) {
             self.fleet.release(run.worker, id);
         }
         let write = match write {

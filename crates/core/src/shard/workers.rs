@@ -9,8 +9,9 @@ use crate::shard::event::{Found, LostWorker, Send, StreamId, WorkerSpec};
 use crate::shard::fleet::SilentWorker;
 use crate::shard::judge::End;
 use crate::shard::live::{Denial, Run, Stage};
+use crate::shard::lookups::Lookup;
 use crate::shard::write::CancelMark;
-use crate::shard::{Lookup, Owner, planted};
+use crate::shard::{Owner, planted};
 
 /// Held attempts of a hello that are looked up. More of them come from an outage, and are reported soon.
 const HELD_LOOKUPS_MAX: usize = 64;
