@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use futures_util::future::join_all;
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::notice::{Notice, NoticeKind};
-use punctual_core::shard::event::{Lane, Load};
+use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::{
     Batch, BatchSeq, CancelMark, JobWrite, Settle, SharedBatch, Start, StartsId, Void, Write,
 };
@@ -205,7 +205,7 @@ impl Bench {
     async fn load(&self, owned: &Owned, after: Option<JobKey>, limit: usize) -> Vec<JobRow> {
         let until = now() + Span::from_secs(3600);
         let load =
-            Load { shard: owned.shard, epoch: owned.epoch, lane: Lane::All, after, until, limit, skip: Vec::new() };
+            Load { shard: owned.shard, epoch: owned.epoch, sweep: Sweep::All, after, until, limit, skip: Vec::new() };
         self.store.load(load).await.expect("a page").rows
     }
 

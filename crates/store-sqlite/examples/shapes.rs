@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use punctual_core::attempt::{AttemptRecord, Ending};
-use punctual_core::shard::event::{Lane, Load};
+use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::{
     Batch, BatchSeq, CancelMark, Epoch, JobWrite, Settle, SharedBatch, Start, StartsId, Void, Write,
 };
@@ -165,7 +165,7 @@ impl Bench {
                 let load = Load {
                     shard: owned.shard,
                     epoch: owned.epoch,
-                    lane: Lane::All,
+                    sweep: Sweep::All,
                     after: *after,
                     until,
                     limit: LOAD_LEN,

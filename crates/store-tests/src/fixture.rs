@@ -8,7 +8,7 @@ use bytes::Bytes;
 use punctual_core::attempt::{AttemptRecord, Details, Ending, FailureClass};
 use punctual_core::give_backs::{GiveBacks, GivenBack};
 use punctual_core::run::default_grace;
-use punctual_core::shard::event::{Lane, Load};
+use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::{
     Batch, BatchSeq, CancelMark, Epoch, JobWrite, Requeue, Settle, SharedBatch, Start, Void, Write,
 };
@@ -327,7 +327,7 @@ pub fn load_all(shard: u16) -> Load {
     Load {
         shard: ShardId(shard),
         epoch: Epoch(1),
-        lane: Lane::All,
+        sweep: Sweep::All,
         after: None,
         until: Timestamp::MAX,
         limit: 1000,

@@ -66,7 +66,7 @@ pub trait Transitions: Send + Sync + 'static {
     async fn apply(&self, batch: SharedBatch) -> Result<Applied>;
 
     /// Rows of one shard in order of (due time, id): after `load.after`, due no later than
-    /// `load.until`, at most `load.limit`. `Lane::Urgent` shows only rows with a priority
+    /// `load.until`, at most `load.limit`. `Sweep::Urgent` shows only rows with a priority
     /// above zero. Jobs of `load.skip` are left out; no more than `load.look_at_max()` rows are
     /// looked at. Inputs longer than `Input::INLINE_MAX` are left in the store.
     async fn load(&self, load: Load) -> Result<LoadPage>;

@@ -1,7 +1,7 @@
 //! Which jobs come into memory.
 //!
 //! A job may be left out of the window at any time, as long as it is remembered from
-//! where to read it again; see [`super::parking`]. It may never be taken in twice.
+//! where to read it again; see [`super::sweeps`]. It may never be taken in twice.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl Owner {
         let Some(mut live) = shard.jobs.remove(&id) else { return };
         let (class, key) = (live.class, live.key);
         if shard.is_retiring {
-            shard.reads.left(id);
+            shard.sweeps.left(id);
             return;
         }
         let is_near = key.due_at <= horizon;
@@ -89,7 +89,7 @@ impl Owner {
             return;
         }
         let shard = self.shard_mut(id.shard()).expect("the shard was found above");
-        shard.reads.left(id);
+        shard.sweeps.left(id);
         if is_near {
             self.park(class, key, live.task.id);
         }

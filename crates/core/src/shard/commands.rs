@@ -133,8 +133,8 @@ impl Owner {
             Some(shard) => {
                 let moved_on = shard.jobs.contains_key(&id)
                     || shard.busy.contains(&id)
-                    || (shard.reads.is_outdated(read, id) && !ghosts);
-                shard.reads.end(read);
+                    || (shard.sweeps.is_outdated(read, id) && !ghosts);
+                shard.sweeps.end_read(read);
                 moved_on
             }
         };
@@ -241,7 +241,7 @@ impl Owner {
 
     pub(super) fn look_up(&mut self, id: JobId, lookup: Lookup) {
         let shard = self.shards.get_mut(id.shard()).expect("lookups are for owned shards");
-        let (epoch, read) = (shard.epoch, shard.reads.begin());
+        let (epoch, read) = (shard.epoch, shard.sweeps.begin_read());
         let token = self.lookups.ask(OpenLookup { epoch, read, lookup });
         self.effects.lookups.push((token, id));
     }

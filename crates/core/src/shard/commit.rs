@@ -334,7 +334,7 @@ impl Owner {
     fn clear_busy(&mut self, id: JobId) {
         let shard = self.shard_mut(id.shard()).expect("checked by the caller");
         shard.busy.remove(&id);
-        shard.reads.left(id);
+        shard.sweeps.left(id);
     }
 
     fn changed(&mut self, id: JobId, state: JobState, attempt: Option<AttemptNo>) {

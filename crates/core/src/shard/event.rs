@@ -256,7 +256,7 @@ pub enum Refusal {
 
 /// Which rows a load reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Lane {
+pub enum Sweep {
     /// All of them, in due order.
     All,
     /// Those with a priority above normal, so that a long backlog does not hide them.
@@ -271,12 +271,12 @@ pub enum Lane {
 pub struct Load {
     pub shard: ShardId,
     pub epoch: Epoch,
-    pub lane: Lane,
+    pub sweep: Sweep,
     pub after: Option<JobKey>,
     pub until: Timestamp,
     /// Rows that are shown, at most.
     pub limit: usize,
-    /// Jobs of these tasks are left out. The urgent lane leaves out none.
+    /// Jobs of these tasks are left out. The urgent sweep leaves out none.
     pub skip: Vec<TaskId>,
 }
 

@@ -11,9 +11,8 @@ use crate::job::{Counters, Input, JobKey};
 use crate::schedule::{Source, SourceKind};
 use crate::shard::event::{Command, Loaded, TakenSchedules, Token};
 use crate::shard::fleet::ClassId;
-use crate::shard::parking::Parking;
-use crate::shard::reads::{ReadNo, Reads};
 use crate::shard::schedules::Schedules;
+use crate::shard::sweeps::Sweeps;
 use crate::shard::write::{CancelMark, Epoch, StartsId};
 use crate::task::{Priority, Task};
 use crate::time::{Span, Timestamp};
@@ -48,14 +47,7 @@ pub(super) struct Shard {
     /// It is about to be given up: nothing of it starts any more.
     pub(super) is_retiring: bool,
     pub(super) jobs: IdMap<JobId, Live>,
-    pub(super) all: LaneState,
-    pub(super) urgent: LaneState,
-    pub(super) floor: LaneState,
-    /// The pause after the floor sweep that comes next.
-    pub(super) floor_pause: Span,
-    pub(super) floor_sweeps: u32,
-    pub(super) parking: Parking,
-    pub(super) reads: Reads,
+    pub(super) sweeps: Sweeps,
     /// Jobs outside memory with a write under way.
     pub(super) busy: IdSet<JobId>,
     /// How many jobs of each record of starts have not ended.
@@ -65,24 +57,6 @@ pub(super) struct Shard {
     pub(super) schedules: Schedules,
 }
 
-/// Whoever stored a job while its shard changed hands may have told the former owner. So the
-/// new one sweeps soon, and then less and less often.
-const FIRST_FLOOR_PAUSE: Span = Span::from_millis(500);
-
-/// How far a lane was read.
-#[derive(Default)]
-pub(super) struct LaneState {
-    /// Everything up to here was read.
-    pub(super) cursor: Option<JobKey>,
-    pub(super) in_flight: Option<ReadNo>,
-    /// That read leaves out what is parked.
-    pub(super) skips: bool,
-    /// The cursor was set back while a read was in flight.
-    pub(super) rewound: Option<JobKey>,
-    /// Not to be read on before.
-    pub(super) next_at: Timestamp,
-}
-
 impl Shard {
     pub(super) fn new(id: ShardId, epoch: Epoch, schedules: TakenSchedules, now: Timestamp) -> Self {
         Self {
@@ -90,13 +64,7 @@ impl Shard {
             epoch,
             is_retiring: false,
             jobs: IdMap::default(),
-            all: LaneState::default(),
-            urgent: LaneState::default(),
-            floor: LaneState::default(),
-            floor_pause: FIRST_FLOOR_PAUSE,
-            floor_sweeps: 0,
-            parking: Parking::default(),
-            reads: Reads::default(),
+            sweeps: Sweeps::new(id, epoch),
             busy: IdSet::default(),
             open_starts: IdMap::default(),
             deferred: Vec::new(),
@@ -104,15 +72,9 @@ impl Shard {
         }
     }
 
-    /// When its lanes are to be read on. The floor sweep follows the first page of the sweep.
-    pub(super) fn next_reads(&self) -> impl Iterator<Item = Timestamp> + use<> {
-        let floor = self.all.cursor.and_then(|_| self.floor.next_read());
-        [self.all.next_read(), self.urgent.next_read(), floor].into_iter().flatten()
-    }
-
     /// Takes a job out of memory, for good or until a read brings it back.
     pub(super) fn remove(&mut self, id: JobId) -> Option<Live> {
-        self.reads.left(id);
+        self.sweeps.left(id);
         self.jobs.remove(&id)
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::attempt::AttemptNo;
 use crate::id::WorkerId;
 use crate::shard::event::{Command, Report, Token};
-use crate::shard::reads::ReadNo;
+use crate::shard::sweeps::ReadNo;
 use crate::shard::write::Epoch;
 
 /// What a job is looked up for.

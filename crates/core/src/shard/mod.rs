@@ -27,11 +27,10 @@ mod matching;
 mod notices;
 mod outbox;
 mod outcomes;
-mod parking;
 mod planted;
-mod reads;
 mod schedules;
 mod shards;
+mod sweeps;
 mod takeover;
 mod view;
 mod window;
@@ -192,7 +191,7 @@ impl Owner {
 
     /// The next moment at which [`Owner::tick`] has something to do by itself.
     pub fn next_wake(&self) -> Timestamp {
-        let reads = self.owned().filter(|shard| !shard.is_retiring).flat_map(Shard::next_reads);
+        let reads = self.owned().filter(|shard| !shard.is_retiring).flat_map(|shard| shard.sweeps.next_reads());
         let demands = self.fleet.next_demands(&self.window);
         let others = self.window.next_due().into_iter().chain(demands).chain(self.outbox.next_close());
         let others = others.chain(self.next_planned());
@@ -226,9 +225,7 @@ impl Owner {
                 self.next_check = self.now;
                 let horizon = self.now + self.config.look_ahead;
                 for shard in self.shards.iter_mut() {
-                    for lane in [&mut shard.all, &mut shard.urgent, &mut shard.floor] {
-                        lane.clock_went_back(horizon);
-                    }
+                    shard.sweeps.clock_went_back(horizon);
                 }
             }
         }

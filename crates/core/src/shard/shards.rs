@@ -39,12 +39,7 @@ impl Shards {
         self.places.iter_mut().flatten().map(|shard| &mut **shard)
     }
 
-    /// The numbers of all shards that are ours, and of some that are not.
-    pub(super) fn ids(&self) -> impl Iterator<Item = ShardId> + use<> {
-        self.ids_from(ShardId(0))
-    }
-
-    /// The same, beginning with `first`.
+    /// The numbers of all shards that are ours, and of some that are not, beginning with `first`.
     pub(super) fn ids_from(&self, first: ShardId) -> impl Iterator<Item = ShardId> + use<> {
         let count = self.places.len();
         (0..count).map(move |step| ShardId(((usize::from(first.0) + step) % count) as u16))

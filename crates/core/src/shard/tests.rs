@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::event::{
-    Adopted, Command, Effects, Event, Found, Lane, Load, Loaded, Reply, Report, Send, StreamId, Token, WorkerSpec,
+    Adopted, Command, Effects, Event, Found, Load, Loaded, Reply, Report, Send, StreamId, Sweep, Token, WorkerSpec,
 };
 use super::write::{BatchSeq, CancelMark, Epoch, JobWrite, OpenStart, SharedBatch, Start, StartsId, Write};
 use super::{Config, Owner};

@@ -1,7 +1,7 @@
 //! The window: which jobs of the near future are in memory, and in what order they are due.
 //!
 //! Each class of jobs has queues of its own, so that one whose workers are busy or disconnected never holds up another.
-//! Does not know shards, nor what is left out of it; see [`super::admission`] and [`super::parking`].
+//! Does not know shards, nor what is left out of it; see [`super::admission`] and [`super::sweeps`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

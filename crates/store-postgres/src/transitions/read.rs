@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use punctual_core::job::Input;
-use punctual_core::shard::event::{Lane, Load};
+use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::{BatchSeq, CancelMark, OpenStart, Start, StartsId};
 use punctual_core::{JobId, JobKey, JobRow, ServerId, ShardId};
 use punctual_store::{FoundRow, LoadPage, OpenStarts};
@@ -30,10 +30,10 @@ pub(super) async fn load(conn: &Conn, load: &Load) -> Done<LoadPage> {
     let (shard, until) = (shard_number(load.shard), load.until.as_micros());
     let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
         [&shard, &after.0, &after.1, &until, &limit, &INLINE_MAX];
-    let rows = match load.lane {
-        Lane::Urgent => conn.query(sql!("load_urgent"), &params).await?,
+    let rows = match load.sweep {
+        Sweep::Urgent => conn.query(sql!("load_urgent"), &params).await?,
         _ if load.skip.is_empty() => conn.query(sql!("load"), &params).await?,
-        Lane::All | Lane::Floor | Lane::Parked => return load_passing(conn, load, &params).await,
+        Sweep::All | Sweep::Floor | Sweep::Parked => return load_passing(conn, load, &params).await,
     };
     let rows = rows.iter().map(read_row).collect::<Done<Vec<JobRow>>>()?;
     let stopped_at = rows.last().filter(|_| rows.len() >= load.limit).map(|row| row.key);

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use punctual_core::job::Input;
-use punctual_core::shard::event::{Lane, Load};
+use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::{BatchSeq, CancelMark, OpenStart, StartsId};
 use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ShardId};
 use punctual_store::{FoundRow, LoadPage, OpenStarts};
@@ -15,9 +15,9 @@ use crate::{codec, sql};
 const INLINE_MAX: i64 = Input::INLINE_MAX as i64;
 
 pub(super) fn load(conn: &Connection, load: &Load) -> Result<LoadPage, Failure> {
-    let mut statement = conn.prepare_cached(match load.lane {
-        Lane::All | Lane::Floor | Lane::Parked => sql!("load"),
-        Lane::Urgent => sql!("load_urgent"),
+    let mut statement = conn.prepare_cached(match load.sweep {
+        Sweep::All | Sweep::Floor | Sweep::Parked => sql!("load"),
+        Sweep::Urgent => sql!("load_urgent"),
     })?;
     // An id of zeros sorts before every id.
     let after = load.after.map_or((-1, [0; 16]), |key| (key.due_at.as_micros(), key.id.to_bytes()));

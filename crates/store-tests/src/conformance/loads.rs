@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use punctual_core::job::Input;
-use punctual_core::shard::event::{Lane, Load};
+use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::{JobWrite, Rerun, Write};
 use punctual_core::{JobId, JobKey};
 use punctual_store::{FoundRow, JobRecord, NewJob, Store, TaskChange};
@@ -56,7 +56,7 @@ pub(super) async fn the_urgent_lane_shows_only_what_is_above_normal(store: &dyn 
     let of = |n, due, value| NewJob { priority: priority(value), ..new_job(n, due, 0) };
     let jobs = [of(1, 10, 0), of(2, 11, 1), of(3, 12, -1), of(4, 9, 100), of(5, 40, 5)];
     submit(store, jobs.to_vec()).await.unwrap();
-    let load = Load { lane: Lane::Urgent, until: at(30), ..load_all(0) };
+    let load = Load { sweep: Sweep::Urgent, until: at(30), ..load_all(0) };
     assert_eq!(ids(store, load.clone()).await, [jobs[3].id, jobs[1].id]);
     assert_eq!(ids(store, Load { after: Some(original(&jobs[3])), ..load.clone() }).await, [jobs[1].id]);
     // A retry keeps its priority, and a job that came back from history too.
@@ -78,7 +78,7 @@ pub(super) async fn the_floor_lane_shows_everything(store: &dyn Store) {
     with_task(store).await;
     let jobs = [new_job(1, 10, 0), NewJob { priority: priority(9), ..new_job(2, 11, 0) }];
     submit(store, jobs.to_vec()).await.unwrap();
-    assert_eq!(ids(store, Load { lane: Lane::Floor, ..load_all(0) }).await, [jobs[0].id, jobs[1].id]);
+    assert_eq!(ids(store, Load { sweep: Sweep::Floor, ..load_all(0) }).await, [jobs[0].id, jobs[1].id]);
 }
 
 pub(super) async fn a_load_passes_the_jobs_of_tasks_that_it_is_told_to_skip(store: &dyn Store) {

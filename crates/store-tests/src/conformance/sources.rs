@@ -1,6 +1,6 @@
 use punctual_core::attempt::Ending;
 use punctual_core::schedule::{Source, SourceKind, Verdict};
-use punctual_core::shard::event::{Lane, Load};
+use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::{Decision, JobWrite, Rerun, Settle, Write};
 use punctual_core::{JobId, JobKey, JobState, ShardId, Span};
 use punctual_store::{Filter, FoundRow, JobRecord, NewJob, Order, Store};
@@ -20,8 +20,8 @@ async fn seen(store: &dyn Store, id: JobId) -> Vec<Option<Source>> {
             seen.push(row.source.as_deref().copied());
             let hot = store.hot_jobs(vec![row.key]).await.unwrap();
             seen.extend(hot.iter().map(|job| job.source));
-            for lane in [Lane::All, Lane::Urgent] {
-                let page = store.load(Load { lane, ..load_all(id.shard().0) }).await.unwrap();
+            for sweep in [Sweep::All, Sweep::Urgent] {
+                let page = store.load(Load { sweep, ..load_all(id.shard().0) }).await.unwrap();
                 let mine = page.rows.iter().filter(|row| row.key.id == id);
                 seen.extend(mine.map(|row| row.source.as_deref().copied()));
             }

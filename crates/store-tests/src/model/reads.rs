@@ -1,6 +1,6 @@
 use bytes::Bytes;
 use punctual_core::job::Input;
-use punctual_core::shard::event::{Lane, Load};
+use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::{CancelMark, OpenStart};
 use punctual_core::{JobId, JobKey, JobRow, ShardId};
 use punctual_store::{FoundRow, LoadPage, OpenStarts};
@@ -17,7 +17,7 @@ impl ModelStore {
             .range((load.shard, first)..)
             .take_while(|((shard, key), _)| *shard == load.shard && key.due_at <= load.until)
             .filter(|((_, key), _)| load.after.is_none_or(|after| *key > after))
-            .filter(|(_, hot)| load.lane != Lane::Urgent || hot.priority.get() > 0)
+            .filter(|(_, hot)| load.sweep != Sweep::Urgent || hot.priority.get() > 0)
             .map(|((_, key), hot)| row(*key, hot));
         let mut page = LoadPage::default();
         for (row, looked_at) in rows.take(load.look_at_max()).zip(1..) {

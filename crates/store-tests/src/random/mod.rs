@@ -8,7 +8,7 @@ mod operation;
 mod plan;
 mod schedules;
 
-use punctual_core::shard::event::{Lane, Load};
+use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::Void;
 use punctual_core::{ShardId, Timestamp};
 use punctual_store::{Applied, Filter, Order, Store};
@@ -135,8 +135,8 @@ fn looks(plan: &Plan) -> Vec<Operation> {
     looks.push(Operation::GivenBack(None, Timestamp::MAX, 2));
     for shard in 0..SHARDS {
         looks.push(Operation::OpenStarts(ShardId(shard)));
-        for lane in [Lane::All, Lane::Urgent] {
-            looks.push(Operation::Load(Load { lane, ..load_all(shard) }));
+        for sweep in [Sweep::All, Sweep::Urgent] {
+            looks.push(Operation::Load(Load { sweep, ..load_all(shard) }));
         }
     }
     for &id in plan.jobs() {

@@ -2,7 +2,7 @@
 
 use punctual_core::attempt::{AttemptRecord, Details, Ending, FailureClass};
 use punctual_core::give_backs::{GiveBacks, GivenBack};
-use punctual_core::shard::event::{Lane, Load};
+use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::{
     Batch, BatchSeq, CancelMark, Epoch, JobWrite, Requeue, Rerun, ResolveLost, Settle, StaleOutcome, StartsId, Write,
 };
@@ -384,12 +384,12 @@ impl Plan {
     }
 
     fn load(&mut self) -> Load {
-        let lane = self.random.pick(&[Lane::All, Lane::Urgent, Lane::Floor]);
-        let skipped = if lane == Lane::Urgent { 0 } else { self.random.below(3) };
+        let sweep = self.random.pick(&[Sweep::All, Sweep::Urgent, Sweep::Floor]);
+        let skipped = if sweep == Sweep::Urgent { 0 } else { self.random.below(3) };
         Load {
             shard: self.shard(),
             epoch: Epoch(0),
-            lane,
+            sweep,
             after: self.random.one_in(2).then(|| JobKey::original(self.job())),
             until: self.moment(),
             limit: self.random.below(6) as usize,

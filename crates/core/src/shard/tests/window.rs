@@ -19,11 +19,11 @@ fn a_full_window_reads_later_what_it_had_no_room_for() {
     assert_eq!(bench.owner.counts().ready, 2, "half of the window stays free for others");
     bench.connect(1, vec![]);
     let loads = bench.pass(Span::from_millis(1)).loads;
-    let load = loads.into_iter().find(|load| load.lane == Lane::Parked).expect("there is room again");
+    let load = loads.into_iter().find(|load| load.sweep == Sweep::Parked).expect("there is room again");
     assert!(load.after.is_some_and(|after| after < jobs[2].row.key));
     bench.handle(Event::Page { load, jobs: jobs[2..].to_vec(), stopped_at: None });
     assert_eq!(assigned(&bench.pass(Span::ZERO)), [(jobs[2].row.key.id, 1)]);
-    assert!(bench.pass(Span::from_millis(1)).loads.iter().all(|load| load.lane != Lane::Parked), "nothing is left");
+    assert!(bench.pass(Span::from_millis(1)).loads.iter().all(|load| load.sweep != Sweep::Parked), "nothing is left");
 }
 
 /// A sweep that was under way while the parked jobs were read has looked farther ahead than
@@ -36,9 +36,9 @@ fn what_a_sweep_left_out_is_read_by_another() {
     bench.handle(Event::Submitted { jobs });
     bench.connect(1, vec![]);
     let loads = bench.pass(Span::from_millis(1)).loads;
-    let parked = loads.into_iter().find(|load| load.lane == Lane::Parked).expect("there is room again");
+    let parked = loads.into_iter().find(|load| load.sweep == Sweep::Parked).expect("there is room again");
     let loads = bench.pass(Span::from_secs(1)).loads;
-    let sweep = loads.into_iter().find(|load| load.lane == Lane::All).expect("it is read on");
+    let sweep = loads.into_iter().find(|load| load.sweep == Sweep::All).expect("it is read on");
     assert_eq!(sweep.skip, [bench.task.id]);
     for is_sweep_first in [true, false] {
         let mut order = [sweep.clone(), parked.clone()];
@@ -138,7 +138,7 @@ fn jobs_that_wait_for_a_file_do_not_shut_out_the_others_and_all_start_when_it_is
     bench.handle(Event::TaskChanged { task: Arc::new(Task { id, revision: 2, ..(*ready).clone() }) });
     let effects = bench.pass(Span::ZERO);
     assert_eq!(assigned(&effects).len(), 3, "three of its four slots are free");
-    let reads_on = effects.loads.iter().any(|load| load.lane == Lane::Parked);
+    let reads_on = effects.loads.iter().any(|load| load.sweep == Sweep::Parked);
     assert!(reads_on, "what the window had no room for is read now: {:?}", effects.loads);
 }
 
@@ -163,7 +163,7 @@ fn a_clock_that_steps_back_does_not_stop_the_sweep() {
     let mut bench = swept(8);
     bench.now = bench.now - Span::from_secs(3600);
     let loads = bench.pass(Span::from_millis(1)).loads;
-    let sweep = loads.iter().find(|load| load.lane == Lane::All).expect("it is read on at once");
+    let sweep = loads.iter().find(|load| load.sweep == Sweep::All).expect("it is read on at once");
     assert!(sweep.after.is_none_or(|after| after.due_at <= bench.now + Span::from_secs(30)));
 }
 
@@ -175,7 +175,7 @@ fn a_new_owner_sweeps_again_soon_and_then_less_and_less_often() {
     let mut sweeps = Vec::new();
     for _ in 0..600 {
         for load in bench.pass(Span::from_millis(50)).loads {
-            if load.lane == Lane::Floor {
+            if load.sweep == Sweep::Floor {
                 sweeps.push(bench.now);
             }
             bench.handle(Event::Page { load, jobs: vec![], stopped_at: None });

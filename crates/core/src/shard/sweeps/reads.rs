@@ -11,7 +11,7 @@ use crate::id::JobId;
 use crate::shard::live::IdMap;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub(super) struct ReadNo(u64);
+pub(in crate::shard) struct ReadNo(u64);
 
 #[derive(Default)]
 pub(super) struct Reads {
