@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::id::JobId;
 use crate::job::JobKey;
 use crate::shard::event::Loaded;
-use crate::shard::fleet::ClassId;
+use crate::shard::fleet::JobClass;
 use crate::shard::live::Live;
 use crate::shard::{Owner, planted};
 use crate::task::Task;
@@ -33,7 +33,7 @@ impl Owner {
 
     /// Takes a job into memory, unless it is there. False when there is no room, not even
     /// in the place of a job of the class that is due later.
-    pub(super) fn take_in(&mut self, job: Loaded, class: ClassId) -> bool {
+    pub(super) fn take_in(&mut self, job: Loaded, class: JobClass) -> bool {
         let (key, now) = (job.row.key, self.now);
         let Some(shard) = self.shard_mut(key.shard()).filter(|shard| !shard.is_retiring) else { return true };
         if shard.jobs.contains_key(&key.id) {
@@ -57,7 +57,7 @@ impl Owner {
     /// Leaves the job of the class that is due last to the store again, if it is due after
     /// `key`. Without this, jobs of one shard that are not yet due could keep out jobs of
     /// another that are.
-    fn make_room_before(&mut self, class: ClassId, key: JobKey) -> bool {
+    fn make_room_before(&mut self, class: JobClass, key: JobKey) -> bool {
         let Some(last) = self.window.last_waiting(class).filter(|last| *last > key) else { return false };
         self.dequeue(last.id);
         let shard = self.shard_mut(last.shard()).expect("waiting jobs are of owned shards");

@@ -49,7 +49,7 @@ impl Owner {
             let JobWrite::Start(start) = write else { continue };
             let starts = batch.starts_id(start.key.shard());
             let shard = self.shard_mut(starts.shard).expect("the batch is of owned shards");
-            *shard.open_starts.entry(starts).or_default() += 1;
+            shard.start_records.add(starts);
             let live = shard.jobs.get_mut(&start.key.id).expect("a starting job is in memory");
             if let Stage::Starting(run) = &mut live.stage {
                 run.starts = Some(starts);
@@ -101,7 +101,7 @@ impl Owner {
             self.outbox.push_front(write.clone());
             if let (Write::Job(JobWrite::Start(_)), Some(shard)) = (write, self.shard_mut(write.shard())) {
                 // The next batch names its record anew.
-                shard.open_starts.remove(&batch.starts_id(write.shard()));
+                shard.start_records.withdraw(batch.starts_id(write.shard()));
             }
         }
         in_order
@@ -319,10 +319,7 @@ impl Owner {
     pub(super) fn release_start(&mut self, starts: Option<StartsId>) {
         let Some(starts) = starts else { return };
         let Some(shard) = self.shard_mut(starts.shard) else { return };
-        let Some(open) = shard.open_starts.get_mut(&starts) else { return };
-        *open -= 1;
-        if *open == 0 {
-            shard.open_starts.remove(&starts);
+        if shard.start_records.release(starts) {
             self.push(JobWrite::CloseStarts(starts));
         }
     }

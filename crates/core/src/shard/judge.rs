@@ -58,18 +58,18 @@ pub(super) fn details_of(outcome: &Outcome, details: Option<&Details>) -> Option
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Verdict {
+pub(super) struct Ruling {
     pub(super) ending: Ending,
     pub(super) reason: Option<String>,
     pub(super) output: Option<bytes::Bytes>,
-    pub(super) then: Then,
+    pub(super) consequence: Consequence,
 }
 
-impl Verdict {
+impl Ruling {
     /// What to keep of the attempt. One that ends its job although nothing ran says why it could not be started.
     pub(super) fn details(&self, known: Option<Box<Details>>) -> Option<Box<Details>> {
-        let is_unstartable =
-            self.ending == Ending::NotStarted && matches!(self.then, Then::Settle { state: JobState::Failed, .. });
+        let is_unstartable = self.ending == Ending::NotStarted
+            && matches!(self.consequence, Consequence::Settle { state: JobState::Failed, .. });
         if !is_unstartable {
             return known;
         }
@@ -79,7 +79,7 @@ impl Verdict {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Then {
+pub(super) enum Consequence {
     Settle { state: JobState, counters: Counters },
     Requeue { due_at: Timestamp, counters: Counters, give_backs: Option<Box<GiveBacks>> },
 }
@@ -100,16 +100,16 @@ pub(super) struct Case<'a> {
     pub(super) config: &'a Config,
 }
 
-pub(super) fn judge(case: &Case<'_>, end: End) -> Verdict {
+pub(super) fn judge(case: &Case<'_>, end: End) -> Ruling {
     match end {
         End::Reported { outcome: Outcome::Succeeded { output }, .. } => {
-            Verdict { ending: Ending::Succeeded, reason: None, output, then: case.settle(JobEvent::Succeed) }
+            Ruling { ending: Ending::Succeeded, reason: None, output, consequence: case.settle(JobEvent::Succeed) }
         }
-        End::Reported { outcome: Outcome::Cancelled, .. } => Verdict {
+        End::Reported { outcome: Outcome::Cancelled, .. } => Ruling {
             ending: Ending::Cancelled,
             reason: Some("ended on request".to_owned()),
             output: None,
-            then: case.settle(JobEvent::EndCancelled),
+            consequence: case.settle(JobEvent::EndCancelled),
         },
         End::Reported { outcome: Outcome::NotStarted { reason }, .. } => case.not_started(TakenBack::GivenBack, reason),
         End::NeverReceived => case.not_started(TakenBack::NeverReceived, "the worker never received it".to_owned()),
@@ -130,35 +130,35 @@ pub(super) fn judge(case: &Case<'_>, end: End) -> Verdict {
         End::Denied => {
             let reason =
                 "its worker does not know it, and the database has lost commits since its start: it may have run";
-            case.verdict(Ending::WorkerLost, reason.to_owned(), case.in_doubt(case.spec.delivery))
+            case.ruling(Ending::WorkerLost, reason.to_owned(), case.in_doubt(case.spec.delivery))
         }
     }
 }
 
 impl Case<'_> {
-    fn settle(&self, event: JobEvent) -> Then {
+    fn settle(&self, event: JobEvent) -> Consequence {
         self.settle_with(event, self.counters)
     }
 
-    fn settle_with(&self, event: JobEvent, counters: Counters) -> Then {
+    fn settle_with(&self, event: JobEvent, counters: Counters) -> Consequence {
         match lifecycle::next(JobState::Running, event) {
-            Next::To(state) => Then::Settle { state, counters },
+            Next::To(state) => Consequence::Settle { state, counters },
             Next::Ask | Next::Stale | Next::Refused => {
                 unreachable!("{event:?} ends a running job in the transition table")
             }
         }
     }
 
-    fn verdict(&self, ending: Ending, reason: String, then: Then) -> Verdict {
-        Verdict { ending, reason: Some(reason), output: None, then }
+    fn ruling(&self, ending: Ending, reason: String, consequence: Consequence) -> Ruling {
+        Ruling { ending, reason: Some(reason), output: None, consequence }
     }
 
     /// Nothing ran, so no retry is consumed and no delivery mode forbids a new start. A job that every worker gives back
     /// waits longer each time, and fails when its `start_retry` is used up or its `queue_timeout` is over: it was due
     /// when it was due, however often it was given back.
-    fn not_started(&self, what: TakenBack, reason: String) -> Verdict {
+    fn not_started(&self, what: TakenBack, reason: String) -> Ruling {
         if self.cancel_requested {
-            return self.verdict(Ending::NotStarted, reason, self.settle(JobEvent::EndCancelled));
+            return self.ruling(Ending::NotStarted, reason, self.settle(JobEvent::EndCancelled));
         }
         let give_backs = GiveBacks::after(self.give_backs, what, self.due_at, &reason);
         let wait = match what {
@@ -171,30 +171,30 @@ impl Case<'_> {
                 TakenBack::GivenBack => format!("{reason} (given back {} times)", give_backs.count),
                 TakenBack::NeverReceived => format!("{reason} ({} times)", give_backs.never_received),
             };
-            return self.verdict(Ending::NotStarted, reason, self.settle(JobEvent::Fail));
+            return self.ruling(Ending::NotStarted, reason, self.settle(JobEvent::Fail));
         };
         let mut due_at = self.now + wait;
         let since = give_backs.last.as_ref().map_or(self.now, |last| last.since);
         if let Some(limit) = self.spec.queue_timeout {
             if self.now > since + limit {
                 let reason = queue_timeout_reason(&reason, limit);
-                return self.verdict(Ending::NotStarted, reason, self.settle(JobEvent::Fail));
+                return self.ruling(Ending::NotStarted, reason, self.settle(JobEvent::Fail));
             }
             // In memory by then, and not started before it is looked at.
             due_at = due_at.min(since + limit + CHECK_EVERY + CHECK_EVERY);
         }
         let give_backs = Some(Box::new(give_backs));
-        self.verdict(Ending::NotStarted, reason, Then::Requeue { due_at, counters: self.counters, give_backs })
+        self.ruling(Ending::NotStarted, reason, Consequence::Requeue { due_at, counters: self.counters, give_backs })
     }
 
     fn counted(&self, count: u16) -> u16 {
         if planted!(self.config, GiveBacksUnlimited) { count.min(self.spec.start_retry.max.max(1)) } else { count }
     }
 
-    fn failed(&self, failure: Failure, ending: Ending) -> Verdict {
+    fn failed(&self, failure: Failure, ending: Ending) -> Ruling {
         if failure.ran == Ran::Unknown && self.spec.delivery != Delivery::AtLeastOnce {
-            let then = self.in_doubt(self.spec.delivery);
-            return self.verdict(ending, failure.reason, then);
+            let consequence = self.in_doubt(self.spec.delivery);
+            return self.ruling(ending, failure.reason, consequence);
         }
         let counters = Counters { failures: self.counters.failures.saturating_add(1), ..self.counters };
         let may_start_again = match self.spec.delivery {
@@ -203,31 +203,31 @@ impl Case<'_> {
             Delivery::AtMostOnce => false,
             Delivery::ExactlyOnce => failure.ran == Ran::No,
         };
-        let then = if self.cancel_requested {
+        let consequence = if self.cancel_requested {
             self.settle_with(JobEvent::EndCancelled, counters)
         } else if failure.last == Last::Yes || !may_start_again || self.is_excepted(failure.class) {
             self.settle_with(JobEvent::Fail, counters)
         } else {
             self.retry_or(&self.spec.retry, counters.failures, failure.retry_after, counters, JobEvent::Fail)
         };
-        self.verdict(ending, failure.reason, then)
+        self.ruling(ending, failure.reason, consequence)
     }
 
     fn is_excepted(&self, class: FailureClass) -> bool {
         self.spec.retry.except.contains(class) && !planted!(self.config, ExceptedIsRetried)
     }
 
-    fn lost(&self, who: &str) -> Verdict {
+    fn lost(&self, who: &str) -> Ruling {
         let reason = format!("{who} was silent for {}", self.config.worker_silence);
         let forgets_delivery = planted!(self.config, LostIsRetried);
         let delivery = if forgets_delivery { Delivery::AtLeastOnce } else { self.spec.delivery };
-        let then = self.in_doubt(delivery);
-        self.verdict(Ending::WorkerLost, reason, then)
+        let consequence = self.in_doubt(delivery);
+        self.ruling(Ending::WorkerLost, reason, consequence)
     }
 
     /// Nobody can know whether it ran. Counts as a loss, whoever says so, so that a job
     /// in doubt is not tried for ever.
-    fn in_doubt(&self, delivery: Delivery) -> Then {
+    fn in_doubt(&self, delivery: Delivery) -> Consequence {
         let counters = Counters { node_failures: self.counters.node_failures.saturating_add(1), ..self.counters };
         if self.cancel_requested {
             return self.settle_with(JobEvent::EndCancelled, counters);
@@ -253,13 +253,13 @@ impl Case<'_> {
         at_least: Option<Span>,
         counters: Counters,
         otherwise: JobEvent,
-    ) -> Then {
+    ) -> Consequence {
         let allowed = if planted!(self.config, OneRetryTooMany) { retry.saturating_sub(1).max(1) } else { retry };
         match policy.wait(allowed, self.chance) {
             Some(wait) => {
                 let asked = at_least.unwrap_or(Span::ZERO).min(self.config.retry_after_max);
                 let give_backs = self.give_backs.map(|before| Box::new(before.after_run()));
-                Then::Requeue { due_at: self.now + wait.max(asked), counters, give_backs }
+                Consequence::Requeue { due_at: self.now + wait.max(asked), counters, give_backs }
             }
             None => self.settle_with(otherwise, counters),
         }
@@ -291,10 +291,10 @@ mod tests {
         spec
     }
 
-    fn verdict(spec: &TaskSpec, end: End) -> Then {
+    fn ruling(spec: &TaskSpec, end: End) -> Consequence {
         let config = Config::default();
         let counters = Counters { next_attempt: crate::AttemptNo(2), ..Counters::NEW };
-        judge(&case(spec, counters, None, &config), end).then
+        judge(&case(spec, counters, None, &config), end).consequence
     }
 
     fn case<'a>(
@@ -317,13 +317,13 @@ mod tests {
         spec.start_retry.max = 2;
         for (before, fails) in [(0, false), (1, false), (2, true)] {
             let give_backs = GiveBacks { count: before, ..GiveBacks::default() };
-            let verdict = judge(&case(&spec, Counters::NEW, Some(&give_backs), &config), given_back());
-            let is_failed = matches!(verdict.then, Then::Settle { state: JobState::Failed, .. });
-            assert_eq!(is_failed, fails, "{verdict:?}");
+            let ruling = judge(&case(&spec, Counters::NEW, Some(&give_backs), &config), given_back());
+            let is_failed = matches!(ruling.consequence, Consequence::Settle { state: JobState::Failed, .. });
+            assert_eq!(is_failed, fails, "{ruling:?}");
             if is_failed {
-                assert_eq!(verdict.reason.as_deref(), Some("no such handler (given back 3 times)"));
-                assert_eq!(verdict.ending, Ending::NotStarted);
-                assert_eq!(verdict.details(None).unwrap().class, Some(FailureClass::Environment));
+                assert_eq!(ruling.reason.as_deref(), Some("no such handler (given back 3 times)"));
+                assert_eq!(ruling.ending, Ending::NotStarted);
+                assert_eq!(ruling.details(None).unwrap().class, Some(FailureClass::Environment));
             }
         }
     }
@@ -340,14 +340,15 @@ mod tests {
             (max, None),
         ] {
             let give_backs = GiveBacks { count: 19, never_received: before, last: None };
-            let then = judge(&case(&spec, Counters::NEW, Some(&give_backs), &config), End::NeverReceived).then;
-            match (then, wait) {
-                (Then::Requeue { due_at, give_backs, .. }, Some(wait)) => {
+            let consequence =
+                judge(&case(&spec, Counters::NEW, Some(&give_backs), &config), End::NeverReceived).consequence;
+            match (consequence, wait) {
+                (Consequence::Requeue { due_at, give_backs, .. }, Some(wait)) => {
                     assert_eq!(due_at, NOW + wait);
                     assert_eq!(give_backs.unwrap().count, 19);
                 }
-                (Then::Settle { state: JobState::Failed, .. }, None) => {}
-                (then, wait) => panic!("{then:?} instead of {wait:?}"),
+                (Consequence::Settle { state: JobState::Failed, .. }, None) => {}
+                (consequence, wait) => panic!("{consequence:?} instead of {wait:?}"),
             }
         }
     }
@@ -361,13 +362,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn is_final(then: Then) {
-        assert!(matches!(then, Then::Settle { state: JobState::Failed, .. }), "{then:?}");
+    fn is_final(consequence: Consequence) {
+        assert!(matches!(consequence, Consequence::Settle { state: JobState::Failed, .. }), "{consequence:?}");
     }
 
     #[track_caller]
-    fn is_retried(then: Then) {
-        assert!(matches!(then, Then::Requeue { .. }), "{then:?}");
+    fn is_retried(consequence: Consequence) {
+        assert!(matches!(consequence, Consequence::Requeue { .. }), "{consequence:?}");
     }
 
     #[test]
@@ -375,43 +376,46 @@ mod tests {
         for excepted in FailureClass::ALL {
             let spec = spec(&[excepted]);
             for class in FailureClass::ALL {
-                let then = verdict(&spec, reported(failed(class)));
-                if class == excepted { is_final(then) } else { is_retried(then) }
+                let consequence = ruling(&spec, reported(failed(class)));
+                if class == excepted { is_final(consequence) } else { is_retried(consequence) }
             }
         }
     }
 
     #[test]
     fn a_failure_that_is_not_retried_still_counts() {
-        let then = verdict(&spec(&[FailureClass::Limit]), reported(failed(FailureClass::Limit)));
-        assert!(matches!(then, Then::Settle { counters: Counters { failures: 1, .. }, .. }), "{then:?}");
+        let consequence = ruling(&spec(&[FailureClass::Limit]), reported(failed(FailureClass::Limit)));
+        assert!(
+            matches!(consequence, Consequence::Settle { counters: Counters { failures: 1, .. }, .. }),
+            "{consequence:?}"
+        );
     }
 
     #[test]
     fn an_attempt_that_the_owner_ended_has_failed_by_timeout() {
-        is_final(verdict(&spec(&[FailureClass::Timeout]), End::Overdue));
-        is_retried(verdict(&spec(&[FailureClass::Task]), End::Overdue));
+        is_final(ruling(&spec(&[FailureClass::Timeout]), End::Overdue));
+        is_retried(ruling(&spec(&[FailureClass::Task]), End::Overdue));
     }
 
     #[test]
     fn what_is_excepted_does_not_hold_for_the_loss_of_a_worker() {
         let mut all = spec(&FailureClass::ALL);
-        is_retried(verdict(&all, End::WorkerLost));
-        is_retried(verdict(&all, End::NeverReceived));
-        is_retried(verdict(&all, reported(Outcome::NotStarted { reason: "no such handler".into() })));
+        is_retried(ruling(&all, End::WorkerLost));
+        is_retried(ruling(&all, End::NeverReceived));
+        is_retried(ruling(&all, reported(Outcome::NotStarted { reason: "no such handler".into() })));
         // Nobody knows whether it ran, which is a loss where that matters.
         all.delivery = Delivery::ExactlyOnce;
         all.on_lost = OnLost::Rerun;
         let in_doubt = Outcome::Failed(Failure { ran: Ran::Unknown, ..Failure::new("no answer") });
-        is_retried(verdict(&all, reported(in_doubt)));
+        is_retried(ruling(&all, reported(in_doubt)));
     }
 
     #[test]
     fn the_policy_after_a_loss_excepts_nothing_from_failures() {
         let mut spec = spec(&[]);
         spec.node_retry.except = Classes::from(FailureClass::ALL.to_vec());
-        is_retried(verdict(&spec, reported(failed(FailureClass::Task))));
-        is_retried(verdict(&spec, End::WorkerLost));
+        is_retried(ruling(&spec, reported(failed(FailureClass::Task))));
+        is_retried(ruling(&spec, End::WorkerLost));
     }
 
     fn details(outcome: Outcome, details: Option<Details>) -> Option<Details> {

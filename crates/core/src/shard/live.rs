@@ -10,8 +10,9 @@ use crate::id::{JobId, ShardId, WorkerId};
 use crate::job::{Counters, Input, JobKey};
 use crate::schedule::{Source, SourceKind};
 use crate::shard::event::{Command, Loaded, TakenSchedules, Token};
-use crate::shard::fleet::ClassId;
+use crate::shard::fleet::JobClass;
 use crate::shard::schedules::Schedules;
+use crate::shard::start_records::StartRecords;
 use crate::shard::sweeps::Sweeps;
 use crate::shard::write::{CancelMark, Epoch, StartsId};
 use crate::task::{Priority, Task};
@@ -50,8 +51,7 @@ pub(super) struct Shard {
     pub(super) sweeps: Sweeps,
     /// Jobs outside memory with a write under way.
     pub(super) busy: IdSet<JobId>,
-    /// How many jobs of each record of starts have not ended.
-    pub(super) open_starts: IdMap<StartsId, u32>,
+    pub(super) start_records: StartRecords,
     /// Commands on jobs with a write under way, to be looked at after it.
     pub(super) deferred: Vec<(Token, JobId, Command)>,
     pub(super) schedules: Schedules,
@@ -66,7 +66,7 @@ impl Shard {
             jobs: IdMap::default(),
             sweeps: Sweeps::new(id, epoch),
             busy: IdSet::default(),
-            open_starts: IdMap::default(),
+            start_records: StartRecords::default(),
             deferred: Vec::new(),
             schedules: Schedules::taken(schedules, now),
         }
@@ -83,7 +83,7 @@ impl Shard {
 pub(super) struct Live {
     pub(super) key: JobKey,
     pub(super) task: Arc<Task>,
-    pub(super) class: ClassId,
+    pub(super) class: JobClass,
     pub(super) priority: Priority,
     pub(super) counters: Counters,
     pub(super) tracing_id: Option<String>,
@@ -155,7 +155,7 @@ impl Stage {
 }
 
 impl Live {
-    pub(super) fn new(job: Loaded, class: ClassId, picked_up_at: Timestamp) -> Self {
+    pub(super) fn new(job: Loaded, class: JobClass, picked_up_at: Timestamp) -> Self {
         let Loaded { row, task } = job;
         Self {
             key: row.key,

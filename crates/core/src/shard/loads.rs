@@ -3,7 +3,7 @@
 use crate::id::{ShardId, TaskId};
 use crate::job::JobKey;
 use crate::shard::event::{Load, Loaded, Sweep};
-use crate::shard::fleet::ClassId;
+use crate::shard::fleet::JobClass;
 use crate::shard::sweeps::ReadNo;
 use crate::shard::{Owner, planted};
 use crate::task::{Priority, Task};
@@ -106,14 +106,14 @@ impl Owner {
     }
 
     /// Whether this job has to wait for earlier ones of its class to be read.
-    pub(super) fn is_parked(&self, class: ClassId, key: JobKey, priority: Priority) -> bool {
+    pub(super) fn is_parked(&self, class: JobClass, key: JobKey, priority: Priority) -> bool {
         let Some(shard) = self.shard(key.shard()) else { return false };
         // Urgent jobs do not queue behind a backlog.
         shard.sweeps.is_behind(class, key) && priority <= Priority::default() && !shard.jobs.contains_key(&key.id)
     }
 
     /// Remembers to read this job later.
-    pub(super) fn park(&mut self, class: ClassId, key: JobKey, task: TaskId) {
+    pub(super) fn park(&mut self, class: JobClass, key: JobKey, task: TaskId) {
         let forgets = planted!(self.config, FullWindowForgets);
         if let Some(shard) = self.shard_mut(key.shard()).filter(|_| !forgets) {
             shard.sweeps.park(class, key, task);
@@ -121,7 +121,7 @@ impl Owner {
     }
 
     /// The task may be of another class now.
-    pub(super) fn park_anew(&mut self, task: &Task, class: ClassId) {
+    pub(super) fn park_anew(&mut self, task: &Task, class: JobClass) {
         for shard in self.shards.iter_mut() {
             shard.sweeps.park_anew(task.id, class);
         }
@@ -137,8 +137,8 @@ impl Owner {
     }
 
     /// In which shard, of which class, from which row on, and how many.
-    fn next_parked(&self) -> Option<(ShardId, ClassId, JobKey, usize)> {
-        let mut next: Option<(ShardId, ClassId, JobKey, usize)> = None;
+    fn next_parked(&self) -> Option<(ShardId, JobClass, JobKey, usize)> {
+        let mut next: Option<(ShardId, JobClass, JobKey, usize)> = None;
         for shard in self.shards.iter().filter(|shard| !shard.is_retiring) {
             for (class, from) in shard.sweeps.parked() {
                 if next.is_some_and(|(_, _, earlier, _)| earlier <= from) {
@@ -155,7 +155,7 @@ impl Owner {
 
     /// How many parked jobs of the class to read now. A few free places are not worth a read:
     /// there must be room for as many as there are, unless jobs that are due later can give way.
-    fn worth_reading(&self, class: ClassId, from: JobKey) -> usize {
+    fn worth_reading(&self, class: JobClass, from: JobKey) -> usize {
         let page = self.config.page_len;
         if self.window.last_waiting(class).is_some_and(|last| last > from) {
             return page;

@@ -2,7 +2,7 @@
 
 use crate::id::{JobId, WorkerId};
 use crate::shard::Owner;
-use crate::shard::fleet::{ClassId, IdleWorker};
+use crate::shard::fleet::{IdleWorker, JobClass};
 use crate::shard::live::{Denial, Run, Stage};
 use crate::shard::write::{CancelMark, JobWrite, Start};
 
@@ -24,7 +24,7 @@ impl Owner {
         }
     }
 
-    fn match_class(&mut self, class: ClassId) {
+    fn match_class(&mut self, class: JobClass) {
         // An earlier class may have taken the last slot.
         let Some(IdleWorker { id: worker, free, idle }) = self.fleet.next_idle(class) else { return };
         let fair_share = self.window.ready_in(&[class]).div_ceil(idle);

@@ -5,6 +5,13 @@
 //! what an outcome means. It never acts on a decision before the decision is
 //! durable: an effect that depends on a write is emitted by [`Owner::committed`].
 //!
+//! It is made of parts that own their state and answer questions: what waits (`window`), the workers and their slots
+//! (`fleet`), what is planned (`schedules`), what is read of a shard (`sweeps`), what is decided and not yet durable
+//! (`outbox`), and who is answered when it is (`answers`). A part sees another through its methods, if at all. What
+//! needs several of them is an `impl Owner` beside them: which jobs come into memory (`admission`), who runs what
+//! (`matching`), how attempts end (`outcomes`), what people ask for (`commands`), what follows when a batch is durable
+//! (`commit`), and what happens when shards come and go (`takeover`).
+//!
 //! Does no I/O, reads no clock and keeps nothing that its shards' rows could not
 //! rebuild; see `engine` for what drives it.
 
@@ -30,6 +37,7 @@ mod outcomes;
 mod planted;
 mod schedules;
 mod shards;
+mod start_records;
 mod sweeps;
 mod takeover;
 mod view;
@@ -70,15 +78,17 @@ use crate::time::{Span, Timestamp};
 pub struct Owner {
     config: Config,
     server: ServerId,
+    /// The shards that are ours: of each its jobs in memory, what is planned, and what is read of it.
     shards: Shards,
     /// What waits.
     window: Window,
-    /// Who runs it.
+    /// The workers and their slots.
     fleet: Fleet,
     /// What is decided and not yet durable.
     outbox: Outbox,
-    /// Who is answered when it is.
+    /// Who is answered when it is durable.
     answers: Answers,
+    /// What is asked about jobs that are not in memory.
     lookups: Lookups,
     takeovers: Takeovers,
     effects: Effects,
@@ -140,9 +150,7 @@ impl Owner {
             Event::Found { token, id, found } => self.found(token, id, found),
             Event::TaskChanged { task } => self.task_changed(&task),
             Event::WorkerHello { worker, stream, spec, held } => self.worker_hello(worker, stream, spec, &held),
-            Event::WorkerDisconnected { worker, stream } => {
-                self.fleet.disconnect(worker, stream);
-            }
+            Event::WorkerDisconnected { worker, stream } => self.fleet.disconnect(worker, stream),
             Event::WorkerCredit { worker, stream, credit } => {
                 self.fleet.set_credit(worker, stream, credit);
                 self.fleet.seen(worker, now);

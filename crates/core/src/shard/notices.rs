@@ -19,16 +19,17 @@ use crate::shard::{Owner, planted};
 use crate::task::Task;
 use crate::time::{Span, Timestamp};
 
-/// Tasks of which it is remembered that they failed. The next success of one beyond is not told; a failure is.
+/// Failed tasks that are remembered, so that their next success is reported as a recovery. Of tasks beyond this only
+/// failures are reported.
 const AILING_MAX: usize = 10_000;
 
-/// Kinds of late starts that are counted at a time; those of further ones are not told.
+/// Kinds of late starts that are counted at a time. Late starts of further kinds are not reported.
 const LATE_MAX: usize = 10_000;
 
-/// A failure seen here is in what others tell us after this, however far behind they are.
+/// After this, a failure that was seen here is in the list of failed tasks that we are sent, however old that list is.
 const TOLD_WITHIN: Span = Span::from_secs(3600);
 
-/// Who looks at jobs that wait has seen one that waits for this much longer than allowed.
+/// The watcher of waiting jobs has reported a job that waits for this much longer than allowed.
 const SEEN_WITHIN: Span = Span::from_secs(5);
 
 #[derive(Default)]

@@ -6,7 +6,7 @@ use crate::job::Counters;
 use crate::lifecycle::{self, JobEvent, JobState, Next};
 use crate::notice::{Notice, NoticeKind};
 use crate::shard::event::{Found, Report, Send};
-use crate::shard::judge::{Case, End, Then, details_of, judge, queue_timeout_reason};
+use crate::shard::judge::{Case, Consequence, End, details_of, judge, queue_timeout_reason};
 use crate::shard::live::Stage;
 use crate::shard::lookups::Lookup;
 use crate::shard::write::{CancelMark, JobWrite, Requeue, ResolveLost, Settle, StaleOutcome};
@@ -124,8 +124,8 @@ impl Owner {
         let give_backs = live.give_backs.as_deref();
         let case = Case { spec, counters, give_backs, due_at, cancel_requested, now, chance, config: &self.config };
         let details = end.details();
-        let verdict = judge(&case, end);
-        let details = verdict.details(details);
+        let ruling = judge(&case, end);
+        let details = ruling.details(details);
         let attempt = AttemptRecord {
             attempt: run.attempt,
             worker: run.worker,
@@ -134,16 +134,16 @@ impl Owner {
             picked_up_at: live.picked_up_at,
             started_at: run.started_at,
             finished_at: now.max(run.started_at),
-            ending: verdict.ending,
-            reason: verdict.reason,
+            ending: ruling.ending,
+            reason: ruling.reason,
             details,
             log: None,
         };
         let key = live.key;
         live.stage = Stage::Ending { run: Some(run) };
         let ending = attempt.ending;
-        let write = match verdict.then {
-            Then::Settle { state, counters } => {
+        let write = match ruling.consequence {
+            Consequence::Settle { state, counters } => {
                 live.counters = counters;
                 JobWrite::Settle(Settle {
                     key,
@@ -152,13 +152,13 @@ impl Owner {
                     counters,
                     attempt: Some(attempt),
                     reason: None,
-                    output: verdict.output,
+                    output: ruling.output,
                     cancel: run.cancel,
                     notice: None,
                     success_of: live.success_of(state),
                 })
             }
-            Then::Requeue { due_at, counters, give_backs } => {
+            Consequence::Requeue { due_at, counters, give_backs } => {
                 live.counters = counters;
                 // The key must differ from the one it had, whatever the clock does.
                 let due_at = due_at.max(key.due_at + Span::from_micros(1));

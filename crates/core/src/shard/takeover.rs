@@ -92,7 +92,7 @@ impl Owner {
             self.effects.disconnects.push(start.worker);
         }
         let shard = self.shard_mut(shard).expect("the shard was just acquired");
-        *shard.open_starts.entry(adopted.start.starts).or_default() += 1;
+        shard.start_records.add(adopted.start.starts);
         shard.jobs.insert(start.key.id, live);
     }
 

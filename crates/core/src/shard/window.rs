@@ -10,7 +10,7 @@ use crate::id::{JobId, TaskId};
 use crate::job::JobKey;
 use crate::shard::Config;
 use crate::shard::event::Loaded;
-use crate::shard::fleet::ClassId;
+use crate::shard::fleet::JobClass;
 use crate::shard::live::{Live, Stage};
 use crate::task::{Priority, Task};
 use crate::time::Timestamp;
@@ -51,11 +51,11 @@ impl Window {
         Self { queues: Vec::new(), len: 0, len_max: config.window_max, changed_tasks: BTreeMap::new() }
     }
 
-    fn queue(&self, class: ClassId) -> Option<&ClassQueue> {
+    fn queue(&self, class: JobClass) -> Option<&ClassQueue> {
         self.queues.get(class.place())
     }
 
-    fn queue_mut(&mut self, class: ClassId) -> &mut ClassQueue {
+    fn queue_mut(&mut self, class: JobClass) -> &mut ClassQueue {
         if self.queues.len() <= class.place() {
             self.queues.resize_with(class.place() + 1, ClassQueue::default);
         }
@@ -104,7 +104,7 @@ impl Window {
     }
 
     /// Takes out jobs of a class that are due, the oldest first, to be started.
-    pub(super) fn take_ready(&mut self, class: ClassId, count: usize) -> Vec<JobId> {
+    pub(super) fn take_ready(&mut self, class: JobClass, count: usize) -> Vec<JobId> {
         let mut taken = Vec::with_capacity(count);
         let queue = self.queue_mut(class);
         for _ in 0..count {
@@ -115,18 +115,18 @@ impl Window {
     }
 
     /// Classes with jobs that are due and that `may_run`, the one with the oldest job first.
-    pub(super) fn ready_classes(&self, may_run: impl Fn(ClassId) -> bool) -> Vec<ClassId> {
-        let classes = self.queues.iter().enumerate().map(|(place, queue)| (ClassId::at(place), queue));
-        let oldest = |(class, queue): (ClassId, &ClassQueue)| queue.ready.first().map(|&rank| (rank, class));
+    pub(super) fn ready_classes(&self, may_run: impl Fn(JobClass) -> bool) -> Vec<JobClass> {
+        let classes = self.queues.iter().enumerate().map(|(place, queue)| (JobClass::at(place), queue));
+        let oldest = |(class, queue): (JobClass, &ClassQueue)| queue.ready.first().map(|&rank| (rank, class));
         let mut classes: Vec<_> = classes.filter(|(class, _)| may_run(*class)).filter_map(oldest).collect();
         classes.sort_unstable();
         classes.into_iter().map(|(_, class)| class).collect()
     }
 
     /// Whether any class with jobs in the window is as asked for.
-    pub(super) fn has_class(&self, is_wanted: impl Fn(ClassId) -> bool) -> bool {
+    pub(super) fn has_class(&self, is_wanted: impl Fn(JobClass) -> bool) -> bool {
         let holding = self.queues.iter().enumerate().filter(|(_, queue)| queue.len() > 0);
-        holding.map(|(place, _)| ClassId::at(place)).any(is_wanted)
+        holding.map(|(place, _)| JobClass::at(place)).any(is_wanted)
     }
 
     /// Jobs in memory that wait for their time or for a worker.
@@ -135,7 +135,7 @@ impl Window {
     }
 
     /// How many jobs of the class are in the window, due or not.
-    pub(super) fn len_of(&self, class: ClassId) -> usize {
+    pub(super) fn len_of(&self, class: JobClass) -> usize {
         self.queue(class).map_or(0, ClassQueue::len)
     }
 
@@ -150,12 +150,12 @@ impl Window {
     }
 
     /// How many jobs of these classes wait for a worker.
-    pub(super) fn ready_in(&self, classes: &[ClassId]) -> usize {
+    pub(super) fn ready_in(&self, classes: &[JobClass]) -> usize {
         classes.iter().filter_map(|class| self.queue(*class)).map(|queue| queue.ready.len()).sum()
     }
 
     /// The job of the class whose time is farthest away.
-    pub(super) fn last_waiting(&self, class: ClassId) -> Option<JobKey> {
+    pub(super) fn last_waiting(&self, class: JobClass) -> Option<JobKey> {
         self.queue(class)?.waiting.last().copied()
     }
 
@@ -168,7 +168,7 @@ impl Window {
     /// is left for all others, so that one whose workers are busy or away never shuts out
     /// the rest. Beyond that, urgent jobs have a reserve, and every class has a few places
     /// however full the window is.
-    pub(super) fn room_for(&self, class: ClassId, priority: Priority) -> usize {
+    pub(super) fn room_for(&self, class: JobClass, priority: Priority) -> usize {
         let max = self.len_max;
         let reserve = if priority > Priority::default() { max / 4 } else { 0 };
         let free = (max + reserve).saturating_sub(self.len);

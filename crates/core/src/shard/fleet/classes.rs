@@ -9,9 +9,9 @@ use crate::shard::{Config, planted};
 use crate::task::Task;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(in crate::shard) struct ClassId(usize);
+pub(in crate::shard) struct JobClass(usize);
 
-impl ClassId {
+impl JobClass {
     /// Its place among all classes, counted from 0 in the order in which they were seen first.
     pub(in crate::shard) fn place(self) -> usize {
         self.0
@@ -71,9 +71,9 @@ struct Class {
 /// All classes that were seen, and the workers of each that have a free slot.
 pub(super) struct Classes {
     all: Vec<Class>,
-    by_needs: HashMap<Needs, ClassId>,
+    by_needs: HashMap<Needs, JobClass>,
     /// The classes of tasks seen lately, so that a job costs no comparison of texts.
-    by_task: HashMap<(TaskId, u32), ClassId>,
+    by_task: HashMap<(TaskId, u32), JobClass>,
     arrivals: Arrivals,
 }
 
@@ -87,7 +87,7 @@ impl Classes {
     }
 
     /// The class of a task. One that was not seen before is added by `add`.
-    pub(super) fn of(&mut self, task: &Task, add: impl FnOnce(ClassId, &Needs) -> BTreeSet<WorkerId>) -> ClassId {
+    pub(super) fn of(&mut self, task: &Task, add: impl FnOnce(JobClass, &Needs) -> BTreeSet<WorkerId>) -> JobClass {
         if let Some(&class) = self.by_task.get(&(task.id, task.revision)) {
             return class;
         }
@@ -95,7 +95,7 @@ impl Classes {
         let class = match self.by_needs.get(&needs) {
             Some(&class) => class,
             None => {
-                let class = ClassId(self.all.len());
+                let class = JobClass(self.all.len());
                 let idle = add(class, &needs);
                 self.by_needs.insert(needs.clone(), class);
                 self.all.push(Class { needs, idle, served: None });
@@ -110,35 +110,35 @@ impl Classes {
     }
 
     /// The classes that a worker can serve.
-    pub(super) fn served_by(&self, worker: &WorkerSpec) -> Vec<ClassId> {
-        let serves = |(place, class): (usize, &Class)| class.needs.are_met_by(worker).then_some(ClassId(place));
+    pub(super) fn served_by(&self, worker: &WorkerSpec) -> Vec<JobClass> {
+        let serves = |(place, class): (usize, &Class)| class.needs.are_met_by(worker).then_some(JobClass(place));
         self.all.iter().enumerate().filter_map(serves).collect()
     }
 
     /// Whether its jobs wait for a file.
-    pub(super) fn awaits_arrival(&self, class: ClassId) -> bool {
+    pub(super) fn awaits_arrival(&self, class: JobClass) -> bool {
         self.all.get(class.0).is_some_and(|class| class.needs.capability == ARRIVAL)
     }
 
-    pub(super) fn set_idle(&mut self, worker: WorkerId, classes: &[ClassId]) {
+    pub(super) fn set_idle(&mut self, worker: WorkerId, classes: &[JobClass]) {
         for &class in classes {
             self.all[class.0].idle.insert(worker);
         }
     }
 
-    pub(super) fn set_busy(&mut self, worker: WorkerId, classes: &[ClassId]) {
+    pub(super) fn set_busy(&mut self, worker: WorkerId, classes: &[JobClass]) {
         for &class in classes {
             self.all[class.0].idle.remove(&worker);
         }
     }
 
     /// How many workers of the class have a free slot.
-    pub(super) fn idle(&self, class: ClassId) -> usize {
+    pub(super) fn idle(&self, class: JobClass) -> usize {
         self.all.get(class.0).map_or(0, |class| class.idle.len())
     }
 
     /// The worker with a free slot whose turn it is.
-    pub(super) fn next_worker(&mut self, class: ClassId) -> Option<WorkerId> {
+    pub(super) fn next_worker(&mut self, class: JobClass) -> Option<WorkerId> {
         let class = &mut self.all[class.0];
         let after = class.served.map_or(Bound::Unbounded, Bound::Excluded);
         let next = class.idle.range((after, Bound::Unbounded)).next().or_else(|| class.idle.first()).copied();

@@ -9,7 +9,7 @@ mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) use classes::ClassId;
+pub(super) use classes::JobClass;
 
 use crate::attempt::AttemptNo;
 use crate::id::{JobId, WorkerId};
@@ -57,7 +57,7 @@ impl Fleet {
     }
 
     /// The class of a task's jobs.
-    pub(super) fn class_of(&mut self, task: &Task) -> ClassId {
+    pub(super) fn class_of(&mut self, task: &Task) -> JobClass {
         let workers = &mut self.workers;
         self.classes.of(task, |class, needs| {
             let mut idle = BTreeSet::new();
@@ -72,23 +72,23 @@ impl Fleet {
     }
 
     /// Whether jobs of this class wait for a file.
-    pub(super) fn awaits_arrival(&self, class: ClassId) -> bool {
+    pub(super) fn awaits_arrival(&self, class: JobClass) -> bool {
         self.classes.awaits_arrival(class)
     }
 
-    pub(super) fn has_idle(&self, class: ClassId) -> bool {
+    pub(super) fn has_idle(&self, class: JobClass) -> bool {
         self.classes.idle(class) > 0
     }
 
     /// The worker whose turn it is to run jobs of this class.
-    pub(super) fn next_idle(&mut self, class: ClassId) -> Option<IdleWorker> {
+    pub(super) fn next_idle(&mut self, class: JobClass) -> Option<IdleWorker> {
         let id = self.classes.next_worker(class)?;
         let worker = self.workers.get(&id).expect("an idle worker is known");
         Some(IdleWorker { id, free: worker.free(), idle: self.classes.idle(class) })
     }
 
     /// Classes that connected workers serve.
-    pub(super) fn served_classes(&self) -> BTreeSet<ClassId> {
+    pub(super) fn served_classes(&self) -> BTreeSet<JobClass> {
         let connected = self.workers.values().filter(|worker| worker.stream.is_some());
         connected.flat_map(|worker| worker.classes.iter().copied()).collect()
     }

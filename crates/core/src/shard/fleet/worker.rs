@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::classes::ClassId;
+use super::classes::JobClass;
 use crate::attempt::AttemptNo;
 use crate::id::JobId;
 use crate::shard::event::{CreditKept, StreamId, WorkerSpec};
@@ -24,7 +24,7 @@ pub(super) struct Worker {
     /// it may have told another server.
     pub(super) left_over: BTreeSet<(JobId, AttemptNo)>,
     pub(super) left_over_until: Timestamp,
-    pub(super) classes: Vec<ClassId>,
+    pub(super) classes: Vec<JobClass>,
     /// The demand that it was told on this connection.
     pub(super) demand_told: u32,
 }

@@ -15,7 +15,7 @@ use crate::id::{JobId, ShardId, TaskId};
 use crate::job::JobKey;
 use crate::shard::Config;
 use crate::shard::event::{Load, Sweep};
-use crate::shard::fleet::ClassId;
+use crate::shard::fleet::JobClass;
 use crate::shard::sweeps::cursor::{Cursor, after, before, end_of};
 use crate::shard::sweeps::parking::{Parking, Reading};
 use crate::shard::sweeps::reads::Reads;
@@ -53,7 +53,7 @@ pub(super) struct Sweeps {
 
 /// What the answer to a read of parked jobs is about.
 pub(super) struct ParkedRead {
-    pub(super) class: ClassId,
+    pub(super) class: JobClass,
     /// A row that was parked meanwhile, and may have been passed.
     rewound: Option<JobKey>,
 }
@@ -200,33 +200,33 @@ impl Sweeps {
     }
 
     /// Whether jobs of the class are parked before this one, or from it on.
-    pub(super) fn is_behind(&self, class: ClassId, key: JobKey) -> bool {
+    pub(super) fn is_behind(&self, class: JobClass, key: JobKey) -> bool {
         self.parking.from.get(&class).is_some_and(|from| *from <= key)
     }
 
     /// Remembers to read this job later.
-    pub(super) fn park(&mut self, class: ClassId, key: JobKey, task: TaskId) {
+    pub(super) fn park(&mut self, class: JobClass, key: JobKey, task: TaskId) {
         self.parking.park(class, key, task);
     }
 
     /// The task may be of another class now.
-    pub(super) fn park_anew(&mut self, task: TaskId, class: ClassId) {
+    pub(super) fn park_anew(&mut self, task: TaskId, class: JobClass) {
         self.parking.park_anew(task, class);
     }
 
     /// Classes with parked jobs, and the first row of each. None while parked jobs are being read.
-    pub(super) fn parked(&self) -> impl Iterator<Item = (ClassId, JobKey)> {
+    pub(super) fn parked(&self) -> impl Iterator<Item = (JobClass, JobKey)> {
         let is_reading = self.parking.reading.is_some();
         self.parking.from.iter().filter(move |_| !is_reading).map(|(class, from)| (*class, *from))
     }
 
     /// How many rows of the class are being read.
-    pub(super) fn being_read(&self, class: ClassId) -> usize {
+    pub(super) fn being_read(&self, class: JobClass) -> usize {
         self.parking.reading.as_ref().filter(|reading| reading.class == class).map_or(0, |reading| reading.limit)
     }
 
     /// Reads parked jobs of a class.
-    pub(super) fn load_parked(&mut self, class: ClassId, from: JobKey, limit: usize, until: Timestamp) -> Load {
+    pub(super) fn load_parked(&mut self, class: JobClass, from: JobKey, limit: usize, until: Timestamp) -> Load {
         self.parking.reading = Some(Reading { class, limit });
         self.parking.cursor.in_flight = Some(self.reads.begin());
         self.load(Sweep::Parked, Some(before(from)), until, limit, Vec::new())

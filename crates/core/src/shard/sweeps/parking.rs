@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::id::TaskId;
 use crate::job::JobKey;
-use crate::shard::fleet::ClassId;
+use crate::shard::fleet::JobClass;
 use crate::shard::sweeps::cursor::Cursor;
 
 /// Tasks that the sweeps of a shard leave out, at most: each row is compared with all of them.
@@ -18,16 +18,16 @@ const PASSED_TASKS_MAX: usize = 32;
 #[derive(Default)]
 pub(super) struct Parking {
     /// From here on, jobs of the class are not in memory.
-    pub(super) from: BTreeMap<ClassId, JobKey>,
+    pub(super) from: BTreeMap<JobClass, JobKey>,
     /// Some tasks of these classes.
-    tasks: BTreeMap<TaskId, ClassId>,
+    tasks: BTreeMap<TaskId, JobClass>,
     pub(super) reading: Option<Reading>,
     pub(super) cursor: Cursor,
 }
 
 /// The read of parked jobs that is under way.
 pub(super) struct Reading {
-    pub(super) class: ClassId,
+    pub(super) class: JobClass,
     pub(super) limit: usize,
 }
 
@@ -35,12 +35,12 @@ impl Parking {
     /// Tasks whose jobs after a row are all parked.
     pub(super) fn passed_from(&self, after: Option<JobKey>) -> Vec<TaskId> {
         let Some(after) = after else { return Vec::new() };
-        let is_passed = |class: &ClassId| self.from.get(class).is_some_and(|from| *from <= after);
+        let is_passed = |class: &JobClass| self.from.get(class).is_some_and(|from| *from <= after);
         self.tasks.iter().filter(|(_, class)| is_passed(class)).map(|(task, _)| *task).collect()
     }
 
     /// Remembers to read this job later.
-    pub(super) fn park(&mut self, class: ClassId, key: JobKey, task: TaskId) {
+    pub(super) fn park(&mut self, class: JobClass, key: JobKey, task: TaskId) {
         let from = self.from.entry(class).or_insert(key);
         *from = key.min(*from);
         if self.tasks.len() < PASSED_TASKS_MAX {
@@ -54,7 +54,7 @@ impl Parking {
 
     /// The task may be of another class now. Its jobs are parked in that one, as far as they
     /// may have been in the former.
-    pub(super) fn park_anew(&mut self, task: TaskId, class: ClassId) {
+    pub(super) fn park_anew(&mut self, task: TaskId, class: JobClass) {
         if self.from.contains_key(&class) && self.tasks.get(&task) == Some(&class) {
             return;
         }
@@ -65,7 +65,7 @@ impl Parking {
     }
 
     /// No job of the class is parked any more.
-    pub(super) fn remove(&mut self, class: ClassId) {
+    pub(super) fn remove(&mut self, class: JobClass) {
         self.from.remove(&class);
         self.tasks.retain(|_, of| *of != class);
     }
