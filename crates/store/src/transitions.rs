@@ -12,7 +12,7 @@ use crate::Result;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Applied {
     /// Durable, but for what was to happen to the jobs in `void`. Of a waiting job: its row was
-    /// not what [`Write::expects_waiting`](punctual_core::shard::write::Write::expects_waiting) says, because the owner was told of it too late.
+    /// not what [`JobWrite::expects_waiting`](punctual_core::shard::write::JobWrite::expects_waiting) says, because the owner was told of it too late.
     /// Of a finished one: it was not in history any more, or not as it had been read. Likewise schedules
     /// whose names were taken, and planned times that had their verdicts.
     Done { void: Void },

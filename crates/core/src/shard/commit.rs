@@ -238,7 +238,7 @@ impl Owner {
         let ended = shard.remove(id);
         let tracked = ended.as_ref().and_then(Live::tracked);
         if let (Some(notice), Some(live)) = (&settle.notice, &ended) {
-            self.notice_settled(notice, &live.task);
+            self.notices.settled(notice, &live.task, self.now);
         }
         self.release_start(ended.and_then(|live| live.stage.starts()));
         if let Some((schedule, at)) = settle.success_of {

@@ -173,7 +173,7 @@ impl Owner {
                 self.schedules_page(&load, rows, next, calendars);
             }
             Event::Replanned { rows, calendars } => self.calendars_changed(rows, calendars),
-            Event::Watch(watch) => self.watch(watch),
+            Event::Watch(watch) => self.notices.watch(watch, now),
             Event::Schedule { token, id, command, who, made } => self.schedule_command(token, id, command, who, made),
         }
     }

@@ -54,10 +54,51 @@ struct LateKind {
 }
 
 impl Notices {
-    fn failed(&mut self, task: TaskId, now: Timestamp) {
-        if self.ailing.len() < AILING_MAX || self.ailing.contains_key(&task) {
-            self.ailing.insert(task, Some(now));
+    /// What is to be noticed, as the rules have it now.
+    pub(super) fn watch(&mut self, watch: Watch, now: Timestamp) {
+        let Watch { ailing, late_after } = watch;
+        self.late_after = late_after;
+        self.ailing.retain(|_, seen| seen.is_some_and(|seen| now.since(seen) < TOLD_WITHIN));
+        for task in ailing.into_iter().take(AILING_MAX) {
+            self.ailing.entry(task).or_insert(None);
         }
+    }
+
+    /// A job in memory ends: what there is to say of it.
+    fn of_end(&mut self, live: &Live, state: JobState, now: Timestamp) -> Option<Box<Notice>> {
+        if live.task.spec.quiet {
+            return None;
+        }
+        let task = live.task.id;
+        let kind = match NoticeKind::of_end(state) {
+            Some(kind) => kind,
+            None if state == JobState::Succeeded && self.ailing.remove(&task).is_some() => NoticeKind::Recovered,
+            None => return None,
+        };
+        Some(Box::new(Notice::of_job(kind, live.key.id, Some(task), live.source.as_deref(), now)))
+    }
+
+    /// The end of a job is durable: its task ails if it failed. That of a one-off job has nothing to recover for.
+    pub(super) fn settled(&mut self, notice: &Notice, task: &Task, now: Timestamp) {
+        let is_failure = notice.kind != NoticeKind::Recovered && task.name.is_some();
+        if is_failure && (self.ailing.len() < AILING_MAX || self.ailing.contains_key(&task.id)) {
+            self.ailing.insert(task.id, Some(now));
+        }
+    }
+
+    /// An attempt is known to have started: whether it did so late. `at` is when that is known.
+    fn started(&mut self, live: &Live, schedules: &Schedules, started_at: Timestamp, at: Timestamp) {
+        if live.task.spec.quiet {
+            return;
+        }
+        let (due_at, objective) = live.promised(schedules);
+        let Some(late_after) = objective.or(self.late_after.first().copied()) else { return };
+        if started_at.since(due_at) <= late_after {
+            return;
+        }
+        let (task, lateness) = (live.task.id, at.since(due_at));
+        let notice = Notice::of_job(NoticeKind::Late, live.key.id, Some(task), live.source.as_deref(), at);
+        self.late(task, Notice { lateness: Some(lateness), ..notice }, lateness, objective);
     }
 
     fn late(&mut self, task: TaskId, notice: Notice, lateness: Span, own: Option<Span>) {
@@ -80,74 +121,29 @@ impl Notices {
 }
 
 impl Owner {
-    /// What is to be noticed, as the rules have it now.
-    pub(super) fn watch(&mut self, watch: Watch) {
-        let Watch { ailing, late_after } = watch;
-        let now = self.now;
-        let notices = &mut self.notices;
-        notices.late_after = late_after;
-        notices.ailing.retain(|_, seen| seen.is_some_and(|seen| now.since(seen) < TOLD_WITHIN));
-        for task in ailing.into_iter().take(AILING_MAX) {
-            notices.ailing.entry(task).or_insert(None);
-        }
-    }
-
     /// A job in memory ends: what there is to say of it.
     pub(super) fn notice_of_end(&mut self, id: JobId, state: JobState) -> Option<Box<Notice>> {
-        let now = self.now;
-        let says_nothing = planted!(self.config, FailureNotTold);
-        let live = self.shard(id.shard())?.jobs.get(&id)?;
-        if live.task.spec.quiet {
-            return None;
-        }
-        let (task, source) = (live.task.id, live.source.clone());
-        let kind = match NoticeKind::of_end(state) {
-            Some(_) if says_nothing => return None,
-            Some(kind) => kind,
-            None if state == JobState::Succeeded && self.notices.ailing.remove(&task).is_some() => {
-                NoticeKind::Recovered
-            }
-            None => return None,
-        };
-        Some(Box::new(Notice::of_job(kind, id, Some(task), source.as_deref(), now)))
-    }
-
-    /// The failure of a job is durable: its task ails. That of a one-off job has nothing to recover for.
-    pub(super) fn notice_settled(&mut self, notice: &Notice, task: &Task) {
-        if notice.kind != NoticeKind::Recovered && task.name.is_some() {
-            self.notices.failed(task.id, self.now);
-        }
+        let notice = self.notices.of_end(self.shards.live(id)?, state, self.now)?;
+        let is_told = notice.kind == NoticeKind::Recovered || !planted!(self.config, FailureNotTold);
+        is_told.then_some(notice)
     }
 
     /// The start of a job is durable: whether it is late. One that was given back may be given back again, so that it is
     /// told when an attempt of it has run.
     pub(super) fn notice_start(&mut self, id: JobId, run: &Run) {
-        let live = self.shards.live(id);
-        if live.is_some_and(|live| live.given_back().is_none()) {
-            self.notice_late(id, run, run.started_at);
+        let Some(shard) = self.shards.get(id.shard()) else { return };
+        if let Some(live) = shard.jobs.get(&id).filter(|live| live.given_back().is_none()) {
+            self.notices.started(live, &shard.schedules, run.started_at, run.started_at);
         }
     }
 
     /// An attempt has ended. Whoever looks for jobs that wait has told of a job that was given back and is late, if they
     /// looked by now.
     pub(super) fn notice_run(&mut self, id: JobId, run: &Run, ending: Ending) {
-        let live = self.shards.live(id);
-        if ending != Ending::NotStarted && live.is_some_and(|live| live.given_back().is_some()) {
-            self.notice_late(id, run, self.now);
+        let Some(shard) = self.shards.get(id.shard()).filter(|_| ending != Ending::NotStarted) else { return };
+        if let Some(live) = shard.jobs.get(&id).filter(|live| live.given_back().is_some()) {
+            self.notices.started(live, &shard.schedules, run.started_at, self.now);
         }
-    }
-
-    fn notice_late(&mut self, id: JobId, run: &Run, at: Timestamp) {
-        let Some(shard) = self.shard(id.shard()) else { return };
-        let Some(live) = shard.jobs.get(&id).filter(|live| !live.task.spec.quiet) else { return };
-        let (due_at, objective) = live.promised(&shard.schedules);
-        let Some(late_after) = objective.or(self.notices.late_after.first().copied()) else { return };
-        if run.started_at.since(due_at) <= late_after {
-            return;
-        }
-        let (task, lateness) = (live.task.id, at.since(due_at));
-        let notice = Notice::of_job(NoticeKind::Late, id, Some(task), live.source.as_deref(), at);
-        self.notices.late(task, Notice { lateness: Some(lateness), ..notice }, lateness, objective);
     }
 
     /// Passes on what was counted.

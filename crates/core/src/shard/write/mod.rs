@@ -11,9 +11,7 @@ use std::sync::Arc;
 pub use job::{CancelMark, JobWrite, OpenStart, Requeue, Rerun, ResolveLost, Settle, StaleOutcome, Start};
 pub use schedule::{Decision, FiredJob, LateStart, ScheduleWrite};
 
-use crate::attempt::AttemptNo;
 use crate::id::{JobId, ScheduleId, ServerId, ShardId};
-use crate::job::JobKey;
 use crate::notice::Notice;
 use crate::time::Timestamp;
 
@@ -113,11 +111,6 @@ impl Write {
             Self::Schedule(write) => Some(write),
             Self::Job(_) | Self::Notice(_) => None,
         }
-    }
-
-    /// What a write about a job that is only waiting expects its row to be; see [`JobWrite::expects_waiting`].
-    pub fn expects_waiting(&self) -> Option<(JobKey, AttemptNo)> {
-        self.as_job()?.expects_waiting()
     }
 
     pub fn shard(&self) -> ShardId {
