@@ -10,7 +10,7 @@ use punctual_core::shard::LiveView;
 use punctual_core::shard::event::{Command, Refusal, Reply};
 use punctual_core::task::Task;
 use punctual_core::{JobId, JobState, ServerId, Span, TaskId, Timestamp, WorkerId};
-use punctual_store::{Artifact, HotJob, JobRecord, RerunRecord, SeenWorker};
+use punctual_store::{Artifact, FoundRow, HotJob, JobRecord, RerunRecord, SeenWorker};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -202,9 +202,9 @@ impl App {
     /// Makes a finished job eligible again.
     pub async fn retry_job(&self, id: JobId) -> Result<Answered> {
         // An answer that is lost is asked for again, and the job must not run once more for that.
-        let command = match self.0.store.job(id).await? {
-            Some(JobRecord::Finished { job, .. }) => Command::RerunOnce(job.counters.next_attempt),
-            Some(JobRecord::Hot { .. }) | None => Command::Rerun,
+        let command = match self.0.store.find(id).await? {
+            FoundRow::Finished { counters, .. } => Command::RerunOnce(counters.next_attempt),
+            FoundRow::Hot(_) | FoundRow::Absent => Command::Rerun,
         };
         self.command(id, command).await
     }

@@ -60,7 +60,7 @@ pub use error::AppError;
 pub use faults::{Checked, Faults};
 pub use jobs::WaitFor;
 pub use known_workers::Parting;
-pub use logs::{LinesView, LogSize, LogView, NotArchived};
+pub use logs::{AttemptNumbers, LinesView, LogSize, LogView, NotArchived};
 pub use notify::{PutRule, Reports, Round};
 pub use peers::{Heard, PeerChanges, PeerError, Peers, Pulse};
 pub use punctual_store::Throttle;

@@ -13,14 +13,16 @@ use futures_util::stream::StreamExt;
 use punctual_api::ErrorKind;
 use punctual_blobs::{BlobError, Blobs, Key};
 use punctual_core::attempt::ArchivedLog;
-use punctual_core::{AttemptNo, JobId, JobState};
-use punctual_store::LogPiece;
+use punctual_core::{AttemptNo, JobId};
+use punctual_store::{FoundRow, LogPiece};
 
 pub use archive::NotArchived;
 pub(crate) use archive::keep;
 pub use lines::LinesView;
 pub(crate) use marks::checked as checked_marks;
 
+use crate::jobs::not_found;
+use crate::route::Live;
 use crate::{App, AppError, LOG_BYTES_MAX, Result};
 
 /// Bytes of one answer.
@@ -46,6 +48,19 @@ pub struct LogSize {
     pub bytes: u64,
     /// The attempt has ended.
     pub is_over: bool,
+}
+
+/// The attempts of a job, which are numbered from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AttemptNumbers {
+    /// The last attempt that has ended; 0 if there is none.
+    pub ended: u32,
+    /// The attempt that runs, or the last that has ended; 0 if there is none.
+    pub latest: u32,
+    /// The job has finished: there will be no more attempts unless somebody reruns it.
+    pub is_final: bool,
+    /// The owner of the job could not be asked whether an attempt runs.
+    pub is_uncertain: bool,
 }
 
 impl App {
@@ -114,24 +129,41 @@ impl App {
 
     /// Which attempt's log is asked for, and whether that has ended. 0: there is none yet.
     async fn attempt_of_log(&self, id: JobId, attempt: Option<u32>) -> Result<(u32, bool)> {
-        let job = self.job(id, None).await?;
-        let mut latest = job.attempts.last().map(|attempt| attempt.attempt);
-        if job.uncertain {
+        let known = self.attempt_numbers(id).await?;
+        match attempt {
             // One may be running of which nobody could be asked.
-            latest = attempt.max(latest);
-        }
-        let number = match (attempt, latest) {
-            (Some(number), Some(latest)) if (1..=latest).contains(&number) => number,
-            (Some(number), _) => {
-                let detail = format!("{id} has no attempt {number}");
-                return Err(AppError::new(ErrorKind::NotFound, detail).hint("GET the job to see its attempts"));
+            Some(number) if number > 0 && (number <= known.latest || known.is_uncertain) => {
+                Ok((number, number <= known.ended))
             }
-            (None, Some(latest)) => latest,
-            (None, None) => return Ok((0, JobState::parse(&job.state).is_some_and(JobState::is_final))),
+            Some(number) => {
+                let detail = format!("{id} has no attempt {number}");
+                Err(AppError::new(ErrorKind::NotFound, detail).hint("GET the job to see its attempts"))
+            }
+            None if known.latest == 0 => Ok((0, known.is_final)),
+            None => Ok((known.latest, known.latest <= known.ended)),
+        }
+    }
+
+    /// Which attempts the job has. Followers of logs ask several times a second, so nothing else of the job is read:
+    /// neither a long input nor its task.
+    pub async fn attempt_numbers(&self, id: JobId) -> Result<AttemptNumbers> {
+        // First what runs, then the row: an attempt that ends in between is seen as ended.
+        let live = self.live(id).await?;
+        let (counters, is_final) = match self.0.store.find(id).await? {
+            FoundRow::Hot(row) => (row.counters, false),
+            FoundRow::Finished { counters, .. } => (counters, true),
+            FoundRow::Absent => return Err(not_found(id)),
         };
-        let is_over =
-            job.attempts.iter().any(|attempt| attempt.attempt == number && attempt.state != JobState::Running.as_str());
-        Ok((number, is_over))
+        // Every number below the next one was given to an attempt that has ended.
+        let ended = counters.next_attempt.0.saturating_sub(1);
+        let is_running =
+            !is_final && matches!(live, Live::Running { view, .. } if view.attempt == counters.next_attempt);
+        Ok(AttemptNumbers {
+            ended,
+            latest: ended + u32::from(is_running),
+            is_final,
+            is_uncertain: !is_final && matches!(live, Live::Unknown),
+        })
     }
 
     /// From the object if the log is in one, and from the store if it is not, or not all of it.

@@ -9,8 +9,10 @@ use axum::response::{IntoResponse, Response, Sse};
 use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use punctual_api::{ErrorKind, LogLines};
-use punctual_app::{App, AppError, Checked, Faults, LOG_BYTES_MAX, LinesView, LogSize, LogView, parameters};
-use punctual_core::{JobId, JobState};
+use punctual_app::{
+    App, AppError, AttemptNumbers, Checked, Faults, LOG_BYTES_MAX, LinesView, LogSize, LogView, parameters,
+};
+use punctual_core::JobId;
 use serde::Deserialize;
 use tokio::sync::SemaphorePermit;
 
@@ -290,12 +292,13 @@ impl Follower {
         if self.only.is_some() {
             return Some(Then::End);
         }
-        let job = self.app.job(self.id, None).await.ok()?;
-        let next = job.attempts.iter().map(|attempt| attempt.attempt).find(|number| *number > self.attempt);
-        Some(match next {
-            Some(next) => Then::Attempt(next),
-            None if JobState::parse(&job.state).is_none_or(JobState::is_final) => Then::End,
-            None => Then::Wait,
+        let AttemptNumbers { latest, is_final, .. } = self.app.attempt_numbers(self.id).await.ok()?;
+        Some(if latest > self.attempt {
+            Then::Attempt(self.attempt + 1)
+        } else if is_final {
+            Then::End
+        } else {
+            Then::Wait
         })
     }
 }

@@ -1,9 +1,10 @@
 //! A log reads the same wherever it is.
 
 use bytes::Bytes;
+use punctual_app::AttemptNumbers;
 use punctual_core::AttemptNo;
 use punctual_core::log::LogStream;
-use punctual_store::{JobRecord, LogChunk, NewJob, Retention};
+use punctual_store::{JobRecord, LogChunk, NewJob, Retention, Submission, Submit};
 use punctual_store_tests::fixture::{at, new_job, original, owner_of, succeed};
 
 use super::{ENDED, tried_twice};
@@ -166,4 +167,19 @@ async fn marks_that_are_none_are_not_kept_and_the_text_is() {
     }
     let line = ("all".to_owned(), String::new(), -1);
     assert_eq!(world.lines(&job).await, [line.clone(), line.clone(), line]);
+}
+
+#[tokio::test]
+async fn readers_learn_which_attempts_a_job_has() {
+    let world = World::new().await;
+    let (job, _owner) = tried_twice(&world.store).await;
+    let known = world.app.attempt_numbers(job.id).await.unwrap();
+    assert_eq!(known, AttemptNumbers { ended: 2, latest: 2, is_final: true, is_uncertain: false });
+    // Nobody owns the shard of the next one, so an attempt may be running.
+    let waiting = new_job(2, 10, 1);
+    world.store.submit(Submission { jobs: vec![waiting.clone()], idempotency: None }).await.unwrap();
+    let known = world.app.attempt_numbers(waiting.id).await.unwrap();
+    assert_eq!(known, AttemptNumbers { ended: 0, latest: 0, is_final: false, is_uncertain: true });
+    assert!(world.app.log(waiting.id, Some(1), 0).await.is_ok() && world.app.log(job.id, Some(3), 0).await.is_err());
+    assert!(world.app.attempt_numbers(new_job(9, 10, 1).id).await.is_err());
 }
