@@ -28,7 +28,7 @@ pub(crate) use token::{BadToken, TokenKey};
 use crate::cluster::Place;
 use crate::logs::checked_marks;
 use crate::route::{COMMAND_LIMIT, IN_DOUBT, Patience};
-use crate::{App, AppError, Download, HelloAnswer, Result, Settings};
+use crate::{App, AppError, Download, Result};
 
 /// On top of the attempt's time, so that its end can still be reported.
 const LAST_WORDS: Span = Span::from_secs(60);
@@ -145,12 +145,6 @@ impl App {
     pub fn not_its_attempt(&self) -> AppError {
         let error = AppError::new(ErrorKind::WrongAttempt, "the token is for another attempt");
         error.hint("an agent may change its own attempt and nothing else")
-    }
-
-    /// How often agents are to be heard of, and after which silence they are given up.
-    pub fn agent_rules(&self) -> HelloAnswer {
-        let Settings { heartbeat, worker_dead_after: dead_after, .. } = self.0.settings;
-        HelloAnswer { server: self.0.engine.server(), heartbeat, dead_after, log_limit: self.0.settings.log_limit }
     }
 
     pub async fn agent_work(&self, agent: &Claims) -> Result<AgentWork> {

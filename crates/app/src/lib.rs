@@ -70,9 +70,7 @@ pub use submit::{KeyedRequest, SubmittedAnswer};
 pub use tasks::Defined;
 pub use validate::check_mail_to;
 pub use watch::Changes;
-pub use workers::{
-    CREDIT_MAX, Connected, HelloAnswer, LOG_BYTES_MAX, LOG_BYTES_MIN, Peer, PeerList, WorkerGreeting, WorkerHello,
-};
+pub use workers::{CREDIT_MAX, LOG_BYTES_MAX, LOG_BYTES_MIN, Peer, PeerList, WorkerHello};
 
 use crate::agents::{Agents, SharedLeases, TokenKey};
 use crate::artifacts::Handling;
@@ -276,6 +274,10 @@ impl App {
 
     pub fn now(&self) -> Timestamp {
         (self.0.clock)()
+    }
+
+    pub fn settings(&self) -> &Settings {
+        &self.0.settings
     }
 
     /// What proves that an attempt was assigned to whoever speaks about it.

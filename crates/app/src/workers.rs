@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use punctual_api::{ErrorKind, limits};
 use punctual_core::shard::event::{StreamId, WorkerSpec};
-use punctual_core::shard::write::Epoch;
-use punctual_core::size::ByteSize;
-use punctual_core::{AttemptNo, JobId, ServerId, ShardId, Span, WorkerId};
+use punctual_core::{AttemptNo, JobId, ServerId, WorkerId};
 use punctual_engine::{Greeting, OutgoingReceiver, WorkerInfo, WorkerSession};
 use punctual_store::{LogChunk, SeenWorker, StoreError};
 use tokio::sync::watch;
@@ -51,15 +49,6 @@ pub struct WorkerHello {
     pub commands_as: String,
 }
 
-/// The first word to a worker.
-#[derive(Debug, Clone)]
-pub struct WorkerGreeting {
-    pub server: ServerId,
-    pub stream: StreamId,
-    pub acquired: u64,
-    pub shards: Vec<(ShardId, Epoch)>,
-}
-
 /// A server that workers are told of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
@@ -71,25 +60,6 @@ pub struct Peer {
 /// The servers that are alive; it changes with them.
 pub type PeerList = watch::Receiver<Arc<[Peer]>>;
 
-/// What a worker is told when it connects.
-#[derive(Debug, Clone, Copy)]
-pub struct HelloAnswer {
-    pub server: ServerId,
-    pub heartbeat: Span,
-    pub dead_after: Span,
-    /// What is kept of the log of one attempt.
-    pub log_limit: ByteSize,
-}
-
-/// A worker that was let in.
-pub struct Connected {
-    pub answer: HelloAnswer,
-    /// Dropping it says that the worker is away.
-    pub session: WorkerSession,
-    pub outgoing: OutgoingReceiver,
-    pub peers: PeerList,
-}
-
 impl App {
     /// Tells workers of these servers from now on. Only the first list is taken; without one
     /// they know the servers that they were configured with.
@@ -97,21 +67,22 @@ impl App {
         let _ = self.0.announced.set(peers);
     }
 
-    fn peers(&self) -> PeerList {
+    /// The servers that workers are told of.
+    pub fn announced(&self) -> PeerList {
         self.0.announced.get().cloned().unwrap_or_else(|| watch::channel(Arc::default()).1)
     }
 
     /// A worker opened a stream.
-    pub async fn greet_worker(&self) -> Result<WorkerGreeting> {
+    pub async fn greet_worker(&self) -> Result<Greeting> {
         if !self.0.settings.roles.scheduler {
             return Err(AppError::new(ErrorKind::Unavailable, "this server does not have the role scheduler"));
         }
-        let Greeting { stream, acquired, shards } = self.0.engine.greeting().await?;
-        Ok(WorkerGreeting { server: self.0.engine.server(), stream, acquired, shards })
+        Ok(self.0.engine.greeting().await?)
     }
 
     /// A worker answered the greeting of this connection. The stream ends at once if the greeting is out of date.
-    pub fn connect_worker(&self, stream: StreamId, hello: WorkerHello) -> Result<Connected> {
+    /// Dropping the session says that the worker is away.
+    pub fn connect_worker(&self, stream: StreamId, hello: WorkerHello) -> Result<(WorkerSession, OutgoingReceiver)> {
         check(&hello)?;
         if self.0.engine.connected_len() >= WORKERS_MAX {
             let error =
@@ -130,14 +101,7 @@ impl App {
         });
         let WorkerHello { worker, name, host, version, spec, held, acquired, commands_as } = hello;
         let info = WorkerInfo { name, host, version, spec, commands_as };
-        let (session, outgoing) = self.0.engine.connect(worker, stream, info, held, acquired);
-        let answer = HelloAnswer {
-            server: self.0.engine.server(),
-            heartbeat: self.0.settings.heartbeat,
-            dead_after: self.0.settings.worker_dead_after,
-            log_limit: self.0.settings.log_limit,
-        };
-        Ok(Connected { answer, session, outgoing, peers: self.peers() })
+        Ok(self.0.engine.connect(worker, stream, info, held, acquired))
     }
 
     /// Resolves when the engine has ended: nobody watches over workers here any more.

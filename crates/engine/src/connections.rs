@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use punctual_core::shard::event::{Event, Report, StreamId};
 use punctual_core::shard::write::Epoch;
-use punctual_core::{AttemptNo, JobId, ShardId, Span, WorkerId};
+use punctual_core::{AttemptNo, JobId, ServerId, ShardId, Span, WorkerId};
 
 use crate::handle::{Engine, EngineError};
 use crate::inbox::{Inbox, Input};
@@ -17,6 +17,7 @@ use crate::outgoing::{self, OutgoingReceiver, Queue};
 /// acquired.
 #[derive(Debug, Clone)]
 pub struct Greeting {
+    pub server: ServerId,
     /// Numbers the connection. From the greeting on, not from the hello: hellos of two
     /// connections of one worker may be read in the wrong order.
     pub stream: StreamId,
@@ -94,7 +95,13 @@ impl Connections {
 impl Engine {
     pub async fn greeting(&self) -> Result<Greeting, EngineError> {
         let stream = StreamId(self.0.connections.opened.fetch_add(1, Ordering::Relaxed) + 1);
-        self.ask(move |owner| Greeting { stream, acquired: owner.acquisitions(), shards: owner.owned_shards() }).await
+        self.ask(move |owner| Greeting {
+            server: owner.server(),
+            stream,
+            acquired: owner.acquisitions(),
+            shards: owner.owned_shards(),
+        })
+        .await
     }
 
     /// A worker has said what it holds, in answer to the greeting with this number and with

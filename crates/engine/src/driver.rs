@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use punctual_core::schedule::ScheduleReply;
@@ -29,7 +28,7 @@ use crate::config::Clock;
 use crate::hub::Hub;
 use crate::inbox::{AskedSchedule, Inbox, Input};
 use crate::reads::Reads;
-use crate::streams::{Outgoing, Streams, outgoing_assignment};
+use crate::streams::{Outgoing, Streams};
 use crate::tenure::Tenure;
 
 /// Inputs taken in before the owner decides again. More would let a flood of
@@ -69,7 +68,7 @@ pub(crate) struct Driver {
 }
 
 /// A worker's connection, and what can go out on it now.
-pub(crate) type InputsRead = (WorkerId, StreamId, Vec<(Assignment, Option<Bytes>)>);
+pub(crate) type InputsRead = (WorkerId, StreamId, Vec<Assignment>);
 
 impl Driver {
     pub(crate) fn run(mut self) {
@@ -218,9 +217,9 @@ impl Driver {
     }
 
     /// The assignments go out if they still stand; a cancel that came meanwhile follows them.
-    fn inputs_read(&mut self, worker: WorkerId, stream: StreamId, assignments: Vec<(Assignment, Option<Bytes>)>) {
+    fn inputs_read(&mut self, worker: WorkerId, stream: StreamId, assignments: Vec<Assignment>) {
         let mut message = Outgoing::default();
-        for (assignment, input) in assignments {
+        for assignment in assignments {
             let (id, attempt) = (assignment.key.id, assignment.attempt);
             if let Entry::Occupied(mut unread) = self.unread.entry(id.shard()) {
                 *unread.get_mut() -= 1;
@@ -229,7 +228,7 @@ impl Driver {
                 }
             }
             let Some(view) = self.owner.running(id).filter(|view| view.attempt == attempt) else { continue };
-            message.assignments.push(outgoing_assignment(assignment, input));
+            message.assignments.push(assignment);
             if view.cancel_requested {
                 message.cancels.push((id, attempt));
             }

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use bytes::Bytes;
 use punctual_core::schedule::{ScheduleCommand, ScheduleReply};
 use punctual_core::shard::Owner;
 use punctual_core::shard::event::{Assignment, Command, Event, Made, Reply, Report, StreamId};
@@ -60,7 +59,7 @@ pub(crate) enum Input {
     InputsRead {
         worker: WorkerId,
         stream: StreamId,
-        assignments: Vec<(Assignment, Option<Bytes>)>,
+        assignments: Vec<Assignment>,
     },
     /// The leases were renewed: the driver may act until then.
     Renewed {

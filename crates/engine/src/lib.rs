@@ -44,4 +44,4 @@ pub use infos::WorkerInfo;
 pub use looks::Runs;
 pub use outgoing::OutgoingReceiver;
 pub use start::StartError;
-pub use streams::{Outgoing, OutgoingAssignment};
+pub use streams::Outgoing;

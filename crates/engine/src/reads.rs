@@ -99,16 +99,10 @@ impl Reads {
                     inputs = retry("read inputs", || store.inputs(keys.clone())).await;
                 }
                 let mut inputs = inputs.into_iter();
-                let with_input = |assignment: Assignment| {
-                    let input = match &assignment.input {
-                        AssignedInput::None => None,
-                        AssignedInput::Inline(bytes) => Some(bytes.clone()),
-                        AssignedInput::Stored => inputs.next().flatten(),
-                    };
-                    (assignment, input)
-                };
-                let assignments = part.into_iter().map(with_input).collect();
-                inbox.send(Input::InputsRead { worker, stream, assignments });
+                for assignment in part.iter_mut().filter(|assignment| is_stored(&&**assignment)) {
+                    assignment.input = inputs.next().flatten().map_or(AssignedInput::None, AssignedInput::Inline);
+                }
+                inbox.send(Input::InputsRead { worker, stream, assignments: part });
             }
         });
     }

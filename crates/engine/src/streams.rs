@@ -1,13 +1,8 @@
 //! The connections of workers, and what goes out on them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use bytes::Bytes;
-use punctual_core::schedule::Origin;
 use punctual_core::shard::event::{AssignedInput, Assignment, CreditKept, Send, StreamId};
-use punctual_core::shard::write::Epoch;
-use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, WorkerId};
 
 use crate::outgoing::{Full, OutgoingSender};
@@ -15,7 +10,8 @@ use crate::outgoing::{Full, OutgoingSender};
 /// One message for a worker: all that accumulated for it.
 #[derive(Debug, Default)]
 pub struct Outgoing {
-    pub assignments: Vec<OutgoingAssignment>,
+    /// Complete: an input that was in the store has been read.
+    pub assignments: Vec<Assignment>,
     pub acks: Vec<(JobId, AttemptNo)>,
     pub cancels: Vec<(JobId, AttemptNo)>,
     pub stops: Vec<(JobId, AttemptNo)>,
@@ -28,17 +24,6 @@ impl Outgoing {
     pub(crate) fn len(&self) -> usize {
         (self.assignments.len() + self.acks.len() + self.cancels.len() + self.stops.len()).max(1)
     }
-}
-
-#[derive(Debug)]
-pub struct OutgoingAssignment {
-    pub id: JobId,
-    pub epoch: Epoch,
-    pub attempt: AttemptNo,
-    pub task: Arc<Task>,
-    pub tracing_id: Option<String>,
-    pub input: Option<Bytes>,
-    pub origin: Option<Box<Origin>>,
 }
 
 #[derive(Default)]
@@ -78,13 +63,7 @@ impl Streams {
             let (_, message, unread) = outgoing.entry(worker).or_insert_with(|| (stream, Outgoing::default(), vec![]));
             match send {
                 Send::Assign(assignment) if is_incomplete(&assignment) => unread.push(assignment),
-                Send::Assign(assignment) => {
-                    let input = match &assignment.input {
-                        AssignedInput::Inline(bytes) => Some(bytes.clone()),
-                        AssignedInput::None | AssignedInput::Stored => None,
-                    };
-                    message.assignments.push(outgoing_assignment(assignment, input));
-                }
+                Send::Assign(assignment) => message.assignments.push(assignment),
                 Send::Ack { id, attempt } => message.acks.push((id, attempt)),
                 Send::Cancel { id, attempt } => message.cancels.push((id, attempt)),
                 Send::Stop { id, attempt } => message.stops.push((id, attempt)),
@@ -111,18 +90,6 @@ impl Streams {
             tracing::warn!(%worker, "a worker does not read what it is sent; cutting it off");
             self.cut(worker);
         }
-    }
-}
-
-pub(crate) fn outgoing_assignment(assignment: Assignment, input: Option<Bytes>) -> OutgoingAssignment {
-    OutgoingAssignment {
-        id: assignment.key.id,
-        epoch: assignment.epoch,
-        attempt: assignment.attempt,
-        task: assignment.task,
-        tracing_id: assignment.tracing_id,
-        input,
-        origin: assignment.origin,
     }
 }
 

@@ -102,7 +102,7 @@ pub(crate) async fn work(
 ) -> Result<Response, Refused> {
     let work = app.agent_work(&agent.0).await?;
     let files = app.agent_files(&work, &reached.url()).await?;
-    let rules = app.agent_rules();
+    let settings = app.settings();
     let over_at = work.started_at + work.timeout;
     Ok(protobuf(&wire::AgentAttempt {
         task: Some(wire::TaskDefinition {
@@ -115,9 +115,9 @@ pub(crate) async fn work(
         input: work.input,
         tracing_id: work.tracing_id.unwrap_or_default(),
         remaining_us: over_at.since(app.now()).as_micros().unsigned_abs(),
-        heartbeat_ms: crate::grpc::to_millis(rules.heartbeat),
-        dead_after_ms: crate::grpc::to_millis(rules.dead_after),
-        log_bytes_max: rules.log_limit.get() as u32,
+        heartbeat_ms: crate::grpc::to_millis(settings.heartbeat),
+        dead_after_ms: crate::grpc::to_millis(settings.worker_dead_after),
+        log_bytes_max: settings.log_limit.get() as u32,
         scheduled_run: work.scheduled_run.map(scheduled_run_to_wire),
         files: files.into_iter().map(file).collect(),
     }))

@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
-use punctual_app::{Admission, App, AppError, AttemptTokens, Download, Newcomer, Peer, PeerList, WorkerGreeting};
+use punctual_app::{Admission, App, AppError, AttemptTokens, Download, Newcomer, Peer, PeerList};
 use punctual_core::shard::write::Epoch;
 use punctual_core::{ArtifactId, AttemptNo, JobId, ShardId, WorkerId};
-use punctual_engine::OutgoingReceiver;
+use punctual_engine::{Greeting, OutgoingReceiver};
 use punctual_proto::MESSAGE_BYTES_MAX;
 use punctual_proto::convert;
 use punctual_proto::identity::WorkerSecret;
@@ -222,7 +222,7 @@ impl Speaker {
     }
 }
 
-fn greeting_message(greeting: WorkerGreeting) -> wire::ServerMessage {
+fn greeting_message(greeting: Greeting) -> wire::ServerMessage {
     let shard = |(shard, epoch): (ShardId, Epoch)| wire::ShardEpoch { shard: u32::from(shard.0), epoch: epoch.0 };
     let greeting = wire::Greeting {
         server_id: convert::id_bytes(greeting.server.to_bytes()),

@@ -8,9 +8,9 @@ use prost::Message;
 use punctual_app::{ATTEMPT_TOKEN_BYTES, AttemptTokens};
 use punctual_core::TaskId;
 use punctual_core::run::Command;
-use punctual_core::shard::event::CreditKept;
+use punctual_core::shard::event::{Assignment, CreditKept};
 use punctual_core::task::{Run, Task};
-use punctual_engine::{Outgoing, OutgoingAssignment};
+use punctual_engine::Outgoing;
 use punctual_proto::BATCH_BYTES_MAX;
 use punctual_proto::convert::{attempt_ref, id_bytes, scheduled_run_to_wire};
 use punctual_proto::worker as wire;
@@ -59,23 +59,24 @@ impl<'t> Messages<'t> {
         }
     }
 
-    fn assign(&mut self, assignment: OutgoingAssignment) {
+    fn assign(&mut self, assignment: Assignment) {
+        let (id, attempt) = (assignment.key.id, assignment.attempt);
+        let input = assignment.input.into_bytes();
         let tracing_id = assignment.tracing_id.unwrap_or_default();
         let scheduled_run = assignment.origin.map(|origin| scheduled_run_to_wire(origin.scheduled_run()));
         let run_bytes = scheduled_run.as_ref().map_or(0, Message::encoded_len);
-        let payload =
-            assignment.input.as_ref().map_or(0, Bytes::len) + tracing_id.len() + run_bytes + ATTEMPT_TOKEN_BYTES;
+        let payload = input.as_ref().map_or(0, Bytes::len) + tracing_id.len() + run_bytes + ATTEMPT_TOKEN_BYTES;
         self.make_room(ENTRY_BYTES + payload);
         let task = self.place_of(&assignment.task);
         self.current.assignments.push(wire::Assignment {
-            job_id: id_bytes(assignment.id.to_bytes()),
-            attempt: assignment.attempt.0,
+            job_id: id_bytes(id.to_bytes()),
+            attempt: attempt.0,
             task,
-            input: assignment.input,
+            input,
             tracing_id,
             epoch: assignment.epoch.0,
             scheduled_run,
-            token: Bytes::copy_from_slice(&self.tokens.token(assignment.id, assignment.attempt)),
+            token: Bytes::copy_from_slice(&self.tokens.token(id, attempt)),
         });
     }
 

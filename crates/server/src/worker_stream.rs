@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use punctual_app::{App, CREDIT_MAX, Connected, Parting, Throttle, WorkerHello};
+use punctual_app::{App, CREDIT_MAX, Parting, Throttle, WorkerHello};
 use punctual_core::shard::event::{Report, StreamId, WorkerSpec};
 use punctual_core::{AttemptNo, JobId, WorkerId};
 use punctual_engine::WorkerSession;
@@ -68,15 +68,15 @@ fn meet(app: &App, stream: StreamId, first: Option<wire::WorkerMessage>) -> Resu
     let hello = read_hello(hello)?;
     let worker = hello.worker;
     let name = hello.name.clone();
-    let Connected { answer, session, outgoing, mut peers } =
-        app.connect_worker(stream, hello).map_err(|error| refused(&error))?;
+    let (session, outgoing) = app.connect_worker(stream, hello).map_err(|error| refused(&error))?;
+    let (settings, mut peers) = (app.settings(), app.announced());
     tracing::info!(%worker, name, "a worker connected");
     let message = wire::Welcome {
-        server_id: convert::id_bytes(answer.server.to_bytes()),
+        server_id: convert::id_bytes(app.server().to_bytes()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        heartbeat_ms: to_millis(answer.heartbeat),
-        dead_after_ms: to_millis(answer.dead_after),
-        log_bytes_max: answer.log_limit.get() as u32,
+        heartbeat_ms: to_millis(settings.heartbeat),
+        dead_after_ms: to_millis(settings.worker_dead_after),
+        log_bytes_max: settings.log_limit.get() as u32,
         peers: Some(peers_message(&peers.borrow_and_update())),
     };
     Ok((worker, session, first, Welcomed { message, outgoing, peers }))

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use punctual_app::{App, Connected, WorkerHello};
+use punctual_app::{App, WorkerHello};
 use punctual_core::attempt::Outcome;
 use punctual_core::shard::event::{Report, WorkerSpec};
 use punctual_core::{AttemptNo, JobId, WorkerId};
+use punctual_engine::{OutgoingReceiver, WorkerSession};
 use punctual_store_tests::fixture::at;
 use tokio::sync::mpsc;
 
@@ -60,8 +61,8 @@ impl Worker {
             acquired: greeting.acquired,
             commands_as: String::new(),
         };
-        let connected = app.connect_worker(greeting.stream, hello).unwrap();
-        let task = tokio::spawn(serve(app.clone(), worker, connected, Arc::clone(&seen), lasts));
+        let (session, outgoing) = app.connect_worker(greeting.stream, hello).unwrap();
+        let task = tokio::spawn(serve(app.clone(), worker, session, outgoing, Arc::clone(&seen), lasts));
         Self { seen, task }
     }
 
@@ -70,8 +71,14 @@ impl Worker {
     }
 }
 
-async fn serve(app: App, worker: WorkerId, connected: Connected, seen: Arc<Mutex<Seen>>, lasts: Lasts) {
-    let Connected { session, mut outgoing, .. } = connected;
+async fn serve(
+    app: App,
+    worker: WorkerId,
+    session: WorkerSession,
+    mut outgoing: OutgoingReceiver,
+    seen: Arc<Mutex<Seen>>,
+    lasts: Lasts,
+) {
     let (ended, mut ends) = mpsc::unbounded_channel();
     let mut beat = tokio::time::interval(Duration::from_secs(1));
     loop {
@@ -89,7 +96,7 @@ async fn serve(app: App, worker: WorkerId, connected: Connected, seen: Arc<Mutex
                 let Some(message) = message else { return };
                 let mut seen = seen.lock().unwrap();
                 for assignment in message.assignments {
-                    let (id, attempt) = (assignment.id, assignment.attempt);
+                    let (id, attempt) = (assignment.key.id, assignment.attempt);
                     seen.begun.push(assignment.tracing_id.unwrap_or_default());
                     seen.running.insert(id, attempt);
                     seen.most = seen.most.max(seen.running.len());

@@ -344,6 +344,16 @@ pub enum AssignedInput {
     Stored,
 }
 
+impl AssignedInput {
+    /// The input of an assignment that is complete.
+    pub fn into_bytes(self) -> Option<Bytes> {
+        match self {
+            Self::Inline(bytes) => Some(bytes),
+            Self::None | Self::Stored => None,
+        }
+    }
+}
+
 /// A durable change of a job, for those who watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {

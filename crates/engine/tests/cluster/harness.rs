@@ -182,7 +182,7 @@ impl Worker {
                     let Some(message) = message else { break };
                     let mut reports = Vec::new();
                     for assignment in message.assignments {
-                        let (id, attempt) = (assignment.id, assignment.attempt);
+                        let (id, attempt) = (assignment.key.id, assignment.attempt);
                         worker.ran.lock().unwrap().push((id, attempt));
                         let outcome = Outcome::Succeeded { output: None };
                         reports.push(Report { id, attempt, outcome, timed_out: false, details: None });
