@@ -52,7 +52,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("local-postgres", &[]),
     ("local-s3", &[]),
     ("verify", &["api", "client", "core", "local-postgres", "worker"]),
-    ("peers-bench", &["local-postgres"]),
+    ("comparison", &["local-postgres"]),
     ("xtask", &["local-postgres"]),
 ];
 

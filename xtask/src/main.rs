@@ -29,7 +29,7 @@ enum Command {
         #[command(subcommand)]
         what: verify::Verify,
     },
-    /// Figures of the release build: `punctual bench`, with its arguments; or `peers`, beside others
+    /// Figures of the release build: `punctual bench`, with its arguments; or `compare`, with other job systems
     Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
@@ -47,10 +47,10 @@ fn main() -> anyhow::Result<()> {
 
 fn bench(args: &[String]) -> anyhow::Result<()> {
     if let [first, rest @ ..] = args
-        && first == "peers"
+        && first == "compare"
     {
         shell::run(&mut shell::cargo(["build", "--release", "--package", "punctual"]))?;
-        let mut command = shell::cargo(["run", "--release", "--package", "punctual-peers-bench", "--"]);
+        let mut command = shell::cargo(["run", "--release", "--package", "punctual-comparison", "--"]);
         return shell::run(command.args(rest));
     }
     let mut command = shell::cargo(["run", "--release", "--package", "punctual", "--", "bench"]);
