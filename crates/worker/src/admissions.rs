@@ -1,18 +1,18 @@
-//! Asks servers to let an agent run an attempt.
+//! Asks servers to admit an agent for an attempt: implements the executors' `Admissions` port over gRPC.
 
 use async_trait::async_trait;
 use punctual_exec::{Admission, Admissions, AdmitError, Admitted};
 use punctual_proto::convert::id_bytes;
 use punctual_proto::worker as wire;
 
-use crate::asker::{Answer, Asker, Asking, Unanswered};
+use crate::asker::{AskError, Asker, AttemptQuestion, ServerAnswer};
 use crate::downloads;
 
 #[async_trait]
 impl Admissions for Asker {
     async fn admit(&self, admission: Admission) -> Result<Admitted, AdmitError> {
         let asked = self.ask((admission.job, admission.attempt), |mut client, asking| {
-            let Asking { worker_id, job_id, attempt, token } = asking;
+            let AttemptQuestion { worker_id, job_id, attempt, token } = asking;
             let request = wire::AdmitRequest {
                 worker_id,
                 job_id,
@@ -28,13 +28,13 @@ impl Admissions for Asker {
             Ok(answer) => read(answer).map_err(AdmitError::Refused),
             // A server that is behind may say so of an attempt that is ours. If it is another's, nobody listens
             // to what we say of it.
-            Err(Unanswered::Unavailable(reason) | Unanswered::NotOurs(reason)) => Err(AdmitError::Unavailable(reason)),
-            Err(Unanswered::Refused(reason)) => Err(AdmitError::Refused(reason)),
+            Err(AskError::Unavailable(reason) | AskError::NotOurs(reason)) => Err(AdmitError::Unavailable(reason)),
+            Err(AskError::Refused(reason)) => Err(AdmitError::Refused(reason)),
         }
     }
 }
 
-fn read(answer: Answer<wire::AdmitReply>) -> Result<Admitted, String> {
+fn read(answer: ServerAnswer<wire::AdmitReply>) -> Result<Admitted, String> {
     let wire::AdmitReply { token, download } = answer.reply;
     if token.is_empty() {
         return Err("the server sent no token".to_owned());

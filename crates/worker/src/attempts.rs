@@ -22,11 +22,11 @@ use punctual_exec::{Call, Cancel, Ended, FirstPoll, LogSink};
 use punctual_proto::bounds::bounded;
 use tokio::time::Instant;
 
+use crate::held::{HeldAttempts, Key};
 use crate::journal::Journal;
-use crate::ledger::{Key, Ledger};
 use crate::tasks::RunnableTask;
 
-/// Ends are handed on after so many, and other tasks get a turn.
+/// After this many ended attempts their reports are handed on and other tasks get a turn.
 const CHUNK_LEN: usize = 256;
 
 pub(crate) struct Attempt {
@@ -41,7 +41,7 @@ pub(crate) struct Attempt {
 
 /// The rules that hold for every attempt of a worker.
 #[derive(Clone)]
-pub(crate) struct Rules {
+pub(crate) struct AttemptRules {
     /// How long a cancelled attempt may take to end by itself.
     pub(crate) cancel_grace: Duration,
     pub(crate) journal: Arc<Journal>,
@@ -50,7 +50,7 @@ pub(crate) struct Rules {
 type Execution = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
 /// An attempt under way, without what the executor took.
-struct Running {
+struct RunningAttempt {
     key: Key,
     task: Arc<RunnableTask>,
     tracing_id: Option<String>,
@@ -59,38 +59,38 @@ struct Running {
     deadline: Option<Instant>,
 }
 
-struct End {
+struct AttemptEnd {
     outcome: Outcome,
     timed_out: bool,
     details: Option<Box<Details>>,
 }
 
-impl End {
-    /// Imposed on the attempt, so that nothing else is known of it.
+impl AttemptEnd {
+    /// The end of an attempt that the worker ended itself, so that no details are known.
     fn imposed(outcome: Outcome) -> Self {
         Self { outcome, timed_out: false, details: None }
     }
 }
 
-/// Starts all of them; those that do not end at once go on by themselves.
-pub(crate) async fn run_all(attempts: Vec<Attempt>, rules: Rules, ledger: Arc<Ledger>) {
+/// Starts all attempts. Those that do not end at once continue in tasks of their own.
+pub(crate) async fn run_all(attempts: Vec<Attempt>, rules: AttemptRules, held: Arc<HeldAttempts>) {
     let mut ended = Vec::with_capacity(attempts.len().min(CHUNK_LEN));
     for attempt in attempts {
-        if let Some(report) = start(attempt, &rules, &ledger) {
+        if let Some(report) = start(attempt, &rules, &held) {
             ended.push(report);
         }
         if ended.len() >= CHUNK_LEN {
-            ledger.finish(ended.drain(..));
+            held.finish(ended.drain(..));
             tokio::task::yield_now().await;
         }
     }
     if !ended.is_empty() {
-        ledger.finish(ended);
+        held.finish(ended);
     }
 }
 
-/// Answers the report of an attempt that ended at once.
-fn start(attempt: Attempt, rules: &Rules, ledger: &Arc<Ledger>) -> Option<Report> {
+/// Starts one attempt. Returns its report if it ended at once.
+fn start(attempt: Attempt, rules: &AttemptRules, held: &Arc<HeldAttempts>) -> Option<Report> {
     let Attempt { key, task, input, tracing_id, scheduled_run, cancel, log } = attempt;
     if cancel.is_stopped() {
         return None;
@@ -98,10 +98,10 @@ fn start(attempt: Attempt, rules: &Rules, ledger: &Arc<Ledger>) -> Option<Report
     let began = Instant::now();
     let deadline = task.timeout.map(|timeout| began + timeout.to_std());
     rules.journal.started(key, &task, tracing_id.as_deref(), began);
-    let running = Running { key, task, tracing_id: tracing_id.clone(), cancel, began, deadline };
+    let running = RunningAttempt { key, task, tracing_id: tracing_id.clone(), cancel, began, deadline };
     let journal = &rules.journal;
     if running.cancel.is_cancelled() {
-        return Some(running.report(End::imposed(Outcome::Cancelled), journal));
+        return Some(running.report(AttemptEnd::imposed(Outcome::Cancelled), journal));
     }
     let call = Call {
         job: key.0,
@@ -117,45 +117,45 @@ fn start(attempt: Attempt, rules: &Rules, ledger: &Arc<Ledger>) -> Option<Report
     };
     let call = call.with_values(running.task.has_placeholders);
     match catch_unwind(AssertUnwindSafe(|| begin(&running.task, call))) {
-        Ok(Begun::Ended(ended)) => Some(running.report(running.task.own_end(ended), journal)),
-        Ok(Begun::Running(execution)) => {
-            tokio::spawn(run_on(running, execution, rules.clone(), ledger.clone()));
+        Ok(FirstPollResult::Ended(ended)) => Some(running.report(running.task.own_end(ended), journal)),
+        Ok(FirstPollResult::Running(execution)) => {
+            tokio::spawn(run_on(running, execution, rules.clone(), held.clone()));
             None
         }
-        Err(panic) => Some(running.report(End::imposed(panicked(&running.task, panic)), journal)),
+        Err(panic) => Some(running.report(AttemptEnd::imposed(panicked(&running.task, panic)), journal)),
     }
 }
 
-enum Begun {
+enum FirstPollResult {
     Ended(Ended),
     Running(Execution),
 }
 
-fn begin(task: &RunnableTask, call: Call) -> Begun {
+fn begin(task: &RunnableTask, call: Call) -> FirstPollResult {
     let mut execution = task.executor.clone().execute(call);
     if task.executor.first_poll() == FirstPoll::InPlace {
         // Nobody needs to be woken: what is not ready is polled again by its own task.
         let mut context = Context::from_waker(Waker::noop());
         if let Poll::Ready(ended) = execution.poll_unpin(&mut context) {
-            return Begun::Ended(ended);
+            return FirstPollResult::Ended(ended);
         }
     }
-    Begun::Running(execution)
+    FirstPollResult::Running(execution)
 }
 
-async fn run_on(running: Running, execution: Execution, rules: Rules, ledger: Arc<Ledger>) {
+async fn run_on(running: RunningAttempt, execution: Execution, rules: AttemptRules, held: Arc<HeldAttempts>) {
     let end = supervise(&running, execution, rules.cancel_grace);
     let end = match AssertUnwindSafe(end).catch_unwind().await {
         Ok(Some(end)) => end,
-        // Stopped: the ledger has forgotten it already.
+        // Stopped: it is no longer held.
         Ok(None) => return,
-        Err(panic) => End::imposed(panicked(&running.task, panic)),
+        Err(panic) => AttemptEnd::imposed(panicked(&running.task, panic)),
     };
-    ledger.finish([running.report(end, &rules.journal)]);
+    held.finish([running.report(end, &rules.journal)]);
 }
 
-async fn supervise(running: &Running, execution: Execution, cancel_grace: Duration) -> Option<End> {
-    let Running { task, cancel, deadline, .. } = running;
+async fn supervise(running: &RunningAttempt, execution: Execution, cancel_grace: Duration) -> Option<AttemptEnd> {
+    let RunningAttempt { task, cancel, deadline, .. } = running;
     let own_grace = task.grace();
     let cancel_over = async {
         cancel.cancelled().await;
@@ -172,25 +172,25 @@ async fn supervise(running: &Running, execution: Execution, cancel_grace: Durati
         biased;
         () = cancel.stopped() => None,
         ended = execution => Some(task.own_end(ended)),
-        () = time_over => Some(End { timed_out: true, ..End::imposed(task.not_ended()) }),
-        () = cancel_over => Some(End::imposed(Outcome::Cancelled)),
+        () = time_over => Some(AttemptEnd { timed_out: true, ..AttemptEnd::imposed(task.not_ended()) }),
+        () = cancel_over => Some(AttemptEnd::imposed(Outcome::Cancelled)),
     }
 }
 
 impl RunnableTask {
-    /// What an executor that ends by itself has for that beyond the task's time.
+    /// The extra time after the task's timeout that an executor needs to end its attempts itself.
     fn grace(&self) -> Duration {
         if self.executor.ends_by_itself() { self.executor.grace(&self.run) } else { Duration::ZERO }
     }
 
-    fn own_end(&self, ended: Ended) -> End {
+    fn own_end(&self, ended: Ended) -> AttemptEnd {
         let Ended { outcome, details } = ended;
         let timed_out = self.executor.ends_by_itself()
             && matches!(&outcome, Outcome::Failed(failure) if failure.class == FailureClass::Timeout);
-        End { outcome, timed_out, details }
+        AttemptEnd { outcome, timed_out, details }
     }
 
-    /// The outcome of an attempt that has not ended in time.
+    /// The outcome of an attempt that did not end before its timeout.
     fn not_ended(&self) -> Outcome {
         let timeout = self.timeout.unwrap_or(Span::MAX);
         let mut reason = format!("timed out after {timeout}");
@@ -202,8 +202,8 @@ impl RunnableTask {
     }
 }
 
-impl Running {
-    fn report(&self, end: End, journal: &Arc<Journal>) -> Report {
+impl RunningAttempt {
+    fn report(&self, end: AttemptEnd, journal: &Arc<Journal>) -> Report {
         let (id, attempt) = self.key;
         let details = end.details.map(|details| Box::new(details.cut()));
         let report = Report { id, attempt, outcome: bounded(end.outcome), timed_out: end.timed_out, details };

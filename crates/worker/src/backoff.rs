@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// Short, so that a server which only restarted is found at once.
+/// The first wait is short, so that a server that only restarted is found quickly.
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Doubling waits, of which a random half is cut off, so that a fleet that lost its server
-/// does not come back in step.
+/// Exponential backoff with jitter: a random half of each wait is cut off, so that the workers of a server that
+/// restarted do not reconnect at the same moment.
 pub(crate) struct Backoff {
     next: Duration,
     random: u64,

@@ -1,4 +1,4 @@
-//! How a worker is put together. The real clock and randomness enter here.
+//! The builder of a worker. The real clock and randomness enter here.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -17,18 +17,18 @@ use punctual_proto::identity::WorkerSecret;
 use crate::asker::Asker;
 use crate::credentials::{Credentials, PlainHttp};
 use crate::error::WorkerError;
+use crate::held::UNACKED_LEN_MAX;
 use crate::journal::AttemptLog;
-use crate::ledger::UNACKED_LEN_MAX;
 use crate::run;
 use crate::status::WorkerStatus;
 
-/// For calls that mostly wait. Say less for handlers that keep a core busy.
+/// Suits handlers that mostly wait for I/O. Use fewer slots for handlers that keep a core busy.
 const SLOTS_DEFAULT: u32 = 64;
 
-/// The slots of one worker. No server gives more credit.
+/// The largest number of slots of one worker. No server grants more credit.
 pub const SLOTS_MAX: u32 = 65_536;
 
-/// What an attempt takes in the list of a hello.
+/// The bytes that one held attempt takes in a hello.
 const HELD_BYTES: usize = 22;
 const _: () = assert!(
     (SLOTS_MAX as usize + UNACKED_LEN_MAX) * HELD_BYTES < MESSAGE_BYTES_MAX,
@@ -59,13 +59,12 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Works for the server at `url`, such as `http://127.0.0.1:8020`, and for all that it
-    /// tells of.
+    /// Works for the server at `url`, such as `http://127.0.0.1:8020`, and for all servers of its cluster.
     pub fn connect(url: impl Into<String>) -> Self {
         Self::connect_any([url])
     }
 
-    /// Works for the servers at these addresses, and for all that they tell of.
+    /// Works for the servers at these addresses, and for all servers of their cluster.
     pub fn connect_any(urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             servers: urls.into_iter().map(Into::into).collect(),
@@ -87,52 +86,53 @@ impl Worker {
         }
     }
 
-    /// Works for one more server; one that can be reached is enough to hear of the others.
-    /// The slots are divided among all, and go to where work waits.
+    /// Adds the address of a server. One server that can be reached is enough to discover the others. The slots are
+    /// divided among all servers and move to where jobs wait.
     #[must_use]
     pub fn server(mut self, url: impl Into<String>) -> Self {
         self.servers.push(url.into());
         self
     }
 
-    /// Where the access token comes from: `token` is called with the address of a server for each connection to it. A worker of
-    /// the server's own user on the same machine needs none.
+    /// Sets the source of the access token: `token` is called with the address of a server for each connection to it. A
+    /// worker that runs as the server's own user on the same machine needs no token.
     #[must_use]
     pub fn token(mut self, token: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.credentials.token = Arc::new(token);
         self
     }
 
-    /// Which servers not to speak to: `reason` is called with the address of a server for each connection to it. A worker runs
-    /// what it is sent, so it must not take it from whoever listens at the address while the server is down.
+    /// Sets a check of servers: `reason` is called with the address of a server for each connection to it and returns
+    /// why the worker must not use it. A worker runs what it is sent, so it must not accept work from another program
+    /// that listens at the address while the server is down.
     #[must_use]
     pub fn distrust(mut self, reason: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         self.credentials.distrust = Arc::new(reason);
         self
     }
 
-    /// Whether other machines are spoken to without TLS; not if nothing is said.
+    /// Whether to connect to other machines without TLS (default: no).
     #[must_use]
     pub fn plain_http(mut self, plain_http: PlainHttp) -> Self {
         self.credentials.plain_http = plain_http;
         self
     }
 
-    /// What people see; the host's name if nothing is said.
+    /// The display name of the worker (default: the host name).
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// How many attempts run at the same time; 64 if nothing is said.
+    /// How many attempts run at the same time (default: 64).
     #[must_use]
     pub fn slots(mut self, slots: u32) -> Self {
         self.slots = slots;
         self
     }
 
-    /// Serves this queue too; only `default` if none is named.
+    /// Adds a queue to serve. A worker without any serves `default`.
     #[must_use]
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queues.push(queue.into());
@@ -145,15 +145,15 @@ impl Worker {
         self
     }
 
-    /// A task that asks for this label may be given to this worker.
+    /// Adds a label. Tasks that require it may run on this worker.
     #[must_use]
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.insert(key.into(), value.into());
         self
     }
 
-    /// Runs `handler` for tasks of kind `handler` with this name. The answer becomes the
-    /// job's output; an error is a failed attempt.
+    /// Runs `handler` for tasks of kind `handler` with this name. Its return value becomes the job's output; an error
+    /// fails the attempt.
     #[must_use]
     pub fn handler<H, F>(mut self, name: impl Into<String>, handler: H) -> Self
     where
@@ -182,8 +182,7 @@ impl Worker {
         self.executor(prober)
     }
 
-    /// What the standard executors may call, and with which keys. Only the public internet if
-    /// nothing is said.
+    /// Configures what the standard executors may call, and with which keys (default: only the public internet).
     #[must_use]
     pub fn sending(mut self, sending: Sending) -> Self {
         // Kept as well, so that it does not matter which of the two is said first.
@@ -194,9 +193,8 @@ impl Worker {
         self
     }
 
-    /// Runs probes with all they ask for: they append to any file that the worker may write,
-    /// and kill it. For tests of the system itself, where everyone who may submit a job is
-    /// trusted with that.
+    /// Allows probes all their effects: they append to any file that the worker may write, and kill the worker. Use it
+    /// only to test Punctual itself, where everyone who may submit a job is trusted.
     #[must_use]
     pub fn probe_effects(mut self) -> Self {
         // Kept as well, so that it does not matter which of the two is said first.
@@ -205,57 +203,56 @@ impl Worker {
         self.executor(prober)
     }
 
-    /// Keeps outcomes in this folder while no server can be reached, so that they survive
-    /// the worker. Several workers may share a folder. Without one they are in memory only.
+    /// Keeps outcomes in this folder while no server can be reached, so that they survive a crash of the worker.
+    /// Several workers may share a folder. Without a folder, outcomes are kept in memory only.
     #[must_use]
     pub fn spool_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.spool_dir = Some(dir.into());
         self
     }
 
-    /// How long a worker that was asked to leave waits for what it runs; 30 s if nothing is said.
+    /// How long a worker that shuts down waits for its running attempts (default: 30 s).
     #[must_use]
     pub fn drain_timeout(mut self, limit: Duration) -> Self {
         self.drain_timeout = limit;
         self
     }
 
-    /// How long a cancelled handler may take to end by itself before it is dropped; 5 s if
-    /// nothing is said.
+    /// How long a cancelled handler may take to return before it is dropped (default: 5 s).
     #[must_use]
     pub fn cancel_grace(mut self, limit: Duration) -> Self {
         self.cancel_grace = limit;
         self
     }
 
-    /// Which attempts are logged, at level info; up to 100 lines a second by default.
+    /// Which attempts are logged at level info (default: up to 100 lines a second).
     #[must_use]
     pub fn log_attempts(mut self, which: AttemptLog) -> Self {
         self.attempt_log = which;
         self
     }
 
-    /// A look at the worker, before and while it runs.
+    /// A handle that shows what the worker does, before and while it runs.
     pub fn status(&self) -> WorkerStatus {
         self.status.clone()
     }
 
-    /// For an executor that has to fetch the files of its attempts. Answers once the worker runs.
+    /// The port through which an executor finds the files of its attempts. It answers once the worker runs.
     pub fn downloads(&self) -> Arc<dyn Downloads> {
         Arc::new(self.asker.clone())
     }
 
-    /// For an executor that has agents run its attempts. Answers once the worker runs.
+    /// The port through which an executor admits agents for its attempts. It answers once the worker runs.
     pub fn admissions(&self) -> Arc<dyn Admissions> {
         Arc::new(self.asker.clone())
     }
 
-    /// Works until the process ends.
+    /// Runs the worker until the process ends.
     pub async fn run(self) -> Result<(), WorkerError> {
         self.run_until(std::future::pending()).await
     }
 
-    /// Works until `shutdown` ends, then takes no more work, finishes what it has, and leaves.
+    /// Runs the worker until `shutdown` completes. Then it takes no more work, finishes its attempts, and returns.
     pub async fn run_until(mut self, shutdown: impl Future<Output = ()>) -> Result<(), WorkerError> {
         if !self.handlers.is_empty() {
             self.executors.add(Arc::new(std::mem::take(&mut self.handlers)));
@@ -279,7 +276,7 @@ impl Worker {
     }
 }
 
-/// Who a worker is, and what proves it.
+/// The id of a worker and the secret that proves it.
 pub(crate) struct Identity {
     pub(crate) id: WorkerId,
     pub(crate) secret: WorkerSecret,

@@ -1,4 +1,4 @@
-//! What a worker shows to servers, and over which connections.
+//! The credentials that a worker presents to servers, and the connections on which it does.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
-/// Answers the access token for the server at an address, if it needs one. Asked for each connection, so that a token
-/// that is made or changed later is found.
+/// Returns the access token for the server at an address, if it needs one. Called for each connection, so that a token
+/// that is created or changed later is found.
 pub(crate) type TokenSource = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
-/// Where a worker speaks without TLS, and so shows its token and its jobs to the network.
+/// Where a worker may connect without TLS, which exposes its token and its jobs to the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PlainHttp {
     #[default]
@@ -21,7 +21,7 @@ pub enum PlainHttp {
     Anywhere,
 }
 
-/// Answers why the server at an address must not be spoken to: whoever listens there may be somebody else.
+/// Returns why the worker must not use the server at an address: another program may listen there.
 pub(crate) type ServerCheck = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 pub(crate) struct Credentials {
@@ -36,7 +36,7 @@ impl Default for Credentials {
     }
 }
 
-/// Adds the token to every call, or refuses to make any.
+/// Adds the access token to every call, or refuses all calls.
 #[derive(Clone)]
 pub(crate) struct Bearer(Result<Option<MetadataValue<Ascii>>, String>);
 
@@ -49,7 +49,7 @@ impl Bearer {
         })))
     }
 
-    /// Nothing is said to this server.
+    /// Refuses all calls to a server, with the reason.
     pub(crate) fn refused(reason: String) -> Self {
         Self(Err(reason))
     }

@@ -1,4 +1,4 @@
-//! Asks servers where the file of an attempt is.
+//! Asks servers for the download URL of an attempt's file: implements the executors' `Downloads` port over gRPC.
 
 use async_trait::async_trait;
 use punctual_core::attempt::AttemptNo;
@@ -7,21 +7,21 @@ use punctual_exec::{Download, DownloadError, Downloads};
 use punctual_proto::convert::id_bytes;
 use punctual_proto::worker as wire;
 
-use crate::asker::{Asker, Asking, Unanswered};
+use crate::asker::{AskError, Asker, AttemptQuestion};
 
 #[async_trait]
 impl Downloads for Asker {
     async fn locate(&self, job: JobId, attempt: AttemptNo, artifact: ArtifactId) -> Result<Download, DownloadError> {
         let asked = self.ask((job, attempt), |mut client, asking| async move {
-            let Asking { worker_id, job_id, attempt, token } = asking;
+            let AttemptQuestion { worker_id, job_id, attempt, token } = asking;
             let artifact_id = id_bytes(artifact.to_bytes());
             let request = wire::DownloadRequest { worker_id, job_id, attempt, artifact_id, token };
             client.download(request).await
         });
         match asked.await {
             Ok(answer) => read(answer.reply).map_err(DownloadError::Refused),
-            Err(Unanswered::Unavailable(reason)) => Err(DownloadError::Unavailable(reason)),
-            Err(Unanswered::NotOurs(reason) | Unanswered::Refused(reason)) => Err(DownloadError::Refused(reason)),
+            Err(AskError::Unavailable(reason)) => Err(DownloadError::Unavailable(reason)),
+            Err(AskError::NotOurs(reason) | AskError::Refused(reason)) => Err(DownloadError::Refused(reason)),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Why a worker did not start. A server that cannot be reached is no error: the worker waits.
+//! Errors that keep a worker from starting. A server that cannot be reached is not one: the worker waits for it.
 
 use std::io;
 use std::path::PathBuf;

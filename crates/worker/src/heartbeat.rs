@@ -1,7 +1,7 @@
-//! Says that the worker lives, from a thread, a runtime and a connection of its own.
+//! Sends heartbeats from a thread, a runtime and a connection of their own.
 //!
-//! Executors may keep every other thread busy, and a server must still not take the worker
-//! for dead. So the only thing shared with them is the ledger's lock, which no executor holds.
+//! Executors may keep every other thread busy, and a server must still not consider the worker dead. So the only thing
+//! that the heartbeat shares with them is the lock of the held attempts, which no executor holds.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,14 +17,14 @@ use tonic::Status;
 
 use crate::builder::Identity;
 use crate::error::WorkerError;
-use crate::ledger::{LinkNo, Stage};
-use crate::link::{Phase, Server, leaving};
+use crate::held::{LinkNo, LinkStage};
+use crate::link::{Phase, RemoteServer, leaving};
 use crate::servers::ServerList;
 
-/// Until a stream of beats that broke is opened again.
+/// How long to wait before a broken heartbeat stream is reopened.
 const REOPEN_AFTER: Duration = Duration::from_secs(1);
 
-/// Beats until the worker leaves.
+/// Sends heartbeats until the worker leaves.
 pub(crate) fn spawn(
     servers: ServerList,
     worker: Identity,
@@ -47,7 +47,7 @@ pub(crate) fn spawn(
         .map_err(WorkerError::Thread)
 }
 
-/// A beat for every server on the list, as it changes.
+/// Sends heartbeats to every server on the list, as the list changes.
 async fn follow(mut servers: ServerList, said: wire::HeartbeatRequest) {
     let mut hearts = JoinSet::new();
     let mut beating: HashMap<LinkNo, AbortHandle> = HashMap::new();
@@ -71,8 +71,8 @@ async fn follow(mut servers: ServerList, said: wire::HeartbeatRequest) {
     }
 }
 
-/// Beats for one server, on one stream after the other.
-async fn beat(server: Arc<Server>, said: wire::HeartbeatRequest) {
+/// Sends heartbeats to one server, reopening the stream whenever it breaks.
+async fn beat(server: Arc<RemoteServer>, said: wire::HeartbeatRequest) {
     loop {
         if let Err(status) = beat_until_broken(&server, said.clone()).await {
             tracing::debug!(server = %server.url, %status, "heartbeats do not arrive");
@@ -82,27 +82,27 @@ async fn beat(server: Arc<Server>, said: wire::HeartbeatRequest) {
     }
 }
 
-async fn beat_until_broken(server: &Arc<Server>, said: wire::HeartbeatRequest) -> Result<(), Status> {
+async fn beat_until_broken(server: &Arc<RemoteServer>, said: wire::HeartbeatRequest) -> Result<(), Status> {
     let mut client = server.client(server.beat_endpoint.connect_lazy());
     // Which stream of work was up when the last beat was sent.
     let (told, session) = watch::channel(None);
     let beats = unfold((server.clone(), told, said), |(server, told, said)| async move {
         next_beat(&server).await;
-        told.send_replace(server.ledger.up(server.link));
+        told.send_replace(server.held.up(server.link));
         Some((said.clone(), (server, told, said)))
     });
     let mut complaints = client.heartbeat(beats).await?.into_inner();
     while complaints.message().await?.is_some() {
         let session = *session.borrow();
         // A stream that came up while the answer was under way may be known by now.
-        if session.is_some() && server.ledger.up(server.link) == session {
+        if session.is_some() && server.held.up(server.link) == session {
             server.forgotten.notify_one();
         }
     }
     Ok(())
 }
 
-async fn next_beat(server: &Server) {
+async fn next_beat(server: &RemoteServer) {
     let mut every = server.heartbeat.subscribe();
     loop {
         let wait = *every.borrow_and_update();
@@ -112,7 +112,7 @@ async fn next_beat(server: &Server) {
             Ok(()) = every.changed() => continue,
         }
         // Another link's heart beats for the same server.
-        if server.ledger.stage(server.link) != Stage::Alias {
+        if server.held.stage(server.link) != LinkStage::Alias {
             return;
         }
     }

@@ -1,5 +1,4 @@
-//! Takes in what a server says. Nothing here waits: when it returns, all of a message is on
-//! record.
+//! Handles the messages of a server. Nothing here waits: when it returns, everything in the message is recorded.
 
 use bytes::Bytes;
 use punctual_core::attempt::AttemptNo;
@@ -10,30 +9,30 @@ use punctual_proto::convert::{BadMessage, job_id, read_attempt_ref, scheduled_ru
 use punctual_proto::worker as wire;
 
 use crate::attempts::run_all;
-use crate::ledger::{Assigned, Greeting, Key, Peer};
-use crate::link::Link;
+use crate::held::{Key, PeerAddress, ReceivedAssignment, ServerGreeting};
+use crate::link::ServerLink;
 
-impl Link {
+impl ServerLink {
     pub(crate) fn take_in(&mut self, message: wire::ServerMessage) {
-        let (ledger, link) = (self.server.ledger.clone(), self.server.link);
+        let (held, link) = (self.server.held.clone(), self.server.link);
         if let Some(welcome) = message.welcome {
             self.take_in_welcome(welcome);
         }
         if let Some(peers) = message.peers {
-            ledger.announced(link, read_peers(peers));
+            held.announced(link, read_peers(peers));
         }
         if let Some(wire::CreditKept { told, bound }) = message.credit {
-            ledger.credit_kept(link, CreditKept { told, bound });
+            held.credit_kept(link, CreditKept { told, bound });
         }
         if let Some(jobs) = message.demand {
-            ledger.demanded(link, jobs);
+            held.demanded(link, jobs);
         }
-        let mut spooled = ledger.acked(keys(&message.acks));
+        let mut spooled = held.acked(keys(&message.acks));
         // Before the assignments, which may need the slots; and what is stopped in the same
         // breath as it is assigned never begins.
         let stopped: Vec<Key> = keys(&message.stops).collect();
         if !stopped.is_empty() {
-            spooled.extend(ledger.stop(stopped.iter().copied()));
+            spooled.extend(held.stop(stopped.iter().copied()));
         }
         if !message.assignments.is_empty() {
             let tasks: Vec<_> = message.tasks.iter().map(|task| self.tasks.read(task)).collect();
@@ -41,11 +40,11 @@ impl Link {
                 read(assignment, &tasks).inspect_err(|error| tracing::warn!(%error, "an assignment was ignored")).ok()
             });
             let assigned = assigned.filter(|assigned| !stopped.contains(&assigned.key)).collect();
-            let attempts = ledger.register(link, assigned, self.log_bytes_max);
+            let attempts = held.register(link, assigned, self.log_bytes_max);
             // On a task of their own: whatever they do, the stream is read on.
-            tokio::spawn(run_all(attempts, self.rules.clone(), ledger.clone()));
+            tokio::spawn(run_all(attempts, self.rules.clone(), held.clone()));
         }
-        ledger.cancel(keys(&message.cancels));
+        held.cancel(keys(&message.cancels));
         if let Some(spool) = &self.spool
             && !spooled.is_empty()
         {
@@ -59,13 +58,13 @@ impl Link {
         }
         self.server.heartbeat_every(welcome.heartbeat_ms);
         if let Some(peers) = welcome.peers {
-            self.server.ledger.announced(self.server.link, read_peers(peers));
+            self.server.held.announced(self.server.link, read_peers(peers));
         }
     }
 }
 
-/// The error says why a server is not one that we can talk to.
-pub(crate) fn read_greeting(message: wire::ServerMessage) -> Result<Greeting, &'static str> {
+/// Reads a greeting. The error says why this worker cannot work with the server.
+pub(crate) fn read_greeting(message: wire::ServerMessage) -> Result<ServerGreeting, &'static str> {
     let greeting = message.greeting.ok_or("the server's first message was not a greeting")?;
     let server = ServerId::from_bytes(&greeting.server_id).ok_or("the greeting does not say who the server is")?;
     let shard = |owned: &wire::ShardEpoch| match u16::try_from(owned.shard) {
@@ -73,13 +72,13 @@ pub(crate) fn read_greeting(message: wire::ServerMessage) -> Result<Greeting, &'
         _ => Err("the greeting names a shard that there is not"),
     };
     let shards = greeting.shards.iter().map(shard).collect::<Result<_, _>>()?;
-    Ok(Greeting { server, acquired: greeting.acquired, shards })
+    Ok(ServerGreeting { server, acquired: greeting.acquired, shards })
 }
 
-fn read_peers(peers: wire::Peers) -> Vec<Peer> {
+fn read_peers(peers: wire::Peers) -> Vec<PeerAddress> {
     let read = |peer: wire::Peer| {
         let server = ServerId::from_bytes(&peer.server_id)?;
-        Some(Peer { server, address: peer.address.trim_end_matches('/').to_owned() })
+        Some(PeerAddress { server, address: peer.address.trim_end_matches('/').to_owned() })
     };
     peers.peers.into_iter().filter_map(read).collect()
 }
@@ -87,13 +86,13 @@ fn read_peers(peers: wire::Peers) -> Vec<Peer> {
 fn read(
     assignment: wire::Assignment,
     tasks: &[Result<std::sync::Arc<crate::tasks::RunnableTask>, String>],
-) -> Result<Assigned, BadMessage> {
+) -> Result<ReceivedAssignment, BadMessage> {
     let key = (job_id(&assignment.job_id)?, AttemptNo(assignment.attempt));
     let task = match tasks.get(assignment.task as usize) {
         Some(task) => task.clone(),
         None => Err("the assignment came without its task".to_owned()),
     };
-    Ok(Assigned {
+    Ok(ReceivedAssignment {
         key,
         epoch: Epoch(assignment.epoch),
         task,

@@ -11,33 +11,33 @@ use punctual_core::attempt::Outcome;
 use punctual_core::shard::event::Report;
 use tokio::time::Instant;
 
-use crate::ledger::Key;
+use crate::held::Key;
 use crate::tasks::RunnableTask;
 
-/// What a person can still follow, and a few milliseconds of work.
+/// As many lines as a person can follow. Writing them takes a few milliseconds.
 const LINES_PER_SECOND_MAX: u32 = 100;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A reason is cut to this in the log; the job's record has the whole of it.
+/// Longer reasons are cut in the log; the job's record has the whole text.
 const REASON_CHARS_MAX: usize = 200;
 
 /// Which attempts a worker logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AttemptLog {
-    /// None.
+    /// Log no attempts.
     Off,
     /// Up to 100 lines a second; the rest is counted in one line a second.
     #[default]
     Limited,
-    /// All of them, whatever it costs.
+    /// Log all attempts, whatever it costs.
     All,
 }
 
 pub(crate) struct Journal {
     mode: AttemptLog,
-    window: Mutex<Window>,
-    /// The window is full: attempts are counted until it ends.
+    window: Mutex<LineWindow>,
+    /// The window is full: attempts are only counted until it ends.
     is_full: AtomicBool,
     started: AtomicU64,
     succeeded: AtomicU64,
@@ -45,7 +45,7 @@ pub(crate) struct Journal {
     other: AtomicU64,
 }
 
-struct Window {
+struct LineWindow {
     ends_at: Instant,
     lines: u32,
 }
@@ -54,7 +54,7 @@ impl Journal {
     pub(crate) fn new(mode: AttemptLog) -> Arc<Self> {
         Arc::new(Self {
             mode,
-            window: Mutex::new(Window { ends_at: Instant::now(), lines: 0 }),
+            window: Mutex::new(LineWindow { ends_at: Instant::now(), lines: 0 }),
             is_full: AtomicBool::new(false),
             started: AtomicU64::new(0),
             succeeded: AtomicU64::new(0),
@@ -97,7 +97,7 @@ impl Journal {
         tracing::info!(%job, attempt = attempt.0, outcome, took_ms, reason, tracing_id, "attempt ended");
     }
 
-    /// Whether a line is to be written now. In a window that is full, one task writes the counts when it ends.
+    /// Whether a line may be written now. While a window is full, one task writes the counts at its end.
     fn has_room(self: &Arc<Self>, now: Instant) -> bool {
         match self.mode {
             AttemptLog::Off => return false,
@@ -107,7 +107,7 @@ impl Journal {
         }
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         if now >= window.ends_at {
-            *window = Window { ends_at: now + SECOND, lines: 0 };
+            *window = LineWindow { ends_at: now + SECOND, lines: 0 };
         }
         if window.lines < LINES_PER_SECOND_MAX {
             window.lines += 1;

@@ -1,9 +1,8 @@
-//! The runtime of a worker: takes attempts from servers, runs them, reports how they ended.
+//! The runtime of a worker: takes attempts from servers, runs them, and reports their outcomes.
 //!
-//! A worker dials out and never listens, and never sees a store. Two promises hold it
-//! together: an attempt is on record here before anything else happens with it, so that
-//! what a worker says it holds is true; and an outcome is kept until a server has
-//! acknowledged it, on disk where a server cannot be reached.
+//! A worker dials out and never listens, and never sees a store. It makes two promises. An attempt is recorded before
+//! anything else happens with it, so the list of held attempts that a worker sends is always true. An outcome is kept
+//! until a server has acknowledged it, on disk if no server can be reached.
 //!
 //! ```no_run
 //! use punctual_worker::{JobContext, Worker};
@@ -29,9 +28,9 @@ mod credentials;
 mod downloads;
 mod error;
 mod heartbeat;
+mod held;
 mod intake;
 mod journal;
-mod ledger;
 mod link;
 mod outgoing;
 mod run;
@@ -39,8 +38,8 @@ mod servers;
 mod session;
 mod spool;
 mod status;
-mod steward;
 mod tasks;
+mod upkeep;
 
 pub use builder::{SLOTS_MAX, Worker};
 pub use credentials::PlainHttp;

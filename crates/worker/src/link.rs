@@ -1,8 +1,7 @@
-//! The connection to one server, kept up for as long as the worker runs.
+//! The connection to one server, which is re-established for as long as the worker runs.
 //!
-//! One task reads a stream to its end and only then opens the next, so nothing of an old
-//! stream can arrive after the new one's hello has said what is held. A worker has a link to
-//! every server; see `servers`.
+//! One task reads a stream to its end and only then opens the next, so no message of an old stream can arrive after the
+//! hello of the new one. A worker has a link to every server; see `servers`.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,57 +13,57 @@ use punctual_proto::worker::worker_client::WorkerClient;
 use tokio::sync::{Notify, watch};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::attempts::Rules;
+use crate::attempts::AttemptRules;
 use crate::backoff::Backoff;
 use crate::credentials::{Bearer, Client, Credentials, PlainHttp};
 use crate::error::WorkerError;
-use crate::ledger::{Ledger, LinkNo};
+use crate::held::{HeldAttempts, LinkNo};
 use crate::spool::Spool;
 use crate::tasks::Tasks;
 
-/// Until a server says otherwise.
+/// The heartbeat interval until a server sets another.
 pub(crate) const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(5);
 pub(crate) const LOG_BYTES_MAX_DEFAULT: usize = 1 << 20;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Finds out that a server is gone without a word.
+/// How often idle connections are checked, to notice a server that vanished without closing them.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 const WINDOW_BYTES: u32 = 4 << 20;
 
-/// What a worker says about itself to every server.
+/// What a worker tells every server about itself.
 pub(crate) struct Profile {
     pub(crate) id: WorkerId,
-    /// Proves the id.
+    /// The secret that proves the id.
     pub(crate) secret: WorkerSecret,
     pub(crate) name: String,
     pub(crate) host: String,
     pub(crate) queues: Vec<String>,
     pub(crate) capabilities: Vec<String>,
     pub(crate) labels: std::collections::HashMap<String, String>,
-    /// The user that runs commands outside of the sandbox; empty if none does.
+    /// The user that runs commands outside the sandbox; empty if the worker runs none.
     pub(crate) commands_as: String,
 }
 
-/// One server, as its stream and its heartbeat know it.
-pub(crate) struct Server {
+/// A server that this worker connects to, shared by its stream and its heartbeat.
+pub(crate) struct RemoteServer {
     pub(crate) link: LinkNo,
     pub(crate) url: String,
     pub(crate) endpoint: Endpoint,
-    /// For heartbeats.
+    /// The endpoint of the heartbeat's connection.
     pub(crate) beat_endpoint: Endpoint,
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) held: Arc<HeldAttempts>,
     credentials: Arc<Credentials>,
-    /// The server does not know this worker any more.
+    /// Signals that the server does not know this worker any more.
     pub(crate) forgotten: Notify,
     pub(crate) heartbeat: watch::Sender<Duration>,
 }
 
-impl Server {
+impl RemoteServer {
     pub(crate) fn new(
         link: LinkNo,
         url: String,
-        ledger: Arc<Ledger>,
+        held: Arc<HeldAttempts>,
         credentials: Arc<Credentials>,
     ) -> Result<Self, WorkerError> {
         let endpoint = match Endpoint::from_shared(url.clone()) {
@@ -83,7 +82,7 @@ impl Server {
         let endpoint =
             beat_endpoint.clone().initial_stream_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
         let heartbeat = watch::Sender::new(HEARTBEAT_DEFAULT);
-        Ok(Self { link, url, endpoint, beat_endpoint, ledger, credentials, forgotten: Notify::new(), heartbeat })
+        Ok(Self { link, url, endpoint, beat_endpoint, held, credentials, forgotten: Notify::new(), heartbeat })
     }
 
     pub(crate) fn client(&self, channel: Channel) -> Client {
@@ -115,35 +114,35 @@ pub(crate) async fn leaving(phase: &watch::Receiver<Phase>) {
     let _ = phase.clone().wait_for(|phase| *phase == Phase::Leaving).await;
 }
 
-pub(crate) struct Link {
-    pub(crate) server: Arc<Server>,
+pub(crate) struct ServerLink {
+    pub(crate) server: Arc<RemoteServer>,
     pub(crate) profile: Arc<Profile>,
     pub(crate) tasks: Tasks,
     pub(crate) spool: Option<Arc<Spool>>,
     pub(crate) phase: watch::Receiver<Phase>,
-    pub(crate) rules: Rules,
+    pub(crate) rules: AttemptRules,
     pub(crate) log_bytes_max: usize,
 }
 
 /// Why a stream ended.
-pub(crate) enum End {
-    /// The server never answered on it.
+pub(crate) enum SessionEnd {
+    /// The server never answered on the stream.
     NotOpened(String),
     /// Another link leads to the same server.
     Alias,
-    /// By the server: it stops, or wants another hello.
+    /// Closed by the server, because it stops or wants another hello.
     Closed,
     Broken(String),
     Left,
 }
 
-/// A stream that ended sooner does not count as a success.
+/// A stream that ended sooner than this does not reset the backoff.
 const LASTING: Duration = Duration::from_secs(1);
 
-/// How often a link that leads to the same server as another looks whether it is needed.
+/// How often a link whose server another link serves checks whether it is needed.
 const ALIAS_LOOK_EVERY: Duration = Duration::from_secs(2);
 
-impl Link {
+impl ServerLink {
     pub(crate) async fn keep_connected(mut self, mut backoff: Backoff) {
         let mut said_unreachable = false;
         loop {
@@ -151,27 +150,27 @@ impl Link {
             let end = self.session().await;
             let server = &self.server.url;
             match end {
-                End::Left => return,
-                End::Alias => {
+                SessionEnd::Left => return,
+                SessionEnd::Alias => {
                     tracing::debug!(%server, "another link leads to the same server");
                     tokio::select! {
                         () = self.needed() => {}
                         () = leaving(&self.phase) => return,
                     }
                 }
-                End::Closed => {
+                SessionEnd::Closed => {
                     tracing::info!(%server, "the server closed the stream; reconnecting");
                     said_unreachable = false;
                 }
-                End::Broken(reason) => {
+                SessionEnd::Broken(reason) => {
                     tracing::warn!(%server, %reason, "lost the connection; reconnecting");
                     said_unreachable = false;
                 }
-                End::NotOpened(reason) if !said_unreachable => {
+                SessionEnd::NotOpened(reason) if !said_unreachable => {
                     tracing::warn!("cannot reach {server}: {reason}. Retrying");
                     said_unreachable = true;
                 }
-                End::NotOpened(reason) => {
+                SessionEnd::NotOpened(reason) => {
                     tracing::debug!(%server, %reason, "still cannot reach the server");
                 }
             }
@@ -188,7 +187,7 @@ impl Link {
 
     /// Resolves when no other link leads to the same server any more.
     async fn needed(&self) {
-        while self.server.ledger.is_served_by_another(self.server.link) {
+        while self.server.held.is_served_by_another(self.server.link) {
             tokio::time::sleep(ALIAS_LOOK_EVERY).await;
         }
     }

@@ -1,8 +1,7 @@
-//! What a stream to a server carries: everything that gathered since its last message.
+//! Composes the messages of a stream to a server: everything that gathered since the last one.
 //!
-//! There is no timer: the transport asks for the next message when it can take one, so an
-//! idle stream sends at once and a busy one sends large batches. Only the newest stream to a
-//! server is given anything; one that was replaced ends.
+//! There is no timer. The transport asks for the next message when it can send one, so an idle stream sends at once and
+//! a busy one sends large batches. Only the newest stream to a server gets messages; a replaced stream ends.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,47 +14,47 @@ use punctual_proto::convert::id_bytes;
 use punctual_proto::worker as wire;
 use tokio::sync::oneshot;
 
-use crate::ledger::{Held, Key, Ledger, LinkNo, LinkState, State, outcome_bytes};
+use crate::held::{HeldAttempt, HeldAttempts, HeldState, Key, LinkNo, LinkState, outcome_bytes};
 
-/// One stream to a server.
+/// Numbers the streams of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SessionNo(pub(crate) u64);
 
-/// More would only make the server's transaction longer, not the batch cheaper.
+/// More outcomes would only make the server's transaction longer, not the batch cheaper.
 const OUTCOMES_LEN_MAX: usize = 4096;
 
-/// A piece of a log; small enough that many attempts share a message.
+/// The maximum size of a piece of a log, small enough that many attempts share a message.
 const LOG_PIECE_BYTES_MAX: usize = 64 << 10;
 
-/// The stream was replaced by a newer one.
+/// The error of a stream that a newer one has replaced.
 struct Replaced;
 
-/// What to say hello with, once the server has greeted.
+/// The hello that opens a stream after the server's greeting.
 pub(crate) type Introduction = (SessionNo, wire::Hello);
 
-/// The hello, then whatever there is to send, until the stream is closed.
+/// The messages of a stream: the hello, then everything there is to send, until the stream is closed.
 pub(crate) fn messages(
-    ledger: Arc<Ledger>,
+    held: Arc<HeldAttempts>,
     link: LinkNo,
     introduction: oneshot::Receiver<Introduction>,
 ) -> impl Stream<Item = wire::WorkerMessage> + Send + 'static {
-    enum Stage {
+    enum StreamStage {
         Silent(oneshot::Receiver<Introduction>),
         Open(SessionNo),
     }
-    unfold((Stage::Silent(introduction), ledger), move |(stage, ledger)| async move {
+    unfold((StreamStage::Silent(introduction), held), move |(stage, held)| async move {
         let (session, message) = match stage {
-            Stage::Silent(introduction) => {
+            StreamStage::Silent(introduction) => {
                 let (session, hello) = introduction.await.ok()?;
                 (session, wire::WorkerMessage { hello: Some(hello), ..Default::default() })
             }
-            Stage::Open(session) => (session, ledger.next_message(link, session).await?),
+            StreamStage::Open(session) => (session, held.next_message(link, session).await?),
         };
-        Some((message, (Stage::Open(session), ledger)))
+        Some((message, (StreamStage::Open(session), held)))
     })
 }
 
-impl Ledger {
+impl HeldAttempts {
     async fn next_message(&self, link: LinkNo, session: SessionNo) -> Option<wire::WorkerMessage> {
         let outgoing = self.state().links.get(&link)?.outgoing.clone();
         loop {
@@ -71,10 +70,10 @@ impl Ledger {
         }
     }
 
-    /// Everything there is to say, up to the size of a batch; `None` when there is nothing.
+    /// Composes the next message, up to the size of a batch; `None` if there is nothing to send.
     fn compose(&self, link: LinkNo, session: SessionNo, now: Instant) -> Result<Option<wire::WorkerMessage>, Replaced> {
         let mut guard = self.state();
-        let State { links, held, credits, draining, .. } = &mut *guard;
+        let HeldState { links, held, credits, draining, .. } = &mut *guard;
         let state = links.get_mut(&link).filter(|link| link.session == session.0).ok_or(Replaced)?;
         let credit = credits.take_untold(link);
         let leaving = *draining && credit.is_some();
@@ -89,7 +88,7 @@ impl Ledger {
 }
 
 #[cfg(test)]
-impl Ledger {
+impl HeldAttempts {
     /// How many outcomes the next message of a stream carries.
     pub(crate) fn compose_outcomes(&self, link: LinkNo, session: SessionNo, now: Instant) -> usize {
         match self.compose(link, session, now) {
@@ -124,7 +123,7 @@ impl LinkState {
 
     fn take_outcomes(
         &mut self,
-        held: &mut HashMap<Key, Held>,
+        held: &mut HashMap<Key, HeldAttempt>,
         outcomes: &mut Vec<wire::Outcome>,
         mut bytes: usize,
         now: Instant,
@@ -135,7 +134,7 @@ impl LinkState {
             && let Some(key) = self.unsent.pop_front()
         {
             // Acknowledged or stopped since it was queued.
-            let Some(Held::Finished(finished)) = held.get_mut(&key) else {
+            let Some(HeldAttempt::Finished(finished)) = held.get_mut(&key) else {
                 continue;
             };
             finished.sent_at = Some(now);

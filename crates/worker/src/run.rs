@@ -1,4 +1,4 @@
-//! A worker's life: set up, work, drain, leave.
+//! The life cycle of a worker: set up, work, drain, leave.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -7,15 +7,15 @@ use std::time::Duration;
 use punctual_core::id::WorkerId;
 use tokio::sync::watch;
 
-use crate::attempts::Rules;
+use crate::attempts::AttemptRules;
 use crate::builder::{Identity, Worker};
 use crate::error::WorkerError;
+use crate::held::{HeldAttempts, RemainingWork};
 use crate::journal::Journal;
-use crate::ledger::{Ledger, Left};
 use crate::link::{Phase, Profile};
-use crate::servers::{Parts, Servers};
+use crate::servers::{LinkParts, Servers};
 use crate::spool::Spool;
-use crate::{heartbeat, steward};
+use crate::{heartbeat, upkeep};
 
 pub(crate) async fn run(
     worker: Worker,
@@ -24,8 +24,8 @@ pub(crate) async fn run(
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), WorkerError> {
     let Identity { id, secret } = identity;
-    let ledger = Arc::new(Ledger::new(worker.slots));
-    let spool = open_spool(&worker, id, &ledger)?;
+    let held = Arc::new(HeldAttempts::new(worker.slots));
+    let spool = open_spool(&worker, id, &held)?;
     let profile = Arc::new(Profile {
         id,
         secret: secret.clone(),
@@ -37,30 +37,30 @@ pub(crate) async fn run(
         commands_as: worker.executors.commands_as().unwrap_or_default(),
     });
     // A handle that is used for a second run keeps showing the first.
-    let _ = worker.status.0.set(ledger.clone());
+    let _ = worker.status.0.set(held.clone());
 
-    let _stop = StopAll(ledger.clone());
+    let _stop = StopAll(held.clone());
 
     let (phase_sender, phase) = watch::channel(Phase::Working);
-    let parts = Parts {
-        ledger: ledger.clone(),
+    let parts = LinkParts {
+        held: held.clone(),
         profile,
         executors: worker.executors.clone(),
         spool: spool.clone(),
         phase: phase.clone(),
-        rules: Rules { cancel_grace: worker.cancel_grace, journal: Journal::new(worker.attempt_log) },
+        rules: AttemptRules { cancel_grace: worker.cancel_grace, journal: Journal::new(worker.attempt_log) },
         seed,
         credentials: Arc::new(worker.credentials),
     };
     let mut servers = Servers::start(parts, &worker.servers)?;
     worker.asker.begin(id, servers.list());
     let heart = heartbeat::spawn(servers.list(), Identity { id, secret }, phase)?;
-    let steward = tokio::spawn(steward::keep(ledger.clone(), spool.clone()));
-    let _steward = AbortOnDrop(steward.abort_handle());
+    let upkeep = tokio::spawn(upkeep::keep(held.clone(), spool.clone()));
+    let _upkeep = AbortOnDrop(upkeep.abort_handle());
 
     let leave = async {
         shutdown.await;
-        drain(&ledger, spool.is_some(), worker.drain_timeout).await;
+        drain(&held, spool.is_some(), worker.drain_timeout).await;
     };
     tokio::select! {
         () = leave => {}
@@ -70,7 +70,7 @@ pub(crate) async fn run(
     phase_sender.send_replace(Phase::Leaving);
     servers.left().await;
     if let Some(spool) = &spool {
-        spool.keep(&ledger);
+        spool.keep(&held);
     }
     // Both end within moments, but a thread is not joined on a runtime's own thread.
     let close = move || {
@@ -85,8 +85,9 @@ pub(crate) async fn run(
     Ok(())
 }
 
-/// Nothing runs on without its worker, not even when the worker's own future is dropped.
-struct StopAll(Arc<Ledger>);
+/// Stops all attempts when dropped: nothing keeps running without its worker, even if the worker's own future is
+/// dropped.
+struct StopAll(Arc<HeldAttempts>);
 
 impl Drop for StopAll {
     fn drop(&mut self) {
@@ -102,31 +103,31 @@ impl Drop for AbortOnDrop {
     }
 }
 
-fn open_spool(worker: &Worker, id: WorkerId, ledger: &Ledger) -> Result<Option<Arc<Spool>>, WorkerError> {
+fn open_spool(worker: &Worker, id: WorkerId, held: &HeldAttempts) -> Result<Option<Arc<Spool>>, WorkerError> {
     let Some(dir) = &worker.spool_dir else {
         return Ok(None);
     };
     let (spool, leftovers) = Spool::open(dir, id).map_err(|source| WorkerError::Spool { dir: dir.clone(), source })?;
-    ledger.adopt(leftovers);
+    held.adopt(leftovers);
     Ok(Some(Arc::new(spool)))
 }
 
-/// Takes no more work and waits until what there is was finished and acknowledged, or is on
-/// disk where no server can be reached.
-async fn drain(ledger: &Ledger, has_spool: bool, limit: Duration) {
-    ledger.drain();
-    let is_done = |left: Left| {
+/// Takes no more work and waits until every attempt is finished and acknowledged, or is on disk because no server can
+/// be reached.
+async fn drain(held: &HeldAttempts, has_spool: bool, limit: Duration) {
+    held.drain();
+    let is_done = |left: RemainingWork| {
         let safe = has_spool && left.connected == 0 && left.not_on_disk == 0;
         left.running == 0 && (left.unacked == 0 || safe)
     };
     let done = async {
-        while !is_done(ledger.left()) {
-            ledger.progress.notified().await;
+        while !is_done(held.left()) {
+            held.progress.notified().await;
         }
     };
-    tracing::info!(running = ledger.left().running, "leaving: no more work is taken");
+    tracing::info!(running = held.left().running, "leaving: no more work is taken");
     if tokio::time::timeout(limit, done).await.is_err() {
-        let Left { running, unacked, .. } = ledger.left();
+        let RemainingWork { running, unacked, .. } = held.left();
         tracing::warn!(running, unacked, "leaving with work undone: {limit:?} were not enough");
     }
 }

@@ -1,8 +1,8 @@
 //! The servers that this worker has links to.
 //!
-//! It starts with those that it was configured with, and follows what servers tell of their
-//! peers: a link to every server, and none twice. A link is dropped when nobody tells of its
-//! server any more and it cannot be reached; those that were configured are kept for good.
+//! A worker starts with the configured servers and follows what servers announce about their peers: one link to every
+//! server. A link is dropped when no server announces its server any more and it cannot be reached. Links to configured
+//! servers are never dropped.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,62 +13,62 @@ use punctual_exec::Executors;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::attempts::Rules;
+use crate::attempts::AttemptRules;
 use crate::backoff::Backoff;
 use crate::credentials::Credentials;
 use crate::error::WorkerError;
-use crate::ledger::{Ledger, LinkNo, Stage, Survey};
-use crate::link::{LOG_BYTES_MAX_DEFAULT, Link, Phase, Profile, Server};
+use crate::held::{HeldAttempts, LinkNo, LinkStage, Survey};
+use crate::link::{LOG_BYTES_MAX_DEFAULT, Phase, Profile, RemoteServer, ServerLink};
 use crate::spool::Spool;
 use crate::tasks::Tasks;
 
-/// The list is looked at when a server tells a new one, and so often in any case: whether a
-/// server can be reached changes without a word.
+/// How often the list of servers is updated. A new announcement updates it at once, but a server can also become
+/// unreachable without any message.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// More servers than any cluster has. Others are left out.
+/// More servers than any cluster has. Further ones are ignored.
 const SERVERS_MAX: usize = 256;
 
-/// What every link needs.
-pub(crate) struct Parts {
-    pub(crate) ledger: Arc<Ledger>,
+/// The parts of the worker that every link needs.
+pub(crate) struct LinkParts {
+    pub(crate) held: Arc<HeldAttempts>,
     pub(crate) profile: Arc<Profile>,
     pub(crate) executors: Executors,
     pub(crate) spool: Option<Arc<Spool>>,
     pub(crate) phase: watch::Receiver<Phase>,
-    pub(crate) rules: Rules,
+    pub(crate) rules: AttemptRules,
     pub(crate) seed: u64,
     pub(crate) credentials: Arc<Credentials>,
 }
 
-/// All servers, for the heartbeat.
-pub(crate) type ServerList = watch::Receiver<Arc<[Arc<Server>]>>;
+/// All servers that the worker has a link to, as the list changes.
+pub(crate) type ServerList = watch::Receiver<Arc<[Arc<RemoteServer>]>>;
 
 pub(crate) struct Servers {
-    parts: Parts,
+    parts: LinkParts,
     links: JoinSet<()>,
-    /// By address.
-    known: HashMap<String, Known>,
-    /// Addresses that servers told of and that this worker does not use. Each is logged once.
+    /// Servers by address.
+    known: HashMap<String, KnownServer>,
+    /// Announced addresses that this worker does not use. Each is logged once.
     refused: HashSet<String>,
     links_made: u32,
-    list: watch::Sender<Arc<[Arc<Server>]>>,
+    list: watch::Sender<Arc<[Arc<RemoteServer>]>>,
 }
 
-struct Known {
-    server: Arc<Server>,
-    origin: Origin,
+struct KnownServer {
+    server: Arc<RemoteServer>,
+    origin: ServerOrigin,
     task: AbortHandle,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum ServerOrigin {
     Configured,
     Announced,
 }
 
 impl Servers {
-    pub(crate) fn start(parts: Parts, configured: &[String]) -> Result<Self, WorkerError> {
+    pub(crate) fn start(parts: LinkParts, configured: &[String]) -> Result<Self, WorkerError> {
         let list = watch::Sender::new(Arc::default());
         let mut servers =
             Self { parts, links: JoinSet::new(), known: HashMap::new(), refused: HashSet::new(), links_made: 0, list };
@@ -76,15 +76,15 @@ impl Servers {
         let mut new = Vec::new();
         for url in configured {
             let url = url.trim_end_matches('/');
-            if !servers.known.contains_key(url) && !new.iter().any(|server: &Arc<Server>| server.url == url) {
+            if !servers.known.contains_key(url) && !new.iter().any(|server: &Arc<RemoteServer>| server.url == url) {
                 new.push(servers.make(url)?);
             }
         }
         for server in &new {
-            servers.parts.ledger.add_link(server.link, Expected::Yes);
+            servers.parts.held.add_link(server.link, Expected::Yes);
         }
         for server in new {
-            servers.connect(server, Origin::Configured);
+            servers.connect(server, ServerOrigin::Configured);
         }
         servers.publish();
         Ok(servers)
@@ -94,13 +94,13 @@ impl Servers {
         self.list.subscribe()
     }
 
-    /// Follows the servers. Ends only when a link does, which is a fault of ours: without its
-    /// link a worker would look alive and do nothing.
+    /// Keeps the links up to date. Ends only when a link's task ends, which is a bug: without its link a worker would
+    /// look alive and do nothing.
     pub(crate) async fn follow(&mut self) {
-        let ledger = self.parts.ledger.clone();
+        let held = self.parts.held.clone();
         loop {
             tokio::select! {
-                () = ledger.servers.notified() => {}
+                () = held.servers.notified() => {}
                 () = tokio::time::sleep(LOOK_EVERY) => {}
                 Some(Err(error)) = self.links.join_next() => match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
@@ -113,7 +113,7 @@ impl Servers {
     }
 
     fn look(&mut self) {
-        let survey = self.parts.ledger.survey();
+        let survey = self.parts.held.survey();
         let dropped = self.drop_gone(&survey);
         let added = self.add_new(&survey);
         if dropped || added {
@@ -124,8 +124,9 @@ impl Servers {
     fn add_new(&mut self, survey: &Survey) -> bool {
         let mut added = false;
         for peer in &survey.peers {
-            let is_open = |stage: Stage| matches!(stage, Stage::Greeted | Stage::Up);
-            let is_linked = |(_, stage, server): &(LinkNo, Stage, _)| is_open(*stage) && *server == Some(peer.server);
+            let is_open = |stage: LinkStage| matches!(stage, LinkStage::Greeted | LinkStage::Up);
+            let is_linked =
+                |(_, stage, server): &(LinkNo, LinkStage, _)| is_open(*stage) && *server == Some(peer.server);
             if self.known.contains_key(&peer.address)
                 || self.refused.contains(&peer.address)
                 || survey.links.iter().any(is_linked)
@@ -136,8 +137,8 @@ impl Servers {
             match self.make(&peer.address) {
                 Ok(server) => {
                     tracing::info!(server = %server.url, "heard of a server");
-                    self.parts.ledger.add_link(server.link, Expected::No);
-                    self.connect(server, Origin::Announced);
+                    self.parts.held.add_link(server.link, Expected::No);
+                    self.connect(server, ServerOrigin::Announced);
                     added = true;
                 }
                 Err(error) => {
@@ -155,38 +156,38 @@ impl Servers {
         if survey.is_cut_off {
             return false;
         }
-        let is_gone = |known: &Known| {
+        let is_gone = |known: &KnownServer| {
             let stage = survey.links.iter().find(|(no, ..)| *no == known.server.link).map(|(_, stage, _)| *stage);
             let is_told_of = survey.peers.iter().any(|peer| peer.address == known.server.url);
             match stage {
-                Some(Stage::Alias) | None => true,
-                Some(Stage::Greeted | Stage::Up) => false,
-                Some(Stage::Down) => !is_told_of,
+                Some(LinkStage::Alias) | None => true,
+                Some(LinkStage::Greeted | LinkStage::Up) => false,
+                Some(LinkStage::Down) => !is_told_of,
             }
         };
-        let is_dropped = |known: &Known| known.origin == Origin::Announced && is_gone(known);
+        let is_dropped = |known: &KnownServer| known.origin == ServerOrigin::Announced && is_gone(known);
         let gone: Vec<String> =
             self.known.iter().filter(|(_, known)| is_dropped(known)).map(|(url, _)| url.clone()).collect();
         for url in &gone {
             let known = self.known.remove(url).expect("it was just found");
             known.task.abort();
-            self.parts.ledger.drop_link(known.server.link);
+            self.parts.held.drop_link(known.server.link);
             tracing::info!(server = %url, "a server is gone");
         }
         !gone.is_empty()
     }
 
-    fn make(&mut self, url: &str) -> Result<Arc<Server>, WorkerError> {
+    fn make(&mut self, url: &str) -> Result<Arc<RemoteServer>, WorkerError> {
         let link = LinkNo(self.links_made);
-        let (ledger, credentials) = (self.parts.ledger.clone(), self.parts.credentials.clone());
-        let server = Server::new(link, url.to_owned(), ledger, credentials)?;
+        let (held, credentials) = (self.parts.held.clone(), self.parts.credentials.clone());
+        let server = RemoteServer::new(link, url.to_owned(), held, credentials)?;
         self.links_made += 1;
         Ok(Arc::new(server))
     }
 
-    fn connect(&mut self, server: Arc<Server>, origin: Origin) {
-        let Parts { profile, executors, spool, phase, rules, seed, .. } = &self.parts;
-        let link = Link {
+    fn connect(&mut self, server: Arc<RemoteServer>, origin: ServerOrigin) {
+        let LinkParts { profile, executors, spool, phase, rules, seed, .. } = &self.parts;
+        let link = ServerLink {
             server: server.clone(),
             profile: profile.clone(),
             tasks: Tasks::new(executors.clone()),
@@ -197,7 +198,7 @@ impl Servers {
         };
         let backoff = Backoff::new(seed.wrapping_add(u64::from(server.link.0)));
         let task = self.links.spawn(link.keep_connected(backoff));
-        self.known.insert(server.url.clone(), Known { server, origin, task });
+        self.known.insert(server.url.clone(), KnownServer { server, origin, task });
     }
 
     fn publish(&self) {
@@ -206,7 +207,7 @@ impl Servers {
         self.list.send_replace(servers.into());
     }
 
-    /// Waits until every link has said goodbye.
+    /// Waits until every link is closed.
     pub(crate) async fn left(mut self) {
         while self.links.join_next().await.is_some() {}
     }
@@ -217,8 +218,8 @@ mod tests {
     use punctual_core::{ServerId, Timestamp};
 
     use super::*;
+    use crate::held::{PeerAddress, ServerGreeting};
     use crate::journal::{AttemptLog, Journal};
-    use crate::ledger::{Greeting, Peer};
 
     fn servers() -> Servers {
         let secret = punctual_proto::identity::WorkerSecret::new([1; 32]);
@@ -232,13 +233,13 @@ mod tests {
             labels: HashMap::new(),
             commands_as: String::new(),
         };
-        let parts = Parts {
-            ledger: Arc::new(Ledger::new(4)),
+        let parts = LinkParts {
+            held: Arc::new(HeldAttempts::new(4)),
             profile: Arc::new(profile),
             executors: Executors::default(),
             spool: None,
             phase: watch::channel(Phase::Working).1,
-            rules: Rules { cancel_grace: Duration::ZERO, journal: Journal::new(AttemptLog::Off) },
+            rules: AttemptRules { cancel_grace: Duration::ZERO, journal: Journal::new(AttemptLog::Off) },
             seed: 1,
             credentials: Arc::default(),
         };
@@ -250,17 +251,17 @@ mod tests {
         ServerId::new(Timestamp::EPOCH, number)
     }
 
-    fn peer(number: u64, address: &str) -> Peer {
-        Peer { server: server(number), address: address.to_owned() }
+    fn peer(number: u64, address: &str) -> PeerAddress {
+        PeerAddress { server: server(number), address: address.to_owned() }
     }
 
-    /// The stream of this link comes up, and its server tells of these.
-    fn up(servers: &Servers, link: u32, number: u64, peers: Vec<Peer>) {
-        let ledger = &servers.parts.ledger;
-        let greeting = Greeting { server: server(number), acquired: 0, shards: vec![] };
-        ledger.greeted(LinkNo(link), &greeting).unwrap();
-        ledger.welcomed(LinkNo(link));
-        ledger.announced(LinkNo(link), peers);
+    /// Brings up the stream of this link, whose server announces these peers.
+    fn up(servers: &Servers, link: u32, number: u64, peers: Vec<PeerAddress>) {
+        let held = &servers.parts.held;
+        let greeting = ServerGreeting { server: server(number), acquired: 0, shards: vec![] };
+        held.greeted(LinkNo(link), &greeting).unwrap();
+        held.welcomed(LinkNo(link));
+        held.announced(LinkNo(link), peers);
     }
 
     fn urls(servers: &Servers) -> Vec<String> {
@@ -275,10 +276,10 @@ mod tests {
         servers.look();
         assert_eq!(urls(&servers), [own, other]);
         up(&servers, 1, 2, vec![]);
-        servers.parts.ledger.announced(LinkNo(0), vec![]);
+        servers.parts.held.announced(LinkNo(0), vec![]);
         servers.look();
         assert_eq!(urls(&servers), [own, other], "it can be reached");
-        servers.parts.ledger.closed(LinkNo(1));
+        servers.parts.held.closed(LinkNo(1));
         servers.look();
         assert_eq!(urls(&servers), [own], "a configured one is kept, told of or not");
     }
@@ -288,7 +289,7 @@ mod tests {
         let mut servers = servers();
         up(&servers, 0, 1, vec![peer(2, "http://127.0.0.1:2")]);
         servers.look();
-        servers.parts.ledger.closed(LinkNo(0));
+        servers.parts.held.closed(LinkNo(0));
         servers.look();
         assert_eq!(urls(&servers).len(), 2);
     }

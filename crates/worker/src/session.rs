@@ -9,48 +9,48 @@ use punctual_proto::worker as wire;
 use tokio::sync::oneshot;
 use tonic::{Status, Streaming};
 
+use crate::held::{HelloContent, IsAlias};
 use crate::intake::read_greeting;
-use crate::ledger::{Answer, IsAlias};
-use crate::link::{End, Link, leaving};
+use crate::link::{ServerLink, SessionEnd, leaving};
 use crate::outgoing::messages;
 
-/// From dialling to the server's welcome.
+/// The time limit from dialling to the server's welcome.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A server that has sent nothing for so long has heard that no work is taken any more, and
-/// what it had sent before has arrived.
+/// A server that has sent nothing for this long knows that the worker takes no more work, and everything that it had
+/// sent before has arrived.
 const FAREWELL_QUIET: Duration = Duration::from_millis(200);
-/// For a server that acknowledges nothing, or sends without end.
+/// The time limit for the farewell, for a server that acknowledges nothing or keeps sending.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// For the server to close its side of a stream that we have closed.
+/// How long to wait for the server to close its side of a stream that the worker has closed.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
 
 type Inbound = Streaming<wire::ServerMessage>;
 
-impl Link {
-    pub(crate) async fn session(&mut self) -> End {
+impl ServerLink {
+    pub(crate) async fn session(&mut self) -> SessionEnd {
         let opened = tokio::select! {
             opened = tokio::time::timeout(OPEN_TIMEOUT, self.open()) => {
-                opened.unwrap_or_else(|_| Err(End::NotOpened("no answer".to_owned())))
+                opened.unwrap_or_else(|_| Err(SessionEnd::NotOpened("no answer".to_owned())))
             }
-            () = leaving(&self.phase) => return self.closed(End::Left),
+            () = leaving(&self.phase) => return self.closed(SessionEnd::Left),
         };
         let (mut inbound, welcome) = match opened {
             Ok(opened) => opened,
             // The stream of the other link goes on.
-            Err(End::Alias) => return End::Alias,
+            Err(SessionEnd::Alias) => return SessionEnd::Alias,
             Err(end) => return self.closed(end),
         };
         tracing::info!(server = %self.server.url, worker = %self.profile.id, "connected");
-        self.server.ledger.welcomed(self.server.link);
+        self.server.held.welcomed(self.server.link);
         self.take_in(welcome);
         let end = self.read(&mut inbound).await;
-        if matches!(end, End::Left) {
+        if matches!(end, SessionEnd::Left) {
             let _ = tokio::time::timeout(FAREWELL_TIMEOUT, self.give_back(&mut inbound)).await;
         }
         let end = self.closed(end);
-        if matches!(end, End::Left) {
+        if matches!(end, SessionEnd::Left) {
             // What still arrives was never received: it is not on record, and no hello follows.
             let rest = async { while let Ok(Some(_)) = inbound.message().await {} };
             let _ = tokio::time::timeout(GOODBYE_TIMEOUT, rest).await;
@@ -58,36 +58,37 @@ impl Link {
         end
     }
 
-    /// Refuses what was on its way here when the server heard that this worker leaves, until
-    /// nothing more arrives and all of it is acknowledged. Thrown away instead, it would look
-    /// as if it ran here, until the server takes the worker for dead.
+    /// Gives back the assignments that were on their way when the server learned that this worker leaves, until no more
+    /// arrive and all are acknowledged. If they were discarded, the server would believe that they run until it
+    /// considers the worker dead.
     async fn give_back(&mut self, inbound: &mut Inbound) {
         loop {
             match tokio::time::timeout(FAREWELL_QUIET, inbound.message()).await {
                 Ok(Ok(Some(message))) => self.take_in(message),
                 Ok(Ok(None) | Err(_)) => return,
-                Err(_quiet) if self.server.ledger.is_drained(self.server.link) => return,
+                Err(_quiet) if self.server.held.is_drained(self.server.link) => return,
                 Err(_quiet) => {}
             }
         }
     }
 
-    /// Dials, is greeted and says hello; answers the stream and the server's answer on it.
-    async fn open(&self) -> Result<(Inbound, wire::ServerMessage), End> {
-        let not_opened = |reason: String| End::NotOpened(reason);
+    /// Connects, reads the greeting and sends the hello. Returns the stream and the server's welcome.
+    async fn open(&self) -> Result<(Inbound, wire::ServerMessage), SessionEnd> {
+        let not_opened = |reason: String| SessionEnd::NotOpened(reason);
         let channel = self.server.endpoint.connect().await.map_err(|error| not_opened(not_connected(&error)))?;
         let mut client = self
             .server
             .client(channel)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        let (ledger, link) = (&self.server.ledger, self.server.link);
+        let (held, link) = (&self.server.held, self.server.link);
         let (introduce, introduction) = oneshot::channel();
-        let outgoing = messages(ledger.clone(), link, introduction);
+        let outgoing = messages(held.clone(), link, introduction);
         let opened = client.work(outgoing).await.map_err(|status| not_opened(describe(&status)))?;
         let mut inbound = opened.into_inner();
         let greeting = read_greeting(next(&mut inbound).await?).map_err(|reason| not_opened(reason.to_owned()))?;
-        let Answer { session, credit, held } = ledger.greeted(link, &greeting).map_err(|IsAlias| End::Alias)?;
+        let HelloContent { session, credit, held: held_refs } =
+            held.greeted(link, &greeting).map_err(|IsAlias| SessionEnd::Alias)?;
         let profile = &self.profile;
         let hello = wire::Hello {
             worker_id: punctual_proto::convert::id_bytes(profile.id.to_bytes()),
@@ -98,7 +99,7 @@ impl Link {
             capabilities: profile.capabilities.clone(),
             labels: profile.labels.clone(),
             credit,
-            held,
+            held: held_refs,
             acquired: greeting.acquired,
             commands_as: profile.commands_as.clone(),
             secret: profile.secret.to_bytes().to_vec().into(),
@@ -112,7 +113,7 @@ impl Link {
         Ok((inbound, welcome))
     }
 
-    async fn read(&mut self, inbound: &mut Inbound) -> End {
+    async fn read(&mut self, inbound: &mut Inbound) -> SessionEnd {
         let phase = self.phase.clone();
         let left = leaving(&phase);
         tokio::pin!(left);
@@ -122,40 +123,40 @@ impl Link {
             tokio::select! {
                 message = inbound.message() => match message {
                     Ok(Some(message)) => self.take_in(message),
-                    Ok(None) => return End::Closed,
-                    Err(status) => return End::Broken(describe(&status)),
+                    Ok(None) => return SessionEnd::Closed,
+                    Err(status) => return SessionEnd::Broken(describe(&status)),
                 },
                 () = self.server.forgotten.notified() => {
-                    return End::Broken("the server does not know this worker".to_owned());
+                    return SessionEnd::Broken("the server does not know this worker".to_owned());
                 }
-                () = &mut left => return End::Left,
+                () = &mut left => return SessionEnd::Left,
             }
         }
     }
 
-    /// After this, nothing more is sent or read on the stream.
-    fn closed(&self, end: End) -> End {
-        self.server.ledger.closed(self.server.link);
+    /// Closes the stream: nothing more is sent or read on it.
+    fn closed(&self, end: SessionEnd) -> SessionEnd {
+        self.server.held.closed(self.server.link);
         end
     }
 }
 
-async fn next(inbound: &mut Inbound) -> Result<wire::ServerMessage, End> {
+async fn next(inbound: &mut Inbound) -> Result<wire::ServerMessage, SessionEnd> {
     match inbound.message().await {
         Ok(Some(message)) => Ok(message),
-        Ok(None) => Err(End::NotOpened("the server closed the stream".to_owned())),
-        Err(status) => Err(End::NotOpened(describe(&status))),
+        Ok(None) => Err(SessionEnd::NotOpened("the server closed the stream".to_owned())),
+        Err(status) => Err(SessionEnd::NotOpened(describe(&status))),
     }
 }
 
-/// Why there is no connection, and what to do about it.
+/// Describes why there is no connection, and what to do about it.
 fn not_connected(error: &tonic::transport::Error) -> String {
     format!("{}; start a server with `punctual server`, or name another one with --server", connection_trouble(error))
 }
 
-/// What a server said, or what became of the connection to it.
+/// Describes an error status: what the server said, or what happened to the connection.
 pub(crate) fn describe(status: &Status) -> String {
-    /// Only libraries speak of these; our servers answer in sentences.
+    /// Texts that only libraries use; our servers answer in sentences.
     const OTHERS: [&str; 3] = ["grpc-status", "HTTP status", "h2 protocol error"];
     if let Some(source) = std::error::Error::source(status) {
         return connection_trouble(source).to_owned();

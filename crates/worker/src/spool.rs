@@ -1,9 +1,8 @@
-//! Outcomes on disk, for when no server can be reached and the worker may not live to tell.
+//! Outcomes on disk, for times when no server can be reached.
 //!
-//! Written and deleted by a thread of its own, so that no task waits for a disk. A crash
-//! before an outcome is written loses it, and the server then counts the attempt as lost; a
-//! crash after it leaves a file that the next worker in the folder reads and delivers. A
-//! file is deleted when all of its outcomes are acknowledged. Logs are not spooled.
+//! A thread of its own writes and deletes them, so that no task waits for a disk. A crash before an outcome is written
+//! loses it, and the server then counts the attempt as lost; a crash after it leaves a file that the next worker in the
+//! folder reads and delivers. A file is deleted when all of its outcomes are acknowledged. Logs are not spooled.
 
 mod file;
 
@@ -14,31 +13,31 @@ use std::{fs, io, thread};
 
 use punctual_core::id::WorkerId;
 
-use crate::ledger::{Kept, Key, KeyedOutcome, Ledger, UNACKED_LEN_MAX};
+use crate::held::{HeldAttempts, Key, KeyedOutcome, SpoolState, UNACKED_LEN_MAX};
 use file::SpoolFile;
 
-/// A worker that cannot reach a server is given no more work, so this is never reached by one
-/// outage; it bounds many. The number of records has the same bound as those in memory.
+/// The maximum size of one spool file. A worker that cannot reach a server gets no more work, so one outage never fills
+/// a file; the limit bounds many outages. The number of records has the same bound as the outcomes in memory.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 const EXTENSION: &str = "spool";
 
 pub(crate) struct Spool {
-    orders: Sender<Order>,
+    orders: Sender<SpoolOrder>,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
-enum Order {
-    Keep { ledger: Arc<Ledger>, outcomes: Vec<KeyedOutcome> },
+enum SpoolOrder {
+    Keep { held: Arc<HeldAttempts>, outcomes: Vec<KeyedOutcome> },
     Forget(Vec<Key>),
     Close,
 }
 
-/// What earlier workers left in the folder.
+/// Outcomes that earlier workers left in the folder.
 pub(crate) type Leftovers = Vec<KeyedOutcome>;
 
 impl Spool {
-    /// Takes over the files in `dir` that no living worker holds.
+    /// Opens the spool and takes over the files in `dir` that no living worker holds.
     pub(crate) fn open(dir: &Path, worker: WorkerId) -> io::Result<(Self, Leftovers)> {
         fs::create_dir_all(dir)?;
         let mut leftovers = Vec::new();
@@ -61,29 +60,30 @@ impl Spool {
             }
         }
         let (orders, received) = channel();
-        let keeper = Keeper { dir: dir.to_owned(), worker, own: None, leftovers: files, health: Health::Good };
-        let thread = thread::Builder::new().name("punctual-spool".to_owned()).spawn(move || keeper.run(received))?;
+        let writer =
+            SpoolWriter { dir: dir.to_owned(), worker, own: None, leftovers: files, health: SpoolHealth::Good };
+        let thread = thread::Builder::new().name("punctual-spool".to_owned()).spawn(move || writer.run(received))?;
         Ok((Self { orders, thread: Mutex::new(Some(thread)) }, leftovers))
     }
 
-    /// Writes what the ledger has in memory only and cannot send; answers how much that is.
-    /// The ledger is told how it went.
-    pub(crate) fn keep(&self, ledger: &Arc<Ledger>) -> usize {
-        let outcomes = ledger.take_unspooled();
+    /// Writes outcomes that are in memory only and cannot be sent, and reports the result to `held`. Returns their
+    /// number.
+    pub(crate) fn keep(&self, held: &Arc<HeldAttempts>) -> usize {
+        let outcomes = held.take_unspooled();
         let len = outcomes.len();
         if len > 0 {
-            self.order(Order::Keep { ledger: ledger.clone(), outcomes });
+            self.order(SpoolOrder::Keep { held: held.clone(), outcomes });
         }
         len
     }
 
     pub(crate) fn forget(&self, keys: Vec<Key>) {
-        self.order(Order::Forget(keys));
+        self.order(SpoolOrder::Forget(keys));
     }
 
-    /// Returns when everything that was ordered before is done.
+    /// Closes the spool. Returns when everything that was ordered before is done.
     pub(crate) fn close(&self) {
-        self.order(Order::Close);
+        self.order(SpoolOrder::Close);
         let thread = self.thread.lock().ok().and_then(|mut thread| thread.take());
         if let Some(thread) = thread
             && thread.join().is_err()
@@ -92,11 +92,11 @@ impl Spool {
         }
     }
 
-    fn order(&self, order: Order) {
+    fn order(&self, order: SpoolOrder) {
         if let Err(SendError(order)) = self.orders.send(order) {
             tracing::error!("the spool's thread is gone: outcomes are kept in memory only");
-            if let Order::Keep { ledger, outcomes } = order {
-                ledger.spooled(&outcomes, Kept::InMemory);
+            if let SpoolOrder::Keep { held, outcomes } = order {
+                held.spooled(&outcomes, SpoolState::InMemory);
             }
         }
     }
@@ -115,49 +115,49 @@ fn spool_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The thread's side.
-struct Keeper {
+/// Writes and deletes spool files on the spool's thread.
+struct SpoolWriter {
     dir: PathBuf,
     worker: WorkerId,
     own: Option<SpoolFile>,
     leftovers: Vec<SpoolFile>,
-    health: Health,
+    health: SpoolHealth,
 }
 
-/// How the last write went: it is tried again and again, and said once.
+/// The result of the last write. A failed write is retried until it succeeds, and logged once.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Health {
+enum SpoolHealth {
     Good,
     Failing,
 }
 
-impl Keeper {
-    fn run(mut self, orders: Receiver<Order>) {
+impl SpoolWriter {
+    fn run(mut self, orders: Receiver<SpoolOrder>) {
         for order in orders {
             match order {
-                Order::Keep { ledger, outcomes } => {
+                SpoolOrder::Keep { held, outcomes } => {
                     let kept = self.keep_or_say(&outcomes);
-                    ledger.spooled(&outcomes, kept);
+                    held.spooled(&outcomes, kept);
                 }
-                Order::Forget(keys) => self.forget(&keys),
-                Order::Close => return,
+                SpoolOrder::Forget(keys) => self.forget(&keys),
+                SpoolOrder::Close => return,
             }
         }
     }
 
-    fn keep_or_say(&mut self, outcomes: &[KeyedOutcome]) -> Kept {
+    fn keep_or_say(&mut self, outcomes: &[KeyedOutcome]) -> SpoolState {
         match self.keep(outcomes) {
             Ok(()) => {
-                self.health = Health::Good;
-                Kept::OnDisk
+                self.health = SpoolHealth::Good;
+                SpoolState::OnDisk
             }
             Err(error) => {
-                if self.health == Health::Good {
+                if self.health == SpoolHealth::Good {
                     let dir = self.dir.display();
                     tracing::error!(%dir, %error, outcomes = outcomes.len(), "cannot spool outcomes: they are in memory only");
                 }
-                self.health = Health::Failing;
-                Kept::InMemory
+                self.health = SpoolHealth::Failing;
+                SpoolState::InMemory
             }
         }
     }

@@ -1,30 +1,30 @@
-//! A look at a worker from outside.
+//! A worker's figures for its host program.
 
 use std::sync::{Arc, OnceLock};
 
-use crate::ledger::{Ledger, Left};
+use crate::held::{HeldAttempts, RemainingWork};
 
-/// What a worker is doing; all zero before it runs.
+/// The current figures of a worker; all zero before it runs.
 #[derive(Clone, Default)]
-pub struct WorkerStatus(pub(crate) Arc<OnceLock<Arc<Ledger>>>);
+pub struct WorkerStatus(pub(crate) Arc<OnceLock<Arc<HeldAttempts>>>);
 
 impl WorkerStatus {
-    /// Attempts under way.
+    /// The number of running attempts.
     pub fn running(&self) -> usize {
         self.left().running
     }
 
-    /// Outcomes that no server has acknowledged yet.
+    /// The number of outcomes that no server has acknowledged yet.
     pub fn unacknowledged(&self) -> usize {
         self.left().unacked
     }
 
-    /// Servers with a stream that is up.
+    /// The number of servers with an established stream.
     pub fn connected(&self) -> usize {
         self.left().connected
     }
 
-    fn left(&self) -> Left {
-        self.0.get().map(|ledger| ledger.left()).unwrap_or_default()
+    fn left(&self) -> RemainingWork {
+        self.0.get().map(|held| held.left()).unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! Definitions as the server sends them, read once for each revision.
+//! Task definitions as the server sends them, parsed once for each revision.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use punctual_core::time::Span;
 use punctual_exec::{Executor, Executors};
 use punctual_proto::worker as wire;
 
-/// One-off jobs each bring a definition of their own; beyond this, start over.
+/// Every one-off job has a definition of its own; beyond this number the cache is emptied.
 const TASKS_LEN_MAX: usize = 1024;
 
 /// A task and the executor that runs it.
 pub(crate) struct RunnableTask {
     pub(crate) name: Arc<str>,
     pub(crate) run: Arc<Run>,
-    /// No end of an attempt is later; `None` for a server that sent none.
+    /// The task's timeout; `None` if the server sent none.
     pub(crate) timeout: Option<Span>,
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) has_placeholders: bool,
@@ -32,7 +32,7 @@ impl Tasks {
         Self { executors, known: HashMap::new() }
     }
 
-    /// The error is the reason for which assignments of this task are given back.
+    /// Parses a definition. The error is the reason for which assignments of this task are given back.
     pub(crate) fn read(&mut self, definition: &wire::TaskDefinition) -> Result<Arc<RunnableTask>, String> {
         let id = TaskId::from_bytes(&definition.task_id).ok_or("the task's id is not one")?;
         let key = (id, definition.revision);

@@ -14,7 +14,7 @@ use punctual_proto::convert::job_id;
 use punctual_proto::worker as wire;
 
 use super::Leftovers;
-use crate::ledger::{Key, KeyedOutcome, UNACKED_LEN_MAX};
+use crate::held::{Key, KeyedOutcome, UNACKED_LEN_MAX};
 
 const HEADER: &[u8] = b"punctual spool 1\n";
 const LENGTH_LEN: usize = 4;
@@ -22,12 +22,12 @@ const CHECKSUM_LEN: usize = 8;
 
 pub(super) struct SpoolFile {
     path: PathBuf,
-    /// Holds the lock.
+    /// The open file, which holds the lock.
     file: File,
-    /// Of what is whole and durable. A write that failed may have left more.
+    /// The length of the complete and durable records. A failed write may have left more bytes.
     len: u64,
     records: usize,
-    /// Not acknowledged yet.
+    /// The outcomes that are not acknowledged yet.
     waiting: HashSet<Key>,
 }
 
@@ -45,7 +45,7 @@ impl SpoolFile {
         Ok(Self { path, file, len: HEADER.len() as u64, records: 0, waiting: HashSet::new() })
     }
 
-    /// `None` when another worker holds it.
+    /// Opens a file of an earlier worker; `None` if a living worker holds it.
     pub(super) fn take_over(path: &std::path::Path) -> io::Result<Option<(Self, Leftovers)>> {
         let mut file = OpenOptions::new().read(true).write(true).open(path)?;
         match file.try_lock() {
@@ -71,7 +71,7 @@ impl SpoolFile {
         Ok(Some((taken, outcomes)))
     }
 
-    /// Durable when it returns; none of it is there when it fails.
+    /// Appends outcomes. They are durable when it returns; if it fails, none of them is in the file.
     pub(super) fn append(&mut self, outcomes: &[KeyedOutcome], bytes_max: u64) -> io::Result<()> {
         let mut bytes = Vec::new();
         for (_, outcome) in outcomes {
@@ -93,14 +93,14 @@ impl SpoolFile {
         Ok(())
     }
 
-    /// Removes what a failed write left: reading would stop there and miss all that follows.
+    /// Removes what a failed write left; otherwise reading would stop there and miss all later records.
     fn cut(&mut self) -> io::Result<()> {
         self.file.set_len(self.len)?;
         self.file.seek(SeekFrom::Start(self.len))?;
         Ok(())
     }
 
-    /// True when nothing in the file waits any more.
+    /// Forgets outcomes. Returns true if no outcome in the file is left.
     pub(super) fn forget(&mut self, keys: &[Key]) -> bool {
         for key in keys {
             self.waiting.remove(key);
@@ -125,7 +125,7 @@ fn encode(outcome: &wire::Outcome, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&record);
 }
 
-/// The outcomes, and how many bytes at the end could not be read.
+/// Reads the outcomes, and returns how many bytes at the end could not be read.
 fn decode(mut bytes: &[u8]) -> (Leftovers, usize) {
     let mut outcomes = Vec::new();
     while let Some((outcome, rest)) = decode_one(bytes) {
@@ -147,7 +147,7 @@ fn decode_one(bytes: &[u8]) -> Option<((Key, wire::Outcome), &[u8])> {
     Some(((key_of(&outcome)?, outcome), rest))
 }
 
-/// FNV-1a: finds torn writes, which is all that is asked of it.
+/// FNV-1a, which is sufficient to detect torn writes.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }

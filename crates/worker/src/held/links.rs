@@ -1,4 +1,4 @@
-//! What the ledger knows of each server: its stream, its queue, its peers.
+//! The state of each link to a server: its stream, its send queue, its announced peers.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,89 +14,89 @@ use punctual_proto::convert::attempt_ref;
 use punctual_proto::worker as wire;
 use tokio::sync::Notify;
 
-use super::{Held, Key, Ledger, State};
+use super::{HeldAttempt, HeldAttempts, HeldState, Key};
 use crate::outgoing::SessionNo;
 
-/// One server that this worker was told of, in the order in which it was.
+/// Numbers the links to servers, in the order in which the servers became known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LinkNo(pub(crate) u32);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Peer {
+pub(crate) struct PeerAddress {
     pub(crate) server: ServerId,
     pub(crate) address: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum LinkStage {
     Down,
-    /// The hello is on its way.
+    /// The hello has been sent.
     Greeted,
-    /// The server has answered it.
+    /// The server has answered the hello.
     Up,
-    /// Another link leads to the same server.
+    /// Another link leads to the same server, so this one is not used.
     Alias,
 }
 
 pub(crate) struct LinkState {
-    /// Numbers the streams to this server, one at a time; see `outgoing`.
+    /// Numbers the streams of this link; only one is open at a time. See `outgoing`.
     pub(crate) session: u64,
-    pub(crate) stage: Stage,
-    /// As its last greeting said.
+    pub(crate) stage: LinkStage,
+    /// The server's id, from its last greeting.
     pub(crate) server: Option<ServerId>,
     pub(crate) unsent: VecDeque<Key>,
     pub(crate) logs: VecDeque<LogSink>,
-    /// The servers that it told of last.
-    pub(crate) announced: Vec<Peer>,
-    /// There may be something to send.
+    /// The peers that the server announced last.
+    pub(crate) announced: Vec<PeerAddress>,
+    /// Signals that there may be something to send.
     pub(crate) outgoing: Arc<Notify>,
 }
 
 impl LinkState {
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.stage, Stage::Greeted | Stage::Up)
+        matches!(self.stage, LinkStage::Greeted | LinkStage::Up)
     }
 
     pub(crate) fn is_up(&self) -> bool {
-        self.stage == Stage::Up
+        self.stage == LinkStage::Up
     }
 }
 
-/// What a server said first.
+/// The first message of a server on a stream.
 #[derive(Debug, Clone)]
-pub(crate) struct Greeting {
+pub(crate) struct ServerGreeting {
     pub(crate) server: ServerId,
     pub(crate) acquired: u64,
     pub(crate) shards: Vec<(ShardId, Epoch)>,
 }
 
-/// The changing part of a hello.
+/// The part of a hello that changes from stream to stream.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct HelloContent {
     pub(crate) session: SessionNo,
     pub(crate) credit: u32,
     pub(crate) held: Vec<wire::AttemptRef>,
 }
 
-/// Another link leads to the same server.
+/// The error of a greeting on a link whose server another link already serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IsAlias;
 
 pub(crate) struct Survey {
-    pub(crate) links: Vec<(LinkNo, Stage, Option<ServerId>)>,
-    pub(crate) peers: Vec<Peer>,
+    pub(crate) links: Vec<(LinkNo, LinkStage, Option<ServerId>)>,
+    pub(crate) peers: Vec<PeerAddress>,
     /// No server can be reached.
     pub(crate) is_cut_off: bool,
 }
 
-impl Ledger {
+impl HeldAttempts {
     pub(crate) fn add_link(&self, link: LinkNo, expected: Expected) {
         let now = self.now();
         let mut state = self.state();
         state.credits.add(link, expected, now);
         let new = LinkState {
             session: 0,
-            stage: Stage::Down,
+            stage: LinkStage::Down,
             server: None,
             unsent: VecDeque::new(),
             logs: VecDeque::new(),
@@ -119,10 +119,10 @@ impl Ledger {
         self.replan(&mut state);
     }
 
-    /// A new stream. From here on, nothing is begun that an older owner of these shards
-    /// assigns; so what is held now is all that the server has to know. Everything that is
-    /// not acknowledged will be sent on the stream.
-    pub(crate) fn greeted(&self, link: LinkNo, greeting: &Greeting) -> Result<Answer, IsAlias> {
+    /// Starts a new stream. From now on, assignments from an older owner of these shards are ignored, so the list of
+    /// held attempts tells the server all that it has to know. Outcomes that are not acknowledged yet will be sent on
+    /// this stream.
+    pub(crate) fn greeted(&self, link: LinkNo, greeting: &ServerGreeting) -> Result<HelloContent, IsAlias> {
         let now = self.now();
         let mut guard = self.state();
         let state = &mut *guard;
@@ -131,7 +131,7 @@ impl Ledger {
         let Some(own) = state.links.get_mut(&link) else { return Err(IsAlias) };
         own.server = Some(greeting.server);
         if is_alias {
-            own.stage = Stage::Alias;
+            own.stage = LinkStage::Alias;
             // Its share is not to be kept for it.
             state.credits.add(link, Expected::No, now);
             state.recount();
@@ -139,15 +139,15 @@ impl Ledger {
             return Err(IsAlias);
         }
         own.session += 1;
-        own.stage = Stage::Greeted;
+        own.stage = LinkStage::Greeted;
         own.unsent.clear();
         for (shard, epoch) in &greeting.shards {
             state.owners.hear(*shard, *epoch, link);
         }
         for (key, held) in &mut state.held {
             let log = match held {
-                Held::Running { log, .. } => Some(&*log),
-                Held::Finished(finished) => {
+                HeldAttempt::Running { log, .. } => Some(&*log),
+                HeldAttempt::Finished(finished) => {
                     finished.sent_at = None;
                     own.unsent.push_back(*key);
                     finished.log.as_ref()
@@ -167,16 +167,16 @@ impl Ledger {
         let credit = state.credits.open(link, now);
         let held = state.held.keys().map(|&(job, attempt)| attempt_ref(job, attempt)).collect();
         self.replan(state);
-        Ok(Answer { session, credit, held })
+        Ok(HelloContent { session, credit, held })
     }
 
     pub(crate) fn welcomed(&self, link: LinkNo) {
         if let Some(link) = self.state().links.get_mut(&link) {
-            link.stage = Stage::Up;
+            link.stage = LinkStage::Up;
         }
     }
 
-    /// The stream is gone: its sending side ends, whatever it still waits for.
+    /// Ends the stream, including its sending side.
     pub(crate) fn closed(&self, link: LinkNo) {
         let now = self.now();
         let mut state = self.state();
@@ -184,16 +184,16 @@ impl Ledger {
         let Some(own) = state.links.get_mut(&link) else { return };
         if !own.is_open() {
             // It never was: there is nothing to take back.
-            own.stage = Stage::Down;
+            own.stage = LinkStage::Down;
             return;
         }
         own.session += 1;
-        own.stage = Stage::Down;
+        own.stage = LinkStage::Down;
         own.unsent.clear();
         own.outgoing.notify_one();
         // The shards of a server that is gone are somebody else's soon, or already.
-        let is_orphan = |(key, held): (&Key, &Held)| {
-            let is_finished = matches!(held, Held::Finished(_));
+        let is_orphan = |(key, held): (&Key, &HeldAttempt)| {
+            let is_finished = matches!(held, HeldAttempt::Finished(_));
             (is_finished && state.owners.link(key.0.shard()) == Some(link)).then_some(*key)
         };
         let orphans: Vec<Key> = state.held.iter().filter_map(is_orphan).collect();
@@ -207,13 +207,13 @@ impl Ledger {
         self.progress.notify_one();
     }
 
-    /// The stream that is up, if one is.
+    /// The session of the established stream, if there is one.
     pub(crate) fn up(&self, link: LinkNo) -> Option<SessionNo> {
         self.state().links.get(&link).filter(|link| link.is_up()).map(|link| SessionNo(link.session))
     }
 
-    pub(crate) fn stage(&self, link: LinkNo) -> Stage {
-        self.state().links.get(&link).map_or(Stage::Down, |link| link.stage)
+    pub(crate) fn stage(&self, link: LinkNo) -> LinkStage {
+        self.state().links.get(&link).map_or(LinkStage::Down, |link| link.stage)
     }
 
     /// Whether another link to the same server is open.
@@ -223,8 +223,8 @@ impl Ledger {
         state.links.iter().any(|(no, other)| *no != link && other.is_open() && other.server == Some(server))
     }
 
-    /// The links, and the servers that those who can be reached tell of. Where none can, what
-    /// they told of last is the best that there is.
+    /// The links, and the peers that reachable servers announce. If no server can be reached, the last announcements
+    /// are used.
     pub(crate) fn survey(&self) -> Survey {
         let state = self.state();
         let is_cut_off = !state.links.values().any(LinkState::is_up);
@@ -234,7 +234,7 @@ impl Ledger {
         Survey { links, peers, is_cut_off }
     }
 
-    pub(crate) fn announced(&self, link: LinkNo, peers: Vec<Peer>) {
+    pub(crate) fn announced(&self, link: LinkNo, peers: Vec<PeerAddress>) {
         if let Some(link) = self.state().links.get_mut(&link) {
             link.announced = peers;
         }
@@ -253,14 +253,14 @@ impl Ledger {
         self.replan(&mut state);
     }
 
-    pub(super) fn replan_if_due(&self, state: &mut State) {
+    pub(super) fn replan_if_due(&self, state: &mut HeldState) {
         if state.is_plan_due {
             self.replan(state);
         }
     }
 
-    /// Divides the slots anew, and says what changed.
-    pub(crate) fn replan(&self, state: &mut State) {
+    /// Divides the slots among the servers again, and tells them what changed.
+    pub(crate) fn replan(&self, state: &mut HeldState) {
         state.is_plan_due = false;
         state.plan_at = state.credits.plan(self.now());
         for (no, link) in &state.links {
@@ -273,7 +273,7 @@ impl Ledger {
         }
     }
 
-    /// Sends again, to everyone, what was sent `age` ago and never acknowledged.
+    /// Sends outcomes again, to every server, if they were sent `age` ago and not acknowledged.
     pub(crate) fn resend(&self, age: Duration, now: Instant) {
         let mut state = self.state();
         if state.held.len() == state.running {
@@ -281,7 +281,7 @@ impl Ledger {
         }
         let mut late = Vec::new();
         for (key, held) in &mut state.held {
-            if let Held::Finished(finished) = held
+            if let HeldAttempt::Finished(finished) = held
                 && finished.sent_at.is_some_and(|sent_at| now.duration_since(sent_at) >= age)
             {
                 finished.sent_at = None;
@@ -294,20 +294,20 @@ impl Ledger {
         state.wake_senders();
     }
 
-    /// Of a steady clock that starts with the worker.
+    /// A monotonic clock that starts with the worker.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::saturating_from_micros(i64::try_from(self.started.elapsed().as_micros()).unwrap_or(i64::MAX))
     }
 }
 
-impl State {
+impl HeldState {
     pub(super) fn wake_senders(&self) {
         for link in self.links.values().filter(|link| !link.unsent.is_empty()) {
             link.outgoing.notify_one();
         }
     }
 
-    /// Logs go where their outcome goes, or it could overtake them.
+    /// Moves logs to the link on which their outcomes are sent; otherwise an outcome could overtake its log.
     fn rehome_logs(&mut self) {
         let mut logs = std::mem::take(&mut self.stray_logs);
         logs.extend(self.links.values_mut().flat_map(|link| link.logs.drain(..)));

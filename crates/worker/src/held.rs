@@ -1,9 +1,8 @@
-//! What this worker was given and nobody has acknowledged yet, and what is to be told to whom.
+//! The attempts that this worker holds: assigned, and not yet acknowledged by a server.
 //!
-//! An attempt is here from the moment its assignment was read until its outcome is
-//! acknowledged, whichever server gave it; the list in a hello is read from here. One lock,
-//! held for short and bounded work only and never while an executor runs: the heartbeat
-//! needs it.
+//! An attempt is held from the moment its assignment was read until its outcome is acknowledged, whichever server
+//! assigned it; the list in a hello is read from here. There is one lock. It is held for short and bounded work only
+//! and never while an executor runs, because the heartbeat needs it.
 
 mod links;
 mod owners;
@@ -25,32 +24,32 @@ use tokio::sync::Notify;
 
 use crate::attempts::Attempt;
 use crate::tasks::RunnableTask;
-pub(crate) use links::{Answer, Greeting, IsAlias, LinkNo, LinkState, Peer, Stage, Survey};
-use owners::Heard;
-pub(crate) use state::{Held, Kept, State, UNACKED_LEN_MAX, outcome_bytes};
-use state::{Posted, not_started};
+pub(crate) use links::{HelloContent, IsAlias, LinkNo, LinkStage, LinkState, PeerAddress, ServerGreeting, Survey};
+use owners::EpochCheck;
+pub(crate) use state::{HeldAttempt, HeldState, SpoolState, UNACKED_LEN_MAX, outcome_bytes};
+use state::{Posting, not_started};
 
 pub(crate) type Key = (JobId, AttemptNo);
 pub(crate) type KeyedOutcome = (Key, wire::Outcome);
 
-pub(crate) struct Ledger {
-    state: Mutex<State>,
+pub(crate) struct HeldAttempts {
+    state: Mutex<HeldState>,
     started: Instant,
-    /// There may be something to spool: an outcome came while its server could not be reached.
+    /// Signals that an outcome arrived while its server could not be reached, so that it may have to be spooled.
     pub(crate) unspooled: Notify,
-    /// The credits are to be looked at again, at another time than before.
+    /// Signals that the time of the next division of credits has changed.
     pub(crate) planned: Notify,
-    /// A server told of its peers.
+    /// Signals that a server announced its peers.
     pub(crate) servers: Notify,
-    /// For a worker that leaves: something was finished, spooled or acknowledged.
+    /// Signals a worker that is shutting down that an attempt was finished, spooled or acknowledged.
     pub(crate) progress: Notify,
 }
 
 /// An assignment as it was read: what to run, or why it cannot be run here.
-pub(crate) struct Assigned {
+pub(crate) struct ReceivedAssignment {
     pub(crate) key: Key,
     pub(crate) epoch: Epoch,
-    /// Goes with all that is said of the attempt.
+    /// The attempt's token, sent with every report and log of the attempt.
     pub(crate) token: Bytes,
     pub(crate) task: Result<Arc<RunnableTask>, String>,
     pub(crate) input: Option<Bytes>,
@@ -58,20 +57,20 @@ pub(crate) struct Assigned {
     pub(crate) scheduled_run: Option<Box<ScheduledRun>>,
 }
 
-/// What is left of the work, for a worker that leaves.
+/// The work that a worker still has to finish before it can leave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Left {
+pub(crate) struct RemainingWork {
     pub(crate) running: usize,
     pub(crate) unacked: usize,
     pub(crate) not_on_disk: usize,
-    /// Servers with a stream that is up.
+    /// The number of servers with an established stream.
     pub(crate) connected: usize,
 }
 
-impl Ledger {
+impl HeldAttempts {
     pub(crate) fn new(slots: u32) -> Self {
         Self {
-            state: Mutex::new(State::new(slots)),
+            state: Mutex::new(HeldState::new(slots)),
             started: Instant::now(),
             unspooled: Notify::new(),
             planned: Notify::new(),
@@ -80,33 +79,33 @@ impl Ledger {
         }
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, HeldState> {
         // No code under this lock leaves it half changed, so a panic elsewhere is no reason
         // to stop reporting.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts assignments on record and says which of them are to be run. The others are
-    /// given back; but what a former owner of its shard assigned was never received.
+    /// Records assignments and returns those to run. The others are given back. An assignment from a former owner of
+    /// its shard is ignored, as if it had never been received.
     pub(crate) fn register(
         self: &Arc<Self>,
         link: LinkNo,
-        assigned: Vec<Assigned>,
+        assigned: Vec<ReceivedAssignment>,
         log_bytes_max: usize,
     ) -> Vec<Attempt> {
         let mut begun = Vec::with_capacity(assigned.len());
         let mut refused = 0;
         let mut surplus = 0;
         let mut state = self.state();
-        for Assigned { key, epoch, token, task, input, tracing_id, scheduled_run } in assigned {
+        for ReceivedAssignment { key, epoch, token, task, input, tracing_id, scheduled_run } in assigned {
             let shard = key.0.shard();
             match state.owners.hear(shard, epoch, link) {
-                Heard::Outdated => {
+                EpochCheck::Outdated => {
                     tracing::debug!(job = %key.0, attempt = %key.1, "a former owner of its shard assigned it");
                     continue;
                 }
-                Heard::Known => {}
-                Heard::Changed => state.recount(),
+                EpochCheck::Known => {}
+                EpochCheck::Changed => state.recount(),
             }
             if state.held.contains_key(&key) {
                 tracing::warn!(job = %key.0, attempt = %key.1, "assigned again, and still held");
@@ -124,13 +123,13 @@ impl Ledger {
                     let cancel = Cancel::default();
                     let outlet: Arc<dyn LogOutlet> = self.clone();
                     let log = LogSink::with_token(key.0, key.1, token, log_bytes_max, outlet);
-                    state.held.insert(key, Held::Running { cancel: cancel.clone(), log: log.clone() });
+                    state.held.insert(key, HeldAttempt::Running { cancel: cancel.clone(), log: log.clone() });
                     state.began(shard);
                     begun.push(Attempt { key, task, input, tracing_id, scheduled_run, cancel, log });
                 }
                 Err(reason) => {
                     refused += 1;
-                    state.keep(key, not_started(key, token, reason), None, Kept::InMemory);
+                    state.keep(key, not_started(key, token, reason), None, SpoolState::InMemory);
                     state.post(key);
                 }
             }
@@ -146,13 +145,13 @@ impl Ledger {
         begun
     }
 
-    /// Attempts ended. What was stopped meanwhile is not reported.
+    /// Records the reports of attempts that ended. Attempts that were stopped meanwhile are not reported.
     pub(crate) fn finish(&self, reports: impl IntoIterator<Item = Report>) {
         let mut state = self.state();
         let mut in_doubt = false;
         for report in reports {
             let key = (report.id, report.attempt);
-            let Some(Held::Running { log, .. }) = state.held.get(&key) else {
+            let Some(HeldAttempt::Running { log, .. }) = state.held.get(&key) else {
                 continue;
             };
             let (log, token) = (log.clone(), log.token());
@@ -164,8 +163,8 @@ impl Ledger {
             let log = closed.is_written.then_some(log);
             state.ended(report.id.shard());
             let outcome = wire::Outcome { token, ..outcome_to_wire(&report) };
-            state.keep(key, outcome, log, Kept::InMemory);
-            in_doubt |= state.post(key) == Posted::InDoubt;
+            state.keep(key, outcome, log, SpoolState::InMemory);
+            in_doubt |= state.post(key) == Posting::InDoubt;
         }
         state.wake_senders();
         self.replan_if_due(&mut state);
@@ -177,16 +176,16 @@ impl Ledger {
         }
     }
 
-    /// A server has these: forget them. Answers those that the spool is to forget too.
+    /// Forgets outcomes that a server acknowledged. Returns those that must be removed from the spool.
     pub(crate) fn acked(&self, keys: impl IntoIterator<Item = Key>) -> Vec<Key> {
         let mut spooled = Vec::new();
         let mut state = self.state();
         for key in keys {
             // An acknowledgement of an attempt that still runs is meant for an older outcome.
-            if !matches!(state.held.get(&key), Some(Held::Finished(_))) {
+            if !matches!(state.held.get(&key), Some(HeldAttempt::Finished(_))) {
                 continue;
             }
-            if state.forget(key).is_some_and(Kept::is_known_to_the_spool) {
+            if state.forget(key).is_some_and(SpoolState::is_known_to_the_spool) {
                 spooled.push(key);
             }
         }
@@ -197,29 +196,28 @@ impl Ledger {
         spooled
     }
 
-    /// What a server asks for from whoever says something about an attempt; empty unless it runs here.
+    /// The token that proves to a server that this worker runs the attempt; empty unless it runs here.
     pub(crate) fn token(&self, key: Key) -> Bytes {
         match self.state().held.get(&key) {
-            Some(Held::Running { log, .. }) => log.token(),
-            Some(Held::Finished(_)) | None => Bytes::new(),
+            Some(HeldAttempt::Running { log, .. }) => log.token(),
+            Some(HeldAttempt::Finished(_)) | None => Bytes::new(),
         }
     }
 
-    /// Asks attempts to end.
+    /// Asks attempts to cancel.
     pub(crate) fn cancel(&self, keys: impl IntoIterator<Item = Key>) {
         let state = self.state();
         for key in keys {
-            if let Some(Held::Running { cancel, .. }) = state.held.get(&key) {
+            if let Some(HeldAttempt::Running { cancel, .. }) = state.held.get(&key) {
                 cancel.cancel();
             }
         }
     }
 
-    /// Ends attempts and forgets them, with their outcomes. Answers those that the spool is
-    /// to forget too.
+    /// Ends attempts and forgets them with their outcomes. Returns those that must be removed from the spool.
     pub(crate) fn stop(&self, keys: impl IntoIterator<Item = Key>) -> Vec<Key> {
         let mut state = self.state();
-        let is_spooled = |key: &Key| state.forget(*key).is_some_and(Kept::is_known_to_the_spool);
+        let is_spooled = |key: &Key| state.forget(*key).is_some_and(SpoolState::is_known_to_the_spool);
         let spooled = keys.into_iter().filter(is_spooled).collect();
         self.replan_if_due(&mut state);
         drop(state);
@@ -227,56 +225,56 @@ impl Ledger {
         spooled
     }
 
-    /// Ends everything that runs, without a report: the worker leaves.
+    /// Ends all running attempts without a report, because the worker is leaving.
     pub(crate) fn stop_all(&self) {
         let running: Vec<Key> = {
             let state = self.state();
-            let running = state.held.iter().filter(|(_, held)| matches!(held, Held::Running { .. }));
+            let running = state.held.iter().filter(|(_, held)| matches!(held, HeldAttempt::Running { .. }));
             running.map(|(key, _)| *key).collect()
         };
         self.stop(running);
     }
 
-    /// Outcomes that an earlier worker left behind.
+    /// Takes over the spooled outcomes of an earlier worker.
     pub(crate) fn adopt(&self, outcomes: Vec<KeyedOutcome>) {
         let mut state = self.state();
         for (key, outcome) in outcomes {
             if state.held.contains_key(&key) {
                 continue;
             }
-            state.keep(key, outcome, None, Kept::OnDisk);
+            state.keep(key, outcome, None, SpoolState::OnDisk);
         }
     }
 
-    /// Outcomes that are in memory only and whose server cannot be reached, on their way to
-    /// the spool from here on. They are no safer for it until [`Ledger::spooled`] says so.
+    /// Takes the outcomes that are in memory only and whose server cannot be reached, for the spool to write. They are
+    /// not durable until [`HeldAttempts::spooled`] says so.
     pub(crate) fn take_unspooled(&self) -> Vec<KeyedOutcome> {
         let mut outcomes = Vec::new();
         let mut guard = self.state();
-        let State { held, owners, links, .. } = &mut *guard;
+        let HeldState { held, owners, links, .. } = &mut *guard;
         let is_up = |key: &Key| {
             let home = owners.link(key.0.shard());
             home.and_then(|home| links.get(&home)).is_some_and(LinkState::is_up)
         };
         for (key, held) in held {
-            if let Held::Finished(finished) = held
-                && finished.kept == Kept::InMemory
+            if let HeldAttempt::Finished(finished) = held
+                && finished.kept == SpoolState::InMemory
                 && !is_up(key)
             {
-                finished.kept = Kept::OnItsWay;
+                finished.kept = SpoolState::OnItsWay;
                 outcomes.push((*key, finished.outcome.clone()));
             }
         }
         outcomes
     }
 
-    /// The spool is done with these: where they are now.
-    pub(crate) fn spooled(&self, outcomes: &[KeyedOutcome], kept: Kept) {
+    /// Records where the spool has put these outcomes.
+    pub(crate) fn spooled(&self, outcomes: &[KeyedOutcome], kept: SpoolState) {
         let mut state = self.state();
         for (key, _) in outcomes {
             // Others were acknowledged meanwhile.
-            if let Some(Held::Finished(finished)) = state.held.get_mut(key)
-                && finished.kept == Kept::OnItsWay
+            if let Some(HeldAttempt::Finished(finished)) = state.held.get_mut(key)
+                && finished.kept == SpoolState::OnItsWay
             {
                 finished.kept = kept;
             }
@@ -292,16 +290,16 @@ impl Ledger {
         self.replan(&mut state);
     }
 
-    /// The server was told that no work is taken, and every outcome is acknowledged.
+    /// Whether the server knows that this worker takes no more work, and has acknowledged every outcome.
     pub(crate) fn is_drained(&self, link: LinkNo) -> bool {
         let state = self.state();
         state.draining && state.credits.is_told_nothing(link) && state.held.len() == state.running
     }
 
-    pub(crate) fn left(&self) -> Left {
+    pub(crate) fn left(&self) -> RemainingWork {
         let state = self.state();
-        let not_on_disk = |held: &&Held| matches!(held, Held::Finished(finished) if finished.kept != Kept::OnDisk);
-        Left {
+        let not_on_disk = |held: &&HeldAttempt| matches!(held, HeldAttempt::Finished(finished) if finished.kept != SpoolState::OnDisk);
+        RemainingWork {
             running: state.running,
             unacked: state.held.len() - state.running,
             not_on_disk: state.held.values().filter(not_on_disk).count(),
@@ -310,7 +308,7 @@ impl Ledger {
     }
 }
 
-impl LogOutlet for Ledger {
+impl LogOutlet for HeldAttempts {
     fn ready(&self, log: LogSink) {
         self.state().queue_log(log);
     }

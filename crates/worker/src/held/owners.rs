@@ -1,7 +1,7 @@
-//! Who owns which shard, as far as this worker has heard.
+//! The owners of shards, as far as this worker knows.
 //!
-//! The newest epoch counts, whoever told of it. What an older owner assigns after that is
-//! ignored: the newer one was told, in a hello, that it is not held here.
+//! The newest epoch counts, whichever server announced it. Later assignments from an older owner are ignored: the newer
+//! owner already knows, from a hello, that this worker does not hold them.
 
 use punctual_core::ShardId;
 use punctual_core::shard::write::Epoch;
@@ -9,35 +9,35 @@ use punctual_core::shard::write::Epoch;
 use super::LinkNo;
 
 #[derive(Default)]
-pub(crate) struct Owners(Vec<Option<Owner>>);
+pub(crate) struct Owners(Vec<Option<KnownOwner>>);
 
 #[derive(Clone, Copy)]
-struct Owner {
+struct KnownOwner {
     epoch: Epoch,
-    /// `None` when the link to it was dropped.
+    /// `None` after the link to the owner was dropped.
     link: Option<LinkNo>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heard {
-    /// A newer owner is known.
+pub(crate) enum EpochCheck {
+    /// A newer owner of the shard is known.
     Outdated,
     Known,
     Changed,
 }
 
 impl Owners {
-    pub(crate) fn hear(&mut self, shard: ShardId, epoch: Epoch, link: LinkNo) -> Heard {
+    pub(crate) fn hear(&mut self, shard: ShardId, epoch: Epoch, link: LinkNo) -> EpochCheck {
         let place = usize::from(shard.0);
         if self.0.len() <= place {
             self.0.resize(place + 1, None);
         }
         match self.0[place] {
-            Some(owner) if owner.epoch > epoch => Heard::Outdated,
-            Some(Owner { epoch: known, link: Some(by) }) if (known, by) == (epoch, link) => Heard::Known,
+            Some(owner) if owner.epoch > epoch => EpochCheck::Outdated,
+            Some(KnownOwner { epoch: known, link: Some(by) }) if (known, by) == (epoch, link) => EpochCheck::Known,
             _ => {
-                self.0[place] = Some(Owner { epoch, link: Some(link) });
-                Heard::Changed
+                self.0[place] = Some(KnownOwner { epoch, link: Some(link) });
+                EpochCheck::Changed
             }
         }
     }
@@ -62,16 +62,16 @@ mod tests {
         let (mut owners, shard) = (Owners::default(), ShardId(7));
         let (a, b) = (LinkNo(1), LinkNo(2));
         for (link, epoch, heard) in [
-            (a, 3, Heard::Changed),
-            (a, 3, Heard::Known),
-            (b, 2, Heard::Outdated),
-            (b, 4, Heard::Changed),
-            (a, 3, Heard::Outdated),
+            (a, 3, EpochCheck::Changed),
+            (a, 3, EpochCheck::Known),
+            (b, 2, EpochCheck::Outdated),
+            (b, 4, EpochCheck::Changed),
+            (a, 3, EpochCheck::Outdated),
         ] {
             assert_eq!(owners.hear(shard, Epoch(epoch), link), heard);
         }
         owners.drop_link(b);
         assert_eq!(owners.link(shard), None);
-        assert_eq!(owners.hear(shard, Epoch(3), a), Heard::Outdated, "the epoch is kept");
+        assert_eq!(owners.hear(shard, Epoch(3), a), EpochCheck::Outdated, "the epoch is kept");
     }
 }

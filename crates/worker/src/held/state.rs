@@ -1,4 +1,4 @@
-//! The ledger's content. Every change keeps its counts true.
+//! The data behind the lock of [`super::HeldAttempts`]. Every method keeps the counters consistent.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
@@ -17,18 +17,18 @@ use super::links::LinkState;
 use super::owners::Owners;
 use super::{Key, LinkNo};
 
-/// Above this no more work is taken until a server acknowledges some of it.
+/// When unacknowledged outcomes exceed this size, no more work is taken until a server acknowledges some of them.
 const UNACKED_BYTES_MAX: usize = 64 << 20;
-/// With the slots, keeps a hello below the size of a message.
+/// Together with the number of slots, keeps a hello below the maximum size of a message.
 pub(crate) const UNACKED_LEN_MAX: usize = 1 << 16;
 
-pub(crate) struct State {
-    pub(crate) held: HashMap<Key, Held>,
+pub(crate) struct HeldState {
+    pub(crate) held: HashMap<Key, HeldAttempt>,
     pub(crate) running: usize,
     pub(crate) links: BTreeMap<LinkNo, LinkState>,
     pub(super) owners: Owners,
     pub(crate) credits: Credits<LinkNo>,
-    /// When the credits are to be looked at again.
+    /// When the credits are to be divided again.
     pub(crate) plan_at: Option<Timestamp>,
     /// Something happened that the division of slots depends on.
     pub(super) is_plan_due: bool,
@@ -40,36 +40,36 @@ pub(crate) struct State {
     overfull: bool,
 }
 
-pub(crate) enum Held {
+pub(crate) enum HeldAttempt {
     Running { cancel: Cancel, log: LogSink },
-    Finished(Finished),
+    Finished(FinishedAttempt),
 }
 
-pub(crate) struct Finished {
+pub(crate) struct FinishedAttempt {
     pub(crate) outcome: wire::Outcome,
-    /// Kept only if something was printed.
+    /// The log, kept only if the attempt printed something.
     pub(crate) log: Option<LogSink>,
-    pub(super) kept: Kept,
-    /// When it was put into a message last, whichever server that was for.
+    pub(super) kept: SpoolState,
+    /// When the outcome was last put into a message to any server.
     pub(crate) sent_at: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Posted {
+pub(super) enum Posting {
     ToItsOwner,
-    /// To everyone who can be reached, or to nobody.
+    /// Queued for every server that can be reached, or for none.
     InDoubt,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kept {
+pub(crate) enum SpoolState {
     InMemory,
-    /// Handed to the spool, which has not said yet how that went.
+    /// Handed to the spool, which has not confirmed the write yet.
     OnItsWay,
     OnDisk,
 }
 
-impl Kept {
+impl SpoolState {
     pub(super) fn is_known_to_the_spool(self) -> bool {
         match self {
             Self::InMemory => false,
@@ -78,7 +78,7 @@ impl Kept {
     }
 }
 
-impl State {
+impl HeldState {
     pub(super) fn new(slots: u32) -> Self {
         Self {
             held: HashMap::new(),
@@ -111,23 +111,23 @@ impl State {
         self.owners.link(shard)
     }
 
-    pub(super) fn keep(&mut self, key: Key, outcome: wire::Outcome, log: Option<LogSink>, kept: Kept) {
+    pub(super) fn keep(&mut self, key: Key, outcome: wire::Outcome, log: Option<LogSink>, kept: SpoolState) {
         self.unacked_bytes += outcome_bytes(&outcome);
-        self.held.insert(key, Held::Finished(Finished { outcome, log, kept, sent_at: None }));
+        self.held.insert(key, HeldAttempt::Finished(FinishedAttempt { outcome, log, kept, sent_at: None }));
         self.weigh();
     }
 
-    /// Puts an outcome where it is to be sent: to the owner, or to whoever can be reached.
-    /// Answers how sure it is to arrive.
-    pub(super) fn post(&mut self, key: Key) -> Posted {
+    /// Queues an outcome for the shard's owner, or for every reachable server if the owner is unknown. Returns how
+    /// certain its delivery is.
+    pub(super) fn post(&mut self, key: Key) -> Posting {
         match self.home(key.0.shard()).and_then(|home| self.links.get_mut(&home)).filter(|link| link.is_open()) {
             Some(home) => {
                 home.unsent.push_back(key);
-                if home.is_up() { Posted::ToItsOwner } else { Posted::InDoubt }
+                if home.is_up() { Posting::ToItsOwner } else { Posting::InDoubt }
             }
             None => {
                 self.post_to_all(key);
-                Posted::InDoubt
+                Posting::InDoubt
             }
         }
     }
@@ -158,12 +158,12 @@ impl State {
         self.is_plan_due |= !is_open;
     }
 
-    /// Counts anew whose attempts run here: shards have changed hands.
+    /// Counts the running attempts of each server again, after shards have changed owners.
     pub(super) fn recount(&mut self) {
         let mut counts: BTreeMap<LinkNo, u32> = self.links.keys().map(|link| (*link, 0)).collect();
         let mut orphans = 0;
         for ((job, _), held) in &self.held {
-            if matches!(held, Held::Running { .. }) {
+            if matches!(held, HeldAttempt::Running { .. }) {
                 let home = self.owners.link(job.shard());
                 *home.and_then(|home| counts.get_mut(&home)).unwrap_or(&mut orphans) += 1;
             }
@@ -174,15 +174,15 @@ impl State {
         self.credits.set_orphans(orphans);
     }
 
-    pub(super) fn forget(&mut self, key: Key) -> Option<Kept> {
+    pub(super) fn forget(&mut self, key: Key) -> Option<SpoolState> {
         match self.held.remove(&key)? {
-            Held::Running { cancel, log } => {
+            HeldAttempt::Running { cancel, log } => {
                 let _ = log.close();
                 cancel.stop();
                 self.ended(key.0.shard());
                 None
             }
-            Held::Finished(finished) => {
+            HeldAttempt::Finished(finished) => {
                 self.unacked_bytes -= outcome_bytes(&finished.outcome);
                 self.weigh();
                 Some(finished.kept)
@@ -211,7 +211,7 @@ impl State {
     }
 }
 
-/// About what an outcome takes in a message.
+/// The approximate size of an outcome in a message.
 pub(crate) fn outcome_bytes(outcome: &wire::Outcome) -> usize {
     use wire::outcome::Result as R;
     let text = match &outcome.result {
