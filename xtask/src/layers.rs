@@ -28,7 +28,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("agent", &["core", "exec", "proto", "sandbox"]),
     ("client", &["api", "core"]),
     ("model", &[]),
-    ("sim", &["core", "store", "store-tests"]),
+    ("promises", &["core"]),
+    ("sim", &["core", "promises", "store", "store-tests"]),
     (
         "punctual",
         &[
@@ -51,7 +52,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("local-postgres", &[]),
     ("local-s3", &[]),
-    ("verify", &["api", "client", "core", "local-postgres", "worker"]),
+    ("verify", &["api", "client", "core", "local-postgres", "promises", "worker"]),
     ("comparison", &["local-postgres"]),
     ("xtask", &["local-postgres"]),
 ];

@@ -12,6 +12,7 @@ use punctual_core::shard::event::{Command, Reply, Token};
 use punctual_core::shard::write::{ScheduleWrite, SharedBatch, Void, Write};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
+use punctual_promises::StartRecord;
 use punctual_store::{JobRecord, Owned};
 
 /// One request to submit; repeating it keeps its number, and so its idempotency key.
@@ -144,13 +145,6 @@ pub enum Fact {
         id: ScheduleId,
         rows: Vec<OccurrenceRow>,
     },
-}
-
-/// Whether the start was durable at the moment of the first instruction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StartRecord {
-    Durable,
-    Missing,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

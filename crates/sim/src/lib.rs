@@ -32,13 +32,13 @@ mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use punctual_core::{Span, Timestamp};
+use punctual_core::{JobId, Span, Timestamp};
 
-pub use check::Violation;
 pub use coverage::{Coverage, Window};
 use history::{Fact, History};
 pub use options::{Database, Options, Planted};
 pub use plan::START;
+pub use punctual_promises::Violation;
 use world::World;
 
 #[derive(Debug)]
@@ -83,8 +83,8 @@ impl RunReport {
     /// The first violation, what happened to its job, and how to see it again.
     pub fn explain(&self, options: Options) -> String {
         let Some(violation) = self.violations.first() else { return format!("seed {}: good", self.seed) };
-        let mut text = format!("seed {}: {}: {}\n", self.seed, violation.invariant, violation.text);
-        if let Some(id) = violation.job {
+        let mut text = format!("seed {}: {}: {}\n", self.seed, violation.promise, violation.text);
+        if let Some(id) = violation.subject.as_deref().and_then(|subject| subject.parse::<JobId>().ok()) {
             text += &format!("{id}, shard {}, due at {:.6}\n", id.shard(), seconds(id.due_at()));
             text += &self.history.slice(id, START).join("\n");
             text.push('\n');
@@ -97,7 +97,7 @@ impl RunReport {
         }
         text += &self.servers;
         for other in self.violations.iter().skip(1).take(9) {
-            text += &format!("also: {}: {} {:?}\n", other.invariant, other.text, other.job);
+            text += &format!("also: {}: {} {:?}\n", other.promise, other.text, other.subject);
         }
         let bug = options.bug.map(|bug| format!(" --bug {}", bug.name())).unwrap_or_default();
         let database = match options.database {

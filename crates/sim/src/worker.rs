@@ -14,10 +14,11 @@ use punctual_core::credits::{Credits, Expected};
 use punctual_core::shard::event::{Assignment, Reply, Report, StreamId, WorkerSpec};
 use punctual_core::shard::write::Epoch;
 use punctual_core::{AttemptNo, JobId, ShardId, Span, Timestamp, WorkerId};
+use punctual_promises::StartRecord;
 
 use crate::agents;
 use crate::coverage::Window;
-use crate::history::{Fact, How, StartRecord};
+use crate::history::{Fact, How};
 use crate::net::{ToServer, ToWorker};
 use crate::options::Planted;
 use crate::plan::{QUEUES, START, Temper};

@@ -11,7 +11,7 @@ fn check(bug: Planted) {
     for seed in 0..SEEDS_MAX {
         let report = run(seed, options);
         if let Some(violation) = report.violations.first() {
-            println!("{}: found by seed {seed}: {}: {}", bug.name(), violation.invariant, violation.text);
+            println!("{}: found by seed {seed}: {}: {}", bug.name(), violation.promise, violation.text);
             return;
         }
     }

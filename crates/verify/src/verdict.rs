@@ -22,12 +22,13 @@ impl Verdict {
     pub(crate) fn from_violations(violations: Vec<Violation>) -> Self {
         let mut kinds: BTreeMap<&str, Vec<Violation>> = BTreeMap::new();
         for violation in violations {
-            kinds.entry(violation.invariant).or_default().push(violation);
+            kinds.entry(violation.promise).or_default().push(violation);
         }
         let mut verdict = Self::default();
         for (kind, violations) in kinds {
             for violation in violations.iter().take(SHOWN_MAX) {
-                verdict.blame(format!("{kind}: {}: {}", violation.job, violation.text));
+                let subject = violation.subject.as_deref().unwrap_or("the run");
+                verdict.blame(format!("{kind}: {subject}: {}", violation.text));
             }
             if violations.len() > SHOWN_MAX {
                 verdict.blame(format!("{kind}: and {} more", violations.len() - SHOWN_MAX));

@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use punctual_core::attempt::{AttemptRecord, Details, Outcome};
-use punctual_core::shard::event::{Command, Reply};
+use punctual_core::shard::event::{Command, Reply, Token};
 use punctual_core::shard::write::{JobWrite, Requeue, Rerun, ResolveLost, Settle, Start, Void, Write};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, Span, Timestamp, WorkerId};
+use punctual_promises::StartRecord;
 use punctual_store::JobRecord;
 
-use crate::history::{Fact, History, How, StartRecord, job_of};
+use crate::history::{Fact, History, How, job_of};
 
 #[derive(Debug)]
 pub struct Story<'a> {
     pub id: JobId,
     pub task: Arc<Task>,
-    pub is_acknowledged: bool,
+    pub acknowledged_at: Option<Timestamp>,
     pub lines: Vec<(Timestamp, Line<'a>)>,
     /// When the run ended.
     pub end: Timestamp,
@@ -34,26 +35,14 @@ pub enum Line<'a> {
     Begin { attempt: AttemptNo, worker: WorkerId, start: StartRecord },
     End { attempt: AttemptNo, how: &'a How },
     Acked(AttemptNo),
-    Asked(Command),
-    Answered { command: Command, reply: Reply },
+    Asked { token: Token, command: Command },
+    Answered { token: Token, reply: Reply },
     Neglected(Span),
     Orphaned(WorkerId, Span),
     Final(Option<&'a JobRecord>),
 }
 
 impl Story<'_> {
-    pub fn begins(&self) -> impl Iterator<Item = (Timestamp, AttemptNo)> {
-        self.lines.iter().filter_map(|(at, line)| match line {
-            Line::Begin { attempt, .. } => Some((*at, *attempt)),
-            _ => None,
-        })
-    }
-
-    /// The record of an attempt's end that the store took.
-    pub fn record(&self, attempt: AttemptNo) -> Option<&AttemptRecord> {
-        self.lines.iter().filter_map(|(_, line)| line.ended()).find(|record| record.attempt == attempt)
-    }
-
     /// What the worker said when the attempt was over.
     pub fn reported(&self, attempt: AttemptNo) -> Option<(Timestamp, &Outcome, bool)> {
         self.lines.iter().find_map(|(at, line)| match line {
@@ -70,10 +59,6 @@ impl Story<'_> {
             Line::End { attempt: of, how: How::Reported { details, .. } } if *of == attempt => details.as_deref(),
             _ => None,
         })
-    }
-
-    pub fn asked(&self, command: Command, before: Timestamp) -> bool {
-        self.lines.iter().any(|(at, line)| *at <= before && matches!(line, Line::Asked(asked) if *asked == command))
     }
 }
 
@@ -97,21 +82,21 @@ pub(super) fn stories(history: &History) -> BTreeMap<JobId, Story<'_>> {
             Fact::Submit { jobs, task, .. } => {
                 for &id in jobs {
                     let task = Arc::clone(task);
-                    stories.insert(id, Story { id, task, is_acknowledged: false, lines: Vec::new(), end });
+                    stories.insert(id, Story { id, task, acknowledged_at: None, lines: Vec::new(), end });
                 }
             }
             Fact::SubmitOk { jobs, .. } => {
                 for id in jobs {
-                    stories.get_mut(id).expect("only what was asked for is acknowledged").is_acknowledged = true;
+                    let story = stories.get_mut(id).expect("only what was asked for is acknowledged");
+                    story.acknowledged_at.get_or_insert(at);
                 }
             }
             Fact::Ask { token, id, command } => {
-                asked.insert(*token, (*id, *command));
-                tell(&mut stories, *id, at, Line::Asked(*command));
+                asked.insert(*token, *id);
+                tell(&mut stories, *id, at, Line::Asked { token: *token, command: *command });
             }
             Fact::Answer { token, reply } => {
-                let (id, command) = asked[token];
-                tell(&mut stories, id, at, Line::Answered { command, reply: *reply });
+                tell(&mut stories, asked[token], at, Line::Answered { token: *token, reply: *reply });
             }
             Fact::Begin { id, attempt, worker, start } => {
                 tell(&mut stories, *id, at, Line::Begin { attempt: *attempt, worker: *worker, start: *start });

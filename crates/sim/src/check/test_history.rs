@@ -1,4 +1,4 @@
-//! Small histories made by hand, to see each invariant fail.
+//! Small histories made by hand, to see each promise fail.
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use punctual_core::task::{Probe, Run, Task, TaskSpec};
 use punctual_core::{
     AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
+use punctual_promises::StartRecord;
 use punctual_store::{FinishedJob, HotJob, JobRecord, Owned};
 
 use super::check;
-use crate::history::{Fact, History, How, RequestNo, StartRecord};
+use crate::history::{Fact, History, How, RequestNo};
 use crate::plan::START;
 
 /// Tells a history step by step; the clock goes on one second with each.
@@ -299,15 +300,15 @@ impl Tale {
 
     /// For a history of which other promises say what they will.
     #[track_caller]
-    pub(super) fn does_not_break(self, invariant: &str) {
+    pub(super) fn does_not_break(self, promise: &str) {
         let found = check(&self.history);
-        assert!(!found.iter().any(|violation| violation.invariant == invariant), "{found:?}");
+        assert!(!found.iter().any(|violation| violation.promise == promise), "{found:?}");
     }
 
     #[track_caller]
-    pub(super) fn breaks(self, invariant: &str) {
+    pub(super) fn breaks(self, promise: &str) {
         let found = check(&self.history);
-        assert!(found.iter().any(|violation| violation.invariant == invariant), "not found; found {found:?}");
+        assert!(found.iter().any(|violation| violation.promise == promise), "not found; found {found:?}");
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::story::stories;
+use punctual_promises::{Execution, RecordedStart};
+
+use super::translate::{moment, run_history, worker};
 use crate::clock::Moment;
 use crate::history::{Asked, History};
 
@@ -44,18 +46,20 @@ impl fmt::Display for Hits {
 /// Of all workers, or of one.
 pub fn hits(history: &History, at: Moment, of: Option<u32>) -> Hits {
     let mut hits = Hits::default();
-    for story in stories(history) {
-        for execution in story.executions.iter().filter(|execution| of.is_none_or(|pid| execution.pid == pid)) {
-            let record = story.record(execution.attempt);
-            let ended = execution.end.map(|(ended, _)| ended);
-            if execution.begin <= at && ended.is_none_or(|ended| ended > at) {
+    let worker = of.map(worker);
+    let now = moment(at);
+    for job in run_history(history).jobs {
+        let is_of_worker = |execution: &&Execution| worker.as_ref().is_none_or(|worker| execution.worker == *worker);
+        for execution in job.executions.iter().filter(is_of_worker) {
+            if execution.begin <= now && execution.end.is_none_or(|end| end > now) {
                 hits.running += 1;
             }
-            let settled_us = record.and_then(|record| record.finished_us);
-            if ended.is_some_and(|ended| ended <= at) && settled_us.is_none_or(|us| us > at.real_us) {
+            let settled_at = job.end(execution.attempt).map(|end| end.finished_at);
+            if execution.end.is_some_and(|end| end <= now) && settled_at.is_none_or(|at| at > now.wall) {
                 hits.unsettled += 1;
             }
-            if execution.begin > at && record.is_some_and(|record| record.started_us <= at.real_us) {
+            let is_started = |start: &RecordedStart| start.attempt == execution.attempt && start.at <= now.wall;
+            if execution.begin > now && job.starts.iter().any(is_started) {
                 hits.starting += 1;
             }
         }

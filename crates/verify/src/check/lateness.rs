@@ -1,58 +1,12 @@
-//! How late jobs begin.
+//! Measures how late jobs began. What is too late is judged by `punctual-promises`.
 
 use std::time::Duration;
 
-use super::story::{Story, is_cancel, is_delete, stories};
+use punctual_core::attempt::Ending;
+
+use super::translate::{run_history, worker};
 use crate::clock::Moment;
 use crate::history::History;
-
-/// After a fault is over and its time to recover has passed, and in quiet times.
-const LATE_MAX_US: i64 = 5_000_000;
-/// A job that was due so long before a fault has begun before it.
-const BEGIN_WITHIN_US: i64 = 1_000_000;
-
-/// A job that is due while something is broken begins when it is mended; any other, on time.
-pub(super) fn what_is_due_begins_in_time(story: &Story<'_>) -> Option<String> {
-    if story.was_asked(is_delete) || story.was_asked(is_cancel) {
-        return None;
-    }
-    let (acknowledged, due_us) = story.acknowledged()?;
-    let Some(first) = story.executions.first() else {
-        // A strict job whose worker died between its start and its begin is lost, and says so.
-        return (story.state() != "lost").then(|| "it never began".to_owned());
-    };
-    let late_us = too_late_us(story, acknowledged.real_us.max(due_us), first.begin.real_us)?;
-    Some(format!("it began {} ms after it should have", late_us / 1000))
-}
-
-/// The same holds for what failed and is tried again.
-pub(super) fn retries_begin_in_time(story: &Story<'_>) -> Option<String> {
-    for (failures, record) in (1..).zip(story.job?.attempts.iter().filter(|record| record.state == "failed")) {
-        let ended = story.execution(record.attempt).and_then(|execution| execution.end);
-        let next = story.executions.iter().find(|execution| execution.attempt == record.attempt + 1);
-        let (Some((ended, _)), Some(next)) = (ended, next) else { continue };
-        let wait_us = story.rules.retry_initial_ms as f64 * 1000.0 * story.rules.retry_factor.powi(failures - 1);
-        if let Some(late_us) = too_late_us(story, ended.real_us + wait_us as i64, next.begin.real_us) {
-            return Some(format!("attempt {} began {} ms after it should have", next.attempt, late_us / 1000));
-        }
-    }
-    None
-}
-
-/// By how much a begin is later than anything excuses.
-fn too_late_us(story: &Story<'_>, expected_us: i64, begun_us: i64) -> Option<i64> {
-    let start_us = match (story.world.first_fault, story.world.well_again) {
-        (Some(first), Some(again)) => {
-            let broken_us = first.real_us - BEGIN_WITHIN_US..again.real_us;
-            if broken_us.contains(&expected_us) { broken_us.end } else { expected_us }
-        }
-        // Nobody said until when it is broken.
-        (Some(_), None) => return None,
-        (None, _) => expected_us,
-    };
-    let late_us = begun_us - start_us;
-    (late_us > LATE_MAX_US).then_some(late_us)
-}
 
 /// How late the first attempts of some jobs began.
 #[derive(Debug, Clone, Default)]
@@ -84,9 +38,10 @@ impl Lateness {
 /// Counted from when each was due: of those that `is_in` names, and of the others.
 pub fn late_by_due(history: &History, is_in: impl Fn(i64) -> bool) -> (Lateness, Lateness) {
     let (mut inside, mut outside) = (Vec::new(), Vec::new());
-    for story in stories(history) {
-        let (Some((_, due_us)), Some(first)) = (story.acknowledged(), story.executions.first()) else { continue };
-        let late_us = first.begin.real_us - due_us;
+    for job in run_history(history).jobs {
+        let (Some(acknowledged), Some(first)) = (job.submission.acknowledged, job.executions.first()) else { continue };
+        let due_us = acknowledged.due_at.as_micros();
+        let late_us = first.begin.wall.as_micros() - due_us;
         if is_in(due_us) { inside.push(late_us) } else { outside.push(late_us) }
     }
     (Lateness::new(inside), Lateness::new(outside))
@@ -100,13 +55,12 @@ pub fn late_by_answer(history: &History) -> Lateness {
 
 /// Counted from when a client first sent it, answered or not: of the jobs whose keys begin so.
 pub fn late_by_call(history: &History, key: &str) -> Lateness {
-    let mut late_us = Vec::new();
-    for story in stories(history).iter().filter(|story| story.key.starts_with(key)) {
-        if let (Some(call), Some(first)) = (story.submits.first(), story.executions.first()) {
-            late_us.push(first.begin.boot_us - call.invoked.boot_us);
-        }
-    }
-    Lateness::new(late_us)
+    let run = run_history(history);
+    let late_us = run.jobs.iter().filter(|job| job.key.starts_with(key)).filter_map(|job| {
+        let begun = job.executions.first()?.begin;
+        Some(begun.steady.as_micros() - job.submission.asked_at.steady.as_micros())
+    });
+    Lateness::new(late_us.collect())
 }
 
 /// Of the jobs that should have begun from `from` on for `within`, how late the latest was.
@@ -126,11 +80,13 @@ pub fn recovered_ms(history: &History, since: Moment) -> i64 {
 /// began elsewhere. `None` if there was no such job.
 pub fn again_after_loss_ms(history: &History, pid: u32, since: Moment) -> Option<i64> {
     let mut last = None;
-    for story in stories(history) {
-        for (place, execution) in story.executions.iter().enumerate().filter(|(_, execution)| execution.pid == pid) {
-            let is_given_up = story.record(execution.attempt).is_some_and(|record| record.state == "worker_lost");
-            if let Some(next) = story.executions.get(place + 1).filter(|_| is_given_up) {
-                last = last.max(Some(next.begin.ms_since(since)));
+    for job in run_history(history).jobs {
+        let by_worker = |place: &usize| job.executions[*place].worker == worker(pid);
+        for place in (0..job.executions.len()).filter(by_worker) {
+            let end = job.end(job.executions[place].attempt);
+            let is_given_up = end.is_some_and(|end| end.ending == Ending::WorkerLost);
+            if let Some(next) = job.executions.get(place + 1).filter(|_| is_given_up) {
+                last = last.max(Some((next.begin.steady.as_micros() - since.boot_us) / 1000));
             }
         }
     }
@@ -160,12 +116,12 @@ impl Delay {
 }
 
 fn delays(history: &History) -> Vec<Delay> {
-    let stories = stories(history);
-    let delays = stories.iter().filter_map(|story| {
-        let (acknowledged, due_us) = story.acknowledged()?;
-        let begun_us = story.executions.first()?.begin.real_us;
-        let job = story.name().to_owned();
-        Some(Delay { job, expected_us: acknowledged.real_us.max(due_us), begun_us })
+    let run = run_history(history);
+    let delays = run.jobs.into_iter().filter_map(|job| {
+        let acknowledged = job.submission.acknowledged?;
+        let expected_us = acknowledged.at.wall.max(acknowledged.due_at).as_micros();
+        let begun_us = job.executions.first()?.begin.wall.as_micros();
+        Some(Delay { job: job.name, expected_us, begun_us })
     });
     delays.collect()
 }
@@ -173,42 +129,6 @@ fn delays(history: &History) -> Vec<Delay> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::tale::Tale;
-    use crate::history::Delivery::AtLeastOnce;
-
-    #[test]
-    fn a_job_that_begins_late_without_a_reason_is_found() {
-        let found = "what is due begins in time";
-        let after = |ms| Tale::new(AtLeastOnce).submit().wait(ms).runs(1, 10).ends("succeeded");
-        after(5000).holds();
-        after(5001).breaks(found);
-        Tale::new(AtLeastOnce).submit_for(1000).wait(6001).runs(1, 10).ends("succeeded").breaks(found);
-        let skipped = Tale::new(AtLeastOnce).submit().record(1, "worker_lost").ends("quarantined");
-        skipped.breaks(found);
-    }
-
-    #[test]
-    fn a_retry_that_begins_late_is_found() {
-        let found = "retries begin in time";
-        let after = |ms| Tale::new(AtLeastOnce).submit().fails(1, 10).wait(ms).runs(2, 10).ends("succeeded");
-        after(6000).holds();
-        after(6001).breaks(found);
-        let twice = Tale::new(AtLeastOnce).submit().fails(1, 10).wait(1000).fails(2, 10);
-        twice.wait(7001).runs(3, 10).ends("succeeded").breaks(found);
-        let broken = Tale::new(AtLeastOnce).submit().fails(1, 10).fault(10_000, 12_000);
-        broken.wait(17_001).runs(2, 10).ends("succeeded").breaks(found);
-    }
-
-    #[test]
-    fn a_fault_excuses_until_it_should_be_over() {
-        let found = "what is due begins in time";
-        let broken = || Tale::new(AtLeastOnce).submit().wait(1000).fault(10_000, 12_000);
-        broken().wait(16_999).runs(1, 10).ends("succeeded").holds();
-        broken().wait(17_001).runs(1, 10).ends("succeeded").breaks(found);
-        // Due long after.
-        let later = Tale::new(AtLeastOnce).fault(1000, 1000).wait(5000).submit().wait(5001);
-        later.runs(1, 10).ends("succeeded").breaks(found);
-    }
 
     #[test]
     fn quantiles_are_those_of_the_sorted_values() {

@@ -187,9 +187,9 @@ impl Tale {
     }
 
     #[track_caller]
-    pub(super) fn breaks(self, invariant: &str) {
+    pub(super) fn breaks(self, promise: &str) {
         let violations = check(&self.history);
-        assert!(violations.iter().any(|violation| violation.invariant == invariant), "{violations:?}");
+        assert!(violations.iter().any(|violation| violation.promise == promise), "{violations:?}");
     }
 }
 

@@ -86,14 +86,14 @@ const OF_SCHEDULE: [(&str, OfSchedule); 17] = [
 
 pub(crate) fn check(record: &Record) -> Vec<Violation> {
     let mut violations = Vec::new();
-    let mut blame = |invariant, schedule: &str, text| {
-        violations.push(Violation { invariant, job: schedule.to_owned(), text });
+    let mut blame = |promise, schedule: &str, text| {
+        violations.push(Violation { promise, subject: Some(schedule.to_owned()), text });
     };
     let stories = stories(record);
     for story in &stories {
-        for (invariant, judge) in OF_SCHEDULE {
+        for (promise, judge) in OF_SCHEDULE {
             for text in judge(story) {
-                blame(invariant, &story.told.name, text);
+                blame(promise, &story.told.name, text);
             }
         }
     }

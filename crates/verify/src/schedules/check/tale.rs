@@ -159,20 +159,20 @@ impl Tale {
     #[track_caller]
     pub(super) fn holds(self) {
         let violations: Vec<_> =
-            self.found().into_iter().filter(|found| found.invariant != "what is on record stays").collect();
+            self.found().into_iter().filter(|found| found.promise != "what is on record stays").collect();
         assert!(violations.is_empty(), "{violations:?}");
     }
 
     #[track_caller]
-    pub(super) fn holds_for(self, invariant: &str) {
+    pub(super) fn holds_for(self, promise: &str) {
         let violations = self.found();
-        assert!(!violations.iter().any(|violation| violation.invariant == invariant), "{violations:?}");
+        assert!(!violations.iter().any(|violation| violation.promise == promise), "{violations:?}");
     }
 
     #[track_caller]
-    pub(super) fn breaks(self, invariant: &str) {
+    pub(super) fn breaks(self, promise: &str) {
         let violations = self.found();
-        assert!(violations.iter().any(|violation| violation.invariant == invariant), "{violations:?}");
+        assert!(violations.iter().any(|violation| violation.promise == promise), "{violations:?}");
     }
 }
 

@@ -1,41 +1,10 @@
-//! How attempts and jobs ended, on record and in truth.
-
-use std::collections::BTreeSet;
+//! What the store keeps of attempts and jobs, compared with what workers reported: details, acknowledged outcomes, states.
 
 use punctual_core::attempt::{AttemptRecord, Details, Ending, FailureClass, Outcome};
 use punctual_core::lifecycle::{JobEvent, Next, next};
 use punctual_core::{AttemptNo, JobState};
 
 use super::story::{Line, Story};
-
-pub(super) fn an_attempt_ends_once(story: &Story<'_>) -> Option<String> {
-    let mut ended = BTreeSet::new();
-    let twice = story.lines.iter().filter_map(|(_, line)| line.ended()).find(|record| !ended.insert(record.attempt))?;
-    Some(format!("attempt {} has two ends", twice.attempt))
-}
-
-/// What is on record as reported was reported, by that very attempt, before.
-pub(super) fn endings_are_true(story: &Story<'_>) -> Option<String> {
-    story.lines.iter().find_map(|(at, line)| {
-        let (attempt, ending) = match line {
-            Line::Resolved(resolve) => match resolve.state {
-                JobState::Succeeded => (resolve.attempt, Ending::Succeeded),
-                JobState::Cancelled => (resolve.attempt, Ending::Cancelled),
-                _ => (resolve.attempt, Ending::Failed),
-            },
-            line => line.ended().map(|record| (record.attempt, record.ending))?,
-        };
-        let said = story.reported(attempt).filter(|(said_at, _, _)| said_at <= at).map(|(_, outcome, _)| outcome);
-        let is_true = match ending {
-            Ending::Succeeded => matches!(said, Some(Outcome::Succeeded { .. })),
-            Ending::Failed => matches!(said, Some(Outcome::Failed(_))),
-            Ending::Cancelled => matches!(said, Some(Outcome::Cancelled)),
-            Ending::TimedOut => said.is_some() || is_overdue(story, line.ended()?),
-            Ending::WorkerLost | Ending::NotStarted => true,
-        };
-        (!is_true).then(|| format!("attempt {attempt} is on record as {ending:?}, and its worker said {said:?}"))
-    })
-}
 
 /// What is on record about an attempt is what its worker said of it, and how it failed.
 pub(super) fn details_are_true(story: &Story<'_>) -> Option<String> {
@@ -76,10 +45,6 @@ pub(super) fn details_are_true(story: &Story<'_>) -> Option<String> {
 
 fn is_reason(story: &Story<'_>, attempt: AttemptNo, reason: Option<&str>) -> bool {
     matches!(story.reported(attempt), Some((_, Outcome::Failed(failure), _)) if reason == Some(&failure.reason))
-}
-
-fn is_overdue(story: &Story<'_>, record: &AttemptRecord) -> bool {
-    record.finished_at.since(record.started_at) > story.task.spec.timeout
 }
 
 /// A worker forgets an outcome only when somebody else remembers it.
@@ -172,33 +137,9 @@ mod tests {
     use punctual_core::JobState;
     use punctual_core::attempt::{Details, Ending, FailureClass};
 
-    use super::super::test_history::{Tale, failed, failed_by, of_class, secs, succeeded};
+    use super::super::test_history::{Tale, failed_by, of_class, succeeded};
 
     const SUCCESS: Option<(u32, Ending)> = Some((1, Ending::Succeeded));
-
-    #[test]
-    fn two_ends_of_one_attempt_are_found() {
-        let ended = || Tale::new(|_| {}).succeed(1);
-        ended().settle(JobState::Succeeded, SUCCESS).breaks("an attempt ends once");
-        ended().settle(JobState::Failed, Some((1, Ending::Failed))).breaks("an attempt ends once");
-        let tale = ended();
-        let due_at = tale.now() + secs(1);
-        tale.requeue(Some((1, Ending::WorkerLost)), due_at).breaks("an attempt ends once");
-    }
-
-    #[test]
-    fn an_ending_that_nobody_reported_is_found() {
-        let running = || Tale::new(|_| {}).start(1).begin(1);
-        running().settle(JobState::Succeeded, SUCCESS).breaks("endings are true");
-        running().end(1, failed()).settle(JobState::Succeeded, SUCCESS).breaks("endings are true");
-        running().settle(JobState::Succeeded, SUCCESS).end(1, succeeded()).breaks("endings are true");
-        let tale = Tale::new(|_| {}).fail_and_retry(1, secs(1)).start(2).begin(2);
-        tale.settle(JobState::Succeeded, Some((2, Ending::Succeeded))).breaks("endings are true");
-        running()
-            .settle(JobState::Lost, Some((1, Ending::WorkerLost)))
-            .resolve(1, JobState::Succeeded)
-            .breaks("endings are true");
-    }
 
     #[test]
     fn details_that_are_lost_or_made_up_are_found() {

@@ -1,0 +1,286 @@
+//! The history of a simulation in the form that promises are judged by. The simulator sees every commit and every report, and
+//! has one clock; it does not say which workers were out of reach, and measures lateness by its own onlookers.
+
+use std::collections::BTreeMap;
+
+use punctual_core::attempt::{AttemptRecord, Ending, Failure, Outcome};
+use punctual_core::shard::Config;
+use punctual_core::shard::event::{self as shard, Token};
+use punctual_core::task::TaskSpec;
+use punctual_core::{AttemptNo, JobId, JobState, Span, Timestamp};
+use punctual_promises::{
+    Acknowledgement, AtEnd, Command, Consequence, EndKind, Execution, Failures, JobHistory, JobRules, Limits, Listing,
+    Moment, NotStarted, Order, RecordedEnd, RecordedStart, Reply, Report, Reports, Request, RunHistory, Submission,
+    Worker,
+};
+use punctual_store::JobRecord;
+
+use super::losses;
+use super::story::{Line, Story, stories};
+use crate::history::{Fact, History, How, RequestNo};
+use crate::plan::CLOCK_LAG_MAX_MS;
+
+pub(super) fn run_history(history: &History) -> RunHistory {
+    let lost_at = losses::lost_at(history);
+    let open: BTreeMap<JobId, AttemptNo> =
+        losses::find(history).map(|(_, open)| open.iter().copied().collect()).unwrap_or_default();
+    let asked = asked_at(history);
+    let stories = stories(history);
+    let jobs = stories.values().map(|story| {
+        let open_at_loss = open.get(&story.id).copied().zip(lost_at);
+        let (request, asked_at) = asked[&story.id];
+        Translation::of(story, request, asked_at, open_at_loss)
+    });
+    let count = history.iter().find_map(|(_, fact)| match fact {
+        Fact::JobCount(count) => Some(*count),
+        _ => None,
+    });
+    RunHistory {
+        jobs: jobs.collect(),
+        requests: requests(history),
+        listing: count.map_or(Listing::NotRead, Listing::Count),
+        faults: None,
+        commits_lost_at: lost_at,
+        limits: Limits {
+            clock_lag: Span::from_millis(CLOCK_LAG_MAX_MS),
+            start_error: Span::ZERO,
+            late_max: None,
+            reports: Reports::All,
+        },
+    }
+}
+
+/// The request for each job, and when it was sent first, whichever try made the job.
+fn asked_at(history: &History) -> BTreeMap<JobId, (RequestNo, Timestamp)> {
+    let (mut first, mut asked) = (BTreeMap::new(), BTreeMap::new());
+    for (at, fact) in history.iter() {
+        if let Fact::Submit { request, jobs, .. } = fact {
+            let at = *first.entry(*request).or_insert(at);
+            asked.extend(jobs.iter().map(|id| (*id, (*request, at))));
+        }
+    }
+    asked
+}
+
+fn requests(history: &History) -> Vec<Request> {
+    let mut exists = BTreeMap::new();
+    for (_, fact) in history.iter() {
+        if let Fact::Final { id, record } = fact {
+            exists.insert(*id, record.is_some());
+        }
+    }
+    let tries = history.iter().filter_map(|(_, fact)| match fact {
+        Fact::Submit { request, jobs, .. } => Some((request, jobs)),
+        _ => None,
+    });
+    tries
+        .map(|(request, jobs)| {
+            let made = jobs.iter().filter(|id| exists.get(id) == Some(&true)).map(JobId::to_string);
+            Request { key: format!("{request:?}"), job_count: jobs.len(), made: made.collect() }
+        })
+        .collect()
+}
+
+fn rules(spec: &TaskSpec) -> JobRules {
+    JobRules {
+        delivery: spec.delivery,
+        on_lost: spec.on_lost,
+        retry: spec.retry,
+        node_retry: spec.node_retry,
+        start_retry: Some(spec.start_retry),
+        timeout: Some(spec.timeout),
+        queue_timeout: spec.queue_timeout,
+        quarantine_after: Config::default().quarantine_after,
+        failures: Failures::Any,
+    }
+}
+
+/// A job whose lines are being translated, and what is known of it by the current line.
+struct Translation<'a> {
+    story: &'a Story<'a>,
+    job: JobHistory,
+    /// The attempt that was open after commits were lost, and when that was.
+    open_at_loss: Option<(AttemptNo, Timestamp)>,
+    due_at: Timestamp,
+    rerun: u32,
+    /// The due time and the rerun of each attempt that was started.
+    started: BTreeMap<AttemptNo, (Timestamp, u32)>,
+    orders: BTreeMap<Token, usize>,
+}
+
+impl<'a> Translation<'a> {
+    fn of(
+        story: &'a Story<'a>,
+        request: RequestNo,
+        asked_at: Timestamp,
+        open_at_loss: Option<(AttemptNo, Timestamp)>,
+    ) -> JobHistory {
+        let due_at = story.id.due_at();
+        let acknowledged = story.acknowledged_at.map(|at| Acknowledgement { at: Moment::on_one_clock(at), due_at });
+        let job = JobHistory {
+            key: format!("{request:?}"),
+            name: story.id.to_string(),
+            rules: rules(&story.task.spec),
+            submission: Submission { asked_at: Moment::on_one_clock(asked_at), acknowledged, was_refused: false },
+            orders: Vec::new(),
+            executions: Vec::new(),
+            reports: Vec::new(),
+            starts: Vec::new(),
+            ends: Vec::new(),
+            moves: Vec::new(),
+            at_end: AtEnd::NotRead,
+            reread: None,
+        };
+        let (started, orders) = (BTreeMap::new(), BTreeMap::new());
+        let mut translation = Self { story, job, open_at_loss, due_at, rerun: 0, started, orders };
+        for (at, line) in &story.lines {
+            translation.add(*at, line);
+        }
+        translation.job
+    }
+
+    fn add(&mut self, at: Timestamp, line: &Line<'_>) {
+        match line {
+            Line::Started(start) => {
+                let attempt = start.attempt;
+                self.started.insert(attempt, (self.due_at, self.rerun));
+                let survived_loss = self.open_at_loss.is_some_and(|(open, lost_at)| open == attempt && at < lost_at);
+                self.job.starts.push(RecordedStart { attempt, at, survived_loss });
+            }
+            Line::Settled(settle) => {
+                if let Some(record) = &settle.attempt {
+                    self.end(at, record, Consequence::Settled(settle.state));
+                }
+            }
+            Line::Requeued(requeue) => {
+                self.due_at = requeue.due_at;
+                match &requeue.attempt {
+                    Some(record) => self.end(at, record, Consequence::Again { due_at: requeue.due_at }),
+                    None => self.job.moves.push(at),
+                }
+            }
+            Line::Rerun(rerun) => {
+                self.due_at = rerun.due_at;
+                self.rerun += 1;
+            }
+            Line::Resolved(resolve) => {
+                let ending = match resolve.state {
+                    JobState::Succeeded => Ending::Succeeded,
+                    JobState::Cancelled => Ending::Cancelled,
+                    _ => Ending::Failed,
+                };
+                self.job.ends.push(RecordedEnd {
+                    attempt: resolve.attempt,
+                    rerun: self.rerun,
+                    ending,
+                    started_at: resolve.finished_at,
+                    finished_at: resolve.finished_at,
+                    worker: None,
+                    committed_at: Some(at),
+                    failure: None,
+                    not_started: None,
+                    consequence: Some(Consequence::Settled(resolve.state)),
+                    kind: EndKind::LateResult,
+                });
+            }
+            Line::Begin { attempt, worker, start } => {
+                let (due_at, rerun) = self.started.get(attempt).copied().unwrap_or((self.due_at, self.rerun));
+                self.job.executions.push(Execution {
+                    attempt: *attempt,
+                    rerun,
+                    worker: Worker(worker.to_string()),
+                    start: *start,
+                    due_at: Some(due_at),
+                    begin: Moment::on_one_clock(at),
+                    end: None,
+                });
+            }
+            Line::End { attempt, how } => {
+                let at = Moment::on_one_clock(at);
+                let mut open = self.job.executions.iter_mut().filter(|open| open.end.is_none());
+                if let Some(execution) = open.find(|execution| execution.attempt == *attempt) {
+                    execution.end = Some(at);
+                }
+                if let How::Reported { outcome, .. } = how {
+                    self.job.reports.push(Report { attempt: *attempt, at, outcome: outcome.clone() });
+                }
+            }
+            Line::Asked { token, command } => {
+                self.orders.insert(*token, self.job.orders.len());
+                let asked_at = Moment::on_one_clock(at);
+                self.job.orders.push(Order { command: command_of(*command), asked_at, reply: None });
+            }
+            Line::Answered { token, reply } => {
+                let order = &mut self.job.orders[self.orders[token]];
+                order.reply = reply_of(*reply).map(|reply| (Moment::on_one_clock(at), reply));
+            }
+            Line::Final(record) => self.job.at_end = self.at_end(*record),
+            Line::CancelRequested | Line::Stale(_) | Line::Acked(_) | Line::Neglected(_) | Line::Orphaned(..) => {}
+        }
+    }
+
+    fn end(&mut self, at: Timestamp, record: &AttemptRecord, consequence: Consequence) {
+        if self.open_at_loss.is_some_and(|(_, lost_at)| at < lost_at) {
+            // It was among the commits that were lost.
+            return;
+        }
+        let is_never_received = record.reason.as_ref().is_some_and(|reason| reason.contains("never received"));
+        let not_started = if is_never_received { NotStarted::NeverReceived } else { NotStarted::GivenBack };
+        self.job.ends.push(RecordedEnd {
+            attempt: record.attempt,
+            rerun: self.rerun,
+            ending: record.ending,
+            started_at: record.started_at,
+            finished_at: record.finished_at,
+            worker: Some(Worker(record.worker.to_string())),
+            committed_at: Some(at),
+            failure: recorded_failure(self.story, record).cloned(),
+            not_started: (record.ending == Ending::NotStarted).then_some(not_started),
+            consequence: Some(consequence),
+            kind: EndKind::First,
+        });
+    }
+
+    fn at_end(&self, record: Option<&JobRecord>) -> AtEnd {
+        match record {
+            None => AtEnd::Absent,
+            Some(JobRecord::Hot { job, .. }) => {
+                let is_running = self.job.starts.iter().any(|start| self.job.end(start.attempt).is_none());
+                let state = if is_running { JobState::Running } else { JobState::Scheduled };
+                AtEnd::Open { state, is_overdue: job.key.due_at <= self.story.end }
+            }
+            Some(JobRecord::Finished { job, .. }) => {
+                AtEnd::Finished { state: job.state, has_reason: Some(job.reason.is_some()) }
+            }
+        }
+    }
+}
+
+/// The failure that the record is of. An attempt that did not end in time was ended by the owner, whatever its worker said
+/// later.
+fn recorded_failure<'a>(story: &'a Story<'_>, record: &AttemptRecord) -> Option<&'a Failure> {
+    match story.reported(record.attempt) {
+        Some((_, Outcome::Failed(failure), _)) if record.reason.as_ref() == Some(&failure.reason) => Some(failure),
+        _ => None,
+    }
+}
+
+fn command_of(command: shard::Command) -> Command {
+    match command {
+        shard::Command::Delete => Command::Delete,
+        shard::Command::Cancel => Command::Cancel,
+        shard::Command::RunNow => Command::RunNow,
+        shard::Command::Rerun | shard::Command::RerunOnce(_) => Command::Rerun,
+    }
+}
+
+/// `None` for an answer that says nothing about the job.
+fn reply_of(reply: shard::Reply) -> Option<Reply> {
+    match reply {
+        shard::Reply::Done(state) => Some(Reply::Done(state)),
+        shard::Reply::Asked => Some(Reply::Requested),
+        shard::Reply::Refused(..) => Some(Reply::Refused),
+        shard::Reply::NotFound => Some(Reply::NotFound),
+        shard::Reply::NotOwner => None,
+    }
+}
