@@ -13,8 +13,8 @@ use crate::coverage::Window;
 use crate::history::Fact;
 use crate::options::Planted;
 use crate::server::ServerStep;
-use crate::worker::{Held, WorkerStep};
-use crate::world::{Action, Node, World};
+use crate::simulation::{Action, Node, Simulation};
+use crate::worker::{HeldAttempt, WorkerStep};
 
 type Key = (JobId, AttemptNo);
 
@@ -42,7 +42,7 @@ struct Question {
     believed: Option<Owned>,
 }
 
-impl World {
+impl Simulation {
     /// One attempt in ten.
     pub(crate) fn draw_agent(&mut self) -> bool {
         self.rng.percent(10)
@@ -103,12 +103,12 @@ impl World {
             Reply::NotFound | Reply::Asked | Reply::Refused(..) => self.hit(Window::AgentRefused),
         }
         let worker = &mut self.workers[place];
-        if !matches!(worker.held.get(&key), Some(Held::Told(_))) {
+        if !matches!(worker.held.get(&key), Some(HeldAttempt::ReportedByAgent(_))) {
             return;
         }
         let failure = Failure { ran: Ran::Unknown, ..Failure::new(ENDED) };
         let report = Report { id, attempt, outcome: Outcome::Failed(failure), timed_out: false, details: None };
-        worker.held.insert(key, Held::Finished(report.clone()));
+        worker.held.insert(key, HeldAttempt::Finished(report.clone()));
         self.report(place, vec![report]);
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use punctual_core::{JobId, ShardId, Span};
 
 use crate::history::Fact;
-use crate::world::{Health, World};
+use crate::simulation::{Health, Simulation};
 
 /// From here on the faults are no excuse: leases have run out, silent workers are
 /// dead, and everything has been swept once.
@@ -15,7 +15,7 @@ const SETTLED_AFTER: Span = Span::from_secs(30);
 const LATE_MAX: Span = Span::from_secs(15);
 const GONE_MAX: Span = Span::from_secs(60);
 
-impl World {
+impl Simulation {
     pub(crate) fn audit(&mut self) {
         let Some(healed_at) = self.healed_at else { return };
         if self.now.since(healed_at) < SETTLED_AFTER {

@@ -10,7 +10,7 @@ use crate::coverage::Window;
 use crate::history::Fact;
 use crate::schedules::ScheduleStep;
 use crate::server::ServerStep;
-use crate::world::{Action, World};
+use crate::simulation::{Action, Simulation};
 
 /// Its name.
 pub(crate) const CALENDAR: &str = "closed";
@@ -28,7 +28,7 @@ pub(crate) fn calendars(closed_on: Option<Timestamp>) -> BTreeMap<String, Arc<Ca
     BTreeMap::from([(CALENDAR.to_owned(), Arc::new(Calendar { name: CALENDAR.to_owned(), dates }))])
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn plan_calendar(&mut self) {
         let chaos_ms = self.plan.chaos.as_micros() / 1000;
         for _ in 0..self.rng.range(0, 16) {

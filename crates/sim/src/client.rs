@@ -16,8 +16,8 @@ use crate::history::{Fact, RequestNo};
 use crate::options::Planted;
 use crate::plan::START;
 use crate::server::ServerStep;
+use crate::simulation::{Action, Health, Node, Simulation};
 use crate::storage::StoreCall;
-use crate::world::{Action, Health, Node, World};
 
 #[derive(Default)]
 pub(crate) struct Clients {
@@ -86,7 +86,7 @@ impl Clients {
     }
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn plan_clients(&mut self) {
         let chaos_ms = self.plan.chaos.as_micros() / 1000;
         for _ in 0..self.plan.submissions {

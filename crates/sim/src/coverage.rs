@@ -215,7 +215,7 @@ impl Coverage {
         for (_, fact) in history.iter() {
             match fact {
                 Fact::Submit { jobs, task, .. } => tasks.extend(jobs.iter().map(|id| (*id, task))),
-                Fact::Took { batch, void } => {
+                Fact::Committed { batch, void } => {
                     for write in &batch.writes {
                         self.add_write(write, void);
                         if let Write::Job(JobWrite::Settle(settle)) = write

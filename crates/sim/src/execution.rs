@@ -1,18 +1,18 @@
-//! How long an attempt takes and how it ends, as chance and the task's temper have it.
+//! How long an attempt takes and how it ends, as chance and the task's behavior have it.
 
 use punctual_core::Timestamp;
 use punctual_core::attempt::{Details, Failure, FailureClass, Last, Outcome, Ran};
 use punctual_core::shard::event::{Assignment, Report};
 
-use crate::plan::Temper;
-use crate::world::World;
+use crate::plan::TaskBehavior;
+use crate::simulation::Simulation;
 
-impl World {
+impl Simulation {
     /// What the worker will report, and when.
     pub(crate) fn draw_execution(&mut self, assignment: &Assignment) -> (Report, Timestamp) {
         let (id, attempt, timeout) = (assignment.key.id, assignment.attempt, assignment.task.spec.timeout);
-        let temper = self.plan.temper_of(assignment.task.id);
-        let outcome = self.draw_outcome(temper);
+        let behavior = self.plan.behavior_of(assignment.task.id);
+        let outcome = self.draw_outcome(behavior);
         let report = Report { id, attempt, outcome, timed_out: false, details: self.draw_details() };
         let takes = match self.rng.below(100) {
             0..60 => self.rng.millis(1, 300),
@@ -33,16 +33,16 @@ impl World {
         known.then(|| Box::new(Details { cpu_us: Some(self.rng.next()), ..Details::default() }))
     }
 
-    fn draw_outcome(&mut self, temper: Temper) -> Outcome {
+    fn draw_outcome(&mut self, behavior: TaskBehavior) -> Outcome {
         let class = *self.rng.pick(&FailureClass::ALL);
         let failure = Failure { class, ..Failure::new("exit code 1") };
-        let place = match temper {
-            Temper::Mixed => self.rng.below(100),
-            Temper::Fails => 65 + self.rng.below(15),
-            // Its workers give it back; see `World::assigned`.
-            Temper::Unstartable => 0,
-            Temper::NeverRuns => 80 + self.rng.below(6),
-            Temper::NobodyKnows => 86 + self.rng.below(6),
+        let place = match behavior {
+            TaskBehavior::Mixed => self.rng.below(100),
+            TaskBehavior::Fails => 65 + self.rng.below(15),
+            // Its workers give it back; see `Simulation::assigned`.
+            TaskBehavior::Unstartable => 0,
+            TaskBehavior::NeverRuns => 80 + self.rng.below(6),
+            TaskBehavior::NobodyKnows => 86 + self.rng.below(6),
         };
         match place {
             0..65 => Outcome::Succeeded { output: None },

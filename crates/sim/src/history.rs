@@ -76,7 +76,7 @@ pub enum Fact {
         id: JobId,
         attempt: AttemptNo,
         worker: WorkerId,
-        how: How,
+        how: ExecutionEnd,
     },
     /// A worker forgot an outcome because it was told that it may.
     Acked {
@@ -89,7 +89,7 @@ pub enum Fact {
         server: ServerId,
         owned: Owned,
     },
-    Took {
+    Committed {
         batch: SharedBatch,
         void: Void,
     },
@@ -135,7 +135,7 @@ pub enum Fact {
     },
     JobCount(usize),
     /// What waits to be passed on to people.
-    Told {
+    Notices {
         notices: Vec<Notice>,
         /// Tasks of which nobody is told.
         quiet: BTreeSet<TaskId>,
@@ -148,7 +148,7 @@ pub enum Fact {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum How {
+pub enum ExecutionEnd {
     Reported {
         outcome: Outcome,
         timed_out: bool,
@@ -172,7 +172,7 @@ impl History {
         self.facts.iter().map(|(at, fact)| (*at, fact))
     }
 
-    /// The same for the same facts in the same order.
+    /// A hash over all facts in their order: two runs of one seed have the same.
     pub fn hash(&self) -> u64 {
         let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
         for (at, fact) in &self.facts {
@@ -223,7 +223,7 @@ impl Fact {
         match self {
             Self::AskSchedule { id: of, .. } if *of == id => vec![format!("{self:?}")],
             Self::AnswerSchedule { token, .. } if tokens.contains(token) => vec![format!("{self:?}")],
-            Self::Took { batch, void } => {
+            Self::Committed { batch, void } => {
                 let is_of_it = |write: &&Write| match write {
                     Write::Schedule(ScheduleWrite::Add(row)) => row.id == id,
                     Write::Schedule(
@@ -238,7 +238,7 @@ impl Fact {
                     _ => false,
                 };
                 let under = batch.epoch_of(id.shard());
-                let text = |write: &Write| format!("Took under {under:?}, void {void:?}: {write:?}");
+                let text = |write: &Write| format!("Committed under {under:?}, void {void:?}: {write:?}");
                 batch.writes.iter().filter(is_of_it).map(text).collect()
             }
             Self::Fenced { shards, .. } if shards.contains(&id.shard()) => vec![format!("{self:?}")],
@@ -267,10 +267,10 @@ impl Fact {
                 )
             }),
             Self::SubmitOk { request, jobs } => jobs.contains(&id).then(|| format!("SubmitOk {request:?}")),
-            Self::Took { batch, void } => {
+            Self::Committed { batch, void } => {
                 let mut text = String::new();
                 for write in batch.writes.iter().filter(|write| job_of(write) == Some(id)) {
-                    write!(text, "Took under {:?} void {} {write:?} ", batch.fences, void.jobs.contains(&id)).ok()?;
+                    write!(text, "Committed under {:?} void {} {write:?} ", batch.fences, void.jobs.contains(&id)).ok()?;
                 }
                 (!text.is_empty()).then_some(text)
             }
@@ -294,7 +294,7 @@ impl Fact {
             | Self::JobCount(_)
             | Self::AskSchedule { .. }
             | Self::AnswerSchedule { .. }
-            | Self::Told { .. }
+            | Self::Notices { .. }
             | Self::Calendar { .. }
             | Self::Ledger { .. } => None,
         }

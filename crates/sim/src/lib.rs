@@ -24,11 +24,11 @@ mod plan;
 mod rng;
 mod schedules;
 mod server;
+mod simulation;
 mod slots;
 mod storage;
 mod store;
 mod worker;
-mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -39,7 +39,7 @@ use history::{Fact, History};
 pub use options::{Database, Options, Planted};
 pub use plan::START;
 pub use punctual_promises::Violation;
-use world::World;
+use simulation::Simulation;
 
 #[derive(Debug)]
 pub struct RunReport {
@@ -56,18 +56,18 @@ pub struct RunReport {
 
 /// Runs one seed to its end and checks what happened.
 pub fn run(seed: u64, options: Options) -> RunReport {
-    let mut world = World::new(seed, options);
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| world.run())) {
+    let mut simulation = Simulation::new(seed, options);
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| simulation.run())) {
         let text = panic_text(&*panic);
-        world.note(Fact::Broken { text: format!("panic: {text}") });
+        simulation.note(Fact::Broken { text: format!("panic: {text}") });
     }
-    world.conclude();
-    let violations = check::check(&world.history);
-    let servers = world.describe();
-    let mut coverage = world.seen;
-    coverage.add_history(&world.history);
-    let lasted = world.now.since(START);
-    RunReport { seed, violations, coverage, history: world.history, steps: world.steps, servers, lasted }
+    simulation.conclude();
+    let violations = check::check(&simulation.history);
+    let servers = simulation.describe();
+    let mut coverage = simulation.seen;
+    coverage.add_history(&simulation.history);
+    let lasted = simulation.now.since(START);
+    RunReport { seed, violations, coverage, history: simulation.history, steps: simulation.steps, servers, lasted }
 }
 
 impl RunReport {

@@ -4,11 +4,11 @@ use punctual_core::{ShardId, Span};
 use punctual_store::Owned;
 
 use crate::coverage::Window;
-use crate::history::{Fact, How};
+use crate::history::{ExecutionEnd, Fact};
 use crate::plan::FaultKind;
 use crate::server::ServerStep;
+use crate::simulation::{Action, Health, Node, Simulation};
 use crate::storage::StoreCall;
-use crate::world::{Action, Health, Node, World};
 
 pub(crate) enum Fault {
     Strike(FaultKind),
@@ -30,7 +30,7 @@ pub(crate) enum Fault {
     Heal,
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn plan_faults(&mut self) {
         let chaos = self.plan.chaos;
         for (kind, mean) in self.plan.faults.clone() {
@@ -148,7 +148,7 @@ impl World {
         self.after(delay, Action::Nemesis(Fault::RestartServer { place }));
     }
 
-    /// It gives its shards up and goes.
+    /// Lets a server give up its shards and shut down.
     fn dismiss_server(&mut self, place: usize) {
         if self.servers[place].health != Health::Up {
             return;
@@ -213,7 +213,7 @@ impl World {
         self.note(Fact::Fault(format!("crash worker {place}")));
         let worker = self.workers[place].id;
         for (id, attempt) in self.workers[place].running_keys() {
-            self.note(Fact::End { id, attempt, worker, how: How::Killed });
+            self.note(Fact::End { id, attempt, worker, how: ExecutionEnd::Killed });
         }
         self.workers[place].health = Health::Down;
         let now = self.now;

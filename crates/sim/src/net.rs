@@ -9,8 +9,8 @@ use punctual_core::{AttemptNo, JobId, ShardId, Timestamp, WorkerId};
 
 use crate::coverage::Window;
 use crate::server::ServerStep;
+use crate::simulation::{Action, Node, Simulation};
 use crate::worker::WorkerStep;
-use crate::world::{Action, Node, World};
 
 #[derive(Default)]
 pub(crate) struct Net {
@@ -108,7 +108,7 @@ impl Net {
     }
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn open_stream(&mut self, server: Node, worker: Node) -> StreamId {
         let id = StreamId(self.net.streams.len() as u64);
         let (to_worker_at, to_server_at) = (self.now, self.now);

@@ -39,19 +39,19 @@ pub(crate) struct Plan {
     pub faults: Vec<(FaultKind, Span)>,
     /// Servers that crash or stop just after the store took their batch.
     pub struck_at_commit_per_mille: u32,
-    pub store: StoreWeather,
-    pub hints: HintWeather,
+    pub store: StoreFaults,
+    pub hints: HintFaults,
     pub message_ms_max: i64,
     pub tasks: Vec<Arc<Task>>,
     /// When the files arrive that some of the tasks wait for.
     pub arrivals: Vec<(TaskId, Timestamp)>,
     /// In the order of the tasks.
-    tempers: Vec<Temper>,
+    behaviors: Vec<TaskBehavior>,
 }
 
 /// How the attempts of a task end.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Temper {
+pub(crate) enum TaskBehavior {
     Mixed,
     Fails,
     NeverRuns,
@@ -90,7 +90,7 @@ impl FaultKind {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct StoreWeather {
+pub(crate) struct StoreFaults {
     pub slow_per_mille: u32,
     /// How long a slow call takes at most.
     pub slow_ms_max: i64,
@@ -99,7 +99,7 @@ pub(crate) struct StoreWeather {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct HintWeather {
+pub(crate) struct HintFaults {
     pub lost_percent: u32,
     pub late_percent: u32,
     pub twice_percent: u32,
@@ -115,7 +115,7 @@ impl Plan {
                 faults.push((kind, rng.millis(5_000, 60_000)));
             }
         }
-        let tempers = (0..TASKS).map(|_| draw_temper(rng)).collect();
+        let behaviors = (0..TASKS).map(|_| draw_behavior(rng)).collect();
         let tasks: Vec<Arc<Task>> = (0..TASKS).map(|number| Arc::new(draw_task(rng, number))).collect();
         let waiting = tasks.iter().filter(|task| task.waits_for.is_some());
         // Before the faults are over: then there is no excuse for jobs that wait.
@@ -132,38 +132,38 @@ impl Plan {
             self_fencing: rng.percent(50),
             faults,
             struck_at_commit_per_mille: *rng.pick(&[0, 5, 20]),
-            store: StoreWeather {
+            store: StoreFaults {
                 slow_per_mille: *rng.pick(&[0, 5, 50]),
                 slow_ms_max: *rng.pick(&[500, 3_000, 12_000]),
                 cut_per_mille: *rng.pick(&[0, 5, 30]),
             },
-            hints: HintWeather {
+            hints: HintFaults {
                 lost_percent: *rng.pick(&[0, 10, 100]),
                 late_percent: *rng.pick(&[0, 10, 40]),
                 twice_percent: *rng.pick(&[0, 20]),
             },
             message_ms_max: *rng.pick(&[2, 20, 200]),
-            tempers,
+            behaviors,
             tasks,
             arrivals,
         }
     }
 
-    pub(crate) fn temper_of(&self, task: TaskId) -> Temper {
+    pub(crate) fn behavior_of(&self, task: TaskId) -> TaskBehavior {
         let place = self.tasks.iter().position(|known| known.id == task).expect("there are no other tasks");
-        self.tempers[place]
+        self.behaviors[place]
     }
 }
 
 const TASKS: u64 = 8;
 
-fn draw_temper(rng: &mut Rng) -> Temper {
+fn draw_behavior(rng: &mut Rng) -> TaskBehavior {
     match rng.below(11) {
-        0..7 => Temper::Mixed,
-        7 => Temper::Fails,
-        8 => Temper::NeverRuns,
-        9 => Temper::Unstartable,
-        _ => Temper::NobodyKnows,
+        0..7 => TaskBehavior::Mixed,
+        7 => TaskBehavior::Fails,
+        8 => TaskBehavior::NeverRuns,
+        9 => TaskBehavior::Unstartable,
+        _ => TaskBehavior::NobodyKnows,
     }
 }
 

@@ -16,7 +16,7 @@ use punctual_core::{ScheduleId, ShardId, Span, Timestamp};
 use crate::calendars::CALENDAR;
 use crate::history::Fact;
 use crate::server::ServerStep;
-use crate::world::{Action, Health, World};
+use crate::simulation::{Action, Health, Simulation};
 
 /// Times of a schedule that runs one after the other, at most: all of them must have ended in the end.
 const QUEUED_TIMES: i64 = 20;
@@ -63,7 +63,7 @@ impl Schedules {
     }
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn plan_schedules(&mut self) {
         let chaos_ms = self.plan.chaos.as_micros() / 1000;
         self.schedules.end = self.now + self.plan.chaos + Span::from_secs(20);

@@ -27,7 +27,7 @@ use crate::history::Fact;
 use crate::net::{ToServer, ToWorker};
 use crate::options::Planted;
 use crate::plan::{CLOCK_LAG_MAX_MS, RENEW_EVERY_MS, START};
-use crate::world::{Action, Health, Node, World};
+use crate::simulation::{Action, Health, Node, Simulation};
 
 /// A job that starts later than this is told to be late.
 const LATE_AFTER: Span = Span::from_secs(5);
@@ -84,10 +84,10 @@ pub(crate) enum ServerStep {
         kept: Vec<Owned>,
         taken: Vec<Adoption>,
     },
-    Written {
+    BatchAnswer {
         seq: BatchSeq,
         lane: usize,
-        written: Written,
+        written: BatchAnswer,
     },
     /// A shard is to be given up.
     Retire(ShardId),
@@ -141,7 +141,7 @@ pub(crate) enum ServerStep {
     },
 }
 
-pub(crate) enum Written {
+pub(crate) enum BatchAnswer {
     Done { void: Void },
     Fenced(Vec<ShardId>),
     Unknown,
@@ -195,7 +195,7 @@ impl Server {
     }
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn boot_server(&mut self, place: usize) {
         let id = ServerId::new(self.now, self.rng.next());
         let owner = Owner::new(id, self.plan.config.clone(), self.rng.next());
@@ -250,7 +250,7 @@ impl World {
                 return;
             }
             ServerStep::Leased { kept, taken } => self.leased(place, &kept, taken),
-            ServerStep::Written { seq, lane, written } => self.written(place, seq, lane, written),
+            ServerStep::BatchAnswer { seq, lane, written } => self.written(place, seq, lane, written),
             ServerStep::Retire(shard) => self.retire(place, shard),
             ServerStep::GivenUp(Owned { shard, epoch }) => {
                 let server = &mut self.servers[place];

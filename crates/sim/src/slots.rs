@@ -5,8 +5,8 @@ use punctual_core::shard::write::Epoch;
 
 use crate::coverage::Window;
 use crate::net::ToServer;
+use crate::simulation::{Action, Simulation};
 use crate::worker::{Worker, WorkerStep};
-use crate::world::{Action, World};
 
 impl Worker {
     /// A server owns this shard under this epoch. False when a newer owner is known.
@@ -32,7 +32,7 @@ impl Worker {
     }
 }
 
-impl World {
+impl Simulation {
     /// Tells servers what they may count on, after whatever happened.
     pub(crate) fn divide_slots(&mut self, place: usize) {
         let worker = &mut self.workers[place];

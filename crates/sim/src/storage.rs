@@ -11,9 +11,9 @@ use punctual_store::Owned;
 use crate::client::Request;
 use crate::coverage::Window;
 use crate::history::Fact;
-use crate::server::{Adoption, ServerStep, Written};
-use crate::store::Took;
-use crate::world::{Action, Health, Node, World};
+use crate::server::{Adoption, BatchAnswer, ServerStep};
+use crate::simulation::{Action, Health, Node, Simulation};
+use crate::store::BatchResult;
 
 pub(crate) enum StoreCall {
     Apply {
@@ -41,7 +41,7 @@ pub(crate) enum StoreCall {
     GiveUp(Owned),
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn store_delay(&mut self) -> Span {
         if !self.is_calm() && self.rng.per_mille(self.plan.store.slow_per_mille) {
             return self.rng.millis(20, self.plan.store.slow_ms_max);
@@ -126,44 +126,44 @@ impl World {
             } else {
                 self.hit(Window::BatchUnknownNotApplied);
             }
-            return self.answer_written(node, batch.seq, lane, Written::Unknown);
+            return self.answer_written(node, batch.seq, lane, BatchAnswer::Unknown);
         }
         let written = match self.take_batch(&batch) {
-            Took::Done { void } => Written::Done { void },
-            Took::Fenced(shards) => {
+            BatchResult::Done { void } => BatchAnswer::Done { void },
+            BatchResult::Fenced(shards) => {
                 self.hit(Window::BatchFenced);
                 if shards.len() < batch.fences.len() {
                     self.hit(Window::BatchPartlyFenced);
                 }
                 self.note(Fact::Fenced { server: batch.server, shards: shards.clone() });
-                Written::Fenced(shards)
+                BatchAnswer::Fenced(shards)
             }
-            Took::Broken(_) => return,
+            BatchResult::Broken(_) => return,
         };
         self.answer_written(node, batch.seq, lane, written);
     }
 
     /// Answers come in the order of the batches of a lane.
-    fn answer_written(&mut self, node: Node, seq: BatchSeq, lane: usize, written: Written) {
+    fn answer_written(&mut self, node: Node, seq: BatchSeq, lane: usize, written: BatchAnswer) {
         let at = self.now + self.store_delay();
         let server = &mut self.servers[node.place];
         server.unanswered += 1;
         let queue = &mut server.lanes[lane];
         queue.answered_at = queue.answered_at.max(at);
         let at = queue.answered_at;
-        self.at(at, Action::Server(node, ServerStep::Written { seq, lane, written }));
+        self.at(at, Action::Server(node, ServerStep::BatchAnswer { seq, lane, written }));
         self.maybe_strike_at_commit(node);
     }
 
-    fn take_batch(&mut self, batch: &SharedBatch) -> Took {
+    fn take_batch(&mut self, batch: &SharedBatch) -> BatchResult {
         let took = self.store.apply(batch);
         match &took {
-            Took::Done { void } => {
-                self.note(Fact::Took { batch: Arc::clone(batch), void: void.clone() });
+            BatchResult::Done { void } => {
+                self.note(Fact::Committed { batch: Arc::clone(batch), void: void.clone() });
                 self.jobs_of_schedules(batch, void);
             }
-            Took::Broken(text) => self.note(Fact::Broken { text: text.clone() }),
-            Took::Fenced(_) => {}
+            BatchResult::Broken(text) => self.note(Fact::Broken { text: text.clone() }),
+            BatchResult::Fenced(_) => {}
         }
         took
     }

@@ -34,7 +34,7 @@ pub(crate) struct SimStore {
 }
 
 /// What became of a batch.
-pub(crate) enum Took {
+pub(crate) enum BatchResult {
     Done {
         void: Void,
     },
@@ -58,15 +58,15 @@ impl SimStore {
         self.model.set_now(now);
     }
 
-    pub(crate) fn apply(&self, batch: &SharedBatch) -> Took {
+    pub(crate) fn apply(&self, batch: &SharedBatch) -> BatchResult {
         let mut batch = Batch::clone(batch);
         if self.bug == Some(Planted::NoFence) {
             batch = self.without_fence(&batch);
         }
         match self.model.apply_now(&batch) {
-            Ok(Applied::Done { void }) => Took::Done { void },
-            Ok(Applied::Fenced(shards)) => Took::Fenced(shards),
-            Err(error) => Took::Broken(error.to_string()),
+            Ok(Applied::Done { void }) => BatchResult::Done { void },
+            Ok(Applied::Fenced(shards)) => BatchResult::Fenced(shards),
+            Err(error) => BatchResult::Broken(error.to_string()),
         }
     }
 

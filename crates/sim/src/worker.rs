@@ -18,12 +18,12 @@ use punctual_promises::StartRecord;
 
 use crate::agents;
 use crate::coverage::Window;
-use crate::history::{Fact, How};
+use crate::history::{ExecutionEnd, Fact};
 use crate::net::{ToServer, ToWorker};
 use crate::options::Planted;
-use crate::plan::{QUEUES, START, Temper};
+use crate::plan::{QUEUES, START, TaskBehavior};
 use crate::server::ServerStep;
-use crate::world::{Action, Health, Node, World};
+use crate::simulation::{Action, Health, Node, Simulation};
 
 type Key = (JobId, AttemptNo);
 
@@ -37,7 +37,7 @@ pub(crate) struct Worker {
     pub(crate) queues: Vec<String>,
     /// By the place of the server.
     pub(crate) links: Vec<Link>,
-    pub(crate) held: BTreeMap<Key, Held>,
+    pub(crate) held: BTreeMap<Key, HeldAttempt>,
     /// The newest owner of each shard that it heard of, by the place of the server.
     pub(crate) owners: BTreeMap<ShardId, (Epoch, usize)>,
     pub(crate) credits: Credits<usize>,
@@ -55,14 +55,14 @@ pub(crate) struct Link {
     pub(crate) is_partitioned: bool,
 }
 
-pub(crate) enum Held {
+pub(crate) enum HeldAttempt {
     Running {
         run: u64,
         report: Report,
         by_agent: bool,
     },
     /// Its agent has ended it and says so to servers.
-    Told(Report),
+    ReportedByAgent(Report),
     Finished(Report),
 }
 
@@ -113,9 +113,9 @@ impl Worker {
     }
 
     fn finished(&self) -> Vec<Report> {
-        let finished = |held: &Held| match held {
-            Held::Finished(report) => Some(report.clone()),
-            Held::Running { .. } | Held::Told(_) => None,
+        let finished = |held: &HeldAttempt| match held {
+            HeldAttempt::Finished(report) => Some(report.clone()),
+            HeldAttempt::Running { .. } | HeldAttempt::ReportedByAgent(_) => None,
         };
         self.held.values().filter_map(finished).collect()
     }
@@ -126,22 +126,22 @@ impl Worker {
     }
 
     pub(crate) fn running_keys(&self) -> Vec<Key> {
-        let running = |(key, held): (&Key, &Held)| held.is_in_use().then_some(*key);
+        let running = |(key, held): (&Key, &HeldAttempt)| held.is_in_use().then_some(*key);
         self.held.iter().filter_map(running).collect()
     }
 }
 
-impl Held {
+impl HeldAttempt {
     /// Whether it has a slot.
     fn is_in_use(&self) -> bool {
         match self {
-            Self::Running { .. } | Self::Told(_) => true,
+            Self::Running { .. } | Self::ReportedByAgent(_) => true,
             Self::Finished(_) => false,
         }
     }
 }
 
-impl World {
+impl Simulation {
     pub(crate) fn boot_worker(&mut self, place: usize, spool: Vec<Report>) {
         let id = WorkerId::new(self.now, self.rng.next());
         let servers = self.servers.len();
@@ -157,7 +157,8 @@ impl World {
         let mut died = std::mem::take(&mut worker.died);
         died.insert(worker.id, self.now);
         let life = worker.life + 1;
-        let held = spool.into_iter().map(|report| ((report.id, report.attempt), Held::Finished(report))).collect();
+        let held =
+            spool.into_iter().map(|report| ((report.id, report.attempt), HeldAttempt::Finished(report))).collect();
         let queues = queues.iter().map(|queue| (*queue).to_owned()).collect();
         let mut credits = Credits::new(slots);
         for server in 0..servers {
@@ -256,7 +257,7 @@ impl World {
             ToWorker::Ack { id, attempt } => {
                 let worker = &mut self.workers[place];
                 // An acknowledgement of an attempt that still runs is meant for an older outcome.
-                if let Some(Held::Finished(report)) = worker.held.get(&(id, attempt)) {
+                if let Some(HeldAttempt::Finished(report)) = worker.held.get(&(id, attempt)) {
                     let is_shrug = agents::is_shrug(report);
                     worker.held.remove(&(id, attempt));
                     if !is_shrug {
@@ -268,9 +269,9 @@ impl World {
             ToWorker::Stop { id, attempt } => {
                 let worker = &mut self.workers[place];
                 let held = worker.held.remove(&(id, attempt));
-                if matches!(held, Some(Held::Running { .. })) {
+                if matches!(held, Some(HeldAttempt::Running { .. })) {
                     let worker = worker.id;
-                    self.note(Fact::End { id, attempt, worker, how: How::Killed });
+                    self.note(Fact::End { id, attempt, worker, how: ExecutionEnd::Killed });
                 }
             }
         }
@@ -279,7 +280,7 @@ impl World {
     fn say_hello(&mut self, place: usize, server: usize, stream: StreamId, acquired: u64) {
         let forgets = self.has(Planted::HelloForgetsFinished);
         let worker = &mut self.workers[place];
-        let is_named = |held: &Held| !forgets || held.is_in_use();
+        let is_named = |held: &HeldAttempt| !forgets || held.is_in_use();
         let held = worker.held.iter().filter(|(_, held)| is_named(held)).map(|(key, _)| *key).collect();
         let spec = WorkerSpec {
             queues: worker.queues.clone(),
@@ -315,7 +316,7 @@ impl World {
         if self.rng.percent(3) {
             return self.give_back(place, key, "the worker is about to leave");
         }
-        if matches!(self.plan.temper_of(assignment.task.id), Temper::Unstartable) {
+        if matches!(self.plan.behavior_of(assignment.task.id), TaskBehavior::Unstartable) {
             return self.give_back(place, key, "its environment cannot be used");
         }
         self.begin(place, &assignment);
@@ -324,7 +325,7 @@ impl World {
     fn give_back(&mut self, place: usize, (id, attempt): Key, reason: &str) {
         let outcome = Outcome::NotStarted { reason: reason.to_owned() };
         let report = Report { id, attempt, outcome, timed_out: false, details: None };
-        self.workers[place].held.insert((id, attempt), Held::Finished(report.clone()));
+        self.workers[place].held.insert((id, attempt), HeldAttempt::Finished(report.clone()));
         self.report(place, vec![report]);
     }
 
@@ -336,7 +337,7 @@ impl World {
         let worker = &mut self.workers[place];
         worker.runs += 1;
         let (run, node, worker_id) = (worker.runs, worker.node(), worker.id);
-        worker.held.insert((id, attempt), Held::Running { run, report, by_agent });
+        worker.held.insert((id, attempt), HeldAttempt::Running { run, report, by_agent });
         self.note(Fact::Begin { id, attempt, worker: worker_id, start });
         self.at(ends_at, Action::Worker(node, WorkerStep::Finish { key: (id, attempt), run }));
     }
@@ -350,7 +351,7 @@ impl World {
         let node = worker.node();
         worker.runs += 1;
         let now_run = worker.runs;
-        if let Some(Held::Running { run, report, .. }) = worker.held.get_mut(&key) {
+        if let Some(HeldAttempt::Running { run, report, .. }) = worker.held.get_mut(&key) {
             *run = now_run;
             report.outcome = Outcome::Cancelled;
             report.timed_out = false;
@@ -361,13 +362,15 @@ impl World {
     fn finish(&mut self, place: usize, key: Key, run: u64) {
         let worker = &mut self.workers[place];
         let (report, by_agent) = match worker.held.get(&key) {
-            Some(Held::Running { run: current, report, by_agent }) if *current == run => (report.clone(), *by_agent),
+            Some(HeldAttempt::Running { run: current, report, by_agent }) if *current == run => {
+                (report.clone(), *by_agent)
+            }
             _ => return,
         };
-        let held = if by_agent { Held::Told } else { Held::Finished };
+        let held = if by_agent { HeldAttempt::ReportedByAgent } else { HeldAttempt::Finished };
         worker.held.insert(key, held(report.clone()));
         let Report { outcome, timed_out, details, .. } = report.clone();
-        let how = How::Reported { outcome, timed_out, details };
+        let how = ExecutionEnd::Reported { outcome, timed_out, details };
         let worker = worker.id;
         self.note(Fact::End { id: key.0, attempt: key.1, worker, how });
         if by_agent {
@@ -378,9 +381,9 @@ impl World {
     }
 
     fn agents_tell_again(&mut self, place: usize) {
-        let told = |held: &Held| match held {
-            Held::Told(report) => Some(report.clone()),
-            Held::Running { .. } | Held::Finished(_) => None,
+        let told = |held: &HeldAttempt| match held {
+            HeldAttempt::ReportedByAgent(report) => Some(report.clone()),
+            HeldAttempt::Running { .. } | HeldAttempt::Finished(_) => None,
         };
         let told: Vec<Report> = self.workers[place].held.values().filter_map(told).collect();
         for report in told {

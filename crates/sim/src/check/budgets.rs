@@ -6,7 +6,7 @@ use punctual_core::schedule::{CatchUpMode, Marks, OccurrenceRow, Verdict};
 use punctual_core::shard::write::{Epoch, ScheduleWrite, Write};
 use punctual_core::{JobId, ScheduleId, Span, Timestamp};
 
-use super::schedules::{Found, Tale, is_of, is_void, of_row, tales};
+use super::schedules::{Found, ScheduleFacts, is_of, is_void, of_row, schedule_facts};
 use crate::history::{Fact, History};
 
 /// A missed time that an owner chose to run.
@@ -14,27 +14,27 @@ struct Choice {
     at: Timestamp,
     slot: Timestamp,
     decided_at: Timestamp,
-    tenure: Epoch,
+    epoch: Epoch,
     /// A former owner had decided about it.
     is_void: bool,
 }
 
-/// What the store was told.
+/// What the store took.
 #[derive(Default)]
-struct Told {
+struct Decisions {
     choices: BTreeMap<ScheduleId, Vec<Choice>>,
-    /// Which tenure made a job.
+    /// Which epoch made a job.
     made_by: BTreeMap<JobId, Epoch>,
 }
 
 pub(super) fn budgets_are_kept(history: &History) -> Found {
-    let mut told = told(history);
+    let mut decisions = decisions(history);
     let mut found = Vec::new();
-    for (id, tale) in tales(history) {
-        let mut choices = told.choices.remove(&id).unwrap_or_default();
-        choices.sort_by_key(|choice| (choice.tenure, choice.decided_at, choice.slot));
-        for (choice, row) in choices.iter().filter_map(|choice| Some((choice, ran(&tale, choice)?))) {
-            let Some(period) = tale.periods.iter().find(|period| of_row(row, period)) else { continue };
+    for (id, facts) in schedule_facts(history) {
+        let mut choices = decisions.choices.remove(&id).unwrap_or_default();
+        choices.sort_by_key(|choice| (choice.epoch, choice.decided_at, choice.slot));
+        for (choice, row) in choices.iter().filter_map(|choice| Some((choice, ran(&facts, choice)?))) {
+            let Some(period) = facts.periods.iter().find(|period| of_row(row, period)) else { continue };
             let rule = period.plan.spec.catch_up;
             if rule.mode == CatchUpMode::None {
                 found.push((row.job, format!("{id} makes up for nothing, and did for {}", row.at)));
@@ -43,32 +43,32 @@ pub(super) fn budgets_are_kept(history: &History) -> Found {
                 found.push((row.job, format!("{id} made up for {}, which is too old", row.at)));
             }
         }
-        too_many(id, &tale, &choices, &mut found);
-        let jobs = choices.iter().filter_map(|choice| ran(&tale, choice)?.job);
-        let jobs = jobs.filter_map(|job| Some((*told.made_by.get(&job)?, job))).collect();
-        too_fast(id, &tale, jobs, &mut found);
+        too_many(id, &facts, &choices, &mut found);
+        let jobs = choices.iter().filter_map(|choice| ran(&facts, choice)?.job);
+        let jobs = jobs.filter_map(|job| Some((*decisions.made_by.get(&job)?, job))).collect();
+        too_fast(id, &facts, jobs, &mut found);
     }
     found
 }
 
 /// What became of it, if it ran.
-fn ran<'a>(tale: &'a Tale, choice: &Choice) -> Option<&'a OccurrenceRow> {
-    let row = tale.rows.get(&choice.at)?;
+fn ran<'a>(facts: &'a ScheduleFacts, choice: &Choice) -> Option<&'a OccurrenceRow> {
+    let row = facts.rows.get(&choice.at)?;
     (row.verdict == Verdict::Fired && !choice.is_void).then_some(row)
 }
 
 /// What was missed by the moment of the first replay shares a budget, however many turns it takes.
-fn too_many(id: ScheduleId, tale: &Tale, choices: &[Choice], found: &mut Found) {
-    for period in &tale.periods {
+fn too_many(id: ScheduleId, facts: &ScheduleFacts, choices: &[Choice], found: &mut Found) {
+    for period in &facts.periods {
         let rule = period.plan.spec.catch_up;
         let max = if rule.mode == CatchUpMode::Last { 1 } else { rule.max as usize };
         let mut begun: Option<(Timestamp, Epoch)> = None;
         let mut count = 0;
         for choice in choices.iter().filter(|choice| is_of(period, choice.slot)) {
-            if begun.is_none_or(|(at, of)| of != choice.tenure || choice.slot > at) {
-                (begun, count) = (Some((choice.decided_at, choice.tenure)), 0);
+            if begun.is_none_or(|(at, of)| of != choice.epoch || choice.slot > at) {
+                (begun, count) = (Some((choice.decided_at, choice.epoch)), 0);
             }
-            let Some(row) = ran(tale, choice) else { continue };
+            let Some(row) = ran(facts, choice) else { continue };
             count += 1;
             if count == max + 1 {
                 found.push((row.job, format!("{id} made up for {} as well, after {max} others", row.at)));
@@ -79,10 +79,10 @@ fn too_many(id: ScheduleId, tale: &Tale, choices: &[Choice], found: &mut Found) 
 
 /// However often something was missed, one owner runs it at the schedule's pace. After an edit, what waits by the former
 /// definition and what is chosen by the new one each have their own.
-fn too_fast(id: ScheduleId, tale: &Tale, mut jobs: Vec<(Epoch, JobId)>, found: &mut Found) {
-    let [period] = &tale.periods[..] else { return };
+fn too_fast(id: ScheduleId, facts: &ScheduleFacts, mut jobs: Vec<(Epoch, JobId)>, found: &mut Found) {
+    let [period] = &facts.periods[..] else { return };
     let pause = Span::from_micros(60_000_000 / i64::from(period.plan.spec.catch_up.per_minute));
-    jobs.sort_unstable_by_key(|(tenure, job)| (*tenure, job.due_at()));
+    jobs.sort_unstable_by_key(|(epoch, job)| (*epoch, job.due_at()));
     for pair in jobs.windows(2) {
         let [(of, first), (also_of, second)] = pair else { continue };
         if of == also_of && second.due_at().since(first.due_at()) < pause {
@@ -91,28 +91,28 @@ fn too_fast(id: ScheduleId, tale: &Tale, mut jobs: Vec<(Epoch, JobId)>, found: &
     }
 }
 
-fn told(history: &History) -> Told {
-    let mut told = Told::default();
+fn decisions(history: &History) -> Decisions {
+    let mut decisions = Decisions::default();
     for (_, fact) in history.iter() {
-        let Fact::Took { batch, void } = fact else { continue };
+        let Fact::Committed { batch, void } = fact else { continue };
         for write in &batch.writes {
             let Write::Schedule(ScheduleWrite::Decide(decision) | ScheduleWrite::Release(decision)) = write else {
                 continue;
             };
             let row = &decision.occurrence;
             let fence = batch.fences.iter().find(|(shard, _)| *shard == row.schedule.shard());
-            let Some(&(_, tenure)) = fence else { continue };
+            let Some(&(_, epoch)) = fence else { continue };
             let is_void = is_void(write, void);
             if !is_void {
-                told.made_by.extend(row.job.map(|job| (job, tenure)));
+                decisions.made_by.extend(row.job.map(|job| (job, epoch)));
             }
             // One that was queued is decided about twice, and chosen once.
             if matches!(write, Write::Schedule(ScheduleWrite::Decide(_))) && row.marks.has(Marks::REPLAYED) {
                 let OccurrenceRow { at, slot, decided_at, .. } = *row;
-                let choices = told.choices.entry(row.schedule).or_default();
-                choices.push(Choice { at, slot, decided_at, tenure, is_void });
+                let choices = decisions.choices.entry(row.schedule).or_default();
+                choices.push(Choice { at, slot, decided_at, epoch, is_void });
             }
         }
     }
-    told
+    decisions
 }

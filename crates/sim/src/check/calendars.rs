@@ -24,7 +24,7 @@ pub(super) fn calendars_are_obeyed(history: &History) -> Vec<(Option<JobId>, Str
     let mut found = Vec::new();
     for (at, fact) in history.iter() {
         let (batch, void) = match fact {
-            Fact::Took { batch, void } => (batch, void),
+            Fact::Committed { batch, void } => (batch, void),
             Fact::Calendar { is_closed } => {
                 changes.push((at, *is_closed));
                 continue;

@@ -2,7 +2,7 @@
 
 use punctual_core::{AttemptNo, JobId, Timestamp};
 
-use super::story::{Line, stories};
+use super::job_facts::{JobFact, facts_by_job};
 use crate::history::{Fact, History};
 
 /// When commits were lost, and the starts that were open in what was left.
@@ -20,11 +20,12 @@ pub(super) fn lost_at(history: &History) -> Option<Timestamp> {
 /// How many of the open starts had begun, and were over by then.
 pub fn begun_before_loss(history: &History) -> usize {
     let Some((lost_at, open)) = find(history) else { return 0 };
-    let stories = stories(history);
+    let facts_by_job = facts_by_job(history);
     let is_over = |(id, attempt): &&(JobId, AttemptNo)| {
-        let ended =
-            |(at, line): &(Timestamp, Line<'_>)| *at < lost_at && matches!(line, Line::Acked(of) if of == attempt);
-        stories.get(id).is_some_and(|story| story.lines.iter().any(ended))
+        let ended = |(at, line): &(Timestamp, JobFact<'_>)| {
+            *at < lost_at && matches!(line, JobFact::Acked(of) if of == attempt)
+        };
+        facts_by_job.get(id).is_some_and(|job_facts| job_facts.facts.iter().any(ended))
     };
     open.iter().filter(is_over).count()
 }

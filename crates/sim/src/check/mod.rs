@@ -6,14 +6,14 @@
 
 mod budgets;
 mod calendars;
+#[cfg(test)]
+mod history_builder;
+mod job_facts;
 mod losses;
 mod notices;
 mod reasons;
 mod records;
 mod schedules;
-mod story;
-#[cfg(test)]
-mod test_history;
 #[cfg(test)]
 mod tests;
 mod translate;
@@ -23,11 +23,11 @@ use punctual_core::JobId;
 use punctual_promises::Violation;
 
 use crate::history::History;
+pub use job_facts::{JobFact, JobFacts};
 pub use losses::begun_before_loss;
-pub use story::{Line, Story};
 
-/// A promise about one job, judged from its story alone.
-type OfJob = fn(&Story<'_>) -> Option<String>;
+/// A promise about one job, judged from its job_facts alone.
+type OfJob = fn(&JobFacts<'_>) -> Option<String>;
 /// A promise about the whole run.
 type OfRun = fn(&History) -> Vec<(Option<JobId>, String)>;
 
@@ -55,10 +55,10 @@ const OF_RUN: [(&str, OfRun); 16] = [
     ("budgets for missed times are kept", budgets::budgets_are_kept),
     ("an answer about a schedule is durable", schedules::answers_are_durable),
     ("calendars are obeyed", calendars::calendars_are_obeyed),
-    ("every failure is told once", notices::every_failure_is_told_once),
-    ("every missed time is told once", notices::every_missed_time_is_told_once),
-    ("recoveries are told", notices::recoveries_are_told),
-    ("what is told late was late", notices::what_is_told_late_was_late),
+    ("every failure has one notice", notices::every_failure_has_one_notice),
+    ("every missed time has one notice", notices::every_missed_time_has_one_notice),
+    ("every recovery has a notice", notices::every_recovery_has_a_notice),
+    ("a notice of lateness is true", notices::a_notice_of_lateness_is_true),
 ];
 
 pub fn check(history: &History) -> Vec<Violation> {
@@ -73,13 +73,13 @@ pub fn check(history: &History) -> Vec<Violation> {
     }
     let run = translate::run_history(history);
     violations.extend(punctual_promises::check(&run));
-    let stories = story::stories(history);
-    for (story, job) in stories.values().zip(&run.jobs) {
+    let facts_by_job = job_facts::facts_by_job(history);
+    for (job_facts, job) in facts_by_job.values().zip(&run.jobs) {
         if lost_at.is_some_and(|lost_at| !job.was_submitted_after(lost_at)) {
             continue;
         }
         for (promise, judge) in OF_JOB {
-            let found = judge(story);
+            let found = judge(job_facts);
             violations.extend(found.map(|text| Violation { promise, subject: Some(job.name.clone()), text }));
         }
     }

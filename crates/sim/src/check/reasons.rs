@@ -39,7 +39,7 @@ pub(super) fn what_does_not_run_has_a_reason(history: &History) -> Found {
     let overtaken = overtaken(history);
     let mut found = Vec::new();
     for (at, fact) in history.iter() {
-        let Fact::Took { batch, void } = fact else { continue };
+        let Fact::Committed { batch, void } = fact else { continue };
         for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
             match write {
                 Write::Schedule(ScheduleWrite::Edit { id, state, .. } | ScheduleWrite::Set { id, state, .. }) => {

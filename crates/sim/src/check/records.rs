@@ -4,13 +4,13 @@ use punctual_core::attempt::{AttemptRecord, Details, Ending, FailureClass, Outco
 use punctual_core::lifecycle::{JobEvent, Next, next};
 use punctual_core::{AttemptNo, JobState};
 
-use super::story::{Line, Story};
+use super::job_facts::{JobFact, JobFacts};
 
 /// What is on record about an attempt is what its worker said of it, and how it failed.
-pub(super) fn details_are_true(story: &Story<'_>) -> Option<String> {
-    story.lines.iter().find_map(|(_, line)| {
+pub(super) fn details_are_true(job_facts: &JobFacts<'_>) -> Option<String> {
+    job_facts.facts.iter().find_map(|(_, line)| {
         let (attempt, kept, ending, reason) = match line {
-            Line::Resolved(resolve) => (resolve.attempt, &resolve.details, None, &resolve.reason),
+            JobFact::Resolved(resolve) => (resolve.attempt, &resolve.details, None, &resolve.reason),
             line => {
                 line.ended().map(|record| (record.attempt, &record.details, Some(record.ending), &record.reason))?
             }
@@ -18,17 +18,17 @@ pub(super) fn details_are_true(story: &Story<'_>) -> Option<String> {
         let is_reported = match ending {
             Some(Ending::WorkerLost | Ending::NotStarted) => false,
             // Or the owner ended it, for a reason of its own.
-            Some(Ending::TimedOut) => is_reason(story, attempt, reason.as_deref()),
+            Some(Ending::TimedOut) => is_reason(job_facts, attempt, reason.as_deref()),
             Some(Ending::Succeeded | Ending::Failed | Ending::Cancelled) | None => true,
         };
         let (said, class) = if is_reported {
-            let class = match story.reported(attempt) {
+            let class = match job_facts.reported(attempt) {
                 Some((_, Outcome::Failed(failure), _)) => Some(failure.class),
                 _ => None,
             };
-            (story.reported_details(attempt), class)
+            (job_facts.reported_details(attempt), class)
         } else {
-            let is_failed = matches!(line, Line::Settled(settle) if settle.state == JobState::Failed);
+            let is_failed = matches!(line, JobFact::Settled(settle) if settle.state == JobState::Failed);
             let class = match ending {
                 Some(Ending::TimedOut) => Some(FailureClass::Timeout),
                 Some(Ending::NotStarted) if is_failed => Some(FailureClass::Environment),
@@ -43,30 +43,30 @@ pub(super) fn details_are_true(story: &Story<'_>) -> Option<String> {
     })
 }
 
-fn is_reason(story: &Story<'_>, attempt: AttemptNo, reason: Option<&str>) -> bool {
-    matches!(story.reported(attempt), Some((_, Outcome::Failed(failure), _)) if reason == Some(&failure.reason))
+fn is_reason(job_facts: &JobFacts<'_>, attempt: AttemptNo, reason: Option<&str>) -> bool {
+    matches!(job_facts.reported(attempt), Some((_, Outcome::Failed(failure), _)) if reason == Some(&failure.reason))
 }
 
 /// A worker forgets an outcome only when somebody else remembers it.
-pub(super) fn acknowledged_outcomes_are_on_record(story: &Story<'_>) -> Option<String> {
-    story.lines.iter().find_map(|(at, line)| {
-        let Line::Acked(attempt) = line else { return None };
-        let said = story.reported(*attempt).map(|(_, outcome, _)| outcome);
-        let is_record = |line: &Line<'_>| match line {
-            Line::Stale(of) => of == attempt,
-            Line::Resolved(resolve) => resolve.attempt == *attempt,
-            Line::Settled(settle) => {
+pub(super) fn acknowledged_outcomes_are_on_record(job_facts: &JobFacts<'_>) -> Option<String> {
+    job_facts.facts.iter().find_map(|(at, line)| {
+        let JobFact::Acked(attempt) = line else { return None };
+        let said = job_facts.reported(*attempt).map(|(_, outcome, _)| outcome);
+        let is_record = |line: &JobFact<'_>| match line {
+            JobFact::Stale(of) => of == attempt,
+            JobFact::Resolved(resolve) => resolve.attempt == *attempt,
+            JobFact::Settled(settle) => {
                 let is_of_it = settle.attempt.as_ref().is_some_and(|record| record.attempt == *attempt);
                 is_of_it && (says(line, said) || settle.state == natural_state(said))
             }
             line => line.ended().is_some_and(|record| record.attempt == *attempt) && says(line, said),
         };
-        let is_kept = story.lines.iter().any(|(taken, line)| taken <= at && is_record(line));
+        let is_kept = job_facts.facts.iter().any(|(taken, line)| taken <= at && is_record(line));
         (!is_kept).then(|| format!("the outcome of attempt {attempt} was acknowledged and is nowhere: {said:?}"))
     })
 }
 
-fn says(line: &Line<'_>, said: Option<&Outcome>) -> bool {
+fn says(line: &JobFact<'_>, said: Option<&Outcome>) -> bool {
     let Some(record) = line.ended() else { return false };
     match said {
         Some(Outcome::Succeeded { .. }) => record.ending == Ending::Succeeded,
@@ -87,16 +87,16 @@ fn natural_state(said: Option<&Outcome>) -> JobState {
 }
 
 /// Final states never change except as the table says, and nothing else happens.
-pub(super) fn the_path_is_in_the_table(story: &Story<'_>) -> Option<String> {
+pub(super) fn the_path_is_in_the_table(job_facts: &JobFacts<'_>) -> Option<String> {
     let mut state = JobState::Scheduled;
-    for (_, line) in &story.lines {
+    for (_, line) in &job_facts.facts {
         let (event, to) = match line {
-            Line::Started(_) => (JobEvent::Start, JobState::Running),
-            Line::Settled(settle) => (settled_by(settle.state, settle.attempt.is_some()), settle.state),
-            Line::Requeued(requeue) => (requeued_by(requeue.attempt.as_ref()), JobState::Scheduled),
-            Line::Rerun(_) => (JobEvent::Rerun, JobState::Scheduled),
-            Line::Resolved(resolve) => (settled_by(resolve.state, true), resolve.state),
-            Line::CancelRequested => {
+            JobFact::Started(_) => (JobEvent::Start, JobState::Running),
+            JobFact::Settled(settle) => (settled_by(settle.state, settle.attempt.is_some()), settle.state),
+            JobFact::Requeued(requeue) => (requeued_by(requeue.attempt.as_ref()), JobState::Scheduled),
+            JobFact::Rerun(_) => (JobEvent::Rerun, JobState::Scheduled),
+            JobFact::Resolved(resolve) => (settled_by(resolve.state, true), resolve.state),
+            JobFact::CancelRequested => {
                 if next(state, JobEvent::Cancel) != Next::Ask {
                     return Some(format!("a {state} job was asked to end"));
                 }
@@ -137,40 +137,42 @@ mod tests {
     use punctual_core::JobState;
     use punctual_core::attempt::{Details, Ending, FailureClass};
 
-    use super::super::test_history::{Tale, failed_by, of_class, succeeded};
+    use super::super::history_builder::{HistoryBuilder, failed_by, of_class, succeeded};
 
     const SUCCESS: Option<(u32, Ending)> = Some((1, Ending::Succeeded));
 
     #[test]
     fn details_that_are_lost_or_made_up_are_found() {
-        let invariant = "details are true";
+        let promise = "details are true";
         let known = || Some(Details { cpu_us: Some(7), ..Details::default() });
         let success = |said: Option<Details>, kept: Option<Details>| {
-            let tale = Tale::new(|_| {}).start(1).begin(1).end_with(1, succeeded(), said).knowing(kept);
-            tale.settle(JobState::Succeeded, SUCCESS)
+            let builder =
+                HistoryBuilder::new(|_| {}).start(1).begin(1).end_with(1, succeeded(), said).with_details(kept);
+            builder.settle(JobState::Succeeded, SUCCESS)
         };
         success(known(), known()).holds();
-        success(known(), None).breaks(invariant);
-        success(None, known()).breaks(invariant);
+        success(known(), None).breaks(promise);
+        success(None, known()).breaks(promise);
         let failure = |class, kept| {
-            let tale = Tale::new(|_| {}).start(1).begin(1).end(1, failed_by(class)).knowing(kept);
-            tale.settle(JobState::Failed, Some((1, Ending::Failed)))
+            let builder = HistoryBuilder::new(|_| {}).start(1).begin(1).end(1, failed_by(class)).with_details(kept);
+            builder.settle(JobState::Failed, Some((1, Ending::Failed)))
         };
         failure(FailureClass::Limit, of_class(FailureClass::Limit)).holds();
-        failure(FailureClass::Limit, of_class(FailureClass::Network)).breaks(invariant);
-        failure(FailureClass::Limit, None).breaks(invariant);
+        failure(FailureClass::Limit, of_class(FailureClass::Network)).breaks(promise);
+        failure(FailureClass::Limit, None).breaks(promise);
         failure(FailureClass::Task, None).holds();
         let lost = |said, kept| {
-            let tale = Tale::new(|_| {}).start(1).begin(1).settle(JobState::Lost, Some((1, Ending::WorkerLost)));
-            tale.end_with(1, succeeded(), said).knowing(kept).resolve(1, JobState::Succeeded)
+            let builder =
+                HistoryBuilder::new(|_| {}).start(1).begin(1).settle(JobState::Lost, Some((1, Ending::WorkerLost)));
+            builder.end_with(1, succeeded(), said).with_details(kept).resolve(1, JobState::Succeeded)
         };
         lost(known(), known()).holds();
-        lost(known(), None).breaks(invariant);
+        lost(known(), None).breaks(promise);
     }
 
     #[test]
     fn an_outcome_that_was_acknowledged_and_forgotten_is_found() {
-        let ran = || Tale::new(|_| {}).start(1).begin(1).end(1, succeeded());
+        let ran = || HistoryBuilder::new(|_| {}).start(1).begin(1).end(1, succeeded());
         ran().acked(1).breaks("acknowledged outcomes are on record");
         ran()
             .settle(JobState::Lost, Some((1, Ending::WorkerLost)))
@@ -184,10 +186,10 @@ mod tests {
     #[test]
     fn a_step_that_is_not_in_the_table_is_found() {
         let path = "the path is in the table";
-        Tale::new(|_| {}).settle(JobState::Succeeded, SUCCESS).breaks(path);
-        Tale::new(|_| {}).succeed(1).start(2).breaks(path);
-        Tale::new(|_| {}).start(1).settle(JobState::Deleted, None).breaks(path);
-        Tale::new(|_| {}).succeed(1).resolve(1, JobState::Failed).breaks(path);
-        Tale::new(|_| {}).rerun().breaks(path);
+        HistoryBuilder::new(|_| {}).settle(JobState::Succeeded, SUCCESS).breaks(path);
+        HistoryBuilder::new(|_| {}).succeed(1).start(2).breaks(path);
+        HistoryBuilder::new(|_| {}).start(1).settle(JobState::Deleted, None).breaks(path);
+        HistoryBuilder::new(|_| {}).succeed(1).resolve(1, JobState::Failed).breaks(path);
+        HistoryBuilder::new(|_| {}).rerun().breaks(path);
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Period {
     until: Timestamp,
 }
 
-pub(super) struct Tale {
+pub(super) struct ScheduleFacts {
     is_paused: bool,
     pub(super) periods: Vec<Period>,
     pub(super) rows: BTreeMap<Timestamp, OccurrenceRow>,
@@ -39,14 +39,14 @@ pub(super) struct Tale {
 pub(super) fn taken(history: &History) -> impl Iterator<Item = (Timestamp, &Write)> {
     history.iter().flat_map(|(at, fact)| {
         let (writes, void): (&[Write], Option<&Void>) = match fact {
-            Fact::Took { batch, void } => (&batch.writes, Some(void)),
+            Fact::Committed { batch, void } => (&batch.writes, Some(void)),
             _ => (&[], None),
         };
         writes.iter().filter(move |write| void.is_some_and(|void| !is_void(write, void))).map(move |write| (at, write))
     })
 }
 
-/// Whether the store left it out. Written down here once more, because what is told depends on it.
+/// Whether the store left it out. BatchAnswer down here once more, because what is told depends on it.
 pub(super) fn is_void(write: &Write, void: &Void) -> bool {
     match write {
         Write::Schedule(ScheduleWrite::Add(row)) => void.schedules.contains(&row.id),
@@ -65,9 +65,9 @@ fn plan_of(spec: &str, seed: u64) -> Plan {
     Plan::read(spec, &calendars(None), seed).expect("it was planned before")
 }
 
-pub(super) fn tales(history: &History) -> BTreeMap<ScheduleId, Tale> {
+pub(super) fn schedule_facts(history: &History) -> BTreeMap<ScheduleId, ScheduleFacts> {
     let end = history.iter().last().map_or(Timestamp::EPOCH, |(at, _)| at);
-    let mut tales: BTreeMap<ScheduleId, Tale> = BTreeMap::new();
+    let mut schedule_facts: BTreeMap<ScheduleId, ScheduleFacts> = BTreeMap::new();
     for (at, write) in taken(history) {
         match write {
             Write::Schedule(ScheduleWrite::Add(row)) => {
@@ -75,24 +75,27 @@ pub(super) fn tales(history: &History) -> BTreeMap<ScheduleId, Tale> {
                 let plan = plan_of(&row.edit.spec, seed);
                 let max_runs = vec![plan.spec.max_runs];
                 let first = Period { plan, seed, since: row.state.since, until: end };
-                tales.insert(row.id, Tale { is_paused: false, periods: vec![first], rows: BTreeMap::new(), max_runs });
+                schedule_facts.insert(
+                    row.id,
+                    ScheduleFacts { is_paused: false, periods: vec![first], rows: BTreeMap::new(), max_runs },
+                );
             }
             Write::Schedule(ScheduleWrite::Set { id, state, .. }) => {
-                if let Some(tale) = tales.get_mut(id) {
-                    tale.is_paused = state.pause.is_some();
+                if let Some(facts) = schedule_facts.get_mut(id) {
+                    facts.is_paused = state.pause.is_some();
                 }
             }
             Write::Schedule(ScheduleWrite::Edit { id, edit, state, .. }) => {
-                let tale = tales.get_mut(id).expect("only what is there is edited");
-                let last = tale.periods.last_mut().expect("there is a first one");
+                let facts = schedule_facts.get_mut(id).expect("only what is there is edited");
+                let last = facts.periods.last_mut().expect("there is a first one");
                 last.until = state.since;
                 let seed = last.seed;
                 let plan = plan_of(&edit.spec, seed);
-                tale.max_runs.push(plan.spec.max_runs);
-                tale.periods.push(Period { plan, seed, since: state.since, until: end });
+                facts.max_runs.push(plan.spec.max_runs);
+                facts.periods.push(Period { plan, seed, since: state.since, until: end });
             }
             Write::Schedule(ScheduleWrite::Drop { id, change }) => {
-                if let Some(last) = tales.get_mut(id).and_then(|tale| tale.periods.last_mut()) {
+                if let Some(last) = schedule_facts.get_mut(id).and_then(|facts| facts.periods.last_mut()) {
                     // What was due by then was decided about before.
                     last.until = change.by.at.min(at);
                 }
@@ -102,11 +105,11 @@ pub(super) fn tales(history: &History) -> BTreeMap<ScheduleId, Tale> {
     }
     for (_, fact) in history.iter() {
         let Fact::Ledger { id, rows } = fact else { continue };
-        if let Some(tale) = tales.get_mut(id) {
-            tale.rows = rows.iter().map(|row| (row.at, row.clone())).collect();
+        if let Some(facts) = schedule_facts.get_mut(id) {
+            facts.rows = rows.iter().map(|row| (row.at, row.clone())).collect();
         }
     }
-    tales
+    schedule_facts
 }
 
 /// When everything due must have been seen by somebody.
@@ -117,9 +120,9 @@ fn seen_by(history: &History) -> Timestamp {
 pub(super) fn every_planned_time_has_its_verdict(history: &History) -> Found {
     let (seen_by, busy) = (seen_by(history), busy(history));
     let mut found = Vec::new();
-    for (id, tale) in tales(history) {
-        let (mut planned_times, used_up_at) = (BTreeSet::new(), tale.used_up_at());
-        for period in &tale.periods {
+    for (id, facts) in schedule_facts(history) {
+        let (mut planned_times, used_up_at) = (BTreeSet::new(), facts.used_up_at());
+        for period in &facts.periods {
             let from = period.since - period.plan.jitter();
             for planned in period.plan.times_after(from, period.seed) {
                 if planned.at > period.until {
@@ -131,18 +134,18 @@ pub(super) fn every_planned_time_has_its_verdict(history: &History) -> Found {
                 }
                 planned_times.insert(planned.at);
                 let is_excused = used_up_at.is_some_and(|last| planned.slot > last);
-                if planned.slot <= seen_by && !tale.rows.contains_key(&planned.at) && !is_excused {
+                if planned.slot <= seen_by && !facts.rows.contains_key(&planned.at) && !is_excused {
                     let text =
                         format!("{id} was planned for {} (slot {}) and has no verdict", planned.at, planned.slot);
                     found.push((None, text));
                 }
             }
         }
-        for row in tale.rows.values() {
+        for row in facts.rows.values() {
             if !row.marks.has(Marks::MANUAL) && !planned_times.contains(&row.at) {
                 found.push((row.job, format!("{id} was never planned for {}, {:?}", row.at, row.verdict)));
             }
-            if row.verdict == Verdict::Queued && !tale.is_paused && !busy.contains(&id) {
+            if row.verdict == Verdict::Queued && !facts.is_paused && !busy.contains(&id) {
                 found.push((None, format!("{id} waits with {}, and nothing of it runs", row.at)));
             }
         }
@@ -150,7 +153,7 @@ pub(super) fn every_planned_time_has_its_verdict(history: &History) -> Found {
     found
 }
 
-impl Tale {
+impl ScheduleFacts {
     /// The slot of the run with which it may have run as often as it is allowed to.
     fn used_up_at(&self) -> Option<Timestamp> {
         let least = self.max_runs.iter().flatten().min()?;
@@ -180,8 +183,8 @@ pub(super) fn a_verdict_has_its_job(history: &History) -> Found {
     }
     let mut found = Vec::new();
     let mut claimed = BTreeSet::new();
-    for (id, tale) in tales(history) {
-        for row in tale.rows.values() {
+    for (id, facts) in schedule_facts(history) {
+        for row in facts.rows.values() {
             match (row.verdict, row.job) {
                 (Verdict::Fired, Some(job)) => {
                     if !there.contains(&job) {
@@ -199,8 +202,8 @@ pub(super) fn a_verdict_has_its_job(history: &History) -> Found {
                 (_, None) => {}
             }
         }
-        let max = tale.max_runs.iter().copied().collect::<Option<Vec<u32>>>().and_then(|all| all.into_iter().max());
-        let fired = tale.rows.values().filter(|row| row.verdict == Verdict::Fired && !row.marks.has(Marks::MANUAL));
+        let max = facts.max_runs.iter().copied().collect::<Option<Vec<u32>>>().and_then(|all| all.into_iter().max());
+        let fired = facts.rows.values().filter(|row| row.verdict == Verdict::Fired && !row.marks.has(Marks::MANUAL));
         let fired = fired.count() as u32;
         if max.is_some_and(|max| fired > max) {
             found.push((None, format!("{id} fired {fired} times, more than {max:?}")));
@@ -223,14 +226,15 @@ pub(super) fn what_is_late_is_given_up(history: &History) -> Found {
     const OF_SERVERS: Span = Span::from_secs(60);
     const FLOOR: Span = Span::from_secs(1);
     let mut found = Vec::new();
-    let tales = tales(history);
+    let schedule_facts = schedule_facts(history);
     for (_, write) in taken(history) {
         let Write::Schedule(ScheduleWrite::Decide(decision)) = write else { continue };
         let row = &decision.occurrence;
         let is_in_time = matches!(row.verdict, Verdict::Fired | Verdict::Queued)
             && !row.marks.has(Marks::MANUAL)
             && !row.marks.has(Marks::REPLAYED);
-        let period = tales.get(&row.schedule).and_then(|tale| tale.periods.iter().find(|period| of_row(row, period)));
+        let period =
+            schedule_facts.get(&row.schedule).and_then(|facts| facts.periods.iter().find(|period| of_row(row, period)));
         let Some(period) = period.filter(|_| is_in_time) else { continue };
         let next = period.plan.next_after(row.at, period.seed).map_or(Timestamp::MAX, |next| next.at);
         let interval = next.since(row.at).max(FLOOR).min(OF_SERVERS);
@@ -263,7 +267,7 @@ pub(super) fn runs_do_not_meet(history: &History) -> Found {
         spec.overlap
     };
     for (_, fact) in history.iter() {
-        let Fact::Took { batch, void } = fact else { continue };
+        let Fact::Committed { batch, void } = fact else { continue };
         for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
             match write {
                 Write::Schedule(ScheduleWrite::Add(row)) => _ = overlaps.insert(row.id, overlap_of(&row.edit.spec)),
@@ -316,7 +320,7 @@ pub(super) fn answers_are_durable(history: &History) -> Found {
     for (_, fact) in history.iter() {
         match fact {
             Fact::AskSchedule { token, id, .. } => _ = asked.insert(*token, *id),
-            Fact::Took { batch, void } => {
+            Fact::Committed { batch, void } => {
                 for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
                     match write {
                         Write::Schedule(ScheduleWrite::Add(row)) => *written.entry(row.id).or_default() += 1,

@@ -15,9 +15,9 @@ use punctual_promises::{
 };
 use punctual_store::JobRecord;
 
+use super::job_facts::{JobFact, JobFacts, facts_by_job};
 use super::losses;
-use super::story::{Line, Story, stories};
-use crate::history::{Fact, History, How, RequestNo};
+use crate::history::{ExecutionEnd, Fact, History, RequestNo};
 use crate::plan::CLOCK_LAG_MAX_MS;
 
 pub(super) fn run_history(history: &History) -> RunHistory {
@@ -25,11 +25,11 @@ pub(super) fn run_history(history: &History) -> RunHistory {
     let open: BTreeMap<JobId, AttemptNo> =
         losses::find(history).map(|(_, open)| open.iter().copied().collect()).unwrap_or_default();
     let asked = asked_at(history);
-    let stories = stories(history);
-    let jobs = stories.values().map(|story| {
-        let open_at_loss = open.get(&story.id).copied().zip(lost_at);
-        let (request, asked_at) = asked[&story.id];
-        Translation::of(story, request, asked_at, open_at_loss)
+    let facts_by_job = facts_by_job(history);
+    let jobs = facts_by_job.values().map(|job_facts| {
+        let open_at_loss = open.get(&job_facts.id).copied().zip(lost_at);
+        let (request, asked_at) = asked[&job_facts.id];
+        Translation::of(job_facts, request, asked_at, open_at_loss)
     });
     let count = history.iter().find_map(|(_, fact)| match fact {
         Fact::JobCount(count) => Some(*count),
@@ -95,9 +95,9 @@ fn rules(spec: &TaskSpec) -> JobRules {
     }
 }
 
-/// A job whose lines are being translated, and what is known of it by the current line.
+/// A job whose facts are being translated, and what is known of it by the current line.
 struct Translation<'a> {
-    story: &'a Story<'a>,
+    job_facts: &'a JobFacts<'a>,
     job: JobHistory,
     /// The attempt that was open after commits were lost, and when that was.
     open_at_loss: Option<(AttemptNo, Timestamp)>,
@@ -110,17 +110,17 @@ struct Translation<'a> {
 
 impl<'a> Translation<'a> {
     fn of(
-        story: &'a Story<'a>,
+        job_facts: &'a JobFacts<'a>,
         request: RequestNo,
         asked_at: Timestamp,
         open_at_loss: Option<(AttemptNo, Timestamp)>,
     ) -> JobHistory {
-        let due_at = story.id.due_at();
-        let acknowledged = story.acknowledged_at.map(|at| Acknowledgement { at: Moment::on_one_clock(at), due_at });
+        let due_at = job_facts.id.due_at();
+        let acknowledged = job_facts.acknowledged_at.map(|at| Acknowledgement { at: Moment::on_one_clock(at), due_at });
         let job = JobHistory {
             key: format!("{request:?}"),
-            name: story.id.to_string(),
-            rules: rules(&story.task.spec),
+            name: job_facts.id.to_string(),
+            rules: rules(&job_facts.task.spec),
             submission: Submission { asked_at: Moment::on_one_clock(asked_at), acknowledged, was_refused: false },
             orders: Vec::new(),
             executions: Vec::new(),
@@ -132,38 +132,38 @@ impl<'a> Translation<'a> {
             reread: None,
         };
         let (started, orders) = (BTreeMap::new(), BTreeMap::new());
-        let mut translation = Self { story, job, open_at_loss, due_at, rerun: 0, started, orders };
-        for (at, line) in &story.lines {
+        let mut translation = Self { job_facts, job, open_at_loss, due_at, rerun: 0, started, orders };
+        for (at, line) in &job_facts.facts {
             translation.add(*at, line);
         }
         translation.job
     }
 
-    fn add(&mut self, at: Timestamp, line: &Line<'_>) {
+    fn add(&mut self, at: Timestamp, line: &JobFact<'_>) {
         match line {
-            Line::Started(start) => {
+            JobFact::Started(start) => {
                 let attempt = start.attempt;
                 self.started.insert(attempt, (self.due_at, self.rerun));
                 let survived_loss = self.open_at_loss.is_some_and(|(open, lost_at)| open == attempt && at < lost_at);
                 self.job.starts.push(RecordedStart { attempt, at, survived_loss });
             }
-            Line::Settled(settle) => {
+            JobFact::Settled(settle) => {
                 if let Some(record) = &settle.attempt {
                     self.end(at, record, Consequence::Settled(settle.state));
                 }
             }
-            Line::Requeued(requeue) => {
+            JobFact::Requeued(requeue) => {
                 self.due_at = requeue.due_at;
                 match &requeue.attempt {
                     Some(record) => self.end(at, record, Consequence::Again { due_at: requeue.due_at }),
                     None => self.job.moves.push(at),
                 }
             }
-            Line::Rerun(rerun) => {
+            JobFact::Rerun(rerun) => {
                 self.due_at = rerun.due_at;
                 self.rerun += 1;
             }
-            Line::Resolved(resolve) => {
+            JobFact::Resolved(resolve) => {
                 let ending = match resolve.state {
                     JobState::Succeeded => Ending::Succeeded,
                     JobState::Cancelled => Ending::Cancelled,
@@ -183,7 +183,7 @@ impl<'a> Translation<'a> {
                     kind: EndKind::LateResult,
                 });
             }
-            Line::Begin { attempt, worker, start } => {
+            JobFact::Begin { attempt, worker, start } => {
                 let (due_at, rerun) = self.started.get(attempt).copied().unwrap_or((self.due_at, self.rerun));
                 self.job.executions.push(Execution {
                     attempt: *attempt,
@@ -195,27 +195,27 @@ impl<'a> Translation<'a> {
                     end: None,
                 });
             }
-            Line::End { attempt, how } => {
+            JobFact::End { attempt, how } => {
                 let at = Moment::on_one_clock(at);
                 let mut open = self.job.executions.iter_mut().filter(|open| open.end.is_none());
                 if let Some(execution) = open.find(|execution| execution.attempt == *attempt) {
                     execution.end = Some(at);
                 }
-                if let How::Reported { outcome, .. } = how {
+                if let ExecutionEnd::Reported { outcome, .. } = how {
                     self.job.reports.push(Report { attempt: *attempt, at, outcome: outcome.clone() });
                 }
             }
-            Line::Asked { token, command } => {
+            JobFact::Asked { token, command } => {
                 self.orders.insert(*token, self.job.orders.len());
                 let asked_at = Moment::on_one_clock(at);
                 self.job.orders.push(Order { command: command_of(*command), asked_at, reply: None });
             }
-            Line::Answered { token, reply } => {
+            JobFact::Answered { token, reply } => {
                 let order = &mut self.job.orders[self.orders[token]];
                 order.reply = reply_of(*reply).map(|reply| (Moment::on_one_clock(at), reply));
             }
-            Line::Final(record) => self.job.at_end = self.at_end(*record),
-            Line::CancelRequested | Line::Stale(_) | Line::Acked(_) | Line::Neglected(_) | Line::Orphaned(..) => {}
+            JobFact::Final(record) => self.job.at_end = self.at_end(*record),
+            JobFact::CancelRequested | JobFact::Stale(_) | JobFact::Acked(_) => {}
         }
     }
 
@@ -234,7 +234,7 @@ impl<'a> Translation<'a> {
             finished_at: record.finished_at,
             worker: Some(Worker(record.worker.to_string())),
             committed_at: Some(at),
-            failure: recorded_failure(self.story, record).cloned(),
+            failure: recorded_failure(self.job_facts, record).cloned(),
             not_started: (record.ending == Ending::NotStarted).then_some(not_started),
             consequence: Some(consequence),
             kind: EndKind::First,
@@ -247,7 +247,7 @@ impl<'a> Translation<'a> {
             Some(JobRecord::Hot { job, .. }) => {
                 let is_running = self.job.starts.iter().any(|start| self.job.end(start.attempt).is_none());
                 let state = if is_running { JobState::Running } else { JobState::Scheduled };
-                AtEnd::Open { state, is_overdue: job.key.due_at <= self.story.end }
+                AtEnd::Open { state, is_overdue: job.key.due_at <= self.job_facts.end }
             }
             Some(JobRecord::Finished { job, .. }) => {
                 AtEnd::Finished { state: job.state, has_reason: Some(job.reason.is_some()) }
@@ -258,8 +258,8 @@ impl<'a> Translation<'a> {
 
 /// The failure that the record is of. An attempt that did not end in time was ended by the owner, whatever its worker said
 /// later.
-fn recorded_failure<'a>(story: &'a Story<'_>, record: &AttemptRecord) -> Option<&'a Failure> {
-    match story.reported(record.attempt) {
+fn recorded_failure<'a>(job_facts: &'a JobFacts<'_>, record: &AttemptRecord) -> Option<&'a Failure> {
+    match job_facts.reported(record.attempt) {
         Some((_, Outcome::Failed(failure), _)) if record.reason.as_ref() == Some(&failure.reason) => Some(failure),
         _ => None,
     }

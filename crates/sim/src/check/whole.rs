@@ -40,7 +40,7 @@ pub(super) fn old_epochs_write_nothing(history: &History) -> Vec<(Option<JobId>,
             Fact::Leased { owned, .. } => {
                 current.insert(owned.shard, owned.epoch);
             }
-            Fact::Took { batch, .. } => {
+            Fact::Committed { batch, .. } => {
                 for (shard, epoch) in &batch.fences {
                     if current.get(shard).is_some_and(|current| epoch < current) {
                         found.push((None, format!("shard {shard} was written under {epoch:?}, an old one")));

@@ -8,10 +8,10 @@ use crate::history::Fact;
 use crate::net::ToWorker;
 use crate::options::Planted;
 use crate::schedules::ScheduleStep;
+use crate::simulation::{Action, Simulation};
 use crate::storage::StoreCall;
-use crate::world::{Action, World};
 
-impl World {
+impl Simulation {
     /// Does what the owner decided. Taken after every call of the owner, so that an
     /// assignment goes out under the epoch that it was started under.
     pub(super) fn flush(&mut self, place: usize) {

@@ -6,9 +6,9 @@ use punctual_core::shard::event::{Event, StreamId};
 use crate::coverage::Window;
 use crate::net::{ToServer, ToWorker};
 use crate::options::Planted;
-use crate::world::World;
+use crate::simulation::Simulation;
 
-impl World {
+impl Simulation {
     pub(super) fn server_message(&mut self, place: usize, stream: StreamId, message: ToServer) {
         if self.net.is_mute(stream) {
             return;

@@ -5,11 +5,11 @@ use punctual_core::shard::write::BatchSeq;
 use punctual_core::{ShardId, Span};
 use punctual_store::Owned;
 
-use super::{Adoption, Written};
+use super::{Adoption, BatchAnswer};
 use crate::coverage::Window;
 use crate::plan::{CLOCK_LAG_MAX_MS, LEASE_TTL};
+use crate::simulation::{Action, Simulation};
 use crate::storage::StoreCall;
-use crate::world::{Action, World};
 
 /// A shard is given up after this, quiet or not.
 const RETIRE_WITHIN: Span = Span::from_secs(1);
@@ -17,7 +17,7 @@ const RETIRE_WITHIN: Span = Span::from_secs(1);
 /// A lease is relied on for this much less than it lasts.
 const LEASE_MARGIN: Span = Span::from_secs(1);
 
-impl World {
+impl Simulation {
     pub(super) fn send_batches(&mut self, place: usize) {
         let now = self.server_now(place);
         while let Some(batch) = self.servers[place].owner.take_batch(now) {
@@ -32,7 +32,7 @@ impl World {
         }
     }
 
-    pub(super) fn written(&mut self, place: usize, seq: BatchSeq, lane: usize, written: Written) {
+    pub(super) fn written(&mut self, place: usize, seq: BatchSeq, lane: usize, written: BatchAnswer) {
         let now = self.server_now(place);
         if seq < self.servers[place].answered {
             self.hit(Window::LaneOvertaken);
@@ -41,8 +41,8 @@ impl World {
         server.answered = server.answered.max(seq);
         server.unanswered -= 1;
         match written {
-            Written::Done { void } => server.owner.committed(seq, &void, now),
-            Written::Fenced(shards) => {
+            BatchAnswer::Done { void } => server.owner.committed(seq, &void, now),
+            BatchAnswer::Fenced(shards) => {
                 let in_order = server.owner.fenced(seq, &shards, now);
                 if !in_order.is_empty() {
                     server.take_over.extend(in_order);
@@ -50,7 +50,7 @@ impl World {
                     self.lease(place);
                 }
             }
-            Written::Unknown => {
+            BatchAnswer::Unknown => {
                 let shards = server.owner.unknown(seq, now);
                 server.take_over.extend(shards);
                 server.lanes[lane].connection += 1;

@@ -4,17 +4,17 @@ use punctual_core::AttemptNo;
 use punctual_core::attempt::Ending;
 use punctual_core::task::Delivery;
 
-use crate::check::test_history::{Tale, secs};
+use crate::check::history_builder::{HistoryBuilder, secs};
 use crate::history::Fact;
 
-fn loses(tale: Tale, open: bool) -> Tale {
-    let open = if open { vec![(tale.id, AttemptNo(1))] } else { vec![] };
-    tale.tell(Fact::WentBack { open })
+fn loses(builder: HistoryBuilder, open: bool) -> HistoryBuilder {
+    let open = if open { vec![(builder.id, AttemptNo(1))] } else { vec![] };
+    builder.fact(Fact::WentBack { open })
 }
 
 #[test]
 fn what_was_lost_is_excused_and_a_start_that_is_left_is_not_taken_back() {
-    let strict = || Tale::new(|spec| spec.delivery = Delivery::ExactlyOnce);
+    let strict = || HistoryBuilder::new(|spec| spec.delivery = Delivery::ExactlyOnce);
     loses(strict().succeed(1).acked(1), false).gone().holds();
     loses(strict().succeed(1).acked(1), false).start(1).begin(1).holds();
     let left = loses(strict().succeed(1).acked(1), true);

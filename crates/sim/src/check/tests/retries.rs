@@ -5,11 +5,11 @@ use punctual_core::retry::Classes;
 use punctual_core::task::Delivery;
 use punctual_core::{JobState, Span};
 
-use crate::check::test_history::{Tale, failed, failed_by, of_class, secs};
+use crate::check::history_builder::{HistoryBuilder, failed, failed_by, of_class, secs};
 
-fn fails(max: u16, times: u32) -> Tale {
-    let tale = Tale::new(|spec| spec.retry.max = max);
-    (1..=times).fold(tale, |tale, attempt| tale.fail_and_retry(attempt, secs(8)).pass(secs(8)))
+fn fails(max: u16, times: u32) -> HistoryBuilder {
+    let builder = HistoryBuilder::new(|spec| spec.retry.max = max);
+    (1..=times).fold(builder, |builder, attempt| builder.fail_and_retry(attempt, secs(8)).pass(secs(8)))
 }
 
 #[test]
@@ -28,13 +28,13 @@ fn a_rerun_gives_all_retries_again() {
 #[test]
 fn a_loss_too_many_is_found() {
     let lost = |delivery, times: u32| {
-        let tale = Tale::new(|spec| {
+        let builder = HistoryBuilder::new(|spec| {
             spec.node_retry.max = 1;
             spec.delivery = delivery;
         });
-        (1..=times).fold(tale, |tale, attempt| {
-            let due_at = tale.now() + secs(8);
-            tale.start(attempt).requeue(Some((attempt, Ending::WorkerLost)), due_at)
+        (1..=times).fold(builder, |builder, attempt| {
+            let due_at = builder.now() + secs(8);
+            builder.start(attempt).requeue(Some((attempt, Ending::WorkerLost)), due_at)
         })
     };
     lost(Delivery::AtLeastOnce, 2).holds();
@@ -45,45 +45,46 @@ fn a_loss_too_many_is_found() {
 #[test]
 fn a_job_that_is_given_back_for_ever_is_found() {
     let given_back = |times: u32| {
-        let tale = Tale::new(|spec| spec.start_retry.max = 2);
-        (1..=times).fold(tale, |tale, attempt| {
-            let due_at = tale.now() + secs(8);
-            tale.start(attempt).requeue(Some((attempt, Ending::NotStarted)), due_at).pass(secs(8))
+        let builder = HistoryBuilder::new(|spec| spec.start_retry.max = 2);
+        (1..=times).fold(builder, |builder, attempt| {
+            let due_at = builder.now() + secs(8);
+            builder.start(attempt).requeue(Some((attempt, Ending::NotStarted)), due_at).pass(secs(8))
         })
     };
     given_back(3).holds();
     given_back(4).breaks("give-backs are counted");
-    let too_soon = given_back(1).start(2).knowing(of_class(FailureClass::Environment));
+    let too_soon = given_back(1).start(2).with_details(of_class(FailureClass::Environment));
     too_soon.settle(JobState::Failed, Some((2, Ending::NotStarted))).breaks("give-backs are counted");
 }
 
 #[test]
 fn a_retry_of_what_is_excepted_is_found() {
-    let invariant = "what is excepted is final";
-    let excepting = |class| Tale::new(|spec| spec.retry.except = Classes::from(vec![class]));
+    let promise = "what is excepted is final";
+    let excepting = |class| HistoryBuilder::new(|spec| spec.retry.except = Classes::from(vec![class]));
     let retried = |except, class| {
-        let tale = excepting(except).start(1).begin(1).end(1, failed_by(class)).knowing(of_class(class));
-        let due_at = tale.now() + secs(8);
-        tale.requeue(Some((1, Ending::Failed)), due_at)
+        let builder = excepting(except).start(1).begin(1).end(1, failed_by(class)).with_details(of_class(class));
+        let due_at = builder.now() + secs(8);
+        builder.requeue(Some((1, Ending::Failed)), due_at)
     };
     retried(FailureClass::Limit, FailureClass::Network).holds();
-    retried(FailureClass::Limit, FailureClass::Limit).breaks(invariant);
+    retried(FailureClass::Limit, FailureClass::Limit).breaks(promise);
     let overdue = |except| {
-        let tale = excepting(except).start(1).begin(1).pass(secs(3600)).knowing(of_class(FailureClass::Timeout));
-        let due_at = tale.now() + secs(8);
-        tale.requeue(Some((1, Ending::TimedOut)), due_at)
+        let builder =
+            excepting(except).start(1).begin(1).pass(secs(3600)).with_details(of_class(FailureClass::Timeout));
+        let due_at = builder.now() + secs(8);
+        builder.requeue(Some((1, Ending::TimedOut)), due_at)
     };
-    overdue(FailureClass::Timeout).breaks(invariant);
-    let tale = excepting(FailureClass::Task).start(1);
-    let due_at = tale.now() + secs(8);
-    tale.requeue(Some((1, Ending::WorkerLost)), due_at).holds();
-    let tale = excepting(FailureClass::Task).start(1).begin(1).end(1, failed());
-    tale.settle(JobState::Failed, Some((1, Ending::Failed))).holds();
+    overdue(FailureClass::Timeout).breaks(promise);
+    let builder = excepting(FailureClass::Task).start(1);
+    let due_at = builder.now() + secs(8);
+    builder.requeue(Some((1, Ending::WorkerLost)), due_at).holds();
+    let builder = excepting(FailureClass::Task).start(1).begin(1).end(1, failed());
+    builder.settle(JobState::Failed, Some((1, Ending::Failed))).holds();
 }
 
 #[test]
 fn a_wait_cut_short_is_found() {
-    let twice = |first, second| Tale::new(|_| {}).fail_and_retry(1, first).fail_and_retry(2, second);
+    let twice = |first, second| HistoryBuilder::new(|_| {}).fail_and_retry(1, first).fail_and_retry(2, second);
     twice(secs(1), secs(2)).holds();
     twice(secs(0), secs(2)).breaks("waits are kept");
     twice(secs(1), secs(1)).breaks("waits are kept");

@@ -1,4 +1,4 @@
-//! The world: one queue of things to happen, one clock, one order.
+//! The simulation: one queue of things to happen, one clock, one order.
 //!
 //! Single-threaded, and driven by the seed alone. The clock is the store's, the
 //! one that says what is due; servers see it through an error, workers never.
@@ -25,7 +25,7 @@ use crate::store::SimStore;
 use crate::worker::{Worker, WorkerStep};
 use punctual_store_tests::model::State as Snapshot;
 
-pub(crate) struct World {
+pub(crate) struct Simulation {
     pub(crate) now: Timestamp,
     pub(crate) rng: Rng,
     pub(crate) plan: Plan,
@@ -46,7 +46,7 @@ pub(crate) struct World {
     /// Since when each job has waited although it could start.
     pub(crate) waits: BTreeMap<JobId, Timestamp>,
     pub(crate) steps: u64,
-    queue: BinaryHeap<Reverse<Planned>>,
+    queue: BinaryHeap<Reverse<TimedAction>>,
     planned: u64,
 }
 
@@ -79,24 +79,24 @@ pub(crate) enum Action {
     Audit,
 }
 
-struct Planned {
+struct TimedAction {
     at: Timestamp,
     number: u64,
     action: Action,
 }
 
-impl PartialEq for Planned {
+impl PartialEq for TimedAction {
     fn eq(&self, other: &Self) -> bool {
         self.number == other.number
     }
 }
-impl Eq for Planned {}
-impl PartialOrd for Planned {
+impl Eq for TimedAction {}
+impl PartialOrd for TimedAction {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Planned {
+impl Ord for TimedAction {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.at, self.number).cmp(&(other.at, other.number))
     }
@@ -105,12 +105,12 @@ impl Ord for Planned {
 /// How long after the faults have stopped everything that is due must have ended.
 const QUIET_MAX: Span = Span::from_secs(1800);
 
-impl World {
+impl Simulation {
     pub(crate) fn new(seed: u64, options: Options) -> Self {
         let mut rng = Rng::new(seed);
         let plan = Plan::draw(&mut rng, options);
         let store = SimStore::new(plan.shards, &plan.tasks, START, options.bug);
-        let mut world = Self {
+        let mut simulation = Self {
             now: START,
             rng,
             bug: options.bug,
@@ -131,23 +131,23 @@ impl World {
             planned: 0,
             plan,
         };
-        for place in 0..world.servers.len() {
-            world.boot_server(place);
+        for place in 0..simulation.servers.len() {
+            simulation.boot_server(place);
         }
-        for place in 0..world.workers.len() {
-            world.boot_worker(place, Vec::new());
+        for place in 0..simulation.workers.len() {
+            simulation.boot_worker(place, Vec::new());
         }
-        for (task, at) in world.plan.arrivals.clone() {
-            world.at(at, Action::Arrive(task));
+        for (task, at) in simulation.plan.arrivals.clone() {
+            simulation.at(at, Action::Arrive(task));
         }
-        world.plan_clients();
-        world.plan_schedules();
-        world.plan_calendar();
-        world.plan_faults();
+        simulation.plan_clients();
+        simulation.plan_schedules();
+        simulation.plan_calendar();
+        simulation.plan_faults();
         if options.database == Database::GoesBack {
-            world.plan_loss();
+            simulation.plan_loss();
         }
-        world
+        simulation
     }
 
     pub(crate) fn has(&self, bug: Planted) -> bool {
@@ -160,7 +160,7 @@ impl World {
 
     pub(crate) fn at(&mut self, at: Timestamp, action: Action) {
         self.planned += 1;
-        self.queue.push(Reverse(Planned { at: at.max(self.now), number: self.planned, action }));
+        self.queue.push(Reverse(TimedAction { at: at.max(self.now), number: self.planned, action }));
     }
 
     pub(crate) fn note(&mut self, fact: Fact) {
@@ -248,7 +248,7 @@ impl World {
         }
         let notices = self.store.notices();
         let quiet = self.plan.tasks.iter().filter(|task| task.spec.quiet).map(|task| task.id).collect();
-        self.note(Fact::Told { notices, quiet });
+        self.note(Fact::Notices { notices, quiet });
         let count = self.store.job_count();
         self.note(Fact::JobCount(count));
     }

@@ -16,19 +16,19 @@ use punctual_promises::StartRecord;
 use punctual_store::{FinishedJob, HotJob, JobRecord, Owned};
 
 use super::check;
-use crate::history::{Fact, History, How, RequestNo};
+use crate::history::{ExecutionEnd, Fact, History, RequestNo};
 use crate::plan::START;
 
-/// Tells a history step by step; the clock goes on one second with each.
-pub(super) struct Tale {
+/// Builds a history step by step. The clock goes on by one second with each.
+pub(super) struct HistoryBuilder {
     history: History,
     now: Timestamp,
     pub(super) id: JobId,
     task: Arc<Task>,
     tokens: u64,
-    /// What is put on record with the next ends.
+    /// Recorded with the ends that follow.
     details: Option<Box<Details>>,
-    telling: Option<NoticeKind>,
+    notice_kind: Option<NoticeKind>,
 }
 
 pub(super) fn worker() -> WorkerId {
@@ -43,12 +43,12 @@ pub(super) fn secs(secs: i64) -> Span {
     Span::from_secs(secs)
 }
 
-impl Tale {
+impl HistoryBuilder {
     /// A job that was submitted, acknowledged, and is due at once.
     pub(super) fn new(adjust: impl FnOnce(&mut TaskSpec)) -> Self {
-        let tale = Self::unacknowledged(adjust);
-        let jobs = vec![tale.id];
-        tale.tell(Fact::SubmitOk { request: RequestNo(1), jobs })
+        let builder = Self::unacknowledged(adjust);
+        let jobs = vec![builder.id];
+        builder.fact(Fact::SubmitOk { request: RequestNo(1), jobs })
     }
 
     pub(super) fn unacknowledged(adjust: impl FnOnce(&mut TaskSpec)) -> Self {
@@ -67,23 +67,23 @@ impl Tale {
             waits_for: None,
         };
         let task = Arc::new(task);
-        let tale = Self {
+        let builder = Self {
             history: History::default(),
             now: START,
             id,
             task: Arc::clone(&task),
             tokens: 0,
             details: None,
-            telling: None,
+            notice_kind: None,
         };
-        tale.tell(Fact::Joined { worker: worker(), slots: 1 }).tell(Fact::Submit {
+        builder.fact(Fact::Joined { worker: worker(), slots: 1 }).fact(Fact::Submit {
             request: RequestNo(1),
             jobs: vec![id],
             task,
         })
     }
 
-    pub(super) fn tell(mut self, fact: Fact) -> Self {
+    pub(super) fn fact(mut self, fact: Fact) -> Self {
         self.now = self.now + secs(1);
         self.history.push(self.now, fact);
         self
@@ -101,12 +101,12 @@ impl Tale {
     pub(super) fn write_under(self, epoch: u64, write: Write) -> Self {
         let fences = vec![(ShardId(0), Epoch(epoch))];
         let batch = Batch { seq: BatchSeq(1), server: server(), fences, at: self.now, writes: vec![write] };
-        self.tell(Fact::Took { batch: Arc::new(batch), void: Void::default() })
+        self.fact(Fact::Committed { batch: Arc::new(batch), void: Void::default() })
     }
 
     pub(super) fn lease(self, epoch: u64) -> Self {
         let owned = Owned { shard: ShardId(0), epoch: Epoch(epoch) };
-        self.tell(Fact::Leased { server: server(), owned })
+        self.fact(Fact::Leased { server: server(), owned })
     }
 
     pub(super) fn start(self, attempt: u32) -> Self {
@@ -122,7 +122,7 @@ impl Tale {
 
     pub(super) fn begin(self, attempt: u32) -> Self {
         let (id, worker) = (self.id, worker());
-        self.tell(Fact::Begin { id, attempt: AttemptNo(attempt), worker, start: StartRecord::Durable })
+        self.fact(Fact::Begin { id, attempt: AttemptNo(attempt), worker, start: StartRecord::Durable })
     }
 
     pub(super) fn end(self, attempt: u32, outcome: Outcome) -> Self {
@@ -131,8 +131,8 @@ impl Tale {
 
     pub(super) fn end_with(self, attempt: u32, outcome: Outcome, details: Option<Details>) -> Self {
         let (id, worker) = (self.id, worker());
-        let how = How::Reported { outcome, timed_out: false, details: details.map(Box::new) };
-        self.tell(Fact::End { id, attempt: AttemptNo(attempt), worker, how })
+        let how = ExecutionEnd::Reported { outcome, timed_out: false, details: details.map(Box::new) };
+        self.fact(Fact::End { id, attempt: AttemptNo(attempt), worker, how })
     }
 
     /// Begins, ends and settles in good order.
@@ -145,22 +145,22 @@ impl Tale {
 
     /// An attempt that is started, runs, fails and is tried again after `wait`.
     pub(super) fn fail_and_retry(self, attempt: u32, wait: Span) -> Self {
-        let tale = self.start(attempt).begin(attempt).end(attempt, failed());
-        let due_at = tale.now + wait;
-        tale.requeue(Some((attempt, Ending::Failed)), due_at)
+        let builder = self.start(attempt).begin(attempt).end(attempt, failed());
+        let due_at = builder.now + wait;
+        builder.requeue(Some((attempt, Ending::Failed)), due_at)
     }
 
-    pub(super) fn knowing(self, details: Option<Details>) -> Self {
+    pub(super) fn with_details(self, details: Option<Details>) -> Self {
         Self { details: details.map(Box::new), ..self }
     }
 
-    /// What follows tells people this.
-    pub(super) fn telling(self, kind: NoticeKind) -> Self {
-        Self { telling: Some(kind), ..self }
+    /// The ends that follow carry a notice of this kind.
+    pub(super) fn with_notice(self, kind: NoticeKind) -> Self {
+        Self { notice_kind: Some(kind), ..self }
     }
 
     fn notice(&self) -> Option<Box<Notice>> {
-        self.telling.map(|kind| Box::new(Notice::of_job(kind, self.id, None, None, self.now)))
+        self.notice_kind.map(|kind| Box::new(Notice::of_job(kind, self.id, None, None, self.now)))
     }
 
     fn record(&self, attempt: u32, ending: Ending) -> AttemptRecord {
@@ -229,24 +229,24 @@ impl Tale {
 
     pub(super) fn acked(self, attempt: u32) -> Self {
         let id = self.id;
-        self.tell(Fact::Acked { id, attempt: AttemptNo(attempt) })
+        self.fact(Fact::Acked { id, attempt: AttemptNo(attempt) })
     }
 
     pub(super) fn ask(mut self, command: Command) -> Self {
         self.tokens += 1;
         let (id, token) = (self.id, Token(self.tokens));
-        self.tell(Fact::Ask { token, id, command })
+        self.fact(Fact::Ask { token, id, command })
     }
 
     pub(super) fn order(self, command: Command, reply: Reply) -> Self {
-        let tale = self.ask(command);
-        let token = Token(tale.tokens);
-        tale.tell(Fact::Answer { token, reply })
+        let builder = self.ask(command);
+        let token = Token(builder.tokens);
+        builder.fact(Fact::Answer { token, reply })
     }
 
     pub(super) fn gone(self) -> Self {
         let id = self.id;
-        self.tell(Fact::Final { id, record: None })
+        self.fact(Fact::Final { id, record: None })
     }
 
     pub(super) fn still_hot(self, due_at: Timestamp) -> Self {
@@ -262,7 +262,7 @@ impl Tale {
             give_backs: None,
             cancel_requested: false,
         };
-        self.tell(Fact::Final { id, record: Some(JobRecord::Hot { job, input: None, attempts: Vec::new() }) })
+        self.fact(Fact::Final { id, record: Some(JobRecord::Hot { job, input: None, attempts: Vec::new() }) })
     }
 
     pub(super) fn finished(self, state: JobState, reason: Option<&str>) -> Self {
@@ -281,7 +281,7 @@ impl Tale {
             reason: reason.map(str::to_owned),
         };
         let record = JobRecord::Finished { job, input: None, output: None, attempts: Vec::new() };
-        self.tell(Fact::Final { id, record: Some(record) })
+        self.fact(Fact::Final { id, record: Some(record) })
     }
 
     pub(super) fn id(&self) -> JobId {
