@@ -12,8 +12,8 @@ use crate::check::late_by_due;
 use crate::clients::{Caller, Order, counted, define_tasks, dump, wait_until_all_ended};
 use crate::clock::Moment;
 use crate::cluster::{Cluster, DatabaseKind, Programs, Shape};
+use crate::findings::{Findings, summary};
 use crate::history::{Answer, RunFolder};
-use crate::verdict::{Verdict, told};
 use crate::witness::Work;
 
 #[derive(Debug, Clone, Args)]
@@ -46,7 +46,7 @@ impl ExactlyOnce {
     }
 
     /// One round in `folder`. An error is a fault of the machine, not of the system.
-    pub async fn round(&self, round: u32, folder: &RunFolder) -> anyhow::Result<Verdict> {
+    pub async fn round(&self, round: u32, folder: &RunFolder) -> anyhow::Result<Findings> {
         let database = if self.postgres { DatabaseKind::Postgres } else { DatabaseKind::Embedded };
         let mut shape = Shape::new(1, self.workers, database);
         shape.slots = 50;
@@ -72,16 +72,17 @@ impl ExactlyOnce {
         cluster.stop().await?;
 
         let history = folder.read()?;
-        let mut verdict = Verdict::of(&history);
+        let mut findings = Findings::of(&history);
         let succeeded = jobs.iter().filter(|job| job.state == "succeeded" && job.attempts.len() == 1).count();
-        verdict.expect(accepted == orders.len(), || format!("only {accepted} jobs were accepted"));
-        verdict.expect(succeeded == orders.len(), || format!("{succeeded} of {} jobs ran once and well", orders.len()));
+        findings.expect(accepted == orders.len(), || format!("only {accepted} jobs were accepted"));
+        findings
+            .expect(succeeded == orders.len(), || format!("{succeeded} of {} jobs ran once and well", orders.len()));
         // Those that were due before they were submitted are all due at once.
         let (late, at_once) = late_by_due(&history, |due_us| due_us > begun.real_us + 2_000_000);
-        verdict.expect(late.early() + at_once.early() == 0, || "some began early".to_owned());
-        eprintln!("  {succeeded} ran exactly once; lateness of those due later: {}", told(&late));
-        eprintln!("  of those that were due already, all at once: {}", told(&at_once));
-        Ok(verdict)
+        findings.expect(late.early() + at_once.early() == 0, || "some began early".to_owned());
+        eprintln!("  {succeeded} ran exactly once; lateness of those due later: {}", summary(&late));
+        eprintln!("  of those that were due already, all at once: {}", summary(&at_once));
+        Ok(findings)
     }
 
     fn orders(&self, round: u32, begun: Moment) -> Vec<Order> {

@@ -6,8 +6,8 @@ use clap::Args;
 use crate::check::late_by_call;
 use crate::clients::{Caller, LEFT, STAYED, define_tasks, dump, half_leave, wait_until_all_ended};
 use crate::cluster::{Cluster, DatabaseKind, PATIENCE, Programs, Shape};
+use crate::findings::{Findings, summary};
 use crate::history::{History, RunFolder};
-use crate::verdict::{Verdict, told};
 
 #[derive(Debug, Clone, Args)]
 pub struct Leavers {
@@ -27,7 +27,7 @@ const SLACK_MS: f64 = 100.0;
 
 impl Leavers {
     /// One round in `folder`. An error is a fault of the machine, not of the system.
-    pub async fn round(&self, folder: &RunFolder) -> anyhow::Result<Verdict> {
+    pub async fn round(&self, folder: &RunFolder) -> anyhow::Result<Findings> {
         let (servers, database) = match self.postgres {
             true => (2, DatabaseKind::Postgres),
             false => (1, DatabaseKind::Embedded),
@@ -41,24 +41,24 @@ impl Leavers {
         folder.write_jobs(&dump(&clients[0]).await?, &[])?;
         cluster.stop().await?;
         let history = folder.read()?;
-        let mut verdict = Verdict::of(&history);
+        let mut findings = Findings::of(&history);
         let compared = compare(&history);
         eprintln!("  {}", compared.text);
-        verdict.faults.extend(compared.wrong);
-        Ok(verdict)
+        findings.faults.extend(compared.wrong);
+        Ok(findings)
     }
 }
 
-pub(crate) struct Compared {
+pub(crate) struct Comparison {
     pub(crate) text: String,
     pub(crate) wrong: Option<String>,
 }
 
 /// From when a request was sent until its job began, by what the clients and the witnesses saw.
-pub(crate) fn compare(history: &History) -> Compared {
+pub(crate) fn compare(history: &History) -> Comparison {
     let [left, stayed] = [LEFT, STAYED].map(|key| late_by_call(history, key));
     let text =
-        format!("began after the request of a client that left: {}; that stayed: {}", told(&left), told(&stayed));
+        format!("began after the request of a client that left: {}; that stayed: {}", summary(&left), summary(&stayed));
     let limit_ms = stayed.at(1.0) + SLACK_MS;
     // Who leaves at once may have asked for nothing.
     let wrong = if left.count() < stayed.count() / 2 {
@@ -66,5 +66,5 @@ pub(crate) fn compare(history: &History) -> Compared {
     } else {
         (left.at(1.0) > limit_ms).then(|| format!("{text}; {limit_ms:.1} ms is the limit"))
     };
-    Compared { text, wrong }
+    Comparison { text, wrong }
 }

@@ -14,6 +14,7 @@ pub mod disk;
 pub mod downtime;
 pub mod exactly_once;
 pub mod faults;
+mod findings;
 pub mod floods;
 pub mod history;
 pub mod leavers;
@@ -21,9 +22,8 @@ pub mod lists;
 pub mod load;
 pub mod proxy;
 pub mod schedules;
-mod verdict;
 pub mod witness;
 pub mod worker;
 
 pub use clock::Moment;
-pub use verdict::Verdict;
+pub use findings::Findings;

@@ -16,8 +16,8 @@ use crate::chance::Chance;
 use crate::clients::{Order, define_tasks, patiently};
 use crate::clock::Moment;
 use crate::cluster::{Cluster, DatabaseKind, Programs, Shape};
+use crate::findings::Findings;
 use crate::history::RunFolder;
-use crate::verdict::Verdict;
 use crate::witness::Work;
 
 #[derive(Debug, Clone, Args)]
@@ -90,7 +90,7 @@ fn lock<T>(known: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Lists {
     /// One round in `folder`. An error is a fault of the machine, not of the system.
-    pub async fn round(&self, round: u32, folder: &RunFolder) -> anyhow::Result<Verdict> {
+    pub async fn round(&self, round: u32, folder: &RunFolder) -> anyhow::Result<Findings> {
         let (servers, database) = match self.postgres {
             true => (2, DatabaseKind::Postgres),
             false => (1, DatabaseKind::Embedded),
@@ -119,7 +119,7 @@ impl Lists {
         Ok(self.judge(&known, seconds))
     }
 
-    fn judge(&self, known: &Known, seconds: f64) -> Verdict {
+    fn judge(&self, known: &Known, seconds: f64) -> Findings {
         let counted = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
         eprintln!(
             "  {} pages of {} walks in {seconds:.1} s: {} rows, {} of them running and {} moved; {} jobs, {} run again",
@@ -131,15 +131,15 @@ impl Lists {
             lock(&known.acknowledged).len(),
             counted(&known.reruns),
         );
-        let mut verdict = Verdict::default();
+        let mut findings = Findings::default();
         let faults = lock(&known.faults);
-        verdict.faults.extend(faults.iter().take(FAULTS_SHOWN_MAX).cloned());
-        verdict.expect(faults.len() <= FAULTS_SHOWN_MAX, || format!("and {} more", faults.len() - FAULTS_SHOWN_MAX));
+        findings.faults.extend(faults.iter().take(FAULTS_SHOWN_MAX).cloned());
+        findings.expect(faults.len() <= FAULTS_SHOWN_MAX, || format!("and {} more", faults.len() - FAULTS_SHOWN_MAX));
         // Otherwise nothing was tried.
         for (figure, what) in [(&known.running, "running"), (&known.moved, "moved"), (&known.reruns, "run again")] {
-            verdict.expect(counted(figure) > 0, || format!("no job was {what}"));
+            findings.expect(counted(figure) > 0, || format!("no job was {what}"));
         }
-        verdict
+        findings
     }
 
     /// Walks again and again until enough pages were read.

@@ -14,8 +14,8 @@ use crate::check::{Lateness, late_by_due};
 use crate::clients::{Caller, Order, counted, define_tasks, dump, wait_until_all_ended};
 use crate::clock::Moment;
 use crate::cluster::{Cluster, DatabaseKind, Programs, Shape};
+use crate::findings::Findings;
 use crate::history::{FinalJob, History, RunFolder};
-use crate::verdict::Verdict;
 use crate::witness::Work;
 
 #[derive(Debug, Clone, Args)]
@@ -65,7 +65,7 @@ impl Load {
         if self.full { FULL_SECONDS } else { self.seconds }
     }
 
-    pub async fn round(&self, round: u32, folder: &RunFolder) -> anyhow::Result<Verdict> {
+    pub async fn round(&self, round: u32, folder: &RunFolder) -> anyhow::Result<Findings> {
         let database = if self.embedded { DatabaseKind::Embedded } else { DatabaseKind::Postgres };
         let servers = if self.embedded { 1 } else { self.servers };
         let mut shape = Shape::new(servers, self.workers, database);
@@ -87,8 +87,8 @@ impl Load {
             .await?;
         let took_ms = Moment::now().ms_since(submitting);
         eprintln!("  {} jobs accepted in {:.1} s", orders.len(), took_ms as f64 / 1e3);
-        let mut verdict = Verdict::default();
-        verdict
+        let mut findings = Findings::default();
+        findings
             .expect(took_ms < lead_ms as i64, || "jobs were submitted after they were due; give more time".to_owned());
         self.wait_for_the_last(&caller, first_us).await;
 
@@ -97,9 +97,9 @@ impl Load {
         folder.write_counted(&counted(&caller.clients).await?)?;
         cluster.stop().await?;
         let history = folder.read()?;
-        verdict.faults.extend(Verdict::of(&history).faults);
-        self.judge(&jobs, &history, first_us, &mut verdict);
-        Ok(verdict)
+        findings.faults.extend(Findings::of(&history).faults);
+        self.judge(&jobs, &history, first_us, &mut findings);
+        Ok(findings)
     }
 
     async fn wait_for_the_last(&self, caller: &Caller, first_us: i64) {
@@ -135,10 +135,10 @@ impl Load {
         SPIKES.iter().map(|part| first_us + *part as i64 * part_us..first_us + (*part as i64 + 1) * part_us).collect()
     }
 
-    fn judge(&self, jobs: &[FinalJob], history: &History, first_us: i64, verdict: &mut Verdict) {
+    fn judge(&self, jobs: &[FinalJob], history: &History, first_us: i64, findings: &mut Findings) {
         let succeeded = jobs.iter().filter(|job| job.state == "succeeded").count();
         let retried = jobs.iter().filter(|job| job.attempts.len() > 1).count();
-        verdict.expect(succeeded == jobs.len(), || format!("{} jobs did not succeed", jobs.len() - succeeded));
+        findings.expect(succeeded == jobs.len(), || format!("{} jobs did not succeed", jobs.len() - succeeded));
         let spikes = self.spikes(first_us);
         let (inside, outside) = late_by_due(history, |due_us| spikes.iter().any(|spike| spike.contains(&due_us)));
         let per_s = |lateness: &Lateness, parts: u64| lateness.count() as u64 * PARTS / (parts * self.seconds()).max(1);
@@ -169,8 +169,9 @@ impl Load {
             [("in spikes", &inside, self.spike_p99_ms), ("outside", &outside, self.p99_ms)]
         {
             let p99 = lateness.at(0.99);
-            verdict.expect(p99 <= limit_ms, || format!("p99 of the lateness {name} is {p99:.1} ms, not {limit_ms} ms"));
-            verdict.expect(lateness.early() == 0, || format!("{} jobs {name} began early", lateness.early()));
+            findings
+                .expect(p99 <= limit_ms, || format!("p99 of the lateness {name} is {p99:.1} ms, not {limit_ms} ms"));
+            findings.expect(lateness.early() == 0, || format!("{} jobs {name} began early", lateness.early()));
         }
     }
 }

@@ -16,7 +16,7 @@ use punctual_verify::leavers::Leavers;
 use punctual_verify::lists::Lists;
 use punctual_verify::load::Load;
 use punctual_verify::schedules::{self, Schedules};
-use punctual_verify::{Verdict, worker};
+use punctual_verify::{Findings, worker};
 
 #[derive(Parser)]
 #[command(name = "verify", about = "Runs real clusters and judges them from what witnesses saw")]
@@ -44,7 +44,7 @@ enum Command {
     Faults(Faults),
     /// What a server on the embedded database does when its disk is full or its files are moved or damaged
     Disk(Disk),
-    /// Schedules of every kind while servers are killed, stopped and cut off: one verdict for each planned time
+    /// Schedules of every kind while servers are killed, stopped and cut off: one findings for each planned time
     Schedules(Schedules),
     /// No server for a compressed day: which missed times run afterwards, and how fast
     Downtime(Downtime),
@@ -95,16 +95,16 @@ async fn run(Args { command, keep }: Args) -> anyhow::Result<ExitCode> {
         }
         Command::Check { folder, latest } => {
             let folder = RunFolder::create(folder)?;
-            let verdict = match schedules::judge_again(&folder)? {
-                Some(verdict) => verdict,
+            let findings = match schedules::judge_again(&folder)? {
+                Some(findings) => findings,
                 None => {
                     let history = folder.read()?;
                     print_latest(&history, latest);
-                    Verdict::of(&history)
+                    Findings::of(&history)
                 }
             };
-            verdict.tell(&folder);
-            Ok(exit_code(verdict.is_good()))
+            findings.print(&folder);
+            Ok(exit_code(findings.is_good()))
         }
         Command::Faults(faults) if faults.list => {
             faults.print_list();
@@ -162,14 +162,14 @@ async fn rounds(
     name: &str,
     rounds: u32,
     keep: &std::path::Path,
-    mut run: impl AsyncFnMut(u32, &RunFolder) -> anyhow::Result<Verdict>,
+    mut run: impl AsyncFnMut(u32, &RunFolder) -> anyhow::Result<Findings>,
 ) -> anyhow::Result<ExitCode> {
     for round in 1..=rounds {
         let folder = RunFolder::fresh(keep, &format!("{name}-{round}"))?;
         eprintln!("{name}, round {round} of {rounds}");
-        let verdict = run(round, &folder).await?;
-        verdict.tell(&folder);
-        if !verdict.is_good() {
+        let findings = run(round, &folder).await?;
+        findings.print(&folder);
+        if !findings.is_good() {
             return Ok(ExitCode::FAILURE);
         }
         folder.remove()?;

@@ -58,7 +58,7 @@ pub enum Seen {
 
 /// One line of a witness.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Testimony {
+pub struct WitnessLine {
     pub job: String,
     pub attempt: u32,
     pub pid: u32,
@@ -66,7 +66,7 @@ pub struct Testimony {
     pub seen: Seen,
 }
 
-impl Testimony {
+impl WitnessLine {
     fn line(&self) -> String {
         let Self { job, attempt, pid, at, seen } = self;
         let seen = match seen {
@@ -100,9 +100,9 @@ impl Witness {
     }
 
     fn tell(&self, job: &str, attempt: u32, seen: Seen) {
-        let testimony = Testimony { job: job.to_owned(), attempt, pid: std::process::id(), at: Moment::now(), seen };
+        let line = WitnessLine { job: job.to_owned(), attempt, pid: std::process::id(), at: Moment::now(), seen };
         // One write for the whole line. Without its witness a run is worth nothing.
-        let line = testimony.line();
+        let line = line.line();
         let written = (&*self.0).write(line.as_bytes()).expect("the witness can write");
         assert_eq!(written, line.len(), "a line is written whole");
     }
@@ -159,10 +159,10 @@ mod tests {
     fn a_line_is_read_as_it_was_written() {
         for seen in [Seen::Begin, Seen::End(Ended::Ok), Seen::End(Ended::Dropped)] {
             let at = Moment { boot_us: 17, real_us: 1_700_000_000_000_000 };
-            let told = Testimony { job: "job_1".to_owned(), attempt: 2, pid: 77, at, seen };
-            assert_eq!(Testimony::parse(told.line().trim_end()), Some(told));
+            let line = WitnessLine { job: "job_1".to_owned(), attempt: 2, pid: 77, at, seen };
+            assert_eq!(WitnessLine::parse(line.line().trim_end()), Some(line));
         }
-        assert_eq!(Testimony::parse("job_1 2 77 17"), None);
-        assert_eq!(Testimony::parse("job_1 2 77 17 18 started"), None);
+        assert_eq!(WitnessLine::parse("job_1 2 77 17"), None);
+        assert_eq!(WitnessLine::parse("job_1 2 77 17 18 started"), None);
     }
 }

@@ -23,8 +23,8 @@ fn keep() -> &'static Path {
 async fn every_job_runs_exactly_once() {
     let run = ExactlyOnce { jobs: 500, workers: 4, seconds: 3, full: false, rounds: 1, postgres: false };
     let folder = RunFolder::fresh(keep(), "exactly-once").unwrap();
-    let verdict = run.round(1, &folder).await.unwrap();
-    assert!(verdict.is_good(), "{:?}; see {}", verdict.faults, folder.path().display());
+    let findings = run.round(1, &folder).await.unwrap();
+    assert!(findings.is_good(), "{:?}; see {}", findings.faults, folder.path().display());
     folder.remove().unwrap();
 }
 
@@ -42,8 +42,8 @@ async fn three_servers_do_every_job_once() {
         p99_ms: 3000.0,
     };
     let folder = RunFolder::fresh(keep(), "load").unwrap();
-    let verdict = run.round(1, &folder).await.unwrap();
-    assert!(verdict.is_good(), "{:?}; see {}", verdict.faults, folder.path().display());
+    let findings = run.round(1, &folder).await.unwrap();
+    assert!(findings.is_good(), "{:?}; see {}", findings.faults, folder.path().display());
     folder.remove().unwrap();
 }
 
@@ -51,16 +51,16 @@ async fn three_servers_do_every_job_once() {
 async fn floods_of_clients_keep_nobody_out() {
     let run = Floods { seconds: 2, postgres: false, jobs: 1000, only: vec![], rounds: 1, scale: 4, untimed: true };
     let folder = RunFolder::fresh(keep(), "floods").unwrap();
-    let verdict = run.round(&folder).await.unwrap();
-    assert!(verdict.is_good(), "{:?}; see {}", verdict.faults, folder.path().display());
+    let findings = run.round(&folder).await.unwrap();
+    assert!(findings.is_good(), "{:?}; see {}", findings.faults, folder.path().display());
     folder.remove().unwrap();
 }
 
 async fn lists_are_whole(postgres: bool) {
     let run = Lists { pages: 300, postgres, rounds: 1 };
     let folder = RunFolder::fresh(keep(), "lists").unwrap();
-    let verdict = run.round(1, &folder).await.unwrap();
-    assert!(verdict.is_good(), "{:?}; see {}", verdict.faults, folder.path().display());
+    let findings = run.round(1, &folder).await.unwrap();
+    assert!(findings.is_good(), "{:?}; see {}", findings.faults, folder.path().display());
     folder.remove().unwrap();
 }
 
@@ -113,8 +113,8 @@ async fn damage_to_the_embedded_database_is_told() {
     for name in ["folder-moved", "pages-damaged", "log-removed"] {
         let cell = disk::CELLS.iter().find(|cell| cell.name == name).expect("there is such a cell");
         let folder = RunFolder::fresh(keep(), "disk").unwrap();
-        let verdict = cell.run(&folder, &programs).await.unwrap();
-        assert!(verdict.is_good(), "{name}: {:?}; see {}", verdict.faults, folder.path().display());
+        let findings = cell.run(&folder, &programs).await.unwrap();
+        assert!(findings.is_good(), "{name}: {:?}; see {}", findings.faults, folder.path().display());
         folder.remove().unwrap();
     }
 }
@@ -122,8 +122,8 @@ async fn damage_to_the_embedded_database_is_told() {
 async fn downtime_is_good(postgres: bool) {
     let run = Downtime { seconds: 12, full: false, postgres, rounds: 1 };
     let folder = RunFolder::fresh(keep(), "downtime").unwrap();
-    let verdict = run.round(&folder).await.unwrap();
-    assert!(verdict.is_good(), "{:?}; see {}", verdict.faults, folder.path().display());
+    let findings = run.round(&folder).await.unwrap();
+    assert!(findings.is_good(), "{:?}; see {}", findings.faults, folder.path().display());
     folder.remove().unwrap();
 }
 
@@ -141,7 +141,7 @@ async fn what_was_missed_is_made_up_for_with_postgres_too() {
 async fn each_planned_time_has_one_verdict_whatever_happens_to_servers() {
     let run = Schedules { schedules: 60, servers: 3, workers: 2, seconds: 10, full: false, rounds: 1, seed: 1 };
     let folder = RunFolder::fresh(keep(), "schedules").unwrap();
-    let verdict = run.round(1, &folder).await.unwrap();
-    assert!(verdict.is_good(), "{:?}; see {}", verdict.faults, folder.path().display());
+    let findings = run.round(1, &folder).await.unwrap();
+    assert!(findings.is_good(), "{:?}; see {}", findings.faults, folder.path().display());
     folder.remove().unwrap();
 }

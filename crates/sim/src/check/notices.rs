@@ -250,6 +250,7 @@ mod tests {
 
     #[test]
     fn what_did_not_start_was_not_late() {
-        with_notices(HistoryBuilder::new(|_| {}).succeed(1), &[NoticeKind::Late]).breaks("a notice of lateness is true");
+        with_notices(HistoryBuilder::new(|_| {}).succeed(1), &[NoticeKind::Late])
+            .breaks("a notice of lateness is true");
     }
 }

@@ -6,7 +6,7 @@ use punctual_promises::{Execution, RecordedStart};
 
 use super::translate::{moment, run_history, worker};
 use crate::clock::Moment;
-use crate::history::{Asked, History};
+use crate::history::{CallKind, History};
 
 /// What was under way at a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl fmt::Display for Hits {
     }
 }
 
-/// Of all workers, or of one.
+/// Counts what was under way at a moment, on all workers or on the one with this process id.
 pub fn hits(history: &History, at: Moment, of: Option<u32>) -> Hits {
     let mut hits = Hits::default();
     let worker = of.map(worker);
@@ -67,8 +67,8 @@ pub fn hits(history: &History, at: Moment, of: Option<u32>) -> Hits {
     for call in &history.calls {
         if call.invoked <= at && call.returned.is_none_or(|returned| returned > at) {
             match call.asked {
-                Asked::Submit { .. } => hits.submitting += 1,
-                Asked::Delete { .. } | Asked::Cancel { .. } => hits.ordering += 1,
+                CallKind::Submit { .. } => hits.submitting += 1,
+                CallKind::Delete { .. } | CallKind::Cancel { .. } => hits.ordering += 1,
             }
         }
     }

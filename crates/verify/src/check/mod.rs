@@ -4,9 +4,9 @@
 //! `verify check <folder>`.
 
 mod coverage;
-mod lateness;
 #[cfg(test)]
-mod tale;
+mod history_builder;
+mod lateness;
 #[cfg(test)]
 mod tests;
 mod translate;

@@ -15,8 +15,8 @@ use punctual_promises::{
 };
 
 use crate::clock;
-use crate::history::{Answer, Asked, Call, Delivery, FinalAttempt, FinalJob, History, Rules, What};
-use crate::witness::{Ended, Seen, Testimony};
+use crate::history::{Answer, Call, CallKind, Delivery, FaultEvent, FinalAttempt, FinalJob, History, Rules};
+use crate::witness::{Ended, Seen, WitnessLine};
 
 /// A job that killed so many workers is set aside.
 const QUARANTINE_AFTER: u16 = 3;
@@ -54,7 +54,7 @@ pub(super) fn worker(pid: u32) -> Worker {
 }
 
 fn commits_lost_at(history: &History) -> Option<Timestamp> {
-    let losses = history.faults.iter().filter(|fault| fault.what == What::WentBack);
+    let losses = history.faults.iter().filter(|fault| fault.what == FaultEvent::WentBack);
     losses.map(|fault| time(fault.at.real_us)).next_back()
 }
 
@@ -63,12 +63,16 @@ fn faults(history: &History) -> Faults {
     for fault in &history.faults {
         let at = moment(fault.at);
         match fault.what {
-            What::WorkerDied { pid } => _ = faults.died.insert(worker(pid), at),
-            What::WorkerOutOfReach { pid } => _ = faults.unreachable.entry(worker(pid)).or_insert(at),
-            What::Healed { within_ms } => faults.recovered = Some(moment(fault.at.plus_ms(within_ms))),
-            What::WorkerLeft { .. } | What::WorkerInReach { .. } | What::Begin | What::End | What::WentBack => {}
+            FaultEvent::WorkerDied { pid } => _ = faults.died.insert(worker(pid), at),
+            FaultEvent::WorkerOutOfReach { pid } => _ = faults.unreachable.entry(worker(pid)).or_insert(at),
+            FaultEvent::Healed { within_ms } => faults.recovered = Some(moment(fault.at.plus_ms(within_ms))),
+            FaultEvent::WorkerLeft { .. }
+            | FaultEvent::WorkerInReach { .. }
+            | FaultEvent::Begin
+            | FaultEvent::End
+            | FaultEvent::WentBack => {}
         }
-        if !matches!(fault.what, What::Healed { .. }) {
+        if !matches!(fault.what, FaultEvent::Healed { .. }) {
             faults.first.get_or_insert(at);
         }
     }
@@ -78,7 +82,7 @@ fn faults(history: &History) -> Faults {
 /// A job counts once for each key, however often the client was told of it.
 fn requests(history: &History) -> Vec<Request> {
     let answered = history.calls.iter().filter_map(|call| match (&call.asked, &call.answer) {
-        (Asked::Submit { key, .. }, Answer::Ok { job, .. }) => Some((key, job)),
+        (CallKind::Submit { key, .. }, Answer::Ok { job, .. }) => Some((key, job)),
         _ => None,
     });
     let made: BTreeSet<_> = answered.chain(history.jobs.iter().map(|job| (&job.key, &job.id))).collect();
@@ -93,7 +97,7 @@ fn listing(history: &History) -> Listing {
     };
     Listing::Jobs {
         ids: history.jobs.iter().map(|job| job.id.clone()).collect(),
-        begun: history.witness.iter().map(|testimony| testimony.job.clone()).collect(),
+        begun: history.witness.iter().map(|line| line.job.clone()).collect(),
         counters: history.counted.iter().flatten().map(counter).collect(),
     }
 }
@@ -104,7 +108,7 @@ struct Sources<'a> {
     submits: Vec<&'a Call>,
     orders: Vec<Order>,
     listed: Option<&'a FinalJob>,
-    witness: Vec<&'a Testimony>,
+    witness: Vec<&'a WitnessLine>,
 }
 
 /// One job for each key that a client used.
@@ -112,7 +116,7 @@ fn jobs(history: &History) -> Vec<JobHistory> {
     let mut jobs: BTreeMap<&str, Sources<'_>> = BTreeMap::new();
     let mut key_of: HashMap<&str, &str> = HashMap::new();
     for call in &history.calls {
-        let Asked::Submit { key, .. } = &call.asked else { continue };
+        let CallKind::Submit { key, .. } = &call.asked else { continue };
         jobs.entry(key).or_default().submits.push(call);
         if let Answer::Ok { job, .. } = &call.answer {
             key_of.insert(job, key);
@@ -127,17 +131,17 @@ fn jobs(history: &History) -> Vec<JobHistory> {
     }
     for call in &history.calls {
         let (command, job) = match &call.asked {
-            Asked::Submit { .. } => continue,
-            Asked::Delete { job } => (Command::Delete, job),
-            Asked::Cancel { job } => (Command::Cancel, job),
+            CallKind::Submit { .. } => continue,
+            CallKind::Delete { job } => (Command::Delete, job),
+            CallKind::Cancel { job } => (Command::Cancel, job),
         };
         if let Some(sources) = key_of.get(job.as_str()).and_then(|key| jobs.get_mut(key)) {
             sources.orders.push(order(call, command));
         }
     }
-    for testimony in &history.witness {
-        if let Some(sources) = key_of.get(testimony.job.as_str()).and_then(|key| jobs.get_mut(key)) {
-            sources.witness.push(testimony);
+    for line in &history.witness {
+        if let Some(sources) = key_of.get(line.job.as_str()).and_then(|key| jobs.get_mut(key)) {
+            sources.witness.push(line);
         }
     }
     let (pids, reread) = (pids(history), reread(history));
@@ -151,7 +155,7 @@ fn jobs(history: &History) -> Vec<JobHistory> {
 
 fn job_history(key: &str, sources: Sources<'_>, history: &History, pids: &HashMap<&str, u32>) -> JobHistory {
     let Sources { submits, orders, listed, witness } = sources;
-    let Asked::Submit { task, run_at_us, fail_first, .. } = &submits[0].asked else {
+    let CallKind::Submit { task, run_at_us, fail_first, .. } = &submits[0].asked else {
         unreachable!("only submissions are among the submits")
     };
     let acknowledged = submits.iter().find_map(|call| match call.answer {
@@ -229,16 +233,16 @@ fn order(call: &Call, command: Command) -> Order {
 
 /// What the witness saw. A worker that stopped waiting for its handler had been asked to.
 fn executions(
-    witness: &[&Testimony],
+    witness: &[&WitnessLine],
     attempts: &[FinalAttempt],
     due_at: Option<Timestamp>,
 ) -> (Vec<Execution>, Vec<Report>) {
     let (mut executions, mut reports): (Vec<Execution>, Vec<Report>) = (Vec::new(), Vec::new());
-    for testimony in witness {
-        let (attempt, worker, at) = (AttemptNo(testimony.attempt), worker(testimony.pid), moment(testimony.at));
-        match testimony.seen {
+    for line in witness {
+        let (attempt, worker, at) = (AttemptNo(line.attempt), worker(line.pid), moment(line.at));
+        match line.seen {
             Seen::Begin => {
-                let is_on_record = attempts.iter().any(|record| record.attempt == testimony.attempt);
+                let is_on_record = attempts.iter().any(|record| record.attempt == line.attempt);
                 let start = if is_on_record { StartRecord::Durable } else { StartRecord::Missing };
                 executions.push(Execution { attempt, rerun: 0, worker, start, due_at, begin: at, end: None });
             }

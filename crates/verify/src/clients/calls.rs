@@ -9,7 +9,7 @@ use punctual_client::{Client, ClientError, IdempotencyKey};
 use punctual_core::{JobId, Timestamp};
 
 use crate::clock::Moment;
-use crate::history::{Answer, Asked, ClientLine, Journal};
+use crate::history::{Answer, CallKind, ClientLine, Journal};
 use crate::witness::Work;
 
 /// After this the client gives up, and nobody knows.
@@ -27,8 +27,8 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    fn asked(&self) -> Asked {
-        Asked::Submit {
+    fn asked(&self) -> CallKind {
+        CallKind::Submit {
             key: self.key.clone(),
             task: self.task.to_owned(),
             run_at_us: self.run_at.map(Timestamp::as_micros),
@@ -63,7 +63,7 @@ impl Caller {
         Self { clients: clients.into_iter().map(once).collect(), journal, calls: Arc::default() }
     }
 
-    fn invoke(&self, asked: Asked) -> u64 {
+    fn invoke(&self, asked: CallKind) -> u64 {
         let call = self.calls.fetch_add(1, Ordering::Relaxed);
         self.journal.write(&ClientLine::Invoke { call, at: Moment::now(), asked });
         call
@@ -114,14 +114,14 @@ impl Caller {
 
     pub(crate) async fn delete(&self, server: usize, job: JobId) -> Answer {
         let client = &self.clients[server % self.clients.len()];
-        let call = self.invoke(Asked::Delete { job: job.to_string() });
+        let call = self.invoke(CallKind::Delete { job: job.to_string() });
         let answered = tokio::time::timeout(ANSWER_WITHIN, client.delete_job(job)).await;
         self.returned(call, answer(answered))
     }
 
     pub(crate) async fn cancel(&self, server: usize, job: JobId) -> Answer {
         let client = &self.clients[server % self.clients.len()];
-        let call = self.invoke(Asked::Cancel { job: job.to_string() });
+        let call = self.invoke(CallKind::Cancel { job: job.to_string() });
         let answered = tokio::time::timeout(ANSWER_WITHIN, client.cancel(job)).await;
         self.returned(call, answer(answered))
     }

@@ -32,12 +32,12 @@ const SUBMIT_WITHIN: Duration = Duration::from_secs(45);
 const SUBMIT_PAUSE: Duration = Duration::from_millis(300);
 
 /// A load that runs until it is told to stop.
-pub(crate) struct Mixed {
+pub(crate) struct MixLoad {
     stop: Arc<AtomicBool>,
     task: tokio::task::JoinHandle<()>,
 }
 
-impl Mixed {
+impl MixLoad {
     pub(crate) fn start(mix: Mix, caller: Caller) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let task = tokio::spawn(run(mix, caller, Arc::clone(&stop)));
@@ -60,29 +60,29 @@ async fn run(mix: Mix, caller: Caller, stop: Arc<AtomicBool>) {
     while !stop.load(Ordering::Relaxed) {
         ticks.tick().await;
         number += 1;
-        let wish = Wish::random(&mix, number, &mut chance);
+        let script = ClientScript::random(&mix, number, &mut chance);
         let caller = caller.clone();
-        clients.spawn(async move { wish.come_true(&caller).await });
+        clients.spawn(async move { script.run(&caller).await });
         while clients.try_join_next().is_some() {}
     }
     while clients.join_next().await.is_some() {}
 }
 
 /// What one client does.
-struct Wish {
+struct ClientScript {
     order: Order,
-    then: Then,
+    then: FollowUp,
     chance: Chance,
 }
 
-enum Then {
+enum FollowUp {
     Nothing,
     /// So many milliseconds after it is due, or before.
     Delete(i64),
     Cancel(i64),
 }
 
-impl Wish {
+impl ClientScript {
     fn random(mix: &Mix, number: u64, chance: &mut Chance) -> Self {
         let task = chance.choose(&TASKS);
         let run_at = (!chance.percent(40)).then(|| {
@@ -97,25 +97,25 @@ impl Wish {
         let fails = chance.percent(if task.delivery == Delivery::AtLeastOnce { 20 } else { 5 });
         let fail_first = if fails { 1 + chance.below(2) as u32 } else { 0 };
         let then = match chance.below(100) {
-            0..8 => Then::Delete(chance.below(40) as i64 - 25),
-            8..16 => Then::Cancel(chance.below(600) as i64 - 50),
-            _ => Then::Nothing,
+            0..8 => FollowUp::Delete(chance.below(40) as i64 - 25),
+            8..16 => FollowUp::Cancel(chance.below(600) as i64 - 50),
+            _ => FollowUp::Nothing,
         };
         let key = format!("{:x}-{number}", mix.seed);
         let order = Order { key, task: task.name, run_at, work: Work { sleep_ms, fail_first } };
         Self { order, then, chance: Chance::new(mix.seed ^ number.rotate_left(32)) }
     }
 
-    async fn come_true(mut self, caller: &Caller) {
+    async fn run(mut self, caller: &Caller) {
         let Some((job, due_us)) = self.submit(caller).await else { return };
-        let (Then::Delete(after_ms) | Then::Cancel(after_ms)) = self.then else { return };
+        let (FollowUp::Delete(after_ms) | FollowUp::Cancel(after_ms)) = self.then else { return };
         let wait_us = due_us + after_ms * 1000 - Moment::now().real_us;
         tokio::time::sleep(Duration::from_micros(wait_us.max(0) as u64)).await;
         let server = self.chance.below(1 << 16) as usize;
         match self.then {
-            Then::Nothing => {}
-            Then::Delete(_) => drop(caller.delete(server, job).await),
-            Then::Cancel(_) => drop(caller.cancel(server, job).await),
+            FollowUp::Nothing => {}
+            FollowUp::Delete(_) => drop(caller.delete(server, job).await),
+            FollowUp::Cancel(_) => drop(caller.cancel(server, job).await),
         }
     }
 

@@ -10,5 +10,5 @@ mod tasks;
 pub(crate) use calls::{Caller, Order};
 pub(crate) use dump::{counted, dump, patiently, wait_until_all_ended};
 pub(crate) use leave::{LEFT, STAYED, half_leave};
-pub(crate) use mix::{Mix, Mixed};
+pub(crate) use mix::{Mix, MixLoad};
 pub(crate) use tasks::define_tasks;

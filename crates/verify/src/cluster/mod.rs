@@ -34,7 +34,7 @@ pub struct Shape {
     /// Servers beside those that only answer clients.
     pub api_servers: usize,
     pub workers: usize,
-    /// Of each worker.
+    /// The slots of each worker.
     pub slots: u32,
     pub database: DatabaseKind,
     /// Whether to wait until the servers have shared out the shards.

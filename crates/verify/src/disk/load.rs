@@ -11,7 +11,7 @@ use punctual_core::{JobId, Timestamp};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::verdict::Verdict;
+use crate::findings::Findings;
 
 const CLIENTS: usize = 4;
 /// After a refusal: the answer is at once, and there is no use in a storm.
@@ -88,11 +88,11 @@ impl Load {
     }
 
     /// Everything that was acknowledged can be read. Answers how many jobs that were.
-    pub(super) async fn all_are_there(&self, verdict: &mut Verdict) -> usize {
+    pub(super) async fn all_are_there(&self, findings: &mut Findings) -> usize {
         let jobs: Vec<JobId> = self.seen.lock().jobs.iter().map(|(id, _)| *id).collect();
         for id in &jobs {
             if let Err(error) = self.client.job(*id).await {
-                verdict.blame(format!("{id} was acknowledged: {error}"));
+                findings.add(format!("{id} was acknowledged: {error}"));
             }
         }
         jobs.len()

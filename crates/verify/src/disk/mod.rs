@@ -1,5 +1,5 @@
 //! `verify disk`: what one server on the embedded database does when its disk is full and when its files are moved,
-//! deleted or damaged. One cell is one fault under load, and a verdict: what was acknowledged is there afterwards or its
+//! deleted or damaged. One cell is one fault under load, and a findings: what was acknowledged is there afterwards or its
 //! loss is told, and readiness says what is wrong.
 
 mod cells;
@@ -13,8 +13,8 @@ use std::pin::Pin;
 use clap::Args;
 
 use crate::cluster::{Cluster, DatabaseKind, Programs, Shape};
+use crate::findings::Findings;
 use crate::history::RunFolder;
-use crate::verdict::Verdict;
 pub use cells::CELLS;
 pub use own_mounts::enter_own_mounts;
 
@@ -34,7 +34,7 @@ pub struct Cell {
     pub name: &'static str,
     pub about: &'static str,
     place: Place,
-    inject: for<'a> fn(&'a mut Cluster, &'a mut Verdict) -> Injecting<'a>,
+    inject: for<'a> fn(&'a mut Cluster, &'a mut Findings) -> Injecting<'a>,
 }
 
 /// Where the data folder of a cell is.
@@ -63,10 +63,10 @@ impl Disk {
                     continue;
                 }
                 let folder = RunFolder::fresh(keep, &format!("disk-{}", cell.name))?;
-                let verdict = cell.run(&folder, &programs).await?;
-                verdict.tell(&folder);
-                all_good &= verdict.is_good();
-                if verdict.is_good() {
+                let findings = cell.run(&folder, &programs).await?;
+                findings.print(&folder);
+                all_good &= findings.is_good();
+                if findings.is_good() {
                     folder.remove()?;
                 }
             }
@@ -76,19 +76,19 @@ impl Disk {
 }
 
 impl Cell {
-    pub async fn run(&self, folder: &RunFolder, programs: &Programs) -> anyhow::Result<Verdict> {
+    pub async fn run(&self, folder: &RunFolder, programs: &Programs) -> anyhow::Result<Findings> {
         let data = folder.file("data");
         if self.place == Place::SmallDisk {
             own_mounts::mount_small_disk(&data)?;
         }
         let shape = Shape::new(1, 0, DatabaseKind::Embedded);
         let mut cluster = Cluster::start(shape, folder.clone(), programs.clone()).await?;
-        let mut verdict = Verdict::default();
-        (self.inject)(&mut cluster, &mut verdict).await?;
+        let mut findings = Findings::default();
+        (self.inject)(&mut cluster, &mut findings).await?;
         cluster.stop().await?;
         if self.place == Place::SmallDisk {
             own_mounts::unmount(&data)?;
         }
-        Ok(verdict)
+        Ok(findings)
     }
 }

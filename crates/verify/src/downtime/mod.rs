@@ -17,13 +17,13 @@ use crate::check::Lateness;
 use crate::clients::{define_tasks, wait_until_all_ended};
 use crate::clock::Moment;
 use crate::cluster::{Cluster, DatabaseKind, Programs, Shape};
+use crate::findings::{Findings, summary};
 use crate::history::RunFolder;
-use crate::schedules::record::{Chronicle, Record, ScheduledJob};
+use crate::schedules::record::{Record, ScheduleRecord, ScheduledJob};
 use crate::schedules::{judge, keep, read};
-use crate::verdict::{Verdict, told};
 use crate::witness::Seen;
 use cases::{Case, cases};
-use expect::{Down, expect};
+use expect::{Outage, expect};
 
 #[derive(Debug, Clone, Args)]
 pub struct Downtime {
@@ -53,11 +53,11 @@ const END_WITHIN: Duration = Duration::from_secs(60);
 const SHOWN: &str = "all-count";
 
 impl Downtime {
-    fn down(&self) -> Duration {
+    fn outage(&self) -> Duration {
         Duration::from_secs(if self.full { FULL_SECONDS } else { self.seconds })
     }
 
-    pub async fn round(&self, folder: &RunFolder) -> anyhow::Result<Verdict> {
+    pub async fn round(&self, folder: &RunFolder) -> anyhow::Result<Findings> {
         let database = if self.postgres { DatabaseKind::Postgres } else { DatabaseKind::Embedded };
         let mut shape = Shape::new(1, 2, database);
         shape.settings = vec![
@@ -68,8 +68,8 @@ impl Downtime {
         let mut cluster = Cluster::start(shape, folder.clone(), Programs::find()?).await?;
         let client = cluster.servers[0].client()?;
         define_tasks(&client, &folder.client_journal()?).await?;
-        let lasts_ms = (WARM_UP + self.down() + TAIL).as_millis() as i64;
-        let cases = cases(self.down().as_micros() as i64, Moment::now().plus_ms(lasts_ms).real_us);
+        let lasts_ms = (WARM_UP + self.outage() + TAIL).as_millis() as i64;
+        let cases = cases(self.outage().as_micros() as i64, Moment::now().plus_ms(lasts_ms).real_us);
         for case in &cases {
             client.create_schedule(&case.definition.request(case.name, TASK, case.policy)).await?;
             if case.is_paused {
@@ -79,11 +79,11 @@ impl Downtime {
         tokio::time::sleep(WARM_UP).await;
         cluster.servers[0].kill();
         let killed_us = Moment::now().real_us;
-        tokio::time::sleep(self.down()).await;
+        tokio::time::sleep(self.outage()).await;
         let started = Moment::now();
         cluster.start_server(0).await?;
         let missed_after_us = MISSED_AFTER.as_micros() as i64;
-        let down = Down { killed_us, started_us: started.real_us, missed_after_us };
+        let outage = Outage { killed_us, started_us: started.real_us, missed_after_us };
 
         let end_us = cases.iter().map(|case| case.definition.end_us).max().unwrap_or_default();
         let left_us = (end_us - Moment::now().real_us).max(0);
@@ -93,18 +93,18 @@ impl Downtime {
         read::wait_until_none_is_queued(&client, &names, END_WITHIN).await;
         let mut record = gather(&client, &cases, &names).await?;
         record.broken = vec![(killed_us, started.plus_ms(RECOVERY_MS).real_us)];
-        record.witness = folder.testimonies()?;
+        record.witness = folder.witness_lines()?;
         keep(&record, folder)?;
-        let mut verdict = judge(&record);
-        self.compare(&record, &cases, down, &mut verdict);
-        shown_to_people(&cluster, &client, &record, &mut verdict).await?;
+        let mut findings = judge(&record);
+        self.compare(&record, &cases, outage, &mut findings);
+        shown_to_people(&cluster, &client, &record, &mut findings).await?;
         if let Err(error) = cluster.stop().await {
-            verdict.blame(format!("{error:#}"));
+            findings.add(format!("{error:#}"));
         }
-        Ok(verdict)
+        Ok(findings)
     }
 
-    fn compare(&self, record: &Record, cases: &[Case], down: Down, verdict: &mut Verdict) {
+    fn compare(&self, record: &Record, cases: &[Case], outage: Outage, findings: &mut Findings) {
         let mut table = Table::new();
         table.load_style(comfy_table::presets::NOTHING);
         table.set_header([
@@ -117,23 +117,23 @@ impl Downtime {
         ]);
         for (case, told) in cases.iter().zip(&record.schedules) {
             let jobs: Vec<_> = record.jobs.iter().filter(|job| job.schedule == told.id).collect();
-            let down = Down { missed_after_us: case.policy.grace_us(down.missed_after_us), ..down };
-            let outcome = expect(told, &jobs, case.is_paused, down);
-            verdict.faults.extend(outcome.wrong.iter().map(|wrong| format!("{}: {wrong}", case.name)));
+            let outage = Outage { missed_after_us: case.policy.grace_us(outage.missed_after_us), ..outage };
+            let result = expect(told, &jobs, case.is_paused, outage);
+            findings.faults.extend(result.wrong.iter().map(|wrong| format!("{}: {wrong}", case.name)));
             table.add_row([
                 format!("  {}", case.name),
-                outcome.missed.to_string(),
-                outcome.stretches.to_string(),
-                outcome.replayed.to_string(),
-                (outcome.decided_after_us / 1000).to_string(),
+                result.missed.to_string(),
+                result.stretches.to_string(),
+                result.replayed.to_string(),
+                (result.decided_after_us / 1000).to_string(),
                 case.about.to_owned(),
             ]);
             // A day of times is too long for a line each.
             let is_long = self.full && case.name == "dense-none";
-            verdict.expect(!is_long || outcome.stretches > 0, || "no line stood for many times".to_owned());
+            findings.expect(!is_long || result.stretches > 0, || "no line stood for many times".to_owned());
         }
         eprintln!("{table}");
-        eprintln!("  replays began after they were due: {}", told(&begun_late(record)));
+        eprintln!("  replays began after they were due: {}", summary(&begun_late(record)));
     }
 }
 
@@ -147,7 +147,7 @@ fn begun_late(record: &Record) -> Lateness {
 async fn gather(client: &Client, cases: &[Case], names: &[String]) -> anyhow::Result<Record> {
     let told = read::schedules(client, names).await?;
     let again = read::schedules(client, names).await?;
-    let chronicles = cases.iter().zip(told).zip(again).map(|((case, told), again)| Chronicle {
+    let schedules = cases.iter().zip(told).zip(again).map(|((case, told), again)| ScheduleRecord {
         name: case.name.to_owned(),
         id: told.id,
         policy: case.policy,
@@ -159,7 +159,7 @@ async fn gather(client: &Client, cases: &[Case], names: &[String]) -> anyhow::Re
     });
     Ok(Record {
         missed_after_us: MISSED_AFTER.as_micros() as i64,
-        schedules: chronicles.collect(),
+        schedules: schedules.collect(),
         jobs: read::jobs(client).await?,
         ..Record::default()
     })
@@ -170,7 +170,7 @@ async fn shown_to_people(
     cluster: &Cluster,
     client: &Client,
     record: &Record,
-    verdict: &mut Verdict,
+    findings: &mut Findings,
 ) -> anyhow::Result<()> {
     // One that fires rarely enough for its replays to be on the first page of its history.
     let shown = record.schedules.iter().find(|schedule| schedule.name == SHOWN).context("it is one of the cases")?;
@@ -179,7 +179,7 @@ async fn shown_to_people(
     let id: JobId = job.id.parse().map_err(|_| anyhow::anyhow!("{} is not the id of a job", job.id))?;
     let whole = client.job(id).await?;
     let source = whole.schedule.context("a replayed job has a schedule")?;
-    verdict.expect(source.kind == "replayed" && source.at.as_micros() == job.at_us, || {
+    findings.expect(source.kind == "replayed" && source.at.as_micros() == job.at_us, || {
         format!("{id} does not say over REST that it was replayed: {source:?}")
     });
     let name = source.name.unwrap_or_default();
@@ -191,7 +191,7 @@ async fn shown_to_people(
     };
     let line = client.occurrences(&name, &query).await?.occurrences.into_iter().next().context("it has a line")?;
     let is_late = line.late_by.is_some_and(|late_by| late_by.to_std() > MISSED_AFTER);
-    verdict.expect(is_late && line.marks.iter().any(|mark| mark == "replayed"), || {
+    findings.expect(is_late && line.marks.iter().any(|mark| mark == "replayed"), || {
         format!("the line of {id} does not say that it was late and replayed: {line:?}")
     });
     for (args, words) in [
@@ -200,7 +200,7 @@ async fn shown_to_people(
     ] {
         let output = Command::new(&cluster.programs.punctual).args(args).args(["--server", client.url()]).output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        verdict.expect(text.contains(words), || format!("`punctual {}` says: {text}", args.join(" ")));
+        findings.expect(text.contains(words), || format!("`punctual {}` says: {text}", args.join(" ")));
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::run::Timing;
 use crate::clients::Caller;
 use crate::clock::Moment;
 use crate::cluster::Cluster;
-use crate::history::{Fault, Journal, What};
+use crate::history::{Fault, FaultEvent, Journal};
 
 pub(super) struct Arena {
     pub(super) cluster: Cluster,
@@ -16,7 +16,7 @@ pub(super) struct Arena {
     pub(super) caller: Caller,
     nemesis: Journal,
     pub(super) measures: Vec<Measure>,
-    /// What can be told at once, without the history.
+    /// What is known at once, without the history.
     pub(super) notes: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ impl Arena {
         Ok(Self { cluster, timing, caller, nemesis, measures: Vec::new(), notes: Vec::new() })
     }
 
-    pub(super) fn record(&self, what: What, target: impl Into<String>, note: impl Into<String>) -> Moment {
+    pub(super) fn record(&self, what: FaultEvent, target: impl Into<String>, note: impl Into<String>) -> Moment {
         let at = Moment::now();
         self.nemesis.write(&Fault { at, what, target: target.into(), note: note.into() });
         at
@@ -34,18 +34,18 @@ impl Arena {
 
     pub(super) fn begin(&mut self, target: impl Into<String>, note: impl Into<String>) -> Moment {
         let (target, note) = (target.into(), note.into());
-        let at = self.record(What::Begin, target.clone(), note.clone());
+        let at = self.record(FaultEvent::Begin, target.clone(), note.clone());
         self.measures.push(Measure::Hits { what: format!("{note} {target}"), at, of: None });
         at
     }
 
     pub(super) fn end(&self, target: impl Into<String>, note: impl Into<String>) -> Moment {
-        self.record(What::End, target, note)
+        self.record(FaultEvent::End, target, note)
     }
 
     /// From here on the system is left alone, and should be itself again within so long.
     pub(super) fn healed(&self, within: Duration) -> Moment {
-        self.record(What::Healed { within_ms: within.as_millis() as i64 }, "", "")
+        self.record(FaultEvent::Healed { within_ms: within.as_millis() as i64 }, "", "")
     }
 
     pub(super) fn note(&mut self, note: impl Into<String>) {

@@ -40,10 +40,10 @@ pub(super) fn lose(arena: &mut Arena) -> Injecting<'_> {
         for id in &jobs {
             let ended = ended(&client, *id).await?;
             let environment = ended.attempts.last().and_then(|attempt| attempt.details.as_ref()?.class.clone());
-            let told = format!("{id}: {} after {} attempts, {environment:?}", ended.state, ended.attempts.len());
-            anyhow::ensure!(ended.state == "failed" && environment.as_deref() == Some("environment"), told);
-            anyhow::ensure!(ended.attempts.len() == START_RETRIES as usize + 1, told);
-            anyhow::ensure!(ended.attempts.iter().all(|attempt| attempt.state == "not_started"), told);
+            let text = format!("{id}: {} after {} attempts, {environment:?}", ended.state, ended.attempts.len());
+            anyhow::ensure!(ended.state == "failed" && environment.as_deref() == Some("environment"), text);
+            anyhow::ensure!(ended.attempts.len() == START_RETRIES as usize + 1, text);
+            anyhow::ensure!(ended.attempts.iter().all(|attempt| attempt.state == "not_started"), text);
         }
         arena.note(format!("{JOBS} jobs without their program were late, and failed after {START_RETRIES} retries"));
         arena.end("a program", "no job waits for it");

@@ -7,7 +7,7 @@ use super::arena::Arena;
 use super::measure::Measure;
 use crate::clients::half_leave;
 
-/// So many leave, and as many stay.
+/// How many clients leave before their answer, and how many stay.
 const EACH: usize = 400;
 
 /// Every second client disconnects before its answer.

@@ -7,7 +7,7 @@ use punctual_local_postgres::{Postgres, Stop};
 use super::Injecting;
 use super::arena::Arena;
 use super::measure::Measure;
-use crate::history::What;
+use crate::history::FaultEvent;
 use crate::proxy::Link;
 
 /// From when the database answers again until jobs begin in time.
@@ -141,7 +141,7 @@ pub(super) fn lose_commits(arena: &mut Arena) -> Injecting<'_> {
         arena.begin("the primary", format!("killed with {} s that the standby does not have:", LOST.as_secs()));
         arena.with_primary(Postgres::kill)?;
         // Whatever is committed from here on is there to stay.
-        arena.record(What::WentBack, DATABASE, "the standby takes over");
+        arena.record(FaultEvent::WentBack, DATABASE, "the standby takes over");
         let standby = arena.cluster.database.standby.as_ref().expect("the cell has a standby");
         tokio::task::block_in_place(|| standby.promote())?;
         arena.see_recovery(PROMOTION_RECOVERY);

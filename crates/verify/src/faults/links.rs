@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Injecting;
 use super::arena::{Arena, Most};
 use super::measure::Measure;
-use crate::history::What;
+use crate::history::FaultEvent;
 use crate::proxy::{Counts, Flow, Link};
 
 /// After a partition that nobody was given up for.
@@ -76,7 +76,7 @@ impl Arena {
     }
 
     /// The worker of the cell cannot be reached, or can again.
-    fn worker_reach(&self, between: Between, what: fn(u32) -> What) {
+    fn worker_reach(&self, between: Between, what: fn(u32) -> FaultEvent) {
         if between == Between::Worker {
             let worker = &self.cluster.workers[0];
             self.record(what(worker.pid()), worker.name(), "");
@@ -87,11 +87,11 @@ impl Arena {
         let owner = self.server_by_shards(Most::Shards).await?;
         let before = self.counts();
         let from = self.begin(between.name(), format!("{note} between"));
-        self.worker_reach(between, |pid| What::WorkerOutOfReach { pid });
+        self.worker_reach(between, |pid| FaultEvent::WorkerOutOfReach { pid });
         self.link(between, owner, link);
         tokio::time::sleep(lasts).await;
         self.link(between, owner, Link::OPEN);
-        self.worker_reach(between, |pid| What::WorkerInReach { pid });
+        self.worker_reach(between, |pid| FaultEvent::WorkerInReach { pid });
         let since = self.end(between.name(), "mended");
         let held = self.counts().held - before.held;
         self.note(format!("{held} bytes were held back for {} s", lasts.as_secs()));

@@ -9,7 +9,7 @@ use anyhow::Context;
 use super::Injecting;
 use super::arena::Arena;
 use super::measure::Measure;
-use crate::history::What;
+use crate::history::FaultEvent;
 
 /// Set for the process that was started inside.
 const INSIDE: &str = "VERIFY_OWN_NETWORK";
@@ -56,7 +56,7 @@ impl Arena {
         if percent >= 30 {
             // Heartbeats may then stay away for long.
             for worker in &self.cluster.workers {
-                self.record(What::WorkerOutOfReach { pid: worker.pid() }, worker.name(), "");
+                self.record(FaultEvent::WorkerOutOfReach { pid: worker.pid() }, worker.name(), "");
             }
         }
         nft("add table inet verify")?;

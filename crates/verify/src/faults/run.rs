@@ -12,11 +12,11 @@ use tokio::time::Instant;
 use super::arena::Arena;
 use super::{CELLS, Cell, Needs, netns};
 use crate::check::late_by_answer;
-use crate::clients::{Caller, Mix, Mixed, define_tasks, dump, wait_until_all_ended};
+use crate::clients::{Caller, Mix, MixLoad, define_tasks, dump, wait_until_all_ended};
 use crate::cluster::{Cluster, DatabaseKind, Programs, Server, Shape};
 use crate::disk::Disk;
+use crate::findings::{Findings, summary};
 use crate::history::RunFolder;
-use crate::verdict::{Verdict, told};
 
 #[derive(Debug, Clone, Args)]
 pub struct Faults {
@@ -107,13 +107,13 @@ pub struct CellReport {
     pub verdict: &'static str,
     pub seconds: f64,
     pub jobs: usize,
-    pub told: Vec<String>,
+    pub notes: Vec<String>,
     pub wrong: Vec<String>,
 }
 
 impl CellReport {
     fn skipped(cell: &Cell, round: u32, why: String) -> Self {
-        Self { cell: cell.name, round, verdict: "skipped", seconds: 0.0, jobs: 0, told: vec![why], wrong: Vec::new() }
+        Self { cell: cell.name, round, verdict: "skipped", seconds: 0.0, jobs: 0, notes: vec![why], wrong: Vec::new() }
     }
 
     pub fn is_wrong(&self) -> bool {
@@ -163,7 +163,7 @@ impl Faults {
             for cell in self.chosen() {
                 eprintln!("{} ({}), round {round} of {}", cell.name, cell.about, self.rounds);
                 let report = self.cell(cell, round, keep, timing, &programs).await?;
-                for line in &report.told {
+                for line in &report.notes {
                     eprintln!("  {line}");
                 }
                 self.write(&report)?;
@@ -207,10 +207,10 @@ impl Faults {
         let clients = cluster.servers.iter().map(Server::client).collect::<anyhow::Result<_>>()?;
         let caller = Caller::new(clients, journal);
         let warm_up_ms = timing.warm_up.as_millis() as u64;
-        // As far ahead as the fault is.
+        // Jobs are due up to one warm-up ahead, so that the fault meets jobs that wait.
         let (ahead_ms, work_ms) = (warm_up_ms, warm_up_ms / 2);
         let mix = Mix { seed: u64::from(round), per_second: self.per_second, ahead_ms, work_ms };
-        let load = Mixed::start(mix, caller.clone());
+        let load = MixLoad::start(mix, caller.clone());
 
         tokio::time::sleep(timing.warm_up).await;
         let mut arena = Arena::new(cluster, timing, caller.clone())?;
@@ -224,29 +224,28 @@ impl Faults {
         let jobs = dump(running.first().context("a server runs")?).await?;
         let again = dump(running.last().context("a server runs")?).await?;
         folder.write_jobs(&jobs, &again)?;
-        let Arena { cluster, measures, notes, .. } = arena;
+        let Arena { cluster, measures, mut notes, .. } = arena;
         let stopped = cluster.stop().await;
 
         let history = folder.read()?;
-        let mut verdict = Verdict::of(&history);
+        let mut findings = Findings::of(&history);
         if let Err(error) = stopped {
-            verdict.blame(format!("{error:#}"));
+            findings.add(format!("{error:#}"));
         }
-        let mut told_lines = notes;
         let mut has_hit = false;
         for figure in measures.iter().map(|measure| measure.take(&history, timing.patience)) {
             has_hit |= figure.hit;
-            told_lines.push(figure.text);
-            verdict.faults.extend(figure.wrong);
+            notes.push(figure.text);
+            findings.faults.extend(figure.wrong);
         }
-        told_lines.push(format!("{} jobs; lateness {}", jobs.len(), told(&late_by_answer(&history))));
-        verdict.tell(&folder);
-        let word = match (verdict.is_good(), has_hit) {
+        notes.push(format!("{} jobs; lateness {}", jobs.len(), summary(&late_by_answer(&history))));
+        findings.print(&folder);
+        let word = match (findings.is_good(), has_hit) {
             (true, true) => "good",
             (true, false) => "not counted: nothing was hit",
             (false, _) => "WRONG",
         };
-        if verdict.is_good() && !self.keep_all {
+        if findings.is_good() && !self.keep_all {
             folder.remove()?;
         }
         Ok(CellReport {
@@ -255,8 +254,8 @@ impl Faults {
             verdict: word,
             seconds: begun.elapsed().as_secs_f64(),
             jobs: jobs.len(),
-            told: told_lines,
-            wrong: verdict.faults,
+            notes,
+            wrong: findings.faults,
         })
     }
 }
@@ -315,14 +314,14 @@ fn table(reports: &[CellReport]) -> Table {
     table.load_style(comfy_table::presets::NOTHING);
     table.set_header(["cell", "round", "verdict", "s", "jobs", "what happened"]);
     for report in reports {
-        let told = if report.is_wrong() { &report.wrong } else { &report.told };
+        let text = if report.is_wrong() { &report.wrong } else { &report.notes };
         table.add_row([
             report.cell.to_owned(),
             report.round.to_string(),
             report.verdict.to_owned(),
             format!("{:.0}", report.seconds),
             report.jobs.to_string(),
-            told.first().cloned().unwrap_or_default(),
+            text.first().cloned().unwrap_or_default(),
         ]);
     }
     table

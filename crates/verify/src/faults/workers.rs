@@ -5,16 +5,16 @@ use std::time::Duration;
 use super::Injecting;
 use super::arena::Arena;
 use super::measure::Measure;
-use crate::history::What;
+use crate::history::FaultEvent;
 
 impl Arena {
     /// SIGKILL. Answers its process id.
     fn kill_worker(&mut self, place: usize) -> u32 {
         let mut worker = self.cluster.workers.remove(place);
         let (pid, name) = (worker.pid(), worker.name());
-        let at = self.record(What::Begin, name.clone(), "SIGKILL");
+        let at = self.record(FaultEvent::Begin, name.clone(), "SIGKILL");
         worker.process.kill();
-        self.record(What::WorkerDied { pid }, name.clone(), "");
+        self.record(FaultEvent::WorkerDied { pid }, name.clone(), "");
         self.measure(Measure::Hits { what: format!("killed {name}"), at, of: Some(pid) });
         self.measure(Measure::Again { pid, since: at, limit: self.timing.rerun() });
         pid
@@ -46,13 +46,13 @@ pub(super) fn pause(arena: &mut Arena) -> Injecting<'_> {
     Box::pin(async {
         let worker = &arena.cluster.workers[0];
         let (pid, name) = (worker.pid(), worker.name());
-        let at = arena.record(What::WorkerOutOfReach { pid }, name.clone(), "SIGSTOP");
+        let at = arena.record(FaultEvent::WorkerOutOfReach { pid }, name.clone(), "SIGSTOP");
         arena.cluster.workers[0].process.pause();
         arena.measure(Measure::Hits { what: format!("stopped {name}"), at, of: Some(pid) });
         arena.measure(Measure::Again { pid, since: at, limit: arena.timing.rerun() });
         tokio::time::sleep(arena.timing.lease * 3).await;
         arena.cluster.workers[0].process.resume();
-        arena.record(What::WorkerInReach { pid }, name, "SIGCONT");
+        arena.record(FaultEvent::WorkerInReach { pid }, name, "SIGCONT");
         arena.healed(arena.timing.rerun());
         Ok(())
     })
@@ -67,7 +67,7 @@ pub(super) fn rolling_restart(arena: &mut Arena) -> Injecting<'_> {
             let mut worker = arena.cluster.workers.remove(0);
             let (pid, name) = (worker.pid(), worker.name());
             worker.stop().await?;
-            arena.record(What::WorkerLeft { pid }, name, "left");
+            arena.record(FaultEvent::WorkerLeft { pid }, name, "left");
             arena.cluster.known.remove(pid);
             tokio::time::sleep(Duration::from_millis(500)).await;
         }

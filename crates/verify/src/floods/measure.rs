@@ -14,7 +14,7 @@ use crate::check::Lateness;
 use crate::clients::Order;
 use crate::clock::Moment;
 use crate::cluster::eventually;
-use crate::witness::{Seen, Testimony, Work};
+use crate::witness::{Seen, WitnessLine, Work};
 
 pub(super) const TASK: &str = "at-least-once";
 const PER_SECOND: u64 = 20;
@@ -85,10 +85,10 @@ pub(super) async fn measure(client: &Client, seconds: u64, witness: &Path) -> an
 /// By how many microseconds each of these jobs began late.
 fn late_starts(witness: &Path, due: &HashMap<JobId, Timestamp>) -> HashMap<JobId, i64> {
     let text = std::fs::read_to_string(witness).unwrap_or_default();
-    let begins = text.lines().filter_map(Testimony::parse).filter(|told| told.seen == Seen::Begin);
-    let late = begins.filter_map(|told| {
-        let id: JobId = told.job.parse().ok()?;
-        Some((id, told.at.real_us - due.get(&id)?.as_micros()))
+    let begins = text.lines().filter_map(WitnessLine::parse).filter(|line| line.seen == Seen::Begin);
+    let late = begins.filter_map(|line| {
+        let id: JobId = line.job.parse().ok()?;
+        Some((id, line.at.real_us - due.get(&id)?.as_micros()))
     });
     late.collect()
 }

@@ -20,8 +20,8 @@ pub use client::{FloodArgs, flood, lower_priority, raise_open_files};
 
 use crate::clients::{Order, define_tasks};
 use crate::cluster::{Cluster, DatabaseKind, Process, Programs, Shape};
+use crate::findings::Findings;
 use crate::history::RunFolder;
-use crate::verdict::Verdict;
 use crate::witness::Work;
 use measure::{Figures, TASK};
 
@@ -94,7 +94,7 @@ const BULK_LEN: usize = 1000;
 
 impl Floods {
     /// One round in `folder`. An error is a fault of the machine, not of the system.
-    pub async fn round(&self, folder: &RunFolder) -> anyhow::Result<Verdict> {
+    pub async fn round(&self, folder: &RunFolder) -> anyhow::Result<Findings> {
         let database = if self.postgres { DatabaseKind::Postgres } else { DatabaseKind::Embedded };
         let cluster = Cluster::start(Shape::new(1, 1, database), folder.clone(), Programs::find()?).await?;
         let client = cluster.servers[0].client()?;
@@ -104,7 +104,7 @@ impl Floods {
         // Caches and connections have their size after this.
         stage.measure().await?;
         let idle = stage.measure().await?;
-        let mut verdict = Verdict::default();
+        let mut findings = Findings::default();
         let mut table = Table::new();
         table.set_header([
             "",
@@ -121,19 +121,19 @@ impl Floods {
         table.add_row(idle.row("idle", None));
         for kind in Kind::ALL {
             if self.only.is_empty() || self.only.contains(&kind) {
-                let (figures, memory) = self.flood(kind, &stage, &mut verdict).await?;
+                let (figures, memory) = self.flood(kind, &stage, &mut findings).await?;
                 table.add_row(figures.row(&kind.name(), Some(&memory)));
-                verdict.expect(figures.refused == 0, || {
+                findings.expect(figures.refused == 0, || {
                     format!("{}: {} submissions were refused", kind.name(), figures.refused)
                 });
                 if !self.untimed {
-                    judge(kind, &idle, &figures, &memory, &mut verdict);
+                    judge(kind, &idle, &figures, &memory, &mut findings);
                 }
             }
         }
         eprintln!("{table}");
         stage.cluster.stop().await?;
-        Ok(verdict)
+        Ok(findings)
     }
 
     async fn fill(&self, client: &Client) -> anyhow::Result<()> {
@@ -146,7 +146,7 @@ impl Floods {
         Ok(())
     }
 
-    async fn flood(&self, kind: Kind, stage: &Stage, verdict: &mut Verdict) -> anyhow::Result<(Figures, Memory)> {
+    async fn flood(&self, kind: Kind, stage: &Stage, findings: &mut Findings) -> anyhow::Result<(Figures, Memory)> {
         let before = stage.memory()?;
         let connections = (kind.connections() * self.scale / 100).max(1);
         let mut flood = stage.start(kind, connections)?;
@@ -160,7 +160,8 @@ impl Floods {
         let figures = stage.measure().await;
         let (most, unanswered) = watch.stop().await?;
         flood.kill();
-        verdict.expect(unanswered == 0, || format!("{}: {unanswered} probes of /livez were not answered", kind.name()));
+        findings
+            .expect(unanswered == 0, || format!("{}: {unanswered} probes of /livez were not answered", kind.name()));
         let ended = Instant::now();
         let mut after = stage.memory()?;
         while after as f64 > before as f64 * MEMORY_FACTOR && ended.elapsed() < MEMORY_WITHIN {
@@ -179,7 +180,7 @@ struct Memory {
     took: Duration,
 }
 
-fn judge(kind: Kind, idle: &Figures, figures: &Figures, memory: &Memory, verdict: &mut Verdict) {
+fn judge(kind: Kind, idle: &Figures, figures: &Figures, memory: &Memory, findings: &mut Findings) {
     let name = kind.name();
     for (what, idle, now) in
         [("submissions", &idle.submits, &figures.submits), ("starts", &idle.starts, &figures.starts)]
@@ -187,13 +188,13 @@ fn judge(kind: Kind, idle: &Figures, figures: &Figures, memory: &Memory, verdict
         for part in [0.5, 0.9] {
             let (idle, now) = (idle.at(part), now.at(part));
             let allowed = idle.max(FLOOR_MS) * FACTOR;
-            verdict.expect(now <= allowed, || {
+            findings.expect(now <= allowed, || {
                 format!("{name}: p{:.0} of {what} is {now:.1} ms, and {idle:.1} ms on an idle server", part * 100.0)
             });
         }
     }
     let allowed = (memory.before as f64 * MEMORY_FACTOR) as u64;
-    verdict.expect(memory.after <= allowed, || {
+    findings.expect(memory.after <= allowed, || {
         format!("{name}: {} MiB are left, of {} before", memory.after >> 20, memory.before >> 20)
     });
 }

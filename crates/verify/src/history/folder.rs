@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Answer, Call, ClientLine, Fault, FinalJob, History};
 use crate::clock::Moment;
-use crate::witness::Testimony;
+use crate::witness::WitnessLine;
 
 const CLIENT: &str = "client.jsonl";
 const NEMESIS: &str = "nemesis.jsonl";
@@ -98,8 +98,8 @@ impl RunFolder {
     }
 
     /// What the witnesses have said so far.
-    pub fn testimonies(&self) -> anyhow::Result<Vec<Testimony>> {
-        let mut testimonies = Vec::new();
+    pub fn witness_lines(&self) -> anyhow::Result<Vec<WitnessLine>> {
+        let mut witness_lines = Vec::new();
         for found in std::fs::read_dir(&self.0)? {
             let found = found?;
             if !found.file_name().to_string_lossy().starts_with(WITNESS) {
@@ -107,17 +107,17 @@ impl RunFolder {
             }
             for line in BufReader::new(File::open(found.path())?).lines() {
                 let line = line?;
-                let read = Testimony::parse(&line);
-                testimonies.push(read.with_context(|| format!("{}: {line:?}", found.path().display()))?);
+                let read = WitnessLine::parse(&line);
+                witness_lines.push(read.with_context(|| format!("{}: {line:?}", found.path().display()))?);
             }
         }
-        testimonies.sort_by_key(|testimony| testimony.at);
-        Ok(testimonies)
+        witness_lines.sort_by_key(|line| line.at);
+        Ok(witness_lines)
     }
 
     pub fn read(&self) -> anyhow::Result<History> {
         let lines: Vec<ClientLine> = self.lines(CLIENT)?;
-        let mut history = History { witness: self.testimonies()?, ..History::default() };
+        let mut history = History { witness: self.witness_lines()?, ..History::default() };
         let mut place_of = BTreeMap::new();
         for line in lines {
             match line {

@@ -1,4 +1,4 @@
-//! What is known of a run: what clients asked and were told, what the witnesses saw, which
+//! What is known of a run: what clients asked and were answered, what the witnesses saw, which
 //! faults there were, and what the system says in the end. Facts only; `check` judges.
 
 mod folder;
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 pub use folder::{Journal, RunFolder};
 
 use crate::clock::Moment;
-use crate::witness::Testimony;
+use crate::witness::WitnessLine;
 
 /// Everything the checker gets.
 #[derive(Debug, Clone, Default)]
 pub struct History {
     pub tasks: BTreeMap<String, Rules>,
     pub calls: Vec<Call>,
-    pub witness: Vec<Testimony>,
+    pub witness: Vec<WitnessLine>,
     pub faults: Vec<Fault>,
     pub jobs: Vec<FinalJob>,
-    /// The same jobs, told again later by another server.
+    /// The same jobs, as another server shows them later.
     pub again: Vec<FinalJob>,
     /// What servers counted themselves, where none was restarted.
     pub counted: Option<BTreeMap<String, u64>>,
@@ -53,13 +53,13 @@ pub struct Call {
     pub invoked: Moment,
     /// Absent when the run ended before an answer or a timeout came.
     pub returned: Option<Moment>,
-    pub asked: Asked,
+    pub asked: CallKind,
     pub answer: Answer,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "ask")]
-pub enum Asked {
+pub enum CallKind {
     /// Tries with the same key are for the same job.
     Submit {
         key: String,
@@ -100,7 +100,7 @@ pub enum Answer {
 #[serde(rename_all = "snake_case")]
 pub enum ClientLine {
     Task { name: String, rules: Rules },
-    Invoke { call: u64, at: Moment, asked: Asked },
+    Invoke { call: u64, at: Moment, asked: CallKind },
     Return { call: u64, at: Moment, answer: Answer },
 }
 
@@ -108,7 +108,7 @@ pub enum ClientLine {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
     pub at: Moment,
-    pub what: What,
+    pub what: FaultEvent,
     /// For people: `server 2`, `the database`.
     pub target: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -117,7 +117,7 @@ pub struct Fault {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum FaultEvent {
     /// This process is dead. Written when it certainly is.
     WorkerDied {
         pid: u32,
@@ -144,7 +144,7 @@ pub enum What {
     },
 }
 
-/// A job as the system tells of it.
+/// A job as the system shows it in the end.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FinalJob {
     pub id: String,

@@ -28,7 +28,7 @@ pub enum Flow {
     Open,
     /// Not at all.
     Stalled,
-    /// So much later.
+    /// Every byte is forwarded with this delay.
     Late(Duration),
     /// In small pieces, with a pause after each.
     Drip { bytes: usize, pause: Duration },
@@ -60,7 +60,7 @@ struct Book {
     by_pid: HashMap<u32, Link>,
     /// Connections with a lower number are cut.
     cut: u64,
-    /// As `cut`, of one process.
+    /// The same number for connections of one process.
     cut_pid: HashMap<u32, u64>,
 }
 

@@ -11,7 +11,7 @@ const SECOND: i64 = 1_000_000;
 const OVERLAPS: [Overlap; 5] =
     [Overlap::Allow, Overlap::Skip, Overlap::QueueOne, Overlap::QueueAll, Overlap::CancelPrevious];
 const MODES: [CatchUpMode; 3] = [CatchUpMode::None, CatchUpMode::Last, CatchUpMode::All];
-/// With their average distance in seconds.
+/// Cron expressions, each with the average seconds between two of its times.
 const CRONS: [(&str, u64); 6] = [
     ("*/5 * * * * *", 5),
     ("1-59/7 * * * * *", 7),

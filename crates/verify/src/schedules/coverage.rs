@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use comfy_table::Table;
 use punctual_core::schedule::Overlap;
 
-use super::check::stories;
-use super::nemesis::Blow;
-use super::people::Tally;
+use super::check::facts_by_schedule;
+use super::nemesis::ServerFault;
 use super::record::{Record, Row};
+use super::users::Tally;
 use crate::clock::Moment;
 
 /// Later than this, a time that is fired in turn has waited.
@@ -17,10 +17,10 @@ const WAITED_US: i64 = 200_000;
 /// What there was, by name.
 pub(super) type Coverage = BTreeMap<&'static str, usize>;
 
-pub(super) fn coverage(record: &Record, blows: &[(Blow, Moment, Moment)], tally: Tally) -> Coverage {
+pub(super) fn coverage(record: &Record, faults: &[(ServerFault, Moment, Moment)], tally: Tally) -> Coverage {
     let mut counts = Coverage::new();
-    for blow in Blow::ALL {
-        counts.insert(blow.name(), blows.iter().filter(|(done, _, _)| *done == blow).count());
+    for fault in ServerFault::ALL {
+        counts.insert(fault.name(), faults.iter().filter(|(done, _, _)| *done == fault).count());
     }
     let edited_in_trouble = record.schedules.iter().flat_map(|schedule| &schedule.changes).filter(|change| {
         change.kind == "edited" && record.broken.iter().any(|(from, to)| (from..=to).contains(&&change.at_us))
@@ -37,9 +37,9 @@ pub(super) fn coverage(record: &Record, blows: &[(Blow, Moment, Moment)], tally:
         ("jobs with a second attempt", record.jobs.iter().filter(|job| job.attempts > 1).count()),
     ]);
     let mut count = |name, holds: bool| *counts.entry(name).or_default() += usize::from(holds);
-    for story in stories(record) {
-        let policy = story.told.policy;
-        for row in &story.told.rows {
+    for facts in facts_by_schedule(record) {
+        let policy = facts.schedule.policy;
+        for row in &facts.schedule.rows {
             let has = |verdict: &str| row.verdict == verdict;
             count("planned times", !row.has("manual"));
             count("fired", has("fired"));
@@ -86,7 +86,8 @@ mod tests {
         let nothing = coverage(&Record::default(), &[], Tally::default());
         assert!(never_hit(&nothing).contains(&"all servers killed") && never_hit(&nothing).contains(&"edits"));
         let now = Moment::now();
-        let some = coverage(&Record::default(), &[(Blow::KillAll, now, now)], Tally { edits: 1, ..Tally::default() });
+        let some =
+            coverage(&Record::default(), &[(ServerFault::KillAll, now, now)], Tally { edits: 1, ..Tally::default() });
         assert!(!never_hit(&some).contains(&"all servers killed") && !never_hit(&some).contains(&"edits"));
     }
 }

@@ -1,4 +1,4 @@
-//! What the schedules of a run are told, and when they fire by that: worked out here with `recurrence` alone, so
+//! The definitions of a run's schedules, and when they fire by them: worked out here with `recurrence` alone, so
 //! that the servers' own planning is not asked about itself.
 
 use jiff::SignedDuration;
@@ -17,7 +17,7 @@ pub(crate) struct Definition {
     pub(crate) zone: String,
     /// 0 for none.
     pub(crate) jitter_us: i64,
-    /// It fires no more from here on.
+    /// The schedule does not fire from this time on.
     pub(crate) end_us: i64,
     /// How long each run takes.
     pub(crate) sleep_ms: u64,
@@ -81,7 +81,7 @@ impl Policy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Time {
     pub(crate) at_us: i64,
-    /// With jitter.
+    /// `at_us` and its jitter.
     pub(crate) start_us: i64,
 }
 

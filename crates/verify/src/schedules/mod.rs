@@ -1,5 +1,5 @@
 //! `verify schedules`: hundreds of schedules that fire every few seconds, while servers are killed, stopped and cut off,
-//! and people change their minds. Afterwards each planned time has its one verdict, and each verdict can be true.
+//! and people change their minds. Afterwards each planned time has its one verdict, and each findings can be true.
 //!
 //! All schedules end at a moment that is known from the start, so that what is read afterwards does not change.
 
@@ -8,9 +8,9 @@ mod chosen;
 mod coverage;
 pub(crate) mod definition;
 mod nemesis;
-mod people;
 pub(crate) mod read;
 pub(crate) mod record;
+mod users;
 
 use std::time::Duration;
 
@@ -24,11 +24,11 @@ use crate::chance::Chance;
 use crate::clients::{define_tasks, wait_until_all_ended};
 use crate::clock::Moment;
 use crate::cluster::{Cluster, DatabaseKind, Programs, Server, Shape};
+use crate::findings::Findings;
 use crate::history::RunFolder;
-use crate::verdict::Verdict;
 use nemesis::Nemesis;
-use people::{Done, People, Subject};
-use record::{Chronicle, Record};
+use record::{Record, ScheduleRecord};
+use users::{Done, Subject, Users};
 
 #[derive(Debug, Clone, Args)]
 pub struct Schedules {
@@ -56,9 +56,9 @@ const TASK: &str = "at-least-once";
 const LEASE: Duration = Duration::from_secs(3);
 const MISSED_AFTER: Duration = Duration::from_secs(3);
 const WARM_UP: Duration = Duration::from_secs(5);
-/// From the last blow to the end of all schedules; in part of it nothing may be missed.
+/// From the last fault to the end of all schedules; in part of it nothing may be missed.
 const TAIL: Duration = Duration::from_secs(20);
-/// After a blow, until everything is itself again: leases end, shards are shared out anew, what was missed is decided.
+/// After a fault, until everything is itself again: leases end, shards are shared out anew, what was missed is decided.
 const RECOVERY_MS: i64 = 12_000;
 /// For the last runs and replays.
 const END_WITHIN: Duration = Duration::from_secs(120);
@@ -71,7 +71,7 @@ impl Schedules {
     }
 
     /// One round in `folder`. An error is a fault of the machine, not of the system.
-    pub async fn round(&self, round: u32, folder: &RunFolder) -> anyhow::Result<Verdict> {
+    pub async fn round(&self, round: u32, folder: &RunFolder) -> anyhow::Result<Findings> {
         let mut shape = Shape::new(self.servers, self.workers, DatabaseKind::Postgres);
         shape.proxied = true;
         shape.slots = 400;
@@ -87,11 +87,11 @@ impl Schedules {
         let subjects = self.create(&clients[0], end_us, seed).await?;
         let names: Vec<String> = subjects.iter().map(|subject| subject.name.clone()).collect();
         eprintln!("  {} schedules made; seed {seed}", names.len());
-        let people = People::start(subjects, PEOPLE, &clients, TASK, seed);
+        let people = Users::start(subjects, PEOPLE, &clients, TASK, seed);
         tokio::time::sleep(WARM_UP).await;
         let journal = folder.nemesis_journal()?;
         let chance = Chance::new(seed);
-        let mut nemesis = Nemesis { lease: LEASE, missed_after: MISSED_AFTER, chance, journal, blows: Vec::new() };
+        let mut nemesis = Nemesis { lease: LEASE, missed_after: MISSED_AFTER, chance, journal, faults: Vec::new() };
         nemesis.work(&mut cluster, until).await?;
         let done = people.stop().await?;
 
@@ -102,20 +102,20 @@ impl Schedules {
         let tally = done.tally;
         let mut record = gather(&clients, done).await?;
         record.broken =
-            nemesis.blows.iter().map(|(_, from, to)| (from.real_us, to.plus_ms(RECOVERY_MS).real_us)).collect();
-        record.witness = folder.testimonies()?;
+            nemesis.faults.iter().map(|(_, from, to)| (from.real_us, to.plus_ms(RECOVERY_MS).real_us)).collect();
+        record.witness = folder.witness_lines()?;
         keep(&record, folder)?;
         let stopped = cluster.stop().await;
 
-        let mut verdict = judge(&record);
+        let mut findings = judge(&record);
         if let Err(error) = stopped {
-            verdict.blame(format!("{error:#}"));
+            findings.add(format!("{error:#}"));
         }
-        let coverage = coverage::coverage(&record, &nemesis.blows, tally);
+        let coverage = coverage::coverage(&record, &nemesis.faults, tally);
         eprintln!("{}", coverage::table(&coverage));
         let never = coverage::never_hit(&coverage);
-        verdict.expect(!self.full || never.is_empty(), || format!("never hit: {}", never.join(", ")));
-        Ok(verdict)
+        findings.expect(!self.full || never.is_empty(), || format!("never hit: {}", never.join(", ")));
+        Ok(findings)
     }
 
     async fn create(&self, client: &Client, end_us: i64, seed: u64) -> anyhow::Result<Vec<Subject>> {
@@ -137,12 +137,12 @@ impl Schedules {
 }
 
 /// Judges a run again that was kept; `None` if it was not one of schedules.
-pub fn judge_again(folder: &RunFolder) -> anyhow::Result<Option<Verdict>> {
+pub fn judge_again(folder: &RunFolder) -> anyhow::Result<Option<Findings>> {
     if !folder.file(FILE).exists() {
         return Ok(None);
     }
     let record: Record = serde_json::from_str(&std::fs::read_to_string(folder.file(FILE))?)?;
-    Ok(Some(judge(&Record { witness: folder.testimonies()?, ..record })))
+    Ok(Some(judge(&Record { witness: folder.witness_lines()?, ..record })))
 }
 
 /// Keeps what is known, but for the witnesses, who have files of their own.
@@ -150,8 +150,8 @@ pub(crate) fn keep(record: &Record, folder: &RunFolder) -> anyhow::Result<()> {
     Ok(std::fs::write(folder.file(FILE), serde_json::to_string(record)?)?)
 }
 
-pub(crate) fn judge(record: &Record) -> Verdict {
-    Verdict::from_violations(check::check(record))
+pub(crate) fn judge(record: &Record) -> Findings {
+    Findings::from_violations(check::check(record))
 }
 
 fn settings() -> Vec<(&'static str, String)> {
@@ -168,24 +168,24 @@ fn settings() -> Vec<(&'static str, String)> {
 /// What the system says of all schedules in the end, by its first server and again by its last.
 async fn gather(clients: &[Client], done: Done) -> anyhow::Result<Record> {
     let names: Vec<String> = done.subjects.iter().map(|subject| subject.name.clone()).collect();
-    let told = read::schedules(&clients[0], &names).await?;
+    let dumps = read::schedules(&clients[0], &names).await?;
     let jobs = read::jobs(&clients[0]).await?;
     let again = read::schedules(clients.last().context("there are servers")?, &names).await?;
-    let chronicles = done.subjects.into_iter().zip(told).zip(again).map(|((subject, told), again)| Chronicle {
+    let schedules = done.subjects.into_iter().zip(dumps).zip(again).map(|((subject, dump), again)| ScheduleRecord {
         name: subject.name,
-        id: told.id,
+        id: dump.id,
         policy: subject.policy,
         definitions: subject.definitions,
-        created_us: told.created_us,
-        changes: told.changes,
-        rows: told.rows,
+        created_us: dump.created_us,
+        changes: dump.changes,
+        rows: dump.rows,
         rows_again: again.rows,
     });
     Ok(Record {
         missed_after_us: MISSED_AFTER.as_micros() as i64,
-        schedules: chronicles.collect(),
+        schedules: schedules.collect(),
         jobs,
-        promises: done.promises,
+        confirmations: done.confirmations,
         ..Record::default()
     })
 }

@@ -8,11 +8,11 @@ use tokio::time::Instant;
 use crate::chance::Chance;
 use crate::clock::Moment;
 use crate::cluster::{Cluster, Process};
-use crate::history::{Fault, Journal, What};
+use crate::history::{Fault, FaultEvent, Journal};
 use crate::proxy::Link;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Blow {
+pub(super) enum ServerFault {
     Kill,
     KillTwo,
     /// Nobody is there.
@@ -27,7 +27,7 @@ pub(super) enum Blow {
     CutFromWorkers,
 }
 
-impl Blow {
+impl ServerFault {
     /// A short run comes to the first ones.
     pub(super) const ALL: [Self; 8] = [
         Self::Kill,
@@ -59,19 +59,19 @@ pub(super) struct Nemesis {
     pub(super) missed_after: Duration,
     pub(super) chance: Chance,
     pub(super) journal: Journal,
-    pub(super) blows: Vec<(Blow, Moment, Moment)>,
+    pub(super) faults: Vec<(ServerFault, Moment, Moment)>,
 }
 
 impl Nemesis {
     /// Goes on until `until`, with pauses in which the cluster comes to itself.
     pub(super) async fn work(&mut self, cluster: &mut Cluster, until: Instant) -> anyhow::Result<()> {
         for round in 0.. {
-            let blow = Blow::ALL[round % Blow::ALL.len()];
+            let fault = ServerFault::ALL[round % ServerFault::ALL.len()];
             let from = Moment::now();
-            self.tell(What::Begin, blow);
-            self.strike(cluster, blow).await?;
-            self.tell(What::End, blow);
-            self.blows.push((blow, from, Moment::now()));
+            self.tell(FaultEvent::Begin, fault);
+            self.strike(cluster, fault).await?;
+            self.tell(FaultEvent::End, fault);
+            self.faults.push((fault, from, Moment::now()));
             let rest = Duration::from_millis(1500 + self.chance.below(4000));
             if Instant::now() + rest > until {
                 break;
@@ -81,29 +81,29 @@ impl Nemesis {
         Ok(())
     }
 
-    fn tell(&self, what: What, blow: Blow) {
-        self.journal.write(&Fault { at: Moment::now(), what, target: blow.name().to_owned(), note: String::new() });
+    fn tell(&self, what: FaultEvent, fault: ServerFault) {
+        self.journal.write(&Fault { at: Moment::now(), what, target: fault.name().to_owned(), note: String::new() });
     }
 
-    async fn strike(&mut self, cluster: &mut Cluster, blow: Blow) -> anyhow::Result<()> {
+    async fn strike(&mut self, cluster: &mut Cluster, fault: ServerFault) -> anyhow::Result<()> {
         let servers = cluster.servers.len();
         let first = self.chance.below(servers as u64) as usize;
-        match blow {
-            Blow::Kill => self.kill(cluster, &[first]).await,
-            Blow::KillTwo => self.kill(cluster, &[first, (first + 1) % servers]).await,
-            Blow::KillAll => self.kill(cluster, &(0..servers).collect::<Vec<_>>()).await,
-            Blow::StopBriefly => self.stop(cluster, first, self.lease / 2).await,
-            Blow::Stop => self.stop(cluster, first, self.lease * 2 + self.missed_after).await,
-            Blow::CutFromDatabase => {
+        match fault {
+            ServerFault::Kill => self.kill(cluster, &[first]).await,
+            ServerFault::KillTwo => self.kill(cluster, &[first, (first + 1) % servers]).await,
+            ServerFault::KillAll => self.kill(cluster, &(0..servers).collect::<Vec<_>>()).await,
+            ServerFault::StopBriefly => self.stop(cluster, first, self.lease / 2).await,
+            ServerFault::Stop => self.stop(cluster, first, self.lease * 2 + self.missed_after).await,
+            ServerFault::CutFromDatabase => {
                 let back = |link| cluster.servers[first].back.iter().for_each(|back| back.set(link));
                 self.cut(back, self.lease + self.missed_after).await
             }
-            Blow::CutFromPeers => {
+            ServerFault::CutFromPeers => {
                 let pids: Vec<_> = cluster.servers.iter().filter_map(|server| server.pid()).collect();
                 let front = |link| cut_from(cluster, first, &pids, link);
                 self.cut(front, self.lease + self.missed_after).await
             }
-            Blow::CutFromWorkers => {
+            ServerFault::CutFromWorkers => {
                 let pids: Vec<_> = cluster.workers.iter().map(|worker| worker.pid()).collect();
                 let front = |link| pids.iter().for_each(|pid| set(cluster, first, *pid, link));
                 self.cut(front, self.lease).await

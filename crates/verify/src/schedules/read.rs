@@ -18,7 +18,7 @@ const PAGE: &str = "1000";
 const CHANGES_SHOWN: usize = 20;
 
 /// What a schedule says of itself.
-pub(crate) struct Told {
+pub(crate) struct ScheduleDump {
     pub(crate) id: String,
     pub(crate) created_us: i64,
     pub(crate) changes: Vec<Change>,
@@ -41,12 +41,12 @@ pub(crate) async fn wait_until_none_is_queued(client: &Client, names: &[String],
     true
 }
 
-/// All of them, in the order of `names`.
-pub(crate) async fn schedules(client: &Client, names: &[String]) -> anyhow::Result<Vec<Told>> {
+/// Reads these schedules, in the order of `names`.
+pub(crate) async fn schedules(client: &Client, names: &[String]) -> anyhow::Result<Vec<ScheduleDump>> {
     stream::iter(names).map(|name| schedule(client, name)).buffered(AT_ONCE).try_collect().await
 }
 
-async fn schedule(client: &Client, name: &str) -> anyhow::Result<Told> {
+async fn schedule(client: &Client, name: &str) -> anyhow::Result<ScheduleDump> {
     let ScheduleView { id, created, changes, .. } =
         patiently(async || client.schedule(name).await).await.with_context(|| name.to_owned())?;
     anyhow::ensure!(changes.len() < CHANGES_SHOWN, "{name} was changed too often to be judged");
@@ -63,7 +63,7 @@ async fn schedule(client: &Client, name: &str) -> anyhow::Result<Told> {
             break;
         }
     }
-    Ok(Told { id: id.to_string(), created_us: created.at.as_micros(), changes, rows })
+    Ok(ScheduleDump { id: id.to_string(), created_us: created.at.as_micros(), changes, rows })
 }
 
 fn change(change: ScheduleChangeView) -> anyhow::Result<Change> {
@@ -102,7 +102,7 @@ pub(crate) async fn jobs(client: &Client) -> anyhow::Result<Vec<ScheduledJob>> {
     jobs.try_filter_map(|job| std::future::ready(Ok(job))).try_collect().await
 }
 
-/// Asked for in full only where that tells something: for ten thousands it would take minutes.
+/// CallKind for in full only where that tells something: for ten thousands it would take minutes.
 async fn job(client: &Client, summary: JobSummary) -> anyhow::Result<Option<ScheduledJob>> {
     let Some(source) = summary.schedule else { return Ok(None) };
     let mut job = ScheduledJob {

@@ -3,26 +3,26 @@
 use serde::{Deserialize, Serialize};
 
 use super::definition::{Definition, Policy};
-use crate::witness::Testimony;
+use crate::witness::WitnessLine;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// The setting of the servers.
     pub(crate) missed_after_us: i64,
-    pub(crate) schedules: Vec<Chronicle>,
+    pub(crate) schedules: Vec<ScheduleRecord>,
     pub(crate) jobs: Vec<ScheduledJob>,
-    /// What the system promised to those who asked.
-    pub(crate) promises: Vec<Promise>,
-    /// When something was broken, from the blow to where everything should be itself again.
+    /// What the system confirmed to those who asked.
+    pub(crate) confirmations: Vec<Confirmation>,
+    /// When something was broken, from the fault to where everything should be itself again.
     pub(crate) broken: Vec<(i64, i64)>,
     /// In a file of their own.
     #[serde(skip)]
-    pub(crate) witness: Vec<Testimony>,
+    pub(crate) witness: Vec<WitnessLine>,
 }
 
-/// One schedule: what it was told, and what it says of itself.
+/// One schedule: its definitions, and what the system says of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Chronicle {
+pub(crate) struct ScheduleRecord {
     pub(crate) name: String,
     pub(crate) id: String,
     pub(crate) policy: Policy,
@@ -33,7 +33,7 @@ pub(crate) struct Chronicle {
     pub(crate) changes: Vec<Change>,
     /// In the order of their times.
     pub(crate) rows: Vec<Row>,
-    /// The same, told again later by another server.
+    /// The same lines, as another server shows them later.
     pub(crate) rows_again: Vec<Row>,
 }
 
@@ -93,10 +93,10 @@ impl ScheduledJob {
     }
 }
 
-/// Something that a client was told.
+/// What the system confirmed to a client.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Promise {
+pub(crate) enum Confirmation {
     /// A run outside the plan.
     Run { schedule: String, job: String },
     /// These times do not run.

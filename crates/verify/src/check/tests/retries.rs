@@ -1,14 +1,14 @@
 //! Recorded runs with wrong retries.
 
-use crate::check::tale::Tale;
+use crate::check::history_builder::HistoryBuilder;
 use crate::history::Delivery::{AtLeastOnce, AtMostOnce};
 
-fn failing(times: u32) -> Tale {
-    let mut tale = Tale::new(AtLeastOnce).submit();
+fn failing(times: u32) -> HistoryBuilder {
+    let mut builder = HistoryBuilder::new(AtLeastOnce).submit();
     for attempt in 1..=times {
-        tale = tale.fails(attempt, 10).wait(4_000);
+        builder = builder.fails(attempt, 10).wait(4_000);
     }
-    tale
+    builder
 }
 
 #[test]
@@ -18,22 +18,22 @@ fn retries_too_many_or_too_few_are_found() {
     failing(3).runs(4, 10).ends("succeeded").holds();
     failing(5).ends("failed").breaks(found);
     failing(3).ends("failed").breaks(found);
-    Tale::new(AtMostOnce).submit().fails(1, 10).wait(2000).record(2, "failed").ends("failed").breaks(found);
+    HistoryBuilder::new(AtMostOnce).submit().fails(1, 10).wait(2000).record(2, "failed").ends("failed").breaks(found);
 }
 
 #[test]
 fn numbers_with_gaps_are_found() {
     let found = "attempt numbers grow";
-    Tale::new(AtLeastOnce).submit().runs(2, 10).ends("succeeded").breaks(found);
+    HistoryBuilder::new(AtLeastOnce).submit().runs(2, 10).ends("succeeded").breaks(found);
     failing(1).runs(3, 10).ends("succeeded").breaks(found);
-    Tale::new(AtLeastOnce).submit().record(1, "not_started").runs(1, 10).ends("succeeded").breaks(found);
+    HistoryBuilder::new(AtLeastOnce).submit().record(1, "not_started").runs(1, 10).ends("succeeded").breaks(found);
 }
 
 #[test]
 fn a_job_that_kills_its_workers_is_set_aside() {
     let lost = |times: u32| {
-        (1..=times).fold(Tale::new(AtLeastOnce).submit(), |tale, attempt| {
-            tale.begin(attempt, attempt).dies(attempt).record(attempt, "worker_lost")
+        (1..=times).fold(HistoryBuilder::new(AtLeastOnce).submit(), |builder, attempt| {
+            builder.begin(attempt, attempt).dies(attempt).record(attempt, "worker_lost")
         })
     };
     lost(3).ends("quarantined").holds();
@@ -43,7 +43,8 @@ fn a_job_that_kills_its_workers_is_set_aside() {
 #[test]
 fn a_retry_that_comes_too_soon_is_found() {
     let found = "waits are kept";
-    let second_after = |ms| Tale::new(AtLeastOnce).submit().fails(1, 10).wait(ms).runs(2, 10).ends("succeeded");
+    let second_after =
+        |ms| HistoryBuilder::new(AtLeastOnce).submit().fails(1, 10).wait(ms).runs(2, 10).ends("succeeded");
     second_after(800).holds();
     second_after(779).breaks(found);
     second_after(0).breaks(found);

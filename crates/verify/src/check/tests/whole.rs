@@ -1,10 +1,10 @@
 //! Recorded runs with jobs too many or too few.
 
-use crate::check::tale::Tale;
+use crate::check::history_builder::HistoryBuilder;
 use crate::history::Delivery::AtLeastOnce;
 
-fn good() -> Tale {
-    Tale::new(AtLeastOnce).submit().runs(1, 10).ends("succeeded")
+fn good() -> HistoryBuilder {
+    HistoryBuilder::new(AtLeastOnce).submit().runs(1, 10).ends("succeeded")
 }
 
 #[test]
@@ -25,7 +25,7 @@ fn two_jobs_of_one_key_are_found() {
         history.jobs.push(twin);
     };
     good().change(twin).breaks(found);
-    Tale::new(AtLeastOnce).submit_unanswered().runs(1, 10).ends("succeeded").change(twin).breaks(found);
+    HistoryBuilder::new(AtLeastOnce).submit_unanswered().runs(1, 10).ends("succeeded").change(twin).breaks(found);
 }
 
 #[test]
@@ -35,8 +35,8 @@ fn jobs_from_nowhere_are_found() {
     good().change(|history| history.jobs.push(history.jobs[0].clone())).breaks(found);
     good().change(|history| history.jobs[0].key = "another".to_owned()).breaks(found);
     good().change(|history| history.witness[0].job = "job_9".to_owned()).breaks(found);
-    Tale::new(AtLeastOnce).submit_refused().runs(1, 10).ends("succeeded").breaks(found);
-    Tale::new(AtLeastOnce).submit_refused().holds();
+    HistoryBuilder::new(AtLeastOnce).submit_refused().runs(1, 10).ends("succeeded").breaks(found);
+    HistoryBuilder::new(AtLeastOnce).submit_refused().holds();
 }
 
 #[test]

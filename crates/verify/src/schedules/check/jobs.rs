@@ -1,24 +1,24 @@
-//! The jobs that schedules made, and the lines that tell of them.
+//! The jobs that schedules made, and their lines in the ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Story, shown};
+use super::{ScheduleFacts, shown};
 use crate::schedules::record::Record;
 
-pub(super) fn a_time_makes_one_job(story: &Story<'_>) -> Vec<String> {
+pub(super) fn a_time_makes_one_job(facts: &ScheduleFacts<'_>) -> Vec<String> {
     let mut made = BTreeMap::new();
-    let again = story.jobs.iter().filter_map(|job| Some((made.insert(job.at_us, &job.id)?, job)));
+    let again = facts.jobs.iter().filter_map(|job| Some((made.insert(job.at_us, &job.id)?, job)));
     again.map(|(first, job)| format!("{} made {first} and {}", shown(job.at_us), job.id)).collect()
 }
 
-pub(super) fn lines_and_jobs_agree(story: &Story<'_>) -> Vec<String> {
+pub(super) fn lines_and_jobs_agree(facts: &ScheduleFacts<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut told = BTreeSet::new();
-    for row in &story.told.rows {
+    let mut on_record = BTreeSet::new();
+    for row in &facts.schedule.rows {
         let at = shown(row.at_us);
         match (&row.job, row.verdict.as_str()) {
             (None, "fired") => wrong.push(format!("{at} fired without a job")),
-            (Some(job), "fired") => match story.job(job) {
+            (Some(job), "fired") => match facts.job(job) {
                 None => wrong.push(format!("{at} fired and its {job} does not exist")),
                 Some(found) if found.at_us != row.at_us => {
                     wrong.push(format!("{at} fired as {job}, which is of {}", shown(found.at_us)));
@@ -27,15 +27,15 @@ pub(super) fn lines_and_jobs_agree(story: &Story<'_>) -> Vec<String> {
                     wrong.push(format!("{at} fired as {job}, which is {} and not {}", found.kind, kind_of(row)));
                 }
                 Some(_) => {
-                    told.insert(job.as_str());
+                    on_record.insert(job.as_str());
                 }
             },
             (Some(job), verdict) => wrong.push(format!("{at} is {verdict} and has {job}")),
             (None, _) => {}
         }
     }
-    let silent = story.jobs.iter().filter(|job| !told.contains(job.id.as_str()));
-    wrong.extend(silent.map(|job| format!("{} of {} is on no line", job.id, shown(job.at_us))));
+    let unrecorded = facts.jobs.iter().filter(|job| !on_record.contains(job.id.as_str()));
+    wrong.extend(unrecorded.map(|job| format!("{} of {} is on no line", job.id, shown(job.at_us))));
     wrong
 }
 
@@ -47,15 +47,15 @@ fn kind_of(row: &crate::schedules::record::Row) -> &'static str {
     }
 }
 
-pub(super) fn every_job_has_ended(story: &Story<'_>) -> Vec<String> {
-    let open = story.jobs.iter().filter(|job| !job.has_ended());
+pub(super) fn every_job_has_ended(facts: &ScheduleFacts<'_>) -> Vec<String> {
+    let open = facts.jobs.iter().filter(|job| !job.has_ended());
     open.map(|job| format!("{} is {}", job.id, job.state)).collect()
 }
 
-pub(super) fn nothing_begins_early_or_too_often(story: &Story<'_>) -> Vec<String> {
+pub(super) fn nothing_begins_early_or_too_often(facts: &ScheduleFacts<'_>) -> Vec<String> {
     let mut begun = BTreeSet::new();
     let mut wrong = Vec::new();
-    for execution in &story.executions {
+    for execution in &facts.executions {
         let job = execution.job;
         if execution.began_real_us < job.due_us {
             wrong.push(format!("{} began {} us early", job.id, job.due_us - execution.began_real_us));
@@ -75,7 +75,7 @@ pub(super) fn every_job_has_a_schedule(record: &Record) -> Vec<(String, String)>
 
 #[cfg(test)]
 mod tests {
-    use crate::schedules::check::tale::Tale;
+    use crate::schedules::check::record_builder::RecordBuilder;
 
     #[test]
     fn a_second_job_for_a_time_is_found() {
@@ -84,37 +84,37 @@ mod tests {
             job.id = "another".to_owned();
             record.jobs.push(job);
         };
-        Tale::new().change(second).breaks("a time makes one job");
+        RecordBuilder::new().change(second).breaks("a time makes one job");
     }
 
     #[test]
     fn lines_and_jobs_that_differ_are_found() {
         let found = "lines and jobs agree";
-        Tale::new().change(|record| drop(record.jobs.remove(3))).breaks(found);
-        Tale::new().change(|record| record.schedules[0].rows[3].job = None).breaks(found);
-        Tale::new().change(|record| drop(record.schedules[0].rows.remove(3))).breaks(found);
-        Tale::new().change(|record| record.jobs[3].at_us += 1).breaks(found);
-        Tale::new().change(|record| record.jobs[3].kind = "replayed".to_owned()).breaks(found);
-        Tale::new().change(|record| record.schedules[0].rows[3].verdict = "missed".to_owned()).breaks(found);
-        Tale::new()
+        RecordBuilder::new().change(|record| drop(record.jobs.remove(3))).breaks(found);
+        RecordBuilder::new().change(|record| record.schedules[0].rows[3].job = None).breaks(found);
+        RecordBuilder::new().change(|record| drop(record.schedules[0].rows.remove(3))).breaks(found);
+        RecordBuilder::new().change(|record| record.jobs[3].at_us += 1).breaks(found);
+        RecordBuilder::new().change(|record| record.jobs[3].kind = "replayed".to_owned()).breaks(found);
+        RecordBuilder::new().change(|record| record.schedules[0].rows[3].verdict = "missed".to_owned()).breaks(found);
+        RecordBuilder::new()
             .change(|record| record.jobs[3].schedule = "schedule_9".to_owned())
             .breaks("every job has a schedule");
     }
 
     #[test]
     fn a_job_that_goes_on_for_ever_is_found() {
-        Tale::new().change(|record| record.jobs[3].finished_us = None).breaks("every job has ended");
+        RecordBuilder::new().change(|record| record.jobs[3].finished_us = None).breaks("every job has ended");
     }
 
     #[test]
     fn a_run_before_its_time_or_one_too_many_is_found() {
         let found = "nothing begins early or too often";
-        Tale::new().change(|record| record.jobs[3].due_us += 1_000_000).breaks(found);
+        RecordBuilder::new().change(|record| record.jobs[3].due_us += 1_000_000).breaks(found);
         let again = |record: &mut crate::schedules::record::Record| {
             let line = record.witness[6].clone();
             record.witness.insert(7, line);
         };
-        Tale::new().change(again).breaks(found);
-        Tale::new().change(|record| record.witness[6].attempt = 2).breaks(found);
+        RecordBuilder::new().change(again).breaks(found);
+        RecordBuilder::new().change(|record| record.witness[6].attempt = 2).breaks(found);
     }
 }

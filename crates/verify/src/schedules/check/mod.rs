@@ -5,18 +5,18 @@
 
 mod budget;
 mod jobs;
+mod orders;
 mod overlap;
 mod planned;
-mod promises;
 #[cfg(test)]
-mod tale;
+mod record_builder;
 mod verdicts;
 
 use std::collections::BTreeMap;
 
-use super::record::{Chronicle, Record, ScheduledJob};
+use super::record::{Record, ScheduleRecord, ScheduledJob};
 use crate::check::Violation;
-use crate::witness::{Seen, Testimony};
+use crate::witness::{Seen, WitnessLine};
 
 /// A definition counts from a moment that the owner chose; what is planned within this of that moment as we know it may
 /// belong to either definition.
@@ -37,32 +37,32 @@ pub(super) struct Execution<'a> {
 }
 
 /// A schedule with all that belongs to it.
-pub(super) struct Story<'a> {
-    pub(super) told: &'a Chronicle,
+pub(super) struct ScheduleFacts<'a> {
+    pub(super) schedule: &'a ScheduleRecord,
     pub(super) jobs: Vec<&'a ScheduledJob>,
     /// In the order in which they began.
     pub(super) executions: Vec<Execution<'a>>,
     pub(super) record: &'a Record,
 }
 
-impl Story<'_> {
+impl ScheduleFacts<'_> {
     pub(super) fn job(&self, id: &str) -> Option<&ScheduledJob> {
         self.jobs.iter().find(|job| job.id == id).copied()
     }
 
     /// How late a time may be that is not missed.
     pub(super) fn grace_us(&self) -> i64 {
-        self.told.policy.grace_us(self.record.missed_after_us)
+        self.schedule.policy.grace_us(self.record.missed_after_us)
     }
 
     /// From when on each definition counts, the first one first.
     pub(super) fn definitions_since(&self) -> Vec<i64> {
-        let edits = self.told.changes.iter().filter(|change| change.kind == "edited").map(|change| change.at_us);
-        std::iter::once(self.told.created_us).chain(edits).collect()
+        let edits = self.schedule.changes.iter().filter(|change| change.kind == "edited").map(|change| change.at_us);
+        std::iter::once(self.schedule.created_us).chain(edits).collect()
     }
 }
 
-type OfSchedule = fn(&Story<'_>) -> Vec<String>;
+type OfSchedule = fn(&ScheduleFacts<'_>) -> Vec<String>;
 
 const OF_SCHEDULE: [(&str, OfSchedule); 17] = [
     ("every revision is known", planned::every_revision_is_known),
@@ -79,9 +79,9 @@ const OF_SCHEDULE: [(&str, OfSchedule); 17] = [
     ("replays keep to their number", budget::replays_keep_to_their_number),
     ("replays keep to their window", budget::replays_keep_to_their_window),
     ("replays keep to their pace", budget::replays_keep_to_their_pace),
-    ("lateness is told as it was", verdicts::lateness_is_told_as_it_was),
+    ("lateness is recorded as it was", verdicts::lateness_is_recorded_as_it_was),
     ("nothing is missed without cause", verdicts::nothing_is_missed_without_cause),
-    ("orders are kept", promises::orders_are_kept),
+    ("orders are kept", orders::orders_are_kept),
 ];
 
 pub(crate) fn check(record: &Record) -> Vec<Violation> {
@@ -89,46 +89,46 @@ pub(crate) fn check(record: &Record) -> Vec<Violation> {
     let mut blame = |promise, schedule: &str, text| {
         violations.push(Violation { promise, subject: Some(schedule.to_owned()), text });
     };
-    let stories = stories(record);
-    for story in &stories {
+    let facts_by_schedule = facts_by_schedule(record);
+    for facts in &facts_by_schedule {
         for (promise, judge) in OF_SCHEDULE {
-            for text in judge(story) {
-                blame(promise, &story.told.name, text);
+            for text in judge(facts) {
+                blame(promise, &facts.schedule.name, text);
             }
         }
     }
     for (schedule, text) in jobs::every_job_has_a_schedule(record) {
         blame("every job has a schedule", &schedule, text);
     }
-    for (schedule, text) in promises::promises_are_kept(&stories, &record.promises) {
-        blame("promises are kept", &schedule, text);
+    for (schedule, text) in orders::confirmations_are_kept(&facts_by_schedule, &record.confirmations) {
+        blame("confirmations are kept", &schedule, text);
     }
     violations
 }
 
-pub(super) fn stories(record: &Record) -> Vec<Story<'_>> {
+pub(super) fn facts_by_schedule(record: &Record) -> Vec<ScheduleFacts<'_>> {
     let mut jobs: BTreeMap<&str, Vec<&ScheduledJob>> = BTreeMap::new();
     for job in &record.jobs {
         jobs.entry(&job.schedule).or_default().push(job);
     }
-    let mut seen: BTreeMap<&str, Vec<&Testimony>> = BTreeMap::new();
-    for testimony in &record.witness {
-        seen.entry(&testimony.job).or_default().push(testimony);
+    let mut seen: BTreeMap<&str, Vec<&WitnessLine>> = BTreeMap::new();
+    for line in &record.witness {
+        seen.entry(&line.job).or_default().push(line);
     }
-    let mut stories = Vec::new();
-    for told in &record.schedules {
-        let jobs = jobs.remove(told.id.as_str()).unwrap_or_default();
+    let mut facts_by_schedule = Vec::new();
+    for schedule in &record.schedules {
+        let jobs = jobs.remove(schedule.id.as_str()).unwrap_or_default();
         let mut executions: Vec<_> =
             jobs.iter().flat_map(|job| executions(job, seen.get(job.id.as_str()).map_or(&[], Vec::as_slice))).collect();
         executions.sort_by_key(|execution| execution.begin_us);
-        stories.push(Story { told, jobs, executions, record });
+        facts_by_schedule.push(ScheduleFacts { schedule, jobs, executions, record });
     }
-    stories
+    facts_by_schedule
 }
 
-fn executions<'a>(job: &'a ScheduledJob, seen: &[&Testimony]) -> Vec<Execution<'a>> {
+fn executions<'a>(job: &'a ScheduledJob, seen: &[&WitnessLine]) -> Vec<Execution<'a>> {
     let mut executions: Vec<Execution<'a>> = Vec::new();
-    for Testimony { attempt, at, seen, .. } in seen {
+    for WitnessLine { attempt, at, seen, .. } in seen {
         match seen {
             Seen::Begin => executions.push(Execution {
                 job,

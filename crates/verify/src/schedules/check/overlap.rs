@@ -2,15 +2,15 @@
 
 use punctual_core::schedule::Overlap;
 
-use super::{Execution, SLOW_US, Story, shown};
+use super::{Execution, SLOW_US, ScheduleFacts, shown};
 
-pub(super) fn runs_do_not_meet(story: &Story<'_>) -> Vec<String> {
-    if story.told.policy.overlap == Overlap::Allow {
+pub(super) fn runs_do_not_meet(facts: &ScheduleFacts<'_>) -> Vec<String> {
+    if facts.schedule.policy.overlap == Overlap::Allow {
         return Vec::new();
     }
     let mut wrong = Vec::new();
     let mut open: Vec<&Execution<'_>> = Vec::new();
-    for later in &story.executions {
+    for later in &facts.executions {
         open.retain(|earlier| earlier.end_us.is_none_or(|end_us| end_us > later.begin_us));
         let met = open.iter().find(|earlier| earlier.job.id != later.job.id && must_not_meet(earlier, later));
         wrong.extend(met.map(|earlier| {
@@ -28,14 +28,14 @@ fn must_not_meet(earlier: &Execution<'_>, later: &Execution<'_>) -> bool {
     !earlier.job.was_lost && !later.job.was_lost
 }
 
-pub(super) fn what_is_skipped_met_a_run(story: &Story<'_>) -> Vec<String> {
-    let skipped = story.told.rows.iter().filter(|row| row.verdict == "skipped_overlap");
+pub(super) fn what_is_skipped_met_a_run(facts: &ScheduleFacts<'_>) -> Vec<String> {
+    let skipped = facts.schedule.rows.iter().filter(|row| row.verdict == "skipped_overlap");
     let wrong = skipped.filter(|row| {
         let is_open = |job: &&&super::ScheduledJob| {
             let ended_us = job.finished_us.unwrap_or(i64::MAX);
             job.submitted_us <= row.decided_us + SLOW_US && ended_us.saturating_add(SLOW_US) >= row.decided_us
         };
-        story.told.policy.overlap == Overlap::Allow || story.jobs.iter().find(is_open).is_none()
+        facts.schedule.policy.overlap == Overlap::Allow || facts.jobs.iter().find(is_open).is_none()
     });
     wrong.map(|row| format!("{} was skipped, and no run was in its way", shown(row.at_us))).collect()
 }
@@ -44,7 +44,7 @@ pub(super) fn what_is_skipped_met_a_run(story: &Story<'_>) -> Vec<String> {
 mod tests {
     use punctual_core::schedule::Overlap;
 
-    use crate::schedules::check::tale::Tale;
+    use crate::schedules::check::record_builder::RecordBuilder;
     use crate::schedules::record::Record;
 
     /// The run at place 3 goes on into the one at place 4.
@@ -57,18 +57,18 @@ mod tests {
     fn runs_that_meet_are_found_where_they_must_not() {
         let found = "runs do not meet";
         for overlap in [Overlap::Skip, Overlap::QueueOne, Overlap::QueueAll, Overlap::CancelPrevious] {
-            Tale::with(overlap).holds();
-            Tale::with(overlap).change(meet).breaks(found);
+            RecordBuilder::with(overlap).holds();
+            RecordBuilder::with(overlap).change(meet).breaks(found);
         }
-        Tale::with(Overlap::Allow).change(meet).holds();
+        RecordBuilder::with(Overlap::Allow).change(meet).holds();
     }
 
     #[test]
     fn what_somebody_asked_for_does_not_meet_others_either() {
         let found = "runs do not meet";
-        Tale::with(Overlap::Skip).change(meet).manual(4).breaks(found);
-        Tale::with(Overlap::Skip).change(meet).manual(3).breaks(found);
-        Tale::with(Overlap::Skip).change(meet).change(|record| record.jobs[3].was_lost = true).holds();
+        RecordBuilder::with(Overlap::Skip).change(meet).manual(4).breaks(found);
+        RecordBuilder::with(Overlap::Skip).change(meet).manual(3).breaks(found);
+        RecordBuilder::with(Overlap::Skip).change(meet).change(|record| record.jobs[3].was_lost = true).holds();
     }
 
     #[test]
@@ -80,8 +80,8 @@ mod tests {
             record.jobs.remove(3);
         };
         let busy = |record: &mut Record| record.jobs[2].finished_us = Some(record.schedules[0].rows[3].decided_us);
-        Tale::with(Overlap::Skip).change(skip).change(busy).holds_for(found);
-        Tale::with(Overlap::Allow).change(skip).change(busy).breaks(found);
-        Tale::with(Overlap::Skip).change(skip).breaks(found);
+        RecordBuilder::with(Overlap::Skip).change(skip).change(busy).holds_for(found);
+        RecordBuilder::with(Overlap::Allow).change(skip).change(busy).breaks(found);
+        RecordBuilder::with(Overlap::Skip).change(skip).breaks(found);
     }
 }

@@ -7,8 +7,8 @@ use punctual_core::schedule::{CatchUpMode, Overlap};
 use super::check;
 use crate::clock::Moment;
 use crate::schedules::definition::{Beat, Definition, Policy};
-use crate::schedules::record::{Change, Chronicle, Record, Row, ScheduledJob};
-use crate::witness::{Ended, Seen, Testimony};
+use crate::schedules::record::{Change, Record, Row, ScheduleRecord, ScheduledJob};
+use crate::witness::{Ended, Seen, WitnessLine};
 
 const SECOND: i64 = 1_000_000;
 const BEGUN_US: i64 = 1_800_000_000 * SECOND;
@@ -16,9 +16,9 @@ const EVERY_US: i64 = 20 * SECOND;
 const TIMES: i64 = 20;
 
 /// One schedule that fires every 20 s, 20 times, and whose runs take a second.
-pub(super) struct Tale(Record);
+pub(super) struct RecordBuilder(Record);
 
-impl Tale {
+impl RecordBuilder {
     pub(super) fn new() -> Self {
         Self::with(Overlap::Allow)
     }
@@ -33,9 +33,9 @@ impl Tale {
             late_after_us: None,
             missed_after_us: None,
         };
-        let mut tale = Self(Record {
+        let mut builder = Self(Record {
             missed_after_us: 3 * SECOND,
-            schedules: vec![Chronicle {
+            schedules: vec![ScheduleRecord {
                 name: "some".to_owned(),
                 id: "schedule_1".to_owned(),
                 policy,
@@ -48,9 +48,9 @@ impl Tale {
             ..Record::default()
         });
         for place in 0..TIMES {
-            tale.fire(BEGUN_US + place * EVERY_US);
+            builder.fire(BEGUN_US + place * EVERY_US);
         }
-        tale
+        builder
     }
 
     fn fire(&mut self, at_us: i64) {
@@ -80,7 +80,7 @@ impl Tale {
         });
         for (after_us, seen) in [(2000, Seen::Begin), (SECOND, Seen::End(Ended::Ok))] {
             let at = Moment { boot_us: at_us + after_us, real_us: at_us + after_us };
-            self.0.witness.push(Testimony { job: id.clone(), attempt: 1, pid: 1, at, seen });
+            self.0.witness.push(WitnessLine { job: id.clone(), attempt: 1, pid: 1, at, seen });
         }
     }
 
@@ -136,10 +136,10 @@ impl Tale {
                 self.0.witness[line].at = Moment { boot_us: due_us + after_us, real_us: due_us + after_us };
             }
         }
-        let is_told: std::collections::BTreeSet<_> =
+        let is_on_record: std::collections::BTreeSet<_> =
             self.0.schedules[0].rows.iter().filter_map(|row| row.job.clone()).collect();
-        self.0.jobs.retain(|job| is_told.contains(&job.id));
-        self.0.witness.retain(|line| is_told.contains(&line.job));
+        self.0.jobs.retain(|job| is_on_record.contains(&job.id));
+        self.0.witness.retain(|line| is_on_record.contains(&line.job));
         self
     }
 

@@ -2,19 +2,19 @@
 
 use super::check;
 use crate::clock::Moment;
-use crate::history::{Answer, Asked, Call, Delivery, Fault, FinalAttempt, FinalJob, History, Rules, What};
-use crate::witness::{Ended, Seen, Testimony};
+use crate::history::{Answer, Call, CallKind, Delivery, Fault, FaultEvent, FinalAttempt, FinalJob, History, Rules};
+use crate::witness::{Ended, Seen, WitnessLine};
 
 const JOB: &str = "job_1";
 
-pub(super) struct Tale {
+pub(super) struct HistoryBuilder {
     now: Moment,
     history: History,
     attempts: Vec<FinalAttempt>,
     last_pid: u32,
 }
 
-impl Tale {
+impl HistoryBuilder {
     pub(super) fn new(delivery: Delivery) -> Self {
         let rules = Rules {
             delivery,
@@ -30,7 +30,7 @@ impl Tale {
         Self { now, history, attempts: Vec::new(), last_pid: 0 }
     }
 
-    fn call(mut self, asked: Asked, answer: Answer) -> Self {
+    fn call(mut self, asked: CallKind, answer: Answer) -> Self {
         let (invoked, returned) = (self.now, Some(self.now));
         self.history.calls.push(Call { invoked, returned, asked, answer });
         self
@@ -38,7 +38,7 @@ impl Tale {
 
     fn submission(self, for_ms: Option<i64>, answer: Answer) -> Self {
         let run_at_us = for_ms.map(|ms| self.now.plus_ms(ms).real_us);
-        let asked = Asked::Submit { key: "key".to_owned(), task: "task".to_owned(), run_at_us, fail_first: 10 };
+        let asked = CallKind::Submit { key: "key".to_owned(), task: "task".to_owned(), run_at_us, fail_first: 10 };
         self.call(asked, answer)
     }
 
@@ -72,25 +72,25 @@ impl Tale {
 
     pub(super) fn delete_granted(self) -> Self {
         let ok = self.ok(0, Some("deleted"), false);
-        self.call(Asked::Delete { job: JOB.to_owned() }, ok)
+        self.call(CallKind::Delete { job: JOB.to_owned() }, ok)
     }
 
     pub(super) fn delete_refused(self) -> Self {
-        self.call(Asked::Delete { job: JOB.to_owned() }, refused())
+        self.call(CallKind::Delete { job: JOB.to_owned() }, refused())
     }
 
     pub(super) fn delete_unanswered(self) -> Self {
-        self.call(Asked::Delete { job: JOB.to_owned() }, unknown())
+        self.call(CallKind::Delete { job: JOB.to_owned() }, unknown())
     }
 
     pub(super) fn cancel_granted(self) -> Self {
         let ok = self.ok(0, Some("cancelled"), false);
-        self.call(Asked::Cancel { job: JOB.to_owned() }, ok)
+        self.call(CallKind::Cancel { job: JOB.to_owned() }, ok)
     }
 
     pub(super) fn cancel_pending(self) -> Self {
         let ok = self.ok(0, Some("running"), true);
-        self.call(Asked::Cancel { job: JOB.to_owned() }, ok)
+        self.call(CallKind::Cancel { job: JOB.to_owned() }, ok)
     }
 
     pub(super) fn wait(mut self, ms: i64) -> Self {
@@ -98,14 +98,14 @@ impl Tale {
         self
     }
 
-    fn tell(mut self, attempt: u32, pid: u32, seen: Seen) -> Self {
-        self.history.witness.push(Testimony { job: JOB.to_owned(), attempt, pid, at: self.now, seen });
+    fn witness(mut self, attempt: u32, pid: u32, seen: Seen) -> Self {
+        self.history.witness.push(WitnessLine { job: JOB.to_owned(), attempt, pid, at: self.now, seen });
         self.last_pid = pid;
         self
     }
 
     pub(super) fn begin(self, attempt: u32, pid: u32) -> Self {
-        self.tell(attempt, pid, Seen::Begin)
+        self.witness(attempt, pid, Seen::Begin)
     }
 
     pub(super) fn end(self, attempt: u32, pid: u32, how: &str) -> Self {
@@ -115,7 +115,7 @@ impl Tale {
             "cancelled" => Ended::Cancelled,
             other => panic!("nothing ends as {other}"),
         };
-        self.tell(attempt, pid, Seen::End(ended))
+        self.witness(attempt, pid, Seen::End(ended))
     }
 
     pub(super) fn record(mut self, attempt: u32, state: &str) -> Self {
@@ -138,27 +138,27 @@ impl Tale {
         self.begin(attempt, pid).end(attempt, pid, "failed").record(attempt, "failed")
     }
 
-    fn fault_now(mut self, what: What) -> Self {
+    fn fault_now(mut self, what: FaultEvent) -> Self {
         self.history.faults.push(Fault { at: self.now, what, target: String::new(), note: String::new() });
         self
     }
 
     pub(super) fn dies(self, pid: u32) -> Self {
-        self.fault_now(What::WorkerDied { pid })
+        self.fault_now(FaultEvent::WorkerDied { pid })
     }
 
     pub(super) fn cut_off(self, pid: u32) -> Self {
-        self.fault_now(What::WorkerOutOfReach { pid })
+        self.fault_now(FaultEvent::WorkerOutOfReach { pid })
     }
 
     pub(super) fn database_goes_back(self) -> Self {
-        self.wait(1).fault_now(What::WentBack).wait(1)
+        self.wait(1).fault_now(FaultEvent::WentBack).wait(1)
     }
 
     /// Something was broken from now on for so long, and should be well so long from now.
     pub(super) fn fault(self, broken_ms: i64, well_ms: i64) -> Self {
-        let healed = What::Healed { within_ms: well_ms - broken_ms };
-        self.fault_now(What::Begin).wait(broken_ms).fault_now(What::End).fault_now(healed).wait(-broken_ms)
+        let healed = FaultEvent::Healed { within_ms: well_ms - broken_ms };
+        self.fault_now(FaultEvent::Begin).wait(broken_ms).fault_now(FaultEvent::End).fault_now(healed).wait(-broken_ms)
     }
 
     pub(super) fn ends(mut self, state: &str) -> Self {

@@ -1,4 +1,4 @@
-//! How a run is judged and told.
+//! What a run is found to have done wrong, and how that is printed.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use crate::history::{History, RunFolder};
 const SHOWN_MAX: usize = 5;
 
 #[derive(Debug, Clone, Default)]
-pub struct Verdict {
-    /// What should not have been, in words.
+pub struct Findings {
+    /// One sentence for each.
     pub faults: Vec<String>,
 }
 
-impl Verdict {
+impl Findings {
     pub fn of(history: &History) -> Self {
         Self::from_violations(check(history))
     }
@@ -24,35 +24,35 @@ impl Verdict {
         for violation in violations {
             kinds.entry(violation.promise).or_default().push(violation);
         }
-        let mut verdict = Self::default();
+        let mut findings = Self::default();
         for (kind, violations) in kinds {
             for violation in violations.iter().take(SHOWN_MAX) {
                 let subject = violation.subject.as_deref().unwrap_or("the run");
-                verdict.blame(format!("{kind}: {subject}: {}", violation.text));
+                findings.add(format!("{kind}: {subject}: {}", violation.text));
             }
             if violations.len() > SHOWN_MAX {
-                verdict.blame(format!("{kind}: and {} more", violations.len() - SHOWN_MAX));
+                findings.add(format!("{kind}: and {} more", violations.len() - SHOWN_MAX));
             }
         }
-        verdict
+        findings
     }
 
     pub fn is_good(&self) -> bool {
         self.faults.is_empty()
     }
 
-    pub fn blame(&mut self, fault: impl Into<String>) {
+    pub fn add(&mut self, fault: impl Into<String>) {
         self.faults.push(fault.into());
     }
 
     pub fn expect(&mut self, holds: bool, fault: impl FnOnce() -> String) {
         if !holds {
-            self.blame(fault());
+            self.add(fault());
         }
     }
 
-    /// Tells it on stderr, and where the evidence is.
-    pub fn tell(&self, folder: &RunFolder) {
+    /// Prints them on stderr, and where the evidence is.
+    pub fn print(&self, folder: &RunFolder) {
         for fault in &self.faults {
             eprintln!("  WRONG  {fault}");
         }
@@ -63,7 +63,7 @@ impl Verdict {
 }
 
 /// `p50 0.8, p99 2.1, max 7.0 ms of 5000`.
-pub(crate) fn told(lateness: &Lateness) -> String {
+pub(crate) fn summary(lateness: &Lateness) -> String {
     format!(
         "p50 {:.1}, p99 {:.1}, max {:.1} ms of {}",
         lateness.at(0.5),

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 
 use super::chosen;
 use super::definition::{Definition, Policy};
-use super::record::Promise;
+use super::record::Confirmation;
 use crate::chance::Chance;
 
 /// After this the answer does not matter any more.
@@ -54,11 +54,11 @@ pub(super) struct Tally {
 /// What became of it.
 pub(super) struct Done {
     pub(super) subjects: Vec<Subject>,
-    pub(super) promises: Vec<Promise>,
+    pub(super) confirmations: Vec<Confirmation>,
     pub(super) tally: Tally,
 }
 
-pub(super) struct Person {
+pub(super) struct User {
     clients: Vec<Client>,
     chance: Chance,
     task: String,
@@ -67,13 +67,13 @@ pub(super) struct Person {
     done: Done,
 }
 
-/// People who do not get into each other's way: each has schedules of its own.
-pub(super) struct People {
+/// Users who do not get into each other's way: each has schedules of its own.
+pub(super) struct Users {
     stop: Arc<AtomicBool>,
     at_work: Vec<JoinHandle<anyhow::Result<Done>>>,
 }
 
-impl People {
+impl Users {
     pub(super) fn start(subjects: Vec<Subject>, count: usize, clients: &[Client], task: &str, seed: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let mut shares: Vec<Vec<Subject>> = vec![Vec::new(); count];
@@ -82,14 +82,14 @@ impl People {
         }
         let once = |client: &Client| client.clone().with_repeat_budget(Duration::ZERO);
         let at_work = shares.into_iter().zip(1..).map(|(subjects, number)| {
-            let person = Person {
+            let user = User {
                 clients: clients.iter().map(once).collect(),
                 chance: Chance::new(seed.wrapping_mul(1000) + number),
                 task: task.to_owned(),
                 pause: Duration::from_millis(500),
-                done: Done { subjects, promises: Vec::new(), tally: Tally::default() },
+                done: Done { subjects, confirmations: Vec::new(), tally: Tally::default() },
             };
-            tokio::spawn(person.work(Arc::clone(&stop)))
+            tokio::spawn(user.work(Arc::clone(&stop)))
         });
         Self { at_work: at_work.collect(), stop }
     }
@@ -97,11 +97,11 @@ impl People {
     /// Lets them finish what they are at, and resume what they have paused.
     pub(super) async fn stop(self) -> anyhow::Result<Done> {
         self.stop.store(true, Ordering::Relaxed);
-        let mut all = Done { subjects: Vec::new(), promises: Vec::new(), tally: Tally::default() };
-        for person in self.at_work {
-            let Done { subjects, promises, tally } = person.await??;
+        let mut all = Done { subjects: Vec::new(), confirmations: Vec::new(), tally: Tally::default() };
+        for user in self.at_work {
+            let Done { subjects, confirmations, tally } = user.await??;
             all.subjects.extend(subjects);
-            all.promises.extend(promises);
+            all.confirmations.extend(confirmations);
             all.tally.edits += tally.edits;
             all.tally.pauses += tally.pauses;
             all.tally.skips += tally.skips;
@@ -113,7 +113,7 @@ impl People {
     }
 }
 
-impl Person {
+impl User {
     async fn work(mut self, stop: Arc<AtomicBool>) -> anyhow::Result<Done> {
         let count = self.done.subjects.len() as u64;
         while !stop.load(Ordering::Relaxed) {
@@ -205,7 +205,7 @@ impl Person {
         let called = async { client.skip_schedule(&name, count).await };
         if let Some(answer) = self.answered(called).await? {
             let times_us = answer.skipped.iter().map(|start| start.at.as_micros()).collect();
-            self.done.promises.push(Promise::Skipped { schedule: name, times_us });
+            self.done.confirmations.push(Confirmation::Skipped { schedule: name, times_us });
             self.done.tally.skips += 1;
         }
         Ok(())
@@ -218,7 +218,7 @@ impl Person {
         if let Some(answer) = self.answered(called).await? {
             // One that met another waits or was skipped, as the schedule says.
             let job = answer.job.map(|job| job.to_string());
-            self.done.promises.extend(job.map(|job| Promise::Run { schedule: name, job }));
+            self.done.confirmations.extend(job.map(|job| Confirmation::Run { schedule: name, job }));
             self.done.tally.runs += 1;
         }
         Ok(())
