@@ -3,12 +3,12 @@
 mod common;
 
 use common::Database;
-use punctual_store_tests::random::{Seen, compare};
+use punctual_store_tests::random::{AnswerCounts, compare};
 
 const STEPS: usize = 150;
 
 async fn compare_all(seeds: std::ops::Range<u64>) {
-    let mut seen = Seen::default();
+    let mut seen = AnswerCounts::default();
     // A plan that is refused everything, or nothing, would compare little.
     let least = seeds.clone().count();
     let database = Database::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use punctual_store_sqlite::{Durability, Options, SqliteStore};
 use punctual_store_tests::fixture::{SHARDS, at};
-use punctual_store_tests::random::{Seen, compare};
+use punctual_store_tests::random::{AnswerCounts, compare};
 use tempfile::TempDir;
 
 const STEPS: usize = 150;
@@ -18,7 +18,7 @@ fn folder() -> TempDir {
 }
 
 async fn compare_all(seeds: std::ops::Range<u64>) {
-    let mut seen = Seen::default();
+    let mut seen = AnswerCounts::default();
     // A plan that is refused everything, or nothing, would compare little.
     let least = seeds.clone().count();
     for seed in seeds {

@@ -8,7 +8,7 @@ use punctual_core::{AttemptNo, JobId};
 use punctual_store::{Archived, Archiving, LogChunk, Store};
 
 const LOOKS: u32 = 200;
-/// As the app reads and records them.
+/// How many attempts the app reads and archives at a time.
 const PAGE: usize = 128;
 
 /// With the first attempts of these jobs in history, and without any log: prints a table of what an idle look costs, and

@@ -27,7 +27,7 @@ pub fn notice(kind: NoticeKind, secs: i64, shard: u16) -> Notice {
     }
 }
 
-/// It goes with no other write.
+/// A write that adds a notice and nothing else.
 pub fn tell(notice: &Notice) -> Write {
     Write::Notice(Box::new(notice.clone()))
 }
@@ -71,7 +71,7 @@ pub async fn numbers(store: &dyn Store) -> Vec<i64> {
     store.waiting_notices(1000).await.unwrap().into_iter().map(|waiting| waiting.seq).collect()
 }
 
-/// As it is when it was just made.
+/// A notification rule that was just created.
 pub fn new_rule(name: &str) -> RuleRow {
     RuleRow {
         name: name.to_owned(),
@@ -168,7 +168,7 @@ fn made_job(secs: i64) -> u64 {
     1000 + secs as u64
 }
 
-/// As [`step_making`] makes it.
+/// The run of a backfill that [`step_making`] makes.
 pub fn run_of(secs: i64, state: Option<JobState>) -> BackfillRun {
     BackfillRun { at: at(secs), job: job_id(made_job(secs), 1000, 1), state }
 }

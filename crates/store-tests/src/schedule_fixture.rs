@@ -80,12 +80,12 @@ pub fn occurrence(schedule: ScheduleId, secs: i64, verdict: Verdict) -> Occurren
     }
 }
 
-/// It makes no job.
+/// A decision that makes no job.
 pub fn unfired(schedule: ScheduleId, secs: i64, verdict: Verdict) -> Decision {
     Decision { occurrence: occurrence(schedule, secs, verdict), job: None, notice: None }
 }
 
-/// It makes job `n`, due at that time.
+/// A decision that makes job `n`, due at the planned time.
 pub fn fired(schedule: ScheduleId, secs: i64, n: u64) -> Decision {
     let id = job_id(n, secs, schedule.shard().0);
     let source = Source { schedule, at: at(secs), kind: SourceKind::Planned, is_tracked: false };
@@ -103,13 +103,13 @@ pub fn fired(schedule: ScheduleId, secs: i64, n: u64) -> Decision {
     }
 }
 
-/// The same, and its job is tracked.
+/// The decision with a job whose end the owner has to know.
 pub fn tracked(decision: Decision) -> Decision {
     let track = |job: FiredJob| FiredJob { source: Source { is_tracked: true, ..job.source }, ..job };
     Decision { job: decision.job.map(track), ..decision }
 }
 
-/// The same, and its job gets the schedule's input.
+/// The decision with a job that gets the schedule's input.
 pub fn with_input(decision: Decision) -> Decision {
     Decision { job: decision.job.map(|job| FiredJob { has_input: true, ..job }), ..decision }
 }

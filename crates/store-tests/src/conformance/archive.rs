@@ -29,7 +29,7 @@ async fn pieces_end(store: &dyn Store, job: &NewJob, attempt: u32) -> u64 {
     store.log_end(job.id, AttemptNo(attempt)).await.unwrap()
 }
 
-/// As a person sees them.
+/// The archived log of each attempt, as a read of the job shows it.
 async fn logs(store: &dyn Store, job: &NewJob) -> Vec<Option<ArchivedLog>> {
     match store.job(job.id).await.unwrap().unwrap() {
         JobRecord::Hot { attempts, .. } | JobRecord::Finished { attempts, .. } => {

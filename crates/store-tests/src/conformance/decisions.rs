@@ -218,7 +218,7 @@ pub(super) async fn a_time_may_be_queued_and_released_in_one_batch(store: &dyn S
     owner.done(vec![release(&released), decide(&queued)]).await;
     assert!(is_there(store, &released).await);
     assert_eq!(ledger(store, schedule.id).await, [released.occurrence]);
-    // Also to no effect.
+    // What was queued may be given up in the same batch.
     let queued = unfired(schedule.id, 120, Verdict::Queued);
     let given_up = unfired(schedule.id, 120, Verdict::SkippedByRequest);
     owner.done(vec![decide(&queued), release(&given_up)]).await;

@@ -243,7 +243,7 @@ async fn prepared(owner: &mut Owner<'_>) -> (ScheduleRow, ScheduleRow) {
     (row, doomed)
 }
 
-/// As `prepared` left it.
+/// Asserts that the schedules are as `prepared` left them.
 async fn nothing_changed(store: &dyn Store, row: &ScheduleRow, doomed: &ScheduleRow) {
     for there in [row, doomed] {
         assert_eq!(shown(store, there.id).await.as_ref(), Some(there));

@@ -12,7 +12,7 @@ fn source(kind: SourceKind, is_tracked: bool) -> Source {
     Source { schedule: schedule_id(7, 1), at: at(33), kind, is_tracked }
 }
 
-/// As every read shows it that knows of it.
+/// The source of a job in every kind of read that shows it.
 async fn seen(store: &dyn Store, id: JobId) -> Vec<Option<Source>> {
     let mut seen = Vec::new();
     match store.find(id).await.unwrap() {

@@ -5,7 +5,8 @@ use punctual_store::{Lease, Owned, Result};
 use super::{ModelStore, Shard, State, inconsistent};
 
 impl ModelStore {
-    pub fn now_now(&self) -> Timestamp {
+    /// The time by the clock of the model.
+    pub fn current_time(&self) -> Timestamp {
         self.state().now
     }
 

@@ -135,7 +135,7 @@ impl JobReads for ModelStore {
 #[async_trait]
 impl Leases for ModelStore {
     async fn now(&self) -> Result<Timestamp> {
-        Ok(self.now_now())
+        Ok(self.current_time())
     }
     fn shard_count(&self) -> u16 {
         self.shard_count

@@ -14,17 +14,17 @@ use crate::schedule_fixture::by;
 const BACKFILLS: u64 = 5;
 
 /// Everything that can be seen of them.
-pub(super) fn looks() -> Vec<Operation> {
-    let mut looks = vec![Operation::RunningBackfills, Operation::ListBackfills(None, None, 100)];
+pub(super) fn final_reads() -> Vec<Operation> {
+    let mut final_reads = vec![Operation::RunningBackfills, Operation::ListBackfills(None, None, 100)];
     for n in 0..BACKFILLS {
-        looks.push(Operation::OpenRuns(backfill_id(n), 100));
-        looks.push(Operation::BackfillRuns(backfill_id(n), None, 100));
+        final_reads.push(Operation::OpenRuns(backfill_id(n), 100));
+        final_reads.push(Operation::BackfillRuns(backfill_id(n), None, 100));
     }
     for id in all_schedules() {
-        looks.push(Operation::ListBackfills(Some(id), None, 100));
-        looks.push(Operation::Backfilled(id, Timestamp::EPOCH, Timestamp::MAX, 100));
+        final_reads.push(Operation::ListBackfills(Some(id), None, 100));
+        final_reads.push(Operation::Backfilled(id, Timestamp::EPOCH, Timestamp::MAX, 100));
     }
-    looks
+    final_reads
 }
 
 impl Plan {

@@ -51,7 +51,7 @@ impl Random {
 
 /// Runs one sequence of operations on a fresh `subject` and on the model. How often each
 /// answer came is added to `seen`, so that a test can tell that it tested something.
-pub async fn compare(seed: u64, steps: usize, subject: &dyn Store, seen: &mut Seen) {
+pub async fn compare(seed: u64, steps: usize, subject: &dyn Store, seen: &mut AnswerCounts) {
     let model = ModelStore::new(SHARDS, crate::fixture::at(0));
     let mut plan = Plan::new(seed);
     for step in 0..steps {
@@ -62,15 +62,15 @@ pub async fn compare(seed: u64, steps: usize, subject: &dyn Store, seen: &mut Se
         seen.count(&expected);
         plan.learn(&model);
     }
-    for look in looks(&plan) {
-        let expected = look.run(&model).await;
-        assert_eq!(look.run(subject).await, expected, "seed {seed}, at the end: {look:?}");
+    for read in final_reads(&plan) {
+        let expected = read.run(&model).await;
+        assert_eq!(read.run(subject).await, expected, "seed {seed}, at the end: {read:?}");
     }
 }
 
-/// How often what came of operations.
+/// How often operations had each kind of answer.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct AnswerCounts {
     pub done: usize,
     pub void: usize,
     /// Batches with a schedule whose name was taken.
@@ -87,7 +87,7 @@ pub struct Seen {
     pub not_stepped: usize,
 }
 
-impl Seen {
+impl AnswerCounts {
     /// How often the rarest of all came.
     pub fn rarest(&self) -> usize {
         let Self {
@@ -126,30 +126,30 @@ impl Seen {
 }
 
 /// Everything that can be seen through the port.
-fn looks(plan: &Plan) -> Vec<Operation> {
-    let mut looks = Vec::new();
+fn final_reads(plan: &Plan) -> Vec<Operation> {
+    let mut final_reads = Vec::new();
     for order in [Order::Ascending, Order::Descending] {
-        looks.push(Operation::ListJobs(Filter::default(), first_page(order, 1000)));
+        final_reads.push(Operation::ListJobs(Filter::default(), first_page(order, 1000)));
     }
-    looks.push(Operation::GivenBack(None, Timestamp::MAX, 1000));
-    looks.push(Operation::GivenBack(None, Timestamp::MAX, 2));
+    final_reads.push(Operation::GivenBack(None, Timestamp::MAX, 1000));
+    final_reads.push(Operation::GivenBack(None, Timestamp::MAX, 2));
     for shard in 0..SHARDS {
-        looks.push(Operation::OpenStarts(ShardId(shard)));
+        final_reads.push(Operation::OpenStarts(ShardId(shard)));
         for sweep in [Sweep::All, Sweep::Urgent] {
-            looks.push(Operation::Load(Load { sweep, ..load_all(shard) }));
+            final_reads.push(Operation::Load(Load { sweep, ..load_all(shard) }));
         }
     }
     for &id in plan.jobs() {
-        looks.push(Operation::Job(id));
-        looks.push(Operation::Find(id));
-        looks.push(Operation::ReadLog(id, 0, usize::MAX));
+        final_reads.push(Operation::Job(id));
+        final_reads.push(Operation::Find(id));
+        final_reads.push(Operation::ReadLog(id, 0, usize::MAX));
     }
-    looks.push(Operation::ListArtifacts(None, 1000));
-    looks.push(Operation::PendingArtifacts(None, 1000));
-    looks.push(Operation::ListTasks(None, 1000));
-    looks.push(Operation::TasksById(plan::all_tasks()));
-    looks.extend(schedules::looks());
-    looks.extend(notices::looks());
-    looks.extend(backfills::looks());
-    looks
+    final_reads.push(Operation::ListArtifacts(None, 1000));
+    final_reads.push(Operation::PendingArtifacts(None, 1000));
+    final_reads.push(Operation::ListTasks(None, 1000));
+    final_reads.push(Operation::TasksById(plan::all_tasks()));
+    final_reads.extend(schedules::final_reads());
+    final_reads.extend(notices::final_reads());
+    final_reads.extend(backfills::final_reads());
+    final_reads
 }

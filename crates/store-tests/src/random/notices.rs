@@ -16,16 +16,16 @@ const RULES: [&str; 4] = ["ops", "devs", "Ops", "ä"];
 const NO_NUMBER: i64 = 1 << 60;
 
 /// Everything that can be seen of them.
-pub(super) fn looks() -> Vec<Operation> {
-    let mut looks = vec![
+pub(super) fn final_reads() -> Vec<Operation> {
+    let mut final_reads = vec![
         Operation::Rules,
         Operation::WaitingNotices(1000),
         Operation::Ailing(100),
         Operation::AilingOf(all_tasks()),
         Operation::Deliveries(None, None, 1000),
     ];
-    looks.extend(RULES.map(|rule| Operation::Deliveries(Some(rule.to_owned()), None, 1000)));
-    looks
+    final_reads.extend(RULES.map(|rule| Operation::Deliveries(Some(rule.to_owned()), None, 1000)));
+    final_reads
 }
 
 impl Plan {

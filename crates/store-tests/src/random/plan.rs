@@ -93,7 +93,7 @@ impl Plan {
             21..24 => self.look_at_schedules(),
             24..27 => self.report(model),
             27..31 => self.backfill(model),
-            _ => self.look(model),
+            _ => self.read(model),
         }
     }
 
@@ -397,7 +397,7 @@ impl Plan {
         }
     }
 
-    fn look(&mut self, model: &ModelStore) -> Operation {
+    fn read(&mut self, model: &ModelStore) -> Operation {
         let id = self.job();
         match self.random.below(7) {
             0 => Operation::Job(id),

@@ -26,8 +26,8 @@ pub(super) fn all_schedules() -> Vec<ScheduleId> {
 }
 
 /// Everything that can be seen of them.
-pub(super) fn looks() -> Vec<Operation> {
-    let mut looks = vec![
+pub(super) fn final_reads() -> Vec<Operation> {
+    let mut final_reads = vec![
         Operation::Calendars,
         Operation::CalendarsRevision,
         Operation::Watermarks,
@@ -36,15 +36,15 @@ pub(super) fn looks() -> Vec<Operation> {
         Operation::ScheduleIds(NAMES.map(str::to_owned).to_vec()),
     ];
     for shard in 0..SHARDS {
-        looks.push(Operation::ShardSchedules(ShardId(shard)));
-        looks.push(Operation::LoadSchedules(ShardId(shard), None, 100));
+        final_reads.push(Operation::ShardSchedules(ShardId(shard)));
+        final_reads.push(Operation::LoadSchedules(ShardId(shard), None, 100));
     }
     for id in all_schedules() {
-        looks.push(Operation::Schedule(id));
-        looks.push(Operation::ScheduleChanges(id, 100));
-        looks.push(Operation::Occurrences(id, OccurrenceFilter::default(), None, Order::Ascending, 100));
+        final_reads.push(Operation::Schedule(id));
+        final_reads.push(Operation::ScheduleChanges(id, 100));
+        final_reads.push(Operation::Occurrences(id, OccurrenceFilter::default(), None, Order::Ascending, 100));
     }
-    looks
+    final_reads
 }
 
 impl Plan {
