@@ -78,25 +78,33 @@ pub(crate) fn what_is_taken_back_never_began_in<'a>(
     Some(format!("attempt {} began and is on record as not started", execution.attempt))
 }
 
-/// Except for `at_least_once` and a worker that was given up while it was only out of reach. If the source does not say
-/// which workers were out of reach, every attempt that was given up is excused.
+/// Except for a worker that was given up while it was only out of reach, if the delivery mode or an operator allows another
+/// attempt after that. If the source does not say which workers were out of reach, every attempt that was given up is
+/// excused.
 pub(crate) fn attempts_do_not_overlap(job: &JobHistory, run: &RunHistory) -> Option<String> {
     let ended_at = |execution: &Execution| {
         let died_at = run.faults.as_ref().and_then(|faults| faults.died.get(&execution.worker).copied());
         execution.end.or(died_at).map(|end| end.steady)
     };
-    // What was on its way to such a worker may even begin after its successor did.
-    let was_unreachable = |execution: &Execution| {
+    let was_given_up = |execution: &Execution| {
         let was_cut_off = run.faults.as_ref().is_none_or(|faults| faults.unreachable.contains_key(&execution.worker));
-        was_cut_off && job.end(execution.attempt).is_some_and(|end| end.ending == Ending::WorkerLost)
+        let ending = job.end(execution.attempt).map(|end| end.ending);
+        was_cut_off && matches!(ending, Some(Ending::WorkerLost | Ending::TimedOut))
+    };
+    let goes_on_after_loss = match job.rules.delivery {
+        Delivery::AtLeastOnce => true,
+        Delivery::ExactlyOnce => job.rules.on_lost == OnLost::Rerun,
+        Delivery::AtMostOnce => false,
     };
     for (place, earlier) in job.executions.iter().enumerate() {
         for later in &job.executions[place + 1..] {
             if ended_at(earlier).is_some_and(|ended_at| ended_at <= later.begin.steady) {
                 continue;
             }
-            let is_excused = !job.rules.is_strict() && (was_unreachable(earlier) || was_unreachable(later));
-            if !is_excused {
+            // What was on its way to such a worker may even begin after its successor did.
+            let is_given_up = was_given_up(earlier) || was_given_up(later);
+            let may_follow = goes_on_after_loss || earlier.rerun != later.rerun;
+            if !(is_given_up && may_follow) {
                 return Some(format!("attempts {} and {} ran at the same time", earlier.attempt, later.attempt));
             }
         }

@@ -45,17 +45,25 @@ fn unexplained(job: &JobHistory, state: JobState) -> Option<String> {
         JobState::Failed => {
             let is_failure = |end: &RecordedEnd| match end.ending {
                 Ending::Failed | Ending::TimedOut => true,
-                Ending::WorkerLost => rules.delivery == Delivery::ExactlyOnce && rules.on_lost == OnLost::Fail,
+                Ending::WorkerLost => {
+                    let losses = ends.iter().filter(|end| end.ending == Ending::WorkerLost).count();
+                    match rules.delivery {
+                        Delivery::AtLeastOnce => losses > usize::from(rules.node_retry.max),
+                        Delivery::ExactlyOnce => rules.on_lost == OnLost::Fail,
+                        Delivery::AtMostOnce => false,
+                    }
+                }
                 Ending::NotStarted => end.not_started.is_some(),
                 Ending::Succeeded | Ending::Cancelled => false,
             };
             rules.queue_timeout.is_some() || last.is_some_and(is_failure)
         }
         JobState::Deleted => ends.iter().all(|end| end.ending == Ending::NotStarted) && job.was_asked(Command::Delete),
-        JobState::Cancelled => job.was_asked(Command::Cancel),
+        JobState::Cancelled => job.was_asked(Command::Cancel) || job.submission.by_schedule,
         JobState::Lost => rules.is_strict() && last.is_some_and(is_in_doubt),
         JobState::Quarantined => {
-            last.is_some_and(|end| end.ending == Ending::WorkerLost || rules.is_strict() && is_in_doubt(end))
+            let is_rerun = rules.is_strict() && rules.on_lost == OnLost::Rerun;
+            last.is_some_and(|end| end.ending == Ending::WorkerLost || is_rerun && is_in_doubt(end))
         }
     };
     let last = last.map_or("none", |end| end.ending.as_str());

@@ -164,6 +164,8 @@ pub struct Submission {
     pub acknowledged: Option<Acknowledgement>,
     /// The system refused all tries, so the job does not exist.
     pub was_refused: bool,
+    /// A schedule made it, and may cancel it for its next run.
+    pub by_schedule: bool,
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -1,13 +1,15 @@
-//! The promises of docs/delivery.md about jobs, each stated once, and the one form of history that they are judged by.
+//! The promises of docs/delivery.md and docs/schedules.md, each stated once, and the one form of history that they are judged by.
 //!
-//! The simulator (`sim`) and the acceptance runs (`verify`) translate what they recorded into a [`RunHistory`]. What a
+//! The simulator (`sim`) and the acceptance runs (`verify`) translate what they recorded into a [`RunHistory`] and into one
+//! [`ScheduleHistory`] for each schedule. What a
 //! source cannot see is an `Option` there, and a promise that needs it says what it then cannot judge.
 //!
 //! Knows what is promised and nothing of how it is kept: of the core it uses plain types such as ids, times and policies, and
 //! no code that decides. Pure: a recorded run can be judged again.
 //!
-//! Holds no promise about what only one of the two sees. Those about batches, epochs, files and notices are in
-//! `sim/src/check`; those about schedules are in `sim/src/check` and in `verify/src/schedules/check`.
+//! Holds no promise about what only one of the two sees. Those about batches, epochs, files and notices, and about the order in
+//! which a schedule's times were decided, are in `sim/src/check`; those about the final ledger alone are in
+//! `verify/src/schedules/check`.
 
 mod begins;
 mod endings;
@@ -16,6 +18,10 @@ mod lateness;
 mod losses;
 mod orders;
 mod retries;
+mod schedule_history;
+mod schedules;
+#[cfg(test)]
+mod tests;
 mod whole;
 
 pub use history::{
@@ -23,6 +29,8 @@ pub use history::{
     Limits, Listing, Moment, NotStarted, Order, RecordedEnd, RecordedStart, Reply, Report, Reports, Request, Reread,
     RunHistory, StartRecord, Submission, Worker,
 };
+pub use schedule_history::{LedgerLine, NeedOfLine, PlannedTime, ScheduleHistory, ScheduledJob, ScheduledRun};
+pub use schedules::check_schedules;
 
 /// A promise that was not kept.
 #[derive(Debug, Clone)]
@@ -80,7 +88,7 @@ pub fn check(run: &RunHistory) -> Vec<Violation> {
     }
     for job in &run.jobs {
         let found = match run.commits_lost_at {
-            Some(lost_at) if !job.was_submitted_after(lost_at) => losses::judge(job, run, lost_at),
+            Some(lost_at) if !job.was_submitted_after(lost_at) => losses::judge(job, run),
             Some(_) | None => judge_by(&OF_JOB, job, run),
         };
         let subject = Some(job.name.clone());

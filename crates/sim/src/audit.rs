@@ -1,4 +1,4 @@
-//! Looks on, once a second after the faults have stopped: what is due must start
+//! Checks the simulation once a second after the faults have stopped: what is due must start
 //! where a worker is idle, and what runs must have somebody who runs it.
 
 use std::collections::BTreeSet;

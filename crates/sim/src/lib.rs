@@ -89,8 +89,10 @@ impl RunReport {
             text += &self.history.slice(id, START).join("\n");
             text.push('\n');
         }
-        let named =
-            self.violations.iter().find_map(|found| found.text.split_whitespace().find_map(|word| word.parse().ok()));
+        let named = self.violations.iter().find_map(|found| {
+            let mut words = found.subject.iter().map(String::as_str).chain(found.text.split_whitespace());
+            words.find_map(|word| word.parse().ok())
+        });
         if let Some(id) = named {
             text += &self.history.slice_schedule(id, START).join("\n");
             text.push('\n');

@@ -5,8 +5,8 @@
 //! crashed, paused or cut off between any two steps.
 
 mod effects;
-mod hearing;
 mod owning;
+mod worker_messages;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Reads a history and says what should not have been.
 //!
-//! The promises about jobs are those of `punctual-promises`, which the acceptance runs are judged by too. Here is what only the
-//! simulator sees: batches, epochs, acknowledgements, notices, and the writes about schedules. Shares no logic with the
+//! Most promises are those of `punctual-promises`, which the acceptance runs are judged by too. Here is what only the
+//! simulator sees: batches, epochs, acknowledgements, notices, and the order of writes about schedules. Shares no logic with the
 //! system: only the transition table is the core's, because the table is the promise.
 
 mod budgets;
@@ -17,10 +17,11 @@ mod schedules;
 #[cfg(test)]
 mod tests;
 mod translate;
+mod translate_schedules;
 mod whole;
 
 use punctual_core::JobId;
-use punctual_promises::Violation;
+use punctual_promises::{Violation, check_schedules};
 
 use crate::history::History;
 pub use job_facts::{JobFact, JobFacts};
@@ -42,13 +43,11 @@ const OF_EVERY_RUN: [(&str, OfRun); 2] =
     [("nothing is broken", whole::nothing_is_broken), ("old epochs write nothing", whole::old_epochs_write_nothing)];
 
 /// Holds if the database keeps what it committed.
-const OF_RUN: [(&str, OfRun); 16] = [
+const OF_RUN: [(&str, OfRun); 14] = [
     ("what is due starts, and what runs has a worker", whole::nothing_is_neglected),
     ("no worker gets more than it granted", whole::no_worker_gets_more_than_it_granted),
     ("nothing begins before its file is there", whole::nothing_begins_before_its_file_is_there),
-    ("every planned time has its verdict", schedules::every_planned_time_has_its_verdict),
-    ("a verdict has its job, and a job its verdict", schedules::a_verdict_has_its_job),
-    ("runs of a schedule do not meet", schedules::runs_do_not_meet),
+    ("no schedule runs too often", schedules::runs_are_counted),
     ("what is late is given up", schedules::what_is_late_is_given_up),
     ("what is paused, skipped or deleted does not fire", reasons::what_is_held_does_not_fire),
     ("what does not run has a reason", reasons::what_does_not_run_has_a_reason),
@@ -70,6 +69,9 @@ pub fn check(history: &History) -> Vec<Violation> {
         let violation =
             |(job, text): (Option<JobId>, String)| Violation { promise, subject: job.map(|job| job.to_string()), text };
         violations.extend(found.map(violation));
+    }
+    if lost_at.is_none() {
+        violations.extend(check_schedules(&translate_schedules::schedule_histories(history)));
     }
     let run = translate::run_history(history);
     violations.extend(punctual_promises::check(&run));

@@ -1,11 +1,12 @@
 //! The history of a simulation in the form that promises are judged by. The simulator sees every commit and every report, and
-//! has one clock; it does not say which workers were out of reach, and measures lateness by its own onlookers.
+//! has one clock; it does not say which workers were out of reach, and finds late jobs by an audit of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::attempt::{AttemptRecord, Ending, Failure, Outcome};
 use punctual_core::shard::Config;
 use punctual_core::shard::event::{self as shard, Token};
+use punctual_core::shard::write::{ScheduleWrite, Write};
 use punctual_core::task::TaskSpec;
 use punctual_core::{AttemptNo, JobId, JobState, Span, Timestamp};
 use punctual_promises::{
@@ -17,6 +18,7 @@ use punctual_store::JobRecord;
 
 use super::job_facts::{JobFact, JobFacts, facts_by_job};
 use super::losses;
+use super::schedules::taken;
 use crate::history::{ExecutionEnd, Fact, History, RequestNo};
 use crate::plan::CLOCK_LAG_MAX_MS;
 
@@ -25,11 +27,18 @@ pub(super) fn run_history(history: &History) -> RunHistory {
     let open: BTreeMap<JobId, AttemptNo> =
         losses::find(history).map(|(_, open)| open.iter().copied().collect()).unwrap_or_default();
     let asked = asked_at(history);
+    let scheduled: BTreeSet<JobId> = made_by_schedules(history).collect();
     let facts_by_job = facts_by_job(history);
     let jobs = facts_by_job.values().map(|job_facts| {
         let open_at_loss = open.get(&job_facts.id).copied().zip(lost_at);
         let (request, asked_at) = asked[&job_facts.id];
-        Translation::of(job_facts, request, asked_at, open_at_loss)
+        let submission = Submission {
+            asked_at: Moment::on_one_clock(asked_at),
+            acknowledged: job_facts.acknowledged_at.map(|at| acknowledgement(job_facts.id, at)),
+            was_refused: false,
+            by_schedule: scheduled.contains(&job_facts.id),
+        };
+        Translation::of(job_facts, request, submission, open_at_loss)
     });
     let count = history.iter().find_map(|(_, fact)| match fact {
         Fact::JobCount(count) => Some(*count),
@@ -60,6 +69,17 @@ fn asked_at(history: &History) -> BTreeMap<JobId, (RequestNo, Timestamp)> {
         }
     }
     asked
+}
+
+fn acknowledgement(id: JobId, at: Timestamp) -> Acknowledgement {
+    Acknowledgement { at: Moment::on_one_clock(at), due_at: id.due_at() }
+}
+
+fn made_by_schedules(history: &History) -> impl Iterator<Item = JobId> {
+    taken(history).filter_map(|(_, write)| match write {
+        Write::Schedule(ScheduleWrite::Decide(decision) | ScheduleWrite::Release(decision)) => decision.occurrence.job,
+        _ => None,
+    })
 }
 
 fn requests(history: &History) -> Vec<Request> {
@@ -112,16 +132,15 @@ impl<'a> Translation<'a> {
     fn of(
         job_facts: &'a JobFacts<'a>,
         request: RequestNo,
-        asked_at: Timestamp,
+        submission: Submission,
         open_at_loss: Option<(AttemptNo, Timestamp)>,
     ) -> JobHistory {
         let due_at = job_facts.id.due_at();
-        let acknowledged = job_facts.acknowledged_at.map(|at| Acknowledgement { at: Moment::on_one_clock(at), due_at });
         let job = JobHistory {
             key: format!("{request:?}"),
             name: job_facts.id.to_string(),
             rules: rules(&job_facts.task.spec),
-            submission: Submission { asked_at: Moment::on_one_clock(asked_at), acknowledged, was_refused: false },
+            submission,
             orders: Vec::new(),
             executions: Vec::new(),
             reports: Vec::new(),

@@ -6,7 +6,7 @@ use punctual_core::JobId;
 
 use crate::history::{Fact, History};
 
-/// What the onlookers saw: a job that is due starts while a worker is idle, and one that runs has a worker.
+/// By the audit: a job that is due starts while a worker is idle, and a job that runs has a worker.
 pub(super) fn nothing_is_neglected(history: &History) -> Vec<(Option<JobId>, String)> {
     let seen = history.iter().filter_map(|(_, fact)| match fact {
         Fact::Neglected { id, late } => {

@@ -179,6 +179,7 @@ fn job_history(key: &str, sources: Sources<'_>, history: &History, pids: &HashMa
             asked_at: moment(submits[0].invoked),
             acknowledged,
             was_refused: submits.iter().all(|call| matches!(call.answer, Answer::Fail { .. })),
+            by_schedule: false,
         },
         orders,
         executions,

@@ -28,7 +28,7 @@ fn an_acknowledged_job_that_is_not_there_is_found() {
 }
 
 #[test]
-fn what_the_onlookers_saw_is_found() {
+fn what_the_audit_saw_is_found() {
     let promise = "what is due starts, and what runs has a worker";
     let builder = HistoryBuilder::new(|_| {});
     let id = builder.id;

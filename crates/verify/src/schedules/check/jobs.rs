@@ -1,51 +1,9 @@
-//! The jobs that schedules made, and their lines in the ledger.
+//! The jobs that schedules made, and what their witnesses saw.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::{ScheduleFacts, shown};
+use super::ScheduleFacts;
 use crate::schedules::record::Record;
-
-pub(super) fn a_time_makes_one_job(facts: &ScheduleFacts<'_>) -> Vec<String> {
-    let mut made = BTreeMap::new();
-    let again = facts.jobs.iter().filter_map(|job| Some((made.insert(job.at_us, &job.id)?, job)));
-    again.map(|(first, job)| format!("{} made {first} and {}", shown(job.at_us), job.id)).collect()
-}
-
-pub(super) fn lines_and_jobs_agree(facts: &ScheduleFacts<'_>) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let mut on_record = BTreeSet::new();
-    for row in &facts.schedule.rows {
-        let at = shown(row.at_us);
-        match (&row.job, row.verdict.as_str()) {
-            (None, "fired") => wrong.push(format!("{at} fired without a job")),
-            (Some(job), "fired") => match facts.job(job) {
-                None => wrong.push(format!("{at} fired and its {job} does not exist")),
-                Some(found) if found.at_us != row.at_us => {
-                    wrong.push(format!("{at} fired as {job}, which is of {}", shown(found.at_us)));
-                }
-                Some(found) if found.kind != kind_of(row) => {
-                    wrong.push(format!("{at} fired as {job}, which is {} and not {}", found.kind, kind_of(row)));
-                }
-                Some(_) => {
-                    on_record.insert(job.as_str());
-                }
-            },
-            (Some(job), verdict) => wrong.push(format!("{at} is {verdict} and has {job}")),
-            (None, _) => {}
-        }
-    }
-    let unrecorded = facts.jobs.iter().filter(|job| !on_record.contains(job.id.as_str()));
-    wrong.extend(unrecorded.map(|job| format!("{} of {} is on no line", job.id, shown(job.at_us))));
-    wrong
-}
-
-fn kind_of(row: &crate::schedules::record::Row) -> &'static str {
-    match (row.has("manual"), row.has("replayed")) {
-        (true, _) => "manual",
-        (false, true) => "replayed",
-        (false, false) => "planned",
-    }
-}
 
 pub(super) fn every_job_has_ended(facts: &ScheduleFacts<'_>) -> Vec<String> {
     let open = facts.jobs.iter().filter(|job| !job.has_ended());

@@ -1,4 +1,5 @@
-//! Reads the record of a run's schedules and says what should not have been.
+//! Judges the record of a run's schedules by the promises of `punctual-promises`, and by those that follow from the final
+//! ledger alone.
 //!
 //! Knows the promises of docs/schedules.md, and when a definition fires; nothing of how servers go about it. Pure: a
 //! kept run can be judged again.
@@ -10,11 +11,14 @@ mod overlap;
 mod planned;
 #[cfg(test)]
 mod record_builder;
+mod translate;
 mod verdicts;
 
 use std::collections::BTreeMap;
 
 use super::record::{Record, ScheduleRecord, ScheduledJob};
+use punctual_promises::check_schedules;
+
 use crate::check::Violation;
 use crate::witness::{Seen, WitnessLine};
 
@@ -64,17 +68,11 @@ impl ScheduleFacts<'_> {
 
 type OfSchedule = fn(&ScheduleFacts<'_>) -> Vec<String>;
 
-const OF_SCHEDULE: [(&str, OfSchedule); 17] = [
+const OF_SCHEDULE: [(&str, OfSchedule); 11] = [
     ("every revision is known", planned::every_revision_is_known),
-    ("every planned time has one line", planned::every_time_has_one_line),
-    ("nothing else has a line", planned::nothing_else_has_a_line),
     ("what is on record stays", planned::what_is_on_record_stays),
-    ("nothing waits in the end", planned::nothing_waits_in_the_end),
-    ("a time makes one job", jobs::a_time_makes_one_job),
-    ("lines and jobs agree", jobs::lines_and_jobs_agree),
     ("every job has ended", jobs::every_job_has_ended),
     ("nothing begins early or too often", jobs::nothing_begins_early_or_too_often),
-    ("runs do not meet", overlap::runs_do_not_meet),
     ("what is skipped met a run", overlap::what_is_skipped_met_a_run),
     ("replays keep to their number", budget::replays_keep_to_their_number),
     ("replays keep to their window", budget::replays_keep_to_their_window),
@@ -85,11 +83,12 @@ const OF_SCHEDULE: [(&str, OfSchedule); 17] = [
 ];
 
 pub(crate) fn check(record: &Record) -> Vec<Violation> {
-    let mut violations = Vec::new();
+    let facts_by_schedule = facts_by_schedule(record);
+    let histories: Vec<_> = facts_by_schedule.iter().map(translate::schedule_history).collect();
+    let mut violations = check_schedules(&histories);
     let mut blame = |promise, schedule: &str, text| {
         violations.push(Violation { promise, subject: Some(schedule.to_owned()), text });
     };
-    let facts_by_schedule = facts_by_schedule(record);
     for facts in &facts_by_schedule {
         for (promise, judge) in OF_SCHEDULE {
             for text in judge(facts) {

@@ -1,32 +1,8 @@
-//! Runs of one schedule that must not meet, by what their witnesses saw.
+//! Times that were skipped because of a run.
 
 use punctual_core::schedule::Overlap;
 
-use super::{Execution, SLOW_US, ScheduleFacts, shown};
-
-pub(super) fn runs_do_not_meet(facts: &ScheduleFacts<'_>) -> Vec<String> {
-    if facts.schedule.policy.overlap == Overlap::Allow {
-        return Vec::new();
-    }
-    let mut wrong = Vec::new();
-    let mut open: Vec<&Execution<'_>> = Vec::new();
-    for later in &facts.executions {
-        open.retain(|earlier| earlier.end_us.is_none_or(|end_us| end_us > later.begin_us));
-        let met = open.iter().find(|earlier| earlier.job.id != later.job.id && must_not_meet(earlier, later));
-        wrong.extend(met.map(|earlier| {
-            let (first, second) = (&earlier.job, &later.job);
-            format!("{} of {} began while {} ran", second.id, shown(second.at_us), first.id)
-        }));
-        open.push(later);
-    }
-    wrong
-}
-
-/// Also what somebody asks for: nobody asks for it beside others here.
-fn must_not_meet(earlier: &Execution<'_>, later: &Execution<'_>) -> bool {
-    // Whose worker was given up may run on unseen.
-    !earlier.job.was_lost && !later.job.was_lost
-}
+use super::{SLOW_US, ScheduleFacts, shown};
 
 pub(super) fn what_is_skipped_met_a_run(facts: &ScheduleFacts<'_>) -> Vec<String> {
     let skipped = facts.schedule.rows.iter().filter(|row| row.verdict == "skipped_overlap");
@@ -55,7 +31,7 @@ mod tests {
 
     #[test]
     fn runs_that_meet_are_found_where_they_must_not() {
-        let found = "runs do not meet";
+        let found = "runs of a schedule do not overlap";
         for overlap in [Overlap::Skip, Overlap::QueueOne, Overlap::QueueAll, Overlap::CancelPrevious] {
             RecordBuilder::with(overlap).holds();
             RecordBuilder::with(overlap).change(meet).breaks(found);
@@ -65,7 +41,7 @@ mod tests {
 
     #[test]
     fn what_somebody_asked_for_does_not_meet_others_either() {
-        let found = "runs do not meet";
+        let found = "runs of a schedule do not overlap";
         RecordBuilder::with(Overlap::Skip).change(meet).manual(4).breaks(found);
         RecordBuilder::with(Overlap::Skip).change(meet).manual(3).breaks(found);
         RecordBuilder::with(Overlap::Skip).change(meet).change(|record| record.jobs[3].was_lost = true).holds();

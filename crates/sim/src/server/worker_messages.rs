@@ -1,4 +1,4 @@
-//! What workers say to a server.
+//! The messages that a server receives from workers.
 
 use punctual_core::WorkerId;
 use punctual_core::shard::event::{Event, StreamId};
