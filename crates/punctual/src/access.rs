@@ -115,12 +115,11 @@ pub(crate) fn token_source(config: &Config) -> anyhow::Result<TokenSource> {
         let token = checked(&token).map_err(|reason| usage(format!("{TOKEN_VARIABLE}: {reason}"), "correct it"))?;
         return Ok(Arc::new(move |_| Some(token.clone())));
     }
-    match config.text("token_file") {
-        "" => Ok(Arc::new(find)),
-        path => {
+    match config.token_file()?.map(PathBuf::from) {
+        None => Ok(Arc::new(find)),
+        Some(path) => {
             // A wrong path is told at once.
-            config.parse("token_file", |path| read_token(Path::new(path)))?;
-            let path = PathBuf::from(path);
+            read_token(&path).map_err(|reason| config.refused("token_file", reason))?;
             Ok(Arc::new(move |_| read_token(&path).ok()))
         }
     }

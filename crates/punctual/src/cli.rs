@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgAction, Args, Parser, Subcommand};
 
 use crate::cmd;
-use crate::config::Uses;
+use crate::config::{GlobalFlags, Uses};
 use crate::exit::Exit;
-use crate::output::{ColorChoice, Format};
 
 /// A task scheduler: run tasks now, later, exactly on time, and know what became of them.
 #[derive(Debug, Parser)]
@@ -30,56 +29,17 @@ fn after_help() -> String {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The server to talk to, or several with commas [env: PUNCTUAL_SERVER] [default:
-    /// http://127.0.0.1:8020]
-    #[arg(long, global = true, value_name = "URL")]
-    pub(crate) server: Vec<String>,
-    /// How to print: table, json, jsonl or name [env: PUNCTUAL_OUTPUT] [default: table]
-    #[arg(short, long, global = true, value_name = "FORMAT", hide_possible_values = true)]
-    pub(crate) output: Option<Format>,
-    /// auto, always or never; NO_COLOR is honoured [env: PUNCTUAL_COLOR] [default: auto]
-    #[arg(long, global = true, value_name = "WHEN", hide_possible_values = true)]
-    pub(crate) color: Option<ColorChoice>,
-    /// The zone that times are shown in: local, utc or a name [env: PUNCTUAL_TZ] [default: local]
-    #[arg(long, global = true, value_name = "ZONE")]
-    pub(crate) tz: Option<String>,
+    #[command(flatten)]
+    pub(crate) settings: GlobalFlags,
     /// Read the settings from this file [env: PUNCTUAL_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Read the access token from this file; only other users than the server's need one [env: PUNCTUAL_TOKEN_FILE]
-    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
-    pub(crate) token_file: Option<String>,
-    /// Allow plain http:// to servers on other machines, in a network that you trust [env: PUNCTUAL_ALLOW_PLAIN_HTTP]
-    #[arg(long, global = true, hide_short_help = true)]
-    pub(crate) allow_plain_http: bool,
     /// No hints
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Log more; twice for everything
     #[arg(short, long, global = true, action = ArgAction::Count)]
     pub(crate) verbose: u8,
-}
-
-impl Global {
-    /// As settings; see [`crate::config`].
-    pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
-        let name =
-            |value: &dyn Fn() -> Option<clap::builder::PossibleValue>| value().map(|value| value.get_name().to_owned());
-        let texts = [
-            ("server", (!self.server.is_empty()).then(|| self.server.join(","))),
-            ("token_file", self.token_file.clone()),
-            ("allow_plain_http", self.allow_plain_http.then(|| "true".to_owned())),
-            ("output", name(&|| clap::ValueEnum::to_possible_value(self.output.as_ref()?))),
-            ("color", name(&|| clap::ValueEnum::to_possible_value(self.color.as_ref()?))),
-            ("tz", self.tz.clone()),
-        ];
-        given(texts)
-    }
-}
-
-/// The flags that were written.
-pub(crate) fn given<const N: usize>(flags: [(&'static str, Option<String>); N]) -> Vec<(&'static str, String)> {
-    flags.into_iter().filter_map(|(key, text)| Some((key, text?))).collect()
 }
 
 #[derive(Debug, Subcommand)]
@@ -177,13 +137,13 @@ pub(crate) enum Threads {
 
 impl Command {
     /// The settings that this command's own flags name.
-    pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
+    pub(crate) fn flags(&self) -> &[(&'static str, String)] {
         match self {
-            Self::Dev(args) => args.flags(),
-            Self::Server(args) => args.flags(),
-            Self::Worker(args) => args.flags(),
-            Self::Migrate(args) => args.flags(),
-            _ => Vec::new(),
+            Self::Dev(args) => args.settings.given(),
+            Self::Server(args) => args.settings.given(),
+            Self::Worker(args) => args.settings.given(),
+            Self::Migrate(args) => args.settings(),
+            _ => &[],
         }
     }
 
@@ -210,7 +170,7 @@ impl Command {
             Self::Migrate(_) => Uses::Only(&["database"]),
             Self::Doctor(_) => Uses::Everything,
             _ if self.minds_signals() => Uses::Everything,
-            _ => Uses::CLIENT,
+            _ => Uses::Client,
         }
     }
 

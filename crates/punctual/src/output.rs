@@ -3,7 +3,6 @@
 
 use std::io::{ErrorKind, IsTerminal, Write};
 
-use clap::ValueEnum;
 use comfy_table::{Cell, Color};
 use punctual_core::{JobState, Timestamp};
 use serde::Serialize;
@@ -14,7 +13,7 @@ use crate::table::{self, Yield};
 use crate::world::now;
 use crate::zone::{Zone, relative, relative_short};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// For people.
     Table,
@@ -26,7 +25,7 @@ pub(crate) enum Format {
     Name,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ColorChoice {
     Auto,
     Always,

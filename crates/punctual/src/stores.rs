@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use punctual_store::{Store, StoreError, StoreFault};
 use punctual_store_postgres::PostgresStore;
-use punctual_store_sqlite::SqliteStore;
+use punctual_store_sqlite::{DataLoss, SqliteStore};
 
 use crate::config::{Connection, Database, Durability, ServerSettings};
 use crate::exit::{conflict, failed, unreachable};
@@ -28,9 +28,9 @@ pub(crate) enum OpenStore {
 }
 
 impl OpenStore {
-    pub(crate) async fn open(settings: &ServerSettings) -> anyhow::Result<Self> {
+    pub(crate) async fn open(settings: &ServerSettings, data_loss: DataLoss) -> anyhow::Result<Self> {
         let opened = match &settings.database {
-            Database::Embedded => Self::Sqlite(open_sqlite(settings)?),
+            Database::Embedded => Self::Sqlite(open_sqlite(settings, data_loss)?),
             Database::Postgres(connection) => Self::Postgres(wait_for_postgres(connection, settings).await?),
         };
         let stored = opened.as_store().shard_count();
@@ -58,14 +58,14 @@ impl OpenStore {
     }
 }
 
-fn open_sqlite(settings: &ServerSettings) -> anyhow::Result<SqliteStore> {
+fn open_sqlite(settings: &ServerSettings, data_loss: DataLoss) -> anyhow::Result<SqliteStore> {
     let mut options = punctual_store_sqlite::Options::new(world::clock());
     options.shard_count = settings.shards.unwrap_or(settings.database.usual_shards());
     options.durability = match settings.durability {
         Durability::Full => punctual_store_sqlite::Durability::Full,
         Durability::Normal => punctual_store_sqlite::Durability::Normal,
     };
-    options.data_loss = settings.data_loss;
+    options.data_loss = data_loss;
     let path = settings.data_dir.join(DATABASE_FILE);
     let is_new = !path.exists();
     let store = SqliteStore::open(&path, options).map_err(not_opened)?;

@@ -17,6 +17,7 @@ use punctual_peers::GrpcPeers;
 use punctual_sandbox::{Launcher, LauncherOptions, Protection};
 use punctual_server::Rest;
 use punctual_store::ClusterSecret;
+use punctual_store_sqlite::DataLoss;
 use punctual_worker::{PlainHttp, Worker};
 use tokio::sync::oneshot;
 
@@ -30,14 +31,12 @@ use crate::memory;
 use crate::stores::OpenStore;
 use crate::world;
 
-/// Connections that batches are written on side by side; the store has as many.
-const POSTGRES_LANES: usize = 2;
-
 #[derive(Debug)]
 pub(crate) struct ServerOptions {
     /// Bound already, so that nobody takes the port in between.
     pub(crate) listener: TcpListener,
     pub(crate) settings: ServerSettings,
+    pub(crate) data_loss: DataLoss,
     pub(crate) worker_program: WorkerProgram,
 }
 
@@ -66,12 +65,12 @@ pub(crate) async fn run_server(
     ready: oneshot::Sender<ServerReady>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
-    let ServerOptions { listener, settings, worker_program } = options;
+    let ServerOptions { listener, settings, data_loss, worker_program } = options;
     memory::keep_giving_back();
-    settings.task_defaults.set();
+    settings.task_defaults().set();
     let random = world::random()?;
     let address = listener.local_addr().context("cannot read the address")?;
-    let opened = OpenStore::open(&settings).await?;
+    let opened = OpenStore::open(&settings, data_loss).await?;
     let store = opened.as_store();
     let proposed = ClusterSecret(world::secret()?);
     let secret = store.cluster_secret(proposed).await.context("cannot read the cluster's secret")?;
@@ -103,7 +102,7 @@ pub(crate) async fn run_server(
             worker_program,
             missed_after: settings.missed_after,
             log_limit: settings.log_limit,
-            task_limits: settings.task_limits,
+            task_limits: settings.task_limits(),
             token_file: token_file.clone(),
         },
     });
@@ -153,7 +152,7 @@ fn engine_config(settings: &ServerSettings, address: SocketAddr, random: [u64; 2
     match settings.database {
         // The store's lock shows that the former owner is gone.
         Database::Embedded => config = config.alone(),
-        Database::Postgres(_) => config.owner.lanes = POSTGRES_LANES,
+        Database::Postgres(_) => config.owner.lanes = punctual_store_postgres::LANES.into(),
     }
     config.member = MemberConfig {
         address: settings.advertise.clone().unwrap_or_else(|| format!("http://{address}")),

@@ -48,7 +48,7 @@ use punctual_store::{Result, Store, StoreError};
 
 pub use health::{Health, health};
 pub use migrate::{MigrationState, MigrationStatus, migrate, migrations, pending_sql};
-pub use options::{Clock, Migrate, Options};
+pub use options::{Clock, LANES, Migrate, Options};
 
 use connection::{Class, Conn};
 use instance::Instance;

@@ -14,6 +14,10 @@ pub enum Migrate {
     Check,
 }
 
+/// How many connections `apply` has unless somebody asks for another number; whoever makes batches needs to know it. Two drain
+/// nearly twice as fast as one, and more only add commits.
+pub const LANES: u16 = 2;
+
 #[derive(Clone)]
 pub struct Options {
     /// As libpq takes it: a URL or `key=value` pairs, also with several hosts.
@@ -38,8 +42,7 @@ impl Options {
             url: url.into(),
             shard_count: 64,
             migrate: Migrate::default(),
-            // Two lanes drain nearly twice as fast as one; more only add commits.
-            lanes: 2,
+            lanes: LANES,
             history_step: Span::from_secs(86_400),
             clock: None,
             generation: None,

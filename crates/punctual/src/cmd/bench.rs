@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::Context;
 use crate::bench::{Figure, Options, Workload};
-use crate::config::SETTINGS;
+use crate::config::settings;
 use crate::exit::{Exit, usage};
 use crate::output::{Format, note};
 use crate::when::whole;
@@ -47,7 +47,7 @@ impl BenchArgs {
             let (key, value) = setting
                 .split_once('=')
                 .ok_or_else(|| usage(format!("--set: `{setting}` has no value"), "write it like shards=8"))?;
-            if !SETTINGS.iter().any(|known| known.key == key) {
+            if !settings().any(|known| known.key == key) {
                 return Err(usage(format!("--set: there is no setting `{key}`"), "see them with `punctual config`"));
             }
             Ok((key.to_owned(), value.to_owned()))

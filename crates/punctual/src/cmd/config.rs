@@ -5,7 +5,7 @@ use comfy_table::Cell;
 use serde::Serialize;
 
 use super::Context;
-use crate::config::{self, SETTINGS, ServerSettings, WorkerSettings};
+use crate::config::{self, ServerSettings, WorkerSettings, settings, unknown_setting};
 use crate::exit::{Exit, usage};
 use crate::output::{Output, Row};
 use crate::table::Yield;
@@ -40,19 +40,21 @@ impl Row for Line {
 
 pub(crate) fn run(args: ConfigArgs, context: &Context) -> anyhow::Result<Exit> {
     let wanted = |key: &str| args.key.as_deref().is_none_or(|wanted| wanted == key);
-    let lines: Vec<_> = SETTINGS
-        .iter()
+    let lines: Vec<_> = settings()
         .filter(|setting| wanted(setting.key))
         .map(|setting| {
             let origin = context.config.value(setting.key).origin.to_string();
-            Line { key: setting.key, value: context.config.shown(setting.key), origin }
+            Line { key: setting.key, value: context.config.shown(setting), origin }
         })
         .collect();
     if lines.is_empty() {
         let key = args.key.unwrap_or_default();
-        return Err(usage(format!("there is no setting `{key}`"), "see them all with `punctual config`"));
+        return Err(usage(unknown_setting(&key), "see them all with `punctual config`"));
     }
     context.out.rows(&lines, &lines)?;
+    if let Some(setting) = settings().find(|setting| args.key.as_deref() == Some(setting.key)) {
+        context.out.hint(&config::description(setting));
+    }
     // Shown first, so that the wrong value can be found in the table above.
     ServerSettings::new(&context.config)?;
     WorkerSettings::new(&context.config)?;

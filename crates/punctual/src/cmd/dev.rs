@@ -11,15 +11,14 @@ use anyhow::Context as _;
 use clap::Args;
 use punctual_app::WorkerProgram;
 use punctual_exec::Account;
-use punctual_worker::{Places, PlainHttp};
+use punctual_worker::PlainHttp;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 use super::Context;
-use super::server::{ServerFlags, bind, ready_json, until_ready};
-use super::worker::{WorkerFlags, commands_allowed, host_name};
-use crate::cli::given;
-use crate::config::{Database, Origin, ServerSettings, WorkerSettings, sending};
+use super::server::{StartFlags, bind, ready_json, until_ready};
+use super::worker::{commands_allowed, host_name};
+use crate::config::{Database, DevFlags, Origin, ServerSettings, WorkerSettings, guard_in_dev};
 use crate::exit::Exit;
 use crate::folders::make_data_dir;
 use crate::output::Format;
@@ -28,32 +27,17 @@ use crate::wiring::{self, ServerOptions, ServerReady, WorkerOptions};
 
 #[derive(Debug, Args)]
 pub(crate) struct DevArgs {
-    /// Where to listen [default: 127.0.0.1:8020, or the next free port]
-    #[arg(long, value_name = "ADDRESS")]
-    listen: Option<String>,
-    /// The folder of the embedded database [default: .punctual]
-    #[arg(long, value_name = "DIR", conflicts_with = "ephemeral")]
-    data_dir: Option<String>,
+    #[command(flatten)]
+    pub(crate) settings: DevFlags,
     /// Keep everything in a folder that is removed at the end
-    #[arg(long, conflicts_with = "database")]
+    #[arg(long, conflicts_with_all = ["database", "data_dir"])]
     ephemeral: bool,
     #[command(flatten)]
-    server: ServerFlags,
-    #[command(flatten)]
-    worker: WorkerFlags,
+    start: StartFlags,
 }
 
 /// How many ports after the usual one are tried.
 const PORTS_TRIED: u16 = 20;
-
-impl DevArgs {
-    pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
-        let mut flags = given([("listen", self.listen.clone()), ("data_dir", self.data_dir.clone())]);
-        flags.extend(self.server.flags());
-        flags.extend(self.worker.flags());
-        flags
-    }
-}
 
 /// The folder of the database. A temporary one is removed with this, or by [`Stop`].
 enum DataDir {
@@ -73,11 +57,10 @@ impl DataDir {
 pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit> {
     context.start_logging("warn")?;
     let mut settings = ServerSettings::new(&context.config)?;
-    settings.data_loss = args.server.data_loss();
     let mut worker_settings = WorkerSettings::new(&context.config)?;
     // What people try first runs on their own machine.
     worker_settings.sandbox = worker_settings.sandbox.or_none();
-    worker_settings.sending = sending(&context.config, Places::LOOPBACK)?;
+    worker_settings.sending.guard = guard_in_dev(&context.config)?;
     let stop = Stop::listen(Until::Signal, &context.out)?;
     let listener = match context.config.value("listen").origin {
         Origin::Default => bind_or_next(settings.listen)?,
@@ -96,15 +79,11 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
     settings.data_dir = data_dir.path().to_owned();
     if args.ephemeral {
         settings.database = Database::Embedded;
+        worker_settings.spool_dir = data_dir.path().join("spool");
+        worker_settings.programs.folder = data_dir.path().join("programs");
+        worker_settings.agents.folder = data_dir.path().join("agents");
     }
     let database = settings.database.clone();
-    if args.ephemeral || context.config.text("spool_dir").is_empty() {
-        worker_settings.spool_dir = data_dir.path().join("spool");
-    }
-    if args.ephemeral || context.config.text("cache_dir").is_empty() {
-        worker_settings.programs.folder = data_dir.path().join("programs");
-    }
-    worker_settings.agents.folder = data_dir.path().join("agents");
     make_data_dir(&worker_settings.spool_dir, "--spool-dir")?;
 
     // The server outlives the worker, which has outcomes to report while it drains.
@@ -114,7 +93,8 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
         let _ = server_stop.await;
     };
     let asked = settings.listen;
-    let options = ServerOptions { listener, settings, worker_program: WorkerProgram::Dev };
+    let data_loss = args.start.data_loss();
+    let options = ServerOptions { listener, settings, data_loss, worker_program: WorkerProgram::Dev };
     let mut server = tokio::spawn(wiring::run_server(options, ready_sender, server_stop));
     let ready = until_ready(ready, &mut server).await?;
     let url = format!("http://{}", ready.address);

@@ -8,8 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Context;
-use crate::cli::given;
-use crate::config::{Connection, Database, ServerSettings};
+use crate::config::{Connection, Database, MigrateFlags, ServerSettings};
 use crate::exit::{Exit, failed, unreachable};
 use crate::output::{Format, Output, Row, counted};
 use crate::table::Yield;
@@ -23,29 +22,21 @@ pub(crate) struct MigrateArgs {
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
-    place: Place,
+    settings: MigrateFlags,
 }
 
 #[derive(Debug, Subcommand)]
 enum MigrateVerb {
     /// Show every migration and whether the database has it
-    Status(Place),
-}
-
-#[derive(Debug, Args)]
-struct Place {
-    /// The PostgreSQL, as a URL or as key=value pairs [env: PUNCTUAL_DATABASE]
-    #[arg(long, value_name = "PLACE")]
-    database: Option<String>,
+    Status(MigrateFlags),
 }
 
 impl MigrateArgs {
-    pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
-        let place = match &self.verb {
-            Some(MigrateVerb::Status(place)) => place,
-            None => &self.place,
-        };
-        given([("database", place.database.clone())])
+    pub(crate) fn settings(&self) -> &[(&'static str, String)] {
+        match &self.verb {
+            Some(MigrateVerb::Status(settings)) => settings.given(),
+            None => self.settings.given(),
+        }
     }
 }
 

@@ -37,10 +37,8 @@ mod what;
 pub(crate) mod worker;
 
 use std::io::{IsTerminal, Read};
-use std::str::FromStr;
 
 use anyhow::Context as _;
-use clap::ValueEnum;
 use punctual_api::{FieldCode, Misfit};
 use punctual_client::Client;
 use punctual_worker::PlainHttp;
@@ -48,10 +46,9 @@ use tracing_subscriber::EnvFilter;
 
 use crate::access::{self, TokenSource};
 use crate::cli::{Cli, Command};
-use crate::config::{Config, Sources, Untrusted, unknown_variables, yes_or_no};
+use crate::config::{Config, Sources, Untrusted, unknown_variables};
 use crate::exit::{Exit, usage};
-use crate::output::{Chatter, ColorChoice, Format, Output};
-use crate::when::zone_of;
+use crate::output::{Chatter, Output};
 use crate::zone::Zone;
 
 /// What every command is given.
@@ -63,19 +60,15 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(cli: &Cli) -> anyhow::Result<Self> {
-        let mut flags = cli.global.flags();
-        flags.extend(cli.command.flags());
+        let flags = [cli.global.settings.given(), cli.command.flags()].concat();
         let environment = |name: &str| std::env::var(name).ok();
         let untrusted = if cli.command.minds_signals() { Untrusted::Refuse } else { Untrusted::Ignore };
         let file = cli.global.config.clone();
         let config = Config::load(&Sources { flags: &flags, environment: &environment, file, untrusted })?;
         let left_out = config.check_local(cli.command.uses())?;
         let mistakes = mistaken_variables(&cli.command)?;
-        let format = config.parse("output", choice::<Format>)?;
-        let color = config.parse("color", choice::<ColorChoice>)?;
-        let zone = Zone(config.parse("tz", zone_of)?);
         let chatter = if cli.global.quiet { Chatter::Quiet } else { Chatter::Hints };
-        let out = Output::new(format, color, zone, chatter);
+        let out = Output::new(config.output()?, config.color()?, Zone(config.tz()?), chatter);
         for warning in config.ignored.iter().chain(&left_out).chain(&mistakes) {
             out.hint(&format!("warning: {warning}"));
         }
@@ -83,7 +76,7 @@ impl Context {
     }
 
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
-        let client = Client::new(self.config.text("server"))?;
+        let client = Client::new(&self.config.server()?)?;
         if let (PlainHttp::LoopbackOnly, Some(url)) = (self.plain_http()?, client.plain_http_elsewhere()) {
             return Err(usage(
                 format!(
@@ -102,8 +95,7 @@ impl Context {
     }
 
     pub(crate) fn plain_http(&self) -> anyhow::Result<PlainHttp> {
-        let is_allowed = self.config.parse("allow_plain_http", yes_or_no)?;
-        Ok(if is_allowed { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly })
+        Ok(if self.config.allow_plain_http()? { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly })
     }
 
     /// With `-v`, commands that ask a server log their requests.
@@ -127,10 +119,7 @@ impl Context {
     }
 
     fn log_at(&self, level: &str) -> anyhow::Result<()> {
-        let filter = match self.config.text("log") {
-            "" => EnvFilter::new(level),
-            _ => self.config.parse("log", |text| EnvFilter::from_str(text).map_err(|error| error.to_string()))?,
-        };
+        let filter = self.config.log()?.unwrap_or_else(|| EnvFilter::new(level));
         let stderr_colored = self.out.colored && std::io::stderr().is_terminal();
         tracing_subscriber::fmt()
             .with_env_filter(filter)
@@ -141,16 +130,6 @@ impl Context {
             .try_init()
             .map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
     }
-}
-
-fn choice<T: ValueEnum>(text: &str) -> Result<T, String> {
-    T::from_str(text, true).map_err(|_| {
-        let known: Vec<_> = T::value_variants()
-            .iter()
-            .filter_map(|value| Some(value.to_possible_value()?.get_name().to_owned()))
-            .collect();
-        format!("`{text}` is none of {}", known.join(", "))
-    })
 }
 
 /// What is wrong with JSON that can be read and does not fit, with the name that was written where there is one.

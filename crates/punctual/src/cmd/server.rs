@@ -13,8 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::{Context, servers};
-use crate::cli::given;
-use crate::config::{Database, ServerSettings};
+use crate::config::{Database, ServerFlags, ServerSettings};
 use crate::exit::{Exit, failed};
 use crate::folders::make_data_dir;
 use crate::output::{Format, note};
@@ -28,31 +27,9 @@ pub(crate) struct ServerArgs {
     #[command(subcommand)]
     pub(crate) verb: Option<ServerVerb>,
     #[command(flatten)]
-    flags: ServerFlags,
-    /// Where to listen [default: 127.0.0.1:8020]
-    #[arg(long, value_name = "ADDRESS")]
-    listen: Option<String>,
-    /// The URL at which peers and workers reach this server [default: http:// and the address above]
-    #[arg(long, value_name = "URL")]
-    advertise: Option<String>,
-    /// What links in notifications begin with [default: http:// and the address above]
-    #[arg(long, value_name = "URL")]
-    public_url: Option<String>,
-    /// What this server does: api, scheduler or both, with commas [default: api,scheduler]
-    #[arg(long, value_name = "ROLES")]
-    roles: Option<String>,
-    /// The folder of the embedded database [default: .punctual]
-    #[arg(long, value_name = "DIR")]
-    data_dir: Option<String>,
-    /// How long to wait for the PostgreSQL when it cannot be reached at the start [default: 60s]
-    #[arg(long, value_name = "TIME")]
-    database_wait: Option<String>,
-    /// A server that is silent for so long loses its shards to the others [default: 10s]
-    #[arg(long, value_name = "TIME")]
-    lease_ttl: Option<String>,
-    /// A server whose clock differs from the database's by more starts nothing [default: 5s]
-    #[arg(long, value_name = "TIME")]
-    clock_skew_max: Option<String>,
+    pub(crate) settings: ServerFlags,
+    #[command(flatten)]
+    start: StartFlags,
     /// End when stdin does
     #[arg(long, hide = true)]
     exit_with_stdin: bool,
@@ -66,89 +43,17 @@ pub(crate) enum ServerVerb {
     Status,
 }
 
-/// Flags of servers, alone or with a worker. Each is a setting; see `punctual config --help`.
+/// What holds for one start of a server alone, and so is no setting.
 #[derive(Debug, Args)]
-pub(crate) struct ServerFlags {
-    /// A PostgreSQL, as a URL or as key=value pairs; without a password, which belongs into
-    /// PUNCTUAL_DATABASE or PGPASSWORD [default: the embedded database]
-    #[arg(long, value_name = "PLACE")]
-    database: Option<String>,
-    /// full or normal; of the embedded database [default: full]
-    #[arg(long, value_name = "MODE")]
-    durability: Option<String>,
-    /// Parts that the jobs are split into; fixed by the first server [default: 4, or 64 with a PostgreSQL]
-    #[arg(long, value_name = "N")]
-    shards: Option<String>,
-    /// A planned time of a schedule that nobody decided about for so long was missed [default: 60s]
-    #[arg(long, value_name = "TIME")]
-    missed_after: Option<String>,
-    /// How far ahead of their time jobs are read into memory [default: 30s]
-    #[arg(long, value_name = "TIME")]
-    look_ahead: Option<String>,
-    /// Jobs that wait in memory, at most, over all shards [default: 20000]
-    #[arg(long, value_name = "N")]
-    window_max: Option<String>,
-    /// How long finished jobs are kept [default: 7d]
-    #[arg(long, value_name = "TIME")]
-    retention: Option<String>,
-    /// Where uploaded files are: a folder, or s3://bucket/prefix [default: storage in the data folder]
-    #[arg(long, value_name = "PLACE")]
-    storage: Option<String>,
-    /// The largest file that may be uploaded [default: 2GiB]
-    #[arg(long, value_name = "SIZE")]
-    artifact_max: Option<String>,
-    /// The size of one attempt's log, 64KiB to 16MiB; of a longer one, the beginning and the end are kept [default: 1MiB]
-    #[arg(long, value_name = "SIZE")]
-    log_limit: Option<String>,
-    /// How often a worker says that it is alive [default: 5s]
-    #[arg(long, value_name = "TIME")]
-    heartbeat: Option<String>,
-    /// A worker that is silent for so long is dead [default: 20s]
-    #[arg(long, value_name = "TIME")]
-    worker_dead_after: Option<String>,
+pub(crate) struct StartFlags {
     /// Start although the embedded database has lost commits that were acknowledged
     #[arg(long)]
     accept_data_loss: bool,
 }
 
-impl ServerFlags {
-    /// For this start alone, so it is no setting.
+impl StartFlags {
     pub(crate) fn data_loss(&self) -> DataLoss {
         if self.accept_data_loss { DataLoss::Accept } else { DataLoss::Refuse }
-    }
-
-    pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
-        given([
-            ("database", self.database.clone()),
-            ("durability", self.durability.clone()),
-            ("shards", self.shards.clone()),
-            ("missed_after", self.missed_after.clone()),
-            ("look_ahead", self.look_ahead.clone()),
-            ("window_max", self.window_max.clone()),
-            ("retention", self.retention.clone()),
-            ("storage", self.storage.clone()),
-            ("artifact_max", self.artifact_max.clone()),
-            ("log_limit", self.log_limit.clone()),
-            ("heartbeat", self.heartbeat.clone()),
-            ("worker_dead_after", self.worker_dead_after.clone()),
-        ])
-    }
-}
-
-impl ServerArgs {
-    pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
-        let mut flags = self.flags.flags();
-        flags.extend(given([
-            ("listen", self.listen.clone()),
-            ("advertise", self.advertise.clone()),
-            ("public_url", self.public_url.clone()),
-            ("roles", self.roles.clone()),
-            ("data_dir", self.data_dir.clone()),
-            ("database_wait", self.database_wait.clone()),
-            ("lease_ttl", self.lease_ttl.clone()),
-            ("clock_skew_max", self.clock_skew_max.clone()),
-        ]));
-        flags
     }
 }
 
@@ -188,8 +93,7 @@ pub(crate) async fn run(args: ServerArgs, context: &Context) -> anyhow::Result<E
         None => {}
     }
     context.start_logging("info")?;
-    let mut settings = ServerSettings::new(&context.config)?;
-    settings.data_loss = args.flags.data_loss();
+    let settings = ServerSettings::new(&context.config)?;
     let until = if args.exit_with_stdin { Until::StdinCloses } else { Until::Signal };
     let stop = Stop::listen(until, &context.out)?;
     if settings.database == Database::Embedded {
@@ -198,7 +102,8 @@ pub(crate) async fn run(args: ServerArgs, context: &Context) -> anyhow::Result<E
     let listener = bind(settings.listen)?;
     let place = settings.database.place(&settings.data_dir);
     let (ready_sender, ready) = oneshot::channel();
-    let options = ServerOptions { listener, settings, worker_program: WorkerProgram::Worker };
+    let data_loss = args.start.data_loss();
+    let options = ServerOptions { listener, settings, data_loss, worker_program: WorkerProgram::Worker };
     let mut server = tokio::spawn(wiring::run_server(options, ready_sender, stop.requested()));
     let ready = until_ready(ready, &mut server).await?;
     announce(&ready, &place, context)?;

@@ -5,12 +5,8 @@ use std::path::PathBuf;
 use punctual_agent::{OtherServers, is_loopback, parse_servers};
 
 use super::Config;
-use super::typed::folder;
 use crate::cmd::io_reason;
 use crate::exit::usage;
-
-/// What other programs call these settings.
-pub(super) const ALSO: [(&str, &str); 1] = [("container_socket", "DOCKER_HOST")];
 
 /// Where an engine listens if nothing is said.
 const SOCKETS: [&str; 2] = ["/run/podman/podman.sock", "/var/run/docker.sock"];
@@ -20,6 +16,13 @@ const AUTHORITIES_BYTES_MAX: usize = 64 << 10;
 
 /// The network of a container that is the machine's own.
 const HOST_NETWORK: &str = "host";
+
+/// The value of the setting `spawn`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SpawnMode {
+    Process,
+    Container,
+}
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Spawn {
@@ -47,22 +50,13 @@ pub(crate) struct AgentsSettings {
 
 impl AgentsSettings {
     pub(crate) fn new(config: &Config) -> anyhow::Result<Self> {
-        let spawn = match config.text("spawn") {
-            "" => Spawn::Never,
-            "process" => Spawn::Process,
-            "container" => Spawn::Container(container(config)?),
-            _ => config.parse("spawn", |text| Err(format!("`{text}` is neither process nor container")))?,
+        let spawn = match config.spawn()? {
+            None => Spawn::Never,
+            Some(SpawnMode::Process) => Spawn::Process,
+            Some(SpawnMode::Container) => Spawn::Container(container(config)?),
         };
-        let server = match config.text("agent_server") {
-            "" => None,
-            _ => Some(config.parse("agent_server", parse_servers)?),
-        };
-        Ok(Self {
-            spawn,
-            folder: config.parse("data_dir", folder)?.join("agents"),
-            server,
-            authorities: config.parse("agent_ca", authorities)?,
-        })
+        let folder = config.data_dir()?.join("agents");
+        Ok(Self { spawn, folder, server: config.agent_server()?, authorities: config.agent_ca()? })
     }
 
     /// Where agents reach the servers that the worker reaches at `usual`.
@@ -101,21 +95,17 @@ impl AgentsSettings {
 }
 
 fn container(config: &Config) -> anyhow::Result<ContainerPlace> {
-    let image = config.text("container_image");
+    let image = config.container_image()?;
     if image.is_empty() {
         return Err(usage(
             "spawn is container, and container_image is not set",
             "name an image with this program as /punctual; docs/agents.md says how to make one",
         ));
     }
-    Ok(ContainerPlace {
-        socket: config.parse("container_socket", socket)?,
-        image: image.to_owned(),
-        network: config.text("container_network").to_owned(),
-    })
+    Ok(ContainerPlace { socket: config.container_socket()?, image, network: config.container_network()? })
 }
 
-fn socket(text: &str) -> Result<PathBuf, String> {
+pub(super) fn socket(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() {
         let there = SOCKETS.iter().map(PathBuf::from).find(|path| path.exists());
         return Ok(there.unwrap_or_else(|| SOCKETS[SOCKETS.len() - 1].into()));
@@ -127,10 +117,7 @@ fn socket(text: &str) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-fn authorities(path: &str) -> Result<Option<String>, String> {
-    if path.is_empty() {
-        return Ok(None);
-    }
+pub(super) fn authorities(path: &str) -> Result<String, String> {
     let pem = std::fs::read_to_string(path).map_err(|error| format!("cannot read {path}: {}", io_reason(&error)))?;
     if !pem.contains("-----BEGIN CERTIFICATE-----") {
         return Err(format!("{path} has no certificate in PEM"));
@@ -138,7 +125,7 @@ fn authorities(path: &str) -> Result<Option<String>, String> {
     if pem.len() > AUTHORITIES_BYTES_MAX {
         return Err(format!("{path} is longer than {AUTHORITIES_BYTES_MAX} bytes; name only those that agents need"));
     }
-    Ok(Some(pem))
+    Ok(pem)
 }
 
 #[cfg(test)]
@@ -178,7 +165,7 @@ mod tests {
     #[test]
     fn what_could_not_work_is_refused_with_what_to_do() {
         for (environment, answer) in [
-            (vec![("PUNCTUAL_SPAWN", "vm")], "`vm` is neither process nor container"),
+            (vec![("PUNCTUAL_SPAWN", "vm")], "`vm` is none of process, container"),
             (vec![("PUNCTUAL_SPAWN", "container")], "container_image is not set"),
             (
                 vec![

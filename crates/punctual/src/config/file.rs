@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::trust::{self, LOCAL_FILE, NotLocal, Untrusted};
-use super::{SETTINGS, Sources};
+use super::{Setting, Sources, settings};
 use crate::cmd::io_reason;
 use crate::exit::usage;
 
@@ -85,7 +85,7 @@ pub(super) fn parse(text: &str) -> Result<BTreeMap<String, String>, String> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| not_toml(text, &error))?;
     let mut values = BTreeMap::new();
     for (key, value) in table {
-        if !SETTINGS.iter().any(|setting| setting.key == key) {
+        if !settings().any(|setting| setting.key == key) {
             return Err(unknown(&key));
         }
         let value = flatten(&value).ok_or_else(|| format!("`{key}` has a value of the wrong type"))?;
@@ -121,20 +121,20 @@ fn flatten(value: &toml::Value) -> Option<String> {
 }
 
 /// The setting that was probably meant.
-pub(super) fn nearest(key: &str) -> Option<&'static str> {
+pub(super) fn nearest(key: &str) -> Option<&'static Setting> {
     let written = key.replace('-', "_");
-    let nearest = SETTINGS
-        .iter()
-        .map(|setting| (strsim::damerau_levenshtein(&written, setting.key), setting.key))
-        .min()
+    let nearest = settings()
+        .map(|setting| (strsim::damerau_levenshtein(&written, setting.key), setting))
+        .min_by_key(|(distance, setting)| (*distance, setting.key))
         // Further away than a third of the word is a guess, not a correction.
         .filter(|(distance, _)| *distance <= written.len().div_ceil(3));
-    nearest.map(|(_, key)| key)
+    nearest.map(|(_, setting)| setting)
 }
 
-fn unknown(key: &str) -> String {
+/// What is said of a key that is not in the table.
+pub(crate) fn unknown(key: &str) -> String {
     match nearest(key) {
-        Some(nearest) => format!("there is no setting `{key}`; did you mean `{nearest}`?"),
+        Some(nearest) => format!("there is no setting `{key}`; did you mean `{}`?", nearest.key),
         None => format!("there is no setting `{key}`"),
     }
 }

@@ -4,7 +4,6 @@ use punctual_exec::NetworkPolicy;
 use punctual_sandbox::Protection;
 
 use super::Config;
-use super::typed::yes_or_no;
 
 /// The limits that a program as a whole is held to.
 const LIMITS: [(&str, Protection); 3] =
@@ -22,15 +21,10 @@ pub(crate) struct SandboxSettings {
 
 impl SandboxSettings {
     pub(crate) fn new(config: &Config) -> anyhow::Result<Self> {
-        let is_named = !config.text("sandbox_require").is_empty();
-        let required = match is_named {
-            true => config.parse("sandbox_require", limits)?,
-            false => LIMITS.map(|(_, limit)| limit).to_vec(),
-        };
-        let network = match config.parse("allow_network", yes_or_no)? {
-            true => NetworkPolicy::Allowed,
-            false => NetworkPolicy::Refused,
-        };
+        let named = config.sandbox_require()?;
+        let is_named = named.is_some();
+        let required = named.unwrap_or_else(|| LIMITS.map(|(_, limit)| limit).to_vec());
+        let network = if config.allow_network()? { NetworkPolicy::Allowed } else { NetworkPolicy::Refused };
         Ok(Self { required, is_named, network })
     }
 
@@ -43,7 +37,7 @@ impl SandboxSettings {
     }
 }
 
-fn limits(text: &str) -> Result<Vec<Protection>, String> {
+pub(super) fn limits(text: &str) -> Result<Vec<Protection>, String> {
     let words: Vec<&str> = text.split(',').map(str::trim).collect();
     if words == [NONE] {
         return Ok(Vec::new());

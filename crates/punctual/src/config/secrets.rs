@@ -2,7 +2,6 @@
 
 use std::io::Read;
 
-use super::Config;
 use crate::cmd::io_reason;
 
 /// Stands for what is not shown.
@@ -12,11 +11,11 @@ const HIDDEN: &str = "***";
 const FILE_BYTES_MAX: u64 = 256 << 10;
 
 /// The value, or what is in the file that it names with an `@`.
-pub(super) fn read(config: &Config, key: &str) -> anyhow::Result<String> {
-    config.parse(key, |text| match text.strip_prefix('@') {
+pub(super) fn read(text: &str) -> Result<String, String> {
+    match text.strip_prefix('@') {
         None => Ok(text.to_owned()),
         Some(path) => read_file(path).map_err(|error| format!("cannot read {path}: {}", io_reason(&error))),
-    })
+    }
 }
 
 fn read_file(path: &str) -> std::io::Result<String> {

@@ -1,55 +1,50 @@
 //! What a worker may call, and with which keys.
 
-use punctual_worker::{Guard, MailServer, Places, Sending, SlackWebhooks, TelegramBots, WebhookKeys};
+use punctual_worker::{Guard, MailServer, Places, Sending};
 
-use super::{Config, Origin, secrets};
+use super::{Config, Origin};
 use crate::exit::usage;
 
-/// `usual_allow` is allowed where the settings do not say what is.
-pub(crate) fn sending(config: &Config, usual_allow: &str) -> anyhow::Result<Sending> {
-    let allow = match config.value("http_allow").origin {
-        Origin::Default => Places::parse(usual_allow).map_err(anyhow::Error::msg)?,
-        _ => config.parse("http_allow", Places::parse)?,
-    };
-    let deny = config.parse("http_deny", Places::parse)?;
+pub(super) fn read(config: &Config) -> anyhow::Result<Sending> {
+    let bots = config.telegram_bots()?.reached_at(&config.telegram_api()?);
     Ok(Sending {
-        guard: Guard::new(allow, deny),
-        webhook_keys: secret(config, "webhook_keys", WebhookKeys::parse)?,
-        slack_webhooks: secret(config, "slack_webhooks", SlackWebhooks::parse)?,
-        telegram_bots: telegram_bots(config)?,
+        guard: Guard::new(config.http_allow()?, config.http_deny()?),
+        webhook_keys: config.webhook_keys()?,
+        slack_webhooks: config.slack_webhooks()?,
+        telegram_bots: bots.map_err(|reason| config.refused("telegram_api", reason))?,
         mail: mail(config)?,
     })
 }
 
-fn secret<T>(config: &Config, key: &str, parse: impl Fn(&str) -> Result<T, String>) -> anyhow::Result<T> {
-    let text = secrets::read(config, key)?;
-    config.parse(key, |_| parse(&text))
-}
-
-fn telegram_bots(config: &Config) -> anyhow::Result<TelegramBots> {
-    let bots = secret(config, "telegram_bots", TelegramBots::parse)?;
-    config.parse("telegram_api", |address| bots.clone().reached_at(address))
+/// What tasks may call in `punctual dev`: also this machine, unless the settings say what is allowed.
+pub(crate) fn guard_in_dev(config: &Config) -> anyhow::Result<Guard> {
+    let allow = match config.value("http_allow").origin {
+        Origin::Default => Places::parse(Places::LOOPBACK).map_err(anyhow::Error::msg)?,
+        _ => config.http_allow()?,
+    };
+    Ok(Guard::new(allow, config.http_deny()?))
 }
 
 fn mail(config: &Config) -> anyhow::Result<Option<MailServer>> {
-    let (url, from) = (config.text("smtp_url"), config.text("smtp_from"));
-    let password = secrets::read(config, "smtp_password")?;
-    if url.is_empty() {
+    let (password, from) = (config.smtp_password()?, config.smtp_from()?);
+    let Some(url) = config.smtp_url()? else {
         // Half of it would look as if mails could be sent.
-        for (key, text) in [("smtp_from", from), ("smtp_password", &password)] {
+        for (key, text) in [("smtp_from", &from), ("smtp_password", &password)] {
             if !text.is_empty() {
                 return Err(usage(format!("{key} is set and smtp_url is not"), "set smtp_url too, or neither"));
             }
         }
         return Ok(None);
-    }
-    config.parse("smtp_url", |_| MailServer::parse(url, Some(&password), from)).map(Some)
+    };
+    let server = MailServer::parse(&url, Some(&password), &from);
+    server.map(Some).map_err(|reason| config.refused("smtp_url", reason))
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Write;
 
+    use super::super::tests::shown;
     use super::super::{Sources, Untrusted, WorkerSettings};
     use super::*;
 
@@ -82,10 +77,10 @@ mod tests {
         let debugged = format!("{settings:?}");
         assert!(!debugged.contains("s3cret") && !debugged.contains(&KEY[6..]), "{debugged}");
         assert!(debugged.contains(r#"{"ops"}"#) && debugged.contains(r#"{"ci", "shop"}"#), "{debugged}");
-        assert_eq!(config.shown("webhook_keys"), "ci=***,shop=***");
-        assert_eq!(config.shown("slack_webhooks"), hooks);
-        assert_eq!(config.shown("smtp_password"), "***");
-        assert_eq!(config.shown("smtp_url"), "smtp://me@mail.example");
+        assert_eq!(shown(&config, "webhook_keys"), "ci=***,shop=***");
+        assert_eq!(shown(&config, "slack_webhooks"), hooks);
+        assert_eq!(shown(&config, "smtp_password"), "***");
+        assert_eq!(shown(&config, "smtp_url"), "smtp://me@mail.example");
     }
 
     #[test]
@@ -106,14 +101,13 @@ mod tests {
             let config = load(&[(variable, value)]);
             let refused = WorkerSettings::new(&config).unwrap_err().to_string();
             assert!(refused.contains(answer) && !refused.contains("s3cret"), "{refused}");
-            assert!(!config.shown(&variable.to_ascii_lowercase()["punctual_".len()..]).contains("s3cret"));
+            assert!(!shown(&config, &variable.to_ascii_lowercase()["punctual_".len()..]).contains("s3cret"));
         }
     }
 
     #[test]
     fn what_is_usual_holds_only_until_the_settings_say_something() {
-        let allows_loopback =
-            |config: &Config| format!("{:?}", sending(config, Places::LOOPBACK).unwrap().guard).contains("127.0.0.0/8");
+        let allows_loopback = |config: &Config| format!("{:?}", guard_in_dev(config).unwrap()).contains("127.0.0.0/8");
         assert!(allows_loopback(&load(&[])));
         assert!(!allows_loopback(&load(&[("PUNCTUAL_HTTP_ALLOW", "")])));
         assert!(!allows_loopback(&load(&[("PUNCTUAL_HTTP_ALLOW", "10.0.0.0/8")])));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use punctual_blobs::S3Settings;
 
-use super::{Config, Origin, secrets};
+use super::Config;
 use crate::exit::usage;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,55 +15,42 @@ pub(crate) enum Storage {
     S3(S3Settings),
 }
 
-/// What other programs call these settings, read where neither flags, our own environment nor the
-/// file name a value.
-pub(super) const ALSO: [(&str, &str); 5] = [
-    ("storage_endpoint", "AWS_ENDPOINT_URL"),
-    ("storage_region", "AWS_REGION"),
-    ("storage_key_id", "AWS_ACCESS_KEY_ID"),
-    ("storage_secret", "AWS_SECRET_ACCESS_KEY"),
-    ("storage_token", "AWS_SESSION_TOKEN"),
-];
-
-enum Place {
+/// What the setting `storage` names.
+#[derive(Debug)]
+pub(crate) enum Place {
     Default,
     Folder(PathBuf),
     Bucket { bucket: String, prefix: String },
 }
 
-pub(super) fn read(config: &Config) -> anyhow::Result<Storage> {
-    let (bucket, prefix) = match config.parse("storage", place)? {
-        Place::Default => return Ok(Storage::InDataDir),
-        Place::Folder(path) => return Ok(Storage::Folder(path)),
-        Place::Bucket { bucket, prefix } => (bucket, prefix),
-    };
-    for key in ["storage_secret", "storage_token"] {
-        if config.value(key).origin == Origin::Flag {
-            let message = format!("--{}: everyone on this machine can read it there", key.replace('_', "-"));
-            return Err(usage(message, "pass it in the environment or in a settings file"));
+impl Storage {
+    pub(super) fn read(config: &Config) -> anyhow::Result<Self> {
+        let (bucket, prefix) = match config.storage()? {
+            Place::Default => return Ok(Self::InDataDir),
+            Place::Folder(path) => return Ok(Self::Folder(path)),
+            Place::Bucket { bucket, prefix } => (bucket, prefix),
+        };
+        let (key_id, secret) = (config.storage_key_id()?, config.storage_secret()?);
+        if key_id.is_empty() || secret.is_empty() {
+            return Err(usage(
+                "storage is in S3, and there are no credentials for it",
+                "set PUNCTUAL_STORAGE_KEY_ID and PUNCTUAL_STORAGE_SECRET, or AWS_ACCESS_KEY_ID and \
+                 AWS_SECRET_ACCESS_KEY",
+            ));
         }
+        Ok(Self::S3(S3Settings {
+            bucket,
+            prefix,
+            region: config.storage_region()?,
+            endpoint: config.storage_endpoint()?,
+            key_id,
+            secret,
+            session_token: config.storage_token()?,
+        }))
     }
-    let key_id = secrets::read(config, "storage_key_id")?;
-    let secret = secrets::read(config, "storage_secret")?;
-    if key_id.is_empty() || secret.is_empty() {
-        return Err(usage(
-            "storage is in S3, and there are no credentials for it",
-            "set PUNCTUAL_STORAGE_KEY_ID and PUNCTUAL_STORAGE_SECRET, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-        ));
-    }
-    let token = secrets::read(config, "storage_token")?;
-    Ok(Storage::S3(S3Settings {
-        bucket,
-        prefix,
-        region: config.text("storage_region").to_owned(),
-        endpoint: config.parse("storage_endpoint", endpoint)?,
-        key_id,
-        secret,
-        session_token: Some(token).filter(|token| !token.is_empty()),
-    }))
 }
 
-fn place(text: &str) -> Result<Place, String> {
+pub(super) fn place(text: &str) -> Result<Place, String> {
     if text.is_empty() {
         return Ok(Place::Default);
     }
@@ -86,10 +73,7 @@ fn place(text: &str) -> Result<Place, String> {
 }
 
 /// Without TLS only on this machine: what is sent there opens the storage.
-fn endpoint(text: &str) -> Result<Option<String>, String> {
-    if text.is_empty() {
-        return Ok(None);
-    }
+pub(super) fn endpoint(text: &str) -> Result<String, String> {
     let refused = || format!("`{text}` is not an address, such as https://s3.example.com");
     let is_plain = text.starts_with("http://");
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).ok_or_else(refused)?;
@@ -105,7 +89,7 @@ fn endpoint(text: &str) -> Result<Option<String>, String> {
     if is_plain && !is_here {
         return Err(format!("{text} is another machine, and credentials would be sent there in the open; use https"));
     }
-    Ok(Some(text.strip_suffix('/').unwrap_or(text).to_owned()))
+    Ok(text.strip_suffix('/').unwrap_or(text).to_owned())
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 use std::io::Write;
 
-use super::typed::Durability;
 use super::*;
 
 fn load(flags: &[(&'static str, String)], environment: &[(&str, &str)], file: &str) -> anyhow::Result<Config> {
@@ -9,6 +8,10 @@ fn load(flags: &[(&'static str, String)], environment: &[(&str, &str)], file: &s
     let lookup = |name: &str| environment.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
     let file = Some(written.path().to_owned());
     Config::load(&Sources { flags, environment: &lookup, file, untrusted: Untrusted::Refuse })
+}
+
+pub(super) fn shown(config: &Config, key: &str) -> String {
+    config.shown(settings().find(|setting| setting.key == key).unwrap())
 }
 
 #[test]
@@ -69,9 +72,10 @@ fn unknown_keys_are_refused_with_the_nearest_known_one() {
 }
 
 #[test]
-fn what_the_file_in_the_current_folder_cannot_set_are_settings() {
-    for key in super::trust::NOT_LOCAL {
-        assert!(SETTINGS.iter().any(|setting| setting.key == key), "{key}");
+fn secrets_have_no_flag_and_no_place_in_a_file_of_the_current_folder() {
+    for setting in settings().filter(|setting| setting.secrecy == Secrecy::Secret) {
+        assert!(setting.flag.is_none(), "{}", setting.key);
+        assert_eq!(setting.local_file, setting::LocalFile::CannotSet, "{}", setting.key);
     }
 }
 
@@ -92,7 +96,7 @@ fn values_out_of_range_are_refused_and_say_where_they_were_written() {
         ("PUNCTUAL_SHARDS", "0", "is not a number from 1 to 1024"),
         ("PUNCTUAL_HEARTBEAT", "soon", "setting heartbeat (environment PUNCTUAL_HEARTBEAT): `soon` is not a duration"),
         ("PUNCTUAL_HEARTBEAT", "15s", "less than two heartbeats"),
-        ("PUNCTUAL_DURABILITY", "none", "neither full nor normal"),
+        ("PUNCTUAL_DURABILITY", "none", "none of full, normal"),
         ("PUNCTUAL_SLOTS", "many", "is not a number from 1"),
         ("PUNCTUAL_LABELS", "eu", "is not a label"),
         ("PUNCTUAL_QUEUES", "a,,b", "a queue needs a name"),
@@ -123,7 +127,7 @@ fn a_password_is_refused_where_everyone_can_read_it() {
     let settings = ServerSettings::new(&config).unwrap();
     assert_eq!((settings.shards, settings.database.usual_shards()), (None, 64));
     assert!(!format!("{settings:?}").contains("s3cret"));
-    assert_eq!(config.shown("database"), "postgres://me:***@h/p");
+    assert_eq!(shown(&config, "database"), "postgres://me:***@h/p");
 }
 
 #[test]

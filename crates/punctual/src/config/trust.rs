@@ -6,44 +6,11 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use super::setting::{LocalFile, Role};
+use super::{Setting, settings};
 use crate::exit::usage;
 
 pub(super) const LOCAL_FILE: &str = "punctual.toml";
-
-/// Settings that the file in the current folder cannot have.
-pub(super) const NOT_LOCAL: [&str; 31] = [
-    "server",
-    "token_file",
-    "allow_plain_http",
-    "advertise",
-    "database",
-    "storage",
-    "storage_endpoint",
-    "storage_region",
-    "storage_key_id",
-    "storage_secret",
-    "storage_token",
-    "spawn",
-    "agent_server",
-    "agent_ca",
-    "container_socket",
-    "container_image",
-    "container_network",
-    "http_allow",
-    "http_deny",
-    "webhook_keys",
-    "slack_webhooks",
-    "smtp_url",
-    "smtp_password",
-    "smtp_from",
-    "telegram_bots",
-    "telegram_api",
-    "allow_commands",
-    "allow_network",
-    "sandbox_require",
-    "listen",
-    "probe_effects",
-];
 
 /// What happens to a file that somebody else could have written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,39 +42,40 @@ fn reason(found: &Metadata, uid: u32, gid: u32) -> Option<String> {
     (writable != 0).then(|| format!("others can write to it (mode {:04o})", found.mode() & 0o7777))
 }
 
-/// Which of the settings in [`NOT_LOCAL`] a command uses.
+/// Which of the settings that the file in the current folder cannot have a command uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Uses {
     /// It speaks to no server and starts nothing.
     Nothing,
     Only(&'static [&'static str]),
+    /// What every command needs that asks a server.
+    Client,
     Everything,
 }
 
 impl Uses {
-    /// What every command needs that asks a server.
-    pub(crate) const CLIENT: Self = Self::Only(&["server", "token_file", "allow_plain_http"]);
-
-    fn has(self, key: &str) -> bool {
+    fn has(self, setting: &Setting) -> bool {
         match self {
             Self::Nothing => false,
-            Self::Only(keys) => keys.contains(&key),
+            Self::Only(keys) => keys.contains(&setting.key),
+            Self::Client => setting.roles.contains(&Role::Client),
             Self::Everything => true,
         }
     }
 }
 
 /// A setting that the file in the current folder has and cannot have. It is never obeyed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct NotLocal {
-    pub(super) key: &'static str,
+    pub(super) setting: &'static Setting,
     line: usize,
 }
 
 /// Takes out what the file in the current folder cannot set.
 pub(super) fn take_not_local(values: &mut BTreeMap<String, String>, text: &str) -> Vec<NotLocal> {
-    let found = NOT_LOCAL.into_iter().filter(|key| values.remove(*key).is_some());
-    found.map(|key| NotLocal { key, line: line_of(key, text) }).collect()
+    let not_local = settings().filter(|setting| setting.local_file == LocalFile::CannotSet);
+    let found = not_local.filter(|setting| values.remove(setting.key).is_some());
+    found.map(|setting| NotLocal { setting, line: line_of(setting.key, text) }).collect()
 }
 
 /// Where a file that could be read sets a key, as `key = …` or `[key]`.
@@ -121,7 +89,8 @@ fn line_of(key: &str, text: &str) -> usize {
 
 /// Refuses a command that would go by a setting which its file cannot have: it would do something else than it says there.
 pub(super) fn check(found: &[NotLocal], uses: Uses) -> anyhow::Result<()> {
-    let Some(NotLocal { key, line }) = found.iter().find(|found| uses.has(found.key)) else { return Ok(()) };
+    let Some(NotLocal { setting, line }) = found.iter().find(|found| uses.has(found.setting)) else { return Ok(()) };
+    let key = setting.key;
     Err(usage(
         format!(
             "./{LOCAL_FILE}, line {line}: `{key}` cannot be set by a file in the current folder, which may be somebody \
@@ -130,15 +99,16 @@ pub(super) fn check(found: &[NotLocal], uses: Uses) -> anyhow::Result<()> {
         format!(
             "remove the line and set it in $XDG_CONFIG_HOME/punctual/config.toml or in {}, or name the file with \
              --config",
-            super::variable(key)
+            setting.variable()
         ),
     ))
 }
 
 /// What is said of the others.
 pub(super) fn warnings(found: &[NotLocal], uses: Uses) -> Vec<String> {
-    let left_out = found.iter().filter(|found| uses != Uses::Nothing && !uses.has(found.key));
-    let warning = |NotLocal { key, line }: &NotLocal| {
+    let left_out = found.iter().filter(|found| uses != Uses::Nothing && !uses.has(found.setting));
+    let warning = |NotLocal { setting, line }: &NotLocal| {
+        let key = setting.key;
         format!("./{LOCAL_FILE}, line {line}: `{key}` is not read: a file in the current folder cannot set it")
     };
     left_out.map(warning).collect()
@@ -155,18 +125,20 @@ mod tests {
         let mut values =
             super::super::file::parse("server = 'x'\nslots = 3\nsmtp_url = 'y'\n[webhook_keys]\na = 'b'").unwrap();
         let found = take_not_local(&mut values, text);
-        let found: Vec<_> = found.iter().map(|found| (found.key, found.line)).collect();
+        let found: Vec<_> = found.iter().map(|found| (found.setting.key, found.line)).collect();
         assert_eq!(found, [("server", 4), ("webhook_keys", 5), ("smtp_url", 7)]);
         assert_eq!(values.keys().collect::<Vec<_>>(), ["slots"]);
     }
 
     #[test]
     fn only_what_a_command_uses_stops_it() {
-        let found = [NotLocal { key: "server", line: 1 }, NotLocal { key: "smtp_url", line: 2 }];
+        let setting = |key| settings().find(|setting| setting.key == key).unwrap();
+        let found =
+            [NotLocal { setting: setting("server"), line: 1 }, NotLocal { setting: setting("smtp_url"), line: 2 }];
         for (uses, refused, warned) in [
             (Uses::Nothing, None, 0),
             (Uses::Only(&["database"]), None, 2),
-            (Uses::CLIENT, Some("./punctual.toml, line 1: `server`"), 1),
+            (Uses::Client, Some("./punctual.toml, line 1: `server`"), 1),
             (Uses::Only(&["smtp_url"]), Some("./punctual.toml, line 2: `smtp_url`"), 1),
             (Uses::Everything, Some("./punctual.toml, line 1: `server`"), 0),
         ] {

@@ -1,6 +1,6 @@
 //! Variables of the environment that look like settings and are none.
 
-use super::{SETTINGS, file, variable};
+use super::{file, settings};
 
 /// Variables that are no settings.
 const OTHERS: [&str; 3] = [
@@ -26,7 +26,7 @@ pub(crate) fn unknown(names: &[String]) -> Vec<String> {
             let key = name[PREFIX.len()..].to_ascii_lowercase();
             match file::nearest(&key) {
                 Some(nearest) => {
-                    format!("{name} in the environment is not a setting; did you mean {}?", variable(nearest))
+                    format!("{name} in the environment is not a setting; did you mean {}?", nearest.variable())
                 }
                 None => format!("{name} in the environment is not a setting"),
             }
@@ -35,7 +35,7 @@ pub(crate) fn unknown(names: &[String]) -> Vec<String> {
 }
 
 fn is_known(name: &str) -> bool {
-    SETTINGS.iter().any(|setting| variable(setting.key) == name)
+    settings().any(|setting| setting.variable() == name)
         || OTHERS.contains(&name)
         || name.starts_with("PUNCTUAL_TEST_")
         || is_of_kubernetes(name)

@@ -1,0 +1,45 @@
+//! Settings of commands that ask a server.
+
+use std::str::FromStr;
+
+use jiff::tz::TimeZone;
+use tracing_subscriber::EnvFilter;
+
+use super::{CLIENTS, EVERY};
+use crate::config::kind::{one_of, parsed, text, yes_or_no};
+use crate::config::setting::{Role, setting, settings, unset};
+use crate::output::{ColorChoice, Format};
+use crate::when::zone_of;
+
+settings! {
+    read by CLIENTS;
+
+    CommandLine {
+        server: String = text(),
+            setting("http://127.0.0.1:8020", "The server to talk to, or several separated by commas")
+                .flag(EVERY, "URL").repeats().not_local().read_by(&[Role::Client, Role::Worker]);
+        token_file: Option<String> = text().or_none(),
+            unset("the token of a server of the same user", "A file with the access token; only users other than the server's need one")
+                .flag(EVERY, "FILE").rare().not_local().read_by(&[Role::Client, Role::Worker]);
+        allow_plain_http: bool = yes_or_no(),
+            setting("false", "Allow plain http:// to servers on other machines, in a network that you trust")
+                .switch(EVERY).rare().not_local().read_by(&[Role::Client, Role::Worker]);
+        output: Format = one_of(&[
+            ("table", Format::Table), ("json", Format::Json), ("jsonl", Format::Jsonl), ("name", Format::Name),
+        ]),
+            setting("table", "Output format: table, json, jsonl or name").flag(EVERY, "FORMAT").short('o');
+        color: ColorChoice = one_of(&[
+            ("auto", ColorChoice::Auto), ("always", ColorChoice::Always), ("never", ColorChoice::Never),
+        ]),
+            setting("auto", "Use colors: auto, always or never; NO_COLOR is honoured").flag(EVERY, "WHEN");
+        tz: TimeZone = parsed(zone_of).described("local, utc, a name"),
+            setting("local", "Time zone for the times that are shown: local, utc or a name").flag(EVERY, "ZONE");
+        log: Option<EnvFilter> = parsed(log_filter).or_none(),
+            unset("by -q and -v", "What is logged, such as info or punctual_engine=debug")
+                .read_by(&[Role::Client, Role::Server, Role::Worker]);
+    }
+}
+
+fn log_filter(text: &str) -> Result<EnvFilter, String> {
+    EnvFilter::from_str(text).map_err(|error| error.to_string())
+}

@@ -1,0 +1,56 @@
+//! Settings of workers.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use punctual_core::Span;
+use punctual_exec::ProgramCache;
+use punctual_worker::{AttemptLog, SLOTS_MAX, Sending};
+
+use super::{WORKER_AND_DEV, WORKERS};
+use crate::config::kind::{number, one_of, parsed, span, yes_or_no};
+use crate::config::setting::{setting, settings, unset};
+use crate::config::{AgentsSettings, SandboxSettings, sending, worker};
+
+settings! {
+    read by WORKERS;
+
+    /// The settings of a worker, read and checked.
+    struct WorkerSettings;
+
+    composed {
+        spool_dir: PathBuf = worker::spool_folder;
+        programs: ProgramCache = worker::program_cache;
+        sandbox: SandboxSettings = SandboxSettings::new;
+        agents: AgentsSettings = AgentsSettings::new;
+        sending: Sending = sending::read;
+    }
+
+    Workers {
+        slots: u32 = number(1, SLOTS_MAX.into()),
+            setting("64", "Number of jobs that run at the same time").flag(WORKER_AND_DEV, "N");
+        queues: Vec<String> = parsed(worker::queues),
+            setting("default", "The queues to serve, separated by commas").flag(WORKER_AND_DEV, "NAMES");
+        labels: BTreeMap<String, String> = parsed(worker::labels).described("key=value,…"),
+            unset("", "What tasks can require of a worker, as key=value separated by commas").flag(WORKER_AND_DEV, "LABELS");
+        drain_timeout: Span = span(Span::ZERO, Span::from_secs(86_400)),
+            setting("30s", "How long running jobs may take to end when the worker stops").flag(WORKER_AND_DEV, "TIME");
+        log_attempts: AttemptLog = one_of(&[
+            ("limited", AttemptLog::Limited), ("all", AttemptLog::All), ("off", AttemptLog::Off),
+        ]),
+            setting("limited", "The attempts to log: limited (up to 100 lines a second), all or off")
+                .flag(WORKER_AND_DEV, "WHICH");
+    }
+    Permissions {
+        allow_commands: bool = yes_or_no(),
+            setting(
+                "false",
+                "Run commands on this machine, outside the sandbox: everyone who can create tasks can then do here \
+                 what the worker's user can",
+            )
+            .switch(WORKER_AND_DEV).not_local();
+        probe_effects: bool = yes_or_no(),
+            setting("false", "Let probes write witness files and kill the worker, for tests")
+                .switch(WORKER_AND_DEV).not_local();
+    }
+}
