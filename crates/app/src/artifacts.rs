@@ -203,7 +203,7 @@ pub(crate) fn not_found(id: ArtifactId) -> AppError {
 pub(crate) fn unfit(id: ArtifactId, unfit: Unfit) -> AppError {
     match unfit {
         Unfit::Unknown => AppError::new(ErrorKind::UnknownArtifact, format!("there is no {id} for the task"))
-            .hint("`punctual artifact push FILE` uploads one; `punctual artifact list` shows those that are there"),
+            .hint("`punctual artifact create FILE` uploads one; `punctual artifact list` shows those that are there"),
         Unfit::Refused { reason } => refused(id, &reason),
         Unfit::NotArrived => AppError::new(ErrorKind::UnknownArtifact, format!("the file of {id} has not arrived"))
             .hint("upload it first: a file that a task reads must be there when the task is defined"),

@@ -244,23 +244,25 @@ fn hint(kind: ErrorKind) -> Hint {
             Command("delete those schedules first, or give them another task with `punctual schedule edit`")
         }
         ErrorKind::NameTaken => Command("change it with `punctual schedule edit`, or choose another name"),
-        ErrorKind::Conflict => Command("look at it with `punctual schedule show` and repeat your change"),
-        ErrorKind::ScheduleRefused => Server("look at it with `punctual schedule show`"),
+        ErrorKind::Conflict => Command("look at it with `punctual schedule get` and repeat your change"),
+        ErrorKind::ScheduleRefused => Server("look at it with `punctual schedule get`"),
         ErrorKind::CalendarInUse => {
             Command("take it out of those schedules first: `punctual schedule edit NAME --unset exclude`")
         }
-        ErrorKind::NotificationChanged => Command("look at it with `punctual notify show` and repeat your change"),
-        ErrorKind::TooManyNotifications => Command("remove those that nobody needs with `punctual notify remove`"),
+        ErrorKind::NotificationChanged => Command("look at it with `punctual notify get` and repeat your change"),
+        ErrorKind::TooManyNotifications => Command("delete those that nobody needs with `punctual notify delete`"),
         ErrorKind::BackfillEnded => Command("see what it did with `punctual backfill runs`"),
         ErrorKind::TooManyBackfills => Command("wait for one of them, or end one with `punctual backfill abort`"),
         ErrorKind::TooManyCalendars => Command("delete those that no schedule needs with `punctual calendar delete`"),
-        ErrorKind::BadSignature | ErrorKind::UrlExpired => Command("push the file again with `punctual artifact push`"),
+        ErrorKind::BadSignature | ErrorKind::UrlExpired => {
+            Command("upload the file again with `punctual artifact create`")
+        }
         ErrorKind::ArtifactReady => Command("nothing needs to be uploaded"),
         ErrorKind::ArtifactInUse => Server("change or delete what refers to it first"),
-        ErrorKind::UnknownArtifact => Command("upload the file with `punctual artifact push`"),
-        ErrorKind::ArtifactRefused => Command("build the program again and push it with `punctual artifact push`"),
+        ErrorKind::UnknownArtifact => Command("upload the file with `punctual artifact create`"),
+        ErrorKind::ArtifactRefused => Command("build the program again and upload it with `punctual artifact create`"),
         ErrorKind::SizeMismatch | ErrorKind::DigestMismatch => {
-            Command("the file was changed while it was sent; push it again with `punctual artifact push`")
+            Command("the file was changed while it was sent; upload it again with `punctual artifact create`")
         }
         ErrorKind::Unauthenticated => Server("pass the access token of the server with --token-file"),
         ErrorKind::InvalidToken | ErrorKind::WrongAttempt => Server("an agent is started by its worker, not by hand"),

@@ -13,7 +13,8 @@ pub(crate) fn nearest<'a>(typed: &str, names: impl Iterator<Item = &'a str>) -> 
     near.filter(|(slips, _)| *slips <= slips_max).min().map(|(_, name)| name)
 }
 
-/// Adds a tip to the error about a command that there is not. The parser has its own, which misses swapped letters.
+/// Adds a tip to the error about a command that there is not, or corrects the parser's own, which misses swapped letters and offers
+/// former names of commands.
 pub(crate) fn with_tip(mut error: clap::Error) -> clap::Error {
     let args = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned());
     if let Some(name) = tip(&error, args) {
@@ -28,13 +29,18 @@ fn tip(error: &clap::Error, args: impl Iterator<Item = String>) -> Option<String
     else {
         return None;
     };
-    if error.get(ContextKind::SuggestedSubcommand).is_some() {
-        return None;
-    }
     let root = Cli::command();
     let mut command = &root;
     for arg in args.take_while(|arg| arg != typed) {
         command = command.find_subcommand(arg).unwrap_or(command);
+    }
+    let suggested = match error.get(ContextKind::SuggestedSubcommand) {
+        Some(ContextValue::Strings(names)) => names.first().and_then(|name| command.find_subcommand(name)),
+        Some(ContextValue::String(name)) => command.find_subcommand(name),
+        _ => None,
+    };
+    if let Some(command) = suggested {
+        return Some(command.get_name().to_owned());
     }
     let names = command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(clap::Command::get_name);
     nearest(typed, names).map(str::to_owned)
@@ -55,7 +61,8 @@ mod tests {
     #[test]
     fn a_slip_of_the_fingers_gets_a_tip() {
         assert_eq!(tip_for("punctual rnu x").as_deref(), Some("run"));
-        assert_eq!(tip_for("punctual -q --server http://h taks list").as_deref(), None, "the parser has its own");
+        assert_eq!(tip_for("punctual -q --server http://h taks list").as_deref(), Some("task"));
+        assert_eq!(tip_for("punctual schedule shw x").as_deref(), Some("get"), "not the former name");
         assert_eq!(tip_for("punctual schedule rnu").as_deref(), Some("run"));
         assert_eq!(tip_for("punctual zzz"), None);
     }
@@ -71,36 +78,50 @@ mod tests {
 
     #[test]
     fn every_noun_knows_the_usual_verbs() {
-        const LINES: [&str; 27] = [
-            "job show job_01m7et433kee4803yssgvaf2fh",
-            "job remove job_01m7et433kee4803yssgvaf2fh",
-            "job create ping",
-            "task show ping",
-            "task remove ping",
-            "task rm ping",
-            "task create ping --ping http://h/",
-            "task add ping --ping http://h/",
-            "schedule get nightly",
-            "schedule remove nightly",
-            "schedule rm nightly",
-            "schedule add nightly --ping http://h/ --daily 09:00",
-            "calendar get holidays",
-            "calendar remove holidays",
-            "calendar rm holidays",
-            "calendar create holidays --date 2026-12-25",
-            "calendar add holidays --date 2026-12-25",
-            "notify get ops",
-            "notify delete ops",
-            "notify rm ops",
-            "notify create ops --email ops@example.org",
-            "artifact get artifact_01m7et433kee4803yssgvaf2fh",
-            "artifact delete artifact_01m7et433kee4803yssgvaf2fh",
-            "artifact remove artifact_01m7et433kee4803yssgvaf2fh",
-            "artifact add ./tool",
-            "artifact create ./tool",
-            "task ls",
+        const FORMER: [&str; 12] = [
+            "job submit ping",
+            "job run ping",
+            "task put ping --ping http://h/",
+            "task apply ping --ping http://h/",
+            "backfill start nightly --from 2026-11-01",
+            "calendar apply holidays --date 2026-12-25",
+            "calendar put holidays --date 2026-12-25",
+            "notify apply ops --email ops@example.org",
+            "notify pause ops",
+            "artifact push ./tool",
+            "server status",
+            "server show",
         ];
-        for line in LINES {
+        const JOB: &str = "job_01m7et433kee4803yssgvaf2fh";
+        const ARTIFACT: &str = "artifact_01m7et433kee4803yssgvaf2fh";
+        const BACKFILL: &str = "backfill_01m7et433kee4803yssgvaf2fh";
+        let nouns = ["job", "task", "schedule", "backfill", "calendar", "notify", "artifact"];
+        let of_all = nouns.into_iter().flat_map(|noun| {
+            let name = match noun {
+                "job" => JOB,
+                "artifact" => ARTIFACT,
+                "backfill" => BACKFILL,
+                _ => "some-name",
+            };
+            let mut lines = vec![format!("{noun} list"), format!("{noun} ls"), format!("{noun} get {name}")];
+            lines.push(format!("{noun} show {name}"));
+            if noun != "backfill" {
+                lines.extend(["delete", "remove", "rm"].map(|verb| format!("{noun} {verb} {name}")));
+            }
+            let rest = match noun {
+                "job" => "ping",
+                "schedule" => "x --ping http://h/ --daily 09:00",
+                "backfill" => "nightly --from 2026-11-01",
+                "calendar" => "holidays --date 2026-12-25",
+                "notify" => "ops --email ops@example.org",
+                "artifact" => "./tool",
+                _ => "ping --ping http://h/",
+            };
+            lines.extend(["create", "add"].map(|verb| format!("{noun} {verb} {rest}")));
+            lines
+        });
+        let lines = of_all.chain(FORMER.map(str::to_owned));
+        for line in lines {
             let parsed = Cli::try_parse_from(["punctual"].into_iter().chain(line.split_whitespace()));
             assert!(parsed.is_ok(), "{line}: {}", parsed.expect_err("it was refused"));
         }

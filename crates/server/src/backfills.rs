@@ -14,7 +14,7 @@ use crate::parse::{BackfillPath, Json, JsonOrNothing, Name, NoParams, Params};
 use crate::problem::{Problems, Refused};
 
 /// Runs planned times of the past. What became of them at the time stays on record as it is.
-#[utoipa::path(post, path = "/v1/schedules/{name}/backfills", operation_id = "start_backfill", tag = "backfills",
+#[utoipa::path(post, path = "/v1/schedules/{name}/backfills", operation_id = "create_backfill", tag = "backfills",
     params(("name" = String, Path)), request_body = BackfillRequest, responses(
     (status = 200, description = "What it would do: it was a dry run", body = BackfillPlan),
     (status = 201, description = "The backfill is durable", body = BackfillView),

@@ -49,7 +49,7 @@ impl<S: Send + Sync> FromRequest<S> for Dates {
 }
 
 /// Stores a calendar, or replaces the dates of the one with this name. Schedules follow within seconds.
-#[utoipa::path(put, path = "/v1/calendars/{name}", operation_id = "put_calendar", tag = "calendars",
+#[utoipa::path(put, path = "/v1/calendars/{name}", operation_id = "apply_calendar", tag = "calendars",
     params(("name" = String, Path), CalendarQuery),
     request_body(content((CalendarRequest = "application/json"), (String = "text/calendar"))), responses(
     (status = 200, description = "The calendar as it is now", body = CalendarView),

@@ -14,7 +14,7 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// Submits one job. The answer comes after the commit; with `wait`, when the job has finished or that time is over.
-#[utoipa::path(post, path = "/v1/jobs", operation_id = "submit_job", tag = "jobs",
+#[utoipa::path(post, path = "/v1/jobs", operation_id = "create_job", tag = "jobs",
     params(("Idempotency-Key" = Option<String>, Header, description = "Repeating a request with its key submits nothing twice. Kept for 24 hours."), ReadQuery),
     request_body = JobRequest, responses(
     (status = 201, description = "The job is durable", body = JobSubmitted),
@@ -38,7 +38,7 @@ pub(crate) async fn submit(
 }
 
 /// Submits up to 10,000 jobs: all of them or none.
-#[utoipa::path(post, path = "/v1/jobs/bulk", operation_id = "submit_jobs", tag = "jobs",
+#[utoipa::path(post, path = "/v1/jobs/bulk", operation_id = "create_jobs", tag = "jobs",
     params(("Idempotency-Key" = Option<String>, Header)), request_body = BulkRequest, responses(
     (status = 201, description = "All jobs are durable", body = BulkSubmitted),
     Problems,

@@ -53,7 +53,7 @@ impl Checked for PutQuery {
 }
 
 /// Stores a notification rule, or replaces the one with this name. What waits to be sent stays.
-#[utoipa::path(put, path = "/v1/notifications/{name}", operation_id = "put_notification", tag = "notifications",
+#[utoipa::path(put, path = "/v1/notifications/{name}", operation_id = "apply_notification", tag = "notifications",
     params(("name" = String, Path), PutQuery),
     request_body = NotificationRequest, responses(
     (status = 200, description = "The rule as it is now", body = NotificationView),

@@ -107,7 +107,7 @@ impl Checked for PutQuery {
 
 /// Creates a schedule, or replaces the definition of the one with this name. What has become of its
 /// planned times stays on record; the answer says how its next starts move.
-#[utoipa::path(put, path = "/v1/schedules/{name}", operation_id = "put_schedule", tag = "schedules",
+#[utoipa::path(put, path = "/v1/schedules/{name}", operation_id = "apply_schedule", tag = "schedules",
     params(("name" = String, Path), PutQuery,
         ("Time-Zone" = Option<String>, Header, description = "The zone of a schedule that names none.")),
     request_body = ScheduleRequest, responses(

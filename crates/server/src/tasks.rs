@@ -40,7 +40,7 @@ pub(crate) async fn read(State(app): State<App>, Name(name): Name, _: NoParams) 
 
 /// Defines a task, or changes the one of this name. With `If-Match`, only if it is
 /// still at that revision.
-#[utoipa::path(put, path = "/v1/tasks/{name}", operation_id = "put_task", tag = "tasks",
+#[utoipa::path(put, path = "/v1/tasks/{name}", operation_id = "apply_task", tag = "tasks",
     params(("name" = String, Path), ("If-Match" = Option<String>, Header)), request_body = TaskSpec, responses(
     (status = 200, description = "The task as it is now", body = TaskView),
     (status = 201, description = "The task is defined", body = TaskView),

@@ -29,8 +29,8 @@ pub(crate) enum ArtifactVerb {
     /// Upload a static binary for tasks to run, or with --data a file for tasks to read
     ///
     /// A file that was uploaded before is recognized and not sent again.
-    #[command(aliases = ["create", "add"])]
-    Push(PushArgs),
+    #[command(aliases = ["push", "add", "upload"])]
+    Create(CreateArgs),
     /// List artifacts, the newest first
     #[command(aliases = ["ls"])]
     List {
@@ -42,21 +42,21 @@ pub(crate) enum ArtifactVerb {
         cursor: Option<String>,
     },
     /// Show an artifact, and whether its file has arrived
-    #[command(aliases = ["get"])]
-    Show {
+    #[command(aliases = ["show"])]
+    Get {
         #[arg(value_name = "ID")]
         id: ArtifactId,
     },
-    /// Remove artifacts that no task, schedule or unfinished job needs
-    #[command(aliases = ["delete", "remove"])]
-    Rm {
+    /// Delete artifacts that no task, schedule or unfinished job needs
+    #[command(aliases = ["remove", "rm"])]
+    Delete {
         #[arg(required = true, value_name = "ID")]
         ids: Vec<ArtifactId>,
     },
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct PushArgs {
+pub(crate) struct CreateArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// A name for people [default: the file's]
@@ -77,31 +77,33 @@ pub(crate) async fn run(verb: ArtifactVerb, context: &Context) -> anyhow::Result
     let client = context.client()?;
     let out = &context.out;
     match verb {
-        ArtifactVerb::Push(args) => push(&args, &client, out).await?,
+        ArtifactVerb::Create(args) => create(&args, &client, out).await?,
         ArtifactVerb::List { limit, cursor } => {
             let page = client.artifacts(Some(limit.into()), cursor.as_deref()).await;
             let page = page.map_err(|error| in_flags(error, flags::OF_LISTS))?;
             out.rows(&page.artifacts, &page)?;
             match &page.next_cursor {
                 Some(cursor) => out.hint_more(page.artifacts.len(), "artifact", cursor),
-                None if page.artifacts.is_empty() => out.hint("No artifacts. Upload one: punctual artifact push FILE"),
+                None if page.artifacts.is_empty() => {
+                    out.hint("No artifacts. Upload one: punctual artifact create FILE")
+                }
                 None => {}
             }
         }
-        ArtifactVerb::Show { id } => show(out, &client.artifact(id).await?)?,
-        ArtifactVerb::Rm { ids } => {
+        ArtifactVerb::Get { id } => show(out, &client.artifact(id).await?)?,
+        ArtifactVerb::Delete { ids } => {
             for id in ids {
                 client.delete_artifact(id).await?;
-                out.hint(&format!("{id} is removed."));
+                out.hint(&format!("{id} is deleted."));
             }
         }
     }
     Ok(Exit::Ok)
 }
 
-async fn push(args: &PushArgs, client: &Client, out: &Output) -> anyhow::Result<()> {
+async fn create(args: &CreateArgs, client: &Client, out: &Output) -> anyhow::Result<()> {
     let kind = if args.data { ArtifactKind::File } else { ArtifactKind::Binary };
-    let Pushed { artifact, was_sent } = upload(client, &args.file, args.name.clone(), kind).await?;
+    let Upload { artifact, was_sent } = upload(client, &args.file, args.name.clone(), kind).await?;
     tell(out, &artifact)?;
     if !was_sent {
         out.hint("This file was uploaded before; nothing was sent.");
@@ -112,7 +114,7 @@ async fn push(args: &PushArgs, client: &Client, out: &Output) -> anyhow::Result<
     Ok(())
 }
 
-pub(crate) struct Pushed {
+pub(crate) struct Upload {
     /// It has arrived and can be run.
     pub(crate) artifact: ArtifactView,
     /// Or was there already.
@@ -125,7 +127,7 @@ pub(crate) async fn upload(
     path: &Path,
     name: Option<String>,
     kind: ArtifactKind,
-) -> anyhow::Result<Pushed> {
+) -> anyhow::Result<Upload> {
     if kind == ArtifactKind::Binary {
         check(path)?;
     }
@@ -133,7 +135,7 @@ pub(crate) async fn upload(
     let name = name.or_else(|| Some(path.file_name()?.to_string_lossy().into_owned()));
     let request = ArtifactRequest { name, size, sha256, kind };
     let artifact = client.create_artifact(&request).await?;
-    let Some(target) = &artifact.upload else { return Ok(Pushed { artifact, was_sent: false }) };
+    let Some(target) = &artifact.upload else { return Ok(Upload { artifact, was_sent: false }) };
     let bar = bar(size, "uploading");
     let file = tokio::fs::File::open(path).await.with_context(|| format!("cannot read {}", path.display()))?;
     let progress = bar.clone();
@@ -149,7 +151,7 @@ pub(crate) async fn upload(
     let sent = client.upload(target, size, bytes).await;
     bar.finish_and_clear();
     if let Err(error) = sent {
-        let hint = "push it again: what has not arrived whole leaves nothing behind";
+        let hint = "upload it again: a file that has not arrived whole leaves nothing behind";
         // What the server said is told as it is.
         if error.kind().is_some() {
             return Err(error.into());
@@ -165,9 +167,9 @@ pub(crate) async fn upload(
     let artifact = arrival(client, artifact.id).await?;
     if artifact.state == "refused" {
         let reason = artifact.reason.as_deref().unwrap_or("no reason was given");
-        return Err(failed(format!("the file was refused: {reason}"), "build it again and push the result"));
+        return Err(failed(format!("the file was refused: {reason}"), "build it again and upload the result"));
     }
-    Ok(Pushed { artifact, was_sent: true })
+    Ok(Upload { artifact, was_sent: true })
 }
 
 /// Storage that is not the server's own tells nobody that a file has arrived.
@@ -179,7 +181,7 @@ async fn arrival(client: &Client, id: ArtifactId) -> anyhow::Result<ArtifactView
             return Ok(artifact);
         }
         if begun.elapsed() > ARRIVAL_LIMIT {
-            let hint = format!("look again later: punctual artifact show {id}");
+            let hint = format!("look again later: punctual artifact get {id}");
             return Err(failed(format!("{id} was sent and is not checked yet"), hint));
         }
         tokio::time::sleep(ARRIVAL_LOOK).await;
@@ -192,7 +194,7 @@ fn check(path: &Path) -> anyhow::Result<()> {
     check_program(&mut file).map_err(|problem| {
         let hint = match problem {
             ElfProblem::Script => script_hint(path),
-            _ => "nothing was uploaded; `punctual artifact push --data` uploads data for tasks to read".to_owned(),
+            _ => "nothing was uploaded; `punctual artifact create --data` uploads data for tasks to read".to_owned(),
         };
         usage(format!("{} cannot run in the sandbox: {problem}", path.display()), hint)
     })

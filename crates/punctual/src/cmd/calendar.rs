@@ -15,22 +15,22 @@ use crate::when::zone_name;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CalendarVerb {
-    /// Define a calendar, or replace its dates
+    /// Create a calendar, or replace its dates
     ///
     /// Schedules that refer to it obey the new dates from then on.
-    #[command(aliases = ["create", "add", "apply"])]
-    Put(PutArgs),
+    #[command(aliases = ["create", "add", "put"])]
+    Apply(ApplyArgs),
     /// List calendars by name
     #[command(aliases = ["ls"])]
     List,
     /// Show the dates of a calendar
-    #[command(aliases = ["get"])]
-    Show {
+    #[command(aliases = ["show"])]
+    Get {
         /// The calendar's name
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Remove calendars that no schedule refers to
+    /// Delete calendars that no schedule refers to
     #[command(aliases = ["remove", "rm"])]
     Delete {
         /// The calendars' names
@@ -42,9 +42,9 @@ pub(crate) enum CalendarVerb {
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("dates").args(["date", "file"]).required(true)))]
 #[command(after_help = "Examples:\n  \
-    punctual calendar put closed --date 2026-12-25 --date 2026-12-26\n  \
-    punctual calendar put holidays --file holidays.ics --zone Europe/Berlin")]
-pub(crate) struct PutArgs {
+    punctual calendar apply closed --date 2026-12-25 --date 2026-12-26\n  \
+    punctual calendar apply holidays --file holidays.ics --zone Europe/Berlin")]
+pub(crate) struct ApplyArgs {
     /// The calendar's name
     #[arg(value_name = "NAME")]
     name: String,
@@ -74,29 +74,29 @@ pub(crate) async fn run(verb: CalendarVerb, context: &Context) -> anyhow::Result
     let client = context.client()?;
     let out = &context.out;
     match verb {
-        CalendarVerb::Put(args) => put(&args, &client, out).await?,
+        CalendarVerb::Apply(args) => apply(&args, &client, out).await?,
         CalendarVerb::List => {
             let list = client.calendars().await.map_err(named)?;
             out.rows(&list.calendars, &list)?;
             if list.calendars.is_empty() {
-                out.hint("No calendars. Define one: punctual calendar put closed --date 2026-12-25");
+                out.hint("No calendars. Create one: punctual calendar apply closed --date 2026-12-25");
             }
         }
-        CalendarVerb::Show { name } => {
+        CalendarVerb::Get { name } => {
             let calendar = client.calendar(&name).await.map_err(named)?;
             show(&calendar, out)?;
         }
         CalendarVerb::Delete { names } => {
             for name in &names {
                 client.delete_calendar(name).await.map_err(named)?;
-                out.hint(&format!("{name} is removed."));
+                out.hint(&format!("{name} is deleted."));
             }
         }
     }
     Ok(Exit::Ok)
 }
 
-async fn put(args: &PutArgs, client: &Client, out: &Output) -> anyhow::Result<()> {
+async fn apply(args: &ApplyArgs, client: &Client, out: &Output) -> anyhow::Result<()> {
     let calendar = match &args.file {
         None => {
             let dates = args.date.iter().map(Date::to_string).collect();
@@ -137,7 +137,7 @@ async fn put(args: &PutArgs, client: &Client, out: &Output) -> anyhow::Result<()
     Ok(())
 }
 
-impl PutArgs {
+impl ApplyArgs {
     fn query(&self) -> CalendarQuery {
         CalendarQuery { zone: self.zone.clone(), skip_unsupported: self.skip_unsupported.then(|| true.to_string()) }
     }

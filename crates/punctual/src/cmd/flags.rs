@@ -180,7 +180,7 @@ pub(crate) const BACKFILL_WORDS: Words = &[
 ];
 
 pub(crate) const SCHEDULE_WORDS: Words = &[
-    ("PUT /v1/calendars/{name} makes one", "`punctual calendar put` makes one"),
+    ("PUT /v1/calendars/{name} makes one", "`punctual calendar apply` makes one"),
     ("GET /v1/calendars lists them", "`punctual calendar list` shows them"),
     ("`end_at`", "--end-at"),
     ("`start_at`", "--start-at"),
@@ -200,7 +200,7 @@ pub(crate) const FORECAST_WORDS: Words = &[("`from`", "--from")];
 
 pub(crate) const NOTIFICATION_WORDS: Words = &[
     ("POST /v1/notifications/preview", "`punctual notify preview`"),
-    ("PUT /v1/notifications/{name}", "`punctual notify add`"),
+    ("PUT /v1/notifications/{name}", "`punctual notify apply`"),
 ];
 
 /// The same error with other words for what it tells and advises.

@@ -19,12 +19,12 @@ pub(crate) enum JobVerb {
         #[arg(value_name = "ID")]
         id: JobId,
     },
-    /// Submit a job (same as `punctual run`)
-    #[command(aliases = ["create", "run"])]
-    Submit(Box<run::RunArgs>),
+    /// Create a job: now, later, or at a given time (same as `punctual run`)
+    #[command(aliases = ["submit", "run", "add"])]
+    Create(Box<run::RunArgs>),
     /// End jobs (same as `punctual cancel`)
     Cancel(verbs::Ids),
-    /// Remove jobs that have not started
+    /// Delete jobs that have not started
     #[command(aliases = ["remove", "rm"])]
     Delete(verbs::Ids),
     /// Run finished jobs again
@@ -44,7 +44,7 @@ pub(crate) async fn run(verb: JobVerb, context: &Context) -> anyhow::Result<Exit
             view::job(&context.out, &context.client()?.job(id).await?)?;
             Ok(Exit::Ok)
         }
-        JobVerb::Submit(args) => run::run(*args, context).await,
+        JobVerb::Create(args) => run::run(*args, context).await,
         JobVerb::Cancel(ids) => verbs::run(verbs::Verb::Cancel, ids, context).await,
         JobVerb::Delete(ids) => verbs::run(verbs::Verb::Delete, ids, context).await,
         JobVerb::Retry(ids) => verbs::run(verbs::Verb::Retry, ids, context).await,

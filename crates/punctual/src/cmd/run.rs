@@ -1,4 +1,4 @@
-//! `punctual run` and `punctual job submit`.
+//! `punctual run` and `punctual job create`.
 
 use std::path::Path;
 

@@ -38,9 +38,11 @@ pub(crate) struct ServerArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ServerVerb {
     /// List the servers of the cluster, with what each owns and does
+    #[command(aliases = ["ls"])]
     List(servers::ListArgs),
-    /// Show the server and what it has done so far
-    Status,
+    /// Show the server that answers, and what it has done so far
+    #[command(aliases = ["show", "status"])]
+    Get,
 }
 
 /// What holds for one start of a server alone, and so is no setting.
@@ -89,7 +91,7 @@ pub(crate) async fn until_ready(
 pub(crate) async fn run(args: ServerArgs, context: &Context) -> anyhow::Result<Exit> {
     match args.verb {
         Some(ServerVerb::List(args)) => return servers::list(args, context).await,
-        Some(ServerVerb::Status) => return status(context).await,
+        Some(ServerVerb::Get) => return status(context).await,
         None => {}
     }
     context.start_logging("info")?;

@@ -35,13 +35,13 @@ pub(crate) enum TaskVerb {
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Define a task, or replace its whole definition
+    /// Create a task, or replace its whole definition
     ///
     /// What is not given is at its default afterwards, not what it was before. To change a part, edit what
     /// `punctual task get NAME -o json` prints and apply that. What changed is listed.
     #[command(aliases = ["create", "add", "put"])]
     Apply(Box<ApplyArgs>),
-    /// Remove tasks
+    /// Delete tasks
     #[command(aliases = ["remove", "rm"])]
     Delete {
         /// The tasks' names
@@ -136,7 +136,7 @@ pub(crate) async fn run(verb: TaskVerb, context: &Context) -> anyhow::Result<Exi
             match &page.next_cursor {
                 Some(cursor) => out.hint_more(page.tasks.len(), "task", cursor),
                 None if page.tasks.is_empty() => {
-                    out.hint("No tasks. Define one: punctual task apply ping --http https://example.org/");
+                    out.hint("No tasks. Create one: punctual task apply ping --http https://example.org/");
                 }
                 None => {}
             }
@@ -149,7 +149,7 @@ pub(crate) async fn run(verb: TaskVerb, context: &Context) -> anyhow::Result<Exi
         TaskVerb::Delete { names } => {
             for name in &names {
                 client.delete_task(name).await.map_err(|error| in_flags(error, flags::OF_NAMES))?;
-                out.hint(&format!("{name} is removed."));
+                out.hint(&format!("{name} is deleted."));
             }
         }
     }

@@ -8,7 +8,7 @@ use punctual_core::run::{Slack, TaskFile, Telegram};
 use punctual_core::task::{Run, TaskSpec};
 use serde_json::value::RawValue;
 
-use super::artifact::{self, Pushed};
+use super::artifact::{self, Upload};
 use super::binary::BinaryFlags;
 use super::spec::{JobInput, SpecFlags};
 use super::text_or_file;
@@ -77,7 +77,7 @@ impl<'a> What<'a> {
     pub(crate) async fn upload(&self, chosen: &mut Chosen, client: &Client, out: &Output) -> anyhow::Result<()> {
         let mut files = Vec::new();
         for (name, path) in self.binary.files() {
-            let Pushed { artifact, was_sent } = artifact::upload(client, path, None, ArtifactKind::File).await?;
+            let Upload { artifact, was_sent } = artifact::upload(client, path, None, ArtifactKind::File).await?;
             if was_sent {
                 out.hint(&format!("Uploaded {} as {}.", path.display(), artifact.id));
             }
@@ -94,7 +94,7 @@ impl<'a> What<'a> {
 
     async fn upload_program(&self, chosen: &mut Chosen, client: &Client, out: &Output) -> anyhow::Result<()> {
         let Some(file) = self.file() else { return Ok(()) };
-        let Pushed { artifact, was_sent } = artifact::upload(client, file, None, ArtifactKind::Binary).await?;
+        let Upload { artifact, was_sent } = artifact::upload(client, file, None, ArtifactKind::Binary).await?;
         if was_sent {
             out.hint(&format!("Uploaded {} as {}.", file.display(), artifact.id));
         }

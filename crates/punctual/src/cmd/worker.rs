@@ -30,6 +30,7 @@ pub(crate) struct WorkerArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkerVerb {
     /// List the workers of all servers with what they run, and those that were lost in the last day
+    #[command(aliases = ["ls"])]
     List {
         /// Also workers that shut down normally in the last day
         #[arg(short, long)]

@@ -17,13 +17,13 @@ fn backfills_print_in_every_format() {
 #[test]
 fn what_is_done_with_a_backfill_is_answered_in_words() {
     insta::assert_snapshot!(all(&[
-        "backfill start nightly --from 2026-01-01 --to 2026-02-01 --overlap allow --max-active 4".to_owned(),
-        format!("backfill show {ID} --tz utc"),
+        "backfill create nightly --from 2026-01-01 --to 2026-02-01 --overlap allow --max-active 4".to_owned(),
+        format!("backfill get {ID} --tz utc"),
         format!("backfill runs {ID}"),
         format!("backfill abort {ID}"),
         format!("backfill abort {ID} --cancel"),
-        "backfill start nightly".to_owned(),
-        "backfill start nightly --from 2026-01-01 --dry-run --watch".to_owned(),
+        "backfill create nightly".to_owned(),
+        "backfill create nightly --from 2026-01-01 --dry-run --watch".to_owned(),
         "backfill watch nightly".to_owned(),
     ]));
 }
@@ -37,6 +37,6 @@ fn a_backfill_without_jobs_is_not_said_to_be_under_way_when_it_is_not() {
             (format!("GET /v1/backfills/{ID}"), (200, backfill(ID, state))),
         ]);
         let output = run(&["backfill", "runs", ID, "--server", &url]);
-        assert_eq!(stderr(&output), format!("{said}punctual backfill show {ID}\n"));
+        assert_eq!(stderr(&output), format!("{said}punctual backfill get {ID}\n"));
     }
 }

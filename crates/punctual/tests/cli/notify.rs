@@ -14,17 +14,17 @@ fn rules_print_in_every_format() {
 
 #[test]
 fn a_rule_is_shown_with_what_waits_and_what_was_sent() {
-    insta::assert_snapshot!(all(&["notify show billing", "notify show chat", "notify log", "notify log -o name"]));
+    insta::assert_snapshot!(all(&["notify get billing", "notify get chat", "notify log", "notify log -o name"]));
 }
 
 #[test]
 fn what_is_done_to_a_rule_is_answered_in_words() {
     insta::assert_snapshot!(all(&[
-        "notify add billing --email ops@example.org --on failed,late --late-after 10m --task invoice",
+        "notify apply billing --email ops@example.org --on failed,late --late-after 10m --task invoice",
         "notify disable chat",
         "notify test billing --detach",
         "notify preview billing",
-        "notify remove billing",
+        "notify delete billing",
     ]));
 }
 
@@ -48,16 +48,16 @@ fn a_test_waits_for_what_it_sent() {
 fn every_outcome_has_its_exit_code() {
     let url = fake::start();
     for (line, code) in [
-        ("notify show nope", 5),
-        ("notify add full --email ops@example.org", 6),
-        ("notify add x", 2),
-        ("notify add x --email a@example.org --slack ops", 2),
-        ("notify add x --cc a@example.org", 2),
-        ("notify add x --webhook http://h/ --on failing", 2),
-        ("notify add x --email a@example.org --late-after 5m", 2),
-        ("notify add x --email a@example.org --text-template /nowhere", 2),
-        ("notify add x --slack @/nowhere", 2),
-        ("notify add x --email a@example.org --window soon", 2),
+        ("notify get nope", 5),
+        ("notify apply full --email ops@example.org", 6),
+        ("notify apply x", 2),
+        ("notify apply x --email a@example.org --slack ops", 2),
+        ("notify apply x --cc a@example.org", 2),
+        ("notify apply x --webhook http://h/ --on failing", 2),
+        ("notify apply x --email a@example.org --late-after 5m", 2),
+        ("notify apply x --email a@example.org --text-template /nowhere", 2),
+        ("notify apply x --slack @/nowhere", 2),
+        ("notify apply x --email a@example.org --window soon", 2),
         ("notify test billing --detach --wait-timeout 1s", 2),
         ("notify preview", 0),
         ("notify preview --subject-template - --text-template -", 2),
@@ -81,7 +81,7 @@ fn a_rule_about_what_is_not_there_is_taken_with_a_hint() {
         ("PUT /v1/notifications/billing".to_owned(), (200, about)),
         ("GET /v1/schedules/nightlly".to_owned(), unknown()),
     ]);
-    let line = "notify add billing --email a@example.org --task ping --task nope --schedule nightlly --server";
+    let line = "notify apply billing --email a@example.org --task ping --task nope --schedule nightlly --server";
     let output = run(&line.split(' ').chain([url.as_str()]).collect::<Vec<_>>());
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let said = stderr(&output);
@@ -110,11 +110,11 @@ fn advice_is_about_commands_and_not_about_requests() {
     ]);
     for (line, said) in [
         (
-            "notify add x --email a@example.org",
+            "notify apply x --email a@example.org",
             "--text-template: line 1: syntax error. `punctual notify preview` shows what a template makes of a sample.",
         ),
         (
-            "backfill start nightly --from 2026-01-01 --max-active 2",
+            "backfill create nightly --from 2026-01-01 --max-active 2",
             "--max-active: runs of queue_all are one at a time. Set --overlap to allow, or leave --max-active out.",
         ),
     ] {
@@ -129,7 +129,7 @@ fn an_address_of_slack_can_be_kept_in_a_file() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("address"), "https://hooks.slack.com/services/s3cret\n").unwrap();
     let output =
-        punctual(dir.path(), &["notify", "add", "chat", "--slack", "@address", "--server", &url]).output().unwrap();
+        punctual(dir.path(), &["notify", "apply", "chat", "--slack", "@address", "--server", &url]).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let said = format!("{}{}", stdout(&output), stderr(&output));
     assert!(said.contains("a Slack channel") && !said.contains("s3cret"), "{said}");
@@ -142,5 +142,5 @@ fn a_list_without_rules_says_how_to_begin() {
     let none = serde_json::json!({ "notifications": [] });
     let url = fake::start_with([("GET /v1/notifications".to_owned(), (200, none))]);
     let output = run(&["notify", "list", "--server", &url]);
-    assert!(stderr(&output).contains("punctual notify add ops --email"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("punctual notify apply ops --email"), "{}", stderr(&output));
 }

@@ -26,7 +26,7 @@ fn schedules_print_in_every_format() {
 
 #[test]
 fn a_schedule_is_shown_with_its_past_and_its_future() {
-    insta::assert_snapshot!(all(&["schedule show nightly", "schedule preview nightly", "schedule history nightly"]));
+    insta::assert_snapshot!(all(&["schedule get nightly", "schedule preview nightly", "schedule history nightly"]));
 }
 
 #[test]
@@ -40,8 +40,8 @@ fn what_is_done_to_a_schedule_is_answered_in_words() {
         "schedule run nightly",
         "schedule delete nightly",
         "calendar list",
-        "calendar show holidays",
-        "calendar put holidays --date 2026-12-25",
+        "calendar get holidays",
+        "calendar apply holidays --date 2026-12-25",
         "calendar delete holidays",
     ]));
 }
@@ -85,7 +85,7 @@ fn what_only_backfills_know_is_told_beside_the_record() {
 fn every_outcome_has_its_exit_code() {
     let url = fake::start();
     for (line, code) in [
-        ("schedule show nope", 5),
+        ("schedule get nope", 5),
         ("schedule create x --task ping", 2),
         ("schedule create x --cron @daily", 2),
         ("schedule create x --task ping --cron nonsense", 2),
@@ -98,9 +98,9 @@ fn every_outcome_has_its_exit_code() {
         ("schedule history nightly --on 2026-11-12 --from 2026-11-01", 2),
         ("schedule run nightly --wait", 0),
         ("schedule list --paused --not-paused", 2),
-        ("calendar put holidays", 2),
-        ("calendar put holidays --date 2026-02-30", 2),
-        ("calendar put holidays --file /nowhere", 2),
+        ("calendar apply holidays", 2),
+        ("calendar apply holidays --date 2026-02-30", 2),
+        ("calendar apply holidays --file /nowhere", 2),
         ("calendar delete holidays", 6),
     ] {
         let mut args = vec!["--server", url.as_str()];
@@ -117,7 +117,7 @@ fn a_calendar_comes_from_a_file_of_either_kind() {
     let dir = tempfile::tempdir().unwrap();
     let put = |dir: &Path, name: &str, text: &str| {
         std::fs::write(dir.join(name), text).unwrap();
-        punctual(dir, &["calendar", "put", "holidays", "--file", name, "--server", &url]).output().unwrap()
+        punctual(dir, &["calendar", "apply", "holidays", "--file", name, "--server", &url]).output().unwrap()
     };
     let text = put(dir.path(), "dates.txt", "2026-12-25\n2026-12-26 # both\n");
     assert_eq!(stdout(&text), "holidays\n", "{}", stderr(&text));

@@ -174,7 +174,7 @@ fn every_time_in_a_list_has_its_zone_on_every_terminal() {
 fn details_have_zones_too() {
     let url = fake::start();
     let job = format!("job get {DONE}");
-    for line in [&job, "schedule show nightly", "calendar show holidays", "notify show billing", "task get ping"] {
+    for line in [&job, "schedule get nightly", "calendar get holidays", "notify get billing", "task get ping"] {
         let mut args: Vec<&str> = line.split_whitespace().collect();
         args.extend(["--server", &url, "--tz", "Asia/Tokyo"]);
         let text = on_terminal(60, &args);

@@ -199,7 +199,7 @@ async fn a_token_of_another_user_works_for_commands_and_workers() {
     std::fs::copy(home.file("data/token"), &file).expect("a copy of the token");
     std::os::unix::fs::chown(&file, Some(STRANGER), None).expect("root gives files away");
     let file = file.to_str().expect("a path");
-    for arguments in [&["ps", "--token-file", file][..], &["server", "status", "--token-file", file]] {
+    for arguments in [&["ps", "--token-file", file][..], &["server", "get", "--token-file", file]] {
         let output = punctual_as_stranger(&server.url, arguments);
         assert!(output.status.success(), "{}", said(&output));
     }

@@ -188,20 +188,20 @@ async fn the_command_line_starts_follows_and_aborts_a_backfill() {
     api.command("/v1/schedules/tick/pause").await.expect(200);
     let range = "--from 2026-01-01T00:00:00Z --to 2026-01-01T00:00:20Z";
 
-    let said = say(&server, &format!("backfill start tick {range} --dry-run"));
+    let said = say(&server, &format!("backfill create tick {range} --dry-run"));
     assert!(
         said.1.starts_with("tick has 20 planned times in this range, UTC: 20 to run\n  2026-01-01 00:00+00:00\n"),
         "{said:?}"
     );
-    let said = say(&server, &format!("backfill start tick {range} --watch"));
+    let said = say(&server, &format!("backfill create tick {range} --watch"));
     assert_eq!((said.0, said.2.lines().count()), (Some(0), 1), "one hint, and no progress beside a terminal: {said:?}");
     assert!(said.1.contains("20 of 20, 20 succeeded"), "{said:?}");
-    let said = say(&server, &format!("backfill start tick {range} --watch"));
+    let said = say(&server, &format!("backfill create tick {range} --watch"));
     assert!(said.0 == Some(0) && said.1.contains("20 of 20, 20 passed over"), "{said:?}");
-    let said = say(&server, &format!("backfill start tick {range} --overlap skip"));
+    let said = say(&server, &format!("backfill create tick {range} --overlap skip"));
     assert_eq!(said.0, Some(2));
     assert!(said.2.contains("--overlap: `skip` is not one of queue_all, allow"), "{said:?}");
-    let said = say(&server, "backfill start tick --from 2026-01-01T00:00:00.1Z --to 2026-01-01T00:00:00.2Z");
+    let said = say(&server, "backfill create tick --from 2026-01-01T00:00:00.1Z --to 2026-01-01T00:00:00.2Z");
     assert!(said.2.contains("`punctual schedule preview NAME --from TIME` shows its times"), "{said:?}");
 
     // The schedule has no record of that day; its history tells of the runs all the same.
@@ -214,7 +214,7 @@ async fn the_command_line_starts_follows_and_aborts_a_backfill() {
     assert_eq!(said.1.matches(known).count(), 20, "{said:?}");
 
     api.put("/v1/tasks/slow", json!({ "run": { "probe": { "sleep": "5m" } } })).await.expect(200);
-    let said = say(&server, &format!("backfill start tick {range} --all -o name"));
+    let said = say(&server, &format!("backfill create tick {range} --all -o name"));
     let id = said.1.trim().to_owned();
     eventually("it runs", || async { read(api, &id).await["running"] == 1 }).await;
     let said = say(&server, &format!("backfill abort {id} --cancel"));
@@ -226,8 +226,8 @@ async fn the_command_line_starts_follows_and_aborts_a_backfill() {
     assert!(said.1.contains("2026-01-01 00:00+00:00  cancelled  job_"), "{said:?}");
     let said = say(&server, "backfill list --schedule tick -o name");
     assert_eq!(said.1.lines().count(), 3, "{said:?}");
-    assert_eq!(say(&server, "backfill show backfill_01m7et433kee4803yssgvaf2fh").0, Some(5));
-    assert_eq!(say(&server, "backfill show yesterday").0, Some(2));
+    assert_eq!(say(&server, "backfill get backfill_01m7et433kee4803yssgvaf2fh").0, Some(5));
+    assert_eq!(say(&server, "backfill get yesterday").0, Some(2));
 }
 
 /// The exit code, stdout and stderr.

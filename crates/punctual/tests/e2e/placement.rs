@@ -123,14 +123,14 @@ async fn jobs_for_later_and_schedules_are_accepted_with_the_same_warning() {
     warned(&["schedule", "create", "nightly", "--command", "date", "--daily", "02:00", "--zone", "UTC"], WHY);
     warned(&["schedule", "edit", "nightly", "--daily", "03:00"], WHY);
     warned(&["schedule", "run", "nightly"], WHY);
-    let shown = text(&say(&server, &["schedule", "show", "nightly"]).stdout);
+    let shown = text(&say(&server, &["schedule", "get", "nightly"]).stdout);
     assert!(shown.contains(&format!("warning        {WHY}")), "{shown}");
     let crontab = home.file("crontab");
     std::fs::write(&crontab, "0 3 * * * /usr/bin/find /tmp | sort\n").expect("written");
     warned(&["import", "crontab", crontab.to_str().expect("plain"), "--shell"], WHY);
     // Nothing is due, so there is nothing to do.
     say(&server, &["schedule", "pause", "nightly"]);
-    let shown = text(&say(&server, &["schedule", "show", "nightly"]).stdout);
+    let shown = text(&say(&server, &["schedule", "get", "nightly"]).stdout);
     assert!(!shown.contains("warning"), "{shown}");
 }
 

@@ -172,7 +172,7 @@ async fn a_program_of_a_schedule_knows_its_planned_time_in_a_sandbox_and_by_an_a
         let api = &Checked::new(&server).await;
         let tool = compile_c(&home, "tool", source);
         let mut push = Command::new(PUNCTUAL);
-        push.args(["artifact", "push", "-o", "json", "--server", &server.url]).arg(tool);
+        push.args(["artifact", "create", "-o", "json", "--server", &server.url]).arg(tool);
         let pushed = push.output().expect("it runs").stdout;
         let pushed: Value = serde_json::from_slice(&pushed).expect("it is uploaded");
         let artifact = &pushed["id"];

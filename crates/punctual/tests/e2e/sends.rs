@@ -140,7 +140,7 @@ fn a_telegram_message_is_sent_by_a_bot_whose_token_nobody_sees() {
     assert!(heard.starts_with("POST /bot42:s3cret/sendMessage "), "{heard}");
     assert!(heard.ends_with(r#"{"chat_id":"@news","text":"It is done"}"#), "{heard}");
 
-    succeeds(&server, &["notify", "add", "chat", "--telegram", "-100123", "--bot", "ops", "--silent"]);
+    succeeds(&server, &["notify", "apply", "chat", "--telegram", "-100123", "--bot", "ops", "--silent"]);
     succeeds(&server, &["notify", "test", "chat"]);
     let heard = requests.lock().expect("no panic")[2].clone();
     assert!(heard.starts_with("POST /bot43:s3cret/sendMessage "), "{heard}");
@@ -153,7 +153,7 @@ fn a_telegram_message_is_sent_by_a_bot_whose_token_nobody_sees() {
         String::from_utf8_lossy(&config.stdout).into_owned(),
         logs,
         sent,
-        succeeds(&server, &["notify", "show", "chat"]),
+        succeeds(&server, &["notify", "get", "chat"]),
         succeeds(&server, &["ps", "-o", "json"]),
     ] {
         assert!(!shown.contains("s3cret"), "{shown}");

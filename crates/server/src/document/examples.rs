@@ -38,13 +38,13 @@ fn request(operation: &str) -> Option<Value> {
         "name": "nightly", "task": "report", "rules": [{ "cron": "0 2 * * *" }], "zone": "Europe/Berlin"
     });
     Some(match operation {
-        "submit_job" => json!({ "task": "report", "delay": "90s", "input": { "month": "2026-11" } }),
-        "submit_jobs" => json!({ "jobs": [{ "task": "report" }, { "task": "report", "delay": "1h" }] }),
+        "create_job" => json!({ "task": "report", "delay": "90s", "input": { "month": "2026-11" } }),
+        "create_jobs" => json!({ "jobs": [{ "task": "report" }, { "task": "report", "delay": "1h" }] }),
         "create_task" => json!({ "name": "report", "spec": task }),
-        "put_task" => task,
-        "create_schedule" | "put_schedule" | "preview" => schedule,
+        "apply_task" => task,
+        "create_schedule" | "apply_schedule" | "preview" => schedule,
         "create_schedules" => json!({ "schedules": [schedule] }),
-        "start_backfill" => json!({ "from": "2026-11-01", "to": "2026-11-08" }),
+        "create_backfill" => json!({ "from": "2026-11-01", "to": "2026-11-08" }),
         _ => return None,
     })
 }

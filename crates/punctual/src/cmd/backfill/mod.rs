@@ -20,17 +20,17 @@ use crate::when::whole;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BackfillVerb {
-    /// Backfill a schedule: run planned times of the past
+    /// Create a backfill: run planned times of a schedule that are past
     ///
     /// Times that ran are passed over, unless --all is given. What became of the others by plan stays on record.
-    #[command(aliases = ["create", "add"])]
-    Start(StartArgs),
+    #[command(aliases = ["start", "add"])]
+    Create(CreateArgs),
     /// List backfills, the latest first
     #[command(aliases = ["ls"])]
     List(ListArgs),
     /// Show a backfill and how far it has come
-    #[command(aliases = ["get"])]
-    Show {
+    #[command(aliases = ["show"])]
+    Get {
         /// The backfill's id; `punctual backfill list` shows them
         #[arg(value_name = "ID")]
         id: BackfillId,
@@ -57,9 +57,9 @@ pub(crate) enum BackfillVerb {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
-    punctual backfill start nightly --from 2026-11-01 --to 2026-11-08 --dry-run\n  \
-    punctual backfill start nightly --from 2026-11-01 --overlap allow --max-active 4 --watch")]
-pub(crate) struct StartArgs {
+    punctual backfill create nightly --from 2026-11-01 --to 2026-11-08 --dry-run\n  \
+    punctual backfill create nightly --from 2026-11-01 --overlap allow --max-active 4 --watch")]
+pub(crate) struct CreateArgs {
     /// The schedule's name
     #[arg(value_name = "SCHEDULE")]
     schedule: String,
@@ -115,7 +115,7 @@ pub(crate) struct RunsArgs {
     cursor: Option<String>,
 }
 
-impl StartArgs {
+impl CreateArgs {
     fn request(&self) -> BackfillRequest {
         BackfillRequest {
             from: self.from.clone(),
@@ -138,9 +138,9 @@ pub(crate) async fn run(verb: BackfillVerb, context: &Context) -> anyhow::Result
     let client = context.client()?;
     let out = &context.out;
     match verb {
-        BackfillVerb::Start(args) => return start(&args, &client, out).await,
+        BackfillVerb::Create(args) => return create(&args, &client, out).await,
         BackfillVerb::List(args) => list(&args, &client, out).await?,
-        BackfillVerb::Show { id } => view::print(&client.backfill(id).await.map_err(named)?, out)?,
+        BackfillVerb::Get { id } => view::print(&client.backfill(id).await.map_err(named)?, out)?,
         BackfillVerb::Watch { id } => return watch::run(id, &client, out).await,
         BackfillVerb::Runs(args) => runs(&args, &client, out).await?,
         BackfillVerb::Abort { id, cancel } => abort(id, cancel, &client, out).await?,
@@ -148,7 +148,7 @@ pub(crate) async fn run(verb: BackfillVerb, context: &Context) -> anyhow::Result
     Ok(Exit::Ok)
 }
 
-async fn start(args: &StartArgs, client: &Client, out: &Output) -> anyhow::Result<Exit> {
+async fn create(args: &CreateArgs, client: &Client, out: &Output) -> anyhow::Result<Exit> {
     let request = args.request();
     if args.dry_run {
         let plan = client.plan_backfill(&args.schedule, &request).await.map_err(named)?;
@@ -186,7 +186,7 @@ async fn list(args: &ListArgs, client: &Client, out: &Output) -> anyhow::Result<
     match &page.next_cursor {
         Some(cursor) => out.hint_more(page.backfills.len(), "backfill", cursor),
         None if page.backfills.is_empty() && out.format == Format::Table => {
-            out.hint("No backfills. Make one: punctual backfill start SCHEDULE --from 2026-11-01 --dry-run");
+            out.hint("No backfills. Create one: punctual backfill create SCHEDULE --from 2026-11-01 --dry-run");
         }
         None => {}
     }
@@ -204,7 +204,7 @@ async fn runs(args: &RunsArgs, client: &Client, out: &Output) -> anyhow::Result<
                 BackfillStanding::Running => "It has made no job so far",
                 BackfillStanding::Done | BackfillStanding::Aborted => "It made no job",
             };
-            out.hint(&format!("{so_far}: punctual backfill show {}", args.id));
+            out.hint(&format!("{so_far}: punctual backfill get {}", args.id));
         }
         None => {}
     }

@@ -26,7 +26,7 @@ pub(super) async fn tell(
         Extent::Whole => {
             tell_schedules(prefix, reading, known);
             let rules = mail::left_over(prefix, stored, reading, client).await?;
-            say(prefix, "rule", &rules, ["It keeps mailing.", "They keep mailing."], "punctual notify remove NAME");
+            say(prefix, "rule", &rules, ["It keeps mailing.", "They keep mailing."], "punctual notify delete NAME");
         }
         // What looks left over may be of a line that could not be read.
         Extent::Part => out.hint(

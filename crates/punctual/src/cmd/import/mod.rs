@@ -22,7 +22,7 @@ use punctual_core::Timestamp;
 use punctual_core::run::Network;
 use punctual_core::schedule::recurrence::crontab::{Crontab, CrontabFormat};
 
-use super::artifact::{self, Pushed};
+use super::artifact::{self, Upload};
 use super::flags::{OF_TASKS, in_flags};
 use super::waiting::warn;
 use super::{Context, read_file};
@@ -263,7 +263,7 @@ async fn make(lines: &[Line], client: &Client, context: &Context) -> anyhow::Res
         let spec = match becomes {
             Becomes::Call(request) => Some(line::call(request)),
             Becomes::Program { path, args, env, network } => {
-                let Pushed { artifact, was_sent } = artifact::upload(client, path, None, ArtifactKind::Binary).await?;
+                let Upload { artifact, was_sent } = artifact::upload(client, path, None, ArtifactKind::Binary).await?;
                 if was_sent {
                     context.out.hint(&format!("Uploaded {} as {}.", path.display(), artifact.id));
                 }

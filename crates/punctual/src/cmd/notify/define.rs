@@ -1,4 +1,4 @@
-//! `punctual notify add` and `preview`.
+//! `punctual notify apply` and `preview`.
 
 use clap::{ArgGroup, Args};
 use punctual_api::{
@@ -19,11 +19,11 @@ use crate::when::parse_span;
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("channel").args(["email", "slack", "telegram", "webhook"]).required(true)))]
 #[command(after_help = "Examples:\n  \
-    punctual notify add ops --email ops@example.org\n  \
-    punctual notify add billing --slack billing --task invoice --task dunning --on failed,lost,late --late-after 10m\n  \
-    punctual notify add pager --webhook https://example.org/hook --sign-with pager --schedule nightly --window 5m\n\n\
+    punctual notify apply ops --email ops@example.org\n  \
+    punctual notify apply billing --slack billing --task invoice --task dunning --on failed,lost,late --late-after 10m\n  \
+    punctual notify apply pager --webhook https://example.org/hook --sign-with pager --schedule nightly --window 5m\n\n\
     Without --task, --queue and --schedule it tells of everything; with several of them, of what any one names.")]
-pub(crate) struct AddArgs {
+pub(crate) struct ApplyArgs {
     /// The rule's name
     #[arg(value_name = "NAME")]
     name: String,
@@ -124,7 +124,7 @@ fn read(file: Option<&str>) -> anyhow::Result<Option<String>> {
     file.map(read_file).transpose()
 }
 
-impl AddArgs {
+impl ApplyArgs {
     fn request(&self) -> anyhow::Result<NotificationRequest> {
         if self.late_after.is_some() && !self.on.contains(&NoticeKind::Late) {
             return Err(usage("--late-after is given, and nothing tells of what is late", "add --on failed,late"));
@@ -158,7 +158,7 @@ impl AddArgs {
     }
 }
 
-pub(super) async fn add(args: &AddArgs, client: &Client, out: &Output) -> anyhow::Result<()> {
+pub(super) async fn apply(args: &ApplyArgs, client: &Client, out: &Output) -> anyhow::Result<()> {
     let request = args.request()?;
     let stored = client.put_notification(&args.name, &request, IfMatch::Any).await;
     let rule = stored.map_err(|error| named(with_address(error, &request)))?;

@@ -21,35 +21,37 @@ use crate::when::{parse_span, whole};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum NotifyVerb {
-    /// Define a rule, or replace the one of this name
+    /// Create a rule, or replace the one of this name
     ///
     /// What is not given is at its default afterwards, not what it was before.
-    #[command(aliases = ["create", "apply", "put"])]
-    Add(Box<define::AddArgs>),
+    #[command(aliases = ["create", "add", "put"])]
+    Apply(Box<define::ApplyArgs>),
     /// List rules by name
     #[command(aliases = ["ls"])]
     List,
     /// Show a rule, what waits to be sent by it, and what it sent last
-    #[command(aliases = ["get"])]
-    Show {
+    #[command(aliases = ["show"])]
+    Get {
         /// The rule's name; `punctual notify list` shows them
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Remove rules, with what waits to be sent by them
-    #[command(aliases = ["delete", "rm"])]
-    Remove {
+    /// Delete rules, with what waits to be sent by them
+    #[command(aliases = ["remove", "rm"])]
+    Delete {
         /// The rules' names
         #[arg(required = true, value_name = "NAME")]
         names: Vec<String>,
     },
     /// Enable a rule
+    #[command(aliases = ["resume"])]
     Enable {
         /// The rule's name
         #[arg(value_name = "NAME")]
         name: String,
     },
     /// Disable a rule; what waits to be sent by it is dropped
+    #[command(aliases = ["pause"])]
     Disable {
         /// The rule's name
         #[arg(value_name = "NAME")]
@@ -91,7 +93,7 @@ pub(crate) struct LogArgs {
     cursor: Option<String>,
 }
 
-/// Messages that `show` looks back at.
+/// Messages that `get` looks back at.
 const LAST_SHOWN: usize = 5;
 
 fn named(error: ClientError) -> anyhow::Error {
@@ -102,13 +104,13 @@ pub(crate) async fn run(verb: NotifyVerb, context: &Context) -> anyhow::Result<E
     let client = context.client()?;
     let out = &context.out;
     match verb {
-        NotifyVerb::Add(args) => define::add(&args, &client, out).await?,
+        NotifyVerb::Apply(args) => define::apply(&args, &client, out).await?,
         NotifyVerb::List => list(&client, out).await?,
-        NotifyVerb::Show { name } => show(&name, &client, out).await?,
-        NotifyVerb::Remove { names } => {
+        NotifyVerb::Get { name } => show(&name, &client, out).await?,
+        NotifyVerb::Delete { names } => {
             for name in &names {
                 client.delete_notification(name).await.map_err(named)?;
-                out.hint(&format!("{name} is removed."));
+                out.hint(&format!("{name} is deleted."));
             }
         }
         NotifyVerb::Enable { name } => {
@@ -142,7 +144,7 @@ async fn list(client: &Client, out: &Output) -> anyhow::Result<()> {
     let list = client.notifications().await.map_err(named)?;
     out.rows(&list.notifications, &list)?;
     if list.notifications.is_empty() && out.format == Format::Table {
-        out.hint("There are no notification rules. Add one: punctual notify add ops --email ops@example.org");
+        out.hint("No notification rules. Create one: punctual notify apply ops --email ops@example.org");
     }
     Ok(())
 }

@@ -124,7 +124,7 @@ pub(super) async fn edit(args: &EditArgs, client: &Client, out: &Output) -> anyh
     if was == serde_json::to_value(&request)? {
         return Err(usage(
             "nothing would change",
-            "say with flags what is to change; `punctual schedule show` tells what is",
+            "say with flags what is to change; `punctual schedule get` tells what is",
         ));
     }
     // Whoever changed it meanwhile is not overruled.
@@ -137,7 +137,7 @@ pub(super) async fn edit(args: &EditArgs, client: &Client, out: &Output) -> anyh
         Format::Table => {}
     }
     out.write(&moved(&after, out))?;
-    out.hint(&format!("Revision {}. What it is now: punctual schedule show {}", after.revision, after.name));
+    out.hint(&format!("Revision {}. What it is now: punctual schedule get {}", after.revision, after.name));
     Ok(())
 }
 

@@ -34,13 +34,13 @@ pub(crate) enum ScheduleVerb {
     #[command(aliases = ["ls"])]
     List(ListArgs),
     /// Show a schedule: its definition, its next and last times, and who changed it
-    #[command(aliases = ["get"])]
-    Show {
+    #[command(aliases = ["show"])]
+    Get {
         /// The schedule's name; `punctual schedule list` shows them
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Remove schedules; jobs that they made stay
+    /// Delete schedules; jobs that they made stay
     #[command(aliases = ["remove", "rm"])]
     Delete {
         /// The schedules' names
@@ -111,7 +111,7 @@ pub(crate) struct NoteArgs {
     note: Option<String>,
 }
 
-/// Planned times that `show` looks back at.
+/// Planned times that `get` looks back at.
 const LAST_SHOWN: usize = 5;
 
 fn named(error: ClientError) -> anyhow::Error {
@@ -125,11 +125,11 @@ pub(crate) async fn run(verb: ScheduleVerb, context: &Context) -> anyhow::Result
         ScheduleVerb::Create(args) => define::create(&args, &client, out).await?,
         ScheduleVerb::Edit(args) => define::edit(&args, &client, out).await?,
         ScheduleVerb::List(args) => list(&args, &client, out).await?,
-        ScheduleVerb::Show { name } => show(&name, &client, out).await?,
+        ScheduleVerb::Get { name } => show(&name, &client, out).await?,
         ScheduleVerb::Delete { names } => {
             for name in &names {
                 client.delete_schedule(name).await.map_err(named)?;
-                out.hint(&format!("{name} is removed."));
+                out.hint(&format!("{name} is deleted."));
             }
         }
         ScheduleVerb::Pause(NoteArgs { name, note }) => {

@@ -23,20 +23,20 @@ fn said(output: &Output) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_file_is_pushed_once_and_then_recognized() {
+async fn a_file_is_uploaded_once_and_then_recognized() {
     let world = World::new().await;
     std::fs::write(world.home.file("report"), program(400_000, 1)).unwrap();
-    let first = punctual(&world, &["push", "report"]);
+    let first = punctual(&world, &["create", "report"]);
     let (id, told) = said(&first);
     assert!(first.status.success(), "{told}");
     assert!(told.contains("for x86_64"), "{told}");
     let id = id.trim();
     assert_eq!(world.state(id).await, "ready");
-    let (again, told) = said(&punctual(&world, &["push", "report", "--name", "other"]));
+    let (again, told) = said(&punctual(&world, &["create", "report", "--name", "other"]));
     assert_eq!(again.trim(), id);
     assert!(told.contains("nothing was sent"), "{told}");
 
-    let (shown, _) = said(&punctual(&world, &["show", id]));
+    let (shown, _) = said(&punctual(&world, &["get", id]));
     for part in [id, "ready", "name     report", "400000 bytes", "machine  x86_64"] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
@@ -47,16 +47,16 @@ async fn a_file_is_pushed_once_and_then_recognized() {
     assert!(table.contains("report") && table.contains("ready"), "{table}");
 
     world.api.put("/v1/tasks/report", binary(id)).await.expect(201);
-    let refused = punctual(&world, &["rm", id]);
+    let refused = punctual(&world, &["delete", id]);
     assert_eq!(refused.status.code(), Some(6), "{:?}", said(&refused));
     world.api.put("/v1/tasks/report", serde_json::json!({ "run": { "probe": {} } })).await.expect(200);
-    assert!(punctual(&world, &["rm", id]).status.success());
-    let gone = punctual(&world, &["show", id]);
+    assert!(punctual(&world, &["delete", id]).status.success());
+    let gone = punctual(&world, &["get", id]);
     assert_eq!(gone.status.code(), Some(5), "{:?}", said(&gone));
 }
 
 #[tokio::test]
-async fn what_cannot_be_pushed_is_said_in_one_sentence() {
+async fn what_cannot_be_uploaded_is_said_in_one_sentence() {
     let world = World::new().await;
     std::fs::write(world.home.file("script"), "#!/bin/sh\n").unwrap();
     std::fs::write(world.home.file("snake"), "#!/usr/bin/env python3\n").unwrap();
@@ -73,7 +73,7 @@ async fn what_cannot_be_pushed_is_said_in_one_sentence() {
             "/bin/true cannot run in the sandbox: it is linked dynamically; link it statically: `gcc -static`",
         ),
     ] {
-        let refused = punctual(&world, &["push", file]);
+        let refused = punctual(&world, &["create", file]);
         let (stdout, told) = said(&refused);
         assert_eq!(refused.status.code(), Some(code), "{file}: {told}");
         assert!(told.contains(reason) && stdout.is_empty(), "{file}: {told}");

@@ -165,7 +165,7 @@ async fn lines_that_make_no_sense_are_refused_before_anyone_is_asked() {
         ("server --shards many", "from 1 to 1024"),
         ("server --heartbeat soon", "is not a duration"),
         ("server --heartbeat 10s --worker-dead-after 15s", "two heartbeats"),
-        ("server --durability none", "neither full nor normal"),
+        ("server --durability none", "full, normal"),
         ("server --window-max 1", "from 100"),
         ("worker --slots 0", "from 1"),
         ("worker --queues a,,b", "a queue needs a name"),
@@ -197,7 +197,7 @@ async fn a_server_that_is_not_there_is_said_to_be_out_of_reach() {
         "cancel job_01m7etxc82e7j8000xwvsb0mnb",
         "job get job_01m7etxc82e7j8000xwvsb0mnb",
         "task list",
-        "server status",
+        "server get",
     ] {
         cases.push((line(&format!("{text} --server http://127.0.0.1:{port}")), 7, "cannot reach"));
     }
@@ -251,8 +251,8 @@ async fn what_the_server_refuses_has_the_exit_code_of_its_kind() {
         ("ps --state done".to_owned(), 2, "--state: done is not one of"),
         ("ps --kind shell".to_owned(), 2, "shell is not one of"),
         ("ps --cursor x".to_owned(), 2, "--cursor: is not one of ours"),
-        ("notify add x --email a@h.org --email b@".to_owned(), 2, "--email: `b@` is not an email address"),
-        ("notify add x --email a@h.org --cc b".to_owned(), 2, "--cc: `b` is not an email address"),
+        ("notify apply x --email a@h.org --email b@".to_owned(), 2, "--email: `b@` is not an email address"),
+        ("notify apply x --email a@h.org --cc b".to_owned(), 2, "--cc: `b` is not an email address"),
         ("simulate --from 2026-12-24 --to 2026-12-23".to_owned(), 2, "--to: must be later than --from"),
         ("simulate --from 2026-01-01 --to 2026-12-23".to_owned(), 2, "after --from"),
         (format!("wait {waiting} --no-wait"), 8, ""),

@@ -112,7 +112,7 @@ async fn while_s3_is_away_jobs_wait_or_go_on_and_their_logs_are_complete() {
 
     // New files are refused with a reason.
     let new = compile_c(&world.home, "new", &printing(1, 0));
-    let pushed = punctual(&world.home, &world.server, &["artifact", "push", new.to_str().expect("UTF-8")]);
+    let pushed = punctual(&world.home, &world.server, &["artifact", "create", new.to_str().expect("UTF-8")]);
     let told = text(&pushed.stderr);
     assert_eq!(pushed.status.code(), Some(7), "{told}");
     assert!(told.contains("the storage is not available"), "{told}");

@@ -19,7 +19,7 @@ const WINDOW: Duration = Duration::from_millis(5500);
 #[tokio::test]
 async fn a_mail_server_that_is_away_delays_a_report_and_loses_none() {
     let office = Office::with_mailbox(Mailbox::closed());
-    office.ok("notify add ops --email ops@example.org --window 5s");
+    office.ok("notify apply ops --email ops@example.org --window 5s");
     office.ok(&format!("task apply broken {BROKEN}"));
     let first = office.fails("broken");
     let log = || office.json("notify log ops");
@@ -52,7 +52,7 @@ fn letters(mails: &[Mail], job: &str) -> BTreeSet<String> {
 #[test]
 fn a_server_that_is_killed_between_failure_and_mail_loses_none_and_repeats_none() {
     let mut office = Office::new();
-    office.ok("notify add ops --email ops@example.org --window 5s");
+    office.ok("notify apply ops --email ops@example.org --window 5s");
     office.ok(&format!("task apply broken {BROKEN}"));
     let mut jobs = Vec::new();
     // At once; shortly before the message is made, about then, and shortly after. Twice without a mail in between.

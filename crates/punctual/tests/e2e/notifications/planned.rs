@@ -19,7 +19,7 @@ fn a_time_that_was_missed_is_told_with_its_zone() {
     server.process.stop();
     let server = home.server_with(&address, &[], &[MISSED_AFTER]);
     let office = Office { home, server, worker, mailbox };
-    office.ok("notify add ops --email ops@example.org --window 5s");
+    office.ok("notify apply ops --email ops@example.org --window 5s");
     office.ok("task apply report --probe '{}'");
     office.ok("schedule create often --task report --every 1s --catch-up none --zone Europe/Berlin");
     let Office { home, server, worker, mailbox } = office;
@@ -41,7 +41,7 @@ fn a_time_that_was_missed_is_told_with_its_zone() {
 #[test]
 fn a_job_that_waits_for_too_long_is_told_once() {
     let office = Office::new();
-    office.ok("notify add ops --email ops@example.org --on late --late-after 5s --window 5s");
+    office.ok("notify apply ops --email ops@example.org --on late --late-after 5s --window 5s");
     office.ok("task apply orphan --handler nobody");
     let job = office.ok("run orphan -o name");
     let mails = office.mails("it is told", |mails| about(mails, &job).is_some());
@@ -57,7 +57,7 @@ fn a_job_that_waits_for_too_long_is_told_once() {
 #[test]
 fn that_a_task_is_well_again_is_told_once() {
     let office = Office::new();
-    office.ok("notify add ops --email ops@example.org --window 5s");
+    office.ok("notify apply ops --email ops@example.org --window 5s");
     office.ok(&format!("task apply flaky {BROKEN}"));
     office.ok("task apply sound --probe '{}'");
     let failed = office.fails("flaky");
@@ -96,7 +96,7 @@ fn mailto_of_a_crontab_becomes_a_rule() {
     assert!(made.err.contains("punctual notify test crontab-mail-"), "{}", made.err);
     let rules = office.ok("notify list -o name");
     assert_eq!(rules.lines().count(), 1, "{rules}");
-    let rule = office.json(&format!("notify show {rules}"));
+    let rule = office.json(&format!("notify get {rules}"));
     assert_eq!(rule["on"], serde_json::json!(["failed", "lost", "quarantined", "missed"]));
     assert_eq!(rule["schedules"].as_array().map(Vec::len), Some(2), "{rule}");
 
@@ -113,12 +113,12 @@ fn mailto_of_a_crontab_becomes_a_rule() {
     // What somebody made of the rule stays when the crontab is imported again.
     let name = rules.trim_end();
     office.ok(&format!(
-        "notify add {name} --email cron@example.org --cc boss@example.org --window 10m --on failed,late --late-after 7m --disabled"
+        "notify apply {name} --email cron@example.org --cc boss@example.org --window 10m --on failed,late --late-after 7m --disabled"
     ));
     let again = office.say("import crontab crontab");
     assert_eq!(again.code, Some(0), "{}", again.err);
     assert!(again.err.contains(&format!("Still disabled: {name}.")), "{}", again.err);
-    let kept = office.json(&format!("notify show {name}"));
+    let kept = office.json(&format!("notify get {name}"));
     assert_eq!((&kept["enabled"], &kept["window"], &kept["late_after"]), (&false.into(), &"10m".into(), &"7m".into()));
     assert_eq!(kept["email"], serde_json::json!({ "to": ["cron@example.org"], "cc": ["boss@example.org"] }));
     assert_eq!((&kept["schedules"], &kept["on"]), (&rule["schedules"], &serde_json::json!(["failed", "late"])));

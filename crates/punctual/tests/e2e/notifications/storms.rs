@@ -42,7 +42,7 @@ fn failures_by_task(mail: &Mail) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_thousand_failures_make_a_handful_of_mails() {
     let office = Office::new();
-    office.ok("notify add ops --email ops@example.org --window 6s");
+    office.ok("notify apply ops --email ops@example.org --window 6s");
     office.ok(&format!("task apply storm-a {BROKEN}"));
     office.ok(&format!("task apply storm-b {BROKEN}"));
     let client = office.server.client();

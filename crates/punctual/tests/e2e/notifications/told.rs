@@ -16,7 +16,7 @@ const TOLD_WITHIN: Duration = Duration::from_secs(5);
 #[tokio::test]
 async fn a_failure_is_told_in_one_readable_mail_within_five_seconds() {
     let office = Office::new();
-    office.ok("notify add ops --email 'Ops <ops@example.org>' --cc boss@example.org --window 5s");
+    office.ok("notify apply ops --email 'Ops <ops@example.org>' --cc boss@example.org --window 5s");
     office.ok("task apply report --probe '{\"fail_times\":9}' --retries 1 --retry-wait 200ms");
     let id = office.fails("report");
     let job = office.json(&format!("job get {id}"));
@@ -64,10 +64,10 @@ async fn a_failure_is_told_in_one_readable_mail_within_five_seconds() {
 fn each_rule_tells_of_what_it_names() {
     let office = Office::new();
     for (rule, scope) in [("all", ""), ("task", "--task a"), ("queue", "--queue slow"), ("schedule", "--schedule s")] {
-        office.ok(&format!("notify add {rule} --email {rule}@example.org --window 5s {scope}"));
+        office.ok(&format!("notify apply {rule} --email {rule}@example.org --window 5s {scope}"));
     }
-    office.ok("notify add only-missed --email missed@example.org --on missed --window 5s");
-    office.ok("notify add silent --email silent@example.org --disabled --window 5s");
+    office.ok("notify apply only-missed --email missed@example.org --on missed --window 5s");
+    office.ok("notify apply silent --email silent@example.org --disabled --window 5s");
     for task in ["a", "c", "d"] {
         office.ok(&format!("task apply {task} {BROKEN}"));
     }
@@ -98,7 +98,7 @@ fn a_test_says_what_is_missing_and_then_arrives() {
     let home = Home::new();
     let server = home.server();
     let _without_mail = home.worker(&server, &[]);
-    let said = say(&home, &server, "notify add ops --email ops@example.org");
+    let said = say(&home, &server, "notify apply ops --email ops@example.org");
     assert_eq!(said.code, Some(0), "{}", said.err);
     assert!(said.err.contains("punctual notify test ops"), "{}", said.err);
     let early = say(&home, &server, "notify test ops --wait-timeout 2s");
@@ -126,7 +126,7 @@ fn a_rule_has_words_of_its_own() {
     write("subject", "{{ counts.failed }} × {{ tasks[0].task }}\n");
     write("text", "{% for event in events %}{{ event.task }} {{ event.job }}: {{ event.reason }}\n{% endfor %}");
     write("wrong", "first\n{{ events | reverse }}");
-    let refused = office.say("notify add own --email ops@example.org --text-template wrong");
+    let refused = office.say("notify apply own --email ops@example.org --text-template wrong");
     assert_eq!(refused.code, Some(2), "{}", refused.err);
     assert!(refused.err.starts_with("error: --text-template: line 2: "), "{}", refused.err);
     let refused = office.say("notify preview --text-template wrong");
@@ -135,7 +135,7 @@ fn a_rule_has_words_of_its_own() {
     assert!(preview.starts_with("Subject: 1 × nightly-report\n\nnightly-report job_"), "{preview}");
     assert!(office.ok("notify preview").starts_with("Subject: [punctual] "));
 
-    office.ok("notify add own --email ops@example.org --subject-template subject --text-template text");
+    office.ok("notify apply own --email ops@example.org --subject-template subject --text-template text");
     office.ok(&format!("task apply broken {BROKEN}"));
     let job = office.fails("broken");
     let mails = office.mails("the mail", |mails| !mails.is_empty());
@@ -150,11 +150,11 @@ async fn the_address_of_a_channel_is_never_shown() {
     let address = "https://hooks.slack.com/services/T0/B0/s3cret";
     std::fs::write(office.home.file("address"), address).expect("it is written");
     let mut shown = vec![
-        office.ok("notify add chat --slack @address --window 5s"),
+        office.ok("notify apply chat --slack @address --window 5s"),
         office.ok("notify list"),
         office.ok("notify list -o json"),
-        office.ok("notify show chat"),
-        office.ok("notify show chat -o json"),
+        office.ok("notify get chat"),
+        office.ok("notify get chat -o json"),
         office.ok("notify preview chat"),
     ];
     // The worker may not call it, so the delivery fails: its reason is shown in many places.
@@ -176,7 +176,7 @@ async fn the_address_of_a_channel_is_never_shown() {
     // What is stored again as it was shown keeps the address.
     office.ok("notify disable chat");
     office.ok("notify enable chat");
-    shown.push(office.ok("notify show chat -o json"));
+    shown.push(office.ok("notify get chat -o json"));
     let again = office.say("notify test chat --wait-timeout 10s -o json");
     let reason = office.json("notify log chat")["deliveries"][0]["reason"].clone();
     assert_eq!(reason, log["deliveries"][0]["reason"], "the same address is called: {}", again.err);

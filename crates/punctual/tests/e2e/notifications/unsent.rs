@@ -45,7 +45,7 @@ fn id_of(delivery: &Value) -> &str {
 #[tokio::test]
 async fn mails_that_cannot_be_sent_do_not_pile_up_and_are_summed_up_when_they_can() {
     let office = without_mail();
-    office.ok("notify add ops --email ops@example.org --window 5s");
+    office.ok("notify apply ops --email ops@example.org --window 5s");
     let mut jobs = Vec::new();
     for count in 1..=3 {
         jobs.push(office.fails("broken"));
@@ -55,7 +55,7 @@ async fn mails_that_cannot_be_sent_do_not_pile_up_and_are_summed_up_when_they_ca
         office.fails("broken");
     }
     eventually("the rest is held back", async || {
-        let waiting = office.json("notify show ops")["waiting"].clone();
+        let waiting = office.json("notify get ops")["waiting"].clone();
         waiting["events"] == 4 && waiting["held"] == "the last 3 messages have not been sent"
     })
     .await;
@@ -78,12 +78,12 @@ async fn mails_that_cannot_be_sent_do_not_pile_up_and_are_summed_up_when_they_ca
 async fn a_rule_that_is_removed_sends_nothing_that_waited() {
     let office = without_mail();
     for rule in ["ops", "boss"] {
-        office.ok(&format!("notify add {rule} --email {rule}@example.org --window 5s"));
+        office.ok(&format!("notify apply {rule} --email {rule}@example.org --window 5s"));
     }
     let job = office.fails("broken");
     let dropped = office.refused("ops", 1).await;
     let kept = office.refused("boss", 1).await;
-    office.ok("notify remove ops");
+    office.ok("notify delete ops");
     let state = |delivery: &Value| office.json(&format!("job get {}", id_of(delivery)))["state"].clone();
     // What is cancelled never runs again.
     assert_eq!((state(&dropped[0]), state(&kept[0])), (Value::from("cancelled"), Value::from("scheduled")));

@@ -56,7 +56,7 @@ fn receiver() -> (SocketAddr, Receiver<Request>) {
 fn a_webhook_gets_signed_json() {
     let office = Office::new();
     let (address, requests) = receiver();
-    office.ok(&format!("notify add pager --webhook http://{address}/hook --sign-with pager --window 5s"));
+    office.ok(&format!("notify apply pager --webhook http://{address}/hook --sign-with pager --window 5s"));
     office.ok(&format!("task apply broken {BROKEN}"));
     let job = office.fails("broken");
     let request = requests.recv_timeout(PATIENCE).expect("it is called");

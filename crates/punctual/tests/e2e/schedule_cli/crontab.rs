@@ -53,7 +53,7 @@ fn an_imported_line_runs_and_a_second_import_makes_nothing_new() {
     let names = world.ok("schedule list -o name");
     let [curl, greet] = names.lines().collect::<Vec<_>>()[..] else { panic!("{names}") };
     assert!(curl.starts_with("crontab-curl-") && greet.starts_with("crontab-greet-"), "{names}");
-    let greeted = world.json(&format!("schedule show {greet}"));
+    let greeted = world.json(&format!("schedule get {greet}"));
     assert_eq!(greeted["definition"]["cron"], json!("45 2 * * *"), "the new time counts");
     assert_eq!(greeted["definition"]["catch_up"]["mode"], json!("none"));
     let without_curl = lines(45).lines().take(2).collect::<Vec<_>>().join("\n");
@@ -75,7 +75,7 @@ fn an_imported_line_runs_and_a_second_import_makes_nothing_new() {
 fn times(world: &World) -> BTreeMap<String, String> {
     let names = world.ok("schedule list -o name");
     let cron =
-        |name: &str| world.json(&format!("schedule show {name}"))["definition"]["cron"].as_str().map(str::to_owned);
+        |name: &str| world.json(&format!("schedule get {name}"))["definition"]["cron"].as_str().map(str::to_owned);
     names.lines().map(|name| (name.to_owned(), cron(name).expect("a cron expression"))).collect()
 }
 
@@ -202,7 +202,7 @@ fn a_line_that_cannot_be_read_this_time_still_has_its_mails() {
     assert!(gone.err.contains("1 rule with the prefix `crontab-` is not in this crontab"), "{}", gone.err);
 
     let ops = before.iter().find(|(_, names)| names.len() == 2).expect("it has two lines").0;
-    world.ok(&format!("notify add {ops} --email ops@example.org"));
+    world.ok(&format!("notify apply {ops} --email ops@example.org"));
     import(&world, &crontab.replace("0 2", "61 2"), "--keep-going");
     assert_eq!(mailed(&world)[ops].len(), 0, "a rule about everything stays one");
     import(&world, crontab, "");

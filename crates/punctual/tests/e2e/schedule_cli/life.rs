@@ -22,7 +22,7 @@ async fn a_schedule_runs_is_changed_and_tells_what_became_of_it() {
     assert!(world.ok("ps").contains("by schedule"), "{}", world.ok("ps"));
 
     world.ok("schedule pause beat --note 'too loud'");
-    let paused = world.ok("schedule show beat");
+    let paused = world.ok("schedule get beat");
     assert!(paused.starts_with("beat  paused\n") && paused.contains(": too loud\n"), "{paused}");
     assert_eq!(world.ok("schedule list --paused -o name"), "beat\n");
     assert_eq!(world.ok("schedule list --not-paused -o name"), "");
@@ -37,10 +37,10 @@ async fn a_schedule_runs_is_changed_and_tells_what_became_of_it() {
     assert!(edited.starts_with("beat  at 02:30, Monday to Friday, America/New_York\n"), "{edited}");
     world.ok("schedule resume beat");
     assert_eq!(world.ok("schedule skip beat --count 2").lines().count(), 2);
-    let definition = &world.json("schedule show beat")["definition"];
+    let definition = &world.json("schedule get beat")["definition"];
     assert_eq!((&definition["every"], &definition["task"]), (&json!(null), &json!("hello")));
     world.ok("schedule delete beat");
-    let gone = world.say("schedule show beat");
+    let gone = world.say("schedule get beat");
     assert_eq!(gone.code, Some(5), "{}", gone.err);
     assert!(gone.err.contains("punctual schedule list"), "{}", gone.err);
 }
@@ -64,7 +64,7 @@ async fn a_run_beside_the_plan_obeys_the_overlap_policy_and_a_queue_can_be_clear
     assert_eq!(world.json("schedule clear-queue slow")["skipped"], json!(2));
     let history = world.json("schedule history slow --verdict skipped_by_request");
     assert_eq!(history["occurrences"][0]["explanation"], json!("did not run: local cleared the queue"), "{history}");
-    assert_eq!(world.json("schedule show slow")["changes"][0]["kind"], json!("queue_cleared"));
+    assert_eq!(world.json("schedule get slow")["changes"][0]["kind"], json!("queue_cleared"));
     assert_eq!(world.say("schedule clear-queue slow").code, Some(0));
 
     let cancels = world.json("schedule run slow --overlap cancel-previous");
@@ -91,7 +91,7 @@ fn a_program_of_ones_own_is_uploaded_and_scheduled() {
     assert_eq!((&job["state"], &job["task"]["kind"]), (&json!("succeeded"), &json!("binary")), "{job}");
     let log = world.ok(&format!("logs {}", job["id"].as_str().expect("an id")));
     assert!(log.contains("--full"), "{log}");
-    let shown = world.ok("schedule show tool");
+    let shown = world.ok("schedule get tool");
     assert!(shown.contains("  runs           artifact_"), "{shown}");
 }
 
@@ -142,12 +142,12 @@ fn what_the_server_refuses_is_told_with_the_flag() {
         (
             "schedule create x --task hello --cron @daily --exclude nope",
             2,
-            "--exclude: there is no calendar `nope`. `punctual calendar put` makes one;",
+            "--exclude: there is no calendar `nope`. `punctual calendar apply` makes one;",
         ),
         ("schedule create x --task hello --at 2020-01-01T00:00:00Z", 2, "Set a later --at or --end-at"),
         ("schedule create 'a b' --task hello --cron @daily", 2, "name"),
         ("schedule pause nope", 5, "punctual schedule list"),
-        ("calendar show nope", 5, "punctual calendar list"),
+        ("calendar get nope", 5, "punctual calendar list"),
     ] {
         let said = world.say(line);
         assert_eq!(said.code, Some(code), "{line}: {}", said.err);
@@ -166,8 +166,8 @@ fn a_calendar_closes_days_and_a_preview_shows_it() {
     let ics = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;VALUE=DATE:20310101\r\nDTEND;VALUE=DATE:20310103\r\n\
                SUMMARY:New Year\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n";
     std::fs::write(world.path().join("new-year.ics"), ics).expect("the file is written");
-    world.ok("calendar put new-year --file new-year.ics");
-    assert!(world.ok("calendar show new-year").ends_with("\n  2031-01-01\n  2031-01-02\n"));
+    world.ok("calendar apply new-year --file new-year.ics");
+    assert!(world.ok("calendar get new-year").ends_with("\n  2031-01-01\n  2031-01-02\n"));
     let preview = world.ok("schedule preview --daily 09:00 --exclude new-year --from 2030-12-31 --count 4");
     let days: Vec<bool> = preview.lines().skip(2).take(4).map(|line| line.contains("does not")).collect();
     assert_eq!(days, [false, true, true, false], "{preview}");
