@@ -8,7 +8,7 @@ pub(crate) fn shown(text: &str) -> String {
     cleaned(text, |_| None)
 }
 
-/// The same, with the colours that we add ourselves.
+/// The cleaned text, with the colors that we add ourselves.
 pub(crate) fn shown_in_color(text: &str) -> String {
     cleaned(text, own_color)
 }

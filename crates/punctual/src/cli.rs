@@ -62,7 +62,7 @@ pub(crate) enum Command {
     /// Wait until jobs have finished
     Wait(cmd::wait::WaitArgs),
     /// End jobs
-    Cancel(cmd::verbs::Ids),
+    Cancel(cmd::job::JobIds),
     /// Manage jobs
     #[command(subcommand)]
     Job(cmd::job::JobVerb),

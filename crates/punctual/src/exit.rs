@@ -173,7 +173,7 @@ impl Report {
         }
     }
 
-    /// The same, of a command that otherwise exits with the code of a program.
+    /// The report of a command that otherwise exits with the code of a program.
     #[must_use]
     pub(crate) fn beside_a_program(self) -> Self {
         Self { exit_code: Exit::NotRun.code(), ..self }

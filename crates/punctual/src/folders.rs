@@ -30,7 +30,7 @@ pub(crate) fn make_private(path: &Path, setting: &str) -> anyhow::Result<()> {
     let made = DirBuilder::new().recursive(true).mode(PRIVATE).create(path);
     made.and_then(|()| close(path, own_uid())).map_err(|error| {
         // What we say ourselves of a folder is no error of the system.
-        let reason = if error.raw_os_error().is_some() { crate::cmd::io_reason(&error) } else { error.to_string() };
+        let reason = if error.raw_os_error().is_some() { crate::input::io_reason(&error) } else { error.to_string() };
         failed(
             format!("cannot use the folder {}: {reason}", path.display()),
             format!("name another one with {setting}"),
@@ -44,7 +44,7 @@ pub(crate) fn make_data_dir(path: &Path, setting: &str) -> anyhow::Result<()> {
     make_private(path, setting)?;
     if is_new && let Err(error) = std::fs::write(path.join(".gitignore"), "*\n") {
         return Err(failed(
-            format!("cannot write to the folder {}: {}", path.display(), crate::cmd::io_reason(&error)),
+            format!("cannot write to the folder {}: {}", path.display(), crate::input::io_reason(&error)),
             format!("name another one with {setting}"),
         ));
     }

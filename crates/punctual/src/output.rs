@@ -8,9 +8,9 @@ use punctual_core::{JobState, Timestamp};
 use serde::Serialize;
 
 use crate::clean;
+use crate::clock::now;
 use crate::exit::OutputClosed;
 use crate::table::{self, Yield};
-use crate::world::now;
 use crate::zone::{Zone, relative, relative_short};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ pub(crate) struct Output {
     short_times: bool,
 }
 
-/// Of a terminal, in characters.
+/// The size of a terminal, in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) columns: usize,
@@ -71,16 +71,16 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// What a terminal has that does not tell.
+    /// The size of a terminal that does not report one.
     const USUAL: Self = Self { columns: 80, rows: 24 };
 
-    /// Of stdout; `None` if that is no terminal.
+    /// The size of stdout; `None` if that is no terminal.
     fn of_stdout() -> Option<Self> {
         let stdout = std::io::stdout();
         stdout.is_terminal().then(|| Self::of(&stdout))
     }
 
-    /// Of stderr, which is a terminal.
+    /// The size of stderr, which must be a terminal.
     pub(crate) fn of_stderr() -> Self {
         Self::of(&std::io::stderr())
     }
@@ -114,7 +114,7 @@ impl Output {
         Self { format, zone, chatter, colored, terminal, short_times: false }
     }
 
-    /// The same after the terminal may have changed its size.
+    /// This output with the size that the terminal has now.
     pub(crate) fn resized(&self) -> Self {
         Self { terminal: self.terminal.and_then(|_| Size::of_stdout()), ..self.clone() }
     }
@@ -203,7 +203,7 @@ impl Output {
         }
     }
 
-    /// The same for running text.
+    /// A state in its color, for running text.
     pub(crate) fn state_text(&self, state: &str) -> String {
         match tone(state) {
             Some((_, code)) if self.colored => format!("\x1b[{code}m{state}\x1b[0m"),

@@ -5,9 +5,9 @@ use std::time::Duration;
 use punctual_core::Span;
 
 use crate::clean;
+use crate::clock::now;
 use crate::output::{Format, Output, Row, Size, counted};
 use crate::table;
-use crate::world::now;
 
 /// Faster than this, a terminal flickers and a server serves only lists.
 const WATCH_MIN: Duration = Duration::from_millis(200);

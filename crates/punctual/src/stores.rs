@@ -7,9 +7,9 @@ use punctual_store::{Store, StoreError, StoreFault};
 use punctual_store_postgres::PostgresStore;
 use punctual_store_sqlite::{DataLoss, SqliteStore};
 
+use crate::clock;
 use crate::config::{Connection, Database, Durability, ServerSettings};
 use crate::exit::{conflict, failed, unreachable};
-use crate::world;
 
 /// In the data folder.
 pub(crate) const DATABASE_FILE: &str = "punctual.db";
@@ -59,7 +59,7 @@ impl OpenStore {
 }
 
 fn open_sqlite(settings: &ServerSettings, data_loss: DataLoss) -> anyhow::Result<SqliteStore> {
-    let mut options = punctual_store_sqlite::Options::new(world::clock());
+    let mut options = punctual_store_sqlite::Options::new(clock::wall());
     options.shard_count = settings.shards.unwrap_or(settings.database.usual_shards());
     options.durability = match settings.durability {
         Durability::Full => punctual_store_sqlite::Durability::Full,

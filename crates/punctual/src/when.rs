@@ -9,7 +9,7 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 use punctual_core::schedule::recurrence::zone_refusal;
 use punctual_core::{Span, Timestamp};
 
-use crate::world::now;
+use crate::clock::now;
 
 /// Reads `2026-12-24T18:00:00+01:00`, `2026-12-24 18:00 Europe/Berlin` or
 /// `2026-12-24T18:00[Europe/Berlin]`.

@@ -29,7 +29,7 @@ use crate::exit::failed;
 use crate::folders::make_private;
 use crate::memory;
 use crate::stores::OpenStore;
-use crate::world;
+use crate::{clock, random};
 
 #[derive(Debug)]
 pub(crate) struct ServerOptions {
@@ -68,15 +68,15 @@ pub(crate) async fn run_server(
     let ServerOptions { listener, settings, data_loss, worker_program } = options;
     memory::keep_giving_back();
     settings.task_defaults().set();
-    let random = world::random()?;
+    let numbers = random::numbers()?;
     let address = listener.local_addr().context("cannot read the address")?;
     let opened = OpenStore::open(&settings, data_loss).await?;
     let store = opened.as_store();
-    let proposed = ClusterSecret(world::secret()?);
+    let proposed = ClusterSecret(random::secret()?);
     let secret = store.cluster_secret(proposed).await.context("cannot read the cluster's secret")?;
     let key = PeerKey::new(secret);
     let blobs = open_storage(&settings, secret)?;
-    let config = engine_config(&settings, address, [random(), random()]);
+    let config = engine_config(&settings, address, [numbers(), numbers()]);
     let server = config.server;
     if settings.database != Database::Embedded {
         address::check(&listener, server, &config.member.address, &*store).await?;
@@ -87,7 +87,7 @@ pub(crate) async fn run_server(
         store: Arc::clone(&store),
         engine: engine.clone(),
         clock: engine.clock(),
-        random,
+        random: numbers,
         peers: Arc::new(GrpcPeers::new(key.clone(), server)),
         key,
         blobs,
@@ -146,9 +146,9 @@ fn folder_storage(path: &Path, urls: UrlKey) -> anyhow::Result<Result<Blobs, Blo
 }
 
 fn engine_config(settings: &ServerSettings, address: SocketAddr, random: [u64; 2]) -> EngineConfig {
-    let clock = world::clock();
-    let server = ServerId::new(clock(), random[0]);
-    let mut config = EngineConfig::new(server, clock, world::monotonic(), random[1]);
+    let wall = clock::wall();
+    let server = ServerId::new(wall(), random[0]);
+    let mut config = EngineConfig::new(server, wall, clock::monotonic(), random[1]);
     match settings.database {
         // The store's lock shows that the former owner is gone.
         Database::Embedded => config = config.alone(),

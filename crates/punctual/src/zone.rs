@@ -91,7 +91,7 @@ pub(crate) fn relative(at: Timestamp, now: Timestamp) -> String {
     }
 }
 
-/// The same in one unit: `in 2m`.
+/// How far away a time is, in one unit: `in 2m`.
 pub(crate) fn relative_short(at: Timestamp, now: Timestamp) -> String {
     let span = at.since(now).max(now.since(at));
     let secs = (span.as_micros() + 500_000) / 1_000_000;

@@ -24,7 +24,7 @@ pub(crate) const NOOP: &str = "bench-noop";
 pub(crate) const CLOCK: &str = "bench-clock";
 
 pub(crate) struct Arena {
-    /// Of each server; there is at least one.
+    /// One client for each server; there is at least one.
     clients: Vec<Client>,
     store: String,
     children: Option<Children>,
@@ -181,7 +181,7 @@ impl Arena {
         processes.map(|child| cpu_us(child.id()?)).sum()
     }
 
-    /// Of the server that has most.
+    /// Memory of the server that uses most.
     pub(crate) fn rss_mib(&self, stats: &Stats) -> Option<f64> {
         match &self.children {
             Some(children) => children.servers.iter().filter_map(|server| rss_mib(server.id()?)).reduce(f64::max),

@@ -9,7 +9,7 @@ use super::arena::{Arena, NOOP};
 use super::figure::Figure;
 use super::load::{self, Due};
 use super::{Options, bar, drain, precision};
-use crate::world::now;
+use crate::clock::now;
 
 /// Beyond any look-ahead, over a year as schedules are.
 const FROM: Span = Span::from_secs(30 * 86_400);

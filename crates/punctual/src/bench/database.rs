@@ -7,7 +7,7 @@ use tokio_postgres::{Client, Config, NoTls};
 
 /// A fresh database beside the one that was named, gone at the end.
 pub(crate) struct Database {
-    /// Of the one that was named; the fresh one is made and dropped through it.
+    /// A connection to the database that was named, through which the fresh one is made and dropped.
     admin: Client,
     meter: Client,
     name: String,
@@ -24,7 +24,7 @@ pub(crate) struct Reading {
 impl Database {
     pub(crate) async fn create(url: &str) -> anyhow::Result<Self> {
         let admin = connect(url).await?;
-        let name = format!("punctual_bench_{}_{}", std::process::id(), crate::world::now().as_micros());
+        let name = format!("punctual_bench_{}_{}", std::process::id(), crate::clock::now().as_micros());
         let made = admin.batch_execute(&format!("CREATE DATABASE {name}")).await;
         made.context("cannot make a database for the run: its user needs the right CREATEDB")?;
         let url = with_database(url, &name)?;
@@ -78,7 +78,7 @@ async fn connect(url: &str) -> anyhow::Result<Client> {
     Ok(client)
 }
 
-/// The same address with another database.
+/// The address of another database on the same server.
 fn with_database(url: &str, name: &str) -> anyhow::Result<String> {
     let (scheme, rest) = url.split_once("://").context("the bench needs the database as postgres://…")?;
     let (rest, query) = rest.split_once('?').map_or((rest, None), |(rest, query)| (rest, Some(query)));

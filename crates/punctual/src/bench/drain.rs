@@ -14,7 +14,7 @@ use super::figure::Figure;
 use super::load::{self, Due};
 use super::wire::Connection;
 use super::{Options, bar};
-use crate::world::now;
+use crate::clock::now;
 
 const POLL: Duration = Duration::from_millis(5);
 

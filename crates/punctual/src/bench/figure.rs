@@ -25,11 +25,11 @@ pub(crate) struct Figure {
     pub(crate) max_ms: Option<f64>,
     /// Jobs that started before they were due. Must be zero.
     pub(crate) early: Option<u64>,
-    /// Of server and worker together; of the server alone with `--url`.
+    /// CPU time of server and worker together; of the server alone with `--url`.
     pub(crate) cpu_us_per_job: Option<f64>,
-    /// Of starts and outcomes; submissions are committed in groups that are not counted.
+    /// Commits of starts and outcomes; submissions are committed in groups that are not counted.
     pub(crate) commits_per_job: Option<f64>,
-    /// Of the server.
+    /// Memory of the server.
     pub(crate) rss_mib: Option<f64>,
     /// Time that the machine's host took away. Above 2, measure again.
     pub(crate) steal_percent: Option<f64>,

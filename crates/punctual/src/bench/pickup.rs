@@ -14,7 +14,7 @@ use super::figure::{Figure, Latencies};
 use super::load;
 use super::wire::Connection;
 use super::{Options, bar};
-use crate::world::now;
+use crate::clock::now;
 
 const INTERVAL: Duration = Duration::from_millis(20);
 

@@ -10,7 +10,7 @@ use super::arena::{Arena, CLOCK};
 use super::figure::{Figure, Latencies};
 use super::load::{self, Chance};
 use super::{Options, bar};
-use crate::world::now;
+use crate::clock::now;
 
 const PER_SECOND: u64 = 1000;
 

@@ -12,7 +12,7 @@ use super::figure::{Figure, Latencies};
 use super::load::{self, BULK_CLIENTS, Chance, Due};
 use super::wire::Connection;
 use super::{Options, bar};
-use crate::world::now;
+use crate::clock::now;
 
 /// Far enough that nothing runs while submissions are measured.
 const FAR: Span = Span::from_secs(365 * 86_400);

@@ -1,16 +1,16 @@
 //! `punctual calendar …`.
 
 use clap::{ArgGroup, Args, Subcommand};
-use comfy_table::Cell;
 use jiff::civil::Date;
-use punctual_api::{CalendarFile, CalendarQuery, CalendarRequest, CalendarSummary, CalendarView, EventsLeftOut};
+use punctual_api::{CalendarFile, CalendarQuery, CalendarRequest, EventsLeftOut};
 use punctual_client::{Client, ClientError};
 
-use super::flags::{CALENDAR_WORDS, OF_CALENDARS, in_flags, in_words};
-use super::{Context, read_bytes};
+use super::Context;
 use crate::exit::{Exit, usage};
-use crate::output::{Format, Output, Row, counted, note};
-use crate::table::Yield;
+use crate::field_flags::{CALENDAR_WORDS, OF_CALENDARS, in_flags, in_words};
+use crate::input::read_bytes;
+use crate::output::{Format, Output, counted, note};
+use crate::view;
 use crate::when::zone_name;
 
 #[derive(Debug, Subcommand)]
@@ -84,7 +84,7 @@ pub(crate) async fn run(verb: CalendarVerb, context: &Context) -> anyhow::Result
         }
         CalendarVerb::Get { name } => {
             let calendar = client.calendar(&name).await.map_err(named)?;
-            show(&calendar, out)?;
+            view::calendar(&calendar, out)?;
         }
         CalendarVerb::Delete { names } => {
             for name in &names {
@@ -184,39 +184,6 @@ fn dates(file: &str, text: &str) -> anyhow::Result<Vec<String>> {
         return Err(usage(format!("{file} has no dates"), "write one date a line, or name an iCalendar file"));
     }
     Ok(dates)
-}
-
-fn show(calendar: &CalendarView, out: &Output) -> anyhow::Result<()> {
-    match out.format {
-        Format::Json | Format::Jsonl => return out.json(calendar),
-        Format::Name => return out.line(&calendar.name),
-        Format::Table => {}
-    }
-    let CalendarView { name, dates, revision, changed, file: _ } = calendar;
-    let (at, who) = (out.zone.show(changed.at), &changed.who);
-    out.line(&format!("{name}  revision {revision}, changed {at} by {who}"))?;
-    dates.iter().try_for_each(|date| out.line(&format!("  {date}")))
-}
-
-impl Row for CalendarSummary {
-    const HEADER: &'static [&'static str] = &["NAME", "DATES", "FIRST", "LAST", "REVISION", "CHANGED"];
-    const YIELDS: &'static [Yield] =
-        &[Yield::ShortTimes, Yield::Drop("REVISION"), Yield::Drop("CHANGED"), Yield::Cut("NAME", 20)];
-
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn cells(&self, out: &Output) -> Vec<Cell> {
-        vec![
-            Cell::new(&self.name),
-            Cell::new(self.date_count),
-            Cell::new(self.first.as_deref().unwrap_or("-")),
-            Cell::new(self.last.as_deref().unwrap_or("-")),
-            Cell::new(self.revision),
-            Cell::new(out.time(self.changed.at)),
-        ]
-    }
 }
 
 #[cfg(test)]

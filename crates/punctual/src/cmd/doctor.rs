@@ -16,11 +16,11 @@ use punctual_core::{Span, Timestamp};
 use serde::Serialize;
 
 use super::Context;
+use crate::clock::now;
 use crate::config::{Database, ServerSettings};
 use crate::exit::{Exit, Report};
 use crate::output::{Format, Output, Row};
 use crate::table::Yield;
-use crate::world::now;
 use crate::zone::short;
 
 #[derive(Debug, Args)]

@@ -73,7 +73,7 @@ fn more(job: &Job, out: &Output) -> Vec<String> {
     }
     if let Some(definition) = &job.definition {
         let spec = &definition.spec;
-        let what = view::one_line(&view::what(&spec.run));
+        let what = view::one_line(&view::run_summary(&spec.run));
         lines.push(format!("Definition: {} {what}, timeout {}.", spec.run.kind(), spec.timeout));
     }
     if let Some(RetryCount { used, max }) = job.retries {

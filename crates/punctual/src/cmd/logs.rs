@@ -8,11 +8,11 @@ use punctual_core::{JobId, JobState};
 use serde_json::json;
 
 use super::Context;
-use super::patience::{Patience, RECONNECT_PAUSE};
-use super::waiting::{DueTime, tell_why_they_wait};
 use crate::clean;
 use crate::exit::{Exit, Refusal};
 use crate::output::{Format, Raw};
+use crate::reconnection::{RECONNECT_PAUSE, Reconnection};
+use crate::wait_hints::{DueTime, tell_why_they_wait};
 use crate::when::whole;
 
 #[derive(Debug, Args)]
@@ -76,11 +76,11 @@ pub(crate) async fn run(args: LogsArgs, context: &Context) -> anyhow::Result<Exi
         after = (log.attempt > 0).then(|| log.end());
     }
     if args.follow {
-        let patience = Patience::new(None, &context.out);
+        let reconnection = Reconnection::new(None, &context.out);
         let ids = [args.id];
         let telling = tell_why_they_wait(&client, &ids, &[], DueTime::Untold, &context.out);
         tokio::select! {
-            job = follow(&client, args.id, logs, after, args.raw.into(), &patience, context) => job?,
+            job = follow(&client, args.id, logs, after, args.raw.into(), &reconnection, context) => job?,
             never = telling => match never {},
         };
     } else if args.tail.is_none() {
@@ -154,7 +154,7 @@ pub(crate) async fn follow(
     logs: Logs,
     mut after: Option<LogPlace>,
     raw: Raw,
-    patience: &Patience<'_>,
+    reconnection: &Reconnection<'_>,
     context: &Context,
 ) -> anyhow::Result<Job> {
     loop {
@@ -163,7 +163,7 @@ pub(crate) async fn follow(
         let opened = client.follow_logs(id, logs, after).await;
         let broken = match opened {
             Ok(events) => {
-                patience.found();
+                reconnection.found();
                 let mut events = std::pin::pin!(events);
                 loop {
                     match events.next().await {
@@ -195,7 +195,7 @@ pub(crate) async fn follow(
             Ok(job) if is_at_end && is_over(&job, logs.attempt) => return Ok(job),
             Ok(_) => tokio::time::sleep(RECONNECT_PAUSE).await,
             Err(error) if error.kind() == Some(ErrorKind::NotFound) => return Err(no_attempt(error, id)),
-            Err(error) => patience.lost(error, id).await?,
+            Err(error) => reconnection.lost(error, id).await?,
         }
     }
 }

@@ -6,14 +6,13 @@ use punctual_client::{Client, Ended, Listed};
 use punctual_core::{JobState, Span, Timestamp};
 
 use super::Context;
-use super::flags::{self, in_flags};
-use super::reasons::most_frequent;
+use crate::clock::now;
 use crate::exit::Exit;
+use crate::field_flags::{self, in_flags};
 use crate::output::{Format, counted};
 use crate::screen::{self, Look};
-use crate::view::one_line;
+use crate::view::{most_frequent, one_line};
 use crate::when::{parse_at, parse_span, whole};
-use crate::world::now;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Filter {
@@ -120,7 +119,7 @@ impl Hidden {
 
 async fn fetch(filter: &Filter, client: &Client) -> anyhow::Result<Listed> {
     let listed = client.first_jobs(&filter.query(), filter.limit.into()).await;
-    Ok(listed.map_err(|error| in_flags(error, flags::OF_LISTS))?)
+    Ok(listed.map_err(|error| in_flags(error, field_flags::OF_LISTS))?)
 }
 
 pub(crate) async fn list(filter: &Filter, context: &Context) -> anyhow::Result<Exit> {

@@ -10,20 +10,17 @@ use punctual_core::task::Priority;
 use punctual_core::{Span, Timestamp};
 use serde_json::value::RawValue;
 
-use super::binary::BinaryFlags;
-use super::flags::{self, in_flags};
-use super::patience::Patience;
-use super::sparse::{sparse, with_inline};
-use super::spec::{SpecFlags, priority};
 use super::wait::{Late, gave_up, of_state, say_pending, wait_finished, wait_for};
-use super::waiting::{DueTime, tell_why_they_wait, warn};
-use super::what::{What, read_input};
 use super::{Context, logs};
+use crate::clock::now;
 use crate::exit::{Exit, Refusal, usage};
+use crate::field_flags::{self, in_flags};
 use crate::output::{Format, Raw, note};
+use crate::reconnection::Reconnection;
+use crate::task_flags::{BinaryFlags, SpecFlags, TargetFlags, priority, read_input, sparse, with_inline};
 use crate::tips::nearest;
+use crate::wait_hints::{DueTime, tell_why_they_wait, warn};
 use crate::when::{parse_at, parse_span};
-use crate::world::now;
 use crate::zone::relative;
 
 #[derive(Debug, Args)]
@@ -85,14 +82,14 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
-    fn what(&self) -> What<'_> {
-        What { task: self.task.as_deref(), spec: &self.spec, binary: &self.binary, args: &self.args }
+    fn target_flags(&self) -> TargetFlags<'_> {
+        TargetFlags { task: self.task.as_deref(), spec: &self.spec, binary: &self.binary, args: &self.args }
     }
 
     /// A binary that runs now is watched, like any other program that is started.
     fn follows(&self) -> bool {
         let is_now = self.at.is_none() && self.after.is_none();
-        self.follow || (self.what().file().is_some() && is_now && !self.wait && !self.detach)
+        self.follow || (self.target_flags().file().is_some() && is_now && !self.wait && !self.detach)
     }
 
     /// A limit on waiting has no meaning for a command that does not wait.
@@ -105,7 +102,7 @@ impl RunArgs {
 
     /// Whether the command stands for the program that it runs.
     pub(crate) fn passes_exit_code_on(&self) -> bool {
-        (self.follows() || self.wait) && self.what().file().is_some()
+        (self.follows() || self.wait) && self.target_flags().file().is_some()
     }
 
     /// What the command exits with after the job has finished.
@@ -115,11 +112,11 @@ impl RunArgs {
 
     async fn request(&self, client: &Client, context: &Context) -> anyhow::Result<JobRequest> {
         let input = read_input(self.input.as_deref())?;
-        let mut chosen = self.what().choose(input.as_deref())?;
-        self.what().upload(&mut chosen, client, &context.out).await?;
+        let mut target = self.target_flags().target(input.as_deref())?;
+        self.target_flags().upload(&mut target, client, &context.out).await?;
         Ok(JobRequest {
-            task: chosen.task,
-            inline: chosen.inline,
+            task: target.task,
+            inline: target.inline,
             run_at: self.at,
             // By the server's clock: this machine's may be another.
             delay: self.after,
@@ -143,12 +140,12 @@ pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit
     };
     let id = submitted.id;
     warn(&submitted.warnings);
-    let patience = Patience::new(args.wait_timeout.map(Span::to_std), &context.out);
-    patience.found();
+    let reconnection = Reconnection::new(args.wait_timeout.map(Span::to_std), &context.out);
+    reconnection.found();
     if args.follows() && context.out.format == Format::Name {
         // What it prints would be taken for names.
         context.out.line(&id.to_string())?;
-        return match wait_finished(&client, id, &submitted.warnings, &patience, context).await? {
+        return match wait_finished(&client, id, &submitted.warnings, &reconnection, context).await? {
             Waited::Finished(job) => Ok(args.exit_of(&job)),
             Waited::Pending(job) => {
                 say_pending(&job, context);
@@ -158,7 +155,7 @@ pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit
     }
     if args.follows() {
         context.out.hint(&format!("{id} submitted, due {}", relative(submitted.due_at, now())));
-        return Ok(match follow(&client, &submitted, args.raw.into(), &patience, context).await? {
+        return Ok(match follow(&client, &submitted, args.raw.into(), &reconnection, context).await? {
             Some(job) => args.exit_of(&job),
             None => gave_up(id, LATE, context),
         });
@@ -168,7 +165,7 @@ pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit
             "{id} submitted, due {}. The job continues if you stop waiting.",
             relative(submitted.due_at, now())
         ));
-        return match wait_for(&[id], &submitted.warnings, &patience, LATE, context).await? {
+        return match wait_for(&[id], &submitted.warnings, &reconnection, LATE, context).await? {
             Exit::JobFailed if args.passes_exit_code_on() => Ok(of_program(&client.job(id).await?)),
             exit => Ok(exit),
         };
@@ -210,7 +207,7 @@ async fn follow(
     client: &Client,
     submitted: &JobSubmitted,
     raw: Raw,
-    patience: &Patience<'_>,
+    reconnection: &Reconnection<'_>,
     context: &Context,
 ) -> anyhow::Result<Option<Job>> {
     let id = submitted.id;
@@ -218,11 +215,11 @@ async fn follow(
     let telling = tell_why_they_wait(client, &ids, &submitted.warnings, DueTime::Told, &context.out);
     let following = async {
         tokio::select! {
-            job = logs::follow(client, id, Logs::default(), None, raw, patience, context) => job,
+            job = logs::follow(client, id, Logs::default(), None, raw, reconnection, context) => job,
             never = telling => match never {},
         }
     };
-    let followed = match patience.left() {
+    let followed = match reconnection.left() {
         Some(left) => tokio::time::timeout(left, following).await.ok(),
         None => Some(following.await),
     };
@@ -252,12 +249,12 @@ fn of_program(job: &Job) -> Exit {
 
 async fn submit(client: &Client, request: &RawValue, key: Option<&str>) -> anyhow::Result<JobSubmitted> {
     let Some(key) = key else {
-        return client.submit(request).await.map_err(|error| in_flags(error, flags::OF_JOBS).into());
+        return client.submit(request).await.map_err(|error| in_flags(error, field_flags::OF_JOBS).into());
     };
     let key = IdempotencyKey::new(key).ok_or_else(|| {
         usage("--idempotency-key is empty, too long, or not plain ASCII", "use up to 255 letters, digits and signs")
     })?;
-    client.submit_with_key(request, &key).await.map_err(|error| in_flags(error, flags::OF_JOBS).into())
+    client.submit_with_key(request, &key).await.map_err(|error| in_flags(error, field_flags::OF_JOBS).into())
 }
 
 fn show(submitted: &JobSubmitted, asked: Option<Timestamp>, context: &Context) -> anyhow::Result<()> {

@@ -5,9 +5,9 @@ use punctual_api::{Busy, Forecast, ForecastQuery, HourOfForecast};
 use punctual_core::{Span, Timestamp};
 
 use super::Context;
-use super::flags::{FORECAST_WORDS, OF_FORECASTS, in_flags, in_words};
 use super::schedule::history::time_or_date;
 use crate::exit::Exit;
+use crate::field_flags::{FORECAST_WORDS, OF_FORECASTS, in_flags, in_words};
 use crate::output::{Format, Output, counted};
 use crate::view::one_line;
 

@@ -6,13 +6,12 @@ use punctual_client::{Client, IfMatch};
 use punctual_core::task::{Priority, TaskSpec};
 use serde::Deserialize;
 
-use super::changes::changes;
-use super::flags::{self, in_flags};
-use super::sparse::{Unset, sparse};
-use super::spec::{JobInput, SpecFlags, priority};
-use super::{Context, misfit, read_file};
+use super::Context;
 use crate::exit::{Exit, usage};
+use crate::field_flags::{self, in_flags};
+use crate::input::{misfit, read_file};
 use crate::output::{Format, Output};
+use crate::task_flags::{JobInput, SpecFlags, Unset, priority, sparse};
 use crate::view;
 use crate::when::whole;
 
@@ -131,7 +130,7 @@ pub(crate) async fn run(verb: TaskVerb, context: &Context) -> anyhow::Result<Exi
     match verb {
         TaskVerb::List { limit, cursor } => {
             let page = client.tasks(Some(limit.into()), cursor.as_deref()).await;
-            let page = page.map_err(|error| in_flags(error, flags::OF_LISTS))?;
+            let page = page.map_err(|error| in_flags(error, field_flags::OF_LISTS))?;
             out.rows(&page.tasks, &page)?;
             match &page.next_cursor {
                 Some(cursor) => out.hint_more(page.tasks.len(), "task", cursor),
@@ -142,13 +141,13 @@ pub(crate) async fn run(verb: TaskVerb, context: &Context) -> anyhow::Result<Exi
             }
         }
         TaskVerb::Get { name } => {
-            let task = client.task(&name).await.map_err(|error| in_flags(error, flags::OF_NAMES))?;
+            let task = client.task(&name).await.map_err(|error| in_flags(error, field_flags::OF_NAMES))?;
             view::task(out, &task)?;
         }
         TaskVerb::Apply(args) => apply(&args, &client, out).await?,
         TaskVerb::Delete { names } => {
             for name in &names {
-                client.delete_task(name).await.map_err(|error| in_flags(error, flags::OF_NAMES))?;
+                client.delete_task(name).await.map_err(|error| in_flags(error, field_flags::OF_NAMES))?;
                 out.hint(&format!("{name} is deleted."));
             }
         }
@@ -162,14 +161,14 @@ async fn apply(args: &ApplyArgs, client: &Client, out: &Output) -> anyhow::Resul
     let before = client.task(&name).await.ok();
     let when = args.if_revision.map_or(IfMatch::Any, IfMatch::Revision);
     // A place in a file is best named as a place.
-    let flags = if args.file.is_some() { flags::OF_NAMES } else { flags::OF_TASKS };
+    let flags = if args.file.is_some() { field_flags::OF_NAMES } else { field_flags::OF_TASKS };
     let task = client.apply_task(&name, &spec, when).await.map_err(|error| in_flags(error, flags))?;
     match out.format {
         Format::Json | Format::Jsonl => return out.json(&task),
         Format::Name => return out.line(&task.name),
         Format::Table => out.line(&task.name)?,
     }
-    let told = match before.map(|before| changes(&before.spec, &task.spec)) {
+    let told = match before.map(|before| view::task_changes(&before.spec, &task.spec)) {
         None => "a new task".to_owned(),
         Some(changes) if changes.is_empty() => "nothing changed".to_owned(),
         Some(changes) => format!("changed: {}", changes.join(", ")),

@@ -7,11 +7,11 @@ use punctual_client::{Client, Waited};
 use punctual_core::{JobId, JobState, Span};
 
 use super::Context;
-use super::patience::Patience;
-use super::waiting::{DueTime, tell_why_they_wait};
 use crate::exit::Exit;
 use crate::output::{Format, note};
+use crate::reconnection::Reconnection;
 use crate::view;
+use crate::wait_hints::{DueTime, tell_why_they_wait};
 use crate::when::parse_span;
 
 #[derive(Debug, Args)]
@@ -40,20 +40,20 @@ pub(crate) async fn run(args: WaitArgs, context: &Context) -> anyhow::Result<Exi
         true => (Some(Span::ZERO), Late::OnlyLooked),
         false => (args.timeout, Late::TimedOut("--timeout")),
     };
-    let patience = Patience::new(limit.map(Span::to_std), &context.out);
-    wait_for(&args.ids, &[], &patience, late, context).await
+    let reconnection = Reconnection::new(limit.map(Span::to_std), &context.out);
+    wait_for(&args.ids, &[], &reconnection, late, context).await
 }
 
 /// Prints each job as it finishes. Failures count more than lateness. `warnings` were told already.
 pub(crate) async fn wait_for(
     ids: &[JobId],
     warnings: &[Warning],
-    patience: &Patience<'_>,
+    reconnection: &Reconnection<'_>,
     late: Late,
     context: &Context,
 ) -> anyhow::Result<Exit> {
     let client = context.client()?;
-    let mut waiting: FuturesUnordered<_> = ids.iter().map(|&id| wait_one(&client, id, patience)).collect();
+    let mut waiting: FuturesUnordered<_> = ids.iter().map(|&id| wait_one(&client, id, reconnection)).collect();
     let mut pending = None;
     let mut exit = Exit::Ok;
     let mut finished = Vec::new();
@@ -104,29 +104,29 @@ pub(crate) async fn wait_finished(
     client: &Client,
     id: JobId,
     warnings: &[Warning],
-    patience: &Patience<'_>,
+    reconnection: &Reconnection<'_>,
     context: &Context,
 ) -> anyhow::Result<Waited> {
     let ids = [id];
     let telling = tell_why_they_wait(client, &ids, warnings, DueTime::Told, &context.out);
     tokio::select! {
-        waited = wait_one(client, id, patience) => waited,
+        waited = wait_one(client, id, reconnection) => waited,
         never = telling => match never {},
     }
 }
 
-async fn wait_one(client: &Client, id: JobId, patience: &Patience<'_>) -> anyhow::Result<Waited> {
+async fn wait_one(client: &Client, id: JobId, reconnection: &Reconnection<'_>) -> anyhow::Result<Waited> {
     loop {
-        let waited = if patience.is_lost() {
+        let waited = if reconnection.is_lost() {
             // A short question first: only an answer tells that the server is back.
             client.job(id).await.map(|_| None)
         } else {
-            client.wait_finished(id, patience.left()).await.map(Some)
+            client.wait_finished(id, reconnection.left()).await.map(Some)
         };
         match waited {
             Ok(Some(waited)) => return Ok(waited),
-            Ok(None) => patience.found(),
-            Err(error) => patience.lost(error, id).await?,
+            Ok(None) => reconnection.found(),
+            Err(error) => reconnection.lost(error, id).await?,
         }
     }
 }

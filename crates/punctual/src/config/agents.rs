@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use punctual_agent::{OtherServers, is_loopback, parse_servers};
 
 use super::Config;
-use crate::cmd::io_reason;
 use crate::exit::usage;
+use crate::input::io_reason;
 
 /// Where an engine listens if nothing is said.
 const SOCKETS: [&str; 2] = ["/run/podman/podman.sock", "/var/run/docker.sock"];

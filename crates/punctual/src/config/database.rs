@@ -109,7 +109,7 @@ fn is_secret(key: &str) -> bool {
     matches!(key, "password" | "sslpassword" | "passfile")
 }
 
-/// The same without passwords. What cannot be read is hidden as a whole.
+/// A connection string without its passwords. A text that cannot be read is hidden as a whole.
 pub(crate) fn masked(text: &str) -> String {
     let text = text.trim();
     if text.is_empty() {

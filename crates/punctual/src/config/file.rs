@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::trust::{self, LOCAL_FILE, NotLocal, Untrusted};
 use super::{Setting, Sources, settings};
-use crate::cmd::io_reason;
 use crate::exit::usage;
+use crate::input::io_reason;
 
 pub(super) enum SettingsFile {
     /// The one in the current folder.

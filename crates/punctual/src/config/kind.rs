@@ -46,7 +46,7 @@ impl<T: 'static> Kind<T> {
         self.shape
     }
 
-    /// Also empty, which is `None`.
+    /// A kind that also takes an empty text, which is `None`.
     pub(super) fn or_none(self) -> Kind<Option<T>> {
         let Self { read, shape } = self;
         let read = move |text: &str| if text.is_empty() { Ok(None) } else { read(text).map(Some) };

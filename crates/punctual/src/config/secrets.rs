@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::cmd::io_reason;
+use crate::input::io_reason;
 
 /// Stands for what is not shown.
 const HIDDEN: &str = "***";

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::Cell;
 use punctual_api::{
-    Attempt, AttemptDetails, Job, JobNotification, JobSchedule, JobSummary, LateOutcome, Rerun, RetryCount,
+    Answered, Attempt, AttemptDetails, Job, JobNotification, JobSchedule, JobSummary, LateOutcome, Rerun, RetryCount,
     TaskDefinition, TaskRef,
 };
 use punctual_core::task::{Limits, Run, TaskSpec};
@@ -12,10 +12,23 @@ use punctual_core::{JobState, Span};
 
 use super::task::runs_lines;
 use super::{Detail, one_line, word};
+use crate::clock::now;
 use crate::output::{Format, Output, Row};
 use crate::table::Yield;
-use crate::world::now;
 use crate::zone::{relative, short};
+
+impl Row for Answered {
+    const HEADER: &'static [&'static str] = &["ID", "STATE"];
+    const YIELDS: &'static [Yield] = &[];
+
+    fn name(&self) -> String {
+        self.id.to_string()
+    }
+
+    fn cells(&self, out: &Output) -> Vec<Cell> {
+        vec![Cell::new(self.id), out.state(&self.state)]
+    }
+}
 
 impl Row for JobSummary {
     const HEADER: &'static [&'static str] = &["ID", "TASK", "STATE", "TRIES", "SCHEDULED", "DUE", "REASON"];
@@ -192,11 +205,11 @@ fn of_kind(kind: &str) -> &str {
     }
 }
 
-/// What it runs and by which rules; of those, what a look at a job is for.
+/// Adds what the job runs, and the rules that matter to somebody who looks at a job.
 fn definition_lines(text: &mut Detail, job: &Job, definition: &TaskDefinition) {
     let TaskDefinition { revision, changed_since, spec } = definition;
     let usual = TaskSpec::new(spec.run.clone());
-    runs_lines(text, &spec.run, &one_line(&super::what(&spec.run)));
+    runs_lines(text, &spec.run, &one_line(&super::run_summary(&spec.run)));
     if let Run::Binary(binary) = &spec.run {
         text.line("limits", limits(&binary.limits));
     }

@@ -1,13 +1,30 @@
-//! What tasks, jobs and workers look like in tables and in detail.
+//! What all that is listed and shown looks like: in tables, and in detail.
 
+mod artifact;
+pub(crate) mod backfill;
+mod calendar;
 mod job;
+pub(crate) mod notification;
+mod occurrence;
+mod overdue;
+pub(crate) mod schedule;
+mod server;
 mod task;
+mod task_changes;
+mod wait_reasons;
 mod worker;
 
 use std::fmt::Write as _;
 
+pub(crate) use artifact::artifact;
+pub(crate) use calendar::calendar;
 pub(crate) use job::{job, late_line, notification_line, task_ref};
-pub(crate) use task::{task, what};
+pub(crate) use occurrence::backfilled_words;
+pub(crate) use overdue::without_lateness;
+pub(crate) use server::figures;
+pub(crate) use task::{run_summary, task};
+pub(crate) use task_changes::task_changes;
+pub(crate) use wait_reasons::most_frequent;
 
 /// What others wrote, without whatever would break a line or steer a terminal.
 pub(crate) fn one_line(text: &str) -> String {

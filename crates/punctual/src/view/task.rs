@@ -37,13 +37,13 @@ impl Row for TaskView {
             Cell::new(&self.spec.queue),
             Cell::new(self.revision),
             Cell::new(out.time(self.updated_at)),
-            Cell::new(one_line(&what(&self.spec.run))),
+            Cell::new(one_line(&run_summary(&self.spec.run))),
         ]
     }
 }
 
 /// What a task runs, in a few words.
-pub(crate) fn what(run: &Run) -> String {
+pub(crate) fn run_summary(run: &Run) -> String {
     match run {
         Run::Binary(binary) => {
             let args = binary.args.iter().map(|arg| quoted(arg));
@@ -87,7 +87,7 @@ fn command_words(command: &Command) -> String {
     }
 }
 
-/// What it runs; a script of several lines is shown as it is.
+/// Adds what a task runs; a script of several lines is shown as it is.
 pub(super) fn runs_lines(text: &mut Detail, run: &Run, words: &str) {
     /// Longer scripts are read in their JSON.
     const LINES_MAX: usize = 40;
@@ -118,7 +118,7 @@ fn task_text(out: &Output, task: &TaskView) -> String {
     let usual = TaskSpec::new(spec.run.clone());
     let mut text = Detail::new(&format!("{}  revision {}", task.name, task.revision), 15);
     text.line("id", task.id);
-    runs_lines(&mut text, &spec.run, &format!("{} ({})", what(&spec.run), spec.run.kind()));
+    runs_lines(&mut text, &spec.run, &format!("{} ({})", run_summary(&spec.run), spec.run.kind()));
     match &spec.run {
         Run::Http(call) => http_lines(&mut text, call),
         Run::Email(mail) => email_lines(&mut text, mail),
@@ -242,7 +242,7 @@ mod tests {
             (r##"{"command":{"line":"#!/bin/sh\necho multi\necho line\n"}}"##, "echo multi … (3 lines)"),
             (r##"{"command":{"line":"#!/bin/sh\necho multi\n","name":"sc.sh"}}"##, "sc.sh (2 lines)"),
         ] {
-            assert_eq!(what(&serde_json::from_str(run).unwrap()), expected);
+            assert_eq!(run_summary(&serde_json::from_str(run).unwrap()), expected);
         }
         let mut text = Detail::new("job", 4);
         let script = "#!/bin/sh\necho one\n  echo two\n";

@@ -1,6 +1,5 @@
 //! `punctual backfill …`.
 
-mod view;
 mod watch;
 
 use clap::{Args, Subcommand};
@@ -11,11 +10,12 @@ use punctual_client::{Client, ClientError};
 use punctual_core::BackfillId;
 
 use super::Context;
-use super::flags::{BACKFILL_WORDS, OF_BACKFILLS, in_flags, in_words};
 use super::schedule::history::time_or_date;
-use super::spec::word;
 use crate::exit::Exit;
+use crate::field_flags::{BACKFILL_WORDS, OF_BACKFILLS, in_flags, in_words};
 use crate::output::{Format, Output, counted};
+use crate::task_flags::word;
+use crate::view;
 use crate::when::whole;
 
 #[derive(Debug, Subcommand)]
@@ -140,7 +140,7 @@ pub(crate) async fn run(verb: BackfillVerb, context: &Context) -> anyhow::Result
     match verb {
         BackfillVerb::Create(args) => return create(&args, &client, out).await,
         BackfillVerb::List(args) => list(&args, &client, out).await?,
-        BackfillVerb::Get { id } => view::print(&client.backfill(id).await.map_err(named)?, out)?,
+        BackfillVerb::Get { id } => view::backfill::print(&client.backfill(id).await.map_err(named)?, out)?,
         BackfillVerb::Watch { id } => return watch::run(id, &client, out).await,
         BackfillVerb::Runs(args) => runs(&args, &client, out).await?,
         BackfillVerb::Abort { id, cancel } => abort(id, cancel, &client, out).await?,
@@ -152,13 +152,13 @@ async fn create(args: &CreateArgs, client: &Client, out: &Output) -> anyhow::Res
     let request = args.request();
     if args.dry_run {
         let plan = client.plan_backfill(&args.schedule, &request).await.map_err(named)?;
-        view::print_plan(&plan, &args.schedule, out)?;
+        view::backfill::print_plan(&plan, &args.schedule, out)?;
         return Ok(Exit::Ok);
     }
     let backfill = client.start_backfill(&args.schedule, &request).await.map_err(named)?;
     let mut times = counted(backfill.total as usize, "planned time");
     if let Some(unknown) = &backfill.unknown {
-        times += &format!("; {}", view::unknown_words(unknown, out));
+        times += &format!("; {}", view::backfill::unknown_words(unknown, out));
     }
     if args.watch {
         out.hint(&format!("{} has {times}. It continues if you stop watching.", backfill.id));

@@ -9,10 +9,11 @@ use punctual_client::Client;
 use punctual_core::BackfillId;
 use tokio::time::Instant;
 
-use super::{named, view};
-use crate::cmd::patience::RECONNECT_PAUSE;
+use super::named;
 use crate::exit::{Exit, Refusal, Report};
 use crate::output::{Chatter, Output, Size};
+use crate::reconnection::RECONNECT_PAUSE;
+use crate::view;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -25,7 +26,7 @@ pub(super) async fn run(id: BackfillId, client: &Client, out: &Output) -> anyhow
     let mut backfill = client.backfill(id).await.map_err(named)?;
     let mut lost_at = None;
     while !is_over(&backfill) {
-        line.show(|columns| view::progress_line(&backfill, columns, out));
+        line.show(|columns| view::backfill::progress_line(&backfill, columns, out));
         tokio::time::sleep(LOOK_EVERY).await;
         match client.backfill(id).await {
             Ok(now) => (backfill, lost_at) = (now, None),
@@ -48,7 +49,7 @@ pub(super) async fn run(id: BackfillId, client: &Client, out: &Output) -> anyhow
         }
     }
     line.clear();
-    view::print(&backfill, out)?;
+    view::backfill::print(&backfill, out)?;
     // How some jobs ended may not be known; they count as nothing.
     let is_good = backfill.state == BackfillStanding::Done && backfill.succeeded == backfill.made;
     Ok(if is_good { Exit::Ok } else { Exit::JobFailed })

@@ -5,9 +5,9 @@ use punctual_store::StoreError;
 use punctual_store_postgres::{Health, MigrationState, MigrationStatus, health, migrations};
 
 use super::Check;
+use crate::clock::now;
 use crate::config::Connection;
 use crate::output::counted;
-use crate::world::now;
 use crate::zone::short;
 
 const NAME: &str = "database";

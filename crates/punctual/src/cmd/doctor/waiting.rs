@@ -4,9 +4,8 @@ use punctual_api::{Overdue, OverdueQuery};
 use punctual_client::Client;
 
 use super::Check;
-use crate::cmd::overdue::without_lateness;
-use crate::cmd::reasons::most_frequent;
 use crate::output::counted;
+use crate::view::{most_frequent, without_lateness};
 
 const NAME: &str = "waiting jobs";
 

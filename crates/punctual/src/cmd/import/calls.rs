@@ -232,7 +232,7 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::words::plain;
+    use super::super::shell_words::plain;
     use super::*;
 
     fn translated(line: &str, stdin: Option<&str>) -> Result<String, String> {

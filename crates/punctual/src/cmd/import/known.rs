@@ -12,7 +12,7 @@ use punctual_core::schedule::recurrence::crontab::CrontabEntry;
 
 use super::line::rule_fields;
 use super::name;
-use crate::cmd::flags::in_flags;
+use crate::field_flags::in_flags;
 
 /// When a schedule fires, so that two can be compared.
 #[derive(Debug, PartialEq, Eq)]

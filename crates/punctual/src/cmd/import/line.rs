@@ -15,9 +15,9 @@ use serde_json::value::RawValue;
 
 use super::calls::{self, Request};
 use super::mail;
+use super::shell_words::{Plain, plain};
 use super::user_column::{self, Users};
-use super::words::{Plain, plain};
-use crate::cmd::artifact;
+use crate::upload::program_problem;
 
 /// cron does not end what takes long, and a backup may.
 const PROGRAM_TIMEOUT: Span = Span::from_secs(86_400);
@@ -25,12 +25,12 @@ const PROGRAM_TIMEOUT: Span = Span::from_secs(86_400);
 const CALL_MARGIN: Span = Span::from_secs(60);
 /// Where cron looks for programs.
 const CRON_PATH: &str = "/usr/bin:/bin";
-/// They speak to cron and not to the command.
+/// Variables that are meant for cron and not for the command.
 const FOR_CRON: [&str; 5] = ["MAILTO", "MAILFROM", "CRON_TZ", "RANDOM_DELAY", "SHELL"];
 
 /// What the flags say about all lines.
 pub(super) struct Settings<'a> {
-    /// Of entries that no `CRON_TZ` stands above.
+    /// The zone of entries without a `CRON_TZ` above them.
     pub(super) zone: &'a str,
     pub(super) rest: Rest<'a>,
     pub(super) network: Network,
@@ -81,7 +81,7 @@ impl Refusal {
 #[derive(Debug)]
 pub(super) struct Line {
     pub(super) number: usize,
-    /// Of the schedule and of its task.
+    /// The name of the schedule and of its task.
     pub(super) name: String,
     pub(super) rule: Rule,
     pub(super) overlap: CrontabOverlap,
@@ -289,7 +289,7 @@ fn as_program(
 ) -> Result<Becomes, String> {
     let Some((program, args)) = line.words.split_first() else { return Err("there is no command".to_owned()) };
     let path = find(program, &entry.env)?;
-    if let Some(problem) = artifact::program_problem(&path) {
+    if let Some(problem) = program_problem(&path) {
         // What it advises is for somebody who builds the program.
         let fault = problem.split_once("; ").map_or(problem.as_str(), |(fault, _)| fault);
         return Err(format!("the sandbox cannot run {}: {fault}", path.display()));

@@ -16,8 +16,8 @@ use sha2::{Digest, Sha256};
 use super::line::{Line, Problem};
 use super::of_line;
 use super::reading::Reading;
-use crate::cmd::flags::{Flags, in_flags};
 use crate::cmd::notify::as_request;
+use crate::field_flags::{Flags, in_flags};
 use crate::output::{Output, Row};
 use crate::table::Yield;
 
@@ -107,12 +107,12 @@ fn beginning(prefix: &str) -> String {
     format!("{prefix}mail-")
 }
 
-/// Of the first rule for a list of addresses.
+/// The name of the first rule for a list of addresses.
 fn rule_name(prefix: &str, key: &str) -> String {
     format!("{}{}", beginning(prefix), digest(key))
 }
 
-/// Of the rules of a long list, counted from 0.
+/// The name of one of the rules of a long list, counted from 0.
 fn part_name(first: &str, place: usize) -> String {
     if place == 0 { first.to_owned() } else { format!("{first}-{}", place + 1) }
 }
@@ -123,7 +123,7 @@ fn is_part(name: &str, first: &str) -> bool {
     name.strip_prefix(first).is_some_and(|rest| rest.is_empty() || is_count(rest))
 }
 
-/// The same for the same addresses, whatever their order and case.
+/// A key for a list of addresses that does not depend on their order and case.
 fn key(addresses: &[String]) -> String {
     let mut sorted: Vec<String> = addresses.iter().map(|address| address.to_ascii_lowercase()).collect();
     sorted.sort_unstable();
@@ -177,7 +177,7 @@ pub(super) async fn check(rules: &[MailRule], client: &Client) -> Result<(), Cli
 
 #[derive(Debug)]
 pub(super) struct Stored {
-    /// Also about what was imported before and still runs.
+    /// The rules as they are stored: also about schedules of earlier imports that still run.
     pub(super) rules: Vec<MailRule>,
     /// Names of those that somebody has silenced.
     pub(super) silent: Vec<String>,

@@ -10,8 +10,8 @@ mod name;
 mod offer;
 mod reading;
 mod report;
+mod shell_words;
 mod user_column;
-mod words;
 
 use std::io::IsTerminal;
 
@@ -22,14 +22,15 @@ use punctual_core::Timestamp;
 use punctual_core::run::Network;
 use punctual_core::schedule::recurrence::crontab::{Crontab, CrontabFormat};
 
-use super::artifact::{self, Upload};
-use super::flags::{OF_TASKS, in_flags};
-use super::waiting::warn;
-use super::{Context, read_file};
+use super::Context;
+use crate::clock::now;
 use crate::exit::{Exit, failed, usage};
+use crate::field_flags::{OF_TASKS, in_flags};
+use crate::input::read_file;
 use crate::output::{counted, note};
+use crate::upload::{Upload, upload};
+use crate::wait_hints::warn;
 use crate::when::{machine_zone, zone_name};
-use crate::world::now;
 use known::Known;
 use line::{Becomes, Line, Problem, Refusal, Rest, Settings};
 use mail::MailRule;
@@ -166,7 +167,7 @@ fn tolerated(error: ClientError) -> Result<Known, ClientError> {
     if matches!(error, ClientError::Unreachable { .. }) { Ok(Known::default()) } else { Err(error) }
 }
 
-/// What it cannot know then.
+/// Says that names may differ, because the schedules of earlier imports could not be read.
 fn hint_numbers(lines: &[Line], context: &Context) {
     let is_repeated = |line: &Line| name::parts("", &line.name).is_some_and(|(_, number)| number > 1);
     if lines.iter().any(is_repeated) {
@@ -263,7 +264,7 @@ async fn make(lines: &[Line], client: &Client, context: &Context) -> anyhow::Res
         let spec = match becomes {
             Becomes::Call(request) => Some(line::call(request)),
             Becomes::Program { path, args, env, network } => {
-                let Upload { artifact, was_sent } = artifact::upload(client, path, None, ArtifactKind::Binary).await?;
+                let Upload { artifact, was_sent } = upload(client, path, None, ArtifactKind::Binary).await?;
                 if was_sent {
                     context.out.hint(&format!("Uploaded {} as {}.", path.display(), artifact.id));
                 }
@@ -288,7 +289,7 @@ async fn make(lines: &[Line], client: &Client, context: &Context) -> anyhow::Res
     Ok(made)
 }
 
-/// The same error with lines in the place of `/schedules/17`.
+/// Names lines of the crontab in an error in place of `/schedules/17`.
 fn of_lines(numbers: &[usize], mut error: ClientError) -> ClientError {
     if let ClientError::Problem(problem) = &mut error {
         for field in &mut problem.errors {
@@ -301,7 +302,7 @@ fn of_lines(numbers: &[usize], mut error: ClientError) -> ClientError {
     error
 }
 
-/// The same error with the line that it comes from.
+/// Adds to an error the line of the crontab that it comes from.
 fn of_line(number: usize, mut error: ClientError) -> ClientError {
     if let ClientError::Problem(problem) = &mut error {
         problem.detail = format!("line {number}: {}", problem.detail);

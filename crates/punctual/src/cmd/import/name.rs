@@ -11,7 +11,7 @@ use punctual_core::schedule::recurrence::crontab::CrontabEntry;
 use sha2::{Digest, Sha256};
 
 use super::known::{Known, Times};
-use super::words::is_assignment;
+use super::shell_words::is_assignment;
 
 /// A name with its prefix and digest stays well below what names may have.
 const WORD_CHARS_MAX: usize = 32;

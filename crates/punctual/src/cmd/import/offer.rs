@@ -13,7 +13,7 @@ pub(super) const COMMANDS_NEED: &str = "Commands run only on workers that allow 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     File,
-    /// Or of another stream, such as `<(crontab -l)`, which is gone when this run ends.
+    /// Stdin or another stream, such as `<(crontab -l)`, which is gone when this run ends.
     Stdin,
 }
 
@@ -47,7 +47,7 @@ pub(super) fn of_shell(lines: usize, source: Source, typed: &[String]) -> String
     )
 }
 
-/// The same command with `--shell`, for a shell to read.
+/// The command that was typed with `--shell` added, quoted for a shell.
 fn with_shell(typed: &[String]) -> String {
     // Behind `--` it would be the name of a file.
     let end_of_flags = typed.iter().position(|word| word == "--").unwrap_or(typed.len());

@@ -8,7 +8,7 @@ use std::path::Path;
 use punctual_core::schedule::recurrence::crontab::{CrontabEntry, Variables};
 
 use super::line::find;
-use super::words::is_assignment;
+use super::shell_words::is_assignment;
 
 /// Who may run something on this machine.
 #[derive(Debug, Default)]

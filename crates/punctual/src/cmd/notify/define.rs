@@ -9,11 +9,12 @@ use punctual_client::{Client, ClientError, IfMatch};
 use punctual_core::Span;
 use punctual_core::notice::NoticeKind;
 
-use super::{named, tell, view};
-use crate::cmd::spec::word;
-use crate::cmd::{read_file, text_or_file};
+use super::{named, tell};
 use crate::exit::usage;
+use crate::input::{read_file, text_or_file};
 use crate::output::{Format, Output};
+use crate::task_flags::word;
+use crate::view;
 use crate::when::parse_span;
 
 #[derive(Debug, Args)]
@@ -168,13 +169,17 @@ pub(super) async fn apply(args: &ApplyArgs, client: &Client, out: &Output) -> an
         true => format!("Try it: punctual notify test {name}"),
         false => format!("It is silent until you run: punctual notify enable {name}"),
     };
-    let sentence = format!("{replaced}Tells {} of what {}. {next}", view::channel(&rule), view::about(&rule));
+    let sentence = format!(
+        "{replaced}Tells {} of what {}. {next}",
+        view::notification::channel(&rule),
+        view::notification::about(&rule)
+    );
     tell(&rule, &sentence, out)?;
     hint_unknown(&rule, client, out).await;
     Ok(())
 }
 
-/// The same error with the address that it is about: whoever typed several does not count them.
+/// Adds to an error the address that it is about: people who typed several should not have to count them.
 fn with_address(mut error: ClientError, request: &NotificationRequest) -> ClientError {
     /// An address may be of any length.
     const SHOWN_CHARS: usize = 64;
@@ -207,7 +212,7 @@ async fn hint_unknown(rule: &NotificationView, client: &Client, out: &Output) {
     }
 }
 
-/// Of other errors nothing follows.
+/// Whether an answer says that something does not exist. Other errors prove nothing.
 fn is_missing<T>(found: Result<T, ClientError>, kind: ErrorKind) -> bool {
     found.is_err_and(|error| error.kind() == Some(kind))
 }

@@ -1,7 +1,6 @@
 //! `punctual notify …`: who is told of what, and what was sent.
 
 mod define;
-mod view;
 
 pub(crate) use define::as_request;
 
@@ -11,12 +10,13 @@ use punctual_client::{Client, ClientError, IfMatch};
 use punctual_core::{JobState, Span};
 
 use super::Context;
-use super::flags::{NOTIFICATION_WORDS, OF_NOTIFICATIONS, in_flags, in_words};
-use super::patience::Patience;
 use super::wait::{Late, wait_for};
-use super::waiting::warn;
 use crate::exit::Exit;
+use crate::field_flags::{NOTIFICATION_WORDS, OF_NOTIFICATIONS, in_flags, in_words};
 use crate::output::{Format, Output, counted};
+use crate::reconnection::Reconnection;
+use crate::view;
+use crate::wait_hints::warn;
 use crate::when::{parse_span, whole};
 
 #[derive(Debug, Subcommand)]
@@ -128,7 +128,7 @@ pub(crate) async fn run(verb: NotifyVerb, context: &Context) -> anyhow::Result<E
     Ok(Exit::Ok)
 }
 
-/// Its name for programs, and a sentence for people.
+/// Prints a rule: its name for programs, and a sentence for people.
 fn tell(rule: &NotificationView, sentence: &str, out: &Output) -> anyhow::Result<()> {
     match out.format {
         Format::Json | Format::Jsonl => return out.json(rule),
@@ -158,7 +158,7 @@ async fn show(name: &str, client: &Client, out: &Output) -> anyhow::Result<()> {
     }
     let query = DeliveryQuery { limit: Some(LAST_SHOWN.to_string()), cursor: None };
     let last = client.deliveries(Some(name), &query).await.map_err(named)?;
-    out.write(&view::detail(&rule, &last.deliveries, out))
+    out.write(&view::notification::detail(&rule, &last.deliveries, out))
 }
 
 /// The rule as it is, switched on or off. Whoever changed it meanwhile is not overruled.
@@ -182,9 +182,10 @@ async fn test(args: &TestArgs, client: &Client, context: &Context) -> anyhow::Re
         return Ok(Exit::Ok);
     }
     out.hint(&format!("{} sends it. The job continues if you stop waiting.", answer.job));
-    let patience = Patience::new(Some(args.wait_timeout.to_std()), out);
-    patience.found();
-    let exit = wait_for(&[answer.job], &answer.warnings, &patience, Late::TimedOut("--wait-timeout"), context).await?;
+    let reconnection = Reconnection::new(Some(args.wait_timeout.to_std()), out);
+    reconnection.found();
+    let exit =
+        wait_for(&[answer.job], &answer.warnings, &reconnection, Late::TimedOut("--wait-timeout"), context).await?;
     match exit {
         Exit::Ok => out.hint("Accepted by the receiving server. Check that it arrived."),
         Exit::Timeout if !answer.warnings.is_empty() => out.hint("The sample waits up to a day for such a worker."),

@@ -7,15 +7,12 @@ use punctual_core::Span;
 
 use super::named;
 use super::policy::{PolicyFlags, Unset};
-use super::view::next_lines;
 use super::when::{WhenFlags, set_zone};
-use crate::cmd::binary::BinaryFlags;
-use crate::cmd::sparse::{sparse, with_inline};
-use crate::cmd::spec::SpecFlags;
-use crate::cmd::waiting::warn;
-use crate::cmd::what::{Chosen, What, nothing_to_run};
 use crate::exit::usage;
 use crate::output::{Format, Output};
+use crate::task_flags::{BinaryFlags, SpecFlags, Target, TargetFlags, nothing_to_run, sparse, with_inline};
+use crate::view::schedule::next_lines;
+use crate::wait_hints::warn;
 use crate::zone::{plain_local, short};
 
 /// Starts that the answer to a new schedule names.
@@ -70,17 +67,17 @@ struct Definition {
 }
 
 impl Definition {
-    fn what(&self) -> What<'_> {
-        What { task: self.task.as_deref(), spec: &self.spec, binary: &self.binary, args: &self.args }
+    fn target_flags(&self) -> TargetFlags<'_> {
+        TargetFlags { task: self.task.as_deref(), spec: &self.spec, binary: &self.binary, args: &self.args }
     }
 
     async fn apply(&self, request: &mut ScheduleRequest, client: &Client, out: &Output) -> anyhow::Result<()> {
         self.when.apply(request);
         self.policy.apply(request)?;
-        if self.what().is_given() {
-            let mut chosen = self.what().choose(request.input.as_deref())?;
-            self.what().upload(&mut chosen, client, out).await?;
-            let Chosen { task, inline } = chosen;
+        if self.target_flags().is_given() {
+            let mut target = self.target_flags().target(request.input.as_deref())?;
+            self.target_flags().upload(&mut target, client, out).await?;
+            let Target { task, inline } = target;
             (request.task, request.inline) = (task, inline);
         }
         Ok(())
@@ -92,7 +89,7 @@ pub(super) async fn create(args: &CreateArgs, client: &Client, out: &Output) -> 
         return Err(usage("nothing says when to run it", "use --cron, --every, --daily or --at"));
     }
     let mut request = ScheduleRequest { name: Some(args.name.clone()), ..ScheduleRequest::default() };
-    if !args.definition.what().is_given() {
+    if !args.definition.target_flags().is_given() {
         return Err(nothing_to_run());
     }
     args.definition.apply(&mut request, client, out).await?;

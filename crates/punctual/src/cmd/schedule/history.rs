@@ -1,25 +1,23 @@
 //! `punctual schedule history`: what became of planned times, and why.
 
 use clap::Args;
-use comfy_table::Cell;
 use jiff::civil::Date;
 use punctual_api::{
-    BackfilledBy, BackfilledTime, ErrorKind, Job, OccurrenceList, OccurrenceQuery, OccurrenceView, PreviewQuery,
-    PreviewedTime, ScheduleStanding, ScheduleView, UnfiredBy,
+    BackfilledTime, ErrorKind, Job, OccurrenceList, OccurrenceQuery, OccurrenceView, PreviewQuery, PreviewedTime,
+    ScheduleStanding, ScheduleView, UnfiredBy,
 };
 use punctual_client::Client;
 use punctual_core::{Span, Timestamp};
 use serde::Serialize;
 
 use super::named;
+use crate::clock::now;
 use crate::cmd::Context;
 use crate::exit::Exit;
-use crate::output::{Format, Output, Row};
-use crate::table::Yield;
-use crate::view::one_line;
+use crate::output::{Format, Output};
+use crate::view::{backfilled_words, one_line};
 use crate::when::{parse_at, whole};
-use crate::world::now;
-use crate::zone::{plain_local, short, show_in};
+use crate::zone::{plain_local, show_in};
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
@@ -63,48 +61,6 @@ pub(crate) fn time_or_date(text: &str) -> Result<String, String> {
         return Ok(text.trim().to_owned());
     }
     parse_at(text).map(|at| at.to_string())
-}
-
-impl Row for OccurrenceView {
-    const HEADER: &'static [&'static str] = &["PLANNED", "VERDICT", "LATE", "JOB", "MARKS", "WHY"];
-    const YIELDS: &'static [Yield] = &[
-        Yield::Cut("WHY", 40),
-        Yield::Drop("MARKS"),
-        Yield::Cut("WHY", 20),
-        Yield::Drop("WHY"),
-        Yield::Drop("LATE"),
-        Yield::Drop("JOB"),
-    ];
-
-    fn name(&self) -> String {
-        self.at.to_string()
-    }
-
-    fn cells(&self, out: &Output) -> Vec<Cell> {
-        let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
-        vec![
-            Cell::new(plain_local(&self.local)),
-            Cell::new(&self.verdict),
-            Cell::new(self.late_by.map_or_else(|| "-".to_owned(), short)),
-            Cell::new(self.job.map_or_else(|| "-".to_owned(), |job| job.to_string())),
-            Cell::new(or_none(self.marks.join(","))),
-            Cell::new(one_line(&out.zone.localize(&(without_job(self) + &backfilled_words(&self.backfilled))))),
-        ]
-    }
-}
-
-/// Jobs of backfills, which the verdict knows nothing of.
-fn backfilled_words(backfilled: &[BackfilledBy]) -> String {
-    let words = |by: &BackfilledBy| format!("; backfilled as {}, {}", by.job, by.state);
-    backfilled.iter().map(words).collect()
-}
-
-/// The job has a column of its own.
-fn without_job(occurrence: &OccurrenceView) -> String {
-    match occurrence.job {
-        Some(job) => occurrence.explanation.replace(&format!(" as {job},"), "").replace(&format!(" as {job}"), ""),
-        None => occurrence.explanation.clone(),
-    }
 }
 
 pub(super) async fn run(args: &HistoryArgs, client: &Client, context: &Context) -> anyhow::Result<Exit> {

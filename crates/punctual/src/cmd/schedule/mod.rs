@@ -5,7 +5,6 @@ pub(crate) mod history;
 mod policy;
 mod preview;
 mod run_now;
-mod view;
 mod when;
 
 use clap::{Args, Subcommand};
@@ -13,9 +12,10 @@ use punctual_api::{OccurrenceQuery, PlannedStart, ScheduleQuery, ScheduleView, S
 use punctual_client::{Client, ClientError};
 
 use super::Context;
-use super::flags::{OF_SCHEDULES, SCHEDULE_WORDS, in_flags, in_words};
 use crate::exit::Exit;
+use crate::field_flags::{OF_SCHEDULES, SCHEDULE_WORDS, in_flags, in_words};
 use crate::output::{Format, Output, counted};
+use crate::view;
 use crate::when::whole;
 use crate::zone::plain_local;
 
@@ -198,10 +198,10 @@ async fn show(name: &str, client: &Client, out: &Output) -> anyhow::Result<()> {
     }
     let query = OccurrenceQuery { limit: Some(LAST_SHOWN.to_string()), ..OccurrenceQuery::default() };
     let last = history::fetch(name, &query, client).await?;
-    out.write(&view::detail(&schedule, &last.occurrences, out))
+    out.write(&view::schedule::detail(&schedule, &last.occurrences, out))
 }
 
-/// Its name for programs, and a sentence for people.
+/// Prints a schedule: its name for programs, and a sentence for people.
 fn tell(schedule: &ScheduleView, sentence: &str, out: &Output) -> anyhow::Result<()> {
     match out.format {
         Format::Json | Format::Jsonl => return out.json(schedule),

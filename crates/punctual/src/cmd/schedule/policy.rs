@@ -7,8 +7,8 @@ use punctual_core::schedule::{CatchUpMode, Overlap};
 use punctual_core::task::Priority;
 
 use super::when::set;
-use crate::cmd::spec::{priority, word};
-use crate::cmd::what::read_input;
+use crate::task_flags::read_input;
+use crate::task_flags::{priority, word};
 use crate::when::{parse_span, whole};
 
 #[derive(Debug, Default, Args)]

@@ -10,12 +10,12 @@ use punctual_core::{JobId, Span, Timestamp};
 
 use super::named;
 use crate::cmd::Context;
-use crate::cmd::patience::Patience;
-use crate::cmd::spec::word;
 use crate::cmd::wait::{Late, wait_for};
-use crate::cmd::waiting::warn;
 use crate::exit::Exit;
 use crate::output::{Format, Output};
+use crate::reconnection::Reconnection;
+use crate::task_flags::word;
+use crate::wait_hints::warn;
 use crate::when::parse_span;
 
 /// How often a run that waits for the one before it is looked at.
@@ -39,7 +39,7 @@ pub(crate) struct RunArgs {
 
 pub(super) async fn run(args: &RunArgs, client: &Client, context: &Context) -> anyhow::Result<Exit> {
     let out = &context.out;
-    let patience = Patience::new(args.wait_timeout.map(Span::to_std), out);
+    let reconnection = Reconnection::new(args.wait_timeout.map(Span::to_std), out);
     let answer = client.run_schedule(&args.name, &RunRequest { overlap: args.overlap }).await.map_err(named)?;
     warn(&answer.warnings);
     if !args.wait {
@@ -48,7 +48,7 @@ pub(super) async fn run(args: &RunArgs, client: &Client, context: &Context) -> a
     let job = match (answer.job, answer.at) {
         (None, Some(at)) if answer.outcome != RunOutcome::Skipped => {
             out.hint(&sentence(&args.name, &answer));
-            match released(&args.name, at, client, &patience).await? {
+            match released(&args.name, at, client, &reconnection).await? {
                 Released::As(job) => Some(job),
                 Released::Skipped(explanation) => {
                     out.hint(&explanation);
@@ -66,8 +66,8 @@ pub(super) async fn run(args: &RunArgs, client: &Client, context: &Context) -> a
         return tell(&args.name, &answer, out);
     };
     out.hint(&format!("{job} submitted. The job continues if you stop waiting."));
-    patience.found();
-    wait_for(&[job], &answer.warnings, &patience, Late::TimedOut("--wait-timeout"), context).await
+    reconnection.found();
+    wait_for(&[job], &answer.warnings, &reconnection, Late::TimedOut("--wait-timeout"), context).await
 }
 
 /// What became of a run that waited for the one before it.
@@ -77,7 +77,12 @@ enum Released {
     NotYet,
 }
 
-async fn released(name: &str, at: Timestamp, client: &Client, patience: &Patience<'_>) -> anyhow::Result<Released> {
+async fn released(
+    name: &str,
+    at: Timestamp,
+    client: &Client,
+    reconnection: &Reconnection<'_>,
+) -> anyhow::Result<Released> {
     let query = OccurrenceQuery {
         from: Some(at.to_string()),
         order: Some("asc".to_owned()),
@@ -92,10 +97,10 @@ async fn released(name: &str, at: Timestamp, client: &Client, patience: &Patienc
             Some(line) => return Ok(line.job.map_or(Released::Skipped(line.explanation), Released::As)),
             None => return Ok(Released::Skipped(format!("{name} has no record of it any more"))),
         }
-        if patience.left() == Some(Duration::ZERO) {
+        if reconnection.left() == Some(Duration::ZERO) {
             return Ok(Released::NotYet);
         }
-        tokio::time::sleep(patience.left().unwrap_or(LOOK_EVERY).min(LOOK_EVERY)).await;
+        tokio::time::sleep(reconnection.left().unwrap_or(LOOK_EVERY).min(LOOK_EVERY)).await;
     }
 }
 

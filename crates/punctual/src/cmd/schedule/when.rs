@@ -5,7 +5,7 @@ use punctual_api::{CalendarsRequest, RuleRequest, ScheduleRequest};
 use punctual_core::schedule::recurrence::{FoldPolicy, GapPolicy, OnClosedDay, Rule};
 use punctual_core::{Span, Timestamp};
 
-use crate::cmd::spec::word;
+use crate::task_flags::word;
 use crate::when::{machine_zone, parse_at, parse_span, zone_name};
 
 #[derive(Debug, Default, Args)]

@@ -6,10 +6,10 @@ use punctual_api::{
 };
 use punctual_core::notice::NoticeKind;
 
+use super::{Detail, one_line};
+use crate::clock::now;
 use crate::output::{Output, Row, counted};
 use crate::table::Yield;
-use crate::view::{Detail, one_line};
-use crate::world::now;
 use crate::zone::relative;
 
 impl Row for NotificationView {
@@ -97,7 +97,7 @@ fn kinds(on: &[NoticeKind]) -> String {
 }
 
 /// By which way, and to whom.
-pub(super) fn channel(rule: &NotificationView) -> String {
+pub(crate) fn channel(rule: &NotificationView) -> String {
     if let Some(EmailChannel { to, .. }) = &rule.email {
         return to.join(", ");
     }
@@ -126,7 +126,7 @@ fn scope(rule: &NotificationView) -> String {
 }
 
 /// Goes behind "of what": `failed, lost or recovered, of task invoice`.
-pub(super) fn about(rule: &NotificationView) -> String {
+pub(crate) fn about(rule: &NotificationView) -> String {
     let words: Vec<String> = rule.on.iter().map(|kind| verb(*kind).to_owned()).collect();
     let listed = match &words[..] {
         [] => "nothing".to_owned(),
@@ -151,7 +151,7 @@ fn verb(kind: NoticeKind) -> &'static str {
 }
 
 /// Everything that is known of a rule, and what it sent last.
-pub(super) fn detail(rule: &NotificationView, last: &[DeliveryView], out: &Output) -> String {
+pub(crate) fn detail(rule: &NotificationView, last: &[DeliveryView], out: &Output) -> String {
     let state = if rule.enabled { "enabled" } else { "disabled" };
     let mut text = Detail::new(&format!("{}  {state}", rule.name), 10);
     text.line("to", one_line(&channel(rule)));

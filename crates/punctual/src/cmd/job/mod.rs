@@ -1,9 +1,13 @@
 //! `punctual job …`: the verbs in full, of which some have shortcuts.
 
+mod command;
+
+pub(crate) use command::{JobCommand, JobIds, command};
+
 use clap::Subcommand;
 use punctual_core::JobId;
 
-use super::{Context, logs, ps, run, verbs, wait};
+use super::{Context, logs, ps, run, wait};
 use crate::exit::Exit;
 use crate::view;
 
@@ -23,14 +27,14 @@ pub(crate) enum JobVerb {
     #[command(aliases = ["submit", "run", "add"])]
     Create(Box<run::RunArgs>),
     /// End jobs (same as `punctual cancel`)
-    Cancel(verbs::Ids),
+    Cancel(JobIds),
     /// Delete jobs that have not started
     #[command(aliases = ["remove", "rm"])]
-    Delete(verbs::Ids),
+    Delete(JobIds),
     /// Run finished jobs again
-    Retry(verbs::Ids),
+    Retry(JobIds),
     /// Start waiting jobs now
-    RunNow(verbs::Ids),
+    RunNow(JobIds),
     /// Show what a job wrote (same as `punctual logs`)
     Logs(logs::LogsArgs),
     /// Wait until jobs have finished (same as `punctual wait`)
@@ -45,10 +49,10 @@ pub(crate) async fn run(verb: JobVerb, context: &Context) -> anyhow::Result<Exit
             Ok(Exit::Ok)
         }
         JobVerb::Create(args) => run::run(*args, context).await,
-        JobVerb::Cancel(ids) => verbs::run(verbs::Verb::Cancel, ids, context).await,
-        JobVerb::Delete(ids) => verbs::run(verbs::Verb::Delete, ids, context).await,
-        JobVerb::Retry(ids) => verbs::run(verbs::Verb::Retry, ids, context).await,
-        JobVerb::RunNow(ids) => verbs::run(verbs::Verb::RunNow, ids, context).await,
+        JobVerb::Cancel(ids) => command(JobCommand::Cancel, ids, context).await,
+        JobVerb::Delete(ids) => command(JobCommand::Delete, ids, context).await,
+        JobVerb::Retry(ids) => command(JobCommand::Retry, ids, context).await,
+        JobVerb::RunNow(ids) => command(JobCommand::RunNow, ids, context).await,
         JobVerb::Logs(args) => logs::run(args, context).await,
         JobVerb::Wait(args) => wait::run(args, context).await,
     }

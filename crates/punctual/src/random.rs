@@ -1,27 +1,9 @@
-//! The real clock and real randomness. They enter here and are passed on from here.
+//! Real randomness. It enters here and is passed on from here.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use punctual_core::Timestamp;
-
-pub(crate) fn clock() -> Arc<dyn Fn() -> Timestamp + Send + Sync> {
-    Arc::new(now)
-}
-
-#[expect(clippy::disallowed_methods, reason = "this is where the real clock enters")]
-pub(crate) fn now() -> Timestamp {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::saturating_from_micros(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
-}
-
-/// How long this process has run, whatever happens to the clock.
-pub(crate) fn monotonic() -> Arc<dyn Fn() -> Duration + Send + Sync> {
-    let begun = Instant::now();
-    Arc::new(move || begun.elapsed())
-}
 
 /// 256 bits that nobody can guess.
 pub(crate) fn secret() -> anyhow::Result<[u8; 32]> {
@@ -32,7 +14,7 @@ pub(crate) fn secret() -> anyhow::Result<[u8; 32]> {
 
 /// Numbers that tell ids apart: distinct within a process, and unrelated between
 /// processes. Not secret.
-pub(crate) fn random() -> anyhow::Result<Arc<dyn Fn() -> u64 + Send + Sync>> {
+pub(crate) fn numbers() -> anyhow::Result<Arc<dyn Fn() -> u64 + Send + Sync>> {
     let mut seed = [0; 8];
     getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("{error}")).context("no randomness to begin with")?;
     let state = AtomicU64::new(u64::from_le_bytes(seed));

@@ -6,9 +6,9 @@ use punctual_api::{
     UnknownTimes,
 };
 
+use super::{Detail, one_line};
 use crate::output::{Format, Output, Row, counted};
 use crate::table::Yield;
-use crate::view::{Detail, one_line};
 use crate::zone::plain_local;
 
 impl Row for BackfillView {
@@ -75,7 +75,7 @@ fn dealt_with(backfill: &BackfillView) -> u32 {
     backfill.made - backfill.running.min(backfill.made) + backfill.passed_over
 }
 
-pub(super) fn print(backfill: &BackfillView, out: &Output) -> anyhow::Result<()> {
+pub(crate) fn print(backfill: &BackfillView, out: &Output) -> anyhow::Result<()> {
     match out.format {
         Format::Json | Format::Jsonl => out.json(backfill),
         Format::Name => out.line(&backfill.id.to_string()),
@@ -117,7 +117,7 @@ fn detail(backfill: &BackfillView, out: &Output) -> String {
 }
 
 /// Times that nobody can tell whether they ran.
-pub(super) fn unknown_words(unknown: &UnknownTimes, out: &Output) -> String {
+pub(crate) fn unknown_words(unknown: &UnknownTimes, out: &Output) -> String {
     let (times, are) = (unknown.times, if unknown.times == 1 { "is" } else { "are" });
     let decision = match unknown.decision {
         Some(OlderTimes::Run) => format!("{are} run all the same"),
@@ -129,7 +129,7 @@ pub(super) fn unknown_words(unknown: &UnknownTimes, out: &Output) -> String {
 }
 
 /// How far it has come: `42 of 100, 3 waiting or running, 1 failed`.
-pub(super) fn words(backfill: &BackfillView) -> String {
+pub(crate) fn words(backfill: &BackfillView) -> String {
     let parts = [
         (backfill.running, "waiting or running"),
         (backfill.succeeded, "succeeded"),
@@ -145,7 +145,7 @@ pub(super) fn words(backfill: &BackfillView) -> String {
 }
 
 /// One line of at most so many columns, with a bar if there is room for one.
-pub(super) fn progress_line(backfill: &BackfillView, columns: usize, out: &Output) -> String {
+pub(crate) fn progress_line(backfill: &BackfillView, columns: usize, out: &Output) -> String {
     const BAR_MIN: usize = 10;
     const BAR_MAX: usize = 30;
     // What holds it up says more than how its runs have ended.
@@ -164,7 +164,7 @@ pub(super) fn progress_line(backfill: &BackfillView, columns: usize, out: &Outpu
     format!("[{}{}]  {words}", "#".repeat(full), "-".repeat(bar - full))
 }
 
-pub(super) fn print_plan(plan: &BackfillPlan, schedule: &str, out: &Output) -> anyhow::Result<()> {
+pub(crate) fn print_plan(plan: &BackfillPlan, schedule: &str, out: &Output) -> anyhow::Result<()> {
     match out.format {
         Format::Json | Format::Jsonl => out.json(plan),
         Format::Name => plan.first.iter().try_for_each(|time| out.line(&time.at.to_string())),

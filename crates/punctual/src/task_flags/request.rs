@@ -7,8 +7,8 @@ use punctual_core::Span;
 use punctual_core::task::{HttpCall, Method, default_http_timeout};
 
 use super::{JobInput, word};
-use crate::cmd::text_or_file;
 use crate::exit::usage;
+use crate::input::text_or_file;
 use crate::when::{parse_span, whole};
 
 /// What is no call. That a call is required does not keep clap from taking these instead.

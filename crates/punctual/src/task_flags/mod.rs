@@ -1,7 +1,10 @@
 //! A task in flags, for `task apply` and one-off jobs.
 
+mod binary;
 mod message;
 mod request;
+mod sparse;
+mod target;
 
 use std::path::Path;
 
@@ -15,12 +18,15 @@ use punctual_core::task::{Delivery, Handler, OnLost, Priority, Probe, Run, TaskS
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::sparse::Unset;
-use super::{misfit, text_or_file};
 use crate::exit::usage;
+use crate::input::{misfit, text_or_file};
 use crate::when::{parse_span, whole};
 use message::MessageFlags;
 use request::{Means, RequestFlags};
+
+pub(crate) use binary::BinaryFlags;
+pub(crate) use sparse::{Unset, sparse, with_inline};
+pub(crate) use target::{Target, TargetFlags, nothing_to_run, read_input};
 
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "What to run")]
@@ -126,7 +132,7 @@ pub(crate) fn priority(text: &str) -> Result<Priority, String> {
 impl SpecFlags {
     /// Whether any of them was written.
     pub(crate) fn are_given(&self) -> bool {
-        self.says_what() || self.rules.are_given()
+        self.name_a_run() || self.rules.are_given()
     }
 
     /// Whether it is a line for a shell.
@@ -134,7 +140,7 @@ impl SpecFlags {
         self.command.is_some()
     }
 
-    pub(crate) fn says_what(&self) -> bool {
+    pub(crate) fn name_a_run(&self) -> bool {
         let Self { http, ping, webhook, email, slack, telegram, probe, handler, command, .. } = self;
         let texts = [http, ping, webhook, slack, telegram, probe, handler, command];
         texts.into_iter().any(Option::is_some) || !email.is_empty()
@@ -173,7 +179,7 @@ impl SpecFlags {
         Unset { timeout: timeout.is_none(), retry, node_retry: true }
     }
 
-    /// The same rules for something else.
+    /// A task that runs `run` by the rules of these flags.
     pub(crate) fn task_of(&self, run: Run) -> anyhow::Result<TaskSpec> {
         let mut spec = TaskSpec::new(run);
         self.rules.apply(&mut spec)?;

@@ -1,4 +1,4 @@
-//! What to run: the name of a task, the path of a static binary, or a task in flags.
+//! The target of a job or a schedule: the name of a task, the path of a static binary, or a task in flags.
 
 use std::path::Path;
 
@@ -8,15 +8,14 @@ use punctual_core::run::{Slack, TaskFile, Telegram};
 use punctual_core::task::{Run, TaskSpec};
 use serde_json::value::RawValue;
 
-use super::artifact::{self, Upload};
-use super::binary::BinaryFlags;
-use super::spec::{JobInput, SpecFlags};
-use super::text_or_file;
+use super::{BinaryFlags, JobInput, SpecFlags};
 use crate::exit::usage;
+use crate::input::text_or_file;
 use crate::output::Output;
+use crate::upload::{Upload, upload};
 
-/// The flags that say it.
-pub(crate) struct What<'a> {
+/// The flags that name what is run.
+pub(crate) struct TargetFlags<'a> {
     pub(crate) task: Option<&'a str>,
     pub(crate) spec: &'a SpecFlags,
     pub(crate) binary: &'a BinaryFlags,
@@ -26,12 +25,12 @@ pub(crate) struct What<'a> {
 
 /// The name of a task, or a task without one.
 #[derive(Debug, Default)]
-pub(crate) struct Chosen {
+pub(crate) struct Target {
     pub(crate) task: Option<String>,
     pub(crate) inline: Option<TaskSpec>,
 }
 
-impl<'a> What<'a> {
+impl<'a> TargetFlags<'a> {
     /// The binary to upload and run. The name of a task has no slash.
     pub(crate) fn file(&self) -> Option<&'a Path> {
         self.task.filter(|name| name.contains('/')).map(Path::new)
@@ -42,7 +41,7 @@ impl<'a> What<'a> {
     }
 
     /// Refuses flags that contradict each other, and reads those that need no server.
-    pub(crate) fn choose(&self, input: Option<&RawValue>) -> anyhow::Result<Chosen> {
+    pub(crate) fn target(&self, input: Option<&RawValue>) -> anyhow::Result<Target> {
         if self.file().is_none() && (self.binary.are_given() || !self.args.is_empty()) {
             return Err(usage("only a binary has arguments and limits of its own", "name its file, such as ./tool"));
         }
@@ -52,9 +51,9 @@ impl<'a> What<'a> {
                 "name a binary such as ./tool, or use --command",
             ));
         }
-        match (self.task, self.spec.says_what()) {
+        match (self.task, self.spec.name_a_run()) {
             (None, false) => return Err(nothing_to_run()),
-            (Some(task), _) if self.spec.says_what() || (self.file().is_none() && self.spec.are_given()) => {
+            (Some(task), _) if self.spec.name_a_run() || (self.file().is_none() && self.spec.are_given()) => {
                 return Err(usage(
                     format!("the task `{task}` has its own definition"),
                     "change it with `punctual task apply`, or leave out either the name or the flags",
@@ -70,21 +69,21 @@ impl<'a> What<'a> {
         {
             return Err(usage("nothing says what to send by Telegram", "use --text, or --input for a plain text"));
         }
-        Ok(Chosen { task: self.task.filter(|_| self.file().is_none()).map(str::to_owned), inline })
+        Ok(Target { task: self.task.filter(|_| self.file().is_none()).map(str::to_owned), inline })
     }
 
     /// Uploads the binary, if it is one, and makes it the task; and the files that it reads.
-    pub(crate) async fn upload(&self, chosen: &mut Chosen, client: &Client, out: &Output) -> anyhow::Result<()> {
+    pub(crate) async fn upload(&self, target: &mut Target, client: &Client, out: &Output) -> anyhow::Result<()> {
         let mut files = Vec::new();
         for (name, path) in self.binary.files() {
-            let Upload { artifact, was_sent } = artifact::upload(client, path, None, ArtifactKind::File).await?;
+            let Upload { artifact, was_sent } = upload(client, path, None, ArtifactKind::File).await?;
             if was_sent {
                 out.hint(&format!("Uploaded {} as {}.", path.display(), artifact.id));
             }
             files.push(TaskFile { artifact: artifact.id, name: name.clone() });
         }
-        self.upload_program(chosen, client, out).await?;
-        match chosen.inline.as_mut().map(|spec| &mut spec.run) {
+        self.upload_program(target, client, out).await?;
+        match target.inline.as_mut().map(|spec| &mut spec.run) {
             Some(Run::Binary(binary)) => binary.files = files,
             Some(Run::Command(command)) => command.files = files,
             _ => {}
@@ -92,13 +91,13 @@ impl<'a> What<'a> {
         Ok(())
     }
 
-    async fn upload_program(&self, chosen: &mut Chosen, client: &Client, out: &Output) -> anyhow::Result<()> {
+    async fn upload_program(&self, target: &mut Target, client: &Client, out: &Output) -> anyhow::Result<()> {
         let Some(file) = self.file() else { return Ok(()) };
-        let Upload { artifact, was_sent } = artifact::upload(client, file, None, ArtifactKind::Binary).await?;
+        let Upload { artifact, was_sent } = upload(client, file, None, ArtifactKind::Binary).await?;
         if was_sent {
             out.hint(&format!("Uploaded {} as {}.", file.display(), artifact.id));
         }
-        chosen.inline = Some(self.spec.task_of(self.binary.run(artifact.id, self.args.to_vec()))?);
+        target.inline = Some(self.spec.task_of(self.binary.run(artifact.id, self.args.to_vec()))?);
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use punctual_core::task::TaskSpec;
 use serde_json::Value;
 
 /// The fields that differ: `timeout 20m → 30s`.
-pub(crate) fn changes(before: &TaskSpec, after: &TaskSpec) -> Vec<String> {
+pub(crate) fn task_changes(before: &TaskSpec, after: &TaskSpec) -> Vec<String> {
     let json = |spec: &TaskSpec| serde_json::to_value(spec).unwrap_or_default();
     let mut found = Vec::new();
     compare("", Some(&json(before)), Some(&json(after)), &mut found);
@@ -60,7 +60,7 @@ mod tests {
 
     fn check(before: &str, after: &str, wanted: &[&str]) {
         let spec = |text: &str| serde_json::from_str(text).unwrap();
-        assert_eq!(changes(&spec(before), &spec(after)), wanted);
+        assert_eq!(task_changes(&spec(before), &spec(after)), wanted);
     }
 
     #[test]

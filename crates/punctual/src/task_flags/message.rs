@@ -4,7 +4,7 @@ use clap::Args;
 use punctual_core::run::{Email, ParseMode, Slack, Telegram, default_bot};
 
 use super::word;
-use crate::cmd::text_or_file;
+use crate::input::text_or_file;
 
 /// What is neither. That one is required does not keep clap from taking these instead.
 const OTHERS: [&str; 4] = ["request", "probe", "handler", "command"];

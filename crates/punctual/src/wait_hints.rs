@@ -8,13 +8,13 @@ use punctual_api::{Job, Warning};
 use punctual_client::Client;
 use punctual_core::{JobId, JobState};
 
+use crate::clock::now;
 use crate::output::{Output, note};
-use crate::world::now;
 
 /// Most jobs start within milliseconds, and there is nothing to tell of them.
 const FIRST_AFTER: Duration = Duration::from_millis(700);
 const EVERY: Duration = Duration::from_secs(3);
-/// Of many jobs some stand for all.
+/// How many jobs are asked about; if there are more, some stand for all.
 const JOBS_MAX: usize = 10;
 
 /// Whether somebody knows already when a job is due.

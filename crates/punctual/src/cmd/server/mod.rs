@@ -1,25 +1,25 @@
 //! `punctual server`.
 
+mod list;
+
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 
 use clap::{Args, Subcommand};
-use punctual_api::Stats;
 use punctual_app::WorkerProgram;
-use punctual_core::Span;
 use punctual_store_sqlite::DataLoss;
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::{Context, servers};
+use super::Context;
 use crate::config::{Database, ServerFlags, ServerSettings};
 use crate::exit::{Exit, failed};
 use crate::folders::make_data_dir;
 use crate::output::{Format, note};
 use crate::signals::{Stop, Until};
+use crate::view;
 use crate::wiring::{self, ServerOptions, ServerReady};
-use crate::zone::short;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -39,7 +39,7 @@ pub(crate) struct ServerArgs {
 pub(crate) enum ServerVerb {
     /// List the servers of the cluster, with what each owns and does
     #[command(aliases = ["ls"])]
-    List(servers::ListArgs),
+    List(list::ListArgs),
     /// Show the server that answers, and what it has done so far
     #[command(aliases = ["show", "status"])]
     Get,
@@ -90,7 +90,7 @@ pub(crate) async fn until_ready(
 
 pub(crate) async fn run(args: ServerArgs, context: &Context) -> anyhow::Result<Exit> {
     match args.verb {
-        Some(ServerVerb::List(args)) => return servers::list(args, context).await,
+        Some(ServerVerb::List(args)) => return list::list(args, context).await,
         Some(ServerVerb::Get) => return status(context).await,
         None => {}
     }
@@ -145,40 +145,11 @@ async fn status(context: &Context) -> anyhow::Result<Exit> {
                 "{}  version {}, {}, {} of {} shards, up since {since}",
                 node.id, node.version, node.store, node.shards_owned, node.shards_total
             ))?;
-            context.out.write(&figures(&stats)?)?;
+            context.out.write(&view::figures(&stats)?)?;
             if stats.workers == 0 {
                 note("No worker is connected. Start one: punctual worker");
             }
         }
     }
     Ok(Exit::Ok)
-}
-
-/// One line for each figure, in units that people read.
-fn figures(stats: &Stats) -> anyhow::Result<String> {
-    let serde_json::Value::Object(figures) = serde_json::to_value(stats)? else {
-        anyhow::bail!("figures are an object");
-    };
-    let mut text = String::new();
-    for (name, figure) in figures {
-        let (name, figure) = match name.as_str() {
-            "cpu_us" => ("cpu time", short(Span::from_micros(i64::try_from(stats.cpu_us)?))),
-            "rss_bytes" => ("memory", format!("{:.1} MiB", stats.rss_bytes as f64 / f64::from(1 << 20))),
-            name => (name, figure.to_string()),
-        };
-        text += &format!("  {name:<12} {figure}\n");
-    }
-    Ok(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn time_and_memory_are_shown_in_units() {
-        let stats = Stats { cpu_us: 83_250_000, rss_bytes: 35 << 20, ..Stats::default() };
-        let text = figures(&stats).unwrap();
-        assert!(text.contains("  cpu time     1m23s\n") && text.contains("  memory       35.0 MiB\n"), "{text}");
-    }
 }

@@ -1,54 +1,38 @@
 //! Commands on jobs that are named by their ids: cancel, delete, retry, run now.
 
 use clap::Args;
-use comfy_table::Cell;
 use punctual_api::Answered;
 use punctual_client::{Client, ClientError};
 use punctual_core::JobId;
 
-use super::Context;
 use crate::cli::Failure;
+use crate::context::Context;
 use crate::exit::Exit;
-use crate::output::{Output, Row};
 use crate::report;
-use crate::table::Yield;
 
 #[derive(Debug, Args)]
-pub(crate) struct Ids {
+pub(crate) struct JobIds {
     /// The jobs' ids, as `punctual run` and `punctual ps` print them
     #[arg(required = true, value_name = "ID")]
     ids: Vec<JobId>,
 }
 
+/// What can be asked of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verb {
+pub(crate) enum JobCommand {
     Cancel,
     Delete,
     Retry,
     RunNow,
 }
 
-impl Row for Answered {
-    const HEADER: &'static [&'static str] = &["ID", "STATE"];
-    const YIELDS: &'static [Yield] = &[];
-
-    fn name(&self) -> String {
-        self.id.to_string()
-    }
-
-    fn cells(&self, out: &Output) -> Vec<Cell> {
-        vec![Cell::new(self.id), out.state(&self.state)]
-    }
-}
-
-/// Does it to each job; one that refuses does not spare the others. Exits with the
-/// code of the first refusal.
-pub(crate) async fn run(verb: Verb, Ids { ids }: Ids, context: &Context) -> anyhow::Result<Exit> {
+/// Sends the command to each job, also after one has refused. Exits with the code of the first refusal.
+pub(crate) async fn command(command: JobCommand, JobIds { ids }: JobIds, context: &Context) -> anyhow::Result<Exit> {
     let client = context.client()?;
     let mut answers = Vec::new();
     let mut exit = Exit::Ok;
     for &id in &ids {
-        match command(&client, verb, id).await {
+        match send(&client, command, id).await {
             Ok(answer) => answers.push(answer),
             // The others would fare no better.
             Err(error @ ClientError::Unreachable { .. }) => return Err(error.into()),
@@ -66,11 +50,11 @@ pub(crate) async fn run(verb: Verb, Ids { ids }: Ids, context: &Context) -> anyh
     Ok(exit)
 }
 
-async fn command(client: &Client, verb: Verb, id: JobId) -> Result<Answered, ClientError> {
-    match verb {
-        Verb::Cancel => client.cancel(id).await,
-        Verb::Delete => client.delete_job(id).await,
-        Verb::Retry => client.retry(id).await,
-        Verb::RunNow => client.run_now(id).await,
+async fn send(client: &Client, command: JobCommand, id: JobId) -> Result<Answered, ClientError> {
+    match command {
+        JobCommand::Cancel => client.cancel(id).await,
+        JobCommand::Delete => client.delete_job(id).await,
+        JobCommand::Retry => client.retry(id).await,
+        JobCommand::RunNow => client.run_now(id).await,
     }
 }

@@ -1,4 +1,4 @@
-//! Names the flag where the server names a place in the request.
+//! Names the flag where the server names a field of the request.
 
 use punctual_client::ClientError;
 
@@ -203,7 +203,7 @@ pub(crate) const NOTIFICATION_WORDS: Words = &[
     ("PUT /v1/notifications/{name}", "`punctual notify apply`"),
 ];
 
-/// The same error with other words for what it tells and advises.
+/// Replaces words of the REST interface in an error by those of the command line.
 pub(crate) fn in_words(mut error: ClientError, words: Words) -> ClientError {
     let ClientError::Problem(problem) = &mut error else {
         return error;
@@ -217,7 +217,7 @@ pub(crate) fn in_words(mut error: ClientError, words: Words) -> ClientError {
     error
 }
 
-/// The same error in the words of the command line.
+/// Names the flag in place of the field that an error is about.
 pub(crate) fn in_flags(mut error: ClientError, flags: Flags) -> ClientError {
     let ClientError::Problem(problem) = &mut error else {
         return error;

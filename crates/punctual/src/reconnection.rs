@@ -1,5 +1,5 @@
-//! Goes on when the server is away for a moment: jobs do not need us, and a restart
-//! takes seconds. Does not wait for a server that was never there.
+//! Reconnects to a server that is unavailable for a moment: jobs go on without us, and a restart takes seconds. Does not wait for
+//! a server that was never reached.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use crate::output::Output;
 const RECONNECT_FOR: Duration = Duration::from_secs(30);
 pub(crate) const RECONNECT_PAUSE: Duration = Duration::from_millis(500);
 
-/// Shared by all that wait for the same server.
-pub(crate) struct Patience<'a> {
+/// The state of the connection to a server; shared by all requests that wait for the same one.
+pub(crate) struct Reconnection<'a> {
     out: &'a Output,
     /// When the whole wait is over, whether or not the server is there.
     deadline: Option<Instant>,
-    met: Cell<bool>,
+    was_reached: Cell<bool>,
     lost_at: Cell<Option<Instant>>,
 }
 
-impl<'a> Patience<'a> {
+impl<'a> Reconnection<'a> {
     pub(crate) fn new(limit: Option<Duration>, out: &'a Output) -> Self {
         let deadline = limit.map(|limit| Instant::now() + limit);
-        Self { out, deadline, met: Cell::new(false), lost_at: Cell::new(None) }
+        Self { out, deadline, was_reached: Cell::new(false), lost_at: Cell::new(None) }
     }
 
     /// How much of the wait is left, if it has a limit.
@@ -41,7 +41,7 @@ impl<'a> Patience<'a> {
 
     /// The server answered.
     pub(crate) fn found(&self) {
-        self.met.set(true);
+        self.was_reached.set(true);
         if self.lost_at.take().is_some() {
             self.out.hint("connected again");
         }
@@ -50,12 +50,12 @@ impl<'a> Patience<'a> {
     /// Waits a moment before the next try; or the error, when no try is worth it.
     pub(crate) async fn lost(&self, error: ClientError, id: JobId) -> anyhow::Result<()> {
         // Nobody listens and nobody ever did: the address is wrong, or the server was not started.
-        let never_there = !self.met.get() && error.is_refused_connection();
+        let never_there = !self.was_reached.get() && error.is_refused_connection();
         if never_there || !error.may_pass() {
             return Err(error.into());
         }
         // A connection that broke was one.
-        self.met.set(true);
+        self.was_reached.set(true);
         let now = Instant::now();
         if !self.is_lost() {
             self.lost_at.set(Some(now));
@@ -104,19 +104,19 @@ mod tests {
     #[tokio::test]
     async fn a_refusal_ends_the_wait_and_an_outage_does_not() {
         let out = Output::plain(None);
-        let patience = Patience::new(None, &out);
-        assert!(patience.lost(problem(ErrorKind::JobNotFound), id()).await.is_err());
-        assert!(patience.lost(problem(ErrorKind::Unavailable), id()).await.is_ok());
-        assert!(patience.is_lost() && patience.met.get());
-        patience.found();
-        assert!(!patience.is_lost());
+        let reconnection = Reconnection::new(None, &out);
+        assert!(reconnection.lost(problem(ErrorKind::JobNotFound), id()).await.is_err());
+        assert!(reconnection.lost(problem(ErrorKind::Unavailable), id()).await.is_ok());
+        assert!(reconnection.is_lost() && reconnection.was_reached.get());
+        reconnection.found();
+        assert!(!reconnection.is_lost());
     }
 
     #[tokio::test]
     async fn when_the_time_is_over_the_error_says_how_to_go_on() {
         let out = Output::plain(None);
-        let patience = Patience::new(Some(Duration::ZERO), &out);
-        let error = patience.lost(problem(ErrorKind::Unavailable), id()).await.unwrap_err();
+        let reconnection = Reconnection::new(Some(Duration::ZERO), &out);
+        let error = reconnection.lost(problem(ErrorKind::Unavailable), id()).await.unwrap_err();
         let report = Report::new(&error);
         assert_eq!((report.exit_code, report.code.as_str()), (7, "unreachable"));
         assert!(report.hint.contains(&format!("punctual wait {}", id())), "{}", report.hint);

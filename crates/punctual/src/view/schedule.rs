@@ -6,10 +6,10 @@ use punctual_api::{
     ScheduleView,
 };
 
+use super::{Detail, one_line, run_summary, task_ref, word};
+use crate::clock::now;
 use crate::output::{Output, Row};
 use crate::table::Yield;
-use crate::view::{Detail, one_line, task_ref, what, word};
-use crate::world::now;
 use crate::zone::{plain_local, relative, short};
 
 impl Row for ScheduleSummary {
@@ -62,7 +62,7 @@ fn standing(state: ScheduleStanding, out: &Output) -> Cell {
 }
 
 /// The coming starts, one a line.
-pub(super) fn next_lines(text: &mut String, next: &[PlannedStart]) {
+pub(crate) fn next_lines(text: &mut String, next: &[PlannedStart]) {
     if next.is_empty() {
         *text += "  next  none\n";
     }
@@ -79,7 +79,7 @@ fn start_words(start: &PlannedStart) -> String {
 }
 
 /// Everything that is known of a schedule, and what became of its last times.
-pub(super) fn detail(schedule: &ScheduleView, last: &[OccurrenceView], out: &Output) -> String {
+pub(crate) fn detail(schedule: &ScheduleView, last: &[OccurrenceView], out: &Output) -> String {
     let mut text = Detail::new(&format!("{}  {}", schedule.name, schedule.state.as_str()), 14);
     if let Some(reason) = &schedule.reason {
         text.line("why", one_line(&out.zone.localize(reason)));
@@ -90,7 +90,7 @@ pub(super) fn detail(schedule: &ScheduleView, last: &[OccurrenceView], out: &Out
     text.line("when", out.zone.localize(&schedule.explanation));
     text.line("task", task_ref(&schedule.task));
     if let Some(inline) = &schedule.definition.inline {
-        text.line("runs", one_line(&what(&inline.run)));
+        text.line("runs", one_line(&run_summary(&inline.run)));
     }
     definition(&mut text, &schedule.definition, out);
     if let (Some(runs), Some(most)) = (schedule.runs, schedule.definition.max_runs) {

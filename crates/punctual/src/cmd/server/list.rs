@@ -1,75 +1,20 @@
 //! `punctual server list`.
 
 use clap::Args;
-use comfy_table::Cell;
-use punctual_api::{ServerList, ServerView};
+use punctual_api::ServerList;
 use punctual_core::Span;
 
-use super::Context;
+use crate::context::Context;
 use crate::exit::Exit;
-use crate::output::{Output, Row, counted};
+use crate::output::counted;
 use crate::screen::{self, Look};
-use crate::table::Yield;
 use crate::when::parse_span;
-use crate::zone::short;
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// Refresh at this interval
     #[arg(short, long, value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "2s", value_parser = parse_span)]
     watch: Option<Span>,
-}
-
-impl Row for ServerView {
-    const HEADER: &'static [&'static str] = &[
-        "", "ADDRESS", "STATE", "ROLES", "SHARDS", "WORKERS", "RUNNING", "LAG", "SKEW", "SEEN", "STARTED", "DUTIES",
-        "VERSION", "ID",
-    ];
-    const YIELDS: &'static [Yield] = &[
-        Yield::ShortTimes,
-        Yield::Drop("VERSION"),
-        Yield::Drop("ROLES"),
-        Yield::Drop("ID"),
-        Yield::Drop("SKEW"),
-        Yield::Cut("DUTIES", 9),
-        Yield::Drop("STARTED"),
-        Yield::Drop("DUTIES"),
-        Yield::Drop("LAG"),
-        Yield::Drop("WORKERS"),
-        Yield::Drop("SEEN"),
-        Yield::Cut("ADDRESS", 12),
-    ];
-
-    fn name(&self) -> String {
-        self.id.to_string()
-    }
-
-    fn cells(&self, out: &Output) -> Vec<Cell> {
-        let duties: Vec<&str> = self.duties.iter().map(|duty| duty.name.as_str()).collect();
-        let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
-        vec![
-            Cell::new(if self.answered { "*" } else { "" }),
-            Cell::new(&self.address),
-            Cell::new(&self.state),
-            Cell::new(self.roles.join(",")),
-            Cell::new(self.shards.len()),
-            Cell::new(self.workers),
-            Cell::new(self.running),
-            Cell::new(short(Span::from_micros(self.lag_us))),
-            Cell::new(self.skew_us.map_or_else(|| "-".to_owned(), skew)),
-            Cell::new(out.relative(self.last_seen_at)),
-            Cell::new(out.time(self.started_at)),
-            Cell::new(or_none(duties.join(","))),
-            Cell::new(&self.version),
-            Cell::new(self.id),
-        ]
-    }
-}
-
-/// How far a clock is ahead (+) or behind.
-fn skew(micros: i64) -> String {
-    let sign = if micros < 0 { '-' } else { '+' };
-    format!("{sign}{}", short(Span::from_micros(micros.saturating_abs())))
 }
 
 /// What the table does not say.
@@ -104,7 +49,9 @@ pub(crate) async fn list(args: ListArgs, context: &Context) -> anyhow::Result<Ex
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::output::Output;
     use crate::table;
+    use punctual_api::ServerView;
     use serde_json::json;
 
     fn server(number: u8, answered: bool) -> ServerView {
