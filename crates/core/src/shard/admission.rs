@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::id::JobId;
 use crate::job::JobKey;
 use crate::shard::event::Loaded;
-use crate::shard::fleet::JobClass;
+use crate::shard::fleet::PoolId;
 use crate::shard::live::Live;
 use crate::shard::{Owner, planted};
 use crate::task::Task;
@@ -24,25 +24,25 @@ impl Owner {
             // The sweep has not come so far, and will.
             return;
         }
-        let class = self.fleet.class_of(&job.task);
+        let pool = self.fleet.pool_of(&job.task);
         let task = job.task.id;
-        if self.is_parked(class, key, job.row.priority) || !self.take_in(job, class) {
-            self.park(class, key, task);
+        if self.is_parked(pool, key, job.row.priority) || !self.take_in(job, pool) {
+            self.park(pool, key, task);
         }
     }
 
     /// Takes a job into memory, unless it is there. False when there is no room, not even
-    /// in the place of a job of the class that is due later.
-    pub(super) fn take_in(&mut self, job: Loaded, class: JobClass) -> bool {
+    /// in the place of a job of the pool that is due later.
+    pub(super) fn take_in(&mut self, job: Loaded, pool: PoolId) -> bool {
         let (key, now) = (job.row.key, self.now);
         let Some(shard) = self.shard_mut(key.shard()).filter(|shard| !shard.is_retiring) else { return true };
         if shard.jobs.contains_key(&key.id) {
             return true;
         }
-        if self.window.room_for(class, job.row.priority) == 0 && !self.make_room_before(class, key) {
+        if self.window.room_for(pool, job.row.priority) == 0 && !self.make_room_before(pool, key) {
             return false;
         }
-        let mut live = Live::new(job, class, now);
+        let mut live = Live::new(job, pool, now);
         if let Some(source) = live.tracked()
             && let Some(shard) = self.shard_mut(source.schedule.shard())
         {
@@ -54,15 +54,15 @@ impl Owner {
         true
     }
 
-    /// Leaves the job of the class that is due last to the store again, if it is due after
+    /// Leaves the job of the pool that is due last to the store again, if it is due after
     /// `key`. Without this, jobs of one shard that are not yet due could keep out jobs of
     /// another that are.
-    fn make_room_before(&mut self, class: JobClass, key: JobKey) -> bool {
-        let Some(last) = self.window.last_waiting(class).filter(|last| *last > key) else { return false };
+    fn make_room_before(&mut self, pool: PoolId, key: JobKey) -> bool {
+        let Some(last) = self.window.last_waiting(pool).filter(|last| *last > key) else { return false };
         self.dequeue(last.id);
         let shard = self.shard_mut(last.shard()).expect("waiting jobs are of owned shards");
         if let Some(live) = shard.remove(last.id) {
-            self.park(class, last, live.task.id);
+            self.park(pool, last, live.task.id);
         }
         true
     }
@@ -72,15 +72,15 @@ impl Owner {
         let horizon = self.now + self.config.look_ahead;
         let Some(shard) = self.shard_mut(id.shard()) else { return };
         let Some(mut live) = shard.jobs.remove(&id) else { return };
-        let (class, key) = (live.class, live.key);
+        let (pool, key) = (live.pool, live.key);
         if shard.is_retiring {
             shard.sweeps.left(id);
             return;
         }
         let is_near = key.due_at <= horizon;
         let is_taken = is_near
-            && !self.is_parked(class, key, live.priority)
-            && (self.window.room_for(class, live.priority) > 0 || self.make_room_before(class, key));
+            && !self.is_parked(pool, key, live.priority)
+            && (self.window.room_for(pool, live.priority) > 0 || self.make_room_before(pool, key));
         if is_taken {
             live.picked_up_at = self.now;
             self.window.enqueue(&mut live, self.start_limit());
@@ -91,7 +91,7 @@ impl Owner {
         let shard = self.shard_mut(id.shard()).expect("the shard was found above");
         shard.sweeps.left(id);
         if is_near {
-            self.park(class, key, live.task.id);
+            self.park(pool, key, live.task.id);
         }
     }
 
@@ -119,7 +119,7 @@ impl Owner {
             return;
         }
         self.schedules_follow_task(task);
-        let class = self.fleet.class_of(task);
+        let pool = self.fleet.pool_of(task);
         let limit = self.start_limit();
         let mut ids: Vec<JobId> =
             self.shards.all_live().filter(|live| live.task.id == task.id).map(|live| live.key.id).collect();
@@ -131,11 +131,11 @@ impl Owner {
                 self.window.dequeue(live);
             }
             live.task = Arc::clone(task);
-            live.class = class;
+            live.pool = pool;
             if is_in_window {
                 self.window.enqueue(live, limit);
             }
         }
-        self.park_anew(task, class);
+        self.park_anew(task, pool);
     }
 }

@@ -154,8 +154,8 @@ impl Owner {
             Found::Waiting(job) => {
                 // Taken into memory for the command alone, outside the window's count:
                 // the commit takes it out again.
-                let class = self.fleet.class_of(&job.task);
-                let mut live = Live::new(job, class, self.now);
+                let pool = self.fleet.pool_of(&job.task);
+                let mut live = Live::new(job, pool, self.now);
                 live.stage = Stage::MOVING;
                 self.command_far(token, id, command, live);
             }

@@ -8,7 +8,7 @@ use crate::time::Span;
 pub struct Config {
     /// How far ahead rows are read into memory.
     pub look_ahead: Span,
-    /// Jobs that wait in memory, over all shards and but for a few for each class. When it
+    /// Jobs that wait in memory, over all shards and but for a few for each pool. When it
     /// is full, rows stay in the store until there is room: nothing is lost, only read later.
     pub window_max: usize,
     /// Rows of one read.
@@ -29,7 +29,7 @@ pub struct Config {
     /// A planned time of a schedule that is decided this much later was missed, and the schedule's catch-up rule
     /// applies. An upper bound for schedules without a setting of their own. A failover takes less.
     pub schedule_grace: Span,
-    /// Writes of one transaction. More would hold the fence, and all who wait for the
+    /// The maximum number of writes in one transaction. More would hold the fence, and everything that waits for the
     /// commit, for longer than they gain.
     pub batch_max: usize,
     /// Connections that a store writes on side by side. The shards are spread over them, and

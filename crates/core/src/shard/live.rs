@@ -10,7 +10,7 @@ use crate::id::{JobId, ShardId, WorkerId};
 use crate::job::{Counters, Input, JobKey};
 use crate::schedule::{Source, SourceKind};
 use crate::shard::event::{Command, Loaded, TakenSchedules, Token};
-use crate::shard::fleet::JobClass;
+use crate::shard::fleet::PoolId;
 use crate::shard::schedules::Schedules;
 use crate::shard::start_records::StartRecords;
 use crate::shard::sweeps::Sweeps;
@@ -45,7 +45,7 @@ pub(super) type IdSet<K> = HashSet<K, BuildHasherDefault<IdHasher>>;
 pub(super) struct Shard {
     pub(super) id: ShardId,
     pub(super) epoch: Epoch,
-    /// It is about to be given up: nothing of it starts any more.
+    /// The shard is about to be given up: none of its jobs start any more.
     pub(super) is_retiring: bool,
     pub(super) jobs: IdMap<JobId, Live>,
     pub(super) sweeps: Sweeps,
@@ -72,7 +72,7 @@ impl Shard {
         }
     }
 
-    /// Takes a job out of memory, for good or until a read brings it back.
+    /// Removes a job from memory, permanently or until a read brings it back.
     pub(super) fn remove(&mut self, id: JobId) -> Option<Live> {
         self.sweeps.left(id);
         self.jobs.remove(&id)
@@ -83,7 +83,7 @@ impl Shard {
 pub(super) struct Live {
     pub(super) key: JobKey,
     pub(super) task: Arc<Task>,
-    pub(super) class: JobClass,
+    pub(super) pool: PoolId,
     pub(super) priority: Priority,
     pub(super) counters: Counters,
     pub(super) tracing_id: Option<String>,
@@ -96,14 +96,14 @@ pub(super) struct Live {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Stage {
-    /// For its time.
+    /// The job waits for its due time.
     Waiting,
-    /// For a worker.
+    /// The job is due and waits for a worker.
     Ready,
-    /// Its start was decided and is not yet durable.
+    /// The start is decided and not yet durable.
     Starting(Run),
     Running(Run),
-    /// Its end or its move was decided and is not yet durable.
+    /// The end or the requeue is decided and not yet durable.
     Ending {
         /// The attempt that ends, if it has one.
         run: Option<Run>,
@@ -128,7 +128,7 @@ pub(super) struct Run {
     pub(super) attempt: AttemptNo,
     pub(super) worker: WorkerId,
     pub(super) started_at: Timestamp,
-    /// Its worker should have ended it by then.
+    /// By this time the worker should have ended the attempt.
     pub(super) deadline: Timestamp,
     /// The durable record; known once the batch was made.
     pub(super) starts: Option<StartsId>,
@@ -155,12 +155,12 @@ impl Stage {
 }
 
 impl Live {
-    pub(super) fn new(job: Loaded, class: JobClass, picked_up_at: Timestamp) -> Self {
+    pub(super) fn new(job: Loaded, pool: PoolId, picked_up_at: Timestamp) -> Self {
         let Loaded { row, task } = job;
         Self {
             key: row.key,
             task,
-            class,
+            pool,
             priority: row.priority,
             counters: row.counters,
             tracing_id: row.tracing_id,
@@ -181,12 +181,12 @@ impl Live {
         self.source.as_deref().copied().filter(|source| source.is_tracked)
     }
 
-    /// Its last start, if that was taken back.
+    /// The job's last start, if it was taken back.
     pub(super) fn given_back(&self) -> Option<&GivenBack> {
         self.give_backs.as_ref()?.last.as_ref()
     }
 
-    /// Since when it should have run. A start that was taken back does not move this.
+    /// Since when the job should have run. A start that was taken back does not change this.
     pub(super) fn due_since(&self) -> Timestamp {
         self.given_back().map_or(self.key.due_at, |last| last.since)
     }

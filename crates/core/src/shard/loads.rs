@@ -3,14 +3,14 @@
 use crate::id::{ShardId, TaskId};
 use crate::job::JobKey;
 use crate::shard::event::{Load, Loaded, Sweep};
-use crate::shard::fleet::JobClass;
+use crate::shard::fleet::PoolId;
 use crate::shard::sweeps::ReadNo;
 use crate::shard::{Owner, planted};
 use crate::task::{Priority, Task};
 use crate::time::Span;
 
-/// A sweep through rows that find no room goes on at this pace: quick enough to find what
-/// lies behind a long backlog, slow enough to leave the store to those who drain it.
+/// The pace of a sweep through rows that find no room: fast enough to find what is behind a long backlog, slow enough
+/// to leave the store to the workers that drain it.
 const PASSING_EVERY: Span = Span::from_millis(50);
 
 impl Owner {
@@ -58,8 +58,8 @@ impl Owner {
         sweeps.urgent_reached(load, stopped_at, now);
         for job in jobs {
             let key = job.row.key;
-            let class = self.fleet.class_of(&job.task);
-            if !self.take_in(job, class) {
+            let pool = self.fleet.pool_of(&job.task);
+            if !self.take_in(job, pool) {
                 let sweeps = &mut self.shard_mut(load.shard).expect("checked by the caller").sweeps;
                 sweeps.retry_urgent(key, now + PASSING_EVERY);
                 return;
@@ -76,14 +76,14 @@ impl Owner {
         }
     }
 
-    /// Takes in what is of the class that was asked for, until there is no room.
+    /// Admits the jobs of the requested pool until there is no room.
     fn parked_page(&mut self, load: &Load, jobs: Vec<Loaded>, stopped_at: Option<JobKey>) {
         let sweeps = &mut self.shard_mut(load.shard).expect("checked by the caller").sweeps;
         let Some(read) = sweeps.parked_answered() else { return };
         let mut refused = None;
         for job in jobs {
             let key = job.row.key;
-            if self.fleet.class_of(&job.task) == read.class && !self.take_in(job, read.class) {
+            if self.fleet.pool_of(&job.task) == read.pool && !self.take_in(job, read.pool) {
                 refused = Some(key);
                 break;
             }
@@ -105,67 +105,67 @@ impl Owner {
         self.shard_mut(key.shard()).expect("the key is of an owned shard").sweeps.read_again(key);
     }
 
-    /// Whether this job has to wait for earlier ones of its class to be read.
-    pub(super) fn is_parked(&self, class: JobClass, key: JobKey, priority: Priority) -> bool {
+    /// Whether this job has to wait for earlier ones of its pool to be read.
+    pub(super) fn is_parked(&self, pool: PoolId, key: JobKey, priority: Priority) -> bool {
         let Some(shard) = self.shard(key.shard()) else { return false };
         // Urgent jobs do not queue behind a backlog.
-        shard.sweeps.is_behind(class, key) && priority <= Priority::default() && !shard.jobs.contains_key(&key.id)
+        shard.sweeps.is_behind(pool, key) && priority <= Priority::default() && !shard.jobs.contains_key(&key.id)
     }
 
     /// Remembers to read this job later.
-    pub(super) fn park(&mut self, class: JobClass, key: JobKey, task: TaskId) {
+    pub(super) fn park(&mut self, pool: PoolId, key: JobKey, task: TaskId) {
         let forgets = planted!(self.config, FullWindowForgets);
         if let Some(shard) = self.shard_mut(key.shard()).filter(|_| !forgets) {
-            shard.sweeps.park(class, key, task);
+            shard.sweeps.park(pool, key, task);
         }
     }
 
-    /// The task may be of another class now.
-    pub(super) fn park_anew(&mut self, task: &Task, class: JobClass) {
+    /// The task may be of another pool now.
+    pub(super) fn park_anew(&mut self, task: &Task, pool: PoolId) {
         for shard in self.shards.iter_mut() {
-            shard.sweeps.park_anew(task.id, class);
+            shard.sweeps.park_anew(task.id, pool);
         }
     }
 
-    /// Asks for parked jobs of classes that have room for them, the longest due first.
+    /// Asks for parked jobs of pools that have room for them, the longest due first.
     fn request_parked(&mut self) {
-        while let Some((shard, class, from, limit)) = self.next_parked() {
+        while let Some((shard, pool, from, limit)) = self.next_parked() {
             let until = self.now + self.config.look_ahead;
             let shard = self.shards.get_mut(shard).expect("it was found there");
-            self.effects.loads.push(shard.sweeps.load_parked(class, from, limit, until));
+            self.effects.loads.push(shard.sweeps.load_parked(pool, from, limit, until));
         }
     }
 
-    /// In which shard, of which class, from which row on, and how many.
-    fn next_parked(&self) -> Option<(ShardId, JobClass, JobKey, usize)> {
-        let mut next: Option<(ShardId, JobClass, JobKey, usize)> = None;
+    /// The next parked jobs to read: their shard, their pool, the first row, and how many.
+    fn next_parked(&self) -> Option<(ShardId, PoolId, JobKey, usize)> {
+        let mut next: Option<(ShardId, PoolId, JobKey, usize)> = None;
         for shard in self.shards.iter().filter(|shard| !shard.is_retiring) {
-            for (class, from) in shard.sweeps.parked() {
+            for (pool, from) in shard.sweeps.parked() {
                 if next.is_some_and(|(_, _, earlier, _)| earlier <= from) {
                     continue;
                 }
-                let limit = self.worth_reading(class, from);
+                let limit = self.worth_reading(pool, from);
                 if limit > 0 {
-                    next = Some((shard.id, class, from, limit));
+                    next = Some((shard.id, pool, from, limit));
                 }
             }
         }
         next
     }
 
-    /// How many parked jobs of the class to read now. A few free places are not worth a read:
+    /// How many parked jobs of the pool to read now. A few free places are not worth a read:
     /// there must be room for as many as there are, unless jobs that are due later can give way.
-    fn worth_reading(&self, class: JobClass, from: JobKey) -> usize {
+    fn worth_reading(&self, pool: PoolId, from: JobKey) -> usize {
         let page = self.config.page_len;
-        if self.window.last_waiting(class).is_some_and(|last| last > from) {
+        if self.window.last_waiting(pool).is_some_and(|last| last > from) {
             return page;
         }
-        let room = self.window.room_for(class, Priority::default());
-        if room == 0 || room < self.window.len_of(class) {
+        let room = self.window.room_for(pool, Priority::default());
+        if room == 0 || room < self.window.len_of(pool) {
             return 0;
         }
-        let promised: usize = self.owned().map(|shard| shard.sweeps.being_read(class)).sum();
-        // Each job that is taken in takes one place from what is free, and one from the class.
+        let promised: usize = self.owned().map(|shard| shard.sweeps.being_read(pool)).sum();
+        // Each job that is taken in takes one place from what is free, and one from the pool.
         let fits = room.div_ceil(2).saturating_sub(promised);
         if promised > 0 && fits < page / 4 { 0 } else { fits.min(page) }
     }

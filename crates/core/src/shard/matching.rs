@@ -2,11 +2,11 @@
 
 use crate::id::{JobId, WorkerId};
 use crate::shard::Owner;
-use crate::shard::fleet::{IdleWorker, JobClass};
+use crate::shard::fleet::{IdleWorker, PoolId};
 use crate::shard::live::{Denial, Run, Stage};
 use crate::shard::write::{CancelMark, JobWrite, Start};
 
-/// One turn of matching takes at most so many jobs of a class, so that classes
+/// One turn of matching takes at most so many jobs of a pool, so that pools
 /// which share workers share them in order of age.
 const TURN_MAX: usize = 64;
 
@@ -14,21 +14,21 @@ impl Owner {
     /// Gives due jobs to free slots, the oldest first.
     pub(super) fn match_ready(&mut self) {
         loop {
-            let classes = self.window.ready_classes(|class| self.fleet.has_idle(class));
-            if classes.is_empty() {
+            let pools = self.window.ready_pools(|pool| self.fleet.has_idle(pool));
+            if pools.is_empty() {
                 return;
             }
-            for class in classes {
-                self.match_class(class);
+            for pool in pools {
+                self.match_pool(pool);
             }
         }
     }
 
-    fn match_class(&mut self, class: JobClass) {
-        // An earlier class may have taken the last slot.
-        let Some(IdleWorker { id: worker, free, idle }) = self.fleet.next_idle(class) else { return };
-        let fair_share = self.window.ready_in(&[class]).div_ceil(idle);
-        for id in self.window.take_ready(class, fair_share.min(free).min(TURN_MAX)) {
+    fn match_pool(&mut self, pool: PoolId) {
+        // An earlier pool may have taken the last slot.
+        let Some(IdleWorker { id: worker, free, idle }) = self.fleet.next_idle(pool) else { return };
+        let fair_share = self.window.ready_in(&[pool]).div_ceil(idle);
+        for id in self.window.take_ready(pool, fair_share.min(free).min(TURN_MAX)) {
             self.start(id, worker);
         }
     }

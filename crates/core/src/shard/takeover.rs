@@ -12,7 +12,7 @@ use crate::shard::{Owner, planted};
 /// A start, by the record that it is in: a store that has lost commits may have another one of the same attempt.
 type Unsent = (StartsId, JobId);
 
-/// What is known of shards from one time of owning them to the next.
+/// What is known of shards from one period of ownership to the next.
 #[derive(Default)]
 pub(super) struct Takeovers {
     /// How often a shard was acquired.
@@ -30,8 +30,8 @@ impl Takeovers {
         self.count += 1;
     }
 
-    /// The starts of a shard that were not sent when it was given up. Those of an earlier time are known to whoever
-    /// owned the shard since.
+    /// Records the starts of a shard that were not sent when it was given up. Those of an earlier period are known to
+    /// the owners since.
     fn set_unsent(&mut self, shard: ShardId, unsent: BTreeSet<Unsent>) {
         self.unsent.insert(shard, unsent);
     }
@@ -73,8 +73,8 @@ impl Owner {
 
     fn adopt(&mut self, shard: ShardId, adopted: Adopted, denial: Denial) {
         let start = adopted.start.start;
-        let class = self.fleet.class_of(&adopted.job.task);
-        let mut live = Live::new(adopted.job, class, start.picked_up_at);
+        let pool = self.fleet.pool_of(&adopted.job.task);
+        let mut live = Live::new(adopted.job, pool, start.picked_up_at);
         // Its worker may have ended it in time, and needs some to come back and say so.
         let deadline = (start.started_at + live.task.spec.time_to_end()).max(self.now + self.config.worker_silence);
         live.stage = Stage::Running(Run {

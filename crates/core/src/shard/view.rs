@@ -20,7 +20,7 @@ pub struct LiveView {
     pub picked_up_at: Timestamp,
     pub started_at: Timestamp,
     pub cancel_requested: bool,
-    /// Its worker is connected. If not, it is given up when the worker was silent for too long.
+    /// Whether the worker is connected. If not, the attempt is given up after the worker was silent for too long.
     pub worker_is_connected: bool,
 }
 
@@ -118,17 +118,17 @@ impl Owner {
     /// How long the job has waited that waits longest for a worker that is connected. One that no such worker can run says
     /// nothing about how well they keep up.
     pub fn lag(&self) -> Span {
-        let served = self.fleet.served_classes();
-        let is_served = |live: &&Live| matches!(live.stage, Stage::Ready) && served.contains(&live.class);
+        let served = self.fleet.served_pools();
+        let is_served = |live: &&Live| matches!(live.stage, Stage::Ready) && served.contains(&live.pool);
         let ready = self.shards.all_live().filter(is_served);
         ready.map(|live| live.key.due_at).min().map_or(Span::ZERO, |due_at| self.now.since(due_at))
     }
 
-    /// The tasks in memory that wait for their file, with the revisions that are known. Whoever
-    /// has heard that one has arrived may have failed to say so.
+    /// The tasks in memory that wait for their file, with their known revisions. The notification that a file has
+    /// arrived may have been lost.
     pub fn tasks_that_wait(&self) -> Vec<(TaskId, u32)> {
-        // Most of the time no class waits for a file, and no job has to be looked at.
-        if !self.window.has_class(|class| self.fleet.awaits_arrival(class)) {
+        // Most of the time no pool waits for a file, and no job has to be looked at.
+        if !self.window.has_pool(|pool| self.fleet.awaits_arrival(pool)) {
             return Vec::new();
         }
         let tasks = self.shards.all_live().map(|live| &live.task);
@@ -145,7 +145,7 @@ impl Owner {
         Some(self.view_of(live, run))
     }
 
-    /// A job runs until its end is durable: before that nobody finds it anywhere else.
+    /// A job is shown as running until its end is durable, because it is not found anywhere else before.
     fn shown_view(&self, live: &Live) -> Option<LiveView> {
         match live.stage {
             Stage::Running(run) | Stage::Ending { run: Some(run) } => Some(self.view_of(live, run)),

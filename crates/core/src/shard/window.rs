@@ -1,6 +1,6 @@
 //! The window: which jobs of the near future are in memory, and in what order they are due.
 //!
-//! Each class of jobs has queues of its own, so that one whose workers are busy or disconnected never holds up another.
+//! Each pool of jobs has queues of its own, so that one whose workers are busy or disconnected never holds up another.
 //! Does not know shards, nor what is left out of it; see [`super::admission`] and [`super::sweeps`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use crate::id::{JobId, TaskId};
 use crate::job::JobKey;
 use crate::shard::Config;
 use crate::shard::event::Loaded;
-use crate::shard::fleet::JobClass;
+use crate::shard::fleet::PoolId;
 use crate::shard::live::{Live, Stage};
 use crate::task::{Priority, Task};
 use crate::time::Timestamp;
@@ -18,27 +18,27 @@ use crate::time::Timestamp;
 /// Changes of tasks that are remembered, for rows that were read before them.
 const CHANGED_TASKS_MAX: usize = 256;
 
-/// Places in the window that a class has in any case.
+/// Places in the window that a pool has in any case.
 const CLASS_SURE: usize = 16;
 
-/// The jobs of one class.
+/// The jobs of one pool.
 #[derive(Default)]
-struct ClassQueue {
+struct PoolQueue {
     /// Jobs whose time has not come, the next one first.
     waiting: BTreeSet<JobKey>,
     /// Jobs that are due, the lowest rank first.
     ready: BTreeSet<(i64, JobId)>,
 }
 
-impl ClassQueue {
+impl PoolQueue {
     fn len(&self) -> usize {
         self.waiting.len() + self.ready.len()
     }
 }
 
 pub(super) struct Window {
-    /// By the place of the class.
-    queues: Vec<ClassQueue>,
+    /// Queues by the index of their pool.
+    queues: Vec<PoolQueue>,
     /// Jobs in all queues.
     len: usize,
     len_max: usize,
@@ -51,21 +51,21 @@ impl Window {
         Self { queues: Vec::new(), len: 0, len_max: config.window_max, changed_tasks: BTreeMap::new() }
     }
 
-    fn queue(&self, class: JobClass) -> Option<&ClassQueue> {
-        self.queues.get(class.place())
+    fn queue(&self, pool: PoolId) -> Option<&PoolQueue> {
+        self.queues.get(pool.place())
     }
 
-    fn queue_mut(&mut self, class: JobClass) -> &mut ClassQueue {
-        if self.queues.len() <= class.place() {
-            self.queues.resize_with(class.place() + 1, ClassQueue::default);
+    fn queue_mut(&mut self, pool: PoolId) -> &mut PoolQueue {
+        if self.queues.len() <= pool.place() {
+            self.queues.resize_with(pool.place() + 1, PoolQueue::default);
         }
-        &mut self.queues[class.place()]
+        &mut self.queues[pool.place()]
     }
 
     /// Puts a job among those that wait for their time or, if it is due by `limit`, for a worker.
     pub(super) fn enqueue(&mut self, live: &mut Live, limit: Timestamp) {
         self.len += 1;
-        let queue = self.queue_mut(live.class);
+        let queue = self.queue_mut(live.pool);
         if live.key.due_at <= limit {
             live.stage = Stage::Ready;
             queue.ready.insert(live.rank());
@@ -77,7 +77,7 @@ impl Window {
 
     /// Takes a job out of the queues, if it is in one.
     pub(super) fn dequeue(&mut self, live: &Live) {
-        let queue = self.queue_mut(live.class);
+        let queue = self.queue_mut(live.pool);
         match live.stage {
             Stage::Waiting => _ = queue.waiting.remove(&live.key),
             Stage::Ready => _ = queue.ready.remove(&live.rank()),
@@ -86,7 +86,7 @@ impl Window {
         self.len -= 1;
     }
 
-    /// Takes out what is due by `limit`. Each is then to be [woken](Window::wake).
+    /// Removes the jobs that are due by `limit`. Each must then be [woken](Window::wake).
     pub(super) fn take_due(&mut self, limit: Timestamp) -> Vec<JobKey> {
         let mut due = Vec::new();
         for queue in &mut self.queues {
@@ -100,13 +100,13 @@ impl Window {
     /// A job that was taken out as due waits for a worker.
     pub(super) fn wake(&mut self, live: &mut Live) {
         live.stage = Stage::Ready;
-        self.queue_mut(live.class).ready.insert(live.rank());
+        self.queue_mut(live.pool).ready.insert(live.rank());
     }
 
-    /// Takes out jobs of a class that are due, the oldest first, to be started.
-    pub(super) fn take_ready(&mut self, class: JobClass, count: usize) -> Vec<JobId> {
+    /// Takes out jobs of a pool that are due, the oldest first, to be started.
+    pub(super) fn take_ready(&mut self, pool: PoolId, count: usize) -> Vec<JobId> {
         let mut taken = Vec::with_capacity(count);
-        let queue = self.queue_mut(class);
+        let queue = self.queue_mut(pool);
         for _ in 0..count {
             taken.extend(queue.ready.pop_first().map(|(_, id)| id));
         }
@@ -114,19 +114,19 @@ impl Window {
         taken
     }
 
-    /// Classes with jobs that are due and that `may_run`, the one with the oldest job first.
-    pub(super) fn ready_classes(&self, may_run: impl Fn(JobClass) -> bool) -> Vec<JobClass> {
-        let classes = self.queues.iter().enumerate().map(|(place, queue)| (JobClass::at(place), queue));
-        let oldest = |(class, queue): (JobClass, &ClassQueue)| queue.ready.first().map(|&rank| (rank, class));
-        let mut classes: Vec<_> = classes.filter(|(class, _)| may_run(*class)).filter_map(oldest).collect();
-        classes.sort_unstable();
-        classes.into_iter().map(|(_, class)| class).collect()
+    /// Pools with jobs that are due and that `may_run`, the one with the oldest job first.
+    pub(super) fn ready_pools(&self, may_run: impl Fn(PoolId) -> bool) -> Vec<PoolId> {
+        let pools = self.queues.iter().enumerate().map(|(place, queue)| (PoolId::at(place), queue));
+        let oldest = |(pool, queue): (PoolId, &PoolQueue)| queue.ready.first().map(|&rank| (rank, pool));
+        let mut pools: Vec<_> = pools.filter(|(pool, _)| may_run(*pool)).filter_map(oldest).collect();
+        pools.sort_unstable();
+        pools.into_iter().map(|(_, pool)| pool).collect()
     }
 
-    /// Whether any class with jobs in the window is as asked for.
-    pub(super) fn has_class(&self, is_wanted: impl Fn(JobClass) -> bool) -> bool {
+    /// Whether any pool with jobs in the window satisfies the predicate.
+    pub(super) fn has_pool(&self, is_wanted: impl Fn(PoolId) -> bool) -> bool {
         let holding = self.queues.iter().enumerate().filter(|(_, queue)| queue.len() > 0);
-        holding.map(|(place, _)| JobClass::at(place)).any(is_wanted)
+        holding.map(|(place, _)| PoolId::at(place)).any(is_wanted)
     }
 
     /// Jobs in memory that wait for their time or for a worker.
@@ -134,9 +134,9 @@ impl Window {
         self.len
     }
 
-    /// How many jobs of the class are in the window, due or not.
-    pub(super) fn len_of(&self, class: JobClass) -> usize {
-        self.queue(class).map_or(0, ClassQueue::len)
+    /// How many jobs of the pool are in the window, due or not.
+    pub(super) fn len_of(&self, pool: PoolId) -> usize {
+        self.queue(pool).map_or(0, PoolQueue::len)
     }
 
     /// How many jobs wait for a worker.
@@ -149,14 +149,14 @@ impl Window {
         self.queues.iter().any(|queue| !queue.ready.is_empty())
     }
 
-    /// How many jobs of these classes wait for a worker.
-    pub(super) fn ready_in(&self, classes: &[JobClass]) -> usize {
-        classes.iter().filter_map(|class| self.queue(*class)).map(|queue| queue.ready.len()).sum()
+    /// How many jobs of these pools wait for a worker.
+    pub(super) fn ready_in(&self, pools: &[PoolId]) -> usize {
+        pools.iter().filter_map(|pool| self.queue(*pool)).map(|queue| queue.ready.len()).sum()
     }
 
-    /// The job of the class whose time is farthest away.
-    pub(super) fn last_waiting(&self, class: JobClass) -> Option<JobKey> {
-        self.queue(class)?.waiting.last().copied()
+    /// The last job of the pool in order of due time.
+    pub(super) fn last_waiting(&self, pool: PoolId) -> Option<JobKey> {
+        self.queue(pool)?.waiting.last().copied()
     }
 
     /// When the next job becomes due.
@@ -164,21 +164,22 @@ impl Window {
         self.queues.iter().filter_map(|queue| queue.waiting.first().map(|key| key.due_at)).min()
     }
 
-    /// How many more jobs of this class the window takes. No class takes more than what
+    /// How many more jobs of this pool the window takes. No pool takes more than what
     /// is left for all others, so that one whose workers are busy or away never shuts out
-    /// the rest. Beyond that, urgent jobs have a reserve, and every class has a few places
+    /// the rest. Beyond that, urgent jobs have a reserve, and every pool has a few places
     /// however full the window is.
-    pub(super) fn room_for(&self, class: JobClass, priority: Priority) -> usize {
+    pub(super) fn room_for(&self, pool: PoolId, priority: Priority) -> usize {
         let max = self.len_max;
         let reserve = if priority > Priority::default() { max / 4 } else { 0 };
         let free = (max + reserve).saturating_sub(self.len);
         let sure = CLASS_SURE.min(max / 4).max(1);
-        let in_window = self.len_of(class);
+        let in_window = self.len_of(pool);
         let share = if reserve > 0 { free } else { free.saturating_sub(in_window) };
         share.max(sure.saturating_sub(in_window))
     }
 
-    /// Remembers the new definition of a task. False if a newer one is known: two changes may be told in the wrong order.
+    /// Records the new definition of a task. False if a newer one is known, because two changes may arrive in the wrong
+    /// order.
     pub(super) fn task_changed(&mut self, task: &Arc<Task>) -> bool {
         if self.changed_tasks.get(&task.id).is_some_and(|known| known.revision > task.revision) {
             return false;

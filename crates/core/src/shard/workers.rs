@@ -17,7 +17,7 @@ use crate::shard::{Owner, planted};
 const HELD_LOOKUPS_MAX: usize = 64;
 
 impl Owner {
-    /// Sends on the worker's present connection; a worker that is away gets nothing.
+    /// Sends on the worker's current connection; does nothing if the worker is disconnected.
     pub(super) fn send(&mut self, id: WorkerId, send: Send) {
         if let Some(stream) = self.fleet.stream(id) {
             self.effects.sends.push((id, stream, send));
@@ -32,7 +32,7 @@ impl Owner {
         }
     }
 
-    /// Tells workers how many ready jobs wait for want of credit. To be called when all free slots were given out.
+    /// Tells workers how many ready jobs wait for lack of credit. Must be called after all free slots were assigned.
     pub(super) fn tell_demands(&mut self) {
         for (id, stream, jobs) in self.fleet.demands(&self.window, self.now) {
             self.effects.sends.push((id, stream, Send::Demand { jobs }));
@@ -44,8 +44,8 @@ impl Owner {
         !planted!(self.config, LateHelloBelieved) && self.fleet.heard_later(id, stream)
     }
 
-    /// A worker says who it is and what it holds. What we gave it and it does not
-    /// hold, it never received, unless the database has forgotten since that it ended.
+    /// Handles a worker's hello, which says what it holds. An assignment that the worker does not hold was never
+    /// received, unless the database has lost the commit of its end.
     pub(super) fn worker_hello(
         &mut self,
         id: WorkerId,
@@ -99,7 +99,7 @@ impl Owner {
         }
     }
 
-    /// The word that the attempt is over may have been lost, and nobody else would end it.
+    /// Stops an attempt that is over, because the first message may have been lost and nothing else would end it.
     pub(super) fn stop_if_over(&mut self, worker: WorkerId, job: JobId, attempt: AttemptNo, found: &Found) {
         let is_over = match found {
             // Its late result still counts.
@@ -113,8 +113,8 @@ impl Owner {
         }
     }
 
-    /// Whether we know for certain that nobody waits for this attempt any more. A job
-    /// that is not in memory may be lost, and its late result still counts.
+    /// Whether it is certain that nobody waits for this attempt any more. A job that is not in memory may be lost, and
+    /// its late result still counts.
     fn is_superseded(&self, job: JobId, attempt: AttemptNo) -> bool {
         let Some(live) = self.shards.live(job) else { return false };
         let current = match live.stage {

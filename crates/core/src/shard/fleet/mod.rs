@@ -1,21 +1,21 @@
 //! The fleet: the workers that this server knows, what each of them runs, its free slots, and when it was last heard
 //! of.
 //!
-//! Knows which worker can run which class of jobs. Does not know the jobs themselves, nor what becomes of them.
+//! Knows which worker can run which pool of jobs. Does not know the jobs themselves, nor what becomes of them.
 
-mod classes;
-mod demand;
+mod credit_demand;
+mod pools;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) use classes::JobClass;
+pub(super) use pools::PoolId;
 
 use crate::attempt::AttemptNo;
 use crate::id::{JobId, WorkerId};
 use crate::shard::event::{CreditKept, StreamId, WorkerSpec};
-use crate::shard::fleet::classes::Classes;
-use crate::shard::fleet::demand::DemandRound;
+use crate::shard::fleet::credit_demand::DemandRound;
+use crate::shard::fleet::pools::WorkerPools;
 use crate::shard::fleet::worker::Worker;
 use crate::shard::{AGENT, Config, WorkerStatus};
 use crate::task::Task;
@@ -23,17 +23,17 @@ use crate::time::{Span, Timestamp};
 
 pub(super) struct Fleet {
     workers: BTreeMap<WorkerId, Worker>,
-    classes: Classes,
-    /// Those whose credit changed, or is kept to at last: they are to be told.
+    pools: WorkerPools,
+    /// Workers that must be told their credit, because it changed or is honoured at last.
     credit_untold: BTreeSet<WorkerId>,
     demands: DemandRound,
 }
 
-/// A worker with free slots, among others that could serve the same class.
+/// A worker with free slots, among others that could serve the same pool.
 pub(super) struct IdleWorker {
     pub(super) id: WorkerId,
     pub(super) free: usize,
-    /// How many workers of the class have free slots, this one included.
+    /// How many workers of the pool have free slots, this one included.
     pub(super) idle: usize,
 }
 
@@ -50,19 +50,19 @@ impl Fleet {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             workers: BTreeMap::new(),
-            classes: Classes::new(config),
+            pools: WorkerPools::new(config),
             credit_untold: BTreeSet::new(),
             demands: DemandRound::default(),
         }
     }
 
-    /// The class of a task's jobs.
-    pub(super) fn class_of(&mut self, task: &Task) -> JobClass {
+    /// The pool of a task's jobs.
+    pub(super) fn pool_of(&mut self, task: &Task) -> PoolId {
         let workers = &mut self.workers;
-        self.classes.of(task, |class, needs| {
+        self.pools.of(task, |pool, needs| {
             let mut idle = BTreeSet::new();
             for (id, worker) in workers.iter_mut().filter(|(_, worker)| needs.are_met_by(&worker.spec)) {
-                worker.classes.push(class);
+                worker.pools.push(pool);
                 if worker.free() > 0 {
                     idle.insert(*id);
                 }
@@ -71,26 +71,26 @@ impl Fleet {
         })
     }
 
-    /// Whether jobs of this class wait for a file.
-    pub(super) fn awaits_arrival(&self, class: JobClass) -> bool {
-        self.classes.awaits_arrival(class)
+    /// Whether jobs of this pool wait for a file.
+    pub(super) fn awaits_arrival(&self, pool: PoolId) -> bool {
+        self.pools.awaits_arrival(pool)
     }
 
-    pub(super) fn has_idle(&self, class: JobClass) -> bool {
-        self.classes.idle(class) > 0
+    pub(super) fn has_idle(&self, pool: PoolId) -> bool {
+        self.pools.idle(pool) > 0
     }
 
-    /// The worker whose turn it is to run jobs of this class.
-    pub(super) fn next_idle(&mut self, class: JobClass) -> Option<IdleWorker> {
-        let id = self.classes.next_worker(class)?;
+    /// The worker whose turn it is to run jobs of this pool.
+    pub(super) fn next_idle(&mut self, pool: PoolId) -> Option<IdleWorker> {
+        let id = self.pools.next_worker(pool)?;
         let worker = self.workers.get(&id).expect("an idle worker is known");
-        Some(IdleWorker { id, free: worker.free(), idle: self.classes.idle(class) })
+        Some(IdleWorker { id, free: worker.free(), idle: self.pools.idle(pool) })
     }
 
-    /// Classes that connected workers serve.
-    pub(super) fn served_classes(&self) -> BTreeSet<JobClass> {
+    /// Pools that connected workers serve.
+    pub(super) fn served_pools(&self) -> BTreeSet<PoolId> {
         let connected = self.workers.values().filter(|worker| worker.stream.is_some());
-        connected.flat_map(|worker| worker.classes.iter().copied()).collect()
+        connected.flat_map(|worker| worker.pools.iter().copied()).collect()
     }
 
     /// The present connection of a worker.
@@ -112,8 +112,8 @@ impl Fleet {
         self.workers.get(&id).is_some_and(|worker| worker.jobs.contains(&job))
     }
 
-    /// Whether it is there and still counts on this job. One that was given up and came
-    /// back does not.
+    /// Whether the worker is connected and still expects to run this job. A worker that was given up and came back does
+    /// not.
     pub(super) fn awaits(&self, id: WorkerId, job: JobId) -> bool {
         self.is_connected(id) && self.has_job(id, job)
     }
@@ -162,22 +162,22 @@ impl Fleet {
         let worker = self.workers.entry(id).or_insert_with(|| Worker::absent(now));
         worker.jobs.insert(job);
         if worker.free() == 0 {
-            self.classes.set_busy(id, &worker.classes);
+            self.pools.set_busy(id, &worker.pools);
         }
     }
 
     pub(super) fn connect(&mut self, id: WorkerId, stream: StreamId, spec: WorkerSpec, now: Timestamp) {
         let worker = self.workers.entry(id).or_insert_with(|| Worker::absent(now));
-        self.classes.set_busy(id, &worker.classes);
+        self.pools.set_busy(id, &worker.pools);
         worker.spec = spec;
         worker.left_over.clear();
         worker.stream = Some(stream);
         worker.newest = Some(stream);
         worker.seen_at = now;
         worker.demand_told = 0;
-        worker.classes = self.classes.served_by(&worker.spec);
+        worker.pools = self.pools.served_by(&worker.spec);
         if worker.free() > 0 {
-            self.classes.set_idle(id, &worker.classes);
+            self.pools.set_idle(id, &worker.pools);
         }
         self.credit_untold.insert(id);
     }
@@ -185,7 +185,7 @@ impl Fleet {
     pub(super) fn disconnect(&mut self, id: WorkerId, stream: StreamId) {
         let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.stream == Some(stream)) else { return };
         worker.stream = None;
-        self.classes.set_busy(id, &worker.classes);
+        self.pools.set_busy(id, &worker.pools);
         if worker.jobs.is_empty() {
             self.workers.remove(&id);
         }
@@ -195,9 +195,9 @@ impl Fleet {
         let Some(worker) = self.workers.get_mut(&id).filter(|worker| worker.stream == Some(stream)) else { return };
         worker.spec.credit = credit;
         if worker.free() > 0 {
-            self.classes.set_idle(id, &worker.classes);
+            self.pools.set_idle(id, &worker.pools);
         } else {
-            self.classes.set_busy(id, &worker.classes);
+            self.pools.set_busy(id, &worker.pools);
         }
         self.credit_untold.insert(id);
     }
@@ -212,7 +212,7 @@ impl Fleet {
         let worker = self.workers.get_mut(&id).expect("jobs are given to known workers");
         worker.jobs.insert(job);
         if worker.free() == 0 {
-            self.classes.set_busy(id, &worker.classes);
+            self.pools.set_busy(id, &worker.pools);
         }
     }
 
@@ -224,14 +224,14 @@ impl Fleet {
         }
         worker.jobs.remove(&job);
         if was_full && worker.free() > 0 {
-            self.classes.set_idle(id, &worker.classes);
+            self.pools.set_idle(id, &worker.pools);
         }
         if worker.stream.is_none() && worker.jobs.is_empty() {
             self.workers.remove(&id);
         }
     }
 
-    /// The worker told us how an attempt went that we did not count as running on it.
+    /// Records that a worker reported an attempt that was not counted as running on it.
     pub(super) fn reported(&mut self, id: WorkerId, attempt: (JobId, AttemptNo)) {
         let Some(worker) = self.workers.get_mut(&id) else { return };
         let was_overdrawn = worker.is_overdrawn();
@@ -240,7 +240,7 @@ impl Fleet {
                 self.credit_untold.insert(id);
             }
             if worker.free() > 0 {
-                self.classes.set_idle(id, &worker.classes);
+                self.pools.set_idle(id, &worker.pools);
             }
         }
     }
@@ -251,12 +251,12 @@ impl Fleet {
         worker.left_over = left_over;
         worker.left_over_until = until;
         if worker.free() == 0 {
-            self.classes.set_busy(id, &worker.classes);
+            self.pools.set_busy(id, &worker.pools);
         }
     }
 
-    /// Counts slots as free again whose attempts nobody reported in time. A worker that
-    /// still has no room gives back what it is sent.
+    /// Counts slots as free again whose attempts were not reported in time. A worker that still has no room gives back
+    /// what it is sent.
     pub(super) fn forget_left_over(&mut self, now: Timestamp) {
         for (id, worker) in &mut self.workers {
             if !worker.left_over.is_empty() && now > worker.left_over_until {
@@ -265,7 +265,7 @@ impl Fleet {
                 }
                 worker.left_over.clear();
                 if worker.free() > 0 {
-                    self.classes.set_idle(*id, &worker.classes);
+                    self.pools.set_idle(*id, &worker.pools);
                 }
             }
         }
@@ -278,7 +278,7 @@ impl Fleet {
         }
     }
 
-    /// The clock went back: nobody was heard of in the future.
+    /// Corrects the times at which workers were last seen after the clock went back: none may be in the future.
     pub(super) fn clamp_seen(&mut self, now: Timestamp) {
         for worker in self.workers.values_mut() {
             worker.seen_at = worker.seen_at.min(now);
@@ -293,7 +293,7 @@ impl Fleet {
         for id in silent {
             let jobs = self.jobs_of(id);
             let worker = self.workers.remove(&id).expect("it was just found");
-            self.classes.set_busy(id, &worker.classes);
+            self.pools.set_busy(id, &worker.pools);
             taken.push(SilentWorker { id, was_connected: worker.stream.is_some(), seen_at: worker.seen_at, jobs });
         }
         taken

@@ -1,8 +1,8 @@
-//! What is known of one worker.
+//! The state of one worker: its connection, its credit, and the jobs on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::classes::JobClass;
+use super::pools::PoolId;
 use crate::attempt::AttemptNo;
 use crate::id::JobId;
 use crate::shard::event::{CreditKept, StreamId, WorkerSpec};
@@ -13,24 +13,24 @@ pub(super) struct Worker {
     pub(super) spec: WorkerSpec,
     /// `None` while it is disconnected.
     pub(super) stream: Option<StreamId>,
-    /// The last connection it said hello on, open or not. A hello of an earlier one that is
-    /// read only now says nothing about what was sent since.
+    /// The last connection on which the worker sent a hello, open or not. A hello of an earlier connection that is read
+    /// only now says nothing about what was sent since.
     pub(super) newest: Option<StreamId>,
     pub(super) seen_at: Timestamp,
-    /// What it runs for us, and what is being started on it.
+    /// The jobs that the worker runs for this owner, and those that are being started on it.
     pub(super) jobs: IdSet<JobId>,
     /// Attempts of our shards that it holds although we gave them up, or another run of it
     /// left them. They fill its slots until it reports them, or until we stop believing it:
     /// it may have told another server.
     pub(super) left_over: BTreeSet<(JobId, AttemptNo)>,
     pub(super) left_over_until: Timestamp,
-    pub(super) classes: Vec<JobClass>,
-    /// The demand that it was told on this connection.
+    pub(super) pools: Vec<PoolId>,
+    /// The demand that the worker was last sent on this connection.
     pub(super) demand_told: u32,
 }
 
 impl Worker {
-    /// One that is only known from a start that it was given.
+    /// A worker that is known only from a start that was assigned to it.
     pub(super) fn absent(now: Timestamp) -> Self {
         let spec = WorkerSpec { queues: Vec::new(), capabilities: Vec::new(), labels: BTreeMap::new(), credit: 0 };
         Self {
@@ -41,7 +41,7 @@ impl Worker {
             jobs: IdSet::default(),
             left_over: BTreeSet::new(),
             left_over_until: now,
-            classes: Vec::new(),
+            pools: Vec::new(),
             demand_told: 0,
         }
     }

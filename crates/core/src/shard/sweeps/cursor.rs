@@ -11,16 +11,16 @@ pub(super) struct Cursor {
     /// Everything up to here was read.
     pub(super) at: Option<JobKey>,
     pub(super) in_flight: Option<ReadNo>,
-    /// That read leaves out what is parked.
+    /// Whether the read leaves out parked jobs.
     skips: bool,
     /// The cursor was set back while a read was in flight.
     rewound: Option<JobKey>,
-    /// Not to be read on before.
+    /// The next page must not be read before this time.
     pub(super) next_at: Timestamp,
 }
 
-/// After this, `key` is the next. Exactly: a thousand jobs may be due at one moment, and a
-/// page that began with the first of them again and again would never reach the last.
+/// Moves on so that `key` is the next row, exactly: a thousand jobs may be due at one moment, and pages that began with
+/// the first of them again and again would never reach the last.
 pub(super) fn before(key: JobKey) -> JobKey {
     JobKey { id: key.id.predecessor(), ..key }
 }
@@ -41,7 +41,7 @@ impl Cursor {
         self.in_flight.is_none().then_some(self.next_at)
     }
 
-    /// The clock went back: what was read ahead may be farther away than the look-ahead now.
+    /// Adjusts the cursor after the clock went back: rows that were read ahead may be beyond the look-ahead now.
     pub(super) fn clock_went_back(&mut self, horizon: Timestamp) {
         self.next_at = Timestamp::EPOCH;
         let limit = JobKey { due_at: horizon, id: JobId::last_at(Timestamp::MAX) };
@@ -89,7 +89,7 @@ impl Cursor {
         self.rewound = Some(self.rewound.map_or(key, |earlier| earlier.min(key)));
     }
 
-    /// From where to read again, because rows were passed that it had to come to.
+    /// The row from which to read again, because rows were passed that the sweep should have read.
     pub(super) fn take_rewound(&mut self) -> Option<JobKey> {
         self.rewound.take()
     }

@@ -3,21 +3,21 @@
 //! The sweep reads all rows up to the look-ahead, once. The urgent sweep runs ahead of it
 //! for jobs with a priority. The floor sweep reads again what is due since a while ago, for
 //! what a hint missed or what became visible after the sweep had passed. Parked jobs are
-//! passed by both, and read when their class has room; see [`parking`].
+//! passed by both, and read when their pool has room; see [`parked`].
 //!
 //! Knows rows by their keys only, and not what is in memory.
 
 mod cursor;
-mod parking;
+mod parked;
 mod reads;
 
 use crate::id::{JobId, ShardId, TaskId};
 use crate::job::JobKey;
 use crate::shard::Config;
 use crate::shard::event::{Load, Sweep};
-use crate::shard::fleet::JobClass;
+use crate::shard::fleet::PoolId;
 use crate::shard::sweeps::cursor::{Cursor, after, before, end_of};
-use crate::shard::sweeps::parking::{Parking, Reading};
+use crate::shard::sweeps::parked::{OpenParkedRead, ParkedPools};
 use crate::shard::sweeps::reads::Reads;
 use crate::shard::write::Epoch;
 use crate::time::{Span, Timestamp};
@@ -34,8 +34,8 @@ const FLOOR_REACH: Span = Span::from_secs(300);
 /// One in so many floor sweeps begins at the first row, in case a clock was wrong.
 const WHOLE_FLOOR_EVERY: u32 = 60;
 
-/// Whoever stored a job while its shard changed hands may have told the former owner. So the
-/// new one sweeps soon, and then less and less often.
+/// The first pause of the floor sweep. A job that was stored while its shard changed owners may have been announced to
+/// the former one, so the new owner sweeps soon, and then less and less often.
 const FIRST_FLOOR_PAUSE: Span = Span::from_millis(500);
 
 pub(super) struct Sweeps {
@@ -47,13 +47,13 @@ pub(super) struct Sweeps {
     /// The pause after the floor sweep that comes next.
     floor_pause: Span,
     floor_sweeps: u32,
-    parking: Parking,
+    parked: ParkedPools,
     reads: Reads,
 }
 
 /// What the answer to a read of parked jobs is about.
 pub(super) struct ParkedRead {
-    pub(super) class: JobClass,
+    pub(super) pool: PoolId,
     /// A row that was parked meanwhile, and may have been passed.
     rewound: Option<JobKey>,
 }
@@ -68,7 +68,7 @@ impl Sweeps {
             floor: Cursor::default(),
             floor_pause: FIRST_FLOOR_PAUSE,
             floor_sweeps: 0,
-            parking: Parking::default(),
+            parked: ParkedPools::default(),
             reads: Reads::default(),
         }
     }
@@ -79,7 +79,7 @@ impl Sweeps {
         [self.all.next_read(), self.urgent.next_read(), floor].into_iter().flatten()
     }
 
-    /// The clock went back: what was read ahead may be farther away than the look-ahead now.
+    /// Adjusts the cursors after the clock went back: rows that were read ahead may be beyond the look-ahead now.
     pub(super) fn clock_went_back(&mut self, horizon: Timestamp) {
         for cursor in [&mut self.all, &mut self.urgent, &mut self.floor] {
             cursor.clock_went_back(horizon);
@@ -126,7 +126,7 @@ impl Sweeps {
             return None;
         }
         cursor.next_at = now + config.sweep_every;
-        let skip = if sweep == Sweep::All { self.parking.passed_from(cursor.at) } else { Vec::new() };
+        let skip = if sweep == Sweep::All { self.parked.passed_from(cursor.at) } else { Vec::new() };
         cursor.begin(self.reads.begin(), &skip);
         let after = cursor.at;
         Some(self.load(sweep, after, now + config.look_ahead, config.page_len, skip))
@@ -143,7 +143,7 @@ impl Sweeps {
             let first = JobKey { due_at: now - FLOOR_REACH, id: JobId::first_at(Timestamp::EPOCH) };
             floor.at = (!self.floor_sweeps.is_multiple_of(WHOLE_FLOOR_EVERY)).then_some(first);
         }
-        let skip = self.parking.passed_from(floor.at);
+        let skip = self.parked.passed_from(floor.at);
         floor.begin(self.reads.begin(), &skip);
         let after = floor.at;
         let until = swept.due_at.min(now + config.look_ahead);
@@ -154,13 +154,13 @@ impl Sweeps {
         Load { shard: self.shard, epoch: self.epoch, sweep, after, until, limit, skip }
     }
 
-    /// A load is answered. `None` if nobody waits for it.
+    /// Records that a load was answered. `None` if no load was pending.
     pub(super) fn answered(&mut self, sweep: Sweep) -> Option<ReadNo> {
         let cursor = match sweep {
             Sweep::All => &mut self.all,
             Sweep::Urgent => &mut self.urgent,
             Sweep::Floor => &mut self.floor,
-            Sweep::Parked => &mut self.parking.cursor,
+            Sweep::Parked => &mut self.parked.cursor,
         };
         cursor.in_flight.take()
     }
@@ -199,43 +199,43 @@ impl Sweeps {
         }
     }
 
-    /// Whether jobs of the class are parked before this one, or from it on.
-    pub(super) fn is_behind(&self, class: JobClass, key: JobKey) -> bool {
-        self.parking.from.get(&class).is_some_and(|from| *from <= key)
+    /// Whether jobs of the pool are parked before this one, or from it on.
+    pub(super) fn is_behind(&self, pool: PoolId, key: JobKey) -> bool {
+        self.parked.from.get(&pool).is_some_and(|from| *from <= key)
     }
 
     /// Remembers to read this job later.
-    pub(super) fn park(&mut self, class: JobClass, key: JobKey, task: TaskId) {
-        self.parking.park(class, key, task);
+    pub(super) fn park(&mut self, pool: PoolId, key: JobKey, task: TaskId) {
+        self.parked.park(pool, key, task);
     }
 
-    /// The task may be of another class now.
-    pub(super) fn park_anew(&mut self, task: TaskId, class: JobClass) {
-        self.parking.park_anew(task, class);
+    /// The task may be of another pool now.
+    pub(super) fn park_anew(&mut self, task: TaskId, pool: PoolId) {
+        self.parked.park_anew(task, pool);
     }
 
-    /// Classes with parked jobs, and the first row of each. None while parked jobs are being read.
-    pub(super) fn parked(&self) -> impl Iterator<Item = (JobClass, JobKey)> {
-        let is_reading = self.parking.reading.is_some();
-        self.parking.from.iter().filter(move |_| !is_reading).map(|(class, from)| (*class, *from))
+    /// Pools with parked jobs, and the first row of each. None while parked jobs are being read.
+    pub(super) fn parked(&self) -> impl Iterator<Item = (PoolId, JobKey)> {
+        let is_reading = self.parked.reading.is_some();
+        self.parked.from.iter().filter(move |_| !is_reading).map(|(pool, from)| (*pool, *from))
     }
 
-    /// How many rows of the class are being read.
-    pub(super) fn being_read(&self, class: JobClass) -> usize {
-        self.parking.reading.as_ref().filter(|reading| reading.class == class).map_or(0, |reading| reading.limit)
+    /// How many rows of the pool are being read.
+    pub(super) fn being_read(&self, pool: PoolId) -> usize {
+        self.parked.reading.as_ref().filter(|reading| reading.pool == pool).map_or(0, |reading| reading.limit)
     }
 
-    /// Reads parked jobs of a class.
-    pub(super) fn load_parked(&mut self, class: JobClass, from: JobKey, limit: usize, until: Timestamp) -> Load {
-        self.parking.reading = Some(Reading { class, limit });
-        self.parking.cursor.in_flight = Some(self.reads.begin());
+    /// Reads parked jobs of a pool.
+    pub(super) fn load_parked(&mut self, pool: PoolId, from: JobKey, limit: usize, until: Timestamp) -> Load {
+        self.parked.reading = Some(OpenParkedRead { pool, limit });
+        self.parked.cursor.in_flight = Some(self.reads.begin());
         self.load(Sweep::Parked, Some(before(from)), until, limit, Vec::new())
     }
 
     /// The read of parked jobs is answered.
     pub(super) fn parked_answered(&mut self) -> Option<ParkedRead> {
-        let Reading { class, .. } = self.parking.reading.take()?;
-        Some(ParkedRead { class, rewound: self.parking.cursor.take_rewound() })
+        let OpenParkedRead { pool, .. } = self.parked.reading.take()?;
+        Some(ParkedRead { pool, rewound: self.parked.cursor.take_rewound() })
     }
 
     /// Parked jobs were taken in up to `refused`, for which there was no room, or up to where the read stopped.
@@ -246,15 +246,15 @@ impl Sweeps {
         refused: Option<JobKey>,
         stopped_at: Option<JobKey>,
     ) {
-        let ParkedRead { class, rewound } = read;
+        let ParkedRead { pool, rewound } = read;
         let next = refused.or(stopped_at.map(after));
         // A sweep may have looked farther ahead meanwhile, and have passed the rest.
         let end = end_of(load);
         let passed = self.all.at.filter(|cursor| *cursor > end).map(|_| end);
         match [next.or(passed), rewound].into_iter().flatten().min() {
-            Some(next) => _ = self.parking.from.insert(class, next),
+            Some(next) => _ = self.parked.from.insert(pool, next),
             None => {
-                self.parking.remove(class);
+                self.parked.remove(pool);
                 // And one that is under way may do so.
                 self.all.skipped_too_much();
                 self.floor.skipped_too_much();

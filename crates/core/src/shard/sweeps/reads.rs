@@ -19,7 +19,7 @@ pub(super) struct Reads {
     open: BTreeSet<ReadNo>,
     /// The newest read that may show the old row of each job.
     gone: IdMap<JobId, ReadNo>,
-    /// The same, oldest first.
+    /// The jobs in `gone`, oldest first.
     order: VecDeque<(ReadNo, JobId)>,
 }
 

@@ -12,14 +12,14 @@ use crate::shard::fleet::Fleet;
 use crate::shard::window::Window;
 use crate::time::{Span, Timestamp};
 
-/// No worker is told more often.
+/// The shortest interval between two messages to a worker.
 const ROUND_EVERY: Span = Span::from_millis(100);
-/// After a round in which nobody could have run anything of what waits.
+/// The interval after a round in which no worker could have run anything that waits.
 const ROUND_EVERY_IN_VAIN: Span = Span::from_secs(1);
 
-/// Workers looked at in one tick. More would delay what is due.
+/// The number of workers that one tick looks at. More would delay due jobs.
 const STEP_LEN: usize = 256;
-/// Until the next step of a round.
+/// The interval between two steps of a round.
 const STEP_EVERY: Span = Span::from_millis(2);
 
 #[derive(Default)]
@@ -28,7 +28,7 @@ pub(super) struct DemandRound {
     place: Option<WorkerId>,
     began: Timestamp,
     next_at: Timestamp,
-    /// Workers that wait with a demand that is not zero.
+    /// The number of workers whose last demand was not zero.
     told: usize,
     found: usize,
 }
@@ -40,7 +40,7 @@ impl Fleet {
         is_needed.then_some(self.demands.next_at)
     }
 
-    /// The demands that workers are to be told now. To be called when all free slots were given out.
+    /// The demands to send to workers now. Must be called after all free slots were assigned.
     pub(in crate::shard) fn demands(&mut self, window: &Window, now: Timestamp) -> Vec<(WorkerId, StreamId, u32)> {
         // A clock that went back must not silence it.
         let is_due = |at: Timestamp| now >= at || at > now + ROUND_EVERY_IN_VAIN;
@@ -60,7 +60,7 @@ impl Fleet {
             looked_at += 1;
             last = Some(id);
             let Some(stream) = worker.stream else { continue };
-            let demand = if worker.free() > 0 { 0 } else { window.ready_in(&worker.classes) };
+            let demand = if worker.free() > 0 { 0 } else { window.ready_in(&worker.pools) };
             let demand = u32::try_from(demand).unwrap_or(u32::MAX);
             round.found += usize::from(demand > 0);
             if is_news(worker.demand_told, demand) {
@@ -81,7 +81,7 @@ impl Fleet {
     }
 }
 
-/// From none to some, from some to none, or by a factor of two.
+/// Whether the demand changed enough to tell the worker: from zero, to zero, or by a factor of two.
 fn is_news(told: u32, now: u32) -> bool {
     (told == 0) != (now == 0) || now / 2 >= told.max(1) || told / 2 >= now.max(1)
 }

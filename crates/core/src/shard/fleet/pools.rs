@@ -1,0 +1,151 @@
+//! Worker pools: the workers that can run the same jobs.
+//!
+//! A pool is a queue, a capability and labels. Every task belongs to one pool, and a worker serves each pool whose
+//! needs it meets. A task whose file has not arrived belongs to a pool that no worker serves.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+
+use crate::id::{TaskId, WorkerId};
+use crate::shard::event::WorkerSpec;
+use crate::shard::{Config, planted};
+use crate::task::Task;
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(in crate::shard) struct PoolId(usize);
+
+impl PoolId {
+    /// The index of the pool, counted from 0 in the order in which pools were first seen.
+    pub(in crate::shard) fn place(self) -> usize {
+        self.0
+    }
+
+    pub(in crate::shard) fn at(place: usize) -> Self {
+        Self(place)
+    }
+}
+
+/// What a worker must offer.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) struct Needs {
+    queue: String,
+    capability: String,
+    labels: BTreeMap<String, String>,
+}
+
+/// What a task asks for whose file has not arrived. No worker has it: what workers name has no
+/// such character in it.
+const ARRIVAL: &str = "\0arrival";
+
+impl Needs {
+    fn of(task: &Task, arrivals: Arrivals) -> Self {
+        let waits = task.waits_for.is_some() && arrivals == Arrivals::Awaited;
+        Self {
+            queue: task.spec.queue.clone(),
+            capability: if waits { ARRIVAL.to_owned() } else { task.spec.run.capability() },
+            labels: task.spec.labels.clone(),
+        }
+    }
+
+    pub(super) fn are_met_by(&self, worker: &WorkerSpec) -> bool {
+        self.capability != ARRIVAL
+            && worker.queues.contains(&self.queue)
+            && worker.capabilities.contains(&self.capability)
+            && self.labels.iter().all(|(key, value)| worker.labels.get(key) == Some(value))
+    }
+}
+
+/// Whether a job waits for its task's file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Arrivals {
+    Awaited,
+    /// A planted bug.
+    Ignored,
+}
+
+struct WorkerPool {
+    needs: Needs,
+    /// Workers with a free slot.
+    idle: BTreeSet<WorkerId>,
+    /// The worker that was served last: the turn goes round.
+    served: Option<WorkerId>,
+}
+
+/// All pools that were seen, and the workers of each that have a free slot.
+pub(super) struct WorkerPools {
+    all: Vec<WorkerPool>,
+    by_needs: HashMap<Needs, PoolId>,
+    /// The pools of tasks seen lately, so that a job costs no comparison of texts.
+    by_task: HashMap<(TaskId, u32), PoolId>,
+    arrivals: Arrivals,
+}
+
+/// Beyond this the cache of tasks starts anew.
+const TASK_CACHE_MAX: usize = 4096;
+
+impl WorkerPools {
+    pub(super) fn new(config: &Config) -> Self {
+        let arrivals = if planted!(config, FileNotAwaited) { Arrivals::Ignored } else { Arrivals::Awaited };
+        Self { all: Vec::new(), by_needs: HashMap::new(), by_task: HashMap::new(), arrivals }
+    }
+
+    /// The pool of a task. A pool that was not seen before is added with the workers that `add` returns.
+    pub(super) fn of(&mut self, task: &Task, add: impl FnOnce(PoolId, &Needs) -> BTreeSet<WorkerId>) -> PoolId {
+        if let Some(&pool) = self.by_task.get(&(task.id, task.revision)) {
+            return pool;
+        }
+        let needs = Needs::of(task, self.arrivals);
+        let pool = match self.by_needs.get(&needs) {
+            Some(&pool) => pool,
+            None => {
+                let pool = PoolId(self.all.len());
+                let idle = add(pool, &needs);
+                self.by_needs.insert(needs.clone(), pool);
+                self.all.push(WorkerPool { needs, idle, served: None });
+                pool
+            }
+        };
+        if self.by_task.len() >= TASK_CACHE_MAX {
+            self.by_task.clear();
+        }
+        self.by_task.insert((task.id, task.revision), pool);
+        pool
+    }
+
+    /// The pools that a worker can serve.
+    pub(super) fn served_by(&self, worker: &WorkerSpec) -> Vec<PoolId> {
+        let serves = |(place, pool): (usize, &WorkerPool)| pool.needs.are_met_by(worker).then_some(PoolId(place));
+        self.all.iter().enumerate().filter_map(serves).collect()
+    }
+
+    /// Whether its jobs wait for a file.
+    pub(super) fn awaits_arrival(&self, pool: PoolId) -> bool {
+        self.all.get(pool.0).is_some_and(|pool| pool.needs.capability == ARRIVAL)
+    }
+
+    pub(super) fn set_idle(&mut self, worker: WorkerId, pools: &[PoolId]) {
+        for &pool in pools {
+            self.all[pool.0].idle.insert(worker);
+        }
+    }
+
+    pub(super) fn set_busy(&mut self, worker: WorkerId, pools: &[PoolId]) {
+        for &pool in pools {
+            self.all[pool.0].idle.remove(&worker);
+        }
+    }
+
+    /// How many workers of the pool have a free slot.
+    pub(super) fn idle(&self, pool: PoolId) -> usize {
+        self.all.get(pool.0).map_or(0, |pool| pool.idle.len())
+    }
+
+    /// The worker with a free slot whose turn it is.
+    pub(super) fn next_worker(&mut self, pool: PoolId) -> Option<WorkerId> {
+        let pool = &mut self.all[pool.0];
+        let after = pool.served.map_or(Bound::Unbounded, Bound::Excluded);
+        let next = pool.idle.range((after, Bound::Unbounded)).next().or_else(|| pool.idle.first()).copied();
+        pool.served = next;
+        next
+    }
+}
