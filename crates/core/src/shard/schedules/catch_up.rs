@@ -6,19 +6,19 @@ use crate::id::ScheduleId;
 use crate::schedule::{CatchUp, Marks, OccurrenceRow, Overlap, Planned, SourceKind, Verdict};
 use crate::shard::notices::notice_of_verdict;
 use crate::shard::planted;
-use crate::shard::schedules::decide::{Firing, Step, replay_pause};
+use crate::shard::schedules::decide::{Firing, VerdictStep, replay_pause};
 use crate::shard::schedules::progress::INSTANT;
-use crate::shard::schedules::table::{Entry, Place};
+use crate::shard::schedules::table::{EntryIndex, ScheduleEntry};
 use crate::shard::schedules::{Planner, Schedules};
 use crate::shard::write::Decision;
 use crate::time::{Span, Timestamp};
 
-/// Missed times with a row of their own, besides those that may run; what is older shares rows. A year without
-/// a server must not fill the ledger with the seconds of that year.
+/// The number of missed times with a row of their own, besides those that may run; older ones share rows. A year
+/// without a server must not fill the ledger with the seconds of that year.
 const MISSED_ROWS_MAX: usize = 1000;
 
-/// Missed times that share a row. Always as many, counted from the first, so that an owner who begins again
-/// comes to the same rows.
+/// The number of missed times that share a row. It is constant and counted from the first, so that an owner that begins
+/// again comes to the same rows.
 const STRETCH: usize = 1000;
 
 /// Planned times that one turn looks at.
@@ -26,7 +26,7 @@ const TIMES_PER_TURN: usize = 100_000;
 
 impl Planner<'_> {
     /// Whether a planned time that was to start at `slot` was missed by `when`.
-    pub(super) fn is_missed(&self, entry: &Entry, at: Timestamp, slot: Timestamp, when: Timestamp) -> bool {
+    pub(super) fn is_missed(&self, entry: &ScheduleEntry, at: Timestamp, slot: Timestamp, when: Timestamp) -> bool {
         let late = when.since(slot);
         // On time, mostly: then the next one need not be worked out.
         late > self.least_missed_after(entry) && {
@@ -35,7 +35,7 @@ impl Planner<'_> {
         }
     }
 
-    fn missed_after(&self, entry: &Entry, at: Timestamp, next: Option<Timestamp>) -> Span {
+    fn missed_after(&self, entry: &ScheduleEntry, at: Timestamp, next: Option<Timestamp>) -> Span {
         if planted!(self.config, MissedAfterIgnored) {
             return self.config.schedule_grace;
         }
@@ -43,12 +43,12 @@ impl Planner<'_> {
     }
 
     /// No planned time of the schedule is missed sooner.
-    fn least_missed_after(&self, entry: &Entry) -> Span {
+    fn least_missed_after(&self, entry: &ScheduleEntry) -> Span {
         self.missed_after(entry, Timestamp::EPOCH, Some(Timestamp::EPOCH))
     }
 
     /// Decides about the planned times of a schedule that were missed, and answers how many it looked at.
-    pub(super) fn catch_up(&mut self, place: Place) -> usize {
+    pub(super) fn catch_up(&mut self, place: EntryIndex) -> usize {
         // Those that were waiting out their jitter belong to it.
         let waiting = self.schedules.take_slots(place, |_| true).into_iter().map(|slot| slot.planned);
         let Some(entry) = self.schedules.table.entry(place) else { return 1 };
@@ -104,7 +104,7 @@ impl Planner<'_> {
         looked_at
     }
 
-    fn decide_stretch(&mut self, place: Place, stretch: &[Planned]) {
+    fn decide_stretch(&mut self, place: EntryIndex, stretch: &[Planned]) {
         let (Some(entry), Some(first)) = (self.schedules.table.entry(place), stretch.first()) else { return };
         let verdict = if entry.is_paused_at(first.slot) { Verdict::SkippedPaused } else { Verdict::Missed };
         let occurrence = self.occurrence(entry, first, verdict);
@@ -115,7 +115,7 @@ impl Planner<'_> {
     }
 
     /// Runs those that the schedule's rule allows, the latest ones.
-    fn decide_missed(&mut self, place: Place, missed: &[Planned]) {
+    fn decide_missed(&mut self, place: EntryIndex, missed: &[Planned]) {
         let Some(entry) = self.schedules.table.entry(place) else { return };
         // Until something has run, what came after the choice must not have a budget of its own.
         let (id, least) = (entry.id, self.least_missed_after(entry));
@@ -131,7 +131,7 @@ impl Planner<'_> {
     }
 
     /// False if the rest has to wait.
-    fn reckon(&mut self, place: Place, missed: &[Planned], begun: Reckoning) -> bool {
+    fn reckon(&mut self, place: EntryIndex, missed: &[Planned], begun: Reckoning) -> bool {
         let Some(entry) = self.schedules.table.entry(place) else { return false };
         let (rule, overlap) = (entry.plan.spec.catch_up, entry.plan.spec.overlap);
         let oldest = rule.window().map_or(Timestamp::EPOCH, |window| self.now - window);
@@ -167,7 +167,7 @@ impl Planner<'_> {
             let firing = Firing { kind: SourceKind::Replayed, due_at: reckoning.due_at.max(self.now) };
             let replay = if overlap == Overlap::Allow {
                 let occurrence = self.occurrence(entry, planned, Verdict::Fired);
-                self.fire(place, occurrence, firing, Step::First);
+                self.fire(place, occurrence, firing, VerdictStep::First);
                 Replay::Runs
             } else {
                 self.replay_in_turn(place, planned, firing)
@@ -188,7 +188,7 @@ impl Planner<'_> {
         goes_on
     }
 
-    fn remember(&mut self, place: Place, reckoning: Reckoning) {
+    fn remember(&mut self, place: EntryIndex, reckoning: Reckoning) {
         let Some(entry) = self.schedules.table.entry(place) else { return };
         // More may turn out to be missed of what was to come by now.
         let has_more = entry.next <= self.now
@@ -216,7 +216,7 @@ pub(super) struct Reckoning {
     /// When the first one ran; until then, when they were chosen.
     at: Timestamp,
     replayed: usize,
-    /// When they were chosen. Of what had been missed by then, all that are not decided about are chosen.
+    /// When the times were chosen. Every undecided time that had been missed by then is chosen.
     chosen_at: Timestamp,
     /// The next one is not due before.
     due_at: Timestamp,
@@ -228,7 +228,7 @@ pub(super) enum Replay {
     Runs,
     /// Too many wait.
     Refused,
-    /// It is decided about when the verdicts under way are known.
+    /// The time is decided when the pending verdicts are known.
     Waits,
 }
 

@@ -10,10 +10,10 @@ use crate::schedule::{
 use crate::shard::event::{LoadedSchedule, Made, Token};
 use crate::shard::planted;
 use crate::shard::schedules::decide::Firing;
-use crate::shard::schedules::definitions::Request;
+use crate::shard::schedules::definitions::DefinitionRequest;
 use crate::shard::schedules::overlap::OverlapDecision;
 use crate::shard::schedules::progress::INSTANT;
-use crate::shard::schedules::table::Place;
+use crate::shard::schedules::table::EntryIndex;
 use crate::shard::schedules::{Planner, Schedules};
 use crate::shard::write::{ScheduleWrite, Void};
 use crate::time::Span;
@@ -77,7 +77,7 @@ impl Planner<'_> {
         if is_refused || (!self.schedules.is_held(id) && !self.plan_up(place)) {
             self.reply(token, ScheduleReply::NotOwner);
         } else if self.schedules.is_held(id) {
-            self.schedules.defer(id, Request::Command { token, command, who: by.who, made }, None);
+            self.schedules.defer(id, DefinitionRequest::Command { token, command, who: by.who, made }, None);
         } else {
             self.on_schedule(place, token, command, by, made);
         }
@@ -121,12 +121,12 @@ impl Planner<'_> {
         self.answer(row.id);
     }
 
-    fn on_schedule(&mut self, place: Place, token: Token, command: ScheduleCommand, by: By, made: Option<Made>) {
+    fn on_schedule(&mut self, place: EntryIndex, token: Token, command: ScheduleCommand, by: By, made: Option<Made>) {
         match command {
             ScheduleCommand::Create(_) => unreachable!("answered by the caller"),
             ScheduleCommand::Edit { .. } if made.is_none() => self.reply(token, ScheduleReply::NotOwner),
             ScheduleCommand::Edit { .. } | ScheduleCommand::Delete => {
-                self.define(place, Request::Command { token, command, who: by.who, made });
+                self.define(place, DefinitionRequest::Command { token, command, who: by.who, made });
             }
             ScheduleCommand::Pause { note } => {
                 let Some(entry) = self.schedules.table.entry_mut(place) else { return };
@@ -148,7 +148,7 @@ impl Planner<'_> {
         }
     }
 
-    fn set_schedule(&mut self, place: Place, token: Token, by: By, kind: ChangeKind, note: Option<String>) {
+    fn set_schedule(&mut self, place: EntryIndex, token: Token, by: By, kind: ChangeKind, note: Option<String>) {
         let Some(entry) = self.schedules.table.entry(place) else { return };
         let (id, revision, state) = (entry.id, entry.revision, entry.state());
         self.schedules.waits(id, token, ScheduleReply::Done { revision });
@@ -157,7 +157,7 @@ impl Planner<'_> {
         self.push_change(place, Some(since), ScheduleWrite::Set { id, state, change });
     }
 
-    fn skip_next(&mut self, place: Place, token: Token, count: u32, by: By) {
+    fn skip_next(&mut self, place: EntryIndex, token: Token, count: u32, by: By) {
         let from = self.now.max(self.schedules.progress.decided);
         let Some(entry) = self.schedules.table.entry_mut(place) else { return };
         let times = entry.times_from(from).take(TIMES_LOOKED_AT);
@@ -173,7 +173,7 @@ impl Planner<'_> {
         self.push_change(place, Some(from), ScheduleWrite::Set { id, state, change });
     }
 
-    fn run_schedule_now(&mut self, place: Place, token: Token, asked: Option<Overlap>, who: String) {
+    fn run_schedule_now(&mut self, place: EntryIndex, token: Token, asked: Option<Overlap>, who: String) {
         let Some(entry) = self.schedules.table.entry(place) else { return };
         let (id, spec) = (entry.id, &entry.plan.spec);
         let overlap = asked.unwrap_or(spec.overlap);
@@ -196,13 +196,13 @@ impl Planner<'_> {
                 let since = self.now.max(self.schedules.progress.decided);
                 self.schedules.stall(place, since + INSTANT);
                 let command = ScheduleCommand::RunNow { overlap: asked };
-                return self.schedules.defer(id, Request::Command { token, command, who, made: None }, None);
+                return self.schedules.defer(id, DefinitionRequest::Command { token, command, who, made: None }, None);
             }
         };
         self.schedules.waits(id, token, reply);
     }
 
-    fn clear_queue(&mut self, place: Place, token: Token, who: String) {
+    fn clear_queue(&mut self, place: EntryIndex, token: Token, who: String) {
         let Some(id) = self.schedules.table.entry(place).map(|entry| entry.id) else { return };
         let waiting = self.schedules.take_queued(id);
         if waiting.is_empty() {
@@ -213,11 +213,11 @@ impl Planner<'_> {
         // It is answered when all of them are on record: a batch may fail and the next one apply.
         let since = self.now.max(self.schedules.progress.decided);
         self.schedules.stall(place, since + INSTANT);
-        self.schedules.defer(id, Request::Cleared { token, count, who }, Some(since));
+        self.schedules.defer(id, DefinitionRequest::Cleared { token, count, who }, Some(since));
     }
 
     /// All that waited is on record as skipped.
-    pub(super) fn queue_cleared(&mut self, place: Place, token: Token, count: u32, by: By) {
+    pub(super) fn queue_cleared(&mut self, place: EntryIndex, token: Token, count: u32, by: By) {
         let Some(entry) = self.schedules.table.entry(place) else { return };
         let (id, state, since) = (entry.id, entry.state(), by.at);
         self.schedules.waits(id, token, ScheduleReply::Cleared { count });

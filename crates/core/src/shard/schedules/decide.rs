@@ -8,7 +8,7 @@ use crate::schedule::{Marks, OccurrenceRow, Planned, ScheduleReply, Source, Sour
 use crate::shard::event::Loaded;
 use crate::shard::notices::notice_of_verdict;
 use crate::shard::schedules::overlap::OverlapDecision;
-use crate::shard::schedules::table::{Entry, Place};
+use crate::shard::schedules::table::{EntryIndex, ScheduleEntry};
 use crate::shard::schedules::{Planner, Schedules};
 use crate::shard::write::{Decision, FiredJob};
 use crate::time::{Span, Timestamp};
@@ -22,14 +22,14 @@ pub(super) struct Firing {
 
 /// Whether the verdict is the first one, or that on a time that was queued.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum VerdictStep {
     First,
     Release,
 }
 
 impl Planner<'_> {
     /// Decides about a planned time whose slot has come.
-    pub(super) fn decide(&mut self, place: Place, planned: Planned) {
+    pub(super) fn decide(&mut self, place: EntryIndex, planned: Planned) {
         let Some(entry) = self.schedules.table.entry(place) else { return };
         if entry.is_used_up() {
             return self.schedules.end_or_stall(place, planned.slot);
@@ -55,7 +55,7 @@ impl Planner<'_> {
     /// A verdict without a job.
     pub(super) fn decide_without_run(
         &mut self,
-        place: Place,
+        place: EntryIndex,
         planned: &Planned,
         verdict: Verdict,
         reason: Option<String>,
@@ -66,7 +66,7 @@ impl Planner<'_> {
         self.push_verdict(Box::new(Decision { occurrence, job: None, notice }));
     }
 
-    pub(super) fn occurrence(&self, entry: &Entry, planned: &Planned, verdict: Verdict) -> OccurrenceRow {
+    pub(super) fn occurrence(&self, entry: &ScheduleEntry, planned: &Planned, verdict: Verdict) -> OccurrenceRow {
         OccurrenceRow {
             schedule: entry.id,
             at: planned.at,
@@ -84,10 +84,10 @@ impl Planner<'_> {
     /// Makes the job of an occurrence.
     pub(super) fn fire(
         &mut self,
-        place: Place,
+        place: EntryIndex,
         occurrence: OccurrenceRow,
         firing: Firing,
-        step: Step,
+        step: VerdictStep,
     ) -> Option<JobId> {
         let random = self.chance.bits();
         let task = Arc::clone(self.schedules.table.task_of(self.schedules.table.entry(place)?));
@@ -106,8 +106,8 @@ impl Planner<'_> {
             entry.change_rare(|rare| rare.runs += 1);
         }
         match step {
-            Step::First => self.push_verdict(decision),
-            Step::Release => self.push_release(decision),
+            VerdictStep::First => self.push_verdict(decision),
+            VerdictStep::Release => self.push_release(decision),
         }
         if is_tracked {
             self.schedules.track(schedule).begin(id);
@@ -115,7 +115,7 @@ impl Planner<'_> {
         Some(id)
     }
 
-    /// A first verdict is durable, or was given before by another owner: whoever waits for it is answered.
+    /// Answers the requests that wait for a first verdict, when it is durable or another owner gave it before.
     pub(super) fn answer_verdict(&mut self, occurrence: &OccurrenceRow, is_void: bool) {
         let OccurrenceRow { schedule, at, verdict, marks, .. } = *occurrence;
         if marks.has(Marks::MANUAL) {
@@ -170,13 +170,13 @@ impl Schedules {
     }
 }
 
-impl Entry {
+impl ScheduleEntry {
     /// Whether a run of this kind is one of those that the schedule is limited to.
     fn counts(&self, kind: SourceKind) -> bool {
         self.plan.spec.max_runs.is_some() && kind != SourceKind::Manual
     }
 
-    /// What is decided without looking at other runs.
+    /// The verdicts that do not depend on other runs.
     pub(super) fn verdict_without_run(&self, planned: &Planned) -> Option<Verdict> {
         if let Some(unfired) = planned.unfired {
             return Some(unfired.verdict());
@@ -188,7 +188,7 @@ impl Entry {
     }
 }
 
-/// From one replayed run to the next.
+/// The pause between two replayed runs.
 pub(super) fn replay_pause(per_minute: u32) -> Span {
     Span::from_micros(60_000_000 / i64::from(per_minute.max(1)))
 }

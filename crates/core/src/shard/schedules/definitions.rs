@@ -13,22 +13,23 @@ use crate::schedule::{
 use crate::shard::event::{LoadedSchedule, Made, Token};
 use crate::shard::planted;
 use crate::shard::schedules::progress::INSTANT;
-use crate::shard::schedules::table::Place;
+use crate::shard::schedules::table::EntryIndex;
 use crate::shard::schedules::{Planner, Schedules};
 use crate::shard::write::ScheduleWrite;
 use crate::time::Timestamp;
 
-/// What waits for one schedule, at most. Whoever comes then has to ask again: each waits for a commit.
+/// The maximum number of requests that wait for one schedule. Further requests must be repeated: each waits for a
+/// commit.
 const DEFERRED_MAX: usize = 100;
 
 /// What waits until all before it is durable.
 pub(super) struct DeferredRequest {
-    request: Request,
+    request: DefinitionRequest,
     /// The moment from which on it counts, if all before that is decided; otherwise it is asked again.
     since: Option<Timestamp>,
 }
 
-pub(super) enum Request {
+pub(super) enum DefinitionRequest {
     Command {
         token: Token,
         command: ScheduleCommand,
@@ -44,7 +45,7 @@ pub(super) enum Request {
     },
 }
 
-impl Request {
+impl DefinitionRequest {
     /// What the schedule would plan from then on.
     fn plan(&self) -> Option<&Plan> {
         match self {
@@ -54,7 +55,7 @@ impl Request {
         }
     }
 
-    /// Whoever waits for an answer.
+    /// The token of the request that waits for an answer.
     fn token(&self) -> Option<Token> {
         match *self {
             Self::Command { token, .. } | Self::Cleared { token, .. } => Some(token),
@@ -64,14 +65,14 @@ impl Request {
 }
 
 impl DeferredRequest {
-    /// Whoever waits for an answer.
+    /// The token of the request that waits for an answer.
     pub(super) fn token(&self) -> Option<Token> {
         self.request.token()
     }
 }
 
 impl Schedules {
-    /// Something that was asked for is not durable yet.
+    /// Whether a requested change is not durable yet.
     pub(super) fn is_changing(&self, id: ScheduleId) -> bool {
         self.deferred.contains_key(&id) || self.waiting.contains_key(&id)
     }
@@ -81,20 +82,21 @@ impl Schedules {
         self.deferred.get(&id).is_some_and(|waiting| waiting.len() >= DEFERRED_MAX)
     }
 
-    /// Nothing of it is decided before something on its way is known. What is asked for concerns what comes later
-    /// than all that is not decided, so it waits, too.
+    /// Whether nothing of the schedule can be decided until something pending is known. Requests concern later times,
+    /// so they wait too.
     pub(super) fn is_held(&self, id: ScheduleId) -> bool {
         self.stalled.contains_key(&id) || self.deferred.contains_key(&id)
     }
 
-    pub(super) fn defer(&mut self, id: ScheduleId, request: Request, since: Option<Timestamp>) {
+    pub(super) fn defer(&mut self, id: ScheduleId, request: DefinitionRequest, since: Option<Timestamp>) {
         let waiting = self.deferred.entry(id).or_default();
         let deferred = DeferredRequest { request, since };
         match (&deferred.request, waiting.last_mut()) {
             // Calendars are told of more than once; of those that have to be asked for anew, the last counts.
-            (Request::Replan(_), Some(last @ DeferredRequest { request: Request::Replan(_), since: None })) => {
-                *last = deferred
-            }
+            (
+                DefinitionRequest::Replan(_),
+                Some(last @ DeferredRequest { request: DefinitionRequest::Replan(_), since: None }),
+            ) => *last = deferred,
             _ => waiting.push(deferred),
         }
     }
@@ -113,7 +115,7 @@ impl Planner<'_> {
         if Arc::ptr_eq(&entry.plan, &row.plan) || entry.revision != row.state.revision {
             return;
         }
-        let request = Request::Replan(Box::new(row));
+        let request = DefinitionRequest::Replan(Box::new(row));
         // One that is far behind is told again.
         if !self.schedules.is_held(id) && !self.plan_up(place) {
             return;
@@ -125,11 +127,12 @@ impl Planner<'_> {
     }
 
     /// The definition counts from now on; all before is decided, and must be on record.
-    pub(super) fn define(&mut self, place: Place, request: Request) {
+    pub(super) fn define(&mut self, place: EntryIndex, request: DefinitionRequest) {
         let Some(entry) = self.schedules.table.entry(place) else { return };
         let (id, revision) = (entry.id, entry.revision);
-        if let Request::Command { token, command: ScheduleCommand::Edit { revision: Some(expected), .. }, .. } =
-            &request
+        if let DefinitionRequest::Command {
+            token, command: ScheduleCommand::Edit { revision: Some(expected), .. }, ..
+        } = &request
             && *expected != revision
         {
             return self.reply(*token, ScheduleReply::Conflict { revision });
@@ -143,22 +146,24 @@ impl Planner<'_> {
         self.schedules.defer(id, request, Some(since));
     }
 
-    /// Nothing of the schedule is on its way any more.
+    /// Continues with deferred requests, when nothing of the schedule is pending any more.
     pub(super) fn resume_deferred(&mut self, id: ScheduleId) {
         let Some(waiting) = self.schedules.deferred.remove(&id) else { return };
         for DeferredRequest { request, since } in waiting {
             match (request, since) {
                 (request, Some(since)) => self.apply_deferred(id, request, since),
-                (Request::Command { token, command, who, made }, None) => {
+                (DefinitionRequest::Command { token, command, who, made }, None) => {
                     self.command(token, id, command, who, made);
                 }
-                (Request::Replan(row), None) => self.replanned(*row),
-                (Request::Cleared { .. }, None) => unreachable!("it is deferred with a moment from which on it counts"),
+                (DefinitionRequest::Replan(row), None) => self.replanned(*row),
+                (DefinitionRequest::Cleared { .. }, None) => {
+                    unreachable!("it is deferred with a moment from which on it counts")
+                }
             }
         }
     }
 
-    fn apply_deferred(&mut self, id: ScheduleId, request: Request, since: Timestamp) {
+    fn apply_deferred(&mut self, id: ScheduleId, request: DefinitionRequest, since: Timestamp) {
         let Some(place) = self.schedules.table.place(id).filter(|_| !self.is_retiring) else {
             if let Some(token) = request.token() {
                 self.reply(token, ScheduleReply::NotOwner);
@@ -168,13 +173,13 @@ impl Planner<'_> {
         self.apply(place, request, since);
     }
 
-    fn apply(&mut self, place: Place, request: Request, since: Timestamp) {
+    fn apply(&mut self, place: EntryIndex, request: DefinitionRequest, since: Timestamp) {
         match request {
-            Request::Replan(row) => self.replan(place, *row, since),
-            Request::Cleared { token, count, who } => {
+            DefinitionRequest::Replan(row) => self.replan(place, *row, since),
+            DefinitionRequest::Cleared { token, count, who } => {
                 self.queue_cleared(place, token, count, By { at: since, who });
             }
-            Request::Command { token, command, who, made } => {
+            DefinitionRequest::Command { token, command, who, made } => {
                 let by = By { at: since, who };
                 match (command, made) {
                     (ScheduleCommand::Edit { edit, .. }, Some(made)) => {
@@ -187,7 +192,7 @@ impl Planner<'_> {
         }
     }
 
-    fn replan(&mut self, place: Place, row: LoadedSchedule, since: Timestamp) {
+    fn replan(&mut self, place: EntryIndex, row: LoadedSchedule, since: Timestamp) {
         let Some(entry) = self.schedules.table.entry_mut(place) else { return };
         entry.plan = row.plan;
         entry.since = since;
@@ -197,7 +202,7 @@ impl Planner<'_> {
         self.push(ScheduleWrite::Set { id: row.id, state, change: None });
     }
 
-    fn edit_schedule(&mut self, place: Place, token: Token, edit: ScheduleEdit, made: Made, by: By) {
+    fn edit_schedule(&mut self, place: EntryIndex, token: Token, edit: ScheduleEdit, made: Made, by: By) {
         let since = by.at;
         let Some(entry) = self.schedules.table.entry_mut(place) else { return };
         let id = entry.id;
@@ -220,7 +225,7 @@ impl Planner<'_> {
         self.push_change(place, Some(since), write);
     }
 
-    fn delete_schedule(&mut self, place: Place, token: Token, by: By) {
+    fn delete_schedule(&mut self, place: EntryIndex, token: Token, by: By) {
         let Some(entry) = self.schedules.table.remove(place) else { return };
         let id = entry.id;
         self.schedules.floors.remove(&id);
@@ -232,7 +237,7 @@ impl Planner<'_> {
 
     /// Times that wait out their jitter while the definition changes: what the new one does not plan any more does
     /// not run.
-    fn decide_pending(&mut self, place: Place, next: Option<&Plan>, since: Timestamp) {
+    fn decide_pending(&mut self, place: EntryIndex, next: Option<&Plan>, since: Timestamp) {
         let Some(seed) = self.schedules.table.entry(place).map(|entry| entry.seed()) else { return };
         let goes_on = |planned: &Planned| {
             let still = next.and_then(|plan| plan.next_after(planned.at - INSTANT, seed));

@@ -9,7 +9,7 @@ use crate::time::Timestamp;
 
 /// Whether more of a shard's schedules are to be read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum LoadPart {
     NotLast,
     Last,
 }
@@ -32,7 +32,7 @@ impl Schedules {
 
 impl Planner<'_> {
     /// Takes in stored schedules, a part of them or the last.
-    pub(super) fn take_in(&mut self, rows: Vec<LoadedSchedule>, part: Part) {
+    pub(super) fn take_in(&mut self, rows: Vec<LoadedSchedule>, part: LoadPart) {
         for row in rows {
             // Created since, and in memory already.
             if self.schedules.table.place(row.id).is_some() {
@@ -42,7 +42,7 @@ impl Planner<'_> {
             let from = from.max(self.schedules.progress.taken_over).max(row.state.since);
             self.schedules.table.insert(row, from);
         }
-        self.schedules.is_loaded = part == Part::Last;
+        self.schedules.is_loaded = part == LoadPart::Last;
         if self.schedules.is_loaded {
             self.loaded();
         }

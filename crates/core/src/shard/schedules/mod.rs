@@ -13,13 +13,13 @@ mod catch_up;
 mod commands;
 mod decide;
 mod definitions;
+mod delayed;
 mod late;
 mod load;
 mod overlap;
 mod owner;
 mod planning;
 mod progress;
-mod slots;
 mod table;
 
 #[cfg(test)]
@@ -38,10 +38,10 @@ use crate::shard::live::Live;
 use crate::shard::outbox::Outbox;
 use crate::shard::schedules::catch_up::Reckoning;
 use crate::shard::schedules::definitions::DeferredRequest;
+use crate::shard::schedules::delayed::DelayedTimes;
 use crate::shard::schedules::overlap::Track;
 use crate::shard::schedules::progress::Progress;
-use crate::shard::schedules::slots::Slots;
-use crate::shard::schedules::table::Table;
+use crate::shard::schedules::table::ScheduleTable;
 use crate::shard::write::ScheduleWrite;
 use crate::time::{Span, Timestamp};
 
@@ -50,9 +50,9 @@ pub(in crate::shard) use calendars::Calendars;
 /// The schedules of one shard.
 #[derive(Default)]
 pub(super) struct Schedules {
-    table: Table,
+    table: ScheduleTable,
     /// Planned times that wait out their jitter.
-    slots: Slots,
+    slots: DelayedTimes,
     /// Runs under way, and times that wait for their end, of schedules that ask for it.
     tracks: BTreeMap<ScheduleId, Track>,
     progress: Progress,
@@ -65,7 +65,7 @@ pub(super) struct Schedules {
     floors: BTreeMap<ScheduleId, Timestamp>,
     /// Schedules that have begun to make up for what was missed.
     reckonings: BTreeMap<ScheduleId, Reckoning>,
-    /// Until when they matter.
+    /// Until when the reckonings matter.
     reckoned_until: Timestamp,
     /// Schedules that wait until the verdicts under way are known, with the first slot that does.
     stalled: BTreeMap<ScheduleId, Timestamp>,
@@ -73,7 +73,7 @@ pub(super) struct Schedules {
     adding: BTreeMap<ScheduleId, (Timestamp, Made)>,
     /// Edits on their way to the store, with the revision of calendars that they know.
     editing: BTreeMap<ScheduleId, u32>,
-    /// Definitions that wait for verdicts on what came before them, and what was asked for after those.
+    /// Definitions that wait for verdicts on earlier times, and the requests that came after them.
     deferred: BTreeMap<ScheduleId, Vec<DeferredRequest>>,
     /// Commands that wait for their write to be durable, in order.
     waiting: BTreeMap<ScheduleId, VecDeque<(Token, ScheduleReply)>>,
@@ -83,12 +83,12 @@ pub(super) struct Schedules {
     ended_early: Vec<(ScheduleId, JobState)>,
     /// Runs that started before all were in memory.
     started_early: Vec<(Source, JobId, Timestamp)>,
-    /// The time of the last run that somebody asked for.
+    /// The time of the last run that somebody requested.
     last_manual: Timestamp,
 }
 
-/// Decides about the schedules of one shard, at one moment. This is all that it may use of the owner: it knows of no
-/// worker, and of jobs only that they are under way.
+/// Decides about the schedules of one shard, at one moment. This is all that it may use of the owner: it knows no
+/// workers, and of jobs only that they are under way.
 struct Planner<'a> {
     schedules: &'a mut Schedules,
     shard: ShardId,
@@ -114,14 +114,13 @@ impl Schedules {
         self.table.len()
     }
 
-    /// When the run of a planned time was to start, and how late it may be. Also of one that was missed, or waited for the
-    /// run before it.
+    /// When the run of a planned time was to start, and how late it may be, including runs that were missed or queued.
     pub(super) fn promised(&self, source: &Source) -> Option<(Timestamp, Option<Span>)> {
         let entry = self.table.place(source.schedule).and_then(|place| self.table.entry(place))?;
         Some((entry.plan.slot(source.at, entry.seed()), entry.plan.spec.late_after))
     }
 
-    /// Where a job comes from, with what is in memory of its schedule.
+    /// The origin of a scheduled job, with the plan that is in memory.
     pub(super) fn origin_of(&self, live: &Live) -> Option<Box<Origin>> {
         let source = *live.source.as_deref()?;
         let entry = self.table.place(source.schedule).and_then(|place| self.table.entry(place));

@@ -11,13 +11,13 @@ use crate::schedule::{
 use crate::shard::event::Token;
 use crate::shard::planted;
 use crate::shard::schedules::catch_up::Replay;
-use crate::shard::schedules::decide::{Firing, Step, replay_pause};
-use crate::shard::schedules::table::Place;
+use crate::shard::schedules::decide::{Firing, VerdictStep, replay_pause};
+use crate::shard::schedules::table::EntryIndex;
 use crate::shard::schedules::{Planner, Schedules};
 use crate::shard::write::{Decision, ScheduleWrite};
 use crate::time::Timestamp;
 
-/// Who pauses a schedule that fails too often.
+/// The author of a pause after too many failures.
 const OURSELVES: &str = "scheduler";
 
 /// The runs of one schedule that have not ended, and the times that wait for that.
@@ -42,13 +42,13 @@ impl Track {
 /// What becomes of a run at whose time another one may not have ended.
 pub(super) enum OverlapDecision {
     Fires(JobId),
-    /// It waits for the end of the run before it.
+    /// The time waits for the previous run to end.
     Queued,
-    /// The same, and the run before it is to be cancelled.
+    /// The time waits for the previous run, which is to be cancelled.
     CancelsPrevious,
     /// The reason is for people.
     Skipped(String),
-    /// It is decided about when the verdicts under way are known.
+    /// The time is decided when the pending verdicts are known.
     InDoubt,
 }
 
@@ -79,7 +79,7 @@ impl Schedules {
         }
     }
 
-    /// Takes out all that waits.
+    /// Removes all queued times.
     pub(super) fn take_queued(&mut self, id: ScheduleId) -> VecDeque<OccurrenceRow> {
         self.tracks.get_mut(&id).map(|track| std::mem::take(&mut track.queued)).unwrap_or_default()
     }
@@ -112,7 +112,7 @@ impl Planner<'_> {
     /// Decides about a time that is to run, by a rule for runs that meet.
     pub(super) fn decide_overlap(
         &mut self,
-        place: Place,
+        place: EntryIndex,
         planned: Planned,
         firing: Firing,
         overlap: Overlap,
@@ -127,7 +127,7 @@ impl Planner<'_> {
         let is_free = overlap == Overlap::Allow || (meets.is_none() && queued == 0);
         if is_free {
             let occurrence = self.occurrence(entry, &planned, Verdict::Fired);
-            let job = self.fire(place, occurrence, firing, Step::First);
+            let job = self.fire(place, occurrence, firing, VerdictStep::First);
             return job.map_or(OverlapDecision::InDoubt, OverlapDecision::Fires);
         }
         let waits_already = || "another run is already queued".to_owned();
@@ -155,7 +155,7 @@ impl Planner<'_> {
     }
 
     /// A missed time runs after those before it.
-    pub(super) fn replay_in_turn(&mut self, place: Place, planned: &Planned, firing: Firing) -> Replay {
+    pub(super) fn replay_in_turn(&mut self, place: EntryIndex, planned: &Planned, firing: Firing) -> Replay {
         let Some(entry) = self.schedules.table.entry(place) else { return Replay::Waits };
         let (id, per_minute) = (entry.id, entry.plan.spec.catch_up.per_minute);
         if self.schedules.must_wait_for_verdicts(id, planned) {
@@ -166,7 +166,7 @@ impl Planner<'_> {
             let occurrence = self.occurrence(entry, planned, Verdict::Fired);
             let due_at = firing.due_at.max(self.schedules.track(id).replay_from);
             let firing = Firing { due_at, ..firing };
-            self.fire(place, occurrence, firing, Step::First);
+            self.fire(place, occurrence, firing, VerdictStep::First);
             self.schedules.track(id).replay_from = firing.due_at + replay_pause(per_minute);
         } else if self.schedules.queued(id) >= OVERLAP_QUEUE_MAX {
             let reason = Some(format!("{OVERLAP_QUEUE_MAX} runs are already queued"));
@@ -178,7 +178,7 @@ impl Planner<'_> {
         Replay::Runs
     }
 
-    fn queue(&mut self, place: Place, planned: &Planned, mark: Marks) {
+    fn queue(&mut self, place: EntryIndex, planned: &Planned, mark: Marks) {
         let Some(entry) = self.schedules.table.entry(place) else { return };
         if self.schedules.is_queued(entry.id, planned.at) {
             return;
@@ -275,7 +275,7 @@ impl Planner<'_> {
             false => SourceKind::Planned,
         };
         let occurrence = OccurrenceRow { decided_at: self.now, ..occurrence };
-        self.fire(place, occurrence, Firing { kind, due_at }, Step::Release);
+        self.fire(place, occurrence, Firing { kind, due_at }, VerdictStep::Release);
         // Where runs may meet by now, all that waited go on.
         self.release_next(id);
     }

@@ -10,8 +10,8 @@ use crate::shard::Owner;
 use crate::shard::event::{Command, LoadedSchedule, Made, ScheduleLoad, Token};
 use crate::shard::live::Shard;
 use crate::shard::schedules::Planner;
-use crate::shard::schedules::decide::Step;
-use crate::shard::schedules::load::Part;
+use crate::shard::schedules::decide::VerdictStep;
+use crate::shard::schedules::load::LoadPart;
 use crate::shard::schedules::planning::BACKLOG_MAX;
 use crate::shard::write::{Decision, ScheduleWrite, Void};
 use crate::task::Task;
@@ -90,11 +90,11 @@ impl Owner {
         let Some(mut planner) = self.planner(load.shard) else { return };
         match next {
             Some(next) => {
-                planner.take_in(rows, Part::NotLast);
+                planner.take_in(rows, LoadPart::NotLast);
                 self.request_schedules(load.shard, Some(next));
             }
             None => {
-                planner.take_in(rows, Part::Last);
+                planner.take_in(rows, LoadPart::Last);
                 // A former owner may not have come to it.
                 for schedule in self.shard(load.shard).map(|shard| shard.schedules.tracked()).unwrap_or_default() {
                     self.make_way(schedule);
@@ -168,7 +168,7 @@ impl Owner {
         }
         self.fired(decision, is_void);
         if let Some(mut planner) = self.planner(schedule.shard()) {
-            planner.verdict_settled(schedule, Step::First);
+            planner.verdict_settled(schedule, VerdictStep::First);
         }
     }
 
@@ -177,7 +177,7 @@ impl Owner {
         let schedule = decision.occurrence.schedule;
         self.fired(decision, void.has_occurrence(schedule, decision.occurrence.at));
         if let Some(mut planner) = self.planner(schedule.shard()) {
-            planner.verdict_settled(schedule, Step::Release);
+            planner.verdict_settled(schedule, VerdictStep::Release);
         }
     }
 
@@ -194,7 +194,7 @@ impl Owner {
         }
     }
 
-    /// A time waits, on record: runs that are to make way for it are told so.
+    /// Cancels the runs that a queued time replaces, now that the time is recorded.
     fn make_way(&mut self, id: ScheduleId) {
         let Some(shard) = self.shard(id.shard()).filter(|shard| !shard.is_retiring) else { return };
         for job in shard.schedules.runs_to_cancel(id) {

@@ -2,17 +2,17 @@
 
 use crate::schedule::Planned;
 use crate::shard::planted;
+use crate::shard::schedules::delayed::DelayedTime;
 use crate::shard::schedules::progress::INSTANT;
-use crate::shard::schedules::slots::Slot;
-use crate::shard::schedules::table::Place;
+use crate::shard::schedules::table::EntryIndex;
 use crate::shard::schedules::{Planner, Schedules};
 use crate::time::{Span, Timestamp};
 
-/// Writes on their way beyond which nothing more is planned: what is not decided costs no memory.
+/// The number of pending writes beyond which nothing more is planned: undecided times cost no memory.
 pub(super) const BACKLOG_MAX: usize = 20_000;
 
-/// Planned times of one schedule that a command decides about before it; one that is farther behind is not
-/// ready for commands.
+/// The number of planned times of one schedule that are decided before a command. A schedule that is further behind is
+/// not ready for commands.
 const STEPS_BEFORE_COMMAND: usize = 1000;
 
 impl Planner<'_> {
@@ -37,16 +37,16 @@ impl Planner<'_> {
     }
 
     /// One planned time comes up; its slot may be later. Answers how many were looked at.
-    fn step(&mut self, next: Due) -> usize {
+    fn step(&mut self, next: NextTurn) -> usize {
         match next {
-            Due::Slot(slot) => {
+            NextTurn::Slot(slot) => {
                 self.schedules.slots.remove(&slot);
                 if self.schedules.is_current(&slot) {
                     self.slot_came(slot);
                 }
                 1
             }
-            Due::Timer(at, place) => {
+            NextTurn::Timer(at, place) => {
                 let Some(entry) = self.schedules.table.entry(place) else { return 1 };
                 if self.is_missed(entry, at, at, self.now) {
                     return self.catch_up(place);
@@ -68,12 +68,12 @@ impl Planner<'_> {
     }
 
     /// A planned time has come: it is decided about now, or when its jitter is over.
-    pub(super) fn arrive(&mut self, place: Place, planned: Planned) {
+    pub(super) fn arrive(&mut self, place: EntryIndex, planned: Planned) {
         if self.schedules.is_decided(place, &planned) {
             return;
         }
         let Some(entry) = self.schedules.table.entry(place) else { return };
-        let slot = Slot { planned, place, generation: entry.generation };
+        let slot = DelayedTime { planned, place, generation: entry.generation };
         if entry.plan.jitter() == Span::ZERO {
             self.slot_came(slot);
         } else {
@@ -82,8 +82,8 @@ impl Planner<'_> {
         }
     }
 
-    fn slot_came(&mut self, slot: Slot) {
-        let Slot { planned, place, .. } = slot;
+    fn slot_came(&mut self, slot: DelayedTime) {
+        let DelayedTime { planned, place, .. } = slot;
         let Some(entry) = self.schedules.table.entry(place) else { return };
         if self.is_missed(entry, planned.at, planned.slot, self.now) {
             // All that were missed are decided about together.
@@ -93,15 +93,15 @@ impl Planner<'_> {
         }
     }
 
-    /// Decides about everything of one schedule that has come, so that what is changed now
-    /// concerns only what comes later. False if there is too much of it.
-    pub(super) fn plan_up(&mut self, place: Place) -> bool {
+    /// Decides everything of one schedule that has come, so that a change concerns only later times. False if there is
+    /// too much of it.
+    pub(super) fn plan_up(&mut self, place: EntryIndex) -> bool {
         let mut looked_at = 0;
         while looked_at < STEPS_BEFORE_COMMAND {
             let Some(entry) = self.schedules.table.entry(place) else { return true };
             if entry.next <= self.now {
                 let next = entry.next;
-                looked_at += self.step(Due::Timer(next, place));
+                looked_at += self.step(NextTurn::Timer(next, place));
                 continue;
             }
             let now = self.now;
@@ -120,7 +120,7 @@ impl Planner<'_> {
         false
     }
 
-    /// All that was planned up to `reached` is decided, but for what is not known yet.
+    /// Records that everything planned up to `reached` is decided, except for what is not known yet.
     fn decided_until(&mut self, reached: Timestamp) {
         let runs_ahead = planted!(self.config, WatermarkRunsAhead);
         let ahead = if runs_ahead { self.config.schedule_grace } else { Span::ZERO };
@@ -131,14 +131,14 @@ impl Planner<'_> {
 
 /// What comes next.
 #[derive(Clone, Copy)]
-enum Due {
+enum NextTurn {
     /// A planned time.
-    Timer(Timestamp, Place),
+    Timer(Timestamp, EntryIndex),
     /// The slot of a planned time that has come before.
-    Slot(Slot),
+    Slot(DelayedTime),
 }
 
-impl Due {
+impl NextTurn {
     fn time(self) -> Timestamp {
         match self {
             Self::Timer(at, _) => at,
@@ -148,19 +148,19 @@ impl Due {
 }
 
 impl Schedules {
-    fn next_due(&mut self) -> Option<Due> {
+    fn next_due(&mut self) -> Option<NextTurn> {
         let timer = self.table.next();
         let slot = self.slots.first();
         match (timer, slot) {
-            (Some((at, _)), Some(slot)) if slot.planned.slot < at => Some(Due::Slot(slot)),
-            (Some((at, place)), _) => Some(Due::Timer(at, place)),
-            (None, Some(slot)) => Some(Due::Slot(slot)),
+            (Some((at, _)), Some(slot)) if slot.planned.slot < at => Some(NextTurn::Slot(slot)),
+            (Some((at, place)), _) => Some(NextTurn::Timer(at, place)),
+            (None, Some(slot)) => Some(NextTurn::Slot(slot)),
             (None, None) => None,
         }
     }
 
     /// Whether the time has its verdict already: by a former owner, or by a former definition of the schedule.
-    pub(super) fn is_decided(&self, place: Place, planned: &Planned) -> bool {
+    pub(super) fn is_decided(&self, place: EntryIndex, planned: &Planned) -> bool {
         let Some(entry) = self.table.entry(place) else { return true };
         let floor = self.floors.get(&entry.id).copied().unwrap_or_default();
         planned.slot <= self.progress.taken_over.max(entry.since).max(floor)
@@ -168,7 +168,7 @@ impl Schedules {
     }
 
     /// Plans a schedule again from this slot on; all before it are decided.
-    pub(super) fn plan_again(&mut self, place: Place, slot: Timestamp) {
+    pub(super) fn plan_again(&mut self, place: EntryIndex, slot: Timestamp) {
         let Some(entry) = self.table.entry(place) else { return };
         if entry.plan.jitter() > Span::ZERO {
             self.floors.insert(entry.id, slot - INSTANT);

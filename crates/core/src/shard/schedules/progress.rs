@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::id::ScheduleId;
-use crate::shard::schedules::decide::Step;
-use crate::shard::schedules::table::Place;
+use crate::shard::schedules::decide::VerdictStep;
+use crate::shard::schedules::table::EntryIndex;
 use crate::shard::schedules::{Planner, Schedules};
 use crate::shard::write::{Decision, ScheduleWrite};
 use crate::time::{Span, Timestamp};
@@ -20,7 +20,7 @@ pub(super) const INSTANT: Span = Span::from_micros(1);
 pub(super) struct Progress {
     /// What former owners had decided.
     pub(super) taken_over: Timestamp,
-    /// What is decided, durable or not.
+    /// The time up to which everything is decided, durable or not.
     pub(super) decided: Timestamp,
     /// The watermark that was written last.
     written: Timestamp,
@@ -41,7 +41,7 @@ impl Progress {
         Self { taken_over, decided: taken_over, written: taken_over, ..Self::default() }
     }
 
-    /// All that was planned up to `at` is decided.
+    /// Records that everything planned up to `at` is decided.
     pub(super) fn reached(&mut self, at: Timestamp) {
         if at > self.decided {
             self.decided = at;
@@ -93,7 +93,7 @@ impl Progress {
 
 impl Schedules {
     /// A schedule has run as often as it may. If a run of those turns out not to exist, it goes on at this slot.
-    pub(super) fn end_or_stall(&mut self, place: Place, slot: Timestamp) {
+    pub(super) fn end_or_stall(&mut self, place: EntryIndex, slot: Timestamp) {
         let Some(id) = self.table.entry(place).map(|entry| entry.id) else { return };
         if self.progress.is_under_way(id) || self.stalled.contains_key(&id) {
             self.stall(place, slot);
@@ -103,7 +103,7 @@ impl Schedules {
     }
 
     /// The schedule goes on at this slot when all verdicts under way are known.
-    pub(super) fn stall(&mut self, place: Place, slot: Timestamp) {
+    pub(super) fn stall(&mut self, place: EntryIndex, slot: Timestamp) {
         let Some(id) = self.table.entry(place).map(|entry| entry.id) else { return };
         self.table.suspend(place);
         let first = self.stalled.entry(id).or_insert(slot);
@@ -116,7 +116,7 @@ impl Schedules {
         }
     }
 
-    /// Up to where a watermark can be: what is being created, or waits to go on, is not decided about.
+    /// The limit of a watermark: times of schedules that are being created or are suspended are not decided.
     pub(super) fn open_from(&self) -> Timestamp {
         let stalled = self.stalled.values().map(|slot| *slot - INSTANT);
         self.adding.values().map(|(since, _)| *since).chain(stalled).min().unwrap_or(Timestamp::MAX)
@@ -142,7 +142,7 @@ impl Planner<'_> {
 
     /// What is said of a schedule counts for what comes after `since`, up to where all is decided; nothing of that is
     /// decided before it is durable. `None` if the schedule is behind: then it goes on.
-    pub(super) fn push_change(&mut self, place: Place, since: Option<Timestamp>, write: ScheduleWrite) {
+    pub(super) fn push_change(&mut self, place: EntryIndex, since: Option<Timestamp>, write: ScheduleWrite) {
         if let Some(entry) = self.schedules.table.entry(place) {
             self.schedules.progress.begin(entry.id);
         }
@@ -153,12 +153,12 @@ impl Planner<'_> {
     }
 
     /// A verdict is durable, or was given before.
-    pub(super) fn verdict_settled(&mut self, id: ScheduleId, step: Step) {
-        self.schedules.progress.durable += u64::from(step == Step::First);
+    pub(super) fn verdict_settled(&mut self, id: ScheduleId, step: VerdictStep) {
+        self.schedules.progress.durable += u64::from(step == VerdictStep::First);
         self.one_settled(id);
     }
 
-    /// What somebody asked for is durable.
+    /// Records that a requested change is durable.
     pub(super) fn change_settled(&mut self, id: ScheduleId) {
         self.answer(id);
         self.one_settled(id);
@@ -177,7 +177,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Calendars may have changed while an edit was on its way, and nobody could be told.
+    /// Handles calendar changes that a schedule missed while an edit was pending.
     fn edit_settled(&mut self, id: ScheduleId) {
         let Some(calendars) = self.schedules.editing.remove(&id) else { return };
         let entry = self.schedules.table.place(id).and_then(|place| self.schedules.table.entry(place));

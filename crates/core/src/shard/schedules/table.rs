@@ -18,24 +18,24 @@ use crate::task::{Priority, Task};
 use crate::time::Timestamp;
 
 /// Where an entry is. Used again after the schedule is gone.
-pub(super) type Place = u32;
+pub(super) type EntryIndex = u32;
 
 /// Entries of one piece of memory: growing never copies, nor leaves half of it unused.
 const CHUNK: usize = 1024;
 
-pub(super) struct Entry {
+pub(super) struct ScheduleEntry {
     pub(super) id: ScheduleId,
     pub(super) plan: Arc<Plan>,
-    /// Jitter and hashed slots are drawn from it, and tasks are told it.
+    /// The name. Jitter and hashed slots are derived from it, and tasks receive it.
     pub(super) name: Box<str>,
     /// The next planned time, before jitter; `MAX` when there is none.
     pub(super) next: Timestamp,
     pub(super) since: Timestamp,
     /// The latest planned time whose run has succeeded; the epoch if none has.
     last_success: Timestamp,
-    rare: Option<Box<Rare>>,
+    rare: Option<Box<RareFields>>,
     pub(super) revision: u32,
-    /// Its task, among those of the table.
+    /// The index of the schedule's task among the tasks of the table.
     task: u32,
     /// Tells times that were planned by this definition from earlier ones.
     pub(super) generation: u32,
@@ -45,14 +45,14 @@ pub(super) struct Entry {
 
 /// What most schedules do not have.
 #[derive(Default, Clone, PartialEq)]
-pub(super) struct Rare {
+pub(super) struct RareFields {
     pub(super) pause: Option<Pause>,
     pub(super) skip_until: Option<Timestamp>,
     pub(super) runs: u32,
     pub(super) failures: u16,
 }
 
-impl Entry {
+impl ScheduleEntry {
     fn new(loaded: LoadedSchedule, task: u32) -> Self {
         let LoadedSchedule { id, plan, name, priority, has_input, state, .. } = loaded;
         let ScheduleState { revision, since, pause, skip_until, runs, failures, last_success } = state;
@@ -70,12 +70,12 @@ impl Entry {
             priority,
             has_input,
         };
-        entry.change_rare(|rare| *rare = Rare { pause, skip_until, runs, failures });
+        entry.change_rare(|rare| *rare = RareFields { pause, skip_until, runs, failures });
         entry
     }
 
     pub(super) fn state(&self) -> ScheduleState {
-        let Rare { pause, skip_until, runs, failures } = self.rare.as_deref().cloned().unwrap_or_default();
+        let RareFields { pause, skip_until, runs, failures } = self.rare.as_deref().cloned().unwrap_or_default();
         let last_success = self.last_success();
         ScheduleState { revision: self.revision, since: self.since, pause, skip_until, runs, failures, last_success }
     }
@@ -93,10 +93,10 @@ impl Entry {
         self.last_success = self.last_success.max(at);
     }
 
-    pub(super) fn change_rare(&mut self, change: impl FnOnce(&mut Rare)) {
+    pub(super) fn change_rare(&mut self, change: impl FnOnce(&mut RareFields)) {
         let mut rare = self.rare.take().unwrap_or_default();
         change(&mut rare);
-        self.rare = (*rare != Rare::default()).then_some(rare);
+        self.rare = (*rare != RareFields::default()).then_some(rare);
     }
 
     pub(super) fn is_paused(&self) -> bool {
@@ -135,34 +135,34 @@ impl Entry {
 /// All entries, each at its place.
 #[derive(Default)]
 struct Entries {
-    chunks: Vec<Vec<Option<Entry>>>,
+    chunks: Vec<Vec<Option<ScheduleEntry>>>,
 }
 
 impl Entries {
-    fn get(&self, place: Place) -> Option<&Entry> {
+    fn get(&self, place: EntryIndex) -> Option<&ScheduleEntry> {
         self.chunks.get(place as usize / CHUNK)?.get(place as usize % CHUNK)?.as_ref()
     }
 
-    fn has(&self, place: Place, id: ScheduleId) -> bool {
+    fn has(&self, place: EntryIndex, id: ScheduleId) -> bool {
         self.get(place).is_some_and(|entry| entry.id == id)
     }
 
-    fn slot(&mut self, place: Place) -> Option<&mut Option<Entry>> {
+    fn slot(&mut self, place: EntryIndex) -> Option<&mut Option<ScheduleEntry>> {
         self.chunks.get_mut(place as usize / CHUNK)?.get_mut(place as usize % CHUNK)
     }
 
-    fn slots(&self) -> impl Iterator<Item = &Option<Entry>> {
+    fn slots(&self) -> impl Iterator<Item = &Option<ScheduleEntry>> {
         self.chunks.iter().flatten()
     }
 
-    fn add_slot(&mut self) -> Place {
+    fn add_slot(&mut self) -> EntryIndex {
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK) {
             self.chunks.push(Vec::with_capacity(CHUNK));
         }
         let chunks = self.chunks.len();
         let last = self.chunks.last_mut().expect("one was just pushed");
         last.push(None);
-        ((chunks - 1) * CHUNK + last.len() - 1) as Place
+        ((chunks - 1) * CHUNK + last.len() - 1) as EntryIndex
     }
 }
 
@@ -173,37 +173,37 @@ fn hash_of(id: ScheduleId) -> u64 {
 }
 
 #[derive(Default)]
-pub(super) struct Table {
+pub(super) struct ScheduleTable {
     entries: Entries,
-    free: Vec<Place>,
+    free: Vec<EntryIndex>,
     /// Found by the ids that the entries have: a map would hold each a second time.
-    places: HashTable<Place>,
+    places: HashTable<EntryIndex>,
     /// The next planned time of each, the earliest on top. What does not fit its entry any more is passed over.
-    timers: BinaryHeap<Reverse<(Timestamp, Place)>>,
+    timers: BinaryHeap<Reverse<(Timestamp, EntryIndex)>>,
     generations: u32,
-    /// The tasks of all entries, which share them. Few; one that no entry has any more is kept.
+    /// The tasks of all entries, which share them. They are few; a task that no entry uses any more is kept.
     tasks: Vec<Arc<Task>>,
     task_numbers: BTreeMap<TaskId, u32>,
 }
 
-impl Table {
+impl ScheduleTable {
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
-    pub(super) fn place(&self, id: ScheduleId) -> Option<Place> {
+    pub(super) fn place(&self, id: ScheduleId) -> Option<EntryIndex> {
         self.places.find(hash_of(id), |place| self.entries.has(*place, id)).copied()
     }
 
-    pub(super) fn entry(&self, place: Place) -> Option<&Entry> {
+    pub(super) fn entry(&self, place: EntryIndex) -> Option<&ScheduleEntry> {
         self.entries.get(place)
     }
 
-    pub(super) fn entry_mut(&mut self, place: Place) -> Option<&mut Entry> {
+    pub(super) fn entry_mut(&mut self, place: EntryIndex) -> Option<&mut ScheduleEntry> {
         self.entries.slot(place)?.as_mut()
     }
 
-    pub(super) fn task_of(&self, entry: &Entry) -> &Arc<Task> {
+    pub(super) fn task_of(&self, entry: &ScheduleEntry) -> &Arc<Task> {
         &self.tasks[entry.task as usize]
     }
 
@@ -229,7 +229,7 @@ impl Table {
         }
     }
 
-    pub(super) fn set_task(&mut self, place: Place, task: Arc<Task>) {
+    pub(super) fn set_task(&mut self, place: EntryIndex, task: Arc<Task>) {
         let number = self.task_number(task);
         if let Some(entry) = self.entry_mut(place) {
             entry.task = number;
@@ -237,9 +237,9 @@ impl Table {
     }
 
     /// Takes a schedule in, with its first planned time after `from`.
-    pub(super) fn insert(&mut self, loaded: LoadedSchedule, from: Timestamp) -> Place {
+    pub(super) fn insert(&mut self, loaded: LoadedSchedule, from: Timestamp) -> EntryIndex {
         let task = self.task_number(Arc::clone(&loaded.task));
-        let entry = Entry::new(loaded, task);
+        let entry = ScheduleEntry::new(loaded, task);
         let hash = hash_of(entry.id);
         let place = self.free.pop().unwrap_or_else(|| self.entries.add_slot());
         *self.entries.slot(place).expect("it is free, or new") = Some(entry);
@@ -249,7 +249,7 @@ impl Table {
         place
     }
 
-    pub(super) fn remove(&mut self, place: Place) -> Option<Entry> {
+    pub(super) fn remove(&mut self, place: EntryIndex) -> Option<ScheduleEntry> {
         let id = self.entries.get(place)?.id;
         if let Ok(found) = self.places.find_entry(hash_of(id), |other| *other == place) {
             found.remove();
@@ -260,7 +260,7 @@ impl Table {
     }
 
     /// The definition is new, or the first: what was planned by a former one does not count any more.
-    pub(super) fn plan_from(&mut self, place: Place, from: Timestamp) {
+    pub(super) fn plan_from(&mut self, place: EntryIndex, from: Timestamp) {
         self.generations = self.generations.wrapping_add(1);
         let generation = self.generations;
         let Some(entry) = self.entry_mut(place) else { return };
@@ -269,8 +269,8 @@ impl Table {
         self.set_timer(place, next);
     }
 
-    /// Nothing that was planned counts any more, until it is planned anew.
-    pub(super) fn suspend(&mut self, place: Place) {
+    /// Discards everything that was planned for a schedule, until it is planned again.
+    pub(super) fn suspend(&mut self, place: EntryIndex) {
         self.generations = self.generations.wrapping_add(1);
         let generation = self.generations;
         if let Some(entry) = self.entry_mut(place) {
@@ -279,7 +279,7 @@ impl Table {
         }
     }
 
-    pub(super) fn set_timer(&mut self, place: Place, next: Timestamp) {
+    pub(super) fn set_timer(&mut self, place: EntryIndex, next: Timestamp) {
         let Some(entry) = self.entry_mut(place) else { return };
         entry.next = next;
         if next < Timestamp::MAX {
@@ -292,15 +292,15 @@ impl Table {
     }
 
     fn rebuild_timers(&mut self) {
-        let due = |(place, slot): (usize, &Option<Entry>)| {
+        let due = |(place, slot): (usize, &Option<ScheduleEntry>)| {
             let entry = slot.as_ref().filter(|entry| entry.next < Timestamp::MAX)?;
-            Some(Reverse((entry.next, place as Place)))
+            Some(Reverse((entry.next, place as EntryIndex)))
         };
         self.timers = self.entries.slots().enumerate().filter_map(due).collect();
     }
 
     /// The earliest planned time of all.
-    pub(super) fn next(&mut self) -> Option<(Timestamp, Place)> {
+    pub(super) fn next(&mut self) -> Option<(Timestamp, EntryIndex)> {
         while let Some(&Reverse((at, place))) = self.timers.peek() {
             if self.entry(place).is_some_and(|entry| entry.next == at) {
                 return Some((at, place));
@@ -310,7 +310,7 @@ impl Table {
         None
     }
 
-    /// The same, without tidying up; it may be too early.
+    /// The next wake-up without tidying up; it may be too early.
     pub(super) fn next_wake(&self) -> Option<Timestamp> {
         self.timers.peek().map(|Reverse((at, _))| *at)
     }

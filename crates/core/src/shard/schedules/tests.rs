@@ -101,7 +101,7 @@ impl Bench {
         Made { plan: Arc::new(plan), task: Arc::clone(&self.task), calendars: 0 }
     }
 
-    /// What a store answers that is asked for it.
+    /// What a store returns for this schedule.
     fn loaded(&self, id: ScheduleId, spec: &ScheduleSpec) -> LoadedSchedule {
         let Made { plan, task, .. } = self.made(spec);
         LoadedSchedule {
@@ -192,7 +192,7 @@ impl Bench {
         void
     }
 
-    /// Goes on to a moment, stopping whenever the owner wants to be woken.
+    /// Advances the time to a moment, stopping whenever the owner wants to be woken.
     fn pass_until(&mut self, until: Timestamp) {
         while self.now < until {
             let wake = self.owner.next_wake().max(self.now + Span::from_micros(1));
@@ -203,7 +203,7 @@ impl Bench {
         }
     }
 
-    /// All that runs ends.
+    /// Ends all running jobs.
     fn finish(&mut self, outcome: &Outcome) {
         let worker = WorkerId::new(Timestamp::EPOCH, 1);
         let report = |(id, attempt)| Report { id, attempt, outcome: outcome.clone(), timed_out: false, details: None };
@@ -226,7 +226,7 @@ impl Bench {
         self.settle();
     }
 
-    /// The same, and nothing of what it decides is durable yet.
+    /// Takes over a shard while none of its decisions is durable yet.
     fn take_over_quietly(&mut self, id: ScheduleId, spec: &ScheduleSpec, when: Timestamp) {
         self.now = when;
         self.owner = Owner::new(ServerId::new(when, 2), Config::default(), 8);
@@ -311,5 +311,5 @@ fn a_limited_number_of_runs_is_kept_also_over_a_takeover() {
 #[test]
 fn an_entry_is_small() {
     // A million of them: with its place in the map, its timer and its name, some 170 bytes each.
-    assert!(size_of::<super::table::Entry>() <= 96, "{}", size_of::<super::table::Entry>());
+    assert!(size_of::<super::table::ScheduleEntry>() <= 96, "{}", size_of::<super::table::ScheduleEntry>());
 }
