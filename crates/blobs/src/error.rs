@@ -5,10 +5,10 @@ use std::io;
 pub enum BlobError {
     #[error("there is no such blob")]
     NotFound,
-    /// It may work later.
+    /// The storage is unavailable now; a retry may succeed.
     #[error("the storage is not available: {0}")]
     Unavailable(String),
-    /// It will not work until someone changes a setting or a permission.
+    /// The storage refused the request; it will fail until someone changes a setting or a permission.
     #[error("the storage refuses access: {0}")]
     Denied(String),
     #[error("the blob is larger than {limit} bytes")]

@@ -20,7 +20,7 @@ impl Key {
         &self.0
     }
 
-    /// What stands after the last slash.
+    /// The part after the last slash.
     pub fn name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or(&self.0)
     }

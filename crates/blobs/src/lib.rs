@@ -33,17 +33,17 @@ pub type Result<T> = std::result::Result<T, BlobError>;
 
 /// A handle; clones share one storage.
 #[derive(Clone)]
-pub struct Blobs(Arc<Kind>);
+pub struct Blobs(Arc<BlobKind>);
 
-enum Kind {
+enum BlobKind {
     Folder(local::Folder, UrlKey),
     S3(Box<s3::Bucket>),
 }
 
-/// Who takes an upload to a signed URL, and answers a download from one.
+/// Which side serves the uploads and downloads of a signed URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServedBy {
-    /// The server itself, at an address of its own.
+    /// The server itself, at one of its own addresses.
     Server,
     /// The storage: the server sees neither.
     Storage,
@@ -60,7 +60,7 @@ pub enum SignedUrl {
 
 /// The bytes of a blob, or a part of them.
 pub struct Blob {
-    /// Of the whole blob.
+    /// The size of the whole blob.
     pub size: u64,
     /// Which bytes these are.
     pub range: Range<u64>,
@@ -68,47 +68,48 @@ pub struct Blob {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedBlob {
     pub key: Key,
     pub size: u64,
 }
 
 impl Blobs {
-    /// In this folder, which is made if it is not there. `urls` signs the URLs.
+    /// Opens a storage in this folder, which is created if it does not exist. `urls` signs the URLs.
     pub fn folder(path: &Path, urls: UrlKey) -> Result<Self> {
-        Ok(Self(Arc::new(Kind::Folder(local::Folder::open(path)?, urls))))
+        Ok(Self(Arc::new(BlobKind::Folder(local::Folder::open(path)?, urls))))
     }
 
-    /// Nothing is sent yet: storage that is down does not keep a server from starting.
+    /// Opens a storage in S3. Sends no request yet, so that a storage that is down does not keep a server from
+    /// starting.
     pub fn s3(settings: &S3Settings) -> Result<Self> {
-        Ok(Self(Arc::new(Kind::S3(Box::new(s3::Bucket::open(settings)?)))))
+        Ok(Self(Arc::new(BlobKind::S3(Box::new(s3::Bucket::open(settings)?)))))
     }
 
     pub fn served_by(&self) -> ServedBy {
         match &*self.0 {
-            Kind::Folder(..) => ServedBy::Server,
-            Kind::S3(_) => ServedBy::Storage,
+            BlobKind::Folder(..) => ServedBy::Server,
+            BlobKind::S3(_) => ServedBy::Storage,
         }
     }
 
-    /// For people, such as `s3://bucket/prefix`.
+    /// Describes the storage for people, such as `s3://bucket/prefix`.
     pub fn description(&self) -> String {
         match &*self.0 {
-            Kind::Folder(folder, _) => folder.root().display().to_string(),
-            Kind::S3(bucket) => bucket.description(),
+            BlobKind::Folder(folder, _) => folder.root().display().to_string(),
+            BlobKind::S3(bucket) => bucket.description(),
         }
     }
 
     /// Begins a blob of at most `limit` bytes. Nothing is visible before [`Upload::finish`].
     pub async fn upload(&self, key: &Key, limit: u64) -> Result<Upload> {
         let sink = match &*self.0 {
-            Kind::Folder(folder, _) => Sink::File(folder.upload(key).await?),
-            Kind::S3(bucket) => Sink::Parts(bucket.upload(key)),
+            BlobKind::Folder(folder, _) => Sink::File(folder.upload(key).await?),
+            BlobKind::S3(bucket) => Sink::Parts(bucket.upload(key)),
         };
         Ok(Upload { sink, limit, written: 0 })
     }
 
-    /// Stores a whole blob, in place of one that is there; answers its size.
+    /// Stores a whole blob, replacing an existing one. Returns its size.
     pub async fn put(&self, key: &Key, limit: u64, bytes: impl Stream<Item = Result<Bytes>> + Send) -> Result<u64> {
         let mut upload = self.upload(key, limit).await?;
         let mut bytes = std::pin::pin!(bytes);
@@ -125,14 +126,14 @@ impl Blobs {
         upload.finish().await
     }
 
-    /// Reads a blob, or those of its bytes that are within `range`.
+    /// Reads a blob, or the bytes of it within `range`.
     pub async fn get(&self, key: &Key, range: Option<Range<u64>>) -> Result<Blob> {
         let size = self.head(key).await?.ok_or(BlobError::NotFound)?;
         let range = range.map_or(0..size, |range| range.start.min(size)..range.end.min(size));
         let range = range.start..range.end.max(range.start);
         let bytes = match &*self.0 {
-            Kind::Folder(folder, _) => folder.read(key, range.clone()).await?,
-            Kind::S3(bucket) => bucket.read(key, range.clone()),
+            BlobKind::Folder(folder, _) => folder.read(key, range.clone()).await?,
+            BlobKind::S3(bucket) => bucket.read(key, range.clone()),
         };
         Ok(Blob { size, range, bytes })
     }
@@ -140,32 +141,32 @@ impl Blobs {
     /// The size of a blob that is there.
     pub async fn head(&self, key: &Key) -> Result<Option<u64>> {
         match &*self.0 {
-            Kind::Folder(folder, _) => folder.head(key).await,
-            Kind::S3(bucket) => bucket.head(key).await,
+            BlobKind::Folder(folder, _) => folder.head(key).await,
+            BlobKind::S3(bucket) => bucket.head(key).await,
         }
     }
 
     /// That there is none is fine.
     pub async fn delete(&self, key: &Key) -> Result<()> {
         match &*self.0 {
-            Kind::Folder(folder, _) => folder.delete(key).await,
-            Kind::S3(bucket) => bucket.delete(key).await,
+            BlobKind::Folder(folder, _) => folder.delete(key).await,
+            BlobKind::S3(bucket) => bucket.delete(key).await,
         }
     }
 
-    /// Makes `to` what `from` is at this moment, inside the storage.
+    /// Copies `from` to `to` inside the storage.
     pub async fn copy(&self, from: &Key, to: &Key) -> Result<()> {
         match &*self.0 {
-            Kind::Folder(folder, _) => folder.copy(from, to).await,
-            Kind::S3(bucket) => bucket.copy(from, to).await,
+            BlobKind::Folder(folder, _) => folder.copy(from, to).await,
+            BlobKind::S3(bucket) => bucket.copy(from, to).await,
         }
     }
 
     /// Blobs whose keys are in `folder`, such as `artifacts`, after `after`, in order of key, at most `limit`.
-    pub async fn list(&self, folder: &Key, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>> {
+    pub async fn list(&self, folder: &Key, after: Option<&Key>, limit: usize) -> Result<Vec<ListedBlob>> {
         match &*self.0 {
-            Kind::Folder(root, _) => root.list(folder, after, limit).await,
-            Kind::S3(bucket) => bucket.list(folder, after, limit).await,
+            BlobKind::Folder(root, _) => root.list(folder, after, limit).await,
+            BlobKind::S3(bucket) => bucket.list(folder, after, limit).await,
         }
     }
 
@@ -189,15 +190,15 @@ impl Blobs {
         expires_at: Timestamp,
     ) -> Result<SignedUrl> {
         match &*self.0 {
-            Kind::Folder(_, urls) => Ok(SignedUrl::Here(urls.sign(&method, key, size, expires_at))),
-            Kind::S3(bucket) => {
+            BlobKind::Folder(_, urls) => Ok(SignedUrl::Here(urls.sign(&method, key, size, expires_at))),
+            BlobKind::S3(bucket) => {
                 let valid_for = Span::from_micros((expires_at.as_micros() - now.as_micros()).max(0));
                 Ok(SignedUrl::Of(bucket.presign(method, key, valid_for.to_std()).await?))
             }
         }
     }
 
-    /// Whether a request to the server's own address is one that it signed.
+    /// Verifies the signature of a request to the server's own address.
     pub fn verify(
         &self,
         method: &http::Method,
@@ -206,18 +207,18 @@ impl Blobs {
         now: Timestamp,
     ) -> std::result::Result<(), BadUrl> {
         match &*self.0 {
-            Kind::Folder(_, urls) => urls.verify(method, key, query, now),
+            BlobKind::Folder(_, urls) => urls.verify(method, key, query, now),
             // It signs none.
-            Kind::S3(_) => Err(BadUrl::Signature),
+            BlobKind::S3(_) => Err(BadUrl::Signature),
         }
     }
 
-    /// Removes what crashed uploads have left behind; answers how many.
+    /// Removes what crashed uploads have left behind. Returns their number.
     pub async fn sweep(&self) -> Result<usize> {
         match &*self.0 {
-            Kind::Folder(folder, _) => folder.sweep().await,
+            BlobKind::Folder(folder, _) => folder.sweep().await,
             // S3 ends uploads in parts by a rule of the bucket; they are not visible.
-            Kind::S3(_) => Ok(0),
+            BlobKind::S3(_) => Ok(0),
         }
     }
 }
@@ -255,7 +256,7 @@ impl Upload {
         Ok(self.written)
     }
 
-    /// As dropping it, and waits until nothing is left.
+    /// Aborts the upload, and waits until nothing of it is left. Dropping it aborts too, in the background.
     pub async fn abort(self) {
         match self.sink {
             Sink::File(file) => drop(file),

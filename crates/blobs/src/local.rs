@@ -16,10 +16,10 @@ use futures_util::stream::{self, BoxStream, StreamExt};
 use rustix::fs::{FlockOperation, flock};
 use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt, BufWriter};
 
-use crate::{BlobError, Key, Listed, Result};
+use crate::{BlobError, Key, ListedBlob, Result};
 
 const UPLOADS: &str = ".uploads";
-/// For one write or read of the disk.
+/// The size of one write or read of the disk.
 const PIECE_BYTES: usize = 256 << 10;
 /// A file that was made a moment ago may not be locked yet.
 const SETTLED_AFTER: Duration = Duration::from_secs(60);
@@ -128,7 +128,7 @@ impl Folder {
         upload.finish().await
     }
 
-    pub(crate) async fn list(&self, folder: &Key, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>> {
+    pub(crate) async fn list(&self, folder: &Key, after: Option<&Key>, limit: usize) -> Result<Vec<ListedBlob>> {
         let (path, folder, after) = (self.path(folder), folder.clone(), after.cloned());
         blocking(move || {
             let mut found = Vec::new();
@@ -155,7 +155,7 @@ impl Folder {
 }
 
 /// Adds the blobs below a folder in order of key, until there are `limit`.
-fn list(path: &Path, folder: &str, after: Option<&str>, limit: usize, found: &mut Vec<Listed>) -> io::Result<()> {
+fn list(path: &Path, folder: &str, after: Option<&str>, limit: usize, found: &mut Vec<ListedBlob>) -> io::Result<()> {
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -189,13 +189,13 @@ fn list(path: &Path, folder: &str, after: Option<&str>, limit: usize, found: &mu
         }
         let Ok(metadata) = path.join(name).metadata() else { continue };
         if metadata.is_file() {
-            found.extend(Key::new(key).map(|key| Listed { key, size: metadata.len() }));
+            found.extend(Key::new(key).map(|key| ListedBlob { key, size: metadata.len() }));
         }
     }
     Ok(())
 }
 
-/// Whether whoever wrote the file is gone.
+/// Whether the writer of the file is gone.
 fn is_left_over(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let changed = file.metadata().and_then(|metadata| metadata.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
@@ -228,7 +228,7 @@ pub(crate) struct FileUpload {
     file: Option<BufWriter<tokio::fs::File>>,
     temporary: Temporary,
     place: PathBuf,
-    /// In how many folders of the storage's it is, with the storage's own.
+    /// The number of the storage's folders that lead to the file, including the root.
     folders: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Blobs in a bucket of S3, or of what speaks like it. Addressed by path: a bucket need not be a
-//! host name.
+//! Blobs in a bucket of S3 or of a compatible storage. Buckets are addressed by path, because a bucket's name need not
+//! be a host name.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,19 +14,19 @@ use object_store::signer::Signer;
 use object_store::{BackoffConfig, ClientOptions, ObjectStore, ObjectStoreExt, RetryConfig};
 use tokio::io::AsyncWriteExt;
 
-use crate::{BlobError, Key, Listed, Result};
+use crate::{BlobError, Key, ListedBlob, Result};
 
-/// What is read in one request, and sent in one part: so much memory a transfer costs.
+/// The size of one request or part, and so the memory that a transfer uses.
 const PART_BYTES: u64 = 8 << 20;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
-/// For one request. The longest is a copy of the largest file, inside the storage.
+/// The time limit of one request. The longest is a copy of the largest file inside the storage.
 const REQUEST_LIMIT: Duration = Duration::from_secs(120);
-/// Repeated for so long; then whoever asked is told, and asks again when it likes.
+/// How long a failed request is retried before the caller gets the error.
 const RETRY_LIMIT: Duration = Duration::from_secs(5);
 const RETRIES_MAX: usize = 3;
 
-/// Where the bucket is, and who may use it.
+/// The address of the bucket, and the credentials for it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct S3Settings {
     pub bucket: String,
@@ -40,7 +40,7 @@ pub struct S3Settings {
     pub session_token: Option<String>,
 }
 
-/// Without what opens it.
+/// Shows everything but the credentials.
 impl fmt::Debug for S3Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("S3Settings")
@@ -113,7 +113,7 @@ impl Bucket {
         PartsUpload(Some(BufWriter::with_capacity(self.store.clone(), self.path(key), PART_BYTES as usize)))
     }
 
-    /// Part by part: each is a request of its own, with its own limit of time and its own repetitions.
+    /// Reads a blob part by part. Each part is a request with its own time limit and its own retries.
     pub(crate) fn read(&self, key: &Key, range: Range<u64>) -> BoxStream<'static, Result<Bytes>> {
         let (store, path) = (self.store.clone(), self.path(key));
         let parts = stream::try_unfold((store, path, range), |(store, path, range)| async move {
@@ -149,15 +149,16 @@ impl Bucket {
         Ok(self.store.copy(&self.path(from), &self.path(to)).await?)
     }
 
-    pub(crate) async fn list(&self, folder: &Key, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>> {
+    pub(crate) async fn list(&self, folder: &Key, after: Option<&Key>, limit: usize) -> Result<Vec<ListedBlob>> {
         let prefix = self.path(folder);
         let objects = match after {
             Some(after) => self.store.list_with_offset(Some(&prefix), &self.path(after)),
             None => self.store.list(Some(&prefix)),
         };
         // In order of key, as S3 lists them.
-        let listed = objects
-            .try_filter_map(async |object| Ok(self.key(&object.location).map(|key| Listed { key, size: object.size })));
+        let listed = objects.try_filter_map(async |object| {
+            Ok(self.key(&object.location).map(|key| ListedBlob { key, size: object.size }))
+        });
         Ok(listed.take(limit).try_collect().await?)
     }
 

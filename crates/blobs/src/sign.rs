@@ -15,10 +15,10 @@ const MICROS: i64 = 1_000_000;
 #[derive(Clone)]
 pub struct UrlKey(Hmac<Sha256>);
 
-/// What stands in the query of a signed URL.
+/// The query of a signed URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedQuery {
-    /// Of the blob that may be sent; 0 for one that is fetched.
+    /// The size of the blob that may be uploaded; 0 for a download.
     pub size: u64,
     /// Seconds since 1970.
     pub expires: i64,

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::send::{Repeat, with_query};
 use crate::{CONNECT_TIMEOUT, Client, ClientError};
 
-/// A storage that takes nothing for so long has gone.
+/// An upload that makes no progress for this long is given up.
 const UPLOAD_STALL: Duration = Duration::from_secs(120);
 
 impl Client {

@@ -20,7 +20,7 @@ impl Client {
         self.ask(self.post(self.at(["v1", "schedules", schedule, "backfills"])).json(&backfill), Repeat::Unsafe).await
     }
 
-    /// What it would do.
+    /// Shows what a backfill would do, without creating it.
     pub async fn plan_backfill(&self, schedule: &str, backfill: &BackfillRequest) -> Result<BackfillPlan, ClientError> {
         let backfill = BackfillRequest { dry_run: true, ..backfill.clone() };
         self.ask(self.post(self.at(["v1", "schedules", schedule, "backfills"])).json(&backfill), Repeat::Safe).await
@@ -35,7 +35,7 @@ impl Client {
         self.ask(self.get(self.at(["v1", "backfills", &id.to_string()])), Repeat::Safe).await
     }
 
-    /// In the order of their times.
+    /// Lists the runs of a backfill, in the order of their times.
     pub async fn backfill_runs(
         &self,
         id: BackfillId,

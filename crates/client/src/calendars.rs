@@ -13,7 +13,7 @@ impl Client {
         self.ask(self.request(Method::PUT, self.at(["v1", "calendars", name])).json(calendar), Repeat::Safe).await
     }
 
-    /// The same from an iCalendar file.
+    /// Creates or replaces a calendar from an iCalendar file.
     pub async fn put_icalendar(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! What can go wrong on the way to an answer.
+//! The errors of a request.
 
 use std::error::Error;
 
@@ -29,7 +29,7 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The kind of a problem, where the server named one that we know.
+    /// The kind of the problem, if the server named one that this client knows.
     pub fn kind(&self) -> Option<ErrorKind> {
         match self {
             Self::Problem(problem) => ErrorKind::from_code(&problem.code),
@@ -46,7 +46,7 @@ impl ClientError {
         }
     }
 
-    /// Whether nobody listens at the address, so that nothing was sent.
+    /// Whether nothing listens at the address, so that nothing was sent.
     pub fn is_refused_connection(&self) -> bool {
         matches!(self, Self::Unreachable { source, .. } if source.is_connect())
     }
@@ -77,7 +77,7 @@ impl ClientError {
     }
 }
 
-/// What some messages of the libraries below us mean.
+/// A plain description of some messages of the libraries.
 fn in_words(message: &str) -> Option<&'static str> {
     const MEANINGS: [(&str, &str); 6] = [
         ("dns error", "the name of its host cannot be resolved"),
@@ -90,7 +90,7 @@ fn in_words(message: &str) -> Option<&'static str> {
     MEANINGS.iter().find(|(text, _)| message.contains(text)).map(|(_, meaning)| *meaning)
 }
 
-/// Some kinds stand for whatever has no kind of its own, and say nothing.
+/// Whether an error kind says anything. Some kinds stand for everything that has no kind of its own.
 fn is_telling(kind: std::io::ErrorKind) -> bool {
     !matches!(kind, std::io::ErrorKind::Other | std::io::ErrorKind::InvalidData)
         && kind.to_string() != "uncategorized error"

@@ -42,7 +42,7 @@ impl fmt::Display for IdempotencyKey {
     }
 }
 
-/// What became of waiting for a job.
+/// The result of waiting for a job.
 #[derive(Debug, Clone)]
 pub enum Waited {
     Finished(Box<Job>),
@@ -62,7 +62,7 @@ pub struct Listed {
 pub enum Ended {
     /// There are no more.
     Complete,
-    /// As many as were asked for; there may be more.
+    /// The number of jobs that was requested; there may be more.
     Full,
     /// The search took too long; it can go on from the cursor.
     TooLong,
@@ -78,7 +78,7 @@ const LIST_WITHIN: Duration = Duration::from_secs(10);
 pub struct Logs {
     /// Absent: the latest.
     pub attempt: Option<u32>,
-    /// In bytes, from the begin of the attempt's log.
+    /// The offset in bytes from the beginning of the attempt's log.
     pub offset: u64,
     pub format: LogFormat,
 }
@@ -88,14 +88,14 @@ pub struct Logs {
 pub enum LogFormat {
     #[default]
     Text,
-    /// In whole lines, with the time and the stream of each.
+    /// Whole lines, with the time and the stream of each.
     Lines,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogChunk {
     pub text: String,
-    /// With [`LogFormat::Lines`], instead of the text.
+    /// The lines, with [`LogFormat::Lines`] instead of the text.
     pub lines: Vec<LogLine>,
     /// Whose log it is; 0 when there is no attempt yet.
     pub attempt: u32,

@@ -28,13 +28,13 @@ use reqwest::Url;
 use reqwest::header::HeaderValue;
 pub use tasks::IfMatch;
 
-/// Long enough for a server that restarts, short enough that a person who forgot
-/// to start one learns it at once.
+/// How long a connection is retried: long enough for a server that restarts, short enough that a person who forgot to
+/// start one learns it at once.
 const REPEAT_BUDGET: Duration = Duration::from_millis(400);
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// For one answer. Longer than the slowest commit, and not for ever.
+/// The time limit of one answer, longer than the slowest commit.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone)]
@@ -44,7 +44,7 @@ pub struct Client {
     /// The place of the server that answered last.
     current: Arc<AtomicUsize>,
     repeat_budget: Duration,
-    /// What each server is shown, if anything.
+    /// The access token for each server, if it needs one.
     tokens: Arc<[Option<HeaderValue>]>,
 }
 
@@ -113,7 +113,7 @@ impl Client {
         self.current.load(Ordering::Relaxed) % self.bases.len()
     }
 
-    /// The same request to the server that is asked now.
+    /// Redirects a request to the server that is used now.
     fn redirected(&self, url: &Url) -> Url {
         let from =
             self.bases.iter().map(written).filter(|base| url.as_str().starts_with(base)).max_by_key(|base| base.len());
@@ -121,7 +121,7 @@ impl Client {
         format!("{}{path}", self.url()).parse().unwrap_or_else(|_| url.clone())
     }
 
-    /// From now on the next server is asked.
+    /// Uses the next server from now on.
     fn turn(&self) {
         self.current.store((self.current.load(Ordering::Relaxed) + 1) % self.bases.len(), Ordering::Relaxed);
     }
@@ -137,7 +137,7 @@ fn written(base: &Url) -> &str {
     base.as_str().trim_end_matches('/')
 }
 
-/// What is wrong with an address, in words of our own.
+/// A plain description of what is wrong with an address.
 fn fault(message: &str) -> &'static str {
     const MEANINGS: [(&str, &str); 3] = [
         ("empty host", "it names no host"),

@@ -14,7 +14,7 @@ impl Client {
         self.workers_and(&WorkerQuery::default()).await
     }
 
-    /// Also those that are gone, if the query asks for them.
+    /// Lists workers, including disconnected ones if the query requests them.
     pub async fn workers_and(&self, query: &WorkerQuery) -> Result<WorkerList, ClientError> {
         self.ask(self.get(with_query(self.at(["v1", "workers"]), query)), Repeat::Safe).await
     }
@@ -36,7 +36,7 @@ impl Client {
         self.send(self.get(self.at(["livez"])), Repeat::Safe).await.map(drop)
     }
 
-    /// Which server answers at this address. `None` if what is there does not say so.
+    /// The id of the server that answers at this address; `None` if the answer does not name it.
     pub async fn who_answers(&self) -> Result<Option<ServerId>, ClientError> {
         let answer = self.send(self.get(self.at(["livez"])), Repeat::Safe).await?;
         let server = answer.headers().get(SERVER_HEADER).and_then(|header| header.to_str().ok());

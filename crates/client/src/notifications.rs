@@ -1,4 +1,4 @@
-//! Notification rules, what was sent by them, and what is late.
+//! Notification rules, deliveries, and overdue jobs and runs.
 
 use punctual_api::{
     DeliveryList, DeliveryQuery, NotificationList, NotificationPreview, NotificationPreviewRequest,
@@ -37,7 +37,7 @@ impl Client {
         self.ask(self.get(self.at(["v1", "notifications"])), Repeat::Safe).await
     }
 
-    /// What waits to be sent by it goes with it.
+    /// Deletes a rule, with the messages that wait to be sent by it.
     pub async fn delete_notification(&self, name: &str) -> Result<(), ClientError> {
         let request = self.request(Method::DELETE, self.at(["v1", "notifications", name]));
         self.send(request, Repeat::Unsafe).await.map(drop)
@@ -48,13 +48,13 @@ impl Client {
         self.ask(self.post(self.at(["v1", "notifications", name, "test"])), Repeat::Unsafe).await
     }
 
-    /// What a rule that need not be stored would send for a sample. Refused like the rule itself would be.
+    /// Shows what a rule would send for a sample, without storing the rule. Refused like the rule itself.
     pub async fn preview_notification(&self, rule: &NotificationRequest) -> Result<NotificationPreview, ClientError> {
         let body = NotificationPreviewRequest { rule: rule.clone() };
         self.ask(self.post(self.at(["v1", "notifications", "preview"])).json(&body), Repeat::Safe).await
     }
 
-    /// What was sent by a rule, or by all, the latest first.
+    /// Lists the deliveries of a rule, or of all, the latest first.
     pub async fn deliveries(&self, rule: Option<&str>, query: &DeliveryQuery) -> Result<DeliveryList, ClientError> {
         let url = match rule {
             Some(name) => self.at(["v1", "notifications", name, "deliveries"]),
@@ -63,7 +63,7 @@ impl Client {
         self.ask(self.get(with_query(url, query)), Repeat::Safe).await
     }
 
-    /// What should have started and has not.
+    /// Lists jobs and planned times that should have started and have not.
     pub async fn overdue(&self, query: &OverdueQuery) -> Result<Overdue, ClientError> {
         self.ask(self.get(with_query(self.at(["v1", "overdue"]), query)), Repeat::Safe).await
     }

@@ -1,4 +1,4 @@
-//! Schedules, and what becomes of their planned times.
+//! Schedules and their occurrences.
 
 use punctual_api::{
     Forecast, ForecastQuery, NoteRequest, OccurrenceList, OccurrenceQuery, Preview, PreviewQuery, QueueCleared,
@@ -13,7 +13,7 @@ use crate::send::{Repeat, with_query};
 use crate::{Client, ClientError, IfMatch};
 
 impl Client {
-    /// What all schedules would do.
+    /// Forecasts the runs of all schedules.
     pub async fn forecast(&self, query: &ForecastQuery) -> Result<Forecast, ClientError> {
         self.ask(self.get(with_query(self.at(["v1", "forecast"]), query)), Repeat::Safe).await
     }
@@ -50,12 +50,12 @@ impl Client {
         self.ask(self.request(Method::PUT, url).json(schedule), repeat).await
     }
 
-    /// By name or by id.
+    /// Fetches a schedule by name or by id.
     pub async fn schedule(&self, name: &str) -> Result<ScheduleView, ClientError> {
         self.ask(self.get(self.at(["v1", "schedules", name])), Repeat::Safe).await
     }
 
-    /// In order of name.
+    /// Lists schedules in order of name.
     pub async fn schedules(&self, query: &ScheduleQuery) -> Result<ScheduleList, ClientError> {
         self.ask(self.get(with_query(self.at(["v1", "schedules"]), query)), Repeat::Safe).await
     }
@@ -97,7 +97,7 @@ impl Client {
         self.ask(self.request(Method::DELETE, url), Repeat::Unsafe).await
     }
 
-    /// What became of its planned times.
+    /// Lists the occurrences of a schedule.
     pub async fn occurrences(&self, name: &str, query: &OccurrenceQuery) -> Result<OccurrenceList, ClientError> {
         let url = with_query(self.at(["v1", "schedules", name, "occurrences"]), query);
         self.ask(self.get(url), Repeat::Safe).await

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{ANSWER_TIMEOUT, Client, ClientError};
 
-/// Whether a request may be sent a second time when nobody knows what became of it.
+/// Whether a request may be repeated when it is unknown whether the server handled it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Repeat {
     Safe,
@@ -19,7 +19,7 @@ pub(crate) enum Repeat {
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
-/// An error page of something else on that port; enough of it to recognise it.
+/// The length of the quotation from an error page of another program on that port.
 const QUOTE_CHARS_MAX: usize = 200;
 
 impl Client {
@@ -132,7 +132,7 @@ fn may_pass(error: &ClientError) -> bool {
     }
 }
 
-/// What is asked of the server, without its address.
+/// The path of the request, without the server's address.
 fn path_of(url: &Url) -> &str {
     url.as_str().get(url.origin().ascii_serialization().len()..).unwrap_or_default()
 }

@@ -102,7 +102,7 @@ impl Client {
         self.listen_after(url, None, read).await
     }
 
-    /// As `listen`, after the event with this id.
+    /// Listens to events after the one with this id.
     pub(crate) async fn listen_after<T, F>(
         &self,
         url: Url,

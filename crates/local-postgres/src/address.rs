@@ -4,7 +4,7 @@ use std::process::Command;
 use crate::find::Binaries;
 use crate::process;
 
-/// A server that is there, and how to reach one of its databases as one who may make others.
+/// The address of a running server and one of its databases, for a user who may create others.
 #[derive(Debug, Clone)]
 pub struct Address {
     url: String,
@@ -33,7 +33,7 @@ impl Address {
         Ok(self.url_for(name))
     }
 
-    /// Also if it is used or not there.
+    /// Drops a database, even if it is in use; does nothing if it does not exist.
     pub fn drop_database(&self, name: &str) -> Result<()> {
         self.execute(&format!("DROP DATABASE IF EXISTS \"{name}\" WITH (FORCE)")).map(drop)
     }

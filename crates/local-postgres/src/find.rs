@@ -51,7 +51,7 @@ fn on_path() -> Option<Binaries> {
     Some(Binaries { folder, major })
 }
 
-/// From `postgres (PostgreSQL) 15.18 (…)`.
+/// Reads the major version from `postgres (PostgreSQL) 15.18 (…)`.
 fn major(folder: &Path) -> Option<u32> {
     let output = Command::new(folder.join("postgres")).arg("--version").output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
@@ -59,7 +59,7 @@ fn major(folder: &Path) -> Option<u32> {
     version.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Installs Debian's package when it is missing and we may. The error says what to install.
+/// Installs Debian's package if it is missing and this user may. The error says what to install.
 pub fn ensure_installed() -> Result<Binaries> {
     let missing = match Binaries::find() {
         Ok(found) => return Ok(found),

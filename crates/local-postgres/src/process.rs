@@ -98,7 +98,7 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     }
 }
 
-/// Those whose parent is `pid`.
+/// The processes whose parent is `pid`.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     processes

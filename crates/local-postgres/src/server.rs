@@ -25,7 +25,7 @@ const PORT_TRIES: usize = 5;
 
 const FOLDER_PREFIX: &str = "punctual-postgres-";
 
-/// How a server is told to stop.
+/// How a server is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// Ends connections and writes everything out.
@@ -47,7 +47,7 @@ pub struct Postgres {
     folder: TempDir,
 }
 
-/// What a new server begins with.
+/// The initial content of a new server.
 pub(crate) enum Origin<'a> {
     Empty,
     CopyOf(&'a Postgres),
@@ -64,7 +64,7 @@ impl Postgres {
         if let Some(user) = &user {
             chown(folder.path(), Some(user.uid), Some(user.gid))?;
         }
-        let made = Made { binaries: &binaries, user: user.as_ref(), folder: folder.path() };
+        let made = CreatedCluster { binaries: &binaries, user: user.as_ref(), folder: folder.path() };
         let password = match origin {
             Origin::Empty => made.initdb()?,
             Origin::CopyOf(primary) => made.basebackup(primary)?,
@@ -77,8 +77,8 @@ impl Postgres {
         Ok(Self { binaries, user, settings: settings.clone(), address, port, server: Some(server), folder })
     }
 
-    fn made(&self) -> Made<'_> {
-        Made { binaries: &self.binaries, user: self.user.as_ref(), folder: self.folder.path() }
+    fn made(&self) -> CreatedCluster<'_> {
+        CreatedCluster { binaries: &self.binaries, user: self.user.as_ref(), folder: self.folder.path() }
     }
 
     pub fn address(&self) -> &Address {
@@ -89,12 +89,12 @@ impl Postgres {
         self.port
     }
 
-    /// Of the postmaster; `None` when it does not run.
+    /// The process id of the postmaster; `None` if it does not run.
     pub fn pid(&self) -> Option<u32> {
         self.server.as_ref().map(Child::id)
     }
 
-    /// For the next start.
+    /// Changes a setting for the next start.
     pub fn set(&mut self, name: &str, value: &str) {
         self.settings = self.settings.clone().set(name, value);
     }
@@ -128,7 +128,7 @@ impl Postgres {
         stopped
     }
 
-    /// Starts what was stopped or killed, on the same port, and waits until it answers.
+    /// Starts a stopped or killed server on the same port, and waits until it answers.
     pub fn start_again(&mut self) -> Result<()> {
         if self.server.is_none() {
             self.server = Some(start(&self.made(), &self.settings, self.port)?);
@@ -182,14 +182,14 @@ impl Drop for Postgres {
     }
 }
 
-/// A server's folder, and who runs programs in it.
-struct Made<'a> {
+/// A server's folder, and the user that runs programs in it.
+struct CreatedCluster<'a> {
     binaries: &'a Binaries,
     user: Option<&'a User>,
     folder: &'a Path,
 }
 
-impl Made<'_> {
+impl CreatedCluster<'_> {
     fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
@@ -198,7 +198,7 @@ impl Made<'_> {
         process::command(self.user, &self.binaries.program(program), self.folder)
     }
 
-    /// For the server's eyes only.
+    /// Writes a file that only the server's user can read.
     fn write(&self, file: &Path, content: &str) -> Result<()> {
         std::fs::write(file, content)?;
         std::fs::set_permissions(file, Permissions::from_mode(0o600))?;
@@ -231,7 +231,7 @@ impl Made<'_> {
     }
 }
 
-fn start(made: &Made<'_>, settings: &Settings, port: u16) -> Result<Child> {
+fn start(made: &CreatedCluster<'_>, settings: &Settings, port: u16) -> Result<Child> {
     // A killed server leaves the file that says how it was.
     let status = made.data().join("postmaster.pid");
     let _ = std::fs::remove_file(&status);
@@ -269,7 +269,7 @@ fn start(made: &Made<'_>, settings: &Settings, port: u16) -> Result<Child> {
     Err(failed(format!("PostgreSQL does not start: {}", said.trim())))
 }
 
-fn start_on_free_port(made: &Made<'_>, settings: &Settings) -> Result<(Child, u16)> {
+fn start_on_free_port(made: &CreatedCluster<'_>, settings: &Settings) -> Result<(Child, u16)> {
     let mut tries = 1;
     loop {
         let port = free_port()?;

@@ -3,35 +3,35 @@ use std::path::PathBuf;
 
 use crate::server::{Origin, Postgres};
 
-/// How a server is to run: what would stand in `postgresql.conf`.
+/// The settings of a server, as in `postgresql.conf`.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub(crate) options: Vec<(String, String)>,
     pub(crate) files: Vec<(String, String)>,
-    pub(crate) place: Place,
+    pub(crate) place: DataPlace,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In memory where that is possible.
+pub(crate) enum DataPlace {
+    /// A folder in memory, where that is possible.
     Quick,
-    /// On the disk that holds temporary files.
+    /// A folder on the disk that holds temporary files.
     Disk,
 }
 
 impl Settings {
     /// Quick and small. A loss of power would lose everything; a killed server loses nothing.
     pub fn test() -> Self {
-        Self { options: Vec::new(), files: Vec::new(), place: Place::Quick }
+        Self { options: Vec::new(), files: Vec::new(), place: DataPlace::Quick }
             .set("fsync", "off")
             .set("full_page_writes", "off")
             .set("shared_buffers", "32MB")
             .set("max_connections", "300")
     }
 
-    /// As a careful operator runs it, for measurements.
+    /// The settings of a careful operator, for measurements.
     pub fn durable() -> Self {
-        Self { options: Vec::new(), files: Vec::new(), place: Place::Disk }
+        Self { options: Vec::new(), files: Vec::new(), place: DataPlace::Disk }
             .set("fsync", "on")
             .set("synchronous_commit", "on")
             .set("shared_buffers", "512MB")
@@ -67,6 +67,6 @@ impl Settings {
     /// Where the server's folder is made.
     pub(crate) fn parent(&self) -> PathBuf {
         let memory = PathBuf::from("/dev/shm");
-        if self.place == Place::Quick && memory.is_dir() { memory } else { std::env::temp_dir() }
+        if self.place == DataPlace::Quick && memory.is_dir() { memory } else { std::env::temp_dir() }
     }
 }

@@ -1,14 +1,14 @@
-//! What can happen next. Anything that takes a step may take it now or much later: pauses,
-//! slow messages and late wake-ups are nothing but other steps coming first.
+//! The steps that can happen next. Any step may happen now or much later: pauses, slow messages and late wake-ups are
+//! nothing but other steps coming first.
 
 use crate::bounds::{Fates, Grain, Leases, ServedBy};
 use crate::cluster::{Cluster, Step};
 use crate::link::{Link, ToServer, ToWorker, WorkerEnd};
 use crate::mutations::Mutation;
 use crate::state::{
-    Answer, AttemptNo, Call, Held, JobNo, Lease, Outcome, Place, ServerNo, Shard, Stage, State, WorkerId, Write,
+    Answer, AttemptNo, Call, HeldMark, JobNo, Lease, Outcome, Place, ServerNo, Shard, Stage, State, WorkerId, Write,
 };
-use crate::worker::{Said, Taking};
+use crate::worker::{HelloSent, Taking};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
@@ -37,7 +37,7 @@ pub enum Action {
     Read(Place, ServerNo, Taking),
     Finish(Place, JobNo, AttemptNo, Outcome),
     Tell(Place, ServerNo, JobNo, AttemptNo),
-    Reconnect(Place, ServerNo, Said),
+    Reconnect(Place, ServerNo, HelloSent),
     CrashWorker(Place),
 }
 
@@ -265,9 +265,9 @@ impl Look<'_> {
             }
         }
         if link.is_cut || (self.state.left.breaks > 0 && link.worker_end == WorkerEnd::Ready) {
-            actions.push(Action::Reconnect(place, server, Said::Late));
+            actions.push(Action::Reconnect(place, server, HelloSent::Late));
             if link.to_server.iter().any(|(stream, _)| stream == link.current) {
-                actions.push(Action::Reconnect(place, server, Said::Lost));
+                actions.push(Action::Reconnect(place, server, HelloSent::Lost));
             }
         }
         // One that does not believe to be the owner would not listen; the worker repeats itself.
@@ -277,7 +277,7 @@ impl Look<'_> {
             return;
         }
         for (job, attempt, held) in self.attempts(place) {
-            let Held::Done(outcome) = held else { continue };
+            let HeldMark::Done(outcome) = held else { continue };
             let telling = (link.current, ToServer::Outcome { job, attempt, outcome });
             if !link.to_server.iter().any(|queued| queued == telling) {
                 actions.push(Action::Tell(place, server, job, attempt));
@@ -285,7 +285,7 @@ impl Look<'_> {
         }
     }
 
-    fn attempts(&self, place: Place) -> impl Iterator<Item = (JobNo, AttemptNo, Held)> {
+    fn attempts(&self, place: Place) -> impl Iterator<Item = (JobNo, AttemptNo, HeldMark)> {
         let held = &self.state.workers[usize::from(place)].held;
         self.jobs().flat_map(move |job| {
             let numbers = (1..).map(AttemptNo);
@@ -295,7 +295,7 @@ impl Look<'_> {
 
     fn executions(&self, place: Place, actions: &mut Vec<Action>) {
         for (job, attempt, held) in self.attempts(place) {
-            if held == Held::Running {
+            if held == HeldMark::Running {
                 actions.push(Action::Finish(place, job, attempt, Outcome::Succeeded));
                 if self.cluster.bounds.fates == Fates::Any {
                     actions.push(Action::Finish(place, job, attempt, Outcome::Failed));

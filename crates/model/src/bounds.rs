@@ -1,7 +1,7 @@
 //! How large the cluster is, and how much may go wrong in it.
 
 use crate::properties::Sight;
-use crate::state::{Left, Place};
+use crate::state::{FaultBudget, Place};
 
 pub const SERVERS: usize = 2;
 pub const WORKERS: usize = 2;
@@ -10,16 +10,16 @@ pub const JOBS: usize = 2;
 pub const ATTEMPTS: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
+pub enum DeliveryMode {
     AtLeastOnce,
     ExactlyOnce,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
-    pub delivery: Delivery,
+    pub delivery: DeliveryMode,
     pub due: u8,
-    /// Starts of it, at most.
+    /// The maximum number of starts of the job.
     pub attempts: u8,
     pub served_by: ServedBy,
 }
@@ -30,11 +30,11 @@ pub enum ServedBy {
     One(Place),
 }
 
-/// What an assignment may come to.
+/// What may happen to an assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fates {
     Success,
-    /// It may fail, and a worker may give back what it is assigned.
+    /// The attempt may fail, and a worker may give back its assignment.
     Any,
 }
 
@@ -53,8 +53,8 @@ pub struct Bounds {
     pub leases: Leases,
     pub grain: Grain,
     pub beginning: Beginning,
-    pub left: Left,
-    /// What must be seen to happen within these bounds.
+    pub left: FaultBudget,
+    /// Events that must be possible within these bounds.
     pub sights: &'static [Sight],
 }
 
@@ -75,7 +75,7 @@ pub enum Grain {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
-    /// Nobody owns the shard, and no worker is connected.
+    /// No server owns the shard, and no worker is connected.
     Cold,
     /// The first server owns the shard, and all workers have said hello to all servers.
     Warm,

@@ -1,4 +1,4 @@
-//! Runs the checker and says what it found.
+//! Runs the checker and reports its findings.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

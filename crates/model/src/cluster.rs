@@ -3,10 +3,10 @@
 use stateright::{Model, Property};
 
 use crate::actions::{self, Action};
-use crate::bounds::{Bounds, Delivery};
+use crate::bounds::{Bounds, DeliveryMode};
 use crate::mutations::Mutation;
 use crate::properties;
-use crate::state::{AttemptNo, Call, Event, JobNo, Seen, ServerNo, State};
+use crate::state::{AttemptNo, AttemptWitness, Call, Event, JobNo, ServerNo, State};
 
 #[derive(Clone, Debug)]
 pub struct Cluster {
@@ -68,7 +68,7 @@ impl Step<'_> {
         &self.cluster.bounds
     }
 
-    pub(crate) fn delivery(&self, job: JobNo) -> Delivery {
+    pub(crate) fn delivery(&self, job: JobNo) -> DeliveryMode {
         self.bounds().jobs[usize::from(job)].delivery
     }
 
@@ -76,7 +76,7 @@ impl Step<'_> {
         0..u8::try_from(self.bounds().jobs.len()).expect("jobs are few")
     }
 
-    pub(crate) fn seen(&mut self, job: JobNo, attempt: AttemptNo) -> &mut Seen {
+    pub(crate) fn seen(&mut self, job: JobNo, attempt: AttemptNo) -> &mut AttemptWitness {
         &mut self.state.witness.attempts[usize::from(job)][attempt.index()]
     }
 

@@ -1,17 +1,17 @@
 //! The bounds within which every state is visited. Each form asks one kind of question, because
 //! all of them at once would have more states than there is time for.
 
-use crate::bounds::{Beginning, Bounds, Delivery, Fates, Grain, Job, Leases, ServedBy};
+use crate::bounds::{Beginning, Bounds, DeliveryMode, Fates, Grain, Job, Leases, ServedBy};
 use crate::properties::Sight::{
     Adopted, AssignmentRefused, Cancelled, Deleted, EveryJobSucceeds, Fenced, LateHelloIgnored, LostResolved,
     OldGreetingRefused, StaleAnswered, TakenBack, TakenOverRunning, Void,
 };
-use crate::state::Left;
+use crate::state::FaultBudget;
 
-const ONCE: Job = Job { delivery: Delivery::ExactlyOnce, due: 0, attempts: 2, served_by: ServedBy::Any };
-const LEAST: Job = Job { delivery: Delivery::AtLeastOnce, due: 0, attempts: 2, served_by: ServedBy::Any };
+const ONCE: Job = Job { delivery: DeliveryMode::ExactlyOnce, due: 0, attempts: 2, served_by: ServedBy::Any };
+const LEAST: Job = Job { delivery: DeliveryMode::AtLeastOnce, due: 0, attempts: 2, served_by: ServedBy::Any };
 
-const CALM: Left = Left {
+const CALM: FaultBudget = FaultBudget {
     server_crashes: 0,
     worker_crashes: 0,
     breaks: 0,
@@ -34,7 +34,7 @@ pub const HANDOVER: Bounds = Bounds {
     leases: Leases::Ignored,
     grain: Grain::Fine,
     beginning: Beginning::Cold,
-    left: Left { breaks: 1, server_crashes: 1, ..CALM },
+    left: FaultBudget { breaks: 1, server_crashes: 1, ..CALM },
     sights: &[TakenOverRunning, Fenced, AssignmentRefused, Adopted, TakenBack, OldGreetingRefused, EveryJobSucceeds],
 };
 
@@ -44,7 +44,7 @@ pub const STREAMS: Bounds = Bounds {
     servers: 1,
     fates: Fates::Any,
     beginning: Beginning::Warm,
-    left: Left { breaks: 3, worker_crashes: 1, lost_answers: 1, ..CALM },
+    left: FaultBudget { breaks: 3, worker_crashes: 1, lost_answers: 1, ..CALM },
     sights: &[TakenBack, LateHelloIgnored, LostResolved, Adopted, EveryJobSucceeds],
     ..HANDOVER
 };
@@ -61,14 +61,15 @@ pub const RETRIES: Bounds = Bounds {
     ..HANDOVER
 };
 
-/// The same, and a stream breaks.
-pub const RETRIES_BROKEN: Bounds = Bounds { name: "retries-broken", left: Left { breaks: 1, ..CALM }, ..RETRIES };
+/// [`RETRIES`] with a stream that breaks.
+pub const RETRIES_BROKEN: Bounds =
+    Bounds { name: "retries-broken", left: FaultBudget { breaks: 1, ..CALM }, ..RETRIES };
 
-/// Deletes and cancels, a job heard of too late, and calls whose fate nobody knows.
+/// Deletes and cancels, a job whose hint comes too late, and calls whose result is unknown.
 pub const COMMANDS: Bounds = Bounds {
     name: "commands",
     beginning: Beginning::Warm,
-    left: Left { deletes: 1, cancels: 1, lost_answers: 1, late_hints: 1, ..CALM },
+    left: FaultBudget { deletes: 1, cancels: 1, lost_answers: 1, late_hints: 1, ..CALM },
     sights: &[TakenOverRunning, Fenced, TakenBack, Deleted, Cancelled, Void, EveryJobSucceeds],
     ..HANDOVER
 };
@@ -81,7 +82,7 @@ pub const LEASES: Bounds = Bounds {
     messages: 1,
     leases: Leases::Kept,
     beginning: Beginning::Warm,
-    left: Left { releases: 1, deletes: 1, ..CALM },
+    left: FaultBudget { releases: 1, deletes: 1, ..CALM },
     sights: &[TakenOverRunning, Fenced, AssignmentRefused, Adopted, TakenBack, Deleted, EveryJobSucceeds],
     ..HANDOVER
 };
@@ -102,25 +103,25 @@ pub const PAIR: Bounds = Bounds {
 /// Together these take less than a minute.
 pub const SMALL: &[Bounds] = &[HANDOVER, STREAMS, RETRIES, COMMANDS, LEASES, PAIR];
 
-/// The same questions with more of everything, for as long as it takes.
+/// The forms with larger bounds, which take as long as it takes.
 pub const FULL: &[Bounds] = &[
     Bounds {
         name: "handover-thrice",
         epochs: 3,
         beginning: Beginning::Warm,
-        left: Left { server_crashes: 1, ..CALM },
+        left: FaultBudget { server_crashes: 1, ..CALM },
         ..HANDOVER
     },
     Bounds {
         name: "handover-deaths",
         beginning: Beginning::Warm,
-        left: Left { worker_crashes: 1, ..HANDOVER.left },
+        left: FaultBudget { worker_crashes: 1, ..HANDOVER.left },
         ..HANDOVER
     },
-    Bounds { name: "streams-long", epochs: 3, left: Left { breaks: 4, ..STREAMS.left }, ..STREAMS },
+    Bounds { name: "streams-long", epochs: 3, left: FaultBudget { breaks: 4, ..STREAMS.left }, ..STREAMS },
     RETRIES_BROKEN,
     Bounds { name: "commands-thrice", epochs: 3, ..COMMANDS },
-    Bounds { name: "leases-broken", left: Left { breaks: 1, ..LEASES.left }, ..LEASES },
+    Bounds { name: "leases-broken", left: FaultBudget { breaks: 1, ..LEASES.left }, ..LEASES },
     Bounds { name: "pair-anywhere", jobs: &[ONCE, Job { attempts: 1, ..LEAST }], ..PAIR },
     Bounds {
         name: "pair-crash",
@@ -128,7 +129,7 @@ pub const FULL: &[Bounds] = &[
             Job { served_by: ServedBy::One(0), attempts: 1, ..ONCE },
             Job { served_by: ServedBy::One(1), attempts: 1, ..LEAST },
         ],
-        left: Left { server_crashes: 1, ..CALM },
+        left: FaultBudget { server_crashes: 1, ..CALM },
         ..PAIR
     },
 ];

@@ -5,11 +5,11 @@ use crate::properties::Invariant;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
-    /// The store applies what a former owner sends.
+    /// The store applies writes of a former owner.
     NoFence,
     /// An assignment is sent before its start is durable.
     ExecuteBeforeDurable,
-    /// A worker begins what an owner assigned that it knows to be out of date.
+    /// A worker begins an assignment of an owner that it knows to be outdated.
     WorkerIgnoresEpochs,
     /// A server believes a hello to a greeting from before its last takeover.
     OldGreetingAnswered,
@@ -19,19 +19,19 @@ pub enum Mutation {
     HelloForgottenOnBreak,
     /// A worker reads on from a stream that it has closed.
     ClosedStreamRead,
-    /// A hello does not name what has ended and is not acknowledged.
+    /// A hello does not list outcomes that are not acknowledged.
     HelloForgetsFinished,
-    /// The server does not look at what a hello names.
+    /// The server ignores the list in a hello.
     HeldIgnored,
-    /// A worker that starts again takes the name of the one that died.
+    /// A restarted worker reuses the name of the one that died.
     WorkerNameReused,
     /// An assignment arrives again and again.
     AssignmentRepeated,
-    /// A takeover takes what was running for what waits.
+    /// A takeover treats running jobs as waiting.
     TakeoverForgetsRunning,
     /// An outcome is acknowledged before it is durable.
     AckBeforeDurable,
-    /// What looks stale is acknowledged without asking the store.
+    /// An outcome that looks stale is acknowledged without asking the store.
     StaleAckUnfenced,
     /// An outcome counts whatever attempt it is of.
     OutcomeOfAnyAttempt,
@@ -47,7 +47,7 @@ pub enum Mutation {
     DeleteIgnoresEarlierStart,
     /// A delete is answered before it is durable.
     AnswerBeforeDurable,
-    /// A server takes the store's clock to be ahead of what it is.
+    /// A server believes that the store's clock is ahead of its real time.
     ClockLeads,
 }
 

@@ -1,17 +1,16 @@
-//! A server as the owner of the shard: its lease, its memory, what it starts, and how it
-//! learns what became durable.
+//! A server as the owner of the shard: its lease, its memory, its starts, and how it learns what became durable.
 
-use crate::bounds::{Delivery, Leases};
+use crate::bounds::{DeliveryMode, Leases};
 use crate::cluster::Step;
 use crate::link::ToWorker;
 use crate::mutations::Mutation;
 use crate::state::{
-    Answer, AttemptNo, Call, Epoch, Event, JobEnd, JobNo, Lease, Origin, Outcome, Row, ServerNo, Shard, Stage, Then,
-    Verdict, WorkerId, Write,
+    Answer, AttemptNo, Call, Epoch, Event, JobEnd, JobNo, Lease, NextAction, Origin, Outcome, Row, ServerNo, Shard,
+    Stage, Verdict, WorkerId, Write,
 };
 
 impl Step<'_> {
-    /// Takes the shard, whoever had it. The rows are read under the new epoch.
+    /// Takes the shard over from any owner. The rows are read under the new epoch.
     pub(crate) fn acquire(&mut self, server: ServerNo) {
         let store = &mut self.state.store;
         store.epoch = Epoch(store.epoch.0 + 1);
@@ -71,7 +70,7 @@ impl Step<'_> {
         self.forget(server);
     }
 
-    /// What is on its way to the store stays on its way.
+    /// Forgets the shard. Writes that are on their way to the store stay on their way.
     pub(crate) fn forget(&mut self, server: ServerNo) {
         self.state.servers[usize::from(server)].shard = None;
         for link in &mut self.state.links[usize::from(server)] {
@@ -145,8 +144,8 @@ impl Step<'_> {
             }
             Write::End { attempt, then, reporter, .. } => {
                 *self.stage(server, job) = match then {
-                    Then::Settle(_) => Stage::Absent,
-                    Then::Requeue { next } => Stage::Waiting { next },
+                    NextAction::Settle(_) => Stage::Absent,
+                    NextAction::Requeue { next } => Stage::Waiting { next },
                 };
                 self.ack(server, reporter, job, attempt);
             }
@@ -159,8 +158,7 @@ impl Step<'_> {
         }
     }
 
-    /// Nobody knows whether a call was applied: its shard is given up, and a new epoch will
-    /// show what the store holds.
+    /// The result of a call is unknown: its shard is given up, and a new epoch will show what the store holds.
     pub(crate) fn lose_answer(&mut self, server: ServerNo, job: JobNo) {
         self.state.left.lost_answers -= 1;
         if let Call::Answered(..) = *self.call(server, job) {
@@ -169,7 +167,7 @@ impl Step<'_> {
         self.forget(server);
     }
 
-    /// Ends the running attempt of a job and decides what becomes of the job.
+    /// Ends the running attempt of a job and decides the job's next state.
     pub(crate) fn end_attempt(&mut self, server: ServerNo, job: JobNo, verdict: Verdict, reporter: Option<WorkerId>) {
         let Stage::Running { attempt, cancel, .. } = *self.stage(server, job) else {
             unreachable!("only a running attempt ends")
@@ -182,24 +180,26 @@ impl Step<'_> {
         }
     }
 
-    fn judge(&self, job: JobNo, attempt: AttemptNo, verdict: Verdict, cancel: bool) -> Then {
+    fn judge(&self, job: JobNo, attempt: AttemptNo, verdict: Verdict, cancel: bool) -> NextAction {
         let retries_left = attempt.0 < self.bounds().jobs[usize::from(job)].attempts;
-        let is_at_least_once = self.delivery(job) == Delivery::AtLeastOnce;
+        let is_at_least_once = self.delivery(job) == DeliveryMode::AtLeastOnce;
         match verdict {
-            Verdict::Reported(Outcome::Succeeded) => Then::Settle(JobEnd::Succeeded),
-            Verdict::Reported(Outcome::Cancelled) => Then::Settle(JobEnd::Cancelled),
-            _ if cancel => Then::Settle(JobEnd::Cancelled),
-            Verdict::NeverReceived if self.has(Mutation::AttemptReused) => Then::Requeue { next: attempt },
-            Verdict::NeverReceived | Verdict::Reported(Outcome::NotStarted) => Then::Requeue { next: attempt.next() },
+            Verdict::Reported(Outcome::Succeeded) => NextAction::Settle(JobEnd::Succeeded),
+            Verdict::Reported(Outcome::Cancelled) => NextAction::Settle(JobEnd::Cancelled),
+            _ if cancel => NextAction::Settle(JobEnd::Cancelled),
+            Verdict::NeverReceived if self.has(Mutation::AttemptReused) => NextAction::Requeue { next: attempt },
+            Verdict::NeverReceived | Verdict::Reported(Outcome::NotStarted) => {
+                NextAction::Requeue { next: attempt.next() }
+            }
             Verdict::Reported(Outcome::Failed) if is_at_least_once && retries_left => {
-                Then::Requeue { next: attempt.next() }
+                NextAction::Requeue { next: attempt.next() }
             }
-            Verdict::Reported(Outcome::Failed) => Then::Settle(JobEnd::Failed),
+            Verdict::Reported(Outcome::Failed) => NextAction::Settle(JobEnd::Failed),
             Verdict::WorkerLost if retries_left && (is_at_least_once || self.has(Mutation::LostRetried)) => {
-                Then::Requeue { next: attempt.next() }
+                NextAction::Requeue { next: attempt.next() }
             }
-            Verdict::WorkerLost if is_at_least_once => Then::Settle(JobEnd::Failed),
-            Verdict::WorkerLost => Then::Settle(JobEnd::Lost),
+            Verdict::WorkerLost if is_at_least_once => NextAction::Settle(JobEnd::Failed),
+            Verdict::WorkerLost => NextAction::Settle(JobEnd::Lost),
         }
     }
 

@@ -1,10 +1,10 @@
-//! What must always hold, and what must be able to happen.
+//! The invariants, and the events that must be possible.
 
 use stateright::Property;
 
-use crate::bounds::{Bounds, Delivery};
+use crate::bounds::{Bounds, DeliveryMode};
 use crate::cluster::Cluster;
-use crate::state::{Event, JobEnd, Outcome, Row, Seen, State, Verdict};
+use crate::state::{AttemptWitness, Event, JobEnd, Outcome, Row, State, Verdict};
 
 /// The invariants 1 to 5; the third in its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +59,11 @@ impl Invariant {
     }
 }
 
-fn attempts(state: &State) -> impl Iterator<Item = &Seen> {
+fn attempts(state: &State) -> impl Iterator<Item = &AttemptWitness> {
     state.witness.attempts.iter().flatten()
 }
 
-fn is_true(seen: &Seen) -> bool {
+fn is_true(seen: &AttemptWitness) -> bool {
     match seen.on_record {
         None | Some(Verdict::WorkerLost) => true,
         Some(Verdict::NeverReceived | Verdict::Reported(Outcome::NotStarted)) => seen.begun == 0,
@@ -73,7 +73,7 @@ fn is_true(seen: &Seen) -> bool {
 
 fn is_exactly_once(cluster: &Cluster, state: &State) -> bool {
     let jobs = cluster.bounds.jobs.iter().zip(&state.witness.attempts);
-    let mut once = jobs.filter(|(job, _)| job.delivery == Delivery::ExactlyOnce);
+    let mut once = jobs.filter(|(job, _)| job.delivery == DeliveryMode::ExactlyOnce);
     once.all(|(_, attempts)| attempts.iter().map(|seen| seen.begun).sum::<u8>() <= 1)
 }
 
@@ -84,8 +84,7 @@ fn is_deleted_for_good(_: &Cluster, state: &State) -> bool {
     })
 }
 
-/// What must be able to happen. A model in which none of this can would keep every
-/// invariant by doing nothing.
+/// Events that must be possible. A model in which none of them can happen would keep every invariant by doing nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
     TakenOverRunning,

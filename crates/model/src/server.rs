@@ -96,7 +96,7 @@ impl Step<'_> {
         }
     }
 
-    /// What was given to this worker and it does not hold, it never received.
+    /// An assignment that the worker does not hold was never received.
     fn compare_with_hello(&mut self, server: ServerNo, job: JobNo, worker: WorkerId, held: HeldSet) {
         let stage = *self.stage(server, job);
         if let Stage::Running { attempt, worker: on, cancel, origin } = stage

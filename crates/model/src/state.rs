@@ -1,5 +1,5 @@
-//! Everything that can differ between two moments of the cluster: what is durable, what
-//! each process remembers, what is on its way, and what really happened.
+//! Everything that can differ between two moments of the cluster: what is durable, what each process remembers, which
+//! messages are on their way, and what really happened.
 
 use crate::bounds::{ATTEMPTS, Beginning, Bounds, JOBS, Leases, SERVERS, WORKERS};
 use crate::link::{Link, WorkerEnd};
@@ -40,11 +40,11 @@ pub struct State {
     pub store: Store,
     pub servers: [Server; SERVERS],
     pub workers: [Worker; WORKERS],
-    /// By server, then by worker.
+    /// Links by server, then by worker.
     pub links: [[Link; WORKERS]; SERVERS],
-    /// By server, then by job. A call outlives the process that made it.
+    /// Calls by server, then by job. A call outlives the process that made it.
     pub calls: [[Call; JOBS]; SERVERS],
-    pub left: Left,
+    pub left: FaultBudget,
     pub witness: Witness,
     pub event: Option<Event>,
 }
@@ -85,14 +85,14 @@ pub enum JobEnd {
 /// state of its own: nothing makes a server notice that its time is over.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Server {
-    /// What it takes the store's clock to be.
+    /// What the server believes the store's clock to be.
     pub clock: u8,
     /// How often it took the shard. A hello must answer a greeting that knows of the last time.
     pub acquired: u8,
     pub shard: Option<Shard>,
 }
 
-/// What an owner has in memory, or one who believes to be the owner.
+/// The memory of an owner, or of a server that believes that it is the owner.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Shard {
     pub epoch: Epoch,
@@ -101,12 +101,12 @@ pub struct Shard {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Stage {
-    /// Not in memory; what is known of it is in the store.
+    /// The job is not in memory; what is known of it is in the store.
     Absent,
     Waiting {
         next: AttemptNo,
     },
-    /// Its start is decided, and not known to be durable.
+    /// The start is decided, and not known to be durable.
     Starting {
         attempt: AttemptNo,
         worker: WorkerId,
@@ -118,13 +118,13 @@ pub enum Stage {
         cancel: bool,
         origin: Origin,
     },
-    /// Its end is decided, and not known to be durable.
+    /// The end is decided, and not known to be durable.
     Ending {
         attempt: Option<AttemptNo>,
     },
 }
 
-/// Who recorded the start of an attempt in memory.
+/// Which owner recorded the start of an attempt in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Origin {
     Own,
@@ -135,7 +135,7 @@ pub enum Origin {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Call {
     None,
-    /// On its way to the store. Applied sooner or later, whatever becomes of its sender.
+    /// The write is on its way to the store. It is applied sooner or later, whatever happens to its sender.
     Sent(Epoch, Write),
     Answered(Epoch, Write, Answer),
 }
@@ -143,7 +143,7 @@ pub enum Call {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Answer {
     Applied,
-    /// The row was not what the write expected: nothing changed.
+    /// The row was not as the write expected: nothing changed.
     Void,
     Fenced,
 }
@@ -157,7 +157,7 @@ pub enum Write {
     End {
         attempt: AttemptNo,
         verdict: Verdict,
-        then: Then,
+        then: NextAction,
         reporter: Option<WorkerId>,
     },
     /// The end of a job that has no attempt under way.
@@ -176,7 +176,7 @@ pub enum Verdict {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Then {
+pub enum NextAction {
     Settle(JobEnd),
     Requeue { next: AttemptNo },
 }
@@ -195,21 +195,21 @@ pub struct Worker {
     pub id: WorkerId,
     /// The newest epoch that a greeting named.
     pub known: Epoch,
-    /// By job, then by attempt.
-    pub held: [[Held; ATTEMPTS]; JOBS],
+    /// What the worker holds, by job, then by attempt.
+    pub held: [[HeldMark; ATTEMPTS]; JOBS],
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Held {
+pub enum HeldMark {
     No,
     Running,
     /// Kept until it is acknowledged; outlives the process in the spool.
     Done(Outcome),
 }
 
-/// How many more of each may happen. This is what makes the space finite.
+/// How many more faults and requests of each kind may happen. This makes the state space finite.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Left {
+pub struct FaultBudget {
     pub server_crashes: u8,
     pub worker_crashes: u8,
     pub breaks: u8,
@@ -220,11 +220,11 @@ pub struct Left {
     pub releases: u8,
 }
 
-/// What really happened, seen from outside. Decides nothing.
+/// What really happened, as an outside observer sees it. No decision depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Witness {
-    /// By job, then by attempt.
-    pub attempts: [[Seen; ATTEMPTS]; JOBS],
+    /// What was witnessed, by job, then by attempt.
+    pub attempts: [[AttemptWitness; ATTEMPTS]; JOBS],
     /// Jobs whose delete was answered with success.
     pub deleted: [bool; JOBS],
     /// A transition committed under an epoch that was not the current one.
@@ -236,12 +236,12 @@ pub struct Witness {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Seen {
+pub struct AttemptWitness {
     pub is_start_durable: bool,
     /// Executions begun; two is as bad as more.
     pub begun: u8,
     pub began_undurable: bool,
-    /// What the execution really came to.
+    /// The real outcome of the execution.
     pub came_to: Option<Outcome>,
     pub on_record: Option<Verdict>,
 }
@@ -266,7 +266,7 @@ impl State {
     pub fn first(bounds: &Bounds) -> Self {
         let server = Server { clock: 0, acquired: 0, shard: None };
         let worker =
-            |place| Worker { id: WorkerId { place, life: 0 }, known: Epoch(0), held: [[Held::No; ATTEMPTS]; JOBS] };
+            |place| Worker { id: WorkerId { place, life: 0 }, known: Epoch(0), held: [[HeldMark::No; ATTEMPTS]; JOBS] };
         let mut first = Self {
             store: Store {
                 clock: 0,
@@ -280,7 +280,7 @@ impl State {
             calls: [[Call::None; JOBS]; SERVERS],
             left: bounds.left,
             witness: Witness {
-                attempts: [[Seen::default(); ATTEMPTS]; JOBS],
+                attempts: [[AttemptWitness::default(); ATTEMPTS]; JOBS],
                 deleted: [false; JOBS],
                 unfenced: false,
                 early: false,

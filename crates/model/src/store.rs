@@ -1,10 +1,9 @@
-//! What is durable: the lease and its epoch, and the rows. Applies what an owner decided,
-//! under the fence; decides nothing.
+//! The durable state: the lease, its epoch, and the rows. Applies an owner's writes under the fence; decides nothing.
 
 use crate::bounds::Grain;
 use crate::cluster::Step;
 use crate::mutations::Mutation;
-use crate::state::{Answer, AttemptNo, Call, Epoch, JobEnd, JobNo, Outcome, Row, ServerNo, Then, Verdict, Write};
+use crate::state::{Answer, AttemptNo, Call, Epoch, JobEnd, JobNo, NextAction, Outcome, Row, ServerNo, Verdict, Write};
 
 impl Step<'_> {
     /// A call reaches the store.
@@ -48,8 +47,8 @@ impl Step<'_> {
             Write::End { attempt, verdict, then, .. } => {
                 self.put_on_record(job, attempt, verdict);
                 match then {
-                    Then::Settle(end) => Row::Finished { end, attempt: Some(attempt) },
-                    Then::Requeue { next } => Row::Waiting { next },
+                    NextAction::Settle(end) => Row::Finished { end, attempt: Some(attempt) },
+                    NextAction::Requeue { next } => Row::Waiting { next },
                 }
             }
         };

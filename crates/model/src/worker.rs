@@ -7,11 +7,11 @@ use crate::cluster::Step;
 use crate::link::{HeldSet, Link, StreamNo, ToServer, ToWorker, WorkerEnd};
 use crate::mutations::Mutation;
 use crate::queue::Queue;
-use crate::state::{AttemptNo, Epoch, Event, Held, JobNo, Outcome, Place, ServerNo, Worker};
+use crate::state::{AttemptNo, Epoch, Event, HeldMark, JobNo, Outcome, Place, ServerNo, Worker};
 
-/// What becomes of what was said on a stream when the worker gives it up.
+/// Whether messages that were sent on a stream still arrive after the worker gives the stream up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Said {
+pub enum HelloSent {
     Lost,
     /// The server reads it later.
     Late,
@@ -29,7 +29,7 @@ impl Step<'_> {
         &mut self.state.workers[usize::from(place)]
     }
 
-    fn held(&mut self, place: Place, job: JobNo, attempt: AttemptNo) -> &mut Held {
+    fn held(&mut self, place: Place, job: JobNo, attempt: AttemptNo) -> &mut HeldMark {
         &mut self.worker(place).held[usize::from(job)][attempt.index()]
     }
 
@@ -52,14 +52,14 @@ impl Step<'_> {
             }
             Some(ToWorker::Ack { job, attempt }) => {
                 let held = self.held(place, job, attempt);
-                if matches!(held, Held::Done(_)) {
-                    *held = Held::No;
+                if matches!(held, HeldMark::Done(_)) {
+                    *held = HeldMark::No;
                 }
             }
-            Some(ToWorker::Cancel { job, attempt }) if *self.held(place, job, attempt) == Held::Running => {
+            Some(ToWorker::Cancel { job, attempt }) if *self.held(place, job, attempt) == HeldMark::Running => {
                 self.finish(place, job, attempt, Outcome::Cancelled);
             }
-            Some(ToWorker::Stop { job, attempt }) => *self.held(place, job, attempt) = Held::No,
+            Some(ToWorker::Stop { job, attempt }) => *self.held(place, job, attempt) = HeldMark::No,
             Some(ToWorker::Cancel { .. }) | None => {}
         }
     }
@@ -87,13 +87,13 @@ impl Step<'_> {
             return self.saw(Event::AssignmentRefused);
         }
         let held = self.held(place, job, attempt);
-        if *held != Held::No {
+        if *held != HeldMark::No {
             return;
         }
         match taking {
-            Taking::GiveBack => *held = Held::Done(Outcome::NotStarted),
+            Taking::GiveBack => *held = HeldMark::Done(Outcome::NotStarted),
             Taking::Begin => {
-                *held = Held::Running;
+                *held = HeldMark::Running;
                 self.state.witness.early |= self.is_early(job);
                 let seen = self.seen(job, attempt);
                 seen.begun = (seen.begun + 1).min(2);
@@ -103,19 +103,19 @@ impl Step<'_> {
     }
 
     pub(crate) fn finish(&mut self, place: Place, job: JobNo, attempt: AttemptNo, outcome: Outcome) {
-        *self.held(place, job, attempt) = Held::Done(outcome);
+        *self.held(place, job, attempt) = HeldMark::Done(outcome);
         self.seen(job, attempt).came_to = Some(outcome);
     }
 
     /// Tells, or tells again, how an attempt went.
     pub(crate) fn tell(&mut self, place: Place, server: ServerNo, job: JobNo, attempt: AttemptNo) {
-        let Held::Done(outcome) = *self.held(place, job, attempt) else { return };
+        let HeldMark::Done(outcome) = *self.held(place, job, attempt) else { return };
         let link = self.link_at(place, server);
         link.to_server.push((link.current, ToServer::Outcome { job, attempt, outcome }));
     }
 
     /// Gives the stream up, because it broke or seemed to, and opens the next.
-    pub(crate) fn reconnect(&mut self, place: Place, server: ServerNo, said: Said) {
+    pub(crate) fn reconnect(&mut self, place: Place, server: ServerNo, said: HelloSent) {
         let reads_on = self.has(Mutation::ClosedStreamRead);
         let link = self.link_at(place, server);
         if !link.is_cut {
@@ -131,8 +131,8 @@ impl Step<'_> {
         }
     }
 
-    /// The process dies and another takes its place. What ran is gone; what had ended is in
-    /// the spool. Nothing else is remembered, not even the epochs.
+    /// The process dies and another takes its place. Running attempts are gone; outcomes are in the spool. Nothing else
+    /// is remembered, not even the epochs.
     pub(crate) fn crash_worker(&mut self, place: Place) {
         self.state.left.worker_crashes -= 1;
         let keeps_name = self.has(Mutation::WorkerNameReused);
@@ -140,22 +140,22 @@ impl Step<'_> {
         worker.id.life += u8::from(!keeps_name);
         worker.known = Epoch(0);
         for held in worker.held.as_flattened_mut() {
-            if *held == Held::Running {
-                *held = Held::No;
+            if *held == HeldMark::Running {
+                *held = HeldMark::No;
             }
         }
         for links in &mut self.state.links {
             let link = &mut links[usize::from(place)];
-            link.close_worker_end(Said::Late, false);
+            link.close_worker_end(HelloSent::Late, false);
             link.reopen();
         }
     }
 }
 
 impl Link {
-    fn close_worker_end(&mut self, said: Said, reads_on: bool) {
+    fn close_worker_end(&mut self, said: HelloSent, reads_on: bool) {
         let current: StreamNo = self.current;
-        if said == Said::Lost {
+        if said == HelloSent::Lost {
             self.to_server.retain(|(stream, _)| *stream != current);
         }
         if !reads_on {
@@ -167,10 +167,10 @@ impl Link {
 }
 
 /// Whether a hello names an attempt in this condition.
-fn is_named(held: Held, forgets_finished: bool) -> bool {
+fn is_named(held: HeldMark, forgets_finished: bool) -> bool {
     match held {
-        Held::No => false,
-        Held::Running => true,
-        Held::Done(_) => !forgets_finished,
+        HeldMark::No => false,
+        HeldMark::Running => true,
+        HeldMark::Done(_) => !forgets_finished,
     }
 }

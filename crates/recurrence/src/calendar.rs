@@ -72,16 +72,16 @@ impl Calendars {
     }
 }
 
-/// What becomes of a cron or daily rule's day on which the schedule may not fire.
+/// What happens to a day of a cron or daily rule on which the schedule may not fire.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnClosedDay {
-    /// It does not fire. Weekends are like other days.
+    /// The schedule does not fire. Weekends are like other days.
     #[default]
     Skip,
-    /// It fires at the same time of the last business day before.
+    /// The schedule fires at the same time of the last business day before.
     PreviousBusinessDay,
-    /// It fires at the same time of the next business day.
+    /// The schedule fires at the same time of the next business day.
     NextBusinessDay,
 }
 

@@ -31,7 +31,7 @@ pub(crate) enum CivilKind {
     FixedTime,
 }
 
-/// What the rules of a schedule share.
+/// The policies that the rules of a schedule share.
 #[derive(Clone, Debug)]
 pub(crate) struct Policies {
     pub(crate) gap: GapPolicy,
@@ -75,7 +75,7 @@ impl CompiledRule {
         Self::Civil { times: expr.resolve(key), kind }
     }
 
-    /// Whether there is a date at all on which it fires. `expr` is what it was made of.
+    /// Checks that there is a date on which the rule fires. `expr` is the expression that it was compiled from.
     pub(crate) fn check_dates(&self, number: usize, expr: &CronExpr) -> Result<(), ScheduleError> {
         match self {
             Self::Civil { times, .. } if !times.can_fire() => {

@@ -4,9 +4,9 @@
 /// Bytes 00 to 0f, the key of the published test vectors. It is no secret: it spreads load, it protects nothing.
 const KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908];
 
-struct State([u64; 4]);
+struct HashState([u64; 4]);
 
-impl State {
+impl HashState {
     fn round(&mut self) {
         let [a, b, c, d] = &mut self.0;
         *a = a.wrapping_add(*b);
@@ -31,7 +31,7 @@ impl State {
 
 /// Takes bytes one by one, so that nobody has to put them together first.
 fn siphash24(bytes: impl Iterator<Item = u8>) -> u64 {
-    let mut state = State([
+    let mut state = HashState([
         KEY[0] ^ 0x736f_6d65_7073_6575,
         KEY[1] ^ 0x646f_7261_6e64_6f6d,
         KEY[0] ^ 0x6c79_6765_6e65_7261,

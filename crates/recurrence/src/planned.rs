@@ -13,7 +13,7 @@ const MINUTES_PER_DAY: i64 = 24 * 60;
 pub(crate) struct Summary {
     /// The time that stands for all: the one that is on time, or else the earliest.
     pub(crate) nominal: i64,
-    /// Its time before a calendar moved it to another day.
+    /// The time before a calendar moved it to another day.
     pub(crate) moved_from: Option<i64>,
     pub(crate) merged_count: u32,
 }

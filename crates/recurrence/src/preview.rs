@@ -24,7 +24,7 @@ pub struct ClockChange {
     /// What the wall clock would have shown at `at`, and what it shows.
     pub clock_before: DateTime,
     pub clock_after: DateTime,
-    /// In order of the wall clock, at most [`PREVIEW_EFFECTS_MAX`].
+    /// The effects in order of the wall clock, at most [`PREVIEW_EFFECTS_MAX`].
     pub effects: Vec<ClockChangeEffect>,
     pub more_count: u64,
 }

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use crate::calendar::Calendars;
-use crate::cron::{CronExpr, Parsed, parse};
+use crate::cron::{CronExpr, ParsedRule, parse};
 use crate::error::ParseError;
 
 /// Each rule is looked at for each occurrence; more belong into several schedules.
@@ -60,8 +60,8 @@ impl FromStr for Rule {
     /// Reads a cron expression, a name such as `@daily`, or `@every 90s`, which is an interval.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         Ok(match parse(text)? {
-            Parsed::Cron(expr) => Self::Cron(expr),
-            Parsed::Every(every) => Self::Interval { every, anchor: None },
+            ParsedRule::Cron(expr) => Self::Cron(expr),
+            ParsedRule::Every(every) => Self::Interval { every, anchor: None },
         })
     }
 }
@@ -70,10 +70,10 @@ impl FromStr for Rule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GapPolicy {
-    /// It fires at the first instant after the gap, once for all times of the same gap.
+    /// The rule fires at the first instant after the gap, once for all times of the same gap.
     #[default]
     Shift,
-    /// It does not fire.
+    /// The rule does not fire.
     Skip,
 }
 

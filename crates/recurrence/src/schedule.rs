@@ -21,7 +21,7 @@ pub const KEY_BYTES_MAX: usize = 1024;
 #[derive(Clone, Debug)]
 pub struct Schedule {
     pub(crate) key: Box<str>,
-    /// With the slots that the key has chosen.
+    /// The rules, with the slots that the key has chosen.
     pub(crate) rules: Arc<[CompiledRule]>,
     pub(crate) frame: Arc<Frame>,
 }
@@ -44,7 +44,7 @@ impl Schedule {
         Self::with_database(spec, key, jiff::tz::db())
     }
 
-    /// As [`Schedule::new`], with the zones of another database.
+    /// Compiles a schedule like [`Schedule::new`], with the zones of another database.
     pub fn with_database(spec: ScheduleSpec, key: &str, database: &TimeZoneDatabase) -> Result<Self, ScheduleError> {
         check_key(key)?;
         let schedule = Self::keyless(spec, database)?.with_key(key);
@@ -84,7 +84,7 @@ impl Schedule {
         Ok(Self { key: "".into(), rules, frame: Arc::new(frame) })
     }
 
-    /// The same schedule for another key, which costs little: they share all but the slots that keys choose. A key
+    /// This schedule with another key. It is cheap, because both share everything but the slots that keys choose. A key
     /// may choose slots that no date has; see [`Schedule::check_slots`].
     pub fn with_key(&self, key: impl Into<Box<str>>) -> Self {
         let key = key.into();
@@ -133,7 +133,7 @@ impl Schedule {
         Occurrences::starting_at(Cow::Borrowed(self), instant.as_microsecond().saturating_add(1))
     }
 
-    /// As [`Schedule::after`], of a schedule that nobody else needs.
+    /// The occurrences after an instant, like [`Schedule::after`], of a schedule that is not needed otherwise.
     pub fn into_after(self, instant: Timestamp) -> Occurrences<'static> {
         Occurrences::starting_at(Cow::Owned(self), instant.as_microsecond().saturating_add(1))
     }

@@ -52,7 +52,7 @@ impl FieldName {
         }
     }
 
-    /// As people read it. Hashed slots are drawn by it too, so it never changes.
+    /// The name of the field for people. Hashed slots are derived from it too, so it never changes.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Second => "second",
@@ -64,7 +64,7 @@ impl FieldName {
         }
     }
 
-    /// What may be written, for error messages.
+    /// The allowed values, for error messages.
     pub(crate) fn allowed(self) -> &'static str {
         match self {
             Self::Second | Self::Minute => "0 to 59",
@@ -91,7 +91,7 @@ pub(crate) enum Term {
     Range { from: u8, to: u8, step: u16 },
     /// `H`, `H(0-29)` and `0~29`: one value chosen by the schedule's key. With a step, the key chooses where it starts.
     Hashed { from: u8, to: u8, step: Option<u16> },
-    /// `L`, or `L-3`: so many days before the last day of the month.
+    /// `L`, or `L-3`: this number of days before the last day of the month.
     LastDay { days_before: u8 },
     /// `LW`: the last day of the month from Monday to Friday.
     LastWorkday,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use field::FieldName;
 pub(crate) use field::{Field, Term};
-pub(crate) use parse::{Parsed, parse};
+pub(crate) use parse::{ParsedRule, parse};
 pub use times::CronTimes;
 pub(crate) use times::values;
 
@@ -40,8 +40,8 @@ impl CronExpr {
     /// refused, except where hashed slots leave that to the schedule's key.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         match parse(text)? {
-            Parsed::Cron(expr) => Ok(expr),
-            Parsed::Every(_) => Err(ParseError::new(
+            ParsedRule::Cron(expr) => Ok(expr),
+            ParsedRule::Every(_) => Err(ParseError::new(
                 None,
                 1,
                 "@every is an interval, not a cron expression",

@@ -9,7 +9,7 @@ use crate::error::ParseError;
 
 /// An expression is cron fields, or `@every` and an interval.
 #[derive(Debug)]
-pub(crate) enum Parsed {
+pub(crate) enum ParsedRule {
     Cron(CronExpr),
     Every(SignedDuration),
 }
@@ -23,7 +23,7 @@ struct Token<'a> {
 
 const SHAPE: &str = "write `minute hour day-of-month month day-of-week`, with seconds in front if needed";
 
-pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
+pub(crate) fn parse(text: &str) -> Result<ParsedRule, ParseError> {
     if text.chars().nth(EXPRESSION_CHARS_MAX).is_some() {
         let problem = format!("the expression is longer than {EXPRESSION_CHARS_MAX} characters");
         return Err(ParseError::new(None, EXPRESSION_CHARS_MAX + 1, problem, "split it into several rules"));
@@ -37,7 +37,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     match tokens.first() {
         None => Err(ParseError::new(None, 1, "the expression is empty", SHAPE)),
         Some(first) if first.text.starts_with('@') => named(*first, &tokens[1..]),
-        Some(_) => fields(&tokens).map(Parsed::Cron),
+        Some(_) => fields(&tokens).map(ParsedRule::Cron),
     }
 }
 
@@ -117,13 +117,13 @@ fn unchecked_fields<'a>(tokens: &[Token<'a>]) -> Result<(CronExpr, [Token<'a>; 2
     Ok((expr, [rest[2], rest[3]]))
 }
 
-/// For tests of the check itself.
+/// Parses without the check, for tests of the check itself.
 #[cfg(test)]
 pub(super) fn fields_without_check(text: &str) -> CronExpr {
     unchecked_fields(&tokens(text).expect("valid")).expect("valid").0
 }
 
-fn named(name: Token<'_>, rest: &[Token<'_>]) -> Result<Parsed, ParseError> {
+fn named(name: Token<'_>, rest: &[Token<'_>]) -> Result<ParsedRule, ParseError> {
     let lower = name.text.to_ascii_lowercase();
     if lower == "@every" {
         return every(name, rest);
@@ -152,7 +152,7 @@ fn named(name: Token<'_>, rest: &[Token<'_>]) -> Result<Parsed, ParseError> {
         Some(value) => Field::single(name, value),
         None => Field::every(name),
     };
-    Ok(Parsed::Cron(CronExpr {
+    Ok(ParsedRule::Cron(CronExpr {
         second: None,
         minute: field(FieldName::Minute, minute),
         hour: field(FieldName::Hour, hour),
@@ -163,7 +163,7 @@ fn named(name: Token<'_>, rest: &[Token<'_>]) -> Result<Parsed, ParseError> {
 }
 
 /// `@every 90s`, `@every 1h30m`, `@every 2d`: whole numbers with d, h, m or s, largest unit first.
-fn every(name: Token<'_>, rest: &[Token<'_>]) -> Result<Parsed, ParseError> {
+fn every(name: Token<'_>, rest: &[Token<'_>]) -> Result<ParsedRule, ParseError> {
     const ADVICE: &str = "write it like `@every 90s`, `@every 1h30m` or `@every 2d`, from 1s to 3650d";
     let [interval] = rest else {
         let column = rest.get(1).map_or(name.column + name.text.len(), |extra| extra.column);
@@ -200,5 +200,5 @@ fn every(name: Token<'_>, rest: &[Token<'_>]) -> Result<Parsed, ParseError> {
     if number.is_some() || !crate::rule::INTERVAL_RANGE.contains(&every) || every > crate::rule::INTERVAL_MAX {
         return Err(refused(0));
     }
-    Ok(Parsed::Every(every))
+    Ok(ParsedRule::Every(every))
 }

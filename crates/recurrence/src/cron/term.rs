@@ -106,7 +106,7 @@ impl TermParser {
         Ok(Term::Range { from, to, step: step.unwrap_or(1) })
     }
 
-    /// What follows an `H`.
+    /// The term after an `H`.
     fn hashed(self, rest: Piece<'_>) -> Result<Term, ParseError> {
         let Some(inside) = rest.strip_prefix('(') else {
             let (from, to) = (self.name.lowest(), self.name.highest_hashed());
@@ -272,7 +272,7 @@ impl TermParser {
     }
 }
 
-/// What a message repeats of the input: short, and without control characters.
+/// The part of the input that a message repeats: short, and without control characters.
 pub(super) fn shown(text: &str) -> String {
     const SHOWN_MAX: usize = 20;
     let mut shown: String = text.chars().take(SHOWN_MAX).flat_map(char::escape_debug).collect();

@@ -1,4 +1,4 @@
-//! What an expression means: the set of values of each field, and the days of any month.
+//! The meaning of an expression: the set of values of each field, and the days of any month.
 
 use super::CronExpr;
 use super::field::{Field, FieldName, Term};

@@ -7,7 +7,7 @@ const TIME_FIELDS: usize = 5;
 const NAME_BYTES_MAX: usize = 256;
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line<'a> {
+pub(super) enum CrontabLine<'a> {
     /// Empty, or a comment.
     Blank,
     Variable {
@@ -28,7 +28,7 @@ pub(super) struct EntryLine {
     pub(super) flags: Flags,
 }
 
-/// What the crons of the BSDs read between the time and the command.
+/// The flags that the crons of the BSDs read between the time and the command.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Flags {
     /// `-n`: no mail after a success.
@@ -47,17 +47,17 @@ pub(super) struct CommandText {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Problem {
+pub(super) struct LineProblem {
     pub(super) column: usize,
     pub(super) message: String,
 }
 
-fn problem<T>(column: usize, message: impl Into<String>) -> Result<T, Problem> {
-    Err(Problem { column, message: message.into() })
+fn problem<T>(column: usize, message: impl Into<String>) -> Result<T, LineProblem> {
+    Err(LineProblem { column, message: message.into() })
 }
 
-impl<'a> Line<'a> {
-    pub(super) fn parse(text: &'a str, format: CrontabFormat) -> Result<Self, Problem> {
+impl<'a> CrontabLine<'a> {
+    pub(super) fn parse(text: &'a str, format: CrontabFormat) -> Result<Self, LineProblem> {
         let line = skip_blanks(text);
         if line.is_empty() || line.starts_with('#') {
             return Ok(Self::Blank);
@@ -73,7 +73,7 @@ impl<'a> Line<'a> {
 }
 
 /// `NAME = value`, either side quoted or not. `None` if the line is something else.
-fn variable<'a>(text: &'a str, line: &'a str) -> Result<Option<Line<'a>>, Problem> {
+fn variable<'a>(text: &'a str, line: &'a str) -> Result<Option<CrontabLine<'a>>, LineProblem> {
     let Some((name, rest)) = quoted(line).or_else(|| unquoted_name(line)) else { return Ok(None) };
     let Some(value) = skip_blanks(rest).strip_prefix('=') else { return Ok(None) };
     let column = column_of(text, line);
@@ -91,7 +91,7 @@ fn variable<'a>(text: &'a str, line: &'a str) -> Result<Option<Line<'a>>, Proble
         }
         Some(_) | None => value,
     };
-    Ok(Some(Line::Variable { name, value: value.to_owned(), column }))
+    Ok(Some(CrontabLine::Variable { name, value: value.to_owned(), column }))
 }
 
 fn unquoted_name(line: &str) -> Option<(&str, &str)> {
@@ -99,13 +99,13 @@ fn unquoted_name(line: &str) -> Option<(&str, &str)> {
     (end > 0).then(|| line.split_at(end))
 }
 
-/// What is within the quotes at the beginning, and what comes after them.
+/// The text within the quotes at the beginning, and the rest after them.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let quote = text.chars().next().filter(|letter| matches!(letter, '"' | '\''))?;
     text[1..].split_once(quote)
 }
 
-fn entry<'a>(text: &'a str, line: &'a str, format: CrontabFormat) -> Result<Line<'a>, Problem> {
+fn entry<'a>(text: &'a str, line: &'a str, format: CrontabFormat) -> Result<CrontabLine<'a>, LineProblem> {
     let is_quiet = line.starts_with('-');
     let line = line.strip_prefix('-').unwrap_or(line);
     let first_word = line.split(is_blank).next().unwrap_or_default();
@@ -141,12 +141,12 @@ fn entry<'a>(text: &'a str, line: &'a str, format: CrontabFormat) -> Result<Line
     if command.is_empty() {
         return problem(column_of(text, command), "a command is needed after the time");
     }
-    Ok(Line::Entry(Box::new(EntryLine { schedule, user, command: command_text(command), is_quiet, flags })))
+    Ok(CrontabLine::Entry(Box::new(EntryLine { schedule, user, command: command_text(command), is_quiet, flags })))
 }
 
-/// `-n`, `-q` and `-s`, alone or together behind one dash, and what comes after them. A command never begins with a
+/// Reads `-n`, `-q` and `-s`, alone or together behind one dash, and returns the rest. A command never begins with a
 /// dash.
-fn flags<'a>(text: &str, command: &'a str) -> Result<(Flags, &'a str), Problem> {
+fn flags<'a>(text: &str, command: &'a str) -> Result<(Flags, &'a str), LineProblem> {
     let mut flags = Flags::default();
     let mut rest = command;
     while let Some(letters) = rest.strip_prefix('-') {
@@ -177,8 +177,8 @@ fn split_fields(line: &str, count: usize) -> Option<(&str, &str)> {
     (!command.is_empty()).then(|| (&line[..end], command))
 }
 
-/// As cron does it: in the command, `\%` is `%` and the first bare `%` ends it. After that, `\%` is `%`, a bare `%`
-/// is a line break, and the text ends with one.
+/// Reads the command as cron does: in the command, `\%` is `%` and the first bare `%` ends it. After that, `\%` is `%`,
+/// a bare `%` is a line break, and the text ends with one.
 fn command_text(text: &str) -> CommandText {
     let mut command = String::with_capacity(text.len());
     let mut is_escaped = false;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::rule::Rule;
 use crate::zone::zone_refusal;
-use line::{CommandText, EntryLine, Flags, Line};
+use line::{CommandText, CrontabLine, EntryLine, Flags};
 
 /// A crontab this long is not written by hand, and whole it would have to stay in memory.
 pub const CRONTAB_BYTES_MAX: usize = 1 << 20;
@@ -22,10 +22,10 @@ pub const CRONTAB_ENTRIES_MAX: usize = 4096;
 pub const CRONTAB_LINE_BYTES_MAX: usize = 16 * 1024;
 /// Each entry carries the variables above it.
 pub const CRONTAB_VARIABLES_MAX: usize = 128;
-/// Enough to see what is wrong; a file with more is no crontab.
+/// Enough messages to see what is wrong; a file with more is not a crontab.
 pub const CRONTAB_DIAGNOSTICS_MAX: usize = 1000;
 
-/// Who a crontab belongs to decides whether its lines name a user.
+/// Whether the lines of a crontab name a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrontabFormat {
     /// `crontab -e`: time and command.
@@ -47,11 +47,11 @@ pub struct CrontabEntry {
     /// Counted from 1.
     pub line: usize,
     pub schedule: Rule,
-    /// In the system format.
+    /// The user, in the system format.
     pub user: Option<String>,
-    /// What the shell runs, with `\%` already turned into `%`.
+    /// The command for the shell, with `\%` already turned into `%`.
     pub command: String,
-    /// What follows the first `%`, with line breaks for each further `%`.
+    /// The text after the first `%`, with a line break for each further `%`.
     pub stdin: Option<String>,
     /// The variables set above the entry, `MAILTO` and `SHELL` included.
     pub env: Arc<Variables>,
@@ -63,7 +63,7 @@ pub struct CrontabEntry {
 /// Whether a run may start while the one before it still runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrontabOverlap {
-    /// As with every cron, unless the line says otherwise.
+    /// Runs may overlap, as in every cron, unless the line says otherwise.
     Allow,
     /// The line has the flag `-s` of OpenBSD's cron.
     Skip,
@@ -176,10 +176,10 @@ impl Reader {
                 format!("the line is longer than {CRONTAB_LINE_BYTES_MAX} bytes; move the command to a script");
             return self.report(Severity::Error, 1, message);
         }
-        match Line::parse(text, self.format) {
-            Ok(Line::Blank) => {}
-            Ok(Line::Variable { name, value, column }) => self.set(name, value, column),
-            Ok(Line::Entry(entry)) => {
+        match CrontabLine::parse(text, self.format) {
+            Ok(CrontabLine::Blank) => {}
+            Ok(CrontabLine::Variable { name, value, column }) => self.set(name, value, column),
+            Ok(CrontabLine::Entry(entry)) => {
                 if entry.is_quiet {
                     self.report(Severity::Warning, 1, "the leading `-` only quiets cron's own log and is dropped");
                 }
