@@ -124,7 +124,7 @@ impl Details {
     /// Longer texts of a worker are cut: details are kept with every attempt.
     pub const TEXT_MAX: usize = 128;
 
-    /// With texts that are short enough to be kept.
+    /// Cuts the texts to the length that is kept.
     #[must_use]
     pub fn cut(mut self) -> Self {
         for text in [&mut self.limit, &mut self.sandbox, &mut self.host].into_iter().flatten() {
@@ -147,7 +147,7 @@ pub enum Ran {
     No,
     /// It ran, and its failure is known for certain.
     Yes,
-    /// Nobody can know: the request went out and no answer came.
+    /// It is unknown: the request was sent and no answer came.
     Unknown,
 }
 

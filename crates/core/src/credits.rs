@@ -19,14 +19,13 @@ use crate::shard::event::CreditKept;
 use crate::time::{Span, Timestamp};
 use shares::divide;
 
-/// Credit is taken away no more often. Demands are told as often.
+/// The shortest interval between two withdrawals of credit. Demands are sent as often.
 const MOVE_EVERY: Span = Span::from_millis(100);
 
-/// A server whose stream broke keeps its share for so long: most come back at once, after a
-/// takeover for example.
+/// How long a server whose stream broke keeps its share. Most return at once, for example after a takeover.
 const EXPECTED_FOR: Span = Span::from_secs(2);
 
-/// With fewer slots than servers in need, each gets its turn.
+/// How long a server keeps a slot before the next server's turn, when there are fewer slots than servers in need.
 const TURN: Span = Span::from_secs(1);
 
 /// The accounts of the servers that a worker has, by some name of the link to each.
@@ -42,7 +41,7 @@ pub struct Credits<L> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Grant {
     Slots,
-    /// For now: too many outcomes wait to be acknowledged.
+    /// No credit for now, because too many outcomes wait to be acknowledged.
     Nothing,
     /// The worker leaves.
     NothingAnyMore,
@@ -60,9 +59,9 @@ struct Account {
     is_up: bool,
     expected_until: Timestamp,
     told: u32,
-    /// `told` has not been sent yet.
+    /// The credit `told` has not been sent yet.
     is_untold: bool,
-    /// `told` has not been confirmed yet; no other is told before.
+    /// The credit `told` has not been confirmed yet; no other credit is sent before.
     is_open: bool,
     /// What the server may count on.
     bound: u32,
@@ -123,7 +122,7 @@ impl<L: Ord + Copy> Credits<L> {
         credit
     }
 
-    /// The stream is gone, and with it all that the server could count on.
+    /// Ends a stream, and with it everything that the server could count on.
     pub fn close(&mut self, link: L, now: Timestamp) {
         // A server that was not reached again is not expected for any longer.
         if let Some(account) = self.accounts.get_mut(&link).filter(|account| account.is_up) {
@@ -207,7 +206,7 @@ impl<L: Ord + Copy> Credits<L> {
         }
     }
 
-    /// The credit to be told to this server, if it changed. To be sent at once.
+    /// The credit to send to this server, if it changed. It must be sent at once.
     pub fn take_untold(&mut self, link: L) -> Option<u32> {
         let account = self.accounts.get_mut(&link)?;
         std::mem::take(&mut account.is_untold).then_some(account.told)
@@ -217,7 +216,7 @@ impl<L: Ord + Copy> Credits<L> {
         self.accounts.get(&link).is_some_and(|account| account.is_untold)
     }
 
-    /// The server was told that it may send nothing.
+    /// Whether the server was told that it may send nothing.
     pub fn is_told_nothing(&self, link: L) -> bool {
         self.accounts.get(&link).is_none_or(|account| account.told == 0 && !account.is_untold)
     }
@@ -228,7 +227,7 @@ impl<L: Ord + Copy> Credits<L> {
         self.slots.saturating_sub(reserved)
     }
 
-    /// Decides what is to be told. Answers when to look again, if nothing happens before.
+    /// Decides which credits to send. Returns when to look again if nothing happens before.
     pub fn plan(&mut self, now: Timestamp) -> Option<Timestamp> {
         if self.grant == Grant::NothingAnyMore {
             return None;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// Since the job was submitted, or made eligible again by an operator.
+/// The give-backs of a job since it was submitted or an operator made it eligible again.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct GiveBacks {
     /// How often a worker or an agent gave it back. Bounded by the task's `start_retry`.
@@ -38,10 +38,10 @@ pub enum TakenBack {
 impl GiveBacks {
     /// The waits grow to 5 minutes, so that this is some 7 hours without a connection that lasts for one message.
     pub const NEVER_RECEIVED_MAX: u16 = 100;
-    /// Longer reasons are kept with the attempt; this one is for people who look at what waits.
+    /// Longer reasons are kept with the attempt; this one is for lists of waiting jobs.
     const REASON_MAX: usize = 512;
 
-    /// With one more, of an attempt that was due at `due_at`.
+    /// Adds a give-back of an attempt that was due at `due_at`.
     #[must_use]
     pub fn after(before: Option<&Self>, what: TakenBack, due_at: Timestamp, reason: &str) -> Self {
         let mut all = before.cloned().unwrap_or_default();

@@ -135,7 +135,7 @@ id!(ServerId, "server", "One run of a server process; a restart makes a new one.
 macro_rules! may_be_unknown {
     ($($name:ident),*) => {$(
         impl $name {
-            /// Of an attempt whose record does not say any more who it was. Never shown: see [`Self::known`].
+            /// The worker of an attempt whose record does not name it any more. Never shown: see [`Self::known`].
             pub const UNKNOWN: Self = Self(0);
 
             pub fn known(self) -> Option<Self> {
@@ -156,7 +156,7 @@ impl ShardId {
     /// Ten bits of a job's id name its shard.
     pub const COUNT_MAX: u16 = 1 << SHARD_BITS;
 
-    /// Which of so many lanes to the store its writes take.
+    /// The lane to the store on which the shard's writes go.
     pub fn lane(self, lanes: usize) -> usize {
         usize::from(self.0) % lanes.max(1)
     }

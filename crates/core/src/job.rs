@@ -73,7 +73,7 @@ pub struct JobRow {
 pub enum Input {
     None,
     Inline(Bytes),
-    /// In the store, to be read when the attempt is handed out.
+    /// The input is in the store and is read when the attempt is assigned.
     Stored {
         len: u32,
     },

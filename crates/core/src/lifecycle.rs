@@ -17,9 +17,9 @@ pub enum JobState {
     Failed,
     /// Ended on request after it had been started, or while it waited for a retry.
     Cancelled,
-    /// Nobody can know whether it ran, and its delivery mode forbids another start.
+    /// It is unknown whether the job ran, and its delivery mode forbids another start.
     Lost,
-    /// Its workers died too often while they ran it; only an operator starts it again.
+    /// Its workers died too often while they ran it; only an operator can start it again.
     Quarantined,
     /// Removed before it ever started; it never will.
     Deleted,
@@ -38,7 +38,7 @@ pub enum JobEvent {
     Fail,
     /// The start is taken back: proven that nothing ran.
     TakeBack,
-    /// In doubt, and the delivery mode forbids another start.
+    /// The attempt is in doubt, and the delivery mode forbids another start.
     Lose,
     /// Too many workers died on it.
     Quarantine,

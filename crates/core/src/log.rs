@@ -27,12 +27,12 @@ impl LogStream {
     }
 }
 
-/// From `offset` on, the log was written to `stream`; lines that begin there were written `at`.
+/// Says that from `offset` on the log was written to `stream`; lines that begin there were written `at`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogMark {
     pub offset: u64,
     pub stream: LogStream,
-    /// In milliseconds since 1970.
+    /// Milliseconds since 1970.
     pub at_ms: i64,
 }
 
@@ -42,7 +42,7 @@ impl LogMark {
     }
 }
 
-/// What the marks of a chunk may take at most: some bytes for each of its own, and the first mark.
+/// The maximum size of the marks of a chunk: some bytes for each of its own bytes, and the first mark.
 pub fn marks_len_max(chunk_len: usize) -> usize {
     chunk_len.saturating_mul(4).saturating_add(16)
 }
@@ -83,7 +83,7 @@ pub fn decode_marks(begin: u64, len: usize, mut bytes: &[u8]) -> Option<Vec<LogM
     (!marks.is_empty()).then_some(marks)
 }
 
-/// As seven bits a byte, the lowest first.
+/// Encodes a number with seven bits a byte, the lowest first.
 pub fn put_number(bytes: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);

@@ -20,13 +20,13 @@ use crate::time::{Span, Timestamp};
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum NoticeKind {
-    /// A job failed for good.
+    /// A job failed permanently.
     Failed = 1,
-    /// Nobody knows whether a job ran.
+    /// It is unknown whether a job ran.
     Lost = 2,
     /// A job took its workers down with it, again and again.
     Quarantined = 3,
-    /// Planned times that nobody was there for, and that do not run any more.
+    /// Planned times that no server handled in time, and that do not run any more.
     Missed = 4,
     /// A job that started late, or waits for longer than it should.
     Late = 5,
@@ -73,7 +73,7 @@ pub struct Notice {
     pub shard: ShardId,
     /// `None` where the owner did not have it at hand; the job says it.
     pub task: Option<TaskId>,
-    /// One of them, where it stands for several.
+    /// The job; one of the jobs if the notice stands for several.
     pub job: Option<JobId>,
     /// The schedule, and the planned time.
     pub planned: Option<(ScheduleId, Timestamp)>,
@@ -84,7 +84,7 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// Of one job.
+    /// A notice about one job.
     pub fn of_job(kind: NoticeKind, job: JobId, task: Option<TaskId>, source: Option<&Source>, at: Timestamp) -> Self {
         let planned = source.map(|source| (source.schedule, source.at));
         Self { at, kind, shard: job.shard(), task, job: Some(job), planned, count: 1, lateness: None }

@@ -26,17 +26,17 @@ pub struct RetryPolicy {
     pub jitter: f64,
     /// A failure of these classes is not tried again. Only for failures: must be empty for what
     /// follows the loss of a worker.
-    #[serde(skip_serializing_if = "Classes::is_empty")]
+    #[serde(skip_serializing_if = "FailureClasses::is_empty")]
     #[cfg_attr(feature = "schema", schema(value_type = Vec<FailureClass>))]
-    pub except: Classes,
+    pub except: FailureClasses,
 }
 
 /// A set of [`FailureClass`], written as a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "Vec<FailureClass>", into = "Vec<FailureClass>")]
-pub struct Classes(u8);
+pub struct FailureClasses(u8);
 
-impl Classes {
+impl FailureClasses {
     pub const NONE: Self = Self(0);
 
     pub fn contains(self, class: FailureClass) -> bool {
@@ -48,14 +48,14 @@ impl Classes {
     }
 }
 
-impl From<Vec<FailureClass>> for Classes {
+impl From<Vec<FailureClass>> for FailureClasses {
     fn from(classes: Vec<FailureClass>) -> Self {
         Self(classes.into_iter().fold(0, |set, class| set | 1 << class as u8))
     }
 }
 
-impl From<Classes> for Vec<FailureClass> {
-    fn from(classes: Classes) -> Self {
+impl From<FailureClasses> for Vec<FailureClass> {
+    fn from(classes: FailureClasses) -> Self {
         FailureClass::ALL.into_iter().filter(|class| classes.contains(*class)).collect()
     }
 }
@@ -68,7 +68,7 @@ impl Default for RetryPolicy {
             factor: 2.0,
             cap: Span::from_secs(10 * 60),
             jitter: 0.2,
-            except: Classes::default(),
+            except: FailureClasses::default(),
         }
     }
 }
@@ -86,7 +86,7 @@ impl RetryPolicy {
             factor: 2.0,
             cap: Span::from_secs(5 * 60),
             jitter: 0.1,
-            except: Classes::NONE,
+            except: FailureClasses::NONE,
         }
     }
 
@@ -131,16 +131,16 @@ impl RetryPolicy {
 pub(crate) fn read_after_give_back<'de, D: Deserializer<'de>>(deserializer: D) -> Result<RetryPolicy, D::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Given {
+    struct PolicyFields {
         max: Option<u16>,
         initial: Option<Span>,
         factor: Option<f64>,
         cap: Option<Span>,
         jitter: Option<f64>,
         #[serde(default)]
-        except: Classes,
+        except: FailureClasses,
     }
-    let Given { max, initial, factor, cap, jitter, except } = Given::deserialize(deserializer)?;
+    let PolicyFields { max, initial, factor, cap, jitter, except } = PolicyFields::deserialize(deserializer)?;
     let usual = RetryPolicy::after_give_back();
     Ok(RetryPolicy {
         max: max.unwrap_or(usual.max),

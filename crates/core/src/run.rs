@@ -75,7 +75,7 @@ impl Run {
     pub const KINDS: [&'static str; 8] =
         ["binary", "http", "email", "slack", "telegram", "probe", "handler", "command"];
 
-    /// How much longer than the task's timeout an attempt may take to end after it was told to.
+    /// How much longer than the task's timeout an attempt may take to end after it was asked to.
     pub fn grace(&self) -> Span {
         match self {
             Self::Binary(binary) => binary.grace,
@@ -246,7 +246,7 @@ pub struct Slack {
 }
 
 impl Slack {
-    /// Whether it has an address of its own, and not the name of one.
+    /// Whether this is a URL, and not the name of one in the worker's settings.
     pub fn is_address(&self) -> bool {
         self.webhook.contains("://")
     }

@@ -67,13 +67,13 @@ impl<'de> Deserialize<'de> for ByteSize {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
-        enum Written {
+        enum SizeText {
             Number(u64),
             Text(String),
         }
-        match Written::deserialize(deserializer)? {
-            Written::Number(bytes) => Ok(Self(bytes)),
-            Written::Text(text) => text.parse().map_err(serde::de::Error::custom),
+        match SizeText::deserialize(deserializer)? {
+            SizeText::Number(bytes) => Ok(Self(bytes)),
+            SizeText::Text(text) => text.parse().map_err(serde::de::Error::custom),
         }
     }
 }

@@ -94,7 +94,7 @@ impl TaskSpec {
         }
     }
 
-    /// From the start of an attempt to the moment at which its worker has ended it by force.
+    /// The time from the start of an attempt until its worker has ended it by force.
     pub fn time_to_end(&self) -> Span {
         Span::from_micros(self.timeout.as_micros().saturating_add(self.run.grace().as_micros()))
     }

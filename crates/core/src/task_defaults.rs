@@ -18,7 +18,7 @@ static DEFAULTS: OnceLock<TaskDefaults> = OnceLock::new();
 impl TaskDefaults {
     pub const BUILT_IN: Self = Self { timeout: Span::from_secs(20 * 60), retries: 3 };
 
-    /// From now on, for this process. The first call counts.
+    /// Sets the defaults of this process. Only the first call counts.
     pub fn set(self) {
         let _ = DEFAULTS.set(self);
     }

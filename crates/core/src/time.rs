@@ -195,8 +195,8 @@ impl Serialize for Span {
 impl<'de> Deserialize<'de> for Span {
     /// Reads the texts of [`Span::parse`], and numbers, which are seconds.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl Visitor<'_> for Read {
+        struct SpanVisitor;
+        impl Visitor<'_> for SpanVisitor {
             type Value = Span;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a duration, such as \"30s\", \"PT30S\" or 30 (seconds)")
@@ -214,7 +214,7 @@ impl<'de> Deserialize<'de> for Span {
                 self.visit_f64(secs as f64)
             }
         }
-        deserializer.deserialize_any(Read)
+        deserializer.deserialize_any(SpanVisitor)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use punctual_core::attempt::{Ending, Failure, FailureClass, Outcome};
-use punctual_core::retry::{Classes, RetryPolicy};
+use punctual_core::retry::{FailureClasses, RetryPolicy};
 use punctual_core::schedule::{SourceKind, Verdict};
 use punctual_core::task::{Delivery, OnLost};
 use punctual_core::{AttemptNo, JobState, Span, Timestamp};
@@ -58,7 +58,7 @@ fn good() -> RunHistory {
         factor: 2.0,
         cap: Span::from_secs(60),
         jitter: 0.0,
-        except: Classes::NONE,
+        except: FailureClasses::NONE,
     };
     let start = |attempt, secs| RecordedStart { attempt: AttemptNo(attempt), at: at(secs), survived_loss: false };
     let report = |attempt, secs, outcome| Report { attempt: AttemptNo(attempt), at: moment(secs), outcome };
@@ -154,7 +154,7 @@ const SPOILS: [(&str, Spoil); 24] = [
     }),
     ("waits are kept", |run| run.jobs[0].ends[0].consequence = Some(Consequence::Again { due_at: at(3) })),
     ("what is excepted is final", |run| {
-        run.jobs[0].rules.retry.except = Classes::from(vec![FailureClass::Task]);
+        run.jobs[0].rules.retry.except = FailureClasses::from(vec![FailureClass::Task]);
     }),
     ("an attempt ends once", |run| {
         let again = run.jobs[0].ends[1].clone();

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use punctual_core::attempt::FailureClass;
-use punctual_core::retry::{Classes, RetryPolicy};
+use punctual_core::retry::{FailureClasses, RetryPolicy};
 use punctual_core::shard::Config;
 use punctual_core::task::{Delivery, OnLost, Probe, Run, Task, TaskSpec};
 use punctual_core::{ArtifactId, Span, TaskId, Timestamp};
@@ -196,7 +196,7 @@ fn draw_task(rng: &mut Rng, number: u64) -> Task {
         spec.node_retry.initial = Span::ZERO;
     }
     // So many that a job whose workers have no room now and then still runs.
-    spec.start_retry = RetryPolicy { max: rng.range(3, 8) as u16, except: Classes::NONE, ..draw_retry(rng) };
+    spec.start_retry = RetryPolicy { max: rng.range(3, 8) as u16, except: FailureClasses::NONE, ..draw_retry(rng) };
     spec.timeout = *rng.pick(&[Span::from_secs(4), Span::from_secs(10), Span::from_secs(20)]);
     spec.queue_timeout = *rng.pick(&[None, None, None, Some(Span::from_secs(2)), Some(Span::from_secs(15))]);
     spec.quiet = rng.percent(10);
@@ -224,7 +224,7 @@ fn draw_retry(rng: &mut Rng) -> RetryPolicy {
     }
 }
 
-fn draw_except(rng: &mut Rng) -> Classes {
+fn draw_except(rng: &mut Rng) -> FailureClasses {
     let percent = *rng.pick(&[0, 0, 40]);
-    Classes::from(FailureClass::ALL.into_iter().filter(|_| rng.percent(percent)).collect::<Vec<_>>())
+    FailureClasses::from(FailureClass::ALL.into_iter().filter(|_| rng.percent(percent)).collect::<Vec<_>>())
 }

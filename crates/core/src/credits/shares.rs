@@ -1,7 +1,7 @@
 //! Dividing a number.
 
-/// As even as it goes; the rest goes to the first ones. If there is not one for each, the
-/// turn decides who is first.
+/// Divides slots as evenly as possible; the remainder goes to the first servers. If there is not one for each, the turn
+/// decides who is first.
 pub(super) fn divide(total: u32, among: usize, turn: usize) -> Vec<u32> {
     let Ok(count) = u32::try_from(among) else { return vec![0; among] };
     if count == 0 {

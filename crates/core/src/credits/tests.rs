@@ -19,7 +19,7 @@ fn credits(slots: u32, servers: usize) -> Credits<usize> {
     credits
 }
 
-/// As a server does that has nothing in flight.
+/// Confirms a credit, as a server does that has nothing in flight.
 fn confirm(credits: &mut Credits<usize>, link: usize) -> u32 {
     let told = credits.take_untold(link).unwrap_or(credits.accounts[&link].told);
     credits.kept(link, CreditKept { told, bound: told });

@@ -1,4 +1,4 @@
-//! Who is told of what, and how: what is stored of a rule.
+//! The stored form of a notification rule: which events notify which recipients, through which channel.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -44,7 +44,7 @@ pub enum Channel {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         cc: Vec<String>,
     },
-    /// The address is a secret: whoever has it can post.
+    /// The URL is a secret: everyone who has it can post.
     Slack { webhook: String },
     /// By a bot of the worker's settings.
     Telegram {
@@ -113,12 +113,11 @@ impl fmt::Debug for Channel {
     }
 }
 
-/// The different latenesses that rules want to know of, the shortest first, of rules as they are stored. One that cannot
-/// be read wants nothing.
+/// The different lateness limits of stored rules, the shortest first. A rule that cannot be read has none.
 pub fn late_limits(specs: &[String]) -> Vec<Span> {
-    /// As much of a rule as this needs, whatever version wrote it.
+    /// The fields of a rule that this function needs, whatever version wrote the rule.
     #[derive(Deserialize)]
-    struct Looked {
+    struct LateLimit {
         #[serde(default)]
         on: Vec<String>,
         #[serde(default = "RuleSpec::late_after_default")]
@@ -127,7 +126,7 @@ pub fn late_limits(specs: &[String]) -> Vec<Span> {
         enabled: bool,
     }
     let late = NoticeKind::Late.as_str();
-    let looked = specs.iter().filter_map(|spec| serde_json::from_str::<Looked>(spec).ok());
+    let looked = specs.iter().filter_map(|spec| serde_json::from_str::<LateLimit>(spec).ok());
     let wanted = looked.filter(|rule| rule.enabled && rule.on.iter().any(|kind| kind == late));
     wanted.map(|rule| rule.late_after).collect::<BTreeSet<_>>().into_iter().collect()
 }

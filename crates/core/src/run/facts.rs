@@ -1,4 +1,4 @@
-//! What a run is told of itself: one list for the environment of programs, the headers of requests, and placeholders.
+//! What a run learns about itself: one list for the environment of programs, the headers of requests, and placeholders.
 
 use std::borrow::Cow;
 
@@ -35,7 +35,7 @@ const CLOSE: &str = "}}";
 /// Braces around anything else are left alone: they belong to somebody else's templates.
 const PREFIX: &str = "punctual.";
 
-/// What is known of one attempt. A name without a value is left out.
+/// The facts of one attempt. A name without a value is left out.
 #[derive(Debug, Clone)]
 pub struct Facts(Vec<(&'static str, String)>);
 
@@ -77,7 +77,7 @@ impl Facts {
         Some(self.iter().find(|(known, _)| *known == name).map_or("", |(_, value)| value))
     }
 
-    /// The text with values in the place of its placeholders. What is not a placeholder stays.
+    /// Replaces the placeholders of a text by values. Everything else stays.
     pub fn expand<'a>(&self, text: &'a str, escape: Escape) -> Cow<'a, str> {
         if !has_placeholder(text) {
             return Cow::Borrowed(text);
@@ -85,7 +85,7 @@ impl Facts {
         let mut expanded = String::with_capacity(text.len());
         let mut rest = text;
         for _ in 0..PLACEHOLDERS_MAX {
-            let Some(found) = Found::first(rest) else { break };
+            let Some(found) = FoundPlaceholder::first(rest) else { break };
             match found.name.and_then(|name| self.get(name)) {
                 Some(value) => {
                     expanded.push_str(&rest[..found.start]);
@@ -99,7 +99,7 @@ impl Facts {
         Cow::Owned(expanded)
     }
 
-    /// The same in every text of a task that may have placeholders. `None` if it has none.
+    /// Expands every text of a task that may have placeholders. `None` if it has none.
     pub fn expand_run(&self, run: &Run) -> Option<Run> {
         if !run.has_placeholders() {
             return None;
@@ -113,7 +113,7 @@ impl Facts {
 /// How a value is written where it goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Escape {
-    /// As it is: no value has a quote, a backslash, an angle bracket or a control character.
+    /// No escaping: no value has a quote, a backslash, an angle bracket or a control character.
     None,
     /// Percent-encoded: `+` would be read as a space.
     Url,
@@ -132,14 +132,14 @@ impl Escape {
 }
 
 /// A pair of braces that begins as a placeholder does.
-struct Found<'a> {
+struct FoundPlaceholder<'a> {
     start: usize,
     end: usize,
     /// `None` if it does not end as a placeholder.
     name: Option<&'a str>,
 }
 
-impl<'a> Found<'a> {
+impl<'a> FoundPlaceholder<'a> {
     fn first(text: &'a str) -> Option<Self> {
         let mut from = 0;
         while let Some(place) = text[from..].find(OPEN) {
@@ -165,11 +165,11 @@ fn has_placeholder(text: &str) -> bool {
     text.contains(OPEN) && text.contains(PREFIX)
 }
 
-/// Whether every placeholder of a text is one that there is. The error is a sentence.
+/// Checks that every placeholder of a text exists. The error is a sentence.
 pub fn check_placeholders(text: &str) -> Result<(), String> {
     let mut rest = text;
     let mut count = 0;
-    while let Some(found) = Found::first(rest) {
+    while let Some(found) = FoundPlaceholder::first(rest) {
         let shown: String = rest[found.start..].chars().take(40).collect();
         let name = found.name.ok_or_else(|| format!("has a placeholder that does not end: {shown}"))?;
         if !FACT_NAMES.contains(&name) {
@@ -185,8 +185,8 @@ pub fn check_placeholders(text: &str) -> Result<(), String> {
 }
 
 impl Run {
-    /// Visits every text that may have placeholders, with the place where it stands in the definition. Not the line of a
-    /// command: a shell reads variables itself, and has a meaning of its own for what it finds in the line.
+    /// Visits every text that may have placeholders, with its path in the definition. The line of a command is not
+    /// among them: a shell reads variables itself, and would interpret what it finds in the line.
     pub fn each_text(&mut self, mut visit: impl FnMut(&str, Escape, &mut String)) {
         let mut plain = |place: &str, text: &mut String| visit(place, Escape::None, text);
         match self {

@@ -23,7 +23,7 @@ pub enum ScheduleCommand {
     Resume {
         note: Option<String>,
     },
-    /// The next so many planned times are skipped.
+    /// Skips the next `count` planned times.
     SkipNext {
         count: u32,
     },
@@ -49,7 +49,7 @@ pub enum ScheduleReply {
     Queued {
         at: Timestamp,
     },
-    /// The same, and the run before it is being cancelled.
+    /// The run was queued, and the run before it is being cancelled.
     CancelsPrevious {
         at: Timestamp,
     },
@@ -58,7 +58,7 @@ pub enum ScheduleReply {
         at: Timestamp,
         reason: String,
     },
-    /// So many times waited, and are skipped.
+    /// The number of queued times that were skipped.
     Cleared {
         count: u32,
     },
@@ -69,10 +69,10 @@ pub enum ScheduleReply {
     NotOwner,
     /// Another schedule has this name.
     NameTaken,
-    /// It has another revision by now.
+    /// The schedule has another revision by now.
     Conflict {
         revision: u32,
     },
-    /// It cannot be done; the reason is for people.
+    /// The command cannot be executed; the reason is for people.
     Refused(String),
 }

@@ -13,7 +13,7 @@ use crate::time::Timestamp;
 pub enum Verdict {
     /// A job was made for it.
     Fired = 1,
-    /// It waits for the run before it to end.
+    /// The time waits for the previous run to end.
     Queued = 2,
     /// A run before it had not ended.
     SkippedOverlap = 3,
@@ -26,7 +26,7 @@ pub enum Verdict {
     SkippedByRequest = 7,
     /// No server handled it in time, and the schedule's catch-up rule does not run it.
     Missed = 8,
-    /// It waited for the run before it, and then the schedule had run as often as `max_runs` allows.
+    /// The time waited for the previous run, and by then the schedule had run as often as `max_runs` allows.
     SkippedMaxRuns = 9,
 }
 
@@ -76,15 +76,15 @@ impl Marks {
     pub const SECOND_OF_FOLD: Self = Self(1 << 2);
     /// A calendar moved it to a business day.
     pub const MOVED: Self = Self(1 << 3);
-    /// It was run after it had been missed.
+    /// The time was missed and run afterwards.
     pub const REPLAYED: Self = Self(1 << 4);
-    /// It was not planned: somebody asked for it.
+    /// The run was not planned: somebody requested it.
     pub const MANUAL: Self = Self(1 << 5);
-    /// Its run started later than the schedule allows.
+    /// The run started later than the schedule allows.
     pub const LATE: Self = Self(1 << 6);
-    /// It stands for `count` times from `at` on, too many to have a row each.
+    /// The row stands for `count` times from `at` on, too many to have a row each.
     pub const STRETCH: Self = Self(1 << 7);
-    /// Whoever asked for it asked to cancel the run before it, whatever the schedule's overlap policy says.
+    /// The request for this run asked to cancel the previous run, whatever the schedule's overlap policy says.
     pub const CANCELS_PREVIOUS: Self = Self(1 << 8);
 
     pub const fn has(self, mark: Self) -> bool {

@@ -29,7 +29,7 @@ pub enum PlanError {
 pub struct Plan {
     pub spec: ScheduleSpec,
     fires: Schedule,
-    /// What would fire if no calendar and no gap took anything away; `None` if they do not.
+    /// The schedule without calendars and gaps; `None` if they remove nothing.
     planned: Option<Schedule>,
     jitter: Span,
     is_hashed: bool,
@@ -44,7 +44,7 @@ pub struct Planned {
     pub marks: Marks,
     /// How many planned times fall on this instant.
     pub count: u32,
-    /// It does not fire, and why.
+    /// Why the time does not fire, if it does not.
     pub unfired: Option<Unfired>,
 }
 
@@ -64,14 +64,14 @@ impl Unfired {
 }
 
 impl Plan {
-    /// Also checks what it means for the schedule whose name has this seed.
+    /// Compiles a spec and checks what it means for the schedule whose name has this seed.
     pub fn new(spec: ScheduleSpec, calendars: &BTreeMap<String, Arc<Calendar>>, seed: u64) -> Result<Self, PlanError> {
         let plan = Self::shared(spec, calendars)?;
         plan.check(seed)?;
         Ok(plan)
     }
 
-    /// For any schedule with this spec.
+    /// Compiles a spec for any schedule that has it.
     pub fn shared(spec: ScheduleSpec, calendars: &BTreeMap<String, Arc<Calendar>>) -> Result<Self, PlanError> {
         let find = |names: &[String]| {
             let found = names
@@ -104,8 +104,8 @@ impl Plan {
         if self.is_hashed { Ok(self.schedule(seed).check_slots()?) } else { Ok(()) }
     }
 
-    /// For a spec that means nothing any more, such as one whose calendar is gone: it never fires, and can
-    /// be replaced.
+    /// The plan of a spec that has no meaning any more, such as one whose calendar is gone: it never fires, and can be
+    /// replaced.
     pub fn never() -> Self {
         let past = Rule::Once(jiff::Timestamp::UNIX_EPOCH);
         let spec = ScheduleSpec::new(punctual_recurrence::ScheduleSpec::new(past, "UTC"));
@@ -119,7 +119,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The same for any schedule with this spec.
+    /// Reads a spec for any schedule that has it.
     pub fn read_shared(text: &str, calendars: &BTreeMap<String, Arc<Calendar>>) -> Result<Self, PlanError> {
         let spec = serde_json::from_str(text).map_err(|error| PlanError::Unreadable(error.to_string()))?;
         Self::shared(spec, calendars)
@@ -159,7 +159,8 @@ impl Plan {
         }
     }
 
-    /// What is planned for this instant if calendars and gaps take something away, whether they do or not.
+    /// The occurrence at this instant of the schedule without calendars and gaps. `None` if they remove nothing, or if
+    /// nothing is planned for the instant.
     pub(super) fn planned_at(&self, at: Timestamp, seed: u64) -> Option<(Cow<'_, Schedule>, Occurrence)> {
         let planned = self.planned.as_ref()?;
         let occurrence = self.walk(planned, at - Span::from_micros(1), seed).next()?;

@@ -12,7 +12,7 @@ use crate::time::{Span, Timestamp};
 /// A planned time that has no row of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeftOut {
-    /// On the wall clock.
+    /// The time on the wall clock.
     pub local: DateTime,
     /// `None` if the run at that instant stands for it.
     pub unfired: Option<Unfired>,
@@ -52,7 +52,7 @@ impl Plan {
     }
 }
 
-/// As they were planned, the one that stands for the others first.
+/// The planned times of an occurrence, the one that stands for the others first.
 fn times(schedule: &Schedule, occurrence: &Occurrence, limit: usize) -> Vec<DateTime> {
     let first = occurrence.adjusted_from.unwrap_or(occurrence.nominal);
     std::iter::once(first).chain(schedule.merged_into(occurrence, limit)).collect()

@@ -7,7 +7,7 @@ use crate::time::Timestamp;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Source {
     pub schedule: ScheduleId,
-    /// The key of its occurrence.
+    /// The planned time, which is the key of the occurrence.
     pub at: Timestamp,
     pub kind: SourceKind,
     /// The owner has to know when it ends: another run may wait for that.
@@ -17,13 +17,13 @@ pub struct Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SourceKind {
-    /// At its time, or a little later.
+    /// The run was planned and fired at its time, or a little later.
     Planned = 1,
-    /// After its time had been missed.
+    /// The run was made after its time had been missed.
     Replayed = 2,
     /// Somebody asked for a run outside the plan.
     Manual = 3,
-    /// Of a range of past times that somebody asked for.
+    /// The run belongs to a backfill of past times that somebody requested.
     Backfill = 4,
 }
 
@@ -47,7 +47,7 @@ impl Source {
     /// Set in the first byte of a tracked one; stores index by it.
     pub const TRACKED: u8 = 0x80;
 
-    /// For stores and the wire: the kind, the schedule, the time.
+    /// Encodes the source for stores and the wire: the kind, the schedule, the time.
     pub fn to_bytes(self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
         bytes[0] = self.kind as u8 | if self.is_tracked { Self::TRACKED } else { 0 };

@@ -1,4 +1,4 @@
-//! What is stored of a schedule's rules.
+//! The stored form of a schedule's rules and policies.
 
 use std::ops::RangeInclusive;
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::{Span, Timestamp};
 
-/// Times that wait for the run before them, at most. Later ones are skipped: whoever is a
-/// thousand runs behind will not catch up by waiting.
+/// The maximum number of times that wait for the previous run. Later ones are skipped: a schedule that is a thousand
+/// runs behind will not catch up by waiting.
 pub const OVERLAP_QUEUE_MAX: usize = 1000;
 
 /// Missed times that are run after all, at most.
@@ -19,7 +19,8 @@ pub const PAUSE_AFTER_MAX: u16 = 1000;
 /// What `missed_after` of a schedule may be.
 pub const MISSED_AFTER_RANGE: RangeInclusive<Span> = Span::from_secs(1)..=Span::from_secs(3600);
 
-/// Without a setting of its own, no planned time is missed sooner: some hundred milliseconds of a slow commit are no outage.
+/// The lower limit of `missed_after` for schedules without a setting of their own: some hundred milliseconds of a slow
+/// commit are no outage.
 pub const MISSED_AFTER_FLOOR: Span = Span::from_secs(1);
 
 /// How old a missed time may be that [`CatchUpMode::All`] runs, unless the schedule says otherwise.
@@ -78,7 +79,7 @@ impl ScheduleSpec {
         interval.max(MISSED_AFTER_FLOOR).min(of_servers)
     }
 
-    /// Whether the owner has to know which of its jobs have not ended.
+    /// Whether the owner has to know which jobs of the schedule have not ended.
     pub fn is_tracked(&self) -> bool {
         self.overlap != Overlap::Allow || self.pause_after_failures.is_some()
     }

@@ -54,9 +54,9 @@ pub enum Bug {
     WatermarkIgnored,
     /// Runs of a schedule meet although it says that they must not.
     OverlapIgnored,
-    /// What is missed in the next turn has a budget of its own.
+    /// Times that are missed in the next turn get a budget of their own.
     ReckoningForgotten,
-    /// A job fails and nobody is told.
+    /// A job fails without a notice.
     FailureNotTold,
     /// A start that its worker denies was never received, although the database has lost commits since.
     OldStartBelieved,

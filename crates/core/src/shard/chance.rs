@@ -8,7 +8,7 @@ impl Chance {
         Self(seed)
     }
 
-    /// From 0 to 1.
+    /// A random number from 0 to 1.
     pub(super) fn fraction(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }

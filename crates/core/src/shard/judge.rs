@@ -17,17 +17,18 @@ pub(super) enum End {
         timed_out: bool,
         details: Option<Box<Details>>,
     },
-    /// Its worker was silent for too long.
+    /// The worker was silent for too long.
     WorkerLost,
-    /// Its agent was silent for too long, and its worker was not.
+    /// The agent was silent for too long, while its worker was not.
     AgentLost {
         host: Option<String>,
     },
-    /// Its worker is there and never received it.
+    /// The worker is connected and never received the attempt.
     NeverReceived,
-    /// Its worker is there and does not know it, which proves nothing: the database has gone back in time since its start.
+    /// The worker is connected and does not know the attempt, which proves nothing, because the database has lost
+    /// commits since the start.
     Denied,
-    /// It outlived its timeout and its worker did not end it.
+    /// The attempt exceeded its timeout and its worker did not end it.
     Overdue,
 }
 
@@ -66,7 +67,8 @@ pub(super) struct Ruling {
 }
 
 impl Ruling {
-    /// What to keep of the attempt. One that ends its job although nothing ran says why it could not be started.
+    /// The details to keep of the attempt. An attempt that ends its job although nothing ran says why it could not be
+    /// started.
     pub(super) fn details(&self, known: Option<Box<Details>>) -> Option<Box<Details>> {
         let is_unstartable = self.ending == Ending::NotStarted
             && matches!(self.consequence, Consequence::Settle { state: JobState::Failed, .. });
@@ -87,7 +89,7 @@ pub(super) enum Consequence {
 /// What the judge knows of the job.
 pub(super) struct Case<'a> {
     pub(super) spec: &'a TaskSpec,
-    /// With `next_attempt` already past the attempt that ended.
+    /// The job's counters; `next_attempt` is already past the attempt that ended.
     pub(super) counters: Counters,
     /// Starts that were taken back before.
     pub(super) give_backs: Option<&'a GiveBacks>,
@@ -95,7 +97,7 @@ pub(super) struct Case<'a> {
     pub(super) due_at: Timestamp,
     pub(super) cancel_requested: bool,
     pub(super) now: Timestamp,
-    /// From 0 to 1.
+    /// A random number from 0 to 1.
     pub(super) chance: f64,
     pub(super) config: &'a Config,
 }
@@ -225,8 +227,8 @@ impl Case<'_> {
         self.ruling(Ending::WorkerLost, reason, consequence)
     }
 
-    /// Nobody can know whether it ran. Counts as a loss, whoever says so, so that a job
-    /// in doubt is not tried for ever.
+    /// It is unknown whether the attempt ran. This counts as a loss in every case, so that a job in doubt is not
+    /// retried for ever.
     fn in_doubt(&self, delivery: Delivery) -> Consequence {
         let counters = Counters { node_failures: self.counters.node_failures.saturating_add(1), ..self.counters };
         if self.cancel_requested {
@@ -280,14 +282,14 @@ pub(super) fn queue_timeout_reason(reason: &str, limit: Span) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::retry::Classes;
+    use crate::retry::FailureClasses;
     use crate::task::{Probe, Run};
 
     const NOW: Timestamp = Timestamp::EPOCH;
 
     fn spec(except: &[FailureClass]) -> TaskSpec {
         let mut spec = TaskSpec::new(Run::Probe(Probe::default()));
-        spec.retry.except = Classes::from(except.to_vec());
+        spec.retry.except = FailureClasses::from(except.to_vec());
         spec
     }
 
@@ -413,7 +415,7 @@ mod tests {
     #[test]
     fn the_policy_after_a_loss_excepts_nothing_from_failures() {
         let mut spec = spec(&[]);
-        spec.node_retry.except = Classes::from(FailureClass::ALL.to_vec());
+        spec.node_retry.except = FailureClasses::from(FailureClass::ALL.to_vec());
         is_retried(ruling(&spec, reported(failed(FailureClass::Task))));
         is_retried(ruling(&spec, End::WorkerLost));
     }

@@ -78,17 +78,17 @@ use crate::time::{Span, Timestamp};
 pub struct Owner {
     config: Config,
     server: ServerId,
-    /// The shards that are ours: of each its jobs in memory, what is planned, and what is read of it.
+    /// The owned shards: for each its jobs in memory, its schedules, and the reads under way.
     shards: Shards,
     /// What waits.
     window: Window,
     /// The workers and their slots.
     fleet: Fleet,
-    /// What is decided and not yet durable.
+    /// Decisions that are not yet durable.
     outbox: Outbox,
-    /// Who is answered when it is durable.
+    /// Requests that are answered when their write is durable.
     answers: Answers,
-    /// What is asked about jobs that are not in memory.
+    /// Requests about jobs that are not in memory.
     lookups: Lookups,
     takeovers: Takeovers,
     effects: Effects,
@@ -178,8 +178,7 @@ impl Owner {
         }
     }
 
-    /// Lets time do its part: what has become due, silent or overdue, what to read
-    /// next, and who runs what.
+    /// Advances the time: handles what has become due, silent or overdue, starts reads, and matches jobs to workers.
     pub fn tick(&mut self, now: Timestamp) {
         self.now = now;
         self.forgive_own_pause();

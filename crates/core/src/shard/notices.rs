@@ -26,7 +26,7 @@ const AILING_MAX: usize = 10_000;
 /// Kinds of late starts that are counted at a time. Late starts of further kinds are not reported.
 const LATE_MAX: usize = 10_000;
 
-/// After this, a failure that was seen here is in the list of failed tasks that we are sent, however old that list is.
+/// After this time, a failure that was seen here is in the received list of failed tasks, however old that list is.
 const TOLD_WITHIN: Span = Span::from_secs(3600);
 
 /// The watcher of waiting jobs has reported a job that waits for this much longer than allowed.
@@ -34,15 +34,15 @@ const SEEN_WITHIN: Span = Span::from_secs(5);
 
 #[derive(Default)]
 pub(super) struct Notices {
-    /// Tasks whose last end that we know of was a failure, with the moment at which we saw it;
-    /// `None` of those we were told of.
+    /// Tasks whose last known end was a failure, with the time at which it was seen here; `None` for those from the
+    /// received list.
     ailing: BTreeMap<TaskId, Option<Timestamp>>,
-    /// A job that starts later than the first of these is late; empty while nobody wants to know.
+    /// A job that starts later than the first of these is late; empty while no rule asks for late jobs.
     late_after: Vec<Span>,
     late: BTreeMap<LateKind, Notice>,
 }
 
-/// Late starts that are told as one, because every rule says the same about them.
+/// Late starts that share one notice, because every rule treats them alike.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct LateKind {
     task: TaskId,
@@ -54,7 +54,7 @@ struct LateKind {
 }
 
 impl Notices {
-    /// What is to be noticed, as the rules have it now.
+    /// Sets what to watch for, as the rules currently require.
     pub(super) fn watch(&mut self, watch: Watch, now: Timestamp) {
         let Watch { ailing, late_after } = watch;
         self.late_after = late_after;
@@ -128,8 +128,8 @@ impl Owner {
         is_told.then_some(notice)
     }
 
-    /// The start of a job is durable: whether it is late. One that was given back may be given back again, so that it is
-    /// told when an attempt of it has run.
+    /// Checks, when the start of a job is durable, whether it is late. A job that was given back may be given back
+    /// again, so its notice waits until an attempt has run.
     pub(super) fn notice_start(&mut self, id: JobId, run: &Run) {
         let Some(shard) = self.shards.get(id.shard()) else { return };
         if let Some(live) = shard.jobs.get(&id).filter(|live| live.given_back().is_none()) {

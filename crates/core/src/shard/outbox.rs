@@ -16,7 +16,7 @@ use crate::time::{Span, Timestamp};
 const CLOSE_WITHIN: Span = Span::from_secs(1);
 
 #[derive(Default)]
-struct Queue {
+struct WriteQueue {
     /// Decided and not yet handed to the store.
     writes: VecDeque<Write>,
     /// Records to be closed, and watermarks to be set, at the next opportunity.
@@ -29,7 +29,7 @@ struct Queue {
 
 pub(super) struct Outbox {
     /// One for each lane.
-    queues: Vec<Queue>,
+    queues: Vec<WriteQueue>,
     in_flight_max: usize,
     /// The lane whose turn it is.
     turn: usize,
@@ -38,11 +38,11 @@ pub(super) struct Outbox {
 
 impl Outbox {
     pub(super) fn new(lanes: usize, in_flight_max: usize) -> Self {
-        let queues = std::iter::repeat_with(Queue::default).take(lanes.max(1)).collect();
+        let queues = std::iter::repeat_with(WriteQueue::default).take(lanes.max(1)).collect();
         Self { queues, in_flight_max: in_flight_max.max(1), turn: 0, batches_made: 0 }
     }
 
-    fn queue(&mut self, shard: ShardId) -> &mut Queue {
+    fn queue(&mut self, shard: ShardId) -> &mut WriteQueue {
         let lane = shard.lane(self.queues.len());
         &mut self.queues[lane]
     }
@@ -57,7 +57,7 @@ impl Outbox {
         }
     }
 
-    /// What is tried again goes before what was decided later.
+    /// Adds a write before those that were decided later, because it is retried.
     pub(super) fn push_front(&mut self, write: Write) {
         self.queue(write.shard()).writes.push_front(write);
     }
@@ -73,9 +73,9 @@ impl Outbox {
         queue.writes.len() + queue.in_flight.iter().map(|batch| batch.writes.len()).sum::<usize>()
     }
 
-    /// When something is to be written that nobody waits for.
+    /// When the writes that nobody waits for are to be written.
     pub(super) fn next_close(&self) -> Option<Timestamp> {
-        let has_room = |queue: &&Queue| queue.in_flight.len() < self.in_flight_max;
+        let has_room = |queue: &&WriteQueue| queue.in_flight.len() < self.in_flight_max;
         self.queues.iter().filter(has_room).filter_map(|queue| queue.close_by).min()
     }
 
@@ -94,7 +94,7 @@ impl Outbox {
         };
         let lane = in_turn.into_iter().find(has_some)?;
         self.turn = (lane + 1) % lanes;
-        let Queue { writes, closes, close_by, .. } = &mut self.queues[lane];
+        let WriteQueue { writes, closes, close_by, .. } = &mut self.queues[lane];
         let until = in_order(writes, len_max);
         let mut taken: Vec<Write> = writes.drain(..until).collect();
         taken.extend(closes.drain(..closes.len().min(len_max.saturating_sub(taken.len()))));
@@ -110,20 +110,20 @@ impl Outbox {
         self.queues[lane].in_flight.push_back(batch);
     }
 
-    /// The batch that was handed over first of all that are not answered.
+    /// The oldest batch in flight.
     pub(super) fn oldest(&self) -> Option<BatchSeq> {
         self.queues.iter().filter_map(|queue| queue.in_flight.front()).map(|batch| batch.seq).min()
     }
 
-    /// Takes the batch out that was answered, and shows what is still in flight on its lane.
+    /// Removes the batch that was answered, and returns what is still in flight on its lane.
     pub(super) fn answered(&mut self, seq: BatchSeq) -> (SharedBatch, Vec<SharedBatch>) {
-        let is_oldest = |queue: &&mut Queue| queue.in_flight.front().is_some_and(|batch| batch.seq == seq);
+        let is_oldest = |queue: &&mut WriteQueue| queue.in_flight.front().is_some_and(|batch| batch.seq == seq);
         let queue = self.queues.iter_mut().find(is_oldest).expect("batches of one lane are answered in order");
         let batch = queue.in_flight.pop_front().expect("it was just found");
         (batch, queue.in_flight.iter().cloned().collect())
     }
 
-    /// Drops what was decided for a shard and not handed over. What is in flight is answered.
+    /// Drops the decisions for a shard that were not handed over yet. Batches in flight will still be answered.
     pub(super) fn forget(&mut self, shard: ShardId) {
         let queue = self.queue(shard);
         queue.writes.retain(|write| write.shard() != shard);

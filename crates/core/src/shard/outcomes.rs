@@ -1,4 +1,4 @@
-//! How attempts end, whoever says so.
+//! Ends of attempts: reports of workers, losses and timeouts.
 
 use crate::attempt::{AttemptNo, AttemptRecord, Ending, Outcome, Ran};
 use crate::id::{JobId, WorkerId};

@@ -12,7 +12,7 @@ use clap::Args;
 use punctual_api::not_json;
 use punctual_core::Span;
 use punctual_core::attempt::FailureClass;
-use punctual_core::retry::Classes;
+use punctual_core::retry::FailureClasses;
 use punctual_core::run::Command;
 use punctual_core::task::{Delivery, Handler, OnLost, Priority, Probe, Run, TaskSpec};
 use serde::de::DeserializeOwned;
@@ -220,7 +220,7 @@ impl Rules {
     fn apply(&self, spec: &mut TaskSpec) -> anyhow::Result<()> {
         spec.retry.max = self.retries.unwrap_or(spec.retry.max);
         spec.retry.initial = self.retry_wait.unwrap_or(spec.retry.initial);
-        spec.retry.except = Classes::from(self.retry_except.clone());
+        spec.retry.except = FailureClasses::from(self.retry_except.clone());
         spec.timeout = self.timeout.unwrap_or(spec.timeout);
         spec.queue_timeout = self.queue_timeout;
         spec.delivery = self.delivery.unwrap_or_default();

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use punctual_core::attempt::{Ending, Failure, Outcome};
-use punctual_core::retry::{Classes, RetryPolicy};
+use punctual_core::retry::{FailureClasses, RetryPolicy};
 use punctual_core::task::{self, OnLost};
 use punctual_core::{AttemptNo, JobState, Span, Timestamp};
 use punctual_promises::{
@@ -199,7 +199,7 @@ fn rules(rules: &Rules, fail_first: u32) -> JobRules {
         factor: rules.retry_factor,
         cap: Span::MAX,
         jitter: rules.retry_jitter,
-        except: Classes::NONE,
+        except: FailureClasses::NONE,
     };
     JobRules {
         delivery: match rules.delivery {

@@ -2,7 +2,7 @@
 
 use punctual_client::{Client, IfMatch};
 use punctual_core::Span;
-use punctual_core::retry::{Classes, RetryPolicy};
+use punctual_core::retry::{FailureClasses, RetryPolicy};
 use punctual_core::task::{self, Handler, Run, TaskSpec};
 
 use crate::history::{ClientLine, Delivery, Journal, Rules};
@@ -27,7 +27,7 @@ const RETRY: RetryPolicy = RetryPolicy {
     factor: 2.0,
     cap: Span::from_secs(60),
     jitter: 0.2,
-    except: Classes::NONE,
+    except: FailureClasses::NONE,
 };
 
 impl TaskKind {

@@ -12,7 +12,7 @@ fn for_good() -> Outcome {
     Outcome::Failed(Failure { last: Last::Yes, ..Failure::new("no luck") })
 }
 
-/// With a task that has a name, so that it can be well again.
+/// A bench with a named task, so that it can recover.
 fn bench(spec: TaskSpec) -> Bench {
     let mut bench = Bench::with(spec, Config::default());
     bench.task = Arc::new(Task { name: Some("nightly".to_owned()), ..Task::clone(&bench.task) });

@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 /// Applied in the order in which they were decided.
 #[derive(Debug, Clone, PartialEq)]
 pub enum JobWrite {
-    /// After this is durable, and only then, the worker may execute.
+    /// Records a start. Only when this is durable may the worker execute.
     Start(Start),
     /// The job leaves the hot table for history.
     Settle(Settle),
@@ -60,8 +60,8 @@ impl JobWrite {
         }
     }
 
-    /// What a write about a job that is only waiting expects its row to be: under this key, with this number for the
-    /// next attempt. The owner may have been told of the job so late that it is not; then the write is void.
+    /// The row that a write about a waiting job expects: this key, and this number of the next attempt. If a hint about
+    /// the job came so late that the row differs, the write is void.
     pub fn expects_waiting(&self) -> Option<(JobKey, AttemptNo)> {
         match self {
             Self::Start(start) => Some((start.key, start.attempt)),
@@ -178,7 +178,7 @@ pub struct StaleOutcome {
     pub outcome: String,
 }
 
-/// A start that a former owner recorded and nobody ended, as read at takeover.
+/// A start that a former owner recorded and that has not ended, as read at takeover.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenStart {
     pub starts: StartsId,

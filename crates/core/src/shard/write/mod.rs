@@ -24,7 +24,7 @@ pub struct Epoch(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BatchSeq(pub u64);
 
-/// Names one durable record of starts: all that one shard started in one batch.
+/// Names one durable record of starts: all starts of one shard in one batch.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct StartsId {
     pub shard: ShardId,
@@ -44,7 +44,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// What people are to be told of all that was applied, in the order of the writes.
+    /// The notices of all writes that were applied, in the order of the writes.
     pub fn notices<'a>(&'a self, void: &'a Void) -> impl Iterator<Item = &'a Notice> {
         self.writes.iter().filter(|write| write.notice().is_some() && !write.is_void(void)).filter_map(Write::notice)
     }
@@ -121,7 +121,7 @@ impl Write {
         }
     }
 
-    /// What people are to be told when it is applied.
+    /// The notice that is stored when the write is applied.
     pub fn notice(&self) -> Option<&Notice> {
         match self {
             Self::Job(write) => write.notice(),

@@ -123,6 +123,6 @@ pub struct LateStart {
     pub at: Timestamp,
     pub job: JobId,
     pub started_at: Timestamp,
-    /// To be added: [`Marks::LATE`] if the schedule does not allow it, or none.
+    /// Marks to add: [`Marks::LATE`] if the start is later than the schedule allows, otherwise none.
     pub marks: Marks,
 }

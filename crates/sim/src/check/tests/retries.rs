@@ -1,7 +1,7 @@
 //! Histories with wrong retries, as a simulation records them.
 
 use punctual_core::attempt::{Ending, FailureClass};
-use punctual_core::retry::Classes;
+use punctual_core::retry::FailureClasses;
 use punctual_core::task::Delivery;
 use punctual_core::{JobState, Span};
 
@@ -60,7 +60,7 @@ fn a_job_that_is_given_back_for_ever_is_found() {
 #[test]
 fn a_retry_of_what_is_excepted_is_found() {
     let promise = "what is excepted is final";
-    let excepting = |class| HistoryBuilder::new(|spec| spec.retry.except = Classes::from(vec![class]));
+    let excepting = |class| HistoryBuilder::new(|spec| spec.retry.except = FailureClasses::from(vec![class]));
     let retried = |except, class| {
         let builder = excepting(except).start(1).begin(1).end(1, failed_by(class)).with_details(of_class(class));
         let due_at = builder.now() + secs(8);
