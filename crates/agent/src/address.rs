@@ -2,7 +2,8 @@
 
 use url::{Host, Url};
 
-/// Reads addresses with commas. Without TLS only on this machine: the token is sent there.
+/// Reads a list of addresses separated by commas. Addresses without TLS are allowed only on this machine, because the
+/// token is sent to them.
 pub fn parse_servers(text: &str) -> Result<Vec<String>, String> {
     text.split(',').map(|address| parse(address.trim())).collect()
 }
@@ -22,7 +23,7 @@ fn parse(text: &str) -> Result<String, String> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
-/// Whether it leads to the machine that calls it, whichever that is.
+/// Whether the address leads to the machine that uses it.
 pub fn is_loopback(server: &str) -> bool {
     Url::parse(server).is_ok_and(|url| is_here(&url))
 }

@@ -1,5 +1,5 @@
-//! What a worker hands to the agent that it starts: variables of its environment, and nothing
-//! else of the worker's.
+//! What a worker hands to the agent that it starts: variables of its environment. The agent gets nothing else from the
+//! worker.
 
 use std::fmt;
 
@@ -20,38 +20,38 @@ const FILE_SIZE: &str = "PUNCTUAL_AGENT_FILE_SIZE";
 const FILE_SHA256: &str = "PUNCTUAL_AGENT_FILE_SHA256";
 const HOST_ID: &str = "PUNCTUAL_HOST_ID";
 const TRACING_ID: &str = "PUNCTUAL_TRACING_ID";
-/// Only where the worker names authorities that the agent is to trust besides the system's.
+/// Set only if the worker names certificate authorities for the agent to trust besides the system's.
 const AUTHORITIES: &str = "PUNCTUAL_AGENT_CA_PEM";
-/// Only where the worker requires anything of the sandbox.
+/// Set only if the worker requires protections of the sandbox.
 const SANDBOX_REQUIRE: &str = "PUNCTUAL_AGENT_SANDBOX_REQUIRE";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Handover {
-    /// Never empty. With TLS, or on this machine.
+    /// The addresses of the servers. Never empty. Each uses TLS or is on this machine.
     pub servers: Vec<String>,
-    pub token: Token,
+    pub token: AgentToken,
     pub job: JobId,
     pub attempt: AttemptNo,
     pub download: Download,
     pub host: HostId,
     pub tracing_id: Option<String>,
-    /// Certificates in PEM.
+    /// Certificate authorities in PEM.
     pub authorities: Option<String>,
-    /// Without these the agent runs nothing.
+    /// The protections without which the agent runs nothing.
     pub sandbox_require: Vec<Protection>,
 }
 
-/// Shown nowhere.
+/// The agent's token for its attempt. Never shown.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(pub String);
+pub struct AgentToken(pub String);
 
-impl fmt::Debug for Token {
+impl fmt::Debug for AgentToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
 }
 
-/// Says which variable is wrong, and never what is in it.
+/// Names the variable that is wrong, and never its content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadHandover {
     #[error("{0} is not set")]
@@ -81,7 +81,7 @@ impl Handover {
         variables
     }
 
-    /// `lookup` gives a variable's value.
+    /// Reads the handover. `lookup` returns the value of a variable.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, BadHandover> {
         let filled = |name: &str| lookup(name).filter(|value| !value.is_empty());
         let value = |name: &'static str| filled(name).ok_or(BadHandover::Missing(name));
@@ -99,7 +99,7 @@ impl Handover {
             .ok_or_else(|| wrong(SANDBOX_REQUIRE, "it names a protection that this agent does not know"))?;
         Ok(Self {
             servers,
-            token: Token(value(TOKEN)?),
+            token: AgentToken(value(TOKEN)?),
             job,
             attempt: AttemptNo(attempt),
             download: Download { url: value(DOWNLOAD_URL)?, size, sha256 },
@@ -139,7 +139,7 @@ mod tests {
     fn handover() -> Handover {
         Handover {
             servers: vec!["http://127.0.0.1:8020".to_owned(), "https://b.example".to_owned()],
-            token: Token("t0ken".to_owned()),
+            token: AgentToken("t0ken".to_owned()),
             job: JobId::new(Timestamp::EPOCH, ShardId(3), 9),
             attempt: AttemptNo(2),
             download: Download { url: "http://127.0.0.1:1/s3cret".to_owned(), size: 7, sha256: [0xab; 32] },

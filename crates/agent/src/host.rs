@@ -1,14 +1,14 @@
-//! The name of one environment.
+//! The random name of one environment.
 
 use std::fmt;
 use std::io;
 
-/// Random, for one environment alone. It is no secret: people see it with the attempt.
+/// The random name of one environment. It is not secret: people see it with the attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostId(String);
 
 impl HostId {
-    /// As the protocol has it.
+    /// The maximum length in the protocol.
     const LEN_MAX: usize = 64;
 
     pub fn random() -> io::Result<Self> {

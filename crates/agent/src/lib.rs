@@ -17,10 +17,10 @@ mod run;
 mod spawn;
 
 pub use address::{is_loopback, parse_servers};
-pub use handover::{BadHandover, Handover, Token};
+pub use handover::{AgentToken, BadHandover, Handover};
 pub use host::HostId;
 pub use run::{AgentError, Tie, guard_this_process, run};
 pub use spawn::{
-    AgentEnd, AgentSettings, AgentStart, Agents, ContainerSettings, Containers, Engine, EngineError, Environment,
-    Environments, OtherServers, Processes, SpawnError, Unstarted, Workplace,
+    AgentEnd, AgentSettings, AgentStart, Agents, ContainerEngine, ContainerEngineError, ContainerSettings, Containers,
+    Environment, Environments, OtherServers, Processes, SpawnError, StartFailure, Workplace,
 };

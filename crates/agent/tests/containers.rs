@@ -7,8 +7,8 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use punctual_agent::{
-    AgentEnd, AgentStart, ContainerSettings, Containers, Engine, EngineError, Environments, HostId, SpawnError,
-    Workplace,
+    AgentEnd, AgentStart, ContainerEngine, ContainerEngineError, ContainerSettings, Containers, Environments, HostId,
+    SpawnError, Workplace,
 };
 use punctual_core::attempt::AttemptNo;
 use punctual_core::id::JobId;
@@ -64,7 +64,7 @@ async fn answer(State(script): State<Shared>, request: Request) -> (StatusCode, 
 }
 
 struct World {
-    engine: Engine,
+    engine: ContainerEngine,
     script: Shared,
     workplace: Arc<Workplace>,
     _folder: tempfile::TempDir,
@@ -79,10 +79,10 @@ impl World {
         let routes = Router::new().fallback(answer).with_state(script.clone());
         tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
         let workplace = Arc::new(Workplace::open(&folder.path().join("agents")).unwrap());
-        Self { engine: Engine::new(socket), script, workplace, _folder: folder }
+        Self { engine: ContainerEngine::new(socket), script, workplace, _folder: folder }
     }
 
-    async fn containers(&self, image: &str) -> Result<Containers, EngineError> {
+    async fn containers(&self, image: &str) -> Result<Containers, ContainerEngineError> {
         let settings =
             ContainerSettings { image: image.to_owned(), network: "host".to_owned(), worker: "w".to_owned() };
         Containers::open(self.engine.clone(), settings, self.workplace.clone()).await

@@ -1,4 +1,4 @@
-//! Where an executor asks that an agent may run an attempt in its stead.
+//! The port through which an executor asks servers to admit an agent for an attempt.
 
 use async_trait::async_trait;
 use punctual_core::attempt::AttemptNo;
@@ -6,35 +6,35 @@ use punctual_core::id::{ArtifactId, JobId};
 
 use crate::Download;
 
-/// What an agent is wanted for.
+/// A request to admit an agent for an attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admission {
     pub job: JobId,
     pub attempt: AttemptNo,
     pub artifact: ArtifactId,
-    /// Random, for one environment alone.
+    /// The random name of the environment.
     pub host_id: String,
-    /// What the environment is called where it runs.
+    /// The name of the environment where it runs.
     pub pod: String,
 }
 
-/// What an agent needs for its attempt.
+/// What an agent needs for its attempt: its token, the download, and the servers.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Admitted {
-    /// Opens this attempt and nothing else. Whoever has it can report for the attempt, so it
-    /// belongs into no log.
+pub struct AdmissionGrant {
+    /// Grants access to this attempt and nothing else. Everyone who has it can report for the attempt, so it must not
+    /// be logged.
     pub token: String,
     pub download: Download,
     /// The address of the server that answered, as the worker reaches it.
     pub server: String,
-    /// The other servers that the worker knows, as it reaches them.
+    /// The addresses of the other servers that the worker knows, as it reaches them.
     pub others: Vec<String>,
 }
 
-/// Without the token.
-impl std::fmt::Debug for Admitted {
+/// Shows everything but the token.
+impl std::fmt::Debug for AdmissionGrant {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Admitted")
+        f.debug_struct("AdmissionGrant")
             .field("download", &self.download)
             .field("server", &self.server)
             .finish_non_exhaustive()
@@ -43,16 +43,16 @@ impl std::fmt::Debug for Admitted {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdmitError {
-    /// It may work in a moment.
+    /// No server could answer now; it may work a moment later.
     #[error("no server could admit an agent: {0}")]
     Unavailable(String),
-    /// It will not work: the file is not there, or the answer makes no sense.
+    /// The request was refused: the file is missing, or the answer makes no sense. A retry would not help.
     #[error("an agent was not admitted: {0}")]
     Refused(String),
 }
 
 #[async_trait]
 pub trait Admissions: Send + Sync + 'static {
-    /// Only for an attempt that this worker was given and has not reported.
-    async fn admit(&self, admission: Admission) -> Result<Admitted, AdmitError>;
+    /// Requests admission for an attempt that is assigned to this worker and not reported yet.
+    async fn admit(&self, admission: Admission) -> Result<AdmissionGrant, AdmitError>;
 }

@@ -17,15 +17,15 @@ use async_trait::async_trait;
 use punctual_core::attempt::{Details, Failure, FailureClass, Last, Outcome, Ran};
 use punctual_core::log::LogStream;
 use punctual_core::run::{BINARY_WITH_NETWORK, Binary, Network, Run};
-use punctual_sandbox::{Exit, Job, LaunchError, Launcher, Limits, Output, Running, Stdin};
+use punctual_sandbox::{Exit, LaunchError, Launcher, Limits, Output, RunningProgram, SandboxJob, Stdin};
 use tokio::time::Instant;
 
-use crate::{Call, Ended, Executor, LogSink, root_cause, wrong_kind};
+use crate::{Call, ExecutionEnd, Executor, LogSink, root_cause, wrong_kind};
 use files::OpenFile;
-use judge::Ordered;
+use judge::EndOrder;
 pub use programs::{ProgramCache, Programs};
 
-/// For the launcher to notice that the program is gone and to say so.
+/// How long the launcher may take to notice that the program is gone and to report it.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 pub struct Binaries {
@@ -34,7 +34,7 @@ pub struct Binaries {
     network: NetworkPolicy,
 }
 
-/// Whether programs that ask for a network get one.
+/// Whether programs that request a network get one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum NetworkPolicy {
     #[default]
@@ -43,13 +43,14 @@ pub enum NetworkPolicy {
 }
 
 impl NetworkPolicy {
-    /// What a worker that runs programs announces.
+    /// The capabilities that a worker that runs programs announces.
     pub fn capabilities(self) -> Vec<String> {
         let network = (self == Self::Allowed).then(|| BINARY_WITH_NETWORK.to_owned());
         ["binary".to_owned()].into_iter().chain(network).collect()
     }
 
-    /// Servers hand out no such job to a worker that did not announce it; this is for those who err.
+    /// Refuses a program that requests a network without this policy. Servers assign no such job to a worker that did
+    /// not announce it, so this only catches mistakes.
     pub fn check(self, spec: &Binary) -> Result<(), Outcome> {
         match (self, spec.network) {
             (Self::Refused, Network::Host) => {
@@ -86,7 +87,7 @@ impl Executor for Binaries {
         spec.grace.to_std() + LAST_WORDS
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Ended {
+    async fn execute(self: Arc<Self>, call: Call) -> ExecutionEnd {
         let Run::Binary(spec) = &*call.run else { return wrong_kind(&call.run).into() };
         if let Err(refused) = self.network.check(spec) {
             return refused.into();
@@ -112,7 +113,7 @@ impl Executor for Binaries {
         if let Some(reason) = too_large(&files, spec) {
             return Outcome::Failed(Failure { last: Last::Yes, ran: Ran::No, ..Failure::new(reason) }).into();
         }
-        let job = Job {
+        let job = SandboxJob {
             program,
             args: spec.args.clone(),
             env: environment::of(&spec.env, &call),
@@ -133,7 +134,7 @@ impl Executor for Binaries {
 
 impl Binaries {
     /// Passes on what the program prints, and ends it when its time is over or it was cancelled.
-    async fn watch(&self, mut running: Running, spec: &Binary, call: &Call) -> Ended {
+    async fn watch(&self, mut running: RunningProgram, spec: &Binary, call: &Call) -> ExecutionEnd {
         let mut ordered = None;
         let mut kill_at: Option<Instant> = None;
         loop {
@@ -144,7 +145,7 @@ impl Binaries {
                     None => break,
                 },
                 () = call.cancel.cancelled(), if ordered.is_none() => {
-                    ordered = Some(Ordered::Cancelled);
+                    ordered = Some(EndOrder::Cancelled);
                     running.terminate();
                     kill_at = Some(Instant::now() + spec.grace.to_std());
                 }
@@ -153,7 +154,7 @@ impl Binaries {
                         running.kill();
                         break;
                     }
-                    ordered = Some(Ordered::TimeOver);
+                    ordered = Some(EndOrder::TimeOver);
                     running.terminate();
                     kill_at = Some(Instant::now() + spec.grace.to_std());
                 }
@@ -161,11 +162,11 @@ impl Binaries {
         }
         let exit = self.last_word(&mut running, kill_at.or(call.deadline), spec).await;
         let details = self.details(&exit);
-        Ended { outcome: judge::outcome(exit, ordered, &spec.limits, call), details: Some(Box::new(details)) }
+        ExecutionEnd { outcome: judge::outcome(exit, ordered, &spec.limits, call), details: Some(Box::new(details)) }
     }
 
-    /// A program may close its outputs and go on.
-    async fn last_word(&self, running: &mut Running, deadline: Option<Instant>, spec: &Binary) -> Exit {
+    /// Waits for the end of a program that closed its outputs and continues to run.
+    async fn last_word(&self, running: &mut RunningProgram, deadline: Option<Instant>, spec: &Binary) -> Exit {
         tokio::select! {
             biased;
             exit = running.wait() => return exit,
@@ -217,7 +218,7 @@ impl OpenFile {
     }
 }
 
-/// Files are in the program's memory.
+/// Why the files are too large, if they are: they count as the program's memory.
 fn too_large(files: &[OpenFile], spec: &Binary) -> Option<String> {
     let bytes: u64 = files.iter().map(|file| file.len).sum();
     let memory = spec.limits.memory;

@@ -1,4 +1,4 @@
-//! The signal that ends an attempt early. It only goes up: run, cancelled, stopped.
+//! The signal that ends an attempt early. It only escalates: run, cancelled, stopped.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 const CANCELLED: u8 = 1;
 const STOPPED: u8 = 2;
 
-/// Shared by an attempt and by those who may end it.
+/// The signal of one attempt, shared with everyone who may end it.
 #[derive(Clone, Default)]
 pub struct Cancel(Arc<Signal>);
 
@@ -20,12 +20,12 @@ struct Signal {
 }
 
 impl Cancel {
-    /// Asks the attempt to end; how it ended is still reported.
+    /// Asks the attempt to end; its outcome is still reported.
     pub fn cancel(&self) {
         self.raise(CANCELLED);
     }
 
-    /// Ends the attempt at once; nobody waits for a report.
+    /// Ends the attempt at once, without a report.
     pub fn stop(&self) {
         self.raise(STOPPED);
     }

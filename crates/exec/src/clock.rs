@@ -1,4 +1,4 @@
-//! The one place where a worker asks what time it is.
+//! The only place where a worker reads the wall clock.
 
 use std::time::SystemTime;
 

@@ -20,29 +20,28 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual_core::attempt::{Details, Failure, FailureClass, Outcome, Ran};
 use punctual_core::run::{Command, Limits, Run};
-use punctual_sandbox::{Exit, Left, LimitHit, Status, read_result, sealed_bytes};
+use punctual_sandbox::{Exit, LimitHit, ResultFound, Status, read_result, sealed_bytes};
 use rustix::fs::{Mode, OFlags};
 use tempfile::TempDir;
 
 use crate::binary::files::OpenFile;
-use crate::binary::programs::Problem;
+use crate::binary::programs::ProgramError;
 use crate::binary::{Programs, environment, judge};
-use crate::{Call, Ended, Executor, wrong_kind};
+use crate::{Call, ExecutionEnd, Executor, wrong_kind};
 pub use account::Account;
 use keeper::Keeper;
-use process::Process;
+use process::CommandProcess;
 
-/// Where programs are looked for, unless the task says otherwise.
+/// The default search path of programs.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// After the grace: for the last output, and for the kernel to end what was killed.
+/// How long to wait after the grace period for the last output, and for the kernel to end killed processes.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// What a level of the sandbox is called where there is none.
+/// The sandbox level in details of commands, which have no sandbox.
 const NO_SANDBOX: &str = "none";
 
-/// The executor of commands. A worker that has it can be made to do anything that its user can, by whoever can
-/// create tasks.
+/// The executor of commands. Everyone who can create tasks can make a worker that has it do anything that its user can.
 pub struct Commands {
     account: Account,
     keeper: Arc<Keeper>,
@@ -50,7 +49,7 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// `account` is the worker's own.
+    /// Runs commands as `account`, which is the worker's own user.
     pub fn new(account: Account) -> Self {
         Self { account, keeper: Arc::default(), files: None }
     }
@@ -88,7 +87,7 @@ impl Executor for Commands {
         spec.grace.to_std() + LAST_WORDS
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Ended {
+    async fn execute(self: Arc<Self>, call: Call) -> ExecutionEnd {
         let Run::Command(spec) = &*call.run else { return wrong_kind(&call.run).into() };
         if call.cancel.is_cancelled() {
             return Outcome::Cancelled.into();
@@ -120,22 +119,22 @@ impl Executor for Commands {
         let exit = exit(status, process.output.flooded(), result.read());
         let details = details(&exit);
         let outcome = judge::outcome(exit, ordered, &Limits::default(), &call);
-        Ended { outcome, details: Some(Box::new(details)) }
+        ExecutionEnd { outcome, details: Some(Box::new(details)) }
     }
 }
 
 impl Commands {
-    /// Copies, so that a command which changes one harms nobody else.
+    /// Places copies of the files, so that a command that changes one does not affect others.
     async fn place_files(&self, spec: &Command, call: &Call, folder: PathBuf) -> Result<(), Outcome> {
         let Some(source) = &self.files else {
             return Err(Outcome::NotStarted { reason: "this worker has no folder for files of commands".to_owned() });
         };
-        let files = source.files(call.job, call.attempt, &spec.files).await.map_err(Problem::into_outcome)?;
+        let files = source.files(call.job, call.attempt, &spec.files).await.map_err(ProgramError::into_outcome)?;
         let copied = tokio::task::spawn_blocking(move || copy_files(&folder, files)).await;
         copied.unwrap_or_else(|error| Err(io::Error::other(error))).map_err(|error| not_started(&error))
     }
 
-    fn start(&self, spec: &Command, call: &Call, result: &ResultFile) -> io::Result<Process> {
+    fn start(&self, spec: &Command, call: &Call, result: &ResultFile) -> io::Result<CommandProcess> {
         let stdin = match (&spec.stdin, &call.input) {
             (Some(text), _) => Stdio::from(sealed_bytes(text.as_bytes())?),
             (None, Some(input)) => Stdio::from(sealed_bytes(input)?),
@@ -158,11 +157,11 @@ impl Commands {
             .current_dir(folder)
             .stdin(stdin);
         let output_max = Limits::default().output.get();
-        Process::start(command, output_max, self.keeper.clone())
+        CommandProcess::start(command, output_max, self.keeper.clone())
             .map_err(|error| named(error, &format!("cannot start {}", spec.shell())))
     }
 
-    /// A home that is not there is no reason to fail; a folder that the task names is.
+    /// The working folder. A missing home folder is no reason to fail; a missing folder that the task names is.
     fn folder(&self, spec: &Command) -> io::Result<PathBuf> {
         if let Some(folder) = &spec.directory {
             let metadata =
@@ -190,7 +189,7 @@ fn named(error: io::Error, what: &str) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
-/// Where the command leaves the job's output: in a folder that only this user can enter.
+/// The file in which the command leaves the job's output, in a folder that only this user can enter.
 struct ResultFile(TempDir);
 
 impl ResultFile {
@@ -208,18 +207,18 @@ impl ResultFile {
         self.0.path().join("files")
     }
 
-    fn read(&self) -> Left {
+    fn read(&self) -> ResultFound {
         // A link would lead elsewhere, and a pipe would have us wait.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        rustix::fs::open(self.path(), flags, Mode::empty()).map_or(Left::Nothing, read_result)
+        rustix::fs::open(self.path(), flags, Mode::empty()).map_or(ResultFound::Nothing, read_result)
     }
 }
 
-fn exit(status: Status, flooded: bool, left: Left) -> Exit {
+fn exit(status: Status, flooded: bool, left: ResultFound) -> Exit {
     let (result, too_much) = match left {
-        Left::Nothing => (None, false),
-        Left::Result(result) => (Some(result), false),
-        Left::TooMuch => (None, true),
+        ResultFound::Nothing => (None, false),
+        ResultFound::Result(result) => (Some(result), false),
+        ResultFound::TooMuch => (None, true),
     };
     let hit = (flooded || too_much).then_some(LimitHit::Output);
     Exit { status, hit, peak_memory_bytes: 0, cpu: Duration::ZERO, wall: Duration::ZERO, result }
@@ -240,7 +239,7 @@ fn details(exit: &Exit) -> Details {
     }
 }
 
-/// This machine lacks something; the task's retry policy decides.
+/// This machine lacks something that the command needs; the task's retry policy decides.
 fn not_started(error: &io::Error) -> Outcome {
     Outcome::Failed(Failure { class: FailureClass::Environment, ran: Ran::No, ..Failure::new(error.to_string()) })
 }

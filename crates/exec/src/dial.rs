@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout_at};
 use url::Host;
 
-use crate::guard::{Guard, Refusal};
+use crate::guard::{ConnectRefusal, Guard};
 use crate::words::without_number;
 use tls::Tls;
 
@@ -28,10 +28,10 @@ use tls::Tls;
 /// told apart from one that does not answer.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The next address gets its chance this much later than the one before.
+/// The delay between the tries of two addresses (Happy Eyeballs).
 const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
-/// All of them have their chance within the timeout.
+/// The number of addresses that are tried, so that all of them have a chance within the timeout.
 const ADDRESSES_MAX: usize = 8;
 
 /// Finds the addresses of a host.
@@ -49,7 +49,7 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// How a worker reaches others. One for all executors that send.
+/// The outbound connections of a worker, shared by all executors that send.
 pub struct Outbound {
     guard: Guard,
     resolver: Arc<dyn Resolve>,
@@ -61,21 +61,21 @@ impl Outbound {
         Self { guard, resolver: Arc::new(SystemResolver), tls: Tls::of_this_machine() }
     }
 
-    /// Asks another than the system for addresses. Its answers are checked like any.
+    /// Uses another resolver than the system's. The guard checks its answers too.
     #[must_use]
     pub fn resolver(mut self, resolver: impl Resolve) -> Self {
         self.resolver = Arc::new(resolver);
         self
     }
 
-    /// Trusts one more authority for certificates.
+    /// Trusts one more certificate authority.
     #[must_use]
     pub fn trust(mut self, authority: CertificateDer<'static>) -> Self {
         self.tls.trust(authority);
         self
     }
 
-    /// For what a task names.
+    /// Connects to an address that a task names, if the guard allows it.
     pub(crate) async fn connect(
         &self,
         host: &Host<&str>,
@@ -85,7 +85,7 @@ impl Outbound {
         self.connect_if(host, port, deadline, |address| self.guard.check(&host.to_string(), address)).await
     }
 
-    /// For what the worker's own settings name: wherever it is, it was meant.
+    /// Connects to an address that the worker's own settings name. The guard does not apply to it.
     pub(crate) async fn connect_as_set(
         &self,
         host: &Host<&str>,
@@ -100,7 +100,7 @@ impl Outbound {
         host: &Host<&str>,
         port: u16,
         deadline: Instant,
-        check: impl Fn(IpAddr) -> Result<(), Refusal>,
+        check: impl Fn(IpAddr) -> Result<(), ConnectRefusal>,
     ) -> Result<TcpStream, NotConnected> {
         let deadline = deadline.min(Instant::now() + CONNECT_TIMEOUT);
         let found = match host {
@@ -154,10 +154,10 @@ impl Outbound {
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 
-/// Why there is no connection. Says nothing of the URL, which may be secret.
+/// Why there is no connection. Does not contain the URL, which may be secret.
 #[derive(Debug)]
 pub(crate) enum NotConnected {
-    Refused(Refusal),
+    Refused(ConnectRefusal),
     NoAddress(io::Error),
     Tcp(io::Error),
     Tls(String),

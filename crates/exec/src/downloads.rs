@@ -7,15 +7,15 @@ use punctual_core::id::{ArtifactId, JobId};
 /// A file, and how to know that all of it was fetched.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Download {
-    /// For GET, with ranges, without credentials; for 20 minutes. Whoever has it can fetch the
-    /// file, so it belongs into no log.
+    /// The URL for GET, with ranges and without credentials, valid for 20 minutes. Everyone who has it can fetch the
+    /// file, so it must not be logged.
     pub url: String,
     pub size: u64,
     /// What does not fit it must not be run.
     pub sha256: [u8; 32],
 }
 
-/// Without the address.
+/// Shows everything but the URL.
 impl std::fmt::Debug for Download {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Download").field("size", &self.size).finish_non_exhaustive()
@@ -24,10 +24,10 @@ impl std::fmt::Debug for Download {
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DownloadError {
-    /// It may work in a moment.
+    /// No server could answer now; it may work a moment later.
     #[error("no server could say where the file is: {0}")]
     Unavailable(String),
-    /// It will not work: the attempt is not ours, or the file is not there.
+    /// The request was refused: the attempt is not this worker's, or the file is missing. A retry would not help.
     #[error("the file is not to be had: {0}")]
     Refused(String),
 }

@@ -16,8 +16,8 @@ use punctual_core::run::Email as Mail;
 use punctual_core::task::Run;
 
 use crate::dial::Outbound;
-use crate::{Call, Ended, Executor, clock, wrong_kind};
-use smtp::{Refused, Session};
+use crate::{Call, ExecutionEnd, Executor, clock, wrong_kind};
+use smtp::{RefusedRecipient, Session};
 
 pub use server::MailServer;
 
@@ -44,7 +44,7 @@ impl Email {
             letter.to.len(),
             sent.answer
         ));
-        for Refused { address, answer } in &sent.refused {
+        for RefusedRecipient { address, answer } in &sent.refused {
             call.log.line(format!("not sent to {address}: {answer}"));
         }
         if sent.refused.is_empty() {
@@ -70,7 +70,7 @@ impl Executor for Email {
         vec!["email".to_owned()]
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Ended {
+    async fn execute(self: Arc<Self>, call: Call) -> ExecutionEnd {
         let Run::Email(mail) = &*call.run else {
             return wrong_kind(&call.run).into();
         };

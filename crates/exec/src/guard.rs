@@ -31,20 +31,20 @@ impl Guard {
     }
 
     /// `host` as the URL writes it: a name, or the address itself.
-    pub(crate) fn check(&self, host: &str, address: IpAddr) -> Result<(), Refusal> {
+    pub(crate) fn check(&self, host: &str, address: IpAddr) -> Result<(), ConnectRefusal> {
         let host = host.trim_end_matches('.').to_ascii_lowercase();
-        let refused = |why| Err(Refusal { host: host.clone(), address, why });
+        let refused = |why| Err(ConnectRefusal { host: host.clone(), address, why });
         // The system connects to the IPv4 address that stands in such an IPv6 address.
         let canonical = address.to_canonical();
         let inner = ranges::translated(canonical).map(IpAddr::V4);
         if [Some(canonical), inner].into_iter().flatten().any(|address| self.deny.has(&host, address)) {
-            return refused(Why::Denied);
+            return refused(RefusalReason::Denied);
         }
         if self.allow.has(&host, canonical) {
             return Ok(());
         }
         match ranges::not_public(canonical) {
-            Some(kind) => refused(Why::NotPublic(kind)),
+            Some(kind) => refused(RefusalReason::NotPublic(kind)),
             None => Ok(()),
         }
     }
@@ -52,10 +52,10 @@ impl Guard {
 
 /// Ranges of addresses, and names of hosts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Places(Vec<Place>);
+pub struct Places(Vec<PlacePattern>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum PlacePattern {
     Range(IpNet),
     Host(String),
     /// All hosts whose names end like this, dot included.
@@ -66,7 +66,7 @@ impl Places {
     /// Reads `10.0.0.0/8, ::1, intranet.example, *.corp.example`; empty for none.
     pub fn parse(text: &str) -> Result<Self, String> {
         let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
-        words.map(Place::parse).collect::<Result<_, _>>().map(Self)
+        words.map(PlacePattern::parse).collect::<Result<_, _>>().map(Self)
     }
 
     /// This machine itself.
@@ -74,14 +74,14 @@ impl Places {
 
     fn has(&self, host: &str, address: IpAddr) -> bool {
         self.0.iter().any(|place| match place {
-            Place::Range(range) => range.contains(&address),
-            Place::Host(name) => host == name,
-            Place::Below(end) => host.ends_with(end.as_str()),
+            PlacePattern::Range(range) => range.contains(&address),
+            PlacePattern::Host(name) => host == name,
+            PlacePattern::Below(end) => host.ends_with(end.as_str()),
         })
     }
 }
 
-impl Place {
+impl PlacePattern {
     fn parse(word: &str) -> Result<Self, String> {
         if let Ok(address) = word.parse::<IpAddr>() {
             return Ok(Self::Range(address.to_canonical().into()));
@@ -110,19 +110,19 @@ impl Place {
 
 /// Why a connection is not made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct ConnectRefusal {
     host: String,
     address: IpAddr,
-    why: Why,
+    why: RefusalReason,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Why {
+enum RefusalReason {
     NotPublic(&'static str),
     Denied,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for ConnectRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { host, address, why } = self;
         let is_literal = host.trim_matches(['[', ']']).parse() == Ok(*address);
@@ -132,10 +132,10 @@ impl fmt::Display for Refusal {
             write!(f, "{host} is at {address}, ")?;
         }
         match why {
-            Why::NotPublic(kind) => {
+            RefusalReason::NotPublic(kind) => {
                 write!(f, "{kind}, which this worker does not call; the worker's setting http_allow can allow it")
             }
-            Why::Denied => f.write_str("refused by the worker's setting http_deny"),
+            RefusalReason::Denied => f.write_str("refused by the worker's setting http_deny"),
         }
     }
 }

@@ -15,7 +15,7 @@ use punctual_core::schedule::ScheduledRun;
 use punctual_core::task::Run;
 use punctual_core::{Span, Timestamp};
 
-use crate::{Call, Ended, Executor, wrong_kind};
+use crate::{Call, ExecutionEnd, Executor, wrong_kind};
 
 /// The output of a job, if it has one, or why the attempt failed.
 pub type HandlerResult = Result<Option<Bytes>, HandlerError>;
@@ -57,8 +57,8 @@ impl JobContext {
         self.0.scheduled_run.as_deref()
     }
 
-    /// The same for every attempt at the job. A receiver that honours it sees the job's
-    /// effect once, however often the job is tried.
+    /// A key that is the same for every attempt of the job. A receiver that honours it sees the job's effect once,
+    /// however often the job is attempted.
     pub fn idempotency_key(&self) -> String {
         self.0.job.to_string()
     }
@@ -171,7 +171,7 @@ impl Executor for Handlers {
         words
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Ended {
+    async fn execute(self: Arc<Self>, call: Call) -> ExecutionEnd {
         let Run::Handler(named) = &*call.run else {
             return wrong_kind(&call.run).into();
         };

@@ -22,10 +22,10 @@ use punctual_core::task::{HttpCall, Run};
 use tokio::time::{Instant, timeout_at};
 
 use crate::dial::{NotConnected, Outbound};
-use crate::{Call, Ended, Executor, clock, root_cause, wrong_kind};
-use redirect::Next;
+use crate::{Call, ExecutionEnd, Executor, clock, root_cause, wrong_kind};
+use redirect::RedirectDecision;
 use request::Outgoing;
-use wire::{Reply, Unanswered, Wire};
+use wire::{HttpError, Reply, Wire};
 
 pub use sign::WebhookKeys;
 
@@ -73,15 +73,15 @@ impl Http {
                 return self.end(spec, reply, None, call, deadline).await;
             }
             match redirect::next(spec, &request, &reply, followed) {
-                Next::Follow(next) => {
+                RedirectDecision::Follow(next) => {
                     call.log.line(format!("redirected to {}", request::shown(&next.url)));
                     request = *next;
                     followed += 1;
                 }
-                Next::Refused(reason) => {
+                RedirectDecision::Refused(reason) => {
                     return Outcome::Failed(Failure { last: Last::Yes, ..Failure::new(reason) });
                 }
-                Next::Stay(hint) => return self.end(spec, reply, hint, call, deadline).await,
+                RedirectDecision::Stay(hint) => return self.end(spec, reply, hint, call, deadline).await,
             }
         }
     }
@@ -146,7 +146,7 @@ impl Executor for Http {
         vec!["http".to_owned()]
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Ended {
+    async fn execute(self: Arc<Self>, call: Call) -> ExecutionEnd {
         let Run::Http(spec) = &*call.run else {
             return wrong_kind(&call.run).into();
         };
@@ -159,13 +159,13 @@ impl Executor for Http {
     }
 }
 
-fn not_answered(unanswered: Unanswered, spec: &HttpCall) -> Failure {
+fn not_answered(unanswered: HttpError, spec: &HttpCall) -> Failure {
     let reason = unanswered.to_string();
     match unanswered {
-        Unanswered::NotConnected(reached) => not_connected(&reached),
-        Unanswered::Unfit(_) => never_sent(reason),
-        Unanswered::Broken(_) => Failure { class: FailureClass::Network, ran: Ran::Unknown, ..Failure::new(reason) },
-        Unanswered::Late => Failure {
+        HttpError::NotConnected(reached) => not_connected(&reached),
+        HttpError::Unfit(_) => never_sent(reason),
+        HttpError::Broken(_) => Failure { class: FailureClass::Network, ran: Ran::Unknown, ..Failure::new(reason) },
+        HttpError::Late => Failure {
             class: FailureClass::Timeout,
             ran: Ran::Unknown,
             ..Failure::new(format!("no answer within {}", spec.timeout))
@@ -173,8 +173,7 @@ fn not_answered(unanswered: Unanswered, spec: &HttpCall) -> Failure {
     }
 }
 
-/// Nothing was sent. What the worker does not call today it does not call tomorrow; all else may
-/// pass.
+/// Nothing was sent. A refusal by the guard is permanent; every other failure to connect may pass.
 pub(crate) fn not_connected(reached: &NotConnected) -> Failure {
     let reason = reached.to_string();
     match reached {

@@ -40,7 +40,7 @@ use punctual_core::schedule::ScheduledRun;
 use punctual_core::task::Run;
 use tokio::time::Instant;
 
-pub use admissions::{Admission, Admissions, AdmitError, Admitted};
+pub use admissions::{Admission, AdmissionGrant, Admissions, AdmitError};
 pub use binary::{Binaries, NetworkPolicy, ProgramCache, Programs};
 pub use cancel::Cancel;
 pub use command::{Account, Commands};
@@ -50,7 +50,7 @@ pub use email::{Email, MailServer};
 pub use guard::{Guard, Places};
 pub use handler::{HandlerError, HandlerResult, Handlers, JobContext};
 pub use http::{Http, WebhookKeys};
-pub use log::{Closed, LogOutlet, LogPiece, LogSink};
+pub use log::{ClosedLog, LogOutlet, LogPiece, LogSink};
 pub use probe::Prober;
 pub use registry::Executors;
 pub use sending::Sending;
@@ -62,27 +62,26 @@ pub use words::{connection_trouble, root_cause};
 pub struct Call {
     pub job: JobId,
     pub attempt: AttemptNo,
-    /// Empty for the task of a one-off job.
+    /// The task's name; empty for the task of a one-off job.
     pub task: Arc<str>,
     pub run: Arc<Run>,
     pub input: Option<Bytes>,
     pub tracing_id: Option<String>,
-    /// Of a job that a schedule made.
+    /// The scheduled run, if a schedule made the job.
     pub scheduled_run: Option<Box<ScheduledRun>>,
     pub log: LogSink,
     pub cancel: Cancel,
-    /// When the task's time is over; `None` if it has all the time there is.
+    /// When the task's timeout is over; `None` if it has none.
     pub deadline: Option<Instant>,
 }
 
 impl Call {
-    /// What the task is told of this run.
+    /// What the task learns about this run, for variables, headers and placeholders.
     pub fn facts(&self) -> Facts {
         Facts::new(self.job, self.attempt, self.scheduled_run.as_deref())
     }
 
-    /// The same call with values in the place of placeholders, in the definition if it `has_placeholders` and in the
-    /// input.
+    /// Replaces placeholders by values, in the definition if it `has_placeholders` and in the input.
     #[must_use]
     pub fn with_values(mut self, has_placeholders: bool) -> Self {
         let input = self.input.as_deref().filter(|input| input.windows(2).any(|pair| pair == b"{{"));
@@ -101,14 +100,14 @@ impl Call {
     }
 }
 
-/// How an attempt ended, and what else is known of it.
+/// The outcome of an attempt, and the details that are known of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ended {
+pub struct ExecutionEnd {
     pub outcome: Outcome,
     pub details: Option<Box<Details>>,
 }
 
-impl From<Outcome> for Ended {
+impl From<Outcome> for ExecutionEnd {
     fn from(outcome: Outcome) -> Self {
         Self { outcome, details: None }
     }
@@ -127,7 +126,7 @@ pub trait Executor: Send + Sync + 'static {
     /// The words of [`Run::capability`] that this executor can do.
     fn capabilities(&self) -> Vec<String>;
 
-    /// The user of this machine that tasks run as, outside of the sandbox.
+    /// The user of this machine that runs tasks outside the sandbox.
     fn runs_as(&self) -> Option<String> {
         None
     }
@@ -136,33 +135,31 @@ pub trait Executor: Send + Sync + 'static {
         FirstPoll::OnOwnTask
     }
 
-    /// Whether it watches [`Call::deadline`] itself, and then ends with a failure of class
-    /// timeout. The runtime ends it by force only when its grace is over too.
+    /// Whether the executor watches [`Call::deadline`] itself, and then ends with a failure of class timeout. The
+    /// runtime ends it by force only after its grace period.
     fn ends_by_itself(&self) -> bool {
         false
     }
 
-    /// How long an executor that ends by itself may take for that, when the time is over or
-    /// the attempt was cancelled.
+    /// How long an executor that ends by itself may take after the timeout or a cancellation.
     fn grace(&self, _run: &Run) -> Duration {
         Duration::ZERO
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Ended;
+    async fn execute(self: Arc<Self>, call: Call) -> ExecutionEnd;
 }
 
 /// Where the runtime polls an attempt for the first time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstPoll {
-    /// Among others of its batch: for executors that never block. Many attempts end there,
-    /// and those cost no task and no timer.
+    /// Together with the other attempts of its batch, for executors that never block. Many attempts end there, and
+    /// those cost no task and no timer.
     InPlace,
-    /// On a task of its own: for everything that may keep a thread busy.
+    /// On a task of its own, for executors that may keep a thread busy.
     OnOwnTask,
 }
 
-/// A server that sends a kind which the executor was not made for has made a mistake, and
-/// nothing ran.
+/// The outcome for a task of another kind than the executor's, which is a mistake of the server. Nothing ran.
 fn wrong_kind(run: &Run) -> Outcome {
     Outcome::NotStarted { reason: format!("this executor does not run {} tasks", run.kind()) }
 }

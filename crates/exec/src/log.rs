@@ -17,16 +17,16 @@ use punctual_core::id::JobId;
 use punctual_core::log::{LogMark, LogStream, encode_marks};
 
 use crate::clock;
-use tail::{Dropped, Tail};
+use tail::{DroppedBytes, Tail};
 
-/// Room that is left for what is said about a log that was cut.
+/// Space that is reserved for notes about a log that was cut.
 const NOTES_BYTES_MAX: usize = 256;
-/// One mark for so many bytes, on average; a log that is written byte by byte has fewer times than bytes.
+/// The average number of bytes per mark; a log that is written byte by byte has fewer marks than bytes.
 const BYTES_PER_MARK: usize = 16;
 
-/// Where pieces of logs are collected from.
+/// Collects pieces of logs.
 pub trait LogOutlet: Send + Sync {
-    /// `log` has something to [`take`](LogSink::take). Not said again until it was emptied.
+    /// Called when `log` has something to [`take`](LogSink::take), and not again until it was emptied.
     fn ready(&self, log: LogSink);
 }
 
@@ -34,24 +34,24 @@ pub trait LogOutlet: Send + Sync {
 pub struct LogPiece {
     pub offset: u64,
     pub bytes: Bytes,
-    /// When they were written and to which stream, see [`punctual_core::log`].
+    /// When the bytes were written and to which stream, see [`punctual_core::log`].
     pub marks: Bytes,
 }
 
-/// What ending a log came to.
+/// The result of closing a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Closed {
-    /// Anything was ever written.
+pub struct ClosedLog {
+    /// Whether anything was ever written.
     pub is_written: bool,
-    /// Its end is to be taken, and the outlet must be told, which is left to the caller.
+    /// The end of the log is ready to be taken, and the caller must announce it to the outlet.
     pub is_to_announce: bool,
 }
 
 /// The log of one attempt. Cheap to clone; all clones write to the same log.
 #[derive(Clone)]
-pub struct LogSink(Arc<State>);
+pub struct LogSink(Arc<LogState>);
 
-struct State {
+struct LogState {
     job: JobId,
     attempt: AttemptNo,
     token: Bytes,
@@ -64,13 +64,13 @@ struct State {
 struct Text {
     fresh: Vec<u8>,
     fresh_offset: u64,
-    /// Of what is fresh, with places in the log.
+    /// Marks of the bytes that are not taken yet, with offsets in the whole log.
     marks: Vec<LogMark>,
     marks_left: usize,
     pen: Pen,
-    /// What came after the first half was full.
+    /// The last bytes, after the first half of the log was full.
     tail: Option<Tail>,
-    /// Taken at least once, kept in case the server that took them is lost.
+    /// Pieces that were taken at least once, kept in case the server that took them is lost.
     pieces: Vec<LogPiece>,
     /// The first piece to take again.
     next: usize,
@@ -78,17 +78,17 @@ struct Text {
     closed: bool,
 }
 
-/// What holds for the last byte that was written.
+/// The state after the last byte that was written.
 #[derive(Debug, Clone, Copy, Default)]
 struct Pen {
     mark: Option<(LogStream, i64)>,
-    /// It was no line break.
+    /// Whether the last byte was not a line break.
     is_within_line: bool,
 }
 
 impl Pen {
-    /// Where these bytes need a mark: where they begin to go to another stream, or begin a line at another time. A line
-    /// has the time of its begin, so what only goes on with one needs none.
+    /// The mark that these bytes need, if any: where they begin to go to another stream, or begin a line at another
+    /// time. A line has the time at which it began, so bytes that continue it need none.
     fn write(&mut self, stream: LogStream, at_ms: i64, bytes: &[u8]) -> Option<usize> {
         let line_within = || bytes.iter().position(|byte| *byte == b'\n').map(|place| place + 1);
         let place = match self.mark {
@@ -113,7 +113,7 @@ impl Text {
         self.next < self.pieces.len() || !self.fresh.is_empty()
     }
 
-    /// Adds to what is sent.
+    /// Appends bytes to what will be sent.
     fn append(&mut self, stream: LogStream, at_ms: i64, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
@@ -126,13 +126,13 @@ impl Text {
         self.fresh.extend_from_slice(bytes);
     }
 
-    /// In place of what would have held on from the piece before.
+    /// Adds a mark, replacing one that would have continued from the previous piece.
     fn push_mark(&mut self, mark: LogMark) {
         self.marks.pop_if(|last| last.offset == mark.offset);
         self.marks.push(mark);
     }
 
-    /// Says something of the log itself, on a line of its own.
+    /// Adds a note about the log itself, on a line of its own.
     fn append_note(&mut self, at_ms: i64, note: &str) {
         // However many marks there were, this one is not the program's word.
         self.marks_left = self.marks_left.max(1);
@@ -140,7 +140,7 @@ impl Text {
         self.append(LogStream::System, at_ms, format!("{line_break}{note}\n").as_bytes());
     }
 
-    /// The end of the log, after what was left out.
+    /// Appends the end of the log, after a note about what was left out.
     fn append_tail(&mut self, tail: Tail, at_ms: i64) {
         let (bytes, marks, dropped) = tail.finish();
         if dropped.bytes > 0 {
@@ -159,7 +159,7 @@ impl LogSink {
         Self::with_token(job, attempt, Bytes::new(), bytes_max, outlet)
     }
 
-    /// With what a server asks for from whoever says something about the attempt.
+    /// Opens a log with the attempt's token, which servers require with every piece.
     pub fn with_token(
         job: JobId,
         attempt: AttemptNo,
@@ -168,7 +168,7 @@ impl LogSink {
         outlet: Arc<dyn LogOutlet>,
     ) -> Self {
         let text = Text { marks_left: bytes_max / 2 / BYTES_PER_MARK + 1, ..Text::default() };
-        Self(Arc::new(State { job, attempt, token, bytes_max, outlet, text: Mutex::new(text) }))
+        Self(Arc::new(LogState { job, attempt, token, bytes_max, outlet, text: Mutex::new(text) }))
     }
 
     pub fn job(&self) -> JobId {
@@ -190,7 +190,7 @@ impl LogSink {
         self.write(LogStream::Stdout, format!("{line}\n").as_bytes());
     }
 
-    /// Adds bytes as they are. Above the limit, the first and the last are kept.
+    /// Adds bytes. If the log exceeds its limit, its first and last bytes are kept.
     pub fn write(&self, stream: LogStream, bytes: &[u8]) {
         let announce = {
             let mut text = self.text();
@@ -249,8 +249,8 @@ impl LogSink {
         Some(piece)
     }
 
-    /// Offers all pieces again: the server that took them may have lost them.
-    /// True when the outlet must be told, which is left to the caller.
+    /// Offers all pieces again, because the server that took them may have lost them. Returns true if the caller must
+    /// announce them to the outlet.
     #[must_use]
     pub fn rewind(&self) -> bool {
         let mut text = self.text();
@@ -260,7 +260,7 @@ impl LogSink {
 
     /// Ends the log; later lines are dropped.
     #[must_use]
-    pub fn close(&self) -> Closed {
+    pub fn close(&self) -> ClosedLog {
         let mut text = self.text();
         text.closed = true;
         let mut is_to_announce = false;
@@ -268,7 +268,7 @@ impl LogSink {
             text.append_tail(tail, clock::now().as_micros() / 1000);
             is_to_announce = !std::mem::replace(&mut text.announced, true);
         }
-        Closed { is_written: text.len() > 0, is_to_announce }
+        ClosedLog { is_written: text.len() > 0, is_to_announce }
     }
 
     fn text(&self) -> MutexGuard<'_, Text> {
@@ -277,8 +277,7 @@ impl LogSink {
 }
 
 impl Text {
-    /// The marks of the piece from `offset` to where the next begins. What holds at the end of it holds for the
-    /// begin of the next.
+    /// The marks of the piece that begins at `offset`. The state at its end continues in the next piece.
     fn take_marks(&mut self, offset: u64) -> Bytes {
         let end = self.fresh_offset;
         let count = self.marks.partition_point(|mark| mark.offset < end);
@@ -293,7 +292,7 @@ impl Text {
     }
 }
 
-/// How much of what fits is kept at the end of the first half: whole lines, if there are any.
+/// How many of the bytes that fit are kept at the end of the first half: whole lines, if there are any.
 fn cut(bytes: &[u8], is_within_line: bool) -> usize {
     match bytes.iter().rposition(|byte| *byte == b'\n') {
         Some(place) => place + 1,
@@ -314,7 +313,7 @@ fn limit_reached(bytes_max: usize) -> String {
     format!("[log limit of {size} reached: of what follows, the end is shown when the attempt has ended]")
 }
 
-fn left_out(Dropped { bytes, lines }: Dropped) -> String {
+fn left_out(DroppedBytes { bytes, lines }: DroppedBytes) -> String {
     format!("[{bytes} bytes ({lines} lines) left out]")
 }
 

@@ -1,4 +1,5 @@
-//! Posting a message to a service by HTTP: what Slack and Telegram have in common. What an answer means is theirs to say.
+//! Posts a message to a service over HTTP: what Slack and Telegram have in common. Each of them judges its answers
+//! itself.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -8,16 +9,16 @@ use punctual_core::attempt::{Failure, FailureClass, Outcome, Ran};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use crate::http::answer::{self, Answer};
+use crate::http::answer::{self, HttpAnswer};
 use crate::http::request::{Outgoing, own_headers};
-use crate::http::wire::{Unanswered, Wire};
+use crate::http::wire::{HttpError, Wire};
 use crate::http::{never_sent, not_connected};
-use crate::{Call, Ended, clock, retry_after, root_cause};
+use crate::{Call, ExecutionEnd, clock, retry_after, root_cause};
 
-/// These services answer within seconds or have trouble.
+/// Message services answer within seconds, or are in trouble.
 const TIMEOUT: Span = Span::from_secs(30);
 
-/// A message on its way. The URL is a secret: `place` is what the log calls it.
+/// A message to send. The URL is secret; `place` is its name in the log.
 pub(crate) struct Message {
     pub(crate) url: Url,
     pub(crate) place: String,
@@ -25,21 +26,21 @@ pub(crate) struct Message {
     pub(crate) body: Bytes,
 }
 
-/// What the service answered.
-pub(crate) struct Answered {
+/// The answer of the service.
+pub(crate) struct MessageAnswer {
     pub(crate) status: StatusCode,
-    /// How long it wants to be left alone.
+    /// How long the service asks to wait (`Retry-After`).
     pub(crate) retry_after: Option<Span>,
-    /// Absent if it broke off after a status that says enough.
-    pub(crate) answer: Option<Answer>,
+    /// The body; absent if the connection broke after a status that is sufficient.
+    pub(crate) answer: Option<HttpAnswer>,
 }
 
-/// Sends a message, logs that, and lets `judge` say what the answer means.
+/// Sends a message, logs it, and lets `judge` interpret the answer.
 pub(crate) async fn post(
     wire: &Wire,
     call: &Call,
     message: Message,
-    judge: impl FnOnce(&Answered) -> Result<Bytes, Failure>,
+    judge: impl FnOnce(&MessageAnswer) -> Result<Bytes, Failure>,
 ) -> Result<Bytes, Failure> {
     let Message { url, place, content_type, body } = message;
     let mut headers = own_headers(call);
@@ -67,15 +68,15 @@ pub(crate) async fn post(
             return Err(in_doubt(FailureClass::Timeout, format!("the answer was not complete within {TIMEOUT}")));
         }
     };
-    let outcome = judge(&Answered { status, retry_after, answer });
+    let outcome = judge(&MessageAnswer { status, retry_after, answer });
     if outcome.is_ok() {
         wire.keep(reply);
     }
     outcome
 }
 
-/// Ends with what became of the message, or when the attempt is cancelled.
-pub(crate) async fn until_cancelled(call: &Call, sent: impl Future<Output = Result<Bytes, Failure>>) -> Ended {
+/// Waits for the result of the message, or until the attempt is cancelled.
+pub(crate) async fn until_cancelled(call: &Call, sent: impl Future<Output = Result<Bytes, Failure>>) -> ExecutionEnd {
     let outcome = tokio::select! {
         biased;
         sent = sent => match sent {
@@ -87,22 +88,22 @@ pub(crate) async fn until_cancelled(call: &Call, sent: impl Future<Output = Resu
     outcome.into()
 }
 
-/// Nobody knows whether the service took it.
+/// It is unknown whether the service accepted the message.
 pub(crate) fn in_doubt(class: FailureClass, reason: String) -> Failure {
     Failure { class, ran: Ran::Unknown, ..Failure::new(reason) }
 }
 
-/// A task names something that this worker's settings do not have. Another worker may have it.
+/// The task names something that this worker's settings lack. Another worker may have it.
 pub(crate) fn not_configured(what: &str, name: &str, setting: &str) -> Failure {
     let reason = format!("this worker has no {what} {name:?}; its setting {setting} can have it");
     Failure { class: FailureClass::Environment, ran: Ran::No, ..Failure::new(reason) }
 }
 
-fn not_answered(unanswered: &Unanswered) -> Failure {
+fn not_answered(unanswered: &HttpError) -> Failure {
     match unanswered {
-        Unanswered::NotConnected(reached) => not_connected(reached),
-        Unanswered::Unfit(_) => never_sent(unanswered.to_string()),
-        Unanswered::Broken(_) => in_doubt(FailureClass::Network, unanswered.to_string()),
-        Unanswered::Late => in_doubt(FailureClass::Timeout, unanswered.to_string()),
+        HttpError::NotConnected(reached) => not_connected(reached),
+        HttpError::Unfit(_) => never_sent(unanswered.to_string()),
+        HttpError::Broken(_) => in_doubt(FailureClass::Network, unanswered.to_string()),
+        HttpError::Late => in_doubt(FailureClass::Timeout, unanswered.to_string()),
     }
 }

@@ -1,7 +1,7 @@
-//! Secrets with names, as the worker's settings write them.
+//! Named secrets in the worker's settings.
 
-/// Reads `name=value` pairs, with commas or on lines of their own. A line that begins with `#` is passed over.
-/// Never repeats a value in a refusal.
+/// Reads `name=value` pairs, separated by commas or line breaks. Lines that begin with `#` are ignored. Errors never
+/// contain a value.
 pub(crate) fn parse(text: &str, what: &str) -> Result<Vec<(String, String)>, String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with('#'));
     let pairs = lines.flat_map(|line| line.split(',')).map(str::trim).filter(|pair| !pair.is_empty());

@@ -19,7 +19,7 @@ use punctual_core::task::Run;
 use punctual_core::{Span, Timestamp};
 
 use crate::clock;
-use crate::{Call, Ended, Executor, FirstPoll, wrong_kind};
+use crate::{Call, ExecutionEnd, Executor, FirstPoll, wrong_kind};
 
 const EFFECTS_REFUSED: &str =
     "this worker runs probes without effects; start it with --probe-effects to allow witness and crash";
@@ -41,7 +41,7 @@ impl Prober {
         Self { effects: Effects::Refused }
     }
 
-    /// Appends to whatever file a probe names, and kills the process for one that asks for it.
+    /// Appends to any file that a probe names, and kills the process if a probe requests it.
     pub const fn with_effects() -> Self {
         Self { effects: Effects::Allowed }
     }
@@ -61,7 +61,7 @@ impl Executor for Prober {
         FirstPoll::InPlace
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Ended {
+    async fn execute(self: Arc<Self>, call: Call) -> ExecutionEnd {
         let begun_at = clock::now();
         probe(call, self.effects, begun_at).await.into()
     }
@@ -119,8 +119,8 @@ async fn crash() -> Outcome {
     }
 }
 
-/// Says `begin` when made and `end` when dropped, so that only the death of the process
-/// leaves a `begin` alone.
+/// Writes `begin` when created and `end` when dropped, so that only the death of the process leaves a `begin` without
+/// an `end`.
 struct Witness {
     file: File,
     job: JobId,

@@ -1,4 +1,4 @@
-//! Which executor runs which kind of task.
+//! The executors of a worker, by kind of task.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::Executor;
 pub struct Executors(BTreeMap<&'static str, Arc<dyn Executor>>);
 
 impl Executors {
-    /// The last executor of a kind counts.
+    /// Adds an executor. It replaces an earlier one of its kind.
     pub fn add(&mut self, executor: Arc<dyn Executor>) {
         self.0.insert(executor.kind(), executor);
     }
@@ -24,12 +24,12 @@ impl Executors {
         self.0.is_empty()
     }
 
-    /// The user that runs commands outside of the sandbox, if there is one.
+    /// The user that runs commands outside the sandbox, if there is one.
     pub fn commands_as(&self) -> Option<String> {
         self.0.values().find_map(|executor| executor.runs_as())
     }
 
-    /// What a worker with these executors announces.
+    /// The capabilities that a worker with these executors announces.
     pub fn capabilities(&self) -> Vec<String> {
         self.0.values().flat_map(|executor| executor.capabilities()).collect()
     }

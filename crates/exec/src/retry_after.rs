@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::header::RETRY_AFTER;
 use punctual_core::{Span, Timestamp};
 
-/// How long the receiver wants to be left alone; nothing if it did not say it clearly.
+/// How long the receiver asks to wait; `None` if the header is missing or unclear.
 pub(crate) fn read(headers: &HeaderMap, now: Timestamp) -> Option<Span> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(secs) = text.parse::<u32>() {

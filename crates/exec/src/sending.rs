@@ -1,4 +1,4 @@
-//! All that a worker needs to know to send things.
+//! The settings of executors that send: allowed addresses, keys, webhooks, bots, mail server.
 
 use std::sync::Arc;
 
@@ -6,15 +6,16 @@ use crate::{
     Email, Executor, Guard, Http, MailServer, Outbound, Slack, SlackWebhooks, Telegram, TelegramBots, WebhookKeys,
 };
 
-/// By default: only to the public internet, without keys, names and mails.
+/// What executors may call, and with which credentials. By default only the public internet, without keys, bots and
+/// mail.
 #[derive(Debug, Clone, Default)]
 pub struct Sending {
     pub guard: Guard,
     pub webhook_keys: WebhookKeys,
     pub slack_webhooks: SlackWebhooks,
-    /// Without one the worker does not offer to send Telegram messages.
+    /// Telegram bots. Without any, the worker does not offer to send Telegram messages.
     pub telegram_bots: TelegramBots,
-    /// Without one the worker does not offer to send mails.
+    /// The mail server. Without one, the worker does not offer to send mail.
     pub mail: Option<MailServer>,
 }
 

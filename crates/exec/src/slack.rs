@@ -1,8 +1,7 @@
 //! Posts a message to a Slack webhook.
 //!
-//! Whoever has the address of a webhook can post, so it is a secret: it stands in no log and in
-//! no reason. A task may name an address of Slack's own, or a name from the worker's settings,
-//! which may be anywhere.
+//! Everyone who has the URL of a webhook can post, so it is a secret: no log and no reason contains it. A task may name
+//! a URL at Slack itself, or a name from the worker's settings, whose URL may be anywhere.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,14 +19,14 @@ use url::Url;
 use crate::dial::Outbound;
 use crate::http::wire::Wire;
 use crate::http::{is_final, never_sent};
-use crate::message::{self, Answered, not_configured};
-use crate::{Call, Ended, Executor, named, wrong_kind};
+use crate::message::{self, MessageAnswer, not_configured};
+use crate::{Call, ExecutionEnd, Executor, named, wrong_kind};
 
-/// What Slack says when no later try can go better, whatever the status.
+/// Slack's answers after which a retry cannot succeed, whatever the status.
 const FINAL_WORDS: [&str; 6] =
     ["no_service", "invalid_payload", "invalid_token", "no_text", "action_prohibited", "channel_is_archived"];
 
-/// Addresses of webhooks, by name.
+/// URLs of webhooks, by name.
 #[derive(Clone, Default)]
 pub struct SlackWebhooks(BTreeMap<String, Url>);
 
@@ -38,7 +37,7 @@ impl fmt::Debug for SlackWebhooks {
 }
 
 impl SlackWebhooks {
-    /// Reads `name=https://…` pairs. Never repeats an address in a refusal.
+    /// Reads `name=https://…` pairs. Errors never contain a URL.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut webhooks = BTreeMap::new();
         for (name, address) in named::parse(text, "webhook")? {
@@ -62,7 +61,7 @@ impl Slack {
         Self { wire: Wire::new(outbound), webhooks }
     }
 
-    /// Where to, and how to speak of it.
+    /// The URL, and the name to show for it.
     fn place(&self, message: &Message) -> Result<(Url, String), Failure> {
         if message.is_address() {
             let url = direct(&message.webhook).map_err(|reason| never_sent(reason.to_owned()))?;
@@ -88,7 +87,7 @@ impl Slack {
     }
 }
 
-/// An address that a task writes: one of Slack's own, and nothing that could be mistaken for it.
+/// A URL that a task contains: it must be one of Slack's own, and nothing that could be mistaken for it.
 fn direct(address: &str) -> Result<Url, &'static str> {
     const REFUSED: &str = "the webhook is not an address of Slack, such as https://hooks.slack.com/services/…; put \
                            others into the worker's setting slack_webhooks and use their name";
@@ -101,8 +100,8 @@ fn direct(address: &str) -> Result<Url, &'static str> {
     if url.scheme() == "https" && is_slack && is_plain { Ok(url) } else { Err(REFUSED) }
 }
 
-/// The text of a task is in Slack's markup. A text that came as input is data, and is shown as it
-/// is: nobody's name in it calls a whole channel.
+/// The text of a task is in Slack's markup. A text that came as input is data and is escaped, so that it cannot mention
+/// a whole channel.
 fn payload(message: &Message, input: Option<&Bytes>) -> Result<Bytes, Failure> {
     let json = match (&message.text, input) {
         (Some(text), _) => json!({ "text": text }),
@@ -120,7 +119,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-fn judge(answered: &Answered) -> Result<Bytes, Failure> {
+fn judge(answered: &MessageAnswer) -> Result<Bytes, Failure> {
     // Without an answer, the status has said what Slack thinks of it.
     let Some(answer) = &answered.answer else { return Err(refused(answered, "")) };
     let text = answer.text();
@@ -131,8 +130,8 @@ fn judge(answered: &Answered) -> Result<Bytes, Failure> {
     Err(refused(answered, word))
 }
 
-fn refused(answered: &Answered, word: &str) -> Failure {
-    let Answered { status, retry_after, .. } = *answered;
+fn refused(answered: &MessageAnswer, word: &str) -> Failure {
+    let MessageAnswer { status, retry_after, .. } = *answered;
     let is_last = FINAL_WORDS.contains(&word) || (is_final(status) && retry_after.is_none());
     Failure {
         last: if is_last { Last::Yes } else { Last::No },
@@ -141,7 +140,7 @@ fn refused(answered: &Answered, word: &str) -> Failure {
     }
 }
 
-/// Slack's answers are single words; anything else is not shown.
+/// Describes an answer. Slack's answers are single words; anything else is not shown.
 fn said(word: &str, status: StatusCode) -> String {
     let is_word = !word.is_empty() && word.len() <= 64 && word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
     match (is_word, status) {
@@ -161,7 +160,7 @@ impl Executor for Slack {
         vec!["slack".to_owned()]
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Ended {
+    async fn execute(self: Arc<Self>, call: Call) -> ExecutionEnd {
         let Run::Slack(message) = &*call.run else {
             return wrong_kind(&call.run).into();
         };

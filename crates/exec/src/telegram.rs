@@ -1,7 +1,7 @@
-//! Sends a message by a Telegram bot, with the method `sendMessage` of the Bot API.
+//! Sends a message with a Telegram bot, through the method `sendMessage` of the Bot API.
 //!
-//! Whoever has the token of a bot can act for it, and the token is part of the address: neither stands in a task, a log
-//! or a reason. A task names a bot of the worker's settings.
+//! Everyone who has the token of a bot can act for it, and the token is part of the URL: no task, log or reason
+//! contains it. A task names a bot of the worker's settings.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,15 +20,15 @@ use url::Url;
 use crate::dial::Outbound;
 use crate::http::wire::Wire;
 use crate::http::{is_final, never_sent};
-use crate::message::{self, Answered, in_doubt, not_configured};
-use crate::{Call, Ended, Executor, named, wrong_kind};
+use crate::message::{self, MessageAnswer, in_doubt, not_configured};
+use crate::{Call, ExecutionEnd, Executor, named, wrong_kind};
 
-/// A description is a sentence; what is longer is cut.
+/// A description is a sentence; longer ones are cut.
 const DESCRIPTION_CHARS_MAX: usize = 200;
-/// What stands for the rest of a text that is too long.
+/// Replaces the rest of a text that is too long.
 const CUT: &str = "…";
 
-/// The tokens of bots, by name, and where the API is.
+/// The tokens of bots by name, and the address of the API.
 #[derive(Clone)]
 pub struct TelegramBots {
     tokens: BTreeMap<String, String>,
@@ -49,7 +49,7 @@ impl fmt::Debug for TelegramBots {
 }
 
 impl TelegramBots {
-    /// Reads `name=123456:…` pairs. Never repeats a token in a refusal.
+    /// Reads `name=123456:…` pairs. Errors never contain a token.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut tokens = BTreeMap::new();
         for (name, token) in named::parse(text, "bot")? {
@@ -63,7 +63,7 @@ impl TelegramBots {
         Ok(Self { tokens, ..Self::default() })
     }
 
-    /// The same bots, with the API at another address, such as that of a Bot API server of your own.
+    /// Uses the API at another address, such as a self-hosted Bot API server.
     pub fn reached_at(self, address: &str) -> Result<Self, String> {
         const REFUSED: &str = "must begin with https:// or http:// and name a host, without a user, query or fragment";
         let url = Url::parse(address).map_err(|_| REFUSED)?;
@@ -87,7 +87,7 @@ impl TelegramBots {
     }
 }
 
-/// Digits, a colon, and letters: nothing that would change the meaning of an address.
+/// Digits, a colon, and letters, so that a token cannot change the meaning of a URL.
 fn is_token(text: &str) -> bool {
     let is_secret = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     text.split_once(':').is_some_and(|(id, secret)| {
@@ -128,7 +128,7 @@ impl Telegram {
 
 struct Payload {
     body: Bytes,
-    /// Characters at the end of the text that are not sent.
+    /// The number of characters at the end of the text that are not sent.
     left_out: usize,
 }
 
@@ -156,7 +156,7 @@ fn payload(message: &Message, input: Option<&Bytes>) -> Result<Payload, Failure>
     Ok(Payload { body: Bytes::from(json.to_string()), left_out })
 }
 
-/// As much of a text as Telegram takes.
+/// Cuts a text to the length that Telegram accepts.
 fn fitting(text: String) -> (String, usize) {
     if Message::units(&text) <= Message::TEXT_UNITS_MAX {
         return (text, 0);
@@ -174,9 +174,9 @@ fn fitting(text: String) -> (String, usize) {
     (kept, left_out)
 }
 
-/// What the API says of a request.
+/// The API's answer to a request.
 #[derive(Default)]
-struct Verdict {
+struct BotReply {
     ok: bool,
     description: String,
     retry_after_secs: Option<u32>,
@@ -184,8 +184,8 @@ struct Verdict {
     message_id: Option<i64>,
 }
 
-impl Verdict {
-    /// `None` for what is no answer of the API.
+impl BotReply {
+    /// Reads an answer; `None` if it is not one of the API's.
     fn read(text: &str) -> Option<Self> {
         let json: Value = serde_json::from_str(text).ok()?;
         let parameters = &json["parameters"];
@@ -199,9 +199,9 @@ impl Verdict {
     }
 }
 
-fn judge(answered: &Answered, token: &str) -> Result<Bytes, Failure> {
+fn judge(answered: &MessageAnswer, token: &str) -> Result<Bytes, Failure> {
     let status = answered.status;
-    match answered.answer.as_ref().and_then(|answer| Verdict::read(&answer.text())) {
+    match answered.answer.as_ref().and_then(|answer| BotReply::read(&answer.text())) {
         Some(verdict) if status.is_success() && verdict.ok => {
             Ok(Bytes::from(json!({ "message_id": verdict.message_id }).to_string()))
         }
@@ -210,11 +210,11 @@ fn judge(answered: &Answered, token: &str) -> Result<Bytes, Failure> {
         None if status.is_success() => {
             Err(in_doubt(FailureClass::Network, "the answer is not one of the Telegram Bot API".to_owned()))
         }
-        None => Err(refused(answered, &Verdict::default(), token)),
+        None => Err(refused(answered, &BotReply::default(), token)),
     }
 }
 
-fn refused(answered: &Answered, verdict: &Verdict, token: &str) -> Failure {
+fn refused(answered: &MessageAnswer, verdict: &BotReply, token: &str) -> Failure {
     let status = answered.status;
     let said = verdict.retry_after_secs.map(|secs| Span::from_secs(i64::from(secs)).min(Span::MAX));
     let retry_after = said.or(answered.retry_after);
@@ -244,7 +244,7 @@ impl Executor for Telegram {
         vec!["telegram".to_owned()]
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Ended {
+    async fn execute(self: Arc<Self>, call: Call) -> ExecutionEnd {
         let Run::Telegram(message) = &*call.run else {
             return wrong_kind(&call.run).into();
         };

@@ -1,9 +1,10 @@
-//! Errors of libraries and of the system, in words for people.
+//! Errors of libraries and of the system, in plain words.
 
 use std::error::Error;
 use std::io;
 
-/// The innermost cause: for errors of a transport, the only part that says something. Without the system's number.
+/// The innermost cause, which for errors of a transport is the only informative part, without the system's error
+/// number.
 pub fn root_cause(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
@@ -12,13 +13,13 @@ pub fn root_cause(error: &dyn Error) -> String {
     without_number(&cause.to_string()).to_owned()
 }
 
-/// What the system says, without its number.
+/// The system's message without its error number.
 pub(crate) fn without_number(text: &str) -> &str {
     text.split(" (os error ").next().unwrap_or_default()
 }
 
-/// Why a server cannot be reached, or why the connection to it broke, as far as that is known. Nothing of it is a library's
-/// text.
+/// Why a server cannot be reached, or why the connection to it broke, as far as that is known. Contains no text of a
+/// library.
 pub fn connection_trouble(error: &(dyn Error + 'static)) -> &'static str {
     let mut cause = error;
     loop {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use punctual_agent::{
-    AgentSettings, Agents, ContainerSettings, Containers, Engine, EngineError, Environments, Processes, Workplace,
+    AgentSettings, Agents, ContainerEngine, ContainerEngineError, ContainerSettings, Containers, Environments,
+    Processes, Workplace,
 };
 use punctual_worker::Admissions;
 
@@ -74,15 +75,19 @@ fn workplace(folder: &Path) -> anyhow::Result<Arc<Workplace>> {
 async fn containers(place: &ContainerPlace, worker: &str, workplace: Arc<Workplace>) -> anyhow::Result<Containers> {
     let ContainerPlace { socket, image, network } = place;
     let settings = ContainerSettings { image: image.clone(), network: network.clone(), worker: worker.to_owned() };
-    let opened = Containers::open(Engine::new(socket), settings, workplace).await;
+    let opened = Containers::open(ContainerEngine::new(socket), settings, workplace).await;
     opened.map_err(|error| failed(error.to_string(), engine_fix(&error)))
 }
 
-pub(crate) fn engine_fix(error: &EngineError) -> &'static str {
+pub(crate) fn engine_fix(error: &ContainerEngineError) -> &'static str {
     match error {
-        EngineError::Unreachable { .. } => "start Podman's or Docker's service, or name its socket in container_socket",
-        EngineError::Unanswered { .. } => "see whether Podman's or Docker's service works, and its log",
-        EngineError::NoSuch(_) => "make the image, as docs/agents.md says, or name another one in container_image",
-        EngineError::Refused(_) => "see the log of the container engine",
+        ContainerEngineError::Unreachable { .. } => {
+            "start Podman's or Docker's service, or name its socket in container_socket"
+        }
+        ContainerEngineError::Unanswered { .. } => "see whether Podman's or Docker's service works, and its log",
+        ContainerEngineError::NoSuch(_) => {
+            "make the image, as docs/agents.md says, or name another one in container_image"
+        }
+        ContainerEngineError::Refused(_) => "see the log of the container engine",
     }
 }

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use punctual_sandbox::{Job, Launcher, LauncherOptions, Limits, Network, Status, Stdin, launcher_main, seal_program};
+use punctual_sandbox::{
+    Launcher, LauncherOptions, Limits, Network, SandboxJob, Status, Stdin, launcher_main, seal_program,
+};
 
 const RUNS: usize = 300;
 const SUSTAINED: Duration = Duration::from_secs(5);
@@ -77,7 +79,7 @@ async fn measure() -> Result<(), Box<dyn Error + Send + Sync>> {
 }
 
 async fn run(launcher: &Launcher, program: impl AsFd) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let job = Job {
+    let job = SandboxJob {
         program: program.as_fd().try_clone_to_owned()?,
         args: vec![],
         env: vec![],

@@ -4,7 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
-/// Nothing was executed, except as said at [`LaunchError::LauncherLost`].
+/// Why a program was not started. Nothing was executed, except as described at [`LaunchError::LauncherLost`].
 #[derive(Debug, Error)]
 pub enum LaunchError {
     /// A required protection is missing on this machine.

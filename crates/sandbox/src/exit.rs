@@ -1,4 +1,4 @@
-//! What a program says, and how it ended.
+//! A program's output, and how it ended.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct Exit {
     pub peak_memory_bytes: u64,
     pub cpu: Duration,
     pub wall: Duration,
-    /// What the program left in the file named by `PUNCTUAL_OUTPUT`.
+    /// The content of the file named by `PUNCTUAL_OUTPUT`.
     pub result: Option<Bytes>,
 }
 
@@ -33,7 +33,7 @@ pub enum Status {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitHit {
-    /// The kernel killed a process of the program for want of memory.
+    /// The kernel killed a process of the program because it ran out of memory.
     Oom,
     /// A process or thread was refused.
     Pids,

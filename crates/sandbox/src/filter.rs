@@ -26,9 +26,9 @@ pub(crate) struct Filters(Vec<(Network, MemoryFiles, BpfProgram)>);
 /// Whether a program may make files in memory (`memfd_create`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemoryFiles {
-    /// They count as the program's memory.
+    /// Memory files count as the program's memory.
     Counted,
-    /// Nothing would count them.
+    /// Memory files are refused, because nothing would count them.
     Refused,
 }
 
@@ -138,7 +138,7 @@ fn other_than(index: u8, value: u64) -> Argument {
     Argument { index, test: SeccompCmpOp::Ne, value }
 }
 
-/// Its bits under `mask` are `value`.
+/// Matches an argument whose bits under `mask` are `value`.
 fn masked(index: u8, mask: u64, value: u64) -> Argument {
     Argument { index, test: SeccompCmpOp::MaskedEq(mask), value }
 }

@@ -1,4 +1,4 @@
-//! What is to be run, and within which limits.
+//! The program to run, and its limits.
 
 use std::os::fd::OwnedFd;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 /// One run of one program.
 #[derive(Debug)]
-pub struct Job {
+pub struct SandboxJob {
     /// What is executed, by this descriptor and never by a path. Best made by
     /// [`seal_program`](crate::seal_program); a file on disk has to be executable for
     /// everyone and must not change any more.
@@ -40,7 +40,7 @@ pub enum Stdin {
     #[default]
     Empty,
     Bytes(Bytes),
-    /// The program shares this descriptor with whoever else holds it.
+    /// The program shares this descriptor with its other holders.
     Descriptor(OwnedFd),
 }
 
@@ -54,7 +54,7 @@ pub enum Network {
     Host,
 }
 
-/// What one program may use, with all its processes together unless it says otherwise.
+/// The limits of one program. They apply to all its processes together unless the field says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Files in `/tmp` count as memory, too.
@@ -67,7 +67,7 @@ pub struct Limits {
     pub output_bytes: u64,
     /// The size of `/tmp`.
     pub disk_bytes: u64,
-    /// For each process.
+    /// The maximum number of open files of each process.
     pub open_files: u32,
 }
 

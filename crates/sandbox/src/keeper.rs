@@ -9,7 +9,7 @@ use rustix::process::Pid;
 /// Holds the longest word with the longest number.
 const LINE_LEN_MAX: usize = 24;
 
-/// What a keeper is told of a group.
+/// A message to the keeper about a process group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupWord {
     Add,

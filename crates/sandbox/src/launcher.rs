@@ -14,13 +14,13 @@ use tokio::sync::Mutex;
 
 use crate::channel::{self, Packet};
 use crate::error::LaunchError;
-use crate::job::{Job, Stdin};
+use crate::job::{SandboxJob, Stdin};
 use crate::level::{Level, Protection};
 use crate::output::Pipes;
 use crate::program::sealed_bytes;
 use crate::request;
-use crate::running::Running;
-use crate::step::Step;
+use crate::running::RunningProgram;
+use crate::step::SetupStep;
 use crate::sys;
 use crate::wire::{self, MESSAGE_LEN_MAX, Report};
 
@@ -33,7 +33,7 @@ pub struct LauncherOptions {
     /// usually the worker's own.
     pub command: PathBuf,
     pub args: Vec<String>,
-    /// What must work beyond [`Protection::FLOOR`], which always must.
+    /// The protections that must work beyond [`Protection::FLOOR`].
     pub required: Vec<Protection>,
 }
 
@@ -51,13 +51,13 @@ impl Launcher {
         Ok(Self { options, level, connection: Mutex::new(connection) })
     }
 
-    /// What protects programs here, as found at the start.
+    /// The protections that are available here, as found at the start.
     pub fn level(&self) -> &Level {
         &self.level
     }
 
     /// Starts a program. It runs when this returns; dropping the future before ends it.
-    pub async fn run(&self, job: Job) -> Result<Running, LaunchError> {
+    pub async fn run(&self, job: SandboxJob) -> Result<RunningProgram, LaunchError> {
         check_required(&self.level, &self.options.required)?;
         let request = request::from_job(&job)?.encode();
         let plumbing = Plumbing::new(job).map_err(LaunchError::Launcher)?;
@@ -69,7 +69,7 @@ impl Launcher {
         match receive(&socket, 64).await.map_err(LaunchError::Launcher)? {
             None => Err(LaunchError::LauncherLost),
             Some(packet) => match Report::decode(&packet.bytes).map_err(LaunchError::Launcher)? {
-                Report::Started => Ok(Running::new(socket, pipes)),
+                Report::Started => Ok(RunningProgram::new(socket, pipes)),
                 Report::Refused { step, errno } => Err(refused(step, errno)),
                 Report::Ended(_) => Err(LaunchError::LauncherLost),
             },
@@ -103,14 +103,14 @@ fn check_required(level: &Level, required: &[Protection]) -> Result<(), LaunchEr
     Err(LaunchError::BelowRequired { missing: level.sentences_about(is_needed) })
 }
 
-fn refused(step: Step, errno: i32) -> LaunchError {
+fn refused(step: SetupStep, errno: i32) -> LaunchError {
     let cause = match errno {
         0 => io::Error::other("no reason was given"),
         errno => io::Error::from_raw_os_error(errno),
     };
     match step {
-        Step::Execute => LaunchError::Execute(cause),
-        Step::Died => LaunchError::LimitsTooTight,
+        SetupStep::Execute => LaunchError::Execute(cause),
+        SetupStep::Died => LaunchError::LimitsTooTight,
         step => LaunchError::Setup { step: step.words(), cause },
     }
 }
@@ -128,12 +128,12 @@ pub(crate) async fn receive(socket: &AsyncFd<OwnedFd>, len_max: usize) -> io::Re
 struct Plumbing {
     ours: OwnedFd,
     pipes: Pipes,
-    /// Its socket, the program, stdin, stdout and stderr, and the files.
+    /// The launcher's descriptors: its socket, the program, stdin, stdout, stderr, and the files.
     theirs: Vec<OwnedFd>,
 }
 
 impl Plumbing {
-    fn new(job: Job) -> io::Result<Self> {
+    fn new(job: SandboxJob) -> io::Result<Self> {
         let stdin = match job.stdin {
             Stdin::Empty => std::fs::File::open("/dev/null")?.into(),
             Stdin::Bytes(bytes) => sealed_bytes(&bytes)?,

@@ -35,7 +35,7 @@ impl Protection {
         Self::PidsLimit,
     ];
 
-    /// Without these nothing is ever executed, whatever the options say.
+    /// The protections without which nothing is ever executed, whatever the options say.
     pub const FLOOR: [Self; 5] =
         [Self::Namespaces, Self::PrivateRoot, Self::NoCapabilities, Self::NoNewPrivileges, Self::Seccomp];
 
@@ -59,7 +59,7 @@ impl Protection {
         Self::ALL.into_iter().find(|protection| protection.name() == name)
     }
 
-    /// What its absence means, and what to do about it.
+    /// What the absence of this protection means, and what to do about it.
     fn advice(self) -> (&'static str, &'static str) {
         const BE_ROOT: &str = "run the worker as root, or as a service with Delegate=yes";
         match self {
@@ -118,7 +118,7 @@ pub enum LevelName {
     None,
 }
 
-/// What protects a program here.
+/// The protections of a program on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
     pub name: LevelName,
@@ -157,13 +157,13 @@ impl Level {
         })
     }
 
-    /// For people: one sentence for each protection that is missing, with what to do. What could not be tried without
-    /// another is not talked about, and what helps against several is said once.
+    /// One sentence for each missing protection, with what to do. Protections that could not be tried because another
+    /// is missing are left out, and advice that helps against several is given once.
     pub fn sentences(&self) -> Vec<String> {
         self.sentences_about(|_| true)
     }
 
-    /// The same for those among `required` and [`Protection::FLOOR`]; empty if nothing is missing that is needed.
+    /// Describes the missing protections among `required` and [`Protection::FLOOR`]; empty if none of them is missing.
     pub fn lacks(&self, required: &[Protection]) -> Vec<String> {
         self.sentences_about(|protection| Protection::FLOOR.contains(&protection) || required.contains(&protection))
     }

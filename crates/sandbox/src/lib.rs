@@ -2,7 +2,7 @@
 //!
 //! A worker has many threads, and a process with threads cannot safely fork into namespaces.
 //! So it starts one helper, the *launcher*, by executing its own program again with a hidden
-//! argument. The worker hands each [`Job`] to the launcher through a socket, with open
+//! argument. The worker hands each [`SandboxJob`] to the launcher through a socket, with open
 //! descriptors and no paths. The launcher forks, and the child builds walls around itself
 //! before it executes the program:
 //!
@@ -25,9 +25,9 @@
 //! must stand for each job, or the job is refused.
 //!
 //! **Ends.** When the program's first process ends, the kernel ends all others. Killing, a dropped
-//! [`Running`], a launcher that dies and a worker that dies all end at the same place: the
+//! [`RunningProgram`], a launcher that dies and a worker that dies all end at the same place: the
 //! first process of the pid namespace is killed, and with it everything inside.
-//! [`Running::wait`] returns when nothing is left.
+//! [`RunningProgram::wait`] returns when nothing is left.
 //!
 //! **What it is not.** The kernel is shared. A hole in the kernel that can be reached through the
 //! calls that are left is a hole in this sandbox; programs of people who attack each other
@@ -36,11 +36,11 @@
 //!
 //! ```no_run
 //! # async fn example(options: punctual_sandbox::LauncherOptions) -> Result<(), Box<dyn std::error::Error>> {
-//! use punctual_sandbox::{Job, Launcher, Limits, Network, Stdin, seal_program};
+//! use punctual_sandbox::{Launcher, Limits, Network, SandboxJob, Stdin, seal_program};
 //!
 //! let launcher = Launcher::start(options).await?;
 //! let program = seal_program(&mut std::fs::File::open("hello")?)?;
-//! let job = Job {
+//! let job = SandboxJob {
 //!     program,
 //!     args: vec![],
 //!     env: vec![],
@@ -82,13 +82,13 @@ mod wire;
 pub use elf::{ElfInfo, ElfProblem, Machine, check_elf};
 pub use error::LaunchError;
 pub use exit::{Exit, LimitHit, Output, Status};
-pub use job::{File, Job, Limits, Network, Stdin};
+pub use job::{File, Limits, Network, SandboxJob, Stdin};
 pub use keeper::{GroupWord, tell_keeper};
 pub use launcher::{Launcher, LauncherOptions};
 pub use level::{Availability, Level, LevelName, Protection};
 pub use output::Pipes;
 pub use program::{seal_program, sealed_bytes};
-pub use running::{Left, Running, read_result};
+pub use running::{ResultFound, RunningProgram, read_result};
 pub use service::launcher_main;
 pub use sys::{set_apart, set_apart_with_keeper};
 pub use umask::keep_files_private;

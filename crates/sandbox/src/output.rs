@@ -1,5 +1,5 @@
-//! Reads what a program writes, within its limit. Nothing is buffered beyond the kernel's
-//! pipes: a program whose output nobody reads comes to a halt, as on any other pipe.
+//! Reads a program's output, up to its limit. Nothing is buffered beyond the kernel's pipes: a program whose output is
+//! not read blocks, as on any other pipe.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,10 +9,10 @@ use tokio::net::unix::pipe::Receiver;
 
 use crate::exit::Output;
 
-/// As much as a pipe holds.
+/// The capacity of a pipe.
 const CHUNK_LEN_MAX: usize = 64 << 10;
 
-/// What a program writes to standard output and standard error.
+/// The standard output and standard error of a program.
 #[derive(Debug)]
 pub struct Pipes {
     stdout: Option<Receiver>,

@@ -1,4 +1,4 @@
-//! Copies a verified program to where nobody can change it any more.
+//! Copies a verified program to sealed memory, where it cannot be changed any more.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -21,8 +21,7 @@ pub fn seal_program(program: &mut impl Read) -> io::Result<OwnedFd> {
     seal(file)
 }
 
-/// Bytes as a descriptor to read from. Unlike a pipe it needs nobody to write, and a program
-/// that never reads does no harm.
+/// Bytes as a descriptor to read from. Unlike a pipe it needs no writer, and a program that never reads does no harm.
 pub fn sealed_bytes(bytes: &[u8]) -> io::Result<OwnedFd> {
     let mut file = File::from(memfd_create("stdin", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
     io::Write::write_all(&mut file, bytes)?;

@@ -1,16 +1,16 @@
-//! Turns a job into a request, and refuses what could not be executed.
+//! Turns a job into a request, and refuses jobs that could not be executed.
 
 use std::ffi::CString;
 
 use crate::cell::{FILES_PATH, RESULT_PATH};
 use crate::error::LaunchError;
-use crate::job::{File, Job};
+use crate::job::{File, SandboxJob};
 use crate::wire::{Request, STRINGS_LEN_MAX};
 
 const RESULT_VARIABLE: &str = "PUNCTUAL_OUTPUT";
 const FILES_VARIABLE: &str = "PUNCTUAL_FILES";
 
-pub(crate) fn from_job(job: &Job) -> Result<Request, LaunchError> {
+pub(crate) fn from_job(job: &SandboxJob) -> Result<Request, LaunchError> {
     if let Some(problem) = job.limits.problem() {
         return Err(LaunchError::Invalid(problem));
     }
@@ -58,8 +58,8 @@ mod tests {
     use super::*;
     use crate::job::{Limits, Network, Stdin};
 
-    fn job(args: &[&str], env: &[(&str, &str)]) -> Job {
-        Job {
+    fn job(args: &[&str], env: &[(&str, &str)]) -> SandboxJob {
+        SandboxJob {
             program: std::fs::File::open("/dev/null").unwrap().into(),
             args: args.iter().map(|&arg| arg.to_owned()).collect(),
             env: env.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect(),
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn what_could_not_be_executed_is_refused() {
-        let refused = |job: &Job| from_job(job).unwrap_err().to_string();
+        let refused = |job: &SandboxJob| from_job(job).unwrap_err().to_string();
         assert!(refused(&job(&["a\0b"], &[])).contains("zero byte"));
         assert!(refused(&job(&[], &[("A=B", "")])).contains("contains a ="));
         assert!(refused(&job(&[], &[("", "")])).contains("empty"));

@@ -12,45 +12,45 @@ use crate::channel::{self, Packet};
 use crate::exit::{Exit, LimitHit, Output, Status};
 use crate::launcher::receive;
 use crate::output::Pipes;
-use crate::wire::{Command, Ended, Report};
+use crate::wire::{LauncherCommand, ProgramEnd, Report};
 
 const RESULT_LEN_MAX: u64 = 1 << 20;
-/// When the last process is gone, so are its pipes. This is for descriptors that another
-/// sandbox inherited in the moment of its fork and has not closed yet.
+/// When the last process is gone, so are its pipes. This limit is for descriptors that another sandbox inherited at the
+/// moment of its fork and has not closed yet.
 const LAST_OUTPUT_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Dropping it kills the program.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningProgram {
     socket: AsyncFd<OwnedFd>,
     pipes: Pipes,
-    /// What the launcher said last: how the program ended, or `None` if the launcher is gone.
+    /// The launcher's last message: how the program ended, or `None` if the launcher is gone.
     last_word: Option<Option<Packet>>,
     exit: Option<Exit>,
 }
 
-impl Running {
+impl RunningProgram {
     pub(crate) fn new(socket: AsyncFd<OwnedFd>, pipes: Pipes) -> Self {
         Self { socket, pipes, last_word: None, exit: None }
     }
 
-    /// Asks the program to end, by SIGTERM to its first process.
+    /// Asks the program to end, with SIGTERM to its first process.
     pub fn terminate(&self) {
-        self.command(Command::Terminate);
+        self.command(LauncherCommand::Terminate);
     }
 
     /// Ends the program and everything it started. [`wait`](Self::wait) returns when they are gone.
     pub fn kill(&self) {
-        self.command(Command::Kill);
+        self.command(LauncherCommand::Kill);
     }
 
-    fn command(&self, command: Command) {
+    fn command(&self, command: LauncherCommand) {
         // Fails only if the launcher is gone, and the program with it.
         let _ = channel::send(self.socket.get_ref(), &command.encode(), &[]);
     }
 
-    /// What the program says next; `None` when it will say no more. A program whose output is not
-    /// read waits. Nothing is lost if the future is dropped.
+    /// The next output; `None` after the end of both streams. A program whose output is not read blocks. Nothing is
+    /// lost if the future is dropped.
     pub async fn next_output(&mut self) -> Option<Output> {
         let output = self.pipes.next().await;
         if self.pipes.flooded() {
@@ -84,11 +84,11 @@ impl Running {
 fn exit(word: Option<Packet>, flooded: bool) -> Exit {
     let Some(Packet { bytes, descriptors }) = word else { return lost() };
     let Ok(Report::Ended(ended)) = Report::decode(&bytes) else { return lost() };
-    let left = descriptors.into_iter().next().map_or(Left::Nothing, read_result);
+    let left = descriptors.into_iter().next().map_or(ResultFound::Nothing, read_result);
     let (result, too_much) = match left {
-        Left::Nothing => (None, false),
-        Left::Result(result) => (Some(result), false),
-        Left::TooMuch => (None, true),
+        ResultFound::Nothing => (None, false),
+        ResultFound::Result(result) => (Some(result), false),
+        ResultFound::TooMuch => (None, true),
     };
     Exit {
         status: status(&ended),
@@ -105,7 +105,7 @@ fn lost() -> Exit {
     Exit { status: Status::Lost, hit: None, peak_memory_bytes: 0, cpu: none, wall: none, result: None }
 }
 
-fn status(ended: &Ended) -> Status {
+fn status(ended: &ProgramEnd) -> Status {
     // Killed as a whole, the first process had no time to say how the program ended.
     let status = ended.wait_status.unwrap_or(libc::SIGKILL);
     if libc::WIFEXITED(status) {
@@ -115,32 +115,31 @@ fn status(ended: &Ended) -> Status {
     }
 }
 
-fn limit_hit(ended: &Ended) -> Option<LimitHit> {
+fn limit_hit(ended: &ProgramEnd) -> Option<LimitHit> {
     [(ended.oom, LimitHit::Oom), (ended.pids, LimitHit::Pids), (ended.disk, LimitHit::Disk)]
         .into_iter()
         .find_map(|(hit, limit)| hit.then_some(limit))
 }
 
-/// What was in the file for the result.
+/// The content of the result file.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum ResultFound {
     Nothing,
     Result(Bytes),
     /// More than 1 MiB.
     TooMuch,
 }
 
-/// Reads what the program left. In a sandbox it lies in memory, so this does not block; and nobody can
-/// change it any more.
-pub fn read_result(file: OwnedFd) -> Left {
+/// Reads the result file. In a sandbox it is in memory, so this does not block, and it cannot change any more.
+pub fn read_result(file: OwnedFd) -> ResultFound {
     let file = File::from(file);
     if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return Left::Nothing;
+        return ResultFound::Nothing;
     }
     let mut bytes = Vec::new();
     match file.take(RESULT_LEN_MAX + 1).read_to_end(&mut bytes) {
-        Err(_) => Left::Nothing,
-        Ok(_) if bytes.len() as u64 > RESULT_LEN_MAX => Left::TooMuch,
-        Ok(_) => Left::Result(bytes.into()),
+        Err(_) => ResultFound::Nothing,
+        Ok(_) if bytes.len() as u64 > RESULT_LEN_MAX => ResultFound::TooMuch,
+        Ok(_) => ResultFound::Result(bytes.into()),
     }
 }

@@ -4,7 +4,7 @@
 use crate::level::Protection;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum SetupStep {
     Fork,
     MapIds,
     Cgroup,
@@ -22,11 +22,11 @@ pub(crate) enum Step {
     Network,
     Seccomp,
     Execute,
-    /// The first process died without a word, as when it was killed for want of memory.
+    /// The first process died without a message, for example because it ran out of memory.
     Died,
 }
 
-impl Step {
+impl SetupStep {
     const ALL: [Self; 18] = [
         Self::Fork,
         Self::MapIds,
@@ -108,9 +108,9 @@ mod tests {
 
     #[test]
     fn indexes_lead_back() {
-        for step in Step::ALL {
-            assert_eq!(Step::from_index(step.index()), Some(step));
+        for step in SetupStep::ALL {
+            assert_eq!(SetupStep::from_index(step.index()), Some(step));
         }
-        assert_eq!(Step::from_index(200), None);
+        assert_eq!(SetupStep::from_index(200), None);
     }
 }

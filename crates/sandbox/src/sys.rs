@@ -111,8 +111,8 @@ fn null_terminated(strings: &[CString]) -> Vec<*const c_char> {
     strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
 }
 
-/// Closes every descriptor but those given. Only for a process that has just been forked and
-/// will never again touch what it inherited.
+/// Closes every descriptor but the given ones. Only for a process that has just been forked and will never again use
+/// what it inherited.
 pub(crate) fn close_all_except(keep: &mut [RawFd]) -> io::Result<()> {
     keep.sort_unstable();
     let mut first: c_uint = 0;
@@ -126,13 +126,13 @@ pub(crate) fn close_all_except(keep: &mut [RawFd]) -> io::Result<()> {
     close_range(first, c_uint::MAX, 0)
 }
 
-/// Makes sure that an execution leaves only stdin, stdout and stderr open.
+/// Makes sure that only stdin, stdout and stderr stay open across an exec.
 pub(crate) fn close_all_but_stdio_on_exec() -> io::Result<()> {
     close_range(3, c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC)
 }
 
-/// Has `command` start in a session of its own, with nothing open but stdin, stdout and stderr. It is not shut in: this
-/// is for what runs outside the sandbox.
+/// Starts `command` in a session of its own, with nothing open but stdin, stdout and stderr. It is not isolated: this
+/// is for programs outside the sandbox.
 pub fn set_apart(command: &mut std::process::Command) {
     let apart = || {
         rustix::process::setsid()?;
@@ -168,8 +168,8 @@ pub fn set_apart_with_keeper(command: &mut std::process::Command, keeper: OwnedF
     Ok(())
 }
 
-/// For a child before its exec, where the signal does what it does by default: it would end the child without a word,
-/// and its parent would take it for one that had been executed.
+/// Tells the keeper from a child before its exec, with SIGPIPE ignored: by default the signal would end the child
+/// silently, and the parent would believe that the program had been executed.
 fn tell_without_sigpipe(keeper: BorrowedFd<'_>, word: GroupWord, group: Pid) -> io::Result<()> {
     ignore_sigpipe();
     let told = tell_keeper(keeper, word, group);
@@ -178,12 +178,13 @@ fn tell_without_sigpipe(keeper: BorrowedFd<'_>, word: GroupWord, group: Pid) -> 
     told
 }
 
-/// A program and what it is given. It is made before the fork, since a child of a process with threads may not allocate.
+/// A program with its arguments and environment, made before the fork, because a child of a process with threads may
+/// not allocate.
 struct Image {
     /// The first is the path of the program.
     args: Vec<*const c_char>,
     env: Vec<*const c_char>,
-    /// What the pointers are to.
+    /// The strings that the pointers point to.
     _strings: [Vec<CString>; 2],
 }
 
@@ -219,7 +220,7 @@ fn close_range(first: c_uint, last: c_uint, flags: c_uint) -> io::Result<()> {
     }
 }
 
-/// Every signal does again what it does by default, and none is blocked.
+/// Resets every signal to its default action, and unblocks all.
 pub(crate) fn reset_signals() {
     for signal in 1..=64 {
         // SAFETY: sets no handler. SIGKILL and the like are refused, which changes nothing.
@@ -233,7 +234,7 @@ pub(crate) fn reset_signals() {
     }
 }
 
-/// A reader that went away is an error of the write, not the end of this process.
+/// Makes a write to a closed pipe an error, instead of the end of this process.
 pub(crate) fn ignore_sigpipe() {
     // SAFETY: sets no handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
@@ -254,14 +255,14 @@ pub(crate) fn clear_bounding_set() -> io::Result<()> {
     Ok(())
 }
 
-/// What a child and all it waited for have used.
-pub(crate) struct Reaped {
+/// The resources that a child and all children it waited for have used.
+pub(crate) struct ReapedChild {
     pub(crate) cpu: Duration,
     pub(crate) peak_memory_bytes: u64,
 }
 
 /// Reaps a child that is known to be dead.
-pub(crate) fn reap(pid: Pid) -> io::Result<Reaped> {
+pub(crate) fn reap(pid: Pid) -> io::Result<ReapedChild> {
     let mut status: c_int = 0;
     // SAFETY: all zeros is a valid rusage.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -278,7 +279,7 @@ pub(crate) fn reap(pid: Pid) -> io::Result<Reaped> {
     let time = |value: libc::timeval| {
         Duration::from_secs(value.tv_sec.unsigned_abs()) + Duration::from_micros(value.tv_usec.unsigned_abs())
     };
-    Ok(Reaped {
+    Ok(ReapedChild {
         cpu: time(usage.ru_utime) + time(usage.ru_stime),
         peak_memory_bytes: usage.ru_maxrss.unsigned_abs() * 1024,
     })
@@ -290,13 +291,13 @@ pub(crate) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     Ok(unsafe { AsyncFd::register(descriptor) }?)
 }
 
-/// Ends this process at once: no destructors, no flushing of what the parent had buffered.
+/// Ends this process at once, without destructors and without flushing buffers of the parent.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: does not return, touches no memory.
     unsafe { libc::_exit(code) }
 }
 
-/// Whether a system call that the filter must refuse is refused by it.
+/// Whether the filter refuses a system call that it must refuse.
 pub(crate) fn keyrings_are_refused() -> bool {
     let name: &CStr = c"punctual";
     // SAFETY: the string outlives the call; the other arguments are numbers.

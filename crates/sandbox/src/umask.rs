@@ -4,20 +4,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::Mode;
 
-/// No mask has this value.
+/// A value that no mask has.
 const UNCHANGED: u32 = u32::MAX;
 
-/// What the process was started with.
+/// The mask with which the process was started.
 static STARTED_WITH: AtomicU32 = AtomicU32::new(UNCHANGED);
 
-/// From now on only this user can read the files that this process makes. Commands that it starts keep the mask that it was
-/// started with. To be called once, before there are other threads.
+/// Makes the files that this process creates readable only by its user. Commands that it starts keep the mask with
+/// which it was started. Must be called once, before other threads start.
 pub fn keep_files_private() {
     let before = rustix::process::umask(Mode::RWXG | Mode::RWXO);
     STARTED_WITH.store(before.bits(), Ordering::Relaxed);
 }
 
-/// For a child before its exec.
+/// Restores the mask in a child before its exec.
 pub(crate) fn restore() {
     let mask = STARTED_WITH.load(Ordering::Relaxed);
     if mask != UNCHANGED {

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use crate::job::{Limits, Network};
 use crate::level::{Level, Protection};
-use crate::step::Step;
+use crate::step::SetupStep;
 
 /// The longest message. Arguments and environment are most of it; more than this belongs
 /// into stdin. A Unix socket takes packets of about 200 KiB without any setting.
 pub(crate) const MESSAGE_LEN_MAX: usize = 144 << 10;
-/// Arguments and environment of one job, with what the encoding adds.
+/// The maximum size of one job's arguments and environment, including the encoding.
 pub(crate) const STRINGS_LEN_MAX: usize = 128 << 10;
 
-/// From the worker, with the job's socket, the program, stdin, stdout and stderr, and the files.
+/// A request of the worker, sent with the job's socket, the program, stdin, stdout, stderr, and the files.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Request {
     pub(crate) limits: Limits,
@@ -26,29 +26,29 @@ pub(crate) struct Request {
     pub(crate) files: Vec<(CString, u64)>,
 }
 
-/// From the worker, on the job's socket. Its end means [`Command::Kill`].
+/// A command of the worker on the job's socket. The end of the socket means [`LauncherCommand::Kill`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
+pub(crate) enum LauncherCommand {
     Terminate,
     Kill,
 }
 
-/// From the launcher, on the job's socket.
+/// A report of the launcher on the job's socket.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Report {
     Started,
-    /// Nothing was executed.
+    /// The program was not started; nothing was executed.
     Refused {
-        step: Step,
+        step: SetupStep,
         errno: i32,
     },
     /// Everything the program started is gone. The file with the result comes along, if any.
-    Ended(Ended),
+    Ended(ProgramEnd),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ended {
-    /// As from `wait`; `None` if everything was killed before the program ended by itself.
+pub(crate) struct ProgramEnd {
+    /// The status as `wait` returns it; `None` if everything was killed before the program ended by itself.
     pub(crate) wait_status: Option<i32>,
     pub(crate) oom: bool,
     pub(crate) pids: bool,
@@ -167,7 +167,7 @@ impl Request {
     }
 }
 
-impl Command {
+impl LauncherCommand {
     pub(crate) fn encode(self) -> [u8; 1] {
         match self {
             Self::Terminate => *b"T",
@@ -175,7 +175,7 @@ impl Command {
         }
     }
 
-    /// What is not understood ends the job: that is the safe side.
+    /// Decodes a command. An unknown command ends the job, which is the safe choice.
     pub(crate) fn decode(bytes: &[u8]) -> Self {
         if bytes == b"T" { Self::Terminate } else { Self::Kill }
     }
@@ -207,13 +207,13 @@ impl Report {
         match from.byte()? {
             b'S' => Ok(Self::Started),
             b'R' => {
-                let step = Step::from_index(from.byte()?).ok_or_else(|| invalid("an unknown step"))?;
+                let step = SetupStep::from_index(from.byte()?).ok_or_else(|| invalid("an unknown step"))?;
                 Ok(Self::Refused { step, errno: from.signed()? })
             }
             b'E' => {
                 let known = from.flag()?;
                 let wait_status = from.signed()?;
-                Ok(Self::Ended(Ended {
+                Ok(Self::Ended(ProgramEnd {
                     wait_status: known.then_some(wait_status),
                     oom: from.flag()?,
                     pids: from.flag()?,
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn messages_arrive_as_they_were_sent() {
         assert_eq!(Request::decode(&request().encode()).unwrap(), request());
-        let ended = Ended {
+        let ended = ProgramEnd {
             wait_status: Some(139),
             oom: true,
             pids: false,
@@ -283,16 +283,16 @@ mod tests {
         };
         for report in [
             Report::Started,
-            Report::Refused { step: Step::Execute, errno: 8 },
+            Report::Refused { step: SetupStep::Execute, errno: 8 },
             Report::Ended(ended),
-            Report::Ended(Ended { wait_status: None, ..ended }),
+            Report::Ended(ProgramEnd { wait_status: None, ..ended }),
         ] {
             assert_eq!(Report::decode(&report.encode()).unwrap(), report);
         }
         let level = Level::new(&[(Protection::Landlock, "old".into())]);
         assert_eq!(decode_level(&encode_level(&level)).unwrap(), level);
-        assert_eq!(Command::decode(&Command::Terminate.encode()), Command::Terminate);
-        assert_eq!(Command::decode(b"?"), Command::Kill);
+        assert_eq!(LauncherCommand::decode(&LauncherCommand::Terminate.encode()), LauncherCommand::Terminate);
+        assert_eq!(LauncherCommand::decode(b"?"), LauncherCommand::Kill);
     }
 
     #[test]

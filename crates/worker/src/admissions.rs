@@ -1,7 +1,7 @@
 //! Asks servers to admit an agent for an attempt: implements the executors' `Admissions` port over gRPC.
 
 use async_trait::async_trait;
-use punctual_exec::{Admission, Admissions, AdmitError, Admitted};
+use punctual_exec::{Admission, AdmissionGrant, Admissions, AdmitError};
 use punctual_proto::convert::id_bytes;
 use punctual_proto::worker as wire;
 
@@ -10,7 +10,7 @@ use crate::downloads;
 
 #[async_trait]
 impl Admissions for Asker {
-    async fn admit(&self, admission: Admission) -> Result<Admitted, AdmitError> {
+    async fn admit(&self, admission: Admission) -> Result<AdmissionGrant, AdmitError> {
         let asked = self.ask((admission.job, admission.attempt), |mut client, asking| {
             let AttemptQuestion { worker_id, job_id, attempt, token } = asking;
             let request = wire::AdmitRequest {
@@ -34,11 +34,11 @@ impl Admissions for Asker {
     }
 }
 
-fn read(answer: ServerAnswer<wire::AdmitReply>) -> Result<Admitted, String> {
+fn read(answer: ServerAnswer<wire::AdmitReply>) -> Result<AdmissionGrant, String> {
     let wire::AdmitReply { token, download } = answer.reply;
     if token.is_empty() {
         return Err("the server sent no token".to_owned());
     }
     let download = download.ok_or_else(|| "the server did not say where the file is".to_owned())?;
-    Ok(Admitted { token, download: downloads::read(download)?, server: answer.server, others: answer.others })
+    Ok(AdmissionGrant { token, download: downloads::read(download)?, server: answer.server, others: answer.others })
 }

@@ -18,7 +18,7 @@ use punctual_core::attempt::{Details, Failure, FailureClass, Outcome, Ran};
 use punctual_core::schedule::ScheduledRun;
 use punctual_core::shard::event::Report;
 use punctual_core::time::Span;
-use punctual_exec::{Call, Cancel, Ended, FirstPoll, LogSink};
+use punctual_exec::{Call, Cancel, ExecutionEnd, FirstPoll, LogSink};
 use punctual_proto::bounds::bounded;
 use tokio::time::Instant;
 
@@ -47,7 +47,7 @@ pub(crate) struct AttemptRules {
     pub(crate) journal: Arc<Journal>,
 }
 
-type Execution = Pin<Box<dyn Future<Output = Ended> + Send>>;
+type Execution = Pin<Box<dyn Future<Output = ExecutionEnd> + Send>>;
 
 /// An attempt under way, without what the executor took.
 struct RunningAttempt {
@@ -127,7 +127,7 @@ fn start(attempt: Attempt, rules: &AttemptRules, held: &Arc<HeldAttempts>) -> Op
 }
 
 enum FirstPollResult {
-    Ended(Ended),
+    Ended(ExecutionEnd),
     Running(Execution),
 }
 
@@ -183,8 +183,8 @@ impl RunnableTask {
         if self.executor.ends_by_itself() { self.executor.grace(&self.run) } else { Duration::ZERO }
     }
 
-    fn own_end(&self, ended: Ended) -> AttemptEnd {
-        let Ended { outcome, details } = ended;
+    fn own_end(&self, ended: ExecutionEnd) -> AttemptEnd {
+        let ExecutionEnd { outcome, details } = ended;
         let timed_out = self.executor.ends_by_itself()
             && matches!(&outcome, Outcome::Failed(failure) if failure.class == FailureClass::Timeout);
         AttemptEnd { outcome, timed_out, details }

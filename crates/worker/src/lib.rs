@@ -47,7 +47,8 @@ pub use error::WorkerError;
 pub use journal::AttemptLog;
 pub use punctual_core::schedule::{ScheduledRun, SourceKind};
 pub use punctual_exec::{
-    Admission, Admissions, AdmitError, Admitted, Call, Download, DownloadError, Downloads, Ended, Executor, Guard,
-    HandlerError, HandlerResult, JobContext, MailServer, Places, Sending, SlackWebhooks, TelegramBots, WebhookKeys,
+    Admission, AdmissionGrant, Admissions, AdmitError, Call, Download, DownloadError, Downloads, ExecutionEnd,
+    Executor, Guard, HandlerError, HandlerResult, JobContext, MailServer, Places, Sending, SlackWebhooks, TelegramBots,
+    WebhookKeys,
 };
 pub use status::WorkerStatus;

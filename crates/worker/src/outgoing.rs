@@ -27,7 +27,7 @@ const OUTCOMES_LEN_MAX: usize = 4096;
 const LOG_PIECE_BYTES_MAX: usize = 64 << 10;
 
 /// The error of a stream that a newer one has replaced.
-struct Replaced;
+struct ReplacedStream;
 
 /// The hello that opens a stream after the server's greeting.
 pub(crate) type Introduction = (SessionNo, wire::Hello);
@@ -61,7 +61,7 @@ impl HeldAttempts {
             match self.compose(link, session, Instant::now()) {
                 Ok(Some(message)) => return Some(message),
                 Ok(None) => outgoing.notified().await,
-                Err(Replaced) => {
+                Err(ReplacedStream) => {
                     // The wake-up may have been meant for the stream that replaced this one.
                     outgoing.notify_one();
                     return None;
@@ -71,10 +71,15 @@ impl HeldAttempts {
     }
 
     /// Composes the next message, up to the size of a batch; `None` if there is nothing to send.
-    fn compose(&self, link: LinkNo, session: SessionNo, now: Instant) -> Result<Option<wire::WorkerMessage>, Replaced> {
+    fn compose(
+        &self,
+        link: LinkNo,
+        session: SessionNo,
+        now: Instant,
+    ) -> Result<Option<wire::WorkerMessage>, ReplacedStream> {
         let mut guard = self.state();
         let HeldState { links, held, credits, draining, .. } = &mut *guard;
-        let state = links.get_mut(&link).filter(|link| link.session == session.0).ok_or(Replaced)?;
+        let state = links.get_mut(&link).filter(|link| link.session == session.0).ok_or(ReplacedStream)?;
         let credit = credits.take_untold(link);
         let leaving = *draining && credit.is_some();
         let mut message = wire::WorkerMessage { credit, leaving, ..Default::default() };
@@ -93,7 +98,7 @@ impl HeldAttempts {
     pub(crate) fn compose_outcomes(&self, link: LinkNo, session: SessionNo, now: Instant) -> usize {
         match self.compose(link, session, now) {
             Ok(Some(message)) => message.outcomes.len(),
-            Ok(None) | Err(Replaced) => 0,
+            Ok(None) | Err(ReplacedStream) => 0,
         }
     }
 }

@@ -9,7 +9,7 @@ use punctual_core::attempt::AttemptNo;
 use punctual_core::{ArtifactId, Timestamp};
 use punctual_proto::convert::id_bytes;
 use punctual_proto::worker as wire;
-use punctual_worker::{Admission, AdmitError, Admitted, DownloadError, Downloads, Worker};
+use punctual_worker::{Admission, AdmissionGrant, AdmitError, DownloadError, Downloads, Worker};
 use tonic::Status;
 
 fn artifact() -> ArtifactId {
@@ -110,7 +110,7 @@ async fn an_agent_is_admitted_by_the_first_server_that_can() {
     assert_eq!((request.job_id, request.attempt), (id_bytes(job(1).to_bytes()), 3));
     assert_eq!((request.host_id.as_str(), request.pod.as_str()), ("host", "pod"));
     answer.send(Ok(wire::AdmitReply { token: "t0ken".to_owned(), download: Some(reply(32)) })).unwrap();
-    let admitted: Admitted = within("an answer", asked).await.unwrap().unwrap();
+    let admitted: AdmissionGrant = within("an answer", asked).await.unwrap().unwrap();
     assert_eq!((admitted.token.as_str(), admitted.download.size), ("t0ken", 7));
     assert_eq!((&admitted.server, &admitted.others[..]), (&servers[1].url(), &[servers[0].url()][..]));
     assert!(!format!("{admitted:?}").contains("t0ken"), "{admitted:?}");

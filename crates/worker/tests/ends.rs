@@ -10,7 +10,7 @@ use far_side::*;
 use punctual_core::attempt::{Details, Failure, FailureClass, Outcome, Ran};
 use punctual_core::task::Run;
 use punctual_proto::worker as wire;
-use punctual_worker::{Call, Ended, Executor, Worker};
+use punctual_worker::{Call, ExecutionEnd, Executor, Worker};
 use tokio::time::Instant;
 use tonic::async_trait;
 
@@ -66,7 +66,7 @@ impl Executor for SelfEnding {
         self.grace
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Ended {
+    async fn execute(self: Arc<Self>, call: Call) -> ExecutionEnd {
         let _dropped = Dropped(self.dropped.clone());
         let deadline = call.deadline.expect("every attempt here has one");
         call.log.line("begun");
@@ -78,7 +78,7 @@ impl Executor for SelfEnding {
             () = call.cancel.cancelled() => Outcome::Cancelled,
         };
         tokio::time::sleep(self.takes).await;
-        Ended { outcome, details: Some(Box::new(known())) }
+        ExecutionEnd { outcome, details: Some(Box::new(known())) }
     }
 }
 
@@ -180,10 +180,10 @@ impl Executor for Talkative {
         vec!["handler:any".to_owned()]
     }
 
-    async fn execute(self: Arc<Self>, _: Call) -> Ended {
+    async fn execute(self: Arc<Self>, _: Call) -> ExecutionEnd {
         let failure = Failure { class: FailureClass::Timeout, ..Failure::new("too slow for me") };
         let details = Details { host: Some("x".repeat(10_000)), ..Details::default() };
-        Ended { outcome: Outcome::Failed(failure), details: Some(Box::new(details)) }
+        ExecutionEnd { outcome: Outcome::Failed(failure), details: Some(Box::new(details)) }
     }
 }
 

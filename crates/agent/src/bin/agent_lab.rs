@@ -1,5 +1,4 @@
-//! For tests: an agent as a program of its own, tied to whoever started it; `launcher` is its
-//! sandbox's.
+//! For tests: an agent as a program of its own, tied to its parent process; `launcher` is the launcher of its sandbox.
 
 use std::error::Error;
 

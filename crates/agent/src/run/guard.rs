@@ -1,21 +1,21 @@
-//! What an agent's process does about itself before anything else.
+//! Protects the agent's own process, before anything else happens in it.
 
 use std::io;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{DumpableBehavior, Signal, set_dumpable_behavior, set_parent_process_death_signal, setsid};
 
-/// What an agent ends with.
+/// What an agent's life is tied to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tie {
-    /// The container that it is in.
+    /// The container in which the agent runs.
     Environment,
-    /// The worker that started it as a process beside it. Its stdin is a pipe that the worker
-    /// holds open for as long as it lives.
+    /// The worker that started the agent as a process beside itself. The agent's stdin is a pipe that the worker holds
+    /// open for as long as it lives.
     Worker,
 }
 
-/// To be called before there are other threads.
+/// Protects this process. Must be called before other threads start.
 pub fn guard_this_process(tie: Tie) -> io::Result<()> {
     // Nobody of the same user may look into it: its token is in its environment, which a process cannot
     // take back.

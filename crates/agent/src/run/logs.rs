@@ -1,4 +1,4 @@
-//! Sends on what the program prints, while it prints it.
+//! Sends the program's output to the servers while it is printed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use super::servers::Servers;
 
 const PIECE_BYTES_MAX: usize = 64 << 10;
-/// Lines that follow each other closely go together.
+/// Lines that are printed within this time are sent together.
 const GATHER: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
@@ -25,15 +25,15 @@ impl LogOutlet for Outlet {
 }
 
 impl Outlet {
-    /// Nothing more is printed.
+    /// Marks the log as complete.
     pub(super) fn close(&self) {
         self.closed.store(true, Ordering::Release);
         self.fresh.notify_one();
     }
 }
 
-/// Until the log is closed and all of it was taken. A log that a server refuses is not worth an attempt: the
-/// rest of it is dropped.
+/// Sends the log until it is closed and all of it was accepted. If a server refuses the log, the rest is dropped; that
+/// does not fail the attempt.
 pub(super) async fn ship(log: &LogSink, outlet: &Outlet, servers: &Servers) {
     let mut is_wanted = true;
     loop {

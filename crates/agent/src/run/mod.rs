@@ -1,13 +1,13 @@
-//! The agent's side: runs the one attempt that it was made for, and reports it.
+//! The agent's side: runs the one attempt for which the agent was created, and reports its outcome.
 //!
-//! It ends in one of three ways. Its report is durable: the process ends with 0. A server says that
-//! the attempt is not its own any more, or none was reached for so long that it is given up by now:
-//! it ends the program at once and reports nothing, as nobody would take it. Or it dies, and the
-//! worker that started it says so.
+//! An agent ends in one of three ways. Its report is durable: the process exits with 0. Or a server says that the
+//! attempt is no longer the agent's, or no server was reached for so long that the agent has been given up: it ends the
+//! program at once and reports nothing, because no server would accept it. Or it dies, and the worker that started it
+//! reports that.
 
 mod beat;
 mod guard;
-mod life;
+mod liveness;
 mod logs;
 mod servers;
 mod turn;
@@ -23,7 +23,8 @@ use punctual_core::id::{ArtifactId, JobId};
 use punctual_core::run::Run;
 use punctual_core::shard::event::Report;
 use punctual_exec::{
-    Binaries, Call, Download, DownloadError, Downloads, Ended, Executor, LogSink, NetworkPolicy, ProgramCache, Programs,
+    Binaries, Call, Download, DownloadError, Downloads, ExecutionEnd, Executor, LogSink, NetworkPolicy, ProgramCache,
+    Programs,
 };
 use punctual_proto::bounds::bounded;
 use punctual_proto::convert::scheduled_run_from_wire;
@@ -34,14 +35,14 @@ use tokio::time::Instant;
 pub use guard::{Tie, guard_this_process};
 
 use crate::handover::Handover;
-use life::Life;
+use liveness::Liveness;
 use logs::Outlet;
 use servers::Servers;
 
-/// What was printed last is worth waiting for, but not at the price of the report.
+/// How long to wait for the last output to be sent. The report must not wait for longer.
 const FLUSH_LIMIT: Duration = Duration::from_secs(10);
 
-/// Below the agent's current folder.
+/// The folder of programs, below the agent's current folder.
 const PROGRAMS: &str = "programs";
 
 /// Why an agent ended without a report.
@@ -58,24 +59,29 @@ pub enum AgentError {
 /// Runs the attempt to its end. Returns when its report is durable.
 pub async fn run(handover: Handover, sandbox: LauncherOptions) -> Result<(), AgentError> {
     let handover = Arc::new(handover);
-    let life = Life::default();
-    beat::start(Arc::clone(&handover), life.clone())?;
+    let liveness = Liveness::default();
+    beat::start(Arc::clone(&handover), liveness.clone())?;
     let servers = Servers::new(&handover)?;
     tokio::select! {
         biased;
-        worked = work(&handover, sandbox, &servers, &life) => worked,
+        worked = work(&handover, sandbox, &servers, &liveness) => worked,
         // What runs ends as it is dropped.
-        reason = life.over() => Err(AgentError::Over(reason)),
+        reason = liveness.over() => Err(AgentError::Over(reason)),
     }
 }
 
-async fn work(handover: &Handover, sandbox: LauncherOptions, servers: &Servers, life: &Life) -> Result<(), AgentError> {
+async fn work(
+    handover: &Handover,
+    sandbox: LauncherOptions,
+    servers: &Servers,
+    liveness: &Liveness,
+) -> Result<(), AgentError> {
     let sandbox = LauncherOptions { required: handover.sandbox_require.clone(), ..sandbox };
     // Side by side: both take a moment.
     let (attempt, launcher) = tokio::join!(servers.attempt(), Launcher::start(sandbox));
     let attempt = attempt.map_err(AgentError::Over)?;
     let begun = Instant::now();
-    life.set_rhythm(&attempt);
+    liveness.set_timing(&attempt);
 
     let outlet = Arc::new(Outlet::default());
     let log = LogSink::new(handover.job, handover.attempt, attempt.log_bytes_max as usize, outlet.clone());
@@ -83,7 +89,7 @@ async fn work(handover: &Handover, sandbox: LauncherOptions, servers: &Servers, 
     let deadline = begun.checked_add(Duration::from_micros(attempt.remaining_us));
     let execution = async {
         match launcher {
-            Ok(launcher) => execute(handover, attempt, launcher, log.clone(), deadline, life).await,
+            Ok(launcher) => execute(handover, attempt, launcher, log.clone(), deadline, liveness).await,
             Err(error) => not_started(format!("there is no sandbox in the agent's environment: {error}")),
         }
     };
@@ -106,8 +112,8 @@ async fn execute(
     launcher: Launcher,
     log: LogSink,
     deadline: Option<Instant>,
-    life: &Life,
-) -> Ended {
+    liveness: &Liveness,
+) -> ExecutionEnd {
     let Some(task) = attempt.task else { return not_started("the attempt came without its task".to_owned()) };
     let run: Run = match serde_json::from_slice(&task.run) {
         Ok(run) => run,
@@ -124,7 +130,7 @@ async fn execute(
     let files_bytes: u64 = files.values().map(|file| file.size).sum();
     let bytes_max = handover.download.size.saturating_add(files_bytes);
     let cache = ProgramCache { folder: PathBuf::from(PROGRAMS), bytes_max };
-    let download = Arc::new(HandedOver { program: handover.download.clone(), files });
+    let download = Arc::new(GivenDownloads { program: handover.download.clone(), files });
     let programs = match Programs::trusting(handover.authorities.as_deref(), download, cache) {
         Ok(programs) => programs,
         Err(error) => return not_started(format!("the agent's folder cannot be used: {error}")),
@@ -141,7 +147,7 @@ async fn execute(
         tracing_id: Some(attempt.tracing_id).filter(|id| !id.is_empty()),
         scheduled_run,
         log,
-        cancel: life.cancel().clone(),
+        cancel: liveness.cancel().clone(),
         deadline,
     };
     let execution = binaries.execute(call.with_values(true));
@@ -153,12 +159,12 @@ async fn execute(
     })
 }
 
-fn not_started(reason: String) -> Ended {
+fn not_started(reason: String) -> ExecutionEnd {
     Outcome::NotStarted { reason }.into()
 }
 
-fn report(handover: &Handover, ended: Ended) -> Report {
-    let Ended { outcome, details } = ended;
+fn report(handover: &Handover, ended: ExecutionEnd) -> Report {
+    let ExecutionEnd { outcome, details } = ended;
     let timed_out = matches!(&outcome, Outcome::Failed(failure) if failure.class == FailureClass::Timeout);
     let details = details.map(|details| *details).unwrap_or_default();
     let details = Details { host: Some(handover.host.to_string()), ..details };
@@ -180,13 +186,13 @@ fn read_file(wire: &wire::FileDownload) -> Result<(ArtifactId, Download), &'stat
 }
 
 /// The worker was told where the program is, and passed it on; the server tells where the files are.
-struct HandedOver {
+struct GivenDownloads {
     program: Download,
     files: HashMap<ArtifactId, Download>,
 }
 
 #[async_trait]
-impl Downloads for HandedOver {
+impl Downloads for GivenDownloads {
     async fn locate(&self, _: JobId, _: AttemptNo, artifact: ArtifactId) -> Result<Download, DownloadError> {
         Ok(self.files.get(&artifact).unwrap_or(&self.program).clone())
     }

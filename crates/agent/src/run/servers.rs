@@ -1,4 +1,4 @@
-//! The requests of an agent. Any server answers them; one that does not is passed over.
+//! The requests of an agent. Any server can answer them; a server that does not answer is skipped.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,41 +15,42 @@ use reqwest::{Method, StatusCode};
 use tokio::time::Instant;
 
 use super::AgentError;
-use super::turn::{Pass, Turn};
+use super::turn::{PassReason, ServerTurn};
 use crate::handover::Handover;
 
-/// Less than a heartbeat has: most of its silence is left for the other servers.
+/// The time limit of a connection. Shorter than that of a heartbeat, so that most of the time is left for other
+/// servers.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
-/// Longer than the slowest commit.
+/// The time limit of an answer, longer than the slowest commit.
 const ANSWER_LIMIT: Duration = Duration::from_secs(15);
-/// Between two tries; doubled up to the second.
+/// The first pause between two tries; pauses double up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// Of an error that is shown.
+/// The length to which the detail of an error is cut.
 const DETAIL_CHARS_MAX: usize = 300;
 
 pub(super) struct Servers {
     http: reqwest::Client,
-    /// Of this attempt, at each server.
+    /// The URL of this attempt at each server.
     bases: Vec<String>,
-    turn: Mutex<Turn>,
+    turn: Mutex<ServerTurn>,
     last_refusal: Mutex<Option<String>>,
 }
 
-/// Why there is no answer.
+/// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// The attempt is not ours any more.
+pub(super) enum RequestError {
+    /// The attempt is no longer this agent's.
     Over(String),
-    /// The request is wrong, and would be the next time.
+    /// The request is invalid, and would be invalid again.
     Bad(String),
-    /// The server lives, and the job changes hands. Others would say the same.
+    /// The server works, but the job's shard is changing owners. Other servers would say the same.
     Moving(String),
-    /// The server lives, and its store does not.
+    /// The server works, but its store is unavailable.
     NoStore(String),
-    /// It may be answered in a moment, or elsewhere.
+    /// The request failed; a retry or another server may answer it.
     Later(String),
-    /// Nothing came in time.
+    /// The server did not answer in time.
     Silent(String),
 }
 
@@ -63,49 +64,49 @@ impl Servers {
         Ok(Self {
             http: client(handover, bearer).map_err(|error| setup(&root_cause(&error)))?,
             bases: handover.servers.iter().map(path).collect(),
-            turn: Mutex::new(Turn::new(handover.servers.len())),
+            turn: Mutex::new(ServerTurn::new(handover.servers.len())),
             last_refusal: Mutex::default(),
         })
     }
 
-    /// Asked until it is answered. The error is why the attempt is over.
+    /// Fetches the attempt, retrying until a server answers. The error says why the attempt is over.
     pub(super) async fn attempt(&self) -> Result<wire::AgentAttempt, String> {
         let answer = self.patiently(Method::GET, "", Bytes::new()).await;
         let body = answer.map_err(|refusal| refusal.into_reason())?;
         wire::AgentAttempt::decode(body).map_err(|_| "the server sent an attempt that cannot be read".to_owned())
     }
 
-    /// Asked once.
-    pub(super) async fn beat(&self, limit: Duration) -> Result<wire::AgentOrder, Refusal> {
+    /// Sends one heartbeat, without retries.
+    pub(super) async fn beat(&self, limit: Duration) -> Result<wire::AgentOrder, RequestError> {
         let body = self.ask(Method::POST, "/heartbeat", Bytes::new(), limit).await?;
         wire::AgentOrder::decode(body)
-            .map_err(|_| Refusal::Later("the server sent an order that cannot be read".into()))
+            .map_err(|_| RequestError::Later("the server sent an order that cannot be read".into()))
     }
 
     pub(super) async fn log(&self, piece: LogPiece) -> Result<(), String> {
         let path = format!("/logs?offset={}&marks={}", piece.offset, piece.marks.len());
         let body = [&piece.bytes[..], &piece.marks[..]].concat().into();
-        self.patiently(Method::POST, &path, body).await.map(drop).map_err(Refusal::into_reason)
+        self.patiently(Method::POST, &path, body).await.map(drop).map_err(RequestError::into_reason)
     }
 
-    /// Returns when it is durable.
+    /// Reports the outcome. Returns when it is durable.
     pub(super) async fn report(&self, report: &Report) -> Result<(), String> {
         let body = outcome_to_wire(report).encode_to_vec().into();
-        self.patiently(Method::POST, "/outcome", body).await.map(drop).map_err(Refusal::into_reason)
+        self.patiently(Method::POST, "/outcome", body).await.map(drop).map_err(RequestError::into_reason)
     }
 
-    /// Until it is answered. For how long that is worth it, the heartbeat knows: it ends the agent.
-    async fn patiently(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, Refusal> {
+    /// Retries a request until it is answered. The heartbeat bounds the time: it ends the agent.
+    async fn patiently(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, RequestError> {
         let mut pause = FIRST_PAUSE;
         loop {
             match self.ask(method.clone(), path, body.clone(), ANSWER_LIMIT).await {
                 Ok(answer) => return Ok(answer),
-                Err(refusal @ (Refusal::Over(_) | Refusal::Bad(_))) => return Err(refusal),
+                Err(refusal @ (RequestError::Over(_) | RequestError::Bad(_))) => return Err(refusal),
                 Err(
-                    Refusal::Moving(reason)
-                    | Refusal::NoStore(reason)
-                    | Refusal::Later(reason)
-                    | Refusal::Silent(reason),
+                    RequestError::Moving(reason)
+                    | RequestError::NoStore(reason)
+                    | RequestError::Later(reason)
+                    | RequestError::Silent(reason),
                 ) => self.note(reason),
             }
             tokio::time::sleep(pause).await;
@@ -113,7 +114,7 @@ impl Servers {
         }
     }
 
-    /// Says so once, not with every try.
+    /// Logs a reason once, not with every try.
     fn note(&self, reason: String) {
         let mut last = self.last_refusal.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_ref() != Some(&reason) {
@@ -122,28 +123,30 @@ impl Servers {
         }
     }
 
-    async fn ask(&self, method: Method, path: &str, body: Bytes, limit: Duration) -> Result<Bytes, Refusal> {
+    async fn ask(&self, method: Method, path: &str, body: Bytes, limit: Duration) -> Result<Bytes, RequestError> {
         let base = &self.bases[self.turn().current()];
         let kind = if path.starts_with("/logs") { "application/octet-stream" } else { "application/x-protobuf" };
         let request = self.http.request(method, format!("{base}{path}")).header(CONTENT_TYPE, kind).body(body);
         let answer = tokio::time::timeout(limit, answer(request)).await;
-        let answer = answer.unwrap_or_else(|_| Err(Refusal::Silent("no answer in time".to_owned())));
+        let answer = answer.unwrap_or_else(|_| Err(RequestError::Silent("no answer in time".to_owned())));
         let mut turn = self.turn();
         match &answer {
-            Ok(_) | Err(Refusal::Over(_)) => turn.stay(),
-            Err(Refusal::Bad(_) | Refusal::NoStore(_) | Refusal::Later(_)) => turn.pass(Pass::Refused, Instant::now()),
-            Err(Refusal::Moving(_)) => turn.pass(Pass::Moving, Instant::now()),
-            Err(Refusal::Silent(_)) => turn.pass(Pass::Silent, Instant::now()),
+            Ok(_) | Err(RequestError::Over(_)) => turn.stay(),
+            Err(RequestError::Bad(_) | RequestError::NoStore(_) | RequestError::Later(_)) => {
+                turn.pass(PassReason::Refused, Instant::now())
+            }
+            Err(RequestError::Moving(_)) => turn.pass(PassReason::Moving, Instant::now()),
+            Err(RequestError::Silent(_)) => turn.pass(PassReason::Silent, Instant::now()),
         }
         answer
     }
 
-    fn turn(&self) -> MutexGuard<'_, Turn> {
+    fn turn(&self) -> MutexGuard<'_, ServerTurn> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Refusal {
+impl RequestError {
     fn into_reason(self) -> String {
         match self {
             Self::Over(reason)
@@ -205,9 +208,9 @@ fn client(handover: &Handover, bearer: HeaderValue) -> Result<reqwest::Client, r
     builder().tls_certs_merge(authorities.clone()).build().or_else(|_| builder().tls_certs_only(authorities).build())
 }
 
-async fn answer(request: reqwest::RequestBuilder) -> Result<Bytes, Refusal> {
+async fn answer(request: reqwest::RequestBuilder) -> Result<Bytes, RequestError> {
     let broken = |error: reqwest::Error| {
-        let refusal = if error.is_timeout() { Refusal::Silent } else { Refusal::Later };
+        let refusal = if error.is_timeout() { RequestError::Silent } else { RequestError::Later };
         refusal(root_cause(&error.without_url()))
     };
     let mut answer = request.send().await.map_err(broken)?;
@@ -215,14 +218,14 @@ async fn answer(request: reqwest::RequestBuilder) -> Result<Bytes, Refusal> {
     let mut body = Vec::new();
     while let Some(piece) = answer.chunk().await.map_err(broken)? {
         if body.len() + piece.len() > MESSAGE_BYTES_MAX {
-            return Err(Refusal::Later("the answer is longer than any should be".to_owned()));
+            return Err(RequestError::Later("the answer is longer than any should be".to_owned()));
         }
         body.extend_from_slice(&piece);
     }
     if status.is_success() {
         return Ok(body.into());
     }
-    Err(Refusal::read(status, &body))
+    Err(RequestError::read(status, &body))
 }
 
 #[cfg(test)]
@@ -231,26 +234,26 @@ mod tests {
 
     #[test]
     fn only_our_own_words_end_an_attempt_or_a_report() {
-        let read = |status: u16, body: &str| Refusal::read(StatusCode::from_u16(status).unwrap(), body.as_bytes());
+        let read = |status: u16, body: &str| RequestError::read(StatusCode::from_u16(status).unwrap(), body.as_bytes());
         let ours = |code: &str| format!(r#"{{"code":"{code}","detail":"so it is"}}"#);
         let said = |code: &str| format!("{code}: so it is");
         for (status, code) in [(409, "attempt_over"), (401, "invalid_token"), (403, "wrong_attempt")] {
-            assert_eq!(read(status, &ours(code)), Refusal::Over(said(code)));
+            assert_eq!(read(status, &ours(code)), RequestError::Over(said(code)));
         }
         for (status, code) in [(400, "invalid_request"), (413, "payload_too_large")] {
-            assert_eq!(read(status, &ours(code)), Refusal::Bad(said(code)));
+            assert_eq!(read(status, &ours(code)), RequestError::Bad(said(code)));
         }
-        assert_eq!(read(503, &ours("shard_moving")), Refusal::Moving(said("shard_moving")));
+        assert_eq!(read(503, &ours("shard_moving")), RequestError::Moving(said("shard_moving")));
         for code in ["unavailable", "database_unavailable", "disk_full"] {
-            assert_eq!(read(503, &ours(code)), Refusal::NoStore(said(code)));
+            assert_eq!(read(503, &ours(code)), RequestError::NoStore(said(code)));
         }
         for (status, code) in [(403, "forbidden_host"), (421, "not_served_here"), (404, "not_found"), (500, "internal")]
         {
-            assert_eq!(read(status, &ours(code)), Refusal::Later(said(code)));
+            assert_eq!(read(status, &ours(code)), RequestError::Later(said(code)));
         }
         for status in [400, 401, 403, 404, 409, 413, 429, 502, 503] {
             for body in ["", "<html>", r#"{"error":"denied"}"#] {
-                assert!(matches!(read(status, body), Refusal::Later(_)), "{status} {body}");
+                assert!(matches!(read(status, body), RequestError::Later(_)), "{status} {body}");
             }
         }
     }

@@ -26,52 +26,52 @@ pub struct AgentStart {
     pub host: HostId,
     pub job: JobId,
     pub attempt: AttemptNo,
-    /// All that the agent finds in its environment. They hold secrets.
+    /// The variables of the agent's environment. They hold secrets.
     pub variables: Vec<(&'static str, String)>,
-    /// For the program; the agent needs something besides.
+    /// The limits of the program; the agent needs some memory besides.
     pub limits: Limits,
     pub program_bytes: u64,
 }
 
 #[async_trait]
 pub trait Environments: Send + Sync + 'static {
-    /// What the environment of this host will be called where it runs.
+    /// The name that the environment of this host has where it runs.
     fn name(&self, host: &HostId) -> String;
 
-    /// Returns when the agent runs. Not dropped before it returns.
-    async fn start(&self, agent: AgentStart) -> Result<Box<dyn Environment>, Unstarted>;
+    /// Starts an agent. Returns when it runs, and must not be dropped before.
+    async fn start(&self, agent: AgentStart) -> Result<Box<dyn Environment>, StartFailure>;
 
-    /// Ends what workers that are gone left behind; answers how many.
+    /// Ends the environments that dead workers left behind. Returns their number.
     async fn sweep(&self) -> Result<usize, SpawnError>;
 }
 
 #[async_trait]
 pub trait Environment: Send {
-    /// Until the agent has ended, by whatever cause. May be dropped and called again.
+    /// Waits until the agent has ended, for whatever reason. May be dropped and called again.
     async fn ended(&mut self) -> AgentEnd;
 
-    /// Ends it by force, and returns when it is gone.
+    /// Ends the environment by force. Returns when it is gone.
     async fn end(self: Box<Self>);
 }
 
 /// How an agent ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentEnd {
-    /// Neither of both is known when the environment vanished.
+    /// The exit code. Neither the code nor the signal is known if the environment vanished.
     pub exit_code: Option<i32>,
     pub signal: Option<i32>,
-    /// The last lines that it wrote to stderr.
+    /// The last lines that the agent wrote to stderr.
     pub last_words: String,
 }
 
-/// What came of a start that failed.
-pub struct Unstarted {
+/// A failed start of an agent.
+pub struct StartFailure {
     pub error: SpawnError,
-    /// What is there of it, or may be, and has to be ended.
+    /// What may be left of the environment and has to be ended.
     pub remains: Option<Box<dyn Environment>>,
 }
 
-impl From<SpawnError> for Unstarted {
+impl From<SpawnError> for StartFailure {
     fn from(error: SpawnError) -> Self {
         Self { error, remains: None }
     }
@@ -80,10 +80,10 @@ impl From<SpawnError> for Unstarted {
 /// Why no agent could be started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpawnError {
-    /// Nothing has run.
+    /// The agent was not started; nothing has run.
     #[error("cannot start an agent: {0}")]
     NotStarted(String),
-    /// It was asked for, and nobody said whether it was done: it may run, or have run.
+    /// The start was requested and not confirmed: the agent may run, or have run.
     #[error("it is not known whether an agent was started: {0}")]
     InDoubt(String),
 }

@@ -15,7 +15,7 @@ impl LastWords {
         self.0.drain(..surplus);
     }
 
-    /// The last lines, in one.
+    /// The last lines, joined into one.
     pub(super) fn text(&self) -> String {
         let bytes: Vec<u8> = self.0.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);

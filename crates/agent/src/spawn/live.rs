@@ -1,4 +1,4 @@
-//! Environments that are not gone yet. Whoever drops one, it is ended by force, in the background.
+//! Environments that are not gone yet. An environment that is dropped is ended by force in the background.
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use tokio::sync::watch;
 
 use super::environments::{AgentEnd, Environment};
 
-/// How many there are.
+/// Counts the environments that exist.
 #[derive(Clone)]
-pub(super) struct Live(Arc<watch::Sender<usize>>);
+pub(super) struct EnvironmentCount(Arc<watch::Sender<usize>>);
 
-impl Default for Live {
+impl Default for EnvironmentCount {
     fn default() -> Self {
         Self(Arc::new(watch::Sender::new(0)))
     }
 }
 
-/// One of them, from before it is started until it is gone.
-pub(super) struct Place(Live);
+/// The count of one environment, from before its start until it is gone.
+pub(super) struct EnvironmentPlace(EnvironmentCount);
 
-impl Live {
-    /// Waits until there are fewer than `most`.
-    pub(super) async fn place(&self, most: usize) -> Place {
+impl EnvironmentCount {
+    /// Waits until there are fewer than `most` environments.
+    pub(super) async fn place(&self, most: usize) -> EnvironmentPlace {
         let mut changes = self.0.subscribe();
         let has_room = |count: &mut usize| {
             let fits = *count < most;
@@ -32,7 +32,7 @@ impl Live {
             // The sender is ours, so there is no error.
             let _ = changes.changed().await;
         }
-        Place(self.clone())
+        EnvironmentPlace(self.clone())
     }
 
     pub(super) async fn none_left(self) {
@@ -41,17 +41,17 @@ impl Live {
     }
 }
 
-impl Drop for Place {
+impl Drop for EnvironmentPlace {
     fn drop(&mut self) {
         self.0.0.send_modify(|count| *count -= 1);
     }
 }
 
 /// An environment that is ended when this is dropped.
-pub(super) struct Held(Option<(Box<dyn Environment>, Place)>);
+pub(super) struct GuardedEnvironment(Option<(Box<dyn Environment>, EnvironmentPlace)>);
 
-impl Held {
-    pub(super) fn new(environment: Box<dyn Environment>, place: Place) -> Self {
+impl GuardedEnvironment {
+    pub(super) fn new(environment: Box<dyn Environment>, place: EnvironmentPlace) -> Self {
         Self(Some((environment, place)))
     }
 
@@ -62,7 +62,7 @@ impl Held {
         }
     }
 
-    /// Returns when it is gone. Not dropped half-way: the rest is done in the background.
+    /// Ends the environment and returns when it is gone. If dropped half-way, the rest happens in the background.
     pub(super) async fn end(mut self) {
         if let Some(ending) = self.end_in_background() {
             let _ = ending.await;
@@ -80,7 +80,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for GuardedEnvironment {
     fn drop(&mut self) {
         drop(self.end_in_background());
     }

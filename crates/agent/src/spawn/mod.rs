@@ -17,66 +17,68 @@ use std::time::Duration;
 use async_trait::async_trait;
 use punctual_core::attempt::{Details, Failure, FailureClass, Last, Outcome, Ran};
 use punctual_core::run::{Binary, Run};
-use punctual_exec::{Admission, Admissions, AdmitError, Admitted, Call, Download, Ended, Executor, NetworkPolicy};
+use punctual_exec::{
+    Admission, AdmissionGrant, Admissions, AdmitError, Call, Download, ExecutionEnd, Executor, NetworkPolicy,
+};
 use punctual_sandbox::Protection;
 use tokio::time::Instant;
 
-pub use container::{ContainerSettings, Containers, Engine, EngineError};
-pub use environments::{AgentEnd, AgentStart, Environment, Environments, SpawnError, Unstarted};
+pub use container::{ContainerEngine, ContainerEngineError, ContainerSettings, Containers};
+pub use environments::{AgentEnd, AgentStart, Environment, Environments, SpawnError, StartFailure};
 pub use process::Processes;
 pub use workplace::Workplace;
 
 use crate::address::{is_loopback, parse_servers};
-use crate::handover::{Handover, Token};
+use crate::handover::{AgentToken, Handover};
 use crate::host::HostId;
-use live::{Held, Live};
+use live::{EnvironmentCount, GuardedEnvironment};
 
-/// For the agent to notice that its program is gone, and to say so to a server.
+/// How long an agent may take to notice that its program is gone and to report it.
 const REPORT_ROOM: Duration = Duration::from_secs(10);
-/// For the environment to be ended by force after that.
+/// How long the environment may take to be ended by force after that.
 const ENDING_ROOM: Duration = Duration::from_secs(10);
 
-/// For an environment of an attempt that has ended to be gone. Less than servers wait for the first word of an agent: whoever
-/// finds no room knows that nothing has run.
+/// How long to wait for environments of ended attempts to be gone. Shorter than servers wait for an agent's first
+/// message, so an attempt that finds no room is known to have run nothing.
 const ROOM_LIMIT: Duration = Duration::from_secs(30);
-/// They are handed over in a variable, and an agent needs no more to find one that lives.
+/// The number of addresses handed to an agent in a variable. They are enough to find a server that works.
 const SERVERS_MAX: usize = 16;
 
-/// What all agents of a worker are told.
+/// The settings that all agents of a worker share.
 #[derive(Debug, Clone)]
 pub struct AgentSettings {
-    /// Where agents reach the servers; see [`parse_servers`].
+    /// The addresses at which agents reach the servers; see [`parse_servers`].
     pub servers: Vec<String>,
     pub others: OtherServers,
-    /// Whom they trust besides the system's authorities, in PEM.
+    /// Certificate authorities in PEM that agents trust besides the system's.
     pub authorities: Option<String>,
-    /// Whether programs that ask for a network get one.
+    /// Whether programs that request a network get one.
     pub network: NetworkPolicy,
-    /// What must hold of their sandboxes beyond [`Protection::FLOOR`].
+    /// The protections that sandboxes must have beyond [`Protection::FLOOR`].
     pub sandbox_require: Vec<Protection>,
 }
 
-/// Whether agents are told of servers that the worker found by itself.
+/// Whether agents also get the addresses of servers that the worker discovered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OtherServers {
-    /// Agents reach the servers at addresses of their own, and no others.
+    /// Agents use only the configured addresses.
     None,
-    /// As the worker reaches them.
+    /// Agents use the addresses at which the worker reaches the servers.
     All,
-    /// From a network of their own, where the machine's loopback is not theirs.
+    /// Agents run in a network of their own, so addresses on the worker's loopback are left out.
     NotLoopback,
 }
 
-/// Runs binaries by agents.
+/// The executor that runs binaries in agents.
 pub struct Agents {
     environments: Arc<dyn Environments>,
     admissions: Arc<dyn Admissions>,
     settings: AgentSettings,
-    /// As many environments as the worker has slots.
+    /// The maximum number of environments, one for each slot of the worker.
     slots: usize,
     report_room: Duration,
     room_limit: Duration,
-    live: Live,
+    live: EnvironmentCount,
 }
 
 impl Agents {
@@ -87,11 +89,10 @@ impl Agents {
         slots: usize,
     ) -> Self {
         let (report_room, room_limit) = (REPORT_ROOM, ROOM_LIMIT);
-        Self { environments, admissions, settings, slots, report_room, room_limit, live: Live::default() }
+        Self { environments, admissions, settings, slots, report_room, room_limit, live: EnvironmentCount::default() }
     }
 
-    /// Resolves when no environment is left. For a worker that has left: what it ran is being
-    /// ended, which takes a moment.
+    /// Resolves when no environment is left. A worker that has left still ends what it ran, which takes a moment.
     pub fn all_ended(&self) -> impl Future<Output = ()> + Send + 'static {
         self.live.clone().none_left()
     }
@@ -119,7 +120,7 @@ impl Executor for Agents {
         self.patience(spec) + ENDING_ROOM
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Ended {
+    async fn execute(self: Arc<Self>, call: Call) -> ExecutionEnd {
         let Run::Binary(spec) = &*call.run else {
             let reason = format!("agents do not run {} tasks", call.run.kind());
             return Outcome::NotStarted { reason }.into();
@@ -143,18 +144,18 @@ impl Executor for Agents {
         let (outcome, end) = watch(environment, &call, self.patience(spec)).await;
         let AgentEnd { exit_code, signal, .. } = end;
         let details = Details { exit_code, signal, host: Some(host.to_string()), ..Details::default() };
-        Ended { outcome, details: Some(Box::new(details)) }
+        ExecutionEnd { outcome, details: Some(Box::new(details)) }
     }
 }
 
 impl Agents {
-    /// From the moment at which the program is told to end. The agent is given what the program is
-    /// given, and some time to report it.
+    /// How long to wait for the agent after the program is told to end: the program's grace period, and some time for
+    /// the report.
     fn patience(&self, spec: &Binary) -> Duration {
         spec.grace.to_std() + self.report_room
     }
 
-    async fn start(&self, call: &Call, spec: &Binary, host: &HostId) -> Result<Held, Outcome> {
+    async fn start(&self, call: &Call, spec: &Binary, host: &HostId) -> Result<GuardedEnvironment, Outcome> {
         // A slot is free when its attempt has ended, which may be long before a slow engine has removed the
         // environment. They must not pile up.
         let place = tokio::time::timeout(self.room_limit, self.live.place(self.slots)).await;
@@ -183,9 +184,9 @@ impl Agents {
         // of it then is dropped, and so ended.
         let started = tokio::spawn(async move {
             match environments.start(agent).await {
-                Ok(environment) => Ok(Held::new(environment, place)),
-                Err(Unstarted { error, remains }) => {
-                    drop(remains.map(|remains| Held::new(remains, place)));
+                Ok(environment) => Ok(GuardedEnvironment::new(environment, place)),
+                Err(StartFailure { error, remains }) => {
+                    drop(remains.map(|remains| GuardedEnvironment::new(remains, place)));
                     Err(error)
                 }
             }
@@ -197,11 +198,11 @@ impl Agents {
         }
     }
 
-    fn handover(&self, call: &Call, host: &HostId, admitted: Admitted) -> Handover {
-        let Admitted { token, download, server, others } = admitted;
+    fn handover(&self, call: &Call, host: &HostId, admitted: AdmissionGrant) -> Handover {
+        let AdmissionGrant { token, download, server, others } = admitted;
         let servers = self.settings.for_agent(&server, &others);
         Handover {
-            token: Token(token),
+            token: AgentToken(token),
             job: call.job,
             attempt: call.attempt,
             download: as_agents_reach_it(download, &server, &servers),
@@ -215,7 +216,8 @@ impl Agents {
 }
 
 impl AgentSettings {
-    /// First the server that admitted the agent, as that one lives. Those that were named may be gone by now.
+    /// The addresses for an agent, starting with the server that admitted it, because that one works. The configured
+    /// servers may be down.
     fn for_agent(&self, admitted_by: &str, others: &[String]) -> Vec<String> {
         let mut servers: Vec<String> = Vec::new();
         let found = std::iter::once(admitted_by).chain(others.iter().map(String::as_str));
@@ -230,7 +232,7 @@ impl AgentSettings {
         servers
     }
 
-    /// Agents would refuse an address in the open as a whole, with all others beside it.
+    /// Leaves out addresses without TLS, because agents would refuse the whole list with one of them in it.
     fn as_agents_may(&self, server: &str) -> Option<String> {
         let server = parse_servers(server).ok()?.pop()?;
         match self.others {
@@ -241,7 +243,7 @@ impl AgentSettings {
     }
 }
 
-/// A server that keeps files itself names the address at which the worker reached it.
+/// Replaces the worker's address of a server by the agents' address, for a server that keeps files itself.
 fn as_agents_reach_it(mut download: Download, server: &str, servers: &[String]) -> Download {
     let Some(first) = servers.first().filter(|_| !servers.iter().any(|known| known == server)) else {
         return download;
@@ -252,7 +254,7 @@ fn as_agents_reach_it(mut download: Download, server: &str, servers: &[String]) 
     download
 }
 
-async fn watch(mut environment: Held, call: &Call, patience: Duration) -> (Outcome, AgentEnd) {
+async fn watch(mut environment: GuardedEnvironment, call: &Call, patience: Duration) -> (Outcome, AgentEnd) {
     let cancelled = async {
         // The agent hears of it by its heartbeat.
         call.cancel.cancelled().await;
@@ -277,7 +279,8 @@ async fn watch(mut environment: Held, call: &Call, patience: Duration) -> (Outco
     (outcome, AgentEnd::default())
 }
 
-/// Counts only if it did not report. Then it is not known how far the program came.
+/// The outcome of an agent that ended. It counts only if the agent did not report; then it is unknown how far the
+/// program came.
 fn without_report(end: &AgentEnd) -> Outcome {
     let how = match (end.exit_code, end.signal) {
         (Some(code), _) => format!("exit code {code}"),

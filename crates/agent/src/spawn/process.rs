@@ -1,5 +1,5 @@
-//! Agents as processes beside the worker: the same program, in an empty folder, in a session of its
-//! own. They end with their worker, however that ends.
+//! Agents as processes beside the worker: the same program, in an empty folder and a session of its own. They end with
+//! their worker, however it ends.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -14,35 +14,35 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdin, Command};
 use tokio::sync::oneshot;
 
-use super::environments::{AgentEnd, AgentStart, Environment, Environments, SpawnError, Unstarted};
+use super::environments::{AgentEnd, AgentStart, Environment, Environments, SpawnError, StartFailure};
 use super::last_words::LastWords;
 use super::workplace::Workplace;
 use crate::host::HostId;
 
-/// For the launcher of the agent's sandbox, which ends all that it started when the agent is gone.
+/// How long the launcher of the agent's sandbox may take to end everything that it started after the agent is gone.
 const REST_LIMIT: Duration = Duration::from_secs(10);
 
 pub struct Processes {
     program: PathBuf,
     args: Vec<String>,
     workplace: Arc<Workplace>,
-    starter: mpsc::Sender<Order>,
+    starter: mpsc::Sender<StartOrder>,
 }
 
-type Order = (Command, oneshot::Sender<io::Result<Child>>);
+type StartOrder = (Command, oneshot::Sender<io::Result<Child>>);
 
 impl Processes {
-    /// `program` with `args` is an agent that is tied to its worker: see [`crate::Tie::Worker`].
-    /// To be called on the worker's runtime.
+    /// `program` with `args` is an agent that is tied to its worker: see [`crate::Tie::Worker`]. Must be called on the
+    /// worker's runtime.
     pub fn new(program: PathBuf, args: Vec<String>, workplace: Arc<Workplace>) -> io::Result<Self> {
         Ok(Self { program, args, workplace, starter: start_starter()? })
     }
 }
 
-/// The kernel ends an agent when the *thread* that started it ends. So that is one which lives as
-/// long as the worker does, and not one of the runtime's, which come and go.
-fn start_starter() -> io::Result<mpsc::Sender<Order>> {
-    let (starter, orders) = mpsc::channel::<Order>();
+/// Starts the thread that starts agents. The kernel ends an agent when the *thread* that started it ends, so that
+/// thread must live as long as the worker, unlike the threads of the runtime.
+fn start_starter() -> io::Result<mpsc::Sender<StartOrder>> {
+    let (starter, orders) = mpsc::channel::<StartOrder>();
     let runtime = tokio::runtime::Handle::current();
     thread::Builder::new().name("agent-starter".to_owned()).spawn(move || {
         let _context = runtime.enter();
@@ -60,9 +60,9 @@ impl Environments for Processes {
         format!("process-{host}")
     }
 
-    async fn start(&self, agent: AgentStart) -> Result<Box<dyn Environment>, Unstarted> {
+    async fn start(&self, agent: AgentStart) -> Result<Box<dyn Environment>, StartFailure> {
         let failed = |what: &str, error: &dyn std::fmt::Display| SpawnError::NotStarted(format!("{what}: {error}"));
-        let folder = Folder(self.workplace.folder().join(agent.host.as_str()));
+        let folder = AgentFolder(self.workplace.folder().join(agent.host.as_str()));
         std::fs::create_dir(&folder.0).map_err(|error| failed("its folder cannot be made", &error))?;
         let mut command = Command::new(&self.program);
         command
@@ -82,36 +82,36 @@ impl Environments for Processes {
         let child = child.await.map_err(|_| SpawnError::InDoubt(gone()))?;
         let mut child = child.map_err(|error| failed("its process cannot be started", &error))?;
         let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
-        Ok(Box::new(Process { child, _stdin: stdin, stderr, last_words: LastWords::default(), folder }))
+        Ok(Box::new(AgentProcess { child, _stdin: stdin, stderr, last_words: LastWords::default(), folder }))
     }
 
-    /// Nothing of a process survives its worker but its folder, which went when the workplace was
+    /// Ends nothing: only the folder of a process survives its worker, and it was removed when the workplace was
     /// opened.
     async fn sweep(&self) -> Result<usize, SpawnError> {
         Ok(0)
     }
 }
 
-struct Process {
+struct AgentProcess {
     child: Child,
-    /// Open for as long as the agent may run; see [`Environments::start`].
+    /// Kept open for as long as the agent may run; see [`Environments::start`].
     _stdin: Option<ChildStdin>,
     stderr: Option<ChildStderr>,
     last_words: LastWords,
-    /// After the child, so that it is removed when that is killed.
-    folder: Folder,
+    /// Declared after the child, so that it is removed after the child is killed.
+    folder: AgentFolder,
 }
 
-struct Folder(PathBuf);
+struct AgentFolder(PathBuf);
 
-impl Drop for Folder {
+impl Drop for AgentFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
 #[async_trait]
-impl Environment for Process {
+impl Environment for AgentProcess {
     async fn ended(&mut self) -> AgentEnd {
         let Self { child, stderr, last_words, .. } = self;
         // Whoever wants to write must be read, or he waits.
@@ -138,7 +138,7 @@ impl Environment for Process {
     }
 }
 
-/// Until nobody can write there any more.
+/// Reads stderr until nobody can write to it any more.
 async fn listen(stderr: &mut Option<ChildStderr>, last_words: &mut LastWords) {
     let mut buffer = [0; 1024];
     while let Some(pipe) = stderr {

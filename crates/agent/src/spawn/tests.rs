@@ -1,4 +1,4 @@
-//! Tests with real processes in place of agents, and a server that says what a test wants.
+//! Tests with real processes in place of agents, and a fake server whose answers each test chooses.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -19,24 +19,24 @@ impl LogOutlet for Silent {
     }
 }
 
-struct Answers(Mutex<Vec<Result<Admitted, AdmitError>>>);
+struct Answers(Mutex<Vec<Result<AdmissionGrant, AdmitError>>>);
 
 #[async_trait]
 impl Admissions for Answers {
-    async fn admit(&self, admission: Admission) -> Result<Admitted, AdmitError> {
+    async fn admit(&self, admission: Admission) -> Result<AdmissionGrant, AdmitError> {
         assert_eq!(admission.pod, format!("process-{}", admission.host_id));
         self.0.lock().unwrap().pop().expect("an agent is admitted once")
     }
 }
 
-fn admitted() -> Admitted {
+fn admitted() -> AdmissionGrant {
     let url = "http://127.0.0.1:8020/v1/file".to_owned();
     let download = Download { url, size: 7, sha256: [1; 32] };
     let server = "http://127.0.0.1:8020".to_owned();
-    Admitted { token: "t0ken".to_owned(), download, server, others: Vec::new() }
+    AdmissionGrant { token: "t0ken".to_owned(), download, server, others: Vec::new() }
 }
 
-/// So many agents.
+/// Admits this number of agents.
 fn admitting(agents: usize) -> Arc<Answers> {
     Arc::new(Answers(Mutex::new((0..agents).map(|_| Ok(admitted())).collect())))
 }
@@ -80,14 +80,14 @@ fn call(deadline: Option<Instant>) -> Call {
 }
 
 /// Agents that are a shell script.
-fn agents(folder: &std::path::Path, script: &str, answer: Result<Admitted, AdmitError>) -> Arc<Agents> {
+fn agents(folder: &std::path::Path, script: &str, answer: Result<AdmissionGrant, AdmitError>) -> Arc<Agents> {
     let workplace = Arc::new(Workplace::open(folder).unwrap());
     let args = vec!["-c".to_owned(), script.to_owned()];
     let processes = Processes::new("/bin/sh".into(), args, workplace).unwrap();
     Arc::new(Agents::new(Arc::new(processes), Arc::new(Answers(Mutex::new(vec![answer]))), settings(), 1))
 }
 
-fn failure(ended: &Ended) -> &Failure {
+fn failure(ended: &ExecutionEnd) -> &Failure {
     match &ended.outcome {
         Outcome::Failed(failure) => failure,
         other => panic!("{other:?}"),
@@ -204,7 +204,7 @@ fn a_download_is_named_as_agents_reach_it() {
     assert_eq!(at(other, &["https://a.example"]), other);
 }
 
-/// Starts slowly, never ends by itself, and knows what was asked of it.
+/// An environment that starts slowly, never ends by itself, and records what was requested.
 #[derive(Clone, Default)]
 struct Slow {
     notes: Arc<Mutex<Vec<&'static str>>>,
@@ -229,12 +229,12 @@ impl Environments for Slow {
         format!("process-{host}")
     }
 
-    async fn start(&self, _: AgentStart) -> Result<Box<dyn Environment>, Unstarted> {
+    async fn start(&self, _: AgentStart) -> Result<Box<dyn Environment>, StartFailure> {
         self.note("starting");
         tokio::time::sleep(Duration::from_millis(100)).await;
         self.note("started");
         match self.fails_with.clone() {
-            Some(error) => Err(Unstarted { error, remains: Some(Box::new(self.clone())) }),
+            Some(error) => Err(StartFailure { error, remains: Some(Box::new(self.clone())) }),
             None => Ok(Box::new(self.clone())),
         }
     }

@@ -14,21 +14,20 @@ use std::path::{Path, PathBuf};
 
 use crate::host::HostId;
 
-/// In the shared folder; written once.
+/// The file in the shared folder that holds its id; written once.
 const ID_FILE: &str = "id";
 
 pub struct Workplace {
     all: PathBuf,
-    /// Of the shared folder.
+    /// The id of the shared folder.
     id: String,
-    /// The run's own name, and that of its folder.
+    /// The name of this run and of its folder.
     run: String,
     _lock: File,
 }
 
 impl Workplace {
-    /// Makes a folder in `all`, which the workers of a machine may share, and removes those whose
-    /// workers are gone.
+    /// Creates a folder in `all`, which the workers of a machine may share, and removes those of dead workers.
     pub fn open(all: &Path) -> io::Result<Self> {
         fs::create_dir_all(all)?;
         // Others may have to find it from elsewhere.
@@ -47,12 +46,12 @@ impl Workplace {
         Ok(workplace)
     }
 
-    /// Where all workers of this machine have their folders.
+    /// The folder in which all workers of this machine have theirs.
     pub fn all(&self) -> &Path {
         &self.all
     }
 
-    /// Tells what was started from there apart from what was started anywhere else.
+    /// The id of the shared folder. It distinguishes what was started from there from everything else.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -65,7 +64,7 @@ impl Workplace {
         self.all.join(&self.run)
     }
 
-    /// Whether the worker of this run is gone, if it was a run of this place. One without a folder is.
+    /// Whether the worker of this run is dead, if the run belongs to this workplace. A run without a folder is.
     pub(super) fn is_gone(&self, run: &str) -> bool {
         if run == self.run || HostId::parse(run).is_none() {
             return false;
@@ -94,7 +93,7 @@ impl Workplace {
     }
 }
 
-/// Reads the id of the shared folder, which the first worker writes. To be called by one at a time.
+/// Reads the id of the shared folder, which the first worker writes. Must not be called concurrently.
 fn shared_id(all: &Path) -> io::Result<String> {
     let path = all.join(ID_FILE);
     match fs::read_to_string(&path) {

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use prost::Message;
-use punctual_agent::{Handover, HostId, Token};
+use punctual_agent::{AgentToken, Handover, HostId};
 use punctual_core::attempt::AttemptNo;
 use punctual_core::id::{ArtifactId, JobId};
 use punctual_core::shard::event::Report;
@@ -133,7 +133,7 @@ impl FarServer {
         let sha256 = Sha256::digest(&script.file).into();
         Handover {
             servers: vec![self.url()],
-            token: Token(TOKEN.to_owned()),
+            token: AgentToken(TOKEN.to_owned()),
             job: job(),
             attempt: AttemptNo(2),
             download: Download { url: format!("{}/file", self.url()), size: script.file.len() as u64, sha256 },

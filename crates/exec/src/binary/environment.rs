@@ -1,10 +1,10 @@
-//! What a program finds in its environment.
+//! The environment variables of a program.
 
 use std::collections::BTreeMap;
 
 use crate::Call;
 
-/// The task's own, and ours, which tasks cannot set.
+/// The task's own variables and Punctual's, which tasks cannot set.
 pub(crate) fn of(theirs: &BTreeMap<String, String>, call: &Call) -> Vec<(String, String)> {
     let mut ours = vec![("PUNCTUAL_IDEMPOTENCY_KEY", call.job.to_string()), ("TRACEPARENT", traceparent(call))];
     if !call.task.is_empty() {
@@ -21,8 +21,8 @@ pub(crate) fn of(theirs: &BTreeMap<String, String>, call: &Call) -> Vec<(String,
     theirs.iter().map(|(name, value)| (name.clone(), value.clone())).chain(ours).collect()
 }
 
-/// By W3C Trace Context: the trace that the job was submitted in if its tracing id says so,
-/// otherwise one of the job's own; a span for each attempt.
+/// The W3C Trace Context: the trace in which the job was submitted if its tracing id names one, otherwise a trace of
+/// the job's own, with a span for each attempt.
 fn traceparent(call: &Call) -> String {
     let id = call.job.as_u128();
     let trace = call.tracing_id.as_deref().and_then(trace_of).unwrap_or_else(|| format!("{id:032x}"));

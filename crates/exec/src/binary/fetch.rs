@@ -1,5 +1,5 @@
-//! Fetches programs into the folder of those that are kept. A file there is whole: it is written
-//! under another name and gets its own when its length and digest are right.
+//! Downloads programs into the cache folder. A file there is always complete: it is written under another name and
+//! renamed when its length and digest are right.
 
 use std::fs::{File, Permissions};
 use std::io::Write;
@@ -11,19 +11,19 @@ use std::time::{Duration, SystemTime};
 use punctual_core::id::ArtifactId;
 use sha2::{Digest, Sha256};
 
-use super::programs::{Problem, ProgramCache};
+use super::programs::{ProgramCache, ProgramError};
 use crate::{Download, root_cause};
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// Without a byte for so long, the other side is gone.
+/// A download that receives no byte for this long is given up.
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
-/// A connection that broke once may not break again.
+/// The number of tries; a connection that broke once may not break again.
 const TRIES: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(200);
 const PARTIAL: &str = "partial";
 static FETCHES: AtomicU64 = AtomicU64::new(0);
 
-/// Trusts whom the system trusts and, in PEM, `authorities`.
+/// A client that trusts the system's authorities and `authorities` (PEM).
 pub(super) fn client(authorities: Option<&str>) -> Result<reqwest::Client, reqwest::Error> {
     let authorities = match authorities {
         Some(pem) => reqwest::Certificate::from_pem_bundle(pem.as_bytes())?,
@@ -43,7 +43,7 @@ pub(super) fn client(authorities: Option<&str>) -> Result<reqwest::Client, reqwe
     with_the_systems.or_else(|_| builder().tls_certs_only(authorities).build())
 }
 
-/// The file of an artifact, with the digest that it should have.
+/// The cached file of an artifact, with the digest that it should have.
 pub(super) fn kept(folder: &Path, artifact: ArtifactId) -> Option<(PathBuf, [u8; 32])> {
     let start = format!("{artifact}.");
     let names = std::fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -53,7 +53,7 @@ pub(super) fn kept(folder: &Path, artifact: ArtifactId) -> Option<(PathBuf, [u8;
     })
 }
 
-/// Removes what a worker that was killed left unfinished.
+/// Removes unfinished downloads of a worker that was killed.
 pub(super) fn sweep(folder: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
@@ -69,10 +69,10 @@ pub(super) async fn fetch(
     cache: &ProgramCache,
     artifact: ArtifactId,
     download: &Download,
-) -> Result<PathBuf, Problem> {
+) -> Result<PathBuf, ProgramError> {
     if download.size > cache.bytes_max {
         let reason = format!("the program of {} bytes does not fit this worker's cache", download.size);
-        return Err(Problem::Unfit(reason));
+        return Err(ProgramError::Unfit(reason));
     }
     // Two attempts may fetch the same file at once.
     let number = FETCHES.fetch_add(1, Ordering::Relaxed);
@@ -83,7 +83,7 @@ pub(super) async fn fetch(
             Ok(()) => break,
             Err(reason) if tries == TRIES => {
                 let _ = std::fs::remove_file(&partial);
-                return Err(Problem::Unavailable(format!("cannot fetch the program: {reason}")));
+                return Err(ProgramError::Unavailable(format!("cannot fetch the program: {reason}")));
             }
             Err(_) => tokio::time::sleep(PAUSE * tries).await,
         }
@@ -93,11 +93,11 @@ pub(super) async fn fetch(
     let made = std::fs::set_permissions(&partial, Permissions::from_mode(0o555))
         .and_then(|()| std::fs::rename(&partial, &path))
         .and_then(|()| make_room(cache, &path));
-    made.map_err(|error| Problem::Unavailable(format!("cannot keep the program: {error}")))?;
+    made.map_err(|error| ProgramError::Unavailable(format!("cannot keep the program: {error}")))?;
     Ok(path)
 }
 
-/// The address is a secret for as long as it works, so no reason may show it.
+/// Downloads once. The URL is a secret for as long as it works, so no reason may show it.
 async fn try_fetch(client: &reqwest::Client, partial: &Path, download: &Download) -> Result<(), String> {
     let shown = |error: reqwest::Error| root_cause(&error.without_url());
     let mut answer = client.get(&download.url).send().await.map_err(shown)?;
@@ -121,7 +121,8 @@ async fn try_fetch(client: &reqwest::Client, partial: &Path, download: &Download
     Ok(())
 }
 
-/// Removes what was used longest ago, until the rest fits. What runs is not harmed: an open file stays.
+/// Removes the least recently used files until the rest fits. Running programs are not harmed, because an open file
+/// stays.
 fn make_room(cache: &ProgramCache, newest: &Path) -> std::io::Result<()> {
     let mut files: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
     for entry in std::fs::read_dir(&cache.folder)? {

@@ -1,4 +1,5 @@
-//! Uploaded files that tasks read. They share the folder of the programs, and are verified each time they are used.
+//! Uploaded files that tasks read. They share the cache folder of the programs, and are verified each time they are
+//! used.
 
 use std::fs::File;
 use std::io::Seek;
@@ -10,9 +11,9 @@ use punctual_core::run::TaskFile;
 use sha2::{Digest, Sha256};
 
 use super::fetch;
-use super::programs::{Problem, Programs};
+use super::programs::{ProgramError, Programs};
 
-/// A file that is whole, open for reading.
+/// A complete and verified file, open for reading.
 pub(crate) struct OpenFile {
     pub(crate) name: String,
     pub(crate) content: File,
@@ -20,13 +21,13 @@ pub(crate) struct OpenFile {
 }
 
 impl Programs {
-    /// All files that a task reads.
+    /// Opens all files that a task reads.
     pub(crate) async fn files(
         &self,
         job: JobId,
         attempt: AttemptNo,
         files: &[TaskFile],
-    ) -> Result<Vec<OpenFile>, Problem> {
+    ) -> Result<Vec<OpenFile>, ProgramError> {
         let mut open = Vec::with_capacity(files.len());
         for file in files {
             let (content, len) = self.file(job, attempt, file.artifact).await?;
@@ -35,7 +36,7 @@ impl Programs {
         Ok(open)
     }
 
-    async fn file(&self, job: JobId, attempt: AttemptNo, artifact: ArtifactId) -> Result<(File, u64), Problem> {
+    async fn file(&self, job: JobId, attempt: AttemptNo, artifact: ArtifactId) -> Result<(File, u64), ProgramError> {
         if let Some((path, sha256)) = fetch::kept(&self.cache.folder, artifact) {
             match verified(path.clone(), sha256).await {
                 Ok(file) => return Ok(file),
@@ -47,7 +48,7 @@ impl Programs {
         }
         let download = self.downloads.locate(job, attempt, artifact).await?;
         let path = fetch::fetch(&self.client, &self.cache, artifact, &download).await?;
-        verified(path, download.sha256).await.map_err(Problem::Unavailable)
+        verified(path, download.sha256).await.map_err(ProgramError::Unavailable)
     }
 }
 

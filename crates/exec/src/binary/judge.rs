@@ -18,14 +18,14 @@ use crate::Call;
 const TRY_LATER: i32 = 75;
 const FAILED_FOR_GOOD: i32 = 100;
 
-/// What the worker asked of the program before it ended.
+/// What the worker requested of the program before it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ordered {
+pub(crate) enum EndOrder {
     Cancelled,
     TimeOver,
 }
 
-pub(crate) fn outcome(exit: Exit, ordered: Option<Ordered>, limits: &Limits, call: &Call) -> Outcome {
+pub(crate) fn outcome(exit: Exit, ordered: Option<EndOrder>, limits: &Limits, call: &Call) -> Outcome {
     if let Some(hit) = ends_it(&exit) {
         let reason = over_limit(hit, limits);
         call.log.line(format!("[{reason}]"));
@@ -34,8 +34,8 @@ pub(crate) fn outcome(exit: Exit, ordered: Option<Ordered>, limits: &Limits, cal
     match (exit.status, ordered) {
         // It may have ended by itself in the last moment.
         (Status::Code(0), _) => Outcome::Succeeded { output: exit.result },
-        (_, Some(Ordered::Cancelled)) => Outcome::Cancelled,
-        (_, Some(Ordered::TimeOver)) => failed(time_over(call), FailureClass::Timeout),
+        (_, Some(EndOrder::Cancelled)) => Outcome::Cancelled,
+        (_, Some(EndOrder::TimeOver)) => failed(time_over(call), FailureClass::Timeout),
         (Status::Code(FAILED_FOR_GOOD), None) => {
             Outcome::Failed(Failure { last: Last::Yes, ..Failure::new("exit code 100: permanent failure") })
         }
@@ -55,8 +55,8 @@ pub(crate) fn outcome(exit: Exit, ordered: Option<Ordered>, limits: &Limits, cal
     }
 }
 
-/// A program that reached a limit and ended well all the same is let be, but for its output,
-/// part of which is missing.
+/// The limit that fails the attempt, if any. A program that reached a limit and still succeeded is not failed, except
+/// for the output limit, because part of the output is missing.
 fn ends_it(exit: &Exit) -> Option<LimitHit> {
     exit.hit.filter(|hit| *hit == LimitHit::Output || exit.status != Status::Code(0))
 }

@@ -1,7 +1,7 @@
-//! The programs that this worker has, each verified once and kept where nobody can change it.
+//! The programs that this worker has cached, each verified once and kept where nobody can change it.
 //!
-//! A program is fetched at its first use and stays in a folder; what ran lately is in memory, too,
-//! sealed. A file that does not fit its digest is never executed: it is dropped and fetched anew.
+//! A program is downloaded at its first use and stays in a folder; recently used programs are also in sealed memory. A
+//! file that does not match its digest is never executed: it is deleted and downloaded again.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -21,17 +21,17 @@ use tokio::sync::OnceCell;
 use super::fetch;
 use crate::{DownloadError, Downloads, clock};
 
-/// Programs in memory, together. What is longer than a quarter of it is executed from the folder.
+/// The total size of programs in memory. A program larger than a quarter of it is executed from the folder.
 const MEMORY_MAX: u64 = 256 << 20;
 const SEALED_MAX: u64 = MEMORY_MAX / 4;
-/// Each holds a descriptor.
+/// The number of programs kept open. Each holds a descriptor.
 const KNOWN_MAX: usize = 256;
 
 #[derive(Debug, Clone)]
 pub struct ProgramCache {
-    /// Only for this worker's user.
+    /// The cache folder, accessible only to this worker's user.
     pub folder: PathBuf,
-    /// The files in it, together; those that were used longest ago go first.
+    /// The maximum total size of the files in the folder; the least recently used are removed first.
     pub bytes_max: u64,
 }
 
@@ -39,54 +39,54 @@ pub struct Programs {
     pub(super) downloads: Arc<dyn Downloads>,
     pub(super) client: reqwest::Client,
     pub(super) cache: ProgramCache,
-    known: Mutex<Known>,
+    known: Mutex<KnownPrograms>,
 }
 
 #[derive(Default)]
-struct Known {
-    programs: HashMap<ArtifactId, Entry>,
+struct KnownPrograms {
+    programs: HashMap<ArtifactId, KnownProgram>,
     uses: u64,
 }
 
-struct Entry {
-    /// Filled by the first who asks; the others wait.
+struct KnownProgram {
+    /// Filled by the first caller; the others wait.
     program: Arc<OnceCell<Arc<Program>>>,
     last_use: u64,
 }
 
-/// One that may be executed.
+/// A program that may be executed.
 #[derive(Debug)]
 pub(super) struct Program {
     file: OwnedFd,
-    place: Place,
+    place: ProgramPlace,
     len: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum ProgramPlace {
     Memory,
-    /// The file takes room for as long as it is open, also when the folder has it no more.
+    /// The file takes up disk space for as long as it is open, even after it was removed from the folder.
     Folder,
 }
 
 impl Program {
-    pub(super) fn descriptor(&self) -> Result<OwnedFd, Problem> {
-        self.file.try_clone().map_err(|error| Problem::Unavailable(format!("no descriptor is left: {error}")))
+    pub(super) fn descriptor(&self) -> Result<OwnedFd, ProgramError> {
+        self.file.try_clone().map_err(|error| ProgramError::Unavailable(format!("no descriptor is left: {error}")))
     }
 }
 
-/// Why a program cannot be had. Nothing ran.
+/// Why a program is not available. Nothing ran.
 #[derive(Debug)]
-pub(crate) enum Problem {
-    /// It may work later, or elsewhere.
+pub(crate) enum ProgramError {
+    /// The program is unavailable now; it may work later or on another worker.
     Unavailable(String),
-    /// It never will.
+    /// The program will never be available.
     Refused(String),
-    /// Not on this machine.
+    /// The program cannot run on this machine.
     Unfit(String),
 }
 
-impl Problem {
+impl ProgramError {
     pub(crate) fn into_outcome(self) -> Outcome {
         let failed = |reason: String, last| {
             let class = FailureClass::Environment;
@@ -100,7 +100,7 @@ impl Problem {
     }
 }
 
-impl From<DownloadError> for Problem {
+impl From<DownloadError> for ProgramError {
     fn from(error: DownloadError) -> Self {
         let reason = error.to_string();
         match error {
@@ -111,12 +111,12 @@ impl From<DownloadError> for Problem {
 }
 
 impl Programs {
-    /// Makes the folder if it is not there.
+    /// Opens the cache, and creates its folder if it does not exist.
     pub fn new(downloads: Arc<dyn Downloads>, cache: ProgramCache) -> std::io::Result<Self> {
         Self::trusting(None, downloads, cache)
     }
 
-    /// The same, and fetches also from whom these authorities vouch for, in PEM.
+    /// Fetches programs, also from servers whose certificates these authorities (PEM) have signed.
     pub fn trusting(
         authorities: Option<&str>,
         downloads: Arc<dyn Downloads>,
@@ -134,7 +134,7 @@ impl Programs {
         job: JobId,
         attempt: AttemptNo,
         artifact: ArtifactId,
-    ) -> Result<Arc<Program>, Problem> {
+    ) -> Result<Arc<Program>, ProgramError> {
         let cell = self.cell(artifact);
         let program = cell.get_or_try_init(|| self.load(job, attempt, artifact)).await?;
         let program = Arc::clone(program);
@@ -146,21 +146,22 @@ impl Programs {
         let mut known = self.known();
         known.uses += 1;
         let last_use = known.uses;
-        let entry = known.programs.entry(artifact).or_insert_with(|| Entry { program: Arc::default(), last_use });
+        let entry =
+            known.programs.entry(artifact).or_insert_with(|| KnownProgram { program: Arc::default(), last_use });
         entry.last_use = last_use;
         Arc::clone(&entry.program)
     }
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, KnownPrograms> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn load(&self, job: JobId, attempt: AttemptNo, artifact: ArtifactId) -> Result<Arc<Program>, Problem> {
+    async fn load(&self, job: JobId, attempt: AttemptNo, artifact: ArtifactId) -> Result<Arc<Program>, ProgramError> {
         if let Some((path, sha256)) = fetch::kept(&self.cache.folder, artifact) {
             match read(path.clone(), sha256).await {
                 Ok(program) => return Ok(program),
-                Err(Read::Unfit(reason)) => return Err(Problem::Unfit(reason)),
-                Err(Read::Damaged(reason)) => {
+                Err(ReadError::Unfit(reason)) => return Err(ProgramError::Unfit(reason)),
+                Err(ReadError::Damaged(reason)) => {
                     tracing::warn!(%artifact, reason, "a program in the cache is damaged; fetching it anew");
                     let _ = std::fs::remove_file(&path);
                 }
@@ -170,22 +171,22 @@ impl Programs {
         let sha256 = download.sha256;
         let path = fetch::fetch(&self.client, &self.cache, artifact, &download).await?;
         read(path, sha256).await.map_err(|error| match error {
-            Read::Unfit(reason) => Problem::Unfit(reason),
-            Read::Damaged(reason) => Problem::Unavailable(reason),
+            ReadError::Unfit(reason) => ProgramError::Unfit(reason),
+            ReadError::Damaged(reason) => ProgramError::Unavailable(reason),
         })
     }
 }
 
-impl Known {
-    /// Forgets what was used longest ago, until the rest fits.
+impl KnownPrograms {
+    /// Forgets the least recently used programs until the rest fits.
     fn make_room(&mut self, folder_bytes_max: u64) {
-        self.make_room_in(Place::Memory, MEMORY_MAX);
-        self.make_room_in(Place::Folder, folder_bytes_max);
+        self.make_room_in(ProgramPlace::Memory, MEMORY_MAX);
+        self.make_room_in(ProgramPlace::Folder, folder_bytes_max);
         while self.programs.len() > KNOWN_MAX && self.forget_oldest(|_| true) {}
     }
 
-    fn make_room_in(&mut self, place: Place, bytes_max: u64) {
-        let len_there = |entry: &Entry| {
+    fn make_room_in(&mut self, place: ProgramPlace, bytes_max: u64) {
+        let len_there = |entry: &KnownProgram| {
             entry.program.get().filter(|program| program.place == place).map_or(0, |program| program.len)
         };
         while self.programs.values().map(len_there).sum::<u64>() > bytes_max
@@ -193,41 +194,44 @@ impl Known {
         {}
     }
 
-    /// False if there is none. What somebody loads or waits for stays, or it would be loaded twice at once.
-    fn forget_oldest(&mut self, of: impl Fn(&Entry) -> bool) -> bool {
+    /// Forgets the least recently used program; false if there is none. Programs that are being loaded stay, or they
+    /// would be loaded twice at once.
+    fn forget_oldest(&mut self, of: impl Fn(&KnownProgram) -> bool) -> bool {
         let those = self.programs.iter().filter(|(_, entry)| of(entry) && Arc::strong_count(&entry.program) == 1);
         let oldest = those.min_by_key(|(_, entry)| entry.last_use).map(|(artifact, _)| *artifact);
         oldest.is_some_and(|oldest| self.programs.remove(&oldest).is_some())
     }
 }
 
-enum Read {
+enum ReadError {
     Damaged(String),
     Unfit(String),
 }
 
-async fn read(path: PathBuf, sha256: [u8; 32]) -> Result<Arc<Program>, Read> {
+async fn read(path: PathBuf, sha256: [u8; 32]) -> Result<Arc<Program>, ReadError> {
     let read = tokio::task::spawn_blocking(move || read_now(&path, sha256)).await;
-    read.unwrap_or_else(|error| Err(Read::Damaged(error.to_string())))
+    read.unwrap_or_else(|error| Err(ReadError::Damaged(error.to_string())))
 }
 
-fn read_now(path: &Path, sha256: [u8; 32]) -> Result<Arc<Program>, Read> {
-    let damaged = |error: std::io::Error| Read::Damaged(format!("cannot read the program: {error}"));
+fn read_now(path: &Path, sha256: [u8; 32]) -> Result<Arc<Program>, ReadError> {
+    let damaged = |error: std::io::Error| ReadError::Damaged(format!("cannot read the program: {error}"));
     let mut file = File::open(path).map_err(damaged)?;
     let len = file.metadata().map_err(damaged)?.len();
-    let Some(machine) = Machine::here() else { return Err(Read::Unfit("this machine runs no binaries".to_owned())) };
-    check_elf(&mut file, machine).map_err(|problem| Read::Unfit(problem.to_string()))?;
+    let Some(machine) = Machine::here() else {
+        return Err(ReadError::Unfit("this machine runs no binaries".to_owned()));
+    };
+    check_elf(&mut file, machine).map_err(|problem| ReadError::Unfit(problem.to_string()))?;
     file.rewind().map_err(damaged)?;
     let mut hashing = Hashing { file: &file, digest: Sha256::new() };
     let (file, place) = if len <= SEALED_MAX {
         // What was hashed is what is executed: the same bytes went both ways.
-        (seal_program(&mut hashing).map_err(damaged)?, Place::Memory)
+        (seal_program(&mut hashing).map_err(damaged)?, ProgramPlace::Memory)
     } else {
         std::io::copy(&mut hashing, &mut std::io::sink()).map_err(damaged)?;
-        (OwnedFd::from(file.try_clone().map_err(damaged)?), Place::Folder)
+        (OwnedFd::from(file.try_clone().map_err(damaged)?), ProgramPlace::Folder)
     };
     if hashing.digest.finalize().as_slice() != sha256 {
-        return Err(Read::Damaged("the program is not the one that was uploaded".to_owned()));
+        return Err(ReadError::Damaged("the program is not the one that was uploaded".to_owned()));
     }
     // For the eviction by age; that it was used is worth no error.
     let used_at = SystemTime::UNIX_EPOCH + Duration::from_micros(clock::now().as_micros().unsigned_abs());
@@ -255,10 +259,10 @@ mod tests {
     use super::*;
 
     /// Programs of these places and lengths, each used after the one before; `None` could not be had.
-    fn known(programs: &[Option<(Place, u64)>]) -> Known {
-        let mut known = Known::default();
+    fn known(programs: &[Option<(ProgramPlace, u64)>]) -> KnownPrograms {
+        let mut known = KnownPrograms::default();
         for (number, program) in programs.iter().enumerate() {
-            let entry = Entry { program: Arc::default(), last_use: number as u64 };
+            let entry = KnownProgram { program: Arc::default(), last_use: number as u64 };
             if let Some((place, len)) = *program {
                 let file = File::open("/dev/null").unwrap().into();
                 entry.program.set(Arc::new(Program { file, place, len })).unwrap();
@@ -273,7 +277,7 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(programs: &[Option<(Place, u64)>], left: &[usize]) {
+    fn check(programs: &[Option<(ProgramPlace, u64)>], left: &[usize]) {
         let mut known = known(programs);
         known.make_room(100);
         let kept: Vec<usize> =
@@ -283,8 +287,8 @@ mod tests {
 
     #[test]
     fn what_was_used_longest_ago_is_forgotten_until_the_rest_fits() {
-        let memory = |len| Some((Place::Memory, len));
-        let folder = |len| Some((Place::Folder, len));
+        let memory = |len| Some((ProgramPlace::Memory, len));
+        let folder = |len| Some((ProgramPlace::Folder, len));
         check(&[memory(MEMORY_MAX), folder(100), None], &[0, 1, 2]);
         check(&[memory(1), folder(1), memory(MEMORY_MAX)], &[1, 2]);
         // A file that is open takes room, although the folder has it no more.

@@ -1,4 +1,4 @@
-//! Whose commands they are.
+//! The operating system user that commands run as.
 
 use std::path::PathBuf;
 
@@ -10,14 +10,14 @@ pub struct Account {
 }
 
 impl Account {
-    /// The one that this process runs as.
+    /// The user that this process runs as.
     pub fn own() -> Self {
         let user = rustix::process::geteuid().as_raw();
         let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
         Self::find(&known, user).unwrap_or_else(|| Self::told(user))
     }
 
-    /// In the format of `/etc/passwd`.
+    /// Finds a user in a text in the format of `/etc/passwd`.
     fn find(known: &str, user: u32) -> Option<Self> {
         known.lines().find_map(|line| {
             let mut fields = line.split(':');
@@ -28,7 +28,7 @@ impl Account {
         })
     }
 
-    /// A user of a directory service, or of a container that has only its number, is not in the file.
+    /// A user that is not in the file: one of a directory service, or of a container that has only its number.
     fn told(user: u32) -> Self {
         let name = std::env::var("LOGNAME").or_else(|_| std::env::var("USER")).unwrap_or_else(|_| user.to_string());
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());

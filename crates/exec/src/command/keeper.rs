@@ -28,26 +28,26 @@ done
 for group in $groups; do kill -s KILL -- "-$group"; done
 "#;
 
-/// Starts its process with the first group.
+/// The keeper of this worker. Its process starts with the first group.
 #[derive(Default)]
-pub(super) struct Keeper(Mutex<State>);
+pub(super) struct Keeper(Mutex<KeeperState>);
 
 #[derive(Default)]
-struct State {
-    process: Option<Process>,
+struct KeeperState {
+    process: Option<KeeperProcess>,
     groups: HashSet<Pid>,
 }
 
-/// A group that does not outlive the worker while this lives. Drop it when the group was killed, and before its number
-/// can be given to another.
-pub(super) struct Kept {
+/// A process group that does not outlive the worker while this value lives. Drop it after the group was killed, and
+/// before its number can be reused.
+pub(super) struct KeptGroup {
     keeper: Arc<Keeper>,
     group: Pid,
 }
 
 impl Keeper {
-    /// The way to its process for a group that tells of itself. Starts one, if there is none or somebody killed it.
-    /// Whoever has this holds the pipe open: it is for one start.
+    /// The pipe to the keeper's process for a group that registers itself. Starts the process if there is none. The
+    /// holder keeps the pipe open, so it is for one start only.
     pub(super) fn pipe(&self) -> io::Result<OwnedFd> {
         self.change(|state| {
             if !state.has_process() {
@@ -58,17 +58,17 @@ impl Keeper {
         })
     }
 
-    pub(super) fn keep(self: Arc<Self>, group: Pid) -> io::Result<Kept> {
+    pub(super) fn keep(self: Arc<Self>, group: Pid) -> io::Result<KeptGroup> {
         self.change(|state| state.add(group))?;
-        Ok(Kept { keeper: self, group })
+        Ok(KeptGroup { keeper: self, group })
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut KeeperState) -> T) -> T {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Drop for Kept {
+impl Drop for KeptGroup {
     fn drop(&mut self) {
         self.keeper.change(|state| {
             state.groups.remove(&self.group);
@@ -80,7 +80,7 @@ impl Drop for Kept {
     }
 }
 
-impl State {
+impl KeeperState {
     fn add(&mut self, group: Pid) -> io::Result<()> {
         if !self.has_process() || self.tell(GroupWord::Add, group).is_err() {
             // There is none yet, or somebody killed it.
@@ -92,7 +92,8 @@ impl State {
         Ok(())
     }
 
-    /// That it can be written to does not say so: a child that is just being started may hold the keeper's end as well.
+    /// Whether the keeper's process runs. That its pipe can be written to does not prove it: a child that is being
+    /// started may hold the keeper's end as well.
     fn has_process(&mut self) -> bool {
         self.process.as_mut().is_some_and(|process| matches!(process.child.try_wait(), Ok(None)))
     }
@@ -102,7 +103,7 @@ impl State {
     }
 
     fn start(&mut self) -> io::Result<()> {
-        let process = Process::start()?;
+        let process = KeeperProcess::start()?;
         for group in &self.groups {
             process.tell(GroupWord::Add, *group)?;
         }
@@ -111,13 +112,13 @@ impl State {
     }
 }
 
-struct Process {
-    /// `None` only while it is dropped.
+struct KeeperProcess {
+    /// The pipe to the process; `None` only while it is dropped.
     pipe: Option<ChildStdin>,
     child: Child,
 }
 
-impl Process {
+impl KeeperProcess {
     fn start() -> io::Result<Self> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", SCRIPT, "punctual-keeper"]).env_clear().current_dir("/");
@@ -139,7 +140,7 @@ fn not_connected() -> io::Error {
     io::ErrorKind::NotConnected.into()
 }
 
-impl Drop for Process {
+impl Drop for KeeperProcess {
     fn drop(&mut self) {
         drop(self.pipe.take());
         // Its input has ended, and so does it.
@@ -180,7 +181,7 @@ mod tests {
         removed.wait().unwrap();
     }
 
-    /// One that tells of itself.
+    /// A group that registers itself.
     fn own_teller(keeper: &Keeper) -> (Child, Pid) {
         let mut command = Command::new("/bin/sleep");
         set_apart_with_keeper(command.arg("30").env_clear(), keeper.pipe().unwrap()).unwrap();

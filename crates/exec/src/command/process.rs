@@ -1,7 +1,7 @@
-//! A shell with all that it started.
+//! A shell and all processes that it started.
 //!
-//! The shell leads a session and a process group. Its number belongs to the group for as long as nobody has asked
-//! how it ended, so that is asked last: a signal to the group can never hit someone else.
+//! The shell leads a session and a process group. Its number belongs to the group until its exit status is collected,
+//! so that is done last: a signal to the group can never hit another process.
 
 use std::future::Future;
 use std::io;
@@ -16,29 +16,30 @@ use tokio::process::Child;
 use tokio::signal::unix::{self, SignalKind};
 use tokio::time::timeout;
 
-use super::keeper::{Keeper, Kept};
-use crate::binary::judge::Ordered;
+use super::keeper::{Keeper, KeptGroup};
+use crate::binary::judge::EndOrder;
 use crate::binary::{print, reached};
 use crate::{Call, LogSink};
 
-/// What a shell left running may hold its output open. So long it may go on to print, then it is killed.
+/// Processes that a shell left running may hold its output open. They may print for this long, then they are killed.
 const LAST_OUTPUT_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// How often it is looked whether all that were asked to end have. The kernel tells that of children only.
+/// How often to check whether all processes that were asked to end have ended. The kernel reports that for children
+/// only.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Dropping it kills the whole group.
-pub(super) struct Process {
+/// A running command. Dropping it kills the whole group.
+pub(super) struct CommandProcess {
     pub(super) output: Pipes,
     shell: Shell,
 }
 
-enum Event {
+enum ShellEvent {
     Ended,
-    Ordered(Ordered),
+    Ordered(EndOrder),
 }
 
-impl Process {
+impl CommandProcess {
     pub(super) fn start(mut command: std::process::Command, output_max: u64, keeper: Arc<Keeper>) -> io::Result<Self> {
         let (stdout, their_stdout) = io::pipe()?;
         let (stderr, their_stderr) = io::pipe()?;
@@ -49,25 +50,25 @@ impl Process {
         let child = spawn(command, &keeper)?;
         let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let group = id.expect("a child that was not waited for has a number");
-        let mut shell = Shell { child, group, deaths, state: State::Unkept };
+        let mut shell = Shell { child, group, deaths, state: ShellState::Unkept };
         // One that cannot be kept is killed at once.
-        shell.state = State::Kept(keeper.keep(group)?);
+        shell.state = ShellState::Kept(keeper.keep(group)?);
         Ok(Self { output, shell })
     }
 
-    /// Passes on what is printed until the shell has ended. When the time is over, or the attempt was cancelled, the whole
-    /// group is asked to end, and has `grace` for it.
-    pub(super) async fn watch(&mut self, grace: Duration, call: &Call) -> Option<Ordered> {
+    /// Passes on the output until the shell has ended. When the timeout is over or the attempt was cancelled, the whole
+    /// group is asked to end within `grace`.
+    pub(super) async fn watch(&mut self, grace: Duration, call: &Call) -> Option<EndOrder> {
         let Self { output, shell } = self;
         let event = log_until(output, &call.log, shell.event(call)).await;
         let ordered = match event {
             // It printed too much.
             None => return None,
-            Some(Event::Ended) => {
+            Some(ShellEvent::Ended) => {
                 log_the_rest(output, &call.log).await;
                 return None;
             }
-            Some(Event::Ordered(ordered)) => ordered,
+            Some(ShellEvent::Ordered(ordered)) => ordered,
         };
         shell.signal(Signal::TERM);
         let gone = timeout(grace, shell.all_ended());
@@ -77,11 +78,11 @@ impl Process {
         Some(ordered)
     }
 
-    /// Kills what is left of the group, and tells how the shell ended.
+    /// Kills the rest of the group, and returns how the shell ended.
     pub(super) async fn end(&mut self) -> io::Result<Status> {
         let shell = &mut self.shell;
         shell.signal(Signal::KILL);
-        shell.state = State::Killed;
+        shell.state = ShellState::Killed;
         let status = shell.child.wait().await?;
         Ok(match (status.code(), status.signal()) {
             (Some(code), _) => Status::Code(code),
@@ -91,7 +92,7 @@ impl Process {
     }
 }
 
-/// The keeper knows of it before it runs.
+/// Starts the shell. The keeper knows its group before it runs.
 fn spawn(mut command: std::process::Command, keeper: &Keeper) -> io::Result<Child> {
     set_apart_with_keeper(&mut command, keeper.pipe()?)?;
     tokio::process::Command::from(command).spawn().map_err(|error| match error.kind() {
@@ -107,13 +108,13 @@ struct Shell {
     child: Child,
     group: Pid,
     deaths: unix::Signal,
-    state: State,
+    state: ShellState,
 }
 
-enum State {
+enum ShellState {
     Unkept,
-    Kept(#[expect(dead_code, reason = "it is held, and dropped when the group was killed")] Kept),
-    /// The group's number may be that of another.
+    Kept(#[expect(dead_code, reason = "it is held, and dropped when the group was killed")] KeptGroup),
+    /// The group was killed, and its number may have been reused.
     Killed,
 }
 
@@ -123,16 +124,16 @@ impl Shell {
         let _ = kill_process_group(self.group, signal);
     }
 
-    async fn event(&mut self, call: &Call) -> Event {
+    async fn event(&mut self, call: &Call) -> ShellEvent {
         tokio::select! {
             biased;
-            () = self.ended() => Event::Ended,
-            () = call.cancel.cancelled() => Event::Ordered(Ordered::Cancelled),
-            () = reached(call.deadline) => Event::Ordered(Ordered::TimeOver),
+            () = self.ended() => ShellEvent::Ended,
+            () = call.cancel.cancelled() => ShellEvent::Ordered(EndOrder::Cancelled),
+            () = reached(call.deadline) => ShellEvent::Ordered(EndOrder::TimeOver),
         }
     }
 
-    /// Returns when the shell has ended, and leaves it as it is.
+    /// Waits until the shell has ended, without collecting its status.
     async fn ended(&mut self) {
         let look = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         // An error means that there is no such child any more.
@@ -141,7 +142,7 @@ impl Shell {
         }
     }
 
-    /// Returns when the shell has ended, and all that is in its group.
+    /// Waits until the shell and all processes of its group have ended.
     async fn all_ended(&mut self) {
         self.ended().await;
         while has_living_members(self.group) {
@@ -154,13 +155,13 @@ impl Drop for Shell {
     fn drop(&mut self) {
         match self.state {
             // The child is waited for by tokio.
-            State::Unkept | State::Kept(_) => self.signal(Signal::KILL),
-            State::Killed => {}
+            ShellState::Unkept | ShellState::Kept(_) => self.signal(Signal::KILL),
+            ShellState::Killed => {}
         }
     }
 }
 
-/// Passes on what is printed until `event` comes; `None` if it was too much.
+/// Passes on the output until `event` comes; `None` if there was too much output.
 async fn log_until<T>(output: &mut Pipes, log: &LogSink, event: impl Future<Output = T>) -> Option<T> {
     let mut event = pin!(event);
     let mut is_open = true;

@@ -35,7 +35,7 @@ pub(super) fn write(
         .subject(one_line("subject", &mail.subject)?)
         .message_id(Some(id.clone()))
         .date(SystemTime::UNIX_EPOCH + Duration::from_micros(now.as_micros().max(0).unsigned_abs()))
-        .header(Job(job.to_string()))
+        .header(JobHeader(job.to_string()))
         .header(AutoSubmitted);
     if mail.to.is_empty() {
         return Err("the mail has no address in `to`".to_owned());
@@ -79,7 +79,7 @@ fn text(mail: &Mail, input: Option<&Bytes>) -> Option<String> {
     })
 }
 
-/// As mails have it. Left to the library, each line would be moved once for every line before it.
+/// Turns line breaks into CRLF. The library would move each line once for every line before it.
 fn with_crlf(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n").replace('\n', "\r\n")
 }
@@ -103,9 +103,9 @@ fn mailbox(field: &str, text: &str) -> Result<Mailbox, String> {
 }
 
 #[derive(Clone)]
-struct Job(String);
+struct JobHeader(String);
 
-impl Header for Job {
+impl Header for JobHeader {
     fn name() -> HeaderName {
         HeaderName::new_from_ascii_str("X-Punctual-Job")
     }

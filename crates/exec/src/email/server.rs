@@ -18,11 +18,11 @@ pub struct MailServer {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Encryption {
-    /// From the first byte (`smtps://`).
+    /// TLS from the first byte (`smtps://`).
     Tls,
-    /// After a greeting; a server that does not offer it is refused.
+    /// TLS after a greeting (STARTTLS); a server that does not offer it is refused.
     StartTls,
-    /// On this machine only, where nobody is in between.
+    /// No encryption, only on this machine.
     None,
 }
 

@@ -15,9 +15,9 @@ use tokio::time::Instant;
 
 use super::server::{Encryption, Login, MailServer};
 use crate::dial::{NotConnected, Outbound};
-use lines::{Answer, Lines, Trouble};
+use lines::{Lines, SmtpError, SmtpReply};
 
-/// For each command. RFC 5321 has minutes, from times when lines were slow.
+/// The time limit of each command. RFC 5321 allows minutes, which dates from slow lines.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Servers look at a mail before they take it. A shorter wait would leave more in doubt.
@@ -30,13 +30,13 @@ pub(super) struct Session {
 }
 
 /// The server took the mail.
-pub(super) struct Delivered {
+pub(super) struct MailReceipt {
     pub(super) answer: String,
     /// Who was refused for good; everyone else has it.
-    pub(super) refused: Vec<Refused>,
+    pub(super) refused: Vec<RefusedRecipient>,
 }
 
-pub(super) struct Refused {
+pub(super) struct RefusedRecipient {
     pub(super) address: String,
     pub(super) answer: String,
 }
@@ -126,7 +126,7 @@ impl Session {
         })
     }
 
-    pub(super) async fn deliver(&mut self, from: &str, to: &[String], mail: &[u8]) -> Result<Delivered, Failure> {
+    pub(super) async fn deliver(&mut self, from: &str, to: &[String], mail: &[u8]) -> Result<MailReceipt, Failure> {
         let size = if self.offers.iter().any(|offer| offer == "SIZE" || offer.starts_with("SIZE ")) {
             format!(" SIZE={}", mail.len())
         } else {
@@ -147,25 +147,25 @@ impl Session {
             Err(trouble) => Err(trouble),
         };
         match end {
-            Ok(answer) if answer.code == 250 => Ok(Delivered { answer: answer.to_string(), refused }),
-            Ok(answer) => Err(failure("refused the mail", Trouble::Refused(answer), Ran::No)),
+            Ok(answer) if answer.code == 250 => Ok(MailReceipt { answer: answer.to_string(), refused }),
+            Ok(answer) => Err(failure("refused the mail", SmtpError::Refused(answer), Ran::No)),
             Err(trouble) => Err(failure("did not say whether it took the mail", trouble, Ran::Unknown)),
         }
     }
 
     /// Names everyone the mail is for. Goes on without those who are refused for good, unless that
     /// is everyone. One who may be taken later holds the mail back, so that a retry reaches all.
-    async fn recipients(&mut self, to: &[String]) -> Result<Vec<Refused>, Failure> {
+    async fn recipients(&mut self, to: &[String]) -> Result<Vec<RefusedRecipient>, Failure> {
         let mut refused = Vec::new();
         for address in to {
             match self.lines.command(&format!("RCPT TO:<{address}>"), COMMAND_TIMEOUT).await {
-                Ok(Answer { code: 250..=252, .. }) => {}
+                Ok(SmtpReply { code: 250..=252, .. }) => {}
                 Ok(answer) if answer.is_final() => {
-                    refused.push(Refused { address: address.clone(), answer: answer.to_string() });
+                    refused.push(RefusedRecipient { address: address.clone(), answer: answer.to_string() });
                 }
                 Ok(answer) => {
                     let what = format!("does not take mail for {address} now");
-                    return Err(failure(&what, Trouble::Refused(answer), Ran::No));
+                    return Err(failure(&what, SmtpError::Refused(answer), Ran::No));
                 }
                 Err(trouble) => return Err(failure("broke off before the mail was sent", trouble, Ran::No)),
             }
@@ -173,7 +173,8 @@ impl Session {
         if refused.len() < to.len() {
             return Ok(refused);
         }
-        let all: Vec<_> = refused.iter().map(|Refused { address, answer }| format!("{address} ({answer})")).collect();
+        let all: Vec<_> =
+            refused.iter().map(|RefusedRecipient { address, answer }| format!("{address} ({answer})")).collect();
         let reason = format!("the mail server refused every address: {}", all.join(", "));
         Err(Failure { last: Last::Yes, ran: Ran::No, ..Failure::new(reason) })
     }
@@ -216,32 +217,32 @@ fn not_connected(reached: &NotConnected) -> Failure {
 }
 
 /// An answer before it is about the mail: what is wrong then is the worker's settings.
-fn settled(answer: Result<Answer, Trouble>, wanted: u16, what: &str) -> Result<Answer, Failure> {
+fn settled(answer: Result<SmtpReply, SmtpError>, wanted: u16, what: &str) -> Result<SmtpReply, Failure> {
     match answer {
         Ok(answer) if answer.code == wanted => Ok(answer),
-        Ok(answer) => Err(settings_failure(what, Trouble::Refused(answer))),
+        Ok(answer) => Err(settings_failure(what, SmtpError::Refused(answer))),
         Err(trouble) => Err(settings_failure(what, trouble)),
     }
 }
 
-fn settings_failure(what: &str, trouble: Trouble) -> Failure {
+fn settings_failure(what: &str, trouble: SmtpError) -> Failure {
     let class = match &trouble {
-        Trouble::Refused(_) => FailureClass::Environment,
-        Trouble::Broken(_) | Trouble::Late | Trouble::Nonsense(_) | Trouble::Unfit => trouble.class(),
+        SmtpError::Refused(_) => FailureClass::Environment,
+        SmtpError::Broken(_) | SmtpError::Late | SmtpError::Nonsense(_) | SmtpError::Unfit => trouble.class(),
     };
     Failure { class, ..failure(what, trouble, Ran::No) }
 }
 
 /// An answer before the server can have taken the mail.
-fn not_taken(answer: Result<Answer, Trouble>, wanted: u16, what: &str) -> Result<Answer, Failure> {
+fn not_taken(answer: Result<SmtpReply, SmtpError>, wanted: u16, what: &str) -> Result<SmtpReply, Failure> {
     match answer {
         Ok(answer) if answer.code == wanted => Ok(answer),
-        Ok(answer) => Err(failure(what, Trouble::Refused(answer), Ran::No)),
+        Ok(answer) => Err(failure(what, SmtpError::Refused(answer), Ran::No)),
         Err(trouble) => Err(failure("broke off before the mail was sent", trouble, Ran::No)),
     }
 }
 
-fn failure(what: &str, trouble: Trouble, ran: Ran) -> Failure {
+fn failure(what: &str, trouble: SmtpError, ran: Ran) -> Failure {
     Failure {
         class: trouble.class(),
         last: if trouble.is_final() { Last::Yes } else { Last::No },

@@ -16,12 +16,12 @@ const BODY_JSON_BYTES_MAX: usize = 192 << 10;
 
 const EXCERPT_BYTES_MAX: usize = 512;
 
-pub(crate) struct Answer {
+pub(crate) struct HttpAnswer {
     body: Vec<u8>,
     cut: bool,
 }
 
-pub(crate) async fn read(incoming: &mut Incoming) -> Result<Answer, hyper::Error> {
+pub(crate) async fn read(incoming: &mut Incoming) -> Result<HttpAnswer, hyper::Error> {
     let mut body = Vec::new();
     while let Some(frame) = incoming.frame().await {
         // What is not data is a trailer, and nobody asked for one.
@@ -29,13 +29,13 @@ pub(crate) async fn read(incoming: &mut Incoming) -> Result<Answer, hyper::Error
         let room = BODY_BYTES_MAX - body.len();
         body.extend_from_slice(&chunk[..chunk.len().min(room)]);
         if chunk.len() > room {
-            return Ok(Answer { body, cut: true });
+            return Ok(HttpAnswer { body, cut: true });
         }
     }
-    Ok(Answer { body, cut: false })
+    Ok(HttpAnswer { body, cut: false })
 }
 
-impl Answer {
+impl HttpAnswer {
     pub(crate) fn is_cut(&self) -> bool {
         self.cut
     }
@@ -72,7 +72,7 @@ impl Answer {
     }
 }
 
-/// As much of `text` as takes `bytes_max` in a JSON string.
+/// The longest prefix of `text` that takes at most `bytes_max` in a JSON string.
 fn json_prefix(text: &str, bytes_max: usize) -> &str {
     let mut len = 0;
     for (place, c) in text.char_indices() {
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn the_output_stays_small_whatever_the_body_holds() {
         for byte in [0, b'"', b'a', 0xff] {
-            let answer = Answer { body: vec![byte; BODY_BYTES_MAX], cut: false };
+            let answer = HttpAnswer { body: vec![byte; BODY_BYTES_MAX], cut: false };
             let output = answer.to_output(StatusCode::OK);
             assert!(output.len() <= BODY_JSON_BYTES_MAX + 100, "{byte}: {}", output.len());
             let json: serde_json::Value = serde_json::from_slice(&output).unwrap();

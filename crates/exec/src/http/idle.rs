@@ -19,11 +19,11 @@ const PER_ORIGIN_MAX: usize = 32;
 const ALL_MAX: usize = 512;
 
 #[derive(Default)]
-pub(super) struct Idle(Mutex<State>);
+pub(super) struct Idle(Mutex<IdleState>);
 
 #[derive(Default)]
-struct State {
-    /// By scheme, host and port; the latest last.
+struct IdleState {
+    /// Idle connections by scheme, host and port; the most recent last.
     waiting: HashMap<String, Vec<(Sender, Instant)>>,
     len: usize,
     is_swept: bool,
@@ -79,7 +79,7 @@ impl Idle {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, IdleState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -5,7 +5,7 @@ use punctual_core::attempt::{Failure, FailureClass, Last, Outcome, Ran};
 use punctual_core::task::HttpCall;
 use regex::RegexBuilder;
 
-use super::answer::Answer;
+use super::answer::HttpAnswer;
 use super::is_final;
 use super::wire::Reply;
 use crate::{Call, clock, retry_after};
@@ -20,7 +20,7 @@ pub(super) fn is_expected(spec: &HttpCall, status: StatusCode) -> bool {
 pub(super) fn judge(
     spec: &HttpCall,
     reply: &Reply,
-    answer: &Result<Answer, (FailureClass, String)>,
+    answer: &Result<HttpAnswer, (FailureClass, String)>,
     hint: Option<String>,
     call: &Call,
 ) -> Outcome {
@@ -36,7 +36,7 @@ pub(super) fn judge(
             Outcome::Failed(Failure { class: *class, ran: Ran::Unknown, ..Failure::new(reason) })
         }
         (answer, false) => {
-            if let Some(excerpt) = answer.as_ref().ok().and_then(Answer::excerpt) {
+            if let Some(excerpt) = answer.as_ref().ok().and_then(HttpAnswer::excerpt) {
                 call.log.line(format!("answer: {excerpt}"));
             }
             let hint = hint.map(|hint| format!(": {hint}")).unwrap_or_default();
@@ -58,7 +58,7 @@ fn last(spec: &HttpCall, status: StatusCode, asks_to_come_back: bool) -> Last {
     if is_worth_it || asks_to_come_back { Last::No } else { Last::Yes }
 }
 
-fn match_body(pattern: &str, answer: &Answer, status: StatusCode, call: &Call) -> Outcome {
+fn match_body(pattern: &str, answer: &HttpAnswer, status: StatusCode, call: &Call) -> Outcome {
     let compiled = RegexBuilder::new(pattern).size_limit(HttpCall::EXPECT_BODY_COMPILED_BYTES_MAX).build();
     let Ok(regex) = compiled else {
         let reason = "expect_body is not a regular expression that this worker can use".to_owned();

@@ -22,15 +22,15 @@ const HARMLESS: [HeaderName; 7] = [
     request::TRACING_ID,
 ];
 
-pub(super) enum Next {
+pub(super) enum RedirectDecision {
     Follow(Box<Outgoing>),
-    /// It must not be followed, and the answer is not worth more than that.
+    /// The redirect must not be followed, and the attempt fails with this reason.
     Refused(String),
     /// No redirect, or none that the task wants followed; with a hint for people.
     Stay(Option<String>),
 }
 
-pub(super) fn next(spec: &HttpCall, request: &Outgoing, reply: &Reply, followed: u8) -> Next {
+pub(super) fn next(spec: &HttpCall, request: &Outgoing, reply: &Reply, followed: u8) -> RedirectDecision {
     let method = match (reply.status, &request.method) {
         (StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND, &Method::GET | &Method::HEAD)
         | (StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT, _)
@@ -38,32 +38,34 @@ pub(super) fn next(spec: &HttpCall, request: &Outgoing, reply: &Reply, followed:
         (StatusCode::SEE_OTHER, _) => Method::GET,
         // Browsers make a GET of it. That would be a success which did nothing.
         (StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND, method) => {
-            return Next::Stay(Some(format!("it does not say that the redirect is for a {method}, as 307 and 308 do")));
+            return RedirectDecision::Stay(Some(format!(
+                "it does not say that the redirect is for a {method}, as 307 and 308 do"
+            )));
         }
-        _ => return Next::Stay(None),
+        _ => return RedirectDecision::Stay(None),
     };
     let Some(location) = reply.headers.get(LOCATION) else {
-        return Next::Stay(Some("the redirect does not say where to".to_owned()));
+        return RedirectDecision::Stay(Some("the redirect does not say where to".to_owned()));
     };
     let hint = match spec.follow_redirects {
         0 => "follow_redirects is 0".to_owned(),
         most => format!("{most} redirects were followed, and no more are"),
     };
     if followed >= spec.follow_redirects {
-        return Next::Stay(Some(hint));
+        return RedirectDecision::Stay(Some(hint));
     }
     match target(&request.url, location.as_bytes()) {
         Ok(url) => match to(url, method, request) {
             next if next.body.is_some() && is_elsewhere(&next, request) && !spec.forward_body => {
                 let origin = next.url.origin().ascii_serialization();
-                Next::Refused(format!(
+                RedirectDecision::Refused(format!(
                     "the redirect is not followed: it would send the body to another origin ({origin}); \
                      set forward_body to allow that"
                 ))
             }
-            next => Next::Follow(Box::new(next)),
+            next => RedirectDecision::Follow(Box::new(next)),
         },
-        Err(reason) => Next::Refused(format!("the redirect is not followed: {reason}")),
+        Err(reason) => RedirectDecision::Refused(format!("the redirect is not followed: {reason}")),
     }
 }
 

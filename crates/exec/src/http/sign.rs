@@ -20,7 +20,7 @@ const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 pub(super) const HEADERS: [HeaderName; 3] = [ID, TIMESTAMP, SIGNATURE];
 
-/// As the standard has it: shorter keys can be guessed, longer ones add nothing.
+/// The length of keys in the standard: shorter keys can be guessed, longer ones add nothing.
 const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 
 /// The keys of a worker, by name. Several of one name all sign, so that a receiver can be moved

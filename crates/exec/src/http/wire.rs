@@ -1,4 +1,4 @@
-//! One request, one answer, on a connection of its own or one that was just used.
+//! One request and its answer, on a new connection or a recently used one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::request::Outgoing;
 use crate::dial::{NotConnected, Outbound, Stream};
 use crate::root_cause;
 
-/// The head of an answer; hyper allows a hundred headers besides.
+/// The maximum size of an answer's head; hyper also limits it to a hundred headers.
 const HEAD_BYTES_MAX: usize = 128 << 10;
 
 pub(super) type Sender = SendRequest<Full<Bytes>>;
@@ -28,7 +28,7 @@ pub(crate) struct Wire {
     idle: Arc<Idle>,
 }
 
-/// The head of an answer, and its body still to be read.
+/// The head of an answer, with the body still to be read.
 pub(crate) struct Reply {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -39,17 +39,17 @@ pub(crate) struct Reply {
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(crate) enum Unanswered {
+pub(crate) enum HttpError {
     NotConnected(NotConnected),
-    /// Nothing was sent: HTTP has no way to say it.
+    /// Nothing was sent, because HTTP cannot express the request.
     Unfit(&'static str),
-    /// The request may have arrived.
+    /// The connection broke; the request may have arrived.
     Broken(String),
-    /// The request may have arrived.
+    /// The answer did not come in time; the request may have arrived.
     Late,
 }
 
-impl fmt::Display for Unanswered {
+impl fmt::Display for HttpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotConnected(reached) => reached.fmt(f),
@@ -65,7 +65,7 @@ impl Wire {
         Self { outbound, idle: Arc::default() }
     }
 
-    pub(crate) async fn send(&self, outgoing: &Outgoing, deadline: Instant) -> Result<Reply, Unanswered> {
+    pub(crate) async fn send(&self, outgoing: &Outgoing, deadline: Instant) -> Result<Reply, HttpError> {
         let origin = outgoing.url.origin().ascii_serialization();
         let mut request = head_and_body(outgoing)?;
         // The other side may close an idle connection at any moment. A request that was not
@@ -82,19 +82,19 @@ impl Wire {
             // Closed before the first byte.
             Exchange::NotBegun(_) => {
                 let closed = std::io::Error::other("the connection was closed at once");
-                Unanswered::NotConnected(NotConnected::Tcp(closed))
+                HttpError::NotConnected(NotConnected::Tcp(closed))
             }
             Exchange::Failed(unanswered) => unanswered,
         })
     }
 
-    async fn open(&self, url: &Url, deadline: Instant) -> Result<Sender, Unanswered> {
+    async fn open(&self, url: &Url, deadline: Instant) -> Result<Sender, HttpError> {
         let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
-            return Err(Unanswered::Unfit("the url names no host"));
+            return Err(HttpError::Unfit("the url names no host"));
         };
-        let stream = self.outbound.connect(&host, port, deadline).await.map_err(Unanswered::NotConnected)?;
+        let stream = self.outbound.connect(&host, port, deadline).await.map_err(HttpError::NotConnected)?;
         let stream: Box<dyn Stream> = if url.scheme() == "https" {
-            Box::new(self.outbound.encrypt(stream, &host, deadline).await.map_err(Unanswered::NotConnected)?)
+            Box::new(self.outbound.encrypt(stream, &host, deadline).await.map_err(HttpError::NotConnected)?)
         } else {
             Box::new(stream)
         };
@@ -102,14 +102,14 @@ impl Wire {
             .max_buf_size(HEAD_BYTES_MAX)
             .handshake(TokioIo::new(stream))
             .await
-            .map_err(|error| Unanswered::NotConnected(NotConnected::Tcp(std::io::Error::other(error))))?;
+            .map_err(|error| HttpError::NotConnected(NotConnected::Tcp(std::io::Error::other(error))))?;
         // Ends with the last sender and body, or with the connection. Whoever waits for the
         // answer is told of the error.
         tokio::spawn(connection);
         Ok(sender)
     }
 
-    /// For the next request to the same place. The answer must have been read to its end.
+    /// Keeps the connection for the next request to the same host. The answer must have been read to its end.
     pub(crate) fn keep(&self, reply: Reply) {
         self.idle.put(reply.origin, reply.sender);
     }
@@ -117,7 +117,7 @@ impl Wire {
 
 enum Exchange {
     NotBegun(Request<Full<Bytes>>),
-    Failed(Unanswered),
+    Failed(HttpError),
 }
 
 async fn exchange(
@@ -133,13 +133,13 @@ async fn exchange(
         }
         Ok(Err(mut error)) => Err(match error.take_message() {
             Some(request) => Exchange::NotBegun(request),
-            None => Exchange::Failed(Unanswered::Broken(root_cause(error.error()))),
+            None => Exchange::Failed(HttpError::Broken(root_cause(error.error()))),
         }),
-        Err(_) => Err(Exchange::Failed(Unanswered::Late)),
+        Err(_) => Err(Exchange::Failed(HttpError::Late)),
     }
 }
 
-fn head_and_body(outgoing: &Outgoing) -> Result<Request<Full<Bytes>>, Unanswered> {
+fn head_and_body(outgoing: &Outgoing) -> Result<Request<Full<Bytes>>, HttpError> {
     let Outgoing { method, url, headers, body } = outgoing;
     let target = match url.query() {
         Some(query) => format!("{}?{query}", url.path()),
@@ -149,13 +149,13 @@ fn head_and_body(outgoing: &Outgoing) -> Result<Request<Full<Bytes>>, Unanswered
         .method(method.clone())
         .uri(target)
         .body(Full::new(body.clone().unwrap_or_default()))
-        .map_err(|_| Unanswered::Unfit("the path or query of the url is not valid"))?;
+        .map_err(|_| HttpError::Unfit("the path or query of the url is not valid"))?;
     let host = url.host_str().unwrap_or_default();
     let host = match url.port() {
         Some(port) => format!("{host}:{port}"),
         None => host.to_owned(),
     };
-    let host = HeaderValue::try_from(host).map_err(|_| Unanswered::Unfit("the host of the url is not valid"))?;
+    let host = HeaderValue::try_from(host).map_err(|_| HttpError::Unfit("the host of the url is not valid"))?;
     *request.headers_mut() = headers.clone();
     request.headers_mut().insert(HOST, host);
     let takes_body = !matches!(*method, http::Method::GET | http::Method::HEAD);

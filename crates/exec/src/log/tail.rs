@@ -1,4 +1,4 @@
-//! The end of a log that is longer than may be kept: the last bytes, in a ring, until the attempt ends.
+//! The end of a log that exceeds its limit: the last bytes, in a ring, until the attempt ends.
 
 use std::collections::VecDeque;
 
@@ -10,25 +10,25 @@ use super::Pen;
 pub(super) struct Tail {
     pen: Pen,
     bytes: VecDeque<u8>,
-    /// With places in all that ever came here.
+    /// Marks with offsets in all bytes that ever came here.
     marks: VecDeque<LogMark>,
-    /// What came and went again.
-    pub(super) dropped: Dropped,
+    /// What was pushed out of the ring.
+    pub(super) dropped: DroppedBytes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Dropped {
+pub(super) struct DroppedBytes {
     pub(super) bytes: u64,
     pub(super) lines: u64,
 }
 
 impl Tail {
-    /// Where the next byte goes.
+    /// The offset of the next byte.
     fn end(&self) -> u64 {
         self.dropped.bytes + self.bytes.len() as u64
     }
 
-    /// At most `bytes_max` of the last bytes stay, with at most `marks_max` marks.
+    /// Appends bytes. At most `bytes_max` of the last bytes stay, with at most `marks_max` marks.
     pub(super) fn push(&mut self, stream: LogStream, at_ms: i64, bytes: &[u8], bytes_max: usize, marks_max: usize) {
         if let Some(place) = self.pen.write(stream, at_ms, bytes) {
             self.marks.push_back(LogMark { offset: self.end() + place as u64, stream, at_ms });
@@ -56,8 +56,8 @@ impl Tail {
         }
     }
 
-    /// What was kept, from the begin of a line on if something was dropped before it, with places in it.
-    pub(super) fn finish(mut self) -> (Vec<u8>, Vec<LogMark>, Dropped) {
+    /// The kept bytes, from the beginning of a line if something was dropped before, and their marks.
+    pub(super) fn finish(mut self) -> (Vec<u8>, Vec<LogMark>, DroppedBytes) {
         if self.dropped.bytes > 0 {
             let line = self.bytes.iter().position(|byte| *byte == b'\n').map(|place| place + 1);
             // One long line is cut between two letters.

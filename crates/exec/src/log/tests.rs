@@ -25,7 +25,7 @@ fn all(log: &LogSink) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// Each line with its stream, taken in pieces of so many bytes.
+/// Each line with its stream, taken in pieces of `piece_bytes`.
 fn streams(log: &LogSink, piece_bytes: usize) -> Vec<(String, LogStream)> {
     let (mut text, mut marks) = (Vec::new(), Vec::new());
     while let Some(piece) = log.take(piece_bytes) {
@@ -44,7 +44,7 @@ fn streams(log: &LogSink, piece_bytes: usize) -> Vec<(String, LogStream)> {
 fn a_log_without_lines_never_touches_its_outlet() {
     let (log, outlet) = log(1000);
     assert_eq!(log.take(10), None);
-    assert_eq!(log.close(), Closed { is_written: false, is_to_announce: false });
+    assert_eq!(log.close(), ClosedLog { is_written: false, is_to_announce: false });
     assert_eq!(*outlet.0.lock().unwrap(), 0);
 }
 
@@ -84,7 +84,7 @@ fn of_a_log_above_its_limit_the_begin_and_the_end_are_kept_with_what_was_left_ou
             "\n[log limit of 4 KiB reached: of what follows, the end is shown when the attempt has ended]\n"
         )
     );
-    assert_eq!(log.close(), Closed { is_written: true, is_to_announce: true });
+    assert_eq!(log.close(), ClosedLog { is_written: true, is_to_announce: true });
     log.line("never seen");
     let tail = all(&log);
     assert!(tail.ends_with(&format!("\n{}\n", line(999))), "{tail}");

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use punctual_core::attempt::{AttemptNo, Details, Failure, Outcome};
 use punctual_core::run::{Command, Run};
 use punctual_core::{JobId, ShardId, Span, Timestamp};
-use punctual_exec::{Account, Call, Cancel, Commands, Ended, Executor, LogOutlet, LogSink};
+use punctual_exec::{Account, Call, Cancel, Commands, ExecutionEnd, Executor, LogOutlet, LogSink};
 
 /// A condition that has not come true by then never will.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -38,7 +38,7 @@ fn call(command: Command) -> Call {
     }
 }
 
-async fn execute(call: Call) -> Ended {
+async fn execute(call: Call) -> ExecutionEnd {
     let execution = Arc::new(Commands::new(Account::own())).execute(call);
     tokio::time::timeout(PATIENCE, execution).await.expect("a command of these tests ends")
 }
@@ -52,18 +52,18 @@ fn printed(log: &LogSink) -> String {
 }
 
 /// Runs it to its end; what it printed comes second.
-async fn run(command: Command) -> (Ended, String) {
+async fn run(command: Command) -> (ExecutionEnd, String) {
     let call = call(command);
     let log = call.log.clone();
     (execute(call).await, printed(&log))
 }
 
-async fn run_line(line: &str) -> (Ended, String) {
+async fn run_line(line: &str) -> (ExecutionEnd, String) {
     run(Command::new(line)).await
 }
 
 #[track_caller]
-fn failure(ended: &Ended) -> &Failure {
+fn failure(ended: &ExecutionEnd) -> &Failure {
     match &ended.outcome {
         Outcome::Failed(failure) => failure,
         other => panic!("it did not fail: {other:?}"),
@@ -71,7 +71,7 @@ fn failure(ended: &Ended) -> &Failure {
 }
 
 #[track_caller]
-fn details(ended: &Ended) -> &Details {
+fn details(ended: &ExecutionEnd) -> &Details {
     ended.details.as_deref().expect("a command that ran leaves details")
 }
 

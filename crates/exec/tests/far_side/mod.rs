@@ -13,7 +13,7 @@ use bytes::Bytes;
 use punctual_core::attempt::{AttemptNo, Failure, Outcome};
 use punctual_core::task::{HttpCall, Run};
 use punctual_core::{JobId, ShardId, Span, Timestamp};
-use punctual_exec::{Call, Cancel, Ended, Executor, Guard, Http, LogOutlet, LogSink, Outbound, Places};
+use punctual_exec::{Call, Cancel, ExecutionEnd, Executor, Guard, Http, LogOutlet, LogSink, Outbound, Places};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -120,7 +120,8 @@ pub(crate) async fn perform_with(executor: Arc<dyn Executor>, run: Run, words: W
         cancel,
         deadline: None,
     };
-    let Ended { outcome, .. } = tokio::time::timeout(LIMIT, executor.execute(call)).await.expect("an end in time");
+    let ExecutionEnd { outcome, .. } =
+        tokio::time::timeout(LIMIT, executor.execute(call)).await.expect("an end in time");
     let mut text = Vec::new();
     while let Some(piece) = log.take(usize::MAX) {
         text.extend_from_slice(&piece.bytes);

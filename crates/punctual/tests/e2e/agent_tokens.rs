@@ -9,10 +9,10 @@ use punctual_core::attempt::{Details, Failure, Outcome};
 use punctual_core::shard::event::Report;
 use punctual_core::task::Run;
 use punctual_core::{ArtifactId, AttemptNo, JobId};
-use punctual_exec::{Admission, Admissions, Admitted};
+use punctual_exec::{Admission, AdmissionGrant, Admissions};
 use punctual_proto::convert::outcome_to_wire;
 use punctual_proto::worker as wire;
-use punctual_worker::{Call, Ended, Executor, Worker};
+use punctual_worker::{Call, ExecutionEnd, Executor, Worker};
 use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -26,7 +26,7 @@ use crate::harness::eventually;
 struct Admittance {
     job: JobId,
     attempt: AttemptNo,
-    admitted: Admitted,
+    admitted: AdmissionGrant,
     /// Closed when the worker was told to let go.
     held: mpsc::Receiver<()>,
 }
@@ -47,7 +47,7 @@ impl Executor for Holds {
         vec!["binary".to_owned(), "agent".to_owned()]
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Ended {
+    async fn execute(self: Arc<Self>, call: Call) -> ExecutionEnd {
         let Run::Binary(binary) = &*call.run else { return Outcome::Failed(Failure::new("not a binary")).into() };
         let admission = Admission {
             job: call.job,

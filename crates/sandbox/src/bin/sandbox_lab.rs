@@ -1,10 +1,10 @@
-//! For tests: `launcher` is the launcher as a program of its own; `worker FILE ARGS…` runs FILE
-//! in a sandbox until someone ends it.
+//! For tests: `launcher` is the launcher as a program of its own; `worker FILE ARGS…` runs FILE in a sandbox until it
+//! is killed.
 
 use std::error::Error;
 use std::fs::File;
 
-use punctual_sandbox::{Job, Launcher, LauncherOptions, Limits, Network, Stdin, launcher_main, seal_program};
+use punctual_sandbox::{Launcher, LauncherOptions, Limits, Network, SandboxJob, Stdin, launcher_main, seal_program};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -23,7 +23,7 @@ async fn work(args: &[String]) -> Result<(), Box<dyn Error>> {
     let options =
         LauncherOptions { command: std::env::current_exe()?, args: vec!["launcher".into()], required: vec![] };
     let launcher = Launcher::start(options).await?;
-    let job = Job {
+    let job = SandboxJob {
         program: seal_program(&mut File::open(file)?)?,
         args: args.to_vec(),
         env: vec![],

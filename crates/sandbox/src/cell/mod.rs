@@ -27,7 +27,7 @@ use crate::channel;
 use crate::filter::{Filters, MemoryFiles};
 use crate::job::{Limits, Network};
 use crate::level::{Level, Protection};
-use crate::step::Step;
+use crate::step::SetupStep;
 use crate::sys::{self, SingleThread};
 
 pub(crate) use root::{FILES_PATH, RESULT_NAME, RESULT_PATH};
@@ -36,18 +36,18 @@ pub(crate) use word::{Failure, WORD_LEN_MAX, Word};
 /// The user and group inside. Not root, and not the number that unmapped owners show as.
 pub(crate) const INSIDE_ID: u32 = 1000;
 
-/// What the first process of a sandbox is given.
+/// The parts from which the first process of a sandbox builds the sandbox.
 pub(crate) struct Cell<'a> {
     pub(crate) thread: &'a SingleThread,
-    /// To the launcher.
+    /// The channel to the launcher.
     pub(crate) channel: OwnedFd,
-    /// Open `tasks` files of cgroup v1. A process that moves itself is spared a wait of
-    /// milliseconds that moving another takes.
+    /// Open `tasks` files of cgroup v1. A process that moves itself avoids the milliseconds that moving another process
+    /// takes.
     pub(crate) cgroup_tasks: Vec<OwnedFd>,
     pub(crate) limits: Limits,
     pub(crate) network: Network,
     pub(crate) filters: &'a Filters,
-    /// What the probe found; `None` while probing, when everything is tried.
+    /// The level that the probe found; `None` while probing, when every step is tried.
     pub(crate) level: Option<&'a Level>,
     /// `None` while probing: the walls are built, and nothing is put into them.
     pub(crate) program: Option<Program>,
@@ -82,28 +82,28 @@ pub(crate) fn live(cell: Cell<'_>) -> ! {
     sys::exit_now(if lived.is_ok() { 0 } else { 70 })
 }
 
-fn attempt<T>(step: Step, work: impl FnOnce() -> io::Result<T>) -> Result<T, Failure> {
+fn attempt<T>(step: SetupStep, work: impl FnOnce() -> io::Result<T>) -> Result<T, Failure> {
     work().map_err(|error| Failure { step, errno: error.raw_os_error().unwrap_or(0) })
 }
 
 impl Cell<'_> {
     fn build(&self) -> Result<(), Failure> {
-        attempt(Step::Await, || self.await_launcher())?;
-        attempt(Step::Cgroup, || self.cgroup_tasks.iter().try_for_each(|tasks| write_all(tasks, b"0")))?;
-        attempt(Step::MapIds, || self.take_inside_id())?;
-        attempt(Step::Namespaces, || self.enter_namespaces())?;
+        attempt(SetupStep::Await, || self.await_launcher())?;
+        attempt(SetupStep::Cgroup, || self.cgroup_tasks.iter().try_for_each(|tasks| write_all(tasks, b"0")))?;
+        attempt(SetupStep::MapIds, || self.take_inside_id())?;
+        attempt(SetupStep::Namespaces, || self.enter_namespaces())?;
         let files = self.program.as_ref().map_or(&[][..], |program| &program.files);
-        attempt(Step::Root, || root::build(&self.limits, self.network, files))?;
-        self.unless_missing(Step::Proc, root::mount_proc)?;
-        attempt(Step::LeaveOldRoot, root::leave_old)?;
-        attempt(Step::Rlimits, || privileges::lower_rlimits(&self.limits, &self.cgroup_limits()))?;
-        attempt(Step::Capabilities, privileges::drop_capabilities)?;
-        attempt(Step::NoNewPrivileges, privileges::refuse_new)
+        attempt(SetupStep::Root, || root::build(&self.limits, self.network, files))?;
+        self.unless_missing(SetupStep::Proc, root::mount_proc)?;
+        attempt(SetupStep::LeaveOldRoot, root::leave_old)?;
+        attempt(SetupStep::Rlimits, || privileges::lower_rlimits(&self.limits, &self.cgroup_limits()))?;
+        attempt(SetupStep::Capabilities, privileges::drop_capabilities)?;
+        attempt(SetupStep::NoNewPrivileges, privileges::refuse_new)
     }
 
-    /// Does a step that this machine may lack. While probing, a failure is reported and the
-    /// walls go on without; later, what the probe found must work each time.
-    fn unless_missing(&self, step: Step, work: impl FnOnce() -> io::Result<()>) -> Result<(), Failure> {
+    /// Does a step that this machine may not support. While probing, a failure is reported and the next step follows;
+    /// later, every step that the probe found to work must work.
+    fn unless_missing(&self, step: SetupStep, work: impl FnOnce() -> io::Result<()>) -> Result<(), Failure> {
         let known = |level: &Level| step.protection().is_none_or(|protection| level.has(protection));
         if !self.level.is_none_or(known) {
             return Ok(());
@@ -122,7 +122,8 @@ impl Cell<'_> {
         limits.into_iter().filter(|limit| self.level.is_none_or(|level| level.has(*limit))).collect()
     }
 
-    /// Without a control group nothing would count them: they belong to no process' address space.
+    /// Whether memory files are allowed. Without a control group nothing would count them, because they belong to no
+    /// process' address space.
     fn memory_files(&self) -> MemoryFiles {
         match self.cgroup_limits().contains(&Protection::MemoryLimit) {
             true => MemoryFiles::Counted,
@@ -184,12 +185,12 @@ impl Cell<'_> {
     }
 
     fn run_program(&self) -> Result<(), Failure> {
-        let Some(pid) = attempt(Step::ForkProgram, || sys::fork_until_exec(self.thread))? else {
+        let Some(pid) = attempt(SetupStep::ForkProgram, || sys::fork_until_exec(self.thread))? else {
             program::become_it(self)
         };
         // The program runs by now, or has said why not, or is gone again.
-        let process = attempt(Step::ForkProgram, || Ok(pidfd_open(pid, PidfdFlags::empty())?))?;
-        let tmp = attempt(Step::ForkProgram, root::open_tmp)?;
+        let process = attempt(SetupStep::ForkProgram, || Ok(pidfd_open(pid, PidfdFlags::empty())?))?;
+        let tmp = attempt(SetupStep::ForkProgram, root::open_tmp)?;
         self.say(Word::Started, &[tmp.as_fd(), process.as_fd()]);
         loop {
             match rustix::process::wait(WaitOptions::empty()) {

@@ -1,5 +1,4 @@
-//! Gives up what a process may do: its user, its capabilities, the way to new ones, and what it
-//! may use.
+//! Drops privileges of a process: its user, its capabilities, the way to new ones, and its resource limits.
 
 use std::io;
 

@@ -10,10 +10,10 @@ use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
 use super::{Cell, Failure, Program, Word, attempt, landlock, privileges};
 use crate::channel;
 use crate::job::Network;
-use crate::step::Step;
+use crate::step::SetupStep;
 use crate::sys;
 
-/// As a program finds it almost everywhere. Nothing that it makes is seen from outside.
+/// The umask that most systems have by default. The program's files are not visible outside the sandbox.
 const USUAL_UMASK: Mode = Mode::WGRP.union(Mode::WOTH);
 
 /// Does not return: this process is the program afterwards, or gone.
@@ -26,7 +26,7 @@ pub(super) fn become_it(cell: &Cell<'_>) -> ! {
 }
 
 fn close_in(cell: &Cell<'_>) -> Result<(), Failure> {
-    attempt(Step::Stdio, || {
+    attempt(SetupStep::Stdio, || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         if let Some(Program { stdin, stdout, stderr, .. }) = &cell.program {
             dup2_stdin(stdin)?;
@@ -38,24 +38,26 @@ fn close_in(cell: &Cell<'_>) -> Result<(), Failure> {
         sys::close_all_but_stdio_on_exec()
     })?;
     let program = cell.program.as_ref().map(|program| program.file.as_fd());
-    cell.unless_missing(Step::Landlock, || landlock::restrict(cell.network, program))?;
+    cell.unless_missing(SetupStep::Landlock, || landlock::restrict(cell.network, program))?;
     if cell.network == Network::Host {
         // Before the limit on descriptors, below which none can be sent.
-        attempt(Step::Network, || {
+        attempt(SetupStep::Network, || {
             let listener = sys::listener::listen_for_sockets()?;
             channel::send(&cell.channel, &Word::Sockets.encode(), &[listener.as_fd()])
         })?;
     }
-    attempt(Step::Rlimits, || privileges::limit_descriptors(&cell.limits))?;
+    attempt(SetupStep::Rlimits, || privileges::limit_descriptors(&cell.limits))?;
     // Last, since the filter refuses most of the calls above.
-    attempt(Step::Seccomp, || cell.filters.install(cell.network, cell.memory_files()))
+    attempt(SetupStep::Seccomp, || cell.filters.install(cell.network, cell.memory_files()))
 }
 
 fn execute(cell: &Cell<'_>) -> Result<(), Failure> {
     match &cell.program {
-        Some(Program { file, args, env, .. }) => attempt(Step::Execute, || Err(sys::execute(file.as_fd(), args, env))),
+        Some(Program { file, args, env, .. }) => {
+            attempt(SetupStep::Execute, || Err(sys::execute(file.as_fd(), args, env)))
+        }
         None if sys::keyrings_are_refused() => Ok(()),
         // It was installed, and does nothing.
-        None => attempt(Step::Seccomp, || Err(io::Error::from_raw_os_error(libc::ENOSYS))),
+        None => attempt(SetupStep::Seccomp, || Err(io::Error::from_raw_os_error(libc::ENOSYS))),
     }
 }

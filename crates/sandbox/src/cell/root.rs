@@ -21,15 +21,15 @@ use crate::job::{Limits, Network};
 
 /// Where a program leaves its result, inside.
 pub(crate) const RESULT_PATH: &str = "/tmp/output";
-/// The same, as seen from `/tmp`.
+/// The name of the result file inside `/tmp`.
 pub(crate) const RESULT_NAME: &str = "output";
 
 /// Where a program finds its files, inside.
 pub(crate) const FILES_PATH: &str = "/files";
 const COPY_BYTES: usize = 256 << 10;
 
-/// The new root is mounted here before it becomes the root. It is a folder that every
-/// machine has; what it covers is needed no more.
+/// The folder on which the new root is mounted before it becomes the root. Every machine has it, and its content is not
+/// needed any more.
 const BUILDING_SITE: &str = "/proc";
 
 const DEVICES: [&str; 5] = ["null", "zero", "full", "random", "urandom"];

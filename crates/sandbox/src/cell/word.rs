@@ -1,10 +1,10 @@
-//! What the inside says to the launcher.
+//! The messages of the sandbox's first process to the launcher.
 
-use crate::step::Step;
+use crate::step::SetupStep;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
-    pub(crate) step: Step,
+    pub(crate) step: SetupStep,
     /// 0 if the reason has no number.
     pub(crate) errno: i32,
 }
@@ -12,9 +12,9 @@ pub(crate) struct Failure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
     Failed(Failure),
-    /// With the listener for the program's internet sockets, see [`crate::sys::listener`].
+    /// Comes with the listener for the program's internet sockets, see [`crate::sys::listener`].
     Sockets,
-    /// With the sandbox's `/tmp` and the program's process.
+    /// Comes with the sandbox's `/tmp` and the program's process.
     Started,
     Ended {
         wait_status: i32,
@@ -41,7 +41,7 @@ impl Word {
         let &[tag, step, a, b, c, d] = bytes else { return None };
         let number = i32::from_le_bytes([a, b, c, d]);
         match tag {
-            b'F' => Some(Self::Failed(Failure { step: Step::from_index(step)?, errno: number })),
+            b'F' => Some(Self::Failed(Failure { step: SetupStep::from_index(step)?, errno: number })),
             b'N' => Some(Self::Sockets),
             b'S' => Some(Self::Started),
             b'E' => Some(Self::Ended { wait_status: number }),
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn words_arrive_as_they_were_sent() {
         for word in [
-            Word::Failed(Failure { step: Step::Seccomp, errno: -3 }),
+            Word::Failed(Failure { step: SetupStep::Seccomp, errno: -3 }),
             Word::Sockets,
             Word::Started,
             Word::Ended { wait_status: 0x8b },

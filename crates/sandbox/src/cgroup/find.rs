@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct CgroupMounts {
     /// The folder of this process in each hierarchy of version 1, with its controllers.
     pub(super) v1: Vec<Hierarchy>,
     /// The folder of this process in version 2.
@@ -18,7 +18,7 @@ pub(super) struct Hierarchy {
     pub(super) own: PathBuf,
 }
 
-impl Found {
+impl CgroupMounts {
     /// On mixed machines version 2 is mounted, too, but the controllers are with version 1.
     pub(super) fn v2_with_memory(&self) -> Option<&Path> {
         let own = self.v2.as_deref()?;
@@ -27,13 +27,13 @@ impl Found {
     }
 }
 
-pub(super) fn find_here() -> io::Result<Found> {
+pub(super) fn find_here() -> io::Result<CgroupMounts> {
     Ok(find(&fs::read_to_string("/proc/self/mountinfo")?, &fs::read_to_string("/proc/self/cgroup")?))
 }
 
 /// `mounts` is a mountinfo file, `memberships` a cgroup file, both as in proc(5).
-fn find(mounts: &str, memberships: &str) -> Found {
-    let mut found = Found::default();
+fn find(mounts: &str, memberships: &str) -> CgroupMounts {
+    let mut found = CgroupMounts::default();
     for mount in mounts.lines().filter_map(Mount::parse) {
         let member_of = |controller: &str| {
             memberships.lines().find_map(|line| {
@@ -134,6 +134,6 @@ mod tests {
         let mounts = "35 24 0:30 /docker/1 /sys/fs/cgroup ro - cgroup2 cgroup rw";
         assert_eq!(find(mounts, "0::/docker/1/worker").v2, Some("/sys/fs/cgroup/worker".into()));
         assert_eq!(find(mounts, "0::/../../elsewhere").v2, Some("/sys/fs/cgroup".into()));
-        assert_eq!(find("nonsense\n", "more:nonsense"), Found::default());
+        assert_eq!(find("nonsense\n", "more:nonsense"), CgroupMounts::default());
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
 }
 
-/// Makes a folder and keeps it ours for as long as the lock is kept.
+/// Creates a folder and locks it; it belongs to this launcher for as long as the lock is held.
 pub(super) fn create_locked(path: &Path) -> io::Result<OwnedFd> {
     fs::create_dir(path)?;
     let lock = open_folder(path)?;

@@ -26,18 +26,18 @@ pub(crate) struct Cgroups {
 }
 
 enum Home {
-    V1(v1::Home),
-    V2(v2::Home),
+    V1(v1::HomeV1),
+    V2(v2::HomeV2),
     None,
 }
 
 /// One job's folder, or folders.
 pub(crate) enum JobCgroup {
-    V1(v1::Job),
-    V2(v2::Job),
+    V1(v1::JobV1),
+    V2(v2::JobV2),
 }
 
-/// What the kernel counted.
+/// The resource usage that the kernel counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     pub(crate) peak_memory_bytes: Option<u64>,
@@ -49,17 +49,17 @@ pub(crate) struct Usage {
 const LIMITS: [Protection; 3] = [Protection::MemoryLimit, Protection::CpuLimit, Protection::PidsLimit];
 
 impl Cgroups {
-    /// Takes what may be taken here, and sweeps what others left behind.
+    /// Opens the control groups that are available here, and removes what dead launchers left behind.
     pub(crate) fn open() -> Self {
         let (home, missing) = match find::find_here() {
             Err(error) => (Home::None, all_missing(&error.to_string())),
             Ok(found) => match found.v2_with_memory() {
-                Some(own) => match v2::Home::open(own) {
+                Some(own) => match v2::HomeV2::open(own) {
                     Ok((home, missing)) => (Home::V2(home), missing),
                     Err(error) => (Home::None, all_missing(&error.to_string())),
                 },
                 None => {
-                    let (home, missing) = v1::Home::open(&found.v1);
+                    let (home, missing) = v1::HomeV1::open(&found.v1);
                     (home.map_or(Home::None, Home::V1), missing)
                 }
             },
@@ -71,7 +71,7 @@ impl Cgroups {
         &self.missing
     }
 
-    /// Goes on without, because a process could not join.
+    /// Continues without control groups, because a process could not join.
     pub(crate) fn give_up(&mut self, reason: &str) {
         self.close();
         self.home = Home::None;
@@ -107,7 +107,7 @@ impl Cgroups {
 }
 
 impl JobCgroup {
-    /// To be written by the process that joins.
+    /// Opens the files that the process that joins the control group writes to.
     pub(crate) fn open_tasks(&self) -> io::Result<Vec<OwnedFd>> {
         match self {
             Self::V1(job) => job.open_tasks(),
@@ -115,7 +115,7 @@ impl JobCgroup {
         }
     }
 
-    /// To be given to the fork, which makes the child a member.
+    /// Opens the folder for the fork, which makes the child a member of the control group.
     pub(crate) fn open_folder(&self) -> io::Result<Option<OwnedFd>> {
         match self {
             Self::V1(_) => Ok(None),
@@ -162,7 +162,8 @@ fn pids_max(limits: &Limits) -> u64 {
     u64::from(limits.pids) + 1
 }
 
-/// A file that does not exist cannot be created there either, and that is what is answered.
+/// Whether the error means that a file does not exist. A missing file cannot be created there either, and the kernel
+/// reports that instead.
 fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied)
 }

@@ -78,7 +78,7 @@ impl Controller {
     }
 }
 
-pub(super) struct Home {
+pub(super) struct HomeV1 {
     folders: Vec<Folder>,
     /// Kept for as long as the folders are ours.
     locks: Vec<OwnedFd>,
@@ -90,11 +90,11 @@ struct Folder {
     path: PathBuf,
 }
 
-pub(crate) struct Job {
+pub(crate) struct JobV1 {
     folders: Vec<Folder>,
 }
 
-impl Home {
+impl HomeV1 {
     /// Takes each hierarchy that can be written, and says of the limits that have none why.
     pub(super) fn open(hierarchies: &[Hierarchy]) -> (Option<Self>, Vec<(Protection, String)>) {
         let parents: Vec<Folder> = hierarchies
@@ -133,8 +133,8 @@ impl Home {
         ((!home.folders.is_empty()).then_some(home), missing)
     }
 
-    pub(super) fn create(&self, name: &str, limits: &Limits) -> io::Result<Job> {
-        let mut job = Job { folders: Vec::new() };
+    pub(super) fn create(&self, name: &str, limits: &Limits) -> io::Result<JobV1> {
+        let mut job = JobV1 { folders: Vec::new() };
         for home in &self.folders {
             let folder = Folder { controllers: home.controllers.clone(), path: home.path.join(name) };
             let made = fs::create_dir(&folder.path).and_then(|()| folder.limit(limits));
@@ -167,7 +167,7 @@ impl Folder {
     }
 }
 
-impl Job {
+impl JobV1 {
     pub(super) fn open_tasks(&self) -> io::Result<Vec<OwnedFd>> {
         let open = |folder: &Folder| fs::OpenOptions::new().write(true).open(folder.path.join("tasks"));
         self.folders.iter().map(|folder| open(folder).map(OwnedFd::from)).collect()

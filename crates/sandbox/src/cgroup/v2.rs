@@ -20,17 +20,17 @@ const OURSELVES: &str = "punctual-self";
 const CONTROLLERS: [(&str, Protection); 3] =
     [("memory", Protection::MemoryLimit), ("cpu", Protection::CpuLimit), ("pids", Protection::PidsLimit)];
 
-pub(super) struct Home {
+pub(super) struct HomeV2 {
     path: PathBuf,
     controllers: Vec<&'static str>,
     _lock: OwnedFd,
 }
 
-pub(crate) struct Job {
+pub(crate) struct JobV2 {
     path: PathBuf,
 }
 
-impl Home {
+impl HomeV2 {
     pub(super) fn open(own: &Path) -> io::Result<(Self, Vec<(Protection, String)>)> {
         // An earlier launcher of this worker may have moved us.
         let parent = if own.ends_with(OURSELVES) { own.parent().unwrap_or(own) } else { own };
@@ -51,8 +51,8 @@ impl Home {
         Ok((Self { path, controllers, _lock: lock }, missing))
     }
 
-    pub(super) fn create(&self, name: &str, limits: &Limits) -> io::Result<Job> {
-        let job = Job { path: self.path.join(name) };
+    pub(super) fn create(&self, name: &str, limits: &Limits) -> io::Result<JobV2> {
+        let job = JobV2 { path: self.path.join(name) };
         fs::create_dir(&job.path)?;
         if let Err(error) = job.limit(&self.controllers, limits) {
             let _ = job.remove();
@@ -82,7 +82,7 @@ fn pass_on(parent: &Path, controller: &str) -> io::Result<()> {
     }
 }
 
-/// Only if nobody else is there: other processes are not ours to move.
+/// Moves the worker one folder down, if no other process is in its folder: this launcher must not move others.
 fn move_ourselves_down(parent: &Path) -> io::Result<()> {
     let ours = [Some(rustix::process::getpid()), rustix::process::getppid()];
     let ours: Vec<String> = ours.into_iter().flatten().map(|pid| pid.as_raw_nonzero().to_string()).collect();
@@ -100,7 +100,7 @@ fn move_ourselves_down(parent: &Path) -> io::Result<()> {
     members.lines().try_for_each(|member| fs::write(below.join("cgroup.procs"), member))
 }
 
-impl Job {
+impl JobV2 {
     fn limit(&self, controllers: &[&str], limits: &Limits) -> io::Result<()> {
         let write = |file: &str, value: &str| fs::write(self.path.join(file), value);
         for controller in controllers {
@@ -157,7 +157,7 @@ mod tests {
     fn a_job_gets_its_limits_and_its_counters_are_read() {
         let machine = tempfile::tempdir().unwrap();
         fs::write(machine.path().join("cgroup.subtree_control"), "cpu memory pids").unwrap();
-        let (home, missing) = Home::open(machine.path()).unwrap();
+        let (home, missing) = HomeV2::open(machine.path()).unwrap();
         assert!(missing.is_empty());
         let limits = Limits { memory_bytes: 64 << 20, cpu_millis: 1500, pids: 9, ..Limits::default() };
         let job = home.create("job-1", &limits).unwrap();

@@ -1,4 +1,4 @@
-//! The lists of the filter. Whoever adds a call asks first what it can reach outside.
+//! The lists of the filter. Before you add a call, check what it can reach outside the sandbox.
 
 use libc::c_long;
 
@@ -69,7 +69,7 @@ pub(super) const WITH_MESSAGE_FLAGS: [(c_long, u8); 6] = [
     (libc::SYS_recvmmsg, 3),
 ];
 
-/// Those that send control messages.
+/// The calls that send control messages.
 pub(super) const WITH_CONTROL_MESSAGES: [c_long; 2] = [libc::SYS_sendmsg, libc::SYS_sendmmsg];
 
 /// Options of sockets that take a program: SO_ATTACH_FILTER, SO_ATTACH_BPF, and the two for ports that are shared.

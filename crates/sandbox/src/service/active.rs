@@ -7,19 +7,19 @@ use std::time::Instant;
 use rustix::fs::{Mode, OFlags, ResolveFlags, fstatfs, openat2};
 use rustix::process::{Pid, Signal, WaitIdOptions, pidfd_send_signal, waitid};
 
-use super::outside::{self, Served};
-use super::start::Begun;
+use super::outside::{self, ListenerState};
+use super::start::StartedCell;
 use crate::cell::{Failure, RESULT_NAME, WORD_LEN_MAX, Word};
 use crate::cgroup::{Cgroups, JobCgroup, Usage};
 use crate::channel;
-use crate::step::Step;
+use crate::step::SetupStep;
 use crate::sys;
-use crate::wire::{Command, Ended, Report};
+use crate::wire::{LauncherCommand, ProgramEnd, Report};
 
 pub(super) struct Active {
     /// `None` when the worker gave the job up.
     worker: Option<OwnedFd>,
-    /// To the first process; `None` when it closed its end.
+    /// The channel to the first process; `None` after it closed its end.
     inside: Option<OwnedFd>,
     /// Where the program's calls for internet sockets arrive.
     sockets: Option<OwnedFd>,
@@ -28,17 +28,17 @@ pub(super) struct Active {
     cgroup: Option<JobCgroup>,
     begun: Instant,
     failure: Option<Failure>,
-    started: Option<Started>,
+    started: Option<StartedProgram>,
     wait_status: Option<i32>,
 }
 
-struct Started {
+struct StartedProgram {
     tmp: OwnedFd,
     program: OwnedFd,
 }
 
 impl Active {
-    pub(super) fn new(worker: OwnedFd, begun: Begun) -> Self {
+    pub(super) fn new(worker: OwnedFd, begun: StartedCell) -> Self {
         Self {
             worker: Some(worker),
             inside: Some(begun.channel),
@@ -58,12 +58,12 @@ impl Active {
         sockets.into_iter().flatten().map(AsFd::as_fd).chain([self.pidfd.as_fd()])
     }
 
-    /// Does what there is to do. True when every process of the sandbox is gone.
+    /// Handles pending events. True when every process of the sandbox is gone.
     pub(super) fn attend(&mut self) -> bool {
         let gone = self.is_gone();
         self.hear_inside();
         self.hear_worker();
-        if self.sockets.as_ref().is_some_and(|listener| outside::serve(listener.as_fd()) == Served::Over) {
+        if self.sockets.as_ref().is_some_and(|listener| outside::serve(listener.as_fd()) == ListenerState::Over) {
             self.sockets = None;
         }
         gone
@@ -93,7 +93,7 @@ impl Active {
                 Some(Word::Sockets) => self.sockets = packet.descriptors.into_iter().next(),
                 Some(Word::Started) if self.failure.is_none() && self.started.is_none() => {
                     if let Ok([tmp, program]) = <[OwnedFd; 2]>::try_from(packet.descriptors) {
-                        self.started = Some(Started { tmp, program });
+                        self.started = Some(StartedProgram { tmp, program });
                         self.begun = Instant::now();
                         self.report(&Report::Started, None);
                     }
@@ -108,9 +108,9 @@ impl Active {
     fn hear_worker(&mut self) {
         while let Some(worker) = &self.worker {
             match channel::receive(worker, 16) {
-                Ok(Some(packet)) => match Command::decode(&packet.bytes) {
-                    Command::Terminate => self.terminate(),
-                    Command::Kill => self.kill(),
+                Ok(Some(packet)) => match LauncherCommand::decode(&packet.bytes) {
+                    LauncherCommand::Terminate => self.terminate(),
+                    LauncherCommand::Kill => self.kill(),
                 },
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Ok(None) | Err(_) => {
@@ -151,12 +151,12 @@ impl Active {
             cgroups.remove(cgroup);
         }
         let Some(started) = &self.started else {
-            let Failure { step, errno } = self.failure.unwrap_or(Failure { step: Step::Died, errno: 0 });
+            let Failure { step, errno } = self.failure.unwrap_or(Failure { step: SetupStep::Died, errno: 0 });
             self.report(&Report::Refused { step, errno }, None);
             return;
         };
         let result = open_result(&started.tmp).ok();
-        let ended = Ended {
+        let ended = ProgramEnd {
             wait_status: self.wait_status,
             oom: usage.oom,
             pids: usage.pids,
@@ -181,8 +181,7 @@ fn is_full(tmp: &OwnedFd) -> bool {
     fstatfs(tmp).is_ok_and(|space| space.f_bavail == 0 || space.f_ffree == 0)
 }
 
-/// Opens what the program left, which may be anything: nothing is followed, and a pipe does
-/// not keep us waiting.
+/// Opens the result file, which may be anything: no link is followed, and a pipe does not block.
 fn open_result(tmp: &OwnedFd) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;

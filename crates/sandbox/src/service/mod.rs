@@ -30,8 +30,8 @@ use active::Active;
 /// their control groups would be left for the next launcher to remove.
 const FAREWELL_MAX: Duration = Duration::from_secs(10);
 
-/// What the hidden argument of the worker's program runs. Must be called before any other
-/// thread exists. Does not return.
+/// The main function of the launcher, which the hidden argument of the worker's program runs. Must be called before any
+/// other thread exists. Does not return.
 pub fn launcher_main() -> ! {
     // For whoever looks at the list of processes.
     let _ = rustix::thread::set_name(c"punctual-launch");
@@ -79,7 +79,7 @@ fn detach() -> io::Result<OwnedFd> {
     Ok(worker)
 }
 
-/// Five descriptors are open for each job. A program gets a limit of its own.
+/// Raises the limit of descriptors: five are open for each job. Programs get a limit of their own.
 fn raise_descriptor_limit() -> io::Result<()> {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
@@ -96,7 +96,7 @@ struct Service {
 }
 
 impl Service {
-    /// Until the worker is gone.
+    /// Serves requests until the worker is gone.
     fn run(&mut self) -> io::Result<()> {
         loop {
             let requested = self.wait_and_attend(None, true)?;

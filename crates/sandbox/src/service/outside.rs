@@ -19,7 +19,7 @@ const REFUSING: u32 = 0x0200;
 const LOOPBACK: &str = "lo";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Served {
+pub(super) enum ListenerState {
     MoreMayCome,
     /// No process of the program is left.
     Over,
@@ -31,7 +31,7 @@ pub(super) enum Family {
     V6,
 }
 
-pub(super) fn serve(listener: BorrowedFd<'_>) -> Served {
+pub(super) fn serve(listener: BorrowedFd<'_>) -> ListenerState {
     for _ in 0..CALLS_AT_ONCE {
         match listener::next_call(listener) {
             Next::Call(call) => {
@@ -40,14 +40,14 @@ pub(super) fn serve(listener: BorrowedFd<'_>) -> Served {
                     call.refuse(listener, &error);
                 }
             }
-            Next::Nothing => return Served::MoreMayCome,
-            Next::End => return Served::Over,
+            Next::Nothing => return ListenerState::MoreMayCome,
+            Next::End => return ListenerState::Over,
         }
     }
-    Served::MoreMayCome
+    ListenerState::MoreMayCome
 }
 
-/// The filter has checked the arguments; what is not on its list is refused here, too.
+/// Opens a socket. The filter has checked the arguments; they are checked here too.
 fn open(call: &SocketCall) -> io::Result<OwnedFd> {
     let refused = || io::Error::from_raw_os_error(libc::EPROTONOSUPPORT);
     let (family, domain) = match call.family {
@@ -71,7 +71,7 @@ fn open(call: &SocketCall) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// A socket of root's would pass rules of the machine that go by its owner.
+/// Runs `work` as the user nobody, because a socket of root's would bypass firewall rules that depend on its owner.
 fn as_nobody<T>(work: impl FnOnce() -> T) -> T {
     if !rustix::process::geteuid().is_root() {
         return work();

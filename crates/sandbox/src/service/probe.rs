@@ -1,4 +1,4 @@
-//! Finds out what works here, by building one sandbox with nothing in it.
+//! Finds out which protections work here, by building one empty sandbox.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -6,22 +6,22 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, pidfd_send_signal};
 
-use super::start::{Begun, Plan, begin};
+use super::start::{CellPlan, StartedCell, begin};
 use crate::cell::{Failure, WORD_LEN_MAX, Word};
 use crate::cgroup::Cgroups;
 use crate::channel;
 use crate::filter::Filters;
 use crate::job::{Limits, Network};
 use crate::level::{Level, NOT_TRIED, Protection};
-use crate::step::Step;
+use crate::step::SetupStep;
 use crate::sys::{self, SingleThread};
 
-/// It takes some milliseconds; a machine that needs longer cannot run anything in time either.
+/// The time limit of a probe. It takes some milliseconds; a slower machine cannot run anything in time either.
 const PROBE_TIME_MAX: Duration = Duration::from_secs(5);
 
 pub(super) fn probe(thread: &SingleThread, filters: &Filters, cgroups: &mut Cgroups) -> Level {
     let mut failures = try_once(thread, filters, cgroups);
-    if let Some(failure) = failures.iter().find(|failure| failure.step == Step::Cgroup) {
+    if let Some(failure) = failures.iter().find(|failure| failure.step == SetupStep::Cgroup) {
         cgroups.give_up(&reason(failure));
         failures = try_once(thread, filters, cgroups);
     }
@@ -53,16 +53,16 @@ fn reason(failure: &Failure) -> String {
     }
 }
 
-/// Each step that failed. After one of the floor the rest is not tried.
+/// Returns each step that failed. After a failure of the floor, the remaining steps are not tried.
 fn try_once(thread: &SingleThread, filters: &Filters, cgroups: &mut Cgroups) -> Vec<Failure> {
-    let plan = Plan { limits: Limits::default(), network: Network::None, level: None, program: None };
+    let plan = CellPlan { limits: Limits::default(), network: Network::None, level: None, program: None };
     let begun = match begin(thread, filters, cgroups, plan) {
         Ok(begun) => begun,
         Err(failure) => return vec![failure],
     };
     let mut failures = Vec::new();
     if !listen(&begun, &mut failures) && failures.is_empty() {
-        failures.push(Failure { step: Step::Died, errno: 0 });
+        failures.push(Failure { step: SetupStep::Died, errno: 0 });
     }
     let _ = pidfd_send_signal(&begun.pidfd, Signal::KILL);
     let _ = sys::reap(begun.pid);
@@ -70,8 +70,8 @@ fn try_once(thread: &SingleThread, filters: &Filters, cgroups: &mut Cgroups) -> 
     failures
 }
 
-/// True if the first process came to its end by itself.
-fn listen(begun: &Begun, failures: &mut Vec<Failure>) -> bool {
+/// Reads the messages of the first process. True if it ended by itself.
+fn listen(begun: &StartedCell, failures: &mut Vec<Failure>) -> bool {
     let deadline = Instant::now() + PROBE_TIME_MAX;
     loop {
         match channel::receive(&begun.channel, WORD_LEN_MAX) {

@@ -15,23 +15,23 @@ use crate::channel::{self, Packet};
 use crate::filter::Filters;
 use crate::job::{Limits, Network};
 use crate::level::Level;
-use crate::step::Step;
+use crate::step::SetupStep;
 use crate::sys::{self, Fork, SingleThread};
 use crate::wire::{Report, Request};
 
-/// Who programs are to the machine, if the launcher may choose: "nobody".
+/// The user of programs as the machine sees it ("nobody"), if the launcher may choose.
 pub(super) const NOBODY: u32 = 65534;
 
 /// A sandbox whose first process runs.
-pub(super) struct Begun {
+pub(super) struct StartedCell {
     pub(super) pid: Pid,
     pub(super) pidfd: OwnedFd,
-    /// To the first process.
+    /// The channel to the first process.
     pub(super) channel: OwnedFd,
     pub(super) cgroup: Option<JobCgroup>,
 }
 
-pub(super) struct Plan<'a> {
+pub(super) struct CellPlan<'a> {
     pub(super) limits: Limits,
     pub(super) network: Network,
     pub(super) level: Option<&'a Level>,
@@ -39,7 +39,7 @@ pub(super) struct Plan<'a> {
 }
 
 impl Service {
-    /// `None` if the sandbox could not even be begun, which the worker has been told then.
+    /// Starts a sandbox. `None` if it could not even be begun; the worker has been told then.
     pub(super) fn start(&mut self, packet: Packet) -> Option<Active> {
         let mut descriptors = packet.descriptors;
         let contents = descriptors.split_off(descriptors.len().min(5));
@@ -48,18 +48,18 @@ impl Service {
             tracing::error!("a request came without its descriptors");
             return None;
         };
-        let begun = Request::decode(&packet.bytes).map_err(|_| Failure { step: Step::Await, errno: 0 }).and_then(
+        let begun = Request::decode(&packet.bytes).map_err(|_| Failure { step: SetupStep::Await, errno: 0 }).and_then(
             |Request { limits, network, args, env, files }| {
                 if network == Network::Host && outside::device(Family::V4).is_none() {
-                    return Err(Failure { step: Step::Network, errno: libc::ENETUNREACH });
+                    return Err(Failure { step: SetupStep::Network, errno: libc::ENETUNREACH });
                 }
                 if files.len() != contents.len() {
-                    return Err(Failure { step: Step::Await, errno: 0 });
+                    return Err(Failure { step: SetupStep::Await, errno: 0 });
                 }
                 let files = files.into_iter().zip(contents);
                 let files = files.map(|((name, len), content)| ProgramFile { name, len, content }).collect();
                 let program = Some(Program { file, stdin, stdout, stderr, args, env, files });
-                let plan = Plan { limits, network, level: Some(&self.level), program };
+                let plan = CellPlan { limits, network, level: Some(&self.level), program };
                 begin(&self.thread, &self.filters, &mut self.cgroups, plan)
             },
         );
@@ -77,12 +77,12 @@ pub(super) fn begin(
     thread: &SingleThread,
     filters: &Filters,
     cgroups: &mut Cgroups,
-    plan: Plan<'_>,
-) -> Result<Begun, Failure> {
-    let cgroup = cgroups.create(&plan.limits).map_err(|error| failure(Step::Cgroup, error))?;
+    plan: CellPlan<'_>,
+) -> Result<StartedCell, Failure> {
+    let cgroup = cgroups.create(&plan.limits).map_err(|error| failure(SetupStep::Cgroup, error))?;
     let begun = fork(thread, filters, cgroup.as_ref(), plan);
     match begun {
-        Ok((pid, pidfd, channel)) => Ok(Begun { pid, pidfd, channel, cgroup }),
+        Ok((pid, pidfd, channel)) => Ok(StartedCell { pid, pidfd, channel, cgroup }),
         Err(failure) => {
             cgroup.into_iter().for_each(|cgroup| cgroups.remove(cgroup));
             Err(failure)
@@ -94,12 +94,12 @@ fn fork(
     thread: &SingleThread,
     filters: &Filters,
     cgroup: Option<&JobCgroup>,
-    plan: Plan<'_>,
+    plan: CellPlan<'_>,
 ) -> Result<(Pid, OwnedFd, OwnedFd), Failure> {
-    let at = |step: Step| move |error: io::Error| failure(step, error);
-    let cgroup_tasks = cgroup.map_or(Ok(Vec::new()), JobCgroup::open_tasks).map_err(at(Step::Cgroup))?;
-    let cgroup_folder = cgroup.map_or(Ok(None), JobCgroup::open_folder).map_err(at(Step::Cgroup))?;
-    let (ours, theirs) = channel::pair().map_err(at(Step::Fork))?;
+    let at = |step: SetupStep| move |error: io::Error| failure(step, error);
+    let cgroup_tasks = cgroup.map_or(Ok(Vec::new()), JobCgroup::open_tasks).map_err(at(SetupStep::Cgroup))?;
+    let cgroup_folder = cgroup.map_or(Ok(None), JobCgroup::open_folder).map_err(at(SetupStep::Cgroup))?;
+    let (ours, theirs) = channel::pair().map_err(at(SetupStep::Fork))?;
     let cell = Cell {
         thread,
         channel: theirs,
@@ -110,20 +110,20 @@ fn fork(
         level: plan.level,
         program: plan.program,
     };
-    match sys::fork_into_namespaces(thread, cgroup_folder.as_ref().map(AsFd::as_fd)).map_err(at(Step::Fork))? {
+    match sys::fork_into_namespaces(thread, cgroup_folder.as_ref().map(AsFd::as_fd)).map_err(at(SetupStep::Fork))? {
         Fork::Child => cell::live(cell),
         Fork::Parent { pid, pidfd } => {
             if let Err(error) = map_ids(pid).and_then(|()| channel::send(&ours, b"go", &[])) {
                 let _ = rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL);
                 let _ = sys::reap(pid);
-                return Err(failure(Step::MapIds, error));
+                return Err(failure(SetupStep::MapIds, error));
             }
             Ok((pid, pidfd, ours))
         }
     }
 }
 
-fn failure(step: Step, error: io::Error) -> Failure {
+fn failure(step: SetupStep, error: io::Error) -> Failure {
     Failure { step, errno: error.raw_os_error().unwrap_or(0) }
 }
 

@@ -26,7 +26,7 @@ const fn step(code: u16, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
     libc::sock_filter { code, jt, jf, k }
 }
 
-/// What other filters refuse stays refused: a refusal goes before a notification.
+/// The filter that notifies the launcher. Refusals of other filters take precedence over a notification.
 const SOCKETS_OF_THE_INTERNET: [libc::sock_filter; 9] = [
     step(LOAD, ARCH, 0, 0),
     step(JUMP_IF_EQUAL, THIS_ARCH, 0, 5),
@@ -39,7 +39,7 @@ const SOCKETS_OF_THE_INTERNET: [libc::sock_filter; 9] = [
     step(RETURN, libc::SECCOMP_RET_USER_NOTIF, 0, 0),
 ];
 
-/// From now on the launcher makes this process' internet sockets. Needs "no new privileges".
+/// Lets the launcher make this process' internet sockets from now on. Needs "no new privileges".
 pub(crate) fn listen_for_sockets() -> io::Result<OwnedFd> {
     let mut filter = SOCKETS_OF_THE_INTERNET;
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
@@ -64,7 +64,7 @@ pub(crate) fn listen_for_sockets() -> io::Result<OwnedFd> {
 pub(crate) struct SocketCall {
     id: u64,
     pub(crate) family: c_int,
-    /// With the flags for "close on exec" and "do not block".
+    /// The socket type, with the flags for "close on exec" and "do not block".
     pub(crate) kind: c_int,
     pub(crate) protocol: c_int,
 }
@@ -77,7 +77,7 @@ pub(crate) enum Next {
     End,
 }
 
-/// Never waits.
+/// Reads the next call. Never blocks.
 pub(crate) fn next_call(listener: BorrowedFd<'_>) -> Next {
     let mut watched = [PollFd::from_borrowed_fd(listener, PollFlags::IN)];
     let polled = poll(&mut watched, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
@@ -124,7 +124,7 @@ fn ioctl<T>(listener: BorrowedFd<'_>, request: c_ulong, argument: *mut T) -> io:
     }
 }
 
-/// Binds a socket to a network device for good: taking that back needs a capability that programs do not have.
+/// Binds a socket to a network device permanently: undoing it needs a capability that programs do not have.
 pub(crate) fn bind_to_device(socket: BorrowedFd<'_>, device: &str) -> io::Result<()> {
     // SAFETY: the name outlives the call, which copies it.
     let done = unsafe {
@@ -139,7 +139,7 @@ pub(crate) fn bind_to_device(socket: BorrowedFd<'_>, device: &str) -> io::Result
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whose files and sockets this process makes from now on. Answers who it was before.
+/// Sets the owner of the files and sockets that this process creates from now on. Returns the previous owner.
 pub(crate) fn set_owner(uid: u32) -> u32 {
     // SAFETY: takes a number only.
     unsafe { libc::setfsuid(uid) as u32 }

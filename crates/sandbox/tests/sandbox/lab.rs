@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use punctual_sandbox::{
-    Exit, Job, Launcher, LauncherOptions, Limits, Network, Output, Protection, Running, Status, Stdin,
+    Exit, Launcher, LauncherOptions, Limits, Network, Output, Protection, RunningProgram, SandboxJob, Status, Stdin,
 };
 
 use crate::programs;
@@ -52,8 +52,8 @@ pub(crate) fn has_limits(launcher: &Launcher) -> bool {
     has
 }
 
-pub(crate) fn job(program: &str, args: &[&str]) -> Job {
-    Job {
+pub(crate) fn job(program: &str, args: &[&str]) -> SandboxJob {
+    SandboxJob {
         program: programs::sealed(program),
         args: args.iter().map(|&arg| arg.to_owned()).collect(),
         env: vec![],
@@ -80,12 +80,12 @@ impl Ran {
     }
 }
 
-pub(crate) async fn run(launcher: &Launcher, job: Job) -> Ran {
+pub(crate) async fn run(launcher: &Launcher, job: SandboxJob) -> Ran {
     let running = launcher.run(job).await.unwrap();
     to_end(running).await
 }
 
-pub(crate) async fn to_end(mut running: Running) -> Ran {
+pub(crate) async fn to_end(mut running: RunningProgram) -> Ran {
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let ended = tokio::time::timeout(PATIENCE, async {
         while let Some(output) = running.next_output().await {
@@ -101,7 +101,7 @@ pub(crate) async fn to_end(mut running: Running) -> Ran {
     Ran { exit, stdout: text(stdout), stderr: text(stderr) }
 }
 
-pub(crate) async fn until_ready(running: &mut Running) {
+pub(crate) async fn until_ready(running: &mut RunningProgram) {
     let said = tokio::time::timeout(PATIENCE, running.next_output()).await.expect("the program says something");
     assert_eq!(said, Some(Output::Stdout("ready\n".into())));
 }

@@ -1,4 +1,4 @@
-//! The few calls of the Docker API that are needed, over its socket. Podman answers them too.
+//! The few calls of the Docker API that agents need, over its socket. Podman offers them too.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,25 +12,26 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::net::UnixStream;
 
-/// Docker 20.10 and Podman 3 speak it, and all that came after them.
+/// The API version of Docker 20.10 and Podman 3; later releases support it too.
 const VERSION: &str = "/v1.41";
-/// Starting and removing take it some hundred milliseconds, and more on a busy machine.
+/// The time limit of a call. Starting and removing a container take some hundred milliseconds, and more on a busy
+/// machine.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 const ANSWER_BYTES_MAX: usize = 4 << 20;
-/// A wait is asked again after so long, so that a connection that went silent is noticed.
+/// A wait is repeated after this time, so that a broken connection is noticed.
 const WAIT_LIMIT: Duration = Duration::from_secs(300);
 const TAIL_LINES: u32 = 20;
 
 #[derive(Debug, Clone)]
-pub struct Engine {
+pub struct ContainerEngine {
     socket: PathBuf,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EngineError {
+pub enum ContainerEngineError {
     #[error("the container engine at {socket} cannot be reached: {reason}")]
     Unreachable { socket: String, reason: String },
-    /// It may have done what it was asked, or may still do it.
+    /// The engine did not answer. It may have done what was requested, or may still do it.
     #[error("the container engine at {socket} did not answer: {reason}")]
     Unanswered { socket: String, reason: String },
     #[error("there is no such thing: {0}")]
@@ -39,28 +40,28 @@ pub enum EngineError {
     Refused(String),
 }
 
-/// Where the two engines do not understand the same words.
+/// The engine that answers, for the few options in which Docker and Podman differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     Docker,
     Podman,
 }
 
-/// What came of a wish to remove a container.
+/// The result of a request to remove a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Removal {
     Removed,
     NotThere,
 }
 
-/// A container as lists show it.
+/// A container in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Listed {
+pub(super) struct ListedContainer {
     pub(super) id: String,
     pub(super) labels: BTreeMap<String, String>,
 }
 
-impl Engine {
+impl ContainerEngine {
     pub fn new(socket: impl Into<PathBuf>) -> Self {
         Self { socket: socket.into() }
     }
@@ -69,32 +70,32 @@ impl Engine {
         &self.socket
     }
 
-    /// Whether it answers and has the image.
-    pub async fn check(&self, image: &str) -> Result<(), EngineError> {
+    /// Checks that the engine answers and has the image.
+    pub async fn check(&self, image: &str) -> Result<(), ContainerEngineError> {
         self.call(Method::GET, "/_ping", None).await?;
         match self.call(Method::GET, &format!("/images/{}/json", encoded(image)), None).await {
-            Err(EngineError::NoSuch(_)) => Err(EngineError::NoSuch(format!("the image {image}"))),
+            Err(ContainerEngineError::NoSuch(_)) => Err(ContainerEngineError::NoSuch(format!("the image {image}"))),
             answered => answered.map(drop),
         }
     }
 
-    pub(super) async fn dialect(&self) -> Result<Dialect, EngineError> {
+    pub(super) async fn dialect(&self) -> Result<Dialect, ContainerEngineError> {
         let version = self.call(Method::GET, "/version", None).await?;
         let mut components = version["Components"].as_array().into_iter().flatten();
         let is_podman = components.any(|part| part["Name"].as_str().is_some_and(|name| name.starts_with("Podman")));
         Ok(if is_podman { Dialect::Podman } else { Dialect::Docker })
     }
 
-    pub(super) async fn create(&self, name: &str, container: &Value) -> Result<(), EngineError> {
+    pub(super) async fn create(&self, name: &str, container: &Value) -> Result<(), ContainerEngineError> {
         self.call(Method::POST, &format!("/containers/create?name={name}"), Some(container)).await.map(drop)
     }
 
-    pub(super) async fn start(&self, name: &str) -> Result<(), EngineError> {
+    pub(super) async fn start(&self, name: &str) -> Result<(), ContainerEngineError> {
         self.call(Method::POST, &format!("/containers/{name}/start"), None).await.map(drop)
     }
 
-    /// Until it has ended; its exit code.
-    pub(super) async fn wait(&self, name: &str) -> Result<i32, EngineError> {
+    /// Waits until a container has ended, and returns its exit code.
+    pub(super) async fn wait(&self, name: &str) -> Result<i32, ContainerEngineError> {
         loop {
             let path = format!("/containers/{name}/wait");
             let Ok(answer) = tokio::time::timeout(WAIT_LIMIT, self.exchange(Method::POST, &path, None)).await else {
@@ -102,12 +103,12 @@ impl Engine {
             };
             let answer = read(answer?)?;
             let code = answer["StatusCode"].as_i64().and_then(|code| i32::try_from(code).ok());
-            return code.ok_or_else(|| EngineError::Refused("it answered a wait without a status".to_owned()));
+            return code.ok_or_else(|| ContainerEngineError::Refused("it answered a wait without a status".to_owned()));
         }
     }
 
-    /// What it wrote to stderr last.
-    pub(super) async fn last_words(&self, name: &str) -> Result<Vec<u8>, EngineError> {
+    /// The last output of a container to stderr.
+    pub(super) async fn last_words(&self, name: &str) -> Result<Vec<u8>, ContainerEngineError> {
         let path = format!("/containers/{name}/logs?stderr=1&tail={TAIL_LINES}");
         let answer = self.exchange(Method::GET, &path, None);
         let (status, bytes) = self.in_time(ANSWER_LIMIT, answer).await?;
@@ -117,17 +118,17 @@ impl Engine {
         Ok(without_frames(&bytes))
     }
 
-    /// Kills it if it runs.
-    pub(super) async fn remove(&self, name: &str) -> Result<Removal, EngineError> {
+    /// Removes a container, and kills it first if it runs.
+    pub(super) async fn remove(&self, name: &str) -> Result<Removal, ContainerEngineError> {
         match self.call(Method::DELETE, &format!("/containers/{name}?force=1&v=1"), None).await {
             Ok(_) => Ok(Removal::Removed),
-            Err(EngineError::NoSuch(_)) => Ok(Removal::NotThere),
+            Err(ContainerEngineError::NoSuch(_)) => Ok(Removal::NotThere),
             Err(error) => Err(error),
         }
     }
 
-    /// All that have these labels, ended ones too.
-    pub(super) async fn list(&self, labels: &[(&str, String)]) -> Result<Vec<Listed>, EngineError> {
+    /// Lists the containers with these labels, including ended ones.
+    pub(super) async fn list(&self, labels: &[(&str, String)]) -> Result<Vec<ListedContainer>, ContainerEngineError> {
         let labels: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let filters = json!({ "label": labels }).to_string();
         let list =
@@ -135,15 +136,15 @@ impl Engine {
         Ok(list.as_array().into_iter().flatten().filter_map(listed).collect())
     }
 
-    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, EngineError> {
+    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, ContainerEngineError> {
         read(self.in_time(ANSWER_LIMIT, self.exchange(method, path, body)).await?)
     }
 
     async fn in_time<T>(
         &self,
         limit: Duration,
-        answer: impl Future<Output = Result<T, EngineError>>,
-    ) -> Result<T, EngineError> {
+        answer: impl Future<Output = Result<T, ContainerEngineError>>,
+    ) -> Result<T, ContainerEngineError> {
         let answer = tokio::time::timeout(limit, answer).await;
         answer.unwrap_or_else(|_| Err(self.unanswered(&format!("nothing within {limit:?}"))))
     }
@@ -153,7 +154,7 @@ impl Engine {
         method: Method,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<(StatusCode, Bytes), EngineError> {
+    ) -> Result<(StatusCode, Bytes), ContainerEngineError> {
         let broken = |error: hyper::Error| self.unanswered(&punctual_exec::root_cause(&error));
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| self.unreachable(&error.to_string()))?;
         let (mut sender, connection) =
@@ -165,7 +166,7 @@ impl Engine {
             .header(HOST, "punctual")
             .header(CONTENT_TYPE, "application/json")
             .body(Full::new(body))
-            .map_err(|error| EngineError::Refused(format!("{path} is no address: {error}")))?;
+            .map_err(|error| ContainerEngineError::Refused(format!("{path} is no address: {error}")))?;
         let answer = async {
             let answer = sender.send_request(request).await.map_err(broken)?;
             let status = answer.status();
@@ -184,16 +185,16 @@ impl Engine {
         }
     }
 
-    fn unreachable(&self, reason: &str) -> EngineError {
-        EngineError::Unreachable { socket: self.socket.display().to_string(), reason: reason.to_owned() }
+    fn unreachable(&self, reason: &str) -> ContainerEngineError {
+        ContainerEngineError::Unreachable { socket: self.socket.display().to_string(), reason: reason.to_owned() }
     }
 
-    fn unanswered(&self, reason: &str) -> EngineError {
-        EngineError::Unanswered { socket: self.socket.display().to_string(), reason: reason.to_owned() }
+    fn unanswered(&self, reason: &str) -> ContainerEngineError {
+        ContainerEngineError::Unanswered { socket: self.socket.display().to_string(), reason: reason.to_owned() }
     }
 }
 
-fn read((status, bytes): (StatusCode, Bytes)) -> Result<Value, EngineError> {
+fn read((status, bytes): (StatusCode, Bytes)) -> Result<Value, ContainerEngineError> {
     // 304: it is so already.
     if status.is_success() || status == StatusCode::NOT_MODIFIED {
         return Ok(serde_json::from_slice(&bytes).unwrap_or(Value::Null));
@@ -201,19 +202,23 @@ fn read((status, bytes): (StatusCode, Bytes)) -> Result<Value, EngineError> {
     Err(refused(status, &bytes))
 }
 
-fn refused(status: StatusCode, bytes: &[u8]) -> EngineError {
+fn refused(status: StatusCode, bytes: &[u8]) -> ContainerEngineError {
     let said: Value = serde_json::from_slice(bytes).unwrap_or(Value::Null);
     let message = said["message"].as_str().or(said["cause"].as_str()).unwrap_or("it said nothing").trim().to_owned();
-    if status == StatusCode::NOT_FOUND { EngineError::NoSuch(message) } else { EngineError::Refused(message) }
+    if status == StatusCode::NOT_FOUND {
+        ContainerEngineError::NoSuch(message)
+    } else {
+        ContainerEngineError::Refused(message)
+    }
 }
 
-fn listed(container: &Value) -> Option<Listed> {
+fn listed(container: &Value) -> Option<ListedContainer> {
     let labels = container["Labels"].as_object()?;
     let labels = labels.iter().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-    Some(Listed { id: container["Id"].as_str()?.to_owned(), labels: labels.collect() })
+    Some(ListedContainer { id: container["Id"].as_str()?.to_owned(), labels: labels.collect() })
 }
 
-/// Takes away the header of eight bytes that each piece of a log has: its stream, and its length.
+/// Removes the header of eight bytes that each piece of a log has: its stream and its length.
 fn without_frames(mut bytes: &[u8]) -> Vec<u8> {
     let mut text = Vec::new();
     while let Some((header, rest)) = bytes.split_first_chunk::<8>() {
@@ -249,7 +254,7 @@ mod tests {
         let answer = |status, text: &'static str| read((status, Bytes::from_static(text.as_bytes())));
         assert_eq!(
             answer(StatusCode::NOT_FOUND, r#"{"message":"No such container: x"}"#),
-            Err(EngineError::NoSuch("No such container: x".to_owned()))
+            Err(ContainerEngineError::NoSuch("No such container: x".to_owned()))
         );
         let odd = answer(StatusCode::INTERNAL_SERVER_ERROR, "<html>").unwrap_err();
         assert_eq!(odd.to_string(), "the container engine refused: it said nothing");
@@ -259,7 +264,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_engine_that_is_not_there_is_named() {
-        let nowhere = Engine::new("/nowhere/engine.sock");
+        let nowhere = ContainerEngine::new("/nowhere/engine.sock");
         let error = nowhere.check("image").await.unwrap_err().to_string();
         assert!(error.starts_with("the container engine at /nowhere/engine.sock cannot be reached: "), "{error}");
     }

@@ -1,4 +1,4 @@
-//! Agents in containers, by the interface that Docker and Podman share.
+//! Agents in containers, through the API that Docker and Podman share.
 
 mod engine;
 mod spec;
@@ -9,44 +9,45 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::Instant;
 
+pub use engine::{ContainerEngine, ContainerEngineError};
 use engine::{Dialect, Removal};
-pub use engine::{Engine, EngineError};
 
-use super::environments::{AgentEnd, AgentStart, Environment, Environments, SpawnError, Unstarted};
+use super::environments::{AgentEnd, AgentStart, Environment, Environments, SpawnError, StartFailure};
 use super::last_words::LastWords;
 use super::workplace::Workplace;
 use crate::host::HostId;
 
-/// Until the engine is asked again after it could not be reached.
+/// How long to wait after the engine could not be reached.
 const AGAIN: Duration = Duration::from_millis(500);
-/// Between two tries to remove a container, once they have failed for some time.
+/// The longest wait between two tries to remove a container.
 const AGAIN_MAX: Duration = Duration::from_secs(5);
-/// An engine that was asked for a container and did not answer may still make it. Twice its time to answer.
+/// How long a container may still appear after the engine did not answer the request to create it. Twice the time limit
+/// of a call.
 const APPEARS_WITHIN: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerSettings {
-    /// One that has this program as `/punctual`.
+    /// An image that has this program as `/punctual`.
     pub image: String,
     pub network: String,
-    /// The worker's name, for people.
+    /// The display name of the worker.
     pub worker: String,
 }
 
 pub struct Containers {
-    engine: Engine,
+    engine: ContainerEngine,
     dialect: Dialect,
     settings: ContainerSettings,
     workplace: Arc<Workplace>,
 }
 
 impl Containers {
-    /// Finds out whether the engine answers and has the image, before the worker takes any work.
+    /// Checks that the engine answers and has the image, before the worker takes any work.
     pub async fn open(
-        engine: Engine,
+        engine: ContainerEngine,
         settings: ContainerSettings,
         workplace: Arc<Workplace>,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self, ContainerEngineError> {
         engine.check(&settings.image).await?;
         let dialect = engine.dialect().await?;
         Ok(Self { engine, dialect, settings, workplace })
@@ -59,31 +60,31 @@ impl Environments for Containers {
         format!("punctual-{host}")
     }
 
-    async fn start(&self, agent: AgentStart) -> Result<Box<dyn Environment>, Unstarted> {
+    async fn start(&self, agent: AgentStart) -> Result<Box<dyn Environment>, StartFailure> {
         let name = self.name(&agent.host);
         let body = spec::container(&agent, &self.settings, &self.workplace, self.dialect);
         let mut container = Box::new(Container { engine: self.engine.clone(), name, appears_until: None });
         if let Err(error) = self.engine.create(&container.name, &body).await {
             let unmade = SpawnError::NotStarted(error.to_string());
             let remains = match error {
-                EngineError::Unreachable { .. } => return Err(unmade.into()),
-                EngineError::Unanswered { .. } => {
+                ContainerEngineError::Unreachable { .. } => return Err(unmade.into()),
+                ContainerEngineError::Unanswered { .. } => {
                     container.appears_until = Some(Instant::now() + APPEARS_WITHIN);
                     container
                 }
                 // It should not be there, which is looked at once.
-                EngineError::Refused(_) | EngineError::NoSuch(_) => container,
+                ContainerEngineError::Refused(_) | ContainerEngineError::NoSuch(_) => container,
             };
-            return Err(Unstarted { error: unmade, remains: Some(remains) });
+            return Err(StartFailure { error: unmade, remains: Some(remains) });
         }
         match self.engine.start(&container.name).await {
             Ok(()) => Ok(container),
-            Err(error) => Err(Unstarted { error: not_started(&error), remains: Some(container) }),
+            Err(error) => Err(StartFailure { error: not_started(&error), remains: Some(container) }),
         }
     }
 
     async fn sweep(&self) -> Result<usize, SpawnError> {
-        let failed = |error: EngineError| SpawnError::NotStarted(error.to_string());
+        let failed = |error: ContainerEngineError| SpawnError::NotStarted(error.to_string());
         let ours = self.workplace.id();
         let mut ended = 0;
         for left in self.engine.list(&[(spec::WORKPLACE, ours.to_owned())]).await.map_err(failed)? {
@@ -99,20 +100,21 @@ impl Environments for Containers {
     }
 }
 
-/// A start that was refused, or never asked for, ran nothing. Of one without an answer that is not known.
-fn not_started(error: &EngineError) -> SpawnError {
+/// Whether anything may have run. A start that was refused or never requested ran nothing; a start without an answer is
+/// in doubt.
+fn not_started(error: &ContainerEngineError) -> SpawnError {
     match error {
-        EngineError::Refused(_) | EngineError::NoSuch(_) | EngineError::Unreachable { .. } => {
-            SpawnError::NotStarted(error.to_string())
-        }
-        EngineError::Unanswered { .. } => SpawnError::InDoubt(error.to_string()),
+        ContainerEngineError::Refused(_)
+        | ContainerEngineError::NoSuch(_)
+        | ContainerEngineError::Unreachable { .. } => SpawnError::NotStarted(error.to_string()),
+        ContainerEngineError::Unanswered { .. } => SpawnError::InDoubt(error.to_string()),
     }
 }
 
 struct Container {
-    engine: Engine,
+    engine: ContainerEngine,
     name: String,
-    /// It is not known whether it was made: until then it may come to be.
+    /// Set if it is unknown whether the container was created: until then it may still appear.
     appears_until: Option<Instant>,
 }
 
@@ -122,7 +124,7 @@ impl Environment for Container {
         let exit_code = loop {
             match self.engine.wait(&self.name).await {
                 Ok(code) => break Some(code),
-                Err(EngineError::NoSuch(_)) => return AgentEnd::default(),
+                Err(ContainerEngineError::NoSuch(_)) => return AgentEnd::default(),
                 // It may run on all the same. A worker cannot know; its server does, by the heartbeat.
                 Err(error) => {
                     tracing::debug!(container = self.name, %error, "cannot wait for a container");
@@ -137,7 +139,7 @@ impl Environment for Container {
         AgentEnd { exit_code, signal: None, last_words: words.text() }
     }
 
-    /// As long as it takes. If the worker ends before, the next one sweeps.
+    /// Removes the container, retrying as long as it takes. If the worker ends before, the next one sweeps.
     async fn end(self: Box<Self>) {
         let mut pause = AGAIN;
         loop {

@@ -14,22 +14,22 @@ use super::ContainerSettings;
 use super::engine::Dialect;
 
 pub(super) const WORKER: &str = "punctual.worker";
-/// Which run of a worker, and the id of the place where the lock is that shows whether it lives.
+/// The label that names a worker's run, and the id of the workplace whose lock shows whether that run is alive.
 pub(super) const RUN: &str = "punctual.run";
 pub(super) const WORKPLACE: &str = "punctual.workplace";
 
-/// For the agent and its launcher.
+/// Memory for the agent and its launcher, besides the program's.
 const MEMORY_ROOM: u64 = 96 << 20;
 const CPU_ROOM: f64 = 0.25;
-/// Of time, in microseconds, for shares of processors. The kernel's own.
+/// The kernel's period, in microseconds, in which shares of processors are counted.
 const CPU_PERIOD: u32 = 100_000;
 const PIDS_ROOM: u32 = 32;
 const OPEN_FILES: u32 = 1024;
-/// Podman's service limits itself to so many, and cannot give more where it lacks the capability for that.
+/// Podman's service limits itself to this number of processes, and cannot grant more where it lacks the capability.
 const USER_PROCESSES_MAX: u64 = 32 << 10;
-/// What an agent writes to its own log is for its last words only.
+/// The size of a container's log. An agent writes only its last words there.
 const LOG_SIZE: &str = "1m";
-/// The user nobody, on every machine.
+/// The user nobody, with the same id on every machine.
 const NOBODY: &str = "65534:65534";
 
 pub(super) fn container(
@@ -96,7 +96,7 @@ pub(super) fn container(
     })
 }
 
-/// The engine is on this machine, and may as a rule give what we have.
+/// The largest number of processes that the engine can grant: it is on this machine, and usually has the same limit.
 fn most_processes() -> u64 {
     let own = rustix::process::getrlimit(rustix::process::Resource::Nproc);
     own.maximum.unwrap_or(USER_PROCESSES_MAX).min(USER_PROCESSES_MAX)

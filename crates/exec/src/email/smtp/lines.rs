@@ -14,26 +14,26 @@ use crate::dial::Stream;
 const LINE_BYTES_MAX: u64 = 4096;
 const ANSWER_LINES_MAX: usize = 128;
 
-/// Of an answer's text, in reasons.
+/// The length to which an answer's text is cut in reasons.
 const SHOWN_CHARS_MAX: usize = 200;
 
 pub(super) struct Lines(BufReader<Box<dyn Stream>>);
 
 /// What a server said: a code and its lines.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct SmtpReply {
     pub(super) code: u16,
     pub(super) lines: Vec<String>,
 }
 
-impl Answer {
+impl SmtpReply {
     /// 5xx: the same mail will be refused again.
     pub(super) fn is_final(&self) -> bool {
         self.code >= 500
     }
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for SmtpReply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text: String = self.lines.join(" ").chars().take(SHOWN_CHARS_MAX).collect();
         write!(f, "{} {text}", self.code)
@@ -42,8 +42,8 @@ impl fmt::Display for Answer {
 
 /// Why a conversation cannot go on.
 #[derive(Debug)]
-pub(super) enum Trouble {
-    Refused(Answer),
+pub(super) enum SmtpError {
+    Refused(SmtpReply),
     Broken(io::Error),
     Late,
     Nonsense(&'static str),
@@ -51,7 +51,7 @@ pub(super) enum Trouble {
     Unfit,
 }
 
-impl Trouble {
+impl SmtpError {
     pub(super) fn class(&self) -> FailureClass {
         match self {
             Self::Refused(_) | Self::Unfit => FailureClass::Task,
@@ -69,7 +69,7 @@ impl Trouble {
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for SmtpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(answer) => answer.fmt(f),
@@ -87,67 +87,67 @@ impl Lines {
     }
 
     /// Gives the stream back, if nothing that was read is left over.
-    pub(super) fn into_stream(self) -> Result<Box<dyn Stream>, Trouble> {
+    pub(super) fn into_stream(self) -> Result<Box<dyn Stream>, SmtpError> {
         if !self.0.buffer().is_empty() {
-            return Err(Trouble::Nonsense("it said more before the encryption than it may"));
+            return Err(SmtpError::Nonsense("it said more before the encryption than it may"));
         }
         Ok(self.0.into_inner())
     }
 
-    pub(super) async fn command(&mut self, command: &str, limit: Duration) -> Result<Answer, Trouble> {
+    pub(super) async fn command(&mut self, command: &str, limit: Duration) -> Result<SmtpReply, SmtpError> {
         if command.contains(|letter: char| letter.is_control()) {
-            return Err(Trouble::Unfit);
+            return Err(SmtpError::Unfit);
         }
         self.write(format!("{command}\r\n").as_bytes(), limit).await?;
         self.answer(limit).await
     }
 
-    pub(super) async fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), Trouble> {
+    pub(super) async fn write(&mut self, bytes: &[u8], limit: Duration) -> Result<(), SmtpError> {
         let written = timeout(limit, async {
             self.0.write_all(bytes).await?;
             self.0.flush().await
         });
-        written.await.map_err(|_| Trouble::Late)?.map_err(Trouble::Broken)
+        written.await.map_err(|_| SmtpError::Late)?.map_err(SmtpError::Broken)
     }
 
-    pub(super) async fn answer(&mut self, limit: Duration) -> Result<Answer, Trouble> {
-        timeout(limit, self.read()).await.map_err(|_| Trouble::Late)?
+    pub(super) async fn answer(&mut self, limit: Duration) -> Result<SmtpReply, SmtpError> {
+        timeout(limit, self.read()).await.map_err(|_| SmtpError::Late)?
     }
 
-    async fn read(&mut self) -> Result<Answer, Trouble> {
+    async fn read(&mut self) -> Result<SmtpReply, SmtpError> {
         let mut lines = Vec::new();
         let mut first_code = None;
         loop {
             let line = self.line().await?;
             let code = line.get(..3).and_then(|code| code.parse::<u16>().ok()).filter(|code| (200..600).contains(code));
-            let code = code.ok_or(Trouble::Nonsense("its answer is not SMTP"))?;
+            let code = code.ok_or(SmtpError::Nonsense("its answer is not SMTP"))?;
             if *first_code.get_or_insert(code) != code {
-                return Err(Trouble::Nonsense("its answer has two codes"));
+                return Err(SmtpError::Nonsense("its answer has two codes"));
             }
             let is_last = match line.as_bytes().get(3) {
                 None | Some(b' ') => true,
                 Some(b'-') => false,
-                Some(_) => return Err(Trouble::Nonsense("its answer is not SMTP")),
+                Some(_) => return Err(SmtpError::Nonsense("its answer is not SMTP")),
             };
             lines.push(line.get(4..).unwrap_or_default().trim().to_owned());
             if is_last {
-                return Ok(Answer { code, lines });
+                return Ok(SmtpReply { code, lines });
             }
             if lines.len() >= ANSWER_LINES_MAX {
-                return Err(Trouble::Nonsense("its answer has no end"));
+                return Err(SmtpError::Nonsense("its answer has no end"));
             }
         }
     }
 
     /// One line, without what would steer a terminal or break a log.
-    async fn line(&mut self) -> Result<String, Trouble> {
+    async fn line(&mut self) -> Result<String, SmtpError> {
         let mut bytes = Vec::new();
-        (&mut self.0).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes).await.map_err(Trouble::Broken)?;
+        (&mut self.0).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes).await.map_err(SmtpError::Broken)?;
         if bytes.last() != Some(&b'\n') {
             return Err(if bytes.len() as u64 >= LINE_BYTES_MAX {
-                Trouble::Nonsense("its answer has a line without an end")
+                SmtpError::Nonsense("its answer has a line without an end")
             } else {
-                Trouble::Broken(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed"))
+                SmtpError::Broken(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed"))
             });
         }
         let text = String::from_utf8_lossy(&bytes);

@@ -1,6 +1,6 @@
 //! Whether a worker could start agents in containers, where the settings want that.
 
-use punctual_agent::Engine;
+use punctual_agent::ContainerEngine;
 
 use super::Check;
 use crate::agents::engine_fix;
@@ -15,7 +15,7 @@ pub(super) async fn check(config: &Config) -> Option<Check> {
         Err(error) => return Some(Check::fail(NAME, error.to_string(), "correct the setting; see `punctual config`")),
     };
     let Spawn::Container(place) = &settings.spawn else { return None };
-    let engine = Engine::new(&place.socket);
+    let engine = ContainerEngine::new(&place.socket);
     Some(match engine.check(&place.image).await {
         Ok(()) => Check::pass(NAME, format!("{} answers and has {}", place.socket.display(), place.image)),
         Err(error) => Check::fail(NAME, error.to_string(), engine_fix(&error)),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use punctual_core::attempt::{Failure, Outcome};
 use punctual_core::task::Run;
-use punctual_worker::{Call, Downloads, Ended, Executor, Worker};
+use punctual_worker::{Call, Downloads, ExecutionEnd, Executor, Worker};
 use reqwest::Method;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -144,7 +144,7 @@ impl Executor for Fetches {
         vec!["binary".to_owned()]
     }
 
-    async fn execute(self: Arc<Self>, call: Call) -> Ended {
+    async fn execute(self: Arc<Self>, call: Call) -> ExecutionEnd {
         let Run::Binary(binary) = &*call.run else { return Outcome::Failed(Failure::new("not a binary")).into() };
         let download = match self.0.locate(call.job, call.attempt, binary.artifact).await {
             Ok(download) => download,

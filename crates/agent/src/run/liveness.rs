@@ -1,4 +1,5 @@
-//! What the agent's heart and its hands tell each other, from thread to thread.
+//! State that the heartbeat and the running attempt share across threads: cancellation, the heartbeat's timing, and
+//! whether the attempt is over.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,52 +8,53 @@ use punctual_exec::Cancel;
 use punctual_proto::worker as wire;
 use tokio::sync::watch;
 
-/// How often to beat, and after which silence an agent is given up.
+/// How often heartbeats are sent, and after how much silence servers give an agent up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Rhythm {
+pub(super) struct HeartbeatTiming {
     pub(super) every: Duration,
     pub(super) dead_after: Duration,
 }
 
-/// Until a server has said how it wants it.
-const FIRST_RHYTHM: Rhythm = Rhythm { every: Duration::from_secs(1), dead_after: Duration::from_secs(20) };
+/// The timing until a server sets another.
+const FIRST_TIMING: HeartbeatTiming =
+    HeartbeatTiming { every: Duration::from_secs(1), dead_after: Duration::from_secs(20) };
 
 #[derive(Clone)]
-pub(super) struct Life(Arc<State>);
+pub(super) struct Liveness(Arc<LivenessState>);
 
-struct State {
+struct LivenessState {
     cancel: Cancel,
-    rhythm: watch::Sender<Rhythm>,
+    timing: watch::Sender<HeartbeatTiming>,
     over: watch::Sender<Option<String>>,
 }
 
-impl Default for Life {
+impl Default for Liveness {
     fn default() -> Self {
-        Self(Arc::new(State {
+        Self(Arc::new(LivenessState {
             cancel: Cancel::default(),
-            rhythm: watch::Sender::new(FIRST_RHYTHM),
+            timing: watch::Sender::new(FIRST_TIMING),
             over: watch::Sender::new(None),
         }))
     }
 }
 
-impl Life {
+impl Liveness {
     pub(super) fn cancel(&self) -> &Cancel {
         &self.0.cancel
     }
 
-    pub(super) fn rhythm(&self) -> watch::Receiver<Rhythm> {
-        self.0.rhythm.subscribe()
+    pub(super) fn timing(&self) -> watch::Receiver<HeartbeatTiming> {
+        self.0.timing.subscribe()
     }
 
-    pub(super) fn set_rhythm(&self, attempt: &wire::AgentAttempt) {
+    pub(super) fn set_timing(&self, attempt: &wire::AgentAttempt) {
         let known = |millis: u32, usual: Duration| match millis {
             0 => usual,
             millis => Duration::from_millis(u64::from(millis)),
         };
-        let every = known(attempt.heartbeat_ms, FIRST_RHYTHM.every);
-        let dead_after = known(attempt.dead_after_ms, FIRST_RHYTHM.dead_after);
-        self.0.rhythm.send_replace(Rhythm { every, dead_after });
+        let every = known(attempt.heartbeat_ms, FIRST_TIMING.every);
+        let dead_after = known(attempt.dead_after_ms, FIRST_TIMING.dead_after);
+        self.0.timing.send_replace(HeartbeatTiming { every, dead_after });
     }
 
     /// The attempt is not ours any more. The first reason counts.
