@@ -8,6 +8,7 @@ mod requirements;
 mod shell;
 mod test;
 mod verify;
+mod words;
 
 use clap::{Parser, Subcommand};
 
@@ -22,7 +23,7 @@ struct Args {
 enum Command {
     /// Everything that must hold before a change lands
     Test,
-    /// Formatting, lints and the direction of dependencies
+    /// Formatting, lints, the direction of dependencies and the words of the glossary
     Lint,
     /// Long acceptance runs
     Verify {

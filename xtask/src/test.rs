@@ -7,7 +7,7 @@ use anyhow::Context;
 use punctual_local_postgres::{Settings, TEST_SERVER};
 
 use crate::shell::{cargo, run as run_command};
-use crate::{containers, layers, links, requirements};
+use crate::{containers, layers, links, requirements, words};
 
 pub(crate) fn run() -> anyhow::Result<()> {
     let began = Instant::now();
@@ -24,6 +24,7 @@ pub(crate) fn lint() -> anyhow::Result<()> {
     layers::check()?;
     links::check()?;
     requirements::check()?;
+    words::check()?;
     run_command(&mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
     if !answers(["deny", "--version"]) {
         eprintln!("\nskipped: cargo deny check, because cargo-deny is not installed (cargo install cargo-deny)");
