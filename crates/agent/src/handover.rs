@@ -4,6 +4,7 @@
 use std::fmt;
 
 use punctual_core::attempt::AttemptNo;
+use punctual_core::hex;
 use punctual_core::id::JobId;
 use punctual_exec::Download;
 use punctual_sandbox::Protection;
@@ -69,7 +70,7 @@ impl Handover {
             (ATTEMPT, self.attempt.0.to_string()),
             (DOWNLOAD_URL, self.download.url.clone()),
             (FILE_SIZE, self.download.size.to_string()),
-            (FILE_SHA256, to_hex(&self.download.sha256)),
+            (FILE_SHA256, hex::encode(self.download.sha256)),
             (HOST_ID, self.host.to_string()),
         ];
         variables.extend(self.tracing_id.clone().map(|id| (TRACING_ID, id)));
@@ -89,7 +90,7 @@ impl Handover {
         let job = value(JOB)?.parse().map_err(|_| wrong(JOB, "it is not the id of a job"))?;
         let attempt = value(ATTEMPT)?.parse().map_err(|_| wrong(ATTEMPT, "it is not a number"))?;
         let size = value(FILE_SIZE)?.parse().map_err(|_| wrong(FILE_SIZE, "it is not a number of bytes"))?;
-        let sha256 = from_hex(&value(FILE_SHA256)?).ok_or_else(|| wrong(FILE_SHA256, "it is not 64 hex digits"))?;
+        let sha256 = hex::decode(&value(FILE_SHA256)?).ok_or_else(|| wrong(FILE_SHA256, "it is not 64 hex digits"))?;
         let host = HostId::parse(&value(HOST_ID)?)
             .ok_or_else(|| wrong(HOST_ID, "it is not at most 64 letters, digits and dashes"))?;
         let required = filled(SANDBOX_REQUIRE).unwrap_or_default();
@@ -113,21 +114,6 @@ impl Handover {
 
 fn wrong(variable: &'static str, reason: impl Into<String>) -> BadHandover {
     BadHandover::Wrong { variable, reason: reason.into() }
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<[u8; 32]> {
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    let mut bytes = [0; 32];
-    for (place, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).ok()?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

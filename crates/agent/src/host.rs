@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use punctual_core::hex;
+
 /// The random name of one environment. It is not secret: people see it with the attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostId(String);
@@ -17,14 +19,9 @@ impl HostId {
         // A UUID of version 4, which people recognise.
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;
-        let mut text = String::with_capacity(36);
-        for (place, byte) in bytes.iter().enumerate() {
-            if matches!(place, 4 | 6 | 8 | 10) {
-                text.push('-');
-            }
-            text += &format!("{byte:02x}");
-        }
-        Ok(Self(text))
+        let digits = hex::encode(bytes);
+        let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &digits[part]);
+        Ok(Self(parts.join("-")))
     }
 
     pub fn parse(text: &str) -> Option<Self> {

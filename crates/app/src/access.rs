@@ -6,6 +6,7 @@ use std::fmt;
 
 use hmac::{Hmac, Mac};
 use punctual_api::ErrorKind;
+use punctual_core::hex;
 use sha2::Sha256;
 
 use crate::{App, AppError, PeerKey, Result};
@@ -46,7 +47,7 @@ const PREFIX: &str = "punctual_";
 impl AccessToken {
     pub fn new(key: &PeerKey) -> Self {
         let secret = key.derive(b"access token");
-        let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digits = hex::encode(secret);
         let key = Hmac::new_from_slice(&key.derive(b"access token comparison")).expect("a key may have any length");
         Self { text: format!("{PREFIX}{digits}"), key }
     }

@@ -18,7 +18,7 @@ use punctual_api::{
 use punctual_blobs::{BlobError, Key, SignedUrl};
 use punctual_core::run::Run;
 use punctual_core::size::ByteSize;
-use punctual_core::{ArtifactId, Span};
+use punctual_core::{ArtifactId, Span, hex};
 use punctual_store::{Artifact, ArtifactKind as StoredKind, ArtifactState, CreatedArtifact, NewArtifact, Unfit};
 use tokio::sync::Semaphore;
 
@@ -163,7 +163,7 @@ fn check(request: &ArtifactRequest) -> Result<[u8; 32]> {
     if request.size == 0 {
         faults.check(Err(AppError::out_of_range("/size", "must be more than 0: an empty file holds nothing")));
     }
-    let digest = faults.value(read_digest(&request.sha256).ok_or_else(|| {
+    let digest = faults.value(hex::decode(&request.sha256).ok_or_else(|| {
         AppError::field("/sha256", "must be 64 hexadecimal digits").hint("`sha256sum FILE` prints them")
     }));
     faults.finish()?;
@@ -240,7 +240,7 @@ fn view(artifact: &Artifact) -> ArtifactView {
             StoredKind::File => ArtifactKind::File,
         },
         size: artifact.size,
-        sha256: artifact.sha256.iter().map(|byte| format!("{byte:02x}")).collect(),
+        sha256: hex::encode(artifact.sha256),
         state: state.to_owned(),
         created_at: artifact.created_at,
         settled_at,
@@ -249,14 +249,6 @@ fn view(artifact: &Artifact) -> ArtifactView {
         path: None,
         upload: None,
     }
-}
-
-fn read_digest(text: &str) -> Option<[u8; 32]> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let bytes: Option<Vec<u8>> =
-        pairs.iter().map(|[high, low]| Some((digit(*high)? * 16 + digit(*low)?) as u8)).collect();
-    bytes.filter(|_| rest.is_empty())?.try_into().ok()
 }
 
 impl From<BlobError> for AppError {
@@ -285,7 +277,7 @@ mod tests {
 
     #[test]
     fn digests_are_read_strictly() {
-        assert_eq!(read_digest(&"0aFF".repeat(16)), Some([0x0a, 0xff].repeat(16).try_into().unwrap()));
+        assert_eq!(hex::decode::<32>(&"0aFF".repeat(16)), Some([0x0a, 0xff].repeat(16).try_into().unwrap()));
         for bad in [
             "",
             "00",
@@ -296,7 +288,7 @@ mod tests {
             &"+1".repeat(32),
             &"é".repeat(32),
         ] {
-            assert_eq!(read_digest(bad), None, "{bad}");
+            assert_eq!(hex::decode::<32>(bad), None, "{bad}");
         }
     }
 }

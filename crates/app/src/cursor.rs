@@ -1,35 +1,33 @@
 //! Where a list goes on: an id or a key, written so that nobody takes it for more.
 
-use punctual_core::{JobId, JobKey, Timestamp};
+use punctual_core::{JobId, JobKey, Timestamp, hex};
 
 use crate::Result;
 use crate::parameters::bad_cursor;
 
 pub(crate) fn write(key: JobKey) -> String {
-    format!("{:016x}{:032x}", key.due_at.as_micros(), key.id.as_u128())
+    write_time(key.due_at) + &write_id(key.id)
 }
 
 pub(crate) fn write_id(id: JobId) -> String {
-    format!("{:032x}", id.as_u128())
+    hex::encode(id.to_bytes())
 }
 
 pub(crate) fn read_id(text: &str) -> Result<JobId> {
-    // Signs are read as numbers too, and are none of ours.
-    let is_ours = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let id = u128::from_str_radix(text, 16).ok().filter(|_| is_ours);
-    id.and_then(|id| JobId::from_bytes(&id.to_be_bytes())).ok_or_else(bad_cursor)
+    hex::decode::<16>(text).and_then(|id| JobId::from_bytes(&id)).ok_or_else(bad_cursor)
 }
 
 pub(crate) fn read(text: &str) -> Result<JobKey> {
-    if text.len() != 48 || !text.is_ascii() {
-        return Err(bad_cursor());
-    }
-    let due_at = i64::from_str_radix(&text[..16], 16).ok().and_then(Timestamp::from_micros);
-    let id = u128::from_str_radix(&text[16..], 16).ok().and_then(|id| JobId::from_bytes(&id.to_be_bytes()));
-    match (due_at, id) {
-        (Some(due_at), Some(id)) => Ok(JobKey { due_at, id }),
-        _ => Err(bad_cursor()),
-    }
+    let (due_at, id) = text.split_at_checked(16).ok_or_else(bad_cursor)?;
+    Ok(JobKey { due_at: read_time(due_at)?, id: read_id(id)? })
+}
+
+pub(crate) fn write_time(at: Timestamp) -> String {
+    hex::encode(at.as_micros().to_be_bytes())
+}
+
+pub(crate) fn read_time(text: &str) -> Result<Timestamp> {
+    hex::decode(text).and_then(|micros| Timestamp::from_micros(i64::from_be_bytes(micros))).ok_or_else(bad_cursor)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! another server accepts, and cannot answer in its place.
 
 use hmac::{Hmac, Mac};
-use punctual_core::ServerId;
+use punctual_core::{ServerId, hex};
 use punctual_store::ClusterSecret;
 use sha2::Sha256;
 
@@ -41,30 +41,28 @@ impl PeerKey {
     pub fn ask(&self, question: Question) -> String {
         let Question { from, number, .. } = question;
         let proof = self.proof(b"ask", question).finalize().into_bytes();
-        format!("{:032x}{number:016x}{}", from.as_u128(), hex(&proof))
+        [hex::encode(from.to_bytes()), hex::encode(number.to_be_bytes()), hex::encode(proof)].concat()
     }
 
     /// The question, if whoever asks `to` knows the secret.
     pub fn asked(&self, text: &str, to: ServerId) -> Option<Question> {
-        if text.len() != 32 + 16 + 64 || !text.is_ascii() {
-            return None;
-        }
-        let from = u128::from_str_radix(&text[..32], 16).ok()?;
-        let number = u64::from_str_radix(&text[32..48], 16).ok()?;
-        let question = Question { from: ServerId::from_bytes(&from.to_be_bytes())?, to, number };
+        let (from, rest) = text.split_at_checked(32)?;
+        let (number, proof) = rest.split_at_checked(16)?;
+        let from = ServerId::from_bytes(&hex::decode::<16>(from)?)?;
+        let question = Question { from, to, number: u64::from_be_bytes(hex::decode(number)?) };
         // Compared in constant time.
-        self.proof(b"ask", question).verify_slice(&unhex(&text[48..])?).ok()?;
+        self.proof(b"ask", question).verify_slice(&hex::decode::<32>(proof)?).ok()?;
         Some(question)
     }
 
     /// What goes with the answer.
     pub fn answer(&self, question: Question) -> String {
-        hex(&self.proof(b"answer", question).finalize().into_bytes())
+        hex::encode(self.proof(b"answer", question).finalize().into_bytes())
     }
 
     /// Whether whoever answered knows the secret.
     pub fn answered(&self, text: &str, question: Question) -> bool {
-        unhex(text).is_some_and(|proof| self.proof(b"answer", question).verify_slice(&proof).is_ok())
+        hex::decode::<32>(text).is_some_and(|proof| self.proof(b"answer", question).verify_slice(&proof).is_ok())
     }
 
     fn proof(&self, what: &[u8], question: Question) -> Hmac<Sha256> {
@@ -75,18 +73,6 @@ impl PeerKey {
         mac.update(&question.number.to_be_bytes());
         mac
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if !rest.is_empty() {
-        return None;
-    }
-    pairs.iter().map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use futures_util::stream;
 use punctual_api::{ArtifactKind, ArtifactQuery, ArtifactRequest, ErrorKind};
 use punctual_blobs::{Key, SignedQuery};
-use punctual_core::ArtifactId;
 use punctual_core::run::default_grace;
 use punctual_core::task::{Binary, Limits, Network, Probe, Run, TaskSpec};
+use punctual_core::{ArtifactId, hex};
 use punctual_store_tests::fixture::at;
 use sha2::{Digest, Sha256};
 
@@ -16,7 +16,7 @@ use world::{RETENTION, World};
 
 impl World {
     async fn declare(&self, bytes: &[u8]) -> (ArtifactId, Option<String>) {
-        let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = hex::encode(Sha256::digest(bytes));
         let size = bytes.len() as u64;
         let request = ArtifactRequest { name: None, size, sha256: digest, kind: ArtifactKind::Binary };
         let (artifact, _) = self.app.create_artifact(request, "http://here").await.unwrap();

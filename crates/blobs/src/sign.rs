@@ -5,7 +5,7 @@
 //! another has signed.
 
 use hmac::{Hmac, Mac};
-use punctual_core::{Span, Timestamp};
+use punctual_core::{Span, Timestamp, hex};
 use sha2::Sha256;
 
 use crate::Key;
@@ -52,7 +52,7 @@ impl UrlKey {
         // Up to the next second, so that no one gets less time than was promised.
         let expires = (expires_at.as_micros() + MICROS - 1).div_euclid(MICROS);
         let proof = self.proof(method, key, size, expires).finalize().into_bytes();
-        let signature = proof.iter().map(|byte| format!("{byte:02x}")).collect();
+        let signature = hex::encode(proof);
         SignedQuery { size, expires, signature }
     }
 
@@ -63,7 +63,7 @@ impl UrlKey {
         query: &SignedQuery,
         now: Timestamp,
     ) -> Result<(), BadUrl> {
-        let proof = unhex(&query.signature).ok_or(BadUrl::Signature)?;
+        let proof = hex::decode::<32>(&query.signature).ok_or(BadUrl::Signature)?;
         // Compared in constant time.
         let mac = self.proof(method, key, query.size, query.expires);
         mac.verify_slice(&proof).map_err(|_| BadUrl::Signature)?;
@@ -77,16 +77,6 @@ impl UrlKey {
         mac.update(format!("{method}\n{key}\n{size}\n{expires}").as_bytes());
         mac
     }
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if !rest.is_empty() {
-        return None;
-    }
-    // `from_str_radix` alone would take a plus sign for a digit.
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    pairs.iter().map(|[high, low]| Some((digit(*high)? * 16 + digit(*low)?) as u8)).collect()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ pub mod attempt;
 pub mod characters;
 pub mod credits;
 pub mod give_backs;
+pub mod hex;
 pub mod host;
 pub mod id;
 pub mod job;

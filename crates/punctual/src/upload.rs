@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use indicatif::{ProgressBar, ProgressStyle};
 use punctual_api::{ArtifactKind, ArtifactRequest, ArtifactView, ErrorKind};
 use punctual_client::Client;
-use punctual_core::ArtifactId;
+use punctual_core::{ArtifactId, hex};
 use punctual_sandbox::{ElfProblem, Machine, check_elf};
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncReadExt;
@@ -177,7 +177,7 @@ fn digest(path: &Path) -> anyhow::Result<(u64, String)> {
         bar.inc(read as u64);
     }
     bar.finish_and_clear();
-    Ok((size, digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()))
+    Ok((size, hex::encode(digest.finalize())))
 }
 
 /// On stderr, and only if that is a terminal.

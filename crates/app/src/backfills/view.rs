@@ -12,8 +12,8 @@ use punctual_store::{BackfillProgress, BackfillRow, BackfillState, BackfillStep,
 use super::notes;
 use super::spec::BackfillSpec;
 use crate::parameters::{bad_cursor, page};
-use crate::schedules::{done_by, read_cursor, write_cursor, zone};
-use crate::{App, AppError, Checked, Result};
+use crate::schedules::{done_by, zone};
+use crate::{App, AppError, Checked, Result, cursor};
 
 /// Steps come between a look and an abort; whoever loses so often is told.
 const ROUNDS_MAX: usize = 20;
@@ -43,13 +43,13 @@ impl App {
 
     /// In the order of their times.
     pub async fn backfill_runs(&self, id: BackfillId, query: BackfillRunQuery) -> Result<BackfillRunList> {
-        let (limit, after) = page(query.limit.as_deref(), query.cursor.as_deref(), read_cursor)?;
+        let (limit, after) = page(query.limit.as_deref(), query.cursor.as_deref(), cursor::read_time)?;
         let spec = BackfillSpec::read(&self.read_backfill(id).await?)?;
         let runs = self.0.store.backfill_runs(id, after, limit).await?;
         let jobs: Vec<_> = runs.iter().map(|run| (run.job, run.state)).collect();
         let states = self.states_of(&jobs).await?;
         let zone = spec.zone();
-        let next_cursor = runs.last().filter(|_| runs.len() == limit).map(|last| write_cursor(last.at));
+        let next_cursor = runs.last().filter(|_| runs.len() == limit).map(|last| cursor::write_time(last.at));
         let runs = runs.into_iter().zip(states).map(|(run, state)| BackfillRunView {
             at: run.at,
             local: zone::local(run.at, &zone),
@@ -185,6 +185,6 @@ impl Checked for BackfillQuery {
 
 impl Checked for BackfillRunQuery {
     fn check(&self) -> Result<()> {
-        page(self.limit.as_deref(), self.cursor.as_deref(), read_cursor).map(drop)
+        page(self.limit.as_deref(), self.cursor.as_deref(), cursor::read_time).map(drop)
     }
 }

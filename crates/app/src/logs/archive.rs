@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
 use punctual_blobs::{BlobError, Key};
 use punctual_core::attempt::ArchivedLog;
-use punctual_core::{AttemptNo, JobId, Span, Timestamp};
+use punctual_core::{AttemptNo, JobId, Span, Timestamp, hex};
 use punctual_engine::LOGS;
 use punctual_store::{Archived, Archiving, EndedLog, FoundRow, KeptLog};
 use sha2::{Digest, Sha256};
@@ -296,7 +296,7 @@ fn day(at: Timestamp) -> String {
 }
 
 fn key_of(job: JobId, attempt: AttemptNo, finished_at: Timestamp, bytes: &[u8]) -> Key {
-    let digest: String = Sha256::digest(bytes).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex::encode(&Sha256::digest(bytes)[..6]);
     let day = day(finished_at);
     Key::new(format!("{FOLDER}/{day}/{job}/{attempt}-{digest}.log")).expect("days, ids and digits are words of a key")
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use punctual_core::notice::{NoticeKind, RuleSpec};
-use punctual_core::{JobId, JobKey, Span, Timestamp};
+use punctual_core::{JobId, JobKey, Span, Timestamp, hex};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -62,7 +62,7 @@ fn question_of(rule: &RuleSpec) -> String {
     } = rule;
     let asked = (late_after, in_order(tasks), in_order(queues), in_order(schedules));
     let json = serde_json::to_vec(&asked).expect("names are JSON");
-    Sha256::digest(json).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&Sha256::digest(json)[..16])
 }
 
 fn in_order(names: &[String]) -> BTreeSet<&String> {

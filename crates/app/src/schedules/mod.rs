@@ -31,7 +31,6 @@ use crate::{App, AppError, Result, validate};
 
 pub(crate) use calendars::done_by;
 pub use create::Put;
-pub(crate) use occurrences::{read_cursor, write_cursor};
 pub(crate) use view::read_spec;
 
 /// The zone of a request whose body names none, checked.

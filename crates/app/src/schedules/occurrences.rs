@@ -11,10 +11,9 @@ use punctual_store::{OccurrenceFilter, Order};
 
 use crate::backfills::Beside;
 use crate::notify::Quiet;
-use crate::parameters::bad_cursor;
 use crate::schedules::view::read_spec;
 use crate::schedules::{explain, left_out, not_found, zone};
-use crate::{App, Checked, Faults, Result, parameters};
+use crate::{App, Checked, Faults, Result, cursor, parameters};
 
 /// Jobs that workers gave back, over all schedules. Of those beyond it, the record says that they fired and not that they
 /// wait.
@@ -66,7 +65,7 @@ impl App {
             occurrences,
             backfilled_only: beside.times,
             backfilled_only_is_partial: beside.is_partial,
-            next_cursor: next.map(write_cursor),
+            next_cursor: next.map(cursor::write_time),
         })
     }
 
@@ -142,7 +141,7 @@ fn read(query: &OccurrenceQuery, zone: &TimeZone) -> Result<(OccurrenceFilter, L
     };
     let (from, before) = (time("from", &query.from), time("before", &query.before));
     let order = faults.value(parameters::order(query.order.as_deref())).unwrap_or_default();
-    let page = parameters::page(query.limit.as_deref(), query.cursor.as_deref(), read_cursor);
+    let page = parameters::page(query.limit.as_deref(), query.cursor.as_deref(), cursor::read_time);
     let (limit, after) = faults.value(page).unwrap_or_default();
     faults.finish()?;
     Ok((OccurrenceFilter { from, before, verdicts }, LedgerPage { after, order, limit }))
@@ -152,16 +151,6 @@ impl Checked for OccurrenceQuery {
     fn check(&self) -> Result<()> {
         read(self, &TimeZone::UTC).map(drop)
     }
-}
-
-pub(crate) fn write_cursor(at: Timestamp) -> String {
-    format!("{:016x}", at.as_micros())
-}
-
-pub(crate) fn read_cursor(text: &str) -> Result<Timestamp> {
-    let is_ours = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let at = i64::from_str_radix(text, 16).ok().filter(|_| is_ours).and_then(Timestamp::from_micros);
-    at.ok_or_else(bad_cursor)
 }
 
 #[cfg(test)]
@@ -194,9 +183,9 @@ mod tests {
     #[test]
     fn a_cursor_reads_back_and_anything_else_is_refused() {
         let at = Timestamp::from_micros(1_700_000_000_123_456).unwrap();
-        assert_eq!(read_cursor(&write_cursor(at)).unwrap(), at);
+        assert_eq!(cursor::read_time(&cursor::write_time(at)).unwrap(), at);
         for bad in ["", "abc", &"g".repeat(16), &"é".repeat(8), &"f".repeat(16), "+000000000000000"] {
-            assert!(read_cursor(bad).is_err(), "{bad}");
+            assert!(cursor::read_time(bad).is_err(), "{bad}");
         }
     }
 }

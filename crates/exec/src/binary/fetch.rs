@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
+use punctual_core::hex;
 use punctual_core::id::ArtifactId;
 use sha2::{Digest, Sha256};
 
@@ -48,7 +49,7 @@ pub(super) fn kept(folder: &Path, artifact: ArtifactId) -> Option<(PathBuf, [u8;
     let start = format!("{artifact}.");
     let names = std::fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     names.into_iter().find_map(|name| {
-        let sha256 = from_hex(name.strip_prefix(&start)?)?;
+        let sha256 = hex::decode(name.strip_prefix(&start)?)?;
         Some((folder.join(&name), sha256))
     })
 }
@@ -89,7 +90,7 @@ pub(super) async fn fetch(
         }
         tries += 1;
     }
-    let path = cache.folder.join(format!("{artifact}.{}", to_hex(&download.sha256)));
+    let path = cache.folder.join(format!("{artifact}.{}", hex::encode(download.sha256)));
     let made = std::fs::set_permissions(&partial, Permissions::from_mode(0o555))
         .and_then(|()| std::fs::rename(&partial, &path))
         .and_then(|()| make_room(cache, &path));
@@ -142,19 +143,4 @@ fn make_room(cache: &ProgramCache, newest: &Path) -> std::io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    if text.len() != 64 || !text.is_ascii() {
-        return None;
-    }
-    for (place, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&text[2 * place..2 * place + 2], 16).ok()?;
-    }
-    Some(bytes)
 }

@@ -1,7 +1,7 @@
 //! Rules, what waits, what ails and what was sent. Those that cannot be read take nothing from a page.
 
 use punctual_core::notice::{Notice, NoticeKind};
-use punctual_core::{JobId, Span, TaskId, Timestamp};
+use punctual_core::{JobId, Span, TaskId, Timestamp, hex};
 use punctual_store::{Ailing, DeliveryRow, RuleRow, WaitingNotice};
 use tokio_postgres::Row;
 
@@ -102,7 +102,7 @@ fn number(row: &Row) -> Read<String> {
 /// As whoever looks for it in the database may write it.
 fn id(row: &Row, column: usize) -> Read<String> {
     let Uuid(bytes) = codec::value(row, column)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex::encode(bytes))
 }
 
 pub(super) fn read_rule(row: &Row) -> Read<RuleRow> {

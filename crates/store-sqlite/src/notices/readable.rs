@@ -1,5 +1,6 @@
 //! Rows that can be read, and those that cannot: they stay, are passed over, and cost no more than themselves.
 
+use punctual_core::hex;
 use punctual_store::UNREADABLE_NAMED_MAX;
 use rusqlite::types::ValueRef;
 use rusqlite::{Row, Rows};
@@ -67,6 +68,6 @@ fn shown(key: ValueRef<'_>) -> String {
         ValueRef::Integer(number) => number.to_string(),
         ValueRef::Real(number) => number.to_string(),
         ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned(),
-        ValueRef::Blob(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        ValueRef::Blob(bytes) => hex::encode(bytes),
     }
 }

@@ -8,7 +8,7 @@ use anyhow::Context;
 use futures_util::stream;
 use punctual_api::{ArtifactKind, ArtifactRequest, Job, JobRequest, OverdueQuery};
 use punctual_client::Client;
-use punctual_core::{ArtifactId, JobId};
+use punctual_core::{ArtifactId, JobId, hex};
 use sha2::{Digest, Sha256};
 
 use super::Injecting;
@@ -71,7 +71,7 @@ impl Arena {
 }
 
 async fn upload(client: &Client, bytes: &[u8]) -> anyhow::Result<ArtifactId> {
-    let sha256 = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha256 = hex::encode(Sha256::digest(bytes));
     let declared = ArtifactRequest { name: None, size: bytes.len() as u64, sha256, kind: ArtifactKind::default() };
     let declared = client.create_artifact(&declared).await?;
     let target = declared.upload.context("a new file is to be uploaded")?;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use comfy_table::Cell;
 use punctual_api::{EmailChannel, ErrorKind, NotificationRequest, NotificationView};
 use punctual_client::{Client, ClientError, IfMatch};
+use punctual_core::hex;
 use punctual_core::notice::NoticeKind;
 use punctual_core::schedule::recurrence::crontab::{CrontabEntry, Severity, mail_to};
 use serde::Serialize;
@@ -131,7 +132,7 @@ fn key(addresses: &[String]) -> String {
 }
 
 fn digest(key: &str) -> String {
-    Sha256::digest(key).iter().take(4).map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&Sha256::digest(key)[..4])
 }
 
 impl MailRule {

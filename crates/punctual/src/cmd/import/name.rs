@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use punctual_core::hex;
 use punctual_core::schedule::recurrence::crontab::CrontabEntry;
 use sha2::{Digest, Sha256};
 
@@ -125,7 +126,7 @@ pub(super) fn digest(entry: &CrontabEntry) -> String {
         // No line has one, so no two lines run together.
         digest.update([0]);
     }
-    digest.finalize().iter().take(DIGEST_CHARS / 2).map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&digest.finalize()[..DIGEST_CHARS / 2])
 }
 
 #[cfg(test)]

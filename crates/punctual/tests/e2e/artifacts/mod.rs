@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use punctual_core::attempt::{Failure, Outcome};
+use punctual_core::hex;
 use punctual_core::task::Run;
 use punctual_worker::{Call, Downloads, ExecutionEnd, Executor, Worker};
 use reqwest::Method;
@@ -64,11 +65,7 @@ impl World {
 }
 
 pub(super) fn declaration(bytes: &[u8]) -> Value {
-    json!({ "name": "program", "size": bytes.len(), "sha256": hex(&Sha256::digest(bytes)), "kind": "binary" })
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    json!({ "name": "program", "size": bytes.len(), "sha256": hex::encode(Sha256::digest(bytes)), "kind": "binary" })
 }
 
 /// As any client would, without credentials.
@@ -163,7 +160,7 @@ impl Executor for Fetches {
         // What is not this worker's is not given to it.
         let other = self.0.locate(call.job, punctual_core::AttemptNo(call.attempt.0 + 1), binary.artifact).await;
         assert!(matches!(other, Err(punctual_worker::DownloadError::Refused(_))), "{other:?}");
-        Outcome::Succeeded { output: Some(format!("\"{}\"", hex(&Sha256::digest(&bytes))).into()) }.into()
+        Outcome::Succeeded { output: Some(format!("\"{}\"", hex::encode(Sha256::digest(&bytes))).into()) }.into()
     }
 }
 

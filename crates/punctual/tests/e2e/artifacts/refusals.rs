@@ -186,7 +186,7 @@ async fn a_large_file_costs_the_server_no_memory() {
     for _ in 0..MIB {
         sha2::Digest::update(&mut digest, &zeros);
     }
-    let sha256 = super::hex(&sha2::Digest::finalize(digest));
+    let sha256 = punctual_core::hex::encode(sha2::Digest::finalize(digest));
     let body = json!({ "size": MIB << 20, "sha256": sha256 });
     let declared = world.api.post("/v1/artifacts", body).await.expect(201);
     let pieces = stream::iter((0..MIB).map(move |_| Ok::<_, std::io::Error>(zeros.clone())));

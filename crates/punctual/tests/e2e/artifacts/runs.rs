@@ -1,9 +1,10 @@
 //! From the upload to the worker.
 
+use punctual_core::hex;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use super::{World, binary, fetching_worker, hex, program, put};
+use super::{World, binary, fetching_worker, program, put};
 use crate::checked::Checked;
 use crate::cluster::Cluster;
 use crate::harness::eventually;
@@ -31,7 +32,7 @@ async fn a_job_waits_for_its_file_and_runs_when_it_has_arrived() {
     for job in [&named, &inline] {
         let job = world.api.finished(job).await;
         assert_eq!(job.str("/state"), "succeeded", "{}", job.text);
-        assert_eq!(job.str("/output"), hex(&Sha256::digest(&bytes)));
+        assert_eq!(job.str("/output"), hex::encode(Sha256::digest(&bytes)));
     }
     let task = world.api.get("/v1/tasks/report").await.expect(200);
     assert_eq!((task.body["revision"].as_u64(), task.body.get("waits_for")), (Some(2), None));

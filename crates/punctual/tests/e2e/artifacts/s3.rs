@@ -1,11 +1,12 @@
 //! The same with the files in S3, which the server does not see arrive.
 
+use punctual_core::hex;
 use punctual_local_s3::{BUCKET, KEY_ID, LocalS3, SECRET};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncWriteExt;
 
-use super::{World, binary, declaration, fetching_worker, hex, position_independent, program, put, unusable};
+use super::{World, binary, declaration, fetching_worker, position_independent, program, put, unusable};
 use crate::harness::eventually;
 
 #[test]
@@ -53,13 +54,13 @@ async fn a_job_runs_when_its_file_is_in_s3_without_anybody_asking() {
     let job = world.api.submit(json!({ "inline": binary(id) })).await;
     assert_eq!(put(url, bytes.clone()).await.status, 200);
     let job = world.api.finished(&job).await;
-    assert_eq!((job.str("/state"), job.str("/output")), ("succeeded", hex(&Sha256::digest(&bytes)).as_str()));
+    assert_eq!((job.str("/state"), job.str("/output")), ("succeeded", hex::encode(Sha256::digest(&bytes)).as_str()));
     eventually("what was sent is removed", || async { keys(&s3) == [format!("artifacts/{id}")] }).await;
     // Sent again to the same address, it changes nothing.
     assert_eq!(put(url, program(300_000, 9)).await.status, 200);
     assert_eq!(world.state(id).await, "ready");
     let job = world.api.submit(json!({ "inline": { "run": { "binary": { "artifact": id, "args": ["x"] } } } })).await;
-    assert_eq!(world.api.finished(&job).await.str("/output"), hex(&Sha256::digest(&bytes)));
+    assert_eq!(world.api.finished(&job).await.str("/output"), hex::encode(Sha256::digest(&bytes)));
 }
 
 #[tokio::test]
