@@ -15,6 +15,7 @@ pub mod json;
 pub mod lifecycle;
 pub mod log;
 pub mod notice;
+pub mod random;
 pub mod retry;
 pub mod run;
 pub mod schedule;

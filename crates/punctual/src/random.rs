@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Context;
+use punctual_core::random::SplitMix64;
 
 /// 256 bits that nobody can guess.
 pub(crate) fn secret() -> anyhow::Result<[u8; 32]> {
@@ -19,10 +20,7 @@ pub(crate) fn numbers() -> anyhow::Result<Arc<dyn Fn() -> u64 + Send + Sync>> {
     getrandom::fill(&mut seed).map_err(|error| anyhow::anyhow!("{error}")).context("no randomness to begin with")?;
     let state = AtomicU64::new(u64::from_le_bytes(seed));
     Ok(Arc::new(move || {
-        // SplitMix64: each call takes the next number of a sequence without repetition.
-        let mut bits = state.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
+        // Each call takes the next number of a sequence without repetition.
+        SplitMix64::new(state.fetch_add(SplitMix64::STEP, Ordering::Relaxed)).bits()
     }))
 }

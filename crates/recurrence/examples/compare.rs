@@ -27,7 +27,7 @@ fn main() {
     let limit = Duration::from_secs(minutes * 60);
     let database = TimeZoneDatabase::bundled();
     let names: Vec<String> = database.available().map(|name| name.as_str().to_owned()).collect();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut tally = Tally::default();
     let mut tables = 0_u64;
     while tally.schedules < expressions && started.elapsed() < limit {

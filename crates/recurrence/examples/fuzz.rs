@@ -29,7 +29,7 @@ fn main() {
     let by_clock = || SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| since.as_micros() as u64);
     let (minutes, seed) = (number(0).unwrap_or(1), number(1).unwrap_or_else(by_clock));
     println!("seed {seed}");
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let (started, mut checked, mut rules) = (Instant::now(), 0_u64, 0_u64);
     while started.elapsed() < Duration::from_secs(60 * minutes) {
         for _ in 0..10_000 {

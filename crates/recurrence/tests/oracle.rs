@@ -10,7 +10,7 @@ use support::random::Random;
 /// for longer.
 fn compare_all_zones(seed: u64, tick: Tick, schedules_per_zone: usize, zones_step: usize) -> Tally {
     let database = TimeZoneDatabase::bundled();
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut tally = Tally::default();
     for name in database.available().step_by(zones_step) {
         let zone = database.get(name.as_str()).expect("the database lists it");

@@ -1,22 +1,18 @@
 //! All chance of a run comes from here, and all of it from the seed.
 
 use punctual_core::Span;
+use punctual_core::random::SplitMix64;
 
-/// SplitMix64: small, quick, and the same on every machine.
 #[derive(Debug, Clone)]
-pub(crate) struct Rng(u64);
+pub(crate) struct Rng(SplitMix64);
 
 impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        bits ^ (bits >> 31)
+        self.0.bits()
     }
 
     /// From 0 up to and without `limit`, which must not be 0.
@@ -26,7 +22,7 @@ impl Rng {
 
     /// From `low` to `high`, both included.
     pub(crate) fn range(&mut self, low: i64, high: i64) -> i64 {
-        low + (self.next() % (high - low + 1) as u64) as i64
+        self.0.between(low, high)
     }
 
     pub(crate) fn millis(&mut self, low: i64, high: i64) -> Span {
@@ -42,6 +38,6 @@ impl Rng {
     }
 
     pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len())]
+        self.0.pick(from)
     }
 }

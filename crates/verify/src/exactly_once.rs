@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use futures_util::{StreamExt, stream};
 use punctual_core::Timestamp;
+use punctual_core::random::SplitMix64;
 
-use crate::chance::Chance;
 use crate::check::late_by_due;
 use crate::clients::{Caller, Order, counted, define_tasks, dump, wait_until_all_ended};
 use crate::clock::Moment;
@@ -86,7 +86,7 @@ impl ExactlyOnce {
     }
 
     fn orders(&self, round: u32, begun: Moment) -> Vec<Order> {
-        let mut chance = Chance::new(u64::from(round));
+        let mut chance = SplitMix64::new(u64::from(round));
         let reach_us = self.seconds() * 1_000_000;
         let order = |number| {
             let due_us = begun.real_us - reach_us as i64 + chance.below(2 * reach_us) as i64;

@@ -5,7 +5,6 @@
 //! told, what the executed work saw of itself ([`witness`]), what was done to the system,
 //! and what the system says at the end ([`history`]). [`check`] reads them afterwards.
 
-mod chance;
 pub mod check;
 mod clients;
 mod clock;

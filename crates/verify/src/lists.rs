@@ -10,9 +10,9 @@ use clap::Args;
 use futures_util::future::{join_all, try_join_all};
 use punctual_api::{JobSummary, ListQuery};
 use punctual_client::Client;
+use punctual_core::random::SplitMix64;
 use punctual_core::{JobId, Span, Timestamp};
 
-use crate::chance::Chance;
 use crate::clients::{Order, define_tasks, patiently};
 use crate::clock::Moment;
 use crate::cluster::{Cluster, DatabaseKind, Programs, Shape};
@@ -102,9 +102,9 @@ impl Lists {
         let begun = Moment::now();
         let submits = (0..SUBMITTERS).map(|number| {
             let client = &clients[number as usize % clients.len()];
-            submit(client, &known, Chance::new(u64::from(round) * SUBMITTERS + number))
+            submit(client, &known, SplitMix64::new(u64::from(round) * SUBMITTERS + number))
         });
-        let reruns = rerun(&clients[0], &known, Chance::new(u64::from(round) + 1000));
+        let reruns = rerun(&clients[0], &known, SplitMix64::new(u64::from(round) + 1000));
         let walks =
             WALKS.iter().enumerate().map(|(place, walk)| self.walk_on(&clients[place % clients.len()], walk, &known));
         let walks = async {
@@ -207,7 +207,7 @@ fn note(job: &JobSummary, known: &Known) {
     }
 }
 
-async fn submit(client: &Client, known: &Known, mut chance: Chance) {
+async fn submit(client: &Client, known: &Known, mut chance: SplitMix64) {
     while !known.is_over.load(Ordering::Relaxed) {
         let fail_first = if chance.percent(40) { 1 + chance.below(2) as u32 } else { 0 };
         let later = Span::from_millis(chance.below(3000) as i64);
@@ -230,11 +230,11 @@ async fn submit(client: &Client, known: &Known, mut chance: Chance) {
 }
 
 /// Runs jobs again that have finished; only those that failed at first, so that the others are started once.
-async fn rerun(client: &Client, known: &Known, mut chance: Chance) {
+async fn rerun(client: &Client, known: &Known, mut chance: SplitMix64) {
     while !known.is_over.load(Ordering::Relaxed) {
         let chosen = {
             let jobs = lock(&known.acknowledged);
-            if jobs.is_empty() { None } else { Some(*chance.choose(&jobs)) }
+            if jobs.is_empty() { None } else { Some(*chance.pick(&jobs)) }
         };
         if let Some(id) = chosen.filter(|id| !lock(&known.started_once).contains(id))
             && client.retry(id).await.is_ok()

@@ -8,8 +8,8 @@ use clap::Args;
 use comfy_table::Table;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use punctual_core::Timestamp;
+use punctual_core::random::SplitMix64;
 
-use crate::chance::Chance;
 use crate::check::{Lateness, late_by_due};
 use crate::clients::{Caller, Order, counted, define_tasks, dump, wait_until_all_ended};
 use crate::clock::Moment;
@@ -111,7 +111,7 @@ impl Load {
     }
 
     fn orders(&self, round: u32, first_us: i64) -> Vec<Order> {
-        let mut chance = Chance::new(u64::from(round));
+        let mut chance = SplitMix64::new(u64::from(round));
         let part_us = self.seconds() * 1_000_000 / PARTS;
         let mut orders = Vec::new();
         for part in 0..PARTS {

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use super::*;
+use crate::random::SplitMix64;
 
 const T0: Timestamp = Timestamp::EPOCH;
 
@@ -239,7 +240,7 @@ struct World {
     /// What the worker runs, by the server that gave it.
     active: Vec<u32>,
     now: Timestamp,
-    random: u64,
+    random: SplitMix64,
 }
 
 impl World {
@@ -250,7 +251,7 @@ impl World {
             servers: Vec::new(),
             active: Vec::new(),
             now: T0,
-            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            random: SplitMix64::new(seed),
         };
         let servers = 1 + world.below(4);
         world.slots = world.below(12) as u32;
@@ -261,8 +262,7 @@ impl World {
     }
 
     fn below(&mut self, limit: usize) -> usize {
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        (self.random >> 33) as usize % limit
+        self.random.below(limit as u64) as usize
     }
 
     fn connect(&mut self, place: usize) {
@@ -316,9 +316,9 @@ impl World {
 
     fn step(&mut self) {
         let place = self.below(self.servers.len());
+        let (wish, choice) = (self.below(3) as u32, self.below(12));
         let server = &mut self.servers[place];
-        let wish = self.random as u32 % 3;
-        match (self.random >> 20) % 12 {
+        match choice {
             0..3 => self.server_reads(place),
             3..6 => self.worker_reads(place),
             6 if server.is_connected && server.in_use() < server.credit => server.starting += 1,

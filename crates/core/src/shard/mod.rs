@@ -20,7 +20,6 @@ mod agents;
 mod answers;
 #[cfg(feature = "planted-bugs")]
 mod bug;
-mod chance;
 mod commands;
 mod commit;
 mod config;
@@ -60,8 +59,8 @@ use planted::planted;
 pub use view::{Counts, LiveView, WorkerStatus};
 
 use crate::id::{ServerId, ShardId};
+use crate::random::SplitMix64;
 use crate::shard::answers::Answers;
-use crate::shard::chance::Chance;
 use crate::shard::event::{Effects, Event, Token};
 use crate::shard::fleet::Fleet;
 use crate::shard::live::Shard;
@@ -93,7 +92,7 @@ pub struct Owner {
     takeovers: Takeovers,
     effects: Effects,
     calendars: Calendars,
-    chance: Chance,
+    chance: SplitMix64,
     counts: Counts,
     notices: Notices,
     now: Timestamp,
@@ -121,7 +120,7 @@ impl Owner {
             takeovers: Takeovers::default(),
             effects: Effects::default(),
             calendars: Calendars::default(),
-            chance: Chance::new(seed),
+            chance: SplitMix64::new(seed),
             counts: Counts::default(),
             notices: Notices::default(),
             now: Timestamp::EPOCH,

@@ -7,6 +7,7 @@ use anyhow::Context;
 use futures_util::future::try_join_all;
 use indicatif::ProgressBar;
 use punctual_api::{BulkSubmitted, Job, limits};
+use punctual_core::random::SplitMix64;
 use punctual_core::{JobId, JobState, Span, Timestamp};
 
 use super::arena::Arena;
@@ -32,35 +33,15 @@ pub(crate) enum Due {
 
 impl Due {
     /// The due time of job `place`; `None` for now.
-    pub(crate) fn of(self, place: u64, chance: &mut Chance) -> Option<Timestamp> {
+    pub(crate) fn of(self, place: u64, chance: &mut SplitMix64) -> Option<Timestamp> {
         match self {
             Self::Now => None,
             Self::At(at) => Some(at),
             Self::Spaced { from, step } => Some(from + Span::from_micros(step.as_micros() * place as i64)),
-            Self::Scattered { from, over } => Some(from + Span::from_micros(chance.below(over.as_micros()))),
+            Self::Scattered { from, over } => {
+                Some(from + Span::from_micros(chance.below(over.as_micros().unsigned_abs()) as i64))
+            }
         }
-    }
-}
-
-/// Enough randomness to spread load, the same in every run.
-#[derive(Debug, Clone)]
-pub(crate) struct Chance(u64);
-
-impl Chance {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// SplitMix64.
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(crate) fn below(&mut self, limit: i64) -> i64 {
-        (self.next() % limit.max(1).unsigned_abs()) as i64
     }
 }
 
@@ -101,7 +82,7 @@ pub(crate) async fn bulk(
     let client = async |seed: u64| -> anyhow::Result<()> {
         // Every server gets its part: it keeps what it is given to the shards it owns.
         let mut connection = Connection::open(arena.url_for(seed as usize)).await?;
-        let mut chance = Chance::new(seed);
+        let mut chance = SplitMix64::new(seed);
         loop {
             let next = batches.lock().expect("no client panics").next();
             let Some(places) = next else {
@@ -175,7 +156,7 @@ mod tests {
     #[test]
     fn due_times_are_where_they_were_asked_to_be() {
         let from = Timestamp::parse("2030-01-01T00:00:00Z").unwrap();
-        let mut chance = Chance::new(7);
+        let mut chance = SplitMix64::new(7);
         let spaced = Due::Spaced { from, step: Span::from_millis(1) };
         assert_eq!(spaced.of(1500, &mut chance), Some(from + Span::from_millis(1500)));
         assert_eq!(Due::Now.of(1, &mut chance), None);

@@ -4,11 +4,12 @@
 use std::time::Duration;
 
 use anyhow::bail;
+use punctual_core::random::SplitMix64;
 use punctual_core::{Span, Timestamp};
 
 use super::arena::{Arena, CLOCK};
 use super::figure::{Figure, Latencies};
-use super::load::{self, Chance};
+use super::load;
 use super::{Options, bar};
 use crate::clock::now;
 
@@ -59,9 +60,11 @@ pub(crate) async fn in_arena(arena: &Arena, name: &str, options: &Options) -> an
 
 /// Evenly spread, each at a random microsecond of its millisecond.
 fn due_times(first: Timestamp, jobs: u64) -> Vec<Timestamp> {
-    let mut chance = Chance::new(first.as_micros().unsigned_abs());
+    let mut chance = SplitMix64::new(first.as_micros().unsigned_abs());
     let step = 1_000_000 / PER_SECOND as i64;
-    (0..jobs as i64).map(|place| first + Span::from_micros(place * step + chance.below(step))).collect()
+    (0..jobs as i64)
+        .map(|place| first + Span::from_micros(place * step + chance.below(step.unsigned_abs()) as i64))
+        .collect()
 }
 
 fn lateness(started_us: &[i64], dues: &[Timestamp]) -> (Latencies, u64) {

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use punctual_core::Span;
+use punctual_core::random::SplitMix64;
 use tokio::task::JoinSet;
 
 use super::arena::{Arena, NOOP};
 use super::figure::{Figure, Latencies};
-use super::load::{self, BULK_CLIENTS, Chance, Due};
+use super::load::{self, BULK_CLIENTS, Due};
 use super::wire::Connection;
 use super::{Options, bar};
 use crate::clock::now;
@@ -59,7 +60,7 @@ async fn closed_loop(
         let next = next.clone();
         running.spawn(async move {
             let mut latencies = Latencies::new();
-            let mut chance = Chance::new(0);
+            let mut chance = SplitMix64::new(0);
             let mut body = String::new();
             let mut done = 0;
             while Instant::now() < deadline {

@@ -8,6 +8,7 @@ mod operation;
 mod plan;
 mod schedules;
 
+use punctual_core::random::SplitMix64;
 use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::Void;
 use punctual_core::{ShardId, Timestamp};
@@ -18,34 +19,30 @@ use crate::model::ModelStore;
 use operation::Operation;
 use plan::Plan;
 
-/// SplitMix64: the same seed gives the same numbers on every machine.
+/// What a sequence of operations is drawn from.
 #[derive(Debug, Clone)]
-pub struct Random(u64);
+pub struct Random(SplitMix64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
     pub fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.bits()
     }
 
     /// From 0 up to, not including, `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.draw() % bound
+        self.0.below(bound)
     }
 
     pub fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
+        self.0.one_in(n)
     }
 
     pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize].clone()
+        self.0.pick(from).clone()
     }
 }
 

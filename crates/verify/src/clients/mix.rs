@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use punctual_core::random::SplitMix64;
 use punctual_core::{JobId, Timestamp};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use super::calls::{Caller, Order};
 use super::tasks::TASKS;
-use crate::chance::Chance;
 use crate::clock::Moment;
 use crate::history::{Answer, Delivery};
 use crate::witness::Work;
@@ -52,7 +52,7 @@ impl MixLoad {
 }
 
 async fn run(mix: Mix, caller: Caller, stop: Arc<AtomicBool>) {
-    let mut chance = Chance::new(mix.seed);
+    let mut chance = SplitMix64::new(mix.seed);
     let mut ticks = tokio::time::interval(Duration::from_micros(1_000_000 / mix.per_second.max(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     let mut clients = JoinSet::new();
@@ -72,7 +72,7 @@ async fn run(mix: Mix, caller: Caller, stop: Arc<AtomicBool>) {
 struct ClientScript {
     order: Order,
     then: FollowUp,
-    chance: Chance,
+    chance: SplitMix64,
 }
 
 enum FollowUp {
@@ -83,8 +83,8 @@ enum FollowUp {
 }
 
 impl ClientScript {
-    fn random(mix: &Mix, number: u64, chance: &mut Chance) -> Self {
-        let task = chance.choose(&TASKS);
+    fn random(mix: &Mix, number: u64, chance: &mut SplitMix64) -> Self {
+        let task = chance.pick(&TASKS);
         let run_at = (!chance.percent(40)).then(|| {
             let ahead_us = chance.below(mix.ahead_ms * 1000) as i64;
             Timestamp::saturating_from_micros(Moment::now().real_us + ahead_us)
@@ -103,7 +103,7 @@ impl ClientScript {
         };
         let key = format!("{:x}-{number}", mix.seed);
         let order = Order { key, task: task.name, run_at, work: Work { sleep_ms, fail_first } };
-        Self { order, then, chance: Chance::new(mix.seed ^ number.rotate_left(32)) }
+        Self { order, then, chance: SplitMix64::new(mix.seed ^ number.rotate_left(32)) }
     }
 
     async fn run(mut self, caller: &Caller) {

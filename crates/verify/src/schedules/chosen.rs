@@ -1,10 +1,10 @@
 //! Which schedules a run has: every policy with every other, at beats from two to ten seconds.
 
+use punctual_core::random::SplitMix64;
 use punctual_core::schedule::{CatchUpMode, Overlap};
 
 use super::MISSED_AFTER;
 use super::definition::{Beat, Definition, Policy};
-use crate::chance::Chance;
 
 const SECOND: i64 = 1_000_000;
 
@@ -23,7 +23,7 @@ const CRONS: [(&str, u64); 6] = [
 const ZONES: [&str; 5] = ["UTC", "Europe/Berlin", "Asia/Kolkata", "America/New_York", "Australia/Lord_Howe"];
 
 /// Of schedule `number`: each combination comes up as often as any other.
-pub(super) fn policy(number: usize, chance: &mut Chance) -> Policy {
+pub(super) fn policy(number: usize, chance: &mut SplitMix64) -> Policy {
     let overlap = OVERLAPS[number % OVERLAPS.len()];
     let mode = MODES[number / OVERLAPS.len() % MODES.len()];
     Policy {
@@ -31,7 +31,7 @@ pub(super) fn policy(number: usize, chance: &mut Chance) -> Policy {
         mode,
         max: 1 + chance.below(4) as u32,
         window_us: (6 + chance.below(20)) as i64 * SECOND,
-        per_minute: *chance.choose(&[30, 60, 120, 240]),
+        per_minute: *chance.pick(&[30, 60, 120, 240]),
         late_after_us: chance.percent(40).then_some(SECOND),
         // Named, because otherwise each time has the distance to the next one; the simulator checks that.
         missed_after_us: Some(if chance.percent(25) { 6 * SECOND } else { MISSED_AFTER.as_micros() as i64 }),
@@ -39,12 +39,12 @@ pub(super) fn policy(number: usize, chance: &mut Chance) -> Policy {
 }
 
 /// One that ends at `end_us`.
-pub(super) fn definition(policy: &Policy, end_us: i64, chance: &mut Chance) -> Definition {
+pub(super) fn definition(policy: &Policy, end_us: i64, chance: &mut SplitMix64) -> Definition {
     let (beat, seconds) = if chance.percent(60) {
         let ms = 2000 + chance.below(8000);
         (Beat::Every { every_us: ms as i64 * 1000, anchor_us: chance.below(10_000) as i64 * 1000 }, ms / 1000)
     } else {
-        let (text, seconds) = chance.choose(&CRONS);
+        let (text, seconds) = chance.pick(&CRONS);
         (Beat::Cron((*text).to_owned()), *seconds)
     };
     let jitter_us = if chance.percent(25) { (500 + chance.below(4000)) as i64 * 1000 } else { 0 };
@@ -56,7 +56,7 @@ pub(super) fn definition(policy: &Policy, end_us: i64, chance: &mut Chance) -> D
     };
     Definition {
         beats: vec![beat],
-        zone: (*chance.choose(&ZONES)).to_owned(),
+        zone: (*chance.pick(&ZONES)).to_owned(),
         jitter_us,
         end_us,
         sleep_ms: seconds * 10 * percent,
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn every_policy_comes_with_every_other_and_every_definition_fires() {
-        let mut chance = Chance::new(1);
+        let mut chance = SplitMix64::new(1);
         let mut seen = BTreeSet::new();
         for number in 0..200 {
             let policy = policy(number, &mut chance);

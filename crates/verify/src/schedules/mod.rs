@@ -18,9 +18,9 @@ use anyhow::Context;
 use clap::Args;
 use punctual_api::{IfExists, ScheduleBulkRequest};
 use punctual_client::Client;
+use punctual_core::random::SplitMix64;
 use tokio::time::Instant;
 
-use crate::chance::Chance;
 use crate::clients::{define_tasks, wait_until_all_ended};
 use crate::clock::Moment;
 use crate::cluster::{Cluster, DatabaseKind, Programs, Server, Shape};
@@ -90,7 +90,7 @@ impl Schedules {
         let people = Users::start(subjects, PEOPLE, &clients, TASK, seed);
         tokio::time::sleep(WARM_UP).await;
         let journal = folder.nemesis_journal()?;
-        let chance = Chance::new(seed);
+        let chance = SplitMix64::new(seed);
         let mut nemesis = Nemesis { lease: LEASE, missed_after: MISSED_AFTER, chance, journal, faults: Vec::new() };
         nemesis.work(&mut cluster, until).await?;
         let done = people.stop().await?;
@@ -119,7 +119,7 @@ impl Schedules {
     }
 
     async fn create(&self, client: &Client, end_us: i64, seed: u64) -> anyhow::Result<Vec<Subject>> {
-        let mut chance = Chance::new(seed);
+        let mut chance = SplitMix64::new(seed);
         let subjects: Vec<_> = (0..self.schedules)
             .map(|number| {
                 let policy = chosen::policy(number, &mut chance);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use punctual_core::random::SplitMix64;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
-use crate::chance::Chance;
 use crate::clock::Moment;
 use crate::cluster::{Cluster, Process};
 use crate::history::{Fault, FaultEvent, Journal};
@@ -57,7 +57,7 @@ impl ServerFault {
 pub(super) struct Nemesis {
     pub(super) lease: Duration,
     pub(super) missed_after: Duration,
-    pub(super) chance: Chance,
+    pub(super) chance: SplitMix64,
     pub(super) journal: Journal,
     pub(super) faults: Vec<(ServerFault, Moment, Moment)>,
 }

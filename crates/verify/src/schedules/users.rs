@@ -10,12 +10,12 @@ use std::time::Duration;
 use anyhow::Context;
 use punctual_api::{ErrorKind, RunRequest};
 use punctual_client::{Client, ClientError, IfMatch};
+use punctual_core::random::SplitMix64;
 use tokio::task::JoinHandle;
 
 use super::chosen;
 use super::definition::{Definition, Policy};
 use super::record::Confirmation;
-use crate::chance::Chance;
 
 /// After this the answer does not matter any more.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -60,7 +60,7 @@ pub(super) struct Done {
 
 pub(super) struct User {
     clients: Vec<Client>,
-    chance: Chance,
+    chance: SplitMix64,
     task: String,
     /// How long after one order the next one follows.
     pause: Duration,
@@ -84,7 +84,7 @@ impl Users {
         let at_work = shares.into_iter().zip(1..).map(|(subjects, number)| {
             let user = User {
                 clients: clients.iter().map(once).collect(),
-                chance: Chance::new(seed.wrapping_mul(1000) + number),
+                chance: SplitMix64::new(seed.wrapping_mul(1000) + number),
                 task: task.to_owned(),
                 pause: Duration::from_millis(500),
                 done: Done { subjects, confirmations: Vec::new(), tally: Tally::default() },
@@ -146,7 +146,7 @@ impl User {
     }
 
     fn client(&mut self) -> Client {
-        self.chance.choose(&self.clients).clone()
+        self.chance.pick(&self.clients).clone()
     }
 
     async fn set_paused(&mut self, place: usize, is_paused: bool) -> anyhow::Result<()> {

@@ -30,9 +30,9 @@ use std::sync::Arc;
 
 use crate::id::{JobId, ScheduleId, ShardId};
 use crate::lifecycle::JobState;
+use crate::random::SplitMix64;
 use crate::schedule::{Origin, OriginSchedule, ScheduleReply, Source};
 use crate::shard::Config;
-use crate::shard::chance::Chance;
 use crate::shard::event::{Made, Token};
 use crate::shard::live::Live;
 use crate::shard::outbox::Outbox;
@@ -96,7 +96,7 @@ struct Planner<'a> {
     is_retiring: bool,
     config: &'a Config,
     now: Timestamp,
-    chance: &'a mut Chance,
+    chance: &'a mut SplitMix64,
     outbox: &'a mut Outbox,
     calendars: &'a mut Calendars,
     replies: &'a mut Vec<(Token, ScheduleReply)>,
