@@ -8,7 +8,7 @@ use punctual_core::schedule::By;
 use punctual_core::{BackfillId, JobState, ScheduleId, Timestamp};
 use punctual_store::{
     BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillRun, BackfillState, BackfillStep, Backfilled, Backfills,
-    NewJob, Result, Stepped,
+    NewJob, Result, Stepped, codes,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -176,7 +176,7 @@ async fn end_runs(conn: &Conn, id: Uuid, ended: Vec<(Timestamp, JobState)>) -> D
     // Each time once: the last counts.
     let ended: BTreeMap<Timestamp, JobState> = ended.into_iter().collect();
     let times: Vec<i64> = ended.keys().map(|at| at.as_micros()).collect();
-    let states: Option<Vec<i16>> = ended.values().map(|state| codec::state_code(*state)).collect();
+    let states: Option<Vec<i16>> = ended.values().map(|state| codes::state_code(*state)).collect();
     let states = states.ok_or_else(|| Trouble::inconsistent("a job that waits or runs has not ended"))?;
     match conn.execute(sql!("end_backfill_runs"), &[&id, &times, &states]).await? == times.len() as u64 {
         true => Ok(()),

@@ -47,7 +47,7 @@ use punctual_core::{JobId, Span, TaskId};
 use punctual_store::{Result, Store, StoreError};
 
 pub use health::{Health, health};
-pub use migrate::{MigrationState, MigrationStatus, migrate, migrations, pending_sql};
+pub use migrate::{migrate, migrations, pending_sql};
 pub use options::{Clock, LANES, Migrate, Options};
 
 use connection::{Class, Conn};
@@ -115,7 +115,7 @@ impl PostgresStore {
         let conn = origin.open(Class::Maintenance).await?;
         let described = describe(&conn).await?;
         match options.migrate {
-            Migrate::Apply => drop(migrate::run(&conn, &migrate::MIGRATIONS).await?),
+            Migrate::Apply => drop(migrate::run(&conn).await?),
             Migrate::Check => migrate::check(&conn).await?,
         }
         let shard_count = leases::shard_count(&conn, options.shard_count).await?;

@@ -4,10 +4,12 @@ mod common;
 
 use common::Database;
 use futures_util::future::join_all;
-use punctual_core::ShardId;
 use punctual_core::notice::NoticeKind;
-use punctual_store::{FoundRow, JobReads, JobRecord, Leases, Schedules, Store, StoreError, Transitions};
-use punctual_store_postgres::{Migrate, MigrationState, Options, PostgresStore, migrate, migrations, pending_sql};
+use punctual_core::{ShardId, hex};
+use punctual_store::{
+    FoundRow, JobReads, JobRecord, Leases, MigrationState, Schedules, Store, StoreError, Transitions,
+};
+use punctual_store_postgres::{Migrate, Options, PostgresStore, migrate, migrations, pending_sql};
 use punctual_store_tests::fixture::{Owner, at, new_job, original, server, succeed, task_id, worker};
 use punctual_store_tests::report_fixture::{notice, tell, waiting, with_backfill, with_rule};
 use punctual_store_tests::schedule_fixture::watermark;
@@ -213,7 +215,7 @@ async fn attempts_from_before_their_due_times_were_kept_show_the_first_one() {
     let database = Database::new();
     migrate_up_to(&database, 7);
     let job = new_job(1, 10, 0);
-    let uuid = |id: [u8; 16]| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let uuid = |id: [u8; 16]| hex::encode(id);
     database.execute(&format!(
         "INSERT INTO task (id, created_at, updated_at, used_until, revision, deleted, kind, queue, spec)
          VALUES ('{}', 0, 0, 0, 1, false, 'probe', 'default', '{{}}');
@@ -238,7 +240,7 @@ async fn a_store_from_before_schedules_gets_them_and_keeps_its_jobs() {
     let database = Database::new();
     migrate_up_to(&database, 5);
     let (waiting, finished) = (new_job(1, 10, 0), new_job(2, 10, 0));
-    let uuid = |id: [u8; 16]| id.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let uuid = |id: [u8; 16]| hex::encode(id);
     let (day, due_at) = (at(0).as_micros(), at(10).as_micros());
     database.execute(&format!(
         "INSERT INTO task (id, created_at, updated_at, used_until, revision, deleted, kind, queue, spec)

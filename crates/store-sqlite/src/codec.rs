@@ -11,35 +11,9 @@ use punctual_core::{
     ArtifactId, AttemptNo, BackfillId, Counters, JobId, JobState, ScheduleId, ServerId, ShardId, TaskId, Timestamp,
     WorkerId,
 };
+use punctual_store::codes;
 use rusqlite::Row;
 use rusqlite::types::{FromSqlError, Type, ValueRef};
-
-/// `state <> 1` is in the schema: success is what almost every row says.
-pub(crate) const SUCCEEDED: u8 = 1;
-
-pub(crate) const fn state_code(state: JobState) -> Option<u8> {
-    match state {
-        JobState::Succeeded => Some(SUCCEEDED),
-        JobState::Failed => Some(2),
-        JobState::Cancelled => Some(3),
-        JobState::Lost => Some(4),
-        JobState::Quarantined => Some(5),
-        JobState::Deleted => Some(6),
-        // Of a job in the hot table; no row says so.
-        JobState::Scheduled | JobState::Running => None,
-    }
-}
-
-pub(crate) const fn ending_code(ending: Ending) -> u8 {
-    match ending {
-        Ending::Succeeded => 1,
-        Ending::Failed => 2,
-        Ending::TimedOut => 3,
-        Ending::WorkerLost => 4,
-        Ending::Cancelled => 5,
-        Ending::NotStarted => 6,
-    }
-}
 
 pub(crate) fn unreadable(column: usize, kind: Type, what: &str) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, kind, FromSqlError::Other(what.into()).into())
@@ -50,19 +24,11 @@ pub(crate) fn unreadable_text(column: usize, error: serde_json::Error) -> rusqli
 }
 
 pub(crate) fn state(row: &Row<'_>, column: usize) -> rusqlite::Result<JobState> {
-    let code: u8 = row.get(column)?;
-    JobState::ALL
-        .into_iter()
-        .find(|&state| state_code(state) == Some(code))
-        .ok_or_else(|| unreadable(column, Type::Integer, "not a state"))
+    codes::state_of_code(row.get(column)?).ok_or_else(|| unreadable(column, Type::Integer, "not a state"))
 }
 
 fn ending(row: &Row<'_>, column: usize) -> rusqlite::Result<Ending> {
-    let code: u8 = row.get(column)?;
-    Ending::ALL
-        .into_iter()
-        .find(|&ending| ending_code(ending) == code)
-        .ok_or_else(|| unreadable(column, Type::Integer, "not an ending"))
+    codes::ending_of_code(row.get(column)?).ok_or_else(|| unreadable(column, Type::Integer, "not an ending"))
 }
 
 pub(crate) fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
@@ -220,20 +186,4 @@ pub(crate) fn attempt(row: &Row<'_>, column: usize, job: JobId) -> rusqlite::Res
         details: details(row, column + 8, job)?,
         log: archived_log(row, column + 9)?.map(Box::new),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Stored in every file there is: a change here needs a migration.
-    #[test]
-    fn codes_never_change() {
-        let states: Vec<_> = JobState::ALL.iter().map(|&state| (state.as_str(), state_code(state))).collect();
-        let text = format!("{states:?}");
-        insta::assert_snapshot!(text, @r#"[("scheduled", None), ("running", None), ("succeeded", Some(1)), ("failed", Some(2)), ("cancelled", Some(3)), ("lost", Some(4)), ("quarantined", Some(5)), ("deleted", Some(6))]"#);
-        let endings: Vec<_> = Ending::ALL.iter().map(|&ending| (ending.as_str(), ending_code(ending))).collect();
-        let text = format!("{endings:?}");
-        insta::assert_snapshot!(text, @r#"[("succeeded", 1), ("failed", 2), ("timed_out", 3), ("worker_lost", 4), ("cancelled", 5), ("not_started", 6)]"#);
-    }
 }

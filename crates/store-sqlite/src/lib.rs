@@ -101,7 +101,7 @@ impl SqliteStore {
         let lock = antechamber.lock(path)?;
         let mut conn = connection::open_writer(path, &options)?;
         let past = examine(&mut conn, path, &beside, &options)?;
-        migrate::run(&mut conn, &migrate::MIGRATIONS, (options.clock)()).map_err(|error| error.into_error(path))?;
+        migrate::run(&mut conn, migrate::MIGRATIONS, (options.clock)()).map_err(|error| error.into_error(path))?;
         let shard_count = leases::shard_count(&conn, path, options.shard_count)?;
         if past == Past::MayBeLost {
             commits::begin_generation(path, &conn, (options.clock)())?;

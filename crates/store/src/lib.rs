@@ -8,11 +8,13 @@
 mod archive;
 mod artifacts;
 mod backfills;
+pub mod codes;
 mod error;
 mod jobs;
 mod leases;
 mod logs;
 mod members;
+mod migrations;
 mod notices;
 mod schedules;
 mod tasks;
@@ -42,6 +44,9 @@ pub use jobs::{
 pub use leases::{Lease, Leases, Owned};
 pub use logs::{ChunkMarks, LogChunk, LogPiece, Logs, Retention, TASK_USE_STEP, tasks_used_since, without_overlap};
 pub use members::{ClusterSecret, DutyLease, Member, MemberStatus, Members, SeenMember};
+pub use migrations::{
+    AppliedMigration, Migration, MigrationState, MigrationStatus, migration_status, missing_migrations,
+};
 pub use notices::{
     Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RuleChange, RuleRow, RuleUpdate, WaitingNotice,
 };

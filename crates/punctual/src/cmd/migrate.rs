@@ -3,7 +3,8 @@
 use clap::{Args, Subcommand};
 use comfy_table::Cell;
 use punctual_store::StoreError;
-use punctual_store_postgres::{MigrationState, MigrationStatus, migrate, migrations, pending_sql};
+use punctual_store::{MigrationState, MigrationStatus};
+use punctual_store_postgres::{migrate, migrations, pending_sql};
 use serde::Serialize;
 use serde_json::json;
 

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::shard::write::{CancelMark, JobWrite, Requeue, Rerun, ResolveLost, Settle};
 use punctual_core::{AttemptNo, JobId, JobKey, JobState, Timestamp};
-use punctual_store::TASK_USE_STEP;
+use punctual_store::{TASK_USE_STEP, codes};
 
 use super::named::{Named, Unfit};
 use super::settle;
@@ -257,7 +257,7 @@ fn attempts(ran: &[(JobKey, &AttemptRecord)]) -> Vec<Param> {
         column(ran.iter().map(|(_, ran)| ran.started_at.as_micros())),
         column(ran.iter().map(|(_, ran)| ran.finished_at.as_micros())),
         column(ran.iter().map(|(_, ran)| attempt_number(ran.attempt))),
-        column(ran.iter().map(|(_, ran)| codec::ending_code(ran.ending))),
+        column(ran.iter().map(|(_, ran)| codes::ending_code(ran.ending))),
         column(ran.iter().map(|(_, ran)| ran.reason.as_deref().map(codec::text))),
         column(ran.iter().map(|(_, ran)| codec::details_text(ran.details.as_deref()))),
         column(ran.iter().map(|(key, _)| is_moved(key.id, key.due_at).then(|| key.due_at.as_micros()))),
@@ -295,8 +295,8 @@ fn late_ending(resolve: &ResolveLost) -> Result<(i16, i16), Trouble> {
             return Err(Trouble::inconsistent(format!("a late result cannot make {} {state}", resolve.id)));
         }
     };
-    let state = codec::state_code(resolve.state).expect("those above are final");
-    Ok((state, codec::ending_code(ending)))
+    let state = codes::state_code(resolve.state).expect("those above are final");
+    Ok((state, codes::ending_code(ending)))
 }
 
 /// Such a row is not where the job's id says, and is found through `job_moved`.

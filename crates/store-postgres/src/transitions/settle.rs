@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::shard::write::Settle;
 use punctual_core::{Counters, JobKey, JobState, ScheduleId, ServerId, Timestamp};
+use punctual_store::codes;
 
 use super::columns::{Wanted, expected, is_early, is_moved, places};
 use crate::codec::{self, Uuid, attempt_number, shard_number};
@@ -107,7 +108,7 @@ fn columns(settles: &[&Settle], nodes: &Numbers) -> Result<Vec<Param>, Trouble> 
         Box::new(servers.collect::<Result<Vec<Option<i32>>, Trouble>>()?),
         column(ran().map(|ran| ran.map(|ran| ran.picked_up_at.as_micros()))),
         column(ran().map(|ran| ran.map(|ran| ran.started_at.as_micros()))),
-        column(ran().map(|ran| ran.map(|ran| codec::ending_code(ran.ending)))),
+        column(ran().map(|ran| ran.map(|ran| codes::ending_code(ran.ending)))),
         column(reasons.map(|reason| reason.as_deref().map(codec::text))),
         column(settles.iter().map(|settle| settle.output.clone().map(Blob))),
         column(ran().map(|ran| codec::details_text(ran.and_then(|ran| ran.details.as_deref())))),
@@ -120,6 +121,6 @@ fn number(nodes: &Numbers, id: Uuid) -> Result<i32, Trouble> {
 }
 
 fn final_state(settle: &Settle) -> Result<i16, Trouble> {
-    codec::state_code(settle.state)
+    codes::state_code(settle.state)
         .ok_or_else(|| Trouble::inconsistent(format!("{} cannot end as {}", settle.key.id, settle.state)))
 }

@@ -1,7 +1,7 @@
 //! Adds backfills and lets them go on.
 
 use punctual_core::{BackfillId, JobState, ScheduleId, Timestamp};
-use punctual_store::{BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillStep, NewJob, Stepped};
+use punctual_store::{BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillStep, NewJob, Stepped, codes};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::jobs::store_jobs;
@@ -99,7 +99,7 @@ fn make_runs(
 fn end_runs(conn: &Connection, id: BackfillId, ended: &[(Timestamp, JobState)]) -> Result<(), Failure> {
     let mut statement = conn.prepare_cached(sql!("end_backfill_run"))?;
     for (at, state) in ended {
-        let Some(code) = codec::state_code(*state) else {
+        let Some(code) = codes::state_code(*state) else {
             return Err(Failure::inconsistent(format!("no run ends as {state}")));
         };
         let there = statement.execute(params![id.to_bytes(), at.as_micros(), code])?;

@@ -2,7 +2,7 @@
 //! examined that a filter which matches little would hold a connection too long.
 
 use punctual_core::{JobId, JobKey, JobState, Timestamp};
-use punctual_store::{DueWindow, Filter, FinishedJob, HotJob, JobPages, Order, Page, Position};
+use punctual_store::{DueWindow, Filter, FinishedJob, HotJob, JobPages, Order, Page, Position, codes};
 use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Connection, Row, params};
 
@@ -157,7 +157,7 @@ fn finished(conn: &Connection, filter: &Filter, position: Position) -> Result<Pa
     let (text, selectors): (_, Vec<Value>) = if let Some(tracing_id) = &filter.tracing_id {
         (sql!("list_finished_traced"), vec![Value::Text(tracing_id.clone())])
     } else if unsuccessful {
-        let mut codes: Vec<_> = filter.states.iter().filter_map(|&state| codec::state_code(state)).collect();
+        let mut codes: Vec<_> = filter.states.iter().filter_map(|&state| codes::state_code(state)).collect();
         codes.sort_unstable();
         codes.dedup();
         (sql!("list_finished_in_state"), codes.into_iter().map(|code| Value::Integer(code.into())).collect())

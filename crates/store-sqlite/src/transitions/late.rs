@@ -4,6 +4,7 @@
 use punctual_core::attempt::Ending;
 use punctual_core::shard::write::{ResolveLost, StaleOutcome, StartsId};
 use punctual_core::{JobId, JobKey, JobState};
+use punctual_store::codes;
 use rusqlite::{Connection, params};
 
 use super::apply::{Hit, next_attempt};
@@ -40,8 +41,8 @@ pub(super) fn resolve_lost(conn: &Connection, resolve: &ResolveLost) -> Result<H
     let resolved = conn.prepare_cached(sql!("resolve_lost"))?.execute(params![
         resolve.id.to_bytes(),
         resolve.attempt.0,
-        codec::state_code(resolve.state),
-        codec::ending_code(ending),
+        codes::state_code(resolve.state),
+        codes::ending_code(ending),
         resolve.finished_at.as_micros(),
         is_early(resolve.id, resolve.finished_at),
         resolve.reason,

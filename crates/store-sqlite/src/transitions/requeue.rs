@@ -3,7 +3,7 @@
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::shard::write::{CancelMark, Requeue, Rerun};
 use punctual_core::{JobId, JobKey, Timestamp};
-use punctual_store::TASK_USE_STEP;
+use punctual_store::{TASK_USE_STEP, codes};
 use rusqlite::{Connection, params};
 
 use super::apply::{Hit, one_row};
@@ -46,7 +46,7 @@ fn keep_attempt(conn: &Connection, key: JobKey, ran: &AttemptRecord) -> Result<(
         ran.picked_up_at.as_micros(),
         ran.started_at.as_micros(),
         ran.finished_at.as_micros(),
-        codec::ending_code(ran.ending),
+        codes::ending_code(ran.ending),
         ran.reason,
         codec::details_text(ran.details.as_deref()),
         is_moved(key.id, key.due_at).then(|| key.due_at.as_micros())

@@ -2,6 +2,7 @@
 
 use punctual_core::shard::write::{CancelMark, Settle};
 use punctual_core::{JobId, Timestamp};
+use punctual_store::codes;
 use rusqlite::{CachedStatement, Connection, params};
 
 use super::apply::one_row;
@@ -22,7 +23,7 @@ impl<'c> Settling<'c> {
 
     pub(super) fn settle(&mut self, settle: &Settle) -> Result<(), Failure> {
         let Settle { key, state, finished_at, counters, attempt, .. } = settle;
-        let state = codec::state_code(*state)
+        let state = codes::state_code(*state)
             .ok_or_else(|| Failure::inconsistent(format!("{} cannot end as {state}", key.id)))?;
         let (shard, due_at, id) = (key.shard().0, key.due_at.as_micros(), key.id.to_bytes());
         let ran = attempt.as_ref();
@@ -41,7 +42,7 @@ impl<'c> Settling<'c> {
             ran.map(|ran| ran.server.to_bytes()),
             ran.map(|ran| ran.picked_up_at.as_micros()),
             ran.map(|ran| ran.started_at.as_micros()),
-            ran.map(|ran| codec::ending_code(ran.ending)),
+            ran.map(|ran| codes::ending_code(ran.ending)),
             ran.map_or(&settle.reason, |ran| &ran.reason),
             settle.output.as_deref(),
             codec::details_text(ran.and_then(|ran| ran.details.as_deref()))

@@ -2,7 +2,8 @@
 
 use punctual_core::{Span, Timestamp};
 use punctual_store::StoreError;
-use punctual_store_postgres::{Health, MigrationState, MigrationStatus, health, migrations};
+use punctual_store::{MigrationState, MigrationStatus};
+use punctual_store_postgres::{Health, health, migrations};
 
 use super::Check;
 use crate::clock::now;

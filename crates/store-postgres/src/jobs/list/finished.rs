@@ -1,7 +1,7 @@
 //! The part of a list that is in history.
 
 use punctual_core::{JobId, JobState};
-use punctual_store::{Filter, FinishedJob, Order, Page, Position};
+use punctual_store::{Filter, FinishedJob, Order, Page, Position, codes};
 use tokio_postgres::{Row, Statement};
 
 use super::super::record::read_finished;
@@ -38,7 +38,7 @@ impl FinishedList {
             ([sql!("list_finished_traced"), sql!("list_finished_traced_backwards")], selectors)
         } else if unsuccessful {
             filters |= filter.task.is_some();
-            let mut codes: Vec<_> = filter.states.iter().filter_map(|&state| codec::state_code(state)).collect();
+            let mut codes: Vec<_> = filter.states.iter().filter_map(|&state| codes::state_code(state)).collect();
             codes.sort_unstable();
             codes.dedup();
             let codes = codes.into_iter().map(Selector::State).collect();
