@@ -92,6 +92,21 @@ impl ErrorKind {
         Self::ALL.iter().copied().find(|kind| kind.code() == code)
     }
 
+    /// The number of the gRPC status that a call of a worker or of another server fails with. Workers ask another server if
+    /// it is `UNAVAILABLE`, and give up if it is `INVALID_ARGUMENT` or `NOT_FOUND`.
+    pub const fn grpc_code(self) -> i32 {
+        const INVALID_ARGUMENT: i32 = 3;
+        const NOT_FOUND: i32 = 5;
+        const INTERNAL: i32 = 13;
+        const UNAVAILABLE: i32 = 14;
+        match self.http_status() {
+            _ if self.is_retryable() => UNAVAILABLE,
+            404 => NOT_FOUND,
+            400..=499 => INVALID_ARGUMENT,
+            _ => INTERNAL,
+        }
+    }
+
     /// Whether the same request may succeed later.
     pub const fn is_retryable(self) -> bool {
         matches!(self, Self::TooManyRequests | Self::RequestTimeout | Self::ShardMoving)
@@ -208,6 +223,29 @@ impl FieldCode {
             Self::TooLong => "A text or list is too long, or JSON is nested too deeply",
             Self::ForbiddenCharacter => "A character is not allowed there",
             Self::InvalidValue => "Anything else; see `detail`",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ErrorKind as E;
+
+    #[test]
+    fn a_call_fails_with_the_grpc_status_that_workers_act_on() {
+        for (kind, code) in [
+            (E::InvalidRequest, 3),
+            (E::WrongAttempt, 3),
+            (E::TaskExists, 3),
+            (E::JobNotFound, 5),
+            (E::ArtifactNotFound, 5),
+            (E::Internal, 13),
+            (E::DatabaseCorrupt, 13),
+            (E::TooManyRequests, 14),
+            (E::ShardMoving, 14),
+            (E::DatabaseUnavailable, 14),
+        ] {
+            assert_eq!(kind.grpc_code(), code, "{kind:?}");
         }
     }
 }

@@ -259,13 +259,7 @@ fn read_artifact_id(bytes: &[u8]) -> Result<ArtifactId, Status> {
 
 pub(crate) fn refused(error: &AppError) -> Status {
     problem::log_call(error, "a worker's call failed");
-    if error.kind.is_retryable() {
-        Status::unavailable(error.detail.clone())
-    } else if error.kind.http_status() >= 500 {
-        Status::internal(error.detail.clone())
-    } else {
-        Status::invalid_argument(error.detail.clone())
-    }
+    Status::new(error.kind.grpc_code().into(), error.detail.clone())
 }
 
 pub(crate) fn to_millis(span: punctual_core::Span) -> u32 {

@@ -252,5 +252,5 @@ fn bad(error: BadMessage) -> Status {
 
 fn refused(error: AppError) -> Status {
     problem::log_call(&error, "a peer's call failed");
-    if error.kind.is_retryable() { Status::unavailable(error.detail) } else { Status::internal(error.detail) }
+    Status::new(error.kind.grpc_code().into(), error.detail)
 }
