@@ -2,7 +2,7 @@
 -- Guarantees: inputs and outputs are not read.
 -- Index: those on id of the partitions of history; the primary key of task.
 -- Concurrency: a snapshot.
-SELECT history.id, task.id, history.priority, history.next_attempt, history.failures, history.node_failures,
+SELECT history.id, task.id AS task, history.priority, history.next_attempt, history.failures, history.node_failures,
        history.submitted_at, history.tracing_id, history.state, history.finished_at, history.due_at, history.reason,
        history.source
 FROM unnest($1::uuid[]) AS wanted (id)

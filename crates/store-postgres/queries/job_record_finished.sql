@@ -1,7 +1,7 @@
 -- One finished job with its last attempt, for people.
 -- Index: those on id of the partitions of history; the primary keys of task and node.
 -- Concurrency: a snapshot.
-SELECT history.id, task.id, history.priority, history.next_attempt, history.failures, history.node_failures,
+SELECT history.id, task.id AS task, history.priority, history.next_attempt, history.failures, history.node_failures,
        history.submitted_at, history.tracing_id, history.state, history.finished_at, history.due_at, history.reason,
        history.source, history.attempt, worker.id, server.id, history.picked_up_at, history.started_at, history.finished_at,
        history.ending, history.reason, history.details, history.log_path, history.log_bytes,

@@ -2,7 +2,7 @@
 -- id.
 -- Index: history_unsuccessful of the partitions, merged; the condition is its own, or it would not be used.
 -- Concurrency: a snapshot.
-SELECT history.id, task.id, history.priority, history.next_attempt, history.failures, history.node_failures,
+SELECT history.id, task.id AS task, history.priority, history.next_attempt, history.failures, history.node_failures,
        history.submitted_at, history.tracing_id, history.state, history.finished_at, history.due_at, history.reason,
        history.source, task.kind, task.queue
 FROM history JOIN task ON task.number = history.task

@@ -1,7 +1,7 @@
 -- Finished jobs of one task between two ids, both exclusive, so many of them, in order of id.
 -- Index: history_task of the partitions, merged.
 -- Concurrency: a snapshot.
-SELECT history.id, task.id, history.priority, history.next_attempt, history.failures, history.node_failures,
+SELECT history.id, task.id AS task, history.priority, history.next_attempt, history.failures, history.node_failures,
        history.submitted_at, history.tracing_id, history.state, history.finished_at, history.due_at, history.reason,
        history.source, task.kind, task.queue
 FROM history JOIN task ON task.number = history.task

@@ -4,9 +4,10 @@
 -- Concurrency: a snapshot.
 SELECT found.* FROM generate_series(0, $1::integer - 1) AS every (shard)
 CROSS JOIN LATERAL (
-    SELECT job.id, job.due_at, task.id, job.priority, job.next_attempt, job.failures, job.node_failures,
+    SELECT job.id, job.due_at, task.id AS task, job.priority, job.next_attempt, job.failures, job.node_failures,
            job.submitted_at, job.tracing_id,
-           EXISTS (SELECT 1 FROM cancel_request WHERE cancel_request.job = job.id), job.source, job.give_backs, task.kind, task.queue,
+           EXISTS (SELECT 1 FROM cancel_request WHERE cancel_request.job = job.id) AS cancel_requested,
+           job.source, job.give_backs, task.kind, task.queue,
            job.shard, job.moved
     FROM job JOIN task ON task.number = job.task
     WHERE job.shard = every.shard::smallint

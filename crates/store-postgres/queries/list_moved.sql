@@ -2,9 +2,10 @@
 -- id.
 -- Index: job_moved, in its order; the condition is its own, or it would not be used.
 -- Concurrency: a snapshot.
-SELECT job.id, job.due_at, task.id, job.priority, job.next_attempt, job.failures, job.node_failures,
+SELECT job.id, job.due_at, task.id AS task, job.priority, job.next_attempt, job.failures, job.node_failures,
        job.submitted_at, job.tracing_id,
-       EXISTS (SELECT 1 FROM cancel_request WHERE cancel_request.job = job.id), job.source, job.give_backs, task.kind, task.queue
+       EXISTS (SELECT 1 FROM cancel_request WHERE cancel_request.job = job.id) AS cancel_requested,
+       job.source, job.give_backs, task.kind, task.queue
 FROM job JOIN task ON task.number = job.task
 WHERE job.moved AND job.id > $1 AND job.id < $2
 ORDER BY job.id LIMIT $3

@@ -3,9 +3,9 @@
 -- Guarantees: looks at no more than $7 rows, and sends no more than $5.
 -- Index: the primary key of job, in its order.
 -- Concurrency: a snapshot.
-SELECT job.id, job.due_at, task.id, job.priority, job.next_attempt, job.failures, job.node_failures,
+SELECT job.id, job.due_at, task.id AS task, job.priority, job.next_attempt, job.failures, job.node_failures,
        job.submitted_at, job.tracing_id,
-       CASE WHEN length(job.input) <= $6 THEN job.input END, length(job.input), job.source, job.give_backs,
+       CASE WHEN length(job.input) <= $6 THEN job.input END AS input, length(job.input) AS input_len, job.source, job.give_backs,
        job.place = $7, job.is_skipped
 FROM (
     SELECT *, row_number() OVER (ORDER BY due_at, id) AS place,

@@ -190,12 +190,12 @@ pub(crate) fn by(row: &Row, column: usize) -> Read<By> {
     Ok(By { at: time(row, column)?, who: get(row, column + 1)? })
 }
 
-/// Three columns from `column` on: next_attempt, failures, node_failures.
-pub(crate) fn counters(row: &Row, column: usize) -> Read<Counters> {
+/// From the columns of the next attempt, the failures and the failures of nodes.
+pub(crate) fn counters(row: &Row, [next_attempt, failures, node_failures]: [usize; 3]) -> Read<Counters> {
     Ok(Counters {
-        next_attempt: AttemptNo(get::<i32>(row, column)? as u32),
-        failures: get::<i16>(row, column + 1)? as u16,
-        node_failures: get::<i16>(row, column + 2)? as u16,
+        next_attempt: AttemptNo(get::<i32>(row, next_attempt)? as u32),
+        failures: get::<i16>(row, failures)? as u16,
+        node_failures: get::<i16>(row, node_failures)? as u16,
     })
 }
 
@@ -213,9 +213,9 @@ pub(crate) fn source(row: &Row, column: usize, job: JobId) -> Read<Option<Source
     Ok(source)
 }
 
-/// Two columns from `column` on: the input when it is short, and its length.
-pub(crate) fn input(row: &Row, column: usize) -> Read<Input> {
-    let Some(len) = get::<Option<i32>>(row, column + 1)? else { return Ok(Input::None) };
+/// From the columns of the input, which is there when it is short, and of its length.
+pub(crate) fn input(row: &Row, column: usize, len: usize) -> Read<Input> {
+    let Some(len) = get::<Option<i32>>(row, len)? else { return Ok(Input::None) };
     Ok(bytes(row, column)?.map_or(Input::Stored { len: len.unsigned_abs() }, Input::Inline))
 }
 

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use punctual_local_postgres::shared;
+use punctual_store_tests::check_columns;
 
 use crate::connection::{Class, Conn};
 use crate::link::Origin;
@@ -217,6 +218,17 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
     }
 }
 
+/// Statements that read jobs have the columns that their readers name.
+async fn check_columns_of_jobs(conn: &Conn) {
+    let mut compared = 0;
+    for (name, text) in queries() {
+        let statement = conn.client.prepare(&text).await.unwrap();
+        let columns = statement.columns().iter().map(|column| column.name());
+        compared += usize::from(check_columns(&name, &text, columns));
+    }
+    assert_eq!(compared, 24);
+}
+
 const FILL: &str = "
     INSERT INTO task (id, created_at, updated_at, used_until, revision, deleted, name, kind, queue, spec)
     SELECT gen_random_uuid(), 0, 0, 0, 1, n % 2 = 0, 'task ' || n, 'probe', 'default', '{}' FROM generate_series(1, 100) AS n;
@@ -270,6 +282,7 @@ async fn every_query_runs_on_an_index_in_its_order() {
     let as_retention =
         "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan";
     maintenance.run(as_retention).await.unwrap();
+    check_columns_of_jobs(&conn).await;
     check_all(&conn, &maintenance, "while tables are empty").await;
     conn.run(FILL).await.unwrap();
     check_all(&conn, &maintenance, "when tables have filled").await;

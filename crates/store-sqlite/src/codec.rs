@@ -106,12 +106,15 @@ pub(crate) fn priority(row: &Row<'_>, column: usize) -> rusqlite::Result<Priorit
     Priority::new(row.get(column)?).ok_or_else(|| unreadable(column, Type::Integer, "not a priority"))
 }
 
-/// Three columns from `column` on: next_attempt, failures, node_failures.
-pub(crate) fn counters(row: &Row<'_>, column: usize) -> rusqlite::Result<Counters> {
+/// From the columns of the next attempt, the failures and the failures of nodes.
+pub(crate) fn counters(
+    row: &Row<'_>,
+    [next_attempt, failures, node_failures]: [usize; 3],
+) -> rusqlite::Result<Counters> {
     Ok(Counters {
-        next_attempt: AttemptNo(row.get(column)?),
-        failures: row.get(column + 1)?,
-        node_failures: row.get(column + 2)?,
+        next_attempt: AttemptNo(row.get(next_attempt)?),
+        failures: row.get(failures)?,
+        node_failures: row.get(node_failures)?,
     })
 }
 
@@ -129,9 +132,9 @@ pub(crate) fn source(row: &Row<'_>, column: usize, job: JobId) -> rusqlite::Resu
     Ok(source)
 }
 
-/// Two columns from `column` on: the input when it is short, and its length.
-pub(crate) fn input(row: &Row<'_>, column: usize) -> rusqlite::Result<Input> {
-    let Some(len) = row.get::<_, Option<u32>>(column + 1)? else { return Ok(Input::None) };
+/// From the columns of the input, which is there when it is short, and of its length.
+pub(crate) fn input(row: &Row<'_>, column: usize, len: usize) -> rusqlite::Result<Input> {
+    let Some(len) = row.get::<_, Option<u32>>(len)? else { return Ok(Input::None) };
     Ok(bytes(row, column)?.map_or(Input::Stored { len }, Input::Inline))
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use punctual_store_tests::check_columns;
 use rusqlite::Connection;
 
 /// The few rows of `shard`, `member` and `duty` are read through, and so are those artifacts that are pending and
@@ -158,4 +159,14 @@ fn every_query_says_what_it_needs_and_what_it_does_under_concurrency() {
             assert!(text.contains(part), "{name} has no `{part}`");
         }
     }
+}
+
+#[test]
+fn statements_that_read_jobs_have_the_columns_that_their_readers_name() {
+    let conn = store();
+    let compared = read("queries").into_iter().filter(|(name, text)| {
+        let statement = conn.prepare(text).unwrap();
+        check_columns(name, text, statement.column_names())
+    });
+    assert_eq!(compared.count(), 15);
 }

@@ -3,6 +3,7 @@
 //! stores. For tests only; knows no concrete store.
 
 pub mod archiving;
+mod columns;
 pub mod conformance;
 pub mod fixture;
 pub mod model;
@@ -10,3 +11,5 @@ pub mod random;
 pub mod report_fixture;
 pub mod schedule_fixture;
 pub mod unreadable;
+
+pub use columns::check_columns;

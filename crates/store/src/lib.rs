@@ -9,6 +9,7 @@ mod archive;
 mod artifacts;
 mod backfills;
 pub mod codes;
+pub mod columns;
 mod error;
 mod jobs;
 mod leases;

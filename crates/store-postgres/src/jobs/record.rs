@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::{AttemptNo, JobId, JobKey};
+use punctual_store::columns::{finished_job, hot_job};
 use punctual_store::{FinishedJob, HotJob, JobRecord, LateOutcome, RerunRecord, StoreError};
 use tokio_postgres::Row;
 
@@ -32,7 +33,7 @@ pub(super) async fn find(conn: &Borrowed<'_>, id: JobId) -> Result<Option<JobRec
     let (hot, finished) = (answer(1)?, answer(2)?);
     let mut attempts: Vec<_> = answer(3)?.iter().filter_map(|row| readable_attempt(row, 0, id)).collect();
     if let Some(row) = hot.first() {
-        return Ok(Some(JobRecord::Hot { job: read_hot(row)?, input: codec::bytes(row, 12)?, attempts }));
+        return Ok(Some(JobRecord::Hot { job: read_hot(row)?, input: codec::bytes(row, hot_job::COUNT)?, attempts }));
     }
     let Some(row) = finished.first() else { return Ok(None) };
     let (job, last, input, output) = read_record(row, id)?;
@@ -64,6 +65,9 @@ pub(super) async fn late_outcomes(conn: &Conn, id: JobId, limit: usize) -> Resul
     rows.iter().map(read).collect()
 }
 
+/// In `job_record_finished`, the input and the output are after the job and its last attempt.
+const INPUT: usize = finished_job::COUNT + 12;
+
 type FinishedRow = (FinishedJob, Option<AttemptRecord>, Option<Bytes>, Option<Bytes>);
 
 /// One attempt that cannot be read must not hide its job.
@@ -75,8 +79,9 @@ fn readable_attempt(row: &Row, column: usize, id: JobId) -> Option<AttemptRecord
 }
 
 fn read_record(row: &Row, id: JobId) -> Read<FinishedRow> {
-    let last = codec::attempt_no(row, 13)?.and_then(|_| readable_attempt(row, 13, id));
-    Ok((read_finished(row)?, last, codec::bytes(row, 25)?, codec::bytes(row, 26)?))
+    let last =
+        codec::attempt_no(row, finished_job::COUNT)?.and_then(|_| readable_attempt(row, finished_job::COUNT, id));
+    Ok((read_finished(row)?, last, codec::bytes(row, INPUT)?, codec::bytes(row, INPUT + 1)?))
 }
 
 pub(super) async fn hot_at(conn: &Conn, keys: &[JobKey]) -> Result<Vec<HotJob>, Trouble> {
@@ -84,7 +89,7 @@ pub(super) async fn hot_at(conn: &Conn, keys: &[JobKey]) -> Result<Vec<HotJob>, 
     let due: Vec<i64> = keys.iter().map(|key| key.due_at.as_micros()).collect();
     let ids: Vec<Uuid> = keys.iter().map(|key| key.id.into()).collect();
     let rows = conn.query(sql!("hot_jobs"), &[&shards, &due, &ids]).await?;
-    let read = |row: &Row| Ok((codec::value::<i64>(row, 12)?, read_hot(row)?));
+    let read = |row: &Row| Ok((codec::value::<i64>(row, hot_job::COUNT)?, read_hot(row)?));
     let mut jobs = rows.iter().map(read).collect::<Read<Vec<_>>>()?;
     jobs.sort_by_key(|(place, _)| *place);
     Ok(jobs.into_iter().map(|(_, job)| job).collect())
@@ -96,37 +101,39 @@ pub(super) async fn finished_among(conn: &Conn, ids: &[JobId]) -> Result<Vec<Fin
     rows.iter().map(read_finished).collect()
 }
 
-/// The first twelve columns of `job_record_hot`, `hot_jobs`, `list_hot`, `list_moved` and `given_back`.
+/// From a row of `job_record_hot`, `hot_jobs`, `list_hot`, `list_moved` and `given_back`.
 pub(super) fn read_hot(row: &Row) -> Read<HotJob> {
-    let id = codec::job_id(row, 0)?;
+    use hot_job as column;
+    let id = codec::job_id(row, column::ID)?;
     Ok(HotJob {
-        key: JobKey { id, due_at: codec::time(row, 1)? },
-        task: codec::task_id(row, 2)?,
-        priority: codec::priority(row, 3)?,
-        counters: codec::counters(row, 4)?,
-        submitted_at: codec::time(row, 7)?,
-        tracing_id: codec::value(row, 8)?,
-        cancel_requested: codec::value(row, 9)?,
-        source: codec::source(row, 10, id)?,
-        give_backs: codec::give_backs(row, 11, id)?,
+        key: JobKey { id, due_at: codec::time(row, column::DUE_AT)? },
+        task: codec::task_id(row, column::TASK)?,
+        priority: codec::priority(row, column::PRIORITY)?,
+        counters: codec::counters(row, [column::NEXT_ATTEMPT, column::FAILURES, column::NODE_FAILURES])?,
+        submitted_at: codec::time(row, column::SUBMITTED_AT)?,
+        tracing_id: codec::value(row, column::TRACING_ID)?,
+        cancel_requested: codec::value(row, column::CANCEL_REQUESTED)?,
+        source: codec::source(row, column::SOURCE, id)?,
+        give_backs: codec::give_backs(row, column::GIVE_BACKS, id)?,
     })
 }
 
-/// The first thirteen columns of `job_record_finished`, `finished_jobs` and the lists of finished jobs.
+/// From a row of `job_record_finished`, `finished_jobs` and the lists of finished jobs.
 pub(super) fn read_finished(row: &Row) -> Read<FinishedJob> {
-    let id = codec::job_id(row, 0)?;
-    let was_moved = codec::value::<Option<i64>>(row, 10)?.is_some();
+    use finished_job as column;
+    let id = codec::job_id(row, column::ID)?;
+    let was_moved = codec::value::<Option<i64>>(row, column::DUE_AT)?.is_some();
     Ok(FinishedJob {
         id,
-        task: codec::task_id(row, 1)?,
-        priority: codec::priority(row, 2)?,
-        counters: codec::counters(row, 3)?,
-        submitted_at: codec::time(row, 6)?,
-        tracing_id: codec::value(row, 7)?,
-        state: codec::state(row, 8)?,
-        finished_at: codec::time(row, 9)?,
-        due_at: if was_moved { codec::time(row, 10)? } else { id.due_at() },
-        reason: codec::value(row, 11)?,
-        source: codec::source(row, 12, id)?,
+        task: codec::task_id(row, column::TASK)?,
+        priority: codec::priority(row, column::PRIORITY)?,
+        counters: codec::counters(row, [column::NEXT_ATTEMPT, column::FAILURES, column::NODE_FAILURES])?,
+        submitted_at: codec::time(row, column::SUBMITTED_AT)?,
+        tracing_id: codec::value(row, column::TRACING_ID)?,
+        state: codec::state(row, column::STATE)?,
+        finished_at: codec::time(row, column::FINISHED_AT)?,
+        due_at: if was_moved { codec::time(row, column::DUE_AT)? } else { id.due_at() },
+        reason: codec::value(row, column::REASON)?,
+        source: codec::source(row, column::SOURCE, id)?,
     })
 }

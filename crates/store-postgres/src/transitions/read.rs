@@ -7,6 +7,7 @@ use punctual_core::job::Input;
 use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::{BatchSeq, CancelMark, OpenStart, Start, StartsId};
 use punctual_core::{JobId, JobKey, JobRow, ServerId, ShardId};
+use punctual_store::columns::job_row;
 use punctual_store::{FoundRow, LoadPage, OpenStarts};
 use tokio_postgres::Row;
 
@@ -54,10 +55,10 @@ async fn load_passing(
     let mut page = LoadPage::default();
     for row in &found {
         let job = read_row(row)?;
-        if codec::value(row, 13)? || page.rows.len() + 1 == load.limit {
+        if codec::value(row, job_row::COUNT)? || page.rows.len() + 1 == load.limit {
             page.stopped_at = Some(job.key);
         }
-        if !codec::value::<bool>(row, 14)? {
+        if !codec::value::<bool>(row, job_row::COUNT + 1)? {
             page.rows.push(job);
         }
     }
@@ -92,7 +93,7 @@ pub(super) async fn find(conn: &Borrowed<'_>, id: JobId) -> Done<FoundRow> {
     Ok(FoundRow::Finished {
         state: codec::state(row, 0)?,
         attempt: codec::attempt_no(row, 1)?,
-        counters: codec::counters(row, 2)?,
+        counters: codec::counters(row, [2, 3, 4])?,
     })
 }
 
@@ -120,7 +121,7 @@ pub(super) async fn open_starts(conn: &Conn, shard: ShardId) -> Done<OpenStarts>
     conn.run("COMMIT").await?;
     let mut found: HashMap<usize, &Row> = HashMap::with_capacity(rows.len());
     for row in &rows {
-        found.insert(codec::value::<i64>(row, 13)? as usize - 1, row);
+        found.insert(codec::value::<i64>(row, job_row::COUNT)? as usize - 1, row);
     }
     let mut open = OpenStarts { whole_since, ..OpenStarts::default() };
     let mut place = 0;
@@ -134,7 +135,7 @@ pub(super) async fn open_starts(conn: &Conn, shard: ShardId) -> Done<OpenStarts>
             if job.counters.next_attempt != start.attempt {
                 continue;
             }
-            let cancel = if codec::value(row, 14)? { CancelMark::Recorded } else { CancelMark::None };
+            let cancel = if codec::value(row, job_row::COUNT + 1)? { CancelMark::Recorded } else { CancelMark::None };
             open.running.push((OpenStart { starts: record.name, start, server: record.server, cancel }, job));
         }
         if open.running.len() == before {
@@ -164,18 +165,19 @@ fn places(keys: &[JobKey]) -> (Vec<i16>, Vec<i64>, Vec<Uuid>) {
     (shards, due, keys.iter().map(|key| key.id.into()).collect())
 }
 
-/// The first thirteen columns of `load`, `load_passing`, `load_urgent`, `job_row` and `job_rows`.
+/// From a row of `load`, `load_passing`, `load_urgent`, `job_row` and `job_rows`.
 fn read_row(row: &Row) -> Read<JobRow> {
-    let id = codec::job_id(row, 0)?;
+    use job_row as column;
+    let id = codec::job_id(row, column::ID)?;
     Ok(JobRow {
-        key: JobKey { id, due_at: codec::time(row, 1)? },
-        task: codec::task_id(row, 2)?,
-        priority: codec::priority(row, 3)?,
-        counters: codec::counters(row, 4)?,
-        submitted_at: codec::time(row, 7)?,
-        tracing_id: codec::value(row, 8)?,
-        source: codec::source(row, 11, id)?.map(Box::new),
-        give_backs: codec::give_backs(row, 12, id)?,
-        input: codec::input(row, 9)?,
+        key: JobKey { id, due_at: codec::time(row, column::DUE_AT)? },
+        task: codec::task_id(row, column::TASK)?,
+        priority: codec::priority(row, column::PRIORITY)?,
+        counters: codec::counters(row, [column::NEXT_ATTEMPT, column::FAILURES, column::NODE_FAILURES])?,
+        submitted_at: codec::time(row, column::SUBMITTED_AT)?,
+        tracing_id: codec::value(row, column::TRACING_ID)?,
+        source: codec::source(row, column::SOURCE, id)?.map(Box::new),
+        give_backs: codec::give_backs(row, column::GIVE_BACKS, id)?,
+        input: codec::input(row, column::INPUT, column::INPUT_LEN)?,
     })
 }

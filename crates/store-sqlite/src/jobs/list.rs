@@ -2,6 +2,7 @@
 //! examined that a filter which matches little would hold a connection too long.
 
 use punctual_core::{JobId, JobKey, JobState, Timestamp};
+use punctual_store::columns::{finished_job, hot_job};
 use punctual_store::{DueWindow, Filter, FinishedJob, HotJob, JobPages, Order, Page, Position, codes};
 use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Connection, Row, params};
@@ -66,7 +67,7 @@ fn hot(
     let mut unreadable = Vec::new();
     let read = |row: &Row<'_>| {
         let Some(key) = read_key(row, &mut unreadable) else { return Ok(None) };
-        let is_passed_by: bool = row.get(14)?;
+        let is_passed_by: bool = row.get(hot_job::COUNT + 2)?;
         if is_passed_by {
             return Ok(Some((position.reached(key), None)));
         }
@@ -107,12 +108,13 @@ pub(super) fn due(
 }
 
 fn read_key(row: &Row<'_>, unreadable: &mut Vec<Unreadable>) -> Option<JobKey> {
-    let key = codec::job_id(row, 0).and_then(|id| Ok(JobKey { id, due_at: codec::time(row, 1)? }));
+    let key =
+        codec::job_id(row, hot_job::ID).and_then(|id| Ok(JobKey { id, due_at: codec::time(row, hot_job::DUE_AT)? }));
     key.map_err(|error| unreadable.push((None, error))).ok()
 }
 
 fn examine_hot(row: &Row<'_>, filter: &Filter) -> rusqlite::Result<Option<HotJob>> {
-    if fits_task(row, filter, 2, 12)? { read_hot(row).map(Some) } else { Ok(None) }
+    if fits_task(row, filter, hot_job::TASK, hot_job::COUNT)? { read_hot(row).map(Some) } else { Ok(None) }
 }
 
 /// Also what cannot be read, and is left out.
@@ -130,14 +132,15 @@ pub(super) fn given_back(
     let mut examined = 0;
     while let Some(row) = found.next()? {
         examined += 1;
-        let place = codec::job_id(row, 0).and_then(|id| Ok(JobKey { id, due_at: codec::time(row, 12)? }));
+        let place =
+            codec::job_id(row, hot_job::ID).and_then(|id| Ok(JobKey { id, due_at: codec::time(row, hot_job::COUNT)? }));
         let job = place.and_then(|place| {
             page.next = Some(place);
             read_hot(row)
         });
         match job {
             Ok(job) => page.rows.push(job),
-            Err(error) => unreadable.push((codec::job_id(row, 0).ok(), error)),
+            Err(error) => unreadable.push((codec::job_id(row, hot_job::ID).ok(), error)),
         }
     }
     if examined < limit {
@@ -181,9 +184,9 @@ fn finished(conn: &Connection, filter: &Filter, position: Position) -> Result<Pa
         )
         .collect::<rusqlite::Result<Vec<_>>>()?;
     let read = |row: &Row<'_>| {
-        let id = codec::job_id(row, 0)?;
-        let state_fits = filter.states.is_empty() || filter.states.contains(&codec::state(row, 8)?);
-        let fits = state_fits && fits_task(row, filter, 1, 13)?;
+        let id = codec::job_id(row, finished_job::ID)?;
+        let state_fits = filter.states.is_empty() || filter.states.contains(&codec::state(row, finished_job::STATE)?);
+        let fits = state_fits && fits_task(row, filter, finished_job::TASK, finished_job::COUNT)?;
         Ok(Some((id, if fits { Some(read_finished(row)?) } else { None })))
     };
     Merge { cursors, order: position.order, read }.page(position.limit)

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::{AttemptNo, JobId, JobKey};
+use punctual_store::columns::{finished_job, hot_job};
 use punctual_store::{FinishedJob, HotJob, JobRecord, LateOutcome, RerunRecord};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -24,7 +25,7 @@ fn hot(conn: &Connection, id: JobId) -> Result<Option<(HotJob, Option<Bytes>)>, 
     transitions::at_its_key(conn, id, |key: JobKey| {
         statement
             .query_row(params![key.shard().0, key.due_at.as_micros(), id.to_bytes()], |row| {
-                Ok((read_hot(row)?, codec::bytes(row, 12)?))
+                Ok((read_hot(row)?, codec::bytes(row, hot_job::COUNT)?))
             })
             .optional()
     })
@@ -49,14 +50,17 @@ pub(super) fn finished_among(conn: &Connection, ids: &[JobId]) -> Result<Vec<Fin
     Ok(jobs)
 }
 
+/// In `job_record_finished`, the input and the output are after the job and its last attempt.
+const INPUT: usize = finished_job::COUNT + 12;
+
 type FinishedRow = (FinishedJob, Option<AttemptRecord>, Option<Bytes>, Option<Bytes>);
 
 fn finished(conn: &Connection, id: JobId) -> Result<Option<FinishedRow>, Failure> {
     let mut statement = conn.prepare_cached(sql!("job_record_finished"))?;
     let row = statement.query_row([id.to_bytes()], |row| {
-        let ran = row.get::<_, Option<u32>>(13)?.is_some();
-        let last = if ran { readable_attempt(row, 13, id) } else { None };
-        Ok((read_finished(row)?, last, codec::bytes(row, 25)?, codec::bytes(row, 26)?))
+        let ran = row.get::<_, Option<u32>>(finished_job::COUNT)?.is_some();
+        let last = if ran { readable_attempt(row, finished_job::COUNT, id) } else { None };
+        Ok((read_finished(row)?, last, codec::bytes(row, INPUT)?, codec::bytes(row, INPUT + 1)?))
     });
     Ok(row.optional()?)
 }
@@ -97,36 +101,38 @@ pub(super) fn late_outcomes(conn: &Connection, id: JobId, limit: usize) -> Resul
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// The first twelve columns of `job_record_hot`, `hot_job`, `list_hot`, `list_moved` and `given_back`.
+/// From a row of `job_record_hot`, `hot_job`, `list_hot`, `list_moved` and `given_back`.
 pub(super) fn read_hot(row: &Row<'_>) -> rusqlite::Result<HotJob> {
-    let id = codec::job_id(row, 0)?;
+    use hot_job as column;
+    let id = codec::job_id(row, column::ID)?;
     Ok(HotJob {
-        key: JobKey { id, due_at: codec::time(row, 1)? },
-        task: codec::task_id(row, 2)?,
-        priority: codec::priority(row, 3)?,
-        counters: codec::counters(row, 4)?,
-        submitted_at: codec::time(row, 7)?,
-        tracing_id: row.get(8)?,
-        source: codec::source(row, 10, id)?,
-        give_backs: codec::give_backs(row, 11, id)?,
-        cancel_requested: row.get(9)?,
+        key: JobKey { id, due_at: codec::time(row, column::DUE_AT)? },
+        task: codec::task_id(row, column::TASK)?,
+        priority: codec::priority(row, column::PRIORITY)?,
+        counters: codec::counters(row, [column::NEXT_ATTEMPT, column::FAILURES, column::NODE_FAILURES])?,
+        submitted_at: codec::time(row, column::SUBMITTED_AT)?,
+        tracing_id: row.get(column::TRACING_ID)?,
+        source: codec::source(row, column::SOURCE, id)?,
+        give_backs: codec::give_backs(row, column::GIVE_BACKS, id)?,
+        cancel_requested: row.get(column::CANCEL_REQUESTED)?,
     })
 }
 
-/// The first thirteen columns of `job_record_finished`, `finished_job` and the lists of finished jobs.
+/// From a row of `job_record_finished`, `finished_job` and the lists of finished jobs.
 pub(super) fn read_finished(row: &Row<'_>) -> rusqlite::Result<FinishedJob> {
-    let id = codec::job_id(row, 0)?;
+    use finished_job as column;
+    let id = codec::job_id(row, column::ID)?;
     Ok(FinishedJob {
         id,
-        task: codec::task_id(row, 1)?,
-        priority: codec::priority(row, 2)?,
-        counters: codec::counters(row, 3)?,
-        submitted_at: codec::time(row, 6)?,
-        tracing_id: row.get(7)?,
-        source: codec::source(row, 12, id)?,
-        state: codec::state(row, 8)?,
-        finished_at: codec::time(row, 9)?,
-        due_at: codec::time(row, 10)?,
-        reason: row.get(11)?,
+        task: codec::task_id(row, column::TASK)?,
+        priority: codec::priority(row, column::PRIORITY)?,
+        counters: codec::counters(row, [column::NEXT_ATTEMPT, column::FAILURES, column::NODE_FAILURES])?,
+        submitted_at: codec::time(row, column::SUBMITTED_AT)?,
+        tracing_id: row.get(column::TRACING_ID)?,
+        source: codec::source(row, column::SOURCE, id)?,
+        state: codec::state(row, column::STATE)?,
+        finished_at: codec::time(row, column::FINISHED_AT)?,
+        due_at: codec::time(row, column::DUE_AT)?,
+        reason: row.get(column::REASON)?,
     })
 }

@@ -5,6 +5,7 @@ use punctual_core::job::Input;
 use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::{BatchSeq, CancelMark, OpenStart, StartsId};
 use punctual_core::{AttemptNo, JobId, JobKey, JobRow, ShardId};
+use punctual_store::columns::job_row;
 use punctual_store::{FoundRow, LoadPage, OpenStarts};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
@@ -34,9 +35,10 @@ pub(super) fn load(conn: &Connection, load: &Load) -> Result<LoadPage, Failure> 
     let mut looked_at = 0;
     while let Some(row) = rows.next()? {
         looked_at += 1;
-        let is_skipped = !load.skip.is_empty() && load.skip.contains(&codec::task_id(row, 2)?);
+        let is_skipped = !load.skip.is_empty() && load.skip.contains(&codec::task_id(row, job_row::TASK)?);
         if looked_at == look_at_max || (!is_skipped && page.rows.len() + 1 == load.limit) {
-            page.stopped_at = Some(JobKey { id: codec::job_id(row, 0)?, due_at: codec::time(row, 1)? });
+            page.stopped_at =
+                Some(JobKey { id: codec::job_id(row, job_row::ID)?, due_at: codec::time(row, job_row::DUE_AT)? });
         }
         if !is_skipped {
             page.rows.push(read_row(row)?);
@@ -57,7 +59,7 @@ pub(super) fn find(conn: &Connection, id: JobId) -> Result<FoundRow, Failure> {
         Ok(FoundRow::Finished {
             state: codec::state(row, 0)?,
             attempt: row.get::<_, Option<u32>>(1)?.map(AttemptNo),
-            counters: codec::counters(row, 2)?,
+            counters: codec::counters(row, [2, 3, 4])?,
         })
     });
     Ok(finished.optional()?.unwrap_or(FoundRow::Absent))
@@ -132,18 +134,19 @@ fn job_row(statement: &mut CachedStatement<'_>, key: JobKey) -> rusqlite::Result
     statement.query_row(params![shard, due_at, id, INLINE_MAX], read_row).optional()
 }
 
-/// The columns of `load`, `load_urgent` and `job_row`.
+/// From a row of `load`, `load_urgent` and `job_row`.
 fn read_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
-    let id = codec::job_id(row, 0)?;
+    use job_row as column;
+    let id = codec::job_id(row, column::ID)?;
     Ok(JobRow {
-        key: JobKey { id, due_at: codec::time(row, 1)? },
-        task: codec::task_id(row, 2)?,
-        priority: codec::priority(row, 3)?,
-        counters: codec::counters(row, 4)?,
-        submitted_at: codec::time(row, 7)?,
-        tracing_id: row.get(8)?,
-        source: codec::source(row, 11, id)?.map(Box::new),
-        give_backs: codec::give_backs(row, 12, id)?,
-        input: codec::input(row, 9)?,
+        key: JobKey { id, due_at: codec::time(row, column::DUE_AT)? },
+        task: codec::task_id(row, column::TASK)?,
+        priority: codec::priority(row, column::PRIORITY)?,
+        counters: codec::counters(row, [column::NEXT_ATTEMPT, column::FAILURES, column::NODE_FAILURES])?,
+        submitted_at: codec::time(row, column::SUBMITTED_AT)?,
+        tracing_id: row.get(column::TRACING_ID)?,
+        source: codec::source(row, column::SOURCE, id)?.map(Box::new),
+        give_backs: codec::give_backs(row, column::GIVE_BACKS, id)?,
+        input: codec::input(row, column::INPUT, column::INPUT_LEN)?,
     })
 }

@@ -1,6 +1,7 @@
 //! Jobs that are due, and jobs that workers gave back, in the order of their due times.
 
 use punctual_core::{JobKey, Timestamp};
+use punctual_store::columns::hot_job;
 use punctual_store::{DueWindow, HotJob, Order, Page};
 use tokio_postgres::Row;
 
@@ -65,14 +66,15 @@ pub(in crate::jobs) async fn given_back(
     let mut page = Page { rows: Vec::new(), next: None };
     let mut unreadable = Vec::new();
     for row in &found {
-        let place = codec::job_id(row, 0).and_then(|id| Ok(JobKey { id, due_at: codec::time(row, 12)? }));
+        let place =
+            codec::job_id(row, hot_job::ID).and_then(|id| Ok(JobKey { id, due_at: codec::time(row, hot_job::COUNT)? }));
         let job = place.and_then(|place| {
             page.next = Some(place);
             read_hot(row)
         });
         match job {
             Ok(job) => page.rows.push(job),
-            Err(error) => unreadable.push((codec::job_id(row, 0).ok(), error)),
+            Err(error) => unreadable.push((codec::job_id(row, hot_job::ID).ok(), error)),
         }
     }
     if found.len() < limit {

@@ -1,6 +1,7 @@
 //! The part of a list that is in history.
 
 use punctual_core::{JobId, JobState};
+use punctual_store::columns::finished_job;
 use punctual_store::{Filter, FinishedJob, Order, Page, Position, codes};
 use tokio_postgres::{Row, Statement};
 
@@ -97,8 +98,8 @@ impl FinishedList {
 }
 
 fn examine_finished(row: &Row, filter: &Filter) -> Read<(JobId, Option<FinishedJob>)> {
-    let id = codec::job_id(row, 0)?;
-    let state_fits = filter.states.is_empty() || filter.states.contains(&codec::state(row, 8)?);
-    let fits = state_fits && fits_task(row, filter, 1, 13)?;
+    let id = codec::job_id(row, finished_job::ID)?;
+    let state_fits = filter.states.is_empty() || filter.states.contains(&codec::state(row, finished_job::STATE)?);
+    let fits = state_fits && fits_task(row, filter, finished_job::TASK, finished_job::COUNT)?;
     Ok((id, if fits { Some(read_finished(row)?) } else { None }))
 }

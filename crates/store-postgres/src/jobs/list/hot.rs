@@ -1,6 +1,7 @@
 //! Jobs that wait or run, by id, with the moved ones among the others.
 
 use punctual_core::{JobId, JobKey, Timestamp};
+use punctual_store::columns::hot_job;
 use punctual_store::{Filter, HotJob, Order, Page, Position, UNREADABLE_NAMED_MAX};
 use tokio_postgres::{Row, Statement};
 
@@ -95,7 +96,7 @@ impl HotList {
             }
         }
         let moved = answers[1].iter().map(|row| {
-            let raw: Uuid = codec::value(row, 0)?;
+            let raw: Uuid = codec::value(row, hot_job::ID)?;
             Ok((u128::from_be_bytes(raw.0), examine_hot(row, filter, unreadable)))
         });
         lists.push(List { is_cut: answers[1].len() >= self.of_moved, rows: moved.collect::<Read<_>>()? });
@@ -119,7 +120,7 @@ impl HotList {
     /// Goes on after the end of a list in which there is nothing that can be read.
     fn pass(&mut self, answers: &[Vec<Row>], list: usize, order: Order) -> Result<(), Trouble> {
         if list == self.shards {
-            let end = answers[1].last().map(|row| codec::value(row, 0)).transpose()?.unwrap_or(NO_ID);
+            let end = answers[1].last().map(|row| codec::value(row, hot_job::ID)).transpose()?.unwrap_or(NO_ID);
             match order {
                 Order::Ascending => self.ids.0 = end,
                 Order::Descending => self.ids.1 = end,
@@ -140,7 +141,7 @@ impl HotList {
 pub(super) fn by_shard(rows: &[Row], shards: usize) -> Result<Vec<Vec<&Row>>, Trouble> {
     let mut lists: Vec<Vec<_>> = (0..shards).map(|_| Vec::new()).collect();
     for row in rows {
-        let shard = codec::value::<i16>(row, 14)?;
+        let shard = codec::value::<i16>(row, hot_job::COUNT + 2)?;
         let list = usize::try_from(shard).ok().and_then(|shard| lists.get_mut(shard));
         list.ok_or_else(|| Trouble::inconsistent(format!("nobody asked for shard {shard}")))?.push(row);
     }
@@ -148,7 +149,7 @@ pub(super) fn by_shard(rows: &[Row], shards: usize) -> Result<Vec<Vec<&Row>>, Tr
 }
 
 pub(super) fn bound(row: &Row) -> Read<Bound> {
-    Ok((codec::value(row, 1)?, codec::value(row, 0)?))
+    Ok((codec::value(row, hot_job::DUE_AT)?, codec::value(row, hot_job::ID)?))
 }
 
 /// A job's id, or how far the list has come with it, and the job if it belongs into the list and can be read. `None` if
@@ -162,7 +163,7 @@ fn examine_in_place(
     position: Position,
     unreadable: &mut Vec<Unreadable>,
 ) -> Read<(u128, Found)> {
-    if !codec::value::<bool>(row, 15)? {
+    if !codec::value::<bool>(row, hot_job::COUNT + 3)? {
         let found = examine_hot(row, filter, unreadable);
         return match found {
             Some((id, _)) => Ok((id.as_u128(), found)),
@@ -187,12 +188,12 @@ fn place((due_at, id): Bound) -> u128 {
 }
 
 pub(super) fn read_key(row: &Row) -> Read<JobKey> {
-    Ok(JobKey { id: codec::job_id(row, 0)?, due_at: codec::time(row, 1)? })
+    Ok(JobKey { id: codec::job_id(row, hot_job::ID)?, due_at: codec::time(row, hot_job::DUE_AT)? })
 }
 
 pub(super) fn examine_hot(row: &Row, filter: &Filter, unreadable: &mut Vec<Unreadable>) -> Found {
     let key = read_key(row).map_err(|error| leave_out(unreadable, None, error)).ok()?;
-    let fits = fits_task(row, filter, 2, 12);
+    let fits = fits_task(row, filter, hot_job::TASK, hot_job::COUNT);
     let job = fits.and_then(|fits| if fits { read_hot(row).map(Some) } else { Ok(None) });
     Some((key.id, job.map_err(|error| leave_out(unreadable, Some(key.id), error)).ok().flatten()))
 }
