@@ -112,7 +112,7 @@ pub struct WebhookChannel {
     pub sign_with: Option<String>,
 }
 
-/// Texts of your own, in minijinja. What cannot be rendered is replaced by the built-in text, which says so.
+/// Texts of your own. A template that cannot be rendered is replaced by the built-in text, which says so.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NotificationTemplates {

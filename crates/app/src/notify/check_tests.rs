@@ -126,7 +126,7 @@ fn a_template_is_tried_before_it_is_stored() {
         ("{{ rule|replace('a', 'b') }}", "there is no filter `replace`"),
         ("{{ [rule, rule] }}", "is not allowed"),
         ("{{ range(10) }}", "is not allowed"),
-        ("{% include 'x' %}", "unknown statement"),
+        ("{% include 'x' %}", "`include` is not allowed"),
     ] {
         let (pointer, detail) = refused(with("templates", json!({"text": template})));
         assert_eq!(pointer, "/templates/text", "{template}");

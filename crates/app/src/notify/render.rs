@@ -1,8 +1,6 @@
 //! The words of a message: the built-in ones, or those of the rule's own templates.
 
-mod allowed;
-mod depth;
-mod effort;
+mod syntax;
 mod template;
 mod text;
 

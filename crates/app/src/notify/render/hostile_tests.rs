@@ -61,7 +61,6 @@ fn nested(left: &str, right: &str) -> String {
 fn a_template_of_one_endless_expression_is_refused() {
     for link in [
         ".a",
-        "-a",
         "[0]",
         "|trim",
         "[:1]",
@@ -85,13 +84,12 @@ fn a_template_of_one_endless_expression_is_refused() {
         let told = refused(chain("{{ a", link, " }}"));
         assert!(told.contains("too long"), "{link}: {told}");
     }
-    for link in ["not ", "-", "- ", "-(", "(", "[", "{1:", "a(", "a[", "a.a(", "a|trim(", "a is none("] {
-        let told = refused(chain("{{ ", link, "a }}"));
-        assert!(told.contains("too long") || told.contains("too deep"), "{link}: {told}");
+    for link in ["not ", "- ", "(", "[", "{1:", "a(", "a[", "a.a(", "a|trim(", "a is none("] {
+        refused(chain("{{ ", link, "a }}"));
+        refused(chain("{% if ", link, "a %}{% endif %}"));
     }
     for (left, right) in [("(", ")"), ("[", "]"), ("{1:", "}"), ("a[", "]"), ("a(", ")"), ("not (", ")"), ("-(", ")")] {
-        let told = refused(nested(left, right));
-        assert!(told.contains("too long") || told.contains("too deep"), "{left}: {told}");
+        refused(nested(left, right));
     }
     for head in ["{% for ", "{% for a in a", "{% if a", "{% set a", "{% with a = a", "{% filter a", "{% do a"] {
         for link in [".a", "(", ",(", "|a", " and a", "not "] {
@@ -107,10 +105,6 @@ fn a_template_of_nested_blocks_is_refused() {
         ("{%for a in events%}", "{%endfor%}"),
         ("{%for a in events%}{%else%}", "{%endfor%}"),
         ("{%if rule%}{%else%}", "{%endif%}"),
-        ("{%with%}", "{%endwith%}"),
-        ("{%filter trim%}", "{%endfilter%}"),
-        ("{%set a%}", "{%endset%}"),
-        ("{%autoescape a%}", "{%endautoescape%}"),
     ] {
         let times = SOURCE_BYTES_MAX / (open.len() + close.len());
         let told = refused(format!("{}{}", open.repeat(times), close.repeat(times)));
@@ -118,8 +112,15 @@ fn a_template_of_nested_blocks_is_refused() {
         let told = refused(chain("", open, ""));
         assert!(told.contains("too deep"), "{open}: {told}");
     }
-    let told = refused(chain("{%if rule%}", "{%elif rule%}", "{%endif%}"));
-    assert!(told.contains("too deep"), "{told}");
+    for other in ["{%with%}", "{%filter trim%}", "{%set a%}", "{%autoescape a%}", "{%raw%}", "{%macro a()%}"] {
+        let told = refused(chain("", other, ""));
+        assert!(told.contains("is not allowed"), "{other}: {told}");
+    }
+    assert_eq!(
+        tried(chain("{%if not rule%}", "{%elif not rule%}", "{%endif%}")).unwrap(),
+        "",
+        "these stand side by side"
+    );
 }
 
 #[test]
@@ -129,32 +130,31 @@ fn a_template_at_every_limit_needs_little_stack() {
         ("{% for a in tasks %}", "{% endfor %}"),
         ("{% if not rule %}{% else %}", "{% endif %}"),
     ] {
-        let blocks = |inner: &str| format!("{}{inner}{}", open.repeat(20), close.repeat(20));
-        for expression in [
-            format!("{}rule", "not ".repeat(146)),
-            format!("{}1", "- ".repeat(146)),
-            format!("rule{}", " and rule".repeat(73)),
-            format!("rule{}", " if rule else rule".repeat(36)),
-            format!("rule{}", "|trim".repeat(73)),
-            format!("rule{}", "|trim|default(rule)".repeat(20)),
-            format!("{}{}rule{}", "not ".repeat(100), "(not ".repeat(10), ")".repeat(10)),
-            format!("{}rule{}", "rule|default(".repeat(10), ")".repeat(10)),
+        let blocks = |inner: &str| format!("{}{inner}{}", open.repeat(19), close.repeat(19));
+        for inner in [
+            format!("{{% if {}rule %}}{{% endif %}}", "not ".repeat(146)),
+            format!("{{% if rule{} %}}{{% endif %}}", " and rule".repeat(73)),
+            format!("{{% if rule{} %}}{{% endif %}}", " or rule == 'ops'".repeat(36)),
+            format!("{{{{ rule{} }}}}", "|trim".repeat(74)),
+            format!("{{{{ rule{} }}}}", "|trim|default('-')".repeat(20)),
+            format!("{{{{ text{} }}}}", "[1:]".repeat(37)),
         ] {
-            let source = blocks(&format!("{{{{ {expression} }}}}"));
+            // One less, as the inner `if` is a block too.
+            let source = blocks(&inner);
             let rendered = tried(source.clone());
             assert!(rendered.is_ok(), "{source}: {rendered:?}");
         }
     }
-    let elifs = format!("{{% if not rule %}}{}{{% endif %}}", "{% elif not rule %}x".repeat(19));
-    assert_eq!(tried(elifs).unwrap(), "");
 }
 
 #[test]
 fn a_long_template_of_many_small_parts_is_taken() {
     let long = chain("", "{% if rule %}{{ rule|upper }}{% elif text %}-{% else %}({{ rule }}){% endif %}\n", "");
     assert!(tried(long).unwrap().starts_with("OPS\nOPS\n"));
-    let raw = chain("{% raw %}", "{{ a.a.a ((((", "{% endraw %}");
-    assert!(tried(raw).unwrap().ends_with("{{ a.a.a (((("));
+    let comment = chain("{# ", "{{ a.a.a ((((", " #}.");
+    assert_eq!(tried(comment).unwrap(), ".");
+    let braces = chain("", "{ } }} %} #} { %", "");
+    assert_eq!(tried(braces.clone()).unwrap(), braces);
 }
 
 #[test]
@@ -163,12 +163,11 @@ fn a_template_that_reads_too_much_is_stopped_before_it_takes_long() {
         "text|lower|upper|lower|upper|trim|truncate(60000)|lower|upper|lower|upper|trim|length",
         "text|truncate(65000) == text|utc",
         "text[1:] == text[:-1]",
-        "'Ä quite long text. Å' in text",
-        "text|last",
+        "text|length > 1",
         "events == events",
         "events|upper|length",
     ] {
-        let inner = format!("{{{{ 1 if {expression} }}}}").repeat(20);
+        let inner = format!("{{% if {expression} %}}1{{% endif %}}").repeat(20);
         let source = format!("{{% for a in events %}}{{% for b in events %}}{{% for c in events %}}{inner}");
         let told = refused(format!("{source}{}", "{% endfor %}".repeat(3)));
         assert!(told.contains("too much text") || told.contains("too many steps"), "{expression}: {told}");
@@ -177,30 +176,29 @@ fn a_template_that_reads_too_much_is_stopped_before_it_takes_long() {
 
 #[test]
 fn a_template_that_shows_all_of_the_largest_message_is_taken() {
-    let all = "{% for e in events %}{{ e.task|upper }}{% for a in e.attempts %}{% if events|length > 1 and text %}\
+    let all = "{% for e in events %}{{ e.task|upper }}{% for a in e.attempts %}{% if events|length > 1 and text -%}
                {{ a.ending }} {{ a.started_at|utc }} {{ a.reason|default('-')|truncate(100) }}{% endif %}{% endfor %}\
-               {{ loop.index }} of {{ events|length }} {{ counts.failed|number }}\n{% endfor %}";
+               of {{ events|length }} {{ counts.failed|number }}\n{% endfor %}";
     let shown = tried(all.to_owned()).unwrap();
-    assert!(shown.ends_with("20 of 20 20\n"), "{shown}");
+    assert!(shown.ends_with("of 20 20\n") && shown.contains("timed_out 2026-11-16"), "{shown}");
 }
 
 #[test]
-fn a_slice_is_of_a_name_and_has_no_step() {
-    for source in ["{{ text[1:][1:] }}", "{{ (text|trim)[1:] }}", "{{ (text[1:] if rule)[1:] }}", "{{ 'ab'[1:] }}"] {
-        assert!(refused(source.to_owned()).contains("`a slice of what is not a name` is not allowed"), "{source}");
+fn places_and_slices_stay_within_the_list() {
+    for (source, expected) in [
+        ("{{ events[0].attempts[1].ending[:5]|upper }}", "TIMED"),
+        ("{{ rule[1:] }} {{ rule[:-1] }} {{ rule[-2:] }} {{ rule[5:2] }} {{ rule[:99] }}", "ps op ps  ops"),
+        (
+            "{{ rule[-9223372036854775807:2] }}{{ events[:2]|length }}{{ events[7:9223372036854775807]|length }}",
+            "op213",
+        ),
+        ("{{ events[-1].kind }} {{ counts['failed'] }} {{ counts.lost|default('-') }}", "failed 20 -"),
+    ] {
+        assert_eq!(tried(source.to_owned()).unwrap(), expected, "{source}");
     }
-    assert_eq!(tried("{{ events[0].attempts[1].ending[:5]|upper }}".to_owned()).unwrap(), "TIMED");
-    // The engine panics for some of these.
-    for source in ["{{ rule[1:5:-1] }}", "{{ rule[::-9223372036854775808] }}", "{{ events[0:2:1] }}"] {
-        assert!(refused(source.to_owned()).contains("`a step of a slice` is not allowed"), "{source}");
+    for source in ["{{ rule[1:5:-1] }}", "{{ rule['a':] }}", "{{ rule[] }}", "{{ rule[-] }}", "{{ events[20].kind }}"] {
+        refused(source.to_owned());
     }
-    assert_eq!(tried("{{ rule[-9223372036854775807:2] }}{{ events[:2]|length }}".to_owned()).unwrap(), "op2");
-}
-
-#[test]
-fn a_panic_of_the_engine_is_an_error_of_the_template() {
-    let told = guarded(|| panic!("a fault")).unwrap_err().to_string();
-    assert!(told.contains("broke down"), "{told}");
 }
 
 /// Pieces of templates, so that many of what is made of them parse.
@@ -218,10 +216,7 @@ fn piece() -> impl Strategy<Value = String> {
         " %}",
         "{# ",
         " #}",
-        "{%- raw -%}",
-        "{% endraw %}",
         "{{ e.reason }}",
-        "{{ loop.index }}",
         "rule",
         "text",
         "events",
@@ -272,7 +267,7 @@ fn piece() -> impl Strategy<Value = String> {
         "\n",
         " ",
     ]);
-    let whole = prop::sample::select(vec!["{{ rule }}", "{{ -9223372036854775808 // -1 }}", "{{ text[5:2] }}"]);
+    let whole = prop::sample::select(vec!["{{ rule }}", "{{ -9223372036854775808 }}", "{{ text[5:2] }}"]);
     let times = prop_oneof![9 => Just(1_usize), 1 => 1_usize..2000];
     let repeated = (fixed, times).prop_map(|(piece, times)| piece.repeat(times));
     prop_oneof![9 => repeated, 1 => whole.prop_map(str::to_owned), 1 => "\\PC{0,5}"]
@@ -304,7 +299,6 @@ proptest! {
     fn any_template_is_rendered_or_refused(source in template()) {
         if let Err(bad) = tried(source) {
             prop_assert!(!bad.detail.is_empty() && bad.detail.len() < 1000, "{}", bad);
-            prop_assert!(!bad.detail.contains("broke down"), "{}", bad);
         }
     }
 }

@@ -1,26 +1,27 @@
-//! A rule's own words, rendered within bounds.
+//! A rule's own words, rendered within bounds: what a template reads, what it makes and how long it takes.
+//!
+//! A template looks things up, compares, loops and prints. It cannot build anything: no value is longer than one of the
+//! message, and each step and each byte that a step works on is paid for.
 
-use std::io::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::borrow::Cow;
+use std::cmp::Ordering;
 
-use minijinja::value::Value;
-use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, escape_formatter};
 use punctual_api::NotificationMessage;
 use punctual_core::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::effort::{Effort, Metered, Named, named};
-use super::{TEXT_BYTES_MAX, allowed, depth, text};
+use super::syntax::{self, Base, Condition, Node, Operand, Part, Step, Test};
+use super::{TEXT_BYTES_MAX, text};
 
 /// Of one template.
 pub(in crate::notify) const SOURCE_BYTES_MAX: usize = 16 << 10;
-/// Steps of one rendering; a page of text for the largest message takes some thousands.
-const FUEL: u64 = 50_000;
+/// Bytes that one rendering may work on: the longest text 256 times. What people write takes it once or twice.
+const WORK_MAX: usize = 16 << 20;
+/// What a step takes besides the bytes that it works on.
+const STEP: usize = 256;
 
 pub(super) const FILTERS: [&str; 10] =
     ["default", "first", "last", "length", "lower", "number", "truncate", "trim", "upper", "utc"];
-pub(super) const TESTS: [&str; 2] = ["defined", "none"];
 
 /// What may be absent, and is `none` then.
 const OPTIONAL_OF_EVENT: [&str; 9] =
@@ -35,22 +36,8 @@ pub(in crate::notify) struct BadTemplate {
     pub(super) line: Option<usize>,
 }
 
-impl From<minijinja::Error> for BadTemplate {
-    fn from(error: minijinja::Error) -> Self {
-        let line = error.line();
-        let detail = match (error.kind(), error.detail()) {
-            (ErrorKind::OutOfFuel, Some(detail)) => detail.to_owned(),
-            (ErrorKind::OutOfFuel, None) => "it takes too many steps; does it loop within loops?".to_owned(),
-            (ErrorKind::WriteFailure, _) => format!("it makes more than {TEXT_BYTES_MAX} bytes"),
-            (kind, Some(detail)) => format!("{kind}: {}", text::cut(detail, 200)),
-            (kind, None) => kind.to_string(),
-        };
-        Self { detail, line }
-    }
-}
-
 /// What templates see: the message as a webhook gets it.
-pub(super) struct Context(Arc<Named>);
+pub(super) struct Context(Value);
 
 impl Context {
     pub(super) fn new(message: &NotificationMessage) -> Self {
@@ -61,14 +48,14 @@ impl Context {
             let attempts = event.get_mut("attempts").and_then(|attempts| attempts.as_array_mut());
             attempts.into_iter().flatten().for_each(|attempt| fill(attempt, &OPTIONAL_OF_ATTEMPT));
         }
-        Self(Arc::new(seen.as_object_mut().map(std::mem::take).map(named).unwrap_or_default()))
+        Self(seen)
     }
 }
 
-fn fill(object: &mut serde_json::Value, keys: &[&str]) {
+fn fill(object: &mut Value, keys: &[&str]) {
     let Some(object) = object.as_object_mut() else { return };
     for key in keys {
-        object.entry(*key).or_insert(serde_json::Value::Null);
+        object.entry(*key).or_insert(Value::Null);
     }
 }
 
@@ -81,82 +68,250 @@ pub(in crate::notify) fn check(source: &str, sample: &NotificationMessage) -> Re
 }
 
 pub(super) fn render(source: &str, context: &Context) -> Result<String, BadTemplate> {
-    guarded(|| {
-        depth::check(source)?;
-        allowed::check(source)?;
-        let effort = Effort::new();
-        let environment = environment(&effort);
-        let template = environment.template_from_str(source)?;
-        let mut page = Page::default();
-        let seen = Value::from_object(Metered { named: Arc::clone(&context.0), effort });
-        template.render_captured_to(seen, &mut page)?;
-        Ok(String::from_utf8_lossy(&page.0).into_owned())
-    })
+    let nodes = syntax::parse(source)?;
+    let mut rendering = Rendering { seen: &context.0, named: Vec::new(), work_left: WORK_MAX, page: String::new() };
+    rendering.nodes(&nodes)?;
+    Ok(rendering.page)
 }
 
-/// A fault of the template engine is one of the template for us: the message goes out with the built-in words.
-fn guarded(render: impl FnOnce() -> Result<String, BadTemplate>) -> Result<String, BadTemplate> {
-    // What it worked on is dropped with it.
-    catch_unwind(AssertUnwindSafe(render)).unwrap_or_else(|_| {
-        let detail = "the template engine broke down on it; write it in another way".to_owned();
-        Err(BadTemplate { detail, line: None })
-    })
+/// A value, or `None` for what there is not. What is not there can be tested and replaced, not printed or looked into.
+type Found<'a> = Option<Cow<'a, Value>>;
+
+struct Rendering<'a, 's> {
+    seen: &'a Value,
+    /// The variables of loops, the innermost last.
+    named: Vec<(&'s str, Cow<'a, Value>)>,
+    work_left: usize,
+    page: String,
 }
 
-fn environment(effort: &Arc<Effort>) -> Environment<'static> {
-    let mut environment = Environment::empty();
-    environment.set_fuel(Some(FUEL));
-    environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
-    environment.set_auto_escape_callback(|_| AutoEscape::None);
-    // What is not there is nothing to read about.
-    environment.set_formatter(
-        |out, state, value| {
-            if value.is_none() { Ok(()) } else { escape_formatter(out, state, value) }
-        },
-    );
-    environment.add_test("defined", |value: &Value| !value.is_undefined());
-    environment.add_test("none", |value: &Value| value.is_none());
-    environment.add_filter("default", default);
-    environment.add_filter("first", |value: Value| value.try_iter().ok().and_then(|mut all| all.next()));
-    environment.add_filter("last", |value: Value| value.try_iter().ok().and_then(Iterator::last));
-    environment.add_filter("length", |value: Value| value.len());
-    let metered = |work: fn(&str) -> String| {
-        let effort = Arc::clone(effort);
-        move |text: String| effort.spend(text.len()).map(|()| work(&text))
-    };
-    environment.add_filter("lower", metered(str::to_lowercase));
-    environment.add_filter("upper", metered(str::to_uppercase));
-    environment.add_filter("trim", metered(|text| text.trim().to_owned()));
-    environment.add_filter("utc", metered(|text| Timestamp::parse(text).map_or_else(|_| text.to_owned(), text::utc)));
-    let truncated = Arc::clone(effort);
-    environment.add_filter("truncate", move |text: String, chars: usize| {
-        truncated.spend(text.len()).map(|()| text::cut(&text, chars))
-    });
-    environment.add_filter("number", |number: u64| text::number(number));
-    environment
-}
-
-/// Another value for one that is empty.
-fn default(value: Value, other: Option<Value>) -> Value {
-    let is_empty = value.is_undefined() || value.is_none();
-    if is_empty { other.unwrap_or_else(|| Value::from("")) } else { value }
-}
-
-/// Takes no more than a message may have.
-#[derive(Default)]
-struct Page(Vec<u8>);
-
-impl Write for Page {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.0.len() + bytes.len() > TEXT_BYTES_MAX {
-            return Err(io::Error::other("the page is full"));
-        }
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
+impl<'a, 's> Rendering<'a, 's> {
+    fn spend(&mut self, bytes: usize) -> Result<(), String> {
+        let left = self.work_left.checked_sub(STEP + bytes);
+        self.work_left = left.ok_or_else(|| "it takes too many steps; does it loop within loops?".to_owned())?;
+        Ok(())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn nodes(&mut self, nodes: &[Node<'s>]) -> Result<(), BadTemplate> {
+        for Node { line, part } in nodes {
+            let at_line = |detail| BadTemplate { detail, line: Some(*line) };
+            match part {
+                Part::Text(text) => self.print(text).map_err(at_line)?,
+                Part::Print(operand) => {
+                    let value = self.operand(operand).and_then(defined).map_err(at_line)?;
+                    self.print(&shown(&value)).map_err(at_line)?;
+                }
+                Part::If { branches, otherwise } => {
+                    let mut chosen = otherwise;
+                    for (condition, body) in branches {
+                        if self.holds(condition).map_err(at_line)? {
+                            chosen = body;
+                            break;
+                        }
+                    }
+                    self.nodes(chosen)?;
+                }
+                Part::For { name, list, only, body, otherwise } => {
+                    let list = self.operand(list).and_then(defined).and_then(items).map_err(at_line)?;
+                    let mut is_empty = true;
+                    for item in list {
+                        self.named.push((*name, item));
+                        self.spend(0).map_err(at_line)?;
+                        if only.as_ref().map_or(Ok(true), |only| self.holds(only)).map_err(at_line)? {
+                            is_empty = false;
+                            self.nodes(body)?;
+                        }
+                        self.named.pop();
+                    }
+                    if is_empty {
+                        self.nodes(otherwise)?;
+                    }
+                }
+            }
+        }
         Ok(())
+    }
+
+    fn print(&mut self, text: &str) -> Result<(), String> {
+        self.spend(text.len())?;
+        if self.page.len() + text.len() > TEXT_BYTES_MAX {
+            return Err(format!("it makes more than {TEXT_BYTES_MAX} bytes"));
+        }
+        self.page += text;
+        Ok(())
+    }
+
+    fn holds(&mut self, condition: &Condition<'s>) -> Result<bool, String> {
+        for all in &condition.0 {
+            let mut holds = true;
+            for test in all {
+                holds = holds && self.test(test)?;
+            }
+            if holds {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn test(&mut self, test: &Test<'s>) -> Result<bool, String> {
+        let left = self.operand(&test.left)?.unwrap_or_default();
+        let Some((sign, right)) = &test.compared else { return Ok(is_filled(&left) != test.is_negated) };
+        let right = self.operand(right)?.unwrap_or_default();
+        self.spend(size(&left) + size(&right))?;
+        let (is_equal, order) = (left == right, order(&left, &right));
+        let holds = match *sign {
+            "==" => is_equal,
+            "!=" => !is_equal,
+            "<" => order == Some(Ordering::Less),
+            "<=" => is_equal || order == Some(Ordering::Less),
+            ">" => order == Some(Ordering::Greater),
+            _ => is_equal || order == Some(Ordering::Greater),
+        };
+        Ok(holds != test.is_negated)
+    }
+
+    fn operand(&mut self, operand: &Operand<'s>) -> Result<Found<'a>, String> {
+        let mut value = match &operand.base {
+            Base::Literal(literal) => Some(Cow::Owned(literal.clone())),
+            Base::Name(name) => match self.named.iter().rev().find(|(known, _)| known == name) {
+                Some((_, value)) => Some(value.clone()),
+                None => self.seen.get(name).map(Cow::Borrowed),
+            },
+        };
+        let copied = if let Some(Cow::Owned(copy)) = &value { size(copy) } else { 0 };
+        self.spend(copied)?;
+        for step in &operand.steps {
+            value = self.step(value, step)?;
+        }
+        Ok(value)
+    }
+
+    fn step(&mut self, value: Found<'a>, step: &Step<'s>) -> Result<Found<'a>, String> {
+        self.spend(0)?;
+        if let Step::Filter("default", other) = step {
+            let value = value.filter(|value| !value.is_null());
+            return Ok(value.or_else(|| Some(Cow::Owned(other.clone().unwrap_or_else(|| "".into())))));
+        }
+        let value = defined(value)?;
+        let or_none = |part: Found<'a>| Ok(part.or(Some(Cow::Owned(Value::Null))));
+        match step {
+            Step::Filter("first", _) => or_none(part(value, |value| value.as_array()?.first())),
+            Step::Filter("last", _) => or_none(part(value, |value| value.as_array()?.last())),
+            Step::Filter("length", _) if value.is_array() => {
+                Ok(value.as_array().map(|list| Cow::Owned(list.len().into())))
+            }
+            Step::Key(key) => Ok(part(value, |value| value.get(key))),
+            Step::Place(place) => Ok(part(value, |value| value.get(from_end(*place, value.as_array()?.len())?))),
+            Step::Slice(from, to) => {
+                self.spend(size(&value))?;
+                slice(&value, *from, *to).map(|slice| Some(Cow::Owned(slice)))
+            }
+            Step::Filter(name, argument) => {
+                self.spend(size(&value))?;
+                filter(name, &value, argument.as_ref()).map(|value| Some(Cow::Owned(value)))
+            }
+        }
+    }
+}
+
+fn defined(value: Found<'_>) -> Result<Cow<'_, Value>, String> {
+    value.ok_or_else(|| "undefined value: there is nothing of this name here".to_owned())
+}
+
+fn part<'a>(value: Cow<'a, Value>, find: impl Fn(&Value) -> Option<&Value>) -> Found<'a> {
+    match value {
+        Cow::Borrowed(value) => find(value).map(Cow::Borrowed),
+        Cow::Owned(value) => find(&value).cloned().map(Cow::Owned),
+    }
+}
+
+fn items(list: Cow<'_, Value>) -> Result<Vec<Cow<'_, Value>>, String> {
+    match list {
+        Cow::Borrowed(Value::Array(list)) => Ok(list.iter().map(Cow::Borrowed).collect()),
+        Cow::Owned(Value::Array(list)) => Ok(list.into_iter().map(Cow::Owned).collect()),
+        _ => Err("only lists can be looped over".to_owned()),
+    }
+}
+
+/// How many bytes it takes to read or copy a value.
+fn size(value: &Value) -> usize {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+        Value::String(text) => text.len(),
+        Value::Array(list) => list.iter().map(size).sum(),
+        Value::Object(object) => object.iter().map(|(key, value)| key.len() + size(value)).sum(),
+    }
+}
+
+fn is_filled(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(value) => *value,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(object) => !object.is_empty(),
+    }
+}
+
+/// Numbers and texts have an order, each among themselves.
+fn order(left: &Value, right: &Value) -> Option<Ordering> {
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => left.as_i64()?.partial_cmp(&right.as_i64()?),
+        (Value::String(left), Value::String(right)) => Some(left.cmp(right)),
+        _ => None,
+    }
+}
+
+/// What is not there is nothing to read about.
+fn shown(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::Null => "".into(),
+        Value::String(text) => text.as_str().into(),
+        other => other.to_string().into(),
+    }
+}
+
+/// A place in a list; a negative number counts from the end.
+fn from_end(number: i64, len: usize) -> Option<usize> {
+    let distance = usize::try_from(number.unsigned_abs()).ok()?;
+    if number < 0 { len.checked_sub(distance) } else { Some(distance) }
+}
+
+fn slice(value: &Value, from: Option<i64>, to: Option<i64>) -> Result<Value, String> {
+    let within = |len: usize| {
+        let bound = |number: i64| from_end(number, len).unwrap_or(0).min(len);
+        let (from, to) = (from.map_or(0, bound), to.map_or(len, bound));
+        (from, to.saturating_sub(from))
+    };
+    match value {
+        Value::Array(list) => {
+            let (from, len) = within(list.len());
+            Ok(list.iter().skip(from).take(len).cloned().collect())
+        }
+        Value::String(text) => {
+            let (from, len) = within(text.chars().count());
+            Ok(text.chars().skip(from).take(len).collect::<String>().into())
+        }
+        _ => Err("only lists and texts can be sliced".to_owned()),
+    }
+}
+
+fn filter(name: &str, value: &Value, argument: Option<&Value>) -> Result<Value, String> {
+    match name {
+        "length" => Ok(shown(value).chars().count().into()),
+        "number" => Ok(text::number(value.as_u64().ok_or("`number` takes a whole number")?).into()),
+        _ if value.is_null() => Ok(Value::Null),
+        "lower" => Ok(shown(value).to_lowercase().into()),
+        "upper" => Ok(shown(value).to_uppercase().into()),
+        "trim" => Ok(shown(value).trim().into()),
+        "utc" => Ok(Timestamp::parse(&shown(value)).map_or_else(|_| value.clone(), |at| text::utc(at).into())),
+        "truncate" => {
+            let chars = argument.and_then(Value::as_u64).ok_or("`truncate` takes a number")?;
+            Ok(text::cut(&shown(value), usize::try_from(chars).unwrap_or(usize::MAX)).into())
+        }
+        _ => Err(format!("there is no filter `{name}`")),
     }
 }
 

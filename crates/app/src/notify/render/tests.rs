@@ -166,7 +166,7 @@ fn lines_fit_on_a_phone() {
 fn a_template_sees_what_a_webhook_gets_and_what_is_absent_is_nothing() {
     let template = "{{ counts.missed|number }} {{ events|length }}{% for e in events if e.kind == 'missed' %}\n\
                     {{ e.task|upper }} [{{ e.job }}] {{ e.planned_at|utc }} {{ e.reason }} {{ e.job|default('-') }}\
-                    {% else %}none{% endfor %}\n{{ text|length > 10 }}";
+                    {% else %}none{% endfor %}\n{% if text|length > 10 and not events == 1 %}True{% endif %}";
     let made = by_template(template, &message(vec![failed(), without_job("missed", 1440)]));
     assert_eq!(made.text, "1,440 2\nNIGHTLY-REPORT [] 2026-11-16 03:00:00 UTC Nobody was there in time. -\nTrue");
     assert_eq!(made.subject, "[punctual] nightly-report: 1 failed, 1,440 missed");
