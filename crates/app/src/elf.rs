@@ -151,6 +151,8 @@ fn overlap(piece: &[u8], begin: u64, wanted: Range<u64>) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
+    use punctual_core::random::SplitMix64;
+
     use super::*;
 
     /// A program of 200 bytes with these parts, of which each is loaded whole.
@@ -233,6 +235,36 @@ mod tests {
             let refusal = check(&bytes).unwrap_err();
             assert!(refusal.starts_with(expected), "expected {expected:?}: {refusal}");
         }
+    }
+
+    /// Headers and tables with every kind of damage, and bytes of no form at all: each is judged, the same in any pieces, and
+    /// no more of it is kept than a table of the largest size.
+    #[test]
+    fn no_file_breaks_the_check_or_makes_it_keep_much() {
+        let mut random = SplitMix64::new(7);
+        let (mut taken, mut refused) = (0, 0);
+        for _ in 0..20_000 {
+            let table = if random.one_in(3) { random.below(4_000) as usize + HEADER_LEN } else { HEADER_LEN };
+            let kinds: Vec<u32> = (0..random.below(5)).map(|_| random.below(5) as u32).collect();
+            let mut bytes = program_with_table_at(table, 2 + random.below(2) as u16, 0x3e, &kinds);
+            for _ in 0..random.below(6) {
+                let reach = if random.one_in(2) { HEADER_LEN as u64 } else { bytes.len() as u64 };
+                let place = random.below(reach) as usize;
+                bytes[place] = *random.pick(&[0, 1, 2, 3, 0x38, 0x40, 0x7f, 0x80, 0xff]);
+            }
+            if random.one_in(4) {
+                bytes.truncate(random.below(bytes.len() as u64 + 1) as usize);
+            }
+            let (mut whole, mut pieces) = (ElfCheck::default(), ElfCheck::default());
+            whole.feed(&bytes);
+            let piece_len = 1 + random.below(200) as usize;
+            bytes.chunks(piece_len).for_each(|piece| pieces.feed(piece));
+            assert!(whole.header.len() + whole.table.len() <= HEADER_LEN + (PARTS_MAX * PART_LEN) as usize);
+            let answer = whole.finish();
+            assert_eq!(pieces.finish(), answer, "in pieces of {piece_len}: {bytes:x?}");
+            *if answer.is_ok() { &mut taken } else { &mut refused } += 1;
+        }
+        assert!(taken > 1_000 && refused > 1_000, "{taken} were taken and {refused} refused");
     }
 
     #[test]
