@@ -1,7 +1,7 @@
 -- Copies a job into history with the end that was decided. `take_job` then removes it.
 -- Guarantees: one row or none; none when the job is not there or has another attempt. The input never leaves SQLite.
 -- OR FAIL: one row cannot fail halfway, so SQLite need not prepare to undo the statement. Without it a drained job
--- costs the writer 6 µs instead of 4 (examples/shapes.rs).
+-- costs the writer 6 µs instead of 4 (benches/shapes.rs).
 -- Index: the primary keys of job and history.
 -- Concurrency: only the writer runs it, under the shard's fence.
 INSERT OR FAIL INTO history (

@@ -1,7 +1,7 @@
 //! Measures the worker alone: how many attempts that do nothing it takes, runs and reports in
 //! a second, on one thread, against a server on another that only counts.
 //!
-//! `cargo run --release -p punctual-worker --example noop_rate [slots] [seconds]`
+//! `cargo bench -p punctual-worker --bench noop_rate -- [slots] [seconds]`
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::{Request, Response, Status, Streaming};
 
 fn main() -> Result<(), WorkerError> {
-    let mut args = std::env::args().skip(1).map(|arg| arg.parse().expect("a number"));
+    let mut args = arguments().map(|arg| arg.parse().expect("a number"));
     let slots: u32 = args.next().unwrap_or(1024);
     let seconds: u32 = args.next().unwrap_or(5);
     let ended = Arc::new(AtomicU64::new(0));
@@ -147,4 +147,9 @@ impl WorkerService for Counter {
     async fn download(&self, _: Request<wire::DownloadRequest>) -> Result<Response<wire::DownloadReply>, Status> {
         Err(Status::unimplemented("there are no files here"))
     }
+}
+
+/// Without the `--bench` that cargo adds.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|argument| argument != "--bench")
 }

@@ -1,7 +1,7 @@
 //! What moving logs out costs beside a million finished jobs without logs, on a PostgreSQL of its own that keeps
-//! what it acknowledges: `cargo run --release -p punctual-store-postgres --example postgres_archiving`.
+//! what it acknowledges: `cargo bench -p punctual-store-postgres --bench archiving`.
 
-use punctual_core::{JobId, ShardId, Span};
+use punctual_core::{JobId, ShardId, Span, hex};
 use punctual_local_postgres::Settings;
 use punctual_store::Leases;
 use punctual_store_postgres::{Options, PostgresStore};
@@ -43,6 +43,6 @@ async fn main() {
 }
 
 fn row(job: &JobId) -> String {
-    let hex: String = job.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    let hex = hex::encode(job.to_bytes());
     format!("'{hex}'")
 }

@@ -1,5 +1,5 @@
 //! What moving logs out costs beside a million finished jobs without logs:
-//! `cargo run --release -p punctual-store-sqlite --example archiving [folder]`.
+//! `cargo bench -p punctual-store-sqlite --bench archiving -- [folder]`.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -19,7 +19,7 @@ fn now() -> Timestamp {
 
 #[tokio::main(worker_threads = 2)]
 async fn main() {
-    let folder = std::env::args().nth(1).map_or_else(std::env::temp_dir, Into::into);
+    let folder = arguments().next().map_or_else(std::env::temp_dir, Into::into);
     let folder = tempfile::tempdir_in(&folder).expect("a folder for the store");
     let path = folder.path().join("jobs.db");
     let open = || SqliteStore::open(&path, Options::new(Arc::new(now))).expect("a store");
@@ -53,4 +53,9 @@ fn fill(path: &std::path::Path) -> Vec<JobId> {
     }
     transaction.commit().expect("it is stored");
     jobs
+}
+
+/// Without the `--bench` that cargo adds.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|argument| argument != "--bench")
 }

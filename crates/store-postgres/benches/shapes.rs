@@ -1,6 +1,6 @@
 //! What storing, starting and settling a job costs, through the port, on a PostgreSQL of its own
 //! that keeps what it acknowledges:
-//! `cargo run --release -p punctual-store-postgres --example postgres_shapes [jobs]`.
+//! `cargo bench -p punctual-store-postgres --bench shapes -- [jobs]`.
 //!
 //! First each step alone, for its share of the write-ahead log, and what failures cost with and without a notice for
 //! each. Then a drain of no-op jobs (load, start,
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use futures_util::future::join_all;
 use punctual_core::attempt::{AttemptRecord, Ending};
 use punctual_core::notice::{Notice, NoticeKind};
+use punctual_core::random::SplitMix64;
 use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::{
     Batch, BatchSeq, CancelMark, JobWrite, Settle, SharedBatch, Start, StartsId, Void, Write,
@@ -179,7 +180,7 @@ impl Bench {
     fn job(&self, n: u64, due_at: Timestamp) -> NewJob {
         let shard = ShardId((n % self.owned.len() as u64) as u16);
         NewJob {
-            id: JobId::new(due_at, shard, n.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            id: JobId::new(due_at, shard, SplitMix64::new(n).bits()),
             task: self.task,
             priority: Priority::default(),
             submitted_at: now(),

@@ -1,4 +1,4 @@
-//! What the next occurrence costs: `cargo run --release --example bench`.
+//! What the next occurrence costs: `cargo bench -p punctual-recurrence --bench next_occurrence`.
 
 use std::hint::black_box;
 use std::time::Instant;

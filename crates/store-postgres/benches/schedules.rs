@@ -1,5 +1,5 @@
 //! What schedules cost, through the port, on a PostgreSQL of its own that keeps what it acknowledges:
-//! `cargo run --release -p punctual-store-postgres --example postgres_schedules [schedules]`.
+//! `cargo bench -p punctual-store-postgres --bench schedules -- [schedules]`.
 //!
 //! Stores them, decides about two planned times of a fifth of them with the jobs that they make, beside a month
 //! of older ones, raises watermarks, and reads all schedules as a takeover of every shard does.
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::future::join_all;
+use punctual_core::random::SplitMix64;
 use punctual_core::schedule::{
     By, Marks, OccurrenceRow, ScheduleEdit, ScheduleRow, ScheduleState, Source, SourceKind, Verdict,
 };
@@ -104,7 +105,7 @@ impl Bench {
 
     fn id(&self, n: u64) -> ScheduleId {
         let shard = ShardId((n % self.owned.len() as u64) as u16);
-        ScheduleId::new(now(), shard, n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+        ScheduleId::new(now(), shard, SplitMix64::new(n).bits())
     }
 
     fn add(&self, n: u64, id: ScheduleId) -> Write {
@@ -126,7 +127,7 @@ impl Bench {
     }
 
     fn decide(&self, n: u64, schedule: ScheduleId, at: Timestamp) -> Write {
-        let job = JobId::new(at, schedule.shard(), n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let job = JobId::new(at, schedule.shard(), SplitMix64::new(n).bits());
         let source = Source { schedule, at, kind: SourceKind::Planned, is_tracked: false };
         let (verdict, marks, decided_at) = (Verdict::Fired, Marks::NONE, now());
         Write::Schedule(ScheduleWrite::Decide(Box::new(Decision {

@@ -1,5 +1,5 @@
 //! What storing, starting and settling a job costs, through the port:
-//! `cargo run --release -p punctual-store-sqlite --example shapes [folder]`.
+//! `cargo bench -p punctual-store-sqlite --bench shapes -- [folder]`.
 //!
 //! Bulk submission in thousands; a drain of no-op jobs (load, start, settle, with
 //! history kept); and single submissions by 64 callers at once. Each in an empty
@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use punctual_core::attempt::{AttemptRecord, Ending};
+use punctual_core::random::SplitMix64;
 use punctual_core::shard::event::{Load, Sweep};
 use punctual_core::shard::write::{
     Batch, BatchSeq, CancelMark, Epoch, JobWrite, Settle, SharedBatch, Start, StartsId, Void, Write,
@@ -36,7 +37,7 @@ fn now() -> Timestamp {
 
 #[tokio::main(worker_threads = 2)]
 async fn main() {
-    let folder = std::env::args().nth(1).map_or_else(std::env::temp_dir, Into::into);
+    let folder = arguments().next().map_or_else(std::env::temp_dir, Into::into);
     println!("µs is the writer's processor time for a job, which other load on the machine does not change.\n");
     println!(
         "| store | far-future jobs | bulk submit k/s (µs) | drain k/s (µs) | 64 callers k/s (µs) | p50 / p99 ms | peak RSS MiB |"
@@ -134,7 +135,7 @@ impl Bench {
     fn job(&self, n: u64, due_at: Timestamp) -> NewJob {
         let shard = ShardId((n % self.owned.len() as u64) as u16);
         NewJob {
-            id: JobId::new(due_at, shard, n.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            id: JobId::new(due_at, shard, SplitMix64::new(n).bits()),
             task: self.task,
             priority: Priority::default(),
             submitted_at: now(),
@@ -261,4 +262,9 @@ impl Bench {
         took.sort_unstable();
         took
     }
+}
+
+/// Without the `--bench` that cargo adds.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|argument| argument != "--bench")
 }

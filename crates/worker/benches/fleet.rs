@@ -2,7 +2,7 @@
 //! they cost a server. Each is what a worker is to a server: a stream, and a heartbeat on a
 //! connection of its own.
 //!
-//! `cargo run --release -p punctual-worker --example fleet <workers> <seconds> <url>…`
+//! `cargo bench -p punctual-worker --bench fleet -- <workers> <seconds> <url>…`
 
 use std::error::Error;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ struct Tally {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut args = std::env::args().skip(1);
+    let mut args = arguments();
     let usage = "fleet <workers> <seconds> <url>…";
     let workers: u64 = args.next().ok_or(usage)?.parse()?;
     let seconds: u64 = args.next().ok_or(usage)?.parse()?;
@@ -161,4 +161,9 @@ async fn server_usage(url: &str) -> Result<(u64, u64), Box<dyn Error>> {
 fn cpu_secs() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Without the `--bench` that cargo adds.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|argument| argument != "--bench")
 }

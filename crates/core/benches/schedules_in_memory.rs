@@ -1,5 +1,5 @@
 //! What schedules cost an owner in memory and in time, as a takeover loads them:
-//! `cargo run --release -p punctual-core --example schedules_in_memory [schedules]`.
+//! `cargo bench -p punctual-core --bench schedules_in_memory -- [schedules]`.
 //!
 //! Reads the size of its own process, so it needs Linux.
 

@@ -1,6 +1,6 @@
 //! What schedules cost in this store: creating many, reading them at a takeover, and deciding.
 //!
-//! `cargo run --release -p punctual-store-sqlite --example schedules [schedules] [scattered] [folder]`
+//! `cargo bench -p punctual-store-sqlite --bench schedules -- [schedules] [scattered] [folder]`
 //!
 //! Names come in order, or scattered: then nearly every one changes a page of their index.
 
@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use punctual_core::random::SplitMix64;
 use punctual_core::schedule::{ScheduleRow, Verdict};
 use punctual_core::shard::write::Write;
 use punctual_core::{ScheduleId, ShardId, Timestamp};
@@ -22,7 +23,7 @@ const DECIDED_MAX: u64 = 200_000;
 
 #[tokio::main]
 async fn main() {
-    let mut args = std::env::args().skip(1).peekable();
+    let mut args = arguments().peekable();
     let count: u64 = args.next().map_or(1_000_000, |text| text.parse().expect("a number of schedules"));
     let is_scattered = args.next_if(|text| text == "scattered").is_some();
     let folder = args.next().map_or_else(std::env::temp_dir, PathBuf::from);
@@ -82,7 +83,7 @@ async fn main() {
 /// Made one after the other, over all shards.
 fn id(n: u64) -> ScheduleId {
     let made_at = Timestamp::from_micros(at(0).as_micros() + 20 * n as i64).expect("it is a time");
-    ScheduleId::new(made_at, ShardId((n % u64::from(SHARDS)) as u16), n.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    ScheduleId::new(made_at, ShardId((n % u64::from(SHARDS)) as u16), SplitMix64::new(n).bits())
 }
 
 fn schedule(id: ScheduleId, n: usize, is_scattered: bool) -> ScheduleRow {
@@ -112,4 +113,9 @@ async fn write(owner: &mut Owner<'_>, writes: impl Iterator<Item = Write>) {
 fn report(what: &str, count: u64, began: Instant) {
     let took = began.elapsed();
     println!("{what}: {count} in {took:.2?}, {:.0} a second", count as f64 / took.as_secs_f64());
+}
+
+/// Without the `--bench` that cargo adds.
+fn arguments() -> impl Iterator<Item = String> {
+    std::env::args().skip(1).filter(|argument| argument != "--bench")
 }

@@ -1,7 +1,7 @@
 //! What a sandbox costs: the time from asking for a program that does nothing to its end,
 //! beside a bare fork and exec of the same program, and how many go through in a second.
 //!
-//! `cargo run --release -p punctual-sandbox --example start_cost`
+//! `cargo bench -p punctual-sandbox --bench start_cost`
 
 use std::error::Error;
 use std::os::fd::AsFd;
