@@ -21,7 +21,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("app", &["api", "blobs", "core", "engine", "store"]),
     ("proto", &["core"]),
     ("peers", &["app", "core", "engine", "proto"]),
-    ("server", &["api", "app", "blobs", "core", "engine", "proto", "store"]),
+    ("server", &["api", "app", "blobs", "core", "engine", "peers", "proto", "store"]),
     ("sandbox", &[]),
     ("exec", &["core", "sandbox"]),
     ("worker", &["core", "exec", "proto"]),

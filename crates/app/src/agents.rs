@@ -11,12 +11,10 @@ mod token;
 use bytes::Bytes;
 use punctual_api::ErrorKind;
 use punctual_core::attempt::Details;
-use punctual_core::run::Run;
-use punctual_core::schedule::ScheduledRun;
-use punctual_core::shard::event::{AssignedInput, Reply, Report};
+use punctual_core::shard::event::{AssignedInput, Report};
 use punctual_core::shard::write::Epoch;
-use punctual_core::{ArtifactId, AttemptNo, JobId, ShardId, Span, TaskId, Timestamp, WorkerId};
-use punctual_engine::EngineError;
+use punctual_core::shard::{AgentAnswer, AgentAsk, AgentWork, Answer, Ask};
+use punctual_core::{ArtifactId, AttemptNo, JobId, ShardId, Span, WorkerId};
 use punctual_store::LogChunk;
 use tokio::time::Instant;
 
@@ -25,9 +23,7 @@ pub(crate) use silence::{Agents, keep};
 pub use token::Claims;
 pub(crate) use token::{BadToken, TokenKey};
 
-use crate::cluster::Place;
 use crate::logs::checked_marks;
-use crate::route::{COMMAND_LIMIT, IN_DOUBT, Patience};
 use crate::{App, AppError, Download, Result};
 
 /// On top of the attempt's time, so that its end can still be reported.
@@ -52,48 +48,14 @@ pub struct Admission {
     pub download: Download,
 }
 
-/// What an agent is to run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentWork {
-    pub task: TaskId,
-    pub revision: u32,
-    /// Empty for the task of a one-off job.
-    pub name: String,
-    /// The JSON of the task's `run`.
-    pub run: Bytes,
-    pub timeout: Span,
-    /// With the time that it may take to end.
-    pub ends_by: Timestamp,
-    pub started_at: Timestamp,
-    pub tracing_id: Option<String>,
-    pub input: Option<Bytes>,
-    /// Of a job that a schedule made.
-    pub scheduled_run: Option<ScheduledRun>,
-}
-
-/// What an agent asks the owner of its job.
-#[derive(Debug, Clone)]
-pub enum AgentAsks {
-    Work,
-    /// It lives.
-    Alive {
-        host: String,
-    },
-    Ended(Box<Report>),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AgentAnswer {
-    Work(Box<AgentWork>),
-    Alive {
-        cancel_requested: bool,
-    },
-    /// The end is durable.
-    Recorded,
-    /// The attempt is not the agent's any more, if it ever was.
-    Over,
-    /// The shard is another's.
-    NotOwner,
+/// What is to be known of an agent's question when the owner has answered it.
+pub(crate) struct AgentQuestion {
+    id: JobId,
+    attempt: AttemptNo,
+    /// The environment of an agent that says that it lives.
+    host: Option<String>,
+    /// Under which this server owned the shard before the owner was asked.
+    epoch: Option<Epoch>,
 }
 
 impl App {
@@ -104,10 +66,10 @@ impl App {
         let Newcomer { worker, job, attempt, artifact, host, pod } = newcomer;
         let Some(work) = self.work_with(worker, job, attempt, artifact).await? else { return Ok(None) };
         let now = self.now();
-        let expires_at = work.ends_by.max(now) + LAST_WORDS;
+        let expires_at = work.ends_by().max(now) + LAST_WORDS;
         let download = self.download_until(artifact, reached, expires_at).await?;
-        let claims =
-            Claims { job, attempt, worker, host, pod, tracing_id: work.tracing_id, issued_at: now, expires_at };
+        let tracing_id = work.assignment.tracing_id;
+        let claims = Claims { job, attempt, worker, host, pod, tracing_id, issued_at: now, expires_at };
         Ok(Some(Admission { token: self.0.tokens.sign(&claims), download }))
     }
 
@@ -122,9 +84,10 @@ impl App {
         if !self.runs_on(worker, job, attempt).await? {
             return Ok(None);
         }
-        let AgentAnswer::Work(work) = self.ask_owner(job, attempt, AgentAsks::Work).await? else { return Ok(None) };
-        let run = serde_json::from_slice::<Run>(&work.run).ok();
-        let is_its_own = run.is_some_and(|run| run.artifacts().any(|own| own == artifact));
+        let AgentAnswer::Work(work) = self.ask_for_agent(job, attempt, AgentAsk::Work).await? else {
+            return Ok(None);
+        };
+        let is_its_own = work.assignment.task.spec.run.artifacts().any(|own| own == artifact);
         Ok(is_its_own.then_some(*work))
     }
 
@@ -148,20 +111,17 @@ impl App {
     }
 
     pub async fn agent_work(&self, agent: &Claims) -> Result<AgentWork> {
-        match self.ask_owner(agent.job, agent.attempt, AgentAsks::Work).await? {
+        match self.ask_for_agent(agent.job, agent.attempt, AgentAsk::Work).await? {
             AgentAnswer::Work(work) => Ok(*work),
-            AgentAnswer::Alive { .. } | AgentAnswer::Recorded | AgentAnswer::Over | AgentAnswer::NotOwner => {
-                Err(over(agent))
-            }
+            AgentAnswer::Alive { .. } | AgentAnswer::Recorded | AgentAnswer::Over => Err(over(agent)),
         }
     }
 
     /// Where the files are that the attempt reads, for as long as it may take.
     pub async fn agent_files(&self, work: &AgentWork, reached: &str) -> Result<Vec<(ArtifactId, Download)>> {
-        let run = serde_json::from_slice::<Run>(&work.run).ok();
-        let until = work.ends_by.max(self.now()) + LAST_WORDS;
+        let until = work.ends_by().max(self.now()) + LAST_WORDS;
         let mut files = Vec::new();
-        for file in run.iter().flat_map(Run::files) {
+        for file in work.assignment.task.spec.run.files() {
             files.push((file.artifact, self.download_until(file.artifact, reached, until).await?));
         }
         Ok(files)
@@ -169,12 +129,10 @@ impl App {
 
     /// True when the agent is to end.
     pub async fn agent_alive(&self, agent: &Claims) -> Result<bool> {
-        let alive = AgentAsks::Alive { host: agent.host.clone() };
-        match self.ask_owner(agent.job, agent.attempt, alive).await? {
+        let alive = AgentAsk::Alive { host: agent.host.clone() };
+        match self.ask_for_agent(agent.job, agent.attempt, alive).await? {
             AgentAnswer::Alive { cancel_requested } => Ok(cancel_requested),
-            AgentAnswer::Work(_) | AgentAnswer::Recorded | AgentAnswer::Over | AgentAnswer::NotOwner => {
-                Err(over(agent))
-            }
+            AgentAnswer::Work(_) | AgentAnswer::Recorded | AgentAnswer::Over => Err(over(agent)),
         }
     }
 
@@ -205,107 +163,64 @@ impl App {
         let details = report.details.map(|details| *details).unwrap_or_default();
         let details = Some(Box::new(Details { host: Some(agent.host.clone()), ..details }));
         let report = Box::new(Report { id: agent.job, attempt: agent.attempt, details, ..report });
-        match self.ask_owner(agent.job, agent.attempt, AgentAsks::Ended(report)).await? {
+        match self.ask_for_agent(agent.job, agent.attempt, AgentAsk::Ended(report)).await? {
             AgentAnswer::Recorded => Ok(()),
-            AgentAnswer::Work(_) | AgentAnswer::Alive { .. } | AgentAnswer::Over | AgentAnswer::NotOwner => {
-                Err(over(agent))
+            AgentAnswer::Work(_) | AgentAnswer::Alive { .. } | AgentAnswer::Over => Err(over(agent)),
+        }
+    }
+
+    /// Asks the owner of the agent's job.
+    async fn ask_for_agent(&self, id: JobId, attempt: AttemptNo, ask: AgentAsk) -> Result<AgentAnswer> {
+        match self.ask(Ask::Agent { id, attempt, ask }).await?.answer {
+            Answer::Agent(answer) => Ok(answer),
+            Answer::NotOwner | Answer::Job(_) | Answer::Schedule(_) => Err(AppError::out_of_place()),
+        }
+    }
+
+    /// Before the owner in this process is asked.
+    pub(crate) async fn agent_question(&self, ask: &Ask) -> Result<Option<AgentQuestion>> {
+        let Ask::Agent { id, attempt, ask } = ask else { return Ok(None) };
+        let host = match ask {
+            AgentAsk::Alive { host } => Some(host.clone()),
+            AgentAsk::Work | AgentAsk::Ended(_) => None,
+        };
+        let epoch = self.0.engine.epoch_of(id.shard()).await?;
+        Ok(Some(AgentQuestion { id: *id, attempt: *attempt, host, epoch }))
+    }
+
+    /// After the owner in this process has answered.
+    pub(crate) async fn complete_answer(&self, question: AgentQuestion, answer: Answer) -> Result<Answer> {
+        let AgentQuestion { id, attempt, host, epoch } = question;
+        match answer {
+            // An agent that hears that it is over ends for good. So nobody says that who has been
+            // replaced without having noticed.
+            Answer::Agent(AgentAnswer::Over) if !self.is_still_owner(id.shard(), epoch).await? => Ok(Answer::NotOwner),
+            Answer::Agent(AgentAnswer::Work(work)) => Ok(AgentAnswer::Work(self.complete_work(work).await?).into()),
+            Answer::Agent(AgentAnswer::Alive { cancel_requested }) => {
+                let until = Instant::now() + self.0.settings.worker_dead_after.to_std();
+                self.0.agents.heard(id, attempt, host.unwrap_or_default(), until);
+                Ok(AgentAnswer::Alive { cancel_requested }.into())
             }
+            answer => Ok(answer),
         }
     }
 
-    /// Asks the owner, again while the shard changes hands.
-    async fn ask_owner(&self, job: JobId, attempt: AttemptNo, asks: AgentAsks) -> Result<AgentAnswer> {
-        let mut patience = Patience::new(self, "job");
-        loop {
-            let answer = match self.0.cluster.place(job.shard()) {
-                Place::Here => self.agent_here(job, attempt, asks.clone()).await?,
-                Place::At(peer) => match self.0.peers.agent(&peer, job, attempt, asks.clone()).await {
-                    Ok(answer) => answer,
-                    Err(error) => {
-                        tracing::debug!(%error, %job, "an agent's question was not answered");
-                        AgentAnswer::NotOwner
-                    }
-                },
-                Place::Nowhere => AgentAnswer::NotOwner,
-            };
-            if answer != AgentAnswer::NotOwner {
-                return Ok(answer);
-            }
-            patience.wait(self).await?;
-        }
-    }
-
-    /// Decided here or not at all.
-    pub async fn agent_here(&self, job: JobId, attempt: AttemptNo, asks: AgentAsks) -> Result<AgentAnswer> {
-        let Some(epoch) = self.0.engine.epoch_of(job.shard()).await? else { return Ok(AgentAnswer::NotOwner) };
-        let answer = self.answer_agent(job, attempt, asks).await?;
-        // An agent that hears that it is over ends for good. So nobody says that who has been
-        // replaced without having noticed.
-        if answer == AgentAnswer::Over && !self.is_still_owner(job.shard(), epoch).await? {
-            return Ok(AgentAnswer::NotOwner);
-        }
-        Ok(answer)
-    }
-
-    async fn is_still_owner(&self, shard: ShardId, epoch: Epoch) -> Result<bool> {
+    async fn is_still_owner(&self, shard: ShardId, epoch: Option<Epoch>) -> Result<bool> {
+        let Some(epoch) = epoch else { return Ok(false) };
         let leases = self.0.leases.read(&*self.0.store).await?;
         let lease = leases.iter().find(|lease| lease.shard == shard);
         Ok(lease.is_some_and(|lease| lease.epoch == epoch && lease.owner == Some(self.0.engine.server())))
     }
 
-    async fn answer_agent(&self, job: JobId, attempt: AttemptNo, asks: AgentAsks) -> Result<AgentAnswer> {
-        match asks {
-            AgentAsks::Ended(report) => self.agent_ended_here(*report).await,
-            AgentAsks::Work => self.work_here(job, attempt).await,
-            AgentAsks::Alive { host } => {
-                let runs = self.runs_here(vec![job]).await?;
-                if !runs.owned.contains(&job.shard()) {
-                    return Ok(AgentAnswer::NotOwner);
-                }
-                let Some(view) = runs.attempts.into_iter().find(|view| view.attempt == attempt) else {
-                    return Ok(AgentAnswer::Over);
-                };
-                let until = Instant::now() + self.0.settings.worker_dead_after.to_std();
-                self.0.agents.heard(job, attempt, host, until);
-                Ok(AgentAnswer::Alive { cancel_requested: view.cancel_requested })
-            }
+    /// Adds what takes longer than the owner can wait.
+    async fn complete_work(&self, mut work: Box<AgentWork>) -> Result<Box<AgentWork>> {
+        let assignment = &mut work.assignment;
+        if matches!(assignment.input, AssignedInput::Stored) {
+            let input = self.0.store.inputs(vec![assignment.key]).await?.pop().flatten();
+            assignment.input = input.map_or(AssignedInput::None, AssignedInput::Inline);
         }
-    }
-
-    async fn work_here(&self, job: JobId, attempt: AttemptNo) -> Result<AgentAnswer> {
-        let Some(assignment) = self.0.engine.assignment(job, attempt).await? else { return Ok(AgentAnswer::Over) };
-        let input = match assignment.input {
-            AssignedInput::None => None,
-            AssignedInput::Inline(bytes) => Some(bytes),
-            AssignedInput::Stored => self.0.store.inputs(vec![assignment.key]).await?.pop().flatten(),
-        };
-        let task = &assignment.task;
-        let run = serde_json::to_vec(&task.spec.run).expect("a task's run is JSON");
-        Ok(AgentAnswer::Work(Box::new(AgentWork {
-            task: task.id,
-            revision: task.revision,
-            name: task.name.clone().unwrap_or_default(),
-            run: run.into(),
-            timeout: task.spec.timeout,
-            ends_by: assignment.started_at + task.spec.time_to_end(),
-            started_at: assignment.started_at,
-            tracing_id: assignment.tracing_id,
-            input,
-            scheduled_run: assignment.origin.map(|origin| origin.scheduled_run()),
-        })))
-    }
-
-    async fn agent_ended_here(&self, report: Report) -> Result<AgentAnswer> {
-        match tokio::time::timeout(COMMAND_LIMIT, self.0.engine.agent_reported(report)).await {
-            Ok(Ok(Reply::Done(_))) => Ok(AgentAnswer::Recorded),
-            Ok(Ok(Reply::NotOwner) | Err(EngineError::NoLease)) => Ok(AgentAnswer::NotOwner),
-            Ok(Ok(Reply::NotFound | Reply::Asked | Reply::Refused(..))) => Ok(AgentAnswer::Over),
-            Ok(Err(error)) => Err(error.into()),
-            Err(_) => {
-                let error = AppError::new(ErrorKind::Unavailable, "the store did not answer in time");
-                Err(error.hint(IN_DOUBT))
-            }
-        }
+        work.scheduled_run = assignment.origin.take().map(|origin| origin.scheduled_run());
+        Ok(work)
     }
 }
 

@@ -17,6 +17,11 @@ pub struct AppError {
 }
 
 impl AppError {
+    /// An owner or a peer broke the protocol.
+    pub(crate) fn out_of_place() -> Self {
+        Self::new(ErrorKind::Internal, "the owner of the shard gave an answer that does not fit the question")
+    }
+
     pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into(), hint: None, errors: Vec::new(), cause: None }
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use punctual_api::{Answered, Attempt, AttemptDetails, ErrorKind, Job, Rerun, TaskRef, limits};
 use punctual_core::attempt::{AttemptRecord, Details, Ending};
-use punctual_core::shard::LiveView;
 use punctual_core::shard::event::{Command, Refusal, Reply};
+use punctual_core::shard::{Answer, Ask, LiveView};
 use punctual_core::task::Task;
 use punctual_core::{JobId, JobState, ServerId, Span, TaskId, Timestamp, WorkerId};
 use punctual_store::{Artifact, FoundRow, HotJob, JobRecord, RerunRecord, SeenWorker};
@@ -220,7 +220,8 @@ impl App {
         }
         let done = |state: JobState| Ok(Answered { id, state: state.as_str().to_owned(), pending: false });
         let asked_at = self.now();
-        let Decided { reply, is_repeated } = self.decide(id, command).await?;
+        let Decided { answer, is_repeated } = self.ask(Ask::Job { id, command }).await?;
+        let Answer::Job(reply) = answer else { return Err(AppError::out_of_place()) };
         match reply {
             Reply::Done(state) => done(state),
             Reply::Asked => Ok(Answered { id, state: JobState::Running.as_str().to_owned(), pending: true }),
@@ -229,7 +230,6 @@ impl App {
             }
             Reply::Refused(state, refusal) => Err(refused(id, state, refusal)),
             Reply::NotFound => Err(not_found(id)),
-            Reply::NotOwner => unreachable!("asked again until there is an owner"),
         }
     }
 

@@ -17,6 +17,7 @@ mod explain;
 mod facts;
 mod faults;
 mod forecast;
+mod hints;
 mod jobs;
 mod known_workers;
 mod list;
@@ -24,7 +25,6 @@ mod logs;
 mod nodes;
 mod notify;
 pub mod parameters;
-mod peer;
 mod peers;
 mod placement;
 mod ready;
@@ -52,7 +52,7 @@ use punctual_engine::{Clock, Engine, SCHEDULER};
 use punctual_store::Store;
 
 pub use access::{AccessToken, Caller, SocketUser};
-pub use agents::{Admission, AgentAnswer, AgentAsks, AgentWork, Claims, Newcomer};
+pub use agents::{Admission, Claims, Newcomer};
 pub use artifacts::{Download, Sent};
 pub use attempt_tokens::{ATTEMPT_TOKEN_BYTES, AttemptTokens};
 pub use backfills::Backfilling;
@@ -278,6 +278,11 @@ impl App {
 
     pub fn settings(&self) -> &Settings {
         &self.0.settings
+    }
+
+    /// What peers prove to know.
+    pub fn peer_key(&self) -> &PeerKey {
+        &self.0.key
     }
 
     /// What proves that an attempt was assigned to whoever speaks about it.

@@ -62,6 +62,11 @@ impl App {
         }
     }
 
+    /// The workers that this server knows.
+    pub async fn workers_here(&self) -> Result<Vec<(WorkerStatus, WorkerInfo)>> {
+        Ok(self.0.engine.workers().await?)
+    }
+
     pub async fn node(&self) -> Result<Node> {
         let owned = self.0.engine.owned_shards().await?;
         Ok(Node {

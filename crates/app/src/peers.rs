@@ -7,13 +7,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
-use punctual_core::schedule::{ScheduleCommand, ScheduleReply};
-use punctual_core::shard::WorkerStatus;
-use punctual_core::shard::event::{Change, Command, Reply};
-use punctual_core::{AttemptNo, JobId, JobRow, ScheduleId, ServerId, Span, TaskId};
+use punctual_core::shard::event::Change;
+use punctual_core::shard::{Answer, Ask, WorkerStatus};
+use punctual_core::{JobId, JobRow, ServerId, Span, TaskId};
 use punctual_engine::{Runs, WorkerInfo};
 
-use crate::{AgentAnswer, AgentAsks, Peer};
+use crate::Peer;
 
 #[derive(Debug, thiserror::Error)]
 #[error("{peer} did not answer: {reason}")]
@@ -47,16 +46,8 @@ type Asked<T> = std::result::Result<T, PeerError>;
 
 #[async_trait]
 pub trait Peers: Send + Sync + 'static {
-    /// Decided by the owner and answered after the commit.
-    async fn command(&self, peer: &Peer, id: JobId, command: Command) -> Asked<Reply>;
-
-    /// Each is decided by the owner and answered after its commit, in order.
-    async fn schedules(
-        &self,
-        peer: &Peer,
-        commands: Vec<(ScheduleId, ScheduleCommand)>,
-        who: &str,
-    ) -> Asked<Vec<ScheduleReply>>;
+    /// What only the owner of a shard may answer. One answer to each, in order; each after its commit.
+    async fn ask(&self, peer: &Peer, asks: Vec<Ask>) -> Asked<Vec<Answer>>;
 
     /// Jobs that have just become durable. Returns at once; what does not fit is dropped.
     fn hint(&self, peer: &Peer, jobs: Vec<JobRow>);
@@ -75,9 +66,6 @@ pub trait Peers: Send + Sync + 'static {
     async fn workers(&self, peer: &Peer) -> Asked<Vec<(WorkerStatus, WorkerInfo)>>;
 
     async fn pulse(&self, peer: &Peer) -> Asked<Pulse>;
-
-    /// What an agent asks the owner of its job.
-    async fn agent(&self, peer: &Peer, job: JobId, attempt: AttemptNo, asks: AgentAsks) -> Asked<AgentAnswer>;
 
     /// This server has given up its shards.
     async fn leaving(&self, peer: &Peer) -> Asked<()>;

@@ -1,4 +1,4 @@
-//! To whom a question about a job goes: its shard's owner, here or at a peer.
+//! To whom a question about a job or a schedule goes: its shard's owner, here or at a peer.
 //!
 //! Which server owns a shard is read now and then, so it may have changed since. A wrong
 //! owner says so, and an owner that is gone does not answer: both mean to ask again, for as
@@ -7,12 +7,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use punctual_api::ErrorKind;
-use punctual_core::shard::LiveView;
-use punctual_core::shard::event::{Command, Reply};
+use punctual_core::shard::{Answer, Ask, LiveView};
 use punctual_core::{JobId, ServerId, ShardId};
-use punctual_engine::{EngineError, Runs};
+use punctual_engine::Runs;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::cluster::{Follow, Place};
@@ -23,10 +22,12 @@ const OWNER_PATIENCE: Duration = Duration::from_secs(2);
 /// The owner may have changed without our having heard of it.
 const OWNER_LOOK: Duration = Duration::from_millis(100);
 /// Longer than any commit that is worth waiting for.
-pub(crate) const COMMAND_LIMIT: Duration = Duration::from_secs(5);
-/// A command that takes longer than this has the store looked at.
-pub(crate) const STORE_LOOK: Duration = Duration::from_millis(500);
-pub(crate) const IN_DOUBT: &str = "look at the job before you repeat the command: it may be carried out yet";
+const ASK_LIMIT: Duration = Duration::from_secs(5);
+/// So many questions are worth waiting longer for, though not longer than clients do.
+const MANY: usize = 100;
+const MANY_LIMIT: Duration = Duration::from_secs(25);
+/// A question that takes longer than this has the store looked at.
+const STORE_LOOK: Duration = Duration::from_millis(500);
 /// A look at what runs takes an owner microseconds.
 pub(crate) const LOOK_LIMIT: Duration = Duration::from_secs(1);
 
@@ -42,9 +43,9 @@ pub(crate) enum Live {
     Unknown,
 }
 
-/// How a command ended, and whether it was asked for more than once.
+/// The answer to a question, and whether it was asked more than once.
 pub(crate) struct Decided {
-    pub(crate) reply: Reply,
+    pub(crate) answer: Answer,
     /// An earlier try may have done it: its answer was lost.
     pub(crate) is_repeated: bool,
 }
@@ -85,53 +86,109 @@ impl Patience {
 
 impl App {
     /// Asks the owner, again while the shard changes hands.
-    pub(crate) async fn decide(&self, id: JobId, command: Command) -> Result<Decided> {
-        let mut patience = Patience::new(self, "job");
-        let mut is_repeated = false;
+    pub(crate) async fn ask(&self, ask: Ask) -> Result<Decided> {
+        let mut decided = self.ask_all(vec![ask]).await?;
+        Ok(decided.pop().expect("one question has one answer"))
+    }
+
+    /// Asks the owners, again while shards change hands. Answers are in the order of the questions.
+    pub(crate) async fn ask_all(&self, asks: Vec<Ask>) -> Result<Vec<Decided>> {
+        let mut patience = Patience::new(self, what(&asks));
+        let mut decided: Vec<Option<Decided>> = asks.iter().map(|_| None).collect();
+        // The places of those that are not answered, and whether they were asked before.
+        let mut open: Vec<(usize, bool)> = (0..asks.len()).map(|place| (place, false)).collect();
         loop {
-            let place = self.0.cluster.place(id.shard());
-            let is_asked = !matches!(place, Place::Nowhere);
-            match self.command_at(place, id, command).await? {
-                Some(Reply::NotOwner) | None => {}
-                Some(reply) => return Ok(Decided { reply, is_repeated }),
+            let answers = self.ask_once(open.iter().map(|(place, _)| asks[*place].clone()).collect()).await?;
+            let mut left = Vec::new();
+            for ((place, is_repeated), answer) in open.into_iter().zip(answers) {
+                match answer {
+                    None => left.push((place, is_repeated)),
+                    Some(Answer::NotOwner) => left.push((place, true)),
+                    Some(answer) => decided[place] = Some(Decided { answer, is_repeated }),
+                }
             }
-            is_repeated |= is_asked;
+            if left.is_empty() {
+                return Ok(decided.into_iter().map(|decided| decided.expect("none is left")).collect());
+            }
+            open = left;
             patience.wait(self).await?;
         }
     }
 
-    /// `None`: no answer came.
-    async fn command_at(&self, place: Place, id: JobId, command: Command) -> Result<Option<Reply>> {
-        match place {
-            Place::Here => self.command_here(id, command).await,
-            Place::At(peer) => match self.0.peers.command(&peer, id, command).await {
-                Ok(reply) => Ok(Some(reply)),
+    /// Asks each owner once. `None`: nobody owns the shard. `NotOwner`: no answer came, or not from the owner.
+    pub(crate) async fn ask_once(&self, asks: Vec<Ask>) -> Result<Vec<Option<Answer>>> {
+        let mut answers: Vec<Option<Answer>> = asks.iter().map(|_| None).collect();
+        let mut groups: BTreeMap<ServerId, (Place, Vec<usize>, Vec<Ask>)> = BTreeMap::new();
+        let mut owners: BTreeMap<ShardId, Place> = BTreeMap::new();
+        for (place, ask) in asks.into_iter().enumerate() {
+            let owner = owners.entry(ask.shard()).or_insert_with_key(|shard| self.0.cluster.place(*shard));
+            let server = match owner {
+                Place::Here => self.0.engine.server(),
+                Place::At(peer) => peer.id,
+                Place::Nowhere => continue,
+            };
+            let (_, places, asks) = groups.entry(server).or_insert_with(|| (owner.clone(), Vec::new(), Vec::new()));
+            places.push(place);
+            asks.push(ask);
+        }
+        let asked = groups.into_values().map(async |(owner, places, asks)| {
+            let answers = self.ask_place(owner, asks).await?;
+            Ok::<_, AppError>((places, answers))
+        });
+        for (places, given) in try_join_all(asked).await? {
+            for (place, answer) in places.into_iter().zip(given) {
+                answers[place] = Some(answer);
+            }
+        }
+        Ok(answers)
+    }
+
+    async fn ask_place(&self, owner: Place, asks: Vec<Ask>) -> Result<Vec<Answer>> {
+        let count = asks.len();
+        match owner {
+            Place::Here => self.ask_here(asks).await,
+            Place::At(peer) => match self.0.peers.ask(&peer, asks).await {
+                Ok(answers) => Ok(answers),
                 Err(error) => {
-                    tracing::debug!(%error, %id, "a command was not answered");
-                    Ok(None)
+                    tracing::debug!(%error, "a peer did not answer");
+                    Ok(vec![Answer::NotOwner; count])
                 }
             },
-            Place::Nowhere => Ok(None),
+            Place::Nowhere => Ok(vec![Answer::NotOwner; count]),
         }
     }
 
-    /// Asks the owner in this process, as long as the store can be reached: it repeats its reads
-    /// until they succeed.
-    pub(crate) async fn command_here(&self, id: JobId, command: Command) -> Result<Option<Reply>> {
-        let deadline = Instant::now() + COMMAND_LIMIT;
-        let reply = self.0.engine.command(id, command);
-        let mut reply = std::pin::pin!(reply);
+    /// Asks the owner in this process, for this server or a peer. `NotOwner` where the shard is another's.
+    pub async fn ask_here(&self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
+        let mut agents = Vec::new();
+        for (place, ask) in asks.iter().enumerate() {
+            if let Some(question) = self.agent_question(ask).await? {
+                agents.push((place, question));
+            }
+        }
+        let mut answers = self.ask_engine(asks).await?;
+        for (place, question) in agents {
+            let answer = std::mem::replace(&mut answers[place], Answer::NotOwner);
+            answers[place] = self.complete_answer(question, answer).await?;
+        }
+        Ok(answers)
+    }
+
+    /// Waits for the owner as long as the store can be reached: it repeats its reads and writes until they succeed.
+    async fn ask_engine(&self, asks: Vec<Ask>) -> Result<Vec<Answer>> {
+        let what = what(&asks);
+        let in_doubt = || format!("look at the {what} before you repeat the command: it may be carried out yet");
+        let deadline = Instant::now() + if asks.len() > MANY { MANY_LIMIT } else { ASK_LIMIT };
+        let mut answers = std::pin::pin!(self.0.engine.ask(asks));
         loop {
-            match timeout(STORE_LOOK, &mut reply).await {
-                // Somebody else may own it by now.
-                Ok(Err(EngineError::NoLease)) => return Ok(None),
-                Ok(reply) => return Ok(Some(reply?)),
+            match timeout(STORE_LOOK, &mut answers).await {
+                Ok(answers) => return Ok(answers?),
                 Err(_) if Instant::now() >= deadline => {
                     let error = AppError::new(ErrorKind::Unavailable, "the store did not answer in time");
-                    return Err(error.hint(IN_DOUBT));
+                    return Err(error.hint(in_doubt()));
                 }
                 Err(_) => {
-                    self.writable().await.map_err(|error| error.also(IN_DOUBT))?;
+                    self.writable().await.map_err(|error| error.also(&in_doubt()))?;
                 }
             }
         }
@@ -190,6 +247,11 @@ impl App {
         Ok((views, unknown))
     }
 
+    /// Those of `ids` that run here; for no ids, all that runs here.
+    pub async fn runs_here(&self, ids: Vec<JobId>) -> Result<Runs> {
+        Ok(self.0.engine.runs(ids).await?)
+    }
+
     /// What an owner says; nothing if it did not answer in time.
     async fn runs_at(&self, place: &Place, ids: Vec<JobId>) -> Result<Runs> {
         match place {
@@ -204,5 +266,13 @@ impl App {
             },
             Place::Nowhere => Ok(Runs::default()),
         }
+    }
+}
+
+/// What the questions are about, for people.
+fn what(asks: &[Ask]) -> &'static str {
+    match asks.first() {
+        Some(Ask::Schedule { .. }) => "schedule",
+        Some(Ask::Job { .. } | Ask::Agent { .. }) | None => "job",
     }
 }

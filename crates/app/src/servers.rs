@@ -1,15 +1,19 @@
 //! The servers of the cluster, as people see them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use punctual_api::{HeldDuty, OwnedShard, ServerList, ServerView};
 use punctual_core::{ServerId, Timestamp};
-use punctual_store::{DutyLease, Lease, SeenMember};
+use punctual_store::{DutyLease, Lease, MemberStatus, SeenMember};
 use tokio::time::timeout;
 
 use crate::route::LOOK_LIMIT;
 use crate::{App, Peer, Pulse, Result};
+
+/// A server that leaves does not wait long for others.
+const GOODBYE: Duration = Duration::from_millis(200);
 
 impl App {
     /// Every server that has a row, with what the store and the server itself say of it.
@@ -57,6 +61,26 @@ impl App {
         }
         let peer = Peer { id: member.id, address: member.address.clone() };
         timeout(LOOK_LIMIT, self.0.peers.pulse(&peer)).await.ok()?.ok()
+    }
+
+    /// How this server is doing.
+    pub async fn pulse_here(&self) -> Result<Pulse> {
+        let MemberStatus { workers, running, lag } = self.0.engine.status().await?;
+        let skew = self.0.engine.skew();
+        let skew_us = skew.map(|skew| skew.server.as_micros() - skew.store.as_micros());
+        Ok(Pulse { workers, running, lag, skew_us })
+    }
+
+    /// Tells the others that this server has given up its shards. They find out by themselves, too.
+    pub async fn say_goodbye(&self) {
+        let peers = self.0.cluster.peers();
+        let told = peers.iter().map(|peer| self.0.peers.leaving(peer));
+        let _ = timeout(GOODBYE, join_all(told)).await;
+    }
+
+    /// A peer has given up its shards.
+    pub fn peer_leaving(&self) {
+        self.0.engine.look_around();
     }
 
     fn is_alive(&self, seen: &SeenMember, now: Timestamp) -> bool {

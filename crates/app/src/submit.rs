@@ -10,13 +10,12 @@ use punctual_api::{BulkRequest, BulkSubmitted, ErrorKind, JobRequest, JobSubmitt
 use punctual_core::job::Input;
 use punctual_core::shard::event::Loaded;
 use punctual_core::task::{Task, TaskSpec};
-use punctual_core::{Counters, JobId, JobKey, JobRow, ServerId, ShardId, Span, Timestamp};
+use punctual_core::{Counters, JobId, JobKey, JobRow, ShardId, Span, Timestamp};
 use punctual_store::{FoundRow, IdempotencyKey, IdempotentAnswer, Interned, NewJob, Submission, Submitted};
 use sha2::{Digest, Sha256};
 
-use crate::cluster::Place;
 use crate::faults::each;
-use crate::{App, AppError, Checked, Faults, Peer, Result, WaitFor, artifacts, validate};
+use crate::{App, AppError, Checked, Faults, Result, WaitFor, artifacts, validate};
 
 /// An answer is kept under its idempotency key for this long.
 const KEY_KEPT: Span = Span::from_secs(24 * 3600);
@@ -289,33 +288,6 @@ impl App {
     pub(crate) fn shards_for_new_jobs(&self) -> Arc<[ShardId]> {
         let owned = self.0.cluster.owned_here();
         if owned.is_empty() { (0..self.0.store.shard_count()).map(ShardId).collect() } else { owned }
-    }
-
-    /// Passes word of new jobs on. It may be lost: the owners' sweeps find them.
-    pub(crate) fn tell_owners(&self, jobs: Vec<Loaded>) {
-        let mut here = Vec::new();
-        let mut away: HashMap<ServerId, (Peer, Vec<JobRow>)> = HashMap::new();
-        let mut jobs = jobs.into_iter().peekable();
-        while let Some(first) = jobs.next() {
-            // Neighbours share a shard, so one look serves many.
-            let shard = first.row.key.shard();
-            let same =
-                std::iter::once(first).chain(std::iter::from_fn(|| jobs.next_if(|job| job.row.key.shard() == shard)));
-            match self.0.cluster.place(shard) {
-                Place::Here => here.extend(same),
-                Place::At(peer) => {
-                    let (_, rows) = away.entry(peer.id).or_insert_with(|| (peer, Vec::new()));
-                    rows.extend(same.map(|job| job.row));
-                }
-                Place::Nowhere => same.for_each(drop),
-            }
-        }
-        if !here.is_empty() {
-            self.0.engine.submitted(here);
-        }
-        for (peer, rows) in away.into_values() {
-            self.0.peers.hint(&peer, rows);
-        }
     }
 }
 

@@ -220,6 +220,15 @@ impl App {
         let _ = tokio::time::timeout(LOOK_LIMIT, join_all(told)).await;
     }
 
+    /// A peer changed or deleted a task.
+    pub async fn peer_task_changed(&self, id: TaskId, name: &str) -> Result<()> {
+        self.0.names.forget(name);
+        for task in self.0.store.tasks_by_id(vec![id]).await? {
+            self.0.engine.task_changed(Arc::new(task));
+        }
+        Ok(())
+    }
+
     /// Reads again what may have been changed at another server without our having heard of it:
     /// named tasks, and those whose file may have arrived.
     pub(crate) async fn refresh_tasks(&self) -> Result<()> {

@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use punctual_core::JobId;
+use punctual_store::FoundRow;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use crate::App;
 use crate::cluster::Place;
+use crate::{App, Result};
 
 /// Before asking again after no answer.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// A peer asks again after this, in case the shard has moved meanwhile.
+const AWAIT_MAX: Duration = Duration::from_secs(60);
 
 /// The end of a job, from the moment this was made on.
 pub(crate) struct Finish<'a> {
@@ -25,6 +29,15 @@ impl App {
         // Also when a peer owns the shard: it may be ours in a moment.
         let here = self.0.engine.finish_of(id);
         Finish { app: self, id, place: self.0.cluster.place(id.shard()), here }
+    }
+
+    /// For a peer: whether the job has finished, now or within `limit`.
+    pub async fn peer_await(&self, id: JobId, limit: Duration) -> Result<bool> {
+        let finish = self.0.engine.finish_of(id);
+        if matches!(self.0.store.find(id).await?, FoundRow::Finished { .. }) {
+            return Ok(true);
+        }
+        Ok(tokio::time::timeout(limit.min(AWAIT_MAX), finish).await.is_ok_and(|finished| finished.is_ok()))
     }
 }
 

@@ -57,6 +57,11 @@ impl Drop for Feed {
 pub(crate) struct Watching(Mutex<Weak<Feed>>);
 
 impl App {
+    /// Changes of the jobs that this server owns, for peers.
+    pub fn changes_here(&self) -> punctual_engine::Changes {
+        self.0.engine.changes()
+    }
+
     /// Changes from now on: when this returns, those of every peer that answers are followed.
     pub async fn changes(&self) -> Changes {
         let changes = self.follow_changes();

@@ -1,76 +1,45 @@
 //! Commands on a job that a peer owns, whose answers get lost on the way.
 
+#[path = "world/peers.rs"]
+mod peers;
+
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use punctual_api::ErrorKind;
-use punctual_app::{
-    AgentAnswer, AgentAsks, App, Parts, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, Roles, Settings,
-};
+use punctual_app::{App, Parts, PeerKey, Roles, Settings};
 use punctual_blobs::{Blobs, UrlKey};
-use punctual_core::schedule::{ScheduleCommand, ScheduleReply};
 use punctual_core::shard::event::{Command, Refusal, Reply};
-use punctual_core::shard::{LiveView, WorkerStatus};
+use punctual_core::shard::{Answer, Ask, LiveView};
 use punctual_core::size::ByteSize;
-use punctual_core::{AttemptNo, JobId, JobKey, JobRow, JobState, ScheduleId, ServerId, Span, TaskId, Timestamp};
-use punctual_engine::{Engine, EngineConfig, Runs, WorkerInfo};
+use punctual_core::{AttemptNo, JobId, JobKey, JobState, ServerId, Span, Timestamp};
+use punctual_engine::{Engine, EngineConfig, Runs};
 use punctual_store::{ClusterSecret, Leases, Member, MemberStatus, Members, Submission, Submit, Tasks};
 use punctual_store_tests::fixture::{at, job_id, named_task, new_job, server, task_id, worker};
 use punctual_store_tests::model::ModelStore;
+
+use self::peers::{FarSide, Wire};
 
 const LONG: Span = Span::from_secs(3600);
 
 /// The owner at the other end of the wire. `None` is an answer that never arrives.
 #[derive(Default)]
 struct Owner {
-    replies: Mutex<VecDeque<Option<Reply>>>,
-    asked: Mutex<Vec<Command>>,
+    answers: Mutex<VecDeque<Option<Answer>>>,
+    asked: Mutex<Vec<Ask>>,
     runs: Mutex<Runs>,
 }
 
-fn lost(peer: &Peer) -> PeerError {
-    PeerError { peer: peer.id, reason: "the line was cut".to_owned() }
-}
-
 #[async_trait::async_trait]
-impl Peers for Owner {
-    async fn command(&self, peer: &Peer, _: JobId, command: Command) -> Result<Reply, PeerError> {
-        self.asked.lock().unwrap().push(command);
-        self.replies.lock().unwrap().pop_front().flatten().ok_or_else(|| lost(peer))
+impl FarSide for Owner {
+    async fn ask(&self, asks: Vec<Ask>) -> Option<Vec<Answer>> {
+        self.asked.lock().unwrap().extend(asks);
+        self.answers.lock().unwrap().pop_front().flatten().map(|answer| vec![answer])
     }
-    async fn schedules(
-        &self,
-        peer: &Peer,
-        _: Vec<(ScheduleId, ScheduleCommand)>,
-        _: &str,
-    ) -> Result<Vec<ScheduleReply>, PeerError> {
-        Err(lost(peer))
-    }
-    fn hint(&self, _: &Peer, _: Vec<JobRow>) {}
-    async fn running(&self, _: &Peer, _: Vec<JobId>) -> Result<Runs, PeerError> {
-        Ok(self.runs.lock().unwrap().clone())
-    }
-    async fn finished(&self, peer: &Peer, _: JobId, _: Duration) -> Result<bool, PeerError> {
-        Err(lost(peer))
-    }
-    async fn watch(&self, peer: &Peer) -> Result<PeerChanges, PeerError> {
-        Err(lost(peer))
-    }
-    async fn task_changed(&self, peer: &Peer, _: TaskId, _: &str) -> Result<(), PeerError> {
-        Err(lost(peer))
-    }
-    async fn workers(&self, peer: &Peer) -> Result<Vec<(WorkerStatus, WorkerInfo)>, PeerError> {
-        Err(lost(peer))
-    }
-    async fn pulse(&self, peer: &Peer) -> Result<Pulse, PeerError> {
-        Err(lost(peer))
-    }
-    async fn agent(&self, peer: &Peer, _: JobId, _: AttemptNo, _: AgentAsks) -> Result<AgentAnswer, PeerError> {
-        Err(lost(peer))
-    }
-    async fn leaving(&self, peer: &Peer) -> Result<(), PeerError> {
-        Err(lost(peer))
+
+    fn runs(&self) -> Option<Runs> {
+        Some(self.runs.lock().unwrap().clone())
     }
 }
 
@@ -83,7 +52,7 @@ struct World {
 
 const OWNER: u64 = 2;
 
-async fn world(replies: &[Option<Reply>]) -> World {
+async fn world(answers: &[Option<Answer>]) -> World {
     let store = ModelStore::new(4, at(0));
     store.create_task(named_task(1, "t")).await.unwrap();
     let job = new_job(1, 60, 0);
@@ -97,13 +66,13 @@ async fn world(replies: &[Option<Reply>]) -> World {
     config.member.roles = vec!["api".to_owned()];
     let store: Arc<dyn punctual_store::Store> = Arc::new(store);
     let engine = Engine::start(Arc::clone(&store), config).await.unwrap();
-    let owner = Arc::new(Owner { replies: Mutex::new(replies.iter().copied().collect()), ..Owner::default() });
+    let owner = Arc::new(Owner { answers: Mutex::new(answers.iter().cloned().collect()), ..Owner::default() });
     let app = App::new(Parts {
         store,
         engine,
         clock: Arc::new(|| at(0)),
         random: Arc::new(|| 7),
-        peers: Arc::clone(&owner) as Arc<dyn Peers>,
+        peers: Arc::new(Wire(Arc::clone(&owner))),
         key: PeerKey::new(ClusterSecret([1; 32])),
         blobs: Blobs::folder(&std::env::temp_dir().join("punctual-app-tests"), UrlKey::derive(&[1; 32])).unwrap(),
         settings: Settings {
@@ -149,38 +118,43 @@ fn started(job: JobId, started_at: Timestamp) -> Runs {
     Runs { attempts: vec![view], owned: [job.shard()].into() }
 }
 
-const LOST: Option<Reply> = None;
-const NOT_OWNER: Option<Reply> = Some(Reply::NotOwner);
+const LOST: Option<Answer> = None;
+const NOT_OWNER: Option<Answer> = Some(Answer::NotOwner);
+
+fn reply(reply: Reply) -> Option<Answer> {
+    Some(Answer::Job(reply))
+}
 
 #[tokio::test]
 async fn a_delete_whose_answer_was_lost_ends_as_a_success() {
-    let world = world(&[LOST, NOT_OWNER, Some(Reply::Done(JobState::Deleted))]).await;
+    let world = world(&[LOST, NOT_OWNER, reply(Reply::Done(JobState::Deleted))]).await;
     assert_eq!(world.app.delete_job(world.job).await.unwrap().state, "deleted");
-    assert_eq!(*world.owner.asked.lock().unwrap(), [Command::Delete; 3]);
+    let delete = Ask::Job { id: world.job, command: Command::Delete };
+    assert_eq!(*world.owner.asked.lock().unwrap(), [delete.clone(), delete.clone(), delete]);
 }
 
 #[tokio::test]
 async fn a_run_now_that_worked_is_not_refused_for_having_worked() {
-    let refused = Some(Reply::Refused(JobState::Running, Refusal::AlreadyStarted));
-    let again = world(&[LOST, refused]).await;
+    let refused = || reply(Reply::Refused(JobState::Running, Refusal::AlreadyStarted));
+    let again = world(&[LOST, refused()]).await;
     *again.owner.runs.lock().unwrap() = started(again.job, at(1));
     assert_eq!(again.app.run_job_now(again.job).await.unwrap().state, "running");
     // It ran before anybody asked.
-    let before = world(&[LOST, refused]).await;
+    let before = world(&[LOST, refused()]).await;
     *before.owner.runs.lock().unwrap() = started(before.job, at(0) - Span::from_secs(1));
     assert_eq!(before.app.run_job_now(before.job).await.unwrap_err().kind, ErrorKind::JobAlreadyStarted);
     // Nothing was lost: the owner knows best.
-    let first = world(&[refused]).await;
+    let first = world(&[refused()]).await;
     *first.owner.runs.lock().unwrap() = started(first.job, at(1));
     assert_eq!(first.app.run_job_now(first.job).await.unwrap_err().kind, ErrorKind::JobAlreadyStarted);
 }
 
 #[tokio::test]
 async fn a_retry_that_worked_is_not_refused_because_the_job_waits_again() {
-    let refused = Some(Reply::Refused(JobState::Scheduled, Refusal::NotFinished));
-    let again = world(&[LOST, refused]).await;
+    let refused = || reply(Reply::Refused(JobState::Scheduled, Refusal::NotFinished));
+    let again = world(&[LOST, refused()]).await;
     assert_eq!(again.app.retry_job(again.job).await.unwrap().state, "scheduled");
-    let first = world(&[refused]).await;
+    let first = world(&[refused()]).await;
     assert_eq!(first.app.retry_job(first.job).await.unwrap_err().kind, ErrorKind::JobNotFinished);
 }
 

@@ -95,7 +95,7 @@ impl Connections {
 impl Engine {
     pub async fn greeting(&self) -> Result<Greeting, EngineError> {
         let stream = StreamId(self.0.connections.opened.fetch_add(1, Ordering::Relaxed) + 1);
-        self.ask(move |owner| Greeting {
+        self.query(move |owner| Greeting {
             server: owner.server(),
             stream,
             acquired: owner.acquisitions(),

@@ -15,10 +15,9 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
-use punctual_core::schedule::ScheduleReply;
-use punctual_core::shard::Owner;
-use punctual_core::shard::event::{Assignment, Event, LostWorker, Reply, StreamId, Token};
+use punctual_core::shard::event::{Assignment, Event, LostWorker, StreamId, Token};
 use punctual_core::shard::write::{BatchSeq, SharedBatch};
+use punctual_core::shard::{Answer, Owner};
 use punctual_core::{ShardId, WorkerId};
 use punctual_store::{Applied, Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
@@ -26,7 +25,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::clock::Monotonic;
 use crate::config::Clock;
 use crate::hub::Hub;
-use crate::inbox::{AskedSchedule, Inbox, Input};
+use crate::inbox::{Inbox, Input, OpenAsk};
 use crate::reads::Reads;
 use crate::streams::{Outgoing, Streams};
 use crate::tenure::Tenure;
@@ -55,9 +54,8 @@ pub(crate) struct Driver {
     pub(crate) reads: Reads,
     pub(crate) streams: Streams,
     pub(crate) hub: Arc<Hub>,
-    pub(crate) answers: HashMap<Token, oneshot::Sender<Reply>>,
-    pub(crate) schedule_answers: HashMap<Token, oneshot::Sender<ScheduleReply>>,
-    pub(crate) commands_taken: u64,
+    pub(crate) answers: HashMap<Token, oneshot::Sender<Answer>>,
+    pub(crate) asks_taken: u64,
     /// Assignments whose inputs are being read, by shard.
     pub(crate) unread: HashMap<ShardId, usize>,
     /// Inputs that were read while the driver might not act.
@@ -160,22 +158,11 @@ impl Driver {
                 self.streams.connect(worker, stream, sender);
                 self.owner.handle(event, now);
             }
-            Input::Command { answer, .. } | Input::AgentReported { answer, .. } if !self.tenure.is_current() => {
-                let _ = answer.send(Reply::NotOwner);
+            Input::Asks(asks) => {
+                for ask in asks {
+                    self.ask(ask);
+                }
             }
-            Input::Command { id, command, answer } => {
-                self.commands_taken += 1;
-                let token = Token(self.commands_taken);
-                self.answers.insert(token, answer);
-                self.owner.handle(Event::Command { token, id, command }, now);
-            }
-            Input::AgentReported { report, answer } => {
-                self.commands_taken += 1;
-                let token = Token(self.commands_taken);
-                self.answers.insert(token, answer);
-                self.owner.handle(Event::AgentReported { token, report }, now);
-            }
-            Input::Schedules { commands, who } => self.ask_schedules(commands, &who),
             Input::Refused { worker, stream, attempts } => {
                 self.streams.send_one(worker, stream, Outgoing { acks: attempts, ..Outgoing::default() });
             }
@@ -202,18 +189,15 @@ impl Driver {
         }
     }
 
-    fn ask_schedules(&mut self, commands: Vec<AskedSchedule>, who: &str) {
-        let now = (self.clock)();
-        for AskedSchedule { id, command, made, answer } in commands {
-            if !self.tenure.is_current() {
-                let _ = answer.send(ScheduleReply::NotOwner);
-                continue;
-            }
-            self.commands_taken += 1;
-            let token = Token(self.commands_taken);
-            self.schedule_answers.insert(token, answer);
-            self.owner.handle(Event::Schedule { token, id, command, who: who.to_owned(), made }, now);
+    fn ask(&mut self, OpenAsk { ask, made, sender }: OpenAsk) {
+        if !self.tenure.is_current() {
+            let _ = sender.send(Answer::NotOwner);
+            return;
         }
+        self.asks_taken += 1;
+        let token = Token(self.asks_taken);
+        self.answers.insert(token, sender);
+        self.owner.handle(Event::Ask { token, ask, made }, (self.clock)());
     }
 
     /// The assignments go out if they still stand; a cancel that came meanwhile follows them.
@@ -284,9 +268,9 @@ impl Driver {
         for (token, id) in effects.lookups {
             self.reads.find(token, id);
         }
-        for (token, reply) in effects.replies {
-            if let Some(answer) = self.answers.remove(&token) {
-                let _ = answer.send(reply);
+        for (token, answer) in effects.answers {
+            if let Some(sender) = self.answers.remove(&token) {
+                let _ = sender.send(answer);
             }
         }
         for load in effects.schedule_loads {
@@ -294,11 +278,6 @@ impl Driver {
         }
         if let Some(since) = effects.calendars_missed_since {
             self.reads.plans.tell_again(since);
-        }
-        for (token, reply) in effects.schedule_replies {
-            if let Some(answer) = self.schedule_answers.remove(&token) {
-                let _ = answer.send(reply);
-            }
         }
         self.hub.publish(effects.changes);
     }
@@ -308,12 +287,7 @@ impl Driver {
 fn is_too_late(input: &Input) -> bool {
     match input {
         Input::Event(event) => !matches!(event, Event::Released { .. } | Event::WorkerDisconnected { .. }),
-        Input::Connected { .. }
-        | Input::Command { .. }
-        | Input::AgentReported { .. }
-        | Input::Refused { .. }
-        | Input::Schedules { .. }
-        | Input::Stop => true,
+        Input::Connected { .. } | Input::Asks(_) | Input::Refused { .. } | Input::Stop => true,
         Input::Applied { .. }
         | Input::InputsRead { .. }
         | Input::Renewed { .. }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use punctual_core::shard::event::{Assignment, Command, Event, Loaded, Reply, Report, WorkerSpec};
+use punctual_core::shard::event::{Event, Loaded, WorkerSpec};
 use punctual_core::shard::{Counts, LiveView, Owner, WorkerStatus};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, ServerId, ShardId, TaskId};
@@ -127,41 +127,18 @@ impl Engine {
         self.0.tasks.get(id)
     }
 
-    pub async fn command(&self, id: JobId, command: Command) -> Result<Reply, EngineError> {
-        if !self.0.tenure.is_current() {
-            return Err(EngineError::NoLease);
-        }
-        let (answer, reply) = oneshot::channel();
-        self.0.inbox.send(Input::Command { id, command, answer });
-        reply.await.map_err(|_| EngineError::Stopped)
-    }
-
-    /// How the attempt of an agent went. Answered after the commit.
-    pub async fn agent_reported(&self, report: Report) -> Result<Reply, EngineError> {
-        if !self.0.tenure.is_current() {
-            return Err(EngineError::NoLease);
-        }
-        let (answer, reply) = oneshot::channel();
-        self.0.inbox.send(Input::AgentReported { report, answer });
-        reply.await.map_err(|_| EngineError::Stopped)
-    }
-
     /// Ends an attempt whose agent was not heard of for too long.
     pub fn agent_silent(&self, id: JobId, attempt: AttemptNo, host: Option<String>) {
         self.0.inbox.send(Input::Event(Event::AgentSilent { id, attempt, host }));
     }
 
-    /// What the agent of an attempt is to run, if it is running here.
-    pub async fn assignment(&self, id: JobId, attempt: AttemptNo) -> Result<Option<Assignment>, EngineError> {
-        self.ask(move |owner| owner.assignment(id, attempt)).await
-    }
-
     /// The attempts running here that agents must be heard of for.
     pub async fn run_by_agents(&self) -> Result<Vec<LiveView>, EngineError> {
-        self.ask(Owner::run_by_agents).await
+        self.query(Owner::run_by_agents).await
     }
 
-    pub(crate) async fn ask<T: Send + 'static>(
+    /// Looks into the owner's memory.
+    pub(crate) async fn query<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Owner) -> T + Send + 'static,
     ) -> Result<T, EngineError> {
@@ -173,24 +150,24 @@ impl Engine {
     }
 
     pub async fn running(&self, ids: Vec<JobId>) -> Result<Vec<Option<LiveView>>, EngineError> {
-        self.ask(move |owner| ids.into_iter().map(|id| owner.running(id)).collect()).await
+        self.query(move |owner| ids.into_iter().map(|id| owner.running(id)).collect()).await
     }
 
     pub async fn all_running(&self) -> Result<Vec<LiveView>, EngineError> {
-        self.ask(Owner::all_running).await
+        self.query(Owner::all_running).await
     }
 
     pub async fn counts(&self) -> Result<Counts, EngineError> {
-        self.ask(Owner::counts).await
+        self.query(Owner::counts).await
     }
 
     pub async fn owned_shards(&self) -> Result<usize, EngineError> {
-        self.ask(|owner| owner.owned_shards().len()).await
+        self.query(|owner| owner.owned_shards().len()).await
     }
 
     /// Workers that are known, with what they said of themselves.
     pub async fn workers(&self) -> Result<Vec<(WorkerStatus, WorkerInfo)>, EngineError> {
-        let statuses = self.ask(Owner::worker_status).await?;
+        let statuses = self.query(Owner::worker_status).await?;
         Ok(self.0.connections.infos.join(statuses))
     }
 

@@ -4,22 +4,20 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use punctual_core::schedule::{ScheduleCommand, ScheduleReply};
-use punctual_core::shard::Owner;
-use punctual_core::shard::event::{Assignment, Command, Event, Made, Reply, Report, StreamId};
+use punctual_core::shard::event::{Assignment, Event, Made, StreamId};
 use punctual_core::shard::write::BatchSeq;
-use punctual_core::{AttemptNo, JobId, ScheduleId, ShardId, WorkerId};
+use punctual_core::shard::{Answer, Ask, Owner};
+use punctual_core::{AttemptNo, JobId, ShardId, WorkerId};
 use punctual_store::{Applied, StoreError};
 use tokio::sync::oneshot;
 
 use crate::outgoing::OutgoingSender;
 
-/// A command on a schedule.
-pub(crate) struct AskedSchedule {
-    pub(crate) id: ScheduleId,
-    pub(crate) command: ScheduleCommand,
+/// A question to the owner whose answer somebody waits for.
+pub(crate) struct OpenAsk {
+    pub(crate) ask: Ask,
     pub(crate) made: Option<Made>,
-    pub(crate) answer: oneshot::Sender<ScheduleReply>,
+    pub(crate) sender: oneshot::Sender<Answer>,
 }
 
 pub(crate) enum Input {
@@ -32,24 +30,12 @@ pub(crate) enum Input {
         /// As the greeting had it.
         acquired: u64,
     },
-    Command {
-        id: JobId,
-        command: Command,
-        answer: oneshot::Sender<Reply>,
-    },
+    Asks(Vec<OpenAsk>),
     /// Outcomes that prove nothing. Nobody waits for them, and they change nothing.
     Refused {
         worker: WorkerId,
         stream: StreamId,
         attempts: Vec<(JobId, AttemptNo)>,
-    },
-    AgentReported {
-        report: Report,
-        answer: oneshot::Sender<Reply>,
-    },
-    Schedules {
-        commands: Vec<AskedSchedule>,
-        who: String,
     },
     Applied {
         seq: BatchSeq,

@@ -5,6 +5,7 @@
 //! store, and sends what became durable to workers and watchers. Around it stand
 //! the duties that keep leases and membership and let go of old history.
 
+mod ask;
 mod clock;
 mod cluster;
 mod config;
@@ -26,7 +27,6 @@ mod reads;
 mod replan;
 mod retention;
 mod roll;
-mod schedules;
 mod start;
 mod streams;
 mod tasks;

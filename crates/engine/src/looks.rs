@@ -30,7 +30,7 @@ impl Engine {
             return Ok(None);
         }
         let is_it = move |(owned, epoch): (ShardId, Epoch)| (owned == shard).then_some(epoch);
-        self.ask(move |owner| owner.owned_shards().into_iter().find_map(is_it)).await
+        self.query(move |owner| owner.owned_shards().into_iter().find_map(is_it)).await
     }
 
     /// Those of `ids` that run; for no ids, all that runs.
@@ -46,12 +46,12 @@ impl Engine {
             };
             Runs { attempts, owned: owner.owned_shards().into_iter().map(|(shard, _)| shard).collect() }
         };
-        self.ask(look).await
+        self.query(look).await
     }
 
     /// How this server is doing now.
     pub async fn status(&self) -> Result<MemberStatus, EngineError> {
-        self.ask(status_of).await
+        self.query(status_of).await
     }
 
     /// Whether this server does what one does for all, such as [`crate::RETENTION`].
@@ -61,7 +61,7 @@ impl Engine {
 
     /// Tasks of jobs in memory that wait for their file, with the revisions that are known.
     pub async fn tasks_that_wait(&self) -> Result<Vec<(TaskId, u32)>, EngineError> {
-        self.ask(Owner::tasks_that_wait).await
+        self.query(Owner::tasks_that_wait).await
     }
 
     /// The named tasks whose definition is at hand, with its revision.

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use punctual_core::JobRow;
 use punctual_core::job::Input;
+use punctual_proto::BATCH_BYTES_MAX;
 use punctual_proto::peer as wire;
 use punctual_proto::peer::peer_client::PeerClient;
-use punctual_proto::{BATCH_BYTES_MAX, peer_convert as convert};
 use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
-use crate::Asker;
+use crate::client::Asker;
+use crate::convert;
 
 /// More than this waiting means that the peer does not keep up: its sweep is faster.
 const QUEUED_MAX: usize = 20_000;

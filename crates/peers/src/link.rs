@@ -9,8 +9,8 @@ use punctual_proto::peer::peer_client::PeerClient;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Response, Status};
 
+use crate::client::{Asker, MESSAGE_BYTES_MAX};
 use crate::hints::Hints;
-use crate::{Asker, MESSAGE_BYTES_MAX};
 
 /// Peers are near: one that takes longer is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);

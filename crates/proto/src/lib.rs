@@ -4,8 +4,6 @@
 pub mod bounds;
 pub mod convert;
 pub mod identity;
-pub mod peer_convert;
-pub mod schedule_convert;
 
 /// Between a server and a worker.
 pub mod worker {

@@ -24,7 +24,7 @@ const OPEN: [&str; 9] = [
     "/v1/agent/{job}/{attempt}/outcome",
     // The signature of the address is checked by the storage.
     "/v1/artifacts/{id}/content",
-    // The proof of the cluster's secret is checked by `peer::PeerService`.
+    // The proof of the cluster's secret is checked by `punctual_peers::PeerService`.
     "/punctual.peer.v1.Peer/{method}",
 ];
 

@@ -15,6 +15,7 @@ use http::{StatusCode, header};
 use prost::Message;
 use punctual_api::ErrorKind;
 use punctual_app::{App, AppError, Checked, Claims, Download, Faults, parameters};
+use punctual_core::shard::event::Assignment;
 use punctual_core::{ArtifactId, AttemptNo, JobId};
 use punctual_proto::bounds::bounded_report;
 use punctual_proto::convert::{id_bytes, outcome_from_wire, scheduled_run_to_wire};
@@ -103,17 +104,18 @@ pub(crate) async fn work(
     let work = app.agent_work(&agent.0).await?;
     let files = app.agent_files(&work, &reached.url()).await?;
     let settings = app.settings();
-    let over_at = work.started_at + work.timeout;
+    let Assignment { task, tracing_id, input, started_at, .. } = work.assignment;
+    let over_at = started_at + task.spec.timeout;
     Ok(protobuf(&wire::AgentAttempt {
         task: Some(wire::TaskDefinition {
-            task_id: id_bytes(work.task.to_bytes()),
-            revision: work.revision,
-            name: work.name,
-            run: work.run,
-            timeout_us: work.timeout.as_micros().unsigned_abs(),
+            task_id: id_bytes(task.id.to_bytes()),
+            revision: task.revision,
+            name: task.name.clone().unwrap_or_default(),
+            run: serde_json::to_vec(&task.spec.run).expect("a task's run is JSON").into(),
+            timeout_us: task.spec.timeout.as_micros().unsigned_abs(),
         }),
-        input: work.input,
-        tracing_id: work.tracing_id.unwrap_or_default(),
+        input: input.into_bytes(),
+        tracing_id: tracing_id.unwrap_or_default(),
         remaining_us: over_at.since(app.now()).as_micros().unsigned_abs(),
         heartbeat_ms: crate::grpc::to_millis(settings.heartbeat),
         dead_after_ms: crate::grpc::to_millis(settings.worker_dead_after),

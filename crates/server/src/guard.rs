@@ -23,7 +23,7 @@ use tonic::Status;
 use crate::connections::Connection;
 use crate::problem::{self, Refused};
 use crate::streams::{self, Place, Streams};
-use crate::{access, agent, answers, bodies, lists, peer, unabandoned};
+use crate::{access, agent, answers, bodies, lists, unabandoned};
 
 /// Requests that are worked on at a time. Beyond it they are refused at once: a
 /// queue would only make all of them late.
@@ -171,7 +171,7 @@ async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> R
 fn call_place(guard: &Guard, request: &Request) -> Result<Place, Status> {
     let path = request.uri().path();
     if streams::is_of_peer(path) {
-        peer::question(&guard.app, request.headers())?;
+        punctual_peers::question(&guard.app, request.headers())?;
     }
     guard.streams.place(path)
 }

@@ -27,7 +27,6 @@ mod notifications;
 mod outgoing;
 mod parameters;
 mod parse;
-mod peer;
 mod problem;
 mod range;
 mod schedules;
@@ -167,7 +166,7 @@ pub fn router(app: App, rest: Rest, grpc_streams_max: usize) -> Router {
     let (api, _) = api.split_for_parts();
     let router = api
         .route("/punctual.worker.v1.Worker/{method}", post_service(grpc::service(app.clone())))
-        .route("/punctual.peer.v1.Peer/{method}", post_service(peer::service(app.clone())))
+        .route("/punctual.peer.v1.Peer/{method}", post_service(punctual_peers::service(app.clone())))
         .fallback(move || async move {
             let error = match rest {
                 Rest::Served => AppError::new(ErrorKind::NotFound, "there is nothing at this address")

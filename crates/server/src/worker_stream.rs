@@ -72,7 +72,7 @@ fn meet(app: &App, stream: StreamId, first: Option<wire::WorkerMessage>) -> Resu
     let (settings, mut peers) = (app.settings(), app.announced());
     tracing::info!(%worker, name, "a worker connected");
     let message = wire::Welcome {
-        server_id: convert::id_bytes(app.server().to_bytes()),
+        server_id: convert::id_bytes(app.server_id().to_bytes()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         heartbeat_ms: to_millis(settings.heartbeat),
         dead_after_ms: to_millis(settings.worker_dead_after),

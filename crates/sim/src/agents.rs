@@ -5,7 +5,8 @@
 //! An agent dies with its worker here. What it says may come late, twice, and to any server.
 
 use punctual_core::attempt::{Failure, Outcome, Ran};
-use punctual_core::shard::event::{Event, Reply, Report, Token};
+use punctual_core::shard::event::{Event, Report, Token};
+use punctual_core::shard::{AgentAnswer, AgentAsk, Answer, Ask};
 use punctual_core::{AttemptNo, JobId};
 use punctual_store::Owned;
 
@@ -26,13 +27,19 @@ pub(crate) fn is_shrug(report: &Report) -> bool {
     matches!(&report.outcome, Outcome::Failed(failure) if failure.reason == ENDED)
 }
 
-/// Clients count theirs from 1.
+/// Clients count theirs from 1, and those who ask about schedules from 2 to the power of 61.
 const FIRST_TOKEN: u64 = 1 << 62;
 
 /// The questions of agents that were not answered.
 #[derive(Default)]
 pub(crate) struct Agents {
     asked: Vec<Option<Question>>,
+}
+
+impl Agents {
+    pub(crate) fn have_asked(token: Token) -> bool {
+        token.0 >= FIRST_TOKEN
+    }
 }
 
 struct Question {
@@ -73,34 +80,37 @@ impl Simulation {
         let believed = owned.map(|(shard, epoch)| Owned { shard, epoch }).find(|owned| owned.shard == shard);
         self.agents.asked.push(Some(Question { agent, key: (report.id, report.attempt), believed }));
         let now = self.server_now(place);
-        self.servers[place].owner.handle(Event::AgentReported { token, report }, now);
+        let (id, attempt) = (report.id, report.attempt);
+        let ask = Ask::Agent { id, attempt, ask: AgentAsk::Ended(Box::new(report)) };
+        self.servers[place].owner.handle(Event::Ask { token, ask, made: None }, now);
     }
 
-    /// True if it was an agent that asked.
-    pub(crate) fn answer_agent(&mut self, token: Token, reply: Reply) -> bool {
-        let Some(place) = token.0.checked_sub(FIRST_TOKEN) else { return false };
-        if let Some(Question { agent, key, believed }) = self.agents.asked[place as usize].take() {
-            // A server that was replaced must not tell an agent that it is over: it asks the store first.
-            let is_owner = believed.is_some() && self.store.epoch(key.0.shard()) == believed;
-            let may_say_so = is_owner || self.has(Planted::AgentDismissedByZombie);
-            let reply = if reply == Reply::NotFound && !may_say_so { Reply::NotOwner } else { reply };
-            let delay = self.rng.millis(0, self.plan.message_ms_max);
-            self.after(delay, Action::Worker(agent, WorkerStep::AgentAnswered { key, reply }));
-        }
-        true
+    pub(crate) fn answer_agent(&mut self, token: Token, answer: Answer) {
+        let place = (token.0 - FIRST_TOKEN) as usize;
+        let Some(Question { agent, key, believed }) = self.agents.asked[place].take() else { return };
+        // A server that was replaced must not tell an agent that it is over: it asks the store first.
+        let is_owner = believed.is_some() && self.store.epoch(key.0.shard()) == believed;
+        let may_say_so = is_owner || self.has(Planted::AgentDismissedByZombie);
+        let is_over = matches!(answer, Answer::Agent(AgentAnswer::Over));
+        let answer = if is_over && !may_say_so { Answer::NotOwner } else { answer };
+        let delay = self.rng.millis(0, self.plan.message_ms_max);
+        self.after(delay, Action::Worker(agent, WorkerStep::AgentAnswered { key, answer }));
     }
 
     /// The agent ends, and its worker sees that if it was not told before.
-    pub(crate) fn agent_answered(&mut self, place: usize, key: Key, reply: Reply) {
+    pub(crate) fn agent_answered(&mut self, place: usize, key: Key, answer: &Answer) {
         let (id, attempt) = key;
-        match reply {
+        match answer {
             // Nobody who may decide; it is said again later.
-            Reply::NotOwner => return,
-            Reply::Done(_) => {
+            Answer::NotOwner => return,
+            Answer::Agent(AgentAnswer::Recorded) => {
                 self.hit(Window::AgentReported);
                 self.note(Fact::Acked { id, attempt });
             }
-            Reply::NotFound | Reply::Asked | Reply::Refused(..) => self.hit(Window::AgentRefused),
+            Answer::Agent(AgentAnswer::Over) => self.hit(Window::AgentRefused),
+            Answer::Agent(AgentAnswer::Work(_) | AgentAnswer::Alive { .. }) | Answer::Job(_) | Answer::Schedule(_) => {
+                unreachable!("the agent said how its attempt went")
+            }
         }
         let worker = &mut self.workers[place];
         if !matches!(worker.held.get(&key), Some(HeldAttempt::ReportedByAgent(_))) {

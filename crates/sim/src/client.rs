@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use punctual_core::job::Input;
-use punctual_core::shard::event::{Command, Loaded, Reply, Token};
+use punctual_core::shard::Answer;
+use punctual_core::shard::event::{Command, Loaded, Token};
 use punctual_core::task::{Priority, Task};
 use punctual_core::{Counters, JobId, JobKey, JobRow, ShardId, Span, Timestamp};
 use punctual_store::{IdempotencyKey, IdempotentAnswer, NewJob, Submission, Submitted};
@@ -60,7 +61,7 @@ pub(crate) enum ClientStep {
     },
     Answered {
         token: Token,
-        reply: Reply,
+        answer: Answer,
     },
     GiveUp {
         token: Token,
@@ -131,7 +132,7 @@ impl Simulation {
                 }
             }
             ClientStep::Order { id, command } => self.order(id, command),
-            ClientStep::Answered { token, reply } => self.answered(token, reply),
+            ClientStep::Answered { token, answer } => self.answered(token, &answer),
             ClientStep::GiveUp { token } => drop(self.clients.unanswered.remove(&token)),
         }
     }
@@ -310,15 +311,18 @@ impl Simulation {
         self.after(ANSWER_WITHIN, Action::Client(ClientStep::GiveUp { token }));
     }
 
-    fn answered(&mut self, token: Token, reply: Reply) {
+    fn answered(&mut self, token: Token, answer: &Answer) {
         let Some((id, command)) = self.clients.unanswered.remove(&token) else { return };
-        self.note(Fact::Answer { token, reply });
-        if reply == Reply::NotOwner {
-            self.hit(Window::CommandNotOwner);
-            if self.rng.percent(70) {
-                let delay = self.rng.millis(100, 1_500);
-                self.after(delay, Action::Client(ClientStep::Order { id, command }));
+        match answer {
+            Answer::Job(reply) => self.note(Fact::Answer { token, reply: *reply }),
+            Answer::NotOwner => {
+                self.hit(Window::CommandNotOwner);
+                if self.rng.percent(70) {
+                    let delay = self.rng.millis(100, 1_500);
+                    self.after(delay, Action::Client(ClientStep::Order { id, command }));
+                }
             }
+            Answer::Schedule(_) | Answer::Agent(_) => unreachable!("a client asked about a job"),
         }
     }
 }

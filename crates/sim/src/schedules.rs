@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use punctual_core::schedule::recurrence::Rule;
 use punctual_core::schedule::{
-    CatchUp, CatchUpMode, NewSchedule, Overlap, ScheduleCommand, ScheduleEdit, ScheduleReply, ScheduleSpec, recurrence,
-    seed_of,
+    CatchUp, CatchUpMode, NewSchedule, Overlap, ScheduleCommand, ScheduleEdit, ScheduleSpec, recurrence, seed_of,
 };
+use punctual_core::shard::Answer;
 use punctual_core::shard::event::{Made, Token};
 use punctual_core::shard::write::{ScheduleWrite, SharedBatch, Void, Write};
 use punctual_core::task::Task;
@@ -45,11 +45,19 @@ pub(crate) enum ScheduleStep {
     Flip,
     Answered {
         token: Token,
-        reply: ScheduleReply,
+        answer: Answer,
     },
 }
 
+/// Clients count theirs from 1, and agents from 2 to the power of 62.
+const TOKENS: std::ops::Range<u64> = 1 << 61..1 << 62;
+
 impl Schedules {
+    /// Whether it was about a schedule that this was asked.
+    pub(crate) fn have_asked(token: Token) -> bool {
+        TOKENS.contains(&token.0)
+    }
+
     pub(crate) fn all(&self) -> Vec<ScheduleId> {
         self.asked.keys().copied().collect()
     }
@@ -103,12 +111,12 @@ impl Simulation {
                 }
             }
             ScheduleStep::Flip => self.flip_calendar(),
-            ScheduleStep::Answered { token, reply } => {
+            ScheduleStep::Answered { token, answer } => {
                 let Some(id) = self.schedules.tokens.remove(&token) else { return };
-                if !matches!(reply, ScheduleReply::NotOwner) {
+                if let Answer::Schedule(reply) = answer {
                     self.schedules.unconfirmed.remove(&id);
+                    self.note(Fact::AnswerSchedule { token, reply });
                 }
-                self.note(Fact::AnswerSchedule { token, reply });
             }
         }
     }
@@ -199,7 +207,7 @@ impl Simulation {
         let is_astray = owners.is_empty() || self.rng.percent(5);
         let place = if is_astray { self.rng.below(self.servers.len()) } else { *self.rng.pick(&owners) };
         self.schedules.asked_count += 1;
-        let token = Token(self.schedules.asked_count);
+        let token = Token(TOKENS.start + self.schedules.asked_count);
         self.schedules.tokens.insert(token, id);
         self.note(Fact::AskSchedule { token, id, command: command.clone() });
         let node = self.servers[place].node();

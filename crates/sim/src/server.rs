@@ -17,7 +17,7 @@ use punctual_core::shard::event::{
     Token, Watch,
 };
 use punctual_core::shard::write::{BatchSeq, Epoch, StartsId, Void};
-use punctual_core::shard::{Config, Owner};
+use punctual_core::shard::{Ask, Config, Owner};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
 use punctual_store::Owned;
@@ -273,7 +273,8 @@ impl Simulation {
             ServerStep::Schedule { token, id, command } => {
                 let made = self.made(id, &command);
                 let who = "client".to_owned();
-                self.servers[place].owner.handle(Event::Schedule { token, id, command, who, made }, now);
+                let ask = Ask::Schedule { id, command, who };
+                self.servers[place].owner.handle(Event::Ask { token, ask, made }, now);
             }
             ServerStep::TaskChanged(task) => self.servers[place].owner.handle(Event::TaskChanged { task }, now),
             ServerStep::Replanned { rows, calendars } => {
@@ -293,7 +294,8 @@ impl Simulation {
             }
             ServerStep::AgentReported { agent, report } => self.agent_reported(place, agent, report),
             ServerStep::Command { token, id, command } => {
-                self.servers[place].owner.handle(Event::Command { token, id, command }, now);
+                let ask = Ask::Job { id, command };
+                self.servers[place].owner.handle(Event::Ask { token, ask, made: None }, now);
             }
         }
         self.flush(place);

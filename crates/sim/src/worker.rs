@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 
 use punctual_core::attempt::Outcome;
 use punctual_core::credits::{Credits, Expected};
-use punctual_core::shard::event::{Assignment, Reply, Report, StreamId, WorkerSpec};
+use punctual_core::shard::Answer;
+use punctual_core::shard::event::{Assignment, Report, StreamId, WorkerSpec};
 use punctual_core::shard::write::Epoch;
 use punctual_core::{AttemptNo, JobId, ShardId, Span, Timestamp, WorkerId};
 use punctual_promises::StartRecord;
@@ -71,7 +72,7 @@ pub(crate) enum WorkerStep {
     Broken { stream: StreamId },
     Message { stream: StreamId, message: ToWorker },
     Finish { key: Key, run: u64 },
-    AgentAnswered { key: Key, reply: Reply },
+    AgentAnswered { key: Key, answer: Answer },
     Plan { planned: Timestamp },
     Repeat,
     Beat,
@@ -205,7 +206,7 @@ impl Simulation {
                 }
             }
             WorkerStep::Finish { key, run } => self.finish(place, key, run),
-            WorkerStep::AgentAnswered { key, reply } => self.agent_answered(place, key, reply),
+            WorkerStep::AgentAnswered { key, answer } => self.agent_answered(place, key, &answer),
             WorkerStep::Plan { planned } => {
                 if worker.plan_at != Some(planned) {
                     return;

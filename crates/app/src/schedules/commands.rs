@@ -11,7 +11,6 @@ use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::{OccurrenceFilter, Order};
 
 use crate::route::Patience;
-use crate::schedules::create::out_of_place;
 use crate::schedules::view::planned_start;
 use crate::schedules::{not_found, refused, zone};
 use crate::{App, AppError, Result, validate};
@@ -85,7 +84,7 @@ impl App {
         let mut patience = Patience::new(self, "schedule");
         loop {
             let command = ScheduleCommand::SkipNext { count };
-            if let Some(reply) = self.ask_owners(vec![(row.id, command)], who).await?.pop().flatten() {
+            if let Some(reply) = self.ask_schedule_once(row.id, command, who).await? {
                 return Ok(reply);
             }
             patience.wait(self).await?;
@@ -114,7 +113,7 @@ impl App {
         let mut patience = Patience::new(self, "schedule");
         loop {
             let command = ScheduleCommand::RunNow { overlap: request.overlap };
-            match self.ask_owners(vec![(id, command)], who).await?.pop().flatten() {
+            match self.ask_schedule_once(id, command, who).await? {
                 Some(reply) => return run_answer(reply).map_err(|reply| failed(name, reply)),
                 None => patience.wait(self).await?,
             }
@@ -192,7 +191,6 @@ fn failed(name: &str, reply: ScheduleReply) -> AppError {
         | ScheduleReply::SkippedOverlap { .. }
         | ScheduleReply::Cleared { .. }
         | ScheduleReply::Skipping(_)
-        | ScheduleReply::NotOwner
-        | ScheduleReply::NameTaken => out_of_place(),
+        | ScheduleReply::NameTaken => AppError::out_of_place(),
     }
 }

@@ -171,14 +171,13 @@ impl App {
                 return Err(conflict(expected.unwrap_or_default(), &format!("it is at revision {revision}")));
             }
             ScheduleReply::Refused(reason) => return Err(refused(reason)),
-            ScheduleReply::NotOwner
-            | ScheduleReply::NameTaken
+            ScheduleReply::NameTaken
             | ScheduleReply::Fired(_)
             | ScheduleReply::Queued { .. }
             | ScheduleReply::CancelsPrevious { .. }
             | ScheduleReply::SkippedOverlap { .. }
             | ScheduleReply::Cleared { .. }
-            | ScheduleReply::Skipping(_) => return Err(out_of_place()),
+            | ScheduleReply::Skipping(_) => return Err(AppError::out_of_place()),
         }
         let Some(now) = now else { return Ok(None) };
         let moves = self.moves(&known, &now).await?;
@@ -296,14 +295,13 @@ impl App {
                     // Somebody else was quicker.
                     ScheduleReply::NameTaken | ScheduleReply::NotFound => open.push(new),
                     ScheduleReply::Refused(reason) => return Err(refused(format!("{}: {reason}", new.name))),
-                    ScheduleReply::NotOwner
-                    | ScheduleReply::Conflict { .. }
+                    ScheduleReply::Conflict { .. }
                     | ScheduleReply::Fired(_)
                     | ScheduleReply::Queued { .. }
                     | ScheduleReply::CancelsPrevious { .. }
                     | ScheduleReply::SkippedOverlap { .. }
                     | ScheduleReply::Cleared { .. }
-                    | ScheduleReply::Skipping(_) => return Err(out_of_place()),
+                    | ScheduleReply::Skipping(_) => return Err(AppError::out_of_place()),
                 }
             }
             if open.is_empty() {
@@ -367,9 +365,4 @@ fn conflict(expected: u32, found: &str) -> AppError {
 
 fn changed_by_many(name: &str) -> AppError {
     AppError::new(ErrorKind::Unavailable, format!("{name} is being changed by many at once")).hint("try again")
-}
-
-/// An owner never answers so.
-pub(super) fn out_of_place() -> AppError {
-    AppError::new(ErrorKind::Internal, "the owner of the schedule gave an answer that does not fit the question")
 }

@@ -7,6 +7,8 @@ mod bulk;
 mod calendars;
 mod life;
 mod lost;
+#[path = "../world/peers.rs"]
+mod peers;
 mod record;
 mod worker;
 mod world;

@@ -5,81 +5,40 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use punctual_api::{ScheduleRequest, ScheduleView};
-use punctual_app::{
-    AgentAnswer, AgentAsks, App, Parts, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, Roles, Settings,
-};
+use punctual_app::{App, Parts, PeerKey, Roles, Settings};
 use punctual_blobs::{Blobs, UrlKey};
-use punctual_core::schedule::{ScheduleCommand, ScheduleReply};
-use punctual_core::shard::WorkerStatus;
-use punctual_core::shard::event::{Command, Reply};
+use punctual_core::shard::{Answer, Ask};
 use punctual_core::size::ByteSize;
-use punctual_core::{AttemptNo, JobId, JobRow, ScheduleId, Span, TaskId, Timestamp};
-use punctual_engine::{Engine, EngineConfig, Runs, SCHEDULER, WorkerInfo};
+use punctual_core::{Span, Timestamp};
+use punctual_engine::{Engine, EngineConfig, SCHEDULER};
 use punctual_store::{ClusterSecret, Store, Tasks};
 use punctual_store_tests::fixture::{at, named_task, server};
 use punctual_store_tests::model::ModelStore;
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::peers::{FarSide, Wire};
+
 pub(crate) const WHO: &str = "somebody";
 
 /// A condition that has not come true by then never will.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The wire between the two. What it carries is done; answers get lost as often as a test wishes.
+/// What is carried to the owner is done; answers get lost as often as a test wishes.
 #[derive(Default)]
-pub(crate) struct Wire {
-    owner: OnceLock<App>,
+pub(crate) struct Owner {
+    app: OnceLock<App>,
     pub(crate) to_lose: AtomicUsize,
     pub(crate) asked: AtomicUsize,
 }
 
-fn gone(peer: &Peer) -> PeerError {
-    PeerError { peer: peer.id, reason: "the line was cut".to_owned() }
-}
-
 #[async_trait::async_trait]
-impl Peers for Wire {
-    async fn schedules(
-        &self,
-        peer: &Peer,
-        commands: Vec<(ScheduleId, ScheduleCommand)>,
-        who: &str,
-    ) -> Result<Vec<ScheduleReply>, PeerError> {
+impl FarSide for Owner {
+    async fn ask(&self, asks: Vec<Ask>) -> Option<Vec<Answer>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let owner = self.owner.get().ok_or_else(|| gone(peer))?;
-        let replies = owner.peer_schedules(commands, who.to_owned()).await.map_err(|_| gone(peer))?;
+        let answers = self.app.get()?.ask_here(asks).await.ok()?;
         let is_lost = self.to_lose.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        if is_lost.is_ok() { Err(gone(peer)) } else { Ok(replies) }
-    }
-
-    async fn command(&self, peer: &Peer, _: JobId, _: Command) -> Result<Reply, PeerError> {
-        Err(gone(peer))
-    }
-    fn hint(&self, _: &Peer, _: Vec<JobRow>) {}
-    async fn running(&self, peer: &Peer, _: Vec<JobId>) -> Result<Runs, PeerError> {
-        Err(gone(peer))
-    }
-    async fn finished(&self, peer: &Peer, _: JobId, _: Duration) -> Result<bool, PeerError> {
-        Err(gone(peer))
-    }
-    async fn watch(&self, peer: &Peer) -> Result<PeerChanges, PeerError> {
-        Err(gone(peer))
-    }
-    async fn task_changed(&self, peer: &Peer, _: TaskId, _: &str) -> Result<(), PeerError> {
-        Err(gone(peer))
-    }
-    async fn workers(&self, peer: &Peer) -> Result<Vec<(WorkerStatus, WorkerInfo)>, PeerError> {
-        Err(gone(peer))
-    }
-    async fn pulse(&self, peer: &Peer) -> Result<Pulse, PeerError> {
-        Err(gone(peer))
-    }
-    async fn agent(&self, peer: &Peer, _: JobId, _: AttemptNo, _: AgentAsks) -> Result<AgentAnswer, PeerError> {
-        Err(gone(peer))
-    }
-    async fn leaving(&self, peer: &Peer) -> Result<(), PeerError> {
-        Err(gone(peer))
+        if is_lost.is_ok() { None } else { Some(answers) }
     }
 }
 
@@ -88,7 +47,7 @@ pub(crate) struct World {
     pub(crate) owner: App,
     /// Owns none.
     pub(crate) front: App,
-    pub(crate) wire: Arc<Wire>,
+    pub(crate) wire: Arc<Owner>,
     pub(crate) store: Arc<dyn Store>,
     /// Microseconds that went by in no time.
     passed: Arc<AtomicI64>,
@@ -103,11 +62,11 @@ impl World {
         store.create_task(named_task(1, "t")).await.unwrap();
         let store: Arc<dyn Store> = Arc::new(store);
         let begun = Instant::now();
-        let wire = Arc::new(Wire::default());
+        let wire = Arc::new(Owner::default());
         let passed = Arc::new(AtomicI64::new(0));
         let owner = app(&store, 1, &[SCHEDULER], (begun, &passed), &wire, &folder).await;
         let front = app(&store, 2, &["api"], (begun, &passed), &wire, &folder).await;
-        assert!(wire.owner.set(owner.clone()).is_ok());
+        assert!(wire.app.set(owner.clone()).is_ok());
         let world = Self { owner, front, wire, store, passed, _folder: folder };
         eventually("the front knows the owner", || async {
             world.front.create_schedule(request(r#"{"task":"t","daily":"09:00"}"#), None, WHO).await.is_ok()
@@ -150,7 +109,7 @@ async fn app(
     number: u64,
     roles: &[&str],
     (begun, passed): (Instant, &Arc<AtomicI64>),
-    wire: &Arc<Wire>,
+    wire: &Arc<Owner>,
     folder: &TempDir,
 ) -> App {
     let elapsed = move || Span::from_micros(i64::try_from(begun.elapsed().as_micros()).unwrap());
@@ -170,7 +129,7 @@ async fn app(
         engine,
         clock,
         random: Arc::new(move || random.fetch_add(1, Ordering::Relaxed)),
-        peers: Arc::clone(wire) as Arc<dyn Peers>,
+        peers: Arc::new(Wire(Arc::clone(wire))),
         key: PeerKey::new(ClusterSecret([1; 32])),
         blobs: Blobs::folder(folder.path(), UrlKey::derive(&[1; 32])).unwrap(),
         settings: Settings {

@@ -1,70 +1,33 @@
 //! An app on the model store, with a clock of the test's own and its storage in a folder.
 
+mod peers;
+
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use punctual_app::{
-    AgentAnswer, AgentAsks, App, Parts, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, Roles, Settings,
-};
+use punctual_app::{App, Parts, PeerKey, Roles, Settings};
 use punctual_blobs::{Blobs, UrlKey};
-use punctual_core::schedule::{ScheduleCommand, ScheduleReply};
-use punctual_core::shard::WorkerStatus;
-use punctual_core::shard::event::{Command, Reply};
+use punctual_core::Span;
+use punctual_core::shard::{Answer, Ask};
 use punctual_core::size::ByteSize;
-use punctual_core::{AttemptNo, JobId, JobRow, ScheduleId, Span, TaskId};
-use punctual_engine::{Engine, EngineConfig, Runs, WorkerInfo};
+use punctual_engine::{Engine, EngineConfig};
 use punctual_store::ClusterSecret;
 use punctual_store_tests::fixture::{at, server};
 use punctual_store_tests::model::ModelStore;
 use tempfile::TempDir;
+
+use self::peers::{FarSide, Wire};
 
 pub(crate) const RETENTION: i64 = 1000;
 
 /// There are none.
 struct Nobody;
 
-fn gone(peer: &Peer) -> PeerError {
-    PeerError { peer: peer.id, reason: "there is nobody".to_owned() }
-}
-
 #[async_trait::async_trait]
-impl Peers for Nobody {
-    async fn command(&self, peer: &Peer, _: JobId, _: Command) -> Result<Reply, PeerError> {
-        Err(gone(peer))
-    }
-    async fn schedules(
-        &self,
-        peer: &Peer,
-        _: Vec<(ScheduleId, ScheduleCommand)>,
-        _: &str,
-    ) -> Result<Vec<ScheduleReply>, PeerError> {
-        Err(gone(peer))
-    }
-    fn hint(&self, _: &Peer, _: Vec<JobRow>) {}
-    async fn running(&self, peer: &Peer, _: Vec<JobId>) -> Result<Runs, PeerError> {
-        Err(gone(peer))
-    }
-    async fn finished(&self, peer: &Peer, _: JobId, _: Duration) -> Result<bool, PeerError> {
-        Err(gone(peer))
-    }
-    async fn watch(&self, peer: &Peer) -> Result<PeerChanges, PeerError> {
-        Err(gone(peer))
-    }
-    async fn task_changed(&self, peer: &Peer, _: TaskId, _: &str) -> Result<(), PeerError> {
-        Err(gone(peer))
-    }
-    async fn workers(&self, peer: &Peer) -> Result<Vec<(WorkerStatus, WorkerInfo)>, PeerError> {
-        Err(gone(peer))
-    }
-    async fn pulse(&self, peer: &Peer) -> Result<Pulse, PeerError> {
-        Err(gone(peer))
-    }
-    async fn agent(&self, peer: &Peer, _: JobId, _: AttemptNo, _: AgentAsks) -> Result<AgentAnswer, PeerError> {
-        Err(gone(peer))
-    }
-    async fn leaving(&self, peer: &Peer) -> Result<(), PeerError> {
-        Err(gone(peer))
+impl FarSide for Nobody {
+    async fn ask(&self, _: Vec<Ask>) -> Option<Vec<Answer>> {
+        None
     }
 }
 
@@ -108,7 +71,7 @@ impl World {
                 *random += 1;
                 *random
             }),
-            peers: Arc::new(Nobody),
+            peers: Arc::new(Wire(Arc::new(Nobody))),
             key: PeerKey::new(ClusterSecret([1; 32])),
             blobs: blobs.clone(),
             settings: Settings {

@@ -65,8 +65,6 @@ pub enum ScheduleReply {
     /// Planned times up to this one will be skipped.
     Skipping(Timestamp),
     NotFound,
-    /// The shard is not ours, or its schedules are still being read: ask again.
-    NotOwner,
     /// Another schedule has this name.
     NameTaken,
     /// The schedule has another revision by now.

@@ -5,54 +5,68 @@
 
 use crate::attempt::AttemptNo;
 use crate::id::{JobId, WorkerId};
-use crate::lifecycle::JobState;
 use crate::run::Run;
-use crate::shard::event::{Assignment, Reply, Report, Send, Token};
+use crate::shard::event::{Assignment, Report, Send, Token};
 use crate::shard::judge::End;
 use crate::shard::live::{Live, Stage};
-use crate::shard::{LiveView, Owner, planted};
+use crate::shard::{AgentAnswer, AgentAsk, AgentWork, Answer, LiveView, Owner, planted};
 
 /// The capability of a worker whose binaries are run by agents, which must be heard of.
 pub const AGENT: &str = "agent";
 
 impl Owner {
+    pub(super) fn agent_ask(&mut self, token: Token, id: JobId, attempt: AttemptNo, ask: AgentAsk) {
+        if self.shard(id.shard()).is_none() {
+            return self.answer_now(token, Answer::NotOwner);
+        }
+        let answer = match ask {
+            AgentAsk::Ended(report) => return self.agent_report(token, Report { id, attempt, ..*report }),
+            AgentAsk::Work => self
+                .assignment(id, attempt)
+                .map(|assignment| AgentAnswer::Work(Box::new(AgentWork { assignment, scheduled_run: None }))),
+            AgentAsk::Alive { .. } => {
+                let view = self.shown_running(&[id]).pop().filter(|view| view.attempt == attempt);
+                view.map(|view| AgentAnswer::Alive { cancel_requested: view.cancel_requested })
+            }
+        };
+        self.answer_now(token, answer.unwrap_or(AgentAnswer::Over));
+    }
+
     /// Counts for the current attempt only. Any other is refused, and changes nothing.
-    pub(super) fn agent_report(&mut self, token: Token, report: Report) {
+    fn agent_report(&mut self, token: Token, report: Report) {
         let Some(shard) = self.shard(report.id.shard()).filter(|shard| !shard.is_retiring) else {
-            self.effects.replies.push((token, Reply::NotOwner));
-            return;
+            return self.answer_now(token, Answer::NotOwner);
         };
         let Report { id, attempt, outcome, timed_out, details } = report;
         match shard.jobs.get(&id).map(|live| live.stage) {
             Some(Stage::Running(run)) if run.attempt == attempt => {
                 self.end_by_agent(id, run.worker, End::Reported { outcome, timed_out, details });
-                self.answer_agent_after(id, token, Reply::Done(JobState::Running));
+                self.answer_agent_after(id, token, AgentAnswer::Recorded);
             }
             // It may be this very report, repeated. Whether its end is the one that counts is
             // known when that is durable.
             Some(Stage::Ending { run: Some(run) }) if run.attempt == attempt => {
-                self.answer_agent_after(id, token, Reply::NotFound);
+                self.answer_agent_after(id, token, AgentAnswer::Over);
             }
             Some(Stage::Waiting | Stage::Ready | Stage::Starting(_) | Stage::Running(_) | Stage::Ending { .. })
-            | None => self.effects.replies.push((token, Reply::NotFound)),
+            | None => self.answer_now(token, AgentAnswer::Over),
         }
     }
 
     /// Answers an agent when the end of its attempt is durable.
-    fn answer_agent_after(&mut self, id: JobId, token: Token, reply: Reply) {
+    fn answer_agent_after(&mut self, id: JobId, token: Token, answer: AgentAnswer) {
         if planted!(self.config, AnswerBeforeDurable) {
-            self.effects.replies.push((token, reply));
-            return;
+            return self.answer_now(token, answer);
         }
-        if self.answers.add_agent(id, token, reply).is_err() {
+        if self.answers.add_agent(id, token, answer).is_err() {
             // An agent may repeat itself for as long as the store takes: ask again.
-            self.effects.replies.push((token, Reply::NotOwner));
+            self.answer_now(token, Answer::NotOwner);
         }
     }
 
     /// The end of the attempt is durable.
     pub(super) fn answer_agents(&mut self, id: JobId) {
-        self.effects.replies.extend(self.answers.take_agents(id));
+        self.effects.answers.extend(self.answers.take_agents(id));
     }
 
     /// Nothing was heard of the agent for too long. Its worker is there, and ends the environment.
@@ -79,7 +93,7 @@ impl Owner {
     }
 
     /// What the agent of a running attempt is to run.
-    pub fn assignment(&self, id: JobId, attempt: AttemptNo) -> Option<Assignment> {
+    fn assignment(&self, id: JobId, attempt: AttemptNo) -> Option<Assignment> {
         let shard = self.shard(id.shard())?;
         let live = shard.jobs.get(&id)?;
         match live.stage {

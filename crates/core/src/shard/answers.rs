@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::id::{JobId, ShardId, WorkerId};
 use crate::shard::event::{Reply, Token};
+use crate::shard::{AgentAnswer, Answer};
 
 /// Answers to the agents of one job that wait for the same write, at most.
 const AGENT_ANSWERS_MAX: usize = 8;
 
-type Waiting = BTreeMap<JobId, Vec<(Token, Reply)>>;
+type Waiting = BTreeMap<JobId, Vec<(Token, Answer)>>;
 
 #[derive(Default)]
 pub(super) struct Answers {
@@ -30,7 +31,7 @@ pub(super) struct TooMany;
 impl Answers {
     /// Answers a command when the next write of its job is durable.
     pub(super) fn add_command(&mut self, id: JobId, token: Token, reply: Reply) {
-        self.to_commands.entry(id).or_default().push((token, reply));
+        self.to_commands.entry(id).or_default().push((token, reply.into()));
     }
 
     /// Whether a command on this job waits for its answer.
@@ -39,22 +40,22 @@ impl Answers {
     }
 
     /// The answers to commands on a job whose write has become durable.
-    pub(super) fn take_commands(&mut self, id: JobId) -> Vec<(Token, Reply)> {
+    pub(super) fn take_commands(&mut self, id: JobId) -> Vec<(Token, Answer)> {
         self.to_commands.remove(&id).unwrap_or_default()
     }
 
     /// Answers an agent when the end of its attempt is durable.
-    pub(super) fn add_agent(&mut self, id: JobId, token: Token, reply: Reply) -> Result<(), TooMany> {
+    pub(super) fn add_agent(&mut self, id: JobId, token: Token, answer: AgentAnswer) -> Result<(), TooMany> {
         let waiting = self.to_agents.entry(id).or_default();
         if waiting.len() >= AGENT_ANSWERS_MAX {
             return Err(TooMany);
         }
-        waiting.push((token, reply));
+        waiting.push((token, answer.into()));
         Ok(())
     }
 
     /// The answers to agents of a job whose attempt has durably ended.
-    pub(super) fn take_agents(&mut self, id: JobId) -> Vec<(Token, Reply)> {
+    pub(super) fn take_agents(&mut self, id: JobId) -> Vec<(Token, Answer)> {
         self.to_agents.remove(&id).unwrap_or_default()
     }
 

@@ -9,7 +9,7 @@ use crate::shard::event::{Command, Found, Refusal, Reply, Token};
 use crate::shard::live::{Live, Shard, Stage};
 use crate::shard::lookups::{Lookup, OpenLookup};
 use crate::shard::write::{CancelMark, JobWrite, Requeue, Rerun, Settle};
-use crate::shard::{Owner, planted};
+use crate::shard::{Answer, Owner, planted};
 
 impl Command {
     const fn event(self) -> JobEvent {
@@ -25,7 +25,7 @@ impl Command {
 impl Owner {
     pub(super) fn command(&mut self, token: Token, id: JobId, command: Command) {
         let Some(shard) = self.shard_mut(id.shard()).filter(|shard| !shard.is_retiring) else {
-            self.effects.replies.push((token, Reply::NotOwner));
+            self.answer_now(token, Answer::NotOwner);
             return;
         };
         let is_ending = shard.jobs.get(&id).is_some_and(|live| matches!(live.stage, Stage::Ending { .. }));
@@ -58,7 +58,7 @@ impl Owner {
                 self.reply_after(id, token, Reply::Done(state));
             }
             Command::RunNow if key.due_at <= now => {
-                self.effects.replies.push((token, Reply::Done(JobState::Scheduled)));
+                self.answer_now(token, Reply::Done(JobState::Scheduled));
             }
             Command::RunNow => {
                 self.dequeue(id);
@@ -94,7 +94,7 @@ impl Owner {
                         if self.answers.has_command(id) {
                             self.answers.add_command(id, token, Reply::Asked);
                         } else {
-                            self.effects.replies.push((token, Reply::Asked));
+                            self.answer_now(token, Reply::Asked);
                         }
                     }
                     Stage::Running(run) => {
@@ -126,7 +126,7 @@ impl Owner {
         let is_outdated = match self.shard_mut(id.shard()).filter(is_ours) {
             None => {
                 if let Lookup::Command { token, .. } = lookup {
-                    self.effects.replies.push((token, Reply::NotOwner));
+                    self.answer_now(token, Answer::NotOwner);
                 }
                 return;
             }
@@ -150,7 +150,7 @@ impl Owner {
 
     fn command_found(&mut self, token: Token, id: JobId, command: Command, found: Found) {
         match found {
-            Found::Absent => self.effects.replies.push((token, Reply::NotFound)),
+            Found::Absent => self.answer_now(token, Reply::NotFound),
             Found::Waiting(job) => {
                 // Taken into memory for the command alone, outside the window's count:
                 // the commit takes it out again.
@@ -195,7 +195,7 @@ impl Owner {
                 (JobWrite::Settle(settle), Reply::Done(state))
             }
             Command::RunNow if key.due_at <= now => {
-                return self.effects.replies.push((token, Reply::Done(JobState::Scheduled)));
+                return self.answer_now(token, Reply::Done(JobState::Scheduled));
             }
             Command::RunNow => {
                 let give_backs = live.give_backs.clone();
@@ -212,7 +212,7 @@ impl Owner {
     fn command_finished(&mut self, token: Token, id: JobId, command: Command, state: JobState, counters: Counters) {
         match lifecycle::next(state, command.event()) {
             Next::To(_) if matches!(command, Command::RerunOnce(next) if next < counters.next_attempt) => {
-                self.effects.replies.push((token, Reply::Done(state)));
+                self.answer_now(token, Reply::Done(state));
             }
             Next::To(JobState::Scheduled) => {
                 let due_at = self.now;
@@ -227,7 +227,7 @@ impl Owner {
                     (Command::Delete, JobState::Deleted) | (Command::Cancel, JobState::Cancelled)
                 );
                 if is_repeated {
-                    self.effects.replies.push((token, Reply::Done(state)));
+                    self.answer_now(token, Reply::Done(state));
                     return;
                 }
                 let refusal = match state {
@@ -251,13 +251,13 @@ impl Owner {
     }
 
     fn refuse(&mut self, token: Token, state: JobState, refusal: Refusal) {
-        self.effects.replies.push((token, Reply::Refused(state, refusal)));
+        self.answer_now(token, Reply::Refused(state, refusal));
     }
 
     /// Answers when the write that was just pushed for this job is durable.
     pub(super) fn reply_after(&mut self, id: JobId, token: Token, reply: Reply) {
         if planted!(self.config, AnswerBeforeDurable) {
-            self.effects.replies.push((token, reply));
+            self.answer_now(token, reply);
             return;
         }
         self.answers.add_command(id, token, reply);
@@ -267,7 +267,7 @@ impl Owner {
     pub(super) fn answer_not_owner(&mut self, shard: ShardId, deferred: &[(Token, JobId, Command)]) {
         let Forgotten { tokens, slots } = self.answers.forget(shard);
         let deferred = deferred.iter().map(|(token, _, _)| *token);
-        self.effects.replies.extend(tokens.into_iter().chain(deferred).map(|token| (token, Reply::NotOwner)));
+        self.effects.answers.extend(tokens.into_iter().chain(deferred).map(|token| (token, Answer::NotOwner)));
         for (job, worker) in slots {
             self.fleet.release(worker, job);
         }

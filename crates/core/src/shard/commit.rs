@@ -7,14 +7,14 @@ use crate::id::{JobId, ScheduleId, ShardId};
 use crate::job::{Input, JobKey};
 use crate::lifecycle::JobState;
 use crate::schedule::Origin;
-use crate::shard::event::{AssignedInput, Assignment, Change, Reply, Send};
+use crate::shard::event::{AssignedInput, Assignment, Change, Send};
 use crate::shard::judge::End;
 use crate::shard::live::{Live, Stage};
 use crate::shard::outcomes::is_taken_back;
 use crate::shard::write::{
     Batch, BatchSeq, CancelMark, Epoch, JobWrite, Requeue, Settle, SharedBatch, Start, StartsId, Void, Write,
 };
-use crate::shard::{Owner, planted};
+use crate::shard::{Answer, Owner, planted};
 use crate::time::Timestamp;
 
 impl Owner {
@@ -229,7 +229,7 @@ impl Owner {
     /// Commands on this job are to be decided anew, on what the store holds.
     fn ask_again(&mut self, id: JobId) {
         let replies = self.answers.take_commands(id);
-        self.effects.replies.extend(replies.into_iter().map(|(token, _)| (token, Reply::NotOwner)));
+        self.effects.answers.extend(replies.into_iter().map(|(token, _)| (token, Answer::NotOwner)));
     }
 
     fn settled(&mut self, settle: &Settle) {
@@ -325,7 +325,7 @@ impl Owner {
     }
 
     fn answer(&mut self, id: JobId) {
-        self.effects.replies.extend(self.answers.take_commands(id));
+        self.effects.answers.extend(self.answers.take_commands(id));
     }
 
     fn clear_busy(&mut self, id: JobId) {

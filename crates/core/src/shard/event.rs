@@ -8,7 +8,8 @@ use crate::attempt::{AttemptNo, Details, Outcome};
 use crate::id::{JobId, ScheduleId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, JobKey, JobRow};
 use crate::lifecycle::JobState;
-use crate::schedule::{OccurrenceRow, Origin, Plan, ScheduleCommand, ScheduleReply, ScheduleState, Source};
+use crate::schedule::{OccurrenceRow, Origin, Plan, ScheduleState, Source};
+use crate::shard::ask::{Answer, Ask};
 use crate::shard::write::{Epoch, OpenStart, StartsId};
 use crate::task::{Priority, Task};
 use crate::time::{Span, Timestamp};
@@ -141,14 +142,6 @@ pub enum Event {
         /// The newest revision of calendars that their plans know.
         calendars: u32,
     },
-    Schedule {
-        token: Token,
-        id: ScheduleId,
-        command: ScheduleCommand,
-        who: String,
-        /// With a creation and an edit.
-        made: Option<Made>,
-    },
     Watch(Watch),
     /// A task was changed; waiting jobs and schedules follow it.
     TaskChanged {
@@ -177,11 +170,6 @@ pub enum Event {
         worker: WorkerId,
         reports: Vec<Report>,
     },
-    /// An agent says how its attempt went.
-    AgentReported {
-        token: Token,
-        report: Report,
-    },
     /// An agent was not heard of for too long.
     AgentSilent {
         id: JobId,
@@ -189,10 +177,12 @@ pub enum Event {
         /// Its environment, if that is known.
         host: Option<String>,
     },
-    Command {
+    /// Somebody waits for the answer.
+    Ask {
         token: Token,
-        id: JobId,
-        command: Command,
+        ask: Ask,
+        /// What a schedule means, if it is to be created or edited.
+        made: Option<Made>,
     },
 }
 
@@ -242,8 +232,6 @@ pub enum Reply {
     Asked,
     Refused(JobState, Refusal),
     NotFound,
-    /// The shard changed hands while the command was under way: ask again.
-    NotOwner,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -371,9 +359,8 @@ pub struct Effects {
     pub sends: Vec<(WorkerId, StreamId, Send)>,
     pub loads: Vec<Load>,
     pub lookups: Vec<(Token, JobId)>,
-    pub replies: Vec<(Token, Reply)>,
+    pub answers: Vec<(Token, Answer)>,
     pub schedule_loads: Vec<ScheduleLoad>,
-    pub schedule_replies: Vec<(Token, ScheduleReply)>,
     /// What has changed in calendars since this revision is to be told again: a schedule that was on its way missed it.
     pub calendars_missed_since: Option<u32>,
     pub changes: Vec<Change>,
@@ -397,9 +384,8 @@ impl Effects {
         self.sends.is_empty()
             && self.loads.is_empty()
             && self.lookups.is_empty()
-            && self.replies.is_empty()
+            && self.answers.is_empty()
             && self.schedule_loads.is_empty()
-            && self.schedule_replies.is_empty()
             && self.calendars_missed_since.is_none()
             && self.changes.is_empty()
             && self.disconnects.is_empty()

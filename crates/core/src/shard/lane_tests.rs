@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::event::{Command, Event, Loaded, Reply, Send, StreamId, Token, WorkerSpec};
+use super::event::{Command, Event, Loaded, Send, StreamId, Token, WorkerSpec};
 use super::write::{Epoch, JobWrite, SharedBatch, Write};
-use super::{Config, Owner};
+use super::{Answer, Ask, Config, Owner};
 use crate::id::{JobId, ServerId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, Input, JobKey, JobRow};
 use crate::task::{Priority, Probe, Run, Task, TaskSpec};
@@ -171,8 +171,8 @@ fn a_shard_that_retires_leaves_commands_to_the_next_owner() {
     let mut bench = Bench::new(Config::default());
     let id = bench.submit(0);
     bench.owner.handle(Event::Retire { shard: ShardId(0) }, NOW);
-    bench.owner.handle(Event::Command { token: Token(1), id, command: Command::Delete }, NOW);
-    assert_eq!(bench.owner.take_effects().replies, [(Token(1), Reply::NotOwner)]);
+    bench.owner.handle(Event::Ask { token: Token(1), ask: Ask::Job { id, command: Command::Delete }, made: None }, NOW);
+    assert!(matches!(bench.owner.take_effects().answers[..], [(Token(1), Answer::NotOwner)]));
 }
 
 #[test]

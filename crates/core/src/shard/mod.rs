@@ -9,7 +9,7 @@
 //! (`fleet`), what is planned (`schedules`), what is read of a shard (`sweeps`), what is decided and not yet durable
 //! (`outbox`), and who is answered when it is (`answers`). A part sees another through its methods, if at all. What
 //! needs several of them is an `impl Owner` beside them: which jobs come into memory (`admission`), who runs what
-//! (`matching`), how attempts end (`outcomes`), what people ask for (`commands`), what follows when a batch is durable
+//! (`matching`), how attempts end (`outcomes`), what people and agents ask for (`ask`, `commands`, `agents`), what follows when a batch is durable
 //! (`commit`), and what happens when shards come and go (`takeover`).
 //!
 //! Does no I/O, reads no clock and keeps nothing that its shards' rows could not
@@ -18,6 +18,7 @@
 mod admission;
 mod agents;
 mod answers;
+mod ask;
 #[cfg(feature = "planted-bugs")]
 mod bug;
 mod commands;
@@ -52,6 +53,7 @@ mod lane_tests;
 mod tests;
 
 pub use agents::AGENT;
+pub use ask::{AgentAnswer, AgentAsk, AgentWork, Answer, Ask};
 #[cfg(feature = "planted-bugs")]
 pub use bug::Bug;
 pub use config::Config;
@@ -165,15 +167,13 @@ impl Owner {
                     self.report(worker, report);
                 }
             }
-            Event::AgentReported { token, report } => self.agent_report(token, report),
             Event::AgentSilent { id, attempt, host } => self.agent_silent(id, attempt, host),
-            Event::Command { token, id, command } => self.command(token, id, command),
+            Event::Ask { token, ask, made } => self.ask(token, ask, made),
             Event::Schedules { load, rows, next, calendars } => {
                 self.schedules_page(&load, rows, next, calendars);
             }
             Event::Replanned { rows, calendars } => self.calendars_changed(rows, calendars),
             Event::Watch(watch) => self.notices.watch(watch, now),
-            Event::Schedule { token, id, command, who, made } => self.schedule_command(token, id, command, who, made),
         }
     }
 
@@ -207,7 +207,7 @@ impl Owner {
     pub fn take_effects(&mut self) -> Effects {
         let mut effects = std::mem::take(&mut self.effects);
         effects.calendars_missed_since = self.calendars.take_missed();
-        effects.replies.retain(|(token, _)| *token != Token::NOBODY);
+        effects.answers.retain(|(token, _)| *token != Token::NOBODY);
         effects
     }
 

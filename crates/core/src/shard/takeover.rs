@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::id::{JobId, ShardId};
-use crate::schedule::ScheduleReply;
 use crate::shard::event::{Adopted, Send, TakenSchedules};
 use crate::shard::live::{Denial, Live, Run, Shard, Stage};
 use crate::shard::write::{Epoch, JobWrite, StartsId};
-use crate::shard::{Owner, planted};
+use crate::shard::{Answer, Owner, planted};
 
 /// A start, by the record that it is in: a store that has lost commits may have another one of the same attempt.
 type Unsent = (StartsId, JobId);
@@ -125,7 +124,7 @@ impl Owner {
         self.takeovers.set_unsent(id, unsent);
         self.answer_not_owner(id, &shard.deferred);
         let askers = shard.schedules.askers();
-        self.effects.schedule_replies.extend(askers.map(|token| (token, ScheduleReply::NotOwner)));
+        self.effects.answers.extend(askers.map(|token| (token, Answer::NotOwner)));
     }
 
     /// The shard is to be given up soon. Nothing of it starts any more; what was decided

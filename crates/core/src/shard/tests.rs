@@ -7,7 +7,7 @@ use super::event::{
     Adopted, Command, Effects, Event, Found, Load, Loaded, Reply, Report, Send, StreamId, Sweep, Token, WorkerSpec,
 };
 use super::write::{BatchSeq, CancelMark, Epoch, JobWrite, OpenStart, SharedBatch, Start, StartsId, Write};
-use super::{Config, Owner};
+use super::{Answer, Ask, Config, Owner};
 use crate::attempt::{AttemptNo, Details, Ending, Failure, FailureClass, Outcome, Ran};
 use crate::id::{ArtifactId, JobId, ServerId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, Input, JobKey, JobRow};
@@ -117,9 +117,18 @@ impl Bench {
     }
 
     fn command(&mut self, id: JobId, command: Command) -> Vec<Reply> {
-        self.handle(Event::Command { token: Token(1), id, command });
-        self.pass(Span::ZERO).replies.into_iter().map(|(_, reply)| reply).collect()
+        self.handle(Event::Ask { token: Token(1), ask: Ask::Job { id, command }, made: None });
+        replies(self.pass(Span::ZERO))
     }
+}
+
+/// The answers to commands on jobs.
+fn replies(effects: Effects) -> Vec<Reply> {
+    let reply = |(_, answer)| match answer {
+        Answer::Job(reply) => Some(reply),
+        Answer::NotOwner | Answer::Schedule(_) | Answer::Agent(_) => None,
+    };
+    effects.answers.into_iter().filter_map(reply).collect()
 }
 
 fn worker_spec() -> WorkerSpec {
@@ -234,9 +243,9 @@ fn a_delete_is_granted_before_the_start_and_refused_after_it() {
     let started = bench.submit(Span::ZERO);
     bench.batch().expect("a start was decided");
     // Decided counts, durable or not.
-    bench.handle(Event::Command { token: Token(1), id: started, command: Command::Delete });
-    let replies = bench.owner.take_effects().replies;
-    assert!(matches!(replies[..], [(Token(1), Reply::Refused(JobState::Running, _))]), "{replies:?}");
+    bench.handle(Event::Ask { token: Token(1), ask: Ask::Job { id: started, command: Command::Delete }, made: None });
+    let answers = bench.owner.take_effects().answers;
+    assert!(matches!(answers[..], [(Token(1), Answer::Job(Reply::Refused(JobState::Running, _)))]), "{answers:?}");
 }
 
 #[test]
@@ -245,16 +254,16 @@ fn a_rerun_that_is_asked_for_again_does_not_run_the_job_twice() {
     let id = JobId::new(bench.now, SHARD, 9);
     let mut ask = |next_attempt: u32| {
         let command = Command::RerunOnce(AttemptNo(2));
-        bench.handle(Event::Command { token: Token(1), id, command });
+        bench.handle(Event::Ask { token: Token(1), ask: Ask::Job { id, command }, made: None });
         let (token, _) = bench.owner.take_effects().lookups[0];
         let counters = Counters { next_attempt: AttemptNo(next_attempt), ..Counters::NEW };
         let found = Found::Finished { state: JobState::Failed, attempt: Some(AttemptNo(next_attempt - 1)), counters };
         bench.handle(Event::Found { token, id, found });
-        bench.pass(Span::ZERO).replies
+        replies(bench.pass(Span::ZERO))
     };
-    assert_eq!(ask(2), [(Token(1), Reply::Done(JobState::Scheduled))]);
+    assert_eq!(ask(2), [Reply::Done(JobState::Scheduled)]);
     // It ran again and failed again before the answer was asked for once more.
-    assert_eq!(ask(3), [(Token(1), Reply::Done(JobState::Failed))]);
+    assert_eq!(ask(3), [Reply::Done(JobState::Failed)]);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use punctual_core::schedule::{
     By, NewSchedule, OccurrenceRow, ScheduleCommand, ScheduleEdit, ScheduleReply, ScheduleSpec, StoredCalendar,
     Verdict, recurrence,
 };
+use punctual_core::shard::{Answer, Ask};
 use punctual_core::{ScheduleId, ShardId};
 use punctual_engine::Engine;
 use punctual_store::{OccurrenceFilter, Order};
@@ -46,16 +47,24 @@ fn spec(rule: &str) -> ScheduleSpec {
     ScheduleSpec::new(recurrence::ScheduleSpec::new(rule.parse().unwrap(), "UTC"))
 }
 
+fn question(id: ScheduleId, command: ScheduleCommand) -> Ask {
+    Ask::Schedule { id, command, who: "me".to_owned() }
+}
+
 async fn ask(engine: &Engine, id: ScheduleId, command: ScheduleCommand) -> ScheduleReply {
-    engine.schedule(vec![(id, command)], "me".to_owned()).await.unwrap().pop().unwrap()
+    match engine.ask(vec![question(id, command)]).await.unwrap().pop() {
+        Some(Answer::Schedule(reply)) => reply,
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Asks until the server has read the schedules of its shards.
 async fn ask_patiently(engine: &Engine, id: ScheduleId, command: ScheduleCommand) -> ScheduleReply {
     loop {
-        match ask(engine, id, command.clone()).await {
-            ScheduleReply::NotOwner => tokio::time::sleep(Duration::from_millis(5)).await,
-            reply => return reply,
+        match engine.ask(vec![question(id, command.clone())]).await.unwrap().pop() {
+            Some(Answer::NotOwner) => tokio::time::sleep(Duration::from_millis(5)).await,
+            Some(Answer::Schedule(reply)) => return reply,
+            other => panic!("{other:?}"),
         }
     }
 }
@@ -136,10 +145,10 @@ async fn many_are_created_at_once() {
         .map(|number: u16| {
             let id = ScheduleId::new(START, ShardId(number % 4), u64::from(number));
             let new = NewSchedule { id, name: format!("schedule-{number}"), edit: harness.edit(&yearly) };
-            (id, ScheduleCommand::Create(Box::new(new)))
+            question(id, ScheduleCommand::Create(Box::new(new)))
         })
         .collect();
-    let replies = a.schedule(commands, "me".to_owned()).await.unwrap();
-    assert!(replies.iter().all(|reply| *reply == ScheduleReply::Done { revision: 1 }));
+    let answers = a.ask(commands).await.unwrap();
+    assert!(answers.iter().all(|answer| matches!(answer, Answer::Schedule(ScheduleReply::Done { revision: 1 }))));
     assert_eq!(a.schedule_counts().await.unwrap(), (5000, 0));
 }

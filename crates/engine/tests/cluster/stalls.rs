@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use punctual_core::shard::event::Command;
+use punctual_core::shard::{Answer, Ask};
 use punctual_core::{ServerId, ShardId};
 use punctual_engine::{EngineError, StartError};
 
@@ -20,7 +21,8 @@ async fn a_server_that_cannot_renew_stops_acting_and_goes_on_when_it_can() {
     let moves = harness.moves();
     harness.store.go_away();
     until("it knows that it must not act", || a.ready() == Err(EngineError::NoLease)).await;
-    assert_eq!(a.command(before, Command::Delete).await, Err(EngineError::NoLease));
+    let delete = Ask::Job { id: before, command: Command::Delete };
+    assert!(matches!(a.ask(vec![delete]).await.unwrap()[..], [Answer::NotOwner]));
     let during = harness.submit(1);
     harness.store.come_back();
     until("it acts again", || a.ready().is_ok()).await;

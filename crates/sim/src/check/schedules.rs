@@ -195,7 +195,6 @@ pub(super) fn answers_are_durable(history: &History) -> Found {
                     | ScheduleReply::CancelsPrevious { at }
                     | ScheduleReply::SkippedOverlap { at, .. } => lines.contains(&(id, *at)),
                     ScheduleReply::NotFound
-                    | ScheduleReply::NotOwner
                     | ScheduleReply::NameTaken
                     | ScheduleReply::Conflict { .. }
                     | ScheduleReply::Refused(_) => true,

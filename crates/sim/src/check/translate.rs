@@ -231,7 +231,7 @@ impl<'a> Translation<'a> {
             }
             JobFact::Answered { token, reply } => {
                 let order = &mut self.job.orders[self.orders[token]];
-                order.reply = reply_of(*reply).map(|reply| (Moment::on_one_clock(at), reply));
+                order.reply = Some((Moment::on_one_clock(at), reply_of(*reply)));
             }
             JobFact::Final(record) => self.job.at_end = self.at_end(*record),
             JobFact::CancelRequested | JobFact::Stale(_) | JobFact::Acked(_) => {}
@@ -293,13 +293,11 @@ fn command_of(command: shard::Command) -> Command {
     }
 }
 
-/// `None` for an answer that says nothing about the job.
-fn reply_of(reply: shard::Reply) -> Option<Reply> {
+fn reply_of(reply: shard::Reply) -> Reply {
     match reply {
-        shard::Reply::Done(state) => Some(Reply::Done(state)),
-        shard::Reply::Asked => Some(Reply::Requested),
-        shard::Reply::Refused(..) => Some(Reply::Refused),
-        shard::Reply::NotFound => Some(Reply::NotFound),
-        shard::Reply::NotOwner => None,
+        shard::Reply::Done(state) => Reply::Done(state),
+        shard::Reply::Asked => Reply::Requested,
+        shard::Reply::Refused(..) => Reply::Refused,
+        shard::Reply::NotFound => Reply::NotFound,
     }
 }

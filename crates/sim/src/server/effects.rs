@@ -1,13 +1,15 @@
 //! What the owner wants to be done, on its way.
 
 use punctual_core::WorkerId;
-use punctual_core::shard::event::{Send, StreamId};
+use punctual_core::shard::Answer;
+use punctual_core::shard::event::{Send, StreamId, Token};
 
+use crate::agents::Agents;
 use crate::client::ClientStep;
 use crate::history::Fact;
 use crate::net::ToWorker;
 use crate::options::Planted;
-use crate::schedules::ScheduleStep;
+use crate::schedules::{ScheduleStep, Schedules};
 use crate::simulation::{Action, Simulation};
 use crate::storage::StoreCall;
 
@@ -36,19 +38,22 @@ impl Simulation {
             if effects.calendars_missed_since.is_some() {
                 self.tell_calendars_again(place);
             }
-            for (token, reply) in effects.schedule_replies {
+            let about_schedules = |(token, _): &(Token, Answer)| Schedules::have_asked(*token);
+            let (about_schedules, others): (Vec<_>, Vec<_>) = effects.answers.into_iter().partition(about_schedules);
+            for (token, answer) in about_schedules {
                 let delay = self.rng.millis(0, self.plan.message_ms_max);
-                self.after(delay, Action::Schedules(ScheduleStep::Answered { token, reply }));
+                self.after(delay, Action::Schedules(ScheduleStep::Answered { token, answer }));
             }
             for (worker, stream, send) in effects.sends {
                 self.send(place, worker, stream, send);
             }
-            for (token, reply) in effects.replies {
-                if self.answer_agent(token, reply) {
+            for (token, answer) in others {
+                if Agents::have_asked(token) {
+                    self.answer_agent(token, answer);
                     continue;
                 }
                 let delay = self.rng.millis(0, self.plan.message_ms_max);
-                self.after(delay, Action::Client(ClientStep::Answered { token, reply }));
+                self.after(delay, Action::Client(ClientStep::Answered { token, answer }));
             }
             for worker in effects.disconnects {
                 self.hang_up(place, worker);

@@ -8,7 +8,6 @@ use crate::schedule::{
     SourceKind, Verdict,
 };
 use crate::shard::event::{LoadedSchedule, Made, Token};
-use crate::shard::planted;
 use crate::shard::schedules::decide::Firing;
 use crate::shard::schedules::definitions::DefinitionRequest;
 use crate::shard::schedules::overlap::OverlapDecision;
@@ -16,6 +15,7 @@ use crate::shard::schedules::progress::INSTANT;
 use crate::shard::schedules::table::EntryIndex;
 use crate::shard::schedules::{Planner, Schedules};
 use crate::shard::write::{ScheduleWrite, Void};
+use crate::shard::{Answer, planted};
 use crate::time::Span;
 
 /// Planned times that are looked at to find those to be skipped: a calendar may leave none.
@@ -24,13 +24,13 @@ const TIMES_LOOKED_AT: usize = 10_000;
 impl Schedules {
     /// A command is answered when the write that was just pushed for it is durable.
     pub(super) fn waits(&mut self, id: ScheduleId, token: Token, reply: ScheduleReply) {
-        self.waiting.entry(id).or_default().push_back((token, reply));
+        self.waiting.entry(id).or_default().push_back((token, reply.into()));
     }
 
     /// What waits for the next write of this schedule is answered otherwise.
-    pub(super) fn change_reply(&mut self, id: ScheduleId, reply: ScheduleReply) {
+    pub(super) fn change_answer(&mut self, id: ScheduleId, answer: impl Into<Answer>) {
         if let Some(waiting) = self.waiting.get_mut(&id).and_then(|waiting| waiting.front_mut()) {
-            waiting.1 = reply;
+            waiting.1 = answer.into();
         }
     }
 
@@ -52,30 +52,29 @@ impl Planner<'_> {
         made: Option<Made>,
     ) {
         if self.is_retiring {
-            return self.reply(token, ScheduleReply::NotOwner);
+            return self.reply(token, Answer::NotOwner);
         }
         let by = By { at: self.now, who };
         if let ScheduleCommand::Create(new) = command {
             return match made {
                 Some(made) => self.create_schedule(token, ScheduleRow::new(*new, by), made),
-                None => self.reply(token, ScheduleReply::NotOwner),
+                None => self.reply(token, Answer::NotOwner),
             };
         }
         if !self.schedules.is_loaded {
-            return self.reply(token, ScheduleReply::NotOwner);
+            return self.reply(token, Answer::NotOwner);
         }
         let Some(place) = self.schedules.table.place(id) else {
             // It may be on its way to the store.
-            let reply = match self.schedules.adding.contains_key(&id) {
-                true => ScheduleReply::NotOwner,
-                false => ScheduleReply::NotFound,
+            return match self.schedules.adding.contains_key(&id) {
+                true => self.reply(token, Answer::NotOwner),
+                false => self.reply(token, ScheduleReply::NotFound),
             };
-            return self.reply(token, reply);
         };
         // Whatever is asked for concerns what comes after this moment.
         let is_refused = self.schedules.is_deferring_many(id);
         if is_refused || (!self.schedules.is_held(id) && !self.plan_up(place)) {
-            self.reply(token, ScheduleReply::NotOwner);
+            self.reply(token, Answer::NotOwner);
         } else if self.schedules.is_held(id) {
             self.schedules.defer(id, DefinitionRequest::Command { token, command, who: by.who, made }, None);
         } else {
@@ -87,7 +86,7 @@ impl Planner<'_> {
         let id = row.id;
         // Asked again, because an answer was lost.
         if self.schedules.adding.contains_key(&id) {
-            return self.reply(token, ScheduleReply::NotOwner);
+            return self.reply(token, Answer::NotOwner);
         }
         if let Some(entry) = self.schedules.table.place(id).and_then(|place| self.schedules.table.entry(place)) {
             let revision = entry.revision;
@@ -103,7 +102,7 @@ impl Planner<'_> {
     pub(super) fn added(&mut self, row: &ScheduleRow, void: &Void) {
         let made = self.schedules.adding.remove(&row.id);
         if void.schedules.contains(&row.id) {
-            self.schedules.change_reply(row.id, ScheduleReply::NameTaken);
+            self.schedules.change_answer(row.id, ScheduleReply::NameTaken);
         } else if let (Some((_, made)), None) = (made, self.schedules.table.place(row.id)) {
             let loaded = LoadedSchedule {
                 id: row.id,
@@ -124,7 +123,7 @@ impl Planner<'_> {
     fn on_schedule(&mut self, place: EntryIndex, token: Token, command: ScheduleCommand, by: By, made: Option<Made>) {
         match command {
             ScheduleCommand::Create(_) => unreachable!("answered by the caller"),
-            ScheduleCommand::Edit { .. } if made.is_none() => self.reply(token, ScheduleReply::NotOwner),
+            ScheduleCommand::Edit { .. } if made.is_none() => self.reply(token, Answer::NotOwner),
             ScheduleCommand::Edit { .. } | ScheduleCommand::Delete => {
                 self.define(place, DefinitionRequest::Command { token, command, who: by.who, made });
             }
@@ -233,14 +232,14 @@ impl Planner<'_> {
         if waiting.is_empty() {
             self.schedules.waiting.remove(&id);
         }
-        if let Some((token, reply)) = answered {
-            self.reply(token, reply);
+        if let Some((token, answer)) = answered {
+            self.reply(token, answer);
         }
     }
 
-    pub(super) fn reply(&mut self, token: Token, reply: ScheduleReply) {
+    pub(super) fn reply(&mut self, token: Token, answer: impl Into<Answer>) {
         if token != Token::NOBODY {
-            self.replies.push((token, reply));
+            self.answers.push((token, answer.into()));
         }
     }
 }

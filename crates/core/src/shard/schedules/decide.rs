@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::id::JobId;
 use crate::job::{Counters, Input, JobKey, JobRow};
-use crate::schedule::{Marks, OccurrenceRow, Planned, ScheduleReply, Source, SourceKind, Verdict};
+use crate::schedule::{Marks, OccurrenceRow, Planned, Source, SourceKind, Verdict};
+use crate::shard::Answer;
 use crate::shard::event::Loaded;
 use crate::shard::notices::notice_of_verdict;
 use crate::shard::schedules::overlap::OverlapDecision;
@@ -121,7 +122,7 @@ impl Planner<'_> {
         if marks.has(Marks::MANUAL) {
             if is_void {
                 // Somebody else has this very moment; ask again.
-                self.schedules.change_reply(schedule, ScheduleReply::NotOwner);
+                self.schedules.change_answer(schedule, Answer::NotOwner);
             }
             self.answer(schedule);
         }

@@ -11,11 +11,11 @@ use crate::schedule::{
     By, ChangeKind, Plan, Planned, ScheduleChange, ScheduleCommand, ScheduleEdit, ScheduleReply, Verdict,
 };
 use crate::shard::event::{LoadedSchedule, Made, Token};
-use crate::shard::planted;
 use crate::shard::schedules::progress::INSTANT;
 use crate::shard::schedules::table::EntryIndex;
 use crate::shard::schedules::{Planner, Schedules};
 use crate::shard::write::ScheduleWrite;
+use crate::shard::{Answer, planted};
 use crate::time::Timestamp;
 
 /// The maximum number of requests that wait for one schedule. Further requests must be repeated: each waits for a
@@ -166,7 +166,7 @@ impl Planner<'_> {
     fn apply_deferred(&mut self, id: ScheduleId, request: DefinitionRequest, since: Timestamp) {
         let Some(place) = self.schedules.table.place(id).filter(|_| !self.is_retiring) else {
             if let Some(token) = request.token() {
-                self.reply(token, ScheduleReply::NotOwner);
+                self.reply(token, Answer::NotOwner);
             }
             return;
         };
@@ -186,7 +186,7 @@ impl Planner<'_> {
                         self.edit_schedule(place, token, *edit, made, by);
                     }
                     (ScheduleCommand::Delete, _) => self.delete_schedule(place, token, by),
-                    _ => self.reply(token, ScheduleReply::NotOwner),
+                    _ => self.reply(token, Answer::NotOwner),
                 }
             }
         }

@@ -31,8 +31,7 @@ use std::sync::Arc;
 use crate::id::{JobId, ScheduleId, ShardId};
 use crate::lifecycle::JobState;
 use crate::random::SplitMix64;
-use crate::schedule::{Origin, OriginSchedule, ScheduleReply, Source};
-use crate::shard::Config;
+use crate::schedule::{Origin, OriginSchedule, Source};
 use crate::shard::event::{Made, Token};
 use crate::shard::live::Live;
 use crate::shard::outbox::Outbox;
@@ -43,6 +42,7 @@ use crate::shard::schedules::overlap::Track;
 use crate::shard::schedules::progress::Progress;
 use crate::shard::schedules::table::ScheduleTable;
 use crate::shard::write::ScheduleWrite;
+use crate::shard::{Answer, Config};
 use crate::time::{Span, Timestamp};
 
 pub(in crate::shard) use calendars::Calendars;
@@ -76,7 +76,7 @@ pub(super) struct Schedules {
     /// Definitions that wait for verdicts on earlier times, and the requests that came after them.
     deferred: BTreeMap<ScheduleId, Vec<DeferredRequest>>,
     /// Commands that wait for their write to be durable, in order.
-    waiting: BTreeMap<ScheduleId, VecDeque<(Token, ScheduleReply)>>,
+    waiting: BTreeMap<ScheduleId, VecDeque<(Token, Answer)>>,
     /// All of them are in memory. Until then nothing is decided.
     is_loaded: bool,
     /// Runs that ended before all were in memory.
@@ -99,7 +99,7 @@ struct Planner<'a> {
     chance: &'a mut SplitMix64,
     outbox: &'a mut Outbox,
     calendars: &'a mut Calendars,
-    replies: &'a mut Vec<(Token, ScheduleReply)>,
+    answers: &'a mut Vec<(Token, Answer)>,
 }
 
 impl Planner<'_> {

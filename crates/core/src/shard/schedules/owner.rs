@@ -5,8 +5,7 @@ use std::sync::Arc;
 use crate::id::{JobId, ScheduleId, ShardId};
 use crate::job::JobKey;
 use crate::lifecycle::JobState;
-use crate::schedule::{ScheduleCommand, ScheduleReply, Source, Verdict};
-use crate::shard::Owner;
+use crate::schedule::{ScheduleCommand, Source, Verdict};
 use crate::shard::event::{Command, LoadedSchedule, Made, ScheduleLoad, Token};
 use crate::shard::live::Shard;
 use crate::shard::schedules::Planner;
@@ -14,6 +13,7 @@ use crate::shard::schedules::decide::VerdictStep;
 use crate::shard::schedules::load::LoadPart;
 use crate::shard::schedules::planning::BACKLOG_MAX;
 use crate::shard::write::{Decision, ScheduleWrite, Void};
+use crate::shard::{Answer, Owner};
 use crate::task::Task;
 use crate::time::Timestamp;
 
@@ -37,7 +37,7 @@ impl Owner {
             chance: &mut self.chance,
             outbox: &mut self.outbox,
             calendars: &mut self.calendars,
-            replies: &mut self.effects.schedule_replies,
+            answers: &mut self.effects.answers,
         })
     }
 
@@ -137,7 +137,7 @@ impl Owner {
     ) {
         match self.planner(id.shard()) {
             Some(mut planner) => planner.command(token, id, command, who, made),
-            None => self.effects.schedule_replies.push((token, ScheduleReply::NotOwner)),
+            None => self.answer_now(token, Answer::NotOwner),
         }
     }
 

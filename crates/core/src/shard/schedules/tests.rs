@@ -16,7 +16,7 @@ use crate::schedule::{
 };
 use crate::shard::event::{Event, LoadedSchedule, Made, Report, Send, StreamId, TakenSchedules, Token, WorkerSpec};
 use crate::shard::write::{Batch, Decision, Epoch, ScheduleWrite, Void, Write};
-use crate::shard::{Config, Owner};
+use crate::shard::{Answer, Ask, Config, Owner};
 use crate::task::{Probe, Run, Task, TaskSpec};
 use crate::time::{Span, Timestamp};
 
@@ -130,7 +130,7 @@ impl Bench {
     }
 
     fn tell(&mut self, id: ScheduleId, command: ScheduleCommand, made: Option<Made>) {
-        let event = Event::Schedule { token: Token(1), id, command, who: "me".to_owned(), made };
+        let event = Event::Ask { token: Token(1), ask: Ask::Schedule { id, command, who: "me".to_owned() }, made };
         self.owner.handle(event, self.now);
         self.settle();
     }
@@ -149,7 +149,10 @@ impl Bench {
             self.owner.tick(self.now);
         }
         let effects = self.owner.take_effects();
-        self.replies.extend(effects.schedule_replies.into_iter().map(|(_, reply)| reply));
+        self.replies.extend(effects.answers.into_iter().filter_map(|(_, answer)| match answer {
+            Answer::Schedule(reply) => Some(reply),
+            Answer::NotOwner | Answer::Job(_) | Answer::Agent(_) => None,
+        }));
         for (_, _, send) in effects.sends {
             match send {
                 Send::Assign(assignment) => self.running.push((assignment.key.id, assignment.attempt)),

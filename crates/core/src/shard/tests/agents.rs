@@ -1,7 +1,7 @@
 //! Attempts that agents run.
 
 use super::*;
-use crate::shard::AGENT;
+use crate::shard::{AGENT, AgentAnswer, AgentAsk};
 
 const TOKEN: Token = Token(7);
 
@@ -20,7 +20,23 @@ fn running() -> (Bench, JobId) {
 
 fn report(id: JobId, attempt: u32, outcome: Outcome) -> Event {
     let report = Report { id, attempt: AttemptNo(attempt), outcome, timed_out: false, details: None };
-    Event::AgentReported { token: TOKEN, report }
+    let ask = Ask::Agent { id, attempt: AttemptNo(attempt), ask: AgentAsk::Ended(Box::new(report)) };
+    Event::Ask { token: TOKEN, ask, made: None }
+}
+
+/// What the agent is answered, in a word.
+fn heard(effects: &Effects) -> Vec<&'static str> {
+    let word = |(token, answer): &(Token, Answer)| match answer {
+        _ if *token != TOKEN => "another's",
+        Answer::NotOwner => "not owner",
+        Answer::Agent(AgentAnswer::Recorded) => "recorded",
+        Answer::Agent(AgentAnswer::Over) => "over",
+        Answer::Agent(AgentAnswer::Alive { cancel_requested: true }) => "cancelled",
+        Answer::Agent(AgentAnswer::Alive { cancel_requested: false }) => "alive",
+        Answer::Agent(AgentAnswer::Work(_)) => "work",
+        Answer::Job(_) | Answer::Schedule(_) => "no answer to an agent",
+    };
+    effects.answers.iter().map(word).collect()
 }
 
 const DONE: Outcome = Outcome::Succeeded { output: None };
@@ -39,15 +55,15 @@ fn a_report_counts_once_and_is_answered_when_it_is_durable() {
     bench.handle(report(id, 1, DONE));
     let batch = bench.batch().expect("it settles the job");
     assert!(matches!(&batch.writes[..], [Write::Job(JobWrite::Settle(settle))] if settle.state == JobState::Succeeded));
-    assert!(bench.owner.take_effects().replies.is_empty(), "nothing is durable yet");
+    assert!(bench.owner.take_effects().answers.is_empty(), "nothing is durable yet");
     bench.owner.committed(batch.seq, &Default::default(), bench.now);
     let effects = bench.owner.take_effects();
-    assert_eq!(effects.replies, [(TOKEN, Reply::Done(JobState::Running))]);
+    assert_eq!(heard(&effects), ["recorded"]);
     assert_eq!(stopped(&effects), [(id, 1)], "the worker ends the environment");
 
     bench.handle(report(id, 1, Outcome::Failed(Failure::new("a second opinion"))));
     let effects = bench.pass(Span::ZERO);
-    assert_eq!(effects.replies, [(TOKEN, Reply::NotFound)]);
+    assert_eq!(heard(&effects), ["over"]);
     assert!(effects.changes.is_empty());
 }
 
@@ -69,12 +85,12 @@ fn a_report_of_another_attempt_changes_nothing() {
     for attempt in [0, 2, u32::MAX] {
         bench.handle(report(id, attempt, DONE));
         let effects = bench.pass(Span::ZERO);
-        assert_eq!(effects.replies, [(TOKEN, Reply::NotFound)]);
+        assert_eq!(heard(&effects), ["over"]);
         assert!(effects.changes.is_empty() && effects.sends.is_empty());
     }
     let elsewhere = JobId::new(bench.now, ShardId(9), 1);
     bench.handle(report(elsewhere, 1, DONE));
-    assert_eq!(bench.pass(Span::ZERO).replies, [(TOKEN, Reply::NotOwner)]);
+    assert_eq!(heard(&bench.pass(Span::ZERO)), ["not owner"]);
     assert_eq!(bench.owner.running(id).map(|view| view.attempt), Some(AttemptNo(1)));
 }
 
@@ -94,7 +110,7 @@ fn a_silent_agent_is_given_up_and_its_worker_ends_what_is_left() {
     assert_eq!(stopped(&bench.owner.take_effects()), [(id, 1)]);
     // It is not forgotten by its worker only: what it says now is refused.
     bench.handle(report(id, 1, DONE));
-    assert_eq!(bench.pass(Span::ZERO).replies, [(TOKEN, Reply::NotFound)]);
+    assert_eq!(heard(&bench.pass(Span::ZERO)), ["over"]);
 }
 
 #[test]
@@ -103,17 +119,31 @@ fn a_shard_that_moves_while_a_report_is_written_frees_the_slot() {
     bench.handle(report(id, 1, DONE));
     bench.batch().expect("it settles the job");
     bench.handle(Event::Released { shard: SHARD });
-    assert_eq!(bench.owner.take_effects().replies, [(TOKEN, Reply::NotOwner)], "ask the next owner");
+    assert_eq!(heard(&bench.owner.take_effects()), ["not owner"], "ask the next owner");
     assert_eq!(bench.owner.worker_status()[0].running, 0);
+}
+
+#[test]
+fn an_agent_hears_what_to_run_and_whether_to_go_on() {
+    let (mut bench, id) = running();
+    let ask = |bench: &mut Bench, attempt: u32, ask: AgentAsk| {
+        bench.handle(Event::Ask { token: TOKEN, ask: Ask::Agent { id, attempt: AttemptNo(attempt), ask }, made: None });
+        heard(&bench.owner.take_effects())
+    };
+    let alive = || AgentAsk::Alive { host: "h-1".into() };
+    assert_eq!((ask(&mut bench, 1, AgentAsk::Work), ask(&mut bench, 2, AgentAsk::Work)), (vec!["work"], vec!["over"]));
+    assert_eq!((ask(&mut bench, 1, alive()), ask(&mut bench, 2, alive())), (vec!["alive"], vec!["over"]));
+    assert_eq!(bench.command(id, Command::Cancel), [Reply::Asked]);
+    assert_eq!(ask(&mut bench, 1, alive()), ["cancelled"]);
+    bench.handle(Event::Released { shard: SHARD });
+    bench.owner.take_effects();
+    assert_eq!(ask(&mut bench, 1, alive()), ["not owner"]);
 }
 
 #[test]
 fn agents_are_awaited_where_the_worker_has_them() {
     let (bench, id) = running();
     assert_eq!(bench.owner.run_by_agents().iter().map(|view| view.key.id).collect::<Vec<_>>(), [id]);
-    assert_eq!(bench.owner.assignment(id, AttemptNo(1)).map(|work| work.attempt), Some(AttemptNo(1)));
-    assert!(bench.owner.assignment(id, AttemptNo(2)).is_none());
-
     let mut plain = Bench::new();
     plain.connect(1, vec![]);
     plain.submit(Span::ZERO);
@@ -124,14 +154,14 @@ fn agents_are_awaited_where_the_worker_has_them() {
 #[test]
 fn a_wish_to_cancel_that_becomes_durable_first_is_no_answer_to_the_agent() {
     let (mut bench, id) = running();
-    bench.handle(Event::Command { token: Token(1), id, command: Command::Cancel });
+    bench.handle(Event::Ask { token: Token(1), ask: Ask::Job { id, command: Command::Cancel }, made: None });
     let wish = bench.batch().expect("the wish is written");
     bench.handle(report(id, 1, DONE));
     let end = bench.batch().expect("the end is written");
     bench.owner.committed(wish.seq, &Default::default(), bench.now);
-    assert_eq!(bench.owner.take_effects().replies, [(Token(1), Reply::Asked)]);
+    assert_eq!(replies(bench.owner.take_effects()), [Reply::Asked]);
     bench.owner.committed(end.seq, &Default::default(), bench.now);
-    assert_eq!(bench.owner.take_effects().replies, [(TOKEN, Reply::Done(JobState::Running))]);
+    assert_eq!(heard(&bench.owner.take_effects()), ["recorded"]);
 }
 
 /// The word that it is over was lost with the connection.
@@ -166,9 +196,9 @@ fn an_agent_that_repeats_itself_fills_no_memory() {
     for _ in 0..20 {
         bench.handle(report(id, 1, DONE));
     }
-    let again = bench.owner.take_effects().replies;
-    assert_eq!(again, [(TOKEN, Reply::NotOwner); 12], "eight wait, the others ask again");
-    let replies = bench.pass(Span::ZERO).replies;
-    assert_eq!(replies.iter().filter(|(_, reply)| *reply == Reply::Done(JobState::Running)).count(), 1);
-    assert_eq!(replies.len(), 8);
+    let again = bench.owner.take_effects();
+    assert_eq!(heard(&again), ["not owner"; 12], "eight wait, the others ask again");
+    let answers = bench.pass(Span::ZERO);
+    assert_eq!(heard(&answers).iter().filter(|word| **word == "recorded").count(), 1);
+    assert_eq!(answers.answers.len(), 8);
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::attempt::Ending;
 use crate::notice::{Notice, NoticeKind};
 use crate::retry::RetryPolicy;
+use crate::shard::AgentAsk;
 use crate::shard::event::Watch;
 use crate::shard::write::{Settle, Void};
 
@@ -90,7 +91,8 @@ fn an_agent_cannot_give_its_own_job_back_for_ever() {
             attempts += 1;
             let report =
                 Report { id, attempt: AttemptNo(attempt), outcome: not_started(), timed_out: false, details: None };
-            bench.handle(Event::AgentReported { token: Token(1), report });
+            let ask = Ask::Agent { id, attempt: report.attempt, ask: AgentAsk::Ended(Box::new(report)) };
+            bench.handle(Event::Ask { token: Token(1), ask, made: None });
         }
     }
     assert_eq!((attempts, bench.owner.counts().failed), (3, 1));

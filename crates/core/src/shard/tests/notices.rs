@@ -86,10 +86,10 @@ fn a_failure_that_is_tried_again_is_nobodys_business() {
 fn what_was_cancelled_or_deleted_is_not_told() {
     let mut bench = bench(probe());
     let id = bench.submit(Span::from_secs(5));
-    bench.handle(Event::Command { token: Token(1), id, command: Command::Cancel });
+    bench.handle(Event::Ask { token: Token(1), ask: Ask::Job { id, command: Command::Cancel }, made: None });
     assert!(bench.notices(Span::ZERO).is_empty());
     let id = bench.submit(Span::from_secs(5));
-    bench.handle(Event::Command { token: Token(1), id, command: Command::Delete });
+    bench.handle(Event::Ask { token: Token(1), ask: Ask::Job { id, command: Command::Delete }, made: None });
     assert!(bench.notices(Span::ZERO).is_empty());
 }
 

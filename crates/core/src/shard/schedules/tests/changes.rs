@@ -87,8 +87,11 @@ fn a_new_definition_waits_until_all_before_it_is_on_record() {
     bench.now = at("12:01:00");
     bench.owner.tick(bench.now);
     let verdict = bench.owner.take_batch(bench.now).expect("the minute is decided about");
-    let event =
-        Event::Schedule { token: Token(1), id, command: ScheduleCommand::Delete, who: "me".to_owned(), made: None };
+    let event = Event::Ask {
+        token: Token(1),
+        ask: Ask::Schedule { id, command: ScheduleCommand::Delete, who: "me".to_owned() },
+        made: None,
+    };
     bench.owner.handle(event, bench.now);
     bench.owner.tick(bench.now);
     assert!(bench.owner.take_batch(bench.now).is_none(), "the verdict may yet fail");
@@ -143,7 +146,10 @@ fn edits_of_many_schedules_share_a_batch() {
     for &id in ids.iter().chain(&ids[..1]) {
         let command = ScheduleCommand::Edit { revision: None, edit: Box::new(bench.edit(&every_minute)) };
         let made = Some(bench.made(&every_minute));
-        bench.owner.handle(Event::Schedule { token: Token(1), id, command, who: "me".to_owned(), made }, bench.now);
+        bench.owner.handle(
+            Event::Ask { token: Token(1), ask: Ask::Schedule { id, command, who: "me".to_owned() }, made },
+            bench.now,
+        );
     }
     let mut batches = Vec::new();
     while let Some(batch) = bench.owner.take_batch(bench.now) {
@@ -193,7 +199,8 @@ fn a_definition_does_not_starve_while_the_store_is_slower_than_the_schedule() {
     bench.pass_until(at("12:00:02.5"));
     let edited = ScheduleCommand::Edit { revision: None, edit: Box::new(bench.edit(&spec("*/5 * * * * *"))) };
     let made = Some(bench.made(&spec("*/5 * * * * *")));
-    let event = |command, made| Event::Schedule { token: Token(1), id, command, who: "me".to_owned(), made };
+    let event =
+        |command, made| Event::Ask { token: Token(1), ask: Ask::Schedule { id, command, who: "me".to_owned() }, made };
     // The verdict of the third second needs three seconds to be durable, and so does whatever is written then.
     bench.now = at("12:00:03");
     bench.owner.tick(bench.now);
@@ -225,7 +232,8 @@ fn a_definition_does_not_starve_while_the_store_is_slower_than_the_schedule() {
 #[test]
 fn nothing_is_decided_by_what_is_not_durable() {
     let (mut bench, id) = bench();
-    let pause = |command| Event::Schedule { token: Token(1), id, command, who: "me".to_owned(), made: None };
+    let pause =
+        |command| Event::Ask { token: Token(1), ask: Ask::Schedule { id, command, who: "me".to_owned() }, made: None };
     bench.owner.handle(pause(ScheduleCommand::Pause { note: None }), bench.now);
     let lost = bench.owner.take_batch(bench.now).expect("the pause");
     bench.now = at("12:01:00");
@@ -278,7 +286,8 @@ fn a_schedule_that_was_on_its_way_when_calendars_changed_is_told_of() {
     let (spec, made) = with_calendar(&bench, seed_of(EVERY), 4);
     let id = ScheduleId::new(bench.now, SHARD, 1);
     let new = NewSchedule { id, name: EVERY.to_owned(), edit: bench.edit(&spec) };
-    let event = |command, made| Event::Schedule { token: Token(1), id, command, who: "me".to_owned(), made };
+    let event =
+        |command, made| Event::Ask { token: Token(1), ask: Ask::Schedule { id, command, who: "me".to_owned() }, made };
     bench.owner.handle(event(ScheduleCommand::Create(Box::new(new)), Some(made.clone())), bench.now);
     let missed = |bench: &mut Bench| bench.owner.take_effects().calendars_missed_since;
     // The store does not know it yet, so it is not among those that are told.

@@ -165,7 +165,11 @@ fn a_run_that_is_asked_for_while_verdicts_are_in_doubt_is_decided_when_they_are_
     bench.states.get_mut(&id).unwrap().skip_until = None;
     bench.watermark = at("12:00:30");
     bench.take_over_quietly(id, &skip, at("12:01:10"));
-    let event = Event::Schedule { token: Token(1), id, command: run_now(None), who: "me".to_owned(), made: None };
+    let event = Event::Ask {
+        token: Token(1),
+        ask: Ask::Schedule { id, command: run_now(None), who: "me".to_owned() },
+        made: None,
+    };
     bench.owner.handle(event, bench.now);
     bench.settle();
     assert!(matches!(bench.replies.pop(), Some(ScheduleReply::Fired(_))), "the run in its way never existed");
@@ -192,8 +196,11 @@ fn what_waits_can_be_skipped_and_the_run_goes_on() {
 #[test]
 fn a_queue_is_cleared_when_all_of_it_is_on_record() {
     let (mut bench, id) = bench(Overlap::QueueAll);
-    let event =
-        Event::Schedule { token: Token(1), id, command: ScheduleCommand::ClearQueue, who: "me".to_owned(), made: None };
+    let event = Event::Ask {
+        token: Token(1),
+        ask: Ask::Schedule { id, command: ScheduleCommand::ClearQueue, who: "me".to_owned() },
+        made: None,
+    };
     bench.owner.handle(event, bench.now);
     bench.owner.tick(bench.now);
     let skipped = bench.owner.take_batch(bench.now).expect("what waited is skipped");

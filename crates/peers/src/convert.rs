@@ -1,92 +1,34 @@
-//! The peer protocol in the core's words and back.
+//! What servers tell each other besides, in the words of the wire and back.
 
-use bytes::Bytes;
+use prost::bytes::Bytes;
 use punctual_core::job::Input;
 use punctual_core::schedule::Source;
-use punctual_core::shard::LiveView;
-use punctual_core::shard::event::{Change, Command, Refusal, Reply};
+use punctual_core::shard::event::{Change, WorkerSpec};
+use punctual_core::shard::{LiveView, WorkerStatus};
 use punctual_core::task::Priority;
 use punctual_core::{AttemptNo, Counters, JobKey, JobRow, JobState, TaskId, Timestamp, WorkerId};
+use punctual_engine::WorkerInfo;
+use punctual_proto::convert::{BadMessage, id_bytes, job_id};
+use punctual_proto::peer as wire;
 
-use crate::convert::{BadMessage, id_bytes, job_id};
-use crate::peer as wire;
-
-pub fn task_id(bytes: &[u8]) -> Result<TaskId, BadMessage> {
+pub(crate) fn task_id(bytes: &[u8]) -> Result<TaskId, BadMessage> {
     TaskId::from_bytes(bytes).ok_or(BadMessage("a task id is 16 bytes of UUID version 7"))
 }
 
-pub fn worker_id(bytes: &[u8]) -> Result<WorkerId, BadMessage> {
+fn worker_id(bytes: &[u8]) -> Result<WorkerId, BadMessage> {
     WorkerId::from_bytes(bytes).ok_or(BadMessage("a worker id is 16 bytes of UUID version 7"))
 }
 
-pub fn time(micros: i64) -> Result<Timestamp, BadMessage> {
+pub(crate) fn time(micros: i64) -> Result<Timestamp, BadMessage> {
     Timestamp::from_micros(micros).ok_or(BadMessage("a time is out of range"))
 }
 
-fn state(word: &str) -> Result<JobState, BadMessage> {
+pub(crate) fn state(word: &str) -> Result<JobState, BadMessage> {
     JobState::parse(word).ok_or(BadMessage("a state has a name that is not known"))
 }
 
-pub fn command_to_wire(command: Command) -> (wire::Command, Option<u32>) {
-    match command {
-        Command::Delete => (wire::Command::Delete, None),
-        Command::Cancel => (wire::Command::Cancel, None),
-        Command::RunNow => (wire::Command::RunNow, None),
-        Command::Rerun => (wire::Command::Rerun, None),
-        Command::RerunOnce(next) => (wire::Command::Rerun, Some(next.0)),
-    }
-}
-
-pub fn command_from_wire(request: &wire::CommandRequest) -> Result<Command, BadMessage> {
-    Ok(match (request.command(), request.next_attempt) {
-        (wire::Command::Delete, _) => Command::Delete,
-        (wire::Command::Cancel, _) => Command::Cancel,
-        (wire::Command::RunNow, _) => Command::RunNow,
-        (wire::Command::Rerun, None) => Command::Rerun,
-        (wire::Command::Rerun, Some(next)) => Command::RerunOnce(AttemptNo(next)),
-        (wire::Command::Unspecified, _) => return Err(BadMessage("the command is not known")),
-    })
-}
-
-pub fn reply_to_wire(reply: Reply) -> wire::CommandReply {
-    let (answer, state) = match reply {
-        Reply::Done(state) => (wire::Answer::Done, Some(state)),
-        Reply::Asked => (wire::Answer::Asked, None),
-        Reply::NotFound => (wire::Answer::NotFound, None),
-        Reply::NotOwner => (wire::Answer::NotOwner, None),
-        Reply::Refused(state, refusal) => {
-            let answer = match refusal {
-                Refusal::AlreadyStarted => wire::Answer::AlreadyStarted,
-                Refusal::AlreadyFinished => wire::Answer::AlreadyFinished,
-                Refusal::NotFinished => wire::Answer::NotFinished,
-                Refusal::Deleted => wire::Answer::Deleted,
-            };
-            (answer, Some(state))
-        }
-    };
-    wire::CommandReply {
-        answer: answer.into(),
-        state: state.map_or_else(String::new, |state| state.as_str().to_owned()),
-    }
-}
-
-pub fn reply_from_wire(reply: &wire::CommandReply) -> Result<Reply, BadMessage> {
-    let refused = |refusal| Ok(Reply::Refused(state(&reply.state)?, refusal));
-    match reply.answer() {
-        wire::Answer::Done => Ok(Reply::Done(state(&reply.state)?)),
-        wire::Answer::Asked => Ok(Reply::Asked),
-        wire::Answer::NotFound => Ok(Reply::NotFound),
-        wire::Answer::NotOwner => Ok(Reply::NotOwner),
-        wire::Answer::AlreadyStarted => refused(Refusal::AlreadyStarted),
-        wire::Answer::AlreadyFinished => refused(Refusal::AlreadyFinished),
-        wire::Answer::NotFinished => refused(Refusal::NotFinished),
-        wire::Answer::Deleted => refused(Refusal::Deleted),
-        wire::Answer::Unspecified => Err(BadMessage("the answer is not known")),
-    }
-}
-
 /// A job that has just been submitted: it is where its id says, and never ran.
-pub fn hint_to_wire(row: &JobRow) -> wire::HintedJob {
+pub(crate) fn hint_to_wire(row: &JobRow) -> wire::HintedJob {
     wire::HintedJob {
         job_id: id_bytes(row.key.id.to_bytes()),
         task_id: id_bytes(row.task.to_bytes()),
@@ -102,7 +44,7 @@ pub fn hint_to_wire(row: &JobRow) -> wire::HintedJob {
     }
 }
 
-pub fn hint_from_wire(hint: wire::HintedJob) -> Result<JobRow, BadMessage> {
+pub(crate) fn hint_from_wire(hint: wire::HintedJob) -> Result<JobRow, BadMessage> {
     let priority = i8::try_from(hint.priority).ok().and_then(Priority::new);
     Ok(JobRow {
         key: JobKey::original(job_id(&hint.job_id)?),
@@ -127,7 +69,7 @@ fn read_source(bytes: &[u8]) -> Result<Box<Source>, BadMessage> {
     Source::from_bytes(bytes).map(Box::new).ok_or(BadMessage("the source of a job is not known"))
 }
 
-pub fn running_to_wire(view: &LiveView) -> wire::RunningAttempt {
+pub(crate) fn running_to_wire(view: &LiveView) -> wire::RunningAttempt {
     wire::RunningAttempt {
         job_id: id_bytes(view.key.id.to_bytes()),
         due_at: view.key.due_at.as_micros(),
@@ -140,7 +82,7 @@ pub fn running_to_wire(view: &LiveView) -> wire::RunningAttempt {
     }
 }
 
-pub fn running_from_wire(attempt: &wire::RunningAttempt) -> Result<LiveView, BadMessage> {
+pub(crate) fn running_from_wire(attempt: &wire::RunningAttempt) -> Result<LiveView, BadMessage> {
     Ok(LiveView {
         key: JobKey { due_at: time(attempt.due_at)?, id: job_id(&attempt.job_id)? },
         attempt: AttemptNo(attempt.attempt),
@@ -152,7 +94,7 @@ pub fn running_from_wire(attempt: &wire::RunningAttempt) -> Result<LiveView, Bad
     })
 }
 
-pub fn change_to_wire(change: &Change) -> wire::Change {
+pub(crate) fn change_to_wire(change: &Change) -> wire::Change {
     wire::Change {
         job_id: id_bytes(change.id.to_bytes()),
         state: change.state.as_str().to_owned(),
@@ -161,13 +103,49 @@ pub fn change_to_wire(change: &Change) -> wire::Change {
     }
 }
 
-pub fn change_from_wire(change: &wire::Change) -> Result<Change, BadMessage> {
+pub(crate) fn change_from_wire(change: &wire::Change) -> Result<Change, BadMessage> {
     Ok(Change {
         id: job_id(&change.job_id)?,
         state: state(&change.state)?,
         attempt: change.attempt.map(AttemptNo),
         at: time(change.at)?,
     })
+}
+
+pub(crate) fn worker_to_wire((status, info): (WorkerStatus, WorkerInfo)) -> wire::WorkerInfo {
+    wire::WorkerInfo {
+        worker_id: id_bytes(status.id.to_bytes()),
+        name: info.name,
+        version: info.version,
+        is_connected: status.is_connected,
+        queues: info.spec.queues,
+        capabilities: info.spec.capabilities,
+        labels: info.spec.labels.into_iter().collect(),
+        credit: status.credit,
+        running: status.running,
+        seen_at: status.seen_at.as_micros(),
+        commands_as: info.commands_as,
+        host: info.host.unwrap_or_default(),
+    }
+}
+
+pub(crate) fn worker_from_wire(worker: wire::WorkerInfo) -> Result<(WorkerStatus, WorkerInfo), BadMessage> {
+    let status = WorkerStatus {
+        id: worker_id(&worker.worker_id)?,
+        is_connected: worker.is_connected,
+        credit: worker.credit,
+        running: worker.running,
+        seen_at: time(worker.seen_at)?,
+    };
+    let spec = WorkerSpec {
+        queues: worker.queues,
+        capabilities: worker.capabilities,
+        labels: worker.labels.into_iter().collect(),
+        credit: worker.credit,
+    };
+    let host = Some(worker.host).filter(|host| !host.is_empty());
+    let info = WorkerInfo { name: worker.name, host, version: worker.version, spec, commands_as: worker.commands_as };
+    Ok((status, info))
 }
 
 #[cfg(test)]
@@ -178,29 +156,6 @@ mod tests {
 
     fn job() -> JobId {
         JobId::new(Timestamp::from_micros(1_700_000_000_123_456).unwrap(), ShardId(3), 9)
-    }
-
-    #[test]
-    fn commands_and_replies_survive_the_wire() {
-        let once = Command::RerunOnce(AttemptNo(4));
-        for command in [Command::Delete, Command::Cancel, Command::RunNow, Command::Rerun, once] {
-            let (word, next_attempt) = command_to_wire(command);
-            let request = wire::CommandRequest { job_id: Bytes::new(), command: word.into(), next_attempt };
-            assert_eq!(command_from_wire(&request), Ok(command));
-        }
-        for reply in [
-            Reply::Done(JobState::Deleted),
-            Reply::Asked,
-            Reply::NotFound,
-            Reply::NotOwner,
-            Reply::Refused(JobState::Running, Refusal::AlreadyStarted),
-            Reply::Refused(JobState::Succeeded, Refusal::AlreadyFinished),
-            Reply::Refused(JobState::Scheduled, Refusal::NotFinished),
-            Reply::Refused(JobState::Deleted, Refusal::Deleted),
-        ] {
-            assert_eq!(reply_from_wire(&reply_to_wire(reply)), Ok(reply));
-        }
-        assert!(reply_from_wire(&wire::CommandReply::default()).is_err());
     }
 
     #[test]
