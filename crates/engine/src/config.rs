@@ -33,9 +33,6 @@ pub struct EngineConfig {
     /// How often the leases are looked at, for shards that became free. Four times as long
     /// passes between two looks at everything: members, duties, the store's clock.
     pub look_every: Span,
-    /// Finished jobs are kept for this long.
-    pub retention: Span,
-    pub prune_every: Span,
 }
 
 /// What this server tells the others of itself.
@@ -83,8 +80,6 @@ impl EngineConfig {
             lease_ttl: Span::from_secs(10),
             renew_every: Span::from_secs(3),
             look_every: Span::from_millis(250),
-            retention: Span::from_secs(7 * 86_400),
-            prune_every: Span::from_secs(60),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use punctual_core::shard::event::{Event, Loaded, WorkerSpec};
+use punctual_core::shard::event::{Event, Loaded, Watch, WorkerSpec};
 use punctual_core::shard::{Counts, LiveView, Owner, WorkerStatus};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, ServerId, ShardId, TaskId};
@@ -54,7 +54,6 @@ pub(crate) struct Inner {
     pub(crate) nudge: Arc<Notify>,
     pub(crate) duties: Arc<Duties>,
     pub(crate) keeper: Mutex<Option<KeeperTask>>,
-    pub(crate) retention: tokio::task::AbortHandle,
 }
 
 impl Engine {
@@ -125,6 +124,11 @@ impl Engine {
     /// The definition, if it is at hand.
     pub fn cached_task(&self, id: TaskId) -> Option<Arc<Task>> {
         self.0.tasks.get(id)
+    }
+
+    /// Which tasks and limits the owner writes notices about.
+    pub fn watch(&self, watch: Watch) {
+        self.0.inbox.send(Input::Event(Event::Watch(watch)));
     }
 
     /// Ends an attempt whose agent was not heard of for too long.

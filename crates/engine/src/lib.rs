@@ -3,7 +3,7 @@
 //! One thread drives the [`Owner`](punctual_core::shard::Owner) of this server's
 //! shards: it waits for events and for the next due moment, hands batches to the
 //! store, and sends what became durable to workers and watchers. Around it stand
-//! the duties that keep leases and membership and let go of old history.
+//! the tasks that keep leases and membership. What else happens by itself is in the crate `duties`.
 
 mod ask;
 mod clock;
@@ -20,12 +20,10 @@ mod keeper;
 mod leases;
 mod looks;
 mod members;
-mod notices;
 mod outgoing;
 mod plans;
 mod reads;
 mod replan;
-mod retention;
 mod roll;
 mod start;
 mod streams;

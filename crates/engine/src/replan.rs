@@ -1,40 +1,27 @@
-//! Plans schedules anew when their calendars have changed, page by page. What is due goes on meanwhile: the owner is
+//! Plans schedules again when their calendars have changed, page by page. Other work goes on meanwhile: the owner is
 //! given a page when it has planned the one before.
 
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
 use punctual_core::ShardId;
 use punctual_core::shard::event::Event;
-use punctual_store::{Result, Store, Throttle};
+use punctual_store::{Result, Store};
 
-use crate::handle::Inner;
+use crate::handle::{Engine, Inner};
 use crate::inbox::{Inbox, Input};
 use crate::plans::Plans;
 use crate::tasks::TaskCache;
 use crate::tenure::Tenure;
 
-/// How often calendars are looked at. A change counts on every server after this, and after what changed before it.
-const CALENDARS_EVERY: Duration = Duration::from_secs(3);
-
-/// Schedules that are planned anew at a time; everything else waits for them. One whose calendars close years ahead
+/// Schedules that are planned again at a time; everything else waits for them. One whose calendars close years ahead
 /// takes half a millisecond, others some microseconds.
 const PAGE: usize = 100;
 
-/// While the store is away, every look fails.
-static FAILURES: Throttle = Throttle::new(Duration::from_secs(10));
-
-/// Until the engine is gone.
-pub(crate) async fn follow_calendars(engine: Weak<Inner>) {
-    loop {
-        tokio::time::sleep(CALENDARS_EVERY).await;
-        let Some(inner) = engine.upgrade() else { return };
-        let Inner { store, tasks, plans, inbox, tenure, .. } = &*inner;
-        if let Err(error) = replan(&**store, tasks, plans, inbox, tenure).await
-            && let Some(left_out) = FAILURES.pass()
-        {
-            tracing::warn!(%error, left_out, "cannot read the calendars; retrying");
-        }
+impl Engine {
+    /// Reads the calendars, and plans the schedules of this server whose calendars have changed.
+    pub async fn replan(&self) -> Result<()> {
+        let Inner { store, tasks, plans, inbox, tenure, .. } = &*self.0;
+        replan(&**store, tasks, plans, inbox, tenure).await
     }
 }
 
@@ -67,6 +54,7 @@ async fn replan(store: &dyn Store, tasks: &TaskCache, plans: &Plans, inbox: &Inb
 mod tests {
     use std::pin::pin;
     use std::sync::mpsc::{Receiver, TryRecvError};
+    use std::time::Duration;
 
     use futures_util::FutureExt;
     use punctual_core::schedule::{ScheduleEdit, ScheduleRow, StoredCalendar};

@@ -19,11 +19,8 @@ use crate::inbox::{Inbox, Input};
 use crate::keeper::Keeper;
 use crate::leases::LeaseDuty;
 use crate::members::MemberDuty;
-use crate::notices::follow_rules;
 use crate::plans::Plans;
 use crate::reads::Reads;
-use crate::replan::follow_calendars;
-use crate::retention::RetentionDuty;
 use crate::roll::Roll;
 use crate::streams::Streams;
 use crate::tasks::TaskCache;
@@ -124,13 +121,6 @@ impl Engine {
             retiring: Vec::new(),
             stop_by: None,
         };
-        let retention = RetentionDuty {
-            store: Arc::clone(&store),
-            hub: Arc::clone(&hub),
-            clock: Arc::clone(&clock),
-            duties: Arc::clone(&duties),
-            config: config.clone(),
-        };
         let runtime = tokio::runtime::Handle::current();
         let (alive, broken) = watch::channel(());
         let thread = std::thread::Builder::new().name("engine".to_owned()).spawn(move || {
@@ -159,10 +149,7 @@ impl Engine {
             nudge,
             duties,
             keeper: Mutex::new(Some(keeper)),
-            retention: tokio::spawn(retention.run()).abort_handle(),
         });
-        tokio::spawn(follow_calendars(Arc::downgrade(&inner)));
-        tokio::spawn(follow_rules(Arc::downgrade(&inner)));
         Ok(Self(inner))
     }
 
@@ -177,7 +164,6 @@ impl Engine {
             Some(thread) => tokio::task::spawn_blocking(move || thread.join()).await.is_ok_and(|ended| ended.is_ok()),
             None => true,
         };
-        self.0.retention.abort();
         self.0.duties.drop_all();
         let keeper = self.0.keeper.lock().expect("no panic while the lock is held").take();
         if let Some(KeeperTask { stop, task }) = keeper {

@@ -11,6 +11,7 @@ use punctual_app::{AccessToken, App, Parts, PeerKey, Settings, WorkerProgram};
 use punctual_blobs::{BlobError, Blobs, UrlKey};
 use punctual_core::schedule::recurrence::ZoneData;
 use punctual_core::{ServerId, Span};
+use punctual_duties::Runner;
 use punctual_engine::{Engine, EngineConfig, MemberConfig, StartError};
 use punctual_exec::{Account, Binaries, Commands, Downloads, ProgramCache, Programs};
 use punctual_peers::GrpcPeers;
@@ -106,6 +107,13 @@ pub(crate) async fn run_server(
             token_file: token_file.clone(),
         },
     });
+    let duties = punctual_duties::Context {
+        store: Arc::clone(&store),
+        engine: engine.clone(),
+        retention: settings.retention,
+        prune_every: settings.prune_interval,
+    };
+    let duties = Runner::start(&engine, punctual_duties::all(&duties));
     let rest = if settings.roles.api { Rest::Served } else { Rest::ProbesOnly };
 
     listener.set_nonblocking(true).context("cannot prepare the socket")?;
@@ -124,6 +132,8 @@ pub(crate) async fn run_server(
     };
     let router = punctual_server::router(app.clone(), rest, settings.grpc_streams_max);
     punctual_server::serve(router, listener, until).await;
+    // After the connections: workers that parted are recorded by a duty.
+    duties.stop().await;
     drop((engine, store, app));
     opened.close().await.context("cannot close the store")?;
     anyhow::ensure!(was_stopped, "the engine broke down; its last words are in the log");
@@ -164,7 +174,6 @@ fn engine_config(settings: &ServerSettings, address: SocketAddr, random: [u64; 2
     // Three renewals may fail before a lease is lost.
     config.renew_every = Span::from_micros(settings.lease_ttl.as_micros() * 3 / 10);
     config.clock_skew_max = settings.clock_skew_max;
-    config.retention = settings.retention;
     config.owner.schedule_grace = settings.missed_after;
     config.owner.look_ahead = settings.look_ahead;
     config.owner.window_max = settings.window_max;
@@ -175,7 +184,6 @@ fn engine_config(settings: &ServerSettings, address: SocketAddr, random: [u64; 2
     config.owner.batch_max = settings.write_batch;
     config.owner.quarantine_after = settings.quarantine_after;
     config.owner.retry_after_max = settings.retry_after_max;
-    config.prune_every = settings.prune_interval;
     config
 }
 

@@ -50,6 +50,7 @@ async fn a_calendar_that_schedules_need_is_not_deleted() {
     assert_eq!((error.kind, error.detail.as_str()), (ErrorKind::CalendarInUse, "schedules refer to holidays: report"));
     // Its dates may change, and the schedule with them.
     world.owner.put_calendar("holidays", &dates(&["2026-11-17"]), WHO).await.unwrap();
+    world.engine.replan().await.unwrap();
     eventually("the schedule follows", || async {
         let schedule = world.owner.schedule("report").await.unwrap();
         schedule.state == ScheduleStanding::Active && schedule.next[0].local.starts_with("2026-11-16")

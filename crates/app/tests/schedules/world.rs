@@ -45,6 +45,7 @@ impl FarSide for Owner {
 pub(crate) struct World {
     /// Owns every shard.
     pub(crate) owner: App,
+    pub(crate) engine: Engine,
     /// Owns none.
     pub(crate) front: App,
     pub(crate) wire: Arc<Owner>,
@@ -64,10 +65,10 @@ impl World {
         let begun = Instant::now();
         let wire = Arc::new(Owner::default());
         let passed = Arc::new(AtomicI64::new(0));
-        let owner = app(&store, 1, &[SCHEDULER], (begun, &passed), &wire, &folder).await;
-        let front = app(&store, 2, &["api"], (begun, &passed), &wire, &folder).await;
+        let (owner, engine) = app(&store, 1, &[SCHEDULER], (begun, &passed), &wire, &folder).await;
+        let (front, _) = app(&store, 2, &["api"], (begun, &passed), &wire, &folder).await;
         assert!(wire.app.set(owner.clone()).is_ok());
-        let world = Self { owner, front, wire, store, passed, _folder: folder };
+        let world = Self { owner, engine, front, wire, store, passed, _folder: folder };
         eventually("the front knows the owner", || async {
             world.front.create_schedule(request(r#"{"task":"t","daily":"09:00"}"#), None, WHO).await.is_ok()
         })
@@ -111,7 +112,7 @@ async fn app(
     (begun, passed): (Instant, &Arc<AtomicI64>),
     wire: &Arc<Owner>,
     folder: &TempDir,
-) -> App {
+) -> (App, Engine) {
     let elapsed = move || Span::from_micros(i64::try_from(begun.elapsed().as_micros()).unwrap());
     let passed = Arc::clone(passed);
     let clock =
@@ -124,9 +125,9 @@ async fn app(
     config.renew_every = Span::from_millis(50);
     let engine = Engine::start(Arc::clone(store), config).await.unwrap();
     let random = AtomicU64::new(number << 32);
-    App::new(Parts {
+    let app = App::new(Parts {
         store: Arc::clone(store),
-        engine,
+        engine: engine.clone(),
         clock,
         random: Arc::new(move || random.fetch_add(1, Ordering::Relaxed)),
         peers: Arc::new(Wire(Arc::clone(wire))),
@@ -146,7 +147,8 @@ async fn app(
             task_limits: Default::default(),
             token_file: None,
         },
-    })
+    });
+    (app, engine)
 }
 
 #[track_caller]

@@ -131,6 +131,7 @@ async fn a_calendar_that_changes_is_followed() {
     until("it fires", || harness.fired(id) >= 1).await;
     // The store's clock begins on this day.
     put(&["2027-01-15"]);
+    a.replan().await.unwrap();
     until("it is closed", || harness.ledger(id).last().is_some_and(|row| row.verdict == Verdict::SkippedCalendar))
         .await;
 }
