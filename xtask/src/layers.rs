@@ -19,7 +19,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("engine", &["core", "store"]),
     ("api", &["core"]),
     ("app", &["api", "blobs", "core", "engine", "store"]),
-    ("duties", &["app", "core", "engine", "store"]),
+    ("duties", &["app", "blobs", "core", "engine", "store"]),
     ("proto", &["core"]),
     ("peers", &["app", "core", "engine", "proto"]),
     ("server", &["api", "app", "blobs", "core", "engine", "peers", "proto", "store"]),

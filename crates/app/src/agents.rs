@@ -19,7 +19,7 @@ use punctual_store::LogChunk;
 use tokio::time::Instant;
 
 pub(crate) use leases::SharedLeases;
-pub(crate) use silence::{Agents, keep};
+pub(crate) use silence::Agents;
 pub use token::Claims;
 pub(crate) use token::{BadToken, TokenKey};
 

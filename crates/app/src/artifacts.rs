@@ -6,7 +6,6 @@
 mod arrival;
 mod delete;
 mod download;
-mod duty;
 mod upload;
 
 use std::collections::{BTreeMap, HashSet};
@@ -23,14 +22,13 @@ use punctual_store::{Artifact, ArtifactKind as StoredKind, ArtifactState, Create
 use tokio::sync::Semaphore;
 
 pub use download::Download;
-pub(crate) use duty::keep;
 pub use upload::Sent;
 
 use crate::tasks::Defined;
 use crate::{App, AppError, Checked, Faults, Result, parameters, validate};
 
-/// An upload may take so long from its declaration on.
-const UPLOAD_WITHIN: Span = Span::from_secs(3600);
+/// How long an upload may take from its declaration on.
+pub const UPLOAD_WITHIN: Span = Span::from_secs(3600);
 
 /// Uploads that this server takes at a time. Each costs a file and a buffer.
 const UPLOADS_MAX: usize = 64;
@@ -116,7 +114,7 @@ impl App {
         if !matches!(artifact.state, ArtifactState::Pending { .. }) {
             return Ok(self.artifact_view(&artifact));
         }
-        self.look(artifact).await?;
+        self.check_arrival(artifact).await?;
         Ok(self.artifact_view(&self.read_artifact(id).await?))
     }
 
@@ -141,8 +139,8 @@ impl App {
         ArtifactView { path: is_ready.then(|| self.artifact_path(artifact.id)), ..view(artifact) }
     }
 
-    /// What is not removed now belongs to nobody, and is removed by the next sweep.
-    async fn remove_files(&self, id: ArtifactId) {
+    /// Removes the files of an artifact that is gone. What cannot be removed now goes with the next sweep of the storage.
+    pub async fn remove_files(&self, id: ArtifactId) {
         for key in [file_key(id), upload_key(id)] {
             if let Err(error) = self.0.blobs.delete(&key).await {
                 tracing::warn!(%key, %error, "a file that nobody needs was not removed; trying again later");

@@ -2,7 +2,6 @@
 //! whoever is asked because of it may say that it is not the owner any more.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use punctual_core::{ServerId, ShardId, Span};
 use punctual_engine::{Cluster as Picture, Engine, SCHEDULER};
@@ -88,8 +87,7 @@ impl Cluster {
         self.alive(&self.picture.borrow()).map(peer).collect()
     }
 
-    /// Another server that is alive and has this server's address.
-    pub(crate) fn namesake(&self) -> Option<Peer> {
+    fn same_address(&self) -> Option<Peer> {
         self.picture.borrow().namesake(self.engine.server(), self.lease_ttl).map(peer)
     }
 
@@ -129,42 +127,20 @@ fn peer(seen: &SeenMember) -> Peer {
     Peer { id: seen.member.id, address: seen.member.address.clone() }
 }
 
-/// How often definitions are read again that a peer may have changed.
-const TASKS_EVERY: Duration = Duration::from_secs(5);
+impl App {
+    /// The servers of the cluster that are alive, without this one.
+    pub fn other_servers(&self) -> Vec<Peer> {
+        self.0.cluster.peers()
+    }
 
-/// Keeps workers informed of the servers, and tasks of what was changed elsewhere, until
-/// the app is gone.
-pub(crate) async fn keep_up(app: std::sync::Weak<crate::Inner>, servers: watch::Sender<Arc<[Peer]>>) {
-    let mut tasks = tokio::time::interval(TASKS_EVERY);
-    tasks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let Some(mut follow) = app.upgrade().map(|inner| inner.cluster.follow()) else { return };
-    let mut namesake: Option<Peer> = None;
-    loop {
-        let is_tasks = tokio::select! {
-            () = follow.changed() => false,
-            _ = tasks.tick() => true,
-        };
-        let Some(inner) = app.upgrade() else { return };
-        let found = inner.cluster.namesake();
-        if found != namesake {
-            match &found {
-                Some(other) => tracing::error!(
-                    other = %other.id,
-                    address = other.address,
-                    "another server has the same address: workers reach only one of them, and jobs of the other wait; \
-                     give each server an `advertise` address of its own"
-                ),
-                None => tracing::info!("no other server has this server's address any more"),
-            }
-            namesake = found;
-        }
-        let now = inner.cluster.for_workers();
-        servers.send_if_modified(|known| std::mem::replace(known, Arc::clone(&now)) != now);
-        if is_tasks {
-            let app = App(inner);
-            if let Err(error) = app.refresh_tasks().await {
-                tracing::debug!(%error, "tasks were not read again");
-            }
-        }
+    /// Another server that is alive and has this server's address.
+    pub fn same_address(&self) -> Option<Peer> {
+        self.0.cluster.same_address()
+    }
+
+    /// Tells workers which servers there are, if that has changed.
+    pub fn announce_servers(&self) {
+        let now = self.0.cluster.for_workers();
+        self.0.announced.send_if_modified(|known| std::mem::replace(known, Arc::clone(&now)) != now);
     }
 }

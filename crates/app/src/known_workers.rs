@@ -4,20 +4,15 @@
 //! be written is tried again. Whether a worker is connected is known to the servers alone: a row says who it is.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use punctual_api::{WorkerQuery, WorkerView};
 use punctual_core::{Span, Timestamp, WorkerId};
 use punctual_store::SeenWorker;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
-use crate::{App, Checked, Inner, Result, parameters};
+use crate::{App, Checked, Result, parameters};
 
-/// Well within the time for which retention keeps a row after the worker was last seen.
-const RENEWED_EVERY: Duration = Duration::from_secs(600);
-const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// Rows of one transaction.
 const BATCH_MAX: usize = 500;
 /// Workers that are gone are listed for this long.
@@ -113,7 +108,7 @@ impl KnownWorkers {
         batch
     }
 
-    /// What is newer stays.
+    /// Keeps workers for the next write, unless something newer is known of them.
     fn put_back(&self, workers: Vec<SeenWorker>) {
         let mut known = self.lock();
         for worker in workers {
@@ -122,32 +117,31 @@ impl KnownWorkers {
     }
 }
 
-/// Writes what is new until the app is gone.
-pub(crate) async fn keep(app: Weak<Inner>) {
-    let Some(changed) = app.upgrade().map(|inner| Arc::clone(&inner.known_workers.changed)) else { return };
-    let mut renewed_at = Instant::now();
-    loop {
-        let _ = tokio::time::timeout(LOOK_EVERY, changed.notified()).await;
-        let Some(inner) = app.upgrade() else { return };
-        if renewed_at.elapsed() >= RENEWED_EVERY {
-            renewed_at = Instant::now();
-            inner.known_workers.renew((inner.clock)());
-        }
+impl App {
+    /// Notified when a worker connects or parts, so that it is recorded soon.
+    pub fn workers_changed(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.known_workers.changed)
+    }
+
+    /// Has the next [`App::record_workers`] write that the workers that are connected were seen now.
+    pub fn renew_workers(&self) {
+        self.0.known_workers.renew(self.now());
+    }
+
+    /// Writes what has changed about workers. What cannot be written is kept for the next call.
+    pub async fn record_workers(&self) -> Result<()> {
         loop {
-            let batch = inner.known_workers.take();
+            let batch = self.0.known_workers.take();
             if batch.is_empty() {
-                break;
+                return Ok(());
             }
-            if let Err(error) = inner.store.keep_workers(batch.clone()).await {
-                tracing::debug!(%error, "workers that were seen are not on record yet; trying again");
-                inner.known_workers.put_back(batch);
-                break;
+            if let Err(error) = self.0.store.keep_workers(batch.clone()).await {
+                self.0.known_workers.put_back(batch);
+                return Err(error.into());
             }
         }
     }
-}
 
-impl App {
     /// A worker's connection to this server ended.
     pub fn worker_parted(&self, worker: WorkerId, parting: Parting) {
         self.0.known_workers.parted(worker, parting, self.now());

@@ -21,7 +21,7 @@ mod hints;
 mod jobs;
 mod known_workers;
 mod list;
-mod logs;
+pub mod logs;
 mod nodes;
 mod notify;
 pub mod parameters;
@@ -53,14 +53,14 @@ use punctual_store::Store;
 
 pub use access::{AccessToken, Caller, SocketUser};
 pub use agents::{Admission, Claims, Newcomer};
-pub use artifacts::{Download, Sent};
+pub use artifacts::{Download, Sent, UPLOAD_WITHIN};
 pub use attempt_tokens::{ATTEMPT_TOKEN_BYTES, AttemptTokens};
-pub use backfills::Backfilling;
+pub use backfills::{AbortedJobs, BackfillAdvance, Backfilling};
 pub use error::AppError;
 pub use faults::{Checked, Faults};
 pub use jobs::WaitFor;
 pub use known_workers::Parting;
-pub use logs::{AttemptNumbers, LinesView, LogSize, LogView, NotArchived};
+pub use logs::{AttemptNumbers, LinesView, LogSize, LogView};
 pub use notify::{PutRule, Reports, Round};
 pub use peers::{Heard, PeerChanges, PeerError, Peers, Pulse};
 pub use punctual_store::Throttle;
@@ -115,12 +115,13 @@ struct Inner {
     forecasts: tokio::sync::Semaphore,
     /// A few looks at what is overdue at a time: each may read thousands of rows.
     overdue_looks: tokio::sync::Semaphore,
-    /// Somebody made or aborted a backfill here.
-    backfill_asked: Arc<tokio::sync::Notify>,
+    /// Somebody made or aborted a backfill at this server.
+    backfill_requested: Arc<tokio::sync::Notify>,
     shard_turn: AtomicU64,
     started_at: Timestamp,
     settings: Settings,
-    announced: std::sync::OnceLock<PeerList>,
+    /// The servers that workers are told of.
+    announced: tokio::sync::watch::Sender<Arc<[Peer]>>,
 }
 
 #[derive(Debug, Clone)]
@@ -225,7 +226,7 @@ pub struct Parts {
 }
 
 impl App {
-    /// Needs a Tokio runtime.
+    /// Starts nothing: what happens by itself is in the crate `duties`.
     pub fn new(parts: Parts) -> Self {
         let Parts { store, engine, clock, random, peers, key, blobs, settings } = parts;
         let inner = Arc::new(Inner {
@@ -254,22 +255,12 @@ impl App {
             submitted: AtomicU64::new(0),
             forecasts: tokio::sync::Semaphore::new(1),
             overdue_looks: tokio::sync::Semaphore::new(4),
-            backfill_asked: Arc::default(),
+            backfill_requested: Arc::default(),
             shard_turn: AtomicU64::new(0),
             settings,
-            announced: std::sync::OnceLock::new(),
+            announced: tokio::sync::watch::Sender::new(Arc::default()),
         });
-        let (servers, announced) = tokio::sync::watch::channel(Arc::default());
-        tokio::spawn(cluster::keep_up(Arc::downgrade(&inner), servers));
-        tokio::spawn(artifacts::keep(Arc::downgrade(&inner)));
-        tokio::spawn(logs::keep(Arc::downgrade(&inner)));
-        tokio::spawn(agents::keep(Arc::downgrade(&inner)));
-        tokio::spawn(notify::keep(Arc::downgrade(&inner)));
-        tokio::spawn(backfills::keep(Arc::downgrade(&inner)));
-        tokio::spawn(known_workers::keep(Arc::downgrade(&inner)));
-        let app = Self(inner);
-        app.announce(announced);
-        app
+        Self(inner)
     }
 
     pub fn now(&self) -> Timestamp {

@@ -1,10 +1,8 @@
 //! What attempts printed: pieces in the store while they run and for some seconds after, one object in the
 //! storage then. A reader sees one log with the same offsets in either place, also while it is moved.
 
-mod archive;
 mod lines;
-mod marks;
-mod shared;
+pub mod marks;
 
 use std::ops::Range;
 
@@ -16,8 +14,6 @@ use punctual_core::attempt::ArchivedLog;
 use punctual_core::{AttemptNo, JobId};
 use punctual_store::{FoundRow, LogPiece};
 
-pub use archive::NotArchived;
-pub(crate) use archive::keep;
 pub use lines::LinesView;
 pub(crate) use marks::checked as checked_marks;
 
@@ -222,7 +218,8 @@ fn not_there(id: JobId, attempt: AttemptNo, path: Option<String>) -> AppError {
     AppError::new(ErrorKind::NotFound, detail).hint("look whether somebody deletes objects from the storage")
 }
 
-async fn read_object(blobs: &Blobs, log: &ArchivedLog, range: Range<u64>) -> punctual_blobs::Result<Bytes> {
+/// Reads a range of an archived log.
+pub async fn read_object(blobs: &Blobs, log: &ArchivedLog, range: Range<u64>) -> punctual_blobs::Result<Bytes> {
     let key = Key::new(log.path.clone()).ok_or(BlobError::NotFound)?;
     let mut blob = blobs.get(&key, Some(range.clone())).await?;
     let mut bytes = BytesMut::new();

@@ -22,7 +22,7 @@ impl App {
     pub async fn ready(&self) -> Result<()> {
         self.writable().await?;
         self.0.engine.ready()?;
-        if let Some(other) = self.0.cluster.namesake() {
+        if let Some(other) = self.same_address() {
             let detail = format!("{} has the same address {}: workers reach only one of them", other.id, other.address);
             return Err(AppError::new(ErrorKind::Unavailable, detail)
                 .hint("give each server an `advertise` address of its own, and restart it"));

@@ -231,7 +231,7 @@ impl App {
 
     /// Reads again what may have been changed at another server without our having heard of it:
     /// named tasks, and those whose file may have arrived.
-    pub(crate) async fn refresh_tasks(&self) -> Result<()> {
+    pub async fn refresh_tasks(&self) -> Result<()> {
         let mut known = self.0.engine.tasks_that_wait().await?;
         if !self.0.cluster.peers().is_empty() {
             known.extend(self.0.engine.cached_named_tasks());

@@ -61,15 +61,9 @@ pub struct Peer {
 pub type PeerList = watch::Receiver<Arc<[Peer]>>;
 
 impl App {
-    /// Tells workers of these servers from now on. Only the first list is taken; without one
-    /// they know the servers that they were configured with.
-    pub fn announce(&self, peers: PeerList) {
-        let _ = self.0.announced.set(peers);
-    }
-
     /// The servers that workers are told of.
     pub fn announced(&self) -> PeerList {
-        self.0.announced.get().cloned().unwrap_or_else(|| watch::channel(Arc::default()).1)
+        self.0.announced.subscribe()
     }
 
     /// A worker opened a stream.

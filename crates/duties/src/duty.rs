@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use punctual_app::AppError;
+use punctual_blobs::BlobError;
 use punctual_engine::EngineError;
 use punctual_store::StoreError;
 
@@ -66,6 +67,12 @@ impl From<StoreError> for TickError {
                 Self::Failed(error.into())
             }
         }
+    }
+}
+
+impl From<BlobError> for TickError {
+    fn from(error: BlobError) -> Self {
+        Self::Failed(error.into())
     }
 }
 

@@ -4,36 +4,74 @@
 //! shutdown and logs are the same everywhere; tests call `tick` and wait for no period. Owning shards (the driver, leases
 //! and membership) is no duty; see the engine.
 
+mod arrivals;
+mod artifact_retention;
+mod backfills;
 mod calendars;
+mod cluster_view;
 mod duty;
+mod log_archive;
+mod notifications;
 mod retention;
 mod runner;
+mod shared_storage;
+mod silent_agents;
+mod storage_sweep;
 mod watch_list;
+mod worker_records;
 
 use std::sync::Arc;
 
+use punctual_app::{App, Settings};
+use punctual_blobs::Blobs;
 use punctual_core::Span;
 use punctual_engine::Engine;
 use punctual_store::Store;
 
+pub use arrivals::Arrivals;
+pub use artifact_retention::ArtifactRetention;
+pub use backfills::Backfills;
 pub use calendars::Calendars;
+pub use cluster_view::{ServerList, TaskRefresh};
 pub use duty::{Duty, Next, TickError};
+pub use log_archive::LogArchive;
+pub use notifications::Notifications;
 pub use retention::Retention;
 pub use runner::{DutyStatus, Runner, Statuses};
+pub use shared_storage::StorageMarker;
+pub use silent_agents::SilentAgents;
+pub use storage_sweep::StorageSweep;
 pub use watch_list::WatchList;
+pub use worker_records::WorkerRecords;
 
 /// The parts of a server that its duties work with.
 #[derive(Clone)]
 pub struct Context {
+    pub app: App,
     pub store: Arc<dyn Store>,
     pub engine: Engine,
-    /// How long finished jobs are kept.
-    pub retention: Span,
+    pub blobs: Blobs,
+    pub settings: Settings,
     /// The time between two removals of old history.
     pub prune_every: Span,
 }
 
 /// The duties of a server.
 pub fn all(context: &Context) -> Vec<Box<dyn Duty>> {
-    vec![Box::new(Calendars::new(context)), Box::new(Retention::new(context)), Box::new(WatchList::new(context))]
+    vec![
+        Box::new(Arrivals::new(context)),
+        Box::new(ArtifactRetention::new(context)),
+        Box::new(Backfills::new(context)),
+        Box::new(Calendars::new(context)),
+        Box::new(LogArchive::new(context)),
+        Box::new(Notifications::new(context)),
+        Box::new(Retention::new(context)),
+        Box::new(ServerList::new(context)),
+        Box::new(SilentAgents::new(context)),
+        Box::new(StorageMarker::new(context)),
+        Box::new(StorageSweep::new(context)),
+        Box::new(TaskRefresh::new(context)),
+        Box::new(WatchList::new(context)),
+        Box::new(WorkerRecords::new(context)),
+    ]
 }

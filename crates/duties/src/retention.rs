@@ -27,7 +27,7 @@ impl Retention {
             store: Arc::clone(&context.store),
             clock: context.engine.clock(),
             engine: context.engine.clone(),
-            retention: context.retention,
+            retention: context.settings.retention,
             every: context.prune_every.to_std(),
         }
     }

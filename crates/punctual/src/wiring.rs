@@ -84,6 +84,20 @@ pub(crate) async fn run_server(
     }
     let token_file = access::keep_token(&settings.data_dir, &AccessToken::new(&key));
     let engine = Engine::start(Arc::clone(&store), config).await.map_err(not_started)?;
+    let app_settings = Settings {
+        heartbeat: settings.heartbeat,
+        worker_dead_after: settings.worker_dead_after,
+        lease_ttl: settings.lease_ttl,
+        roles: settings.roles,
+        artifact_max: settings.artifact_max,
+        retention: settings.retention,
+        public_url: settings.public_url.clone().unwrap_or_else(|| format!("http://{address}")),
+        worker_program,
+        missed_after: settings.missed_after,
+        log_limit: settings.log_limit,
+        task_limits: settings.task_limits(),
+        token_file: token_file.clone(),
+    };
     let app = App::new(Parts {
         store: Arc::clone(&store),
         engine: engine.clone(),
@@ -91,29 +105,18 @@ pub(crate) async fn run_server(
         random: numbers,
         peers: Arc::new(GrpcPeers::new(key.clone(), server)),
         key,
-        blobs,
-        settings: Settings {
-            heartbeat: settings.heartbeat,
-            worker_dead_after: settings.worker_dead_after,
-            lease_ttl: settings.lease_ttl,
-            roles: settings.roles,
-            artifact_max: settings.artifact_max,
-            retention: settings.retention,
-            public_url: settings.public_url.clone().unwrap_or_else(|| format!("http://{address}")),
-            worker_program,
-            missed_after: settings.missed_after,
-            log_limit: settings.log_limit,
-            task_limits: settings.task_limits(),
-            token_file: token_file.clone(),
-        },
+        blobs: blobs.clone(),
+        settings: app_settings.clone(),
     });
-    let duties = punctual_duties::Context {
+    let duties = punctual_duties::all(&punctual_duties::Context {
+        app: app.clone(),
         store: Arc::clone(&store),
         engine: engine.clone(),
-        retention: settings.retention,
+        blobs,
+        settings: app_settings,
         prune_every: settings.prune_interval,
-    };
-    let duties = Runner::start(&engine, punctual_duties::all(&duties));
+    });
+    let duties = Runner::start(&engine, duties);
     let rest = if settings.roles.api { Rest::Served } else { Rest::ProbesOnly };
 
     listener.set_nonblocking(true).context("cannot prepare the socket")?;

@@ -1,86 +1,77 @@
-//! Notices agents that are not heard of any more.
+//! Gives up agents that are not heard of any more.
 //!
-//! Each server watches the attempts of its own shards. What it has heard is in memory only: a new
-//! owner hears of living agents within a beat, and gives the others their time once more.
+//! Each server watches the attempts of its own shards. When it heard of an agent is in memory only: a new
+//! owner hears of living agents within a heartbeat, and gives the others their full time again.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use punctual_core::shard::LiveView;
 use punctual_core::{AttemptNo, JobId};
 use tokio::time::Instant;
 
-use crate::{App, Inner};
+use crate::{App, Inner, Result};
 
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// What making an environment may take before its agent is first heard of: an image may have to
+/// How long an environment may take to start before its agent is first heard of: an image may have to
 /// be fetched.
 const START_WITHIN: Duration = Duration::from_secs(60);
-/// A pause of our own that is longer than this is not held against the agents.
-const PAUSE_MIN: Duration = Duration::from_secs(3);
 
 /// When each agent was heard of last.
 #[derive(Default)]
-pub(crate) struct Agents(Mutex<HashMap<JobId, Heard>>);
+pub(crate) struct Agents(Mutex<HashMap<JobId, LastHeard>>);
 
-struct Heard {
+struct LastHeard {
     attempt: AttemptNo,
-    /// Given up if nothing is heard until then.
+    /// The agent is given up if nothing is heard of it until then.
     until: Instant,
     host: Option<String>,
 }
 
 impl Agents {
-    /// A running attempt's agent lives, and is given up unless it is heard of again until then.
+    /// The agent of a running attempt was heard of. It is given up unless it is heard of again until then.
     pub(super) fn heard(&self, job: JobId, attempt: AttemptNo, host: String, until: Instant) {
-        self.lock().insert(job, Heard { attempt, until, host: Some(host) });
+        self.lock().insert(job, LastHeard { attempt, until, host: Some(host) });
     }
 
-    /// Takes in which attempts run now; answers those whose agents are given up.
-    fn look(
+    /// The attempts whose agents are given up, of those that run now.
+    fn silent(
         &self,
         running: &[LiveView],
         now: Instant,
-        pause: Duration,
+        deaf_for: Duration,
         silence: Duration,
     ) -> Vec<(JobId, AttemptNo, Option<String>)> {
         let mut heard = self.lock();
         let runs: HashMap<JobId, AttemptNo> = running.iter().map(|view| (view.key.id, view.attempt)).collect();
         heard.retain(|job, heard| runs.get(job) == Some(&heard.attempt));
         for heard in heard.values_mut() {
-            // Nobody has more time than one who begins.
-            heard.until = (heard.until + pause).min(now + START_WITHIN.max(silence));
+            // At most the time that a new agent has.
+            heard.until = (heard.until + deaf_for).min(now + START_WITHIN.max(silence));
         }
         for (&job, &attempt) in &runs {
-            heard.entry(job).or_insert(Heard { attempt, until: now + START_WITHIN, host: None });
+            heard.entry(job).or_insert(LastHeard { attempt, until: now + START_WITHIN, host: None });
         }
         let silent = heard.iter().filter(|(_, heard)| now > heard.until);
         silent.map(|(&job, heard)| (job, heard.attempt, heard.host.clone())).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<JobId, Heard>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<JobId, LastHeard>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Until the app is gone.
-pub(crate) async fn keep(app: Weak<Inner>) {
-    let mut looked_at = Instant::now();
-    loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let Some(inner) = app.upgrade() else { return };
-        let App(inner) = App(inner);
-        let Ok(running) = inner.engine.run_by_agents().await else { return };
-        let now = Instant::now();
-        let pause = now.duration_since(looked_at);
-        // Who does not serve, or was stopped, has not heard them: that is not their silence.
-        let pause = if pause > PAUSE_MIN || !inner.engine.is_current() { pause } else { Duration::ZERO };
-        looked_at = now;
-        for (job, attempt, host) in inner.agents.look(&running, now, pause, inner.settings.worker_dead_after.to_std()) {
+impl App {
+    /// Ends the attempts of this server whose agents were silent for too long. `deaf_for` is how long this server could
+    /// not hear them since the last call.
+    pub async fn give_up_silent_agents(&self, now: Instant, deaf_for: Duration) -> Result<()> {
+        let Inner { engine, agents, settings, .. } = &*self.0;
+        let running = engine.run_by_agents().await?;
+        for (job, attempt, host) in agents.silent(&running, now, deaf_for, settings.worker_dead_after.to_std()) {
             tracing::warn!(%job, attempt = attempt.0, "an agent was silent for too long");
-            inner.engine.agent_silent(job, attempt, host);
+            engine.agent_silent(job, attempt, host);
         }
+        Ok(())
     }
 }
 
@@ -110,13 +101,13 @@ mod tests {
         let job = JobId::new(Timestamp::EPOCH, ShardId(0), 1);
         let running = [view(job, 1)];
         let now = Instant::now();
-        let look = |secs: u64| agents.look(&running, now + Duration::from_secs(secs), Duration::ZERO, SILENCE);
-        assert!(look(0).is_empty() && look(60).is_empty(), "it has its time to begin");
-        assert_eq!(look(61), [(job, AttemptNo(1), None)]);
+        let silent = |secs: u64| agents.silent(&running, now + Duration::from_secs(secs), Duration::ZERO, SILENCE);
+        assert!(silent(0).is_empty() && silent(60).is_empty(), "it has its time to begin");
+        assert_eq!(silent(61), [(job, AttemptNo(1), None)]);
         agents.heard(job, AttemptNo(1), "h".to_owned(), now + SILENCE);
-        assert!(look(20).is_empty());
-        assert_eq!(look(21), [(job, AttemptNo(1), Some("h".to_owned()))]);
-        let paused = agents.look(&running, now + Duration::from_secs(40), Duration::from_secs(20), SILENCE);
+        assert!(silent(20).is_empty());
+        assert_eq!(silent(21), [(job, AttemptNo(1), Some("h".to_owned()))]);
+        let paused = agents.silent(&running, now + Duration::from_secs(40), Duration::from_secs(20), SILENCE);
         assert!(paused.is_empty(), "the pause was ours");
     }
 
@@ -127,8 +118,8 @@ mod tests {
         let now = Instant::now();
         agents.heard(job, AttemptNo(1), "h".to_owned(), now + SILENCE);
         let later = now + Duration::from_secs(50);
-        assert!(agents.look(&[view(job, 2)], later, Duration::ZERO, SILENCE).is_empty());
-        assert!(agents.look(&[], later, Duration::ZERO, SILENCE).is_empty());
+        assert!(agents.silent(&[view(job, 2)], later, Duration::ZERO, SILENCE).is_empty());
+        assert!(agents.silent(&[], later, Duration::ZERO, SILENCE).is_empty());
         assert!(agents.lock().is_empty());
     }
 }

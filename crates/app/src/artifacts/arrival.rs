@@ -15,7 +15,7 @@ use crate::elf::{ElfCheck, Machine};
 use crate::{App, Result};
 
 /// Whoever asks for an artifact waits for its check no longer than this: a large file takes longer.
-const LOOK_PATIENCE: Duration = Duration::from_secs(5);
+const CHECK_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Peers are told of so many tasks that have become eligible. They find the others by themselves.
 const TASKS_TOLD_MAX: usize = 100;
@@ -79,16 +79,16 @@ impl Drop for Checking {
 }
 
 impl App {
-    /// Looks whether the file of a pending artifact is there, and settles the artifact if it is.
-    /// Goes on by itself if that takes long; while it does, a second look says nothing new.
-    pub(super) async fn look(&self, artifact: Artifact) -> Result<()> {
+    /// Checks whether the file of a pending artifact is there, and settles the artifact if it is.
+    /// A check that takes long goes on after this returns, and a second one does nothing meanwhile.
+    pub async fn check_arrival(&self, artifact: Artifact) -> Result<()> {
         let Some(checking) = Checking::begin(self, artifact.id) else { return Ok(()) };
         let check = tokio::spawn(async move {
             let result = checking.app.check(&artifact).await;
             drop(checking);
             result
         });
-        match tokio::time::timeout(LOOK_PATIENCE, check).await {
+        match tokio::time::timeout(CHECK_WAIT_MAX, check).await {
             Ok(Ok(result)) => result,
             Ok(Err(error)) => {
                 tracing::error!(%error, "the check of a file broke down");

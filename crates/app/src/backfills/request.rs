@@ -66,7 +66,7 @@ impl App {
             let detail = format!("{BACKFILLS_MAX} backfills are running, as many as may");
             return Err(AppError::new(ErrorKind::TooManyBackfills, detail).hint("wait for one of them, or abort one"));
         }
-        self.0.backfill_asked.notify_one();
+        self.0.backfill_requested.notify_one();
         Ok(Backfilling::Started(Box::new(started)))
     }
 

@@ -9,6 +9,7 @@ use punctual_core::schedule::{By, ScheduleRow, Source, SourceKind};
 use punctual_core::task::Task;
 use punctual_core::{JobId, JobState, Span, Timestamp};
 use punctual_store::{BackfillProgress, BackfillRow, BackfillState, BackfillStep, NewJob, Stepped};
+use tokio::sync::Notify;
 
 use super::ends::End;
 use super::judge::{Call, Hold};
@@ -31,23 +32,23 @@ const WINDOW_MAX: usize = 1000;
 /// Reads of one step. What is passed over is then on record, and the next step goes on.
 const WINDOWS_MAX: usize = 16;
 
-/// How a backfill stands after a step.
-pub(super) struct Advanced {
-    /// It is worth making another step at once.
-    pub(super) is_on: bool,
-    pub(super) version: u64,
-    /// Its jobs that have not ended.
-    pub(super) open: Vec<JobId>,
-    /// It waits for something other than the end of a job.
-    pub(super) is_held: bool,
+/// A backfill after a step.
+pub struct BackfillAdvance {
+    /// Another step at once may find something to do.
+    pub has_more: bool,
+    pub version: u64,
+    /// The jobs of the backfill that have not ended.
+    pub open: Vec<JobId>,
+    /// The backfill waits for something other than the end of a job.
+    pub is_held: bool,
 }
 
-/// With one that was aborted and has open jobs.
+/// Whether an aborted backfill waits for the jobs that it has made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
+pub enum AbortedJobs {
+    Awaited,
+    /// The backfill ends, and its jobs go on.
     Left,
-    /// It ends without waiting for them any longer.
-    Over,
 }
 
 /// What comes next in a backfill.
@@ -71,12 +72,18 @@ struct Making {
 }
 
 impl App {
-    pub(super) async fn advance(
+    /// Notified when somebody makes or aborts a backfill at this server.
+    pub fn backfill_requests(&self) -> Arc<Notify> {
+        Arc::clone(&self.0.backfill_requested)
+    }
+
+    /// Makes one step of a backfill. Planned times up to `decided_until` have their verdicts.
+    pub async fn advance_backfill(
         &self,
         row: BackfillRow,
         decided_until: Timestamp,
-        patience: Patience,
-    ) -> Result<Advanced> {
+        aborted_jobs: AbortedJobs,
+    ) -> Result<BackfillAdvance> {
         let runs = self.0.store.open_runs(row.id, JOBS_MAX).await?;
         let jobs: Vec<JobId> = runs.iter().map(|run| run.job).collect();
         let ends = self.ends_of(&jobs).await?;
@@ -125,12 +132,12 @@ impl App {
         open.extend(made.iter().map(|(_, job)| job.id));
         if open.is_empty() {
             end(&mut progress, is_end, || self.by_ourselves());
-        } else if patience == Patience::Over {
+        } else if aborted_jobs == AbortedJobs::Left {
             progress.state = BackfillState::Aborted;
             progress.note = notes::with_left(progress.note.as_deref(), open.len());
         }
         if made.is_empty() && ended.is_empty() && progress == row.progress {
-            return Ok(Advanced { is_on: false, version: row.version, open, is_held });
+            return Ok(BackfillAdvance { has_more: false, version: row.version, open, is_held });
         }
         let jobs: Vec<NewJob> = made.iter().map(|(_, job)| job.clone()).collect();
         let step = BackfillStep { id: row.id, version: row.version, progress, made, ended };
@@ -138,7 +145,7 @@ impl App {
             Stepped::Done => {}
             // Somebody aborted it, or took the shard over.
             Stepped::Conflict => {
-                return Ok(Advanced { is_on: true, version: row.version, open: Vec::new(), is_held: false });
+                return Ok(BackfillAdvance { has_more: true, version: row.version, open: Vec::new(), is_held: false });
             }
         }
         if let Some(making) = making.filter(|_| !jobs.is_empty()) {
@@ -146,7 +153,7 @@ impl App {
             let tasks = vec![making.task; jobs.len()];
             self.tell_owners(near_future(&jobs, &tasks, self.now()));
         }
-        Ok(Advanced { is_on: true, version: row.version + 1, open, is_held })
+        Ok(BackfillAdvance { has_more: true, version: row.version + 1, open, is_held })
     }
 
     /// The inner error says why no more jobs can be made.

@@ -65,7 +65,7 @@ impl App {
         if request.cancel {
             self.cancel_runs(id).await?;
         }
-        self.0.backfill_asked.notify_one();
+        self.0.backfill_requested.notify_one();
         self.backfill(id).await
     }
 

@@ -12,13 +12,13 @@ use punctual_store::ChunkMarks;
 
 use crate::{App, LOG_BYTES_MAX, Result};
 
-/// Of the object with the marks; the log's own ends with `.log`.
-pub(super) const EXTENSION: &str = ".marks";
+/// How the name of an object with marks ends. The name of its log ends with `.log`.
+pub const EXTENSION: &str = ".marks";
 const LOG_EXTENSION: &str = ".log";
 
-/// By where their chunks begin.
+/// The marks of a log, by where their chunks begin.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Marks(BTreeMap<u64, ChunkMarks>);
+pub struct Marks(BTreeMap<u64, ChunkMarks>);
 
 /// What is kept of marks that a worker sent: all of them, or none if they are not marks for this chunk.
 pub(crate) fn checked(offset: u64, len: usize, marks: Bytes) -> Bytes {
@@ -27,19 +27,19 @@ pub(crate) fn checked(offset: u64, len: usize, marks: Bytes) -> Bytes {
 }
 
 impl Marks {
-    /// Those that are there stay.
-    pub(super) fn add(&mut self, chunks: Vec<ChunkMarks>) {
+    /// Adds the marks of chunks; chunks that have marks already keep them.
+    pub fn add(&mut self, chunks: Vec<ChunkMarks>) {
         for chunk in chunks {
             self.0.entry(chunk.offset).or_insert(chunk);
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// In order, from what holds at `from` to before `to`.
-    pub(super) fn between(&self, from: u64, to: u64) -> Vec<LogMark> {
+    pub fn between(&self, from: u64, to: u64) -> Vec<LogMark> {
         let first = self.0.range(..=from).next_back().map_or(from, |(offset, _)| *offset);
         let chunks = self.0.range(first..to.max(first)).map(|(_, chunk)| chunk);
         let decoded = chunks.filter_map(|chunk| decode_marks(chunk.offset, chunk.len as usize, &chunk.marks));
@@ -47,7 +47,7 @@ impl Marks {
     }
 
     /// For each chunk: where it begins, its length, the length of its marks, and these.
-    pub(super) fn encode(&self) -> Bytes {
+    pub fn encode(&self) -> Bytes {
         let mut bytes = Vec::new();
         for ChunkMarks { offset, len, marks } in self.0.values() {
             if (bytes.len() + marks.len()) as u64 > LOG_BYTES_MAX {
@@ -80,16 +80,17 @@ fn take_chunk(rest: &mut &[u8]) -> Option<ChunkMarks> {
 }
 
 /// The object with the marks of the log at `path`.
-pub(super) fn key_beside(path: &str) -> Option<Key> {
+pub fn key_beside(path: &str) -> Option<Key> {
     Key::new(format!("{}{EXTENSION}", path.strip_suffix(LOG_EXTENSION)?))
 }
 
 /// The log that the object `path` has the marks of.
-pub(super) fn log_beside(path: &str) -> Option<String> {
+pub fn log_beside(path: &str) -> Option<String> {
     Some(format!("{}{LOG_EXTENSION}", path.strip_suffix(EXTENSION)?))
 }
 
-pub(super) async fn write(blobs: &Blobs, path: &str, marks: &Marks) -> punctual_blobs::Result<()> {
+/// Writes the marks of the log at `path`, if it has any.
+pub async fn write(blobs: &Blobs, path: &str, marks: &Marks) -> punctual_blobs::Result<()> {
     match key_beside(path) {
         Some(key) if !marks.is_empty() => {
             blobs.put(&key, LOG_BYTES_MAX * 2, stream::iter([Ok(marks.encode())])).await.map(drop)
@@ -98,8 +99,8 @@ pub(super) async fn write(blobs: &Blobs, path: &str, marks: &Marks) -> punctual_
     }
 }
 
-/// None if there is no such object, as for logs of older workers.
-pub(super) async fn read(blobs: &Blobs, path: &str) -> punctual_blobs::Result<Marks> {
+/// The marks of the log at `path`; none if there is no such object, as for logs of older workers.
+pub async fn read(blobs: &Blobs, path: &str) -> punctual_blobs::Result<Marks> {
     let Some(key) = key_beside(path) else { return Ok(Marks::default()) };
     let mut blob = match blobs.get(&key, None).await {
         Ok(blob) => blob,

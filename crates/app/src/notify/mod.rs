@@ -28,64 +28,12 @@ mod tolerate;
 mod waiting;
 mod watcher;
 
-use std::sync::Weak;
-use std::time::Duration;
-
 use punctual_core::schedule::ScheduleSpec;
-use punctual_engine::REPORTS;
 
 pub(crate) use deliver::delivered_rule;
 pub(crate) use late::Quiet;
 pub use round::{Reports, Round};
 pub use rules::PutRule;
-
-use crate::{App, Inner};
-
-/// How often the store is asked. It is well within the time for which the first event of a message waits for
-/// others, so nothing is told later for it.
-const LOOK_EVERY: Duration = Duration::from_millis(300);
-/// Somebody changed a rule while a round was made of it.
-const AFTER_CONFLICT: Duration = Duration::from_millis(20);
-/// While the store is away.
-const BACKOFF_FIRST: Duration = Duration::from_secs(1);
-const BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// Of rounds that fail one after the other, the log tells of the first and then of each of these: some ten minutes.
-const FAILURES_TOLD: u32 = 20;
-
-/// Until the app is gone.
-pub(crate) async fn keep(app: Weak<Inner>) {
-    let mut reports = Reports::default();
-    let mut pause = LOOK_EVERY;
-    let mut backoff = BACKOFF_FIRST;
-    let mut failures: u32 = 0;
-    loop {
-        tokio::time::sleep(pause).await;
-        let Some(inner) = app.upgrade() else { return };
-        let app = App(inner);
-        if !app.0.engine.holds(REPORTS) {
-            // Another server goes on; what we remember is old when it is our turn again.
-            reports = Reports::default();
-            pause = LOOK_EVERY;
-            continue;
-        }
-        let round = reports.round(&app).await;
-        pause = match &round {
-            Ok(Round::Done { is_more: true }) => Duration::ZERO,
-            Ok(Round::Done { is_more: false } | Round::Nothing) => reports.next_in(app.now()).min(LOOK_EVERY),
-            Ok(Round::Conflict) => AFTER_CONFLICT,
-            Err(error) => {
-                if failures.is_multiple_of(FAILURES_TOLD) {
-                    tracing::warn!(%error, "notifications are not made; trying again");
-                }
-                backoff
-            }
-        };
-        (failures, backoff) = match round {
-            Ok(_) => (0, BACKOFF_FIRST),
-            Err(_) => (failures.saturating_add(1), (backoff * 2).min(BACKOFF_MAX)),
-        };
-    }
-}
 
 fn read_schedule_spec(text: &str) -> Option<ScheduleSpec> {
     serde_json::from_str(text).ok()

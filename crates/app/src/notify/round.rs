@@ -50,8 +50,8 @@ pub enum Round {
 }
 
 impl Reports {
-    /// How long until something is to be sent.
-    pub(super) fn next_in(&self, now: Timestamp) -> Duration {
+    /// How long until the next message is to be sent.
+    pub fn next_in(&self, now: Timestamp) -> Duration {
         self.next_send.map_or(Duration::MAX, |next| next.since(now).to_std())
     }
 

@@ -1,8 +1,6 @@
 //! Schedules from the app down: checked requests, an owner in this process or at a peer, and its answers.
 
-mod aborted_backfills;
 mod backfill_records;
-mod backfills;
 mod bulk;
 mod calendars;
 mod life;
@@ -10,5 +8,7 @@ mod lost;
 #[path = "../world/peers.rs"]
 mod peers;
 mod record;
+#[expect(dead_code, reason = "tests of backfills use more of it")]
 mod worker;
+#[expect(dead_code, reason = "tests of backfills use more of it")]
 mod world;

@@ -46,6 +46,8 @@ pub(crate) struct World {
     /// Owns every shard.
     pub(crate) owner: App,
     pub(crate) engine: Engine,
+    pub(crate) blobs: Blobs,
+    pub(crate) settings: Settings,
     /// Owns none.
     pub(crate) front: App,
     pub(crate) wire: Arc<Owner>,
@@ -65,10 +67,12 @@ impl World {
         let begun = Instant::now();
         let wire = Arc::new(Owner::default());
         let passed = Arc::new(AtomicI64::new(0));
-        let (owner, engine) = app(&store, 1, &[SCHEDULER], (begun, &passed), &wire, &folder).await;
-        let (front, _) = app(&store, 2, &["api"], (begun, &passed), &wire, &folder).await;
+        let settings = settings(&[SCHEDULER]);
+        let blobs = Blobs::folder(folder.path(), UrlKey::derive(&[1; 32])).unwrap();
+        let (owner, engine) = app(&store, 1, &[SCHEDULER], (begun, &passed), &wire, &blobs).await;
+        let (front, _) = app(&store, 2, &["api"], (begun, &passed), &wire, &blobs).await;
         assert!(wire.app.set(owner.clone()).is_ok());
-        let world = Self { owner, engine, front, wire, store, passed, _folder: folder };
+        let world = Self { owner, engine, blobs, settings, front, wire, store, passed, _folder: folder };
         eventually("the front knows the owner", || async {
             world.front.create_schedule(request(r#"{"task":"t","daily":"09:00"}"#), None, WHO).await.is_ok()
         })
@@ -111,7 +115,7 @@ async fn app(
     roles: &[&str],
     (begun, passed): (Instant, &Arc<AtomicI64>),
     wire: &Arc<Owner>,
-    folder: &TempDir,
+    blobs: &Blobs,
 ) -> (App, Engine) {
     let elapsed = move || Span::from_micros(i64::try_from(begun.elapsed().as_micros()).unwrap());
     let passed = Arc::clone(passed);
@@ -132,23 +136,27 @@ async fn app(
         random: Arc::new(move || random.fetch_add(1, Ordering::Relaxed)),
         peers: Arc::new(Wire(Arc::clone(wire))),
         key: PeerKey::new(ClusterSecret([1; 32])),
-        blobs: Blobs::folder(folder.path(), UrlKey::derive(&[1; 32])).unwrap(),
-        settings: Settings {
-            heartbeat: Span::from_secs(5),
-            worker_dead_after: Span::from_secs(20),
-            lease_ttl: Span::from_secs(3600),
-            roles: Roles { api: true, scheduler: roles.contains(&SCHEDULER) },
-            artifact_max: ByteSize::mib(1),
-            log_limit: ByteSize::mib(1),
-            retention: Span::from_secs(3600),
-            worker_program: punctual_app::WorkerProgram::Worker,
-            public_url: "http://127.0.0.1:8020".to_owned(),
-            missed_after: Span::from_secs(60),
-            task_limits: Default::default(),
-            token_file: None,
-        },
+        blobs: blobs.clone(),
+        settings: settings(roles),
     });
     (app, engine)
+}
+
+fn settings(roles: &[&str]) -> Settings {
+    Settings {
+        heartbeat: Span::from_secs(5),
+        worker_dead_after: Span::from_secs(20),
+        lease_ttl: Span::from_secs(3600),
+        roles: Roles { api: true, scheduler: roles.contains(&SCHEDULER) },
+        artifact_max: ByteSize::mib(1),
+        log_limit: ByteSize::mib(1),
+        retention: Span::from_secs(3600),
+        worker_program: punctual_app::WorkerProgram::Worker,
+        public_url: "http://127.0.0.1:8020".to_owned(),
+        missed_after: Span::from_secs(60),
+        task_limits: Default::default(),
+        token_file: None,
+    }
 }
 
 #[track_caller]

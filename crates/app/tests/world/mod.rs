@@ -39,15 +39,29 @@ pub(crate) struct World {
     pub(crate) folder: TempDir,
     #[allow(dead_code, reason = "not every test looks into it")]
     pub(crate) blobs: Blobs,
+    #[allow(dead_code, reason = "not every test looks into it")]
+    pub(crate) engine: Engine,
+    #[allow(dead_code, reason = "not every test looks into it")]
+    pub(crate) settings: Settings,
     now: Arc<AtomicI64>,
 }
 
 impl World {
     pub(crate) async fn new() -> Self {
-        Self::with_missed_after(Span::from_secs(60)).await
+        Self::with(Span::from_secs(60), |_| {}).await
     }
 
+    #[allow(dead_code, reason = "not every test needs another engine")]
+    pub(crate) async fn with_engine(change: impl FnOnce(&mut EngineConfig)) -> Self {
+        Self::with(Span::from_secs(60), change).await
+    }
+
+    #[allow(dead_code, reason = "not every test is about missed times")]
     pub(crate) async fn with_missed_after(missed_after: Span) -> Self {
+        Self::with(missed_after, |_| {}).await
+    }
+
+    async fn with(missed_after: Span, change: impl FnOnce(&mut EngineConfig)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let now = Arc::new(AtomicI64::new(0));
         let clock = {
@@ -56,15 +70,30 @@ impl World {
         };
         let blobs = Blobs::folder(folder.path(), UrlKey::derive(&[1; 32])).unwrap();
         let begun = Instant::now();
-        // Without a role it holds no duty: nothing happens but what a test asks for.
+        // Without a role it owns no shard: nothing happens but what a test asks for.
         let mut config = EngineConfig::new(server(1), clock.clone(), Arc::new(move || begun.elapsed()), 1).alone();
         config.member.roles = vec!["api".to_owned()];
+        change(&mut config);
         let store = ModelStore::new(4, at(0));
         let engine = Engine::start(Arc::new(store.clone()), config).await.unwrap();
         let random = Mutex::new(0);
+        let settings = Settings {
+            heartbeat: Span::from_secs(5),
+            worker_dead_after: Span::from_secs(20),
+            lease_ttl: Span::from_secs(10),
+            roles: Roles { api: true, scheduler: false },
+            artifact_max: ByteSize::mib(1),
+            log_limit: ByteSize::mib(1),
+            retention: Span::from_secs(RETENTION),
+            worker_program: punctual_app::WorkerProgram::Worker,
+            public_url: "http://127.0.0.1:8020".to_owned(),
+            missed_after,
+            task_limits: Default::default(),
+            token_file: None,
+        };
         let app = App::new(Parts {
             store: Arc::new(store.clone()),
-            engine,
+            engine: engine.clone(),
             clock,
             random: Arc::new(move || {
                 let mut random = random.lock().unwrap();
@@ -74,22 +103,9 @@ impl World {
             peers: Arc::new(Wire(Arc::new(Nobody))),
             key: PeerKey::new(ClusterSecret([1; 32])),
             blobs: blobs.clone(),
-            settings: Settings {
-                heartbeat: Span::from_secs(5),
-                worker_dead_after: Span::from_secs(20),
-                lease_ttl: Span::from_secs(10),
-                roles: Roles { api: true, scheduler: false },
-                artifact_max: ByteSize::mib(1),
-                log_limit: ByteSize::mib(1),
-                retention: Span::from_secs(RETENTION),
-                worker_program: punctual_app::WorkerProgram::Worker,
-                public_url: "http://127.0.0.1:8020".to_owned(),
-                missed_after,
-                task_limits: Default::default(),
-                token_file: None,
-            },
+            settings: settings.clone(),
         });
-        Self { app, store, folder, blobs, now }
+        Self { app, store, folder, blobs, engine, settings, now }
     }
 
     pub(crate) fn pass(&self, secs: i64) {

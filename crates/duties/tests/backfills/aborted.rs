@@ -4,8 +4,9 @@ use punctual_api::{AbortRequest, BackfillRunQuery, BackfillStanding, BackfillVie
 use punctual_app::{App, Backfilling};
 use punctual_core::{BackfillId, Span};
 
+use crate::Driven;
 use crate::worker::{Lasts, Worker};
-use crate::world::{WHO, World, eventually};
+use crate::world::{WHO, eventually};
 
 const ONE: &str = r#"{"from":"2026-11-16","to":"2026-11-16T01:00:00Z","include":"all"}"#;
 const LEFT: &str = "1 job had not ended and is no longer counted";
@@ -27,8 +28,8 @@ async fn let_go(app: &App, id: BackfillId) -> BackfillView {
     app.backfill(id).await.unwrap()
 }
 
-async fn world() -> World {
-    let world = World::new().await;
+async fn world() -> Driven {
+    let world = Driven::new().await;
     world.create(r#"{"name":"hourly","task":"t","cron":"0 * * * *","zone":"UTC"}"#).await;
     world
 }

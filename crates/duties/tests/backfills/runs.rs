@@ -9,6 +9,7 @@ use punctual_api::{
 use punctual_app::{App, Backfilling};
 use punctual_core::{BackfillId, JobId, Span};
 
+use crate::Driven;
 use crate::worker::{Lasts, Worker};
 use crate::world::{WHO, World, eventually, json, request};
 
@@ -49,7 +50,7 @@ const NIGHT: &str = r#"{"from":"2026-11-16","to":"2026-11-16T08:00:00Z"}"#;
 
 #[tokio::test]
 async fn a_dry_run_says_what_would_be_run_and_makes_nothing() {
-    let world = World::new().await;
+    let world = Driven::new().await;
     world.create(r#"{"name":"h","task":"t","cron":"0 * * * *","zone":"Europe/Berlin"}"#).await;
     let request = wanted(r#"{"from":"2026-11-15","to":"2026-11-16","dry_run":true}"#);
     let Backfilling::Planned(plan) = world.front.start_backfill("h", &request, WHO).await.unwrap() else {
@@ -63,7 +64,7 @@ async fn a_dry_run_says_what_would_be_run_and_makes_nothing() {
 
 #[tokio::test]
 async fn what_cannot_be_backfilled_is_refused_with_a_way_out() {
-    let world = World::new().await;
+    let world = Driven::new().await;
     hourly(&world).await;
     world.create(r#"{"name":"often","task":"t","every":"1s"}"#).await;
     for (schedule, body, kind, told) in [
@@ -106,7 +107,7 @@ async fn what_cannot_be_backfilled_is_refused_with_a_way_out() {
 
 #[tokio::test]
 async fn runs_follow_one_another_in_the_order_of_their_times() {
-    let world = World::new().await;
+    let world = Driven::new().await;
     hourly(&world).await;
     let worker = Worker::start(&world.owner, A_MOMENT).await;
     let started = start(&world.owner, "hourly", NIGHT).await;
@@ -144,7 +145,7 @@ async fn runs_follow_one_another_in_the_order_of_their_times() {
 
 #[tokio::test]
 async fn as_many_run_side_by_side_as_may_and_no_more() {
-    let world = World::new().await;
+    let world = Driven::new().await;
     hourly(&world).await;
     let worker = Worker::start(&world.owner, Lasts::For(Duration::from_millis(100))).await;
     // The owner finds what a peer took.
@@ -157,7 +158,7 @@ async fn as_many_run_side_by_side_as_may_and_no_more() {
 
 #[tokio::test]
 async fn what_ran_is_passed_over_and_what_was_cancelled_is_not() {
-    let world = World::new().await;
+    let world = Driven::new().await;
     hourly(&world).await;
     let app = &world.owner;
     let patient = Worker::start(app, Lasts::UntilCancelled).await;
@@ -197,7 +198,7 @@ async fn what_ran_is_passed_over_and_what_was_cancelled_is_not() {
 
 #[tokio::test]
 async fn what_another_backfill_is_running_is_waited_for() {
-    let world = World::new().await;
+    let world = Driven::new().await;
     hourly(&world).await;
     let app = &world.owner;
     let worker = Worker::start(app, Lasts::UntilCancelled).await;
@@ -218,7 +219,7 @@ async fn what_another_backfill_is_running_is_waited_for() {
 
 #[tokio::test]
 async fn times_that_are_older_than_the_record_are_not_run_unless_somebody_decides_so() {
-    let world = World::new().await;
+    let world = Driven::new().await;
     hourly(&world).await;
     let app = &world.owner;
     let _worker = Worker::start(app, A_MOMENT).await;
@@ -271,7 +272,7 @@ async fn times_that_are_older_than_the_record_are_not_run_unless_somebody_decide
 
 #[tokio::test]
 async fn times_that_fired_are_left_alone_and_skipped_ones_show_their_backfill() {
-    let world = World::new().await;
+    let world = Driven::new().await;
     let app = &world.owner;
     let _worker = Worker::start(app, A_MOMENT).await;
     world.create(r#"{"name":"tick","task":"t","every":"1s"}"#).await;
@@ -304,12 +305,12 @@ async fn times_that_fired_are_left_alone_and_skipped_ones_show_their_backfill() 
 
 #[tokio::test]
 async fn a_time_that_the_schedule_is_about_to_run_is_waited_for() {
-    let world = World::new().await;
+    let world = Driven::new().await;
     let app = &world.owner;
     // Each of its times runs up to an hour later.
     let jittery = r#"{"name":"jittery","task":"t","every":"1s","jitter":"1h"}"#;
     let created = world.create(jittery).await.created.at;
-    tokio::time::sleep(Duration::from_millis(2500)).await;
+    world.pass(Span::from_millis(2500));
     let body = format!(r#"{{"from":"{created}"}}"#);
     let started = start(app, "jittery", &body).await;
     eventually("it says what it waits for", || async {
@@ -332,7 +333,7 @@ async fn a_time_that_the_schedule_is_about_to_run_is_waited_for() {
 
 #[tokio::test]
 async fn an_aborted_backfill_makes_no_more_jobs() {
-    let world = World::new().await;
+    let world = Driven::new().await;
     hourly(&world).await;
     let app = &world.owner;
     let worker = Worker::start(app, Lasts::UntilCancelled).await;
@@ -357,7 +358,7 @@ async fn an_aborted_backfill_makes_no_more_jobs() {
 
 #[tokio::test]
 async fn a_backfill_does_not_outlive_its_schedule_or_its_calendar() {
-    let world = World::new().await;
+    let world = Driven::new().await;
     hourly(&world).await;
     let app = &world.owner;
     let days = serde_json::from_str(r#"{"dates":["2026-11-14"]}"#).unwrap();
@@ -388,7 +389,7 @@ async fn a_backfill_does_not_outlive_its_schedule_or_its_calendar() {
 
 #[tokio::test]
 async fn only_so_many_run_at_a_time() {
-    let world = World::new().await;
+    let world = Driven::new().await;
     hourly(&world).await;
     for _ in 0..punctual_store::BACKFILLS_MAX {
         start(&world.owner, "hourly", r#"{"from":"2026-11-16","to":"2026-11-16T08:00:00Z","include":"all"}"#).await;

@@ -17,7 +17,7 @@ async fn a_log_that_is_moved_between_two_looks_is_read_from_its_object() {
     world.print(&job, 2, 0, b"second").await;
     world.pass(ENDED + 3);
     let pieces = world.store.snapshot();
-    world.archived().await;
+    world.archive().await;
     let archived = world.store.snapshot();
     // The reader asks history, finds nothing, and then the log moves.
     for offset in [0, 3] {
@@ -47,13 +47,13 @@ async fn a_reader_sees_the_same_log_while_it_is_moved() {
     }
     world.pass(ENDED + 3);
     let moving = async {
-        world.archived().await;
+        world.archive().await;
         // And moved again, because they grew.
         for job in &jobs {
             world.print(job, 1, content(job).len() as u64, b"").await;
             world.print(job, 1, 0, b"once more").await;
         }
-        world.archived().await;
+        world.archive().await;
     };
     let reading = async {
         let mut reads = 0;
@@ -87,11 +87,11 @@ async fn bytes_are_read_by_their_range_wherever_they_are() {
     };
     check("in pieces", 7, b"one two").await;
     world.pass(ENDED + 3);
-    world.archived().await;
+    world.archive().await;
     check("in an object", 7, b"one two").await;
     world.print(&job, 2, 7, b" three").await;
     check("in both", 13, b"one two three").await;
-    world.archived().await;
+    world.archive().await;
     check("in one object again", 13, b"one two three").await;
     assert_eq!(world.app.log_size(job.id, Some(1)).await.unwrap().bytes, 0);
 }
@@ -113,7 +113,7 @@ async fn letters_are_not_torn_apart() {
         assert!(std::str::from_utf8(&first.bytes).is_ok());
         assert_eq!(world.log(&job, 2).await, text.as_bytes());
         assert_eq!(world.log(&job, 1).await, b"half a letter: \xe2\x82");
-        world.archived().await;
+        world.archive().await;
     }
     match world.store.job_now(job.id).unwrap() {
         JobRecord::Finished { attempts, .. } => assert!(attempts.iter().all(|attempt| attempt.log.is_some())),
@@ -140,18 +140,18 @@ async fn times_and_streams_follow_a_log_into_its_object_and_go_with_it() {
     let first = [line("one", "stdout", 7), line("two", "stderr", 8)];
     assert_eq!(world.lines(&job).await, first);
     world.pass(ENDED + 3);
-    world.archived().await;
+    world.archive().await;
     assert_eq!((world.pieces(), world.objects().len()), (0, 2), "the log, and the marks beside it");
     assert_eq!(world.lines(&job).await, first);
     // A piece that comes late makes a new object of both, and the old ones go.
     world.print_to(LogStream::Stdout, 9, &job, 8, "three\n").await;
     let all = [&first[..], &[line("three", "stdout", 9)]].concat();
     assert_eq!(world.lines(&job).await, all);
-    world.archived().await;
+    world.archive().await;
     assert_eq!((world.pieces(), world.objects().len()), (0, 2), "{:?}", world.objects());
     assert_eq!(world.lines(&job).await, all);
     world.store.prune(at(ENDED + 1), at(ENDED + 1), 10).await.unwrap();
-    world.archived().await;
+    world.archive().await;
     assert_eq!(world.objects(), Vec::<String>::new());
     drop(owner);
 }

@@ -1,9 +1,12 @@
 //! Logs on their way from the store into objects, on the model store with a clock of the test's own.
 
 mod archiving;
+#[path = "../context/mod.rs"]
+mod context;
 mod reading;
 mod removal;
-#[path = "../world/mod.rs"]
+mod sharing;
+#[path = "../../../app/tests/world/mod.rs"]
 mod world;
 
 use std::path::Path;
@@ -12,6 +15,7 @@ use bytes::Bytes;
 use punctual_core::log::{LogMark, LogStream, encode_marks};
 use punctual_core::shard::write::{JobWrite, Write};
 use punctual_core::{AttemptNo, JobKey};
+use punctual_duties::{Duty, LogArchive, StorageSweep};
 use punctual_store::{LogChunk, NewJob, Store};
 use punctual_store_tests::fixture::{Owner, at, new_job, original, owner_of, retried, succeed};
 
@@ -83,9 +87,15 @@ impl World {
         self.store.kept_logs_now(None, 1000).len()
     }
 
-    /// After the time that an attempt's last pieces have to come.
-    async fn archived(&self) {
-        self.app.archive_logs().await.unwrap();
+    async fn archive(&self) {
+        LogArchive::new(&self.context()).tick().await.unwrap();
+    }
+
+    /// How many objects of logs a sweep of the storage removes.
+    async fn sweep(&self) -> usize {
+        let before = self.objects().len();
+        StorageSweep::new(&self.context()).tick().await.unwrap();
+        before - self.objects().len()
     }
 }
 

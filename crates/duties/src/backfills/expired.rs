@@ -1,21 +1,21 @@
-//! Backfills that were aborted and wait for the end of their jobs: how many of them, and for how long.
+//! How many aborted backfills wait for the end of their jobs, and for how long.
 //!
-//! Each costs a look at its jobs every few seconds, and a job that no worker takes never ends. Nobody waits for what an
-//! aborted backfill did, so it is let go in the end. Its jobs go on, and its runs still tell how they stand.
+//! Each costs a read of its jobs every few seconds, and a job that no worker takes never ends. Nobody waits for the
+//! result of an aborted backfill, so it expires. Its jobs go on, and its list of runs still shows their states.
 
 use std::collections::HashSet;
 
 use punctual_core::{BackfillId, Span, Timestamp};
 use punctual_store::{BACKFILLS_MAX, BackfillRow};
 
-/// As many as may run: all of those can be aborted at once.
-pub(super) const WAITING_MAX: usize = BACKFILLS_MAX;
+/// As many as may run, because all of those can be aborted at once.
+const WAITING_MAX: usize = BACKFILLS_MAX;
 /// A job that is still there after a day waits for a worker that may never come.
-pub(super) const WAIT_MAX: Span = Span::from_secs(86_400);
+const WAIT_MAX: Span = Span::from_secs(86_400);
 
-/// Those that are let go: whoever waited too long and, if there are too many, those that have waited longest. `rows` are
-/// all that are running, of all shards.
-pub(super) fn overstayed(rows: &[BackfillRow], now: Timestamp) -> HashSet<BackfillId> {
+/// The aborted backfills that wait no longer: those that waited too long and, if there are too many, those that have
+/// waited longest. `rows` are all running backfills, of all shards.
+pub(super) fn expired(rows: &[BackfillRow], now: Timestamp) -> HashSet<BackfillId> {
     let ended_at = |row: &BackfillRow| row.progress.ended.as_ref().map(|by| (by.at, row.id));
     let mut waiting: Vec<(Timestamp, BackfillId)> = rows.iter().filter_map(ended_at).collect();
     waiting.sort_unstable();
@@ -59,29 +59,29 @@ mod tests {
         }
     }
 
-    fn let_go(rows: &[BackfillRow], after_secs: i64) -> Vec<usize> {
-        let over = overstayed(rows, Timestamp::EPOCH + Span::from_secs(after_secs));
+    fn expired_places(rows: &[BackfillRow], after_secs: i64) -> Vec<usize> {
+        let over = expired(rows, Timestamp::EPOCH + Span::from_secs(after_secs));
         (0..rows.len()).filter(|place| over.contains(&rows[*place].id)).collect()
     }
 
     #[test]
-    fn a_day_is_enough_and_whoever_runs_is_not_concerned() {
+    fn an_aborted_backfill_expires_after_a_day_and_a_running_one_never() {
         let rows = [row(1, Some(100)), row(2, None), row(3, Some(0))];
-        assert_eq!(let_go(&rows, 86_399), [0_usize; 0]);
-        assert_eq!(let_go(&rows, 86_400), [2]);
-        assert_eq!(let_go(&rows, 86_500), [0, 2]);
-        assert_eq!(let_go(&rows, 9_999_999), [0, 2]);
+        assert_eq!(expired_places(&rows, 86_399), [0_usize; 0]);
+        assert_eq!(expired_places(&rows, 86_400), [2]);
+        assert_eq!(expired_places(&rows, 86_500), [0, 2]);
+        assert_eq!(expired_places(&rows, 9_999_999), [0, 2]);
     }
 
     #[test]
-    fn of_too_many_the_first_that_were_aborted_go() {
+    fn of_too_many_the_first_that_were_aborted_expire() {
         // The last one made is the first one aborted.
         let count = WAITING_MAX as i64;
         let mut rows: Vec<BackfillRow> = (0..count).map(|number| row(number as u64, Some(count - number))).collect();
         rows.extend((0..50).map(|number| row(1000 + number, None)));
-        assert_eq!(let_go(&rows, count), [0_usize; 0]);
+        assert_eq!(expired_places(&rows, count), [0_usize; 0]);
         rows.push(row(2000, Some(count)));
         rows.push(row(2001, Some(count)));
-        assert_eq!(let_go(&rows, count), [WAITING_MAX - 2, WAITING_MAX - 1]);
+        assert_eq!(expired_places(&rows, count), [WAITING_MAX - 2, WAITING_MAX - 1]);
     }
 }

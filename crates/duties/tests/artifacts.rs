@@ -1,5 +1,7 @@
 //! What becomes of files that nobody needs, on the model store with a clock of the test's own.
 
+mod context;
+#[path = "../../app/tests/world/mod.rs"]
 mod world;
 
 use bytes::Bytes;
@@ -9,6 +11,7 @@ use punctual_blobs::{Key, SignedQuery};
 use punctual_core::run::default_grace;
 use punctual_core::task::{Binary, Limits, Network, Probe, Run, TaskSpec};
 use punctual_core::{ArtifactId, hex};
+use punctual_duties::{ArtifactRetention, Duty, StorageSweep};
 use punctual_store_tests::fixture::at;
 use sha2::{Digest, Sha256};
 
@@ -33,6 +36,18 @@ impl World {
         let (id, url) = self.declare(&bytes).await;
         self.send(id, &url.unwrap(), &bytes).await.unwrap();
         id
+    }
+
+    /// How many artifacts a tick removes.
+    async fn prune(&self) -> usize {
+        let before = self.artifacts().await.len();
+        ArtifactRetention::new(&self.context()).tick().await.unwrap();
+        before - self.artifacts().await.len()
+    }
+
+    async fn artifacts(&self) -> Vec<ArtifactId> {
+        let list = self.app.list_artifacts(&ArtifactQuery::default()).await.unwrap();
+        list.artifacts.iter().map(|artifact| artifact.id).collect()
     }
 
     fn files(&self) -> Vec<String> {
@@ -86,18 +101,18 @@ async fn a_file_that_no_task_has_needed_for_the_retention_goes() {
     let (needed, unused) = (world.push(1).await, world.push(2).await);
     world.app.put_task("report".to_owned(), spec(needed), None).await.unwrap();
     world.pass(RETENTION);
-    assert_eq!(world.app.prune_artifacts().await.unwrap(), 0);
+    assert_eq!(world.prune().await, 0);
     world.pass(1);
-    assert_eq!(world.app.prune_artifacts().await.unwrap(), 1);
+    assert_eq!(world.prune().await, 1);
     assert_eq!(world.files(), [needed.to_string()]);
     assert_eq!(world.app.artifact(unused).await.unwrap_err().kind, ErrorKind::ArtifactNotFound);
     // The task lets go of it: from then on it counts.
     let probe = TaskSpec::new(Run::Probe(Probe::default()));
     world.app.put_task("report".to_owned(), probe, None).await.unwrap();
     world.pass(RETENTION);
-    assert_eq!(world.app.prune_artifacts().await.unwrap(), 0);
+    assert_eq!(world.prune().await, 0);
     world.pass(1);
-    assert_eq!(world.app.prune_artifacts().await.unwrap(), 1);
+    assert_eq!(world.prune().await, 1);
     assert!(world.files().is_empty());
 }
 
@@ -125,9 +140,8 @@ async fn declarations_whose_time_is_over_go_unless_a_task_waits() {
     let (awaited, _) = world.declare(&program(2)).await;
     world.app.put_task("report".to_owned(), spec(awaited), None).await.unwrap();
     world.pass(3601);
-    assert_eq!(world.app.prune_artifacts().await.unwrap(), 1);
-    let left = world.app.list_artifacts(&ArtifactQuery::default()).await.unwrap().artifacts;
-    assert_eq!(left.iter().map(|artifact| artifact.id).collect::<Vec<_>>(), [awaited]);
+    assert_eq!(world.prune().await, 1);
+    assert_eq!(world.artifacts().await, [awaited]);
 }
 
 #[tokio::test]
@@ -151,11 +165,16 @@ async fn files_that_belong_to_nobody_are_swept_and_others_are_not() {
     ] {
         put(key).await;
     }
-    assert_eq!(world.app.sweep_files().await.unwrap(), 3);
+    StorageSweep::new(&world.context()).tick().await.unwrap();
     let mut expected = [ready.to_string(), pending.to_string(), "notes.txt".to_owned()];
     expected.sort();
     assert_eq!(world.files(), expected);
-    for key in [format!("uploads/{pending}"), format!("checks/{pending}-00ff")] {
-        assert_eq!(world.blobs.head(&Key::new(key).unwrap()).await.unwrap(), Some(1));
+    for (key, size) in [
+        (format!("uploads/{pending}"), Some(1)),
+        (format!("checks/{pending}-00ff"), Some(1)),
+        (format!("uploads/{ready}"), None),
+        (format!("checks/{ready}-00ff"), None),
+    ] {
+        assert_eq!(world.blobs.head(&Key::new(key).unwrap()).await.unwrap(), size);
     }
 }

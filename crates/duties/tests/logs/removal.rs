@@ -16,20 +16,20 @@ async fn the_objects_of_jobs_go_with_them() {
     world.print(&job, 1, 0, b"first").await;
     world.print(&job, 2, 0, b"second").await;
     world.pass(ENDED + 3);
-    world.archived().await;
+    world.archive().await;
     world.store.prune(at(ENDED + 1), at(ENDED + 1), 10).await.unwrap();
     assert_eq!(world.objects().len(), 2, "rows go first");
     // The power goes after the first was deleted.
     std::fs::remove_file(world.folder.path().join(&world.objects()[0])).unwrap();
-    world.archived().await;
+    world.archive().await;
     assert_eq!(world.objects(), Vec::<String>::new());
     assert_eq!(world.store.dropped_logs_now(10), Vec::<String>::new());
     // What comes after that is nobody's. It goes when no job could be so old.
     world.print(&job, 2, 0, b"late").await;
-    world.archived().await;
+    world.archive().await;
     assert_eq!(world.pieces(), 1);
     world.pass(RETENTION);
-    world.archived().await;
+    world.archive().await;
     assert_eq!(world.pieces(), 0);
 }
 
@@ -39,7 +39,7 @@ async fn objects_that_nothing_names_are_swept_when_their_day_is_over() {
     let (job, _owner) = tried_twice(&world.store).await;
     world.print(&job, 2, 0, b"second").await;
     world.pass(ENDED + 3);
-    world.archived().await;
+    world.archive().await;
     let named = world.path(&job, 2).await.unwrap();
     let put = async |name: String| {
         let key = Key::new(name).unwrap();
@@ -52,16 +52,16 @@ async fn objects_that_nothing_names_are_swept_when_their_day_is_over() {
     for name in [&stray, &unknown, &foreign, &young] {
         put(name.clone()).await;
     }
-    assert_eq!(world.app.sweep_files().await.unwrap(), 0, "nothing is old enough");
+    assert_eq!(world.sweep().await, 0, "nothing is old enough");
     world.pass(86_400 + RETENTION);
     // Pieces say that somebody is about to archive it.
     world.print(&job, 2, 6, b" time").await;
-    assert_eq!(world.app.sweep_files().await.unwrap(), 1);
+    assert_eq!(world.sweep().await, 1);
     assert!(!world.objects().contains(&unknown) && world.objects().contains(&stray));
-    world.archived().await;
+    world.archive().await;
     let renamed = world.path(&job, 2).await.unwrap();
     assert_ne!(renamed, named);
-    assert_eq!(world.app.sweep_files().await.unwrap(), 1);
+    assert_eq!(world.sweep().await, 1);
     let mut left = vec![renamed, foreign, young];
     left.sort();
     assert_eq!(world.objects(), left);
