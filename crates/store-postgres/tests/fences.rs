@@ -22,18 +22,18 @@ async fn raw(database: &Database) -> Client {
     client
 }
 
-/// Until somebody waits for a lock, so that what was started has reached it.
-async fn someone_waits(client: &Client) {
+/// Until so many wait for a lock, so that what was started has reached it.
+async fn waiting_for_locks(client: &Client, count: i64) {
     for _ in 0..1000 {
         let waiting =
             "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
         let row = client.query_one(waiting, &[]).await.unwrap();
-        if row.get::<_, i64>(0) > 0 {
+        if row.get::<_, i64>(0) >= count {
             return;
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    panic!("nobody waits");
+    panic!("too few wait");
 }
 
 #[tokio::test]
@@ -51,14 +51,14 @@ async fn a_batch_in_flight_holds_off_a_takeover_and_a_stale_one_is_refused() {
         let store = store.clone();
         async move { store.apply(batch).await }
     });
-    someone_waits(&watcher).await;
+    waiting_for_locks(&watcher, 1).await;
     // A renewal does not wait for it, and acquiring leaves the shard alone.
     assert_eq!(store.renew(server(1), Span::ZERO).await.unwrap().len(), 4);
     let other = PostgresStore::connect(database.options()).await.unwrap();
     let taken: Vec<_> = other.acquire(server(2), LONG, 4).await.unwrap().iter().map(|owned| owned.shard.0).collect();
     assert_eq!(taken, [0, 2, 3]);
     let taking = tokio::spawn(async move { other.take_over(server(2), vec![ShardId(1)], LONG).await });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    waiting_for_locks(&watcher, 2).await;
     assert!(!taking.is_finished(), "the batch holds it off");
     blocker.batch_execute("COMMIT").await.unwrap();
     assert_eq!(applying.await.unwrap().unwrap(), Applied::Done { void: Void::default() });
@@ -84,7 +84,7 @@ async fn a_batch_that_meets_a_takeover_waits_for_it_and_is_fenced() {
         let store = store.clone();
         async move { store.apply(batch).await }
     });
-    someone_waits(&watcher).await;
+    waiting_for_locks(&watcher, 1).await;
     taker.batch_execute("COMMIT").await.unwrap();
     assert_eq!(applying.await.unwrap().unwrap(), Applied::Fenced(vec![ShardId(1)]));
 }

@@ -45,6 +45,8 @@ pub(crate) struct Script {
     /// So many pieces of a log are taken, and the answer is lost.
     pub(crate) lost: u32,
     pub(crate) beats: u32,
+    /// Requests that were refused.
+    pub(crate) refusals: u32,
     pub(crate) logs: Vec<(u64, Bytes)>,
     pub(crate) outcomes: Vec<Report>,
 }
@@ -95,6 +97,7 @@ impl FarServer {
             busy: 0,
             lost: 0,
             beats: 0,
+            refusals: 0,
             logs: Vec::new(),
             outcomes: Vec::new(),
         }));
@@ -148,8 +151,12 @@ impl FarServer {
     fn admit(&self, path: &(String, u32), headers: &HeaderMap) -> Result<(), Refused> {
         assert_eq!((path.0.as_str(), path.1), (job().to_string().as_str(), 2));
         assert_eq!(headers["authorization"], format!("Bearer {TOKEN}"));
-        match self.script().refuse {
-            Some((status, code)) => Err((status, json!({ "code": code, "detail": "so it is" }).to_string())),
+        let mut script = self.script();
+        match script.refuse {
+            Some((status, code)) => {
+                script.refusals += 1;
+                Err((status, json!({ "code": code, "detail": "so it is" }).to_string()))
+            }
             None => Ok(()),
         }
     }

@@ -49,8 +49,11 @@ async fn an_agent_that_reaches_no_server_ends_when_it_is_given_up() {
 async fn an_agent_waits_for_servers_that_wait_for_their_store() {
     for code in ["unavailable", "shard_moving"] {
         let (server, agent, inside, _folder) = running().await;
+        let refused_from = std::time::Instant::now();
         server.script().refuse = Some((StatusCode::SERVICE_UNAVAILABLE, code));
-        tokio::time::sleep(2 * DEAD_AFTER).await;
+        eventually("it would have been given up", || refused_from.elapsed() > 2 * DEAD_AFTER).await;
+        let refusals = server.script().refusals;
+        eventually("it goes on asking", || server.script().refusals > refusals).await;
         assert!(inside.iter().all(|pid| is_alive(*pid)), "{code}");
         let beats = server.script().beats;
         server.script().refuse = None;
@@ -65,8 +68,10 @@ async fn an_agent_waits_for_servers_that_wait_for_their_store() {
 async fn an_agent_does_not_end_by_a_status_that_is_not_a_servers_own() {
     let (server, agent, inside, _folder) = running().await;
     for status in [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN, StatusCode::CONFLICT, StatusCode::BAD_REQUEST] {
+        let refusals = server.script().refusals;
         server.script().refuse = Some((status, "a proxy's own"));
-        tokio::time::sleep(DEAD_AFTER / 5).await;
+        // It has read the first answer when it asks again.
+        eventually("it asks again", || server.script().refusals > refusals + 1).await;
         assert!(inside.iter().all(|pid| is_alive(*pid)), "{status}");
         let beats = server.script().beats;
         server.script().refuse = None;

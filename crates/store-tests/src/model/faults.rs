@@ -12,6 +12,7 @@ use super::ModelStore;
 pub(super) struct Faults {
     unreadable: BTreeSet<String>,
     loses_dispatch: bool,
+    has_no_tables: bool,
 }
 
 impl ModelStore {
@@ -23,6 +24,18 @@ impl ModelStore {
     /// The next dispatch is done, and its answer gets lost.
     pub fn lose_dispatch(&self) {
         self.faults().loses_dispatch = true;
+    }
+
+    /// From now on probes find that the tables are gone.
+    pub fn drop_tables(&self) {
+        self.faults().has_no_tables = true;
+    }
+
+    pub(super) fn has_tables(&self) -> Result<()> {
+        if self.faults().has_no_tables {
+            return Err(StoreError::Schema("the schema of the database is missing".to_owned()));
+        }
+        Ok(())
     }
 
     pub(super) fn is_readable(&self, id: impl Display) -> Result<()> {

@@ -23,7 +23,7 @@ impl Store for ModelStore {
         "model, in memory".to_owned()
     }
     async fn probe(&self) -> Result<()> {
-        Ok(())
+        self.has_tables()
     }
 }
 

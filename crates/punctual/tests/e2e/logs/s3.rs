@@ -117,8 +117,7 @@ async fn while_s3_is_away_jobs_wait_or_go_on_and_their_logs_are_complete() {
     assert_eq!(pushed.status.code(), Some(7), "{told}");
     assert!(told.contains("the storage is not available"), "{told}");
 
-    // Long enough for a round of archiving to have failed.
-    tokio::time::sleep(Duration::from_secs(6)).await;
+    // Nothing is archived without the storage, and the log can be read all the same.
     assert_eq!(path(&world.server, meanwhile, 1).await, None);
     assert_eq!(log(&world.server, meanwhile, None).await, printed(20));
 
