@@ -13,7 +13,7 @@ pub(super) fn day(at: Timestamp) -> String {
 }
 
 pub(super) fn key_of(job: JobId, attempt: AttemptNo, finished_at: Timestamp, bytes: &[u8]) -> Key {
-    let digest: String = Sha256::digest(bytes).iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let digest = punctual_core::hex::encode(&Sha256::digest(bytes)[..6]);
     let day = day(finished_at);
     Key::new(format!("{FOLDER}/{day}/{job}/{attempt}-{digest}.log")).expect("days, ids and digits are words of a key")
 }

@@ -1,6 +1,8 @@
 //! Backfills from the request to their last job, driven by their duty.
 
 mod aborted;
+#[path = "../../../app/tests/world/peers.rs"]
+mod peers;
 mod runs;
 #[path = "../../../app/tests/schedules/worker.rs"]
 mod worker;
