@@ -33,6 +33,13 @@ parts!(
     seeds_of_part_5_break_no_promise 5
 );
 
+/// In seed 1380 a manual run replaces a time that a pause held back while nothing ran, so it is queued for a moment.
+#[test]
+fn a_manual_run_may_replace_what_a_pause_holds_back() {
+    let report = run(1380, Options::default());
+    assert!(report.is_good(), "{}", report.explain(Options::default()));
+}
+
 /// Every window is hit by some of them.
 #[test]
 fn the_default_seeds_hit_every_window() {

@@ -40,6 +40,8 @@ pub(super) fn what_does_not_run_has_a_reason(history: &History) -> Found {
     let mut found = Vec::new();
     for (at, fact) in history.iter() {
         let Fact::Committed { batch, void } = fact else { continue };
+        // Times that waited and gave way to a later one in this batch. A pause may have held them although nothing ran.
+        let mut replaced: BTreeSet<ScheduleId> = BTreeSet::new();
         for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
             match write {
                 Write::Schedule(ScheduleWrite::Edit { id, state, .. } | ScheduleWrite::Set { id, state, .. }) => {
@@ -67,6 +69,7 @@ pub(super) fn what_does_not_run_has_a_reason(history: &History) -> Found {
                     let meets = just_ended
                         || !runs.is_empty()
                         || !waits.is_empty()
+                        || replaced.contains(&id)
                         || overtaken.get(&id).is_some_and(|times| times.contains(&row.at));
                     let has_reason = match row.verdict {
                         Verdict::SkippedOverlap => !is_first || meets,
@@ -83,6 +86,9 @@ pub(super) fn what_does_not_run_has_a_reason(history: &History) -> Found {
                     }
                     if row.verdict == Verdict::Queued {
                         waits.insert(row.at);
+                    }
+                    if row.verdict == Verdict::SkippedOverlap && !is_first {
+                        replaced.insert(id);
                     }
                     if let Some(job) = row.job {
                         of_job.insert(job, id);
