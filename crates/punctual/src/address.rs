@@ -1,8 +1,8 @@
 //! Whether the address that a server advertises leads to it. Workers and peers reach a server at that address only: if
 //! another one answers there, what this one owns would never run.
 //!
-//! Asks the address itself, because the database cannot tell a server that was killed a second ago from one that lives. An
-//! address that nobody answers at is not refused: it may be reachable from elsewhere only.
+//! Asks the address itself, because the database cannot tell a server that was killed a second ago from one that lives.
+//! An address that nobody answers at is refused, too: jobs of the shards that this server would own could not start.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -12,13 +12,17 @@ use punctual_client::Client;
 use punctual_core::ServerId;
 use punctual_store::Store;
 use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::exit::conflict;
 
-/// A server answers in milliseconds. Whoever starts waits for this long only if nobody answers.
-const ANSWER_LIMIT: Duration = Duration::from_secs(1);
+/// A server answers in milliseconds. The rest is for a machine that is busy.
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+/// A proxy in front of the server may start at the same time as the server does.
+const WAIT_MAX: Duration = Duration::from_secs(10);
+const ASK_EVERY: Duration = Duration::from_millis(250);
 
-/// Refuses to start where another server answers at the address. Answers on the listener meanwhile.
+/// Refuses to start unless this server answers at the address that it advertises. Answers on the listener meanwhile.
 pub(crate) async fn check(
     listener: &TcpListener,
     server: ServerId,
@@ -36,7 +40,15 @@ pub(crate) async fn check(
     tokio::spawn(async move { punctual_server::serve(punctual_server::starting(server), own, until).await });
     let answering = who_answers(advertised).await;
     drop(stop);
-    let Some(other) = answering.filter(|other| *other != server) else { return Ok(()) };
+    let Some(other) = answering else {
+        return Err(conflict(
+            format!("nobody answers at the address {advertised}, where workers and other servers reach this server"),
+            "set --advertise to an address that leads to this server, or leave it out to use the address of --listen",
+        ));
+    };
+    if other == server {
+        return Ok(());
+    }
     let members = store.members().await.context("cannot read the servers of the cluster")?;
     let known = members.into_iter().map(|seen| seen.member).find(|member| member.id == other);
     let what = match known {
@@ -52,14 +64,18 @@ pub(crate) async fn check(
     ))
 }
 
+/// The server that answers at the address, as soon as one does.
 async fn who_answers(address: &str) -> Option<ServerId> {
     let client = Client::new(address).ok()?.with_repeat_budget(Duration::ZERO);
-    match tokio::time::timeout(ANSWER_LIMIT, client.who_answers()).await {
-        Ok(Ok(answering)) => answering,
-        Ok(Err(error)) => {
-            tracing::debug!(%error, address, "nobody answers at the advertised address");
-            None
+    let deadline = Instant::now() + WAIT_MAX;
+    while Instant::now() < deadline {
+        match timeout(ANSWER_LIMIT, client.who_answers()).await {
+            Ok(Ok(Some(server))) => return Some(server),
+            Ok(Ok(None)) => tracing::debug!(address, "what answers at the advertised address is no server"),
+            Ok(Err(error)) => tracing::debug!(%error, address, "nobody answers at the advertised address"),
+            Err(_) => tracing::debug!(address, "the advertised address did not answer in time"),
         }
-        Err(_) => None,
+        sleep(ASK_EVERY).await;
     }
+    None
 }

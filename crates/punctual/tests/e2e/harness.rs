@@ -192,6 +192,12 @@ impl Process {
         self.0.id()
     }
 
+    /// `-STOP`, `-CONT` and others.
+    pub(crate) fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.id().to_string()]).status().expect("kill starts");
+        assert!(sent.success());
+    }
+
     /// Resident memory in KiB, as the kernel counts it.
     pub(crate) fn rss_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("the process lives");

@@ -5,17 +5,12 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::checked::Checked;
-use crate::harness::{Home, PUNCTUAL, Process, Server, eventually};
+use crate::harness::{Home, PUNCTUAL, Server, eventually};
 
 fn say(home: &Home, server: &Server, words: &[&str]) -> (Option<i32>, String) {
     let words = [&["--server", &server.url], words].concat();
     let said = Command::new(PUNCTUAL).args(words).current_dir(home.path()).output().expect("the program starts");
     (said.status.code(), String::from_utf8_lossy(&said.stdout).into_owned())
-}
-
-fn signal(process: &Process, name: &str) {
-    let sent = Command::new("kill").args([name, &process.id().to_string()]).status().expect("kill starts");
-    assert!(sent.success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,14 +112,14 @@ async fn a_late_outcome_and_a_dead_worker_stay_on_record() {
     let path = format!("/v1/jobs/{id}");
     eventually("it runs", || async { api.get(&path).await.expect(200).str("/state") == "running" }).await;
     assert_eq!(api.get(&path).await.expect(200).str("/attempts/0/worker_name"), "frozen");
-    signal(&frozen, "-STOP");
+    frozen.signal("-STOP");
     let _second = home.worker_with_spool(&server, "second", &["--name", "second"]);
     let job = api.finished(&id).await;
     assert_eq!((job.str("/state"), job.str("/attempts/0/state")), ("succeeded", "worker_lost"), "{}", job.text);
     assert_eq!((job.str("/attempts/0/worker_name"), job.str("/attempts/1/worker_name")), ("frozen", "second"));
     assert!(job.body.get("late_outcomes").is_none(), "{}", job.text);
 
-    signal(&frozen, "-CONT");
+    frozen.signal("-CONT");
     eventually("the late outcome is shown", || async {
         api.get(&path).await.expect(200).body["late_outcomes"].as_array().is_some_and(|late| !late.is_empty())
     })

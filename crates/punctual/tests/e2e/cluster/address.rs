@@ -1,10 +1,13 @@
 //! The address that a server advertises leads to it and to nobody else.
 
 use std::process::{Command, Output};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use punctual_core::task::Probe;
 use serde_json::Value;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
 
 use super::{Cluster, finished, probe, submit};
 use crate::checked::plain_http;
@@ -62,26 +65,81 @@ async fn a_server_that_was_killed_starts_again_at_its_address_at_once() {
     let again = start(&address, &["--advertise", &url]);
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     again.client().ready().await.expect("it is ready");
-    // An address at which nobody answers may be reachable from elsewhere.
-    let other = start("127.0.0.1:0", &["--advertise", "http://127.0.0.1:1"]);
-    other.client().ready().await.expect("it is ready");
 }
 
 #[tokio::test]
+async fn a_server_that_nobody_reaches_at_its_address_is_refused() {
+    let cluster = Cluster::new();
+    let server = cluster.server(&[]);
+    let (output, said) = cluster.refused(&["--advertise", "http://127.0.0.1:1"]);
+    let text = said.to_string();
+    assert_eq!(output.status.code(), Some(6), "{text}");
+    assert!(
+        text.contains("nobody answers at the address http://127.0.0.1:1") && text.contains("--advertise"),
+        "{text}"
+    );
+    // A server that stands still answers nobody. Its address is not free for another one.
+    server.process.signal("-STOP");
+    let (output, said) = cluster.refused(&["--advertise", &server.url]);
+    server.process.signal("-CONT");
+    assert_eq!(output.status.code(), Some(6), "{said}");
+    assert_eq!(server.client().servers().await.expect("the servers").servers.len(), 1, "neither joined");
+}
+
+/// An address that leads to one server at a time, as that of a balancer may.
+struct Forwarder {
+    address: String,
+    target: Arc<Mutex<String>>,
+}
+
+impl Forwarder {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("it is bound").to_string();
+        let target = Arc::new(Mutex::new(String::new()));
+        let current = Arc::clone(&target);
+        tokio::spawn(async move {
+            while let Ok((mut near, _)) = listener.accept().await {
+                let target = current.lock().expect("no panic holds it").clone();
+                tokio::spawn(async move {
+                    if let Ok(mut far) = TcpStream::connect(target).await {
+                        let _ = copy_bidirectional(&mut near, &mut far).await;
+                    }
+                });
+            }
+        });
+        Self { address, target }
+    }
+
+    /// Leads to a port that nobody has yet, for a server to listen on.
+    fn lead_to_a_free_port(&self) -> String {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = free.local_addr().expect("it is bound").to_string();
+        self.target.lock().expect("no panic holds it").clone_from(&address);
+        address
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_finds_another_with_its_address_later_says_so() {
     let cluster = Cluster::new();
-    // Nobody answers there, so that neither is refused.
-    let flags = ["--advertise", "http://127.0.0.1:1"];
-    let first = cluster.server(&flags);
+    let database = [("PUNCTUAL_DATABASE", cluster.database.as_str())];
+    let forwarder = Forwarder::start().await;
+    let advertised = format!("http://{}", forwarder.address);
+    let start = || {
+        let listen = forwarder.lead_to_a_free_port();
+        tokio::task::block_in_place(|| cluster.home.server_with(&listen, &["--advertise", &advertised], &database))
+    };
+    let first = start();
     first.client().ready().await.expect("it is ready");
-    let second = cluster.server(&flags);
+    let second = start();
     for server in [&first, &second] {
         eventually("it is not ready", || async { server.client().ready().await.is_err() }).await;
         let answer = plain_http().get(format!("{}/readyz", server.url)).send().await.expect("an answer");
         assert_eq!(answer.status(), 503);
         let problem: Value = answer.json().await.expect("a problem");
         let detail = problem["detail"].as_str().unwrap_or_default();
-        assert!(detail.contains("has the same address http://127.0.0.1:1"), "{problem}");
+        assert!(detail.contains(&format!("has the same address {advertised}")), "{problem}");
     }
     second.process.stop();
     eventually("it is ready again", || async { first.client().ready().await.is_ok() }).await;
