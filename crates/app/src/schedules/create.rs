@@ -138,10 +138,16 @@ impl App {
                 }
                 (None, Some(expected)) => return Err(conflict(expected, "the schedule does not exist")),
                 (None, None) => {
-                    if self.store_all(vec![new.clone()], IfExists::Fail, who).await.is_ok_and(|done| done.created == 1)
-                        && let Some(row) = self.0.store.schedule(new.id).await?
-                    {
-                        return Ok(Put::Created(Box::new(self.view_schedule(row).await?)));
+                    match self.store_all(vec![new.clone()], IfExists::Fail, who).await {
+                        Ok(done) if done.created == 1 => {
+                            if let Some(row) = self.0.store.schedule(new.id).await? {
+                                return Ok(Put::Created(Box::new(self.view_schedule(row).await?)));
+                            }
+                        }
+                        // Somebody else was quicker.
+                        Ok(_) => {}
+                        Err(error) if error.kind == ErrorKind::NameTaken => {}
+                        Err(error) => return Err(error),
                     }
                     new.id = self.new_schedule_ids(1).next().expect("one id");
                 }

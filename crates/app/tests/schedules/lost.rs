@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use punctual_api::{IfExists, RunRequest, ScheduleBulkRequest, SkipRequest};
+use punctual_api::{ErrorKind, IfExists, RunRequest, ScheduleBulkRequest, SkipRequest};
 use punctual_app::Put;
 
 use crate::world::{WHO, World, request};
@@ -20,6 +20,18 @@ async fn a_creation_whose_answer_is_lost_makes_one_schedule() {
         panic!("it was new")
     };
     assert_eq!(world.names().await, ["other", "report"]);
+}
+
+#[tokio::test]
+async fn a_creation_that_reaches_no_owner_says_so() {
+    let world = World::new().await;
+    world.wire.is_unreachable.store(true, Ordering::Relaxed);
+    let body = request(r#"{"task":"t","daily":"09:00"}"#);
+    let Err(error) = world.front.put_schedule("report", body, None, None, WHO).await else {
+        panic!("nobody stored it")
+    };
+    assert_eq!(error.kind, ErrorKind::Unavailable, "{}", error.detail);
+    assert!(!error.detail.contains("many at once"), "{}", error.detail);
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Two servers on the model store: one owns all shards, and the other has to ask it for everything.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -30,12 +30,16 @@ pub(crate) struct Owner {
     app: OnceLock<App>,
     pub(crate) to_lose: AtomicUsize,
     pub(crate) asked: AtomicUsize,
+    pub(crate) is_unreachable: AtomicBool,
 }
 
 #[async_trait::async_trait]
 impl FarSide for Owner {
     async fn ask(&self, asks: Vec<Ask>) -> Option<Vec<Answer>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
+        if self.is_unreachable.load(Ordering::Relaxed) {
+            return None;
+        }
         let answers = self.app.get()?.ask_here(asks).await.ok()?;
         let is_lost = self.to_lose.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
         if is_lost.is_ok() { None } else { Some(answers) }
