@@ -77,13 +77,14 @@ impl App {
             return Ok(Caller::TokenHolder);
         }
         let (kind, detail) = match (user, bearer) {
-            (SocketUser::Own | SocketUser::Root, _) => return Ok(Caller::LocalUser),
+            // Also for those who need none: whoever presents a token expects it to be checked.
             (_, Some(_)) => (ErrorKind::InvalidToken, "the access token is not this server's".to_owned()),
+            (SocketUser::Own | SocketUser::Root, None) => return Ok(Caller::LocalUser),
             (SocketUser::Other(uid), None) => {
                 (ErrorKind::Unauthenticated, format!("uid {uid} is not the user that this server runs as"))
             }
             (SocketUser::Unknown, None) => {
-                (ErrorKind::Unauthenticated, "the user of this connection cannot be determined".to_owned())
+                (ErrorKind::Unauthenticated, "the user behind this connection cannot be determined".to_owned())
             }
         };
         let place = match &self.0.settings.token_file {

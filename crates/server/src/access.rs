@@ -28,13 +28,18 @@ const OPEN: [&str; 9] = [
     "/punctual.peer.v1.Peer/{method}",
 ];
 
+/// Headers of proxies. The kernel knows the user of the proxy, and not the one that it speaks for.
+const FORWARDED: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
+
 /// Adds the caller to the request.
 pub(crate) fn establish(app: &App, request: &mut Request) -> Result<(), AppError> {
     let route = request.extensions().get::<MatchedPath>();
     if route.is_some_and(|route| OPEN.contains(&route.as_str())) {
         return Ok(());
     }
-    let user = request.extensions().get::<SocketUser>().copied().unwrap_or(SocketUser::Unknown);
+    let socket_user = request.extensions().get::<SocketUser>().copied();
+    let is_forwarded = FORWARDED.iter().any(|name| request.headers().contains_key(*name));
+    let user = socket_user.filter(|_| !is_forwarded).unwrap_or(SocketUser::Unknown);
     let caller = app.authenticate(user, bearer(request))?;
     request.extensions_mut().insert(caller);
     Ok(())
@@ -42,7 +47,7 @@ pub(crate) fn establish(app: &App, request: &mut Request) -> Result<(), AppError
 
 fn bearer(request: &Request) -> Option<&str> {
     let value = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
-    let (scheme, token) = value.split_once(' ')?;
+    let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
