@@ -1,8 +1,10 @@
 //! The connections that no request keeps busy, and how many of them there may be.
 //!
 //! A connection is busy from the arrival of a request's body to the end of its answer. All others only wait: for a first
-//! request, for the next one, or for the rest of a body. Beyond [`WAITING_MAX`] those that have waited longest are closed, so
-//! what they cost is bounded over all clients, and a client that uses its connection keeps it.
+//! request, for the next one, or for the rest of a body. Beyond [`WAITING_MAX`] some are closed, so what they cost is bounded
+//! over all clients, and a client that uses its connection keeps it. Connections of clients that have no access go first, and
+//! those on which a body arrives only if there are no others; of equal ones, those that have waited longest. So users without
+//! access cannot take connections from those who have it.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -45,8 +47,45 @@ struct Open {
 #[derive(Default)]
 struct State {
     requests: usize,
+    /// Requests of which the body has not arrived yet.
+    arriving: usize,
+    client: ClientAccess,
     /// The turn in which it began to wait; `None` while it is busy, and when it is to be closed.
     waits_since: Option<u64>,
+}
+
+/// Whether the client of a connection has shown that it has access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum ClientAccess {
+    #[default]
+    Unproven,
+    Proven,
+}
+
+/// Which connections are closed first, and then those that have waited longest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum ClosingClass {
+    WithoutAccess,
+    Idle,
+    /// A request arrives on it, or it has only begun to wait and may be about to send one.
+    InUse,
+}
+
+/// A connection is in use until so many others have begun to wait after it.
+const RECENT_TURNS: u64 = WAITING_MAX as u64 / 2;
+
+impl State {
+    /// `None` for a connection that does not wait.
+    fn closing_order(&self, turn: u64) -> Option<(ClosingClass, u64)> {
+        let since = self.waits_since?;
+        let class = match self.client {
+            _ if turn.saturating_sub(since) <= RECENT_TURNS => ClosingClass::InUse,
+            ClientAccess::Unproven => ClosingClass::WithoutAccess,
+            ClientAccess::Proven if self.arriving > 0 => ClosingClass::InUse,
+            ClientAccess::Proven => ClosingClass::Idle,
+        };
+        Some((class, since))
+    }
 }
 
 impl Open {
@@ -67,7 +106,7 @@ impl All {
         // Whoever looks at all of them locks one after the other.
         drop(state);
         if others >= WAITING_MAX {
-            self.close_longest();
+            self.close_some();
         }
     }
 
@@ -77,16 +116,17 @@ impl All {
         }
     }
 
-    fn close_longest(&self) {
+    fn close_some(&self) {
+        let turn = self.turn.load(Ordering::Relaxed);
         let open = self.open();
-        let since = |place: &Arc<Open>| place.state().waits_since.map(|since| (since, Arc::clone(place)));
-        let mut waiting: Vec<(u64, Arc<Open>)> = open.values().filter_map(since).collect();
+        let order = |place: &Arc<Open>| place.state().closing_order(turn).map(|order| (order, Arc::clone(place)));
+        let mut waiting: Vec<((ClosingClass, u64), Arc<Open>)> = open.values().filter_map(order).collect();
         drop(open);
         if waiting.len() <= WAITING_MAX {
             return;
         }
-        waiting.sort_unstable_by_key(|(since, _)| *since);
-        for (since, place) in waiting.into_iter().take(CLOSED_AT_ONCE) {
+        waiting.sort_unstable_by_key(|(order, _)| *order);
+        for ((_, since), place) in waiting.into_iter().take(CLOSED_AT_ONCE) {
             let mut state = place.state();
             // It may have become busy meanwhile.
             if state.waits_since == Some(since) {
@@ -129,6 +169,17 @@ impl Connection {
         self.0.place.state().requests > 0
     }
 
+    /// Its client has access: the kernel vouches for it, or a request had the token.
+    pub(crate) fn has_access(&self) {
+        self.0.place.state().client = ClientAccess::Proven;
+    }
+
+    /// The body of a request is on its way.
+    pub(crate) fn arriving(&self) -> Arriving {
+        self.0.place.state().arriving += 1;
+        Arriving(self.clone())
+    }
+
     /// A request begins.
     pub(crate) fn busy(&self) -> Busy {
         let Inner { all, place, .. } = &*self.0;
@@ -144,6 +195,15 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.all.open().remove(&self.number);
         self.all.end_waiting(&mut self.place.state());
+    }
+}
+
+/// A body on its way. Dropped when it has arrived.
+pub(crate) struct Arriving(Connection);
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.0.0.place.state().arriving -= 1;
     }
 }
 
@@ -214,6 +274,28 @@ mod tests {
         drop(busy);
         let _others: Vec<Connection> = (0..CLOSED_AT_ONCE).map(|_| all.open()).collect();
         assert!(is_closed(CLOSED_AT_ONCE + 1) && !is_closed(0), "it has just begun to wait");
+    }
+
+    #[test]
+    fn clients_without_access_go_first_and_arriving_requests_last() {
+        let all = Connections::default();
+        let arriving = all.open();
+        arriving.has_access();
+        let body = arriving.arriving();
+        let idle = all.open();
+        idle.has_access();
+        let is_closed = |connection: &Connection| connection.unwanted().now_or_never().is_some();
+        let strangers: Vec<Connection> = (0..3 * WAITING_MAX).map(|_| all.open()).collect();
+        assert!(!is_closed(&arriving) && !is_closed(&idle), "although they have waited longest");
+        assert!(strangers.iter().filter(|stranger| is_closed(stranger)).count() >= 2 * WAITING_MAX);
+        drop(strangers);
+        let others: Vec<Connection> = (0..2 * WAITING_MAX).map(|_| all.open()).collect();
+        others.iter().for_each(Connection::has_access);
+        let _more: Vec<Connection> = (0..2 * WAITING_MAX).map(|_| all.open()).inspect(Connection::has_access).collect();
+        assert!(is_closed(&idle) && !is_closed(&arriving), "a request that arrives is not cut off");
+        drop(body);
+        let _again: Vec<Connection> = (0..WAITING_MAX).map(|_| all.open()).inspect(Connection::has_access).collect();
+        assert!(is_closed(&arriving), "it only waits now");
     }
 
     #[test]

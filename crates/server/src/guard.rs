@@ -15,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use punctual_api::ErrorKind;
-use punctual_app::{App, AppError};
+use punctual_app::{App, AppError, Caller};
 use punctual_core::host;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tonic::Status;
@@ -123,7 +123,11 @@ async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> R
     let connection = request.extensions_mut().remove::<Connection>();
     let (mut busy, mut place) = (None, None);
     let mut begin = || busy = connection.as_ref().map(Connection::busy);
-    let response = match check(&request).and_then(|()| access::establish(&guard.app, &mut request)) {
+    let established = check(&request).and_then(|()| access::establish(&guard.app, &mut request));
+    if let (Some(connection), Some(_)) = (&connection, request.extensions().get::<Caller>()) {
+        connection.has_access();
+    }
+    let response = match established {
         Err(error) => access::refusal(error, &request),
         Ok(()) if streams::is_call(&path) => match call_place(&guard, &request) {
             Ok(found) => {
@@ -142,13 +146,17 @@ async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> R
             begin();
             guard.answer(request, next).await
         }
-        Ok(()) => match bodies::arrived(request).await {
-            Ok((request, _held)) => {
-                begin();
-                guard.answer(request, next).await
+        Ok(()) => {
+            let arriving = connection.as_ref().map(Connection::arriving);
+            match bodies::arrived(request).await {
+                Ok((request, _held)) => {
+                    begin();
+                    drop(arriving);
+                    guard.answer(request, next).await
+                }
+                Err(error) => Refused(error).into_response(),
             }
-            Err(error) => Refused(error).into_response(),
-        },
+        }
     };
     let mut response = problem::finish(response, &request_id, &method, &path);
     if method == Method::HEAD {

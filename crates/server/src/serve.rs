@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
-use punctual_app::Throttle;
+use punctual_app::{SocketUser, Throttle};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tower::ServiceExt;
@@ -86,6 +86,9 @@ impl Served {
         let connection = &self.connection;
         // Once for all requests of the connection, and at once: a client that is gone by then is nobody.
         let user = socket_owner::user_of(&stream).await;
+        if matches!(user, SocketUser::Own | SocketUser::Root) {
+            connection.has_access();
+        }
         // Which protocol it speaks is read without a limit of time, so the first byte has one.
         let mut byte = [0];
         let first = tokio::select! {
