@@ -87,6 +87,32 @@ fn a_folder_of_another_user_is_refused() {
     }
 }
 
+#[test]
+fn a_folder_with_another_use_is_refused_and_left_as_it_was() {
+    let home = Home::new();
+    for (name, mode) in [("shared", 0o1777), ("used", 0o755)] {
+        let folder = home.file(name);
+        std::fs::create_dir(&folder).expect("a folder");
+        std::fs::write(folder.join("of-somebody"), "").expect("a file");
+        std::fs::set_permissions(&folder, Permissions::from_mode(mode)).expect("it is open to all");
+        for arguments in [
+            &["server", "--listen", "127.0.0.1:0", "--data-dir"][..],
+            &["dev", "--listen", "127.0.0.1:0", "--data-dir"],
+            &["worker", "--server", "http://127.0.0.1:1", "--spool-dir"],
+            &["worker", "--server", "http://127.0.0.1:1", "--cache-dir"],
+            &["server", "--listen", "127.0.0.1:0", "--storage"],
+        ] {
+            let mut command = Command::new(PUNCTUAL);
+            command.args(arguments).arg(&folder).current_dir(home.path()).stdin(Stdio::null());
+            let output = command.output().expect("it runs");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+            assert!(said.contains("use a new folder inside it"), "{said}");
+            assert_eq!(folder.metadata().expect("it is there").mode() & 0o7777, mode, "{arguments:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn nothing_is_readable_by_others_whatever_the_umask() {
     let home = Home::new();
