@@ -16,6 +16,12 @@ pub(super) enum SettingsFile {
 }
 
 impl SettingsFile {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Local(path) | Self::Chosen(path) => path,
+        }
+    }
+
     pub(super) fn into_path(self) -> PathBuf {
         match self {
             Self::Local(path) | Self::Chosen(path) => path,
@@ -25,7 +31,7 @@ impl SettingsFile {
 
 pub(super) struct Found {
     pub(super) file: Option<SettingsFile>,
-    /// Why the one in the current folder is not it.
+    /// Why another one is not it.
     pub(super) ignored: Option<String>,
 }
 
@@ -33,23 +39,25 @@ pub(super) struct Found {
 pub(super) fn find(sources: &Sources<'_>) -> anyhow::Result<Found> {
     let asked = sources.file.clone().or_else(|| (sources.environment)("PUNCTUAL_CONFIG").map(PathBuf::from));
     if let Some(path) = asked {
+        if let Some(reason) = trust::distrust(&path) {
+            return Err(usage(reason, trust::TRUST_HINT));
+        }
         return Ok(Found { file: Some(SettingsFile::Chosen(path)), ignored: None });
     }
     let home = |name: &str| (sources.environment)(name).filter(|path| !path.is_empty()).map(PathBuf::from);
     let user = home("XDG_CONFIG_HOME").or_else(|| home("HOME").map(|home| home.join(".config")));
     let user = user.map(|dir| dir.join("punctual/config.toml")).filter(|path| path.is_file());
-    let user = user.map(SettingsFile::Chosen);
-    let local = PathBuf::from(LOCAL_FILE);
-    if !local.is_file() {
-        return Ok(Found { file: user, ignored: None });
-    }
-    match (trust::distrust(&local), sources.untrusted) {
-        (None, _) => Ok(Found { file: Some(SettingsFile::Local(local)), ignored: None }),
-        (Some(reason), Untrusted::Refuse) => Err(usage(reason, trust::TRUST_HINT)),
-        (Some(reason), Untrusted::Ignore) => {
-            Ok(Found { file: user, ignored: Some(format!("{reason}; {}", trust::TRUST_HINT)) })
+    let local = Some(PathBuf::from(LOCAL_FILE)).filter(|path| path.symlink_metadata().is_ok());
+    let mut ignored = None;
+    for file in [local.map(SettingsFile::Local), user.map(SettingsFile::Chosen)].into_iter().flatten() {
+        match (trust::distrust(file.path()), sources.untrusted) {
+            (None, _) if !file.path().is_file() => {}
+            (None, _) => return Ok(Found { file: Some(file), ignored }),
+            (Some(reason), Untrusted::Refuse) => return Err(usage(reason, trust::TRUST_HINT)),
+            (Some(reason), Untrusted::Ignore) => ignored = Some(format!("{reason}; {}", trust::TRUST_HINT)),
         }
     }
+    Ok(Found { file: None, ignored })
 }
 
 /// The values, and what is not among them because of where the file is.

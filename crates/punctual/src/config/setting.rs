@@ -132,6 +132,8 @@ impl FlagCommand {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LocalFile {
     CanSet,
+    /// Only to a folder inside the current one: the permissions of these folders are corrected.
+    CanSetInside,
     CannotSet,
 }
 
@@ -216,6 +218,11 @@ impl Setting {
     /// For servers, permissions and credentials.
     pub(super) const fn not_local(self) -> Self {
         Self { local_file: LocalFile::CannotSet, ..self }
+    }
+
+    /// For folders whose permissions are corrected.
+    pub(super) const fn local_if_inside(self) -> Self {
+        Self { local_file: LocalFile::CanSetInside, ..self }
     }
 
     pub(super) const fn has_password(self) -> Self {

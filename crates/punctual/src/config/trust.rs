@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use super::setting::{LocalFile, Role};
 use super::{Setting, settings};
@@ -20,17 +20,23 @@ pub(crate) enum Untrusted {
     Ignore,
 }
 
-/// Why a file in the current folder is not read.
+/// Why a settings file is not read. A link counts like the file that it leads to: whoever owns either chooses what is read.
 pub(super) fn distrust(path: &Path) -> Option<String> {
-    let found = std::fs::metadata(path).ok()?;
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let reason = reason(&found, uid, gid)?;
-    Some(format!("./{} is not read: {reason}", path.display()))
+    let link = path.symlink_metadata().ok().filter(Metadata::is_symlink);
+    let link = link.filter(|link| link.uid() != uid && link.uid() != 0);
+    let reason = match link {
+        Some(link) => format!("it is a link that belongs to uid {}", link.uid()),
+        // Pipes and devices are not left behind by others.
+        None => std::fs::metadata(path).ok().filter(Metadata::is_file).and_then(|found| reason(&found, uid, gid))?,
+    };
+    let here = if path == Path::new(LOCAL_FILE) { "./" } else { "" };
+    Some(format!("{here}{} is not read: {reason}", path.display()))
 }
 
 /// Said with each refusal.
 pub(super) const TRUST_HINT: &str =
-    "check what it says, then correct that with chown or chmod, or name the file with --config";
+    "check what it says, then correct that with chown or chmod, or name a file of your own with --config";
 
 fn reason(found: &Metadata, uid: u32, gid: u32) -> Option<String> {
     if found.uid() != uid && found.uid() != 0 {
@@ -73,9 +79,28 @@ pub(crate) struct NotLocal {
 
 /// Takes out what the file in the current folder cannot set.
 pub(super) fn take_not_local(values: &mut BTreeMap<String, String>, text: &str) -> Vec<NotLocal> {
-    let not_local = settings().filter(|setting| setting.local_file == LocalFile::CannotSet);
-    let found = not_local.filter(|setting| values.remove(setting.key).is_some());
-    found.map(|setting| NotLocal { setting, line: line_of(setting.key, text) }).collect()
+    let is_refused = |setting: &&Setting| match (setting.local_file, values.get(setting.key)) {
+        (_, None) | (LocalFile::CanSet, _) => false,
+        (LocalFile::CanSetInside, Some(folder)) => !is_inside(Path::new(folder)),
+        (LocalFile::CannotSet, Some(_)) => true,
+    };
+    let found: Vec<&'static Setting> = settings().filter(is_refused).collect();
+    for setting in &found {
+        values.remove(setting.key);
+    }
+    found.into_iter().map(|setting| NotLocal { setting, line: line_of(setting.key, text) }).collect()
+}
+
+/// Whether a folder is inside the current one, also after links are followed.
+fn is_inside(folder: &Path) -> bool {
+    let is_below = folder.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let Ok(here) = Path::new(".").canonicalize() else { return false };
+    // The part of it that exists; the rest will be made below that.
+    let existing = folder.ancestors().find_map(|part| match part.symlink_metadata() {
+        Ok(_) => Some(part.canonicalize()),
+        Err(_) => None,
+    });
+    is_below && existing.is_none_or(|existing| existing.is_ok_and(|existing| existing.starts_with(&here)))
 }
 
 /// Where a file that could be read sets a key, as `key = …` or `[key]`.
@@ -91,10 +116,14 @@ fn line_of(key: &str, text: &str) -> usize {
 pub(super) fn check(found: &[NotLocal], uses: Uses) -> anyhow::Result<()> {
     let Some(NotLocal { setting, line }) = found.iter().find(|found| uses.has(found.setting)) else { return Ok(()) };
     let key = setting.key;
+    let whither = match setting.local_file {
+        LocalFile::CanSetInside => " to a folder outside the current one",
+        LocalFile::CanSet | LocalFile::CannotSet => "",
+    };
     Err(usage(
         format!(
-            "./{LOCAL_FILE}, line {line}: `{key}` cannot be set by a file in the current folder, which may be somebody \
-             else's"
+            "./{LOCAL_FILE}, line {line}: `{key}` cannot be set{whither} by a file in the current folder, which may be \
+             somebody else's"
         ),
         format!(
             "remove the line and set it in $XDG_CONFIG_HOME/punctual/config.toml or in {}, or name the file with \
@@ -128,6 +157,16 @@ mod tests {
         let found: Vec<_> = found.iter().map(|found| (found.setting.key, found.line)).collect();
         assert_eq!(found, [("server", 4), ("webhook_keys", 5), ("smtp_url", 7)]);
         assert_eq!(values.keys().collect::<Vec<_>>(), ["slots"]);
+    }
+
+    #[test]
+    fn only_folders_inside_the_current_one_are_inside() {
+        for inside in ["data", "./data", "a/b", ".punctual", ".", "src/new/er"] {
+            assert!(is_inside(Path::new(inside)), "{inside}");
+        }
+        for outside in ["/etc", "..", "../x", "data/../../x", "a/..", "/"] {
+            assert!(!is_inside(Path::new(outside)), "{outside}");
+        }
     }
 
     #[test]

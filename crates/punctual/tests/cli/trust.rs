@@ -80,6 +80,80 @@ fn a_file_in_this_folder_that_others_can_write_is_not_read() {
 }
 
 #[test]
+fn a_link_of_another_user_in_this_folder_is_not_read() {
+    if !rustix::process::geteuid().is_root() {
+        return eprintln!("only root can give a link to another user");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("real.toml"), "slots = 7\n").unwrap();
+    let link = dir.path().join("punctual.toml");
+    std::os::unix::fs::symlink("real.toml", &link).unwrap();
+    std::os::unix::fs::lchown(&link, Some(65534), None).unwrap();
+    let output = punctual(dir.path(), &["config", "slots", "-o", "jsonl"]).output().unwrap();
+    assert!(stdout(&output).contains("\"value\":\"64\""), "{}", stdout(&output));
+    assert!(stderr(&output).contains("it is a link that belongs to uid 65534"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_file_that_was_named_and_that_others_can_write_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("home");
+    let file = home.join("punctual/config.toml");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, "slots = 7\nallow_commands = true\n").unwrap();
+    let path = file.to_str().unwrap();
+    let check = |reason: &str| {
+        let named = punctual(dir.path(), &["config", "slots", "--config", path]).output().unwrap();
+        assert_eq!(named.status.code(), Some(2), "{}", stderr(&named));
+        assert!(stderr(&named).contains(reason), "{}", stderr(&named));
+        let usual = |arguments: &[&str]| {
+            punctual(dir.path(), arguments)
+                .env("XDG_CONFIG_HOME", &home)
+                .env_remove("PUNCTUAL_CONFIG")
+                .output()
+                .unwrap()
+        };
+        let ignored = usual(&["config", "slots", "-o", "jsonl"]);
+        assert!(stdout(&ignored).contains("\"value\":\"64\""), "{}", stdout(&ignored));
+        assert!(stderr(&ignored).contains(reason), "{}", stderr(&ignored));
+        let refused = usual(&["worker", "--exit-with-stdin"]);
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    };
+    std::fs::set_permissions(&file, Permissions::from_mode(0o646)).unwrap();
+    check("others can write to it (mode 0646)");
+    std::fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&file, Some(65534), None).unwrap();
+        check("it belongs to uid 65534");
+    }
+}
+
+#[test]
+fn a_file_in_this_folder_names_no_folder_outside_of_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let victim = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(victim.path(), Permissions::from_mode(0o755)).unwrap();
+    std::os::unix::fs::symlink(victim.path(), dir.path().join("link")).unwrap();
+    let inside = dir.path().join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    for key in ["data_dir", "spool_dir", "cache_dir"] {
+        for folder in [victim.path().to_str().unwrap(), "link", "link/below", "../x"] {
+            std::fs::write(dir.path().join("punctual.toml"), format!("{key} = '{folder}'\n")).unwrap();
+            for role in [&["worker", "--exit-with-stdin"][..], &["server", "--exit-with-stdin"], &["dev"]] {
+                let output = punctual(dir.path(), role).output().unwrap();
+                assert_eq!(output.status.code(), Some(2), "{role:?}: {}", stderr(&output));
+                let refusal = format!("`{key}` cannot be set to a folder outside the current one");
+                assert!(stderr(&output).contains(&refusal), "{}", stderr(&output));
+            }
+        }
+        std::fs::write(dir.path().join("punctual.toml"), format!("{key} = 'inside'\n")).unwrap();
+        let output = punctual(dir.path(), &["config", key, "-o", "jsonl"]).output().unwrap();
+        assert!(stdout(&output).contains("\"value\":\"inside\""), "{}", stdout(&output));
+    }
+    assert_eq!(victim.path().metadata().unwrap().permissions().mode() & 0o7777, 0o755);
+}
+
+#[test]
 fn unknown_variables_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let output = punctual(dir.path(), &["config", "slots"]).env("PUNCTUAL_SLOT", "7").output().unwrap();

@@ -18,10 +18,10 @@ settings! {
     Workers {
         spool_dir: Option<PathBuf> = folder().or_none(),
             unset("the folder `spool` in `data_dir`", "Where a worker keeps outcomes that it could not report yet")
-                .flag(WORKER_AND_DEV, "DIR");
+                .flag(WORKER_AND_DEV, "DIR").local_if_inside();
         cache_dir: Option<PathBuf> = folder().or_none(),
             unset("the folder `programs` in `data_dir`", "Where a worker keeps the programs that it downloaded")
-                .flag(WORKER_AND_DEV, "DIR");
+                .flag(WORKER_AND_DEV, "DIR").local_if_inside();
         cache_max: ByteSize = size(ByteSize::bytes(0), ByteSize::bytes(u64::MAX)).described("a size"),
             setting("4GiB", "The size of `cache_dir`; the least recently used programs are removed first");
     }

@@ -58,7 +58,7 @@ settings! {
                 .flag(SERVER, "ROLES");
         data_dir: PathBuf = folder(),
             setting(".punctual", "The folder of the embedded database, the access token and a worker's files")
-                .flag(SERVER_AND_DEV, "DIR").read_by(&[Role::Server, Role::Worker]);
+                .flag(SERVER_AND_DEV, "DIR").local_if_inside().read_by(&[Role::Server, Role::Worker]);
         lease_ttl: Span = span(SECOND, Span::from_secs(600)),
             setting("10s", "A server that is silent for this long loses its shards to the others").flag(SERVER, "TIME");
         clock_skew_max: Span = span(millis(10), HOUR),
