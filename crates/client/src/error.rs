@@ -24,6 +24,10 @@ pub enum ClientError {
     #[error("{url} gave an answer that is not Punctual's: {reason}")]
     BadAnswer { url: String, reason: String },
 
+    /// A program of another user listens at the address. Nothing was sent to it.
+    #[error("nothing was sent to {url}: {reason}")]
+    UntrustedListener { url: String, reason: String },
+
     #[error("no random numbers from the operating system: {0}")]
     NoEntropy(getrandom::Error),
 }
@@ -42,13 +46,21 @@ impl ClientError {
         match self {
             Self::Unreachable { .. } => true,
             Self::Problem(problem) => problem.retryable,
-            Self::BadUrl { .. } | Self::Setup(_) | Self::BadAnswer { .. } | Self::NoEntropy(_) => false,
+            Self::BadUrl { .. }
+            | Self::Setup(_)
+            | Self::BadAnswer { .. }
+            | Self::UntrustedListener { .. }
+            | Self::NoEntropy(_) => false,
         }
     }
 
-    /// Whether nothing listens at the address, so that nothing was sent.
+    /// Whether there was no connection, so that nothing was sent.
     pub fn is_refused_connection(&self) -> bool {
-        matches!(self, Self::Unreachable { source, .. } if source.is_connect())
+        match self {
+            Self::Unreachable { source, .. } => source.is_connect(),
+            Self::UntrustedListener { .. } => true,
+            _ => false,
+        }
     }
 
     /// Why the server could not be reached, in a few words: `connection refused`.

@@ -11,6 +11,7 @@ mod backfills;
 mod calendars;
 mod error;
 mod jobs;
+mod listeners;
 mod nodes;
 mod notifications;
 mod schedules;
@@ -18,12 +19,14 @@ mod send;
 mod sse;
 mod tasks;
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 pub use error::ClientError;
 pub use jobs::{Ended, IdempotencyKey, Listed, LogChunk, LogEvent, LogFormat, LogPlace, Logs, Waited};
+use listeners::{ListenerCheck, ListenerLayer, loopback_addresses};
 use reqwest::Url;
 use reqwest::header::HeaderValue;
 pub use tasks::IfMatch;
@@ -39,7 +42,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone)]
 pub struct Client {
-    http: reqwest::Client,
+    /// A client of each server.
+    http: Arc<[reqwest::Client]>,
     bases: Arc<[Url]>,
     /// The place of the server that answered last.
     current: Arc<AtomicUsize>,
@@ -55,17 +59,8 @@ impl Client {
         let bases: Arc<[Url]> = url.split(',').map(|url| parse_base(url.trim())).collect::<Result<_, _>>()?;
         // Another part of the process may have chosen a provider already; any will do.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut builder = reqwest::Client::builder()
-            .user_agent(concat!("punctual/", env!("CARGO_PKG_VERSION")))
-            .no_proxy()
-            .redirect(reqwest::redirect::Policy::none())
-            .tcp_nodelay(true)
-            .connect_timeout(CONNECT_TIMEOUT);
-        if bases.iter().all(|base| base.scheme() == "http") {
-            // Looking for the system's certificates fails on machines that have none.
-            builder = builder.tls_certs_only([]);
-        }
-        let http = builder.build().map_err(ClientError::Setup)?;
+        let http = builder(&bases).build().map_err(ClientError::Setup)?;
+        let http = bases.iter().map(|_| http.clone()).collect();
         let tokens = bases.iter().map(|_| None).collect();
         Ok(Self { http, bases, current: Arc::default(), repeat_budget: REPEAT_BUDGET, tokens })
     }
@@ -80,6 +75,29 @@ impl Client {
         };
         self.tokens = self.bases.iter().map(header).collect();
         self
+    }
+
+    /// Sends nothing to a listener on this machine for which `distrust` returns a reason. Called with the address before and after
+    /// each connection is made.
+    pub fn with_listener_check(
+        mut self,
+        distrust: impl Fn(SocketAddr) -> Option<String> + Send + Sync + 'static,
+    ) -> Result<Self, ClientError> {
+        let distrust: ListenerCheck = Arc::new(distrust);
+        let client = |base: &Url| {
+            let all = loopback_addresses(base);
+            let trusted: Vec<SocketAddr> = all.iter().copied().filter(|address| distrust(*address).is_none()).collect();
+            // Without any, the check of all of them says why.
+            let addresses = if trusted.is_empty() { all } else { trusted };
+            let mut builder = builder(&self.bases);
+            if base.host_str() == Some("localhost") && !addresses.is_empty() {
+                builder = builder.resolve_to_addrs("localhost", &addresses);
+            }
+            let layer = ListenerLayer { addresses: addresses.into(), distrust: Arc::clone(&distrust) };
+            builder.connector_layer(layer).build().map_err(ClientError::Setup)
+        };
+        self.http = self.bases.iter().map(client).collect::<Result<_, _>>()?;
+        Ok(self)
     }
 
     /// The first address at which another machine would be spoken to without TLS.
@@ -131,6 +149,20 @@ impl Client {
         url.path_segments_mut().expect("parse_base admits only http and https").pop_if_empty().extend(path);
         url
     }
+}
+
+fn builder(bases: &[Url]) -> reqwest::ClientBuilder {
+    let builder = reqwest::Client::builder()
+        .user_agent(concat!("punctual/", env!("CARGO_PKG_VERSION")))
+        .no_proxy()
+        .redirect(reqwest::redirect::Policy::none())
+        .tcp_nodelay(true)
+        .connect_timeout(CONNECT_TIMEOUT);
+    if bases.iter().all(|base| base.scheme() == "http") {
+        // Looking for the system's certificates fails on machines that have none.
+        return builder.tls_certs_only([]);
+    }
+    builder
 }
 
 fn written(base: &Url) -> &str {

@@ -8,6 +8,7 @@ use reqwest::{Method, RequestBuilder, Response, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::listeners::UntrustedListener;
 use crate::{ANSWER_TIMEOUT, Client, ClientError};
 
 /// Whether a request may be repeated when it is unknown whether the server handled it.
@@ -24,7 +25,7 @@ const QUOTE_CHARS_MAX: usize = 200;
 
 impl Client {
     pub(crate) fn request(&self, method: Method, url: Url) -> RequestBuilder {
-        self.http.request(method, url).timeout(ANSWER_TIMEOUT)
+        self.http[self.place()].request(method, url).timeout(ANSWER_TIMEOUT)
     }
 
     pub(crate) fn get(&self, url: Url) -> RequestBuilder {
@@ -72,7 +73,7 @@ impl Client {
         }
         let (method, url) = (request.method().clone(), request.url().clone());
         let begun = Instant::now();
-        let result = self.http.execute(request).await.map_err(|source| self.unreachable(source));
+        let result = self.http[self.place()].execute(request).await.map_err(|source| self.unreachable(source));
         let told = match &result {
             Ok(response) => response.status().to_string(),
             Err(error) => error.unreachable_because().unwrap_or_default(),
@@ -105,6 +106,13 @@ impl Client {
     }
 
     pub(crate) fn unreachable(&self, source: reqwest::Error) -> ClientError {
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&source);
+        while let Some(found) = cause {
+            if let Some(untrusted) = found.downcast_ref::<UntrustedListener>() {
+                return ClientError::UntrustedListener { url: self.url().to_owned(), reason: untrusted.to_string() };
+            }
+            cause = found.source();
+        }
         // The address is named once, by our own error.
         ClientError::Unreachable { url: self.url().to_owned(), source: source.without_url() }
     }
@@ -128,6 +136,7 @@ fn may_pass(error: &ClientError) -> bool {
         ClientError::BadUrl { .. }
         | ClientError::Setup(_)
         | ClientError::BadAnswer { .. }
+        | ClientError::UntrustedListener { .. }
         | ClientError::NoEntropy(_) => false,
     }
 }

@@ -113,7 +113,7 @@ impl Client {
         F: FnMut(&Client, Event) -> Option<Result<T, ClientError>>,
     {
         // Without the time limit of ordinary answers: this one has no end.
-        let mut request = self.http.get(url).header(ACCEPT, "text/event-stream");
+        let mut request = self.http[self.place()].get(url).header(ACCEPT, "text/event-stream");
         if let Some(last) = last {
             request = request.header("last-event-id", last);
         }

@@ -111,7 +111,7 @@ fn note_folders() -> Vec<PathBuf> {
 
 /// The token that the settings name, or the one of a server of this user.
 pub(crate) fn token_source(config: &Config) -> anyhow::Result<TokenSource> {
-    if let Some(token) = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty()) {
+    if let Some(token) = token_of_environment() {
         let token = checked(&token).map_err(|reason| usage(format!("{TOKEN_VARIABLE}: {reason}"), "correct it"))?;
         return Ok(Arc::new(move |_| Some(token.clone())));
     }
@@ -125,9 +125,23 @@ pub(crate) fn token_source(config: &Config) -> anyhow::Result<TokenSource> {
     }
 }
 
+fn token_of_environment() -> Option<String> {
+    std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty())
+}
+
 fn read_token(path: &Path) -> Result<String, String> {
     let cannot = |error: io::Error| format!("cannot read {}: {error}", path.display());
-    let text = File::open(path).and_then(read_short).map_err(cannot)?;
+    let file = File::open(path).map_err(cannot)?;
+    let found = file.metadata().map_err(cannot)?;
+    // As ssh does with keys: a file of somebody else is theirs to close.
+    if found.is_file() && found.uid() == rustix::process::geteuid().as_raw() && found.mode() & 0o077 != 0 {
+        let mode = found.mode() & 0o7777;
+        return Err(format!(
+            "{}: others can read or change it (mode {mode:04o}); close it with chmod 600",
+            path.display()
+        ));
+    }
+    let text = read_short(file).map_err(cannot)?;
     checked(&text).map_err(|reason| format!("{}: {reason}", path.display()))
 }
 
@@ -140,36 +154,68 @@ fn checked(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// Whether the settings name a token, and so a server of whatever user.
-pub(crate) fn names_a_token(config: &Config) -> bool {
-    std::env::var(TOKEN_VARIABLE).is_ok_and(|token| !token.is_empty()) || !config.text("token_file").is_empty()
+/// The users whose servers on this machine may be sent requests and secrets, and may send work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TrustedUsers {
+    /// Beside this process's own user and root.
+    others: Vec<u32>,
 }
 
-/// Why a worker must not take work from whoever listens at an address of this machine.
-pub(crate) fn distrust(url: &str) -> Option<String> {
-    loopback_addresses(url).into_iter().find_map(|address| match punctual_server::listening_user(address) {
-        Some(SocketUser::Other(uid)) => Some(format!(
-            "the user with the id {uid} listens at {address}, and not this user or root; if that is the server, name its access \
-             token with --token-file"
-        )),
-        Some(SocketUser::Own | SocketUser::Root | SocketUser::Unknown) | None => None,
-    })
+impl TrustedUsers {
+    /// This user and root alone.
+    pub(crate) const OWN: Self = Self { others: Vec::new() };
+
+    /// A token proves who a client is, and nothing about the server: the owner of its file does.
+    pub(crate) fn new(config: &Config) -> anyhow::Result<Self> {
+        let mut others = Vec::new();
+        if let Some(user) = config.server_user()? {
+            let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+            let uid = uid_of(&user, &known);
+            others.push(uid.ok_or_else(|| config.refused("server_user", format!("there is no user `{user}`")))?);
+        }
+        if token_of_environment().is_none()
+            && let Some(file) = config.token_file()?
+        {
+            others.extend(std::fs::metadata(file).ok().map(|found| found.uid()));
+        }
+        Ok(Self { others })
+    }
+
+    /// Why nothing may be sent to whoever listens at an address of this machine.
+    pub(crate) fn distrust(&self, address: SocketAddr) -> Option<String> {
+        if !address.ip().to_canonical().is_loopback() {
+            return None;
+        }
+        match punctual_server::listening_user(address)? {
+            SocketUser::Own | SocketUser::Root | SocketUser::Unknown => None,
+            SocketUser::Other(uid) if self.others.contains(&uid) => None,
+            SocketUser::Other(uid) => Some(format!(
+                "the user with the id {uid} listens at {address}, and not this user or root; if that is the server, name \
+                 its user with --server-user"
+            )),
+        }
+    }
 }
 
-/// The token of a server of this user at an address of this machine.
+/// `known` is in the format of `/etc/passwd`. Users of a directory service are named by their numbers.
+fn uid_of(user: &str, known: &str) -> Option<u32> {
+    let named = known.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, _password, uid) = (fields.next()?, fields.next()?, fields.next()?);
+        (name == user).then(|| uid.parse().ok()).flatten()
+    });
+    named.or_else(|| user.parse().ok())
+}
+
+/// The token of a server of this user at an address of this machine. Clients check who listens there before they send it.
 fn find(url: &str) -> Option<String> {
     loopback_addresses(url).into_iter().find_map(|address| {
-        let folder = note_folders().into_iter();
-        let token_file = folder.filter_map(|folder| read_own(&folder.join(address.to_string())).ok()).next()?;
-        let token = read_own(Path::new(&token_file)).ok()?;
-        // While the server is down, anybody can listen at its address.
-        match punctual_server::listening_user(address) {
-            Some(SocketUser::Other(uid)) => {
-                tracing::warn!(%address, uid, "another user listens at the address of a server; it is not shown the token");
-                None
-            }
-            Some(SocketUser::Own | SocketUser::Root | SocketUser::Unknown) | None => checked(&token).ok(),
-        }
+        let notes = note_folders().into_iter().map(|folder| folder.join(address.to_string()));
+        let written = |note: &PathBuf| note.metadata().and_then(|found| found.modified()).ok();
+        // A server that was killed may have left a note elsewhere.
+        let note = notes.filter(|note| read_own(note).is_ok()).max_by_key(written)?;
+        let token = read_own(Path::new(&read_own(&note).ok()?)).ok()?;
+        checked(&token).ok()
     })
 }
 
@@ -209,6 +255,8 @@ fn loopback_addresses(url: &str) -> Vec<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -226,6 +274,28 @@ mod tests {
         ] {
             let found: Vec<String> = loopback_addresses(url).iter().map(SocketAddr::to_string).collect();
             assert_eq!(found, addresses, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_token_file_that_others_can_read_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "punctual_12\n").unwrap();
+        let open = |mode| std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+        for mode in [0o644, 0o640, 0o604, 0o620] {
+            open(mode);
+            let refused = read_token(file.path()).unwrap_err();
+            assert!(refused.contains(&format!("others can read or change it (mode {mode:04o})")), "{refused}");
+        }
+        open(0o600);
+        assert_eq!(read_token(file.path()), Ok("punctual_12".to_owned()));
+    }
+
+    #[test]
+    fn users_are_known_by_name_or_number() {
+        let known = "root:x:0:0:root:/root:/bin/bash\nbroken\n12:x:7:7::/:\ncron:x:1000:1000::/home/cron:/bin/sh\n";
+        for (user, uid) in [("root", Some(0)), ("cron", Some(1000)), ("12", Some(7)), ("13", Some(13)), ("eve", None)] {
+            assert_eq!(uid_of(user, known), uid, "{user}");
         }
     }
 

@@ -6,7 +6,7 @@ use punctual_client::Client;
 use punctual_worker::PlainHttp;
 use tracing_subscriber::EnvFilter;
 
-use crate::access::{self, TokenSource};
+use crate::access::{self, TokenSource, TrustedUsers};
 use crate::cli::{Cli, Command};
 use crate::config::{Config, Sources, Untrusted, unknown_variables};
 use crate::exit::usage;
@@ -48,7 +48,8 @@ impl Context {
             ));
         }
         let token = self.token_source()?;
-        Ok(client.with_tokens(|url| token(url)))
+        let trusted_users = TrustedUsers::new(&self.config)?;
+        Ok(client.with_listener_check(move |address| trusted_users.distrust(address))?.with_tokens(|url| token(url)))
     }
 
     /// Where the access token comes from.

@@ -167,6 +167,12 @@ impl Report {
                 format!("{error:#}"),
                 "check that --server is the address of a Punctual server of this version",
             ),
+            ClientError::UntrustedListener { .. } => Self::of(
+                Exit::NotAllowed,
+                "untrusted_listener",
+                format!("{error:#}"),
+                "if that is the server, name its user with --server-user",
+            ),
             ClientError::Setup(_) | ClientError::NoEntropy(_) => {
                 Self::of(Exit::Error, "error", format!("{error:#}"), "")
             }

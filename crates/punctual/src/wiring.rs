@@ -22,7 +22,7 @@ use punctual_store_sqlite::DataLoss;
 use punctual_worker::{PlainHttp, Worker};
 use tokio::sync::oneshot;
 
-use crate::access::{self, TokenSource};
+use crate::access::{self, TokenSource, TrustedUsers};
 use crate::address;
 use crate::agents;
 use crate::config::{Database, SandboxSettings, ServerSettings, Spawn, Storage, WorkerSettings};
@@ -55,8 +55,8 @@ pub(crate) struct WorkerOptions {
     pub(crate) name: String,
     pub(crate) settings: WorkerSettings,
     pub(crate) token: TokenSource,
-    /// Whether work is taken from a server of another user on this machine.
-    pub(crate) trusts_other_users: bool,
+    /// Whose servers on this machine the worker takes work from.
+    pub(crate) trusted_users: TrustedUsers,
     pub(crate) plain_http: PlainHttp,
 }
 
@@ -265,10 +265,10 @@ pub(crate) async fn run_worker(
     options: WorkerOptions,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
-    let WorkerOptions { servers, name, settings, token, trusts_other_users, plain_http } = options;
+    let WorkerOptions { servers, name, settings, token, trusted_users, plain_http } = options;
     let mut worker = Worker::connect_any(servers.clone())
         .token(move |url| token(url))
-        .distrust(move |url| if trusts_other_users { None } else { access::distrust(url) })
+        .distrust(move |address| trusted_users.distrust(address))
         .plain_http(plain_http)
         .name(name.clone())
         .slots(settings.slots)

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use punctual_core::id::WorkerId;
-use punctual_exec::connection_trouble;
 use punctual_proto::convert::id_bytes;
 use tonic::{Code, Response, Status};
 
 use crate::credentials::Client;
+use crate::dial::trouble;
 use crate::held::Key;
 use crate::link::RemoteServer;
 use crate::servers::ServerList;
@@ -102,8 +102,8 @@ where
     F: Future<Output = Result<Response<T>, Status>>,
 {
     let asked = async {
-        let channel = server.beat_endpoint.connect().await;
-        let channel = channel.map_err(|error| Status::unavailable(connection_trouble(&error)))?;
+        let channel = server.connect_beside().await;
+        let channel = channel.map_err(|error| Status::unavailable(trouble(&error)))?;
         Ok(question(server.client(channel)).await?.into_inner())
     };
     tokio::time::timeout(ANSWER_LIMIT, asked).await.unwrap_or_else(|_| Err(Status::unavailable("no answer in time")))

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,11 +103,11 @@ impl Worker {
         self
     }
 
-    /// Sets a check of servers: `reason` is called with the address of a server for each connection to it and returns
+    /// Sets a check of servers: `reason` is called with each address before and after the worker connects to it, and returns
     /// why the worker must not use it. A worker runs what it is sent, so it must not accept work from another program
     /// that listens at the address while the server is down.
     #[must_use]
-    pub fn distrust(mut self, reason: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+    pub fn distrust(mut self, reason: impl Fn(SocketAddr) -> Option<String> + Send + Sync + 'static) -> Self {
         self.credentials.distrust = Arc::new(reason);
         self
     }

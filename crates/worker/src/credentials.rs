@@ -9,6 +9,8 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
+use crate::dial::ListenerCheck;
+
 /// Returns the access token for the server at an address, if it needs one. Called for each connection, so that a token
 /// that is created or changed later is found.
 pub(crate) type TokenSource = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -21,12 +23,9 @@ pub enum PlainHttp {
     Anywhere,
 }
 
-/// Returns why the worker must not use the server at an address: another program may listen there.
-pub(crate) type ServerCheck = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
-
 pub(crate) struct Credentials {
     pub(crate) token: TokenSource,
-    pub(crate) distrust: ServerCheck,
+    pub(crate) distrust: ListenerCheck,
     pub(crate) plain_http: PlainHttp,
 }
 
@@ -36,29 +35,23 @@ impl Default for Credentials {
     }
 }
 
-/// Adds the access token to every call, or refuses all calls.
+/// Adds the access token to every call.
 #[derive(Clone)]
-pub(crate) struct Bearer(Result<Option<MetadataValue<Ascii>>, String>);
+pub(crate) struct Bearer(Option<MetadataValue<Ascii>>);
 
 impl Bearer {
     pub(crate) fn new(token: Option<String>) -> Self {
         let value = token.and_then(|token| MetadataValue::try_from(format!("Bearer {token}")).ok());
-        Self(Ok(value.map(|mut value| {
+        Self(value.map(|mut value| {
             value.set_sensitive(true);
             value
-        })))
-    }
-
-    /// Refuses all calls to a server, with the reason.
-    pub(crate) fn refused(reason: String) -> Self {
-        Self(Err(reason))
+        }))
     }
 }
 
 impl Interceptor for Bearer {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
-        let value = self.0.as_ref().map_err(|reason| Status::permission_denied(reason.clone()))?;
-        if let Some(value) = value {
+        if let Some(value) = &self.0 {
             request.metadata_mut().insert("authorization", value.clone());
         }
         Ok(request)

@@ -16,6 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tonic::Status;
 
 use crate::builder::Identity;
+use crate::dial::trouble;
 use crate::error::WorkerError;
 use crate::held::{LinkNo, LinkStage};
 use crate::link::{Phase, RemoteServer, leaving};
@@ -83,7 +84,8 @@ async fn beat(server: Arc<RemoteServer>, said: wire::HeartbeatRequest) {
 }
 
 async fn beat_until_broken(server: &Arc<RemoteServer>, said: wire::HeartbeatRequest) -> Result<(), Status> {
-    let mut client = server.client(server.beat_endpoint.connect_lazy());
+    let channel = server.connect_beside().await.map_err(|error| Status::unavailable(trouble(&error)))?;
+    let mut client = server.client(channel);
     // Which stream of work was up when the last beat was sent.
     let (told, session) = watch::channel(None);
     let beats = unfold((server.clone(), told, said), |(server, told, said)| async move {

@@ -25,6 +25,7 @@ mod attempts;
 mod backoff;
 mod builder;
 mod credentials;
+mod dial;
 mod downloads;
 mod error;
 mod heartbeat;

@@ -12,10 +12,12 @@ use punctual_proto::identity::WorkerSecret;
 use punctual_proto::worker::worker_client::WorkerClient;
 use tokio::sync::{Notify, watch};
 use tonic::transport::{Channel, Endpoint};
+use tower::service_fn;
 
 use crate::attempts::AttemptRules;
 use crate::backoff::Backoff;
 use crate::credentials::{Bearer, Client, Credentials, PlainHttp};
+use crate::dial::dial;
 use crate::error::WorkerError;
 use crate::held::{HeldAttempts, LinkNo};
 use crate::spool::Spool;
@@ -25,7 +27,6 @@ use crate::tasks::Tasks;
 pub(crate) const HEARTBEAT_DEFAULT: Duration = Duration::from_secs(5);
 pub(crate) const LOG_BYTES_MAX_DEFAULT: usize = 1 << 20;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often idle connections are checked, to notice a server that vanished without closing them.
 const PING_EVERY: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -49,9 +50,9 @@ pub(crate) struct Profile {
 pub(crate) struct RemoteServer {
     pub(crate) link: LinkNo,
     pub(crate) url: String,
-    pub(crate) endpoint: Endpoint,
+    endpoint: Endpoint,
     /// The endpoint of the heartbeat's connection.
-    pub(crate) beat_endpoint: Endpoint,
+    beat_endpoint: Endpoint,
     pub(crate) held: Arc<HeldAttempts>,
     credentials: Arc<Credentials>,
     /// Signals that the server does not know this worker any more.
@@ -73,12 +74,8 @@ impl RemoteServer {
         if credentials.plain_http == PlainHttp::LoopbackOnly && !endpoint.uri().host().is_some_and(host::is_loopback) {
             return Err(WorkerError::PlainHttp(url));
         }
-        let beat_endpoint = endpoint
-            .connect_timeout(CONNECT_TIMEOUT)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(PING_EVERY)
-            .keep_alive_timeout(PING_TIMEOUT)
-            .keep_alive_while_idle(true);
+        let beat_endpoint =
+            endpoint.http2_keep_alive_interval(PING_EVERY).keep_alive_timeout(PING_TIMEOUT).keep_alive_while_idle(true);
         let endpoint =
             beat_endpoint.clone().initial_stream_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
         let heartbeat = watch::Sender::new(HEARTBEAT_DEFAULT);
@@ -86,11 +83,19 @@ impl RemoteServer {
     }
 
     pub(crate) fn client(&self, channel: Channel) -> Client {
-        let bearer = match (self.credentials.distrust)(&self.url) {
-            Some(reason) => Bearer::refused(reason),
-            None => Bearer::new((self.credentials.token)(&self.url)),
-        };
-        WorkerClient::with_interceptor(channel, bearer)
+        WorkerClient::with_interceptor(channel, Bearer::new((self.credentials.token)(&self.url)))
+    }
+
+    /// Opens the connection of the stream.
+    pub(crate) async fn connect(&self) -> Result<Channel, tonic::transport::Error> {
+        let distrust = Arc::clone(&self.credentials.distrust);
+        self.endpoint.connect_with_connector(service_fn(move |uri| dial(uri, Arc::clone(&distrust)))).await
+    }
+
+    /// Opens a connection beside the stream.
+    pub(crate) async fn connect_beside(&self) -> Result<Channel, tonic::transport::Error> {
+        let distrust = Arc::clone(&self.credentials.distrust);
+        self.beat_endpoint.connect_with_connector(service_fn(move |uri| dial(uri, Arc::clone(&distrust)))).await
     }
 
     pub(crate) fn heartbeat_every(&self, millis: u32) {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use punctual_exec::connection_trouble;
 use punctual_proto::MESSAGE_BYTES_MAX;
 use punctual_proto::worker as wire;
 use tokio::sync::oneshot;
 use tonic::{Status, Streaming};
 
+use crate::dial::trouble;
 use crate::held::{HelloContent, IsAlias};
 use crate::intake::read_greeting;
 use crate::link::{ServerLink, SessionEnd, leaving};
@@ -75,7 +75,7 @@ impl ServerLink {
     /// Connects, reads the greeting and sends the hello. Returns the stream and the server's welcome.
     async fn open(&self) -> Result<(Inbound, wire::ServerMessage), SessionEnd> {
         let not_opened = |reason: String| SessionEnd::NotOpened(reason);
-        let channel = self.server.endpoint.connect().await.map_err(|error| not_opened(not_connected(&error)))?;
+        let channel = self.server.connect().await.map_err(|error| not_opened(not_connected(&error)))?;
         let mut client = self
             .server
             .client(channel)
@@ -151,7 +151,7 @@ async fn next(inbound: &mut Inbound) -> Result<wire::ServerMessage, SessionEnd> 
 
 /// Describes why there is no connection, and what to do about it.
 fn not_connected(error: &tonic::transport::Error) -> String {
-    format!("{}; start a server with `punctual server`, or name another one with --server", connection_trouble(error))
+    format!("{}; start a server with `punctual server`, or name another one with --server", trouble(error))
 }
 
 /// Describes an error status: what the server said, or what happened to the connection.
@@ -159,7 +159,7 @@ pub(crate) fn describe(status: &Status) -> String {
     /// Texts that only libraries use; our servers answer in sentences.
     const OTHERS: [&str; 3] = ["grpc-status", "HTTP status", "h2 protocol error"];
     if let Some(source) = std::error::Error::source(status) {
-        return connection_trouble(source).to_owned();
+        return trouble(source);
     }
     match status.message() {
         "" => "the server gave no reason".to_owned(),

@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 use super::Context;
 use super::server::{StartFlags, bind, ready_json, until_ready};
 use super::worker::{commands_allowed, host_name};
+use crate::access::TrustedUsers;
 use crate::config::{Database, DevFlags, Origin, ServerSettings, WorkerSettings, guard_in_dev};
 use crate::exit::Exit;
 use crate::folders::make_data_dir;
@@ -106,7 +107,7 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
         name: host_name(),
         settings: worker_settings,
         token: context.token_source()?,
-        trusts_other_users: false,
+        trusted_users: TrustedUsers::OWN,
         plain_http: PlainHttp::LoopbackOnly,
     };
     let mut worker = tokio::spawn(wiring::run_worker(options, stop.requested()));

@@ -5,7 +5,7 @@ use punctual_api::{WorkerQuery, WorkerView};
 use punctual_exec::Account;
 
 use super::Context;
-use crate::access::names_a_token;
+use crate::access::TrustedUsers;
 use crate::config::{WorkerFlags, WorkerSettings};
 use crate::exit::Exit;
 use crate::folders::make_data_dir;
@@ -65,8 +65,8 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> anyhow::Result<E
     context.out.hint(&format!("Connecting to {} with {} slots.", servers.join(" and "), settings.slots));
     let (token, plain_http) = (context.token_source()?, context.plain_http()?);
     let name = args.name.unwrap_or_else(host_name);
-    let trusts_other_users = names_a_token(&context.config);
-    let options = WorkerOptions { servers, name, settings, token, trusts_other_users, plain_http };
+    let trusted_users = TrustedUsers::new(&context.config)?;
+    let options = WorkerOptions { servers, name, settings, token, trusted_users, plain_http };
     wiring::run_worker(options, stop.requested()).await?;
     Ok(Exit::Ok)
 }

@@ -38,3 +38,4 @@ mod sends;
 mod settings;
 mod slow_clients;
 mod terminal;
+mod untrusted_listeners;

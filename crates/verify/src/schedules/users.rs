@@ -241,7 +241,10 @@ fn may_come_true(error: &ClientError) -> bool {
     match error {
         ClientError::Problem(problem) => problem.retryable || problem.status >= 500,
         ClientError::Unreachable { .. } | ClientError::BadAnswer { .. } => true,
-        ClientError::BadUrl { .. } | ClientError::Setup(_) | ClientError::NoEntropy(_) => false,
+        ClientError::BadUrl { .. }
+        | ClientError::UntrustedListener { .. }
+        | ClientError::Setup(_)
+        | ClientError::NoEntropy(_) => false,
     }
 }
 

@@ -21,6 +21,9 @@ settings! {
         token_file: Option<String> = text().or_none(),
             unset("the token of a server of the same user", "A file with the access token; only users other than the server's need one")
                 .flag(EVERY, "FILE").rare().not_local().read_by(&[Role::Client, Role::Worker]);
+        server_user: Option<String> = text().or_none(),
+            unset("this user, root and the owner of `token_file`", "The user whose server may listen on this machine, by name or number, beside this user and root")
+                .flag(EVERY, "USER").rare().not_local().read_by(&[Role::Client, Role::Worker]);
         allow_plain_http: bool = yes_or_no(),
             setting("false", "Allow plain http:// to servers on other machines, in a network that you trust")
                 .switch(EVERY).rare().not_local().read_by(&[Role::Client, Role::Worker]);
