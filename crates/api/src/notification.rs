@@ -32,7 +32,7 @@ pub struct NotificationRequest {
     pub schedules: Vec<String>,
     /// With `late`: from which lateness on; 5m by default, 5s to 7d. A schedule's own `late_after` goes before.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, format = "x-duration", example = "5m")]
+    #[schema(value_type = Option<String>, format = "x-duration", example = "PT5M")]
     pub late_after: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub email: Option<EmailChannel>,
@@ -44,7 +44,7 @@ pub struct NotificationRequest {
     pub webhook: Option<WebhookChannel>,
     /// At most one message in this time; 60s by default, 5s to 24h.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, format = "x-duration", example = "60s")]
+    #[schema(value_type = Option<String>, format = "x-duration", example = "PT1M")]
     pub window: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub templates: Option<NotificationTemplates>,
@@ -134,7 +134,7 @@ pub struct NotificationView {
     pub tasks: Vec<String>,
     pub queues: Vec<String>,
     pub schedules: Vec<String>,
-    #[schema(value_type = String, example = "5m")]
+    #[schema(value_type = String, format = "duration", example = "PT5M")]
     pub late_after: Span,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub email: Option<EmailChannel>,
@@ -144,7 +144,7 @@ pub struct NotificationView {
     pub telegram: Option<TelegramChannel>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub webhook: Option<WebhookChannel>,
-    #[schema(value_type = String, example = "60s")]
+    #[schema(value_type = String, format = "duration", example = "PT1M")]
     pub window: Span,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub templates: Option<NotificationTemplates>,
@@ -345,7 +345,7 @@ pub struct MessageEvent {
     #[serde(default)]
     pub earlier_attempts: u64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, example = "6m 12s")]
+    #[schema(value_type = Option<String>, format = "duration", example = "PT6M12S")]
     pub late_by: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub link: Option<String>,
@@ -364,7 +364,7 @@ pub struct MessageAttempt {
     #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, example = "1.2s")]
+    #[schema(value_type = Option<String>, format = "duration", example = "PT1.2S")]
     pub took: Option<Span>,
     /// How it ended.
     #[schema(schema_with = schema::attempt_state)]

@@ -34,7 +34,7 @@ pub struct ScheduleRequest {
     pub cron: Option<String>,
     /// Again and again after this time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, format = "x-duration", example = "90s")]
+    #[schema(value_type = Option<String>, format = "x-duration", example = "PT1M30S")]
     pub every: Option<Span>,
     /// With `every`: one run falls on this instant. Otherwise on `start_at`, or else on 1970-01-01T00:00:00Z.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -74,7 +74,7 @@ pub struct ScheduleRequest {
     pub fold: Option<FoldPolicy>,
     /// Each start is delayed by a stable amount below this; 1 ms to 24 h.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, format = "x-duration", example = "60s")]
+    #[schema(value_type = Option<String>, format = "x-duration", example = "PT1M")]
     pub jitter: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub calendars: Option<CalendarsRequest>,
@@ -95,12 +95,12 @@ pub struct ScheduleRequest {
     pub pause_after_failures: Option<u16>,
     /// A run that starts later than this is marked late.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, format = "x-duration", example = "60s")]
+    #[schema(value_type = Option<String>, format = "x-duration", example = "PT1M")]
     pub late_after: Option<Span>,
     /// A planned time that no server has handled for this long is missed, and `catch_up` says what becomes of it; 1 s to 1 h.
     /// By default the time until the next planned one, but at least 1 s and at most the servers' `missed_after`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, format = "x-duration", example = "5s")]
+    #[schema(value_type = Option<String>, format = "x-duration", example = "PT5S")]
     pub missed_after: Option<Span>,
     /// Any JSON, handed to each run as it is.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -120,7 +120,7 @@ pub struct RuleRequest {
     #[schema(example = "30 9 * * MON-FRI")]
     pub cron: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, format = "x-duration", example = "90s")]
+    #[schema(value_type = Option<String>, format = "x-duration", example = "PT1M30S")]
     pub every: Option<Span>,
     /// With `every`: one run falls on this instant.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -163,7 +163,7 @@ pub struct CatchUpRequest {
     pub max: Option<u32>,
     /// None that is older; at most 366 days. By default a day with `all`, and no limit with `last`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, format = "x-duration", example = "1d")]
+    #[schema(value_type = Option<String>, format = "x-duration", example = "PT24H")]
     pub window: Option<Span>,
     /// With `all`: how many are started in a minute; 60 by default.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -25,7 +25,7 @@ pub struct JobRequest {
     pub run_at: Option<Timestamp>,
     /// Run this long after the request is accepted, such as `90s` or `2h`. Instead of `run_at`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, format = "x-duration", example = "90s")]
+    #[schema(value_type = Option<String>, format = "x-duration", example = "PT1M30S")]
     pub delay: Option<Span>,
     /// Any JSON, handed to the task as it is.
     #[serde(skip_serializing_if = "Option::is_none", default)]

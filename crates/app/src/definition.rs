@@ -128,9 +128,9 @@ mod tests {
     #[test]
     fn everything_else_is_shown_as_it_was_written() {
         for run in [
-            r#"{"http":{"url":"https://example.com/a/?day=1","method":"GET","headers":{"Accept":"*/*"},"timeout":"30s"}}"#,
+            r#"{"http":{"url":"https://example.com/a/?day=1","method":"GET","headers":{"Accept":"*/*"},"timeout":"PT30S"}}"#,
             r#"{"slack":{"webhook":"ops","text":"hi"}}"#,
-            r#"{"command":{"line":"df -h | mail root","grace":"10s"}}"#,
+            r#"{"command":{"line":"df -h | mail root","grace":"PT10S"}}"#,
         ] {
             assert_eq!(shown(run), run);
         }

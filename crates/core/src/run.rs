@@ -140,7 +140,7 @@ pub struct Binary {
     pub limits: Limits,
     /// The time from SIGTERM to SIGKILL, when it is cancelled or its time is over.
     #[serde(default = "default_grace")]
-    #[cfg_attr(feature = "schema", schema(value_type = String, format = "x-duration", example = "10s"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, format = "x-duration", example = "PT10S"))]
     pub grace: Span,
 }
 
@@ -294,7 +294,7 @@ pub struct HttpCall {
     pub sign_with: Option<String>,
     /// For one request; the task's timeout holds as well.
     #[serde(default = "default_http_timeout")]
-    #[cfg_attr(feature = "schema", schema(value_type = String, format = "x-duration", example = "30s"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, format = "x-duration", example = "PT30S"))]
     pub timeout: Span,
 }
 

@@ -59,12 +59,12 @@ pub struct TaskSpec {
     pub start_retry: RetryPolicy,
     /// No attempt outlives this.
     #[serde(default = "default_timeout")]
-    #[cfg_attr(feature = "schema", schema(value_type = String, format = "x-duration", example = "20m"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, format = "x-duration", example = "PT20M"))]
     pub timeout: Span,
     /// A job that has not started this long after it was due fails instead. A start that is given back does not count,
     /// and does not move the time that it was due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, format = "x-duration", example = "1h"))]
+    #[cfg_attr(feature = "schema", schema(value_type = Option<String>, format = "x-duration", example = "PT1H"))]
     pub queue_timeout: Option<Span>,
     #[serde(default)]
     pub delivery: Delivery,

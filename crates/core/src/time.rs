@@ -162,7 +162,7 @@ impl fmt::Debug for Timestamp {
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // One form for a duration, and in ASCII: programs read it, too.
+        // In ASCII, so that every terminal shows it and every parser reads it.
         f.write_str(&format!("{:#}", jiff::SignedDuration::from_micros(self.0)).replace('µ', "u"))
     }
 }
@@ -187,8 +187,9 @@ impl<'de> Deserialize<'de> for Timestamp {
 }
 
 impl Serialize for Span {
+    /// Writes ISO 8601, such as `PT11M26.975002S`, for programs. [`fmt::Display`] is for people.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.collect_str(&jiff::SignedDuration::from_micros(self.0))
     }
 }
 
@@ -275,17 +276,22 @@ mod tests {
     }
 
     #[test]
-    fn a_duration_has_one_form_in_ascii_and_reads_back() {
-        for (micros, text) in [
-            (0, "0s"),
-            (14_955, "14ms 955us"),
-            (1_200_000, "1s 200ms"),
-            (5_400_000_000, "1h 30m"),
-            (604_800_000_000, "168h"),
+    fn a_duration_is_iso_8601_in_json_and_friendly_to_people_and_reads_back() {
+        for (micros, iso, text) in [
+            (0, "PT0S", "0s"),
+            (1, "PT0.000001S", "1us"),
+            (14_955, "PT0.014955S", "14ms 955us"),
+            (1_200_000, "PT1.2S", "1s 200ms"),
+            (686_975_002, "PT11M26.975002S", "11m 26s 975ms 2us"),
+            (5_400_000_000, "PT1H30M", "1h 30m"),
+            (604_800_000_000, "PT168H", "168h"),
         ] {
             let span = Span::from_micros(micros);
             assert_eq!(span.to_string(), text);
+            assert_eq!(serde_json::json!(span), iso);
+            assert_eq!(serde_json::json!(span), iso);
             assert_eq!(Span::parse(text), Ok(span));
+            assert_eq!(Span::parse(iso), Ok(span));
         }
     }
 }

@@ -61,8 +61,8 @@ const WHO: &str = "local";
         title = "Punctual",
         description = "A task scheduler: tasks at arbitrary times, once and on time. \
                        Errors are application/problem+json (RFC 9457) with a stable `code` and a `hint`. \
-                       A request may write a duration as text (`90s`, `1h30m`, `PT1M30S`) or as a number of seconds; \
-                       answers have text."
+                       A request may write a duration in ISO 8601 (`PT1M30S`), as text (`90s`, `1h30m`) or as a \
+                       number of seconds; responses write ISO 8601."
     ),
     components(schemas(punctual_api::Problem, punctual_api::JobChange))
 )]

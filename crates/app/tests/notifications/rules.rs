@@ -103,7 +103,7 @@ async fn a_webhook_gets_the_whole_message() {
     assert_eq!(event["job"], json!(job.id));
     assert_eq!(event["reason"], "attempt 1 failed");
     assert_eq!(event["attempts"][0]["ending"], "failed");
-    assert_eq!(event["attempts"][0]["took"], "1s");
+    assert_eq!(event["attempts"][0]["took"], "PT1S");
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ pub struct Command {
     pub files: Vec<TaskFile>,
     /// The time from SIGTERM to SIGKILL, when it is cancelled or its time is over.
     #[serde(default = "default_grace")]
-    #[cfg_attr(feature = "schema", schema(value_type = String, format = "x-duration", example = "10s"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, format = "x-duration", example = "PT10S"))]
     pub grace: Span,
 }
 
@@ -91,7 +91,7 @@ mod tests {
     fn a_line_is_all_that_must_be_said() {
         let run: Run = serde_json::from_str(r#"{"command":{"line":"date"}}"#).unwrap();
         assert_eq!(run, Run::Command(Command::new("date")));
-        assert_eq!(serde_json::to_string(&run).unwrap(), r#"{"command":{"line":"date","grace":"10s"}}"#);
+        assert_eq!(serde_json::to_string(&run).unwrap(), r#"{"command":{"line":"date","grace":"PT10S"}}"#);
         assert_eq!((run.kind(), run.capability().as_str(), run.grace()), ("command", "command", default_grace()));
         assert!(Run::KINDS.contains(&run.kind()));
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use comfy_table::Cell;
-use punctual_api::TaskView;
+use punctual_api::{TaskView, make_durations_friendly};
 use punctual_core::attempt::FailureClass;
 use punctual_core::retry::RetryPolicy;
 use punctual_core::run::{Command, Email, default_grace};
@@ -63,9 +63,13 @@ pub(crate) fn run_summary(run: &Run) -> String {
 
 /// What is not at its default, as it was written.
 fn probe_words(probe: &Probe) -> String {
-    let fields = |probe: &Probe| match serde_json::to_value(probe) {
-        Ok(serde_json::Value::Object(fields)) => fields,
-        Ok(_) | Err(_) => serde_json::Map::new(),
+    let fields = |probe: &Probe| {
+        let mut probe = serde_json::to_value(probe).unwrap_or_default();
+        make_durations_friendly(&mut probe);
+        match probe {
+            serde_json::Value::Object(fields) => fields,
+            _ => serde_json::Map::new(),
+        }
     };
     let usual = fields(&Probe::default());
     let mut fields = fields(probe);

@@ -2,12 +2,17 @@
 
 use std::collections::BTreeSet;
 
+use punctual_api::make_durations_friendly;
 use punctual_core::task::TaskSpec;
 use serde_json::Value;
 
 /// The fields that differ: `timeout 20m → 30s`.
 pub(crate) fn task_changes(before: &TaskSpec, after: &TaskSpec) -> Vec<String> {
-    let json = |spec: &TaskSpec| serde_json::to_value(spec).unwrap_or_default();
+    let json = |spec: &TaskSpec| {
+        let mut spec = serde_json::to_value(spec).unwrap_or_default();
+        make_durations_friendly(&mut spec);
+        spec
+    };
     let mut found = Vec::new();
     compare("", Some(&json(before)), Some(&json(after)), &mut found);
     found

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use punctual_api::NotificationMessage;
+use punctual_api::{NotificationMessage, make_durations_friendly};
 use punctual_core::Timestamp;
 use serde_json::{Value, json};
 
@@ -36,12 +36,13 @@ pub(in crate::notify) struct BadTemplate {
     pub(super) line: Option<usize>,
 }
 
-/// What templates see: the message as a webhook gets it.
+/// What templates see: the message as a webhook gets it, with durations for people to read.
 pub(super) struct Context(Value);
 
 impl Context {
     pub(super) fn new(message: &NotificationMessage) -> Self {
         let mut seen = json!(message);
+        make_durations_friendly(&mut seen);
         let events = seen.get_mut("events").and_then(|events| events.as_array_mut());
         for event in events.into_iter().flatten() {
             fill(event, &OPTIONAL_OF_EVENT);

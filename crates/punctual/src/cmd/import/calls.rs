@@ -246,28 +246,28 @@ mod tests {
         for (line, wanted) in [
             (
                 "curl -fsS https://h/x >/dev/null 2>&1",
-                r#"{"url":"https://h/x","method":"GET","timeout":"15m"} retries 0"#,
+                r#"{"url":"https://h/x","method":"GET","timeout":"PT15M"} retries 0"#,
             ),
             (
                 "/usr/bin/curl -sSLo /dev/null -m 10 --retry 3 'h/x?a=b'",
-                r#"{"url":"http://h/x?a=b","method":"GET","follow_redirects":10,"timeout":"10s"} retries 3"#,
+                r#"{"url":"http://h/x?a=b","method":"GET","follow_redirects":10,"timeout":"PT10S"} retries 3"#,
             ),
             (
                 "curl -X PUT -H 'A: b' -d x=1 -d y=2 http://h/",
-                r#"{"url":"http://h/","method":"PUT","headers":{"A":"b","Content-Type":"application/x-www-form-urlencoded"},"body":"x=1&y=2","timeout":"15m"} retries 0"#,
+                r#"{"url":"http://h/","method":"PUT","headers":{"A":"b","Content-Type":"application/x-www-form-urlencoded"},"body":"x=1&y=2","timeout":"PT15M"} retries 0"#,
             ),
-            ("curl -I -m0.5 http://h/", r#"{"url":"http://h/","method":"HEAD","timeout":"500ms"} retries 0"#),
+            ("curl -I -m0.5 http://h/", r#"{"url":"http://h/","method":"HEAD","timeout":"PT0.5S"} retries 0"#),
             (
                 "wget -qO- http://h/",
-                r#"{"url":"http://h/","method":"GET","follow_redirects":10,"timeout":"15m"} retries 0"#,
+                r#"{"url":"http://h/","method":"GET","follow_redirects":10,"timeout":"PT15M"} retries 0"#,
             ),
             (
                 "wget -nv --spider --tries=3 -T 30 http://h/",
-                r#"{"url":"http://h/","method":"HEAD","follow_redirects":10,"timeout":"30s"} retries 2"#,
+                r#"{"url":"http://h/","method":"HEAD","follow_redirects":10,"timeout":"PT30S"} retries 2"#,
             ),
             (
                 "wget -q -O /dev/null --post-data 'a=b' --header 'Content-Type: text/plain' http://h/",
-                r#"{"url":"http://h/","method":"POST","headers":{"Content-Type":"text/plain"},"body":"a=b","follow_redirects":10,"timeout":"15m"} retries 0"#,
+                r#"{"url":"http://h/","method":"POST","headers":{"Content-Type":"text/plain"},"body":"a=b","follow_redirects":10,"timeout":"PT15M"} retries 0"#,
             ),
         ] {
             assert_eq!(translated(line, None).expect(line), wanted, "{line}");

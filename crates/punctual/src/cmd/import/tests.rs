@@ -87,7 +87,7 @@ fn with_a_shell_lines_run_as_cron_ran_them() {
         mail["run"]["command"],
         json!({
             "line": "mail -s hi ops", "shell": "/bin/bash", "stdin": "Dear all,\nBye\n", "directory": "/srv",
-            "environment": { "HOME": "/srv", "PLACE": "here" }, "grace": "10s",
+            "environment": { "HOME": "/srv", "PLACE": "here" }, "grace": "PT10S",
         })
     );
     assert_eq!((&mail["retry"]["max"], &mail["timeout"]), (&json!(0), &json!("24h")));

@@ -35,7 +35,7 @@ async fn an_edit_changes_what_is_given_and_nothing_else() {
         nightly(),
         &["--jitter", "5s", "--overlap", "cancel-previous", "--catch-up", "all", "--catch-up-rate", "10/min"],
         json!({
-            "task": "t", "cron": "0 2 * * *", "zone": "Europe/Berlin", "jitter": "5s", "max_runs": 9,
+            "task": "t", "cron": "0 2 * * *", "zone": "Europe/Berlin", "jitter": "PT5S", "max_runs": 9,
             "overlap": "cancel_previous", "catch_up": { "mode": "all", "per_minute": 10 },
         }),
     )
