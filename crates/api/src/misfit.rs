@@ -99,7 +99,7 @@ fn is_range(message: &str) -> bool {
 pub fn not_json(error: &serde_json::Error) -> String {
     let (line, column) = (error.line(), error.column());
     if error.is_eof() {
-        return "it ends too early".to_owned();
+        return format!("it ends too early, at line {line}, column {column}");
     }
     format!("there is a mistake at line {line}, column {column}")
 }
@@ -247,6 +247,6 @@ mod tests {
     fn what_is_no_json_has_a_place() {
         let said = |text: &str| not_json(&serde_json::from_str::<serde_json::Value>(text).unwrap_err());
         assert_eq!(said("{\"a\": 1,}"), "there is a mistake at line 1, column 9");
-        assert_eq!(said("{\"a\": "), "it ends too early");
+        assert_eq!(said("{\"a\": "), "it ends too early, at line 1, column 6");
     }
 }

@@ -48,14 +48,18 @@ pub(crate) fn words<T: Copy + Ord>(
     as_str: fn(T) -> &'static str,
 ) -> Result<Vec<T>> {
     let Some(text) = text else { return Ok(Vec::new()) };
-    let mut found = Vec::new();
-    for word in text.split(',') {
-        let Some(meaning) = all.iter().find(|meaning| as_str(**meaning) == word.trim()) else {
-            let shown: String = word.chars().take(QUOTED_CHARS_MAX).collect();
-            let known: Vec<&str> = all.iter().map(|meaning| as_str(*meaning)).collect();
-            return Err(AppError::field(field, format!("{shown} is not one of {}", known.join(", "))));
-        };
-        found.push(*meaning);
+    let (mut found, mut unknown) = (Vec::new(), Vec::new());
+    for word in text.split(',').map(str::trim) {
+        match all.iter().find(|meaning| as_str(**meaning) == word) {
+            Some(meaning) => found.push(*meaning),
+            None => unknown.push(word),
+        }
+    }
+    if !unknown.is_empty() {
+        let verb = if unknown.len() == 1 { "is not one of" } else { "are not among" };
+        let shown: String = unknown.join(", ").chars().take(QUOTED_CHARS_MAX).collect();
+        let known: Vec<&str> = all.iter().map(|meaning| as_str(*meaning)).collect();
+        return Err(AppError::field(field, format!("{shown} {verb} {}", known.join(", "))));
     }
     found.sort_unstable();
     found.dedup();
@@ -130,5 +134,6 @@ mod tests {
         let letters = |text: &str| words("letter", Some(text), &['a', 'b'], |c| if c == 'a' { "a" } else { "b" });
         assert_eq!(letters("b, a,b").unwrap(), ['a', 'b']);
         assert_eq!(letters("b,c").unwrap_err().detail, "letter: c is not one of a, b");
+        assert_eq!(letters("c,b, d").unwrap_err().detail, "letter: c, d are not among a, b");
     }
 }

@@ -1,5 +1,8 @@
 //! How often and how soon a job is tried again.
 
+use std::fmt;
+
+use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::attempt::FailureClass;
@@ -12,14 +15,15 @@ use crate::time::Span;
 #[serde(deny_unknown_fields, default)]
 pub struct RetryPolicy {
     /// Attempts after the first.
+    #[serde(deserialize_with = "read_max")]
     pub max: u16,
     /// The wait before the first retry.
-    #[cfg_attr(feature = "schema", schema(value_type = String, format = "x-duration", example = "1s"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, format = "x-duration", example = "PT1S"))]
     pub initial: Span,
     /// Each wait is this many times the one before.
     pub factor: f64,
     /// No wait is longer.
-    #[cfg_attr(feature = "schema", schema(value_type = String, format = "x-duration", example = "10m"))]
+    #[cfg_attr(feature = "schema", schema(value_type = String, format = "x-duration", example = "PT10M"))]
     pub cap: Span,
     /// The part of the wait, 0 to 1, that is left to chance, so that jobs which
     /// failed together do not come back together.
@@ -29,6 +33,34 @@ pub struct RetryPolicy {
     #[serde(skip_serializing_if = "FailureClasses::is_empty")]
     #[cfg_attr(feature = "schema", schema(value_type = Vec<FailureClass>))]
     pub except: FailureClasses,
+}
+
+/// Reads [`RetryPolicy::max`]. The refusal of a number that does not fit names the limit, and not that of the type.
+fn read_max<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    struct Read;
+    impl Visitor<'_> for Read {
+        type Value = u16;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a whole number from 0 to {}", RetryPolicy::MAX_MAX)
+        }
+        fn visit_u64<E: Error>(self, number: u64) -> Result<u16, E> {
+            u16::try_from(number).map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
+        }
+        fn visit_i64<E: Error>(self, number: i64) -> Result<u16, E> {
+            u16::try_from(number).map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
+        }
+    }
+    deserializer.deserialize_u16(Read)
+}
+
+fn read_given_max<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u16>, D::Error> {
+    struct Max(u16);
+    impl<'de> Deserialize<'de> for Max {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            read_max(deserializer).map(Self)
+        }
+    }
+    Ok(Option::<Max>::deserialize(deserializer)?.map(|max| max.0))
 }
 
 /// A set of [`FailureClass`], written as a list.
@@ -132,6 +164,7 @@ pub(crate) fn read_after_give_back<'de, D: Deserializer<'de>>(deserializer: D) -
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct PolicyFields {
+        #[serde(default, deserialize_with = "read_given_max")]
         max: Option<u16>,
         initial: Option<Span>,
         factor: Option<f64>,
@@ -155,6 +188,18 @@ pub(crate) fn read_after_give_back<'de, D: Deserializer<'de>>(deserializer: D) -
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_of_retries_that_does_not_fit_is_told_the_limit() {
+        let spec = |field: &str, max: &str| format!(r#"{{"run":{{"probe":{{}}}},"{field}":{{"max":{max}}}}}"#);
+        for field in ["retry", "node_retry", "start_retry"] {
+            assert!(serde_json::from_str::<crate::task::TaskSpec>(&spec(field, "1000")).is_ok(), "{field}");
+            for max in ["-1", "70000", "1.5", "\"3\""] {
+                let refused = serde_json::from_str::<crate::task::TaskSpec>(&spec(field, max)).unwrap_err().to_string();
+                assert!(refused.contains("a whole number from 0 to 1000"), "{field} {max}: {refused}");
+            }
+        }
+    }
 
     #[test]
     fn waits_grow_up_to_the_cap_and_then_end() {

@@ -223,6 +223,10 @@ fn refused(answered: &MessageAnswer, verdict: &BotReply, token: &str) -> Failure
     let mut reason = format!("Telegram answered {status}");
     let description: String =
         verdict.description.chars().filter(|c| !c.is_control()).take(DESCRIPTION_CHARS_MAX).collect();
+    // It often begins with the words of the status.
+    let words = status.canonical_reason().unwrap_or_default();
+    let description =
+        description.strip_prefix(words).map_or(description.as_str(), |rest| rest.trim_start_matches(": "));
     if !description.is_empty() && !description.contains(token) {
         reason += &format!(": {description}");
     }

@@ -58,6 +58,7 @@ async fn the_answer_says_whether_another_try_can_help() {
     for (status, more, body, last, retry_after, said) in [
         (400, "", r#"{"ok":false,"description":"Bad Request: chat not found"}"#, Last::Yes, None, "chat not found"),
         (401, "", r#"{"ok":false,"description":"Unauthorized"}"#, Last::Yes, None, "check the token"),
+        (400, "", r#"{"ok":false,"description":"Bad Request: no chat"}"#, Last::Yes, None, "400 Bad Request: no chat"),
         (403, "", r#"{"ok":false,"description":"Forbidden: bot was kicked"}"#, Last::Yes, None, "bot was kicked"),
         (
             400,

@@ -89,6 +89,8 @@ fn run(cli: Cli, context: Context) -> anyhow::Result<Exit> {
             return cmd::dispatch(cli.command, &context).await;
         }
         tokio::select! {
+            // A command may have something to say about Ctrl-C.
+            biased;
             result = cmd::dispatch(cli.command, &context) => result,
             _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
         }

@@ -12,7 +12,7 @@ use tonic::Status;
 use crate::problem::Refused;
 
 /// Routes that need no [`punctual_app::Caller`], by what the router matched.
-const OPEN: [&str; 9] = [
+pub(crate) const OPEN: [&str; 9] = [
     // These say nothing about what is stored. Whoever watches the process has no credential.
     "/livez",
     "/readyz",

@@ -5,13 +5,15 @@
 //! browser must not be able to use that: its requests carry its own origin, and one that has its
 //! name resolve to loopback carries its own host name. Both are refused.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::body::HttpBody as _;
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use futures_util::stream;
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use punctual_api::ErrorKind;
@@ -160,11 +162,7 @@ async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> R
     };
     let mut response = problem::finish(response, &request_id, &method, &path);
     if method == Method::HEAD {
-        // The length is that of the body that a GET would have.
-        if let Some(len) = response.body().size_hint().exact() {
-            response.headers_mut().entry(header::CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(len));
-        }
-        *response.body_mut() = axum::body::Body::empty();
+        without_body(&mut response);
     }
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, HeaderValue::from_str(&request_id).expect("hexadecimal digits"));
@@ -172,6 +170,20 @@ async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> R
     match busy {
         Some(busy) => busy.until_answered(response, place),
         None => response,
+    }
+}
+
+/// Takes the body of an answer to HEAD. The length stays that of the body that a GET would have.
+fn without_body(response: &mut Response) {
+    let len = response.body().size_hint().exact();
+    let headers = response.headers_mut();
+    // The router has emptied it already, and noted how long it was, which nobody knows of a stream.
+    let is_stream = len.is_none_or(|len| len == 0 && headers.contains_key(header::CONTENT_TYPE));
+    if headers.contains_key(header::CONTENT_LENGTH) || !is_stream {
+        headers.entry(header::CONTENT_LENGTH).or_insert_with(|| HeaderValue::from(len.unwrap_or_default()));
+        *response.body_mut() = Body::empty();
+    } else {
+        *response.body_mut() = Body::from_stream(stream::empty::<Result<Bytes, Infallible>>());
     }
 }
 

@@ -19,11 +19,15 @@ pub(crate) fn from_json<T: DeserializeOwned + Checked>(bytes: &[u8]) -> Result<T
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let read = T::deserialize(ByName(&mut reader)).and_then(|value| reader.end().map(|()| value));
     read.map_err(|error| {
-        // A misfit within an enum is called a mistake of syntax; only a second look tells.
-        let is_json = error.is_data() || serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
-        let error = match is_json {
-            true => misfits::<T>(bytes),
-            false => AppError::invalid(format!("the body is not valid JSON: {}", not_json(&error))),
+        // A misfit within an enum is called a mistake of syntax, and one before a mistake of syntax hides it; only a
+        // second look tells.
+        let error = match serde_json::from_slice::<IgnoredAny>(bytes) {
+            Ok(_) => misfits::<T>(bytes),
+            Err(syntax) => {
+                // The first look sees more of the syntax, such as bytes that are no UTF-8.
+                let error = if error.is_data() { syntax } else { error };
+                AppError::invalid(format!("the body is not valid JSON: {}", not_json(&error)))
+            }
         };
         if error.hint.is_some() { error } else { error.hint(HINT) }
     })
@@ -161,6 +165,8 @@ mod tests {
             (r#"{"number": 1, "numbers": 1}"#, "/numbers: there is no such field; the fields are number"),
             ("{\"number\": 1,}", "the body is not valid JSON: there is a mistake at line 1, column 14"),
             ("{\"number\": 1} 1", "the body is not valid JSON: there is a mistake at line 1, column 15"),
+            (r#"{"a":}"#, "the body is not valid JSON: there is a mistake at line 1, column 6"),
+            ("[1", "the body is not valid JSON: it ends too early, at line 1, column 2"),
             ("[1]", "the body must be an object, not an array"),
             ("7", "the body must be an object, not a number"),
         ] {

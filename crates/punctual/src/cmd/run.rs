@@ -138,14 +138,30 @@ pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit
         Ok(submitted) => submitted,
         Err(error) => return Err(or_near(or_file(error, args.task.as_deref()), args.task.as_deref(), &client).await),
     };
-    let id = submitted.id;
     warn(&submitted.warnings);
+    if args.follows() || args.wait {
+        return tokio::select! {
+            exit = watch(&args, &client, &submitted, context) => exit,
+            _ = tokio::signal::ctrl_c() => {
+                let id = submitted.id;
+                note(&format!("{id} continues; to cancel it: punctual cancel {id}"));
+                Ok(Exit::Interrupted)
+            }
+        };
+    }
+    show(&submitted, args.at, context)?;
+    Ok(Exit::Ok)
+}
+
+/// Waits for the job to finish, with or without what it prints.
+async fn watch(args: &RunArgs, client: &Client, submitted: &JobSubmitted, context: &Context) -> anyhow::Result<Exit> {
+    let id = submitted.id;
     let reconnection = Reconnection::new(args.wait_timeout.map(Span::to_std), &context.out);
     reconnection.found();
     if args.follows() && context.out.format == Format::Name {
         // What it prints would be taken for names.
         context.out.line(&id.to_string())?;
-        return match wait_finished(&client, id, &submitted.warnings, &reconnection, context).await? {
+        return match wait_finished(client, id, &submitted.warnings, &reconnection, context).await? {
             Waited::Finished(job) => Ok(args.exit_of(&job)),
             Waited::Pending(job) => {
                 say_pending(&job, context);
@@ -155,23 +171,19 @@ pub(crate) async fn run(args: RunArgs, context: &Context) -> anyhow::Result<Exit
     }
     if args.follows() {
         context.out.hint(&format!("{id} submitted, due {}", relative(submitted.due_at, now())));
-        return Ok(match follow(&client, &submitted, args.raw.into(), &reconnection, context).await? {
+        return Ok(match follow(client, submitted, args.raw.into(), &reconnection, context).await? {
             Some(job) => args.exit_of(&job),
             None => gave_up(id, LATE, context),
         });
     }
-    if args.wait {
-        context.out.hint(&format!(
-            "{id} submitted, due {}. The job continues if you stop waiting.",
-            relative(submitted.due_at, now())
-        ));
-        return match wait_for(&[id], &submitted.warnings, &reconnection, LATE, context).await? {
-            Exit::JobFailed if args.passes_exit_code_on() => Ok(of_program(&client.job(id).await?)),
-            exit => Ok(exit),
-        };
+    context.out.hint(&format!(
+        "{id} submitted, due {}. The job continues if you stop waiting.",
+        relative(submitted.due_at, now())
+    ));
+    match wait_for(&[id], &submitted.warnings, &reconnection, LATE, context).await? {
+        Exit::JobFailed if args.passes_exit_code_on() => Ok(of_program(&client.job(id).await?)),
+        exit => Ok(exit),
     }
-    show(&submitted, args.at, context)?;
-    Ok(Exit::Ok)
 }
 
 /// Whoever names a file of this folder like a task is told how to name it.

@@ -51,6 +51,9 @@ impl<'a> TargetFlags<'a> {
                 "name a binary such as ./tool, or use --command",
             ));
         }
+        if let Some(folder @ ("." | "..")) = self.task {
+            return Err(usage(format!("`{folder}` is a folder"), "name a file in it, such as ./tool, or a task"));
+        }
         match (self.task, self.spec.name_a_run()) {
             (None, false) => return Err(nothing_to_run()),
             (Some(task), _) if self.spec.name_a_run() || (self.file().is_none() && self.spec.are_given()) => {

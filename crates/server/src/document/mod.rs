@@ -27,8 +27,20 @@ const TAGS: [(&str, &str); 10] = [
 pub(crate) fn complete(mut document: Value) -> Value {
     document["info"]["contact"] = json!({ "name": "The Punctual project" });
     document["servers"] = json!([{ "url": "/", "description": "The server that serves this document" }]);
-    // There are no identities yet: whoever reaches the server may do everything.
-    document["security"] = json!([]);
+    document["components"]["securitySchemes"] = json!({
+        BEARER: {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "The access token: the content of the file `token` in the server's `data_dir`.",
+        },
+        ATTEMPT: {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "The token of one attempt, which its agent gets at its start.",
+        },
+    });
+    // Without a credential, the server answers its own user on loopback.
+    document["security"] = json!([{}, { BEARER: [] }]);
     document["tags"] =
         TAGS.iter().map(|(name, description)| json!({ "name": name, "description": description })).collect();
     name_variants(&mut document["components"]["schemas"]);
@@ -36,6 +48,7 @@ pub(crate) fn complete(mut document: Value) -> Value {
     let components = document["components"].clone();
     for operation in operations_mut(&mut document) {
         describe(operation);
+        secure(operation);
         parameters::complete(operation);
         examples::complete(operation, &components);
     }
@@ -45,6 +58,22 @@ pub(crate) fn complete(mut document: Value) -> Value {
 fn operations_mut(document: &mut Value) -> impl Iterator<Item = &mut Value> {
     let paths = document.get_mut("paths").and_then(Value::as_object_mut).into_iter().flatten();
     paths.flat_map(|(_, path)| path.as_object_mut().into_iter().flatten().map(|(_, operation)| operation))
+}
+
+/// The access token.
+const BEARER: &str = "bearer";
+/// The token of an attempt.
+const ATTEMPT: &str = "attempt";
+
+/// Says which operations take another credential than most, or none.
+fn secure(operation: &mut Value) {
+    // Files have signed addresses.
+    const OPEN: [&str; 5] = ["live", "ready", "get_problem", "download_artifact", "upload_artifact"];
+    if operation["tags"][0] == "agents" {
+        operation["security"] = json!([{ ATTEMPT: [] }]);
+    } else if OPEN.iter().any(|open| operation["operationId"] == *open) {
+        operation["security"] = json!([]);
+    }
 }
 
 /// The first sentence is what a list of operations has room for.

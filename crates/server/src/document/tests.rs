@@ -33,7 +33,20 @@ fn each_object(value: &Value, path: &str, visit: &mut impl FnMut(&str, &serde_js
 fn the_document_says_where_it_holds_and_who_may_use_it() {
     let document = document();
     assert_eq!(document["servers"][0]["url"], "/");
-    assert_eq!(document["security"], serde_json::json!([]));
+    assert_eq!(document["security"], json!([{}, { "bearer": [] }]));
+    assert_eq!(document["components"]["securitySchemes"]["bearer"]["scheme"], "bearer");
+    // As `access` has it.
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let is_open = crate::access::OPEN.contains(&path.as_str());
+        for operation in methods.as_object().unwrap().values() {
+            let expected = match operation["tags"][0].as_str() {
+                Some("agents") => json!([{ "attempt": [] }]),
+                _ if is_open => json!([]),
+                _ => Value::Null,
+            };
+            assert_eq!(operation["security"], expected, "{path}");
+        }
+    }
     assert!(document["info"]["contact"]["name"].is_string() && document["info"]["license"]["name"].is_string());
 }
 
@@ -115,6 +128,9 @@ fn durations_are_texts_or_seconds_in_requests() {
     ] {
         assert_eq!(schemas.pointer(pointer).map(|field| &field["type"]), Some(&types), "{pointer}");
     }
+    for pointer in ["/NotificationView/properties/window", "/Job/properties/late_by"] {
+        assert_eq!(schemas.pointer(pointer).map(|field| &field["format"]), Some(&json!("duration")), "{pointer}");
+    }
     each_object(&document, "", &mut |path, fields| {
         let is_marked = fields.get("format").is_some_and(|format| format == super::DURATION);
         assert!(!is_marked, "{path}");
@@ -134,4 +150,17 @@ fn every_schema_is_described_and_used() {
         assert!(used.contains(name), "nothing refers to {name}");
         assert!(schema["description"].is_string(), "{name} is not described");
     }
+}
+
+/// With the variable `UPDATE_DOCS`, it writes the file.
+#[test]
+fn the_file_in_docs_is_what_servers_serve() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+    let served = format!("{:#}\n", document());
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(file, &served).unwrap();
+    }
+    let written = std::fs::read_to_string(file).unwrap();
+    let place = served.lines().zip(written.lines()).position(|(served, written)| served != written);
+    assert!(served == written, "docs/openapi.json differs, first in line {:?}", place.map(|place| place + 1));
 }

@@ -244,6 +244,7 @@ async fn what_the_server_refuses_has_the_exit_code_of_its_kind() {
         ("task apply x --http http://h/ --header Host:evil".to_owned(), 2, "host is set by Punctual"),
         ("task apply x --probe {} --timeout 0s".to_owned(), 2, "--timeout: must be more"),
         ("task apply x --probe {} --queue a/b".to_owned(), 2, "--queue: must be"),
+        ("run .".to_owned(), 2, "`.` is a folder"),
         ("run ..x".to_owned(), 2, "must not begin with a dot"),
         ("run ../x".to_owned(), 125, "cannot read ../x"),
         ("run known --input @large.json".to_owned(), 2, "--input: must be"),

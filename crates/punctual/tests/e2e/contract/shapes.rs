@@ -120,6 +120,8 @@ async fn head_is_answered_wherever_get_is() {
         let get = http.get(&url).send().await.expect("an answer");
         assert_eq!(head.status(), get.status(), "{path}");
         assert_eq!(head.headers().get("content-type"), get.headers().get("content-type"), "{path}");
+        let has_length = |headers: &reqwest::header::HeaderMap| headers.contains_key("content-length");
+        assert_eq!(has_length(head.headers()), has_length(get.headers()), "{path}");
         assert!(head.bytes().await.expect("no body").is_empty(), "{path}");
     }
 }
