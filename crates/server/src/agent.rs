@@ -16,7 +16,7 @@ use prost::Message;
 use punctual_api::ErrorKind;
 use punctual_app::{App, AppError, Checked, Claims, Download, Faults, parameters};
 use punctual_core::shard::event::Assignment;
-use punctual_core::{ArtifactId, AttemptNo, JobId, with_friendly_durations};
+use punctual_core::{ArtifactId, AttemptNo, JobId};
 use punctual_proto::bounds::bounded_report;
 use punctual_proto::convert::{id_bytes, outcome_from_wire, scheduled_run_to_wire};
 use punctual_proto::worker as wire;
@@ -111,7 +111,7 @@ pub(crate) async fn work(
             task_id: id_bytes(task.id.to_bytes()),
             revision: task.revision,
             name: task.name.clone().unwrap_or_default(),
-            run: with_friendly_durations(|| serde_json::to_vec(&task.spec.run)).expect("a task's run is JSON").into(),
+            run: serde_json::to_vec(&task.spec.run).expect("a task's run is JSON").into(),
             timeout_us: task.spec.timeout.as_micros().unsigned_abs(),
         }),
         input: input.into_bytes(),

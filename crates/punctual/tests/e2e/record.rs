@@ -31,7 +31,7 @@ async fn what_a_one_off_job_ran_can_be_read_back() {
     let spec = &job.body["definition"]["spec"];
     assert_eq!(spec["run"]["http"]["url"], "http://127.0.0.1:9/hook/a?token=***&day=1");
     assert_eq!(spec["run"]["http"]["headers"]["Authorization"], "***");
-    assert_eq!((&spec["timeout"], &spec["retry"]["max"]), (&json!("7s"), &json!(1)));
+    assert_eq!((&spec["timeout"], &spec["retry"]["max"]), (&json!("PT7S"), &json!(1)));
     assert_eq!(job.body["definition"]["revision"], 1);
     assert_eq!((&job.body["retries"], &job.body["node_retries"]["used"]), (&json!({ "used": 1, "max": 1 }), &json!(0)));
     assert_eq!(job.str("/attempts/0/worker_name"), "ci-7");

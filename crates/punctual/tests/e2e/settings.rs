@@ -46,10 +46,10 @@ async fn defaults_and_caps_of_tasks_are_settings() {
         spec
     };
     let task = api.put("/v1/tasks/usual", spec(json!({}))).await.expect(201);
-    assert_eq!((&task.body["spec"]["timeout"], &task.body["spec"]["retry"]["max"]), (&json!("5m"), &json!(1)));
+    assert_eq!((&task.body["spec"]["timeout"], &task.body["spec"]["retry"]["max"]), (&json!("PT5M"), &json!(1)));
     let own = spec(json!({ "timeout": "10m", "retry": { "max": 2 } }));
     let task = api.put("/v1/tasks/own", own).await.expect(201);
-    assert_eq!((&task.body["spec"]["timeout"], &task.body["spec"]["retry"]["max"]), (&json!("10m"), &json!(2)));
+    assert_eq!((&task.body["spec"]["timeout"], &task.body["spec"]["retry"]["max"]), (&json!("PT10M"), &json!(2)));
     // What nobody wrote is for the server to decide, also from the command line.
     let cli = |args: &[&str]| {
         let output = std::process::Command::new(PUNCTUAL).args(args).args(["--server", &server.url]).output();
@@ -57,11 +57,11 @@ async fn defaults_and_caps_of_tasks_are_settings() {
     };
     assert!(cli(&["task", "apply", "by-flags", "--probe", "{}", "--timeout", "20m"]).status.success());
     let task = api.get("/v1/tasks/by-flags").await.expect(200);
-    assert_eq!((&task.body["spec"]["timeout"], &task.body["spec"]["retry"]["max"]), (&json!("20m"), &json!(1)));
+    assert_eq!((&task.body["spec"]["timeout"], &task.body["spec"]["retry"]["max"]), (&json!("PT20M"), &json!(1)));
     let submitted = cli(&["run", "--probe", "{}", "--in", "1h", "-o", "name"]);
     let id = String::from_utf8_lossy(&submitted.stdout).trim().to_owned();
     let job = api.get(&format!("/v1/jobs/{id}")).await.expect(200);
-    assert_eq!(job.body["definition"]["spec"]["timeout"], "5m", "{}", job.text);
+    assert_eq!(job.body["definition"]["spec"]["timeout"], "PT5M", "{}", job.text);
 
     let greedy = spec(json!({ "timeout": "21m", "retry": { "max": 4 } }));
     for (path, body, under) in [

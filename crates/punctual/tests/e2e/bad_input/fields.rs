@@ -244,7 +244,7 @@ async fn durations_are_numbers_texts_or_iso_8601_and_have_one_form() {
     let home = Home::new();
     let server = home.server();
     for (written, shown) in
-        [(json!(90), "1m 30s"), (json!(1.5), "1s 500ms"), (json!("PT1M30S"), "1m 30s"), (json!("90s"), "1m 30s")]
+        [(json!(90), "PT1M30S"), (json!(1.5), "PT1.5S"), (json!("PT1M30S"), "PT1M30S"), (json!("90s"), "PT1M30S")]
     {
         let body = json!({ "run": { "probe": {} }, "timeout": written });
         let answer =

@@ -35,9 +35,9 @@ async fn an_update_happens_only_at_the_revision_that_it_expects() {
     put("1m", &[]).await.expect(201);
     assert_eq!(put("2m", &[]).await.expect(200).header("etag"), Some("\"2\""));
     put("3m", &[("if-match", "\"1\"")]).await.refused(412, "revision_conflict");
-    assert_eq!(api.get(path).await.expect(200).str("/spec/timeout"), "2m");
+    assert_eq!(api.get(path).await.expect(200).str("/spec/timeout"), "PT2M");
     let updated = put("3m", &[("if-match", "\"2\"")]).await.expect(200);
-    assert_eq!((updated.str("/spec/timeout"), &updated.body["revision"]), ("3m", &json!(3)));
+    assert_eq!((updated.str("/spec/timeout"), &updated.body["revision"]), ("PT3M", &json!(3)));
     assert!(updated.str("/updated_at") > updated.str("/created_at"));
     put("4m", &[("if-match", "yesterday")]).await.refused(400, "invalid_request");
 }

@@ -127,7 +127,10 @@ fn mailto_of_a_crontab_becomes_a_rule() {
     assert_eq!(again.code, Some(0), "{}", again.err);
     assert!(again.err.contains(&format!("Still disabled: {name}.")), "{}", again.err);
     let kept = office.json(&format!("notify get {name}"));
-    assert_eq!((&kept["enabled"], &kept["window"], &kept["late_after"]), (&false.into(), &"10m".into(), &"7m".into()));
+    assert_eq!(
+        (&kept["enabled"], &kept["window"], &kept["late_after"]),
+        (&false.into(), &"PT10M".into(), &"PT7M".into())
+    );
     assert_eq!(kept["email"], serde_json::json!({ "to": ["cron@example.org"], "cc": ["boss@example.org"] }));
     assert_eq!((&kept["schedules"], &kept["on"]), (&rule["schedules"], &serde_json::json!(["failed", "late"])));
 
