@@ -200,10 +200,6 @@ fn parse_base(text: &str) -> Result<Url, ClientError> {
                     .to_owned(),
         });
     }
-    if !matches!(url.path(), "" | "/") {
-        let root = url.origin().ascii_serialization();
-        return Err(refused(format!("it must not have a path; write {root}")));
-    }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(refused("it must not have a query or a fragment".to_owned()));
     }
@@ -219,8 +215,7 @@ mod tests {
         for (url, good) in [
             ("http://127.0.0.1:8020", true),
             ("http://127.0.0.1:8020/", true),
-            ("https://example.org/", true),
-            ("https://example.org/punctual", false),
+            ("https://example.org/punctual", true),
             ("http://user:pw@127.0.0.1:8020", false),
             ("http://user@127.0.0.1:8020", false),
             ("127.0.0.1:8020", false),
@@ -236,17 +231,16 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_address_says_what_to_write_and_repeats_no_password() {
+    fn a_refused_address_says_what_to_do_and_repeats_no_password() {
         let refused = |url: &str| Client::new(url).err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(refused("http://127.0.0.1:8020/ui").contains("write http://127.0.0.1:8020"));
         let credentials = refused("http://user:s3cret@127.0.0.1:8020");
         assert!(credentials.contains("--token-file") && !credentials.contains("s3cret"), "{credentials}");
     }
 
     #[test]
-    fn names_in_paths_are_escaped() {
-        let client = Client::new("http://h/").unwrap();
-        assert_eq!(client.at(["v1", "tasks", "a/b?c"]).as_str(), "http://h/v1/tasks/a%2Fb%3Fc");
+    fn names_in_paths_are_escaped_and_a_prefix_is_kept() {
+        let client = Client::new("http://h/prefix/").unwrap();
+        assert_eq!(client.at(["v1", "tasks", "a/b?c"]).as_str(), "http://h/prefix/v1/tasks/a%2Fb%3Fc");
         let client = Client::new("http://h:1").unwrap();
         assert_eq!(client.at(["livez"]).as_str(), "http://h:1/livez");
         assert_eq!(client.url(), "http://h:1");
