@@ -74,7 +74,7 @@ pub struct Job {
     /// How much later than `scheduled_at` the job started first. While it waits for a start and has been due for more than a
     /// second: how long it has been due.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, format = "duration", example = "PT0.002S")]
+    #[schema(value_type = Option<String>, pattern = "^-?P", example = "PT0.002S")]
     pub late_by: Option<Span>,
     /// The schedule that made it.
     #[serde(skip_serializing_if = "Option::is_none", default)]

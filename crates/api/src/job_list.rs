@@ -42,7 +42,7 @@ pub struct JobSummary {
     pub waiting_for: Option<String>,
     /// How long it has been due, if it waits for a start and that is more than a second.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, format = "duration", example = "PT5M")]
+    #[schema(value_type = Option<String>, pattern = "^-?P", example = "PT5M")]
     pub late_by: Option<Span>,
     /// The schedule that made it.
     #[serde(skip_serializing_if = "Option::is_none", default)]

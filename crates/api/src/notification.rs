@@ -134,7 +134,7 @@ pub struct NotificationView {
     pub tasks: Vec<String>,
     pub queues: Vec<String>,
     pub schedules: Vec<String>,
-    #[schema(value_type = String, format = "duration", example = "PT5M")]
+    #[schema(value_type = String, pattern = "^-?P", example = "PT5M")]
     pub late_after: Span,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub email: Option<EmailChannel>,
@@ -144,7 +144,7 @@ pub struct NotificationView {
     pub telegram: Option<TelegramChannel>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub webhook: Option<WebhookChannel>,
-    #[schema(value_type = String, format = "duration", example = "PT1M")]
+    #[schema(value_type = String, pattern = "^-?P", example = "PT1M")]
     pub window: Span,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub templates: Option<NotificationTemplates>,
@@ -345,7 +345,7 @@ pub struct MessageEvent {
     #[serde(default)]
     pub earlier_attempts: u64,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, format = "duration", example = "PT6M12S")]
+    #[schema(value_type = Option<String>, pattern = "^-?P", example = "PT6M12S")]
     pub late_by: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub link: Option<String>,
@@ -364,7 +364,7 @@ pub struct MessageAttempt {
     #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, format = "duration", example = "PT1.2S")]
+    #[schema(value_type = Option<String>, pattern = "^-?P", example = "PT1.2S")]
     pub took: Option<Span>,
     /// How it ended.
     #[schema(schema_with = schema::attempt_state)]

@@ -40,7 +40,7 @@ pub struct OccurrenceView {
     pub decided_at: Timestamp,
     /// How long after `start_at` its run started, if it was later; of a run that still waits to start, how late it is by now.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    #[schema(value_type = Option<String>, format = "duration", example = "PT5S")]
+    #[schema(value_type = Option<String>, pattern = "^-?P", example = "PT5S")]
     pub late_by: Option<Span>,
     /// The job that was made.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -35,7 +35,7 @@ pub struct OverdueJob {
     pub queue: String,
     #[schema(value_type = String, format = DateTime)]
     pub due_at: Timestamp,
-    #[schema(value_type = String, format = "duration", example = "PT6M12S")]
+    #[schema(value_type = String, pattern = "^-?P", example = "PT6M12S")]
     pub late_by: Span,
     /// For people.
     pub why: String,
@@ -53,7 +53,7 @@ pub struct OverdueTime {
     /// The same in the schedule's zone.
     #[schema(example = "2026-12-24T18:00:00+01:00")]
     pub local: String,
-    #[schema(value_type = String, format = "duration", example = "PT6M12S")]
+    #[schema(value_type = String, pattern = "^-?P", example = "PT6M12S")]
     pub late_by: Span,
     /// For people.
     pub why: String,

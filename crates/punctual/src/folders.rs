@@ -188,8 +188,11 @@ mod tests {
         make_data_dir(&new, "--data-dir").unwrap();
         assert_eq!(std::fs::read_to_string(new.join(".gitignore")).unwrap(), "*\n");
         assert_eq!((mode_of(&new), mode_of(new.parent().unwrap())), (0o700, 0o700));
-        make_data_dir(dir.path(), "--data-dir").unwrap();
-        assert!(!dir.path().join(".gitignore").exists());
+        let old = dir.path().join("old");
+        std::fs::create_dir(&old).unwrap();
+        make_data_dir(&old, "--data-dir").unwrap();
+        assert!(!old.join(".gitignore").exists());
+        assert_eq!(mode_of(&old), 0o700);
     }
 
     #[test]

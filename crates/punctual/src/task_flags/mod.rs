@@ -274,14 +274,14 @@ mod tests {
     #[test]
     fn what_is_sent_has_flags_of_its_own() {
         for (args, run) in [
-            (&["--ping", "http://h/"][..], r#"{"http":{"method":"GET","timeout":"30s","url":"http://h/"}}"#),
+            (&["--ping", "http://h/"][..], r#"{"http":{"method":"GET","timeout":"PT30S","url":"http://h/"}}"#),
             (
                 &["--webhook", "http://h/", "--body", "x", "--sign-with", "ci"],
-                r#"{"http":{"body":"x","method":"POST","sign_with":"ci","timeout":"30s","url":"http://h/"}}"#,
+                r#"{"http":{"body":"x","method":"POST","sign_with":"ci","timeout":"PT30S","url":"http://h/"}}"#,
             ),
             (
                 &["--http", "http://h/", "--expect-body", "ok", "--follow-redirects", "3", "--retry-status", "404,503"],
-                r#"{"http":{"expect_body":"ok","follow_redirects":3,"method":"GET","retry_status":[404,503],"timeout":"30s","url":"http://h/"}}"#,
+                r#"{"http":{"expect_body":"ok","follow_redirects":3,"method":"GET","retry_status":[404,503],"timeout":"PT30S","url":"http://h/"}}"#,
             ),
             (
                 &["--email", "a@x.de", "--email", "b@x.de", "--cc", "c@x.de", "--subject", "s", "--text", "t"],
@@ -294,7 +294,7 @@ mod tests {
             ),
             (
                 &["--command", "pg_dump shop | gzip > shop.gz"],
-                r#"{"command":{"grace":"10s","line":"pg_dump shop | gzip > shop.gz"}}"#,
+                r#"{"command":{"grace":"PT10S","line":"pg_dump shop | gzip > shop.gz"}}"#,
             ),
         ] {
             assert_eq!(spec(args).unwrap()["run"].to_string(), run);

@@ -248,7 +248,7 @@ async fn a_token_opens_its_own_attempt_and_nothing_else() {
     }
     // It is no key to anything else either.
     let cancel = format!("/v1/jobs/{}/outcome", second.job);
-    stage.ask(Method::POST, &cancel, Some(token), vec![]).await.expect(404);
+    stage.ask(Method::POST, &cancel, Some(token), vec![]).await.refused(401, "invalid_token");
     assert_eq!((stage.record(first.job).await, stage.record(second.job).await), before, "nothing has changed");
     stage.ask(Method::POST, &path(first.job, 1, "/outcome"), Some(token), succeeded(first.job, 1)).await.expect(204);
 }

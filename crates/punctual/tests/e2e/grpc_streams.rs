@@ -14,7 +14,7 @@ async fn a_worker_that_finds_no_place_says_why_and_takes_the_next_one() {
     let log = File::create(home.file("second.log")).expect("a file for its log");
     let _second = home.worker_logging(&server, "second", &[], &[], log);
     let said = || std::fs::read_to_string(home.file("second.log")).expect("its log can be read");
-    let refusal = "too many streams of workers (limit 1, the server's grpc_streams_max); retrying";
+    let refusal = "too many streams of workers (limit 1, the server's grpc_streams_max). Retrying";
     eventually("the second says why it has no place", || async { said().contains(refusal) }).await;
     client.live().await.expect("others are served");
     first.stop();

@@ -80,7 +80,7 @@ impl Home {
         let data = self.file("data");
         std::fs::create_dir(&data).expect("the data folder is made");
         let mut command = Command::new("unshare");
-        let script = r#"mount -t tmpfs -o size="$1"m tmpfs "$3" && head -c "$2"M /dev/zero > "$3/filler" && shift 3 && exec "$@""#;
+        let script = r#"mount -t tmpfs -o mode=0700,size="$1"m tmpfs "$3" && head -c "$2"M /dev/zero > "$3/filler" && shift 3 && exec "$@""#;
         command.args(["--map-root-user", "--mount", "sh", "-c", script, "sh"]);
         command.args([mib.to_string(), filler_mib.to_string()]).arg(&data).arg(PUNCTUAL);
         command.args(flags_of_server("127.0.0.1:0")).arg(&data);

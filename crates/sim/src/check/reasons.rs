@@ -36,12 +36,12 @@ pub(super) fn what_does_not_run_has_a_reason(history: &History) -> Found {
     let mut of_job: BTreeMap<JobId, ScheduleId> = BTreeMap::new();
     // An end that the owner did not know of yet, because its batch or the answer was on its way.
     let mut ended_at: BTreeMap<ScheduleId, Timestamp> = BTreeMap::new();
+    // When a time that waited last gave way to a later one. A pause may have held it although nothing ran.
+    let mut replaced_at: BTreeMap<ScheduleId, Timestamp> = BTreeMap::new();
     let overtaken = overtaken(history);
     let mut found = Vec::new();
     for (at, fact) in history.iter() {
         let Fact::Committed { batch, void } = fact else { continue };
-        // Times that waited and gave way to a later one in this batch. A pause may have held them although nothing ran.
-        let mut replaced: BTreeSet<ScheduleId> = BTreeSet::new();
         for write in batch.writes.iter().filter(|write| !is_void(write, void)) {
             match write {
                 Write::Schedule(ScheduleWrite::Edit { id, state, .. } | ScheduleWrite::Set { id, state, .. }) => {
@@ -69,7 +69,7 @@ pub(super) fn what_does_not_run_has_a_reason(history: &History) -> Found {
                     let meets = just_ended
                         || !runs.is_empty()
                         || !waits.is_empty()
-                        || replaced.contains(&id)
+                        || replaced_at.get(&id) == Some(&row.decided_at)
                         || overtaken.get(&id).is_some_and(|times| times.contains(&row.at));
                     let has_reason = match row.verdict {
                         Verdict::SkippedOverlap => !is_first || meets,
@@ -88,7 +88,7 @@ pub(super) fn what_does_not_run_has_a_reason(history: &History) -> Found {
                         waits.insert(row.at);
                     }
                     if row.verdict == Verdict::SkippedOverlap && !is_first {
-                        replaced.insert(id);
+                        replaced_at.insert(id, row.decided_at);
                     }
                     if let Some(job) = row.job {
                         of_job.insert(job, id);

@@ -125,9 +125,17 @@ impl Server {
 
     pub(super) async fn start(&mut self, cluster: &Cluster) -> anyhow::Result<()> {
         let name = format!("server-{}", self.number);
-        // The same address in all its lives, as an operator would have it.
-        let listen = self.address.map_or("127.0.0.1:0".to_owned(), |address| address.to_string());
-        let mut command = self.command(cluster, &listen);
+        // The same address in all its lives, as an operator would have it. The proxy must lead there before the server
+        // starts, because it asks for itself at the address of the proxy.
+        let address = match self.address {
+            Some(address) => address,
+            None => free_address()?,
+        };
+        self.address = Some(address);
+        if let Some(front) = &self.front {
+            front.lead_to(address);
+        }
+        let mut command = self.command(cluster, &address.to_string());
         if cluster.shape.fake_clock {
             std::fs::write(&self.clock_file, "+0\n")?;
             command.env("LD_PRELOAD", LIBFAKETIME).env("FAKETIME_TIMESTAMP_FILE", &self.clock_file);
@@ -144,11 +152,7 @@ impl Server {
         let ready: serde_json::Value =
             serde_json::from_str(&line).with_context(|| format!("{name} did not start; see its log: {line:?}"))?;
         let url = ready["url"].as_str().context("the server says its address")?;
-        let address = url.trim_start_matches("http://").parse()?;
-        self.address = Some(address);
-        if let Some(front) = &self.front {
-            front.lead_to(address);
-        }
+        anyhow::ensure!(url.ends_with(&address.to_string()), "{name} listens at {url}, not at {address}");
         cluster.known.add(process.pid());
         self.process = Some(process);
         Ok(())
@@ -183,4 +187,10 @@ impl Server {
         let node = tokio::time::timeout(Duration::from_secs(1), client.server()).await.ok()?.ok()?;
         Some(node.shards_owned)
     }
+}
+
+/// An address that nobody listens at.
+fn free_address() -> anyhow::Result<SocketAddr> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").context("no free port")?;
+    Ok(listener.local_addr()?)
 }

@@ -9,7 +9,7 @@ use anyhow::Context;
 /// Set for the process that was started inside.
 const INSIDE: &str = "VERIFY_OWN_MOUNTS";
 /// The server keeps a log of 40 MiB; what remains is soon full.
-const SMALL_DISK: &str = "size=64m";
+const SMALL_DISK: &str = "mode=0700,size=64m";
 /// Removed to make room again.
 pub(super) const FILLER: &str = "filler";
 const FILLER_BYTES: usize = 16 << 20;

@@ -90,7 +90,7 @@ fn with_a_shell_lines_run_as_cron_ran_them() {
             "environment": { "HOME": "/srv", "PLACE": "here" }, "grace": "PT10S",
         })
     );
-    assert_eq!((&mail["retry"]["max"], &mail["timeout"]), (&json!(0), &json!("24h")));
+    assert_eq!((&mail["retry"]["max"], &mail["timeout"]), (&json!(0), &json!("PT24H")));
     assert_eq!(mail["delivery"], "at_most_once", "a worker that dies is no reason to start it again");
     assert!(matches!(lines[1].becomes, Ok(Becomes::Call(_))), "a call stays a call");
     assert_eq!(spec(&lines[2])["run"]["command"]["line"], "curl -k https://h");
@@ -110,7 +110,7 @@ fn schedules_keep_crons_own_habits() {
         (&json!(name), &json!("30 2 * * 1-5"), &json!("Europe/Berlin"))
     );
     assert_eq!(cron["catch_up"], json!({ "mode": "none" }));
-    assert_eq!((&every["every"], &every["cron"]), (&json!("1m 30s"), &Value::Null));
+    assert_eq!((&every["every"], &every["cron"]), (&json!("PT1M30S"), &Value::Null));
     assert_eq!(every["name"], json!(format!("{name}-2")), "the same command a second time");
 }
 

@@ -29,7 +29,7 @@ async fn check(before: Value, flags: &[&str], after: Value) {
 #[tokio::test]
 async fn an_edit_changes_what_is_given_and_nothing_else() {
     let nightly =
-        || json!({ "task": "t", "cron": "0 2 * * *", "zone": "Europe/Berlin", "jitter": "1m", "max_runs": 9 });
+        || json!({ "task": "t", "cron": "0 2 * * *", "zone": "Europe/Berlin", "jitter": "PT1M", "max_runs": 9 });
     check(nightly(), &[], nightly()).await;
     check(
         nightly(),
