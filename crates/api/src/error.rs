@@ -1,4 +1,6 @@
 //! One closed list of what can go wrong, and its total mappings.
+//!
+//! Titles and codes only: the detail and the hint of an error are written where a use case refuses (`app/src/`).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -50,8 +52,8 @@ kinds! {
     RequestTimeout "request_timeout" 408 7 "The request did not arrive in time";
     TaskExists "task_exists" 409 6 "A task of this name exists";
     TaskInUse "task_in_use" 409 6 "Schedules refer to the task";
-    NameTaken "name_taken" 409 6 "A schedule of this name exists";
-    Conflict "conflict" 409 6 "The schedule was changed by someone else";
+    ScheduleNameTaken "name_taken" 409 6 "A schedule of this name exists";
+    ScheduleChanged "conflict" 409 6 "The schedule was changed by someone else";
     ScheduleRefused "schedule_refused" 409 6 "The schedule cannot do this now";
     CalendarInUse "calendar_in_use" 409 6 "Schedules refer to the calendar";
     TooManyCalendars "too_many_calendars" 409 6 "There are as many calendars as there may be";

@@ -1,4 +1,7 @@
 //! Why a request was not granted, in words for people and a code for programs.
+//!
+//! The detail and the hint of an error are written where the use case refuses. Titles and codes are in `api/src/error.rs`. The
+//! command line replaces some hints (`hint` in `punctual/src/exit.rs`) and words of REST (`punctual/src/field_flags.rs`).
 
 use punctual_api::{ErrorKind, FieldCode, FieldError};
 use punctual_core::time::TimeError;

@@ -1,4 +1,7 @@
 //! How often and how soon a job is tried again.
+//!
+//! `promises/src/retries.rs` works the waits out a second time, to check them, and docs/delivery.md describes them. How soon a
+//! worker connects again is in `worker/src/backoff.rs`.
 
 use std::fmt;
 

@@ -12,11 +12,11 @@
 //! `verify/src/schedules/check`.
 
 mod begins;
+mod deletes_and_cancels;
 mod endings;
 mod history;
 mod lateness;
-mod losses;
-mod orders;
+mod lost_commits;
 mod retries;
 mod schedule_history;
 mod schedules;
@@ -56,9 +56,9 @@ const OF_JOB: [(&str, OfJob); 22] = [
     ("what is taken back never began", begins::what_is_taken_back_never_began),
     ("attempts do not overlap", begins::attempts_do_not_overlap),
     ("attempt numbers grow", begins::attempt_numbers_grow),
-    ("deleted means never", orders::deleted_means_never),
-    ("cancelled means no more", orders::cancelled_means_no_more),
-    ("a cancel request is kept", orders::a_cancel_request_is_kept),
+    ("deleted means never", deletes_and_cancels::deleted_means_never),
+    ("cancelled means no more", deletes_and_cancels::cancelled_means_no_more),
+    ("a cancel request is kept", deletes_and_cancels::a_cancel_request_is_kept),
     ("retries are counted", retries::retries_are_counted),
     ("losses are counted", retries::losses_are_counted),
     ("give-backs are counted", retries::give_backs_are_counted),
@@ -88,7 +88,7 @@ pub fn check(run: &RunHistory) -> Vec<Violation> {
     }
     for job in &run.jobs {
         let found = match run.commits_lost_at {
-            Some(lost_at) if !job.was_submitted_after(lost_at) => losses::judge(job, run),
+            Some(lost_at) if !job.was_submitted_after(lost_at) => lost_commits::judge(job, run),
             Some(_) | None => judge_by(&OF_JOB, job, run),
         };
         let subject = Some(job.name.clone());

@@ -106,7 +106,7 @@ pub(crate) fn give_backs_are_counted(job: &JobHistory, _: &RunHistory) -> Option
     })
 }
 
-/// By the due time of the next attempt. If the source does not see that, the witness decides: from the end of the
+/// The wait before an attempt is as long as the policy says, no shorter and no longer. Judged by the due time of the next attempt. If the source does not see that, the witness decides: from the end of the
 /// attempt to the begin of the next. Losses are then not judged, because nobody saw when the worker was given up.
 pub(crate) fn waits_are_kept(job: &JobHistory, run: &RunHistory) -> Option<String> {
     let rules = &job.rules;

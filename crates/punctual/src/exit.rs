@@ -249,8 +249,8 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::TaskInUse => {
             Command("delete those schedules first, or give them another task with `punctual schedule edit`")
         }
-        ErrorKind::NameTaken => Command("change it with `punctual schedule edit`, or choose another name"),
-        ErrorKind::Conflict => Command("look at it with `punctual schedule get` and repeat your change"),
+        ErrorKind::ScheduleNameTaken => Command("change it with `punctual schedule edit`, or choose another name"),
+        ErrorKind::ScheduleChanged => Command("look at it with `punctual schedule get` and repeat your change"),
         ErrorKind::ScheduleRefused => Server("look at it with `punctual schedule get`"),
         ErrorKind::CalendarInUse => {
             Command("take it out of those schedules first: `punctual schedule edit NAME --unset exclude`")

@@ -242,9 +242,13 @@ pub(crate) fn in_flags(mut error: ClientError, flags: Flags) -> ClientError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use punctual_api::{FieldError, Problem};
+
     use super::*;
     use crate::exit::Report;
-    use punctual_api::{FieldError, Problem};
 
     fn said(pointer: &str, flags: Flags) -> String {
         let problem = Problem {
@@ -282,5 +286,30 @@ mod tests {
         ] {
             assert_eq!(said(pointer, flags), message, "{pointer}");
         }
+    }
+
+    /// A sentence that the server no longer uses would be replaced nowhere, and people would read words of REST.
+    #[test]
+    fn every_replaced_word_is_one_that_the_server_uses() {
+        let words = [BACKFILL_WORDS, SCHEDULE_WORDS, CALENDAR_WORDS, FORECAST_WORDS, NOTIFICATION_WORDS].concat();
+        let sources = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../app/src"));
+        for (of_request, _) in words {
+            let in_source = of_request.replace('"', "\\\"");
+            let is_used = |text: &String| text.contains(of_request) || text.contains(&in_source);
+            assert!(sources.iter().any(is_used), "no error of the app says {of_request:?}");
+        }
+    }
+
+    fn sources(folder: &Path) -> Vec<String> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                found.extend(sources(&path));
+            } else {
+                found.push(fs::read_to_string(&path).unwrap());
+            }
+        }
+        found
     }
 }

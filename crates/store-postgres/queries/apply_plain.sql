@@ -1,6 +1,7 @@
 -- A whole batch of starts, plain successes and closed records in one statement, which is its own transaction: at a low
 -- rate, a round of messages for each statement costs more than what they do.
--- Does: fence, check_waiting, settle_plain, close_starts and insert_starts; see there. Empty lists do nothing.
+-- Does: fence, check_waiting, settle_plain, close_starts and insert_starts; see there, and change
+-- both. Parameters: src/transitions/plain.rs. Empty lists do nothing.
 -- Guarantees: an error, and nothing done, unless all of them hold.
 -- Index: the primary keys; in history that of the partition.
 -- Concurrency: nothing is written before the fence is held, and under it nobody else changes what the snapshot shows.

@@ -1,4 +1,5 @@
 -- An error unless each job is at its key and waits for this attempt.
+-- Also in apply_plain.sql: change both.
 -- Index: the primary key.
 -- Concurrency: under the shards' fences, so that nobody else moves the rows.
 SELECT 1 / (count(*) = cardinality($1::smallint[]))::int

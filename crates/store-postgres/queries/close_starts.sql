@@ -1,4 +1,5 @@
 -- Removes records of starts that say nothing any more. One that is gone already is fine.
+-- Also in apply_plain.sql: change both.
 -- Index: the primary key.
 -- Concurrency: under the shards' fences.
 DELETE FROM start_batch USING unnest($1::smallint[], $2::bigint[], $3::bigint[]) AS closed (shard, epoch, seq)

@@ -1,5 +1,6 @@
 -- The fence: an error unless every shard has the epoch under which it is to be written, so that the whole
 -- transaction can be sent at once. Also an error unless the batch before this one committed on this connection.
+-- Also in apply_plain.sql: change both.
 -- Index: the primary key.
 -- Concurrency: FOR KEY SHARE holds off who would take the shard, until this transaction has ended. It does not hold
 -- off renewals.

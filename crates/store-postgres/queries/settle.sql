@@ -1,4 +1,5 @@
 -- Moves jobs into history with the ends that were decided.
+-- Also in settle_plain.sql and apply_plain.sql, which serve most jobs: change all three. Parameters: src/transitions/settle.rs.
 -- Guarantees: an error unless each job is at its key with the attempt that is expected. Inputs never leave PostgreSQL.
 -- Index: the primary key of job; in history that of the partition.
 -- Concurrency: under the shards' fences, so that nobody else moves the rows.

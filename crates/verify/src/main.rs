@@ -44,7 +44,7 @@ enum Command {
     Faults(Faults),
     /// What a server on the embedded database does when its disk is full or its files are moved or damaged
     Disk(Disk),
-    /// Schedules of every kind while servers are killed, stopped and cut off: one findings for each planned time
+    /// Schedules of every kind while servers are killed, stopped and cut off: one verdict for each planned time
     Schedules(Schedules),
     /// No server for a compressed day: which missed times run afterwards, and how fast
     Downtime(Downtime),

@@ -182,7 +182,8 @@ fn failed(name: &str, reply: ScheduleReply) -> AppError {
         ScheduleReply::NotFound => not_found(name),
         ScheduleReply::Refused(reason) => refused(format!("{name}: {reason}")),
         ScheduleReply::Conflict { revision } => {
-            AppError::new(ErrorKind::Conflict, format!("{name} is at revision {revision} by now")).hint("try again")
+            AppError::new(ErrorKind::ScheduleChanged, format!("{name} is at revision {revision} by now"))
+                .hint("try again")
         }
         ScheduleReply::Done { .. }
         | ScheduleReply::Fired(_)

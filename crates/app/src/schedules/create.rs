@@ -146,7 +146,7 @@ impl App {
                         }
                         // Somebody else was quicker.
                         Ok(_) => {}
-                        Err(error) if error.kind == ErrorKind::NameTaken => {}
+                        Err(error) if error.kind == ErrorKind::ScheduleNameTaken => {}
                         Err(error) => return Err(error),
                     }
                     new.id = self.new_schedule_ids(1).next().expect("one id");
@@ -360,12 +360,12 @@ fn name_taken(names: &[String]) -> AppError {
     } else {
         format!("there are schedules of these names: {shown}")
     };
-    AppError::new(ErrorKind::NameTaken, detail)
+    AppError::new(ErrorKind::ScheduleNameTaken, detail)
         .hint("replace one with PUT /v1/schedules/{name}, or many with \"if_exists\": \"replace\"")
 }
 
 fn conflict(expected: u32, found: &str) -> AppError {
-    AppError::new(ErrorKind::Conflict, format!("the change expects revision {expected}, but {found}"))
+    AppError::new(ErrorKind::ScheduleChanged, format!("the change expects revision {expected}, but {found}"))
         .hint("read the schedule again and repeat the change")
 }
 

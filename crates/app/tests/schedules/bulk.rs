@@ -26,7 +26,7 @@ async fn those_that_exist_fail_the_request_or_are_skipped_or_replaced() {
         let create = async |request| app.create_schedules(request, None, WHO).await;
         assert_eq!(create(many(&["a", "b"], "09:00", IfExists::Fail)).await.map(done).unwrap(), answer(2, 0, 0));
         let error = create(many(&["b", "c"], "10:00", IfExists::Fail)).await.unwrap_err();
-        assert_eq!((error.kind, error.detail.as_str()), (ErrorKind::NameTaken, "there is a schedule named b"));
+        assert_eq!((error.kind, error.detail.as_str()), (ErrorKind::ScheduleNameTaken, "there is a schedule named b"));
         assert_eq!(world.names().await, ["a", "b"], "nothing was stored");
         assert_eq!(create(many(&["b", "c"], "10:00", IfExists::Skip)).await.map(done).unwrap(), answer(1, 0, 1));
         let explained = async |name| world.owner.schedule(name).await.unwrap().explanation;

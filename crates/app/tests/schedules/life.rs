@@ -44,7 +44,10 @@ async fn a_name_is_given_once() {
     for app in [&world.owner, &world.front] {
         let again = request(r#"{"name":"report","task":"t","daily":"10:00"}"#);
         let error = app.create_schedule(again, None, WHO).await.unwrap_err();
-        assert_eq!((error.kind, error.detail.as_str()), (ErrorKind::NameTaken, "there is a schedule named report"));
+        assert_eq!(
+            (error.kind, error.detail.as_str()),
+            (ErrorKind::ScheduleNameTaken, "there is a schedule named report")
+        );
     }
     let error = world.owner.schedule("other").await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::ScheduleNotFound);
@@ -94,10 +97,10 @@ async fn a_new_definition_moves_the_next_starts_and_leaves_a_trace() {
     assert_eq!(schedule.changes[0].former.as_deref(), Some("at 09:00, every day, UTC"));
     assert_eq!(json(&schedule.definition)["overlap"], "skip");
     let error = world.owner.put_schedule("report", request(nine), Some(1), None, WHO).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Conflict);
+    assert_eq!(error.kind, ErrorKind::ScheduleChanged);
     assert_eq!(error.detail, "the change expects revision 1, but it is at revision 2");
     let error = world.owner.put_schedule("new", request(nine), Some(1), None, WHO).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::Conflict);
+    assert_eq!(error.kind, ErrorKind::ScheduleChanged);
     let renamed = request(r#"{"name":"other","task":"t","daily":"09:00"}"#);
     let error = world.owner.put_schedule("report", renamed, None, None, WHO).await.unwrap_err();
     assert_eq!(error.errors[0].pointer, "/name");

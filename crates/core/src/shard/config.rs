@@ -1,4 +1,5 @@
-//! The settings of an owner, each with the mission's default.
+//! The settings of an owner. Where a setting of the server has another name, the field says so; `engine_config` in
+//! `punctual/src/wiring.rs` maps them.
 
 #[cfg(feature = "planted-bugs")]
 use crate::shard::bug::Bug;
@@ -11,14 +12,14 @@ pub struct Config {
     /// Jobs that wait in memory, over all shards and but for a few for each pool. When it
     /// is full, rows stay in the store until there is room: nothing is lost, only read later.
     pub window_max: usize,
-    /// Rows of one read.
+    /// Rows of one read. Setting `read_batch`.
     pub page_len: usize,
-    /// How often the look-ahead is read on.
+    /// How often the look-ahead is read on. Setting `poll_interval`.
     pub sweep_every: Span,
     /// How often all rows up to the look-ahead are read again, for what a hint missed
-    /// and for rows that became visible after the sweep had passed them.
+    /// and for rows that became visible after the sweep had passed them. Setting `full_poll_interval`.
     pub floor_sweep_every: Span,
-    /// A worker that was not heard of for this long is dead.
+    /// A worker that was not heard of for this long is dead. Setting `worker_dead_after`.
     pub worker_silence: Span,
     /// Workers end what overruns its timeout; the owner does so this much later.
     pub timeout_grace: Span,
@@ -27,10 +28,11 @@ pub struct Config {
     /// A receiver cannot put a retry off for longer than this.
     pub retry_after_max: Span,
     /// A planned time of a schedule that is decided this much later was missed, and the schedule's catch-up rule
-    /// applies. An upper bound for schedules without a setting of their own. A failover takes less.
+    /// applies. An upper bound for schedules without a setting of their own. A failover takes less. Setting
+    /// `missed_after`.
     pub schedule_grace: Span,
     /// The maximum number of writes in one transaction. More would hold the fence, and everything that waits for the
-    /// commit, for longer than they gain.
+    /// commit, for longer than they gain. Setting `write_batch`.
     pub batch_max: usize,
     /// Connections that a store writes on side by side. The shards are spread over them, and
     /// each has batches of its own: one for SQLite, which has one writer.

@@ -9,7 +9,8 @@
 //! (`fleet`), what is planned (`schedules`), what is read of a shard (`sweeps`), what is decided and not yet durable
 //! (`outbox`), and who is answered when it is (`answers`). A part sees another through its methods, if at all. What
 //! needs several of them is an `impl Owner` beside them: which jobs come into memory (`admission`), who runs what
-//! (`matching`), how attempts end (`outcomes`), what people and agents ask for (`ask`, `commands`, `agents`), what follows when a batch is durable
+//! (`matching`), which workers fell silent (`workers`), what the end of an attempt means (`judge`, which decides) and what follows
+//! from it (`outcomes`), what people and agents ask for (`ask`, `commands`, `agents`), what follows when a batch is durable
 //! (`commit`), and what happens when shards come and go (`takeover`).
 //!
 //! Does no I/O, reads no clock and keeps nothing that its shards' rows could not

@@ -1,4 +1,4 @@
-//! The settings of a worker: folders, queues and labels.
+//! Reads the values of settings of workers: folders, queues and labels. The settings are entries of `config/table/`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -125,7 +125,7 @@ fn scope(rule: &NotificationView) -> String {
     if parts.is_empty() { "everything".to_owned() } else { parts.join("; ") }
 }
 
-/// Goes behind "of what": `failed, lost or recovered, of task invoice`.
+/// The events of a rule and their scope: `failed, was lost or recovered, in task invoice`.
 pub(crate) fn about(rule: &NotificationView) -> String {
     let words: Vec<String> = rule.on.iter().map(|kind| verb(*kind).to_owned()).collect();
     let listed = match &words[..] {

@@ -9,7 +9,7 @@ mod calendars;
 #[cfg(test)]
 mod history_builder;
 mod job_facts;
-mod losses;
+mod lost_commits;
 mod notices;
 mod reasons;
 mod records;
@@ -25,9 +25,9 @@ use punctual_promises::{Violation, check_schedules};
 
 use crate::history::History;
 pub use job_facts::{JobFact, JobFacts};
-pub use losses::begun_before_loss;
+pub use lost_commits::begun_before_loss;
 
-/// A promise about one job, judged from its job_facts alone.
+/// A promise about one job, judged from its facts alone.
 type OfJob = fn(&JobFacts<'_>) -> Option<String>;
 /// A promise about the whole run.
 type OfRun = fn(&History) -> Vec<(Option<JobId>, String)>;
@@ -61,7 +61,7 @@ const OF_RUN: [(&str, OfRun); 14] = [
 ];
 
 pub fn check(history: &History) -> Vec<Violation> {
-    let lost_at = losses::lost_at(history);
+    let lost_at = lost_commits::lost_at(history);
     let of_run = OF_EVERY_RUN.iter().chain(OF_RUN.iter().filter(|_| lost_at.is_none()));
     let mut violations = Vec::new();
     for (promise, judge) in of_run {

@@ -23,9 +23,9 @@ use crate::history::{ExecutionEnd, Fact, History, RequestNo};
 use crate::plan::CLOCK_LAG_MAX_MS;
 
 pub(super) fn run_history(history: &History) -> RunHistory {
-    let lost_at = losses::lost_at(history);
+    let lost_at = lost_commits::lost_at(history);
     let open: BTreeMap<JobId, AttemptNo> =
-        losses::find(history).map(|(_, open)| open.iter().copied().collect()).unwrap_or_default();
+        lost_commits::find(history).map(|(_, open)| open.iter().copied().collect()).unwrap_or_default();
     let asked = asked_at(history);
     let scheduled: BTreeSet<JobId> = made_by_schedules(history).collect();
     let facts_by_job = facts_by_job(history);

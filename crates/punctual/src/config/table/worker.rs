@@ -1,4 +1,5 @@
-//! Settings of workers.
+//! Settings of workers: queues, slots and connections. Programs, the sandbox and agents are in `programs.rs`, calls and messages in
+//! `messages.rs`, flags of every command in `client.rs`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

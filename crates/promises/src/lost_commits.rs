@@ -1,5 +1,6 @@
 //! What holds for a job although the database has lost its last commits since it was submitted: a start from before that is
-//! still on record may have run, and is never taken for one that did not.
+//! still on record may have run, and is never taken for one that did not. Deletes are
+//! not judged: the answer to one may be among the commits that are lost, and the job then runs.
 
 use crate::begins::{strict_modes_begin_once_in, what_is_taken_back_never_began_in};
 use crate::endings::what_has_ended_stays_as_it_is;

@@ -5,6 +5,7 @@ use punctual_core::attempt::Ending;
 
 use crate::{AtEnd, Command, JobHistory, Moment, Reply, RunHistory};
 
+/// A job whose delete was confirmed never begins, and stays deleted.
 pub(crate) fn deleted_means_never(job: &JobHistory, _: &RunHistory) -> Option<String> {
     job.replies(Command::Delete).find(|(_, reply)| *reply == Reply::Done(JobState::Deleted))?;
     if let Some(execution) = job.executions.first() {
@@ -13,7 +14,7 @@ pub(crate) fn deleted_means_never(job: &JobHistory, _: &RunHistory) -> Option<St
     differs(job, JobState::Deleted).map(|state| format!("the delete was confirmed, and it is {state}"))
 }
 
-/// A worker that was given up may still begin what it had been given, because nobody can tell it. Not judged if somebody
+/// A job whose cancel was confirmed begins no further attempt. A worker that was given up may still begin what it had been given, because nobody can tell it. Not judged if somebody
 /// asked for a rerun.
 pub(crate) fn cancelled_means_no_more(job: &JobHistory, _: &RunHistory) -> Option<String> {
     let is_given_up = |attempt| {
