@@ -116,8 +116,8 @@ pub struct JobLinks {
 
 impl JobLinks {
     pub fn new(id: JobId) -> Self {
-        let itself = format!("/v1/jobs/{id}");
-        Self { logs: format!("{itself}/logs"), events: format!("{itself}/events"), itself }
+        let itself = ["/v1/jobs/", &id.to_string()].concat();
+        Self { logs: [&itself, "/logs"].concat(), events: [&itself, "/events"].concat(), itself }
     }
 }
 

@@ -139,8 +139,10 @@ impl App {
             return Ok(Accepted { answer: Box::pin(self.replayed(submitted)).await?, tasks: Vec::new() });
         }
         self.0.submitted.fetch_add(ids.len() as u64, Ordering::Relaxed);
+        // Workers may come and go until a job of the far future is due.
+        let is_near = !hint.is_empty();
         self.tell_owners(hint);
-        let warnings = self.placement_warnings(tasks.iter()).await;
+        let warnings = if is_near { self.placement_warnings(tasks.iter()).await } else { Vec::new() };
         let answer = SubmittedAnswer { answer: BulkSubmitted { ids, warnings }, is_replayed: false };
         Ok(Accepted { answer, tasks })
     }

@@ -49,7 +49,6 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// Outside of all lanes: whoever restarts a server that does not answer must hear from one that is busy.
 const PROBES: [&str; 2] = ["/livez", "/readyz"];
 
-#[derive(Clone)]
 struct Guard {
     app: App,
     requests: Arc<Semaphore>,
@@ -102,7 +101,7 @@ pub(crate) fn wrap(router: Router, app: App, grpc_streams_max: usize) -> Router 
     let lane = || Arc::new(Semaphore::new(REQUESTS_MAX));
     let streams = Streams::new(grpc_streams_max);
     let guard = Guard { app, requests: lane(), waits: lane(), agents: lane(), files: lane(), streams };
-    router.layer(from_fn_with_state(guard, pass))
+    router.layer(from_fn_with_state(Arc::new(guard), pass))
 }
 
 /// The host at which the client reached this server.
@@ -116,7 +115,7 @@ impl Reached {
     }
 }
 
-async fn pass(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+async fn pass(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
     let request_id = format!("req_{:016x}", guard.app.random());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     if let Some(host) = host_of(&request) {
