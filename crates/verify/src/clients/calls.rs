@@ -82,7 +82,8 @@ impl Caller {
         let answer = match tokio::time::timeout(ANSWER_WITHIN, client.submit_with_key(&request, &key)).await {
             Ok(Ok(submitted)) => Answer::Ok {
                 job: submitted.id.to_string(),
-                due_us: Some(submitted.due_at.as_micros()),
+                // A repeated request is answered when a retry may already have moved `due_at`.
+                due_us: Some(submitted.scheduled_at.as_micros()),
                 state: None,
                 pending: false,
             },

@@ -73,12 +73,12 @@ async fn send(server: SocketAddr, order: &Order, leave_after: Option<Duration>) 
 #[derive(Deserialize)]
 struct Submitted {
     id: String,
-    due_at: Timestamp,
+    scheduled_at: Timestamp,
 }
 
 fn submitted(answer: &str) -> anyhow::Result<Answer> {
     let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     anyhow::ensure!(answer.starts_with("HTTP/1.1 201"), "{answer}");
-    let Submitted { id, due_at } = serde_json::from_str(body)?;
-    Ok(Answer::Ok { job: id, due_us: Some(due_at.as_micros()), state: None, pending: false })
+    let Submitted { id, scheduled_at } = serde_json::from_str(body)?;
+    Ok(Answer::Ok { job: id, due_us: Some(scheduled_at.as_micros()), state: None, pending: false })
 }
