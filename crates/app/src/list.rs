@@ -70,7 +70,7 @@ impl Row {
     }
 }
 
-struct Wanted {
+struct JobQuery {
     filter: Filter,
     position: Position,
     scheduled: bool,
@@ -78,7 +78,7 @@ struct Wanted {
     finished: bool,
 }
 
-impl Wanted {
+impl JobQuery {
     fn has(&self, row: &Row) -> bool {
         match row {
             Row::Hot(_, JobState::Running) => self.running,
@@ -92,27 +92,27 @@ impl Wanted {
 
 impl App {
     pub async fn list_jobs(&self, query: ListQuery) -> Result<JobList> {
-        let wanted = self.read_query(query).await?;
-        let (page, uncertain) = match (wanted.scheduled, wanted.running) {
-            (false, true) => self.page_without_waiting(&wanted).await?,
-            (true, _) | (false, false) => self.page(&wanted).await?,
+        let query = self.read_query(query).await?;
+        let (page, uncertain) = match (query.scheduled, query.running) {
+            (false, true) => self.page_without_waiting(&query).await?,
+            (true, _) | (false, false) => self.page(&query).await?,
         };
         Ok(JobList { uncertain, ..self.summarize(page).await? })
     }
 
     /// Also whether some owner could not be asked.
-    async fn page(&self, wanted: &Wanted) -> Result<(Page<Row>, bool)> {
-        let tables = match (wanted.scheduled || wanted.running, wanted.finished) {
+    async fn page(&self, query: &JobQuery) -> Result<(Page<Row>, bool)> {
+        let tables = match (query.scheduled || query.running, query.finished) {
             (true, true) => Tables::Both,
             (true, false) => Tables::Hot,
             (false, _) => Tables::Finished,
         };
-        let filter = Filter { tables, ..wanted.filter.clone() };
-        let JobPages { hot, finished } = self.0.store.list_jobs(filter, wanted.position).await?;
+        let filter = Filter { tables, ..query.filter.clone() };
+        let JobPages { hot, finished } = self.0.store.list_jobs(filter, query.position).await?;
         let (rows, uncertain) = self.with_states(hot.rows).await?;
-        let rows = rows.into_iter().filter(|row| wanted.has(row)).collect();
+        let rows = rows.into_iter().filter(|row| query.has(row)).collect();
         let finished = Page { rows: finished.rows.into_iter().map(Row::Finished).collect(), next: finished.next };
-        Ok((merge(Page { rows, next: hot.next }, finished, wanted.position), uncertain))
+        Ok((merge(Page { rows, next: hot.next }, finished, query.position), uncertain))
     }
 
     /// Whether these jobs wait or run is known to their owners, who are asked after the jobs were read. One that has ended
@@ -160,23 +160,23 @@ impl App {
     ///
     /// No job is left out that runs or has finished all the while: one that ran when its owner was asked and is not hot in
     /// the next read has finished before that, and is in the last one. One that ends between the two reads is in both.
-    async fn page_without_waiting(&self, wanted: &Wanted) -> Result<(Page<Row>, bool)> {
-        let (running, uncertain) = self.running_page(wanted).await?;
+    async fn page_without_waiting(&self, query: &JobQuery) -> Result<(Page<Row>, bool)> {
+        let (running, uncertain) = self.running_page(query).await?;
         let mut finished = Page::EMPTY;
-        if wanted.finished {
-            let filter = Filter { tables: Tables::Finished, ..wanted.filter.clone() };
-            finished = self.0.store.list_jobs(filter, wanted.position).await?.finished;
+        if query.finished {
+            let filter = Filter { tables: Tables::Finished, ..query.filter.clone() };
+            finished = self.0.store.list_jobs(filter, query.position).await?.finished;
         }
         let ended: BTreeSet<JobId> = finished.rows.iter().map(|job| job.id).collect();
         let hot = running.rows.into_iter().filter(|job| !ended.contains(&job.key.id));
         let hot = Page { rows: hot.map(|job| Row::Hot(job, JobState::Running)).collect(), next: running.next };
         let finished = Page { rows: finished.rows.into_iter().map(Row::Finished).collect(), next: finished.next };
-        Ok((merge(hot, finished, wanted.position), uncertain))
+        Ok((merge(hot, finished, query.position), uncertain))
     }
 
-    async fn running_page(&self, wanted: &Wanted) -> Result<(Page<HotJob>, bool)> {
+    async fn running_page(&self, query: &JobQuery) -> Result<(Page<HotJob>, bool)> {
         let (runs, unknown) = self.all_runs().await?;
-        let (filter, Position { after, order, limit }) = (&wanted.filter, wanted.position);
+        let (filter, Position { after, order, limit }) = (&query.filter, query.position);
         let mut runs: Vec<(JobKey, AttemptNo)> = runs.iter().map(|view| (view.key, view.attempt)).collect();
         runs.retain(|(key, _)| {
             let scheduled_at = key.id.due_at();
@@ -257,7 +257,7 @@ impl App {
         Ok(JobList { jobs, next_cursor: page.next.map(cursor::write_id), uncertain: false })
     }
 
-    async fn read_query(&self, query: ListQuery) -> Result<Wanted> {
+    async fn read_query(&self, query: ListQuery) -> Result<JobQuery> {
         let read = read(&query)?;
         let task = match &query.task {
             Some(name) => Some(self.task_named(name).await?.id),
@@ -265,7 +265,7 @@ impl App {
         };
         let includes = |state: JobState| read.states.is_empty() || read.states.contains(&state);
         let finished_states: Vec<JobState> = read.states.iter().copied().filter(|state| state.is_final()).collect();
-        Ok(Wanted {
+        Ok(JobQuery {
             position: read.position,
             scheduled: includes(JobState::Scheduled),
             running: includes(JobState::Running),

@@ -67,7 +67,7 @@ pub struct TaskSpec {
     #[cfg_attr(feature = "schema", schema(value_type = Option<String>, format = "x-duration", example = "PT1H"))]
     pub queue_timeout: Option<Span>,
     #[serde(default)]
-    pub delivery: Delivery,
+    pub delivery: DeliveryMode,
     #[serde(default)]
     pub on_lost: OnLost,
     /// Nobody is told when its jobs fail, whatever the notification rules say.
@@ -88,7 +88,7 @@ impl TaskSpec {
             start_retry: RetryPolicy::after_give_back(),
             timeout: default_timeout(),
             queue_timeout: None,
-            delivery: Delivery::default(),
+            delivery: DeliveryMode::default(),
             on_lost: OnLost::default(),
             quiet: false,
         }
@@ -112,7 +112,7 @@ pub fn default_timeout() -> Span {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum Delivery {
+pub enum DeliveryMode {
     #[default]
     AtLeastOnce,
     AtMostOnce,

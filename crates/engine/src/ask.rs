@@ -17,7 +17,7 @@ impl Engine {
     /// is durable; `NotOwner` where the shard is not ours, or its schedules are being read.
     pub async fn ask(&self, asks: Vec<Ask>) -> Result<Vec<Answer>, EngineError> {
         // Others may own the shards by now.
-        if !self.0.tenure.is_current() {
+        if !self.0.lease.is_current() {
             return Ok(vec![Answer::NotOwner; asks.len()]);
         }
         let meanings = match self.meanings(&asks).await {

@@ -10,8 +10,8 @@ use punctual_core::{AttemptNo, JobId, ServerId, ShardId, Span, WorkerId};
 
 use crate::handle::{Engine, EngineError};
 use crate::inbox::{Inbox, Input};
-use crate::infos::{Infos, WorkerInfo};
 use crate::outgoing::{self, OutgoingReceiver, Queue};
+use crate::worker_registry::{WorkerInfo, WorkerRegistry};
 
 /// The first word to a worker: what this server owns. A hello must answer it before more is
 /// acquired.
@@ -28,7 +28,7 @@ pub struct Greeting {
 /// One connection of a worker. Dropping it tells the owner that the worker is away.
 pub struct WorkerSession {
     inbox: Inbox,
-    infos: Arc<Infos>,
+    registry: Arc<WorkerRegistry>,
     worker: WorkerId,
     stream: StreamId,
     queue: Queue,
@@ -64,22 +64,22 @@ impl WorkerSession {
 impl Drop for WorkerSession {
     fn drop(&mut self) {
         let (worker, stream) = (self.worker, self.stream);
-        self.infos.disconnected(worker, stream);
+        self.registry.disconnected(worker, stream);
         self.inbox.send(Input::Event(Event::WorkerDisconnected { worker, stream }));
     }
 }
 
-/// Heartbeats are handed on together, at most this much later.
+/// Heartbeats are gathered and handed on together, at most this much later.
 const BEATS_HELD_MAX: Span = Span::from_millis(500);
 
-/// Of so many workers at most: more than a server has.
+/// Heartbeats of at most so many workers are gathered: more than a server has.
 const BEATS_HELD_LEN_MAX: usize = 65_536;
 
-/// And so early that a worker is not taken for dead meanwhile.
+/// Gathered heartbeats are handed on so many times within the silence after which a worker counts as dead.
 const BEATS_PER_SILENCE: i64 = 40;
 
 pub(crate) struct Connections {
-    pub(crate) infos: Arc<Infos>,
+    pub(crate) registry: Arc<WorkerRegistry>,
     opened: AtomicU64,
     beats: Arc<Mutex<HashSet<WorkerId>>>,
     beats_held: Span,
@@ -88,7 +88,7 @@ pub(crate) struct Connections {
 impl Connections {
     pub(crate) fn new(silence: Span) -> Self {
         let beats_held = Span::from_micros(silence.as_micros() / BEATS_PER_SILENCE).min(BEATS_HELD_MAX);
-        Self { infos: Arc::default(), opened: AtomicU64::new(0), beats: Arc::default(), beats_held }
+        Self { registry: Arc::default(), opened: AtomicU64::new(0), beats: Arc::default(), beats_held }
     }
 }
 
@@ -116,12 +116,13 @@ impl Engine {
     ) -> (WorkerSession, OutgoingReceiver) {
         let (sender, receiver) = outgoing::channel();
         let queue = sender.queue.clone();
-        let infos = &self.0.connections.infos;
+        let registry = &self.0.connections.registry;
         let spec = info.spec.clone();
-        infos.connected(worker, stream, info);
+        registry.connected(worker, stream, info);
         let event = Event::WorkerHello { worker, stream, spec, held };
         self.0.inbox.send(Input::Connected { event, worker, stream, sender, acquired });
-        let session = WorkerSession { inbox: self.0.inbox.clone(), infos: Arc::clone(infos), worker, stream, queue };
+        let session =
+            WorkerSession { inbox: self.0.inbox.clone(), registry: Arc::clone(registry), worker, stream, queue };
         (session, receiver)
     }
 
@@ -130,7 +131,7 @@ impl Engine {
     /// Costs the driver nothing: thousands of workers beat every few seconds, and all beats
     /// of half a second reach it in one piece.
     pub fn alive(&self, worker: WorkerId) -> bool {
-        let Connections { infos, beats, beats_held, .. } = &self.0.connections;
+        let Connections { registry, beats, beats_held, .. } = &self.0.connections;
         let is_first = {
             let mut beats = beats.lock().expect("no panic while the lock is held");
             let is_new = beats.len() < BEATS_HELD_LEN_MAX && beats.insert(worker);
@@ -145,6 +146,6 @@ impl Engine {
                 inbox.send(Input::Event(Event::WorkersAlive { workers }));
             });
         }
-        infos.is_connected(worker)
+        registry.is_connected(worker)
     }
 }

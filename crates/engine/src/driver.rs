@@ -26,9 +26,9 @@ use crate::clock::Monotonic;
 use crate::config::Clock;
 use crate::hub::Hub;
 use crate::inbox::{Inbox, Input, OpenAsk};
+use crate::lease_state::LeaseState;
 use crate::reads::Reads;
 use crate::streams::{Outgoing, Streams};
-use crate::tenure::Tenure;
 
 /// Inputs taken in before the owner decides again. More would let a flood of
 /// submissions delay what is due.
@@ -49,7 +49,7 @@ pub(crate) struct Driver {
     pub(crate) batches: Vec<mpsc::UnboundedSender<SharedBatch>>,
     /// Shards of which it is not known whether they are ours, or what is written there.
     pub(crate) doubts: mpsc::UnboundedSender<Vec<ShardId>>,
-    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) lease: Arc<LeaseState>,
     pub(crate) monotonic: Monotonic,
     pub(crate) reads: Reads,
     pub(crate) streams: Streams,
@@ -74,7 +74,7 @@ impl Driver {
             if !self.take_inputs() {
                 return;
             }
-            if self.tenure.is_current() {
+            if self.lease.is_current() {
                 self.act();
             }
             if self.has_ended() {
@@ -111,7 +111,7 @@ impl Driver {
 
     /// Waits for the first input or the next due moment. False when nobody can send any more.
     fn take_inputs(&mut self) -> bool {
-        let wait = if self.stop_by.is_some() || !self.tenure.is_current() {
+        let wait = if self.stop_by.is_some() || !self.lease.is_current() {
             RECHECK_EVERY
         } else {
             self.owner.next_wake().since((self.clock)()).to_std()
@@ -170,7 +170,7 @@ impl Driver {
             Input::InputsRead { worker, stream, assignments } => {
                 self.held_back.push((worker, stream, assignments));
             }
-            Input::Renewed { until } => self.tenure.extend(until),
+            Input::Renewed { until } => self.lease.extend(until),
             Input::Retire { shards, done } => {
                 for &shard in &shards {
                     self.owner.handle(Event::Retire { shard }, now);
@@ -190,7 +190,7 @@ impl Driver {
     }
 
     fn ask(&mut self, OpenAsk { ask, made, sender }: OpenAsk) {
-        if !self.tenure.is_current() {
+        if !self.lease.is_current() {
             let _ = sender.send(Answer::NotOwner);
             return;
         }
@@ -243,7 +243,7 @@ impl Driver {
 
     /// Does what the owner decided, unless somebody else may own its shards by now.
     fn perform(&mut self) {
-        if !self.tenure.is_current() {
+        if !self.lease.is_current() {
             return;
         }
         let effects = self.owner.take_effects();

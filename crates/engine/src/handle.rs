@@ -16,11 +16,11 @@ use crate::connections::Connections;
 use crate::duties::Duties;
 use crate::hub::{Changes, Hub};
 use crate::inbox::{Inbox, Input};
-use crate::infos::WorkerInfo;
+use crate::lease_state::LeaseState;
 use crate::plans::Plans;
 use crate::start::KeeperTask;
 use crate::tasks::TaskCache;
-use crate::tenure::Tenure;
+use crate::worker_registry::WorkerInfo;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
@@ -49,7 +49,7 @@ pub(crate) struct Inner {
     pub(crate) ended: watch::Receiver<()>,
     pub(crate) clock: Clock,
     pub(crate) takeover: Takeover,
-    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) lease: Arc<LeaseState>,
     pub(crate) cluster: watch::Receiver<Arc<Cluster>>,
     pub(crate) nudge: Arc<Notify>,
     pub(crate) duties: Arc<Duties>,
@@ -68,14 +68,14 @@ impl Engine {
 
     /// What this machine's clock and the store's said last. `None` where this machine's decides.
     pub fn skew(&self) -> Option<Skew> {
-        self.0.tenure.skew()
+        self.0.lease.skew()
     }
 
     /// Whether this server can do its part: its leases hold and its clock is right.
     pub fn ready(&self) -> Result<(), EngineError> {
         match self.skew().filter(Skew::is_too_large) {
             Some(skew) => Err(EngineError::ClockSkew(skew)),
-            None if !self.0.tenure.is_current() => Err(EngineError::NoLease),
+            None if !self.0.lease.is_current() => Err(EngineError::NoLease),
             None => Ok(()),
         }
     }
@@ -87,7 +87,7 @@ impl Engine {
 
     /// Whether the leases of this server hold.
     pub fn is_current(&self) -> bool {
-        self.0.tenure.is_current()
+        self.0.lease.is_current()
     }
 
     /// Who is there and who owns what, as it was read last; a new picture several times a second.
@@ -102,7 +102,7 @@ impl Engine {
 
     /// The shards that this server owns and starts jobs of. Cheap enough for every request.
     pub fn owned(&self) -> Arc<[ShardId]> {
-        self.0.tenure.owned()
+        self.0.lease.owned()
     }
 
     /// Looks for free shards now: a peer has said that it leaves.
@@ -172,22 +172,22 @@ impl Engine {
     /// Workers that are known, with what they said of themselves.
     pub async fn workers(&self) -> Result<Vec<(WorkerStatus, WorkerInfo)>, EngineError> {
         let statuses = self.query(Owner::worker_status).await?;
-        Ok(self.0.connections.infos.join(statuses))
+        Ok(self.0.connections.registry.join(statuses))
     }
 
     /// Whether any worker that is connected to this server passes the test. Read from memory.
     pub fn any_connected(&self, test: impl Fn(&WorkerSpec) -> bool) -> bool {
-        self.0.connections.infos.any_connected(test)
+        self.0.connections.registry.any_connected(test)
     }
 
     /// How many workers are connected to this server. Read from memory.
     pub fn connected_len(&self) -> usize {
-        self.0.connections.infos.connected_len()
+        self.0.connections.registry.connected_len()
     }
 
     /// What the workers can do that are connected to this server. Read from memory.
     pub fn connected_specs(&self) -> Vec<WorkerSpec> {
-        self.0.connections.infos.connected_specs()
+        self.0.connections.registry.connected_specs()
     }
 
     pub fn changes(&self) -> Changes {

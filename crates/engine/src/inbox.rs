@@ -27,7 +27,7 @@ pub(crate) enum Input {
         worker: WorkerId,
         stream: StreamId,
         sender: OutgoingSender,
-        /// As the greeting had it.
+        /// The number of acquisitions that the greeting named.
         acquired: u64,
     },
     Asks(Vec<OpenAsk>),

@@ -12,9 +12,9 @@ use tokio::time::{Instant, sleep_until};
 use crate::clock::{ClockWatch, Reading, StoreClock};
 use crate::config::{EngineConfig, Takeover};
 use crate::duties::Duties;
+use crate::lease_state::LeaseState;
 use crate::leases::LeaseDuty;
 use crate::members::{Look, MemberDuty};
-use crate::tenure::Tenure;
 
 /// Every so many looks, everything is read.
 const FULL_LOOK_EVERY: u32 = 4;
@@ -38,7 +38,7 @@ pub(crate) struct Keeper {
     /// `None` when this machine's clock decides.
     pub(crate) store_clock: Option<StoreClock>,
     pub(crate) clock_watch: ClockWatch,
-    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) lease: Arc<LeaseState>,
     pub(crate) duties: Arc<Duties>,
     pub(crate) leases: LeaseDuty,
     pub(crate) members: MemberDuty,
@@ -48,9 +48,9 @@ pub(crate) struct Keeper {
 
 /// How the store has answered lately, so that an outage is logged once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Weather {
-    Fair,
-    Foul,
+enum StoreState {
+    Available,
+    Unavailable,
 }
 
 impl Keeper {
@@ -87,7 +87,7 @@ impl Keeper {
         let status = self.members.status().await;
         let cluster = Arc::clone(&self.members.published.borrow());
         let hold = async {
-            if self.config.is_scheduler() && !self.tenure.is_skewed() {
+            if self.config.is_scheduler() && !self.lease.is_skewed() {
                 self.duties.hold(&*self.store, &self.config, &cluster).await?;
             }
             Ok(())
@@ -119,7 +119,7 @@ impl Keeper {
         store_clock.learn(reading);
         clock_went(self.clock_watch.look_at(reading));
         let skew = reading.skew((self.config.clock)(), self.config.clock_skew_max);
-        let before = self.tenure.set_skew(skew).is_some_and(|before| before.is_too_large());
+        let before = self.lease.set_skew(skew).is_some_and(|before| before.is_too_large());
         match (before, skew.is_too_large()) {
             (false, true) => tracing::error!("{skew}; until then this server takes no shards"),
             (true, false) => tracing::info!(apart = %skew.by(), "the clocks agree again"),
@@ -136,7 +136,7 @@ impl Keeper {
         let (look_every, renew_every) = (self.config.look_every.to_std(), self.config.renew_every.to_std());
         // A store that does not answer must not keep this task from asking again.
         let patience = self.config.lease_ttl.to_std() / 2;
-        let mut weather = Weather::Fair;
+        let mut store_state = StoreState::Available;
         let mut renew_at = Instant::now() + renew_every;
         let mut look_at = Instant::now() + look_every;
         let mut looks = 0u32;
@@ -161,8 +161,8 @@ impl Keeper {
                 }
                 () = sleep_until(renew_at) => {
                     let result = within(patience, self.renew()).await;
-                    let is_fair = result.is_ok();
-                    renew_at = Instant::now() + if is_fair { renew_every } else { look_every };
+                    let has_answered = result.is_ok();
+                    renew_at = Instant::now() + if has_answered { renew_every } else { look_every };
                     look_at = Instant::now() + look_every;
                     result
                 }
@@ -175,14 +175,14 @@ impl Keeper {
                     result
                 }
             };
-            weather = match (weather, result) {
-                (Weather::Fair, Err(error)) => {
+            store_state = match (store_state, result) {
+                (StoreState::Available, Err(error)) => {
                     tracing::warn!(%error, "the store did not answer; leases and members wait for it");
-                    Weather::Foul
+                    StoreState::Unavailable
                 }
-                (Weather::Foul, Ok(())) => {
+                (StoreState::Unavailable, Ok(())) => {
                     tracing::info!("the store answers again");
-                    Weather::Fair
+                    StoreState::Available
                 }
                 (unchanged, _) => unchanged,
             };

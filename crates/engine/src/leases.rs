@@ -19,9 +19,9 @@ use tokio::task::JoinSet;
 use crate::cluster::Cluster;
 use crate::config::{EngineConfig, Takeover};
 use crate::inbox::{Inbox, Input};
+use crate::lease_state::{FOR_EVER, LeaseState};
 use crate::reads::retry;
 use crate::tasks::TaskCache;
-use crate::tenure::{FOR_EVER, Tenure};
 
 /// Shards whose rows are read at a time when they are taken over. All at once would take
 /// every connection from those who submit.
@@ -30,14 +30,14 @@ const READS_AT_ONCE: usize = 8;
 /// A shard that retires is given up after this, quiet or not.
 const RETIRE_WITHIN: Duration = Duration::from_secs(1);
 
-/// The same servers must have been there for so many looks before shards are given up to
+/// The set of live servers must not have changed for so many looks before shards are given up to
 /// them: a server that dies as it starts is not worth a move.
 const SETTLED_LOOKS: u32 = 4;
 
 /// A shard that nobody has taken for so many looks is taken whatever the share is.
 const ORPHANED_LOOKS: u32 = 6;
 
-/// And for so many lease times after that, nothing is given up: it would come back.
+/// After a takeover, no shard is given up for so many lease times: it would come back.
 const KEPT_TTLS: u32 = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(crate) struct LeaseDuty {
     store: Arc<dyn Store>,
     tasks: Arc<TaskCache>,
     inbox: Inbox,
-    tenure: Arc<Tenure>,
+    lease: Arc<LeaseState>,
     config: EngineConfig,
     held: BTreeMap<ShardId, (Epoch, Stage)>,
     pub(crate) work: JoinSet<Done>,
@@ -77,14 +77,14 @@ impl LeaseDuty {
         store: Arc<dyn Store>,
         tasks: Arc<TaskCache>,
         inbox: Inbox,
-        tenure: Arc<Tenure>,
+        lease: Arc<LeaseState>,
         config: EngineConfig,
     ) -> Self {
         Self {
             store,
             tasks,
             inbox,
-            tenure,
+            lease,
             config,
             held: BTreeMap::new(),
             work: JoinSet::new(),
@@ -119,7 +119,7 @@ impl LeaseDuty {
             self.held.insert(owned.shard, (owned.epoch, Stage::Active));
         }
         // There is no driver yet that could act on something else.
-        self.tenure.extend(self.relied_on_until(asked));
+        self.lease.extend(self.relied_on_until(asked));
         self.publish();
         Ok(())
     }
@@ -174,7 +174,7 @@ impl LeaseDuty {
         if !self.config.is_scheduler() {
             return Ok(());
         }
-        if self.tenure.is_skewed() {
+        if self.lease.is_skewed() {
             self.retire(usize::MAX);
             return Ok(());
         }
@@ -287,7 +287,7 @@ impl LeaseDuty {
 
     fn publish(&self) {
         let active = self.held.iter().filter(|(_, (_, stage))| *stage == Stage::Active);
-        self.tenure.set_owned(active.map(|(shard, _)| *shard).collect());
+        self.lease.set_owned(active.map(|(shard, _)| *shard).collect());
     }
 }
 

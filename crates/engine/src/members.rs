@@ -10,9 +10,9 @@ use crate::cluster::{Cluster, alive};
 use crate::config::{Clock, EngineConfig, SCHEDULER};
 use crate::duties::{Duties, MEMBERSHIP};
 use crate::inbox::{Inbox, Input};
-use crate::looks::status_of;
+use crate::lease_state::LeaseState;
+use crate::queries::status_of;
 use crate::roll::{Roll, RollChange};
-use crate::tenure::Tenure;
 use crate::zone_data::{ZoneDataDifference, ZoneDataWatch};
 
 /// A server that was not seen for so many lease times is not alive.
@@ -33,7 +33,7 @@ pub(crate) struct MemberDuty {
     pub(crate) inbox: Inbox,
     pub(crate) config: EngineConfig,
     pub(crate) clock: Clock,
-    pub(crate) tenure: Arc<Tenure>,
+    pub(crate) lease: Arc<LeaseState>,
     pub(crate) duties: Arc<Duties>,
     pub(crate) started_at: Timestamp,
     pub(crate) published: watch::Sender<Arc<Cluster>>,
@@ -45,7 +45,7 @@ impl MemberDuty {
     pub(crate) async fn beat(&self, status: MemberStatus) -> Result<()> {
         let mut member = self.config.member.clone();
         // Others must not leave shards to a server that takes none.
-        member.roles.retain(|role| role != SCHEDULER || !self.tenure.is_skewed());
+        member.roles.retain(|role| role != SCHEDULER || !self.lease.is_skewed());
         let beat = Member {
             id: self.config.server,
             address: member.address,

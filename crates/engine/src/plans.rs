@@ -25,14 +25,15 @@ pub(crate) struct Plans(Mutex<State>);
 struct State {
     shared: HashMap<Arc<str>, Weak<Plan>>,
     made_since_sweep: usize,
-    /// As they were read last, and the largest revision among them.
+    /// The calendars as they were read last.
     calendars: Calendars,
+    /// The largest revision among the calendars.
     revision: u32,
-    /// Of the store when they were read: another instance of the database may count the same revisions again.
+    /// The generation of the store when the calendars were read: another instance of the database may count the same revisions again.
     generation: u64,
-    /// Of each.
+    /// The revision of each calendar, by its name.
     revisions: BTreeMap<String, u32>,
-    /// Those that changed, and how many more times their schedules are to be planned anew.
+    /// Calendars that changed, and how many more times their schedules are to be planned anew.
     changed: BTreeMap<String, u32>,
 }
 

@@ -9,9 +9,9 @@ use punctual_store::{Result, Store};
 
 use crate::handle::{Engine, Inner};
 use crate::inbox::{Inbox, Input};
+use crate::lease_state::LeaseState;
 use crate::plans::Plans;
 use crate::tasks::TaskCache;
-use crate::tenure::Tenure;
 
 /// Schedules that are planned again at a time; everything else waits for them. One whose calendars close years ahead
 /// takes half a millisecond, others some microseconds.
@@ -20,12 +20,12 @@ const PAGE: usize = 100;
 impl Engine {
     /// Reads the calendars, and plans the schedules of this server whose calendars have changed.
     pub async fn replan(&self) -> Result<()> {
-        let Inner { store, tasks, plans, inbox, tenure, .. } = &*self.0;
-        replan(&**store, tasks, plans, inbox, tenure).await
+        let Inner { store, tasks, plans, inbox, lease, .. } = &*self.0;
+        replan(&**store, tasks, plans, inbox, lease).await
     }
 }
 
-async fn replan(store: &dyn Store, tasks: &TaskCache, plans: &Plans, inbox: &Inbox, tenure: &Tenure) -> Result<()> {
+async fn replan(store: &dyn Store, tasks: &TaskCache, plans: &Plans, inbox: &Inbox, lease: &LeaseState) -> Result<()> {
     plans.refresh(store).await?;
     let names = plans.changed();
     if names.is_empty() {
@@ -36,7 +36,7 @@ async fn replan(store: &dyn Store, tasks: &TaskCache, plans: &Plans, inbox: &Inb
     loop {
         let rows = store.schedules_with_calendars(names.clone(), after, PAGE).await?;
         after = rows.last().map(|row| row.id).filter(|_| rows.len() >= PAGE);
-        let owned: Arc<[ShardId]> = tenure.owned();
+        let owned: Arc<[ShardId]> = lease.owned();
         let ours = rows.into_iter().filter(|row| owned.contains(&row.id.shard())).collect();
         let rows = plans.join(store, tasks, ours).await?;
         inbox.send(Input::Event(Event::Replanned { rows, calendars }));
@@ -97,10 +97,11 @@ mod tests {
     async fn the_owner_is_given_a_page_when_it_has_planned_the_one_before() {
         let store = ModelStore::new(SHARDS, at(0));
         users(&store, 2 * PAGE + 7).await;
-        let (tasks, plans, tenure) = (TaskCache::default(), Plans::default(), Tenure::new(Arc::new(|| Duration::ZERO)));
-        tenure.set_owned(vec![ShardId(1)]);
+        let (tasks, plans, lease) =
+            (TaskCache::default(), Plans::default(), LeaseState::new(Arc::new(|| Duration::ZERO)));
+        lease.set_owned(vec![ShardId(1)]);
         let (inbox, inputs) = Inbox::new();
-        let mut replanning = pin!(replan(&store, &tasks, &plans, &inbox, &tenure));
+        let mut replanning = pin!(replan(&store, &tasks, &plans, &inbox, &lease));
         for expected in [PAGE, PAGE, 7] {
             for _ in 0..100 {
                 assert!(replanning.as_mut().now_or_never().is_none(), "it waits for the owner");
@@ -115,9 +116,10 @@ mod tests {
     async fn nobody_waits_for_an_owner_that_has_ended() {
         let store = ModelStore::new(SHARDS, at(0));
         users(&store, 2 * PAGE).await;
-        let (tasks, plans, tenure) = (TaskCache::default(), Plans::default(), Tenure::new(Arc::new(|| Duration::ZERO)));
+        let (tasks, plans, lease) =
+            (TaskCache::default(), Plans::default(), LeaseState::new(Arc::new(|| Duration::ZERO)));
         let (inbox, inputs) = Inbox::new();
         drop(inputs);
-        replan(&store, &tasks, &plans, &inbox, &tenure).await.unwrap();
+        replan(&store, &tasks, &plans, &inbox, &lease).await.unwrap();
     }
 }

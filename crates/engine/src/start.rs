@@ -17,6 +17,7 @@ use crate::handle::{Engine, Inner};
 use crate::hub::Hub;
 use crate::inbox::{Inbox, Input};
 use crate::keeper::Keeper;
+use crate::lease_state::LeaseState;
 use crate::leases::LeaseDuty;
 use crate::members::MemberDuty;
 use crate::plans::Plans;
@@ -24,7 +25,6 @@ use crate::reads::Reads;
 use crate::roll::Roll;
 use crate::streams::Streams;
 use crate::tasks::TaskCache;
-use crate::tenure::Tenure;
 use crate::zone_data::ZoneDataWatch;
 
 /// Looks at the store's clock before the start. The quickest of a few is close.
@@ -50,10 +50,10 @@ impl Engine {
     /// Joins the cluster, takes its share of the shards that are free and starts to work.
     /// Needs a Tokio runtime.
     pub async fn start(store: Arc<dyn Store>, config: EngineConfig) -> Result<Self, StartError> {
-        let tenure = Arc::new(Tenure::new(Arc::clone(&config.monotonic)));
+        let lease = Arc::new(LeaseState::new(Arc::clone(&config.monotonic)));
         let store_clock = match config.timekeeper {
             Timekeeper::ThisMachine => None,
-            Timekeeper::Store => Some(read_first(&*store, &config, &tenure).await?),
+            Timekeeper::Store => Some(read_first(&*store, &config, &lease).await?),
         };
         let clock: Clock = store_clock.as_ref().map_or_else(|| Arc::clone(&config.clock), StoreClock::clock);
         let (inbox, inputs) = Inbox::new();
@@ -65,13 +65,13 @@ impl Engine {
         let nudge = Arc::new(Notify::new());
         let lease_inbox = inbox.clone();
         let leases =
-            LeaseDuty::new(Arc::clone(&store), Arc::clone(&tasks), lease_inbox, Arc::clone(&tenure), config.clone());
+            LeaseDuty::new(Arc::clone(&store), Arc::clone(&tasks), lease_inbox, Arc::clone(&lease), config.clone());
         let members = MemberDuty {
             store: Arc::clone(&store),
             inbox: inbox.clone(),
             config: config.clone(),
             clock: Arc::clone(&clock),
-            tenure: Arc::clone(&tenure),
+            lease: Arc::clone(&lease),
             duties: Arc::clone(&duties),
             started_at: clock(),
             published,
@@ -83,7 +83,7 @@ impl Engine {
             config: config.clone(),
             store_clock,
             clock_watch: ClockWatch::default(),
-            tenure: Arc::clone(&tenure),
+            lease: Arc::clone(&lease),
             duties: Arc::clone(&duties),
             leases,
             members,
@@ -104,7 +104,7 @@ impl Engine {
             inputs,
             batches,
             doubts,
-            tenure: Arc::clone(&tenure),
+            lease: Arc::clone(&lease),
             monotonic: Arc::clone(&config.monotonic),
             reads: Reads {
                 store: Arc::clone(&store),
@@ -144,7 +144,7 @@ impl Engine {
             ended: broken,
             clock,
             takeover: config.takeover,
-            tenure,
+            lease,
             cluster,
             nudge,
             duties,
@@ -180,7 +180,7 @@ impl Engine {
     }
 }
 
-async fn read_first(store: &dyn Store, config: &EngineConfig, tenure: &Tenure) -> Result<StoreClock, StartError> {
+async fn read_first(store: &dyn Store, config: &EngineConfig, lease: &LeaseState) -> Result<StoreClock, StartError> {
     let mut reading = Reading::take(store, &config.monotonic).await?;
     let clock = StoreClock::new(Arc::clone(&config.monotonic), reading);
     for _ in 1..FIRST_READINGS {
@@ -188,6 +188,6 @@ async fn read_first(store: &dyn Store, config: &EngineConfig, tenure: &Tenure) -
         clock.learn(reading);
     }
     let skew = reading.skew((config.clock)(), config.clock_skew_max);
-    tenure.set_skew(skew);
+    lease.set_skew(skew);
     if skew.is_too_large() { Err(StartError::ClockSkew(skew)) } else { Ok(clock) }
 }

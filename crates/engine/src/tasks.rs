@@ -17,7 +17,7 @@ pub(crate) struct TaskCache(Mutex<Cached>);
 #[derive(Default)]
 struct Cached {
     tasks: HashMap<TaskId, Arc<Task>>,
-    /// Of the store when they were read.
+    /// The generation of the store when the tasks were read.
     generation: u64,
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::AttemptNo;
 use punctual_core::attempt::{Ending, Outcome, Ran};
-use punctual_core::task::{Delivery, OnLost};
+use punctual_core::task::{DeliveryMode, OnLost};
 
 use crate::{Command, Execution, JobHistory, RunHistory, StartRecord};
 
@@ -47,9 +47,9 @@ pub(crate) fn strict_modes_begin_once_in<'a>(
     executions: impl Iterator<Item = &'a Execution>,
 ) -> Option<String> {
     let excuses_proven_failure = match (job.rules.delivery, job.rules.on_lost) {
-        (Delivery::AtLeastOnce, _) | (Delivery::ExactlyOnce, OnLost::Rerun) => return None,
-        (Delivery::ExactlyOnce, OnLost::Hold | OnLost::Fail) => true,
-        (Delivery::AtMostOnce, _) => false,
+        (DeliveryMode::AtLeastOnce, _) | (DeliveryMode::ExactlyOnce, OnLost::Rerun) => return None,
+        (DeliveryMode::ExactlyOnce, OnLost::Hold | OnLost::Fail) => true,
+        (DeliveryMode::AtMostOnce, _) => false,
     };
     let had_no_effect = |attempt: AttemptNo| {
         let report = job.report(attempt).map(|report| &report.outcome);
@@ -92,9 +92,9 @@ pub(crate) fn attempts_do_not_overlap(job: &JobHistory, run: &RunHistory) -> Opt
         was_cut_off && matches!(ending, Some(Ending::WorkerLost | Ending::TimedOut))
     };
     let goes_on_after_loss = match job.rules.delivery {
-        Delivery::AtLeastOnce => true,
-        Delivery::ExactlyOnce => job.rules.on_lost == OnLost::Rerun,
-        Delivery::AtMostOnce => false,
+        DeliveryMode::AtLeastOnce => true,
+        DeliveryMode::ExactlyOnce => job.rules.on_lost == OnLost::Rerun,
+        DeliveryMode::AtMostOnce => false,
     };
     for (place, earlier) in job.executions.iter().enumerate() {
         for later in &job.executions[place + 1..] {

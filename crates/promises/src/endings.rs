@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use punctual_core::JobState;
 use punctual_core::attempt::{Ending, Outcome, Ran};
-use punctual_core::task::{Delivery, OnLost};
+use punctual_core::task::{DeliveryMode, OnLost};
 
 use crate::{AtEnd, Command, JobHistory, RecordedEnd, Reply, Reports, Reread, RunHistory};
 
@@ -48,9 +48,9 @@ fn unexplained(job: &JobHistory, state: JobState) -> Option<String> {
                 Ending::WorkerLost => {
                     let losses = ends.iter().filter(|end| end.ending == Ending::WorkerLost).count();
                     match rules.delivery {
-                        Delivery::AtLeastOnce => losses > usize::from(rules.node_retry.max),
-                        Delivery::ExactlyOnce => rules.on_lost == OnLost::Fail,
-                        Delivery::AtMostOnce => false,
+                        DeliveryMode::AtLeastOnce => losses > usize::from(rules.node_retry.max),
+                        DeliveryMode::ExactlyOnce => rules.on_lost == OnLost::Fail,
+                        DeliveryMode::AtMostOnce => false,
                     }
                 }
                 Ending::NotStarted => end.not_started.is_some(),

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::attempt::{Ending, Failure, Outcome};
 use punctual_core::retry::RetryPolicy;
-use punctual_core::task::{Delivery, OnLost};
+use punctual_core::task::{DeliveryMode, OnLost};
 use punctual_core::{AttemptNo, JobState, Span, Timestamp};
 
 /// One moment on two clocks. In the simulator, which has one clock, both are the same.
@@ -133,7 +133,7 @@ pub struct JobHistory {
 /// What is promised for the jobs of a task.
 #[derive(Debug, Clone)]
 pub struct JobRules {
-    pub delivery: Delivery,
+    pub delivery: DeliveryMode,
     pub on_lost: OnLost,
     pub retry: RetryPolicy,
     pub node_retry: RetryPolicy,
@@ -309,7 +309,7 @@ pub enum Reread {
 impl JobRules {
     /// At most one execution can have had an effect, until an operator asks for another.
     pub fn is_strict(&self) -> bool {
-        self.delivery != Delivery::AtLeastOnce
+        self.delivery != DeliveryMode::AtLeastOnce
     }
 }
 

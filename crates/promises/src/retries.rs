@@ -2,7 +2,7 @@
 
 use punctual_core::attempt::{Ending, FailureClass, Ran};
 use punctual_core::retry::RetryPolicy;
-use punctual_core::task::Delivery;
+use punctual_core::task::DeliveryMode;
 use punctual_core::{JobState, Span};
 
 use crate::{Consequence, Failures, JobHistory, NotStarted, RecordedEnd, RunHistory};
@@ -58,11 +58,11 @@ pub(crate) fn retries_are_counted(job: &JobHistory, _: &RunHistory) -> Option<St
         counted(job).into_iter().filter(|counted| counted.budget == Budget::Retry).collect();
     for Counted { end, number, .. } in &failures {
         let is_proven = end.failure.as_ref().is_some_and(|failure| failure.ran == Ran::No);
-        let granted = if rules.delivery == Delivery::AtMostOnce { 1 } else { rules.retry.max + 1 };
+        let granted = if rules.delivery == DeliveryMode::AtMostOnce { 1 } else { rules.retry.max + 1 };
         if *number > granted {
             return Some(format!("attempt {} is failure {number} of a job that may fail {granted} times", end.attempt));
         }
-        let may_be_retried = rules.delivery == Delivery::AtLeastOnce || is_proven;
+        let may_be_retried = rules.delivery == DeliveryMode::AtLeastOnce || is_proven;
         if let Some(next) = failures.iter().find(|next| next.end.rerun == end.rerun && next.number > *number)
             && !may_be_retried
         {
@@ -70,7 +70,7 @@ pub(crate) fn retries_are_counted(job: &JobHistory, _: &RunHistory) -> Option<St
         }
     }
     let Failures::FirstAttempts(planned) = rules.failures else { return None };
-    let needed = if rules.delivery == Delivery::AtLeastOnce { usize::from(rules.retry.max) + 1 } else { 1 };
+    let needed = if rules.delivery == DeliveryMode::AtLeastOnce { usize::from(rules.retry.max) + 1 } else { 1 };
     match job.state()? {
         JobState::Failed if failures.len() < needed => {
             Some(format!("it failed permanently after {} of {needed} failures", failures.len()))

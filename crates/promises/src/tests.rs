@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use punctual_core::attempt::{Ending, Failure, FailureClass, Outcome};
 use punctual_core::retry::{FailureClasses, RetryPolicy};
 use punctual_core::schedule::{SourceKind, Verdict};
-use punctual_core::task::{Delivery, OnLost};
+use punctual_core::task::{DeliveryMode, OnLost};
 use punctual_core::{AttemptNo, JobState, Span, Timestamp};
 
 use super::*;
@@ -66,7 +66,7 @@ fn good() -> RunHistory {
         key: "key".to_owned(),
         name: "job_1".to_owned(),
         rules: JobRules {
-            delivery: Delivery::AtLeastOnce,
+            delivery: DeliveryMode::AtLeastOnce,
             on_lost: OnLost::Hold,
             retry,
             node_retry: retry,
@@ -131,7 +131,7 @@ const SPOILS: [(&str, Spoil); 24] = [
     ("an attempt begins at most once", |run| run.jobs[0].executions.push(execution(1, 6))),
     ("nothing begins before its start is durable", |run| run.jobs[0].executions[0].start = StartRecord::Missing),
     ("nothing begins early", |run| run.jobs[0].executions[0].due_at = Some(at(3))),
-    ("strict modes begin once", |run| run.jobs[0].rules.delivery = Delivery::AtMostOnce),
+    ("strict modes begin once", |run| run.jobs[0].rules.delivery = DeliveryMode::AtMostOnce),
     ("what is taken back never began", |run| run.jobs[0].ends[0].ending = Ending::NotStarted),
     ("attempts do not overlap", |run| run.jobs[0].executions[0].end = None),
     ("attempt numbers grow", |run| run.jobs[0].starts[1].attempt = AttemptNo(3)),
@@ -222,7 +222,7 @@ fn after_a_loss_of_commits_only_starts_that_survived_it_are_judged() {
     let lost = |survived_loss| {
         let mut run = good();
         run.commits_lost_at = Some(at(3));
-        run.jobs[0].rules.delivery = Delivery::ExactlyOnce;
+        run.jobs[0].rules.delivery = DeliveryMode::ExactlyOnce;
         run.jobs[0].starts[0].survived_loss = survived_loss;
         broken(&check(&run))
     };

@@ -9,7 +9,7 @@ use punctual_core::notice::NoticeKind;
 use punctual_core::schedule::{ChangeKind, Marks, Verdict};
 use punctual_core::shard::event::{Refusal, Reply};
 use punctual_core::shard::write::{Decision, JobWrite, Requeue, ScheduleWrite, Settle, Void, Write};
-use punctual_core::task::{Delivery, Task, TaskSpec};
+use punctual_core::task::{DeliveryMode, Task, TaskSpec};
 
 use crate::history::{Fact, History};
 
@@ -327,7 +327,7 @@ fn is_excepted(settle: &Settle, task: &Task) -> bool {
     let TaskSpec { retry, delivery, .. } = &task.spec;
     let details = settle.attempt.as_ref().and_then(|record| record.details.as_deref());
     settle.state == JobState::Failed
-        && *delivery == Delivery::AtLeastOnce
+        && *delivery == DeliveryMode::AtLeastOnce
         && settle.counters.failures <= retry.max
         && details.and_then(|details| details.class).is_some_and(|class| retry.except.contains(class))
 }

@@ -31,7 +31,7 @@ struct Stream {
 /// Longer than a worker needs to give a stream up and open another.
 const SLOW_READ_MS_MAX: i64 = 8_000;
 
-pub(crate) struct Delivery {
+pub(crate) struct MessageInFlight {
     stream: StreamId,
     message: Message,
 }
@@ -121,7 +121,7 @@ impl Simulation {
         let at = &mut self.net.streams[stream.0 as usize].to_worker_at;
         *at = latest.max(*at);
         let at = *at;
-        self.at(at, Action::Deliver(Delivery { stream, message: Message::ToWorker(message) }));
+        self.at(at, Action::Deliver(MessageInFlight { stream, message: Message::ToWorker(message) }));
     }
 
     pub(crate) fn send_to_server(&mut self, stream: StreamId, message: ToServer) {
@@ -134,14 +134,14 @@ impl Simulation {
         let at = &mut self.net.streams[stream.0 as usize].to_server_at;
         *at = latest.max(*at);
         let at = *at;
-        self.at(at, Action::Deliver(Delivery { stream, message: Message::ToServer(message) }));
+        self.at(at, Action::Deliver(MessageInFlight { stream, message: Message::ToServer(message) }));
         if is_slow {
             self.break_stream(stream);
             self.net.streams[stream.0 as usize].is_buffered = true;
         }
     }
 
-    pub(crate) fn deliver(&mut self, Delivery { stream, message }: Delivery) {
+    pub(crate) fn deliver(&mut self, MessageInFlight { stream, message }: MessageInFlight) {
         let ends = self.net.get(stream);
         let (server, worker) = (ends.server, ends.worker);
         match message {

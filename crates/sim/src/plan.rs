@@ -7,7 +7,7 @@ use std::sync::Arc;
 use punctual_core::attempt::FailureClass;
 use punctual_core::retry::{FailureClasses, RetryPolicy};
 use punctual_core::shard::Config;
-use punctual_core::task::{Delivery, OnLost, Probe, Run, Task, TaskSpec};
+use punctual_core::task::{DeliveryMode, OnLost, Probe, Run, Task, TaskSpec};
 use punctual_core::{ArtifactId, Span, TaskId, Timestamp};
 
 use crate::options::{Options, Planted};
@@ -188,7 +188,7 @@ fn draw_config(rng: &mut Rng, options: Options) -> Config {
 fn draw_task(rng: &mut Rng, number: u64) -> Task {
     let mut spec = TaskSpec::new(Run::Probe(Probe::default()));
     spec.queue = rng.pick(&QUEUES).to_string();
-    spec.delivery = *rng.pick(&[Delivery::AtLeastOnce, Delivery::AtMostOnce, Delivery::ExactlyOnce]);
+    spec.delivery = *rng.pick(&[DeliveryMode::AtLeastOnce, DeliveryMode::AtMostOnce, DeliveryMode::ExactlyOnce]);
     spec.on_lost = *rng.pick(&[OnLost::Hold, OnLost::Fail, OnLost::Rerun]);
     spec.retry = draw_retry(rng);
     spec.node_retry = draw_retry(rng);

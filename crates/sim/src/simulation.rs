@@ -14,7 +14,7 @@ use crate::client::{ClientStep, Clients};
 use crate::coverage::{Coverage, Window};
 use crate::history::{Fact, History};
 use crate::nemesis::Fault;
-use crate::net::{Delivery, Net};
+use crate::net::{MessageInFlight, Net};
 use crate::options::{Database, Options, Planted};
 use crate::plan::{Plan, START};
 use crate::rng::Rng;
@@ -69,7 +69,7 @@ pub(crate) enum Action {
     Server(Node, ServerStep),
     Store(Node, StoreCall),
     Worker(Node, WorkerStep),
-    Deliver(Delivery),
+    Deliver(MessageInFlight),
     Client(ClientStep),
     Schedules(ScheduleStep),
     Nemesis(Fault),

@@ -69,9 +69,10 @@ impl App {
         };
         let instants: Vec<Timestamp> = times.iter().map(|time| time.at).collect();
         let verdicts = self.verdicts_of(schedule.id, &instants).await?;
-        let elsewhere = self.elsewhere_of(schedule.id, backfill, &instants[..verdicts.told]).await?;
-        let judged = times.iter().take(elsewhere.told).map(|time| {
-            let call = call(time, known, verdicts.of.get(&time.at).copied(), elsewhere.of.get(&time.at).copied());
+        let elsewhere = self.elsewhere_of(schedule.id, backfill, &instants[..verdicts.covered]).await?;
+        let judged = times.iter().take(elsewhere.covered).map(|time| {
+            let call =
+                call(time, known, verdicts.by_time.get(&time.at).copied(), elsewhere.by_time.get(&time.at).copied());
             by(call, spec.older)
         });
         Ok(judged.collect())

@@ -6,13 +6,13 @@
 mod ends;
 mod judge;
 mod notes;
+mod ran_times;
 mod record;
 mod request;
-mod shown;
 mod spec;
 mod step;
 mod view;
 
+pub(crate) use ran_times::RanTimes;
 pub use request::Backfilling;
-pub(crate) use shown::Beside;
 pub use step::{AbortedJobs, BackfillAdvance};

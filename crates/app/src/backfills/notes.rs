@@ -28,7 +28,7 @@ pub(super) fn on_the_way(former: Option<&str>, held: Option<String>, has_unknown
     join(held.into_iter().chain(is_left.then(|| LEFT_THE_RECORD.to_owned())))
 }
 
-/// And how many jobs are gone without a trace by now.
+/// The note, and how many jobs are gone without a trace by now.
 pub(super) fn with_gone(note: Option<&str>, gone: u32) -> Option<String> {
     let others = parts(note).filter(|part| !part.ends_with(GONE)).map(str::to_owned);
     let told = match gone {
@@ -39,7 +39,7 @@ pub(super) fn with_gone(note: Option<&str>, gone: u32) -> Option<String> {
     join(others.chain(told))
 }
 
-/// And how many jobs nobody waits for any longer.
+/// The note, and how many jobs nobody waits for any longer.
 pub(super) fn with_left(note: Option<&str>, open: usize) -> Option<String> {
     let told = match open {
         1 => "1 job had not ended and is no longer counted".to_owned(),

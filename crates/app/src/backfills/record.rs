@@ -22,10 +22,10 @@ const FINDS_MAX: usize = 128;
 const FINDS_OF_A_TIME_MAX: usize = 32;
 
 /// What is known about the first of some times.
-pub(crate) struct Told<T> {
-    pub(crate) of: HashMap<Timestamp, T>,
+pub(crate) struct TimeRecords<T> {
+    pub(crate) by_time: HashMap<Timestamp, T>,
     /// About how many of them: all, unless that is too much for one look; one at least.
-    pub(crate) told: usize,
+    pub(crate) covered: usize,
 }
 
 /// What other backfills have done about a time. Failures do not count.
@@ -38,21 +38,21 @@ pub(super) enum Elsewhere {
 
 impl App {
     /// The verdicts on times, which are in order.
-    pub(crate) async fn verdicts_of(&self, schedule: ScheduleId, times: &[Timestamp]) -> Result<Told<Verdict>> {
-        let (mut of, mut told) = (HashMap::new(), 0);
+    pub(crate) async fn verdicts_of(&self, schedule: ScheduleId, times: &[Timestamp]) -> Result<TimeRecords<Verdict>> {
+        let (mut by_time, mut covered) = (HashMap::new(), 0);
         for _ in 0..READS_MAX {
-            let (Some(from), Some(last)) = (times.get(told), times.last()) else { break };
+            let (Some(from), Some(last)) = (times.get(covered), times.last()) else { break };
             let filter =
                 OccurrenceFilter { from: Some(*from), before: Some(*last + INSTANT), ..OccurrenceFilter::default() };
-            let limit = (times.len() - told).min(limits::PAGE_LEN_MAX);
+            let limit = (times.len() - covered).min(limits::PAGE_LEN_MAX);
             let (rows, next) = self.0.store.occurrences(schedule, filter, None, Order::Ascending, limit).await?;
-            of.extend(rows.into_iter().map(|row| (row.at, row.verdict)));
-            told += match next {
-                Some(until) => times[told..].partition_point(|at| *at <= until),
-                None => times.len() - told,
+            by_time.extend(rows.into_iter().map(|row| (row.at, row.verdict)));
+            covered += match next {
+                Some(until) => times[covered..].partition_point(|at| *at <= until),
+                None => times.len() - covered,
             };
         }
-        Ok(Told { of, told })
+        Ok(TimeRecords { by_time, covered })
     }
 
     /// What backfills other than `backfill` have done about times, which are in order.
@@ -61,16 +61,16 @@ impl App {
         schedule: ScheduleId,
         backfill: Option<BackfillId>,
         times: &[Timestamp],
-    ) -> Result<Told<Elsewhere>> {
+    ) -> Result<TimeRecords<Elsewhere>> {
         let runs = self.runs_elsewhere(schedule, backfill, times).await?;
-        let (mut of, mut others, mut told) = (HashMap::new(), Vec::new(), 0);
-        for at in &times[..runs.told] {
-            let Some(runs) = runs.of.get(at) else {
-                told += 1;
+        let (mut by_time, mut others, mut covered) = (HashMap::new(), Vec::new(), 0);
+        for at in &times[..runs.covered] {
+            let Some(runs) = runs.by_time.get(at) else {
+                covered += 1;
                 continue;
             };
             if runs.iter().any(|run| run.state == Some(JobState::Succeeded)) {
-                of.insert(*at, Elsewhere::Ran);
+                by_time.insert(*at, Elsewhere::Ran);
             } else {
                 let latest = runs.iter().rev().take(FINDS_OF_A_TIME_MAX);
                 if !others.is_empty() && others.len() + latest.len() > FINDS_MAX {
@@ -78,19 +78,19 @@ impl App {
                 }
                 others.extend(latest);
             }
-            told += 1;
+            covered += 1;
         }
         // Somebody may have had them tried again, or they ended when nobody counted them any longer.
         let jobs: Vec<JobId> = others.iter().map(|run| run.job).collect();
         let ends = self.ends_of(&jobs).await?;
         for run in others {
             match ends.get(&run.job) {
-                Some(End::Ended(JobState::Succeeded)) => _ = of.insert(run.at, Elsewhere::Ran),
-                Some(End::Open) => _ = of.entry(run.at).or_insert(Elsewhere::Open(run.backfill)),
+                Some(End::Ended(JobState::Succeeded)) => _ = by_time.insert(run.at, Elsewhere::Ran),
+                Some(End::Open) => _ = by_time.entry(run.at).or_insert(Elsewhere::Open(run.backfill)),
                 Some(End::Ended(_) | End::Gone) | None => {}
             }
         }
-        Ok(Told { of, told })
+        Ok(TimeRecords { by_time, covered })
     }
 
     async fn runs_elsewhere(
@@ -98,25 +98,25 @@ impl App {
         schedule: ScheduleId,
         backfill: Option<BackfillId>,
         times: &[Timestamp],
-    ) -> Result<Told<Vec<Backfilled>>> {
-        let mut of: HashMap<Timestamp, Vec<Backfilled>> = HashMap::new();
-        let mut told = 0;
+    ) -> Result<TimeRecords<Vec<Backfilled>>> {
+        let mut by_time: HashMap<Timestamp, Vec<Backfilled>> = HashMap::new();
+        let mut covered = 0;
         for _ in 0..READS_MAX {
-            let (Some(from), Some(last)) = (times.get(told), times.last()) else { break };
+            let (Some(from), Some(last)) = (times.get(covered), times.last()) else { break };
             let page = self.0.store.backfilled(schedule, *from, *last, limits::PAGE_LEN_MAX).await?;
             // The page may have cut off what belongs to its last time. That of one time alone is enough.
             let cut = page.last().map(|run| run.at).filter(|_| page.len() == limits::PAGE_LEN_MAX);
             for run in page {
                 let is_whole = cut != Some(run.at) || run.at == *from;
                 if is_whole && Some(run.backfill) != backfill && times.binary_search(&run.at).is_ok() {
-                    of.entry(run.at).or_default().push(run);
+                    by_time.entry(run.at).or_default().push(run);
                 }
             }
-            told += match cut {
-                Some(at) => times[told..].partition_point(|time| *time < at).max(1),
-                None => times.len() - told,
+            covered += match cut {
+                Some(at) => times[covered..].partition_point(|time| *time < at).max(1),
+                None => times.len() - covered,
             };
         }
-        Ok(Told { of, told })
+        Ok(TimeRecords { by_time, covered })
     }
 }

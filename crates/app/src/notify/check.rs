@@ -11,7 +11,7 @@ use punctual_core::notice::{Channel, RuleSpec, Templates};
 use punctual_core::run::default_bot;
 use punctual_core::task::default_queue;
 
-use super::deliver::Delivery;
+use super::deliver::MessageDelivery;
 use super::render;
 use crate::{AppError, Checked, Faults, Result, validate};
 
@@ -173,7 +173,7 @@ fn check_delivery(spec: &RuleSpec, mut sample: NotificationMessage) -> Result<()
 }
 
 fn check_channel(spec: &RuleSpec, written: &NotificationMessage) -> Result<()> {
-    let mut delivery = Delivery::new(spec, written).spec;
+    let mut delivery = MessageDelivery::new(spec, written).spec;
     if let punctual_core::task::Run::Slack(slack) = &mut delivery.run
         && slack.webhook == SlackChannel::HIDDEN
     {

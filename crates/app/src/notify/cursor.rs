@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::event::Event;
-use super::reach::{End, Reach};
+use super::scan_progress::{End, ScanProgress};
 
 /// Longer limits of schedules that a rule looks for at a time: the ones that runs were late by last. Runs of others are
 /// told when they start.
@@ -20,7 +20,7 @@ const OWN_KEPT: Span = Span::from_secs(86_400);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct LateCursor {
     #[serde(flatten)]
-    pub(super) reach: Reach,
+    pub(super) progress: ScanProgress,
     pub(super) looked_at: Timestamp,
     /// Of the rule, when it began to ask what it asks.
     #[serde(default)]
@@ -29,16 +29,16 @@ pub(super) struct LateCursor {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) question: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) own: Vec<OwnReach>,
+    pub(super) own: Vec<OwnProgress>,
 }
 
 /// For runs of schedules with this limit of their own. It is found when one of them waits for longer than the rule's limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct OwnReach {
+pub(super) struct OwnProgress {
     pub(super) late_after: Span,
     pub(super) found_at: Timestamp,
     #[serde(flatten)]
-    pub(super) reach: Reach,
+    pub(super) progress: ScanProgress,
 }
 
 /// Whether a rule wants to know of what is late.
@@ -72,12 +72,12 @@ fn in_order(names: &[String]) -> BTreeSet<&String> {
 impl LateCursor {
     /// What is late already when a rule begins is not told.
     pub(super) fn begin(rule: &RuleSpec, revision: u32, now: Timestamp) -> Self {
-        let (reach, question) = (Reach::begin(now - rule.late_after), Some(question_of(rule)));
-        Self { reach, looked_at: now, revision, question, own: Vec::new() }
+        let (progress, question) = (ScanProgress::begin(now - rule.late_after), Some(question_of(rule)));
+        Self { progress, looked_at: now, revision, question, own: Vec::new() }
     }
 
     fn place(&self) -> (u32, End, Timestamp) {
-        (self.revision, self.reach.end(), self.looked_at)
+        (self.revision, self.progress.end(), self.looked_at)
     }
 
     /// From what is stored, and what this server knows of its last look. Mostly it knows more: not each look is stored.
@@ -102,10 +102,10 @@ impl LateCursor {
         if is_same {
             return Self { question, ..self };
         }
-        let again = |own: OwnReach| OwnReach { reach: own.reach.begin_again(now - own.late_after), ..own };
+        let again = |own: OwnProgress| OwnProgress { progress: own.progress.begin_again(now - own.late_after), ..own };
         let longer = self.own.into_iter().filter(|own| own.late_after > late_after);
         Self {
-            reach: self.reach.begin_again(now - late_after),
+            progress: self.progress.begin_again(now - late_after),
             looked_at: now,
             revision,
             question,
@@ -114,9 +114,9 @@ impl LateCursor {
     }
 
     /// All that is looked for.
-    pub(super) fn reaches(&self, late_after: Span) -> impl Iterator<Item = (Span, &Reach)> {
-        let own = self.own.iter().map(|own| (own.late_after, &own.reach));
-        std::iter::once((late_after, &self.reach)).chain(own)
+    pub(super) fn scans(&self, late_after: Span) -> impl Iterator<Item = (Span, &ScanProgress)> {
+        let own = self.own.iter().map(|own| (own.late_after, &own.progress));
+        std::iter::once((late_after, &self.progress)).chain(own)
     }
 
     /// A run waits that is late by its schedule's own limit only later.
@@ -129,7 +129,7 @@ impl LateCursor {
             {
                 self.own.swap_remove(oldest);
             }
-            self.own.push(OwnReach { late_after, found_at: now, reach: Reach::begin(job.due_at) });
+            self.own.push(OwnProgress { late_after, found_at: now, progress: ScanProgress::begin(job.due_at) });
         }
     }
 
@@ -140,10 +140,10 @@ impl LateCursor {
     /// Whether jobs that started late were told while they waited. `own` is what their schedule says of when it is late.
     pub(super) fn was_told(&self, started: &Event, late_after: Span, own: Option<Span>) -> bool {
         let Some(longer) = own.filter(|own| *own > late_after) else {
-            return self.reach.was_told(started, late_after);
+            return self.progress.was_told(started, late_after);
         };
         let own = self.own.iter().find(|own| own.late_after == longer);
-        own.is_some_and(|own| own.reach.was_told(started, longer))
+        own.is_some_and(|own| own.progress.was_told(started, longer))
     }
 }
 

@@ -35,7 +35,7 @@ fn begun() -> LateCursor {
 
 fn looked(upto_secs: i64, now: i64) -> LateCursor {
     let mut cursor = begun();
-    cursor.reach.look(upto(upto_secs), at(now), false);
+    cursor.progress.look(upto(upto_secs), at(now), false);
     cursor.looked_at = at(now);
     cursor
 }
@@ -70,12 +70,12 @@ fn what_a_rule_passed_over_before_it_was_changed_is_not_taken_as_told() {
     ];
     for other in others {
         let changed = cursor.clone().of_rule(&other, 2, at(160));
-        assert_eq!((changed.reach.clone(), changed.revision), (Reach::begin(at(100)), 2), "{other:?}");
+        assert_eq!((changed.progress.clone(), changed.revision), (ScanProgress::begin(at(100)), 2), "{other:?}");
         assert_eq!(changed.clone().of_rule(&other, 3, at(170)), changed);
     }
     let patient = RuleSpec { late_after: Span::from_secs(100), ..rule() };
     let longer = cursor.of_rule(&patient, 2, at(160));
-    assert_eq!(longer.reach, Reach::begin(at(60)), "what is not late by the new limit is looked at again");
+    assert_eq!(longer.progress, ScanProgress::begin(at(60)), "what is not late by the new limit is looked at again");
 }
 
 #[test]
@@ -106,8 +106,8 @@ fn longer_limits_are_few_and_forgotten_when_nobody_is_late_by_them() {
     let of_limit = |cursor: &LateCursor| cursor.own.iter().map(|own| own.late_after).collect::<Vec<_>>();
     cursor.forget_unused(at(4000 + 86_400));
     assert_eq!(of_limit(&cursor), [Span::from_secs(101)]);
-    assert_eq!(cursor.own[0].reach, Reach::begin(at(10)), "it goes on where it was");
-    let limits: Vec<Span> = cursor.reaches(LATE_AFTER).map(|(limit, _)| limit).collect();
+    assert_eq!(cursor.own[0].progress, ScanProgress::begin(at(10)), "it goes on where it was");
+    let limits: Vec<Span> = cursor.scans(LATE_AFTER).map(|(limit, _)| limit).collect();
     assert_eq!(limits, [LATE_AFTER, Span::from_secs(101)]);
 }
 
@@ -129,7 +129,7 @@ fn a_run_is_told_by_the_limit_of_its_schedule_if_that_is_longer() {
     assert!(cursor.was_told(&started, LATE_AFTER, None));
     assert!(cursor.was_told(&started, LATE_AFTER, Some(Span::from_secs(30))));
     assert!(!cursor.was_told(&started, LATE_AFTER, Some(own)), "nobody has looked by that limit");
-    cursor.own[0].reach.look(upto(11), at(211), true);
+    cursor.own[0].progress.look(upto(11), at(211), true);
     assert!(cursor.was_told(&started, LATE_AFTER, Some(own)));
     assert!(!cursor.was_told(&started, LATE_AFTER, Some(Span::from_secs(250))));
     let json = serde_json::to_string(&cursor).unwrap();

@@ -27,7 +27,7 @@ const SLACK_CHARS_MAX: usize = 12_000;
 const TRACED_AS: &str = "notification:";
 
 /// A message and how it goes out.
-pub(super) struct Delivery {
+pub(super) struct MessageDelivery {
     pub(super) rule: String,
     pub(super) spec: TaskSpec,
     input: Bytes,
@@ -35,7 +35,7 @@ pub(super) struct Delivery {
     summary: String,
 }
 
-impl Delivery {
+impl MessageDelivery {
     pub(super) fn new(rule: &RuleSpec, message: &NotificationMessage) -> Self {
         let (run, input) = match &rule.channel {
             Channel::Email { to, cc } => {
@@ -154,13 +154,13 @@ pub(crate) fn delivered_rule<'a>(tracing_id: Option<&'a str>, task: &Task) -> Op
 pub(super) struct Outgoing {
     pub(super) jobs: Vec<NewJob>,
     pub(super) rows: Vec<DeliveryRow>,
-    /// Of each job.
+    /// The task of each job.
     pub(super) tasks: Vec<Arc<Task>>,
 }
 
 impl App {
     /// Their tasks are stored now; without a job they are forgotten again.
-    pub(super) async fn outgoing(&self, deliveries: &[Delivery], now: Timestamp) -> Result<Outgoing> {
+    pub(super) async fn outgoing(&self, deliveries: &[MessageDelivery], now: Timestamp) -> Result<Outgoing> {
         let wanted: Vec<WantedTask<'_>> =
             deliveries.iter().map(|delivery| WantedTask { name: None, inline: Some(&delivery.spec) }).collect();
         let tasks = self.resolve_tasks(&wanted, |_| String::new()).await?;

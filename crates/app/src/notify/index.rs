@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use punctual_core::ScheduleId;
 
 use super::event::Event;
+use super::event_context::EventContext;
 use super::rule::Rule;
-use super::scene::Scene;
 
 pub(super) struct Index<'a> {
     events: Vec<&'a Event>,
@@ -18,11 +18,11 @@ pub(super) struct Index<'a> {
 }
 
 impl<'a> Index<'a> {
-    pub(super) fn new(events: impl Iterator<Item = &'a Event>, scene: &'a Scene) -> Self {
+    pub(super) fn new(events: impl Iterator<Item = &'a Event>, context: &'a EventContext) -> Self {
         let mut index =
             Self { events: events.collect(), tasks: HashMap::new(), queues: HashMap::new(), schedules: HashMap::new() };
         for (place, event) in index.events.iter().enumerate() {
-            if let Some(task) = scene.task_of(event) {
+            if let Some(task) = context.task_of(event) {
                 index.queues.entry(&task.spec.queue).or_default().push(place);
                 if let Some(name) = &task.name {
                     index.tasks.entry(name).or_default().push(place);

@@ -80,9 +80,9 @@ fn rule(number: u64, tasks: &[u64], queues: &[u64], schedules: &[u64]) -> Rule {
 }
 
 /// As the words of a rule say it.
-fn is_about(rule: &Rule, event: &Event, scene: &Scene) -> bool {
+fn is_about(rule: &Rule, event: &Event, context: &EventContext) -> bool {
     let spec = &rule.spec;
-    let task = scene.task_of(event);
+    let task = context.task_of(event);
     spec.is_for_all()
         || task.and_then(|task| task.name.as_ref()).is_some_and(|name| spec.tasks.contains(name))
         || task.is_some_and(|task| spec.queues.contains(&task.spec.queue))
@@ -91,9 +91,9 @@ fn is_about(rule: &Rule, event: &Event, scene: &Scene) -> bool {
 
 #[test]
 fn a_rule_finds_what_it_is_about_and_nothing_else() {
-    let scene = Scene::of_tasks((0..TASKS).map(task).collect());
+    let context = EventContext::of_tasks((0..TASKS).map(task).collect());
     let events: Vec<Event> = (0..500).map(event).collect();
-    let index = Index::new(events.iter(), &scene);
+    let index = Index::new(events.iter(), &context);
     let scopes: [(&[u64], &[u64], &[u64]); 8] = [
         (&[], &[], &[]),
         (&[1, 2, 99], &[], &[]),
@@ -107,7 +107,8 @@ fn a_rule_finds_what_it_is_about_and_nothing_else() {
     for (number, (tasks, queues, schedules)) in (0..).zip(scopes) {
         let rule = rule(number, tasks, queues, schedules);
         let found: Vec<usize> = index.events_for(&rule).iter().map(|(place, _)| *place).collect();
-        let expected: Vec<usize> = (0..events.len()).filter(|place| is_about(&rule, &events[*place], &scene)).collect();
+        let expected: Vec<usize> =
+            (0..events.len()).filter(|place| is_about(&rule, &events[*place], &context)).collect();
         assert_eq!(found, expected, "{tasks:?} {queues:?} {schedules:?}");
     }
 }

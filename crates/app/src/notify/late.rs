@@ -1,6 +1,6 @@
 //! Jobs that still wait although they should have started.
 //!
-//! Each is told once: a cursor in the order of due times says which were looked at (`reach.rs`). The owner tells of jobs
+//! Each is told once: a cursor in the order of due times says which were looked at (`scan_progress.rs`). The owner tells of jobs
 //! that started late; one that was told as waiting is not told again.
 
 use std::collections::hash_map::Entry;
@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::cursor::{LateLook, after};
 use super::event::{Event, EventKind};
-use super::reach::{End, Reach};
-use super::tolerate::{is_away, unless_away};
+use super::outages::{is_outage, skip_unreadable};
+use super::scan_progress::{End, ScanProgress};
 use crate::route::Live;
 use crate::{App, Result};
 
@@ -50,16 +50,16 @@ impl App {
     /// where the next look is to begin.
     pub(super) async fn look_for_late(
         &self,
-        limits: &[(Span, &Reach)],
+        limits: &[(Span, &ScanProgress)],
         turn: Option<Span>,
         now: Timestamp,
         deadline: Instant,
     ) -> Result<(BTreeMap<Span, LateLook>, Option<Span>)> {
-        let mut starts: BTreeMap<Span, &Reach> = BTreeMap::new();
-        for (late_after, reach) in limits {
-            let first = starts.entry(*late_after).or_insert(reach);
-            if reach.end() < first.end() {
-                *first = reach;
+        let mut starts: BTreeMap<Span, &ScanProgress> = BTreeMap::new();
+        for (late_after, progress) in limits {
+            let first = starts.entry(*late_after).or_insert(progress);
+            if progress.end() < first.end() {
+                *first = progress;
             }
         }
         let first = starts.iter().filter(|(late_after, _)| Some(**late_after) > turn);
@@ -67,13 +67,13 @@ impl App {
         let mut looks = BTreeMap::new();
         let mut turn = None;
         let mut budget = Budget { pages: PAGES_IN_ALL, deadline };
-        for (late_after, reach) in first.chain(then) {
+        for (late_after, progress) in first.chain(then) {
             if budget.is_used_up() {
                 return Ok((looks, turn));
             }
-            match self.late_since(reach, now - *late_after, now, &mut budget).await {
+            match self.late_since(progress, now - *late_after, now, &mut budget).await {
                 Ok(look) => drop(looks.insert(*late_after, look)),
-                Err(error) if is_away(&error) => return Err(error),
+                Err(error) if is_outage(&error) => return Err(error),
                 // What it needs cannot be read; the next look tries again.
                 Err(_) => {}
             }
@@ -84,15 +84,15 @@ impl App {
 
     async fn late_since(
         &self,
-        reach: &Reach,
+        progress: &ScanProgress,
         until: Timestamp,
         now: Timestamp,
         budget: &mut Budget,
     ) -> Result<LateLook> {
-        let mut position = after(reach.end());
+        let mut position = after(progress.end());
         let all = End { upto: until + INSTANT, job: None };
         let mut look = LateLook { found: Vec::new(), end: all, at: now };
-        let from = reach.end().upto;
+        let from = progress.end().upto;
         if until < from {
             return Ok(look);
         }
@@ -178,7 +178,7 @@ impl App {
     }
 
     async fn started_in(&self, shard: ShardId) -> Result<Option<HashSet<JobId>>> {
-        let open = unless_away(self.0.store.open_starts(shard).await.map(Some))?;
+        let open = skip_unreadable(self.0.store.open_starts(shard).await.map(Some))?;
         Ok(open.map(|open| open.running.into_iter().map(|(_, row)| row.key.id).collect()))
     }
 }

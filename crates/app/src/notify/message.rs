@@ -13,8 +13,8 @@ use punctual_core::{JobId, JobState, ScheduleId, TaskId, Timestamp, WorkerId};
 use punctual_store::{JobRecord, SeenWorker};
 
 use super::event::{Counts, Event, EventKind};
+use super::outages::read_each;
 use super::rule::OVERDUE_MAX;
-use super::tolerate::read_each;
 use super::waiting::{Waiting, in_order};
 use super::{read_schedule_spec, render};
 use crate::schedules::zone;

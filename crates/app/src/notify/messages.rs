@@ -5,7 +5,7 @@ use punctual_core::Timestamp;
 use punctual_core::notice::Templates;
 use punctual_store::JobRecord;
 
-use super::deliver::Delivery;
+use super::deliver::MessageDelivery;
 use super::render;
 use super::rule::Rule;
 use crate::route::Live;
@@ -19,7 +19,11 @@ const MESSAGES_AT_ONCE: usize = 50;
 
 impl App {
     /// Those that wait for longest, and how many are left for the next round.
-    pub(super) async fn take_messages(&self, rules: &mut [Rule], now: Timestamp) -> Result<(Vec<Delivery>, usize)> {
+    pub(super) async fn take_messages(
+        &self,
+        rules: &mut [Rule],
+        now: Timestamp,
+    ) -> Result<(Vec<MessageDelivery>, usize)> {
         let waiting = rules.iter_mut().filter_map(|rule| Some((rule.send_at()?, rule)));
         let mut due: Vec<(Timestamp, &mut Rule)> = waiting.filter(|(send_at, _)| *send_at <= now).collect();
         due.sort_by_key(|(send_at, _)| *send_at);
@@ -33,7 +37,7 @@ impl App {
             let Some(waiting) = rule.state.take_due(rule.spec.window, now) else { continue };
             let message = self.message_of(&rule.name, &waiting, &rule.state.schedules, now).await?;
             let message = written(message, &rule.spec.templates).await;
-            deliveries.push(Delivery::new(&rule.spec, &message));
+            deliveries.push(MessageDelivery::new(&rule.spec, &message));
         }
         Ok((deliveries, left))
     }

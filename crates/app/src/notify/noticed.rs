@@ -8,7 +8,7 @@ use punctual_store::{Dispatch, JobRecord, WaitingNotice};
 
 use super::event::Event;
 use super::health::Health;
-use super::tolerate::{read_each, unless_away};
+use super::outages::{read_each, skip_unreadable};
 use crate::{App, Result};
 
 impl App {
@@ -31,7 +31,7 @@ impl App {
         if tasks.is_empty() {
             return Ok(Health::default());
         }
-        let known = unless_away(self.0.store.ailing_of(tasks.iter().copied().collect()).await)?;
+        let known = skip_unreadable(self.0.store.ailing_of(tasks.iter().copied().collect()).await)?;
         let there = self.readable_tasks(tasks).await?;
         let named = there.into_values().filter(|task| task.name.is_some()).map(|task| task.id);
         Ok(Health::new(known, named.collect()))

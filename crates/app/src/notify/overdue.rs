@@ -19,7 +19,7 @@ use crate::{App, AppError, Checked, Result, explain};
 
 const AFTER_DEFAULT: Span = Span::from_secs(60);
 const AFTER_MAX: Span = Span::from_secs(7 * 86_400);
-/// Of each list.
+/// Rows that each list shows.
 const SHOWN_MAX: usize = 100;
 /// Jobs that are read at a time, and how often.
 const PAGE: usize = 1000;

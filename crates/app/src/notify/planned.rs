@@ -12,8 +12,8 @@ use punctual_core::schedule::{Plan, ScheduleSpec, seed_of};
 use punctual_core::{ScheduleId, ShardId, Timestamp};
 use punctual_store::LoadedRow;
 
+use super::outages::{read_each, skip_unreadable};
 use super::read_schedule_spec;
-use super::tolerate::{read_each, unless_away};
 use crate::schedules::zone;
 use crate::{App, AppError, Result};
 
@@ -122,7 +122,7 @@ impl App {
             let looked = join_all(part.map(|(row, times)| self.first_undecided(row, times, until))).await;
             for found in looked {
                 // Of a schedule whose ledger cannot be read nobody knows.
-                overdue.extend(unless_away(found)?);
+                overdue.extend(skip_unreadable(found)?);
             }
         }
         Ok(Walked { overdue, seen })

@@ -11,9 +11,9 @@ use punctual_store::{Dispatch, Dispatched};
 
 use super::cursor::LateCursor;
 use super::event::Event;
+use super::event_context::EventContext;
 use super::index::Index;
 use super::rule::Rule;
-use super::scene::Scene;
 use super::watcher::Watcher;
 use crate::submit::near_future;
 use crate::{App, Result};
@@ -80,10 +80,10 @@ impl Reports {
         let mut dispatch = Dispatch { taken: notices.iter().map(|notice| notice.seq).collect(), ..Dispatch::default() };
         let mut rules = self.read_rules(app, now).await?;
         let events = app.events_of(notices, &mut dispatch).await?;
-        let scene = self.scene_of(app, &mut rules, &events, now).await?;
-        let index = Index::new(events.iter(), &scene);
+        let context = self.context_of(app, &mut rules, &events, now).await?;
+        let index = Index::new(events.iter(), &context);
         for some in rules.chunks_mut(RULES_AT_ONCE) {
-            some.iter_mut().for_each(|rule| rule.take_noticed(&index, &scene, now));
+            some.iter_mut().for_each(|rule| rule.take_noticed(&index, &context, now));
             tokio::task::yield_now().await;
         }
         let (deliveries, left) = app.take_messages(&mut rules, now).await?;
@@ -102,10 +102,10 @@ impl Reports {
         // What it has walked past counts once it is written down what was seen.
         let mut watcher = self.watcher.clone();
         let sight = watcher.look(app, &rules, now).await?;
-        let scene = self.scene_of(app, &mut rules, &sight.events(), now).await?;
-        let sight = sight.index(&scene);
+        let context = self.context_of(app, &mut rules, &sight.events(), now).await?;
+        let sight = sight.index(&context);
         for some in rules.chunks_mut(RULES_AT_ONCE) {
-            some.iter_mut().for_each(|rule| rule.take_sight(&sight, &scene, now));
+            some.iter_mut().for_each(|rule| rule.take_sight(&sight, &context, now));
             tokio::task::yield_now().await;
         }
         let written = self.write(app, Dispatch::default(), &rules, now).await?;
@@ -136,16 +136,22 @@ impl Reports {
     }
 
     /// What matching needs to know. Now and then, and when it matters, rules learn which schedules they name.
-    async fn scene_of(&mut self, app: &App, rules: &mut [Rule], events: &[Event], now: Timestamp) -> Result<Scene> {
+    async fn context_of(
+        &mut self,
+        app: &App,
+        rules: &mut [Rule],
+        events: &[Event],
+        now: Timestamp,
+    ) -> Result<EventContext> {
         let specs: Vec<&RuleSpec> = rules.iter().map(|rule| &rule.spec).collect();
-        let scene = app.scene(&specs, events).await?;
+        let context = app.event_context(&specs, events).await?;
         let is_time = self.names_read_at.is_none_or(|at| now.since(at) >= NAMES_EVERY || now < at);
         if is_time || events.iter().any(|event| event.planned.is_some()) {
             let there = app.named_schedules(&specs).await?;
             rules.iter_mut().for_each(|rule| rule.know_schedules(&there));
             self.names_read_at = Some(now);
         }
-        Ok(scene)
+        Ok(context)
     }
 
     /// With what the rules remember now; all of it or nothing.

@@ -8,10 +8,10 @@ use punctual_store::{RuleRow, RuleUpdate};
 
 use super::cursor::{LateCursor, is_watching};
 use super::event::{Event, EventKind};
+use super::event_context::EventContext;
 use super::index::Index;
 use super::planned::OverduePlan;
 use super::rules::read_spec;
-use super::scene::Scene;
 use super::waiting::RuleState;
 use super::watcher::{IndexedSight, WalkSight};
 use crate::DECIDED_WITHIN_MIN;
@@ -95,34 +95,34 @@ impl Rule {
         }
     }
 
-    pub(super) fn take_noticed(&mut self, index: &Index<'_>, scene: &Scene, now: Timestamp) {
+    pub(super) fn take_noticed(&mut self, index: &Index<'_>, context: &EventContext, now: Timestamp) {
         if !self.spec.enabled {
             return;
         }
         for (_, event) in index.events_for(self) {
-            if scene.fits(&self.spec, event) && !self.was_told(event, scene) {
+            if context.fits(&self.spec, event) && !self.was_told(event, context) {
                 self.state.add(event, now);
             }
         }
     }
 
     /// Whether a job that started late was told while it waited.
-    fn was_told(&self, event: &Event, scene: &Scene) -> bool {
+    fn was_told(&self, event: &Event, context: &EventContext) -> bool {
         let Some(cursor) = self.state.late.as_ref().filter(|_| event.kind == EventKind::Late) else { return false };
-        cursor.was_told(event, self.spec.late_after, scene.own_late_after(event))
+        cursor.was_told(event, self.spec.late_after, context.own_late_after(event))
     }
 
-    pub(super) fn take_sight(&mut self, sight: &IndexedSight<'_>, scene: &Scene, now: Timestamp) {
+    pub(super) fn take_sight(&mut self, sight: &IndexedSight<'_>, context: &EventContext, now: Timestamp) {
         if !self.spec.enabled {
             return;
         }
-        self.take_late(sight, scene, now);
+        self.take_late(sight, context, now);
         if let Some((walked, index)) = &sight.walked {
-            self.take_overdue(walked, index, scene, now);
+            self.take_overdue(walked, index, context, now);
         }
     }
 
-    fn take_late(&mut self, sight: &IndexedSight<'_>, scene: &Scene, now: Timestamp) {
+    fn take_late(&mut self, sight: &IndexedSight<'_>, context: &EventContext, now: Timestamp) {
         let Some(mut cursor) = self.state.late.take() else { return };
         cursor.looked_at = now;
         cursor.forget_unused(now);
@@ -130,39 +130,39 @@ impl Rule {
             let Some((look, index)) = sight.late.get(&own.late_after) else { continue };
             let mut has_told = false;
             for (place, event) in index.events_for(self) {
-                let is_new = !own.reach.end().has_passed(look.found[place].0);
-                let is_late = scene.own_late_after(event) == Some(own.late_after) && scene.fits(&self.spec, event);
+                let is_new = !own.progress.end().has_passed(look.found[place].0);
+                let is_late = context.own_late_after(event) == Some(own.late_after) && context.fits(&self.spec, event);
                 if is_new && is_late {
                     self.state.add(event, now);
                     has_told = true;
                     own.found_at = now;
                 }
             }
-            own.reach.look(look.end, look.at, has_told);
+            own.progress.look(look.end, look.at, has_told);
         }
         if let Some((look, index)) = sight.late.get(&self.spec.late_after) {
             let mut has_told = false;
             for (place, event) in index.events_for(self) {
                 let key = look.found[place].0;
-                if cursor.reach.end().has_passed(key) {
+                if cursor.progress.end().has_passed(key) {
                     continue;
                 }
-                match scene.own_late_after(event).filter(|own| *own > self.spec.late_after) {
+                match context.own_late_after(event).filter(|own| *own > self.spec.late_after) {
                     Some(longer) => cursor.find(longer, key, now),
-                    None if scene.fits(&self.spec, event) => {
+                    None if context.fits(&self.spec, event) => {
                         self.state.add(event, now);
                         has_told = true;
                     }
                     None => {}
                 }
             }
-            cursor.reach.look(look.end, look.at, has_told);
+            cursor.progress.look(look.end, look.at, has_told);
         }
         self.state.late = Some(cursor);
     }
 
     /// Each schedule is told of once, until the time that was told has its verdict.
-    fn take_overdue(&mut self, walked: &WalkSight, index: &Index<'_>, scene: &Scene, now: Timestamp) {
+    fn take_overdue(&mut self, walked: &WalkSight, index: &Index<'_>, context: &EventContext, now: Timestamp) {
         let Some(overdue_after) = self.overdue_after() else { return };
         let overdue: BTreeSet<ScheduleId> = walked.overdue.iter().map(|(plan, _)| plan.row.id).collect();
         let is_over = |id: &ScheduleId| walked.seen.contains(id) && !overdue.contains(id);
@@ -171,7 +171,7 @@ impl Rule {
         for (place, event) in index.events_for(self) {
             let plan = &walked.overdue[place].0;
             let is_told = self.state.overdue.contains_key(&plan.row.id);
-            if is_told || now < plan.slot + overdue_after || !scene.fits(&self.spec, event) {
+            if is_told || now < plan.slot + overdue_after || !context.fits(&self.spec, event) {
                 continue;
             }
             if self.state.overdue.len() >= OVERDUE_MAX {

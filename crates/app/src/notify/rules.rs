@@ -10,7 +10,7 @@ use punctual_core::run::Slack;
 use punctual_core::schedule::By;
 use punctual_store::{Dispatch, Dispatched, JobRecord, RULES_MAX, RuleChange, RuleRow};
 
-use super::deliver::{Delivery, sending_spec};
+use super::deliver::{MessageDelivery, sending_spec};
 use super::messages::UNSENT_MAX;
 use super::waiting::RuleState;
 use super::{check, render, sample};
@@ -164,7 +164,7 @@ impl App {
         message.subject = format!("Test: {}", message.subject);
         message.text.insert_str(0, &format!("This is a test of the rule {name}. What follows is made up.\n\n"));
         let now = self.now();
-        let delivery = Delivery::new(&spec, &message).summary("a test".to_owned());
+        let delivery = MessageDelivery::new(&spec, &message).summary("a test".to_owned());
         let outgoing = self.outgoing(std::slice::from_ref(&delivery), now).await?;
         let job = outgoing.jobs[0].id;
         let hint = near_future(&outgoing.jobs, &outgoing.tasks, now);

@@ -10,12 +10,12 @@ use tokio::time::{Instant, timeout};
 
 use super::cursor::LateLook;
 use super::event::Event;
+use super::event_context::EventContext;
 use super::index::Index;
+use super::outages::{is_outage, skip_unreadable};
 use super::planned::{OverduePlan, Walk, Walked};
-use super::reach::Reach;
 use super::rule::{Rule, overdue_event};
-use super::scene::Scene;
-use super::tolerate::{is_away, unless_away};
+use super::scan_progress::ScanProgress;
 use crate::{App, Result};
 
 /// Schedules that are looked at in one look, and after one that took too long.
@@ -78,9 +78,9 @@ impl Sight {
         late.chain(self.walked.iter().flat_map(WalkSight::events)).cloned().collect()
     }
 
-    pub(super) fn index<'a>(&'a self, scene: &'a Scene) -> IndexedSight<'a> {
-        let late = self.late.iter().map(|(limit, look)| (*limit, (look, Index::new(look.events(), scene))));
-        let walked = self.walked.as_ref().map(|walked| (walked, Index::new(walked.events(), scene)));
+    pub(super) fn index<'a>(&'a self, context: &'a EventContext) -> IndexedSight<'a> {
+        let late = self.late.iter().map(|(limit, look)| (*limit, (look, Index::new(look.events(), context))));
+        let walked = self.walked.as_ref().map(|walked| (walked, Index::new(walked.events(), context)));
         IndexedSight { late: late.collect(), walked }
     }
 }
@@ -95,8 +95,8 @@ impl Watcher {
 
     async fn look_for_late(&mut self, app: &App, rules: &[Rule], now: Timestamp) -> Result<BTreeMap<Span, LateLook>> {
         let watching = rules.iter().filter_map(|rule| Some((rule.spec.late_after, rule.state.late.as_ref()?)));
-        let limits: Vec<(Span, &Reach)> =
-            watching.flat_map(|(late_after, cursor)| cursor.reaches(late_after)).collect();
+        let limits: Vec<(Span, &ScanProgress)> =
+            watching.flat_map(|(late_after, cursor)| cursor.scans(late_after)).collect();
         let deadline = Instant::now() + LOOK_SOFT_LIMIT;
         match timeout(LOOK_LIMIT, app.look_for_late(&limits, self.late_turn, now, deadline)).await {
             Ok(looks) => {
@@ -119,7 +119,7 @@ impl Watcher {
             if self.walk_begun_at.is_some_and(|begun| begun <= now && now.since(begun) < WALK_EVERY) {
                 return Ok(None);
             }
-            self.walk = unless_away(app.begin_walk(until).await)?;
+            self.walk = skip_unreadable(app.begin_walk(until).await)?;
             self.walk_begun_at = Some(now);
             let told: BTreeSet<ScheduleId> = rules.iter().flat_map(|rule| rule.state.overdue.keys().copied()).collect();
             let gone = app.gone_schedules(told).await?;
@@ -134,7 +134,7 @@ impl Watcher {
                 self.walk = walk;
                 Ok(Some(walked))
             }
-            Ok(Err(error)) if is_away(&error) => Err(error),
+            Ok(Err(error)) if is_outage(&error) => Err(error),
             Ok(Err(_)) => {
                 // What cannot be read there must not hide the other shards.
                 self.walk.leave_shard();

@@ -9,7 +9,7 @@ use punctual_core::schedule::{Marks, OccurrenceRow, ScheduleRow, Verdict};
 use punctual_core::{JobId, JobKey, ScheduleId, Span, Timestamp};
 use punctual_store::{OccurrenceFilter, Order};
 
-use crate::backfills::Beside;
+use crate::backfills::RanTimes;
 use crate::notify::Quiet;
 use crate::schedules::view::read_spec;
 use crate::schedules::{explain, left_out, not_found, zone};
@@ -31,7 +31,7 @@ impl App {
         let (filter, LedgerPage { after, order, limit }) = read(&query, &zone)?;
         // They are no part of the ledger, and of its pages; the first one has them all.
         let is_range = filter.from.is_some() || filter.before.is_some();
-        let mut beside = Beside::default();
+        let mut beside = RanTimes::default();
         if is_range && filter.verdicts.is_empty() && after.is_none() {
             beside = self.backfilled_beside(id, filter.from, filter.before, &zone).await?;
         }

@@ -29,7 +29,7 @@ pub struct RuleSpec {
     pub window: Span,
     #[serde(default, skip_serializing_if = "Templates::is_empty")]
     pub templates: Templates,
-    /// Of the jobs that deliver.
+    /// The queue of the jobs that deliver messages.
     #[serde(default = "crate::task::default_queue")]
     pub queue: String,
     #[serde(default = "yes")]

@@ -90,7 +90,7 @@ impl Owner {
                         self.reply_after(id, token, Reply::Done(JobState::Cancelled));
                     }
                     Stage::Running(run) if run.cancel == CancelMark::Recorded => {
-                        // The same wish may still be on its way to the store.
+                        // An earlier request to cancel may still be on its way to the store.
                         if self.answers.has_command(id) {
                             self.answers.add_command(id, token, Reply::Asked);
                         } else {

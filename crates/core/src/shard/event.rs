@@ -320,7 +320,7 @@ pub struct Assignment {
     pub tracing_id: Option<String>,
     pub input: AssignedInput,
     pub started_at: Timestamp,
-    /// Of a job that a schedule made.
+    /// The schedule and the planned time, if a schedule made the job.
     pub origin: Option<Box<Origin>>,
 }
 

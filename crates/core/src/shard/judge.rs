@@ -6,7 +6,7 @@ use crate::job::Counters;
 use crate::lifecycle::{self, JobEvent, JobState, Next};
 use crate::retry::RetryPolicy;
 use crate::shard::{CHECK_EVERY, Config, planted};
-use crate::task::{Delivery, OnLost, TaskSpec};
+use crate::task::{DeliveryMode, OnLost, TaskSpec};
 use crate::time::{Span, Timestamp};
 
 /// How an attempt ended, as the owner learned of it.
@@ -194,16 +194,16 @@ impl Case<'_> {
     }
 
     fn failed(&self, failure: Failure, ending: Ending) -> Ruling {
-        if failure.ran == Ran::Unknown && self.spec.delivery != Delivery::AtLeastOnce {
+        if failure.ran == Ran::Unknown && self.spec.delivery != DeliveryMode::AtLeastOnce {
             let consequence = self.in_doubt(self.spec.delivery);
             return self.ruling(ending, failure.reason, consequence);
         }
         let counters = Counters { failures: self.counters.failures.saturating_add(1), ..self.counters };
         let may_start_again = match self.spec.delivery {
-            Delivery::AtLeastOnce => true,
+            DeliveryMode::AtLeastOnce => true,
             // No second start, ever.
-            Delivery::AtMostOnce => false,
-            Delivery::ExactlyOnce => failure.ran == Ran::No,
+            DeliveryMode::AtMostOnce => false,
+            DeliveryMode::ExactlyOnce => failure.ran == Ran::No,
         };
         let consequence = if self.cancel_requested {
             self.settle_with(JobEvent::EndCancelled, counters)
@@ -222,25 +222,25 @@ impl Case<'_> {
     fn lost(&self, who: &str) -> Ruling {
         let reason = format!("{who} was silent for {}", self.config.worker_silence);
         let forgets_delivery = planted!(self.config, LostIsRetried);
-        let delivery = if forgets_delivery { Delivery::AtLeastOnce } else { self.spec.delivery };
+        let delivery = if forgets_delivery { DeliveryMode::AtLeastOnce } else { self.spec.delivery };
         let consequence = self.in_doubt(delivery);
         self.ruling(Ending::WorkerLost, reason, consequence)
     }
 
     /// It is unknown whether the attempt ran. This counts as a loss in every case, so that a job in doubt is not
     /// retried for ever.
-    fn in_doubt(&self, delivery: Delivery) -> Consequence {
+    fn in_doubt(&self, delivery: DeliveryMode) -> Consequence {
         let counters = Counters { node_failures: self.counters.node_failures.saturating_add(1), ..self.counters };
         if self.cancel_requested {
             return self.settle_with(JobEvent::EndCancelled, counters);
         }
         let otherwise = match (delivery, self.spec.on_lost) {
-            (Delivery::AtMostOnce, _) | (Delivery::ExactlyOnce, OnLost::Hold) => {
+            (DeliveryMode::AtMostOnce, _) | (DeliveryMode::ExactlyOnce, OnLost::Hold) => {
                 return self.settle_with(JobEvent::Lose, counters);
             }
-            (Delivery::ExactlyOnce, OnLost::Fail) => return self.settle_with(JobEvent::Fail, counters),
-            (Delivery::ExactlyOnce, OnLost::Rerun) => JobEvent::Lose,
-            (Delivery::AtLeastOnce, _) => JobEvent::Fail,
+            (DeliveryMode::ExactlyOnce, OnLost::Fail) => return self.settle_with(JobEvent::Fail, counters),
+            (DeliveryMode::ExactlyOnce, OnLost::Rerun) => JobEvent::Lose,
+            (DeliveryMode::AtLeastOnce, _) => JobEvent::Fail,
         };
         if counters.node_failures >= self.config.quarantine_after {
             return self.settle_with(JobEvent::Quarantine, counters);
@@ -406,7 +406,7 @@ mod tests {
         is_retried(ruling(&all, End::NeverReceived));
         is_retried(ruling(&all, reported(Outcome::NotStarted { reason: "no such handler".into() })));
         // Nobody knows whether it ran, which is a loss where that matters.
-        all.delivery = Delivery::ExactlyOnce;
+        all.delivery = DeliveryMode::ExactlyOnce;
         all.on_lost = OnLost::Rerun;
         let in_doubt = Outcome::Failed(Failure { ran: Ran::Unknown, ..Failure::new("no answer") });
         is_retried(ruling(&all, reported(in_doubt)));

@@ -12,7 +12,7 @@ use crate::attempt::{AttemptNo, Details, Ending, Failure, FailureClass, Outcome,
 use crate::id::{ArtifactId, JobId, ServerId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, Input, JobKey, JobRow};
 use crate::lifecycle::JobState;
-use crate::task::{Delivery, Priority, Probe, Run, Task, TaskSpec};
+use crate::task::{DeliveryMode, Priority, Probe, Run, Task, TaskSpec};
 use crate::time::{Span, Timestamp};
 
 mod agents;

@@ -14,7 +14,7 @@ use punctual_core::Span;
 use punctual_core::attempt::FailureClass;
 use punctual_core::retry::FailureClasses;
 use punctual_core::run::Command;
-use punctual_core::task::{Delivery, Handler, OnLost, Priority, Probe, Run, TaskSpec};
+use punctual_core::task::{DeliveryMode, Handler, OnLost, Priority, Probe, Run, TaskSpec};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -95,8 +95,8 @@ struct Rules {
     #[arg(long = "label", value_name = "LABEL")]
     labels: Vec<String>,
     /// at_least_once, at_most_once or exactly_once [default: at_least_once]
-    #[arg(long, value_name = "MODE", value_parser = word::<Delivery>)]
-    delivery: Option<Delivery>,
+    #[arg(long, value_name = "MODE", value_parser = word::<DeliveryMode>)]
+    delivery: Option<DeliveryMode>,
     /// What becomes of an exactly_once job in doubt: hold, fail or rerun [default: hold]
     #[arg(long, value_name = "POLICY", value_parser = word::<OnLost>)]
     on_lost: Option<OnLost>,

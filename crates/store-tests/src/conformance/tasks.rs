@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use punctual_core::Span;
 use punctual_core::retry::RetryPolicy;
-use punctual_core::task::{Delivery, HttpCall, Method, OnLost, Run, Task, TaskSpec};
+use punctual_core::task::{DeliveryMode, HttpCall, Method, OnLost, Run, Task, TaskSpec};
 use punctual_store::{Store, TaskChange};
 
 use crate::fixture::*;
@@ -22,7 +22,7 @@ pub(super) async fn a_task_reads_back_as_it_was_written(store: &dyn Store) {
         retry: RetryPolicy { max: 9, factor: 1.1, jitter: 0.3, ..RetryPolicy::default() },
         timeout: Span::from_millis(1500),
         queue_timeout: Some(Span::from_secs(90)),
-        delivery: Delivery::ExactlyOnce,
+        delivery: DeliveryMode::ExactlyOnce,
         on_lost: OnLost::Rerun,
         ..TaskSpec::new(Run::Http(call))
     };

@@ -2,7 +2,7 @@
 
 use super::check;
 use crate::clock::Moment;
-use crate::history::{Answer, Call, CallKind, Delivery, Fault, FaultEvent, FinalAttempt, FinalJob, History, Rules};
+use crate::history::{Answer, Call, CallKind, DeliveryMode, Fault, FaultEvent, FinalAttempt, FinalJob, History, Rules};
 use crate::witness::{Ended, Seen, WitnessLine};
 
 const JOB: &str = "job_1";
@@ -15,7 +15,7 @@ pub(super) struct HistoryBuilder {
 }
 
 impl HistoryBuilder {
-    pub(super) fn new(delivery: Delivery) -> Self {
+    pub(super) fn new(delivery: DeliveryMode) -> Self {
         let rules = Rules {
             delivery,
             retry_max: 3,

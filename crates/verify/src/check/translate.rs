@@ -15,7 +15,7 @@ use punctual_promises::{
 };
 
 use crate::clock;
-use crate::history::{Answer, Call, CallKind, Delivery, FaultEvent, FinalAttempt, FinalJob, History, Rules};
+use crate::history::{Answer, Call, CallKind, DeliveryMode, FaultEvent, FinalAttempt, FinalJob, History, Rules};
 use crate::witness::{Ended, Seen, WitnessLine};
 
 /// A job that killed so many workers is set aside.
@@ -203,9 +203,9 @@ fn rules(rules: &Rules, fail_first: u32) -> JobRules {
     };
     JobRules {
         delivery: match rules.delivery {
-            Delivery::AtLeastOnce => task::Delivery::AtLeastOnce,
-            Delivery::AtMostOnce => task::Delivery::AtMostOnce,
-            Delivery::ExactlyOnce => task::Delivery::ExactlyOnce,
+            DeliveryMode::AtLeastOnce => task::DeliveryMode::AtLeastOnce,
+            DeliveryMode::AtMostOnce => task::DeliveryMode::AtMostOnce,
+            DeliveryMode::ExactlyOnce => task::DeliveryMode::ExactlyOnce,
         },
         on_lost: OnLost::Hold,
         retry,

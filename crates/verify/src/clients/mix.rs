@@ -13,7 +13,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::calls::{Caller, Order};
 use super::tasks::TASKS;
 use crate::clock::Moment;
-use crate::history::{Answer, Delivery};
+use crate::history::{Answer, DeliveryMode};
 use crate::witness::Work;
 
 /// What the load is made of.
@@ -94,7 +94,7 @@ impl ClientScript {
             5..8 => chance.below(mix.work_ms / 4),
             _ => chance.below(mix.work_ms),
         };
-        let fails = chance.percent(if task.delivery == Delivery::AtLeastOnce { 20 } else { 5 });
+        let fails = chance.percent(if task.delivery == DeliveryMode::AtLeastOnce { 20 } else { 5 });
         let fail_first = if fails { 1 + chance.below(2) as u32 } else { 0 };
         let then = match chance.below(100) {
             0..8 => FollowUp::Delete(chance.below(40) as i64 - 25),

@@ -5,19 +5,19 @@ use punctual_core::Span;
 use punctual_core::retry::{FailureClasses, RetryPolicy};
 use punctual_core::task::{self, Handler, Run, TaskSpec};
 
-use crate::history::{ClientLine, Delivery, Journal, Rules};
+use crate::history::{ClientLine, DeliveryMode, Journal, Rules};
 use crate::witness::HANDLER;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TaskKind {
     pub(crate) name: &'static str,
-    pub(crate) delivery: Delivery,
+    pub(crate) delivery: DeliveryMode,
 }
 
 pub(crate) const TASKS: [TaskKind; 3] = [
-    TaskKind { name: "at-least-once", delivery: Delivery::AtLeastOnce },
-    TaskKind { name: "at-most-once", delivery: Delivery::AtMostOnce },
-    TaskKind { name: "exactly-once", delivery: Delivery::ExactlyOnce },
+    TaskKind { name: "at-least-once", delivery: DeliveryMode::AtLeastOnce },
+    TaskKind { name: "at-most-once", delivery: DeliveryMode::AtMostOnce },
+    TaskKind { name: "exactly-once", delivery: DeliveryMode::ExactlyOnce },
 ];
 
 /// Short, so that a run sees many retries.
@@ -35,9 +35,9 @@ impl TaskKind {
         let mut spec = TaskSpec::new(Run::Handler(Handler { name: HANDLER.to_owned() }));
         spec.retry = RETRY;
         spec.delivery = match self.delivery {
-            Delivery::AtLeastOnce => task::Delivery::AtLeastOnce,
-            Delivery::AtMostOnce => task::Delivery::AtMostOnce,
-            Delivery::ExactlyOnce => task::Delivery::ExactlyOnce,
+            DeliveryMode::AtLeastOnce => task::DeliveryMode::AtLeastOnce,
+            DeliveryMode::AtMostOnce => task::DeliveryMode::AtMostOnce,
+            DeliveryMode::ExactlyOnce => task::DeliveryMode::ExactlyOnce,
         };
         spec
     }

@@ -29,7 +29,7 @@ pub struct History {
 /// What is promised for the jobs of a task.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Rules {
-    pub delivery: Delivery,
+    pub delivery: DeliveryMode,
     /// Retries after failures.
     pub retry_max: u32,
     pub retry_initial_ms: i64,
@@ -41,7 +41,7 @@ pub struct Rules {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Delivery {
+pub enum DeliveryMode {
     AtLeastOnce,
     AtMostOnce,
     ExactlyOnce,

@@ -255,7 +255,7 @@ impl Sweeps {
             Some(next) => _ = self.parked.from.insert(pool, next),
             None => {
                 self.parked.remove(pool);
-                // And one that is under way may do so.
+                // A sweep that is under way may pass what was parked.
                 self.all.skipped_too_much();
                 self.floor.skipped_too_much();
             }

@@ -44,7 +44,7 @@ fn what_a_reconnecting_worker_does_not_hold_was_never_received() {
 
 #[test]
 fn an_exactly_once_job_is_lost_with_its_worker_and_not_started_again() {
-    let spec = TaskSpec { delivery: Delivery::ExactlyOnce, ..TaskSpec::new(Run::Probe(Probe::default())) };
+    let spec = TaskSpec { delivery: DeliveryMode::ExactlyOnce, ..TaskSpec::new(Run::Probe(Probe::default())) };
     let mut bench = Bench::with(spec, Config::default());
     bench.connect(1, vec![]);
     bench.submit(Span::ZERO);
@@ -155,7 +155,7 @@ fn a_late_result_brings_what_is_known_of_the_attempt() {
 
 /// How the attempt of a job ended whose start is from `started_in`, in a database that has lost commits before
 /// `whole_since`, when its worker comes and does not know it.
-fn denied(delivery: Delivery, started_in: Epoch, whole_since: Epoch) -> Write {
+fn denied(delivery: DeliveryMode, started_in: Epoch, whole_since: Epoch) -> Write {
     let spec = TaskSpec { delivery, ..TaskSpec::new(Run::Probe(Probe::default())) };
     let mut bench = Bench::with(spec, Config::default());
     let job = bench.job(bench.now, 0);
@@ -181,7 +181,7 @@ fn denied(delivery: Delivery, started_in: Epoch, whole_since: Epoch) -> Write {
 fn a_start_that_its_worker_denies_proves_nothing_once_the_database_has_lost_commits_since() {
     let generation = Epoch(7 << 20);
     let before = Epoch((7 << 20) - 1);
-    for delivery in [Delivery::AtMostOnce, Delivery::ExactlyOnce] {
+    for delivery in [DeliveryMode::AtMostOnce, DeliveryMode::ExactlyOnce] {
         let write = denied(delivery, before, generation);
         let Write::Job(JobWrite::Settle(settle)) = &write else { panic!("{write:?}") };
         assert_eq!(settle.state, JobState::Lost, "it may have run: {delivery:?}");
@@ -189,11 +189,11 @@ fn a_start_that_its_worker_denies_proves_nothing_once_the_database_has_lost_comm
         assert_eq!(ran.ending, Ending::WorkerLost);
         assert!(ran.reason.as_deref().is_some_and(|reason| reason.contains("lost commits")), "{ran:?}");
     }
-    let write = denied(Delivery::AtLeastOnce, before, generation);
+    let write = denied(DeliveryMode::AtLeastOnce, before, generation);
     let Write::Job(JobWrite::Requeue(requeue)) = &write else { panic!("{write:?}") };
     assert_eq!(requeue.attempt.as_ref().map(|ran| ran.ending), Some(Ending::WorkerLost), "nothing is proven");
     // One of the present generation was never received, and starts again in every mode.
-    for delivery in [Delivery::AtLeastOnce, Delivery::AtMostOnce, Delivery::ExactlyOnce] {
+    for delivery in [DeliveryMode::AtLeastOnce, DeliveryMode::AtMostOnce, DeliveryMode::ExactlyOnce] {
         let write = denied(delivery, generation, generation);
         let Write::Job(JobWrite::Requeue(requeue)) = &write else { panic!("{write:?}") };
         assert_eq!(requeue.attempt.as_ref().map(|ran| ran.ending), Some(Ending::NotStarted));
@@ -202,7 +202,7 @@ fn a_start_that_its_worker_denies_proves_nothing_once_the_database_has_lost_comm
 
 #[test]
 fn an_old_start_that_its_worker_holds_goes_on_although_the_database_has_lost_commits() {
-    let spec = TaskSpec { delivery: Delivery::ExactlyOnce, ..TaskSpec::new(Run::Probe(Probe::default())) };
+    let spec = TaskSpec { delivery: DeliveryMode::ExactlyOnce, ..TaskSpec::new(Run::Probe(Probe::default())) };
     let mut bench = Bench::with(spec, Config::default());
     let job = bench.job(bench.now, 0);
     let (key, worker, now) = (job.row.key, bench.worker, bench.now);
@@ -225,7 +225,7 @@ fn an_old_start_that_its_worker_holds_goes_on_although_the_database_has_lost_com
 
 #[test]
 fn a_start_that_was_never_sent_is_taken_back_although_the_database_has_lost_commits() {
-    let spec = TaskSpec { delivery: Delivery::AtMostOnce, ..TaskSpec::new(Run::Probe(Probe::default())) };
+    let spec = TaskSpec { delivery: DeliveryMode::AtMostOnce, ..TaskSpec::new(Run::Probe(Probe::default())) };
     let mut bench = Bench::with(spec, Config::default());
     bench.connect(1, vec![]);
     bench.submit(Span::ZERO);

@@ -8,7 +8,7 @@ use punctual_core::run::{Binary, Command, Limits, Network, default_grace};
 use punctual_core::schedule::recurrence::crontab::{CrontabEntry, CrontabOverlap, Severity, Variables};
 use punctual_core::schedule::recurrence::{self, Rule};
 use punctual_core::schedule::{CatchUpMode, Overlap, Plan, ScheduleSpec, seed_of};
-use punctual_core::task::{Delivery, Run, TaskSpec, default_timeout};
+use punctual_core::task::{DeliveryMode, Run, TaskSpec, default_timeout};
 use punctual_core::{ArtifactId, Span, Timestamp};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -231,7 +231,7 @@ fn as_long_as_it_takes(run: Run) -> TaskSpec {
 
 /// As with cron: neither a failure nor the loss of the machine starts it again.
 fn start_once(spec: &mut TaskSpec) {
-    spec.delivery = Delivery::AtMostOnce;
+    spec.delivery = DeliveryMode::AtMostOnce;
     spec.retry.max = 0;
     spec.node_retry.max = 0;
 }

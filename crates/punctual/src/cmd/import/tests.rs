@@ -1,5 +1,5 @@
 use clap::Parser;
-use punctual_core::task::Delivery;
+use punctual_core::task::DeliveryMode;
 use serde_json::{Value, json};
 
 use super::*;
@@ -122,8 +122,8 @@ fn a_failure_is_tried_again_only_if_the_line_asks_for_it() {
         other => panic!("{other:?}"),
     };
     let (once, tried_again) = (spec(&lines[0]), spec(&lines[1]));
-    assert_eq!((once.retry.max, once.delivery), (0, Delivery::AtMostOnce));
-    assert_eq!((tried_again.retry.max, tried_again.delivery), (3, Delivery::AtLeastOnce));
+    assert_eq!((once.retry.max, once.delivery), (0, DeliveryMode::AtMostOnce));
+    assert_eq!((tried_again.retry.max, tried_again.delivery), (3, DeliveryMode::AtLeastOnce));
     assert_eq!(tried_again.node_retry.max, 0, "curl does not survive its machine");
     assert_eq!(spec(&lines[1]).timeout.to_string(), "2h 1m", "the attempt outlives its request");
 }

@@ -8,7 +8,7 @@ mod others;
 mod own;
 
 use punctual_api::{Job, JobRequest};
-use punctual_core::task::{Delivery, Probe, Run, TaskSpec};
+use punctual_core::task::{DeliveryMode, Probe, Run, TaskSpec};
 use punctual_core::{JobId, Span};
 
 use crate::cluster::{Cluster, LEASE, finished, submit};
@@ -60,7 +60,7 @@ impl Stage {
     async fn submit(&self, queue: &str, probe: Probe) -> JobId {
         let mut spec = TaskSpec::new(Run::Probe(probe));
         spec.queue = queue.to_owned();
-        spec.delivery = Delivery::ExactlyOnce;
+        spec.delivery = DeliveryMode::ExactlyOnce;
         submit(&self.server.client(), &JobRequest { inline: Some(spec), ..JobRequest::default() }).await
     }
 

@@ -2,7 +2,7 @@
 
 use punctual_core::attempt::{Ending, Failure, Outcome, Ran};
 use punctual_core::shard::event::Command;
-use punctual_core::task::{Delivery, OnLost};
+use punctual_core::task::{DeliveryMode, OnLost};
 use punctual_core::{AttemptNo, JobState};
 use punctual_promises::StartRecord;
 
@@ -58,11 +58,11 @@ fn a_second_begin_in_a_strict_mode_is_found() {
         let due_at = builder.now() + secs(3);
         builder.start(1).begin(1).requeue(Some((1, Ending::WorkerLost)), due_at).start(2).begin(2)
     };
-    lost(Delivery::AtMostOnce, OnLost::Rerun).breaks("strict modes begin once");
-    lost(Delivery::ExactlyOnce, OnLost::Hold).breaks("strict modes begin once");
-    lost(Delivery::ExactlyOnce, OnLost::Fail).breaks("strict modes begin once");
+    lost(DeliveryMode::AtMostOnce, OnLost::Rerun).breaks("strict modes begin once");
+    lost(DeliveryMode::ExactlyOnce, OnLost::Hold).breaks("strict modes begin once");
+    lost(DeliveryMode::ExactlyOnce, OnLost::Fail).breaks("strict modes begin once");
     // One slot, and the lost one may still hold it.
-    lost(Delivery::ExactlyOnce, OnLost::Rerun).breaks("no worker gets more than it granted");
+    lost(DeliveryMode::ExactlyOnce, OnLost::Rerun).breaks("no worker gets more than it granted");
 }
 
 #[test]
@@ -74,13 +74,13 @@ fn a_failure_before_anything_ran_excuses_exactly_once_only() {
         let due_at = builder.now() + secs(1);
         builder.requeue(Some((1, Ending::Failed)), due_at).start(2).begin(2)
     };
-    proven(Delivery::ExactlyOnce).holds();
-    proven(Delivery::AtMostOnce).breaks("strict modes begin once");
+    proven(DeliveryMode::ExactlyOnce).holds();
+    proven(DeliveryMode::AtMostOnce).breaks("strict modes begin once");
 }
 
 #[test]
 fn a_rerun_is_a_new_beginning() {
-    let builder = HistoryBuilder::new(|spec| spec.delivery = Delivery::AtMostOnce).succeed(1);
+    let builder = HistoryBuilder::new(|spec| spec.delivery = DeliveryMode::AtMostOnce).succeed(1);
     builder.ask(Command::Rerun).rerun().succeed(2).holds();
 }
 

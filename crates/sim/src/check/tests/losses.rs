@@ -2,7 +2,7 @@
 
 use punctual_core::AttemptNo;
 use punctual_core::attempt::Ending;
-use punctual_core::task::Delivery;
+use punctual_core::task::DeliveryMode;
 
 use crate::check::history_builder::{HistoryBuilder, secs};
 use crate::history::Fact;
@@ -14,7 +14,7 @@ fn loses(builder: HistoryBuilder, open: bool) -> HistoryBuilder {
 
 #[test]
 fn what_was_lost_is_excused_and_a_start_that_is_left_is_not_taken_back() {
-    let strict = || HistoryBuilder::new(|spec| spec.delivery = Delivery::ExactlyOnce);
+    let strict = || HistoryBuilder::new(|spec| spec.delivery = DeliveryMode::ExactlyOnce);
     loses(strict().succeed(1).acked(1), false).gone().holds();
     loses(strict().succeed(1).acked(1), false).start(1).begin(1).holds();
     let left = loses(strict().succeed(1).acked(1), true);

@@ -2,7 +2,7 @@
 
 use punctual_core::attempt::{Ending, FailureClass};
 use punctual_core::retry::FailureClasses;
-use punctual_core::task::Delivery;
+use punctual_core::task::DeliveryMode;
 use punctual_core::{JobState, Span};
 
 use crate::check::history_builder::{HistoryBuilder, failed, failed_by, of_class, secs};
@@ -37,9 +37,9 @@ fn a_loss_too_many_is_found() {
             builder.start(attempt).requeue(Some((attempt, Ending::WorkerLost)), due_at)
         })
     };
-    lost(Delivery::AtLeastOnce, 2).holds();
-    lost(Delivery::AtLeastOnce, 3).breaks("losses are counted");
-    lost(Delivery::ExactlyOnce, 3).breaks("losses are counted");
+    lost(DeliveryMode::AtLeastOnce, 2).holds();
+    lost(DeliveryMode::AtLeastOnce, 3).breaks("losses are counted");
+    lost(DeliveryMode::ExactlyOnce, 3).breaks("losses are counted");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use punctual_core::attempt::Ending;
 use punctual_core::shard::write::{CancelMark, JobWrite, Requeue, Write};
-use punctual_core::task::Delivery;
+use punctual_core::task::DeliveryMode;
 use punctual_core::{Counters, JobId, JobKey, JobState, ShardId};
 
 use crate::check::history_builder::{HistoryBuilder, secs, worker};
@@ -17,7 +17,7 @@ fn an_acknowledged_job_that_is_not_there_is_found() {
     HistoryBuilder::new(|_| {}).gone().breaks(promise);
     HistoryBuilder::new(|_| {}).still_hot(START + secs(2)).breaks(promise);
     let lost = || {
-        let strict = HistoryBuilder::new(|spec| spec.delivery = Delivery::ExactlyOnce);
+        let strict = HistoryBuilder::new(|spec| spec.delivery = DeliveryMode::ExactlyOnce);
         strict.start(1).begin(1).settle(JobState::Lost, Some((1, Ending::WorkerLost)))
     };
     lost().finished(JobState::Lost, None).breaks(promise);

@@ -1,7 +1,7 @@
 //! Recorded runs in which something begins that should not.
 
 use crate::check::history_builder::HistoryBuilder;
-use crate::history::Delivery::{AtLeastOnce, AtMostOnce, ExactlyOnce};
+use crate::history::DeliveryMode::{AtLeastOnce, AtMostOnce, ExactlyOnce};
 
 #[test]
 fn what_was_lost_with_the_database_is_excused_and_a_second_attempt_in_a_strict_mode_is_not() {

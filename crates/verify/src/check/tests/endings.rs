@@ -1,7 +1,7 @@
 //! Recorded runs in which attempts or jobs end wrongly.
 
 use crate::check::history_builder::HistoryBuilder;
-use crate::history::Delivery::{AtLeastOnce, AtMostOnce, ExactlyOnce};
+use crate::history::DeliveryMode::{AtLeastOnce, AtMostOnce, ExactlyOnce};
 
 #[test]
 fn a_job_that_is_gone_or_hangs_is_found() {

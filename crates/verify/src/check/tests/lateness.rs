@@ -1,7 +1,7 @@
 //! Recorded runs in which attempts begin late.
 
 use crate::check::history_builder::HistoryBuilder;
-use crate::history::Delivery::AtLeastOnce;
+use crate::history::DeliveryMode::AtLeastOnce;
 
 #[test]
 fn a_job_that_begins_late_without_a_reason_is_found() {

@@ -1,7 +1,7 @@
 //! Recorded runs in which confirmed commands are not kept.
 
 use crate::check::history_builder::HistoryBuilder;
-use crate::history::Delivery::{AtLeastOnce, AtMostOnce, ExactlyOnce};
+use crate::history::DeliveryMode::{AtLeastOnce, AtMostOnce, ExactlyOnce};
 
 #[test]
 fn a_begin_of_a_deleted_job_is_found_before_and_after() {

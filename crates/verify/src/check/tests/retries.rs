@@ -1,7 +1,7 @@
 //! Recorded runs with wrong retries.
 
 use crate::check::history_builder::HistoryBuilder;
-use crate::history::Delivery::{AtLeastOnce, AtMostOnce};
+use crate::history::DeliveryMode::{AtLeastOnce, AtMostOnce};
 
 fn failing(times: u32) -> HistoryBuilder {
     let mut builder = HistoryBuilder::new(AtLeastOnce).submit();

@@ -1,7 +1,7 @@
 //! Recorded runs with jobs too many or too few.
 
 use crate::check::history_builder::HistoryBuilder;
-use crate::history::Delivery::AtLeastOnce;
+use crate::history::DeliveryMode::AtLeastOnce;
 
 fn good() -> HistoryBuilder {
     HistoryBuilder::new(AtLeastOnce).submit().runs(1, 10).ends("succeeded")

@@ -9,18 +9,18 @@ use punctual_core::task::Task;
 use punctual_core::{ScheduleId, Span, TaskId};
 
 use super::event::{Event, EventKind};
+use super::outages::{read_each, skip_unreadable};
 use super::read_schedule_spec;
-use super::tolerate::{read_each, unless_away};
 use crate::{App, Result};
 
 #[derive(Default)]
-pub(super) struct Scene {
+pub(super) struct EventContext {
     tasks: HashMap<TaskId, Arc<Task>>,
     /// What schedules say themselves of when a run is late.
     late_after: BTreeMap<ScheduleId, Span>,
 }
 
-impl Scene {
+impl EventContext {
     #[cfg(test)]
     pub(super) fn of_tasks(tasks: Vec<Task>) -> Self {
         Self { tasks: tasks.into_iter().map(|task| (task.id, Arc::new(task))).collect(), ..Self::default() }
@@ -49,20 +49,20 @@ impl Scene {
 }
 
 impl App {
-    pub(super) async fn scene(&self, rules: &[&RuleSpec], events: &[Event]) -> Result<Scene> {
-        let mut scene = Scene::default();
+    pub(super) async fn event_context(&self, rules: &[&RuleSpec], events: &[Event]) -> Result<EventContext> {
+        let mut context = EventContext::default();
         if rules.iter().any(|rule| !rule.tasks.is_empty() || !rule.queues.is_empty()) {
             let ids: BTreeSet<TaskId> = events.iter().filter_map(|event| event.task).collect();
-            scene.tasks = self.readable_tasks(ids).await?;
+            context.tasks = self.readable_tasks(ids).await?;
         }
         if rules.iter().any(|rule| rule.wants(NoticeKind::Late)) {
             let late = events.iter().filter(|event| event.kind == EventKind::Late);
             let ids: BTreeSet<ScheduleId> = late.filter_map(|event| Some(event.planned?.0)).collect();
             let rows = read_each(ids, |id| self.0.store.schedule(id)).await?.into_iter();
             let own = |row: ScheduleRow| read_schedule_spec(&row.edit.spec)?.late_after;
-            scene.late_after = rows.filter_map(|(id, row)| Some((id, own(row)?))).collect();
+            context.late_after = rows.filter_map(|(id, row)| Some((id, own(row)?))).collect();
         }
-        Ok(scene)
+        Ok(context)
     }
 
     /// The schedules that rules name, as far as they are there.
@@ -72,6 +72,6 @@ impl App {
             return Ok(BTreeMap::new());
         }
         let names = names.into_iter().cloned().collect();
-        Ok(unless_away(self.0.store.schedule_ids(names).await)?.into_iter().collect())
+        Ok(skip_unreadable(self.0.store.schedule_ids(names).await)?.into_iter().collect())
     }
 }

@@ -1,4 +1,4 @@
-//! Until when this server may act, on what, and what keeps it from acting.
+//! The lease of this server as one value: until when it may act, on which shards, and what keeps it from acting.
 //!
 //! Safety rests on the fence in the store alone. This is for everything that the fence does
 //! not see: a server that may have lost its shards sends nothing and answers nobody.
@@ -11,7 +11,7 @@ use punctual_core::ShardId;
 
 use crate::clock::{Monotonic, Skew};
 
-pub(crate) struct Tenure {
+pub(crate) struct LeaseState {
     monotonic: Monotonic,
     /// In microseconds of the monotonic source.
     until: AtomicU64,
@@ -19,10 +19,10 @@ pub(crate) struct Tenure {
     owned: RwLock<Arc<[ShardId]>>,
 }
 
-/// Nobody else can take what is ours.
+/// For a server that no other can take over from.
 pub(crate) const FOR_EVER: Duration = Duration::MAX;
 
-impl Tenure {
+impl LeaseState {
     pub(crate) fn new(monotonic: Monotonic) -> Self {
         Self { monotonic, until: AtomicU64::new(0), skew: RwLock::default(), owned: RwLock::new([].into()) }
     }
@@ -41,7 +41,7 @@ impl Tenure {
         *self.skew.read().expect("no panic while the lock is held")
     }
 
-    /// The answer is what was known before.
+    /// Returns the skew that was known before.
     pub(crate) fn set_skew(&self, skew: Skew) -> Option<Skew> {
         self.skew.write().expect("no panic while the lock is held").replace(skew)
     }

@@ -1,4 +1,4 @@
-//! Looks into the owner's memory and into what this server knows, for people and peers.
+//! Queries of the owner's memory and of what this server knows, for people and peers.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub struct Runs {
 impl Engine {
     /// Under which epoch this server owns the shard, if it believes so.
     pub async fn epoch_of(&self, shard: ShardId) -> Result<Option<Epoch>, EngineError> {
-        if !self.0.tenure.is_current() {
+        if !self.0.lease.is_current() {
             return Ok(None);
         }
         let is_it = move |(owned, epoch): (ShardId, Epoch)| (owned == shard).then_some(epoch);
@@ -35,7 +35,7 @@ impl Engine {
 
     /// Those of `ids` that run; for no ids, all that runs.
     pub async fn runs(&self, ids: Vec<JobId>) -> Result<Runs, EngineError> {
-        if !self.0.tenure.is_current() {
+        if !self.0.lease.is_current() {
             // Others may own the shards by now.
             return Ok(Runs::default());
         }

@@ -12,11 +12,11 @@ use crate::schedules::zone;
 use crate::{App, Result};
 
 /// Of one planned time.
-const SHOWN_MAX: usize = 10;
+const RUNS_OF_A_TIME_MAX: usize = 10;
 
 /// Times that backfills ran and that have no row in the ledger, in order.
 #[derive(Default)]
-pub(crate) struct Beside {
+pub(crate) struct RanTimes {
     pub(crate) times: Vec<BackfilledTime>,
     /// There may be later ones.
     pub(crate) is_partial: bool,
@@ -30,20 +30,20 @@ impl App {
         from: Option<Timestamp>,
         before: Option<Timestamp>,
         zone: &TimeZone,
-    ) -> Result<Beside> {
+    ) -> Result<RanTimes> {
         let from = from.unwrap_or(Timestamp::EPOCH);
         let until = before.unwrap_or(Timestamp::MAX) - INSTANT;
         let runs = self.0.store.backfilled(schedule, from, until, limits::PAGE_LEN_MAX).await?;
         let mut times: Vec<Timestamp> = runs.iter().map(|run| run.at).collect();
         times.dedup();
         let verdicts = self.verdicts_of(schedule, &times).await?;
-        let is_partial = runs.len() == limits::PAGE_LEN_MAX || verdicts.told < times.len();
-        times.truncate(verdicts.told);
-        times.retain(|at| !verdicts.of.contains_key(at));
-        let shown = self.backfilled(schedule, times).await?;
-        let shown =
-            shown.into_iter().map(|(at, backfilled)| BackfilledTime { at, local: zone::local(at, zone), backfilled });
-        Ok(Beside { times: shown.collect(), is_partial })
+        let is_partial = runs.len() == limits::PAGE_LEN_MAX || verdicts.covered < times.len();
+        times.truncate(verdicts.covered);
+        times.retain(|at| !verdicts.by_time.contains_key(at));
+        let ran = self.backfilled(schedule, times).await?;
+        let ran =
+            ran.into_iter().map(|(at, backfilled)| BackfilledTime { at, local: zone::local(at, zone), backfilled });
+        Ok(RanTimes { times: ran.collect(), is_partial })
     }
 
     /// Of these times, each at most once in the list.
@@ -57,7 +57,7 @@ impl App {
         let mut from = times.first().copied();
         while let (Some(first), Some(until)) = (from, times.last()) {
             let page = self.0.store.backfilled(schedule, first, *until, limits::PAGE_LEN_MAX).await?;
-            // Times between those that are shown may have been run as well, and there may be many.
+            // Times between those that are listed may have been run as well, and there may be many.
             let is_full = page.len() == limits::PAGE_LEN_MAX;
             let last = page.last().map(|last| last.at).filter(|_| is_full);
             for run in page {
@@ -68,16 +68,16 @@ impl App {
             }
             from = last.and_then(|last| times.iter().copied().find(|at| *at > first && *at >= last));
         }
-        let latest = |runs: Vec<Backfilled>| runs.into_iter().rev().take(SHOWN_MAX);
+        let latest = |runs: Vec<Backfilled>| runs.into_iter().rev().take(RUNS_OF_A_TIME_MAX);
         let runs: Vec<Backfilled> = runs.into_values().flat_map(latest).collect();
-        let mut shown: BTreeMap<Timestamp, Vec<BackfilledBy>> = BTreeMap::new();
+        let mut ran: BTreeMap<Timestamp, Vec<BackfilledBy>> = BTreeMap::new();
         for part in runs.chunks(limits::PAGE_LEN_MAX) {
             let jobs: Vec<_> = part.iter().map(|run| (run.job, run.state)).collect();
             for (run, state) in part.iter().zip(self.states_of(&jobs).await?) {
                 let by = BackfilledBy { backfill: run.backfill, job: run.job, state: state.as_str().to_owned() };
-                shown.entry(run.at).or_default().push(by);
+                ran.entry(run.at).or_default().push(by);
             }
         }
-        Ok(shown)
+        Ok(ran)
     }
 }

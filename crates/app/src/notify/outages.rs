@@ -14,17 +14,17 @@ use crate::{App, AppError, Result};
 /// Rows that are read at a time.
 const READS_AT_ONCE: usize = 32;
 
-pub(super) fn is_away(error: &AppError) -> bool {
+pub(super) fn is_outage(error: &AppError) -> bool {
     error.kind.is_outage()
 }
 
 /// What was read; nothing where it cannot be read.
-pub(super) fn unless_away<T: Default>(read: std::result::Result<T, impl Into<AppError>>) -> Result<T> {
+pub(super) fn skip_unreadable<T: Default>(read: std::result::Result<T, impl Into<AppError>>) -> Result<T> {
     let error = match read {
         Ok(read) => return Ok(read),
         Err(error) => error.into(),
     };
-    if is_away(&error) { Err(error) } else { Ok(T::default()) }
+    if is_outage(&error) { Err(error) } else { Ok(T::default()) }
 }
 
 /// The rows that are there and can be read, with their keys.
@@ -38,7 +38,7 @@ where
     for part in keys.chunks(READS_AT_ONCE) {
         let answers = join_all(part.iter().map(|key| read(*key))).await;
         for (key, answer) in part.iter().zip(answers) {
-            rows.extend(unless_away(answer)?.map(|row| (*key, row)));
+            rows.extend(skip_unreadable(answer)?.map(|row| (*key, row)));
         }
     }
     Ok(rows)
@@ -48,7 +48,7 @@ impl App {
     /// Those that are there. One that cannot be read does not hide the others.
     pub(super) async fn readable_tasks(&self, ids: BTreeSet<TaskId>) -> Result<HashMap<TaskId, Arc<Task>>> {
         match self.tasks_by_id(ids.iter().copied()).await {
-            Err(error) if !is_away(&error) => {}
+            Err(error) if !is_outage(&error) => {}
             read => return read,
         }
         let ids: Vec<TaskId> = ids.into_iter().collect();
@@ -56,7 +56,7 @@ impl App {
         for part in ids.chunks(READS_AT_ONCE) {
             let read = join_all(part.iter().map(|id| self.tasks_by_id(std::iter::once(*id)))).await;
             for read in read {
-                tasks.extend(unless_away(read)?);
+                tasks.extend(skip_unreadable(read)?);
             }
         }
         Ok(tasks)

@@ -21,7 +21,7 @@ const COUNTED_FOR: Span = Span::from_secs(1);
 const SEEN_WITHIN: Span = Span::from_secs(5);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Reach {
+pub(super) struct ScanProgress {
     /// Jobs due before this are not told while they wait. Earlier versions read and write a later moment by this name,
     /// which is as good.
     #[serde(rename = "since")]
@@ -58,7 +58,7 @@ struct Look {
     has_told: bool,
 }
 
-impl Reach {
+impl ScanProgress {
     pub(super) fn begin(upto: Timestamp) -> Self {
         Self { from: upto, end: End { upto, job: None }, looks: Vec::new() }
     }
@@ -119,5 +119,5 @@ fn passed(end: End, due_at: Timestamp, job: Option<JobId>) -> bool {
 }
 
 #[cfg(test)]
-#[path = "reach_tests.rs"]
+#[path = "scan_progress_tests.rs"]
 mod tests;

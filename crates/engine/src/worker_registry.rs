@@ -1,0 +1,83 @@
+//! The workers that have connected to this server, with what each reported about itself.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::RwLock;
+
+use punctual_core::WorkerId;
+use punctual_core::shard::WorkerStatus;
+use punctual_core::shard::event::{StreamId, WorkerSpec};
+
+#[derive(Debug, Clone)]
+pub struct WorkerInfo {
+    pub name: String,
+    /// The machine that the worker reported, if any.
+    pub host: Option<String>,
+    pub version: String,
+    pub spec: WorkerSpec,
+    /// The user that runs commands outside of the sandbox; empty if none does.
+    pub commands_as: String,
+}
+
+struct RegisteredWorker {
+    info: WorkerInfo,
+    /// The connection on which the worker reported this, while it is open.
+    stream: Option<StreamId>,
+}
+
+/// Beyond this many workers, those that are not connected are dropped.
+const WORKERS_MAX: usize = 10_000;
+
+#[derive(Default)]
+pub(crate) struct WorkerRegistry(RwLock<HashMap<WorkerId, RegisteredWorker>>);
+
+impl WorkerRegistry {
+    pub(crate) fn connected(&self, worker: WorkerId, stream: StreamId, info: WorkerInfo) {
+        let mut workers = self.0.write().expect("no panic while the lock is held");
+        if workers.len() >= WORKERS_MAX {
+            workers.retain(|_, worker| worker.stream.is_some());
+        }
+        // Hellos may come in the wrong order.
+        if workers.get(&worker).is_none_or(|worker| worker.stream < Some(stream)) {
+            workers.insert(worker, RegisteredWorker { info, stream: Some(stream) });
+        }
+    }
+
+    pub(crate) fn disconnected(&self, worker: WorkerId, stream: StreamId) {
+        let mut workers = self.0.write().expect("no panic while the lock is held");
+        if let Some(worker) = workers.get_mut(&worker).filter(|worker| worker.stream == Some(stream)) {
+            worker.stream = None;
+        }
+    }
+
+    pub(crate) fn is_connected(&self, worker: WorkerId) -> bool {
+        let workers = self.0.read().expect("no panic while the lock is held");
+        workers.get(&worker).is_some_and(|worker| worker.stream.is_some())
+    }
+
+    pub(crate) fn connected_len(&self) -> usize {
+        let workers = self.0.read().expect("no panic while the lock is held");
+        workers.values().filter(|worker| worker.stream.is_some()).count()
+    }
+
+    /// Whether any worker that is connected now passes the test.
+    pub(crate) fn any_connected(&self, test: impl Fn(&WorkerSpec) -> bool) -> bool {
+        let workers = self.0.read().expect("no panic while the lock is held");
+        workers.values().any(|worker| worker.stream.is_some() && test(&worker.info.spec))
+    }
+
+    /// What the workers can do that are connected now.
+    pub(crate) fn connected_specs(&self) -> Vec<WorkerSpec> {
+        let workers = self.0.read().expect("no panic while the lock is held");
+        workers.values().filter(|worker| worker.stream.is_some()).map(|worker| worker.info.spec.clone()).collect()
+    }
+
+    /// Joins what the owner knows with what workers reported, and forgets workers that are gone.
+    /// One that has just connected may not have reached the owner yet: it is kept.
+    pub(crate) fn join(&self, statuses: Vec<WorkerStatus>) -> Vec<(WorkerStatus, WorkerInfo)> {
+        let known: BTreeMap<WorkerId, WorkerStatus> = statuses.into_iter().map(|status| (status.id, status)).collect();
+        let mut workers = self.0.write().expect("no panic while the lock is held");
+        workers.retain(|id, worker| worker.stream.is_some() || known.contains_key(id));
+        let pair = |status: WorkerStatus| workers.get(&status.id).map(|worker| (status, worker.info.clone()));
+        known.into_values().filter_map(pair).collect()
+    }
+}
