@@ -5,12 +5,13 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use punctual_app::{AccessToken, SocketUser};
+use punctual_client::loopback_addresses;
 
 use crate::config::Config;
 use crate::exit::usage;
@@ -237,45 +238,11 @@ fn read_short(file: File) -> io::Result<String> {
     Ok(text)
 }
 
-/// The addresses of this machine that a URL may lead to.
-fn loopback_addresses(url: &str) -> Vec<SocketAddr> {
-    let Some((scheme, rest)) = url.split_once("://") else { return Vec::new() };
-    let authority = rest.split('/').next().unwrap_or_default();
-    let usual_port = if scheme == "https" { 443 } else { 80 };
-    let (host, port) = match authority.rsplit_once(':') {
-        Some((host, port)) if !port.contains(']') => (host, port.parse().unwrap_or(usual_port)),
-        _ => (authority, usual_port),
-    };
-    let ips: Vec<IpAddr> = match host {
-        "localhost" => vec![IpAddr::from([127, 0, 0, 1]), IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1])],
-        host => host.trim_start_matches('[').trim_end_matches(']').parse().into_iter().collect(),
-    };
-    ips.into_iter().filter(IpAddr::is_loopback).map(|ip| SocketAddr::new(ip, port)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-
-    #[test]
-    fn only_urls_of_this_machine_have_loopback_addresses() {
-        for (url, addresses) in [
-            ("http://127.0.0.1:8020", &["127.0.0.1:8020"][..]),
-            ("http://127.0.0.1:8020/prefix", &["127.0.0.1:8020"]),
-            ("http://localhost:1", &["127.0.0.1:1", "[::1]:1"]),
-            ("http://[::1]:8020", &["[::1]:8020"]),
-            ("http://[::1]", &["[::1]:80"]),
-            ("https://127.0.0.2", &["127.0.0.2:443"]),
-            ("https://example.org", &[]),
-            ("http://10.0.0.1:8020", &[]),
-            ("", &[]),
-        ] {
-            let found: Vec<String> = loopback_addresses(url).iter().map(SocketAddr::to_string).collect();
-            assert_eq!(found, addresses, "{url}");
-        }
-    }
 
     #[test]
     fn a_token_file_that_others_can_read_is_refused() {
