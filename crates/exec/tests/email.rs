@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use far_side::secure::{Identity, identity};
-use far_side::smtp::{Does, Ear, Script, Step, mail_server};
+use far_side::smtp::{Does, Script, SharedTraffic, Step, mail_server};
 use far_side::*;
 use punctual_core::attempt::{FailureClass, Last, Ran};
 use punctual_core::run::Email as Mail;
@@ -37,7 +37,7 @@ async fn send_plainly(addr: SocketAddr, mail: Mail, input: Option<&'static str>)
     send(&format!("smtp://{addr}"), None, outbound(""), mail, input).await
 }
 
-fn only_mail(ear: &Ear) -> String {
+fn only_mail(ear: &SharedTraffic) -> String {
     let heard = ear.lock().unwrap();
     assert_eq!(heard.mails.len(), 1, "{:?}", heard.commands);
     heard.mails[0].clone()

@@ -43,8 +43,8 @@ impl Stop {
         tokio::spawn(async move {
             tokio::select! {
                 signal = signals.next() => out.hint(match signal {
-                    Asked::Interrupt => "\ndraining; press Ctrl-C again to stop at once",
-                    Asked::Other => "draining; another signal stops at once",
+                    StopSignal::Interrupt => "\ndraining; press Ctrl-C again to stop at once",
+                    StopSignal::Other => "draining; another signal stops at once",
                 }),
                 () = stdin_closed(until) => {}
             }
@@ -76,7 +76,7 @@ impl Stop {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asked {
+enum StopSignal {
     /// At the keyboard.
     Interrupt,
     Other,
@@ -99,7 +99,7 @@ impl Signals {
         })
     }
 
-    async fn next(&mut self) -> Asked {
+    async fn next(&mut self) -> StopSignal {
         let hang_up = async {
             match &mut self.hang_up {
                 Some(signal) => signal.recv().await,
@@ -107,9 +107,9 @@ impl Signals {
             }
         };
         tokio::select! {
-            _ = self.interrupt.recv() => Asked::Interrupt,
-            _ = self.terminate.recv() => Asked::Other,
-            _ = hang_up => Asked::Other,
+            _ = self.interrupt.recv() => StopSignal::Interrupt,
+            _ = self.terminate.recv() => StopSignal::Other,
+            _ = hang_up => StopSignal::Other,
         }
     }
 

@@ -15,7 +15,7 @@ use crate::bodies::discard;
 use crate::guard::Reached;
 use crate::parse::{ArtifactPath, Json, NoParams, Params};
 use crate::problem::{Problems, Refused};
-use crate::range::{Asked, range};
+use crate::range::{ByteRange, range};
 
 /// Lists artifacts, the newest first.
 #[utoipa::path(get, path = "/v1/artifacts", operation_id = "list_artifacts", tag = "artifacts", params(ArtifactQuery), responses(
@@ -152,12 +152,12 @@ pub(crate) async fn download(
     let query = signature.read()?;
     let size = app.artifact_content_size(id, &query).await?;
     let wanted = match headers.get(header::RANGE).map(|value| range(value, size)) {
-        Some(Asked::Part(wanted)) => Some(wanted),
-        Some(Asked::Nothing) => {
+        Some(ByteRange::Part(wanted)) => Some(wanted),
+        Some(ByteRange::Nothing) => {
             let whole = format!("bytes */{size}");
             return Ok((StatusCode::RANGE_NOT_SATISFIABLE, [(header::CONTENT_RANGE, whole)]).into_response());
         }
-        Some(Asked::Whole) | None => None,
+        Some(ByteRange::Whole) | None => None,
     };
     let status = if wanted.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
     let blob = app.artifact_content(id, query, wanted.clone()).await?;

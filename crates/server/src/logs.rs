@@ -19,7 +19,7 @@ use tokio::sync::SemaphorePermit;
 use crate::guard;
 use crate::parse::{JobPath, Params};
 use crate::problem::{Problems, Refused};
-use crate::range::{Asked, range};
+use crate::range::{ByteRange, range};
 
 const NEXT_OFFSET: HeaderName = HeaderName::from_static("punctual-next-offset");
 const ATTEMPT: HeaderName = HeaderName::from_static("punctual-attempt");
@@ -47,14 +47,14 @@ enum Format {
 }
 
 /// What the parameters mean.
-struct Wanted {
+struct LogSelection {
     attempt: Option<u32>,
     offset: Option<u64>,
     format: Format,
 }
 
 impl LogQuery {
-    fn read(&self) -> Result<Wanted, AppError> {
+    fn read(&self) -> Result<LogSelection, AppError> {
         let mut faults = Faults::default();
         let attempt = parameters::number("attempt", self.attempt.as_deref(), 0..=u32::MAX);
         let attempt = faults.value(attempt).flatten();
@@ -63,7 +63,7 @@ impl LogQuery {
         let formats = [("text", Format::Text), ("json", Format::Json)];
         let format = faults.value(parameters::word("format", self.format.as_deref(), &formats)).flatten();
         faults.finish()?;
-        Ok(Wanted { attempt, offset, format: format.unwrap_or(Format::Text) })
+        Ok(LogSelection { attempt, offset, format: format.unwrap_or(Format::Text) })
     }
 }
 
@@ -93,7 +93,7 @@ pub(crate) async fn read(
     Params(query): Params<LogQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Refused> {
-    let Wanted { attempt: only, offset, format } = query.read()?;
+    let LogSelection { attempt: only, offset, format } = query.read()?;
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or("");
     if accept.contains("text/event-stream") {
         let resumed = headers.get("last-event-id").and_then(|value| value.to_str().ok());
@@ -114,9 +114,9 @@ pub(crate) async fn read(
     if let (Some(value), None, None) = (headers.get(header::RANGE), offset, headers.get(header::IF_RANGE)) {
         let size = app.log_size(id, only).await?;
         match range(value, size.bytes) {
-            Asked::Part(part) => return read_part(&app, id, size, part).await,
-            Asked::Nothing => return Ok(nothing_there(size)),
-            Asked::Whole => {}
+            ByteRange::Part(part) => return read_part(&app, id, size, part).await,
+            ByteRange::Nothing => return Ok(nothing_there(size)),
+            ByteRange::Whole => {}
         }
     }
     let view = app.log(id, only, offset.unwrap_or(0)).await?;

@@ -150,11 +150,11 @@ mod tests {
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     #[expect(dead_code, reason = "it is only read into")]
-    struct Wanted {
+    struct NumberBody {
         number: u32,
     }
 
-    impl Checked for Wanted {}
+    impl Checked for NumberBody {}
 
     #[test]
     fn a_misfit_is_told_by_its_pointer_and_in_plain_words() {
@@ -170,7 +170,7 @@ mod tests {
             ("[1]", "the body must be an object, not an array"),
             ("7", "the body must be an object, not a number"),
         ] {
-            assert_eq!(from_json::<Wanted>(body.as_bytes()).unwrap_err().detail, detail, "{body}");
+            assert_eq!(from_json::<NumberBody>(body.as_bytes()).unwrap_err().detail, detail, "{body}");
         }
     }
 
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn a_body_with_many_faults_is_looked_at_so_many_times() {
         let fields: Vec<_> = (0..1000).map(|number| format!(r#""f{number}":1"#)).collect();
-        let error = from_json::<Wanted>(format!("{{{}}}", fields.join(",")).as_bytes()).unwrap_err();
+        let error = from_json::<NumberBody>(format!("{{{}}}", fields.join(",")).as_bytes()).unwrap_err();
         assert_eq!(error.errors.len(), LOOKS_MAX);
     }
 }

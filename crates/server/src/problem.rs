@@ -56,7 +56,7 @@ fn log(error: &AppError, request_id: &str, method: &Method, path: &str) {
     }
 }
 
-/// The same for a call that has no answer of this kind.
+/// Logs the error of a call that is not answered with a problem document.
 pub(crate) fn log_call(error: &AppError, what: &str) {
     if let Some(cause) = error.cause.as_deref()
         && let Some(left_out) = OUTAGES.pass()

@@ -60,7 +60,7 @@ impl Script {
 
 /// Everything that was said to the server, in order, over all connections.
 #[derive(Default)]
-pub(crate) struct Heard {
+pub(crate) struct MailTraffic {
     pub(crate) commands: Vec<String>,
     /// As it came, dots and all.
     pub(crate) mails: Vec<String>,
@@ -68,10 +68,10 @@ pub(crate) struct Heard {
     pub(crate) in_the_clear: usize,
 }
 
-pub(crate) type Ear = Arc<Mutex<Heard>>;
+pub(crate) type SharedTraffic = Arc<Mutex<MailTraffic>>;
 
-pub(crate) async fn mail_server(script: Script) -> (SocketAddr, Ear) {
-    let heard = Ear::default();
+pub(crate) async fn mail_server(script: Script) -> (SocketAddr, SharedTraffic) {
+    let heard = SharedTraffic::default();
     let ear = heard.clone();
     let socket = TcpSocket::new_v4().unwrap();
     // Small, so that a large mail is still on its way when its first line was read.
@@ -90,7 +90,7 @@ pub(crate) async fn mail_server(script: Script) -> (SocketAddr, Ear) {
 }
 
 /// `None` when the conversation is over.
-async fn serve(socket: TcpStream, script: &Script, ear: &Ear) -> Option<()> {
+async fn serve(socket: TcpStream, script: &Script, ear: &SharedTraffic) -> Option<()> {
     if script.implicit {
         let socket = script.tls.as_ref()?.accept(socket).await.ok()?;
         return converse(&mut BufReader::new(socket), script, ear, true, true).await.map(drop);
@@ -106,7 +106,7 @@ async fn serve(socket: TcpStream, script: &Script, ear: &Ear) -> Option<()> {
 async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut BufReader<S>,
     script: &Script,
-    ear: &Ear,
+    ear: &SharedTraffic,
     is_encrypted: bool,
     greets: bool,
 ) -> Option<()> {
@@ -177,7 +177,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
 async fn take_mail<S: AsyncRead + AsyncWrite + Unpin>(
     stream: &mut BufReader<S>,
     script: &Script,
-    ear: &Ear,
+    ear: &SharedTraffic,
 ) -> Option<()> {
     if script.does(Step::Body, "") == Does::Hangs {
         let _ = read_line(stream).await;

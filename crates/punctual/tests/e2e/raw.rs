@@ -67,14 +67,14 @@ impl Request {
 }
 
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct RawResponse {
     /// `None` when the connection was closed without an answer.
     pub(crate) status: Option<u16>,
     head: String,
     pub(crate) text: String,
 }
 
-impl Said {
+impl RawResponse {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut lines = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
         lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
@@ -86,18 +86,18 @@ impl Said {
 }
 
 /// Sends the bytes and reads until the server closes.
-pub(crate) async fn exchange(server: &Server, bytes: &[u8]) -> Said {
+pub(crate) async fn exchange(server: &Server, bytes: &[u8]) -> RawResponse {
     converse(server, bytes, None).await
 }
 
 /// Like [`exchange`], but hangs up if the server waits for more.
-pub(crate) async fn exchange_and_leave(server: &Server, bytes: &[u8]) -> Said {
+pub(crate) async fn exchange_and_leave(server: &Server, bytes: &[u8]) -> RawResponse {
     converse(server, bytes, Some(PATIENCE_OF_A_LEAVER)).await
 }
 
 const PATIENCE_OF_A_LEAVER: Duration = Duration::from_millis(300);
 
-async fn converse(server: &Server, bytes: &[u8], leave_after: Option<Duration>) -> Said {
+async fn converse(server: &Server, bytes: &[u8], leave_after: Option<Duration>) -> RawResponse {
     let stream = TcpStream::connect(server.address()).await.expect("the server takes connections");
     let (mut reader, mut writer) = stream.into_split();
     let mut answer = Vec::new();
@@ -118,5 +118,5 @@ async fn converse(server: &Server, bytes: &[u8], leave_after: Option<Duration>) 
     let text = String::from_utf8_lossy(&answer).into_owned();
     let (head, text) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.strip_prefix("HTTP/1.").and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
-    Said { status, head: head.to_owned(), text: text.to_owned() }
+    RawResponse { status, head: head.to_owned(), text: text.to_owned() }
 }

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex};
 use crate::harness::{Home, PUNCTUAL, Server};
 use crate::mailbox::Mailbox;
 
-type Heard = Arc<Mutex<Vec<String>>>;
+type ReceivedRequests = Arc<Mutex<Vec<String>>>;
 
 /// Answers each request by its number, from 1 on, with a status and a body.
-fn web_server(answer: fn(usize) -> (&'static str, &'static str)) -> (SocketAddr, Heard) {
+fn web_server(answer: fn(usize) -> (&'static str, &'static str)) -> (SocketAddr, ReceivedRequests) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
-    let heard = Heard::default();
+    let heard = ReceivedRequests::default();
     let requests = heard.clone();
     std::thread::spawn(move || {
         for mut socket in listener.incoming().flatten() {

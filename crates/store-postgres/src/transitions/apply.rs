@@ -12,7 +12,7 @@ use punctual_store::Applied;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, Row};
 
-use super::columns::{Run, Wanted, expectations, runs};
+use super::columns::{Run, Statement, expectations, runs};
 use super::named::{Missing, Named, Unfit};
 use super::{notices, plain, schedules, starts};
 use crate::codec::{self, Read, Uuid, shard_number};
@@ -47,7 +47,7 @@ pub(super) async fn send(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, last:
         let steps = vec![Step::Prepared(statement, plain::params(fence, wanted))];
         return Ok(Sent { pipeline: Pipeline::new(conn, steps), named: vec![Named::Nothing] });
     }
-    wanted.insert(0, Wanted::new(sql!("fence"), fence));
+    wanted.insert(0, Statement::new(sql!("fence"), fence));
     let mut steps = vec![Step::Plain("BEGIN")];
     let mut named = vec![Named::Nothing];
     for statement in wanted {
@@ -60,7 +60,7 @@ pub(super) async fn send(conn: &Arc<Conn>, nodes: &Numbers, batch: &Batch, last:
 }
 
 /// All but the fence.
-fn statements(nodes: &Numbers, batch: &Batch) -> Done<Vec<Wanted>> {
+fn statements(nodes: &Numbers, batch: &Batch) -> Done<Vec<Statement>> {
     let told = notices::statement(batch.notices(&Void::default()));
     let unfit = if told.is_some() { Unfit::Refuse } else { Unfit::LeaveOut };
     let mut wanted = schedules::statements(batch, unfit)?;
@@ -157,7 +157,7 @@ async fn take_void(conn: &Arc<Conn>, run: &mut Run<'_>) -> Done<Vec<(usize, JobI
 }
 
 /// What each shard started, in one row.
-fn record_starts(batch: &Batch, counts: impl Fn(usize) -> bool) -> Option<Wanted> {
+fn record_starts(batch: &Batch, counts: impl Fn(usize) -> bool) -> Option<Statement> {
     let mut started: BTreeMap<ShardId, Vec<&Start>> = BTreeMap::new();
     for (place, write) in batch.job_writes() {
         if let JobWrite::Start(start) = write
@@ -176,7 +176,7 @@ fn record_starts(batch: &Batch, counts: impl Fn(usize) -> bool) -> Option<Wanted
         Box::new(Uuid::from(batch.server)),
         column(started.values().map(|starts| starts::encode(starts.iter().copied()))),
     ];
-    Some(Wanted::new(sql!("insert_starts"), params))
+    Some(Statement::new(sql!("insert_starts"), params))
 }
 
 async fn query(conn: &Arc<Conn>, text: &'static str, params: Vec<Param>) -> Done<Vec<Row>> {

@@ -44,13 +44,13 @@ pub(super) fn runs<'b>(writes: impl Iterator<Item = Placed<'b>>) -> Vec<Run<'b>>
 }
 
 /// One statement. Those whose answer names something leave out, without an error, what does not fit.
-pub(super) struct Wanted {
+pub(super) struct Statement {
     pub(super) text: &'static str,
     pub(super) params: Vec<Param>,
     pub(super) named: Named,
 }
 
-impl Wanted {
+impl Statement {
     pub(super) fn new(text: &'static str, params: Vec<Param>) -> Self {
         Self { text, params, named: Named::Nothing }
     }
@@ -58,7 +58,7 @@ impl Wanted {
 
 impl Run<'_> {
     /// An error if a write cannot be made at all.
-    pub(super) fn statements(&self, nodes: &Numbers, unfit: Unfit) -> Result<Vec<Wanted>, Trouble> {
+    pub(super) fn statements(&self, nodes: &Numbers, unfit: Unfit) -> Result<Vec<Statement>, Trouble> {
         let mut wanted = Vec::new();
         self.check_starts(&mut wanted);
         self.settle(nodes, &mut wanted)?;
@@ -75,17 +75,17 @@ impl Run<'_> {
         self.writes.iter().filter_map(|(_, write)| pick(write)).collect()
     }
 
-    fn check_starts(&self, wanted: &mut Vec<Wanted>) {
+    fn check_starts(&self, wanted: &mut Vec<Statement>) {
         let expected: Vec<(JobKey, AttemptNo)> = self.pick(|write| match write {
             JobWrite::Start(_) => write.expects_waiting(),
             _ => None,
         });
         if !expected.is_empty() {
-            wanted.push(Wanted::new(sql!("check_waiting"), expectations(&expected)));
+            wanted.push(Statement::new(sql!("check_waiting"), expectations(&expected)));
         }
     }
 
-    fn settle(&self, nodes: &Numbers, wanted: &mut Vec<Wanted>) -> Result<(), Trouble> {
+    fn settle(&self, nodes: &Numbers, wanted: &mut Vec<Statement>) -> Result<(), Trouble> {
         let settles: Vec<&Settle> = self
             .writes
             .iter()
@@ -97,7 +97,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn requeue(&self, wanted: &mut Vec<Wanted>) {
+    fn requeue(&self, wanted: &mut Vec<Statement>) {
         let requeues: Vec<&Requeue> = self
             .writes
             .iter()
@@ -118,18 +118,18 @@ impl Run<'_> {
             column(requeues.iter().map(|again| codec::give_backs_text(again.give_backs.as_deref()))),
             column(requeues.iter().map(|again| codec::late_from(again.give_backs.as_deref()))),
         ] as [Param; 8]);
-        wanted.push(Wanted::new(sql!("requeue"), params));
+        wanted.push(Statement::new(sql!("requeue"), params));
         let ran: Vec<(JobKey, &AttemptRecord)> =
             requeues.iter().filter_map(|again| Some((again.key, again.attempt.as_ref()?))).collect();
         if !ran.is_empty() {
-            wanted.push(Wanted::new(sql!("insert_attempts"), attempts(&ran)));
+            wanted.push(Statement::new(sql!("insert_attempts"), attempts(&ran)));
         }
         let cancelled = requeues.iter().filter(|again| again.cancel == CancelMark::Recorded);
         forget_cancels(cancelled.map(|again| again.key.id), wanted);
         use_tasks(requeues.iter().map(|again| JobKey { due_at: again.due_at, id: again.key.id }), wanted);
     }
 
-    fn rerun(&self, unfit: Unfit, wanted: &mut Vec<Wanted>) {
+    fn rerun(&self, unfit: Unfit, wanted: &mut Vec<Statement>) {
         let reruns: Vec<(usize, Rerun)> = self
             .writes
             .iter()
@@ -150,19 +150,19 @@ impl Run<'_> {
             Box::new(unfit == Unfit::Refuse),
         ];
         let named = Named::Jobs(reruns.iter().map(|(place, rerun)| (*place, rerun.id)).collect());
-        wanted.push(Wanted { text: sql!("rerun"), params, named });
+        wanted.push(Statement { text: sql!("rerun"), params, named });
         use_tasks(each().map(|rerun| JobKey { due_at: rerun.due_at, id: rerun.id }), wanted);
     }
 
-    fn request_cancel(&self, wanted: &mut Vec<Wanted>) {
+    fn request_cancel(&self, wanted: &mut Vec<Statement>) {
         let keys: Vec<JobKey> =
             self.pick(|write| if let JobWrite::RequestCancel { key } = write { Some(*key) } else { None });
         if !keys.is_empty() {
-            wanted.push(Wanted::new(sql!("request_cancel"), places(&keys)));
+            wanted.push(Statement::new(sql!("request_cancel"), places(&keys)));
         }
     }
 
-    fn resolve_lost(&self, unfit: Unfit, wanted: &mut Vec<Wanted>) -> Result<(), Trouble> {
+    fn resolve_lost(&self, unfit: Unfit, wanted: &mut Vec<Statement>) -> Result<(), Trouble> {
         let resolves: Vec<(usize, &ResolveLost)> = self
             .writes
             .iter()
@@ -190,11 +190,11 @@ impl Run<'_> {
             Box::new(unfit == Unfit::Refuse),
         ];
         let named = Named::Jobs(resolves.iter().map(|(place, resolve)| (*place, resolve.id)).collect());
-        wanted.push(Wanted { text: sql!("resolve_lost"), params, named });
+        wanted.push(Statement { text: sql!("resolve_lost"), params, named });
         Ok(())
     }
 
-    fn keep_stale(&self, wanted: &mut Vec<Wanted>) {
+    fn keep_stale(&self, wanted: &mut Vec<Statement>) {
         let stale: Vec<_> = self
             .writes
             .iter()
@@ -210,10 +210,10 @@ impl Run<'_> {
             column(stale.iter().map(|stale| attempt_number(stale.attempt))),
             column(stale.iter().map(|stale| codec::text(&stale.outcome))),
         ];
-        wanted.push(Wanted::new(sql!("keep_stale_outcomes"), params));
+        wanted.push(Statement::new(sql!("keep_stale_outcomes"), params));
     }
 
-    fn close_starts(&self, wanted: &mut Vec<Wanted>) {
+    fn close_starts(&self, wanted: &mut Vec<Statement>) {
         let closed = self.pick(|write| if let JobWrite::CloseStarts(starts) = write { Some(*starts) } else { None });
         if closed.is_empty() {
             return;
@@ -223,7 +223,7 @@ impl Run<'_> {
             column(closed.iter().map(|starts| starts.epoch.0 as i64)),
             column(closed.iter().map(|starts| starts.seq.0 as i64)),
         ];
-        wanted.push(Wanted::new(sql!("close_starts"), params));
+        wanted.push(Statement::new(sql!("close_starts"), params));
     }
 }
 
@@ -264,20 +264,20 @@ fn attempts(ran: &[(JobKey, &AttemptRecord)]) -> Vec<Param> {
     ]
 }
 
-fn forget_cancels(jobs: impl Iterator<Item = JobId>, wanted: &mut Vec<Wanted>) {
+fn forget_cancels(jobs: impl Iterator<Item = JobId>, wanted: &mut Vec<Statement>) {
     let jobs: Vec<Uuid> = jobs.map(Uuid::from).collect();
     if !jobs.is_empty() {
-        wanted.push(Wanted::new(sql!("forget_cancel_requests"), vec![Box::new(jobs)]));
+        wanted.push(Statement::new(sql!("forget_cancel_requests"), vec![Box::new(jobs)]));
     }
 }
 
 /// Retention looks for jobs that need a task up to a step after what the task remembers.
-fn use_tasks(moved: impl Iterator<Item = JobKey>, wanted: &mut Vec<Wanted>) {
+fn use_tasks(moved: impl Iterator<Item = JobKey>, wanted: &mut Vec<Statement>) {
     let far: Vec<JobKey> = moved.filter(|key| key.due_at > key.id.due_at() + TASK_USE_STEP).collect();
     if !far.is_empty() {
         let mut params = places(&far);
         params.push(Box::new(TASK_USE_STEP.as_micros()));
-        wanted.push(Wanted::new(sql!("use_tasks_of_jobs"), params));
+        wanted.push(Statement::new(sql!("use_tasks_of_jobs"), params));
     }
 }
 

@@ -4,7 +4,7 @@ use punctual_core::JobKey;
 use punctual_core::shard::write::{Decision, FiredJob};
 use punctual_store::TASK_USE_STEP;
 
-use super::columns::Wanted;
+use super::columns::Statement;
 use super::named::{Named, Step, Unfit};
 use crate::codec::{self, Uuid, shard_number};
 use crate::pipeline::{Param, column};
@@ -12,7 +12,7 @@ use crate::sql;
 use crate::trouble::Trouble;
 
 /// One statement for decisions about different times. An error if one cannot be made at all.
-pub(super) fn statement(step: Step, unfit: Unfit, decisions: &[(usize, &Decision)]) -> Result<Wanted, Trouble> {
+pub(super) fn statement(step: Step, unfit: Unfit, decisions: &[(usize, &Decision)]) -> Result<Statement, Trouble> {
     let stray = decisions.iter().find_map(|(_, decision)| {
         let job = decision.job.as_ref()?;
         (job.id.shard() != decision.occurrence.schedule.shard()).then_some((job.id, decision.occurrence.schedule))
@@ -32,7 +32,7 @@ pub(super) fn statement(step: Step, unfit: Unfit, decisions: &[(usize, &Decision
         let occurrence = &decision.occurrence;
         (*place, (occurrence.schedule, occurrence.at))
     });
-    Ok(Wanted { text, params, named: Named::Occurrences(step, keys.collect()) })
+    Ok(Statement { text, params, named: Named::Occurrences(step, keys.collect()) })
 }
 
 fn columns(unfit: Unfit, decisions: &[(usize, &Decision)]) -> Vec<Param> {

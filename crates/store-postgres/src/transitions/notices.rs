@@ -2,13 +2,13 @@
 
 use punctual_core::notice::Notice;
 
-use super::columns::Wanted;
+use super::columns::Statement;
 use crate::codec::{Uuid, shard_number};
 use crate::pipeline::{Param, column};
 use crate::sql;
 
 /// None for a batch without any, which most are.
-pub(super) fn statement<'b>(notices: impl Iterator<Item = &'b Notice>) -> Option<Wanted> {
+pub(super) fn statement<'b>(notices: impl Iterator<Item = &'b Notice>) -> Option<Statement> {
     let notices: Vec<&Notice> = notices.collect();
     if notices.is_empty() {
         return None;
@@ -25,5 +25,5 @@ pub(super) fn statement<'b>(notices: impl Iterator<Item = &'b Notice>) -> Option
         column(each().map(|notice| shard_number(notice.shard))),
         column(each().map(|notice| notice.kind as i16)),
     ];
-    Some(Wanted::new(sql!("keep_notices"), params))
+    Some(Statement::new(sql!("keep_notices"), params))
 }

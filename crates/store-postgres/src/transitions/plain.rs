@@ -1,6 +1,6 @@
 //! Batches that one statement can apply: starts, plain successes and closed records, which most are.
 
-use super::columns::Wanted;
+use super::columns::Statement;
 use crate::codec::Uuid;
 use crate::pipeline::{Param, column};
 use crate::sql;
@@ -13,16 +13,16 @@ const CLOSE: &str = sql!("close_starts");
 const RECORD: &str = sql!("insert_starts");
 
 /// Whether the statements are some of these, each once.
-pub(super) fn is_plain(wanted: &[Wanted]) -> bool {
+pub(super) fn is_plain(wanted: &[Statement]) -> bool {
     let count = |text: &str| wanted.iter().filter(|statement| statement.text == text).count();
     let counts = [CHECK, SETTLE, CLOSE, RECORD].map(count);
     counts.iter().all(|count| *count <= 1) && counts.iter().sum::<usize>() == wanted.len()
 }
 
 /// The parameters of all of them, in the order of the one statement; empty ones for what is missing.
-pub(super) fn params(fence: Vec<Param>, wanted: Vec<Wanted>) -> Vec<Param> {
+pub(super) fn params(fence: Vec<Param>, wanted: Vec<Statement>) -> Vec<Param> {
     let (mut check, mut settle, mut close, mut record) = (no_check(), no_settle(), no_close(), no_record());
-    for Wanted { text, params, .. } in wanted {
+    for Statement { text, params, .. } in wanted {
         match text {
             CHECK => check = params,
             SETTLE => settle = params,

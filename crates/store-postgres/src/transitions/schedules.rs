@@ -11,7 +11,7 @@ use punctual_core::schedule::{By, ScheduleChange, ScheduleEdit, ScheduleRow, Sch
 use punctual_core::shard::write::{Batch, Decision, LateStart, ScheduleWrite};
 use punctual_core::{ScheduleId, ShardId, Timestamp};
 
-use super::columns::Wanted;
+use super::columns::Statement;
 use super::decide;
 use super::named::{Named, Step, Unfit};
 use crate::codec::{self, Uuid, shard_number};
@@ -63,7 +63,7 @@ struct Sorted<'b> {
 }
 
 /// None for a batch without any of it, which most are.
-pub(super) fn statements(batch: &Batch, unfit: Unfit) -> Result<Vec<Wanted>, Trouble> {
+pub(super) fn statements(batch: &Batch, unfit: Unfit) -> Result<Vec<Statement>, Trouble> {
     let sorted = sort(batch);
     let mut wanted = Vec::new();
     for run in runs(&sorted.definitions, Definition::id) {
@@ -73,10 +73,10 @@ pub(super) fn statements(batch: &Batch, unfit: Unfit) -> Result<Vec<Wanted>, Tro
         add(&run, &mut wanted);
     }
     if !sorted.sets.is_empty() {
-        wanted.push(Wanted::new(sql!("set_schedules"), set_columns(&sorted.sets)));
+        wanted.push(Statement::new(sql!("set_schedules"), set_columns(&sorted.sets)));
     }
     if !sorted.changes.is_empty() {
-        wanted.push(Wanted::new(sql!("keep_schedule_changes"), change_columns(&sorted.changes)));
+        wanted.push(Statement::new(sql!("keep_schedule_changes"), change_columns(&sorted.changes)));
     }
     for (step, decisions) in [(Step::Decide, &sorted.decides), (Step::Release, &sorted.releases)] {
         for run in runs(decisions, |(_, decision)| (decision.occurrence.schedule, decision.occurrence.at)) {
@@ -85,12 +85,12 @@ pub(super) fn statements(batch: &Batch, unfit: Unfit) -> Result<Vec<Wanted>, Tro
         }
     }
     for run in runs(&sorted.started_late, |late| (late.schedule, late.at)) {
-        wanted.push(Wanted::new(sql!("started_late"), late_columns(&run)));
+        wanted.push(Statement::new(sql!("started_late"), late_columns(&run)));
     }
     if !sorted.watermarks.is_empty() {
         let shards = column(sorted.watermarks.keys().map(|shard| shard_number(*shard)));
         let times = column(sorted.watermarks.values().map(|at| at.as_micros()));
-        wanted.push(Wanted::new(sql!("raise_watermarks"), vec![shards, times]));
+        wanted.push(Statement::new(sql!("raise_watermarks"), vec![shards, times]));
     }
     Ok(wanted)
 }
@@ -148,9 +148,9 @@ fn runs<T, K: Eq + Hash + Copy>(all: &[T], key: impl Fn(&T) -> K) -> Vec<Vec<&T>
     runs
 }
 
-fn define(run: &[&Definition<'_>], wanted: &mut Vec<Wanted>) {
+fn define(run: &[&Definition<'_>], wanted: &mut Vec<Statement>) {
     let ids = run.iter().map(|definition| definition.id());
-    wanted.push(Wanted::new(sql!("forget_calendars"), places(ids)));
+    wanted.push(Statement::new(sql!("forget_calendars"), places(ids)));
     let mut edits = Vec::new();
     let mut drops = Vec::new();
     for definition in run {
@@ -160,25 +160,25 @@ fn define(run: &[&Definition<'_>], wanted: &mut Vec<Wanted>) {
         }
     }
     if !edits.is_empty() {
-        wanted.push(Wanted::new(sql!("edit_schedules"), edit_columns(&edits)));
+        wanted.push(Statement::new(sql!("edit_schedules"), edit_columns(&edits)));
         use_calendars(edits.iter().map(|edit| (edit.id, edit.edit)), wanted);
     }
     if !drops.is_empty() {
-        wanted.push(Wanted::new(sql!("drop_schedules"), change_columns(&drops)));
+        wanted.push(Statement::new(sql!("drop_schedules"), change_columns(&drops)));
     }
 }
 
-fn add(run: &[&(usize, &ScheduleRow)], wanted: &mut Vec<Wanted>) {
+fn add(run: &[&(usize, &ScheduleRow)], wanted: &mut Vec<Statement>) {
     let mut rows: Vec<&ScheduleRow> = run.iter().map(|(_, row)| *row).collect();
     // In one order, so that two who store the same names do not wait for each other. Of two with one name
     // the first stays first.
     rows.sort_by(|one, other| one.name.cmp(&other.name));
     let named = Named::Schedules(run.iter().map(|(place, row)| (*place, row.id)).collect());
-    wanted.push(Wanted { text: sql!("add_schedules"), params: add_columns(&rows), named });
+    wanted.push(Statement { text: sql!("add_schedules"), params: add_columns(&rows), named });
     use_calendars(rows.iter().map(|row| (row.id, &row.edit)), wanted);
 }
 
-fn use_calendars<'b>(edits: impl Iterator<Item = (ScheduleId, &'b ScheduleEdit)>, wanted: &mut Vec<Wanted>) {
+fn use_calendars<'b>(edits: impl Iterator<Item = (ScheduleId, &'b ScheduleEdit)>, wanted: &mut Vec<Statement>) {
     let uses: Vec<(ScheduleId, String)> =
         edits.flat_map(|(id, edit)| edit.calendars.iter().map(move |name| (id, codec::text(name)))).collect();
     if uses.is_empty() {
@@ -186,7 +186,7 @@ fn use_calendars<'b>(edits: impl Iterator<Item = (ScheduleId, &'b ScheduleEdit)>
     }
     let mut params = places(uses.iter().map(|(id, _)| *id));
     params.push(column(uses.into_iter().map(|(_, name)| name)));
-    wanted.push(Wanted::new(sql!("use_calendars"), params));
+    wanted.push(Statement::new(sql!("use_calendars"), params));
 }
 
 fn places(ids: impl Iterator<Item = ScheduleId> + Clone) -> Vec<Param> {

@@ -7,14 +7,14 @@ use punctual_core::shard::write::Settle;
 use punctual_core::{Counters, JobKey, JobState, ScheduleId, ServerId, Timestamp};
 use punctual_store::codes;
 
-use super::columns::{Wanted, expected, is_early, is_moved, places};
+use super::columns::{Statement, expected, is_early, is_moved, places};
 use crate::codec::{self, Uuid, attempt_number, shard_number};
 use crate::nodes::Numbers;
 use crate::pipeline::{Blob, Param, column};
 use crate::sql;
 use crate::trouble::Trouble;
 
-pub(super) fn statements(settles: &[&Settle], nodes: &Numbers, wanted: &mut Vec<Wanted>) -> Result<(), Trouble> {
+pub(super) fn statements(settles: &[&Settle], nodes: &Numbers, wanted: &mut Vec<Statement>) -> Result<(), Trouble> {
     let server = settles.iter().find_map(|settle| settle.attempt.as_ref()).map(|ran| ran.server);
     let mut plain = Vec::with_capacity(settles.len());
     let mut other = Vec::new();
@@ -25,17 +25,17 @@ pub(super) fn statements(settles: &[&Settle], nodes: &Numbers, wanted: &mut Vec<
         }
     }
     if let Some((_, ran)) = plain.first() {
-        wanted.push(Wanted::new(sql!("settle_plain"), plain_columns(&plain, ran.server, nodes)?));
+        wanted.push(Statement::new(sql!("settle_plain"), plain_columns(&plain, ran.server, nodes)?));
     }
     if !other.is_empty() {
-        wanted.push(Wanted::new(sql!("settle"), columns(&other, nodes)?));
+        wanted.push(Statement::new(sql!("settle"), columns(&other, nodes)?));
     }
     keep_successes(settles, wanted);
     Ok(())
 }
 
 /// One row for each schedule: a row can be updated once by a statement.
-fn keep_successes(settles: &[&Settle], wanted: &mut Vec<Wanted>) {
+fn keep_successes(settles: &[&Settle], wanted: &mut Vec<Statement>) {
     let mut latest: BTreeMap<ScheduleId, Timestamp> = BTreeMap::new();
     for (schedule, at) in settles.iter().filter_map(|settle| settle.success_of) {
         let known = latest.entry(schedule).or_insert(at);
@@ -47,7 +47,7 @@ fn keep_successes(settles: &[&Settle], wanted: &mut Vec<Wanted>) {
             column(latest.keys().map(|id| Uuid::from(*id))),
             column(latest.values().map(|at| at.as_micros())),
         ];
-        wanted.push(Wanted::new(sql!("schedule_succeeded"), params));
+        wanted.push(Statement::new(sql!("schedule_succeeded"), params));
     }
 }
 

@@ -224,9 +224,9 @@ async fn rest_of_day(
     planned.times.retain(|time| last.is_none_or(|last| time.at > last));
     planned.times.retain(|time| backfilled.iter().all(|known| known.at != time.at));
     let told = match (last, backfilled) {
-        (Some(_), _) => Told::Records,
-        (None, [_, ..]) => Told::Backfilled,
-        (None, []) => Told::Nothing,
+        (Some(_), _) => DayRecord::Records,
+        (None, [_, ..]) => DayRecord::Backfilled,
+        (None, []) => DayRecord::Nothing,
     };
     Ok(of_rest(&schedule, date, told, &planned, now))
 }
@@ -251,20 +251,20 @@ async fn planned_on(date: Date, from: String, args: &HistoryArgs, client: &Clien
 
 /// What was said of a day so far.
 #[derive(Debug, Clone, Copy)]
-enum Told {
+enum DayRecord {
     Records,
     /// Only times that are on record nowhere but in backfills.
     Backfilled,
     Nothing,
 }
 
-fn of_rest(schedule: &ScheduleView, date: Date, told: Told, planned: &PlannedTimes, now: Timestamp) -> String {
+fn of_rest(schedule: &ScheduleView, date: Date, told: DayRecord, planned: &PlannedTimes, now: Timestamp) -> String {
     let zone = &schedule.zone;
     let date = date.to_string();
     let is_over = planned.times.iter().all(|time| time.start_at <= now);
     match (&planned.times[..], told, is_over) {
-        ([], Told::Records | Told::Backfilled, _) | (_, Told::Records, true) => String::new(),
-        ([], Told::Nothing, _) => format!("{date}  not planned: {}\n", schedule.explanation),
+        ([], DayRecord::Records | DayRecord::Backfilled, _) | (_, DayRecord::Records, true) => String::new(),
+        ([], DayRecord::Nothing, _) => format!("{date}  not planned: {}\n", schedule.explanation),
         (_, _, false) => {
             let stands = match schedule.state {
                 ScheduleStanding::Active => "still to come",
@@ -274,14 +274,14 @@ fn of_rest(schedule: &ScheduleView, date: Date, told: Told, planned: &PlannedTim
             };
             format!("{date}  {stands}, {zone}: {}\n", listed(planned))
         }
-        (_, Told::Backfilled | Told::Nothing, true) => {
+        (_, DayRecord::Backfilled | DayRecord::Nothing, true) => {
             let is_older = planned.times.iter().all(|time| time.at < schedule.created.at);
             let reason = if is_older {
                 format!("the schedule was created later, {}", show_in(zone, schedule.created.at))
             } else {
                 "its definition was another one, or the record is no longer kept".to_owned()
             };
-            let nothing = if matches!(told, Told::Backfilled) { "nothing else" } else { "nothing" };
+            let nothing = if matches!(told, DayRecord::Backfilled) { "nothing else" } else { "nothing" };
             format!("{date}  {nothing} is on record: {reason}. By its definition of today: {}\n", listed(planned))
         }
     }
@@ -316,7 +316,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn told(date: &str, so_far: Told, times: &[(&str, Option<&str>)]) -> String {
+    fn told(date: &str, so_far: DayRecord, times: &[(&str, Option<&str>)]) -> String {
         let by = json!({ "at": "2026-11-10T00:00:00Z", "who": "local" });
         let schedule: ScheduleView = serde_json::from_value(json!({
             "id": "schedule_01m7et433kee4803yssgvaf2fh", "name": "n", "explanation": "at 02:30, Monday, Europe/Berlin",
@@ -371,10 +371,10 @@ mod tests {
                  definition of today: 2026-11-15 02:30+01:00\n",
             ),
         ] {
-            assert_eq!(told(date, Told::Nothing, times), wanted);
+            assert_eq!(told(date, DayRecord::Nothing, times), wanted);
         }
         for (count, end) in [(7, "08:00+01:00\n"), (8, "08:00+01:00, and more\n")] {
-            let many = told("2026-11-16", Told::Nothing, &vec![("08:00", None); count]);
+            let many = told("2026-11-16", DayRecord::Nothing, &vec![("08:00", None); count]);
             assert!(
                 many.contains(&format!("{count} times from 2026-11-16 08:00+01:00 to")),
                 "they are counted: {many}"
@@ -385,15 +385,15 @@ mod tests {
 
     #[test]
     fn beside_records_only_what_is_to_come_is_told() {
-        assert_eq!(told("2026-11-15", Told::Records, &[("02:30", None)]), "", "the records tell all");
-        assert_eq!(told("2026-11-16", Told::Records, &[]), "");
-        assert!(told("2026-11-16", Told::Records, &[("02:30", None)]).contains("still to come"));
+        assert_eq!(told("2026-11-15", DayRecord::Records, &[("02:30", None)]), "", "the records tell all");
+        assert_eq!(told("2026-11-16", DayRecord::Records, &[]), "");
+        assert!(told("2026-11-16", DayRecord::Records, &[("02:30", None)]).contains("still to come"));
     }
 
     #[test]
     fn beside_what_only_backfills_know_the_rest_of_the_day_is_told() {
-        assert_eq!(told("2026-11-09", Told::Backfilled, &[]), "", "they ran all of it");
-        let rest = told("2026-11-09", Told::Backfilled, &[("02:30", None)]);
+        assert_eq!(told("2026-11-09", DayRecord::Backfilled, &[]), "", "they ran all of it");
+        let rest = told("2026-11-09", DayRecord::Backfilled, &[("02:30", None)]);
         assert!(rest.starts_with("2026-11-09  nothing else is on record: the schedule was created later"), "{rest}");
     }
 }

@@ -14,12 +14,12 @@ use crate::harness::{Home, PUNCTUAL, Server};
 /// A person waits so long for an error, on a busy machine.
 const WITHIN: Duration = Duration::from_secs(20);
 
-struct Said {
+struct CommandOutput {
     code: Option<i32>,
     stderr: String,
 }
 
-async fn say(home: &Home, arguments: &[OsString]) -> Option<Said> {
+async fn say(home: &Home, arguments: &[OsString]) -> Option<CommandOutput> {
     let mut command = Command::new(PUNCTUAL);
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_bytes().starts_with(b"PUNCTUAL_")) {
         command.env_remove(name);
@@ -36,7 +36,7 @@ async fn say(home: &Home, arguments: &[OsString]) -> Option<Said> {
         .spawn()
         .expect("the program starts");
     let output = tokio::time::timeout(WITHIN, child.wait_with_output()).await.ok()?.expect("the program ends");
-    Some(Said { code: output.status.code(), stderr: String::from_utf8_lossy(&output.stderr).into_owned() })
+    Some(CommandOutput { code: output.status.code(), stderr: String::from_utf8_lossy(&output.stderr).into_owned() })
 }
 
 /// Runs every line and lists all that went wrong.

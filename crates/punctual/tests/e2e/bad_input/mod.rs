@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use self::library_words::library_word;
 use crate::harness::{Home, Server};
-use crate::raw::{Request, Said, exchange, exchange_and_leave};
+use crate::raw::{RawResponse, Request, exchange, exchange_and_leave};
 
 /// Nobody waits longer for a refusal.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
@@ -115,7 +115,7 @@ async fn check(cases: Vec<Case>) {
     assert!(growth < RSS_GROWTH_MAX_KIB, "the server has grown by {growth} KiB");
 }
 
-fn judge(case: &Case, said: &Said) -> Option<String> {
+fn judge(case: &Case, said: &RawResponse) -> Option<String> {
     let complain = |what: &str| Some(format!("{what}: {:?} {}", said.status, said.shortened()));
     match (&case.expect, said.status) {
         (_, Some(500..)) => complain("a fault of the server"),

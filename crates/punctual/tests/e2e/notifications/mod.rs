@@ -24,7 +24,7 @@ struct Office {
 }
 
 /// What a command said.
-struct Said {
+struct CommandOutput {
     code: Option<i32>,
     out: String,
     err: String,
@@ -51,7 +51,7 @@ impl Office {
     }
 
     /// Runs a line; its words are parted by blanks, those in quotes are one.
-    fn say(&self, line: &str) -> Said {
+    fn say(&self, line: &str) -> CommandOutput {
         say(&self.home, &self.server, line)
     }
 
@@ -99,7 +99,7 @@ impl Office {
     }
 }
 
-fn say(home: &Home, server: &Server, line: &str) -> Said {
+fn say(home: &Home, server: &Server, line: &str) -> CommandOutput {
     let words = line.split('\'').enumerate().flat_map(|(place, part)| match place % 2 {
         0 => part.split_whitespace().collect::<Vec<_>>(),
         _ => vec![part],
@@ -112,7 +112,7 @@ fn say(home: &Home, server: &Server, line: &str) -> Said {
         .stdin(Stdio::null())
         .output()
         .expect("the program starts");
-    Said {
+    CommandOutput {
         code: output.status.code(),
         out: String::from_utf8_lossy(&output.stdout).into_owned(),
         err: String::from_utf8_lossy(&output.stderr).into_owned(),

@@ -9,7 +9,7 @@ use super::World;
 use crate::binaries::compile_c;
 use crate::harness::PUNCTUAL;
 
-fn import(world: &World, crontab: &str, flags: &str) -> super::Said {
+fn import(world: &World, crontab: &str, flags: &str) -> super::CommandOutput {
     std::fs::write(world.path().join("crontab"), crontab).expect("the file is written");
     world.say(&format!("import crontab crontab {flags}"))
 }

@@ -17,7 +17,7 @@ struct World {
     _worker: Process,
 }
 
-struct Said {
+struct CommandOutput {
     code: Option<i32>,
     out: String,
     err: String,
@@ -40,7 +40,7 @@ impl World {
     }
 
     /// Runs a line; its words are parted by blanks, those in quotes are one.
-    fn say(&self, line: &str) -> Said {
+    fn say(&self, line: &str) -> CommandOutput {
         let words = line.split('\'').enumerate().flat_map(|(place, part)| match place % 2 {
             0 => part.split_whitespace().collect::<Vec<_>>(),
             _ => vec![part],
@@ -53,7 +53,7 @@ impl World {
             .stdin(Stdio::null())
             .output()
             .expect("the program starts");
-        Said {
+        CommandOutput {
             code: output.status.code(),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
