@@ -12,10 +12,10 @@ use crate::schema;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArtifactRequest {
-    /// For people.
+    /// A description for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// In bytes.
+    /// The size in bytes.
     pub size: u64,
     /// Of the whole file: 64 hexadecimal digits.
     pub sha256: String,

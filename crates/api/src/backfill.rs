@@ -168,7 +168,7 @@ pub struct BackfillPlan {
 pub struct BackfillTime {
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-    /// The same in the schedule's zone.
+    /// `at` in the schedule's zone.
     #[schema(example = "2026-12-24T18:00:00+01:00")]
     pub local: String,
 }
@@ -202,12 +202,12 @@ pub struct BackfillQuery {
 pub struct BackfillRunView {
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-    /// The same in the schedule's zone.
+    /// `at` in the schedule's zone.
     #[schema(example = "2026-12-24T18:00:00+01:00")]
     pub local: String,
     #[schema(schema_with = schema::job_id)]
     pub job: JobId,
-    /// Of the job.
+    /// The state of the job.
     #[schema(schema_with = schema::job_state)]
     pub state: String,
 }
@@ -217,7 +217,7 @@ pub struct BackfillRunView {
 pub struct BackfillRunList {
     /// The schedule's zone.
     pub zone: String,
-    /// In the order of their times.
+    /// The runs in the order of their planned times.
     pub runs: Vec<BackfillRunView>,
     /// Pass as `cursor` for the next page; absent on the last.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -252,7 +252,7 @@ pub struct BackfilledBy {
     pub backfill: BackfillId,
     #[schema(schema_with = schema::job_id)]
     pub job: JobId,
-    /// Of the job.
+    /// The state of the job.
     #[schema(schema_with = schema::job_state)]
     pub state: String,
 }
@@ -263,7 +263,7 @@ pub struct BackfilledBy {
 pub struct BackfilledTime {
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-    /// The same in the schedule's zone.
+    /// `at` in the schedule's zone.
     #[schema(example = "2026-12-24T18:00:00+01:00")]
     pub local: String,
     /// The latest ten.

@@ -18,7 +18,7 @@ pub struct CalendarRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CalendarView {
     pub name: String,
-    /// In their order.
+    /// The dates in ascending order.
     pub dates: Vec<String>,
     /// Grows with each change.
     pub revision: u32,

@@ -45,7 +45,7 @@ pub struct Job {
     /// After losses of the worker that ran it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub node_retries: Option<RetryCount>,
-    /// Of a job that delivers a notification.
+    /// What the message says, if the job delivers a notification.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub notification: Option<JobNotification>,
     #[schema(schema_with = schema::job_state)]

@@ -48,7 +48,7 @@ pub struct NotificationRequest {
     pub window: Option<Span>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub templates: Option<NotificationTemplates>,
-    /// Of the jobs that deliver; `default` by default.
+    /// The queue of the jobs that deliver messages; `default` by default.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub queue: Option<String>,
     /// True by default. A rule that is not enabled drops what waits to be sent.
@@ -191,7 +191,7 @@ pub struct TestAnswer {
     pub warnings: Vec<Warning>,
 }
 
-/// For those who write templates.
+/// A rule to render a sample message for. People who write templates use it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NotificationPreviewRequest {
@@ -206,7 +206,7 @@ pub struct NotificationPreview {
     pub text: String,
 }
 
-/// A message that was handed to a job.
+/// A message of a rule, and the job that delivers it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct DeliveryView {
     pub rule: String,
@@ -217,9 +217,9 @@ pub struct DeliveryView {
     pub job: JobId,
     /// How many jobs and planned times it is about.
     pub events: u32,
-    /// For people.
+    /// A summary for people.
     pub summary: String,
-    /// Of the job; absent if it is gone.
+    /// The state of the job; absent if the job was removed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(schema_with = schema::job_state, required = false)]
     pub state: Option<String>,
@@ -306,7 +306,7 @@ pub struct MessageSchedule {
 pub struct MessageEvent {
     /// One of the words of `on`, or `overdue`.
     pub kind: String,
-    /// As in `tasks`.
+    /// The name of the task, as in `tasks`.
     pub task: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub schedule: Option<String>,

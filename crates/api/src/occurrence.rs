@@ -26,7 +26,7 @@ pub struct OccurrenceView {
     /// The instant that was planned.
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-    /// The same in the schedule's zone.
+    /// `at` in the schedule's zone.
     #[schema(example = "2026-12-24T18:00:00+01:00")]
     pub local: String,
     /// When it was to start, with jitter.
@@ -150,10 +150,10 @@ pub struct Preview {
 pub struct PreviewedTime {
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-    /// The same in the schedule's zone.
+    /// `at` in the schedule's zone.
     #[schema(example = "2026-12-24T18:00:00+01:00")]
     pub local: String,
-    /// With jitter.
+    /// When the run starts, with jitter.
     #[schema(value_type = String, format = DateTime)]
     pub start_at: Timestamp,
     /// What a clock change, a calendar or jitter has to do with it, for people.

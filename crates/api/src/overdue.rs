@@ -37,7 +37,7 @@ pub struct OverdueJob {
     pub due_at: Timestamp,
     #[schema(value_type = String, pattern = "^-?P", example = "PT6M12S")]
     pub late_by: Span,
-    /// For people.
+    /// A description for people.
     pub why: String,
     /// No connected worker can run it, whether it is busy or not.
     #[serde(default)]
@@ -50,12 +50,12 @@ pub struct OverdueTime {
     pub schedule: String,
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-    /// The same in the schedule's zone.
+    /// `at` in the schedule's zone.
     #[schema(example = "2026-12-24T18:00:00+01:00")]
     pub local: String,
     #[schema(value_type = String, pattern = "^-?P", example = "PT6M12S")]
     pub late_by: Span,
-    /// For people.
+    /// A description for people.
     pub why: String,
 }
 

@@ -118,10 +118,10 @@ pub struct ScheduleView {
 pub struct PlannedStart {
     #[schema(value_type = String, format = DateTime)]
     pub at: Timestamp,
-    /// The same in the schedule's zone.
+    /// `at` in the schedule's zone.
     #[schema(example = "2026-12-24T18:00:00+01:00")]
     pub local: String,
-    /// With jitter.
+    /// When the run starts, with jitter.
     #[schema(value_type = String, format = DateTime)]
     pub start_at: Timestamp,
 }

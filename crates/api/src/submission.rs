@@ -124,7 +124,7 @@ impl JobLinks {
 /// All jobs of the request are durable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BulkSubmitted {
-    /// In the order of the request.
+    /// The answers in the order of the request.
     #[schema(schema_with = schema::job_ids)]
     pub ids: Vec<JobId>,
     /// Why some may not start when they are due, each reason once.

@@ -58,7 +58,7 @@ impl AppError {
         Self::field(pointer, error.to_string()).code(code)
     }
 
-    /// The same error, with what is wrong with its field.
+    /// Adds what is wrong with the field to the error.
     #[must_use]
     pub fn code(mut self, code: FieldCode) -> Self {
         for field in &mut self.errors {
@@ -79,7 +79,7 @@ impl AppError {
         self
     }
 
-    /// The same error with one more thing to do.
+    /// Adds one more thing to do to the error.
     #[must_use]
     pub fn also(mut self, hint: &str) -> Self {
         self.hint = Some(match self.hint {
@@ -89,14 +89,14 @@ impl AppError {
         self
     }
 
-    /// The same error, about this field.
+    /// Says which field the error is about.
     #[must_use]
     pub fn pointing(mut self, pointer: &str) -> Self {
         self.errors = vec![FieldError::new(pointer, self.detail.clone())];
         self
     }
 
-    /// The same error, seen from an object that holds the field.
+    /// Puts the pointer of an object before the pointer of its field.
     #[must_use]
     pub fn under(mut self, parent: &str) -> Self {
         for error in &mut self.errors {

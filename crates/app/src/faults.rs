@@ -80,7 +80,7 @@ pub trait Checked {
     }
 }
 
-/// The same for a list of requests, at this place in the body.
+/// Checks a list of requests, which is at this place in the body.
 pub(crate) fn each<T: Checked>(requests: &[T], pointer: &str) -> Result<()> {
     let mut faults = Faults::default();
     for (place, request) in requests.iter().enumerate() {

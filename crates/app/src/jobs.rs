@@ -170,7 +170,7 @@ impl App {
             JobRecord::Hot { job, .. } => job.key.due_at,
             JobRecord::Finished { job, .. } => job.due_at,
         };
-        // As mostly: one that runs again is due again.
+        // Most jobs have no rerun. A job that runs again has another due time than its id.
         if due_at == id.due_at() {
             return Ok(Vec::new());
         }

@@ -17,7 +17,7 @@ use crate::{App, Checked, Result, parameters};
 const BATCH_MAX: usize = 500;
 /// Workers that are gone are listed for this long.
 const GONE_SHOWN_FOR: Span = Span::from_secs(86_400);
-/// And at most so many: a fleet that grows and shrinks has thousands in a day.
+/// At most so many workers that are gone are shown: a fleet that grows and shrinks has thousands in a day.
 const GONE_SHOWN_MAX: usize = 100;
 
 /// How a connection ended.

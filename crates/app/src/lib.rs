@@ -183,7 +183,7 @@ impl Settings {
         decided_within(self.missed_after)
     }
 
-    /// The same for a schedule that may give its times up later than servers do.
+    /// [`Self::decided_within`] of a schedule, which may give up its planned times later than servers do.
     fn decided_within_of(&self, schedule: Option<Span>) -> Span {
         decided_within(schedule.map_or(self.missed_after, |own| own.max(self.missed_after)))
     }

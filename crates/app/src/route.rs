@@ -199,7 +199,7 @@ impl App {
         Ok(self.lives(&[id]).await?.pop().unwrap_or(Live::Unknown))
     }
 
-    /// The same for many, in the order asked for.
+    /// What owners know of many jobs, in the order of `ids`.
     pub(crate) async fn lives(&self, ids: &[JobId]) -> Result<Vec<Live>> {
         let mut asked: BTreeMap<Option<ServerId>, (Place, Vec<JobId>)> = BTreeMap::new();
         for &id in ids {

@@ -26,7 +26,7 @@ pub fn bounded(outcome: Outcome) -> Outcome {
     }
 }
 
-/// The same for all that a server is told of an attempt, by anybody: the output is JSON, and every text can be stored.
+/// Bounds everything that a report says of an attempt: the output is JSON, and every text can be stored.
 pub fn bounded_report(report: Report) -> Report {
     let outcome = match report.outcome {
         // Before it is turned into JSON, which takes a multiple of its length.

@@ -159,7 +159,7 @@ pub(crate) async fn keep_files(conn: &Conn, task: &Task) -> Done<()> {
     Ok(())
 }
 
-/// The same for a task that is about to be changed: its former artifacts were used until now.
+/// Uses the artifacts of a task that is about to be changed: its former artifacts were used until now.
 pub(crate) async fn exchange(conn: &Conn, former: Option<ArtifactId>, task: &Task) -> Done<Fit> {
     let rows = conn.query(sql!("files_of_task"), &[&Uuid::from(task.id)]).await?;
     let files = rows.iter().map(|row| codec::artifact_id(row, 0)).collect::<Read<Vec<_>>>()?;

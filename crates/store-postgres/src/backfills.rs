@@ -141,7 +141,7 @@ async fn add(conn: &Conn, row: &BackfillRow) -> Done<bool> {
     Ok(added)
 }
 
-/// Likewise.
+/// In a transaction, to be rolled back unless it is done.
 async fn run_step(conn: &Arc<Conn>, shard_count: u16, step: BackfillStep) -> Done<Stepped> {
     let BackfillStep { id, version, progress, made, ended } = step;
     let id = Uuid::from(id);

@@ -96,7 +96,7 @@ pub(crate) fn epoch(row: &Row<'_>, column: usize) -> rusqlite::Result<Epoch> {
     Ok(Epoch(epoch.unsigned_abs()))
 }
 
-/// Likewise.
+/// Versions count up from zero by one: they never reach the sign.
 pub(crate) fn version(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let version: i64 = row.get(column)?;
     Ok(version.unsigned_abs())

@@ -36,7 +36,7 @@ pub(crate) fn error_of(path: &Path, doing: &str, error: &Error) -> StoreError {
     }
 }
 
-/// The same for files that we write ourselves.
+/// The error of a file that this store reads or writes without SQLite.
 pub(crate) fn error_of_io(path: &Path, doing: &str, error: &std::io::Error) -> StoreError {
     let text = format!("{doing} {}: {error}", path.display());
     match error.kind() {

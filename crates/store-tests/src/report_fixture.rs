@@ -55,7 +55,7 @@ pub fn resolved_with(job: &NewJob, state: JobState, notice: &Notice) -> Write {
     }))
 }
 
-/// The same verdict, and people may want to know of it.
+/// Adds a notice to a decision.
 pub fn noticed(decision: Decision, notice: &Notice) -> Decision {
     Decision { notice: Some(Box::new(notice.clone())), ..decision }
 }

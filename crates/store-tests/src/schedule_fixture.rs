@@ -114,7 +114,7 @@ pub fn with_input(decision: Decision) -> Decision {
     Decision { job: decision.job.map(|job| FiredJob { has_input: true, ..job }), ..decision }
 }
 
-/// The same, and it is one of the runs that the schedule is limited to.
+/// Makes the decision count towards the runs that the schedule is limited to.
 pub fn counted(decision: Decision) -> Decision {
     Decision { job: decision.job.map(|job| FiredJob { is_counted: true, ..job }), ..decision }
 }

@@ -12,7 +12,7 @@ use crate::Result;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Artifact {
     pub id: ArtifactId,
-    /// For people.
+    /// A description for people.
     pub name: Option<String>,
     pub size: u64,
     pub sha256: [u8; 32],

@@ -125,7 +125,7 @@ pub struct LateOutcome {
     pub attempt: AttemptNo,
     pub worker: WorkerId,
     pub at: Timestamp,
-    /// For people.
+    /// A description for people.
     pub outcome: String,
 }
 

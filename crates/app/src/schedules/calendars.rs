@@ -31,7 +31,7 @@ impl App {
         self.store_calendar(name, dates, who).await
     }
 
-    /// The same from an iCalendar file.
+    /// Stores a calendar that was sent as an iCalendar file.
     pub async fn put_icalendar(
         &self,
         name: &str,

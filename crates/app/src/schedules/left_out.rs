@@ -24,7 +24,7 @@ const INSTANTS_MAX: usize = 10;
 /// Changes that are looked at to find the definition of a time long ago.
 const CHANGES_MAX: usize = 200;
 
-/// The same for people, after the sentence about the row at `local`.
+/// Says in words which times were left out, after the sentence about the row at `local`.
 pub(super) fn explain(left_out: &[LeftOutTime], merged: u32, local: &str) -> String {
     let shown = |time: &'_ LeftOutTime| match (time.local.split_once('T'), local.split_once('T')) {
         (Some((date, clock)), Some((same, _))) if date == same => clock.to_owned(),

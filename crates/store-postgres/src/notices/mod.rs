@@ -150,7 +150,8 @@ async fn put_rule(conn: &Conn, row: &RuleRow, expected: Option<u32>) -> Done<Rul
     Ok(RuleChange::Done { revision: next })
 }
 
-/// Likewise. Always in the same order, and the rows of a table in theirs, so that of two who do it at once one waits.
+/// In a transaction, to be rolled back unless it is done. Tables are always written in the same order, and so are the rows of
+/// each table, so that one of two dispatches at once waits for the other.
 async fn run_dispatch(conn: &Arc<Conn>, shard_count: u16, dispatch: Dispatch) -> Done<Dispatched> {
     let Dispatch { taken, rules, ailing, well, deliveries, jobs } = dispatch;
     conn.run("BEGIN").await?;

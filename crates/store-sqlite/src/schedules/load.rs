@@ -48,7 +48,7 @@ pub(super) fn page(
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// Of each calendar one page, and of these the first: whoever is in it comes first for every calendar.
+/// The first rows of one page for each calendar: a schedule among them comes first for every calendar.
 pub(super) fn with_calendars(
     conn: &Connection,
     names: Vec<String>,

@@ -74,7 +74,7 @@ pub(super) fn container(
         "HostConfig": {
             "NetworkMode": settings.network,
             "Memory": memory,
-            // The same: no swap.
+            // Equal to the memory limit, so that there is no swap.
             "MemorySwap": memory,
             // Not `NanoCpus`: Docker refuses more of those than the machine has.
             "CpuPeriod": CPU_PERIOD,

@@ -57,7 +57,7 @@ impl Moment {
         Ok(Self { line: line.number, civil, frame })
     }
 
-    /// The same time on another day.
+    /// Moves the moment to another day, at its time of day.
     pub(super) fn on(&self, date: Date) -> Self {
         Self { civil: date.to_datetime(self.civil.time()), ..self.clone() }
     }
