@@ -1,6 +1,4 @@
 //! One closed list of what can go wrong, and its total mappings.
-//!
-//! Titles and codes only: the detail and the hint of an error are written where a use case refuses (`app/src/`).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -53,11 +51,9 @@ kinds! {
     TaskExists "task_exists" 409 6 "A task of this name exists";
     TaskInUse "task_in_use" 409 6 "Schedules refer to the task";
     ScheduleNameTaken "name_taken" 409 6 "A schedule of this name exists";
-    ScheduleChanged "conflict" 409 6 "The schedule was changed by someone else";
     ScheduleRefused "schedule_refused" 409 6 "The schedule cannot do this now";
     CalendarInUse "calendar_in_use" 409 6 "Schedules refer to the calendar";
     TooManyCalendars "too_many_calendars" 409 6 "There are as many calendars as there may be";
-    NotificationChanged "notification_changed" 409 6 "The notification rule was changed by someone else";
     TooManyNotifications "too_many_notifications" 409 6 "There are as many notification rules as there may be";
     BackfillEnded "backfill_ended" 409 6 "The backfill has ended";
     TooManyBackfills "too_many_backfills" 409 6 "Too many backfills are running";
@@ -68,7 +64,7 @@ kinds! {
     ArtifactReady "artifact_ready" 409 6 "The file has arrived already";
     ArtifactInUse "artifact_in_use" 409 6 "A task refers to the artifact";
     JobDeleted "job_deleted" 409 6 "The job was deleted";
-    RevisionConflict "revision_conflict" 412 6 "The task was changed by someone else";
+    RevisionConflict "revision_conflict" 412 6 "What is to be changed has another revision by now";
     PayloadTooLarge "payload_too_large" 413 2 "The request is too large";
     UnsupportedMediaType "unsupported_media_type" 415 2 "The content type is not supported";
     RangeNotSatisfiable "range_not_satisfiable" 416 2 "There is nothing in this range";

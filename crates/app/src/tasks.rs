@@ -10,7 +10,7 @@ use punctual_core::{Span, TaskId, Timestamp};
 use punctual_store::TaskChange;
 
 use crate::route::LOOK_LIMIT;
-use crate::{App, AppError, Checked, Faults, Result, artifacts, parameters, validate};
+use crate::{App, AppError, Checked, Faults, Precondition, Result, artifacts, parameters, validate};
 
 /// Another server may have changed a task: what is known of a name is believed for this long.
 const NAME_BELIEVED: Span = Span::from_secs(1);
@@ -20,6 +20,9 @@ const REFRESH_BATCH: usize = 500;
 
 /// Schedules that are named when a task cannot be deleted because of them.
 const SCHEDULES_SHOWN_MAX: usize = 10;
+
+/// What an error about a task calls it.
+const WHAT: &str = "task";
 
 /// Beyond this the cache starts anew.
 const NAMES_MAX: usize = 10_000;
@@ -78,9 +81,8 @@ impl App {
         }
     }
 
-    /// Defines a task, or changes the one that has this name. `expected` is the
-    /// revision that the change is based on, if the caller cares.
-    pub async fn put_task(&self, name: String, spec: TaskSpec, expected: Option<u32>) -> Result<(TaskView, Defined)> {
+    /// Defines a task, or changes the one that has this name.
+    pub async fn put_task(&self, name: String, spec: TaskSpec, when: Precondition) -> Result<(TaskView, Defined)> {
         let mut faults = Faults::default();
         faults.check(validate::name("name", &name));
         faults.check(validate::spec(&spec).and_then(|()| self.check_limits(&spec)));
@@ -88,9 +90,7 @@ impl App {
         // Someone else may create, change or delete it between the look and the change.
         for _ in 0..8 {
             let Some(known) = self.0.store.task_by_name(&name).await? else {
-                if let Some(expected) = expected {
-                    return Err(revision_conflict(expected, "the task does not exist"));
-                }
+                when.check(WHAT, &name, None)?;
                 let task = self.new_task(Some(name.clone()), spec.clone());
                 match self.0.store.create_task(task.clone()).await? {
                     TaskChange::Done => return Ok((view(&*self.adopt_task(task).await?), Defined::Created)),
@@ -101,10 +101,7 @@ impl App {
                     TaskChange::NameTaken | TaskChange::Absent | TaskChange::Conflict { .. } => continue,
                 }
             };
-            if let Some(expected) = expected.filter(|expected| *expected != known.revision) {
-                let found = format!("the task is at revision {}", known.revision);
-                return Err(revision_conflict(expected, &found));
-            }
+            when.check(WHAT, &name, Some(known.revision))?;
             let task = Task { revision: known.revision + 1, updated_at: self.now(), spec: spec.clone(), ..known };
             match self.0.store.update_task(task.clone()).await? {
                 TaskChange::Done => {
@@ -133,24 +130,24 @@ impl App {
         Ok(view(&*self.task_named(name).await?))
     }
 
-    pub async fn delete_task(&self, name: &str) -> Result<()> {
+    pub async fn delete_task(&self, name: &str, when: Precondition) -> Result<()> {
         validate::name("name", name)?;
         let task = self.read_task(name).await?;
+        when.check(WHAT, name, Some(task.revision))?;
         let schedules = self.0.store.schedules_of_task(task.id, SCHEDULES_SHOWN_MAX).await?;
         if !schedules.is_empty() {
             let detail = format!("schedules refer to {name}: {}", schedules.join(", "));
             let error = AppError::new(ErrorKind::TaskInUse, detail);
             return Err(error.hint("delete them first, or have them run another task"));
         }
-        match self.0.store.delete_task(task.id).await? {
+        match self.0.store.delete_task(task.id, when.revision()).await? {
             TaskChange::Done => {
                 self.0.names.forget(name);
                 self.tell_task_changed(task.id, name).await;
                 Ok(())
             }
-            TaskChange::NameTaken | TaskChange::Absent | TaskChange::Conflict { .. } | TaskChange::Unfit(..) => {
-                Err(not_found(name))
-            }
+            TaskChange::Conflict { revision } => Err(when.refusal(WHAT, name, Some(revision))),
+            TaskChange::NameTaken | TaskChange::Absent | TaskChange::Unfit(..) => Err(not_found(name)),
         }
     }
 
@@ -291,11 +288,6 @@ fn not_found(name: &str) -> AppError {
     let shown: String = name.chars().take(limits::NAME_CHARS_MAX).collect();
     AppError::new(ErrorKind::TaskNotFound, format!("there is no task named {shown}"))
         .hint("GET /v1/tasks lists them; PUT /v1/tasks/{name} defines one")
-}
-
-fn revision_conflict(expected: u32, found: &str) -> AppError {
-    AppError::new(ErrorKind::RevisionConflict, format!("the change expects revision {expected}, but {found}"))
-        .hint("read the task again and repeat the change")
 }
 
 fn view(task: &Task) -> TaskView {

@@ -5,12 +5,18 @@ use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
 
 use crate::send::{Repeat, with_query};
-use crate::{Client, ClientError};
+use crate::{Client, ClientError, IfMatch};
 
 impl Client {
     /// Stores a calendar, or replaces the dates of the one with this name.
-    pub async fn put_calendar(&self, name: &str, calendar: &CalendarRequest) -> Result<CalendarView, ClientError> {
-        self.ask(self.request(Method::PUT, self.at(["v1", "calendars", name])).json(calendar), Repeat::Safe).await
+    pub async fn put_calendar(
+        &self,
+        name: &str,
+        calendar: &CalendarRequest,
+        when: IfMatch,
+    ) -> Result<CalendarView, ClientError> {
+        let (request, repeat) = when.on(self.request(Method::PUT, self.at(["v1", "calendars", name])).json(calendar));
+        self.ask(request, repeat).await
     }
 
     /// Creates or replaces a calendar from an iCalendar file.
@@ -19,9 +25,11 @@ impl Client {
         name: &str,
         file: Vec<u8>,
         query: &CalendarQuery,
+        when: IfMatch,
     ) -> Result<CalendarView, ClientError> {
         let request = self.request(Method::PUT, with_query(self.at(["v1", "calendars", name]), query));
-        self.ask(request.header(CONTENT_TYPE, "text/calendar").body(file), Repeat::Safe).await
+        let (request, repeat) = when.on(request.header(CONTENT_TYPE, "text/calendar").body(file));
+        self.ask(request, repeat).await
     }
 
     pub async fn calendar(&self, name: &str) -> Result<CalendarView, ClientError> {

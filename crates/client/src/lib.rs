@@ -87,7 +87,7 @@ impl Client {
         let distrust: ListenerCheck = Arc::new(distrust);
         let client = |base: &Url| {
             // With TLS, the certificate says who the server is.
-            let all = if base.scheme() == "http" { loopback_addresses(base) } else { Vec::new() };
+            let all = if base.scheme() == "http" { loopback_addresses(base.as_str()) } else { Vec::new() };
             let trusted: Vec<SocketAddr> = all.iter().copied().filter(|address| distrust(*address).is_none()).collect();
             // Without any, the check of all of them says why.
             let addresses = if trusted.is_empty() { all } else { trusted };

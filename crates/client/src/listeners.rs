@@ -19,8 +19,9 @@ pub(crate) type ListenerCheck = Arc<dyn Fn(SocketAddr) -> Option<String> + Send 
 #[error("{0}")]
 pub(crate) struct UntrustedListener(pub(crate) String);
 
-/// The addresses of this machine that a URL leads to.
-pub fn loopback_addresses(url: &Url) -> Vec<SocketAddr> {
+/// The addresses of this machine that a URL leads to. What is no URL leads nowhere.
+pub fn loopback_addresses(url: &str) -> Vec<SocketAddr> {
+    let Ok(url) = Url::parse(url) else { return Vec::new() };
     let port = url.port_or_known_default().unwrap_or(80);
     let ips: Vec<IpAddr> = match url.host_str().unwrap_or_default() {
         "localhost" => vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()],
@@ -105,8 +106,9 @@ mod tests {
             ("http://[::ffff:127.0.0.1]:1", &["[::ffff:127.0.0.1]:1"]),
             ("https://example.org", &[]),
             ("http://10.0.0.1:8020", &[]),
+            ("", &[]),
         ] {
-            let found = loopback_addresses(&Url::parse(url).unwrap());
+            let found = loopback_addresses(url);
             let found: Vec<String> = found.iter().map(SocketAddr::to_string).collect();
             assert_eq!(found, addresses, "{url}");
         }

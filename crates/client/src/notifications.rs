@@ -5,7 +5,6 @@ use punctual_api::{
     NotificationRequest, NotificationView, Overdue, OverdueQuery, TestAnswer,
 };
 use reqwest::Method;
-use serde_json::json;
 
 use crate::send::{Repeat, with_query};
 use crate::{Client, ClientError, IfMatch};
@@ -18,14 +17,8 @@ impl Client {
         rule: &NotificationRequest,
         when: IfMatch,
     ) -> Result<NotificationView, ClientError> {
-        let revision = match when {
-            IfMatch::Any => None,
-            IfMatch::Revision(revision) => Some(revision),
-        };
-        let url = with_query(self.at(["v1", "notifications", name]), &json!({ "revision": revision }));
-        // The first of two equal requests changes the revision that the second asks for.
-        let repeat = if revision.is_some() { Repeat::Unsafe } else { Repeat::Safe };
-        self.ask(self.request(Method::PUT, url).json(rule), repeat).await
+        let (request, repeat) = when.on(self.request(Method::PUT, self.at(["v1", "notifications", name])).json(rule));
+        self.ask(request, repeat).await
     }
 
     pub async fn notification(&self, name: &str) -> Result<NotificationView, ClientError> {

@@ -7,7 +7,6 @@ use punctual_api::{
 };
 use reqwest::Method;
 use serde::Serialize;
-use serde_json::json;
 
 use crate::send::{Repeat, with_query};
 use crate::{Client, ClientError, IfMatch};
@@ -40,14 +39,8 @@ impl Client {
         schedule: &ScheduleRequest,
         when: IfMatch,
     ) -> Result<ScheduleView, ClientError> {
-        let revision = match when {
-            IfMatch::Any => None,
-            IfMatch::Revision(revision) => Some(revision),
-        };
-        let url = with_query(self.at(["v1", "schedules", name]), &json!({ "revision": revision }));
-        // The first of two equal requests changes the revision that the second asks for.
-        let repeat = if revision.is_some() { Repeat::Unsafe } else { Repeat::Safe };
-        self.ask(self.request(Method::PUT, url).json(schedule), repeat).await
+        let (request, repeat) = when.on(self.request(Method::PUT, self.at(["v1", "schedules", name])).json(schedule));
+        self.ask(request, repeat).await
     }
 
     /// Fetches a schedule by name or by id.

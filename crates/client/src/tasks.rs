@@ -1,19 +1,44 @@
 //! Tasks.
 
 use punctual_api::{TaskList, TaskRequest, TaskView};
-use reqwest::Method;
-use reqwest::header::IF_MATCH;
+use reqwest::header::{IF_MATCH, IF_NONE_MATCH};
+use reqwest::{Method, RequestBuilder};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::send::{Repeat, with_query};
 use crate::{Client, ClientError};
 
-/// Which revision of a task an update may replace.
+/// Which revision of a definition a change may replace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfMatch {
+    /// Whatever there is.
     Any,
+    /// This revision and no other.
     Revision(u32),
+    /// None: the definition must not exist.
+    Absent,
+}
+
+impl IfMatch {
+    /// The condition that a user asked for: 0 stands for no definition.
+    pub fn of_revision(revision: Option<u32>) -> Self {
+        match revision {
+            None => Self::Any,
+            Some(0) => Self::Absent,
+            Some(revision) => Self::Revision(revision),
+        }
+    }
+
+    /// The request with the condition, and whether it may be sent again: the first of two equal requests changes the revision
+    /// that the second asks for.
+    pub(crate) fn on(self, request: RequestBuilder) -> (RequestBuilder, Repeat) {
+        match self {
+            Self::Any => (request, Repeat::Safe),
+            Self::Revision(revision) => (request.header(IF_MATCH, format!("\"{revision}\"")), Repeat::Unsafe),
+            Self::Absent => (request.header(IF_NONE_MATCH, "*"), Repeat::Unsafe),
+        }
+    }
 }
 
 impl Client {
@@ -25,13 +50,7 @@ impl Client {
         spec: &(impl Serialize + Sync + ?Sized),
         when: IfMatch,
     ) -> Result<TaskView, ClientError> {
-        let mut request = self.request(Method::PUT, self.at(["v1", "tasks", name])).json(spec);
-        // The first of two equal requests changes the revision that the second asks for.
-        let mut repeat = Repeat::Safe;
-        if let IfMatch::Revision(revision) = when {
-            request = request.header(IF_MATCH, format!("\"{revision}\""));
-            repeat = Repeat::Unsafe;
-        }
+        let (request, repeat) = when.on(self.request(Method::PUT, self.at(["v1", "tasks", name])).json(spec));
         self.ask(request, repeat).await
     }
 

@@ -131,11 +131,15 @@ async fn a_sample_is_sent_once_and_a_rule_may_be_stored_twice() {
     client.test_notification("ops").await.unwrap_err();
     assert_eq!(fake.requests(), ["POST /v1/notifications/ops/test"]);
     let rule = NotificationRequest::default();
-    for (when, query, times) in [(IfMatch::Any, "?", 2), (IfMatch::Revision(3), "?revision=3", 1)] {
+    for (when, times, condition) in
+        [(IfMatch::Any, 2, vec![]), (IfMatch::Revision(3), 1, vec!["\"3\""]), (IfMatch::Absent, 1, vec!["*"])]
+    {
         let answers = [ErrorKind::Unavailable, ErrorKind::TooManyNotifications].map(problem);
         let (fake, client) = Fake::start(answers).await;
         client.put_notification("ops", &rule, when).await.unwrap_err();
-        assert_eq!(fake.requests(), vec![format!("PUT /v1/notifications/ops{query}"); times]);
+        assert_eq!(fake.requests(), vec!["PUT /v1/notifications/ops"; times]);
+        let conditions = [fake.headers("if-match"), fake.headers("if-none-match")];
+        assert_eq!(conditions.concat(), condition);
     }
 }
 

@@ -7,6 +7,7 @@ mod world;
 use bytes::Bytes;
 use futures_util::stream;
 use punctual_api::{ArtifactKind, ArtifactQuery, ArtifactRequest, ErrorKind};
+use punctual_app::Precondition;
 use punctual_blobs::{Key, SignedQuery};
 use punctual_core::run::default_grace;
 use punctual_core::task::{Binary, Limits, Network, Probe, Run, TaskSpec};
@@ -99,7 +100,7 @@ fn spec(artifact: ArtifactId) -> TaskSpec {
 async fn a_file_that_no_task_has_needed_for_the_retention_goes() {
     let world = World::new().await;
     let (needed, unused) = (world.push(1).await, world.push(2).await);
-    world.app.put_task("report".to_owned(), spec(needed), None).await.unwrap();
+    world.app.put_task("report".to_owned(), spec(needed), Precondition::None).await.unwrap();
     world.pass(RETENTION);
     assert_eq!(world.prune().await, 0);
     world.pass(1);
@@ -108,7 +109,7 @@ async fn a_file_that_no_task_has_needed_for_the_retention_goes() {
     assert_eq!(world.app.artifact(unused).await.unwrap_err().kind, ErrorKind::ArtifactNotFound);
     // The task lets go of it: from then on it counts.
     let probe = TaskSpec::new(Run::Probe(Probe::default()));
-    world.app.put_task("report".to_owned(), probe, None).await.unwrap();
+    world.app.put_task("report".to_owned(), probe, Precondition::None).await.unwrap();
     world.pass(RETENTION);
     assert_eq!(world.prune().await, 0);
     world.pass(1);
@@ -138,7 +139,7 @@ async fn declarations_whose_time_is_over_go_unless_a_task_waits() {
     let world = World::new().await;
     let (_, _) = world.declare(&program(1)).await;
     let (awaited, _) = world.declare(&program(2)).await;
-    world.app.put_task("report".to_owned(), spec(awaited), None).await.unwrap();
+    world.app.put_task("report".to_owned(), spec(awaited), Precondition::None).await.unwrap();
     world.pass(3601);
     assert_eq!(world.prune().await, 1);
     assert_eq!(world.artifacts().await, [awaited]);

@@ -78,6 +78,7 @@ fn definition(ask: &Ask) -> Option<&ScheduleEdit> {
         ScheduleCommand::Create(new) => Some(&new.edit),
         ScheduleCommand::Edit { edit, .. } => Some(edit),
         ScheduleCommand::Delete
+        | ScheduleCommand::DeleteRevision { .. }
         | ScheduleCommand::Pause { .. }
         | ScheduleCommand::Resume { .. }
         | ScheduleCommand::SkipNext { .. }

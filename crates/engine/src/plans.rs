@@ -187,7 +187,7 @@ mod tests {
         let changed = By { at: Timestamp::EPOCH, who: "somebody".to_owned() };
         let dates = [format!("2026-12-{day:02}").parse().unwrap()].into();
         let calendar = StoredCalendar { name: name.to_owned(), dates, revision: 0, changed };
-        store.put_calendar(calendar).await.unwrap();
+        store.put_calendar(calendar, None).await.unwrap();
     }
 
     #[tokio::test]

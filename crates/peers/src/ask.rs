@@ -161,6 +161,7 @@ fn edit_of(command: &mut ScheduleCommand) -> Option<&mut ScheduleEdit> {
         ScheduleCommand::Create(new) => Some(&mut new.edit),
         ScheduleCommand::Edit { edit, .. } => Some(edit),
         ScheduleCommand::Delete
+        | ScheduleCommand::DeleteRevision { .. }
         | ScheduleCommand::Pause { .. }
         | ScheduleCommand::Resume { .. }
         | ScheduleCommand::SkipNext { .. }

@@ -42,6 +42,7 @@ fn questions_survive_the_wire() {
         ScheduleCommand::Edit { revision: Some(4), edit: Box::new(edit(None)) },
         ScheduleCommand::Edit { revision: None, edit: Box::new(edit(Some(b"7"))) },
         ScheduleCommand::Delete,
+        ScheduleCommand::DeleteRevision { revision: 7 },
         ScheduleCommand::Pause { note: Some("on holiday".to_owned()) },
         ScheduleCommand::Resume { note: None },
         ScheduleCommand::SkipNext { count: 3 },

@@ -12,7 +12,6 @@ use std::sync::Arc;
 
 use punctual_app::{AccessToken, SocketUser};
 use punctual_client::loopback_addresses;
-use reqwest::Url;
 
 use crate::config::Config;
 use crate::exit::usage;
@@ -211,8 +210,7 @@ fn uid_of(user: &str, known: &str) -> Option<u32> {
 
 /// The token of a server of this user at an address of this machine. Clients check who listens there before they send it.
 fn find(url: &str) -> Option<String> {
-    let url = Url::parse(url).ok()?;
-    loopback_addresses(&url).into_iter().find_map(|address| {
+    loopback_addresses(url).into_iter().find_map(|address| {
         let notes = note_folders().into_iter().map(|folder| folder.join(address.to_string()));
         let written = |note: &PathBuf| note.metadata().and_then(|found| found.modified()).ok();
         // A server that was killed may have left a note elsewhere.

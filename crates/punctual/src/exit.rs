@@ -250,12 +250,10 @@ fn hint(kind: ErrorKind) -> Hint {
             Command("delete those schedules first, or give them another task with `punctual schedule edit`")
         }
         ErrorKind::ScheduleNameTaken => Command("change it with `punctual schedule edit`, or choose another name"),
-        ErrorKind::ScheduleChanged => Command("look at it with `punctual schedule get` and repeat your change"),
         ErrorKind::ScheduleRefused => Server("look at it with `punctual schedule get`"),
         ErrorKind::CalendarInUse => {
             Command("take it out of those schedules first: `punctual schedule edit NAME --unset exclude`")
         }
-        ErrorKind::NotificationChanged => Command("look at it with `punctual notify get` and repeat your change"),
         ErrorKind::TooManyNotifications => Command("delete those that nobody needs with `punctual notify delete`"),
         ErrorKind::BackfillEnded => Command("see what it did with `punctual backfill runs`"),
         ErrorKind::TooManyBackfills => Command("wait for one of them, or end one with `punctual backfill abort`"),
@@ -278,7 +276,9 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::JobAlreadyFinished => Command("run it again with `punctual job retry`"),
         ErrorKind::JobNotFinished => Command("wait for it with `punctual wait`, or end it with `punctual cancel`"),
         ErrorKind::JobDeleted => Command("submit a new one with `punctual run`"),
-        ErrorKind::RevisionConflict => Command("read it again with `punctual task get` and repeat your change"),
+        ErrorKind::RevisionConflict => {
+            Command("look at it again with `get`, such as `punctual task get`, and repeat your change")
+        }
         ErrorKind::IdempotencyKeyReused => Command("use another --idempotency-key"),
         ErrorKind::NotServedHere => Command("name a server that has the role api with --server"),
         ErrorKind::TooManyRequests | ErrorKind::RequestTimeout | ErrorKind::Unavailable | ErrorKind::ShardMoving => {

@@ -136,6 +136,7 @@ pub(crate) const OF_BACKFILLS: Flags = &[
 
 pub(crate) const OF_CALENDARS: Flags = &[
     ("name", "the calendar's name"),
+    ("If-Match", "--if-revision"),
     ("/dates", "--date"),
     ("zone", "--zone"),
     ("skip_unsupported", "--skip-unsupported"),
@@ -143,6 +144,7 @@ pub(crate) const OF_CALENDARS: Flags = &[
 
 pub(crate) const OF_NOTIFICATIONS: Flags = &[
     ("name", "the rule's name"),
+    ("If-Match", "--if-revision"),
     ("/on", "--on"),
     ("/tasks", "--task"),
     ("/queues", "--queue"),

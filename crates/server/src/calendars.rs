@@ -8,6 +8,7 @@ use punctual_app::{App, AppError};
 
 use crate::WHO;
 use crate::bodies::read_body;
+use crate::conditions::{When, tagged};
 use crate::parse::{Json, Name, NoParams, Params, check_content_encoding, content_type};
 use crate::problem::{Problems, Refused};
 
@@ -21,12 +22,15 @@ pub(crate) async fn list(State(app): State<App>, _: NoParams) -> Result<Response
 }
 
 /// Reads a calendar.
-#[utoipa::path(get, path = "/v1/calendars/{name}", operation_id = "get_calendar", tag = "calendars", params(("name" = String, Path)), responses(
+#[utoipa::path(get, path = "/v1/calendars/{name}", operation_id = "get_calendar", tag = "calendars",
+    params(("name" = String, Path), ("If-None-Match" = Option<String>, Header)), responses(
     (status = 200, description = "The calendar as it is now", body = CalendarView),
+    (status = 304, description = "The calendar is as the `ETag` says"),
     Problems,
 ))]
 pub(crate) async fn read(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<Response, Refused> {
-    Ok(axum::Json(app.calendar(&name).await?).into_response())
+    let calendar = app.calendar(&name).await?;
+    Ok(tagged(StatusCode::OK, calendar.revision, &calendar))
 }
 
 /// A list of dates, or an iCalendar file.
@@ -50,7 +54,7 @@ impl<S: Send + Sync> FromRequest<S> for Dates {
 
 /// Stores a calendar, or replaces the dates of the one with this name. Schedules follow within seconds.
 #[utoipa::path(put, path = "/v1/calendars/{name}", operation_id = "apply_calendar", tag = "calendars",
-    params(("name" = String, Path), CalendarQuery),
+    params(("name" = String, Path), CalendarQuery, ("If-Match" = Option<String>, Header), ("If-None-Match" = Option<String>, Header)),
     request_body(content((CalendarRequest = "application/json"), (String = "text/calendar"))), responses(
     (status = 200, description = "The calendar as it is now", body = CalendarView),
     Problems,
@@ -59,6 +63,7 @@ pub(crate) async fn put(
     State(app): State<App>,
     Name(name): Name,
     Params(query): Params<CalendarQuery>,
+    When(when): When,
     dates: Dates,
 ) -> Result<Response, Refused> {
     let calendar = match dates {
@@ -66,18 +71,24 @@ pub(crate) async fn put(
             let error = AppError::invalid("the parameters `zone` and `skip_unsupported` are for iCalendar files");
             return Err(error.hint("send the file as text/calendar, or leave out the parameters").into());
         }
-        Dates::Listed(request) => app.put_calendar(&name, &request, WHO).await?,
-        Dates::File(file) => app.put_icalendar(&name, file, &query, WHO).await?,
+        Dates::Listed(request) => app.put_calendar(&name, &request, when, WHO).await?,
+        Dates::File(file) => app.put_icalendar(&name, file, &query, when, WHO).await?,
     };
-    Ok(axum::Json(calendar).into_response())
+    Ok(tagged(StatusCode::OK, calendar.revision, &calendar))
 }
 
 /// Deletes a calendar that no schedule refers to.
-#[utoipa::path(delete, path = "/v1/calendars/{name}", operation_id = "delete_calendar", tag = "calendars", params(("name" = String, Path)), responses(
+#[utoipa::path(delete, path = "/v1/calendars/{name}", operation_id = "delete_calendar", tag = "calendars",
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header)), responses(
     (status = 204, description = "The calendar is gone"),
     Problems,
 ))]
-pub(crate) async fn delete(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<StatusCode, Refused> {
-    app.delete_calendar(&name).await?;
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+    When(when): When,
+) -> Result<StatusCode, Refused> {
+    app.delete_calendar(&name, when).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -12,6 +12,7 @@ mod backfills;
 mod bodies;
 mod by_name;
 mod calendars;
+mod conditions;
 mod connections;
 mod document;
 mod events;
@@ -165,6 +166,7 @@ pub fn router(app: App, rest: Rest, grpc_streams_max: usize) -> Router {
     };
     let (api, _) = api.split_for_parts();
     let router = api
+        .layer(axum::middleware::from_fn(conditions::answer_not_modified))
         .route("/punctual.worker.v1.Worker/{method}", post_service(grpc::service(app.clone())))
         .route("/punctual.peer.v1.Peer/{method}", post_service(punctual_peers::service(app.clone())))
         .fallback(move || async move {

@@ -11,6 +11,7 @@ use punctual_app::{App, AppError, Checked, PutRule, parameters};
 use serde::Deserialize;
 
 use crate::WHO;
+use crate::conditions::{When, tagged};
 use crate::parse::{Json, Name, NoParams, Params};
 use crate::problem::{Problems, Refused};
 
@@ -24,19 +25,22 @@ pub(crate) async fn list(State(app): State<App>, _: NoParams) -> Result<Response
 }
 
 /// Reads a notification rule.
-#[utoipa::path(get, path = "/v1/notifications/{name}", operation_id = "get_notification", tag = "notifications", params(("name" = String, Path)), responses(
+#[utoipa::path(get, path = "/v1/notifications/{name}", operation_id = "get_notification", tag = "notifications",
+    params(("name" = String, Path), ("If-None-Match" = Option<String>, Header)), responses(
     (status = 200, description = "The rule as it is now", body = NotificationView),
+    (status = 304, description = "The rule is as the `ETag` says"),
     Problems,
 ))]
 pub(crate) async fn read(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<Response, Refused> {
-    Ok(axum::Json(app.notification(&name).await?).into_response())
+    let rule = app.notification(&name).await?;
+    Ok(tagged(StatusCode::OK, rule.revision, &rule))
 }
 
 #[derive(Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PutQuery {
-    /// Only if the rule is still at this revision.
+    /// Only if the rule is still at this revision, as `If-Match` says it.
     revision: Option<String>,
 }
 
@@ -54,7 +58,7 @@ impl Checked for PutQuery {
 
 /// Stores a notification rule, or replaces the one with this name. What waits to be sent stays.
 #[utoipa::path(put, path = "/v1/notifications/{name}", operation_id = "apply_notification", tag = "notifications",
-    params(("name" = String, Path), PutQuery),
+    params(("name" = String, Path), PutQuery, ("If-Match" = Option<String>, Header), ("If-None-Match" = Option<String>, Header)),
     request_body = NotificationRequest, responses(
     (status = 200, description = "The rule as it is now", body = NotificationView),
     (status = 201, description = "The rule is durable", body = NotificationView),
@@ -64,29 +68,36 @@ pub(crate) async fn put(
     State(app): State<App>,
     Name(name): Name,
     Params(query): Params<PutQuery>,
+    when: When,
     body: Json<NotificationRequest>,
 ) -> Result<Response, Refused> {
-    let expected = query.read()?;
-    Ok(match app.put_notification(&name, body.value, expected, WHO).await? {
+    let when = when.with_revision(query.read()?)?;
+    Ok(match app.put_notification(&name, body.value, when, WHO).await? {
         PutRule::Created(rule) => created(&rule),
-        PutRule::Replaced(rule) => axum::Json(*rule).into_response(),
+        PutRule::Replaced(rule) => tagged(StatusCode::OK, rule.revision, &*rule),
     })
 }
 
 fn created(rule: &NotificationView) -> Response {
-    let mut response = (StatusCode::CREATED, axum::Json(rule)).into_response();
+    let mut response = tagged(StatusCode::CREATED, rule.revision, rule);
     let location = format!("/v1/notifications/{}", rule.name);
     response.headers_mut().insert(header::LOCATION, location.parse().expect("a name is ASCII"));
     response
 }
 
 /// Deletes a notification rule. What waits to be sent goes with it; what was sent stays on record.
-#[utoipa::path(delete, path = "/v1/notifications/{name}", operation_id = "delete_notification", tag = "notifications", params(("name" = String, Path)), responses(
+#[utoipa::path(delete, path = "/v1/notifications/{name}", operation_id = "delete_notification", tag = "notifications",
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header)), responses(
     (status = 204, description = "The rule is gone"),
     Problems,
 ))]
-pub(crate) async fn delete(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<StatusCode, Refused> {
-    app.delete_notification(&name).await?;
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+    When(when): When,
+) -> Result<StatusCode, Refused> {
+    app.delete_notification(&name, when).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -13,6 +13,7 @@ use punctual_app::{App, AppError, Checked, Put, RequestZone, parameters};
 use serde::Deserialize;
 
 use crate::WHO;
+use crate::conditions::{When, tagged};
 use crate::parse::{Json, JsonOrNothing, Name, NoParams, Params};
 use crate::problem::{Problems, Refused};
 
@@ -77,19 +78,22 @@ pub(crate) async fn create_bulk(
 }
 
 /// Reads a schedule, by its name or its id.
-#[utoipa::path(get, path = "/v1/schedules/{name}", operation_id = "get_schedule", tag = "schedules", params(("name" = String, Path)), responses(
+#[utoipa::path(get, path = "/v1/schedules/{name}", operation_id = "get_schedule", tag = "schedules",
+    params(("name" = String, Path), ("If-None-Match" = Option<String>, Header)), responses(
     (status = 200, description = "The schedule as it is now", body = ScheduleView),
+    (status = 304, description = "The schedule is as the `ETag` says"),
     Problems,
 ))]
 pub(crate) async fn read(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<Response, Refused> {
-    Ok(axum::Json(app.schedule(&name).await?).into_response())
+    let schedule = app.schedule(&name).await?;
+    Ok(tagged(StatusCode::OK, schedule.revision, &schedule))
 }
 
 #[derive(Deserialize, utoipa::IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PutQuery {
-    /// Only if the schedule is still at this revision.
+    /// Only if the schedule is still at this revision, as `If-Match` says it.
     revision: Option<String>,
 }
 
@@ -108,7 +112,7 @@ impl Checked for PutQuery {
 /// Creates a schedule, or replaces the definition of the one with this name. What has become of its
 /// planned times stays on record; the answer says how its next starts move.
 #[utoipa::path(put, path = "/v1/schedules/{name}", operation_id = "apply_schedule", tag = "schedules",
-    params(("name" = String, Path), PutQuery,
+    params(("name" = String, Path), PutQuery, ("If-Match" = Option<String>, Header), ("If-None-Match" = Option<String>, Header),
         ("Time-Zone" = Option<String>, Header, description = "The zone of a schedule that names none.")),
     request_body = ScheduleRequest, responses(
     (status = 200, description = "The schedule as it is now", body = ScheduleView),
@@ -119,30 +123,37 @@ pub(crate) async fn put(
     State(app): State<App>,
     Name(name): Name,
     Params(query): Params<PutQuery>,
+    when: When,
     Zone(zone): Zone,
     body: Json<ScheduleRequest>,
 ) -> Result<Response, Refused> {
-    let expected = query.read()?;
-    Ok(match app.put_schedule(&name, body.value, expected, zone.as_ref(), WHO).await? {
+    let when = when.with_revision(query.read()?)?;
+    Ok(match app.put_schedule(&name, body.value, when, zone.as_ref(), WHO).await? {
         Put::Created(schedule) => created(&schedule),
-        Put::Replaced(schedule) => axum::Json(*schedule).into_response(),
+        Put::Replaced(schedule) => tagged(StatusCode::OK, schedule.revision, &*schedule),
     })
 }
 
 fn created(schedule: &ScheduleView) -> Response {
-    let mut response = (StatusCode::CREATED, axum::Json(schedule)).into_response();
+    let mut response = tagged(StatusCode::CREATED, schedule.revision, schedule);
     let location = format!("/v1/schedules/{}", schedule.name);
     response.headers_mut().insert(header::LOCATION, location.parse().expect("a name is ASCII"));
     response
 }
 
 /// Deletes a schedule. What has become of its planned times stays on record.
-#[utoipa::path(delete, path = "/v1/schedules/{name}", operation_id = "delete_schedule", tag = "schedules", params(("name" = String, Path)), responses(
+#[utoipa::path(delete, path = "/v1/schedules/{name}", operation_id = "delete_schedule", tag = "schedules",
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header)), responses(
     (status = 204, description = "The schedule is gone"),
     Problems,
 ))]
-pub(crate) async fn delete(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<StatusCode, Refused> {
-    app.delete_schedule(&name, WHO).await?;
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+    When(when): When,
+) -> Result<StatusCode, Refused> {
+    app.delete_schedule(&name, when, WHO).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

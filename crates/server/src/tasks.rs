@@ -2,11 +2,12 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, StatusCode, header};
+use http::StatusCode;
 use punctual_api::{TaskList, TaskQuery, TaskRequest, TaskView};
-use punctual_app::{App, AppError, Defined};
+use punctual_app::{App, Defined};
 use punctual_core::task::TaskSpec;
 
+use crate::conditions::{When, tagged};
 use crate::parse::{Json, Name, NoParams, Params};
 use crate::problem::{Problems, Refused};
 
@@ -30,18 +31,19 @@ pub(crate) async fn create(State(app): State<App>, _: NoParams, body: Json<TaskR
 }
 
 /// Reads a task.
-#[utoipa::path(get, path = "/v1/tasks/{name}", operation_id = "get_task", tag = "tasks", params(("name" = String, Path)), responses(
+#[utoipa::path(get, path = "/v1/tasks/{name}", operation_id = "get_task", tag = "tasks",
+    params(("name" = String, Path), ("If-None-Match" = Option<String>, Header)), responses(
     (status = 200, description = "The task as it is now", body = TaskView),
+    (status = 304, description = "The task is as the `ETag` says"),
     Problems,
 ))]
 pub(crate) async fn read(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<Response, Refused> {
     Ok(answer(StatusCode::OK, app.task(&name).await?))
 }
 
-/// Defines a task, or changes the one of this name. With `If-Match`, only if it is
-/// still at that revision.
+/// Defines a task, or changes the one of this name.
 #[utoipa::path(put, path = "/v1/tasks/{name}", operation_id = "apply_task", tag = "tasks",
-    params(("name" = String, Path), ("If-Match" = Option<String>, Header)), request_body = TaskSpec, responses(
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header), ("If-None-Match" = Option<String>, Header)), request_body = TaskSpec, responses(
     (status = 200, description = "The task as it is now", body = TaskView),
     (status = 201, description = "The task is defined", body = TaskView),
     Problems,
@@ -50,11 +52,10 @@ pub(crate) async fn put(
     State(app): State<App>,
     Name(name): Name,
     _: NoParams,
-    headers: HeaderMap,
+    When(when): When,
     body: Json<TaskSpec>,
 ) -> Result<Response, Refused> {
-    let expected = headers.get(header::IF_MATCH).map(|value| read_etag(value.to_str().unwrap_or(""))).transpose()?;
-    let (task, defined) = app.put_task(name, body.value, expected).await?;
+    let (task, defined) = app.put_task(name, body.value, when).await?;
     let status = match defined {
         Defined::Created => StatusCode::CREATED,
         Defined::Updated => StatusCode::OK,
@@ -63,23 +64,21 @@ pub(crate) async fn put(
 }
 
 /// Deletes a task. Its waiting jobs still run.
-#[utoipa::path(delete, path = "/v1/tasks/{name}", operation_id = "delete_task", tag = "tasks", params(("name" = String, Path)), responses(
+#[utoipa::path(delete, path = "/v1/tasks/{name}", operation_id = "delete_task", tag = "tasks",
+    params(("name" = String, Path), ("If-Match" = Option<String>, Header)), responses(
     (status = 204, description = "The task is gone"),
     Problems,
 ))]
-pub(crate) async fn delete(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<StatusCode, Refused> {
-    app.delete_task(&name).await?;
+pub(crate) async fn delete(
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+    When(when): When,
+) -> Result<StatusCode, Refused> {
+    app.delete_task(&name, when).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 fn answer(status: StatusCode, task: TaskView) -> Response {
-    let etag = format!("\"{}\"", task.revision);
-    (status, [(header::ETAG, etag)], axum::Json(task)).into_response()
-}
-
-fn read_etag(text: &str) -> Result<u32, AppError> {
-    text.trim_matches('"').parse().map_err(|_| {
-        AppError::field("If-Match", "must be the revision of the task")
-            .hint("take it from the ETag header or `revision`")
-    })
+    tagged(status, task.revision, &task)
 }

@@ -101,12 +101,21 @@ impl Tasks for PostgresStore {
         Ok(change?)
     }
 
-    async fn delete_task(&self, id: TaskId) -> Result<TaskChange> {
+    async fn delete_task(&self, id: TaskId, expected: Option<u32>) -> Result<TaskChange> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let changed = conn.execute(sql!("delete_task"), &[&Uuid::from(id), &self.test_now()]).await?;
+        let expected = expected.map(i64::from);
+        let is_deleted = conn.execute(sql!("delete_task"), &[&Uuid::from(id), &self.test_now(), &expected]).await? == 1;
+        let known = match is_deleted {
+            true => None,
+            false => conn.query_opt(sql!("task_revision"), &[&Uuid::from(id)]).await?,
+        };
         conn.done();
-        Ok(if changed == 1 { TaskChange::Done } else { TaskChange::Absent })
+        match known {
+            Some(row) => Ok(TaskChange::Conflict { revision: codec::value::<i64>(&row, 0)? as u32 }),
+            None if is_deleted => Ok(TaskChange::Done),
+            None => Ok(TaskChange::Absent),
+        }
     }
 
     async fn intern_tasks(&self, tasks: Vec<(Task, [u8; 32])>) -> Result<Interned> {

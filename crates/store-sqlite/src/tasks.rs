@@ -23,9 +23,14 @@ impl Tasks for SqliteStore {
         self.write(1, move |db| update(&db.conn, &task)).await
     }
 
-    async fn delete_task(&self, id: TaskId) -> Result<TaskChange> {
+    async fn delete_task(&self, id: TaskId, expected: Option<u32>) -> Result<TaskChange> {
         let clock = self.shared.clock.clone();
         self.write(1, move |db| {
+            if let Some(expected) = expected
+                && let Some(revision) = revision_of(&db.conn, id)?.filter(|revision| *revision != expected)
+            {
+                return Ok(TaskChange::Conflict { revision });
+            }
             let mut statement = db.conn.prepare_cached(sql!("delete_task"))?;
             let changed = statement.execute(params![id.to_bytes(), clock().as_micros()])?;
             Ok(if changed == 1 { TaskChange::Done } else { TaskChange::Absent })
@@ -121,11 +126,15 @@ fn create(conn: &Connection, task: &Task) -> std::result::Result<TaskChange, Fai
     }
 }
 
+/// The revision of a task that has a name and was not deleted.
+fn revision_of(conn: &Connection, id: TaskId) -> std::result::Result<Option<u32>, Failure> {
+    let mut statement = conn.prepare_cached(sql!("task_revision"))?;
+    Ok(statement.query_row([id.to_bytes()], |row| row.get(0)).optional()?)
+}
+
 fn update(conn: &Connection, task: &Task) -> std::result::Result<TaskChange, Failure> {
     let id = task.id.to_bytes();
-    let revision: Option<u32> =
-        conn.prepare_cached(sql!("task_revision"))?.query_row([id], |row| row.get(0)).optional()?;
-    let Some(revision) = revision else { return Ok(TaskChange::Absent) };
+    let Some(revision) = revision_of(conn, task.id)? else { return Ok(TaskChange::Absent) };
     if revision.checked_add(1) != Some(task.revision) {
         return Ok(TaskChange::Conflict { revision });
     }

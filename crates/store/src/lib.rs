@@ -49,9 +49,12 @@ pub use migrations::{
     AppliedMigration, Migration, MigrationState, MigrationStatus, migration_status, missing_migrations,
 };
 pub use notices::{
-    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RuleChange, RuleRow, RuleUpdate, WaitingNotice,
+    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, RuleChange, RuleDeletion, RuleRow, RuleUpdate,
+    WaitingNotice,
 };
-pub use schedules::{CalendarChange, LoadedRow, OccurrenceFilter, ScheduleFilter, Schedules, ShardSchedules};
+pub use schedules::{
+    CalendarDeletion, CalendarUpdate, LoadedRow, OccurrenceFilter, ScheduleFilter, Schedules, ShardSchedules,
+};
 pub use tasks::{Interned, TaskChange, Tasks};
 pub use throttle::Throttle;
 pub use transitions::{Applied, FoundRow, LoadPage, OpenStarts, Transitions};

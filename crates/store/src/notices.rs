@@ -64,6 +64,16 @@ pub enum RuleChange {
     Full,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RuleDeletion {
+    Done,
+    Absent,
+    /// The rule has this revision, not the one that the deletion was based on.
+    Conflict {
+        revision: u32,
+    },
+}
+
 /// A task that has failed and not succeeded since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ailing {
@@ -129,8 +139,9 @@ pub trait Notices: Send + Sync + 'static {
     /// `changed` is also who created a new one, and `version` is what a new one begins with.
     async fn put_rule(&self, row: RuleRow, expected: Option<u32>) -> Result<RuleChange>;
 
-    /// False if it was not there. What waits to be sent goes with it; the record of what was sent stays.
-    async fn delete_rule(&self, name: &str) -> Result<bool>;
+    /// What waits to be sent goes with the rule; the record of what was sent stays. `expected` is the revision that the
+    /// rule must have; `None`: whatever it has.
+    async fn delete_rule(&self, name: &str, expected: Option<u32>) -> Result<RuleDeletion>;
 
     /// All of them in order of name.
     async fn rules(&self) -> Result<Vec<RuleRow>>;

@@ -57,9 +57,21 @@ pub struct OccurrenceFilter {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum CalendarChange {
+pub enum CalendarUpdate {
+    /// The calendar is stored and has this revision.
+    Done { revision: u32 },
+    /// The calendar has this revision, not the expected one; 0: it does not exist.
+    Conflict { revision: u32 },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CalendarDeletion {
     Done,
     Absent,
+    /// The calendar has this revision, not the one that the deletion was based on.
+    Conflict {
+        revision: u32,
+    },
     /// These schedules refer to it; some of their names.
     InUse(Vec<String>),
 }
@@ -107,10 +119,13 @@ pub trait Schedules: Send + Sync + 'static {
     ) -> Result<(Vec<OccurrenceRow>, Option<Timestamp>)>;
 
     /// Stores a calendar, or replaces the dates of the one with its name. The revision that it gets
-    /// is one more than that of any calendar before, so that the largest tells whether any changed.
-    async fn put_calendar(&self, calendar: StoredCalendar) -> Result<u32>;
+    /// is one more than that of any calendar before, so that the largest tells whether any changed. `expected` is the revision that the calendar must have; 0: that it must
+    /// not exist; `None`: whatever there is. Revisions that are refused are not used up.
+    async fn put_calendar(&self, calendar: StoredCalendar, expected: Option<u32>) -> Result<CalendarUpdate>;
 
-    async fn delete_calendar(&self, name: &str) -> Result<CalendarChange>;
+    /// Deletes a calendar that no schedule refers to. `expected` is the revision that it must have; `None`: whatever it
+    /// has.
+    async fn delete_calendar(&self, name: &str, expected: Option<u32>) -> Result<CalendarDeletion>;
 
     async fn calendar(&self, name: &str) -> Result<Option<StoredCalendar>>;
 

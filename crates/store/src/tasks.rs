@@ -55,8 +55,9 @@ pub trait Tasks: Send + Sync + 'static {
     /// Replaces the spec of `task.id`, whose revision must be `task.revision - 1`.
     async fn update_task(&self, task: Task) -> Result<TaskChange>;
 
-    /// Frees the name and hides the task. Jobs that wait keep its definition and still run.
-    async fn delete_task(&self, id: TaskId) -> Result<TaskChange>;
+    /// Frees the name and hides the task. Jobs that wait keep its definition and still run. `expected` is the revision
+    /// that the task must have; `None`: whatever it has.
+    async fn delete_task(&self, id: TaskId, expected: Option<u32>) -> Result<TaskChange>;
 
     /// Stores nameless tasks for one-off jobs. A task whose `digest` is known already
     /// is not stored again; the answer names the task to use for each, in order. From its

@@ -8,7 +8,7 @@ use punctual_api::{
 use punctual_core::notice::{Channel, RuleSpec};
 use punctual_core::run::Slack;
 use punctual_core::schedule::By;
-use punctual_store::{Dispatch, Dispatched, JobRecord, RULES_MAX, RuleChange, RuleRow};
+use punctual_store::{Dispatch, Dispatched, JobRecord, RULES_MAX, RuleChange, RuleDeletion, RuleRow};
 
 use super::deliver::{MessageDelivery, sending_spec};
 use super::messages::UNSENT_MAX;
@@ -18,10 +18,13 @@ use crate::placement::no_worker;
 use crate::route::Live;
 use crate::schedules::done_by;
 use crate::submit::near_future;
-use crate::{App, AppError, Faults, Result, validate};
+use crate::{App, AppError, Faults, Precondition, Result, validate};
 
 /// Messages that are looked at when a rule goes: those that may be unsent, and some tests.
 const DROPPED_MAX: usize = 20;
+
+/// What an error about a rule calls it.
+const WHAT: &str = "notification rule";
 
 /// What stands in the place of a name in addresses.
 const RESERVED: &str = "preview";
@@ -34,24 +37,25 @@ pub enum PutRule {
 }
 
 impl App {
-    /// Stores a rule, or replaces the one with this name. `expected` is the revision that the change is based on, if
-    /// the caller cares.
+    /// Stores a rule, or replaces the one with this name.
     pub async fn put_notification(
         &self,
         name: &str,
         mut request: NotificationRequest,
-        expected: Option<u32>,
+        when: Precondition,
         who: &str,
     ) -> Result<PutRule> {
         let named = check_name(name);
-        let mut expected = expected;
+        let mut when = when;
         if named.is_ok()
             && let Some(slack) = request.slack.as_mut().filter(|slack| slack.webhook == SlackChannel::HIDDEN)
         {
             let (webhook, revision) = self.kept_webhook(name).await?;
             slack.webhook = webhook;
             // The address is that of this revision and of no other.
-            expected = expected.or(Some(revision));
+            if matches!(when, Precondition::None | Precondition::Exists) {
+                when = Precondition::Revision(revision);
+            }
         }
         let mut faults = Faults::default();
         faults.check(named);
@@ -70,6 +74,15 @@ impl App {
             // Room to grow without reaching the sign.
             version: self.random() & (u64::MAX >> 2),
         };
+        let expected = match when {
+            Precondition::None => None,
+            Precondition::Absent => Some(0),
+            Precondition::Revision(revision) => Some(revision),
+            Precondition::Exists => {
+                let revision = self.0.store.rule(name).await?.map(|row| row.revision);
+                when.expect(WHAT, name, revision)?
+            }
+        };
         match self.0.store.put_rule(row, expected).await? {
             RuleChange::Done { revision } => {
                 if !is_enabled {
@@ -78,7 +91,9 @@ impl App {
                 let view = Box::new(self.notification(name).await?);
                 Ok(if revision == 1 { PutRule::Created(view) } else { PutRule::Replaced(view) })
             }
-            RuleChange::Conflict { revision } => Err(changed(name, expected.unwrap_or_default(), revision)),
+            RuleChange::Conflict { revision } => {
+                Err(when.refusal(WHAT, name, Some(revision).filter(|revision| *revision > 0)))
+            }
             RuleChange::Full => {
                 let detail = format!("there are {RULES_MAX} notification rules, the most there may be");
                 Err(AppError::new(ErrorKind::TooManyNotifications, detail)
@@ -129,10 +144,12 @@ impl App {
     }
 
     /// What waits to be sent goes with it.
-    pub async fn delete_notification(&self, name: &str) -> Result<()> {
+    pub async fn delete_notification(&self, name: &str, when: Precondition) -> Result<()> {
         validate::name("name", name)?;
-        if !self.0.store.delete_rule(name).await? {
-            return Err(not_found(name));
+        match self.0.store.delete_rule(name, when.revision()).await? {
+            RuleDeletion::Done => {}
+            RuleDeletion::Absent => return Err(not_found(name)),
+            RuleDeletion::Conflict { revision } => return Err(when.refusal(WHAT, name, Some(revision))),
         }
         self.drop_unsent(name).await;
         Ok(())
@@ -239,15 +256,6 @@ fn view(row: RuleRow, spec: RuleSpec) -> NotificationView {
 fn shown(webhook: String) -> String {
     let slack = Slack { webhook, text: None };
     if slack.is_address() { SlackChannel::HIDDEN.to_owned() } else { slack.webhook }
-}
-
-fn changed(name: &str, expected: u32, revision: u32) -> AppError {
-    let found = match revision {
-        0 => "it does not exist".to_owned(),
-        revision => format!("it is at revision {revision}"),
-    };
-    let detail = format!("the change of {name} expects revision {expected}, but {found}");
-    AppError::new(ErrorKind::NotificationChanged, detail).hint("read the rule again and repeat the change")
 }
 
 pub(super) fn not_found(name: &str) -> AppError {

@@ -11,24 +11,36 @@ use punctual_api::{
 };
 use punctual_core::schedule::recurrence::Calendar;
 use punctual_core::schedule::{By, StoredCalendar};
-use punctual_store::CalendarChange;
+use punctual_store::{CalendarDeletion, CalendarUpdate};
 
 use crate::schedules::icalendar::{self, CalendarZone, Options, Reading, Unsupported};
 use crate::schedules::request::Known;
 use crate::schedules::zone::{self, parse_date, to_jiff};
-use crate::{App, AppError, Checked, Faults, Result, parameters, validate};
+use crate::{App, AppError, Checked, Faults, Precondition, Result, parameters, validate};
 
 /// More than this, and all of them are read at once.
 const READ_ONE_BY_ONE_MAX: usize = 32;
 
+/// Others may store and delete a calendar of the same name meanwhile; whoever does that all the time is told.
+const ROUNDS_MAX: usize = 8;
+
+/// What an error about a calendar calls it.
+const WHAT: &str = "calendar";
+
 impl App {
     /// Stores a calendar, or replaces the dates of the one with this name.
-    pub async fn put_calendar(&self, name: &str, request: &CalendarRequest, who: &str) -> Result<CalendarView> {
+    pub async fn put_calendar(
+        &self,
+        name: &str,
+        request: &CalendarRequest,
+        when: Precondition,
+        who: &str,
+    ) -> Result<CalendarView> {
         let mut faults = Faults::default();
         faults.check(validate::name("name", name));
         let dates = faults.value(read_dates(request)).unwrap_or_default();
         faults.finish()?;
-        self.store_calendar(name, dates, who).await
+        self.store_calendar(name, dates, when, who).await
     }
 
     /// Stores a calendar that was sent as an iCalendar file.
@@ -37,6 +49,7 @@ impl App {
         name: &str,
         file: Vec<u8>,
         query: &CalendarQuery,
+        when: Precondition,
         who: &str,
     ) -> Result<CalendarView> {
         let mut faults = Faults::default();
@@ -52,25 +65,44 @@ impl App {
             AppError::invalid(format!("line {}: {}", fault.line, fault.detail))
                 .hint("or leave out such events with skip_unsupported=true, or send the dates as JSON: {\"dates\": [\"2026-12-25\"]}")
         })?;
-        let mut view = self.store_calendar(name, dates, who).await?;
+        let mut view = self.store_calendar(name, dates, when, who).await?;
         view.file = Some(file);
         Ok(view)
     }
 
-    async fn store_calendar(&self, name: &str, dates: BTreeSet<Date>, who: &str) -> Result<CalendarView> {
-        let former = self.0.store.calendar(name).await?;
+    async fn store_calendar(
+        &self,
+        name: &str,
+        dates: BTreeSet<Date>,
+        when: Precondition,
+        who: &str,
+    ) -> Result<CalendarView> {
+        // Someone else may store or delete it between the look and the change.
+        for _ in 0..ROUNDS_MAX {
+            let former = self.0.store.calendar(name).await?;
+            let expected = when.expect(WHAT, name, former.as_ref().map(|former| former.revision))?;
+            self.check_size(name, former, dates.len()).await?;
+            let changed = By { at: self.now(), who: who.to_owned() };
+            let calendar = StoredCalendar { name: name.to_owned(), dates: dates.clone(), revision: 0, changed };
+            match self.0.store.put_calendar(calendar.clone(), expected).await? {
+                CalendarUpdate::Done { revision } => return Ok(view(StoredCalendar { revision, ..calendar })),
+                CalendarUpdate::Conflict { .. } => {}
+            }
+        }
+        Err(Precondition::None.refusal(WHAT, name, None))
+    }
+
+    /// Whether there may be one more calendar, or one with so many dates.
+    async fn check_size(&self, name: &str, former: Option<StoredCalendar>, date_count: usize) -> Result<()> {
         if former.is_none() && self.0.store.calendars().await?.len() >= limits::CALENDARS_MAX {
             let detail = format!("there are {} calendars, the most there may be", limits::CALENDARS_MAX);
             let error = AppError::new(ErrorKind::TooManyCalendars, detail);
             return Err(error.hint("delete those that no schedule needs any more"));
         }
-        if former.is_some_and(|former| former.dates.len() < dates.len()) {
-            self.check_users(name, dates.len()).await?;
+        if former.is_some_and(|former| former.dates.len() < date_count) {
+            self.check_users(name, date_count).await?;
         }
-        let changed = By { at: self.now(), who: who.to_owned() };
-        let mut calendar = StoredCalendar { name: name.to_owned(), dates, revision: 0, changed };
-        calendar.revision = self.0.store.put_calendar(calendar.clone()).await?;
-        Ok(view(calendar))
+        Ok(())
     }
 
     pub async fn calendar(&self, name: &str) -> Result<CalendarView> {
@@ -92,12 +124,13 @@ impl App {
         Ok(CalendarList { calendars: calendars.into_iter().map(summarize).collect() })
     }
 
-    pub async fn delete_calendar(&self, name: &str) -> Result<()> {
+    pub async fn delete_calendar(&self, name: &str, when: Precondition) -> Result<()> {
         validate::name("name", name)?;
-        match self.0.store.delete_calendar(name).await? {
-            CalendarChange::Done => Ok(()),
-            CalendarChange::Absent => Err(not_found(name)),
-            CalendarChange::InUse(names) => {
+        match self.0.store.delete_calendar(name, when.revision()).await? {
+            CalendarDeletion::Done => Ok(()),
+            CalendarDeletion::Absent => Err(not_found(name)),
+            CalendarDeletion::Conflict { revision } => Err(when.refusal(WHAT, name, Some(revision))),
+            CalendarDeletion::InUse(names) => {
                 let detail = format!("schedules refer to {name}: {}", names.join(", "));
                 Err(AppError::new(ErrorKind::CalendarInUse, detail).hint("change or delete those schedules first"))
             }

@@ -1,8 +1,7 @@
 //! What people do to a schedule: pause, resume, skip, run and delete it, and clear its queue.
 
 use punctual_api::{
-    ErrorKind, NoteRequest, QueueCleared, RunAnswer, RunOutcome, RunRequest, ScheduleView, SkipAnswer, SkipRequest,
-    limits,
+    NoteRequest, QueueCleared, RunAnswer, RunOutcome, RunRequest, ScheduleView, SkipAnswer, SkipRequest, limits,
 };
 use punctual_core::schedule::{
     Marks, OccurrenceRow, Plan, ScheduleCommand, ScheduleReply, ScheduleRow, Verdict, seed_of,
@@ -11,22 +10,28 @@ use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::{OccurrenceFilter, Order};
 
 use crate::route::Patience;
+use crate::schedules::create::WHAT;
 use crate::schedules::view::planned_start;
 use crate::schedules::{not_found, refused, zone};
-use crate::{App, AppError, Result, validate};
+use crate::{App, AppError, Precondition, Result, validate};
 
 /// Occurrences that are looked at for one that somebody asked for a moment ago.
 const LOOK_AT_MAX: usize = 100;
 
 impl App {
     /// Its occurrences and their jobs stay.
-    pub async fn delete_schedule(&self, name: &str, who: &str) -> Result<()> {
+    pub async fn delete_schedule(&self, name: &str, when: Precondition, who: &str) -> Result<()> {
         let id = self.find_schedule(name).await?;
-        let decided = self.decide_schedule(id, ScheduleCommand::Delete, who).await?;
+        let command = match when.revision() {
+            Some(revision) => ScheduleCommand::DeleteRevision { revision },
+            None => ScheduleCommand::Delete,
+        };
+        let decided = self.decide_schedule(id, command, who).await?;
         match decided.reply {
             ScheduleReply::Done { .. } => Ok(()),
             // An earlier try did it, and its answer was lost.
             ScheduleReply::NotFound if decided.is_repeated => Ok(()),
+            ScheduleReply::Conflict { revision } => Err(when.refusal(WHAT, name, Some(revision))),
             reply => Err(failed(name, reply)),
         }
     }
@@ -181,11 +186,8 @@ fn failed(name: &str, reply: ScheduleReply) -> AppError {
     match reply {
         ScheduleReply::NotFound => not_found(name),
         ScheduleReply::Refused(reason) => refused(format!("{name}: {reason}")),
-        ScheduleReply::Conflict { revision } => {
-            AppError::new(ErrorKind::ScheduleChanged, format!("{name} is at revision {revision} by now"))
-                .hint("try again")
-        }
-        ScheduleReply::Done { .. }
+        ScheduleReply::Conflict { .. }
+        | ScheduleReply::Done { .. }
         | ScheduleReply::Fired(_)
         | ScheduleReply::Queued { .. }
         | ScheduleReply::CancelsPrevious { .. }

@@ -16,7 +16,7 @@ use punctual_core::{ScheduleId, ShardId, TaskId};
 use crate::cluster::Place;
 use crate::schedules::{RequestZone, not_found, refused, request, rules};
 use crate::submit::WantedTask;
-use crate::{App, AppError, Checked, Faults, Result};
+use crate::{App, AppError, Checked, Faults, Precondition, Result};
 
 /// Names of an error; the others are like them.
 const NAMES_SHOWN_MAX: usize = 10;
@@ -24,6 +24,9 @@ const NAMES_SHOWN_MAX: usize = 10;
 const NAMES_TAKEN_MAX: usize = 100;
 /// Others may create and delete under the same names meanwhile; whoever does that all the time is told.
 const ROUNDS_MAX: usize = 4;
+
+/// What an error about a schedule calls it.
+pub(super) const WHAT: &str = "schedule";
 
 /// Some milliseconds of work, even if each has many rules.
 const CHECKS_AT_A_TIME: usize = 256;
@@ -88,13 +91,12 @@ impl App {
         Ok(ScheduleBulkAnswer { warnings, ..answer })
     }
 
-    /// Creates the schedule of this name, or replaces its definition. `expected` is the revision that the
-    /// change is based on, if the caller cares.
+    /// Creates the schedule of this name, or replaces its definition.
     pub async fn put_schedule(
         &self,
         name: &str,
         request: ScheduleRequest,
-        expected: Option<u32>,
+        when: Precondition,
         zone: Option<&RequestZone>,
         who: &str,
     ) -> Result<Put> {
@@ -121,23 +123,24 @@ impl App {
             if known.as_ref().is_none_or(|known| known.edit.spec != new.edit.spec) {
                 self.check_future(&spec)?;
             }
-            match (known, expected) {
-                (Some(known), _) if known.id == new.id => {
+            match known {
+                Some(known) if known.id == new.id => {
                     // The answer to an earlier round was lost.
                     return Ok(Put::Created(Box::new(self.view_schedule(known).await?)));
                 }
-                (Some(known), _) => {
+                Some(known) => {
+                    when.check(WHAT, name, Some(known.state.revision))?;
                     if by_id {
                         // Only now is it known whose slots they are.
                         let calendars = self.calendars_named(spec.calendars.names()).await?;
                         request::check_name(&request, &request::plan(&request, &spec, &calendars)?, &known.name)?;
                     }
-                    if let Some(view) = self.replace(known, &new.edit, expected, who).await? {
+                    if let Some(view) = self.replace(known, &new.edit, when, who).await? {
                         return Ok(Put::Replaced(Box::new(view)));
                     }
                 }
-                (None, Some(expected)) => return Err(conflict(expected, "the schedule does not exist")),
-                (None, None) => {
+                None => {
+                    when.check(WHAT, name, None)?;
                     match self.store_all(vec![new.clone()], IfExists::Fail, who).await {
                         Ok(done) if done.created == 1 => {
                             if let Some(row) = self.0.store.schedule(new.id).await? {
@@ -161,10 +164,10 @@ impl App {
         &self,
         known: ScheduleRow,
         edit: &ScheduleEdit,
-        expected: Option<u32>,
+        when: Precondition,
         who: &str,
     ) -> Result<Option<ScheduleView>> {
-        let command = ScheduleCommand::Edit { revision: expected, edit: Box::new(edit.clone()) };
+        let command = ScheduleCommand::Edit { revision: when.revision(), edit: Box::new(edit.clone()) };
         let decided = self.decide_schedule(known.id, command, who).await?;
         let now = self.0.store.schedule(known.id).await?;
         match decided.reply {
@@ -174,7 +177,7 @@ impl App {
             ScheduleReply::Conflict { .. }
                 if decided.is_repeated && now.as_ref().is_some_and(|now| now.edit == *edit) => {}
             ScheduleReply::Conflict { revision } => {
-                return Err(conflict(expected.unwrap_or_default(), &format!("it is at revision {revision}")));
+                return Err(when.refusal(WHAT, &known.name, Some(revision)));
             }
             ScheduleReply::Refused(reason) => return Err(refused(reason)),
             ScheduleReply::NameTaken
@@ -362,11 +365,6 @@ fn name_taken(names: &[String]) -> AppError {
     };
     AppError::new(ErrorKind::ScheduleNameTaken, detail)
         .hint("replace one with PUT /v1/schedules/{name}, or many with \"if_exists\": \"replace\"")
-}
-
-fn conflict(expected: u32, found: &str) -> AppError {
-    AppError::new(ErrorKind::ScheduleChanged, format!("the change expects revision {expected}, but {found}"))
-        .hint("read the schedule again and repeat the change")
 }
 
 fn changed_by_many(name: &str) -> AppError {

@@ -1,6 +1,6 @@
 //! What is told when another server takes the reports over, and when what a rule names is gone.
 
-use punctual_app::Reports;
+use punctual_app::{Precondition, Reports};
 use punctual_core::JobId;
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::ScheduleRow;
@@ -68,8 +68,8 @@ async fn the_longer_limit_of_a_schedule_outlives_the_server_that_found_it() {
 async fn whoever_knows_a_former_rule_does_not_write_over_one_with_its_name() {
     let world = world_with(&[("ops", mail())]).await;
     let former = world.store.rule("ops").await.unwrap().unwrap();
-    world.app.delete_notification("ops").await.unwrap();
-    world.app.put_notification("ops", rule(mail()), None, WHO).await.unwrap();
+    world.app.delete_notification("ops", Precondition::None).await.unwrap();
+    world.app.put_notification("ops", rule(mail()), Precondition::None, WHO).await.unwrap();
     let state = Some("of the former".to_owned());
     let update = RuleUpdate { name: "ops".to_owned(), version: former.version, state };
     let dispatch = Dispatch { rules: vec![update], ..Dispatch::default() };

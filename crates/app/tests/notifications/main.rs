@@ -11,7 +11,7 @@ mod unsent;
 mod world;
 
 use punctual_api::NotificationRequest;
-use punctual_app::{Reports, Round};
+use punctual_app::{Precondition, Reports, Round};
 use punctual_core::JobState;
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::recurrence::{Rule, ScheduleSpec as When};
@@ -52,7 +52,7 @@ async fn world_with(rules: &[(&str, Value)]) -> World {
 
 async fn put(world: &World, rules: &[(&str, Value)]) {
     for (name, json) in rules {
-        world.app.put_notification(name, rule(json.clone()), None, WHO).await.unwrap();
+        world.app.put_notification(name, rule(json.clone()), Precondition::None, WHO).await.unwrap();
     }
 }
 

@@ -1,7 +1,7 @@
 //! What rules say: of what, to whom, in which words.
 
 use punctual_api::{DeliveryQuery, ErrorKind, NotificationPreviewRequest};
-use punctual_app::{PutRule, Reports};
+use punctual_app::{Precondition, PutRule, Reports};
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::task::Run;
 use punctual_store::Notices;
@@ -47,10 +47,13 @@ async fn a_rule_that_is_switched_off_drops_what_waits() {
     report(&world, &mut reports).await;
     assert!(world.app.notification("ops").await.unwrap().waiting.is_some());
     let off = rule(with(json!({"enabled": false})));
-    assert!(matches!(world.app.put_notification("ops", off, Some(1), WHO).await.unwrap(), PutRule::Replaced(_)));
+    assert!(matches!(
+        world.app.put_notification("ops", off, Precondition::Revision(1), WHO).await.unwrap(),
+        PutRule::Replaced(_)
+    ));
     world.pass(10);
     report(&world, &mut reports).await;
-    world.app.put_notification("ops", rule(mail()), Some(2), WHO).await.unwrap();
+    world.app.put_notification("ops", rule(mail()), Precondition::Revision(2), WHO).await.unwrap();
     world.pass(1000);
     report(&world, &mut reports).await;
     assert_eq!(summaries(&world).await, Vec::<String>::new());
@@ -66,10 +69,13 @@ async fn the_address_of_slack_is_shown_nowhere_and_may_be_kept() {
     assert!(!format!("{view:?}{}", json!(view)).contains("s3cret"));
     let kept = rule(json!({"slack": {"webhook": "***"}, "window": "5m"}));
     assert_eq!(
-        world.app.put_notification("none", kept.clone(), None, WHO).await.unwrap_err().errors[0].pointer,
+        world.app.put_notification("none", kept.clone(), Precondition::None, WHO).await.unwrap_err().errors[0].pointer,
         "/slack/webhook"
     );
-    assert!(matches!(world.app.put_notification("chat", kept, None, WHO).await.unwrap(), PutRule::Replaced(_)));
+    assert!(matches!(
+        world.app.put_notification("chat", kept, Precondition::None, WHO).await.unwrap(),
+        PutRule::Replaced(_)
+    ));
     let job = world.app.test_notification("chat").await.unwrap().job;
     let (summary, _, task, input) = sent(&world).await.pop().unwrap();
     assert_eq!(summary, "a test");
@@ -109,21 +115,24 @@ async fn a_webhook_gets_the_whole_message() {
 #[tokio::test]
 async fn a_rule_cannot_have_a_name_that_stands_for_something_else() {
     let world = World::new().await;
-    let refused = world.app.put_notification("preview", rule(mail()), None, WHO).await.unwrap_err();
+    let refused = world.app.put_notification("preview", rule(mail()), Precondition::None, WHO).await.unwrap_err();
     assert_eq!((refused.kind, refused.errors[0].pointer.as_str()), (ErrorKind::InvalidRequest, "name"));
 }
 
 #[tokio::test]
 async fn rules_have_revisions() {
     let world = world_with(&[("ops", mail())]).await;
-    let refused = world.app.put_notification("ops", rule(mail()), Some(7), WHO).await.unwrap_err();
-    assert_eq!(refused.kind, ErrorKind::NotificationChanged);
-    let refused = world.app.put_notification("new", rule(mail()), Some(1), WHO).await.unwrap_err();
-    assert_eq!(refused.kind, ErrorKind::NotificationChanged);
+    let refused = world.app.put_notification("ops", rule(mail()), Precondition::Revision(7), WHO).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::RevisionConflict);
+    let refused = world.app.put_notification("new", rule(mail()), Precondition::Revision(1), WHO).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::RevisionConflict);
     assert_eq!(world.app.notification("new").await.unwrap_err().kind, ErrorKind::NotificationNotFound);
     assert_eq!(world.app.notification("ops").await.unwrap().revision, 1);
-    world.app.delete_notification("ops").await.unwrap();
-    assert_eq!(world.app.delete_notification("ops").await.unwrap_err().kind, ErrorKind::NotificationNotFound);
+    world.app.delete_notification("ops", Precondition::None).await.unwrap();
+    assert_eq!(
+        world.app.delete_notification("ops", Precondition::None).await.unwrap_err().kind,
+        ErrorKind::NotificationNotFound
+    );
     let gone = world.app.deliveries(Some("ops"), DeliveryQuery::default()).await.unwrap_err();
     assert_eq!(gone.kind, ErrorKind::NotificationNotFound);
     assert_eq!(world.app.list_notifications().await.unwrap().notifications, []);

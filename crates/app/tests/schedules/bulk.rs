@@ -1,6 +1,7 @@
 //! Many schedules at once.
 
 use punctual_api::{ErrorKind, IfExists, ScheduleBulkAnswer, ScheduleBulkRequest, Warning};
+use punctual_app::Precondition;
 use punctual_core::schedule::{Plan, ScheduleSpec, recurrence, seed_of};
 
 use crate::world::{WHO, World, request};
@@ -35,7 +36,7 @@ async fn those_that_exist_fail_the_request_or_are_skipped_or_replaced() {
         assert_eq!(explained("b").await, "at 11:00, every day, UTC");
         assert_eq!(world.names().await, ["a", "b", "c", "d"]);
         for name in ["a", "b", "c", "d"] {
-            app.delete_schedule(name, WHO).await.unwrap();
+            app.delete_schedule(name, Precondition::None, WHO).await.unwrap();
         }
     }
 }
@@ -92,7 +93,7 @@ async fn a_name_whose_slots_no_date_has_is_refused_and_others_are_not() {
     let id = world.owner.schedule(&bad[0]).await.unwrap().id.to_string();
     for _ in 0..20 {
         let nameless = request(r#"{"task":"t","cron":"0 0 H(29-30) 2 *"}"#);
-        let error = world.owner.put_schedule(&id, nameless, None, None, WHO).await.unwrap_err();
+        let error = world.owner.put_schedule(&id, nameless, Precondition::None, None, WHO).await.unwrap_err();
         assert_eq!(error.errors[0].pointer, "/cron");
     }
 }

@@ -4,7 +4,7 @@ use punctual_api::{
     ErrorKind, ForecastQuery, NoteRequest, OccurrenceQuery, PreviewQuery, RunOutcome, RunRequest, ScheduleQuery,
     ScheduleStanding, SkipRequest, UnfiredBy,
 };
-use punctual_app::{Put, RequestZone};
+use punctual_app::{Precondition, Put, RequestZone};
 use punctual_core::schedule::Overlap;
 use punctual_core::{JobId, Span, Timestamp};
 
@@ -81,11 +81,14 @@ async fn what_refers_to_nothing_or_can_never_fire_is_refused() {
 async fn a_new_definition_moves_the_next_starts_and_leaves_a_trace() {
     let world = World::new().await;
     let nine = r#"{"task":"t","daily":"09:00"}"#;
-    let Put::Created(_) = world.front.put_schedule("report", request(nine), None, None, WHO).await.unwrap() else {
+    let Put::Created(_) =
+        world.front.put_schedule("report", request(nine), Precondition::None, None, WHO).await.unwrap()
+    else {
         panic!("it was new")
     };
     let ten = r#"{"task":"t","daily":"10:00","overlap":"skip"}"#;
-    let Put::Replaced(schedule) = world.front.put_schedule("report", request(ten), Some(1), None, WHO).await.unwrap()
+    let Put::Replaced(schedule) =
+        world.front.put_schedule("report", request(ten), Precondition::Revision(1), None, WHO).await.unwrap()
     else {
         panic!("it was there")
     };
@@ -96,13 +99,14 @@ async fn a_new_definition_moves_the_next_starts_and_leaves_a_trace() {
     assert_eq!((schedule.revision, schedule.changes.len()), (2, 1));
     assert_eq!(schedule.changes[0].former.as_deref(), Some("at 09:00, every day, UTC"));
     assert_eq!(json(&schedule.definition)["overlap"], "skip");
-    let error = world.owner.put_schedule("report", request(nine), Some(1), None, WHO).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::ScheduleChanged);
-    assert_eq!(error.detail, "the change expects revision 1, but it is at revision 2");
-    let error = world.owner.put_schedule("new", request(nine), Some(1), None, WHO).await.unwrap_err();
-    assert_eq!(error.kind, ErrorKind::ScheduleChanged);
+    let error =
+        world.owner.put_schedule("report", request(nine), Precondition::Revision(1), None, WHO).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::RevisionConflict);
+    assert_eq!(error.detail, "the change expects revision 1, but the schedule report is at revision 2");
+    let error = world.owner.put_schedule("new", request(nine), Precondition::Revision(1), None, WHO).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::RevisionConflict);
     let renamed = request(r#"{"name":"other","task":"t","daily":"09:00"}"#);
-    let error = world.owner.put_schedule("report", renamed, None, None, WHO).await.unwrap_err();
+    let error = world.owner.put_schedule("report", renamed, Precondition::None, None, WHO).await.unwrap_err();
     assert_eq!(error.errors[0].pointer, "/name");
 }
 
@@ -167,8 +171,11 @@ async fn it_fires_and_the_ledger_says_so() {
     let listed = world.owner.list_jobs(Default::default()).await.unwrap();
     assert!(listed.jobs.iter().all(|job| job.schedule.as_ref().is_some_and(|made_by| made_by.id == schedule.id)));
 
-    world.owner.delete_schedule("tick", WHO).await.unwrap();
-    assert_eq!(world.front.delete_schedule("tick", WHO).await.unwrap_err().kind, ErrorKind::ScheduleNotFound);
+    world.owner.delete_schedule("tick", Precondition::None, WHO).await.unwrap();
+    assert_eq!(
+        world.front.delete_schedule("tick", Precondition::None, WHO).await.unwrap_err().kind,
+        ErrorKind::ScheduleNotFound
+    );
     // What became of its times stays, under its id.
     let id = schedule.id.to_string();
     assert!(!world.verdicts(&id).await.is_empty());
@@ -260,7 +267,8 @@ async fn a_pending_skip_survives_an_edit() {
     let body = r#"{"name":"report","task":"t","daily":"09:00"}"#;
     world.create(body).await;
     let skip = world.front.skip_schedule("report", SkipRequest { count: Some(4) }, WHO).await.unwrap();
-    let Put::Replaced(schedule) = world.front.put_schedule("report", request(body), None, None, WHO).await.unwrap()
+    let Put::Replaced(schedule) =
+        world.front.put_schedule("report", request(body), Precondition::None, None, WHO).await.unwrap()
     else {
         panic!("it was there")
     };
@@ -367,13 +375,13 @@ async fn a_task_that_schedules_need_is_not_deleted() {
     for number in 0..12 {
         world.create(&format!(r#"{{"name":"s{number:02}","task":"t","daily":"09:00"}}"#)).await;
     }
-    let error = world.owner.delete_task("t").await.unwrap_err();
+    let error = world.owner.delete_task("t", Precondition::None).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::TaskInUse);
     assert_eq!(error.detail, "schedules refer to t: s00, s01, s02, s03, s04, s05, s06, s07, s08, s09");
     for number in 0..12 {
-        world.owner.delete_schedule(&format!("s{number:02}"), WHO).await.unwrap();
+        world.owner.delete_schedule(&format!("s{number:02}"), Precondition::None, WHO).await.unwrap();
     }
-    world.owner.delete_task("t").await.unwrap();
+    world.owner.delete_task("t", Precondition::None).await.unwrap();
 }
 
 #[tokio::test]
@@ -382,7 +390,7 @@ async fn a_task_may_be_defined_with_its_schedule() {
     let body = r#"{"name":"probe","inline":{"run":{"probe":{}}},"daily":"09:00"}"#;
     let schedule = world.create(body).await;
     assert_eq!((schedule.task.name, schedule.task.kind.as_str()), (None, "probe"));
-    let again = world.owner.put_schedule("probe", schedule.definition, None, None, WHO).await.unwrap();
+    let again = world.owner.put_schedule("probe", schedule.definition, Precondition::None, None, WHO).await.unwrap();
     assert!(matches!(again, Put::Replaced(same) if same.task.id == schedule.task.id));
 }
 
@@ -400,7 +408,7 @@ async fn what_the_clocks_left_out_is_told_beside_the_run_that_stands_for_it() {
         eventually("it runs", || async { world.verdicts(name).await == ["fired"] }).await;
         // An edit does not change the past.
         let body = create(name, "shift").replace("28 3", "29 3");
-        world.owner.put_schedule(name, request(&body), None, None, WHO).await.unwrap();
+        world.owner.put_schedule(name, request(&body), Precondition::None, None, WHO).await.unwrap();
         let row = world.front.occurrences(name, OccurrenceQuery::default()).await.unwrap().occurrences.remove(0);
         let told: Vec<(&str, &str)> = row.left_out.iter().map(|time| (&*time.local, &*time.verdict)).collect();
         assert_eq!(told, [("2027-03-28T02:00:00", verdict), ("2027-03-28T02:30:00", verdict)], "{row:?}");

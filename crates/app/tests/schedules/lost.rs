@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use punctual_api::{ErrorKind, IfExists, RunRequest, ScheduleBulkRequest, SkipRequest};
-use punctual_app::Put;
+use punctual_app::{Precondition, Put};
 
 use crate::world::{WHO, World, request};
 
@@ -16,7 +16,7 @@ async fn a_creation_whose_answer_is_lost_makes_one_schedule() {
     assert_eq!((schedule.name.as_str(), schedule.revision), ("report", 1));
     world.wire.to_lose.store(2, Ordering::Relaxed);
     let body = request(r#"{"task":"t","daily":"09:00"}"#);
-    let Put::Created(_) = world.front.put_schedule("other", body, None, None, WHO).await.unwrap() else {
+    let Put::Created(_) = world.front.put_schedule("other", body, Precondition::None, None, WHO).await.unwrap() else {
         panic!("it was new")
     };
     assert_eq!(world.names().await, ["other", "report"]);
@@ -27,7 +27,7 @@ async fn a_creation_that_reaches_no_owner_says_so() {
     let world = World::new().await;
     world.wire.is_unreachable.store(true, Ordering::Relaxed);
     let body = request(r#"{"task":"t","daily":"09:00"}"#);
-    let Err(error) = world.front.put_schedule("report", body, None, None, WHO).await else {
+    let Err(error) = world.front.put_schedule("report", body, Precondition::None, None, WHO).await else {
         panic!("nobody stored it")
     };
     assert_eq!(error.kind, ErrorKind::Unavailable, "{}", error.detail);
@@ -50,7 +50,9 @@ async fn a_new_definition_whose_answer_is_lost_is_no_conflict() {
     world.create(r#"{"name":"report","task":"t","daily":"09:00"}"#).await;
     world.wire.to_lose.store(1, Ordering::Relaxed);
     let body = request(r#"{"task":"t","daily":"10:00"}"#);
-    let Put::Replaced(schedule) = world.front.put_schedule("report", body, Some(1), None, WHO).await.unwrap() else {
+    let Put::Replaced(schedule) =
+        world.front.put_schedule("report", body, Precondition::Revision(1), None, WHO).await.unwrap()
+    else {
         panic!("it was there")
     };
     assert_eq!((schedule.revision, schedule.explanation.as_str()), (2, "at 10:00, every day, UTC"));
@@ -73,7 +75,7 @@ async fn a_run_a_skip_and_a_deletion_whose_answers_are_lost_happen_once() {
 
     world.wire.to_lose.store(1, Ordering::Relaxed);
     let asked = world.wire.asked.load(Ordering::Relaxed);
-    world.front.delete_schedule("report", WHO).await.unwrap();
+    world.front.delete_schedule("report", Precondition::None, WHO).await.unwrap();
     assert_eq!(world.wire.asked.load(Ordering::Relaxed) - asked, 2, "it was asked for again");
     assert!(world.names().await.is_empty());
 }

@@ -3,6 +3,7 @@
 use punctual_api::{
     JobSummary, OccurrenceQuery, OccurrenceView, PlannedStart, PreviewQuery, RunRequest, ScheduleQuery,
 };
+use punctual_app::Precondition;
 use punctual_core::{Span, Timestamp};
 
 use crate::worker::{Lasts, Worker};
@@ -50,7 +51,7 @@ async fn jobs_keep_the_name_of_their_schedule_when_it_is_deleted() {
     for schedule in [&named, &unnamed] {
         let run = world.owner.run_schedule(&schedule.name, RunRequest::default(), WHO).await.unwrap();
         jobs.push(run.job.expect("it made a job"));
-        world.owner.delete_schedule(&schedule.name, WHO).await.unwrap();
+        world.owner.delete_schedule(&schedule.name, Precondition::None, WHO).await.unwrap();
     }
     // The other server has never seen the schedules.
     for (id, name, title) in [(jobs[0], "report", "t"), (jobs[1], "nightly", "nightly")] {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use punctual_api::{ScheduleRequest, ScheduleView};
-use punctual_app::{App, Parts, PeerKey, Roles, Settings};
+use punctual_app::{App, Parts, PeerKey, Precondition, Roles, Settings};
 use punctual_blobs::{Blobs, UrlKey};
 use punctual_core::shard::{Answer, Ask};
 use punctual_core::size::ByteSize;
@@ -82,7 +82,7 @@ impl World {
         })
         .await;
         for schedule in world.owner.list_schedules(Default::default()).await.unwrap().schedules {
-            world.owner.delete_schedule(&schedule.name, WHO).await.unwrap();
+            world.owner.delete_schedule(&schedule.name, Precondition::None, WHO).await.unwrap();
         }
         world
     }

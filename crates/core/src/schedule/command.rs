@@ -17,6 +17,10 @@ pub enum ScheduleCommand {
         edit: Box<ScheduleEdit>,
     },
     Delete,
+    /// Deletes the schedule only if its revision is still this one.
+    DeleteRevision {
+        revision: u32,
+    },
     Pause {
         note: Option<String>,
     },
@@ -34,6 +38,23 @@ pub enum ScheduleCommand {
     },
     /// What waits for the run before it is skipped.
     ClearQueue,
+}
+
+impl ScheduleCommand {
+    /// The revision that the schedule must have; `None`: whatever it has.
+    pub(crate) fn expected_revision(&self) -> Option<u32> {
+        match self {
+            Self::Edit { revision, .. } => *revision,
+            Self::DeleteRevision { revision } => Some(*revision),
+            Self::Create(_)
+            | Self::Delete
+            | Self::Pause { .. }
+            | Self::Resume { .. }
+            | Self::SkipNext { .. }
+            | Self::RunNow { .. }
+            | Self::ClearQueue => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

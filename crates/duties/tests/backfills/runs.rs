@@ -6,7 +6,7 @@ use punctual_api::{
     AbortRequest, BackfillQuery, BackfillRequest, BackfillRunQuery, BackfillStanding, BackfillView, ErrorKind, JobList,
     JobSummary, ListQuery, NoteRequest, OccurrenceQuery, OlderTimes,
 };
-use punctual_app::{App, Backfilling};
+use punctual_app::{App, Backfilling, Precondition};
 use punctual_core::{BackfillId, JobId, Span};
 
 use crate::Driven;
@@ -362,16 +362,18 @@ async fn a_backfill_does_not_outlive_its_schedule_or_its_calendar() {
     hourly(&world).await;
     let app = &world.owner;
     let days = serde_json::from_str(r#"{"dates":["2026-11-14"]}"#).unwrap();
-    app.put_calendar("closed", &days, WHO).await.unwrap();
+    app.put_calendar("closed", &days, Precondition::None, WHO).await.unwrap();
     let daily = r#"{"task":"t","daily":"09:00","zone":"UTC","calendars":{"exclude":["closed"]}}"#;
-    app.put_schedule("daily", request(daily), None, None, WHO).await.unwrap();
+    app.put_schedule("daily", request(daily), Precondition::None, None, WHO).await.unwrap();
     let from = r#"{"from":"2026-11-12","to":"2026-11-16"}"#;
     let (by_calendar, by_schedule) = (start(app, "daily", from).await, start(app, "hourly", NIGHT).await);
     assert_eq!(by_calendar.total, 3, "the calendar takes a day away");
     eventually("each has a job", || async { all_jobs(app).await.jobs.len() == 2 }).await;
-    app.put_schedule("daily", request(r#"{"task":"t","daily":"09:00","zone":"UTC"}"#), None, None, WHO).await.unwrap();
-    app.delete_calendar("closed").await.unwrap();
-    app.delete_schedule("hourly", WHO).await.unwrap();
+    app.put_schedule("daily", request(r#"{"task":"t","daily":"09:00","zone":"UTC"}"#), Precondition::None, None, WHO)
+        .await
+        .unwrap();
+    app.delete_calendar("closed", Precondition::None).await.unwrap();
+    app.delete_schedule("hourly", Precondition::None, WHO).await.unwrap();
     for (backfill, reason) in [
         (by_calendar.id, "its times are not known any more: there is no calendar `closed`"),
         (by_schedule.id, "the schedule was deleted"),

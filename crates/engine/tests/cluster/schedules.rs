@@ -121,7 +121,7 @@ async fn a_calendar_that_changes_is_followed() {
         let dates = dates.iter().map(|date| date.parse().unwrap()).collect();
         let changed = By { at: START, who: "me".to_owned() };
         let calendar = StoredCalendar { name: "closed".to_owned(), dates, revision: 0, changed };
-        harness.store.model.put_calendar_now(calendar).unwrap()
+        harness.store.model.put_calendar_now(calendar, None).unwrap()
     };
     put(&["1999-01-01"]);
     let mut spec = spec(EVERY_SECOND);

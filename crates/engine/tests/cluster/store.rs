@@ -18,13 +18,13 @@ use punctual_core::{
 };
 use punctual_store::{
     Ailing, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, BackfillRow, BackfillRun,
-    BackfillStep, Backfilled, Backfills, CalendarChange, ChunkMarks, ClusterSecret, CreatedArtifact, DeliveryRow,
-    Dispatch, Dispatched, DueWindow, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned,
-    JobPages, JobReads, JobRecord, KeptLog, LateOutcome, Lease, Leases, LoadPage, LoadedRow, LogArchive, LogChunk,
-    LogPiece, Logs, Member, Members, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page, Position,
-    RerunRecord, Result, Retention, RuleChange, RuleRow, ScheduleFilter, Schedules, SeenMember, SeenWorker,
-    SeenWorkers, ShardSchedules, Stepped, Store, StoreError, Submission, Submit, Submitted, TaskChange, Tasks,
-    Transitions, WaitingNotice, WholeLog,
+    BackfillStep, Backfilled, Backfills, CalendarDeletion, CalendarUpdate, ChunkMarks, ClusterSecret, CreatedArtifact,
+    DeliveryRow, Dispatch, Dispatched, DueWindow, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey,
+    Interned, JobPages, JobReads, JobRecord, KeptLog, LateOutcome, Lease, Leases, LoadPage, LoadedRow, LogArchive,
+    LogChunk, LogPiece, Logs, Member, Members, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page,
+    Position, RerunRecord, Result, Retention, RuleChange, RuleDeletion, RuleRow, ScheduleFilter, Schedules, SeenMember,
+    SeenWorker, SeenWorkers, ShardSchedules, Stepped, Store, StoreError, Submission, Submit, Submitted, TaskChange,
+    Tasks, Transitions, WaitingNotice, WholeLog,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;
@@ -128,7 +128,7 @@ under_weather! {
     Tasks {
         create_task(task: Task) -> TaskChange;
         update_task(task: Task) -> TaskChange;
-        delete_task(id: TaskId) -> TaskChange;
+        delete_task(id: TaskId, expected: Option<u32>) -> TaskChange;
         intern_tasks(tasks: Vec<(Task, [u8; 32])>) -> Interned;
         tasks_by_id(ids: Vec<TaskId>) -> Vec<Task>;
         list_tasks(after: Option<String>, limit: usize) -> Vec<Task>;
@@ -164,9 +164,9 @@ under_weather! {
             rule: Option<String>, before: Option<(Timestamp, JobId)>, limit: usize
         ) -> Vec<DeliveryRow>;
         {
-            async fn delete_rule(&self, name: &str) -> Result<bool> {
+            async fn delete_rule(&self, name: &str, expected: Option<u32>) -> Result<RuleDeletion> {
                 self.enter()?;
-                self.model.delete_rule(name).await
+                self.model.delete_rule(name, expected).await
             }
             async fn rule(&self, name: &str) -> Result<Option<RuleRow>> {
                 self.enter()?;
@@ -188,16 +188,16 @@ under_weather! {
         occurrences(
             schedule: ScheduleId, filter: OccurrenceFilter, after: Option<Timestamp>, order: Order, limit: usize
         ) -> (Vec<OccurrenceRow>, Option<Timestamp>);
-        put_calendar(calendar: StoredCalendar) -> u32;
+        put_calendar(calendar: StoredCalendar, expected: Option<u32>) -> CalendarUpdate;
         calendars() -> Vec<StoredCalendar>;
         calendars_revision() -> u32;
         schedules_with_calendars(
             names: Vec<String>, after: Option<ScheduleId>, limit: usize
         ) -> Vec<LoadedRow>;
         {
-            async fn delete_calendar(&self, name: &str) -> Result<CalendarChange> {
+            async fn delete_calendar(&self, name: &str, expected: Option<u32>) -> Result<CalendarDeletion> {
                 self.enter()?;
-                self.model.delete_calendar(name).await
+                self.model.delete_calendar(name, expected).await
             }
             async fn calendar(&self, name: &str) -> Result<Option<StoredCalendar>> {
                 self.enter()?;

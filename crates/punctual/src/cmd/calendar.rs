@@ -3,7 +3,7 @@
 use clap::{ArgGroup, Args, Subcommand};
 use jiff::civil::Date;
 use punctual_api::{CalendarFile, CalendarQuery, CalendarRequest, EventsLeftOut};
-use punctual_client::{Client, ClientError};
+use punctual_client::{Client, ClientError, IfMatch};
 
 use super::Context;
 use crate::exit::{Exit, usage};
@@ -11,7 +11,7 @@ use crate::field_flags::{CALENDAR_WORDS, OF_CALENDARS, in_flags, in_words};
 use crate::input::read_bytes;
 use crate::output::{Format, Output, counted, note};
 use crate::view;
-use crate::when::zone_name;
+use crate::when::{whole, zone_name};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CalendarVerb {
@@ -60,6 +60,9 @@ pub(crate) struct ApplyArgs {
     /// Leave out events of an iCalendar file that are not supported, instead of refusing the file
     #[arg(long, requires = "file")]
     skip_unsupported: bool,
+    /// Only if the calendar still has this revision; 0: only if it does not exist
+    #[arg(long, value_name = "N", value_parser = whole::<u32, 0, 4_294_967_295>)]
+    if_revision: Option<u32>,
 }
 
 fn date(text: &str) -> Result<Date, String> {
@@ -97,15 +100,16 @@ pub(crate) async fn run(verb: CalendarVerb, context: &Context) -> anyhow::Result
 }
 
 async fn apply(args: &ApplyArgs, client: &Client, out: &Output) -> anyhow::Result<()> {
+    let when = IfMatch::of_revision(args.if_revision);
     let calendar = match &args.file {
         None => {
             let dates = args.date.iter().map(Date::to_string).collect();
-            client.put_calendar(&args.name, &CalendarRequest { dates }).await
+            client.put_calendar(&args.name, &CalendarRequest { dates }, when).await
         }
         Some(file) => {
             let bytes = read_bytes(file)?;
             if is_icalendar(&bytes) {
-                client.put_icalendar(&args.name, bytes, &args.query()).await
+                client.put_icalendar(&args.name, bytes, &args.query(), when).await
             } else {
                 if args.query() != CalendarQuery::default() {
                     return Err(usage(
@@ -116,7 +120,7 @@ async fn apply(args: &ApplyArgs, client: &Client, out: &Output) -> anyhow::Resul
                 let text = String::from_utf8(bytes);
                 let text = text.map_err(|_| usage(format!("{file} is not valid UTF-8"), "save it as UTF-8"))?;
                 let dates = dates(file, &text)?;
-                client.put_calendar(&args.name, &CalendarRequest { dates }).await
+                client.put_calendar(&args.name, &CalendarRequest { dates }, when).await
             }
         }
     };

@@ -60,7 +60,7 @@ pub(crate) struct ApplyArgs {
     /// The definition as JSON, or - for stdin
     #[arg(short, long, value_name = "FILE")]
     file: Option<String>,
-    /// Only if the task still has this revision
+    /// Only if the task still has this revision; 0: only if it does not exist
     #[arg(long, value_name = "N", value_parser = whole::<u32, 0, 4_294_967_295>)]
     if_revision: Option<u32>,
     /// From -100 to 100; each point is worth 15 minutes of waiting
@@ -159,7 +159,7 @@ async fn apply(args: &ApplyArgs, client: &Client, out: &Output) -> anyhow::Resul
     let (name, spec) = args.definition()?;
     // Only to say what changed; whether it may is for the server to decide.
     let before = client.task(&name).await.ok();
-    let when = args.if_revision.map_or(IfMatch::Any, IfMatch::Revision);
+    let when = IfMatch::of_revision(args.if_revision);
     // A place in a file is best named as a place.
     let flags = if args.file.is_some() { field_flags::OF_NAMES } else { field_flags::OF_TASKS };
     let task = client.apply_task(&name, &spec, when).await.map_err(|error| in_flags(error, flags))?;

@@ -68,7 +68,7 @@ async fn a_schedule_lives_its_life_over_rest() {
     assert_eq!(edited.body["moves"]["after"][0], edited.body["next"][0]);
     assert!(edited.str("/moves/after/0/local").ends_with("-01-01T09:00:00+09:00"), "{}", edited.text);
     assert_eq!((edited.str("/changes/0/kind"), edited.str("/changes/0/former")), ("edited", "every 1s, Asia/Tokyo"));
-    api.put("/v1/schedules/tick?revision=1", yearly).await.refused(409, "conflict");
+    api.put("/v1/schedules/tick?revision=1", yearly).await.refused(412, "revision_conflict");
     let all = occurrences(api, "").await.len();
     // The server decides planned times in their order, so those of another schedule show that time has passed.
     api.post("/v1/schedules", json!({ "name": "other", "task": "greet", "every": "1s" })).await.expect(201);

@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 
 /// Gives every parameter of an operation its type, a description and an example.
 pub(super) fn complete(operation: &mut Value) {
+    let reads = operation["operationId"].as_str().is_some_and(|id| id.starts_with("get_"));
     let tag = operation["tags"][0].as_str().unwrap_or_default().to_owned();
     for parameter in operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten() {
         let name = parameter["name"].as_str().unwrap_or_default().to_owned();
         let place = parameter["in"].as_str().unwrap_or_default().to_owned();
-        let Some(known) = known(&name, &place, &tag) else { continue };
+        let Some(known) = known(&name, &place, &tag, reads) else { continue };
         if known.is_list {
             // Several with commas in one parameter. The server takes them in several parameters, too.
             parameter["style"] = json!("form");
@@ -52,7 +53,7 @@ fn number(least: u64) -> Value {
     json!({ "type": "integer", "format": "int64", "minimum": least })
 }
 
-fn known(name: &str, place: &str, tag: &str) -> Option<Known> {
+fn known(name: &str, place: &str, tag: &str, reads: bool) -> Option<Known> {
     Some(match (place, name) {
         ("path", "id") => Known::new(text(), an_id(tag), format!("The id of one of the {tag}.")),
         ("path", "name") => Known::new(text(), "nightly", format!("The name of one of the {tag}.")),
@@ -105,7 +106,17 @@ fn known(name: &str, place: &str, tag: &str) -> Option<Known> {
             let description = "Repeating a request with its key submits nothing twice. Kept for 24 hours.";
             Known::new(schema, "order-4711", description)
         }
-        ("header", "If-Match") => Known::new(text(), "\"3\"", "The `ETag` of the revision to be changed."),
+        ("header", "If-Match") => {
+            let description = "Only if the definition still has this revision: an `ETag`, the revision in quotes, or `*` for \
+                               any. 412 otherwise.";
+            Known::new(text(), "\"3\"", description)
+        }
+        ("header", "If-None-Match") if reads => {
+            Known::new(text(), "\"3-5f2c91aa03b7d4e8\"", "304 instead of the answer that this `ETag` came with.")
+        }
+        ("header", "If-None-Match") => {
+            Known::new(text(), "*", "`*`: only if there is nothing of this name. 412 otherwise.")
+        }
         ("header", "Range") => Known::new(text(), "bytes=0-1023", "One range of bytes."),
         ("header", "Time-Zone") => Known::new(text(), "Europe/Berlin", "The zone of a schedule that names none."),
         _ => return None,

@@ -10,8 +10,8 @@ use std::sync::{Arc, PoisonError};
 use async_trait::async_trait;
 use punctual_core::{JobId, TaskId, Timestamp};
 use punctual_store::{
-    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, Result, RuleChange, RuleRow, RuleUpdate, StoreError,
-    UNREADABLE_NAMED_MAX, WaitingNotice,
+    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, Result, RuleChange, RuleDeletion, RuleRow,
+    RuleUpdate, StoreError, UNREADABLE_NAMED_MAX, WaitingNotice,
 };
 
 use self::readable::{Readable, Unreadable};
@@ -37,12 +37,22 @@ impl Notices for PostgresStore {
         Ok(change?)
     }
 
-    async fn delete_rule(&self, name: &str) -> Result<bool> {
+    async fn delete_rule(&self, name: &str, expected: Option<u32>) -> Result<RuleDeletion> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let removed = conn.execute(sql!("delete_rule"), &[&codec::text(name)]).await?;
+        let name = codec::text(name);
+        let is_deleted =
+            conn.execute(sql!("delete_rule"), &[&name, &expected.map(|expected| expected as i32)]).await? == 1;
+        let known = match is_deleted {
+            true => None,
+            false => conn.query_opt(sql!("rule_revision"), &[&name]).await?,
+        };
         conn.done();
-        Ok(removed == 1)
+        match known {
+            Some(row) => Ok(RuleDeletion::Conflict { revision: codec::value::<i32>(&row, 0)? as u32 }),
+            None if is_deleted => Ok(RuleDeletion::Done),
+            None => Ok(RuleDeletion::Absent),
+        }
     }
 
     async fn rules(&self) -> Result<Vec<RuleRow>> {

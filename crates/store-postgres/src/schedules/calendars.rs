@@ -2,7 +2,7 @@
 
 use punctual_core::ScheduleId;
 use punctual_core::schedule::{By, StoredCalendar};
-use punctual_store::{CalendarChange, LoadedRow};
+use punctual_store::{CalendarDeletion, CalendarUpdate, LoadedRow};
 use tokio_postgres::Row;
 
 use super::read::{after_id, read_loaded};
@@ -16,10 +16,20 @@ type Done<T> = std::result::Result<T, Trouble>;
 /// Names that are shown of the schedules that use a calendar.
 const USERS_SHOWN_MAX: i64 = 10;
 
-pub(super) async fn put(conn: &Conn, calendar: &StoredCalendar) -> Done<u32> {
+/// In a transaction, to be rolled back unless it is done.
+pub(super) async fn put(conn: &Conn, calendar: &StoredCalendar, expected: Option<u32>) -> Done<CalendarUpdate> {
     let StoredCalendar { name, dates, revision: _, changed } = calendar;
     let dates = serde_json::to_string(dates)
         .map_err(|error| Trouble::inconsistent(format!("the calendar {name} cannot be written: {error}")))?;
+    conn.run("BEGIN").await?;
+    if let Some(expected) = expected {
+        // Whoever stores or deletes one at the same time waits, or is waited for.
+        conn.query(sql!("lock_count"), &[&"calendars"]).await?;
+        let revision = revision_of(conn, name).await?.unwrap_or(0);
+        if revision != expected {
+            return Ok(CalendarUpdate::Conflict { revision });
+        }
+    }
     let row = conn
         .query_opt(
             sql!("put_calendar"),
@@ -27,19 +37,28 @@ pub(super) async fn put(conn: &Conn, calendar: &StoredCalendar) -> Done<u32> {
         )
         .await?
         .ok_or_else(|| Trouble::inconsistent("the store does not count revisions of calendars"))?;
-    Ok(codec::value::<i64>(&row, 0)? as u32)
+    let revision = codec::value::<i64>(&row, 0)? as u32;
+    conn.run("COMMIT").await?;
+    Ok(CalendarUpdate::Done { revision })
 }
 
-pub(super) async fn delete(conn: &Conn, name: &str) -> Done<CalendarChange> {
+pub(super) async fn delete(conn: &Conn, name: &str, expected: Option<u32>) -> Done<CalendarDeletion> {
+    if conn.execute(sql!("delete_calendar"), &[&codec::text(name), &expected.map(i64::from)]).await? == 1 {
+        return Ok(CalendarDeletion::Done);
+    }
+    let Some(revision) = revision_of(conn, name).await? else { return Ok(CalendarDeletion::Absent) };
+    if expected.is_some_and(|expected| expected != revision) {
+        return Ok(CalendarDeletion::Conflict { revision });
+    }
     let name = codec::text(name);
-    if conn.execute(sql!("delete_calendar"), &[&name]).await? == 1 {
-        return Ok(CalendarChange::Done);
-    }
-    if conn.query_opt(sql!("calendar"), &[&name]).await?.is_none() {
-        return Ok(CalendarChange::Absent);
-    }
     let users = conn.query(sql!("calendar_users"), &[&name, &USERS_SHOWN_MAX]).await?;
-    Ok(CalendarChange::InUse(users.iter().map(|row| codec::value(row, 0)).collect::<Read<_>>()?))
+    Ok(CalendarDeletion::InUse(users.iter().map(|row| codec::value(row, 0)).collect::<Read<_>>()?))
+}
+
+/// `None`: there is no such calendar.
+async fn revision_of(conn: &Conn, name: &str) -> Done<Option<u32>> {
+    let row = conn.query_opt(sql!("calendar_revision"), &[&codec::text(name)]).await?;
+    Ok(row.map(|row| codec::value::<i64>(&row, 0)).transpose()?.map(|revision| revision as u32))
 }
 
 pub(super) async fn one(conn: &Conn, name: &str) -> Done<Option<StoredCalendar>> {

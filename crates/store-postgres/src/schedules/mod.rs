@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow, StoredCalendar};
 use punctual_core::{ScheduleId, ShardId, TaskId, Timestamp};
 use punctual_store::{
-    CalendarChange, LoadedRow, OccurrenceFilter, Order, Result, ScheduleFilter, Schedules, ShardSchedules,
+    CalendarDeletion, CalendarUpdate, LoadedRow, OccurrenceFilter, Order, Result, ScheduleFilter, Schedules,
+    ShardSchedules,
 };
 
 use crate::PostgresStore;
@@ -103,20 +104,23 @@ impl Schedules for PostgresStore {
         Ok(page)
     }
 
-    async fn put_calendar(&self, calendar: StoredCalendar) -> Result<u32> {
+    async fn put_calendar(&self, calendar: StoredCalendar, expected: Option<u32>) -> Result<CalendarUpdate> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let revision = calendars::put(&conn, &calendar).await?;
+        let update = calendars::put(&conn, &calendar, expected).await;
+        if !matches!(update, Ok(CalendarUpdate::Done { .. })) {
+            conn.run("ROLLBACK").await?;
+        }
         conn.done();
-        Ok(revision)
+        Ok(update?)
     }
 
-    async fn delete_calendar(&self, name: &str) -> Result<CalendarChange> {
+    async fn delete_calendar(&self, name: &str, expected: Option<u32>) -> Result<CalendarDeletion> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;
-        let change = calendars::delete(&conn, name).await?;
+        let deletion = calendars::delete(&conn, name, expected).await?;
         conn.done();
-        Ok(change)
+        Ok(deletion)
     }
 
     async fn calendar(&self, name: &str) -> Result<Option<StoredCalendar>> {

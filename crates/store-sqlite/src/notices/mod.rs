@@ -11,8 +11,8 @@ use std::sync::PoisonError;
 use async_trait::async_trait;
 use punctual_core::{JobId, TaskId, Timestamp};
 use punctual_store::{
-    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, Result, RuleChange, RuleRow, UNREADABLE_NAMED_MAX,
-    WaitingNotice,
+    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, Result, RuleChange, RuleDeletion, RuleRow,
+    UNREADABLE_NAMED_MAX, WaitingNotice,
 };
 
 use self::readable::{Readable, Unreadable};
@@ -24,9 +24,9 @@ impl Notices for SqliteStore {
         self.write(1, move |db| rules::put(&db.conn, &row, expected)).await
     }
 
-    async fn delete_rule(&self, name: &str) -> Result<bool> {
+    async fn delete_rule(&self, name: &str, expected: Option<u32>) -> Result<RuleDeletion> {
         let name = name.to_owned();
-        self.write(1, move |db| rules::delete(&db.conn, &name)).await
+        self.write(1, move |db| rules::delete(&db.conn, &name, expected)).await
     }
 
     async fn rules(&self) -> Result<Vec<RuleRow>> {

@@ -1,6 +1,6 @@
 //! Who is told of what.
 
-use punctual_store::{RULES_MAX, RuleChange, RuleRow};
+use punctual_store::{RULES_MAX, RuleChange, RuleDeletion, RuleRow};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::readable::{Readable, Table};
@@ -46,8 +46,13 @@ fn count(conn: &Connection) -> rusqlite::Result<i64> {
     conn.prepare_cached(sql!("count_rules"))?.query_row([], |row| row.get(0))
 }
 
-pub(super) fn delete(conn: &Connection, name: &str) -> Result<bool, Failure> {
-    Ok(conn.prepare_cached(sql!("delete_rule"))?.execute([name])? > 0)
+pub(super) fn delete(conn: &Connection, name: &str, expected: Option<u32>) -> Result<RuleDeletion, Failure> {
+    let Some(Numbers { revision, .. }) = numbers(conn, name)? else { return Ok(RuleDeletion::Absent) };
+    if expected.is_some_and(|expected| expected != revision) {
+        return Ok(RuleDeletion::Conflict { revision });
+    }
+    conn.prepare_cached(sql!("delete_rule"))?.execute([name])?;
+    Ok(RuleDeletion::Done)
 }
 
 pub(super) fn all(conn: &Connection) -> Result<Readable<RuleRow>, Failure> {

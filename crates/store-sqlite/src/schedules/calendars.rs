@@ -1,7 +1,7 @@
 //! Calendars. They belong to no shard, and nothing fences them.
 
 use punctual_core::schedule::StoredCalendar;
-use punctual_store::CalendarChange;
+use punctual_store::{CalendarDeletion, CalendarUpdate};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::writer::Failure;
@@ -10,27 +10,38 @@ use crate::{codec, sql};
 /// Names that are shown of the schedules that use a calendar.
 const USERS_SHOWN_MAX: i64 = 10;
 
-pub(super) fn put(conn: &Connection, calendar: &StoredCalendar) -> Result<u32, Failure> {
+pub(super) fn put(
+    conn: &Connection,
+    calendar: &StoredCalendar,
+    expected: Option<u32>,
+) -> Result<CalendarUpdate, Failure> {
     let StoredCalendar { name, dates, revision: _, changed } = calendar;
+    if let Some(expected) = expected {
+        let revision = one(conn, name)?.map_or(0, |known| known.revision);
+        if revision != expected {
+            return Ok(CalendarUpdate::Conflict { revision });
+        }
+    }
     let dates = serde_json::to_string(dates).expect("dates are JSON");
     let revision = conn
         .prepare_cached(sql!("put_calendar"))?
         .query_row(params![name, dates, changed.at.as_micros(), changed.who], |row| row.get(0))?;
-    Ok(revision)
+    Ok(CalendarUpdate::Done { revision })
 }
 
-pub(super) fn delete(conn: &Connection, name: &str) -> Result<CalendarChange, Failure> {
-    if one(conn, name)?.is_none() {
-        return Ok(CalendarChange::Absent);
+pub(super) fn delete(conn: &Connection, name: &str, expected: Option<u32>) -> Result<CalendarDeletion, Failure> {
+    let Some(StoredCalendar { revision, .. }) = one(conn, name)? else { return Ok(CalendarDeletion::Absent) };
+    if expected.is_some_and(|expected| expected != revision) {
+        return Ok(CalendarDeletion::Conflict { revision });
     }
     let mut statement = conn.prepare_cached(sql!("calendar_users"))?;
     let users: Vec<String> =
         statement.query_map(params![name, USERS_SHOWN_MAX], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     if !users.is_empty() {
-        return Ok(CalendarChange::InUse(users));
+        return Ok(CalendarDeletion::InUse(users));
     }
     conn.prepare_cached(sql!("delete_calendar"))?.execute([name])?;
-    Ok(CalendarChange::Done)
+    Ok(CalendarDeletion::Done)
 }
 
 pub(super) fn one(conn: &Connection, name: &str) -> Result<Option<StoredCalendar>, Failure> {

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow, StoredCalendar};
 use punctual_core::{ScheduleId, ShardId, TaskId, Timestamp};
 use punctual_store::{
-    CalendarChange, LoadedRow, OccurrenceFilter, Order, Result, ScheduleFilter, Schedules, ShardSchedules,
+    CalendarDeletion, CalendarUpdate, LoadedRow, OccurrenceFilter, Order, Result, ScheduleFilter, Schedules,
+    ShardSchedules,
 };
 
 use crate::SqliteStore;
@@ -65,13 +66,13 @@ impl Schedules for SqliteStore {
         self.shared.people_reads.read(move |conn| list::occurrences(conn, schedule, &filter, after, order, limit)).await
     }
 
-    async fn put_calendar(&self, calendar: StoredCalendar) -> Result<u32> {
-        self.write(1, move |db| calendars::put(&db.conn, &calendar)).await
+    async fn put_calendar(&self, calendar: StoredCalendar, expected: Option<u32>) -> Result<CalendarUpdate> {
+        self.write(1, move |db| calendars::put(&db.conn, &calendar, expected)).await
     }
 
-    async fn delete_calendar(&self, name: &str) -> Result<CalendarChange> {
+    async fn delete_calendar(&self, name: &str, expected: Option<u32>) -> Result<CalendarDeletion> {
         let name = name.to_owned();
-        self.write(1, move |db| calendars::delete(&db.conn, &name)).await
+        self.write(1, move |db| calendars::delete(&db.conn, &name, expected)).await
     }
 
     async fn calendar(&self, name: &str) -> Result<Option<StoredCalendar>> {

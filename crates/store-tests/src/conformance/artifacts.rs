@@ -180,7 +180,7 @@ pub(super) async fn an_arrival_releases_named_deleted_and_nameless_tasks_at_once
     create(store, binary_task(1, "kept", 1)).await;
     create(store, binary_task(2, "deleted", 1)).await;
     create(store, binary_task(3, "other", 2)).await;
-    store.delete_task(task_id(2)).await.unwrap();
+    store.delete_task(task_id(2), None).await.unwrap();
     let nameless = Task { name: None, ..binary_task(4, "", 1) };
     assert_eq!(store.intern_tasks(vec![(nameless.clone(), [4; 32])]).await.unwrap().ids(), [task_id(4)]);
     let waits = store.tasks_by_id(vec![task_id(4)]).await.unwrap();
@@ -265,7 +265,7 @@ pub(super) async fn an_artifact_that_a_task_refers_to_stays(store: &dyn Store) {
     refuse(store, 3, 10).await;
     create(store, binary_task(1, "task", 1)).await;
     create(store, binary_task(2, "gone", 2)).await;
-    store.delete_task(task_id(2)).await.unwrap();
+    store.delete_task(task_id(2), None).await.unwrap();
     let in_use = |n, name: &str| ArtifactChange::InUse { task: task_id(n), name: Some(name.to_owned()) };
     assert_eq!(delete(store, artifact_id(1)).await.unwrap(), in_use(1, "task"));
     assert_eq!(delete(store, artifact_id(2)).await.unwrap(), in_use(2, "gone"), "its jobs may still need it");
@@ -280,7 +280,7 @@ pub(super) async fn an_artifact_goes_when_only_tasks_that_do_not_need_it_refer_t
     let nameless = Task { name: None, ..binary_task(1, "", 1) };
     store.intern_tasks(vec![(nameless.clone(), [1; 32])]).await.unwrap().ids();
     create(store, binary_task(2, "gone", 1)).await;
-    store.delete_task(task_id(2)).await.unwrap();
+    store.delete_task(task_id(2), None).await.unwrap();
     create(store, reading(3, "reads", 1, &[])).await;
     let delete = async |unneeded_by: &[u64]| {
         let unneeded_by = unneeded_by.iter().copied().map(task_id).collect();

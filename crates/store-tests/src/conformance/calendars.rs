@@ -1,8 +1,9 @@
 use std::collections::BTreeSet;
 
+use futures_util::future::join_all;
 use jiff::civil::Date;
 use punctual_core::schedule::{ScheduleEdit, ScheduleRow, StoredCalendar};
-use punctual_store::{CalendarChange, Store};
+use punctual_store::{CalendarDeletion, CalendarUpdate, Store};
 
 use crate::fixture::*;
 use crate::schedule_fixture::*;
@@ -17,17 +18,25 @@ fn using(n: u64, name: &str, shard: u16, calendars: &[&str]) -> ScheduleRow {
     ScheduleRow { edit: ScheduleEdit { calendars, ..edit(1) }, ..new_schedule(n, name, shard) }
 }
 
+/// Whatever there is.
+async fn put(store: &dyn Store, calendar: StoredCalendar) -> u32 {
+    match store.put_calendar(calendar, None).await.unwrap() {
+        CalendarUpdate::Done { revision } => revision,
+        CalendarUpdate::Conflict { revision } => panic!("nothing was expected, and there is revision {revision}"),
+    }
+}
+
 pub(super) async fn a_calendar_reads_back_as_it_was_put(store: &dyn Store) {
     let (holidays, empty) = (calendar("holidays", 24..27), calendar("Ü 'empty'", 1..1));
-    let first = store.put_calendar(holidays.clone()).await.unwrap();
-    let second = store.put_calendar(empty.clone()).await.unwrap();
+    let first = put(store, holidays.clone()).await;
+    let second = put(store, empty.clone()).await;
     let holidays = StoredCalendar { revision: first, ..holidays };
     let empty = StoredCalendar { revision: second, ..empty };
     assert_eq!(store.calendar("holidays").await.unwrap(), Some(holidays.clone()));
     assert_eq!(store.calendar("Holidays").await.unwrap(), None);
     assert_eq!(store.calendars().await.unwrap(), [holidays, empty.clone()]);
     let replaced = StoredCalendar { changed: by("bob", 9), ..calendar("holidays", 1..3) };
-    let third = store.put_calendar(replaced.clone()).await.unwrap();
+    let third = put(store, replaced.clone()).await;
     let replaced = StoredCalendar { revision: third, ..replaced };
     assert_eq!(store.calendars().await.unwrap(), [replaced, empty]);
 }
@@ -36,36 +45,63 @@ pub(super) async fn every_change_of_a_calendar_has_a_larger_revision(store: &dyn
     assert_eq!(store.calendars_revision().await.unwrap(), 0);
     let mut last = 0;
     for name in ["a", "b", "a", "a", "b"] {
-        let revision = store.put_calendar(calendar(name, 1..2)).await.unwrap();
+        let revision = put(store, calendar(name, 1..2)).await;
         assert_eq!(revision, last + 1);
         assert_eq!(store.calendars_revision().await.unwrap(), revision);
         last = revision;
     }
     // Whoever remembers the revision of one that is gone must see that another came in its place.
-    assert_eq!(store.delete_calendar("b").await.unwrap(), CalendarChange::Done);
-    assert_eq!(store.put_calendar(calendar("b", 2..3)).await.unwrap(), last + 1);
+    assert_eq!(store.delete_calendar("b", None).await.unwrap(), CalendarDeletion::Done);
+    assert_eq!(put(store, calendar("b", 2..3)).await, last + 1);
     for name in ["a", "b"] {
-        assert_eq!(store.delete_calendar(name).await.unwrap(), CalendarChange::Done);
+        assert_eq!(store.delete_calendar(name, None).await.unwrap(), CalendarDeletion::Done);
     }
     assert_eq!(store.calendars_revision().await.unwrap(), 0);
-    assert_eq!(store.put_calendar(calendar("c", 2..3)).await.unwrap(), last + 2);
+    assert_eq!(put(store, calendar("c", 2..3)).await, last + 2);
     assert_eq!(store.calendars_revision().await.unwrap(), last + 2);
+}
+
+pub(super) async fn a_calendar_is_changed_only_at_the_expected_revision(store: &dyn Store) {
+    let conflict = |revision| CalendarUpdate::Conflict { revision };
+    let change = async |expected| store.put_calendar(calendar("holidays", 1..3), expected).await.unwrap();
+    assert_eq!(change(Some(1)).await, conflict(0), "it is not there");
+    assert_eq!(store.calendars().await.unwrap(), []);
+    assert_eq!(change(Some(0)).await, CalendarUpdate::Done { revision: 1 }, "what was refused has used no revision");
+    for expected in [0, 2, u32::MAX] {
+        assert_eq!(change(Some(expected)).await, conflict(1));
+    }
+    assert_eq!(change(Some(1)).await, CalendarUpdate::Done { revision: 2 });
+    // Of many that know the same revision, one gets through.
+    let answers = join_all((0..8).map(|_| store.put_calendar(calendar("holidays", 3..5), Some(2)))).await;
+    let done = answers.into_iter().filter(|answer| *answer.as_ref().unwrap() == CalendarUpdate::Done { revision: 3 });
+    assert_eq!(done.count(), 1);
+    let create = join_all((0..8).map(|_| store.put_calendar(calendar("new", 3..5), Some(0)))).await;
+    let done = create.into_iter().filter(|answer| matches!(answer, Ok(CalendarUpdate::Done { .. })));
+    assert_eq!(done.count(), 1);
+
+    for expected in [0, 2, u32::MAX] {
+        let deletion = store.delete_calendar("holidays", Some(expected)).await.unwrap();
+        assert_eq!(deletion, CalendarDeletion::Conflict { revision: 3 });
+    }
+    assert_eq!(store.delete_calendar("absent", Some(3)).await.unwrap(), CalendarDeletion::Absent);
+    assert_eq!(store.delete_calendar("holidays", Some(3)).await.unwrap(), CalendarDeletion::Done);
+    assert_eq!(store.calendar("holidays").await.unwrap(), None);
 }
 
 pub(super) async fn a_calendar_that_schedules_use_stays(store: &dyn Store) {
     let mut owner = owner_of(store, &[]).await;
     for name in ["holidays", "other"] {
-        store.put_calendar(calendar(name, 1..2)).await.unwrap();
+        put(store, calendar(name, 1..2)).await;
     }
     let rows: Vec<_> =
         (0..12).map(|n| using(n, &format!("{:02}", 20 - n), (n % 4) as u16, &["holidays", "absent"])).collect();
     owner.done(rows.iter().map(add).collect()).await;
     let users: Vec<_> = (9..19).map(|n| format!("{n:02}")).collect();
-    assert_eq!(store.delete_calendar("holidays").await.unwrap(), CalendarChange::InUse(users));
+    assert_eq!(store.delete_calendar("holidays", None).await.unwrap(), CalendarDeletion::InUse(users));
     assert!(store.calendar("holidays").await.unwrap().is_some());
-    assert_eq!(store.delete_calendar("other").await.unwrap(), CalendarChange::Done);
-    assert_eq!(store.delete_calendar("other").await.unwrap(), CalendarChange::Absent);
-    assert_eq!(store.delete_calendar("absent").await.unwrap(), CalendarChange::Absent, "used, but not there");
+    assert_eq!(store.delete_calendar("other", None).await.unwrap(), CalendarDeletion::Done);
+    assert_eq!(store.delete_calendar("other", None).await.unwrap(), CalendarDeletion::Absent);
+    assert_eq!(store.delete_calendar("absent", None).await.unwrap(), CalendarDeletion::Absent, "used, but not there");
     assert_eq!(store.calendar("other").await.unwrap(), None);
 
     // All but three are dropped; of these one is edited not to use it, one to use it still.
@@ -73,9 +109,9 @@ pub(super) async fn a_calendar_that_schedules_use_stays(store: &dyn Store) {
     let still = ScheduleEdit { calendars: vec!["holidays".to_owned()], ..edit(2) };
     owner.done(vec![edit_to(&rows[0], edit(2), 9), edit_to(&rows[1], still, 9)]).await;
     let users = vec!["18".to_owned(), "19".to_owned()];
-    assert_eq!(store.delete_calendar("holidays").await.unwrap(), CalendarChange::InUse(users));
+    assert_eq!(store.delete_calendar("holidays", None).await.unwrap(), CalendarDeletion::InUse(users));
     owner.done(vec![drop_it(rows[1].id, 10), drop_it(rows[2].id, 10)]).await;
-    assert_eq!(store.delete_calendar("holidays").await.unwrap(), CalendarChange::Done);
+    assert_eq!(store.delete_calendar("holidays", None).await.unwrap(), CalendarDeletion::Done);
 }
 
 pub(super) async fn schedules_with_calendars_are_found_in_pages(store: &dyn Store) {

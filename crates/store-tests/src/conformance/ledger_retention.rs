@@ -68,7 +68,7 @@ pub(super) async fn tasks_that_a_schedule_refers_to_stay(store: &dyn Store) {
     };
     let (nameless, edited, deleted) = (of(1, 2), of(2, 3), of(3, 4));
     owner.done(vec![add(&nameless), add(&edited), add(&deleted)]).await;
-    assert_eq!(store.delete_task(task_id(4)).await.unwrap(), TaskChange::Done);
+    assert_eq!(store.delete_task(task_id(4), None).await.unwrap(), TaskChange::Done);
     let known = async || {
         let all: Vec<TaskId> = (2..5).map(task_id).collect();
         let mut known: Vec<_> = store.tasks_by_id(all).await.unwrap().into_iter().map(|task| task.id).collect();

@@ -176,6 +176,7 @@ cases! { ($)
         an_update_of_another_revision_is_a_conflict,
         a_task_nobody_knows_cannot_be_changed,
         a_deleted_task_frees_its_name_and_is_still_found_by_id,
+        a_task_is_deleted_only_at_the_expected_revision,
         the_same_content_is_interned_once,
         an_interned_task_has_no_name_and_is_not_listed_or_changed,
         interning_is_all_or_nothing,
@@ -284,6 +285,7 @@ cases! { ($)
     calendars {
         a_calendar_reads_back_as_it_was_put,
         every_change_of_a_calendar_has_a_larger_revision,
+        a_calendar_is_changed_only_at_the_expected_revision,
         a_calendar_that_schedules_use_stays,
         schedules_with_calendars_are_found_in_pages,
     }

@@ -106,7 +106,7 @@ pub(super) async fn tasks_that_nothing_needs_go_some_days_later(store: &dyn Stor
     store.create_task(named_task(4, "deleted")).await.unwrap();
     let (one_off, of_deleted) = (job_of(2, 10), job_of(4, 10));
     let mut owner = owner_of(store, &[one_off.clone(), of_deleted.clone()]).await;
-    store.delete_task(task_id(4)).await.unwrap();
+    store.delete_task(task_id(4), None).await.unwrap();
     owner.done(vec![succeed(original(&one_off), 1), succeed(original(&of_deleted), 1)]).await;
     let later = |days: i64| at(days * DAY + 1);
     assert_eq!(store.prune(later(1), later(1), 10).await.unwrap(), 2);

@@ -1,5 +1,5 @@
 use futures_util::future::join_all;
-use punctual_store::{Dispatch, Dispatched, RULES_MAX, RuleChange, RuleRow, Store};
+use punctual_store::{Dispatch, Dispatched, RULES_MAX, RuleChange, RuleDeletion, RuleRow, Store};
 
 use crate::fixture::*;
 use crate::report_fixture::*;
@@ -64,9 +64,10 @@ pub(super) async fn a_deleted_rule_takes_what_waits_with_it(store: &dyn Store) {
     let sent = delivery("ops", 10, job_id(1, 10, 0));
     let rules = vec![update("ops", 0, "waits")];
     dispatched(store, Dispatch { rules, deliveries: vec![sent.clone()], ..Dispatch::default() }).await;
-    assert!(store.delete_rule("ops").await.unwrap());
-    assert!(!store.delete_rule("ops").await.unwrap());
-    assert!(!store.delete_rule("op").await.unwrap());
+    assert_eq!(store.delete_rule("ops", Some(2)).await.unwrap(), RuleDeletion::Conflict { revision: 1 });
+    assert_eq!(store.delete_rule("ops", Some(1)).await.unwrap(), RuleDeletion::Done);
+    assert_eq!(store.delete_rule("ops", None).await.unwrap(), RuleDeletion::Absent);
+    assert_eq!(store.delete_rule("op", Some(1)).await.unwrap(), RuleDeletion::Absent);
     assert_eq!(store.rules().await.unwrap(), [kept]);
     let late = Dispatch { rules: vec![update("ops", 1, "late")], ..Dispatch::default() };
     assert_eq!(store.dispatch(late.clone()).await.unwrap(), Dispatched::Conflict);
@@ -108,6 +109,6 @@ pub(super) async fn there_are_only_so_many_rules(store: &dyn Store) {
     assert_eq!(store.rules().await.unwrap().len(), RULES_MAX);
     // Those that are there can be changed.
     assert_eq!(store.put_rule(new_rule(&names[0]), None).await.unwrap(), RuleChange::Done { revision: 2 });
-    assert!(store.delete_rule(&names[1]).await.unwrap());
+    assert_eq!(store.delete_rule(&names[1], None).await.unwrap(), RuleDeletion::Done);
     assert_eq!(store.put_rule(one_more, None).await.unwrap(), RuleChange::Done { revision: 1 });
 }

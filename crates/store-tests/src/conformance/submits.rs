@@ -125,7 +125,7 @@ pub(super) async fn a_used_key_is_recognized_before_anything_is_submitted(store:
     assert_eq!(look(1, 0).await, None);
     store.submit(keyed("k", 1, "first", 0, new_job(1, 10, 0))).await.unwrap();
     // Whatever became of the task, the answer stays.
-    store.delete_task(task_id(1)).await.unwrap();
+    store.delete_task(task_id(1), None).await.unwrap();
     assert_eq!(look(1, 99).await, Some(Submitted::Replayed { answer: text("first") }));
     assert_eq!(look(2, 99).await, Some(Submitted::KeyReused));
     assert_eq!(look(1, 100).await, None, "it has expired");

@@ -68,20 +68,33 @@ pub(super) async fn an_update_of_another_revision_is_a_conflict(store: &dyn Stor
 
 pub(super) async fn a_task_nobody_knows_cannot_be_changed(store: &dyn Store) {
     assert_eq!(store.update_task(second_revision()).await.unwrap(), TaskChange::Absent);
-    assert_eq!(store.delete_task(task_id(1)).await.unwrap(), TaskChange::Absent);
+    assert_eq!(store.delete_task(task_id(1), None).await.unwrap(), TaskChange::Absent);
     assert_eq!(store.task_by_name("report").await.unwrap(), None);
 }
 
 pub(super) async fn a_deleted_task_frees_its_name_and_is_still_found_by_id(store: &dyn Store) {
     with_task(store).await;
-    assert_eq!(store.delete_task(task_id(1)).await.unwrap(), TaskChange::Done);
+    assert_eq!(store.delete_task(task_id(1), None).await.unwrap(), TaskChange::Done);
     assert_eq!(store.task_by_name("report").await.unwrap(), None);
     assert_eq!(store.list_tasks(None, 10).await.unwrap(), []);
     assert_eq!(store.tasks_by_id(vec![task_id(1)]).await.unwrap(), [named_task(1, "report")]);
     assert_eq!(store.update_task(second_revision()).await.unwrap(), TaskChange::Absent);
-    assert_eq!(store.delete_task(task_id(1)).await.unwrap(), TaskChange::Absent);
+    assert_eq!(store.delete_task(task_id(1), None).await.unwrap(), TaskChange::Absent);
     assert_eq!(store.create_task(named_task(2, "report")).await.unwrap(), TaskChange::Done);
     assert_eq!(store.task_by_name("report").await.unwrap(), Some(named_task(2, "report")));
+}
+
+pub(super) async fn a_task_is_deleted_only_at_the_expected_revision(store: &dyn Store) {
+    with_task(store).await;
+    assert_eq!(store.delete_task(task_id(1), Some(2)).await.unwrap(), TaskChange::Conflict { revision: 1 });
+    store.update_task(second_revision()).await.unwrap();
+    for expected in [0, 1, 3] {
+        let change = store.delete_task(task_id(1), Some(expected)).await.unwrap();
+        assert_eq!(change, TaskChange::Conflict { revision: 2 });
+    }
+    assert!(store.task_by_name("report").await.unwrap().is_some());
+    assert_eq!(store.delete_task(task_id(1), Some(2)).await.unwrap(), TaskChange::Done);
+    assert_eq!(store.delete_task(task_id(1), Some(2)).await.unwrap(), TaskChange::Absent);
 }
 
 pub(super) async fn the_same_content_is_interned_once(store: &dyn Store) {
@@ -101,7 +114,7 @@ pub(super) async fn an_interned_task_has_no_name_and_is_not_listed_or_changed(st
     store.intern_tasks(vec![(task.clone(), digest)]).await.unwrap();
     assert_eq!(store.list_tasks(None, 10).await.unwrap(), []);
     assert_eq!(store.update_task(Task { revision: 2, ..task.clone() }).await.unwrap(), TaskChange::Absent);
-    assert_eq!(store.delete_task(task.id).await.unwrap(), TaskChange::Absent);
+    assert_eq!(store.delete_task(task.id, None).await.unwrap(), TaskChange::Absent);
     assert_eq!(store.tasks_by_id(vec![task.id]).await.unwrap(), [task]);
 }
 

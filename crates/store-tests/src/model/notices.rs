@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use punctual_core::notice::Notice;
 use punctual_core::{JobId, TaskId, Timestamp};
 use punctual_store::{
-    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, Result, RuleChange, RuleRow, RuleUpdate,
-    WaitingNotice,
+    Ailing, DeliveryRow, Dispatch, Dispatched, Notices, RULES_MAX, Result, RuleChange, RuleDeletion, RuleRow,
+    RuleUpdate, WaitingNotice,
 };
 
 use super::{ModelStore, State, inconsistent};
@@ -35,8 +35,16 @@ impl ModelStore {
         })
     }
 
-    pub fn delete_rule_now(&self, name: &str) -> Result<bool> {
-        self.state().all_or_nothing(|state| Ok(state.rules.take(&name.to_owned()).is_some()))
+    pub fn delete_rule_now(&self, name: &str, expected: Option<u32>) -> Result<RuleDeletion> {
+        self.state().all_or_nothing(|state| {
+            let Some(RuleRow { revision, .. }) = state.rules.get(name) else { return Ok(RuleDeletion::Absent) };
+            let revision = *revision;
+            if expected.is_some_and(|expected| expected != revision) {
+                return Ok(RuleDeletion::Conflict { revision });
+            }
+            state.rules.take(&name.to_owned());
+            Ok(RuleDeletion::Done)
+        })
     }
 
     pub fn rules_now(&self) -> Vec<RuleRow> {
@@ -140,8 +148,8 @@ impl Notices for ModelStore {
     async fn put_rule(&self, row: RuleRow, expected: Option<u32>) -> Result<RuleChange> {
         self.put_rule_now(row, expected)
     }
-    async fn delete_rule(&self, name: &str) -> Result<bool> {
-        self.delete_rule_now(name)
+    async fn delete_rule(&self, name: &str, expected: Option<u32>) -> Result<RuleDeletion> {
+        self.delete_rule_now(name, expected)
     }
     async fn rules(&self) -> Result<Vec<RuleRow>> {
         Ok(self.rules_now())

@@ -63,8 +63,8 @@ impl Tasks for ModelStore {
     async fn update_task(&self, task: Task) -> Result<TaskChange> {
         self.update_task_now(task)
     }
-    async fn delete_task(&self, id: TaskId) -> Result<TaskChange> {
-        self.delete_task_now(id)
+    async fn delete_task(&self, id: TaskId, expected: Option<u32>) -> Result<TaskChange> {
+        self.delete_task_now(id, expected)
     }
     async fn intern_tasks(&self, tasks: Vec<(Task, [u8; 32])>) -> Result<Interned> {
         self.intern_tasks_now(tasks)

@@ -3,7 +3,8 @@ use std::collections::BTreeSet;
 use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow, StoredCalendar, Verdict};
 use punctual_core::{ScheduleId, ShardId, TaskId, Timestamp};
 use punctual_store::{
-    CalendarChange, LoadedRow, OccurrenceFilter, Order, Result, ScheduleFilter, Schedules, ShardSchedules,
+    CalendarDeletion, CalendarUpdate, LoadedRow, OccurrenceFilter, Order, Result, ScheduleFilter, Schedules,
+    ShardSchedules,
 };
 
 use super::{ModelStore, State};
@@ -117,28 +118,35 @@ impl ModelStore {
         (rows, next)
     }
 
-    pub fn put_calendar_now(&self, calendar: StoredCalendar) -> Result<u32> {
+    pub fn put_calendar_now(&self, calendar: StoredCalendar, expected: Option<u32>) -> Result<CalendarUpdate> {
         self.state().all_or_nothing(|state| {
+            let revision = state.calendars.get(&calendar.name).map_or(0, |known| known.revision);
+            if expected.is_some_and(|expected| expected != revision) {
+                return Ok(CalendarUpdate::Conflict { revision });
+            }
             let revision = state.last_revision.get(&()).copied().unwrap_or(0) + 1;
             state.last_revision.put((), revision);
             state.calendars.put(calendar.name.clone(), StoredCalendar { revision, ..calendar });
-            Ok(revision)
+            Ok(CalendarUpdate::Done { revision })
         })
     }
 
-    pub fn delete_calendar_now(&self, name: &str) -> Result<CalendarChange> {
+    pub fn delete_calendar_now(&self, name: &str, expected: Option<u32>) -> Result<CalendarDeletion> {
         self.state().all_or_nothing(|state| {
             let name = name.to_owned();
-            if !state.calendars.has(&name) {
-                return Ok(CalendarChange::Absent);
+            let Some(StoredCalendar { revision, .. }) = state.calendars.get(&name) else {
+                return Ok(CalendarDeletion::Absent);
+            };
+            if expected.is_some_and(|expected| expected != *revision) {
+                return Ok(CalendarDeletion::Conflict { revision: *revision });
             }
             let users = state.by_name().filter(|row| row.edit.calendars.contains(&name));
             let users: Vec<String> = users.take(USERS_SHOWN_MAX).map(|row| row.name.clone()).collect();
             if !users.is_empty() {
-                return Ok(CalendarChange::InUse(users));
+                return Ok(CalendarDeletion::InUse(users));
             }
             state.calendars.take(&name);
-            Ok(CalendarChange::Done)
+            Ok(CalendarDeletion::Done)
         })
     }
 
@@ -227,11 +235,11 @@ impl Schedules for ModelStore {
     ) -> Result<(Vec<OccurrenceRow>, Option<Timestamp>)> {
         Ok(self.occurrences_now(schedule, &filter, after, order, limit))
     }
-    async fn put_calendar(&self, calendar: StoredCalendar) -> Result<u32> {
-        self.put_calendar_now(calendar)
+    async fn put_calendar(&self, calendar: StoredCalendar, expected: Option<u32>) -> Result<CalendarUpdate> {
+        self.put_calendar_now(calendar, expected)
     }
-    async fn delete_calendar(&self, name: &str) -> Result<CalendarChange> {
-        self.delete_calendar_now(name)
+    async fn delete_calendar(&self, name: &str, expected: Option<u32>) -> Result<CalendarDeletion> {
+        self.delete_calendar_now(name, expected)
     }
     async fn calendar(&self, name: &str) -> Result<Option<StoredCalendar>> {
         Ok(self.calendar_now(name))

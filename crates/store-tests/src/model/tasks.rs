@@ -42,9 +42,13 @@ impl ModelStore {
         })
     }
 
-    pub fn delete_task_now(&self, id: TaskId) -> Result<TaskChange> {
+    pub fn delete_task_now(&self, id: TaskId, expected: Option<u32>) -> Result<TaskChange> {
         self.state().all_or_nothing(|state| {
             let Some(stored) = state.named(id).cloned() else { return Ok(TaskChange::Absent) };
+            let revision = stored.task.revision;
+            if expected.is_some_and(|expected| expected != revision) {
+                return Ok(TaskChange::Conflict { revision });
+            }
             let used_until = stored.used_until.max(state.now);
             state.tasks.put(id, StoredTask { deleted: true, used_until, ..stored });
             Ok(TaskChange::Done)

@@ -50,7 +50,7 @@ impl Plan {
         let limit = self.random.below(4) as usize;
         match self.random.below(12) {
             0..2 => self.put_rule(model),
-            2 => Operation::DeleteRule(self.rule()),
+            2 => Operation::DeleteRule(self.rule(), self.expected_revision()),
             3 => Operation::Rule(self.rule()),
             4 => Operation::WaitingNotices(limit),
             5 => Operation::Ailing(limit),

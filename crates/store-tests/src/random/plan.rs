@@ -322,6 +322,11 @@ impl Plan {
         }
     }
 
+    /// A revision that a change is based on, mostly none.
+    pub(super) fn expected_revision(&mut self) -> Option<u32> {
+        self.random.one_in(3).then(|| self.random.below(4) as u32)
+    }
+
     fn task(&mut self) -> Operation {
         let n = self.random.below(TASKS);
         let (mut nameless, digest) = nameless_task(n);
@@ -337,7 +342,7 @@ impl Plan {
         match self.random.below(9) {
             0..3 => Operation::CreateTask(task),
             3 => Operation::UpdateTask(Task { revision: 2 + self.random.below(2) as u32, spec: nameless.spec, ..task }),
-            4 => Operation::DeleteTask(task_id(n)),
+            4 => Operation::DeleteTask(task_id(n), self.expected_revision()),
             5..8 => {
                 let (other, _) = nameless_task(self.random.below(TASKS));
                 let other_digest = [self.random.below(TASKS) as u8; 32];

@@ -205,8 +205,8 @@ impl Plan {
                 Operation::SchedulesWithCalendars(names.collect(), after, limit)
             }
             10 => Operation::Watermarks,
-            11 => Operation::DeleteCalendar(self.random.pick(&CALENDARS).to_owned()),
-            _ => Operation::PutCalendar(self.calendar()),
+            11 => Operation::DeleteCalendar(self.random.pick(&CALENDARS).to_owned(), self.expected_revision()),
+            _ => Operation::PutCalendar(self.calendar(), self.expected_revision()),
         }
     }
 

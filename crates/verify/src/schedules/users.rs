@@ -182,7 +182,7 @@ impl User {
             let is_done = match self.answered(called).await {
                 Ok(view) => view.is_some(),
                 // An earlier try has done it.
-                Err(error) if kind(&error) == Some(ErrorKind::ScheduleChanged) => {
+                Err(error) if kind(&error) == Some(ErrorKind::RevisionConflict) => {
                     let now = client.schedule(&name).await.map(|view| view.revision).unwrap_or(revision);
                     anyhow::ensure!(now <= revision + 1, "{name} went from revision {revision} to {now} by itself");
                     now == revision + 1

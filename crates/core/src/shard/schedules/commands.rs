@@ -124,7 +124,7 @@ impl Planner<'_> {
         match command {
             ScheduleCommand::Create(_) => unreachable!("answered by the caller"),
             ScheduleCommand::Edit { .. } if made.is_none() => self.reply(token, Answer::NotOwner),
-            ScheduleCommand::Edit { .. } | ScheduleCommand::Delete => {
+            ScheduleCommand::Edit { .. } | ScheduleCommand::Delete | ScheduleCommand::DeleteRevision { .. } => {
                 self.define(place, DefinitionRequest::Command { token, command, who: by.who, made });
             }
             ScheduleCommand::Pause { note } => {

@@ -130,10 +130,8 @@ impl Planner<'_> {
     pub(super) fn define(&mut self, place: EntryIndex, request: DefinitionRequest) {
         let Some(entry) = self.schedules.table.entry(place) else { return };
         let (id, revision) = (entry.id, entry.revision);
-        if let DefinitionRequest::Command {
-            token, command: ScheduleCommand::Edit { revision: Some(expected), .. }, ..
-        } = &request
-            && *expected != revision
+        if let DefinitionRequest::Command { token, command, .. } = &request
+            && command.expected_revision().is_some_and(|expected| expected != revision)
         {
             return self.reply(*token, ScheduleReply::Conflict { revision });
         }
@@ -185,7 +183,9 @@ impl Planner<'_> {
                     (ScheduleCommand::Edit { edit, .. }, Some(made)) => {
                         self.edit_schedule(place, token, *edit, made, by);
                     }
-                    (ScheduleCommand::Delete, _) => self.delete_schedule(place, token, by),
+                    (ScheduleCommand::Delete | ScheduleCommand::DeleteRevision { .. }, _) => {
+                        self.delete_schedule(place, token, by)
+                    }
                     _ => self.reply(token, Answer::NotOwner),
                 }
             }

@@ -203,7 +203,7 @@ pub(super) async fn store(rules: &[MailRule], reading: &Reading, client: &Client
                 let revision = stored.revision;
                 (rule.changed(stored, reading), IfMatch::Revision(revision))
             }
-            Err(error) if error.kind() == Some(ErrorKind::NotificationNotFound) => (rule.request(), IfMatch::Any),
+            Err(error) if error.kind() == Some(ErrorKind::NotificationNotFound) => (rule.request(), IfMatch::Absent),
             Err(error) => return Err(rule.refused(error)),
         };
         let stored = client.put_notification(&rule.name, &request, when).await;

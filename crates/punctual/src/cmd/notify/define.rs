@@ -15,7 +15,7 @@ use crate::input::{read_file, text_or_file};
 use crate::output::{Format, Output};
 use crate::task_flags::word;
 use crate::view;
-use crate::when::parse_span;
+use crate::when::{parse_span, whole};
 
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("channel").args(["email", "slack", "telegram", "webhook"]).required(true)))]
@@ -28,6 +28,9 @@ pub(crate) struct ApplyArgs {
     /// The rule's name
     #[arg(value_name = "NAME")]
     name: String,
+    /// Only if the rule still has this revision; 0: only if it does not exist
+    #[arg(long, value_name = "N", value_parser = whole::<u32, 0, 4_294_967_295>)]
+    if_revision: Option<u32>,
     /// Send mails to this address; may be repeated
     #[arg(long, value_name = "ADDRESS")]
     email: Vec<String>,
@@ -161,7 +164,7 @@ impl ApplyArgs {
 
 pub(super) async fn apply(args: &ApplyArgs, client: &Client, out: &Output) -> anyhow::Result<()> {
     let request = args.request()?;
-    let stored = client.put_notification(&args.name, &request, IfMatch::Any).await;
+    let stored = client.put_notification(&args.name, &request, IfMatch::of_revision(args.if_revision)).await;
     let rule = stored.map_err(|error| named(with_address(error, &request)))?;
     let name = &rule.name;
     let replaced = if rule.revision > 1 { format!("Revision {}, replaced. ", rule.revision) } else { String::new() };

@@ -106,7 +106,7 @@ async fn schedules_that_cannot_be_are_refused() {
             "PUT",
             "/v1/schedules/a?revision=1",
             good,
-            Refused(409, "conflict", "does not exist"),
+            Refused(412, "revision_conflict", "does not exist"),
         ),
         (
             "a note without end",

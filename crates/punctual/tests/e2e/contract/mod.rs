@@ -2,6 +2,7 @@
 //! against the OpenAPI document that the same server serves.
 
 mod commands;
+mod conditions;
 mod jobs;
 mod keys;
 mod lists;

@@ -69,6 +69,20 @@ fn an_edit_counts_from_its_moment_on() {
 }
 
 #[test]
+fn a_schedule_is_deleted_only_at_the_expected_revision() {
+    let (mut bench, id) = bench();
+    let delete = |revision| ScheduleCommand::DeleteRevision { revision };
+    assert_eq!(bench.ask(id, delete(2)), ScheduleReply::Conflict { revision: 1 });
+    let hourly = spec("0 * * * *");
+    let (edit, made) = (Box::new(bench.edit(&hourly)), Some(bench.made(&hourly)));
+    bench.tell(id, ScheduleCommand::Edit { revision: None, edit }, made);
+    assert_eq!(bench.replies.pop(), Some(done(2)));
+    assert_eq!(bench.ask(id, delete(1)), ScheduleReply::Conflict { revision: 2 });
+    assert_eq!(bench.ask(id, delete(2)), done(2));
+    assert_eq!(bench.ask(id, delete(2)), ScheduleReply::NotFound);
+}
+
+#[test]
 fn an_edit_keeps_what_is_to_be_skipped() {
     let (mut bench, id) = bench();
     assert_eq!(bench.ask(id, ScheduleCommand::SkipNext { count: 4 }), ScheduleReply::Skipping(at("12:04:00")));
