@@ -1,4 +1,6 @@
 //! One closed list of what can go wrong, and its total mappings.
+//!
+//! Titles and codes only: the detail and the hint of an error are written where a use case refuses (`app/src/`).
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

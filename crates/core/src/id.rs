@@ -85,10 +85,20 @@ macro_rules! id {
             }
         }
 
+        impl $name {
+            /// Hands the text to `take` without putting it on the heap: answers to submissions hold many ids.
+            fn with_text<T>(self, take: impl FnOnce(&str) -> T) -> T {
+                const PREFIX: &[u8] = concat!($prefix, "_").as_bytes();
+                let mut text = [0; PREFIX.len() + TEXT_LEN];
+                text[..PREFIX.len()].copy_from_slice(PREFIX);
+                text[PREFIX.len()..].copy_from_slice(&encode(self.0));
+                take(std::str::from_utf8(&text).expect("prefixes and the alphabet are ASCII"))
+            }
+        }
+
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(concat!($prefix, "_"))?;
-                f.write_str(std::str::from_utf8(&encode(self.0)).expect("the alphabet is ASCII"))
+                self.with_text(|text| f.write_str(text))
             }
         }
 
@@ -111,7 +121,7 @@ macro_rules! id {
 
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
+                self.with_text(|text| serializer.serialize_str(text))
             }
         }
 

@@ -2,7 +2,7 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::{HeaderMap, HeaderName, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use punctual_api::{Answered, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSubmitted, ListQuery, limits};
 use punctual_app::{App, AppError, Checked, Faults, KeyedRequest, WaitFor};
 use serde::{Deserialize, Serialize};
@@ -31,9 +31,9 @@ pub(crate) async fn submit(
     let keyed = faults.value(keyed(&headers, &body.bytes)).flatten();
     faults.finish()?;
     let submitted = app.submit(body.value, keyed, wait).await?;
-    let location = format!("/v1/jobs/{}", submitted.answer.id);
     let mut response = created(&submitted.answer, submitted.is_replayed);
-    response.headers_mut().insert(header::LOCATION, location.parse().expect("an id is ASCII"));
+    let location = HeaderValue::try_from(submitted.answer.links.itself).expect("an id is ASCII");
+    response.headers_mut().insert(header::LOCATION, location);
     Ok(response)
 }
 

@@ -17,7 +17,7 @@ use punctual_promises::{
 use punctual_store::JobRecord;
 
 use super::job_facts::{JobFact, JobFacts, facts_by_job};
-use super::losses;
+use super::lost_commits;
 use super::schedules::taken;
 use crate::history::{ExecutionEnd, Fact, History, RequestNo};
 use crate::plan::CLOCK_LAG_MAX_MS;
