@@ -141,6 +141,8 @@ id!(TaskId, "task", "The definition of a piece of work.");
 id!(ArtifactId, "artifact", "An uploaded file.");
 id!(WorkerId, "worker", "One run of a worker process; a restart makes a new one.");
 id!(ServerId, "server", "One run of a server process; a restart makes a new one.");
+id!(JoinTokenId, "jointoken", "What workers on other hosts enrol with.");
+id!(EnrolmentId, "enrolment", "One worker on another host, and what it may do.");
 
 macro_rules! may_be_unknown {
     ($($name:ident),*) => {$(
@@ -236,7 +238,7 @@ macro_rules! made_now {
         }
     )*};
 }
-made_now!(ArtifactId, BackfillId, TaskId, WorkerId, ServerId);
+made_now!(ArtifactId, BackfillId, TaskId, WorkerId, ServerId, JoinTokenId, EnrolmentId);
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,7 @@
 //! No async, no I/O, no clock and no randomness: time, jitter and ids come in as
 //! arguments, so that the same code runs in production and in the simulator.
 
+pub mod access;
 pub mod attempt;
 pub mod characters;
 pub mod credits;
@@ -19,14 +20,18 @@ pub mod random;
 pub mod retry;
 pub mod run;
 pub mod schedule;
+pub mod secret;
 pub mod shard;
 pub mod size;
 pub mod task;
 pub mod task_defaults;
 pub mod time;
+pub mod worker_scope;
 
 pub use attempt::{AttemptNo, Outcome, Ran};
-pub use id::{ArtifactId, BackfillId, JobId, ScheduleId, ServerId, ShardId, TaskId, WorkerId};
+pub use id::{
+    ArtifactId, BackfillId, EnrolmentId, JobId, JoinTokenId, ScheduleId, ServerId, ShardId, TaskId, WorkerId,
+};
 pub use job::{Counters, JobKey, JobRow};
 pub use lifecycle::JobState;
 pub use time::{Span, Timestamp};

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use punctual_core::attempt::{AttemptNo, Details, Failure, FailureClass, Last, Outcome, Ran};
 use punctual_core::schedule::{ScheduledRun, SourceKind};
+use punctual_core::secret::{SecretValue, SecretValues};
 use punctual_core::shard::event::Report;
 use punctual_core::{JobId, ScheduleId, Span, Timestamp};
 
@@ -62,6 +63,16 @@ pub fn scheduled_run_from_wire(wire: wire::ScheduledRun) -> Result<ScheduledRun,
         interval_start: wire.interval_start_us.map(time).transpose()?,
         last_success: wire.last_success_us.map(time).transpose()?,
     })
+}
+
+pub fn secrets_to_wire(secrets: &SecretValues) -> Vec<wire::Secret> {
+    let secret =
+        |(name, value): (&str, &SecretValue)| wire::Secret { name: name.to_owned(), value: value.expose().to_owned() };
+    secrets.iter().map(secret).collect()
+}
+
+pub fn secrets_from_wire(secrets: Vec<wire::Secret>) -> SecretValues {
+    secrets.into_iter().map(|secret| (secret.name, SecretValue::new(secret.value))).collect()
 }
 
 pub fn outcome_to_wire(report: &Report) -> wire::Outcome {

@@ -9,6 +9,12 @@ pub mod identity;
 pub mod worker {
     #![allow(clippy::all, clippy::allow_attributes_without_reason, reason = "generated code follows no lint of ours")]
     tonic::include_proto!("punctual.worker.v1");
+
+    impl std::fmt::Debug for Secret {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.debug_struct("Secret").field("name", &self.name).field("value", &"***").finish()
+        }
+    }
 }
 
 /// Between the servers of one cluster.

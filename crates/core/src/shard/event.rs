@@ -166,6 +166,10 @@ pub enum Event {
     WorkersAlive {
         workers: Vec<WorkerId>,
     },
+    /// An administrator ended these workers. What they run is lost, whether they are heard of or not.
+    WorkersRevoked {
+        workers: Vec<WorkerId>,
+    },
     Outcomes {
         worker: WorkerId,
         reports: Vec<Report>,

@@ -162,6 +162,7 @@ impl Owner {
                     self.fleet.seen(worker, now);
                 }
             }
+            Event::WorkersRevoked { workers } => self.lose_workers(&workers),
             Event::Outcomes { worker, reports } => {
                 self.fleet.seen(worker, now);
                 for report in reports {

@@ -129,17 +129,30 @@ impl Owner {
     pub(super) fn reap_silent_workers(&mut self) {
         self.fleet.forget_left_over(self.now);
         let before = self.now - self.config.worker_silence;
-        for SilentWorker { id, was_connected, seen_at, mut jobs } in self.fleet.take_silent(before) {
-            if was_connected {
-                self.effects.disconnects.push(id);
+        for silent in self.fleet.take_silent(before) {
+            self.lose(silent);
+        }
+    }
+
+    /// Ends the attempts of workers that may not work any more, as if they had been silent.
+    pub(super) fn lose_workers(&mut self, ids: &[WorkerId]) {
+        for id in ids {
+            if let Some(worker) = self.fleet.take(*id) {
+                self.lose(worker);
             }
-            // What is still being started is taken back when its start is durable.
-            jobs.retain(|job| self.running_attempt(*job).is_some());
-            let silent_for = self.now.since(seen_at);
-            self.effects.lost_workers.push(LostWorker { worker: id, attempts: jobs.len(), silent_for });
-            for job in jobs {
-                self.end_attempt(job, End::WorkerLost);
-            }
+        }
+    }
+
+    fn lose(&mut self, SilentWorker { id, was_connected, seen_at, mut jobs }: SilentWorker) {
+        if was_connected {
+            self.effects.disconnects.push(id);
+        }
+        // What is still being started is taken back when its start is durable.
+        jobs.retain(|job| self.running_attempt(*job).is_some());
+        let silent_for = self.now.since(seen_at);
+        self.effects.lost_workers.push(LostWorker { worker: id, attempts: jobs.len(), silent_for });
+        for job in jobs {
+            self.end_attempt(job, End::WorkerLost);
         }
     }
 }

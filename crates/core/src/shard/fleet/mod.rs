@@ -289,14 +289,15 @@ impl Fleet {
     pub(super) fn take_silent(&mut self, before: Timestamp) -> Vec<SilentWorker> {
         let silent: Vec<WorkerId> =
             self.workers.iter().filter(|(_, worker)| worker.seen_at < before).map(|(id, _)| *id).collect();
-        let mut taken = Vec::with_capacity(silent.len());
-        for id in silent {
-            let jobs = self.jobs_of(id);
-            let worker = self.workers.remove(&id).expect("it was just found");
-            self.pools.set_busy(id, &worker.pools);
-            taken.push(SilentWorker { id, was_connected: worker.stream.is_some(), seen_at: worker.seen_at, jobs });
-        }
-        taken
+        silent.into_iter().filter_map(|id| self.take(id)).collect()
+    }
+
+    /// Forgets a worker; `None` if it is not known.
+    pub(super) fn take(&mut self, id: WorkerId) -> Option<SilentWorker> {
+        let jobs = self.jobs_of(id);
+        let worker = self.workers.remove(&id)?;
+        self.pools.set_busy(id, &worker.pools);
+        Some(SilentWorker { id, was_connected: worker.stream.is_some(), seen_at: worker.seen_at, jobs })
     }
 
     /// The answers to changes of credits, so that a worker knows when it may promise the same slots to another server.

@@ -266,3 +266,31 @@ fn a_job_is_shown_as_running_until_its_end_is_durable() {
     bench.pass(Span::ZERO);
     assert_eq!(bench.owner.shown_running(&[id]), []);
 }
+
+#[test]
+fn what_a_revoked_worker_runs_goes_to_another_at_once() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.submit(Span::ZERO);
+    bench.pass(Span::ZERO);
+    let revoked = bench.worker;
+    bench.worker = WorkerId::new(bench.now, 2);
+    bench.connect(1, vec![]);
+    let stranger = WorkerId::new(bench.now, 3);
+    bench.handle(Event::WorkersRevoked { workers: vec![revoked, stranger] });
+    let effects = bench.pass(Span::ZERO);
+    assert_eq!(effects.disconnects, [revoked]);
+    bench.pass(Span::from_secs(1));
+    let running = bench.owner.running(id).map(|view| view.attempt);
+    assert!(running.is_none_or(|attempt| attempt == AttemptNo(2)), "its first attempt is over: {running:?}");
+}
+
+#[test]
+fn a_start_for_a_revoked_worker_is_taken_back() {
+    let mut bench = Bench::new();
+    bench.connect(1, vec![]);
+    let id = bench.submit(Span::ZERO);
+    bench.handle(Event::WorkersRevoked { workers: vec![bench.worker] });
+    bench.pass(Span::ZERO);
+    assert!(bench.owner.running(id).is_none());
+}
