@@ -7,10 +7,14 @@
 
 mod archive;
 mod artifacts;
+mod audit;
+mod authorities;
 mod backfills;
 pub mod codes;
 pub mod columns;
+mod enrolments;
 mod error;
+mod identities;
 mod jobs;
 mod leases;
 mod logs;
@@ -18,6 +22,7 @@ mod members;
 mod migrations;
 mod notices;
 mod schedules;
+mod secrets;
 mod tasks;
 mod throttle;
 mod transitions;
@@ -32,11 +37,21 @@ pub use artifacts::{
     Arrival, Artifact, ArtifactChange, ArtifactKind, ArtifactState, Artifacts, CreatedArtifact, NewArtifact, Unfit,
     Waits,
 };
+pub use audit::{AUDIT_ROWS_MAX, Audit, AuditAppended, AuditBatch, AuditEnds, AuditPlace, AuditRow};
+pub use authorities::{Authorities, AuthorityRow};
 pub use backfills::{
     BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillRun, BackfillState, BackfillStep, Backfilled, Backfills,
     Stepped,
 };
+pub use enrolments::{
+    ENDED_KEPT_FOR, ENDED_REMOVED_MAX, ENROLMENTS_MAX, Enrolment, EnrolmentChanges, Enrolments, JOIN_TOKENS_MAX,
+    JoinRefusal, JoinRequest, JoinTokenRow, Joined,
+};
 pub use error::{StoreError, StoreFault};
+pub use identities::{
+    Identities, IdentityChanges, IdentityId, KEYS_MAX, KeyChange, KeyRow, PasswordHash, SESSIONS_MAX,
+    SESSIONS_OF_USER_MAX, SecretDigest, SessionChange, SessionRow, USERS_MAX, UserChange, UserRow, UserSessions, Uses,
+};
 pub use jobs::{
     DueWindow, Filter, FinishedJob, HotJob, IdempotencyKey, IdempotentAnswer, JobPages, JobReads, JobRecord,
     LateOutcome, NewJob, Order, Page, Position, RerunRecord, SUBMIT_MAX, Submission, Submit, Submitted, Tables,
@@ -55,6 +70,9 @@ pub use notices::{
 pub use schedules::{
     CalendarDeletion, CalendarUpdate, LoadedRow, OccurrenceFilter, ScheduleFilter, Schedules, ShardSchedules,
 };
+pub use secrets::{
+    CLUSTER_SECRET, DEFAULT_NAMESPACE, RootKeyId, SECRETS_MAX, SealedKey, SecretChange, SecretRow, Secrets,
+};
 pub use tasks::{Interned, TaskChange, Tasks};
 pub use throttle::Throttle;
 pub use transitions::{Applied, FoundRow, LoadPage, OpenStarts, Transitions};
@@ -70,11 +88,16 @@ pub trait Store:
     + Schedules
     + Backfills
     + Notices
+    + Identities
     + Submit
     + JobReads
     + Leases
     + Members
+    + Audit
+    + Authorities
+    + Secrets
     + SeenWorkers
+    + Enrolments
     + Transitions
     + Logs
     + LogArchive

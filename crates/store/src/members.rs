@@ -78,8 +78,4 @@ pub trait Members: Send + Sync + 'static {
 
     /// Every duty that was ever held, in order of name; a lease may be over.
     async fn duties(&self) -> Result<Vec<DutyLease>>;
-
-    /// What the servers of this store know each other by. The first to ask has `proposed`
-    /// stored; everyone after it gets that one.
-    async fn cluster_secret(&self, proposed: ClusterSecret) -> Result<ClusterSecret>;
 }

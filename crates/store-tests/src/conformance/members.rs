@@ -1,6 +1,6 @@
 use punctual_core::shard::write::Epoch;
 use punctual_core::{ServerId, Span};
-use punctual_store::{ClusterSecret, Member, MemberStatus, Store};
+use punctual_store::{Member, MemberStatus, Store};
 
 use crate::fixture::*;
 
@@ -70,11 +70,4 @@ pub(super) async fn a_duty_changes_hands_under_a_higher_epoch(store: &dyn Store)
     assert_eq!(store.hold_duty(server(1), "retention", LONG).await.unwrap(), None, "it is not its own to drop");
     store.drop_duties(server(2)).await.unwrap();
     assert_eq!(store.hold_duty(server(1), "retention", LONG).await.unwrap(), Some(Epoch(3)));
-}
-
-pub(super) async fn the_first_secret_is_everyones(store: &dyn Store) {
-    let (first, second) = (ClusterSecret([7; 32]), ClusterSecret([8; 32]));
-    assert_eq!(store.cluster_secret(first).await.unwrap(), first);
-    assert_eq!(store.cluster_secret(second).await.unwrap(), first);
-    assert_eq!(format!("{first:?}"), "ClusterSecret", "it is not for logs");
 }

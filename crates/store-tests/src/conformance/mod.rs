@@ -5,12 +5,16 @@
 mod applies;
 mod archive;
 mod artifacts;
+mod audit;
+mod authorities;
 mod backfills;
 mod calendars;
 mod cancels;
 mod decisions;
 mod details;
 mod dispatches;
+mod enrolments;
+mod identities;
 mod leases;
 mod ledger_retention;
 mod lists;
@@ -23,6 +27,7 @@ mod retention;
 mod rules;
 mod schedule_lists;
 mod schedules;
+mod secrets;
 mod sources;
 mod starts;
 mod submits;
@@ -62,6 +67,16 @@ macro_rules! cases {
 }
 
 cases! { ($)
+    enrolments {
+        a_join_token_reads_back_as_it_was_added,
+        a_join_token_admits_as_many_workers_as_it_has_uses,
+        a_worker_that_asks_again_gets_its_enrolment_and_uses_nothing,
+        nobody_joins_with_a_token_that_ended_or_never_was,
+        of_many_workers_at_once_no_more_join_than_a_token_has_uses,
+        a_revoked_worker_is_not_renewed,
+        changes_of_enrolments_are_read_in_their_order,
+        what_ended_long_ago_makes_room_for_what_is_new,
+    }
     submits {
         a_submitted_job_can_be_found_loaded_and_shown,
         a_submission_is_all_or_nothing,
@@ -348,18 +363,54 @@ cases! { ($)
         a_server_gives_up_only_what_it_owns,
         leases_show_all_shards_and_their_owners,
     }
+    audit {
+        lines_of_the_audit_log_come_back_as_they_were,
+        a_line_follows_the_head_of_the_audit_log_or_is_not_written,
+        of_servers_that_append_to_the_audit_log_at_once_one_is_done,
+        the_audit_log_is_trimmed_from_its_begin,
+    }
     members {
         a_member_is_shown_as_it_was_last_seen,
         a_member_that_leaves_or_was_not_seen_is_gone,
         a_probe_succeeds_and_changes_nothing,
         a_duty_has_one_owner_at_a_time,
         a_duty_changes_hands_under_a_higher_epoch,
-        the_first_secret_is_everyones,
+    }
+    secrets {
+        the_first_sealed_key_of_a_label_is_everyones,
+        of_sealed_keys_that_are_kept_at_once_one_stays,
+        keys_are_sealed_anew_all_at_once_or_not,
+        a_secret_reads_back_as_it_was_put,
+        a_secret_is_changed_from_the_revision_before,
+        there_are_only_so_many_secrets,
+        tasks_that_refer_to_a_secret_are_known,
+        a_one_off_refers_to_its_secret_until_its_time_is_over,
+    }
+    authorities {
+        the_first_authority_of_a_generation_stays,
+        a_new_authority_retires_those_before_it_once,
     }
     workers {
         a_worker_is_known_as_it_was_last_seen,
         workers_go_some_days_after_they_were_last_seen,
         outcomes_that_came_too_late_can_be_read,
         of_one_attempt_few_late_outcomes_are_kept,
+    }
+    identities {
+        a_key_reads_back_as_it_was_added,
+        a_name_belongs_to_one_key_that_is_neither_revoked_nor_replaced,
+        a_key_is_replaced_once_and_never_lasts_longer_for_it,
+        a_key_is_revoked_once,
+        a_person_reads_back_as_they_were_added,
+        a_person_is_changed_only_from_the_expected_revision,
+        a_person_who_is_deleted_leaves_no_session_and_no_key,
+        a_session_begins_only_for_the_person_whose_password_was_checked,
+        a_session_ends_once,
+        of_many_sessions_of_a_person_the_oldest_end,
+        a_change_of_a_password_ends_the_sessions_of_that_person_alone,
+        every_change_has_a_later_revision,
+        changes_at_once_are_all_seen,
+        times_of_last_use_never_go_back,
+        what_ended_long_ago_is_removed,
     }
 }

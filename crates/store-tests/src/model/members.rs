@@ -1,6 +1,6 @@
 use punctual_core::shard::write::Epoch;
 use punctual_core::{ServerId, Span, Timestamp};
-use punctual_store::{ClusterSecret, DutyLease, Member, Result, SeenMember};
+use punctual_store::{DutyLease, Member, Result, SeenMember};
 
 use super::ModelStore;
 
@@ -62,13 +62,5 @@ impl ModelStore {
 
     pub fn duties_now(&self) -> Vec<DutyLease> {
         self.state().duties.values().cloned().collect()
-    }
-
-    pub fn cluster_secret_now(&self, proposed: ClusterSecret) -> Result<ClusterSecret> {
-        self.state().all_or_nothing(|state| {
-            let secret = state.secret.get(&()).copied().unwrap_or(proposed);
-            state.secret.put((), secret);
-            Ok(secret)
-        })
     }
 }

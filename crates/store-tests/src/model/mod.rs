@@ -8,9 +8,13 @@
 mod apply;
 mod archive;
 mod artifacts;
+mod audit;
+mod authorities;
 mod backfills;
 mod decide;
+mod enrolments;
 mod faults;
+mod identities;
 mod jobs;
 mod leases;
 mod logs;
@@ -19,6 +23,7 @@ mod notices;
 mod port;
 mod reads;
 mod schedules;
+mod secrets;
 mod table;
 mod tasks;
 mod workers;
@@ -34,12 +39,13 @@ use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow, Source
 use punctual_core::shard::write::{Epoch, Start, StartsId};
 use punctual_core::task::{Priority, Task};
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, Counters, JobId, JobKey, JobState, ScheduleId, ServerId, ShardId, Span, TaskId,
-    Timestamp, WorkerId,
+    ArtifactId, AttemptNo, BackfillId, Counters, EnrolmentId, JobId, JobKey, JobState, JoinTokenId, ScheduleId,
+    ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{
-    Ailing, BackfillRow, BackfillRun, ClusterSecret, DeliveryRow, DutyLease, IdempotentAnswer, RerunRecord, Result,
-    RuleRow, SeenMember, SeenWorker, StoreError,
+    Ailing, AuditEnds, AuditRow, AuthorityRow, BackfillRow, BackfillRun, ClusterSecret, DeliveryRow, DutyLease,
+    Enrolment, IdempotentAnswer, IdentityId, JoinTokenRow, KeyRow, RerunRecord, Result, RuleRow, SealedKey, SecretRow,
+    SeenMember, SeenWorker, SessionRow, StoreError, UserRow,
 };
 
 use artifacts::StoredArtifact;
@@ -102,9 +108,23 @@ pub struct State {
     backfills: Table<BackfillId, BackfillRow>,
     backfill_runs: Table<(BackfillId, Timestamp), BackfillRun>,
     members: Table<ServerId, SeenMember>,
+    authorities: Table<u32, AuthorityRow>,
     workers: Table<WorkerId, SeenWorker>,
+    join_tokens: Table<JoinTokenId, JoinTokenRow>,
+    enrolments: Table<EnrolmentId, Enrolment>,
+    enrolment_revision: Table<(), u64>,
     duties: Table<String, DutyLease>,
-    secret: Table<(), ClusterSecret>,
+    /// As versions before root keys stored it.
+    plain_secret: Table<(), ClusterSecret>,
+    /// Each with the number of its last change.
+    keys: Table<IdentityId, (u64, KeyRow)>,
+    users: Table<IdentityId, (u64, UserRow)>,
+    sessions: Table<IdentityId, (u64, SessionRow)>,
+    identities_revision: Table<(), u64>,
+    audit: Table<u64, AuditRow>,
+    audit_ends: Table<(), AuditEnds>,
+    sealed_keys: Table<String, SealedKey>,
+    secrets: Table<(String, String), SecretRow>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -187,9 +207,21 @@ impl ModelStore {
             backfills: Table::default(),
             backfill_runs: Table::default(),
             members: Table::default(),
+            authorities: Table::default(),
             workers: Table::default(),
+            join_tokens: Table::default(),
+            enrolments: Table::default(),
+            enrolment_revision: Table::default(),
             duties: Table::default(),
-            secret: Table::default(),
+            plain_secret: Table::default(),
+            keys: Table::default(),
+            users: Table::default(),
+            sessions: Table::default(),
+            identities_revision: Table::default(),
+            audit: Table::default(),
+            audit_ends: Table::default(),
+            sealed_keys: Table::default(),
+            secrets: Table::default(),
         };
         Self {
             state: Arc::new(Mutex::new(state)),
@@ -300,9 +332,21 @@ impl State {
             backfills,
             backfill_runs,
             members,
+            authorities,
             workers,
+            join_tokens,
+            enrolments,
+            enrolment_revision,
             duties,
-            secret
+            plain_secret,
+            sealed_keys,
+            secrets,
+            keys,
+            users,
+            sessions,
+            identities_revision,
+            audit,
+            audit_ends
         );
         result
     }

@@ -6,13 +6,18 @@ use punctual_core::attempt::ArchivedLog;
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
-use punctual_core::{ArtifactId, AttemptNo, JobId, JobKey, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
+use punctual_core::{
+    ArtifactId, AttemptNo, EnrolmentId, JobId, JobKey, JoinTokenId, ServerId, ShardId, Span, TaskId, Timestamp,
+    WorkerId,
+};
 use punctual_store::{
-    Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, ChunkMarks, ClusterSecret,
-    CreatedArtifact, DueWindow, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey, Interned, JobPages,
-    JobReads, JobRecord, KeptLog, LateOutcome, Lease, Leases, LoadPage, LogArchive, LogChunk, LogPiece, Logs, Member,
-    Members, NewArtifact, OpenStarts, Owned, Page, Position, RerunRecord, Result, Retention, SeenMember, SeenWorker,
-    SeenWorkers, Store, Submission, Submit, Submitted, TaskChange, Tasks, Transitions, WholeLog,
+    Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, Audit, AuditAppended, AuditBatch,
+    AuditEnds, AuditPlace, AuditRow, Authorities, AuthorityRow, ChunkMarks, ClusterSecret, CreatedArtifact, DueWindow,
+    DutyLease, Enrolment, EnrolmentChanges, Enrolments, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey,
+    Interned, JobPages, JobReads, JobRecord, JoinRequest, JoinTokenRow, Joined, KeptLog, LateOutcome, Lease, Leases,
+    LoadPage, LogArchive, LogChunk, LogPiece, Logs, Member, Members, NewArtifact, OpenStarts, Order, Owned, Page,
+    Position, RerunRecord, Result, Retention, RootKeyId, SealedKey, SecretChange, SecretRow, Secrets, SeenMember,
+    SeenWorker, SeenWorkers, Store, Submission, Submit, Submitted, TaskChange, Tasks, Transitions, WholeLog,
 };
 
 use super::ModelStore;
@@ -177,6 +182,55 @@ impl SeenWorkers for ModelStore {
 }
 
 #[async_trait]
+impl Enrolments for ModelStore {
+    async fn add_join_token(&self, token: JoinTokenRow) -> Result<bool> {
+        self.add_join_token_now(token)
+    }
+    async fn join_tokens(&self) -> Result<Vec<JoinTokenRow>> {
+        Ok(self.join_tokens_now())
+    }
+    async fn join_token(&self, id: JoinTokenId) -> Result<Option<JoinTokenRow>> {
+        Ok(self.join_token_now(id))
+    }
+    async fn revoke_join_token(&self, id: JoinTokenId, at: Timestamp) -> Result<bool> {
+        self.revoke_join_token_now(id, at)
+    }
+    async fn enrol(&self, request: JoinRequest) -> Result<Joined> {
+        self.enrol_now(request)
+    }
+    async fn renew_enrolment(
+        &self,
+        id: EnrolmentId,
+        now: Timestamp,
+        expires_at: Timestamp,
+    ) -> Result<Option<Enrolment>> {
+        self.renew_enrolment_now(id, now, expires_at)
+    }
+    async fn revoke_enrolment(&self, id: EnrolmentId, at: Timestamp) -> Result<bool> {
+        self.revoke_enrolment_now(id, at)
+    }
+    async fn enrolments_changed(&self, after: u64, limit: usize) -> Result<EnrolmentChanges> {
+        Ok(self.enrolments_changed_now(after, limit))
+    }
+}
+
+#[async_trait]
+impl Audit for ModelStore {
+    async fn audit_ends(&self) -> Result<AuditEnds> {
+        Ok(self.audit_ends_now())
+    }
+    async fn append_audit(&self, batch: AuditBatch) -> Result<AuditAppended> {
+        self.append_audit_now(batch)
+    }
+    async fn audit_rows(&self, from: Option<u64>, order: Order, limit: usize) -> Result<Vec<AuditRow>> {
+        Ok(self.audit_rows_now(from, order, limit))
+    }
+    async fn trim_audit(&self, base: AuditPlace) -> Result<usize> {
+        self.trim_audit_now(base)
+    }
+}
+
+#[async_trait]
 impl Members for ModelStore {
     async fn beat(&self, member: Member) -> Result<()> {
         self.beat_now(member)
@@ -199,8 +253,49 @@ impl Members for ModelStore {
     async fn duties(&self) -> Result<Vec<DutyLease>> {
         Ok(self.duties_now())
     }
-    async fn cluster_secret(&self, proposed: ClusterSecret) -> Result<ClusterSecret> {
-        self.cluster_secret_now(proposed)
+}
+
+#[async_trait]
+impl Secrets for ModelStore {
+    async fn plain_cluster_secret(&self) -> Result<Option<ClusterSecret>> {
+        Ok(self.plain_cluster_secret_now())
+    }
+    async fn sealed_keys(&self) -> Result<Vec<SealedKey>> {
+        Ok(self.sealed_keys_now())
+    }
+    async fn keep_sealed_key(&self, key: SealedKey) -> Result<SealedKey> {
+        self.keep_sealed_key_now(key)
+    }
+    async fn rewrap_keys(&self, former: RootKeyId, keys: Vec<SealedKey>) -> Result<bool> {
+        self.rewrap_keys_now(former, keys)
+    }
+    async fn put_secret(&self, row: SecretRow) -> Result<SecretChange> {
+        self.put_secret_now(row)
+    }
+    async fn delete_secret(&self, namespace: &str, name: &str) -> Result<bool> {
+        self.delete_secret_now(namespace, name)
+    }
+    async fn secrets_by_name(&self, namespace: &str, names: Vec<String>) -> Result<Vec<SecretRow>> {
+        Ok(self.secrets_by_name_now(namespace, &names))
+    }
+    async fn secrets(&self, namespace: &str) -> Result<Vec<SecretRow>> {
+        Ok(self.secrets_now(namespace))
+    }
+    async fn tasks_with_secret(&self, _: &str, name: &str, now: Timestamp, limit: usize) -> Result<Vec<String>> {
+        Ok(self.tasks_with_secret_now(name, now, limit))
+    }
+    async fn secret_uses(&self, _: &str) -> Result<Vec<(String, u64)>> {
+        Ok(self.secret_uses_now())
+    }
+}
+
+#[async_trait]
+impl Authorities for ModelStore {
+    async fn authorities(&self) -> Result<Vec<AuthorityRow>> {
+        Ok(self.authorities_now())
+    }
+    async fn add_authority(&self, row: AuthorityRow, retire_others: Timestamp) -> Result<bool> {
+        self.add_authority_now(row, retire_others)
     }
 }
 
