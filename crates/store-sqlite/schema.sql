@@ -38,6 +38,32 @@ CREATE TABLE attempt (
     PRIMARY KEY (job, attempt)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE audit (
+    seq  INTEGER PRIMARY KEY,
+    at   INTEGER NOT NULL,
+    -- Byte for byte: the hash is that of the line and of the hash before it.
+    line TEXT NOT NULL,
+    hash BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE audit_ends (
+    id        INTEGER PRIMARY KEY CHECK (id = 1),
+    base_seq  INTEGER NOT NULL,
+    base_hash BLOB NOT NULL,
+    head_seq  INTEGER NOT NULL,
+    head_hash BLOB NOT NULL,
+    -- Of the head.
+    signature BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE authority (
+    generation INTEGER PRIMARY KEY,
+    certificate BLOB NOT NULL,
+    sealed_key BLOB NOT NULL,
+    created_at INTEGER NOT NULL,
+    retired_at INTEGER
+) STRICT;
+
 CREATE TABLE backfill (
     id            BLOB NOT NULL PRIMARY KEY,
     schedule      BLOB NOT NULL,
@@ -125,6 +151,32 @@ CREATE TABLE duty (
     lease_until INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE enrolment (
+    id          BLOB NOT NULL PRIMARY KEY,
+    join_token  BLOB NOT NULL,
+    name        TEXT NOT NULL,
+    scope       TEXT NOT NULL,
+    -- Of its public key.
+    key_sha256  BLOB NOT NULL,
+    enrolled_at INTEGER NOT NULL,
+    renewed_at  INTEGER NOT NULL,
+    -- Its latest certificate's.
+    expires_at  INTEGER NOT NULL,
+    revoked_at  INTEGER,
+    revision    INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE UNIQUE INDEX enrolment_key ON enrolment (join_token, key_sha256);
+
+CREATE UNIQUE INDEX enrolment_revision ON enrolment (revision);
+
+CREATE INDEX enrolment_expires ON enrolment (expires_at, id);
+
+CREATE TABLE enrolment_counter (
+    id       INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+    revision INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE history (
     id            BLOB NOT NULL PRIMARY KEY,
     task          INTEGER NOT NULL,
@@ -167,6 +219,68 @@ CREATE TABLE idempotency (
 
 CREATE INDEX idempotency_expiry ON idempotency (expires_at);
 
+CREATE TABLE identity_key (
+    id           INTEGER PRIMARY KEY,
+    changed      INTEGER NOT NULL,
+    -- The SHA-256 of the secret.
+    digest       BLOB NOT NULL,
+    name         TEXT NOT NULL,
+    namespace    TEXT NOT NULL,
+    -- A role or a list of rights, as JSON.
+    rights       TEXT NOT NULL,
+    owner        INTEGER,
+    created_at   INTEGER NOT NULL,
+    created_by   TEXT NOT NULL,
+    expires_at   INTEGER,
+    last_used_at INTEGER,
+    replaced_by  INTEGER,
+    revoked_at   INTEGER,
+    revoked_by   TEXT
+) STRICT;
+
+CREATE UNIQUE INDEX identity_key_name ON identity_key (name) WHERE revoked_at IS NULL AND replaced_by IS NULL;
+
+CREATE INDEX identity_key_changed ON identity_key (changed);
+
+CREATE INDEX identity_key_owner ON identity_key (owner) WHERE owner IS NOT NULL AND revoked_at IS NULL;
+
+CREATE TABLE identity_session (
+    id           INTEGER PRIMARY KEY,
+    changed      INTEGER NOT NULL,
+    digest       BLOB NOT NULL,
+    user_id      INTEGER NOT NULL,
+    created_at   INTEGER NOT NULL,
+    expires_at   INTEGER NOT NULL,
+    last_used_at INTEGER NOT NULL,
+    ended_at     INTEGER,
+    address      TEXT
+) STRICT;
+
+CREATE INDEX identity_session_user ON identity_session (user_id, created_at) WHERE ended_at IS NULL;
+
+CREATE INDEX identity_session_changed ON identity_session (changed);
+
+CREATE TABLE identity_user (
+    id         INTEGER PRIMARY KEY,
+    changed    INTEGER NOT NULL,
+    name       TEXT NOT NULL,
+    mail       TEXT,
+    role       TEXT NOT NULL,
+    -- What argon2id made of it, with its parameters and salt.
+    password   TEXT,
+    disabled   INTEGER NOT NULL,
+    revision   INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    changed_at INTEGER NOT NULL,
+    changed_by TEXT NOT NULL,
+    deleted_at INTEGER
+) STRICT;
+
+CREATE UNIQUE INDEX identity_user_name ON identity_user (name) WHERE deleted_at IS NULL;
+
+CREATE INDEX identity_user_changed ON identity_user (changed);
+
 CREATE TABLE job (
     shard         INTEGER NOT NULL,
     due_at        INTEGER NOT NULL,
@@ -192,6 +306,21 @@ CREATE INDEX job_tracked ON job (shard, id) WHERE source >= x'80';
 CREATE INDEX job_given_back ON job (late_from, id) WHERE late_from IS NOT NULL;
 
 CREATE INDEX job_tracing ON job (tracing_id, id) WHERE tracing_id IS NOT NULL;
+
+CREATE TABLE join_token (
+    id            BLOB NOT NULL PRIMARY KEY,
+    secret_sha256 BLOB NOT NULL,
+    -- Namespace, queues, labels and kinds, as JSON.
+    scope         TEXT NOT NULL,
+    uses_max      INTEGER NOT NULL,
+    uses          INTEGER NOT NULL,
+    created_at    INTEGER NOT NULL,
+    created_by    TEXT NOT NULL,
+    expires_at    INTEGER NOT NULL,
+    revoked_at    INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX join_token_expires ON join_token (expires_at, id);
 
 CREATE TABLE log (
     job     BLOB NOT NULL,
@@ -324,6 +453,33 @@ CREATE TABLE schedule_change (
 CREATE INDEX schedule_change_of ON schedule_change (schedule);
 
 CREATE INDEX schedule_change_at ON schedule_change (at);
+
+CREATE TABLE sealed_key (
+    label    TEXT PRIMARY KEY,
+    root_key BLOB NOT NULL,
+    sealed   BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE secret (
+    namespace  TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    revision   INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    changed_at INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    changed_by TEXT NOT NULL,
+    sealed     BLOB NOT NULL,
+    PRIMARY KEY (namespace, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE secret_use (
+    namespace TEXT NOT NULL,
+    secret    TEXT NOT NULL,
+    task      BLOB NOT NULL,
+    PRIMARY KEY (namespace, secret, task)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX secret_use_task ON secret_use (task);
 
 CREATE TABLE shard (
     id          INTEGER PRIMARY KEY,

@@ -64,6 +64,7 @@ impl Artifacts for SqliteStore {
     async fn prune_artifacts(&self, before: Timestamp, now: Timestamp, limit: usize) -> Result<Vec<ArtifactId>> {
         self.write(limit, move |db| {
             db.conn.prepare_cached(sql!("prune_task_files"))?.execute([])?;
+            db.conn.prepare_cached(sql!("prune_secret_uses"))?.execute([])?;
             let mut gone = prune(&db.conn, sql!("unused_artifacts"), before, limit)?;
             gone.extend(prune(&db.conn, sql!("expired_artifacts"), now, limit - gone.len())?);
             Ok(gone)

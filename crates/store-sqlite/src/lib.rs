@@ -8,13 +8,17 @@
 
 mod archive;
 mod artifacts;
+mod audit;
+mod authorities;
 mod backfills;
 mod check;
 mod codec;
 mod commits;
 mod connection;
+mod enrolments;
 mod fault;
 mod health;
+mod identities;
 mod jobs;
 mod leases;
 mod lock;
@@ -26,6 +30,7 @@ mod options;
 mod reader;
 mod retention;
 mod schedules;
+mod secrets;
 mod tasks;
 mod transitions;
 mod workers;

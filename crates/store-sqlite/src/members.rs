@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use punctual_core::shard::write::Epoch;
 use punctual_core::{ServerId, Span, Timestamp};
-use punctual_store::{ClusterSecret, DutyLease, Member, MemberStatus, Members, Result, SeenMember};
+use punctual_store::{DutyLease, Member, MemberStatus, Members, Result, SeenMember};
 use rusqlite::{OptionalExtension, Row, params};
 
 use crate::{SqliteStore, codec, sql};
@@ -79,15 +79,6 @@ impl Members for SqliteStore {
             Ok(duties)
         };
         self.shared.people_reads.read(read).await
-    }
-
-    async fn cluster_secret(&self, proposed: ClusterSecret) -> Result<ClusterSecret> {
-        self.write(1, move |db| {
-            db.conn.prepare_cached(sql!("keep_cluster_secret"))?.execute([proposed.0])?;
-            let secret = db.conn.prepare_cached(sql!("cluster_secret"))?.query_row([], |row| row.get(0))?;
-            Ok(ClusterSecret(secret))
-        })
-        .await
     }
 }
 

@@ -26,6 +26,11 @@ pub(crate) const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0015_last_success",
     "0016_files",
     "0017_tracing",
+    "0018_authority",
+    "0019_enrolments",
+    "0020_identities",
+    "0021_audit",
+    "0022_secrets",
 ];
 
 /// Why the schema could not be brought up to date.

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::artifacts::{self, Fit};
 use crate::writer::{Db, Failure, KnownTask};
-use crate::{SqliteStore, codec, sql};
+use crate::{SqliteStore, codec, secrets, sql};
 
 /// A lookup costs less than the memory of a longer list.
 const KNOWN_MAX: usize = 10_000;
@@ -155,6 +155,7 @@ fn update(conn: &Connection, task: &Task) -> std::result::Result<TaskChange, Fai
         fit.waits()
     ])?;
     artifacts::keep_files(conn, task)?;
+    secrets::exchange_uses(conn, task)?;
     Ok(TaskChange::Done)
 }
 
@@ -213,6 +214,7 @@ fn insert(
         fit.waits()
     ])?;
     artifacts::keep_files(conn, task)?;
+    secrets::keep_uses(conn, task)?;
     Ok(task.id)
 }
 

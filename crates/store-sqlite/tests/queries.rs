@@ -6,9 +6,10 @@ use punctual_store_tests::check_columns;
 use rusqlite::Connection;
 
 /// The few rows of `shard`, `member` and `duty` are read through, and so are those artifacts that are pending and
-/// the objects that are to be deleted, calendars, rules and those backfills that are running. One reads
+/// the objects that are to be deleted, calendars, rules, authorities, keys, people, sessions and those backfills that are running. One reads
 /// through the names of schedules, where that is the quickest way, and one through an index up to its limit.
-const SCANS: [&str; 20] = [
+const SCANS: [&str; 32] = [
+    "authorities",
     "shards_free",
     "renew_leases",
     "release_leases",
@@ -27,8 +28,19 @@ const SCANS: [&str; 20] = [
     "ailing",
     "running_backfills",
     "prune_task_files",
+    "prune_secret_uses",
+    "sealed_keys",
     "raise_epochs",
     "count_running_backfills",
+    "count_identity_keys",
+    "count_identity_users",
+    "count_identity_sessions",
+    "prune_identity_keys",
+    "prune_identity_users",
+    "prune_identity_sessions",
+    "join_tokens",
+    "insert_join_token",
+    "insert_enrolment",
 ];
 
 fn read(folder: &str) -> Vec<(String, String)> {
@@ -145,6 +157,14 @@ fn queries_that_need_a_partial_index_use_it() {
         ("prune_backfill_runs", "SEARCH run USING PRIMARY KEY (backfill=?)"),
         ("prune_backfills", "backfill_ended (ended_at<?)"),
         ("forget_calendar_uses", "calendar_use_schedule (schedule=?)"),
+        ("identity_keys_since", "identity_key_changed (changed>?)"),
+        ("identity_users_since", "identity_user_changed (changed>?)"),
+        ("identity_sessions_since", "identity_session_changed (changed>?)"),
+        ("identity_key_name_taken", "identity_key_name (name=?)"),
+        ("identity_user_name_taken", "identity_user_name (name=?)"),
+        ("revoke_identity_keys_of_user", "identity_key_owner (owner=?)"),
+        ("end_identity_sessions_of_user", "identity_session_user (user_id=?)"),
+        ("end_oldest_identity_sessions", "identity_session_user (user_id=?)"),
     ] {
         let (_, text) = queries.iter().find(|(query, _)| query == name).unwrap();
         let plan = plan(&conn, text);

@@ -1,0 +1,5 @@
+-- Ends the open sessions of a person but for the latest ones.
+-- Index: identity_session_user, backwards.
+-- Concurrency: only the writer runs it.
+UPDATE identity_session SET changed = ?2, ended_at = ?3
+WHERE id IN (SELECT id FROM identity_session WHERE user_id = ?1 AND ended_at IS NULL ORDER BY created_at DESC LIMIT -1 OFFSET ?4)
