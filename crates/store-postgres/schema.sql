@@ -38,6 +38,30 @@ TABLE attempt
     due_at bigint
 CREATE UNIQUE INDEX attempt_pkey ON public.attempt USING btree (job, attempt)
 
+TABLE audit
+    seq bigint NOT NULL
+    at bigint NOT NULL
+    line text NOT NULL
+    hash bytea NOT NULL
+CREATE UNIQUE INDEX audit_pkey ON public.audit USING btree (seq)
+
+TABLE audit_ends
+    id bigint NOT NULL
+    base_seq bigint NOT NULL
+    base_hash bytea NOT NULL
+    head_seq bigint NOT NULL
+    head_hash bytea NOT NULL
+    signature bytea NOT NULL
+CREATE UNIQUE INDEX audit_ends_pkey ON public.audit_ends USING btree (id)
+
+TABLE authority
+    generation integer NOT NULL
+    certificate bytea NOT NULL
+    sealed_key bytea NOT NULL
+    created_at bigint NOT NULL
+    retired_at bigint
+CREATE UNIQUE INDEX authority_pkey ON public.authority USING btree (generation)
+
 TABLE backfill WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=500)
     id uuid NOT NULL
     schedule uuid NOT NULL
@@ -112,6 +136,27 @@ TABLE duty
     lease_until bigint NOT NULL
 CREATE UNIQUE INDEX duty_pkey ON public.duty USING btree (name)
 
+TABLE enrolment
+    id uuid NOT NULL
+    join_token uuid NOT NULL
+    name text NOT NULL
+    scope text NOT NULL
+    key_sha256 bytea NOT NULL
+    enrolled_at bigint NOT NULL
+    renewed_at bigint NOT NULL
+    expires_at bigint NOT NULL
+    revoked_at bigint
+    revision bigint NOT NULL
+CREATE INDEX enrolment_expires ON public.enrolment USING btree (expires_at, id)
+CREATE UNIQUE INDEX enrolment_key ON public.enrolment USING btree (join_token, key_sha256)
+CREATE UNIQUE INDEX enrolment_pkey ON public.enrolment USING btree (id)
+CREATE UNIQUE INDEX enrolment_revision ON public.enrolment USING btree (revision)
+
+TABLE enrolment_counter
+    id integer NOT NULL
+    revision bigint NOT NULL
+CREATE UNIQUE INDEX enrolment_counter_pkey ON public.enrolment_counter USING btree (id)
+
 TABLE history PARTITION BY RANGE (finished_at)
     id uuid NOT NULL
     finished_at bigint NOT NULL
@@ -151,6 +196,58 @@ TABLE idempotency
 CREATE INDEX idempotency_expiry ON public.idempotency USING btree (expires_at)
 CREATE UNIQUE INDEX idempotency_pkey ON public.idempotency USING btree (key)
 
+TABLE identity_key
+    id bigint NOT NULL
+    changed bigint NOT NULL
+    owner bigint
+    created_at bigint NOT NULL
+    expires_at bigint
+    last_used_at bigint
+    replaced_by bigint
+    revoked_at bigint
+    digest bytea NOT NULL
+    name text NOT NULL COLLATE C
+    namespace text NOT NULL COLLATE C
+    rights text NOT NULL
+    created_by text NOT NULL
+    revoked_by text
+CREATE INDEX identity_key_changed ON public.identity_key USING btree (changed)
+CREATE UNIQUE INDEX identity_key_name ON public.identity_key USING btree (name) WHERE ((revoked_at IS NULL) AND (replaced_by IS NULL))
+CREATE INDEX identity_key_owner ON public.identity_key USING btree (owner) WHERE ((owner IS NOT NULL) AND (revoked_at IS NULL))
+CREATE UNIQUE INDEX identity_key_pkey ON public.identity_key USING btree (id)
+
+TABLE identity_session
+    id bigint NOT NULL
+    changed bigint NOT NULL
+    user_id bigint NOT NULL
+    created_at bigint NOT NULL
+    expires_at bigint NOT NULL
+    last_used_at bigint NOT NULL
+    ended_at bigint
+    digest bytea NOT NULL
+    address text
+CREATE INDEX identity_session_changed ON public.identity_session USING btree (changed)
+CREATE UNIQUE INDEX identity_session_pkey ON public.identity_session USING btree (id)
+CREATE INDEX identity_session_user ON public.identity_session USING btree (user_id, created_at) WHERE (ended_at IS NULL)
+
+TABLE identity_user
+    id bigint NOT NULL
+    changed bigint NOT NULL
+    created_at bigint NOT NULL
+    changed_at bigint NOT NULL
+    deleted_at bigint
+    revision integer NOT NULL
+    disabled boolean NOT NULL
+    name text NOT NULL COLLATE C
+    mail text
+    role text NOT NULL
+    password text
+    created_by text NOT NULL
+    changed_by text NOT NULL
+CREATE INDEX identity_user_changed ON public.identity_user USING btree (changed)
+CREATE UNIQUE INDEX identity_user_name ON public.identity_user USING btree (name) WHERE (deleted_at IS NULL)
+CREATE UNIQUE INDEX identity_user_pkey ON public.identity_user USING btree (id)
+
 TABLE job WITH (autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=5000, autovacuum_analyze_scale_factor=0.1, autovacuum_analyze_threshold=1000)
     id uuid NOT NULL
     due_at bigint NOT NULL
@@ -173,6 +270,19 @@ CREATE UNIQUE INDEX job_pkey ON public.job USING btree (shard, due_at, id)
 CREATE INDEX job_tracing ON public.job USING btree (tracing_id, id) WHERE (tracing_id IS NOT NULL)
 CREATE INDEX job_tracked ON public.job USING btree (shard, id) WHERE (source >= '\x80'::bytea)
 CREATE INDEX job_urgent ON public.job USING btree (shard, due_at, id) WHERE (priority > 0)
+
+TABLE join_token
+    id uuid NOT NULL
+    secret_sha256 bytea NOT NULL
+    scope text NOT NULL
+    uses_max bigint NOT NULL
+    uses bigint NOT NULL
+    created_at bigint NOT NULL
+    created_by text NOT NULL
+    expires_at bigint NOT NULL
+    revoked_at bigint
+CREATE INDEX join_token_expires ON public.join_token USING btree (expires_at, id)
+CREATE UNIQUE INDEX join_token_pkey ON public.join_token USING btree (id)
 
 TABLE log
     job uuid NOT NULL
@@ -297,6 +407,30 @@ TABLE schedule_change
     former_spec text
 CREATE INDEX schedule_change_at ON public.schedule_change USING btree (at)
 CREATE UNIQUE INDEX schedule_change_pkey ON public.schedule_change USING btree (schedule, number)
+
+TABLE sealed_key
+    label text NOT NULL COLLATE C
+    root_key bytea NOT NULL
+    sealed bytea NOT NULL
+CREATE UNIQUE INDEX sealed_key_pkey ON public.sealed_key USING btree (label)
+
+TABLE secret
+    created_at bigint NOT NULL
+    changed_at bigint NOT NULL
+    revision integer NOT NULL
+    namespace text NOT NULL COLLATE C
+    name text NOT NULL COLLATE C
+    created_by text NOT NULL
+    changed_by text NOT NULL
+    sealed bytea NOT NULL
+CREATE UNIQUE INDEX secret_pkey ON public.secret USING btree (namespace, name)
+
+TABLE secret_use
+    task uuid NOT NULL
+    namespace text NOT NULL COLLATE C
+    secret text NOT NULL COLLATE C
+CREATE UNIQUE INDEX secret_use_pkey ON public.secret_use USING btree (namespace, secret, task)
+CREATE INDEX secret_use_task ON public.secret_use USING btree (task)
 
 TABLE shard WITH (fillfactor=10, autovacuum_vacuum_threshold=200, autovacuum_vacuum_scale_factor=0)
     id smallint NOT NULL

@@ -269,6 +269,7 @@ async fn delete(conn: &Conn, id: ArtifactId, unneeded_by: &[TaskId]) -> Done<Art
 
 async fn prune(conn: &Conn, before: Timestamp, now: Timestamp, limit: usize) -> Done<Vec<ArtifactId>> {
     conn.execute(sql!("prune_task_files"), &[]).await?;
+    conn.execute(sql!("prune_secret_uses"), &[]).await?;
     let mut gone = Vec::new();
     for (text, time) in [(sql!("unused_artifacts"), before), (sql!("expired_artifacts"), now)] {
         let rest = i64::try_from(limit - gone.len()).unwrap_or(i64::MAX);

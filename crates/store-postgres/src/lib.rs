@@ -10,10 +10,14 @@
 
 mod archive;
 mod artifacts;
+mod audit;
+mod authorities;
 mod backfills;
 mod codec;
 mod connection;
+mod enrolments;
 mod health;
+mod identities;
 mod instance;
 mod jobs;
 mod leases;
@@ -31,6 +35,7 @@ mod pipeline;
 mod plans;
 mod retention;
 mod schedules;
+mod secrets;
 mod target;
 mod tasks;
 mod tls;

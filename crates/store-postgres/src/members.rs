@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use punctual_core::shard::write::Epoch;
 use punctual_core::{ServerId, Span, Timestamp};
-use punctual_store::{ClusterSecret, DutyLease, Member, MemberStatus, Members, Result, SeenMember, StoreError};
+use punctual_store::{DutyLease, Member, MemberStatus, Members, Result, SeenMember};
 use tokio_postgres::Row;
 
 use crate::codec::{self, Read, Uuid};
@@ -71,18 +71,6 @@ impl Members for PostgresStore {
         self.open()?;
         let rows = self.shared.leases.conn().await?.query(sql!("duties"), &[]).await?;
         Ok(rows.iter().map(read_duty).collect::<Read<_>>()?)
-    }
-
-    async fn cluster_secret(&self, proposed: ClusterSecret) -> Result<ClusterSecret> {
-        self.open()?;
-        let conn = self.shared.leases.conn().await?;
-        conn.execute(sql!("keep_cluster_secret"), &[&&proposed.0[..]]).await?;
-        let row = conn.query_opt(sql!("cluster_secret"), &[]).await?;
-        let secret = row.and_then(|row| row.try_get::<_, Vec<u8>>(0).ok()?.try_into().ok());
-        // The text does not show what was read.
-        let secret =
-            secret.ok_or_else(|| StoreError::Inconsistent("the cluster's secret cannot be read".to_owned()))?;
-        Ok(ClusterSecret(secret))
     }
 }
 

@@ -34,6 +34,11 @@ const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0014_last_success",
     "0015_files",
     "0016_tracing",
+    "0017_authority",
+    "0018_enrolments",
+    "0019_identities",
+    "0020_audit",
+    "0021_secrets",
 ];
 
 /// Every migration that the program or the database knows, in order. Changes nothing.

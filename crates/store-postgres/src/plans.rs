@@ -11,7 +11,7 @@ use crate::link::Origin;
 use crate::{Options, PostgresStore};
 
 /// Small tables are read through, and so is what the catalogue says.
-const SCANS: [&str; 12] = [
+const SCANS: [&str; 15] = [
     "acquire_shards",
     "take_shards",
     "renew_leases",
@@ -24,6 +24,9 @@ const SCANS: [&str; 12] = [
     "partitions",
     "prune_nodes",
     "calendars_revision",
+    "prune_identity_keys",
+    "prune_identity_sessions",
+    "prune_identity_users",
 ];
 /// A bounded number of rows is put in order.
 const SORTS: [&str; 11] = [
@@ -40,7 +43,7 @@ const SORTS: [&str; 11] = [
     "schedules_with_calendars",
 ];
 /// Run without the settings that make plans stay; they set their own.
-const MAINTENANCE: [&str; 21] = [
+const MAINTENANCE: [&str; 24] = [
     "prune_workers",
     "partitions",
     "prunable_jobs",
@@ -62,6 +65,9 @@ const MAINTENANCE: [&str; 21] = [
     "prune_ailing",
     "prune_backfill_runs",
     "prune_backfills",
+    "prune_identity_keys",
+    "prune_identity_sessions",
+    "prune_identity_users",
 ];
 
 fn queries() -> Vec<(String, String)> {
@@ -187,11 +193,20 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("schedules_with_calendars", "calendar_use_pkey on calendar_use"),
         ("calendar_users", "calendar_use_name on calendar_use"),
         ("forget_calendars", "calendar_use_pkey on calendar_use"),
+        ("sealed_keys", "sealed_key_pkey on sealed_key"),
+        ("secrets", "secret_pkey on secret"),
+        ("secrets_by_name", "secret_pkey on secret"),
+        ("tasks_with_secret", "secret_use_pkey on secret_use"),
+        ("tasks_with_secret", "schedule_task on schedule"),
+        ("secret_uses", "secret_use_pkey on secret_use"),
+        ("drop_secret_uses", "secret_use_task on secret_use"),
         ("watermarks", "watermark_pkey on watermark"),
         ("waiting_notices", "notice_pkey on notice"),
         ("take_notices", "notice_pkey on notice"),
         ("update_rules", "notification_rule_pkey on notification_rule"),
         ("rules", "notification_rule_pkey on notification_rule"),
+        ("authorities", "authority_pkey on authority"),
+        ("add_authority", "authority_pkey on authority"),
         ("ailing_of", "ailing_pkey on ailing"),
         ("ailing", "Backward using ailing_last on ailing"),
         ("forget_ailing", "ailing_pkey on ailing"),
@@ -210,6 +225,28 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("prune_backfill_runs", "backfill_ended on backfill"),
         ("prune_backfills", "backfill_ended on backfill"),
         ("prune_backfills", "on backfill_run"),
+        ("identity_keys_since", "identity_key_changed on identity_key"),
+        ("identity_users_since", "identity_user_changed on identity_user"),
+        ("identity_sessions_since", "identity_session_changed on identity_session"),
+        ("identity_key_name_taken", "identity_key_name on identity_key"),
+        ("identity_user_name_taken", "identity_user_name on identity_user"),
+        ("revoke_identity_keys_of_user", "identity_key_owner on identity_key"),
+        ("end_identity_sessions_of_user", "identity_session_user on identity_session"),
+        ("end_oldest_identity_sessions", "Backward using identity_session_user on identity_session"),
+        ("note_identity_key_uses", "identity_key_pkey on identity_key"),
+        ("note_identity_session_uses", "identity_session_pkey on identity_session"),
+        ("audit_rows", "audit_pkey on audit"),
+        ("audit_rows_backwards", "Backward using audit_pkey on audit"),
+        ("append_audit", "audit_ends_pkey on audit_ends"),
+        ("trim_audit", "audit_pkey on audit"),
+        ("join_tokens", "join_token_pkey on join_token"),
+        ("join_token", "join_token_pkey on join_token"),
+        ("prune_join_tokens", "join_token_expires on join_token"),
+        ("enrolment_of_key", "enrolment_key on enrolment"),
+        ("enrolments_changed", "enrolment_revision on enrolment"),
+        ("renew_enrolment", "enrolment_pkey on enrolment"),
+        ("revoke_enrolment", "enrolment_pkey on enrolment"),
+        ("prune_enrolments", "enrolment_expires on enrolment"),
     ] {
         let (_, text) = queries().into_iter().find(|(query, _)| query == name).unwrap();
         let conn = if MAINTENANCE.contains(&name) { maintenance } else { conn };
@@ -248,6 +285,9 @@ const FILL: &str = "
          (SELECT substr(relname, 12)::bigint AS low FROM pg_inherits JOIN pg_class ON oid = inhrelid
           WHERE inhparent = 'occurrence'::regclass) AS every;
     INSERT INTO schedule_change (schedule, at, kind, who) SELECT gen_random_uuid(), n, 1, '' FROM generate_series(1, 1000) AS n;
+    INSERT INTO sealed_key SELECT 'namespace/' || n, '\\x00', '\\x00' FROM generate_series(1, 100) AS n;
+    INSERT INTO secret SELECT n, n, 1, 'default', 'secret ' || n, '', '', '' FROM generate_series(1, 1000) AS n;
+    INSERT INTO secret_use SELECT id, 'default', 'secret ' || row_number() OVER (ORDER BY id) % 300 FROM task, generate_series(1, 3);
     INSERT INTO watermark SELECT n, 0 FROM generate_series(0, 3) AS n;
     INSERT INTO calendar SELECT 'calendar ' || n, n, 0, '', '[]' FROM generate_series(1, 100) AS n;
     INSERT INTO calendar_use SELECT 'holidays', id, shard, name FROM schedule;
@@ -265,6 +305,13 @@ const FILL: &str = "
     INSERT INTO cancel_request SELECT gen_random_uuid() FROM generate_series(1, 1000);
     INSERT INTO stale_outcome SELECT gen_random_uuid(), gen_random_uuid(), n, 1, '' FROM generate_series(1, 1000) AS n;
     INSERT INTO worker SELECT gen_random_uuid(), '', NULL, '', n, n, NULL FROM generate_series(1, 1000) AS n;
+    INSERT INTO identity_key SELECT n, n, n % 100, 0, n, n, NULL, CASE WHEN n % 2 = 0 THEN n END, '', 'key ' || n, 'default', '{}', '', ''
+    FROM generate_series(1, 1000) AS n;
+    INSERT INTO identity_user SELECT n, n, 0, 0, NULL, 1, false, 'user ' || n, NULL, 'viewer', NULL, '', '' FROM generate_series(1, 1000) AS n;
+    INSERT INTO identity_session SELECT n, n, n % 100, n, n, n, CASE WHEN n % 2 = 0 THEN n END, '', NULL FROM generate_series(1, 1000) AS n;
+    INSERT INTO join_token SELECT gen_random_uuid(), '', '{}', 1, 0, n, '', n, NULL FROM generate_series(1, 1000) AS n;
+    INSERT INTO enrolment SELECT gen_random_uuid(), gen_random_uuid(), '', '{}', n::text::bytea, n, n, n, NULL, n
+    FROM generate_series(1, 1000) AS n;
     INSERT INTO idempotency SELECT n::text, '', n, '' FROM generate_series(1, 1000) AS n;
     INSERT INTO node (id, used_at) SELECT gen_random_uuid(), 0 FROM generate_series(1, 1000);
     INSERT INTO start_batch SELECT 1, n, gen_random_uuid(), n % 4, '' FROM generate_series(1, 1000) AS n";

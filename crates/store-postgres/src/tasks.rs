@@ -14,7 +14,7 @@ use crate::artifacts::{self, Fit};
 use crate::codec::{self, Read, Uuid};
 use crate::connection::Conn;
 use crate::trouble::Trouble;
-use crate::{PostgresStore, sql};
+use crate::{PostgresStore, secrets, sql};
 
 /// A lookup costs less than the memory of a longer list.
 const KNOWN_MAX: usize = 10_000;
@@ -80,7 +80,7 @@ impl Tasks for PostgresStore {
             true => Ok(TaskChange::NameTaken),
             false => create(&conn, &task).await,
         };
-        if change.is_err() && task.spec.run.artifacts().next().is_some() {
+        if change.is_err() && needs_transaction(&task) {
             conn.run("ROLLBACK").await?;
         }
         conn.done();
@@ -269,8 +269,13 @@ async fn intern_all(conn: &Conn, tasks: &[(Task, [u8; 32])]) -> Done<Interned> {
     Ok(Interned::Done(ids.into_iter().flatten().collect()))
 }
 
+/// Whether more than one row is written with it.
+fn needs_transaction(task: &Task) -> bool {
+    task.spec.run.artifacts().next().is_some() || !task.spec.run.secrets().is_empty()
+}
+
 async fn create(conn: &Conn, task: &Task) -> Done<TaskChange> {
-    if task.spec.run.artifacts().next().is_none() {
+    if !needs_transaction(task) {
         return insert(conn, task, None, &Fit::Ready).await.map(|_| TaskChange::Done);
     }
     conn.run("BEGIN").await?;
@@ -313,6 +318,7 @@ async fn update(conn: &Conn, task: &Task) -> Done<TaskChange> {
         )
         .await?;
     if changed == 1 {
+        secrets::exchange_uses(conn, task).await?;
         return Ok(TaskChange::Done);
     }
     // Somebody else changed or deleted it since it was read.
@@ -359,6 +365,7 @@ async fn insert(conn: &Conn, task: &Task, digest: Option<&[u8; 32]>, fit: &Fit) 
     )
     .await?;
     artifacts::keep_files(conn, task).await?;
+    secrets::keep_uses(conn, task).await?;
     Ok(task.id)
 }
 

@@ -7,14 +7,15 @@ use futures_util::future::join_all;
 use punctual_core::notice::NoticeKind;
 use punctual_core::{ShardId, hex};
 use punctual_store::{
-    FoundRow, JobReads, JobRecord, Leases, MigrationState, Schedules, Store, StoreError, Transitions,
+    CLUSTER_SECRET, ClusterSecret, FoundRow, JobReads, JobRecord, Leases, MigrationState, RootKeyId, Schedules,
+    SealedKey, Secrets, Store, StoreError, Transitions,
 };
 use punctual_store_postgres::{Migrate, Options, PostgresStore, migrate, migrations, pending_sql};
 use punctual_store_tests::fixture::{Owner, at, new_job, original, server, succeed, task_id, worker};
 use punctual_store_tests::report_fixture::{notice, tell, waiting, with_backfill, with_rule};
 use punctual_store_tests::schedule_fixture::watermark;
 
-const KNOWN: [(u32, &str); 16] = [
+const KNOWN: [(u32, &str); 21] = [
     (1, "first"),
     (2, "artifacts"),
     (3, "details"),
@@ -31,6 +32,11 @@ const KNOWN: [(u32, &str); 16] = [
     (14, "last_success"),
     (15, "files"),
     (16, "tracing"),
+    (17, "authority"),
+    (18, "enrolments"),
+    (19, "identities"),
+    (20, "audit"),
+    (21, "secrets"),
 ];
 
 fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {
@@ -38,6 +44,21 @@ fn refusal(result: Result<PostgresStore, StoreError>) -> StoreError {
         Ok(_) => panic!("the store was opened"),
         Err(error) => error,
     }
+}
+
+#[tokio::test]
+async fn the_plain_secret_of_earlier_versions_goes_when_it_is_sealed() {
+    let database = Database::new();
+    let store = database.store().await;
+    assert_eq!(store.plain_cluster_secret().await.unwrap(), None);
+    database.execute(&format!("INSERT INTO meta (key, value) VALUES ('cluster_secret', '{}')", "0a".repeat(32)));
+    assert_eq!(store.plain_cluster_secret().await.unwrap(), Some(ClusterSecret([10; 32])));
+    let key = |n| SealedKey { label: CLUSTER_SECRET.to_owned(), root_key: RootKeyId([n; 8]), sealed: vec![n; 72] };
+    let kept = join_all((1..5).map(|n| store.keep_sealed_key(key(n)))).await;
+    let kept: Vec<SealedKey> = kept.into_iter().map(Result::unwrap).collect();
+    assert_eq!(store.sealed_keys().await.unwrap(), [kept[0].clone()]);
+    assert!(kept.iter().all(|other| *other == kept[0]), "{kept:?}");
+    assert_eq!(store.plain_cluster_secret().await.unwrap(), None);
 }
 
 #[tokio::test]
