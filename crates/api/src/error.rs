@@ -33,8 +33,21 @@ macro_rules! kinds {
 
 kinds! {
     InvalidRequest "invalid_request" 400 2 "The request is not valid";
+    TlsRequired "tls_required" 400 2 "This port speaks TLS";
     Unauthenticated "unauthenticated" 401 4 "A credential is needed";
     InvalidToken "invalid_token" 401 4 "The token is not valid";
+    CredentialExpired "credential_expired" 401 4 "The key or session has expired";
+    CredentialRevoked "credential_revoked" 401 4 "The key or session does not count any more";
+    LoginFailed "login_failed" 401 4 "The name or the password is wrong";
+InvalidJoinToken "invalid_join_token" 401 4 "The join token is not valid";
+    ForeignJoinToken "foreign_join_token" 401 4 "The join token is for another cluster";
+    Forbidden "forbidden" 403 4 "The right to do this is missing";
+    JoinTokenExpired "join_token_expired" 403 4 "The join token has expired";
+    JoinTokenRevoked "join_token_revoked" 403 4 "The join token was deleted";
+    JoinTokenUsedUp "join_token_used_up" 403 4 "The join token has no uses left";
+    WorkerRevoked "worker_revoked" 403 4 "The worker was revoked";
+    WorkerNotEnrolled "worker_not_enrolled" 403 4 "The worker has no enrolment";
+    OutOfScope "out_of_scope" 403 4 "The enrolment of the worker permits none of this";
     ForbiddenHost "forbidden_host" 403 4 "This host name is not served";
     BadSignature "bad_signature" 403 4 "The address is not one that we signed";
     UrlExpired "url_expired" 403 4 "The address is not valid any more";
@@ -47,18 +60,37 @@ kinds! {
     ScheduleNotFound "schedule_not_found" 404 5 "There is no such schedule";
     BackfillNotFound "backfill_not_found" 404 5 "There is no such backfill";
     CalendarNotFound "calendar_not_found" 404 5 "There is no such calendar";
+    SecretNotFound "secret_not_found" 404 5 "There is no such secret";
     NotificationNotFound "notification_not_found" 404 5 "There is no such notification rule";
+    KeyNotFound "key_not_found" 404 5 "There is no such key";
+    UserNotFound "user_not_found" 404 5 "There is no such user";
+    SessionNotFound "session_not_found" 404 5 "There is no such session";
+WorkerTokenNotFound "worker_token_not_found" 404 5 "There is no such join token";
+    EnrolmentNotFound "enrolment_not_found" 404 5 "There is no such enrolled worker";
     MethodNotAllowed "method_not_allowed" 405 2 "This method is not allowed here";
     RequestTimeout "request_timeout" 408 7 "The request did not arrive in time";
     TaskExists "task_exists" 409 6 "A task of this name exists";
     TaskInUse "task_in_use" 409 6 "Schedules refer to the task";
     ScheduleNameTaken "name_taken" 409 6 "A schedule of this name exists";
     ScheduleRefused "schedule_refused" 409 6 "The schedule cannot do this now";
+    AuthorityRotating "authority_rotating" 409 6 "The authority is being replaced already";
     CalendarInUse "calendar_in_use" 409 6 "Schedules refer to the calendar";
     TooManyCalendars "too_many_calendars" 409 6 "There are as many calendars as there may be";
+    SecretInUse "secret_in_use" 409 6 "Tasks refer to the secret";
+    TooManySecrets "too_many_secrets" 409 6 "There are as many secrets as there may be";
+    RootKeyRefused "root_key_refused" 409 6 "The root key cannot be rotated";
+
     TooManyNotifications "too_many_notifications" 409 6 "There are as many notification rules as there may be";
+    KeyExists "key_exists" 409 6 "A key of this name exists";
+    KeyEnded "key_ended" 409 6 "The key was revoked or replaced";
+    TooManyKeys "too_many_keys" 409 6 "There are as many keys as there may be";
+    UserExists "user_exists" 409 6 "A user of this name exists";
+    TooManyUsers "too_many_users" 409 6 "There are as many users as there may be";
     BackfillEnded "backfill_ended" 409 6 "The backfill has ended";
     TooManyBackfills "too_many_backfills" 409 6 "Too many backfills are running";
+    TooManyWorkerTokens "too_many_worker_tokens" 409 6 "There are as many join tokens as there may be";
+    TooManyEnrolments "too_many_enrolments" 409 6 "There are as many enrolled workers as there may be";
+    NoAuthority "no_authority" 409 6 "The cluster has no authority of its own";
     JobAlreadyStarted "job_already_started" 409 6 "The job has started";
     JobAlreadyFinished "job_already_finished" 409 6 "The job has finished";
     JobNotFinished "job_not_finished" 409 6 "The job has not finished";
@@ -76,6 +108,7 @@ kinds! {
     ArtifactRefused "artifact_refused" 422 2 "The file cannot be used";
     SizeMismatch "size_mismatch" 422 2 "The file does not have the size that was declared";
     DigestMismatch "digest_mismatch" 422 2 "The file does not have the digest that was declared";
+    TooManyLogins "too_many_logins" 429 7 "Too many logins failed or are under way";
     TooManyRequests "too_many_requests" 429 7 "The server has too much to do";
     Internal "internal" 500 1 "Something is wrong in the server";
     DatabaseCorrupt "database_corrupt" 500 1 "The database is corrupt";
@@ -109,7 +142,7 @@ impl ErrorKind {
 
     /// Whether the same request may succeed later.
     pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::TooManyRequests | Self::RequestTimeout | Self::ShardMoving)
+        matches!(self, Self::TooManyRequests | Self::TooManyLogins | Self::RequestTimeout | Self::ShardMoving)
             || (self.is_outage() && !matches!(self, Self::DatabaseCorrupt))
     }
 

@@ -3,13 +3,17 @@
 
 pub mod artifact;
 pub mod attempt;
+pub mod audit;
+pub mod authority;
 pub mod backfill;
 pub mod calendar;
 pub mod definition;
+pub mod enrolment;
 pub mod error;
 pub mod event;
 pub mod forecast;
 mod friendly;
+pub mod identity;
 pub mod job;
 pub mod job_list;
 pub mod misfit;
@@ -20,6 +24,7 @@ pub mod overdue;
 pub mod schedule;
 pub mod schedule_request;
 mod schema;
+pub mod secret;
 pub mod submission;
 pub mod task;
 pub mod warning;
@@ -29,6 +34,8 @@ pub const SERVER_HEADER: &str = "punctual-server";
 
 pub use artifact::{ArtifactKind, ArtifactList, ArtifactQuery, ArtifactRequest, ArtifactView, UploadTarget};
 pub use attempt::{Attempt, AttemptDetails, LogLine, LogLines};
+pub use audit::{AuditEntry, AuditExport, AuditExportQuery, AuditHead, AuditLine, AuditList, AuditQuery};
+pub use authority::{AuthorityList, AuthorityView, RotateAuthority};
 pub use backfill::{
     AbortRequest, BackfillInclude, BackfillList, BackfillPlan, BackfillQuery, BackfillRequest, BackfillRunList,
     BackfillRunQuery, BackfillRunView, BackfillStanding, BackfillTime, BackfillView, BackfilledBy, BackfilledTime,
@@ -38,10 +45,17 @@ pub use calendar::{
     CalendarFile, CalendarList, CalendarQuery, CalendarRequest, CalendarSummary, CalendarView, EventsLeftOut,
 };
 pub use definition::{JobNotification, LateOutcome, RetryCount, TaskDefinition};
+pub use enrolment::{
+    CreatedWorkerToken, EnrolmentList, EnrolmentQuery, EnrolmentView, WorkerToken, WorkerTokenList, WorkerTokenRequest,
+};
 pub use error::{ErrorKind, FieldCode, FieldError, Problem};
 pub use event::JobChange;
 pub use forecast::{Busy, Forecast, ForecastQuery, HourOfForecast, ScheduleForecast};
 pub use friendly::make_durations_friendly;
+pub use identity::{
+    KeyCreated, KeyList, KeyRequest, KeyState, KeyView, LoginRequest, PasswordRequest, RotateRequest, SecretText,
+    SessionCreated, SessionList, SessionView, UserEdit, UserList, UserRequest, UserView, Whoami,
+};
 pub use job::{Answered, Job, JobSchedule, Rerun, TaskRef};
 pub use job_list::{JobList, JobSummary, ListQuery};
 pub use misfit::{Misfit, not_json};
@@ -63,6 +77,7 @@ pub use schedule::{
     ScheduleSummary, ScheduleView, SkipAnswer, SkipRequest,
 };
 pub use schedule_request::{CalendarsRequest, CatchUpRequest, RuleRequest, ScheduleRequest};
+pub use secret::{RootKeyRotated, SecretList, SecretQuery, SecretView};
 pub use submission::{BulkRequest, BulkSubmitted, JobContent, JobLinks, JobRequest, JobSubmitted};
 pub use task::{TaskList, TaskQuery, TaskRequest, TaskView};
 pub use warning::Warning;
@@ -127,6 +142,18 @@ pub mod limits {
     pub const CALENDAR_DATES_MAX: usize = 10_000;
     /// Calendars in all: a list shows every one.
     pub const CALENDARS_MAX: usize = 1000;
+    /// Of a password, in characters.
+    pub const PASSWORD_CHARS_MIN: usize = 12;
+    /// Of a password: hashing a longer one would take longer for nothing.
+    pub const PASSWORD_BYTES_MAX: usize = 1024;
+    /// How long the key that was replaced stays valid beside the new one.
+    pub const KEY_OVERLAP_MAX: punctual_core::Span = punctual_core::Span::from_secs(30 * 86_400);
+    pub const KEY_OVERLAP_DEFAULT: punctual_core::Span = punctual_core::Span::from_secs(86_400);
+    /// A shorter life of a key is a mistake.
+    pub const KEY_LIFE_MIN: punctual_core::Span = punctual_core::Span::from_secs(1);
+    pub const KEY_LIFE_MAX: punctual_core::Span = punctual_core::Span::from_secs(3650 * 86_400);
+    /// A mail address of a person.
+    pub const MAIL_CHARS_MAX: usize = 254;
     /// `?wait=` at most.
     pub const WAIT_SECONDS_MAX: i64 = 60;
     /// Nesting of a job's input.

@@ -78,7 +78,7 @@ pub struct JobSubmitted {
     pub content: Vec<JobContent>,
     #[serde(default)]
     pub links: JobLinks,
-    /// Why it may not start when it is due. Only for jobs that are due soon; a repeated request gets none.
+    /// Why it may not start when it is due, by the workers of now. A repeated request gets none.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub warnings: Vec<Warning>,
     /// The whole job after the `wait`, if the request asked for one.

@@ -5,7 +5,7 @@ use punctual_core::{ArtifactId, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::schema;
+use crate::{Warning, schema};
 
 /// Defines a task. `PUT /v1/tasks/{name}` takes the spec alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -32,6 +32,9 @@ pub struct TaskView {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     #[schema(schema_with = schema::artifact_id, required = false)]
     pub waits_for: Option<ArtifactId>,
+    /// What should be done about the definition, such as about credentials in plain text.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub warnings: Vec<Warning>,
 }
 
 /// `GET /v1/tasks?…`

@@ -1,0 +1,256 @@
+//! Keys, people and sessions on the wire. Secrets are in the answers that make them, and nowhere else.
+
+use std::fmt;
+
+use punctual_core::{Span, Timestamp};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::DoneBy;
+
+/// A text that nobody else may see: a password, or the secret of a key or a session.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct SecretText(pub String);
+
+impl fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// `POST /v1/keys`. Either `role` or `rights`; neither may go beyond what whoever asks may do.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeyRequest {
+    /// Of one key that is valid.
+    #[schema(max_length = 128)]
+    pub name: String,
+    /// `viewer`, `operator`, `developer` or `admin`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub role: Option<String>,
+    /// Such as `jobs.submit`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(max_items = 64)]
+    pub rights: Option<Vec<String>>,
+    /// How long the key is valid; for ever by default.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, format = "x-duration", example = "P90D")]
+    pub expires_in: Option<Span>,
+}
+
+/// `POST /v1/keys/{key}/rotate`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RotateRequest {
+    /// How long the old key stays valid beside the new one; 24h by default, at most 30d.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, format = "x-duration", example = "PT24H")]
+    pub overlap: Option<Span>,
+    /// How long the new key is valid; as long as the old one was by default.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, format = "x-duration", example = "P90D")]
+    pub expires_in: Option<Span>,
+}
+
+/// Whether a key is valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyState {
+    Valid,
+    /// Another key took its place, and it is valid until it expires.
+    Replaced,
+    Expired,
+    Revoked,
+    /// The person on whose behalf it was made is disabled or was removed.
+    OwnerDisabled,
+}
+
+impl KeyState {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Valid => "valid",
+            Self::Replaced => "replaced",
+            Self::Expired => "expired",
+            Self::Revoked => "revoked",
+            Self::OwnerDisabled => "owner_disabled",
+        }
+    }
+}
+
+/// An API key, without its secret.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct KeyView {
+    /// Public: a part of the key's text.
+    pub id: String,
+    pub name: String,
+    pub namespace: String,
+    pub state: KeyState,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub role: Option<String>,
+    /// What it may do now: what was given to it and its owner still has.
+    pub rights: Vec<String>,
+    /// The person on whose behalf it was made.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub owner: Option<String>,
+    pub created: DoneBy,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+    /// Behind the truth by up to a minute.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub last_used_at: Option<Timestamp>,
+    /// The id of the key that took its place.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub replaced_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub revoked: Option<DoneBy>,
+}
+
+/// A new key with its secret, which is never shown again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct KeyCreated {
+    pub key: KeyView,
+    /// What requests carry: `Authorization: Bearer punctual_key_…`.
+    #[schema(value_type = String)]
+    pub secret: SecretText,
+}
+
+/// Keys in order of name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct KeyList {
+    pub keys: Vec<KeyView>,
+}
+
+/// `POST /v1/users`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UserRequest {
+    #[schema(max_length = 128)]
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(max_length = 254)]
+    pub mail: Option<String>,
+    /// `viewer`, `operator`, `developer` or `admin`.
+    pub role: String,
+    /// Without one nobody can log in as this person.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, min_length = 12, max_length = 1024)]
+    pub password: Option<SecretText>,
+}
+
+/// `PATCH /v1/users/{user}`. What is left out stays.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UserEdit {
+    /// Empty for none.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(max_length = 254)]
+    pub mail: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub role: Option<String>,
+    /// Ends the sessions, and the person's keys are refused for as long.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub disabled: Option<bool>,
+}
+
+/// `PUT /v1/users/{user}/password`. Ends the sessions of the person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PasswordRequest {
+    #[schema(value_type = String, min_length = 12, max_length = 1024)]
+    pub password: SecretText,
+    /// The present one: needed by people who change their own.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>)]
+    pub current: Option<SecretText>,
+}
+
+/// A person, without anything of the password.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UserView {
+    pub id: String,
+    pub name: String,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub mail: Option<String>,
+    pub role: String,
+    pub disabled: bool,
+    /// Whether there is a password.
+    pub has_password: bool,
+    /// Sessions that are open.
+    pub sessions: usize,
+    /// Grows with each change.
+    pub revision: u32,
+    pub created: DoneBy,
+    pub changed: DoneBy,
+}
+
+/// People in order of name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct UserList {
+    pub users: Vec<UserView>,
+}
+
+/// `POST /v1/sessions`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoginRequest {
+    #[schema(max_length = 128)]
+    pub name: String,
+    #[schema(value_type = String, max_length = 1024)]
+    pub password: SecretText,
+}
+
+/// A session, without its secret.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SessionView {
+    /// Public: a part of the session's text.
+    pub id: String,
+    /// The name of the person who logged in.
+    pub user: String,
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Timestamp,
+    #[schema(value_type = String, format = DateTime)]
+    pub expires_at: Timestamp,
+    /// Behind the truth by up to a minute.
+    #[schema(value_type = String, format = DateTime)]
+    pub last_used_at: Timestamp,
+    /// Where the login came from.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub address: Option<String>,
+    /// Whether this request was made with it.
+    pub current: bool,
+}
+
+/// A new session with its secret, which is never shown again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SessionCreated {
+    pub session: SessionView,
+    /// What requests carry: `Authorization: Bearer punctual_session_…`.
+    #[schema(value_type = String)]
+    pub token: SecretText,
+}
+
+/// Open sessions, the latest first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct SessionList {
+    pub sessions: Vec<SessionView>,
+}
+
+/// `GET /v1/whoami`: on whose behalf requests are made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Whoami {
+    /// `local_user`, `cluster_token`, `key` or `person`, for example.
+    pub kind: String,
+    /// As records show it, such as `user:ana`.
+    pub name: String,
+    /// The public id of the key or session.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub credential: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub expires_at: Option<Timestamp>,
+    pub namespace: String,
+    pub rights: Vec<String>,
+}
