@@ -119,7 +119,7 @@ impl Http {
         call: &Call,
         deadline: Instant,
     ) -> Outcome {
-        let answer = match timeout_at(deadline, answer::read(&mut reply.body)).await {
+        let answer = match timeout_at(deadline, answer::read(&mut reply.body, call.log.redactor().as_ref())).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err((FailureClass::Network, format!("the answer broke off: {}", root_cause(&error)))),
             Err(_) => Err((FailureClass::Timeout, format!("the answer was not complete within {}", spec.timeout))),

@@ -20,6 +20,7 @@ mod log;
 mod message;
 mod named;
 mod probe;
+mod redact;
 mod registry;
 mod retry_after;
 mod sending;
@@ -33,10 +34,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use punctual_core::attempt::{AttemptNo, Details, Outcome};
+use punctual_core::attempt::{AttemptNo, Details, Failure, FailureClass, Outcome, Ran};
 use punctual_core::id::JobId;
 use punctual_core::run::{Escape, Facts};
 use punctual_core::schedule::ScheduledRun;
+use punctual_core::secret::SecretValues;
 use punctual_core::task::Run;
 use tokio::time::Instant;
 
@@ -52,6 +54,7 @@ pub use handler::{HandlerError, HandlerResult, Handlers, JobContext};
 pub use http::{Http, WebhookKeys};
 pub use log::{ClosedLog, LogOutlet, LogPiece, LogSink};
 pub use probe::Prober;
+pub use redact::{RedactingStream, Redactor};
 pub use registry::Executors;
 pub use sending::Sending;
 pub use slack::{Slack, SlackWebhooks};
@@ -81,9 +84,10 @@ impl Call {
         Facts::new(self.job, self.attempt, self.scheduled_run.as_deref())
     }
 
-    /// Replaces placeholders by values, in the definition if it `has_placeholders` and in the input.
+    /// Replaces placeholders by values, in the definition if it `has_placeholders` and in the input. Secrets are replaced in
+    /// the definition alone.
     #[must_use]
-    pub fn with_values(mut self, has_placeholders: bool) -> Self {
+    pub fn with_values(mut self, has_placeholders: bool, secrets: &SecretValues) -> Self {
         let input = self.input.as_deref().filter(|input| input.windows(2).any(|pair| pair == b"{{"));
         let text = input.and_then(|input| std::str::from_utf8(input).ok());
         if !has_placeholders && text.is_none() {
@@ -93,11 +97,34 @@ impl Call {
         if let Some(Cow::Owned(expanded)) = text.map(|text| facts.expand(text, Escape::None)) {
             self.input = Some(expanded.into());
         }
-        if let Some(run) = facts.expand_run(&self.run) {
+        if let Some(run) = facts.expand_run(&self.run, secrets) {
             self.run = Arc::new(run);
         }
         self
     }
+}
+
+/// Takes the secrets of an attempt out of its log from now on, and of what the answer is used for. `Err` is why the attempt
+/// cannot start.
+pub fn guard_secrets(
+    run: &Run,
+    secrets: &SecretValues,
+    unavailable: Option<String>,
+    log: &LogSink,
+) -> Result<Option<Redactor>, Outcome> {
+    if let Some(reason) = unavailable {
+        return Err(Outcome::NotStarted { reason });
+    }
+    if let Some(name) = run.secrets().into_iter().find(|name| secrets.get(name).is_none()) {
+        let reason = format!("the secret {name} does not exist");
+        let class = FailureClass::Environment;
+        return Err(Outcome::Failed(Failure { class, ran: Ran::No, ..Failure::new(reason) }));
+    }
+    let redactor = Redactor::new(secrets);
+    if let Some(redactor) = &redactor {
+        log.redact(redactor);
+    }
+    Ok(redactor)
 }
 
 /// The outcome of an attempt, and the details that are known of it.

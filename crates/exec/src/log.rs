@@ -17,6 +17,7 @@ use punctual_core::id::JobId;
 use punctual_core::log::{LogMark, LogStream, encode_marks};
 
 use crate::clock;
+use crate::redact::{RedactingStream, Redactor};
 use tail::{DroppedBytes, Tail};
 
 /// Space that is reserved for notes about a log that was cut.
@@ -76,6 +77,15 @@ struct Text {
     next: usize,
     announced: bool,
     closed: bool,
+    /// Of each stream, for an attempt with secrets.
+    redaction: Option<Redaction>,
+}
+
+/// Takes secrets out before anything is kept.
+struct Redaction {
+    redactor: Redactor,
+    stdout: RedactingStream,
+    stderr: RedactingStream,
 }
 
 /// The state after the last byte that was written.
@@ -105,6 +115,17 @@ impl Pen {
 }
 
 impl Text {
+    /// What can be kept of these bytes and those that were held back before. `None` if the attempt has no secrets.
+    fn redacted(&mut self, stream: LogStream, bytes: &[u8]) -> Option<Vec<u8>> {
+        let redaction = self.redaction.as_mut()?;
+        match stream {
+            LogStream::Stdout => Some(redaction.stdout.push(bytes)),
+            LogStream::Stderr => Some(redaction.stderr.push(bytes)),
+            // Of the worker itself.
+            LogStream::System => None,
+        }
+    }
+
     fn len(&self) -> usize {
         self.fresh_offset as usize + self.fresh.len()
     }
@@ -183,6 +204,18 @@ impl LogSink {
         self.0.token.clone()
     }
 
+    /// Takes secrets out of what is written from now on.
+    pub fn redact(&self, redactor: &Redactor) {
+        let (stdout, stderr) = (redactor.stream(), redactor.stream());
+        let redaction = Redaction { redactor: redactor.clone(), stdout, stderr };
+        self.text().redaction = Some(redaction);
+    }
+
+    /// What takes secrets out, for those who cut a text before they log or return it.
+    pub fn redactor(&self) -> Option<Redactor> {
+        self.text().redaction.as_ref().map(|redaction| redaction.redactor.clone())
+    }
+
     /// Adds a line.
     pub fn line(&self, line: impl AsRef<str>) {
         let line = line.as_ref();
@@ -197,7 +230,11 @@ impl LogSink {
             if text.closed || bytes.is_empty() {
                 return;
             }
-            self.add(&mut text, stream, clock::now().as_micros() / 1000, bytes);
+            let at_ms = clock::now().as_micros() / 1000;
+            match text.redacted(stream, bytes) {
+                Some(bytes) => self.add(&mut text, stream, at_ms, &bytes),
+                None => self.add(&mut text, stream, at_ms, bytes),
+            }
             text.has_more() && !std::mem::replace(&mut text.announced, true)
         };
         if announce {
@@ -262,11 +299,19 @@ impl LogSink {
     #[must_use]
     pub fn close(&self) -> ClosedLog {
         let mut text = self.text();
-        text.closed = true;
         let mut is_to_announce = false;
+        if !text.closed
+            && let Some(mut redaction) = text.redaction.take()
+        {
+            let at_ms = clock::now().as_micros() / 1000;
+            self.add(&mut text, LogStream::Stdout, at_ms, &redaction.stdout.finish());
+            self.add(&mut text, LogStream::Stderr, at_ms, &redaction.stderr.finish());
+            is_to_announce = text.has_more() && !std::mem::replace(&mut text.announced, true);
+        }
+        text.closed = true;
         if let Some(tail) = text.tail.take() {
             text.append_tail(tail, clock::now().as_micros() / 1000);
-            is_to_announce = !std::mem::replace(&mut text.announced, true);
+            is_to_announce |= !std::mem::replace(&mut text.announced, true);
         }
         ClosedLog { is_written: text.len() > 0, is_to_announce }
     }

@@ -58,7 +58,7 @@ pub(crate) async fn post(
     let status = reply.status;
     call.log.line(format!("{place} → {} in {took_ms} ms", status.as_u16()));
     let retry_after = retry_after::read(&reply.headers, clock::now());
-    let answer = match timeout_at(deadline, answer::read(&mut reply.body)).await {
+    let answer = match timeout_at(deadline, answer::read(&mut reply.body, call.log.redactor().as_ref())).await {
         Ok(Ok(answer)) => Some(answer),
         Ok(Err(_)) | Err(_) if !status.is_success() => None,
         Ok(Err(error)) => {

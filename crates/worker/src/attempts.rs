@@ -16,9 +16,10 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use punctual_core::attempt::{Details, Failure, FailureClass, Outcome, Ran};
 use punctual_core::schedule::ScheduledRun;
+use punctual_core::secret::SecretValues;
 use punctual_core::shard::event::Report;
 use punctual_core::time::Span;
-use punctual_exec::{Call, Cancel, ExecutionEnd, FirstPoll, LogSink};
+use punctual_exec::{Call, Cancel, ExecutionEnd, FirstPoll, LogSink, Redactor, guard_secrets};
 use punctual_proto::bounds::bounded;
 use tokio::time::Instant;
 
@@ -35,8 +36,17 @@ pub(crate) struct Attempt {
     pub(crate) input: Option<Bytes>,
     pub(crate) tracing_id: Option<String>,
     pub(crate) scheduled_run: Option<Box<ScheduledRun>>,
+    pub(crate) secrets: GivenSecrets,
     pub(crate) cancel: Cancel,
     pub(crate) log: LogSink,
+}
+
+/// The secrets that came with an assignment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct GivenSecrets {
+    pub(crate) values: SecretValues,
+    /// Why the server could not read them.
+    pub(crate) unavailable: Option<String>,
 }
 
 /// The rules that hold for every attempt of a worker.
@@ -57,6 +67,8 @@ struct RunningAttempt {
     cancel: Cancel,
     began: Instant,
     deadline: Option<Instant>,
+    /// For an attempt with secrets.
+    redactor: Option<Redactor>,
 }
 
 struct AttemptEnd {
@@ -91,15 +103,23 @@ pub(crate) async fn run_all(attempts: Vec<Attempt>, rules: AttemptRules, held: A
 
 /// Starts one attempt. Returns its report if it ended at once.
 fn start(attempt: Attempt, rules: &AttemptRules, held: &Arc<HeldAttempts>) -> Option<Report> {
-    let Attempt { key, task, input, tracing_id, scheduled_run, cancel, log } = attempt;
+    let Attempt { key, task, input, tracing_id, scheduled_run, secrets, cancel, log } = attempt;
     if cancel.is_stopped() {
         return None;
     }
     let began = Instant::now();
     let deadline = task.timeout.map(|timeout| began + timeout.to_std());
     rules.journal.started(key, &task, tracing_id.as_deref(), began);
-    let running = RunningAttempt { key, task, tracing_id: tracing_id.clone(), cancel, began, deadline };
+    let tracing = tracing_id.clone();
+    let mut running = RunningAttempt { key, task, tracing_id: tracing, cancel, began, deadline, redactor: None };
     let journal = &rules.journal;
+    let GivenSecrets { values: secrets, unavailable } = secrets;
+    if running.task.has_placeholders || unavailable.is_some() {
+        match guard_secrets(&running.task.run, &secrets, unavailable, &log) {
+            Ok(redactor) => running.redactor = redactor,
+            Err(outcome) => return Some(running.report(AttemptEnd::imposed(outcome), journal)),
+        }
+    }
     if running.cancel.is_cancelled() {
         return Some(running.report(AttemptEnd::imposed(Outcome::Cancelled), journal));
     }
@@ -115,7 +135,7 @@ fn start(attempt: Attempt, rules: &AttemptRules, held: &Arc<HeldAttempts>) -> Op
         cancel: running.cancel.clone(),
         deadline,
     };
-    let call = call.with_values(running.task.has_placeholders);
+    let call = call.with_values(running.task.has_placeholders, &secrets);
     match catch_unwind(AssertUnwindSafe(|| begin(&running.task, call))) {
         Ok(FirstPollResult::Ended(ended)) => Some(running.report(running.task.own_end(ended), journal)),
         Ok(FirstPollResult::Running(execution)) => {
@@ -205,8 +225,17 @@ impl RunnableTask {
 impl RunningAttempt {
     fn report(&self, end: AttemptEnd, journal: &Arc<Journal>) -> Report {
         let (id, attempt) = self.key;
-        let details = end.details.map(|details| Box::new(details.cut()));
-        let report = Report { id, attempt, outcome: bounded(end.outcome), timed_out: end.timed_out, details };
+        let AttemptEnd { outcome, details, .. } = end;
+        // Before anything is cut, or a part of a secret would not be found.
+        let (outcome, details) = match &self.redactor {
+            Some(redactor) => {
+                let details = details.map(|details| Box::new(redactor.redact_details(*details)));
+                (redactor.redact_outcome(outcome), details)
+            }
+            None => (outcome, details),
+        };
+        let details = details.map(|details| Box::new(details.cut()));
+        let report = Report { id, attempt, outcome: bounded(outcome), timed_out: end.timed_out, details };
         journal.ended(&report, self.tracing_id.as_deref(), self.began);
         report
     }

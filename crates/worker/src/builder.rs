@@ -12,11 +12,14 @@ use punctual_core::id::WorkerId;
 use punctual_exec::{
     Admissions, Downloads, Executor, Executors, HandlerResult, Handlers, JobContext, Prober, Sending, clock,
 };
+use punctual_pki::{ClientTls, JoinToken};
 use punctual_proto::MESSAGE_BYTES_MAX;
 use punctual_proto::identity::WorkerSecret;
 
 use crate::asker::Asker;
+use crate::backoff::Backoff;
 use crate::credentials::{Credentials, PlainHttp};
+use crate::enrolment::{Enrolment, WorkerCertificate};
 use crate::error::WorkerError;
 use crate::held::UNACKED_LEN_MAX;
 use crate::journal::AttemptLog;
@@ -54,6 +57,8 @@ pub struct Worker {
     pub(crate) status: WorkerStatus,
     pub(crate) asker: Asker,
     pub(crate) credentials: Credentials,
+    pub(crate) enrolment: Option<Enrolment>,
+    pub(crate) certificate: Option<WorkerCertificate>,
     handlers: Handlers,
     prober: Prober,
     sending: Sending,
@@ -81,6 +86,8 @@ impl Worker {
             status: WorkerStatus::default(),
             asker: Asker::default(),
             credentials: Credentials::default(),
+            enrolment: None,
+            certificate: None,
             handlers: Handlers::default(),
             prober: Prober::harmless(),
             sending: Sending::default(),
@@ -112,11 +119,45 @@ impl Worker {
         self
     }
 
+    /// Sets whom to trust over TLS: `source` is called for each connection, so that renewed files count (default: the authorities
+    /// of the system).
+    #[must_use]
+    pub fn tls(mut self, source: impl Fn() -> Result<ClientTls, String> + Send + Sync + 'static) -> Self {
+        self.credentials.tls = Arc::new(source);
+        self
+    }
+
     /// Whether to connect to other machines without TLS (default: no).
     #[must_use]
     pub fn plain_http(mut self, plain_http: PlainHttp) -> Self {
         self.credentials.plain_http = plain_http;
         self
+    }
+
+    /// For a worker on another host than the servers: it joins the cluster with a token that an administrator made, and keeps
+    /// its key and certificate in this folder, which it makes. What it may do is what the token says. The token is used once;
+    /// later starts need the folder alone.
+    #[must_use]
+    pub fn join(mut self, folder: impl Into<PathBuf>, token: Option<JoinToken>) -> Self {
+        self.enrolment = Some(Enrolment { folder: folder.into(), token });
+        self
+    }
+
+    /// Gets the certificate that [`Self::join`] asks for, if the worker does not have it yet: waits until a server can be
+    /// reached, and fails if the servers refuse the token. A run does this by itself; a caller that has to know the authorities
+    /// of the cluster before calls it first. Answers their certificates as PEM, or `None` for a worker that does not join.
+    pub async fn enrol(&mut self) -> Result<Option<String>, WorkerError> {
+        if let Some(enrolment) = self.enrolment.take() {
+            let name = self.name.clone().unwrap_or_else(run::host_name);
+            let servers: Vec<String> = self.servers.iter().map(|url| url.trim_end_matches('/').to_owned()).collect();
+            let certificate = enrolment.open(&servers, &name, Backoff::new(system_random()?)).await?;
+            let tls = certificate.tls();
+            self.credentials.tls = Arc::new(move || Ok(tls.clone()));
+            // The certificate says who the worker is; a token of somebody else must not.
+            self.credentials.token = Arc::new(|_| None);
+            self.certificate = Some(certificate);
+        }
+        Ok(self.certificate.as_ref().map(WorkerCertificate::authorities_pem))
     }
 
     /// The display name of the worker (default: the host name).
@@ -258,7 +299,8 @@ impl Worker {
         if !self.handlers.is_empty() {
             self.executors.add(Arc::new(std::mem::take(&mut self.handlers)));
         }
-        if self.queues.is_empty() {
+        // One with an enrolment serves all queues that it may.
+        if self.queues.is_empty() && self.enrolment.is_none() && self.certificate.is_none() {
             self.queues.push("default".to_owned());
         }
         if self.executors.is_empty() {
@@ -269,6 +311,11 @@ impl Worker {
         }
         if self.slots == 0 || self.slots > SLOTS_MAX {
             return Err(WorkerError::BadSlots { max: SLOTS_MAX });
+        }
+        tokio::pin!(shutdown);
+        tokio::select! {
+            enrolled = self.enrol() => drop(enrolled?),
+            () = &mut shutdown => return Ok(()),
         }
         let secret = system_secret()?;
         let id = secret.worker_id(clock::now());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use punctual_pki::{ClientTls, Trust};
 use punctual_proto::worker::worker_client::WorkerClient;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
@@ -9,7 +10,7 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::Channel;
 use tonic::{Request, Status};
 
-use crate::dial::ListenerCheck;
+use crate::dial::{Dialer, ListenerCheck, TlsSource};
 
 /// Returns the access token for the server at an address, if it needs one. Called for each connection, so that a token
 /// that is created or changed later is found.
@@ -26,12 +27,28 @@ pub enum PlainHttp {
 pub(crate) struct Credentials {
     pub(crate) token: TokenSource,
     pub(crate) distrust: ListenerCheck,
+    pub(crate) tls: TlsSource,
     pub(crate) plain_http: PlainHttp,
 }
 
 impl Default for Credentials {
     fn default() -> Self {
-        Self { token: Arc::new(|_| None), distrust: Arc::new(|_| None), plain_http: PlainHttp::default() }
+        let tls = || ClientTls::new(&Trust::System, None, &[HTTP_2]).map_err(|error| error.to_string());
+        Self {
+            token: Arc::new(|_| None),
+            distrust: Arc::new(|_| None),
+            tls: Arc::new(tls),
+            plain_http: PlainHttp::default(),
+        }
+    }
+}
+
+/// What workers speak, as TLS names it.
+pub const HTTP_2: &[u8] = b"h2";
+
+impl Credentials {
+    pub(crate) fn dialer(&self) -> Dialer {
+        Dialer { distrust: Arc::clone(&self.distrust), tls: Arc::clone(&self.tls) }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Opens connections to servers, and refuses programs of other users that listen at their addresses.
 //!
 //! Every connection passes here, also one that is re-established below a channel, so nothing is sent to a listener that was
-//! not checked. All addresses of a name are tried, and those with listeners that are not trusted are skipped.
+//! not checked. All addresses of a name are tried, and those with listeners that are not trusted are skipped. With TLS the
+//! certificate says who the server is, and the listener may be anybody's.
 
 use std::error::Error;
 use std::io;
@@ -11,8 +12,14 @@ use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
 use punctual_exec::connection_trouble;
+use punctual_pki::{ClientTls, explain};
 use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_util::either::Either;
 use tonic::codegen::http::Uri;
+use tonic::codegen::http::uri::Scheme;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -24,14 +31,49 @@ pub(crate) type ListenerCheck = Arc<dyn Fn(SocketAddr) -> Option<String> + Send 
 #[error("{0}")]
 pub(crate) struct UntrustedListener(String);
 
-/// Connects to the first address of the server that answers and is trusted.
-pub(crate) async fn dial(uri: Uri, distrust: ListenerCheck) -> io::Result<TokioIo<TcpStream>> {
+/// Answers how to open TLS connections, or why there can be none. Called for each connection, so that renewed files count.
+pub(crate) type TlsSource = Arc<dyn Fn() -> Result<ClientTls, String> + Send + Sync>;
+
+/// With or without TLS.
+pub(crate) type Stream = Either<TcpStream, TlsStream<TcpStream>>;
+
+/// A handshake takes a few round trips.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How a worker opens connections.
+#[derive(Clone)]
+pub(crate) struct Dialer {
+    pub(crate) distrust: ListenerCheck,
+    pub(crate) tls: TlsSource,
+}
+
+impl Dialer {
+    /// Connects to the first address of the server that answers and is trusted.
+    pub(crate) async fn dial(self, uri: Uri) -> io::Result<TokioIo<Stream>> {
+        if uri.scheme() != Some(&Scheme::HTTPS) {
+            return Ok(TokioIo::new(Either::Left(connect(&uri, 80, &self.distrust).await?)));
+        }
+        let tls = (self.tls)().map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, NoTls(reason)))?;
+        let name = tls.server_name(uri.host().unwrap_or_default()).map_err(io::Error::other)?;
+        let anybody: ListenerCheck = Arc::new(|_| None);
+        let stream = connect(&uri, 443, &anybody).await?;
+        let shaken = timeout(HANDSHAKE_TIMEOUT, TlsConnector::from(tls.config()).connect(name, stream)).await??;
+        Ok(TokioIo::new(Either::Right(shaken)))
+    }
+}
+
+/// TLS cannot be used: the file of the authority cannot be read, for one.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct NoTls(String);
+
+async fn connect(uri: &Uri, usual_port: u16, distrust: &ListenerCheck) -> io::Result<TcpStream> {
     let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
     let mut failure = None;
     let mut untrusted = None;
-    for address in lookup_host((host, uri.port_u16().unwrap_or(80))).await? {
-        match dial_address(address, &distrust).await {
-            Ok(stream) => return Ok(TokioIo::new(stream)),
+    for address in lookup_host((host, uri.port_u16().unwrap_or(usual_port))).await? {
+        match dial_address(address, distrust).await {
+            Ok(stream) => return Ok(stream),
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => untrusted = Some(error),
             Err(error) => failure = Some(error),
         }
@@ -62,9 +104,16 @@ pub(crate) fn trouble(error: &(dyn Error + 'static)) -> String {
         if let Some(untrusted) = inner {
             return untrusted.to_string();
         }
+        let no_tls = found.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        if let Some(no_tls) = no_tls.and_then(|inner| inner.downcast_ref::<NoTls>()) {
+            return no_tls.to_string();
+        }
         cause = found.source();
     }
-    connection_trouble(error).to_owned()
+    match explain(error) {
+        Some(explanation) => explanation.to_string(),
+        None => connection_trouble(error).to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -85,8 +134,8 @@ mod tests {
         theirs.set_nonblocking(true).unwrap();
         let stranger: &'static [SocketAddr] = vec![theirs.local_addr().unwrap()].leak();
         let uri: Uri = format!("http://localhost:{port}").parse().unwrap();
-        let stream = dial(uri, check(stranger)).await.unwrap();
-        assert_eq!(stream.inner().peer_addr().unwrap(), ours.local_addr().unwrap());
+        let stream = connect(&uri, 80, &check(stranger)).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), ours.local_addr().unwrap());
         assert!(theirs.accept().is_err(), "nobody connected to the stranger");
     }
 
@@ -96,7 +145,8 @@ mod tests {
         theirs.set_nonblocking(true).unwrap();
         let address = theirs.local_addr().unwrap();
         let stranger: &'static [SocketAddr] = vec![address].leak();
-        let refused = dial(format!("http://{address}").parse().unwrap(), check(stranger)).await.unwrap_err();
+        let uri = format!("http://{address}").parse().unwrap();
+        let refused = connect(&uri, 80, &check(stranger)).await.unwrap_err();
         assert_eq!(trouble(&refused), format!("a stranger listens at {address}"));
         assert!(theirs.accept().is_err());
     }

@@ -22,7 +22,7 @@ use punctual_proto::convert::outcome_to_wire;
 use punctual_proto::worker as wire;
 use tokio::sync::Notify;
 
-use crate::attempts::Attempt;
+use crate::attempts::{Attempt, GivenSecrets};
 use crate::tasks::RunnableTask;
 pub(crate) use links::{HelloContent, IsAlias, LinkNo, LinkStage, LinkState, PeerAddress, ServerGreeting, Survey};
 use owners::EpochCheck;
@@ -55,6 +55,7 @@ pub(crate) struct ReceivedAssignment {
     pub(crate) input: Option<Bytes>,
     pub(crate) tracing_id: Option<String>,
     pub(crate) scheduled_run: Option<Box<ScheduledRun>>,
+    pub(crate) secrets: GivenSecrets,
 }
 
 /// The work that a worker still has to finish before it can leave.
@@ -97,7 +98,7 @@ impl HeldAttempts {
         let mut refused = 0;
         let mut surplus = 0;
         let mut state = self.state();
-        for ReceivedAssignment { key, epoch, token, task, input, tracing_id, scheduled_run } in assigned {
+        for ReceivedAssignment { key, epoch, token, task, input, tracing_id, scheduled_run, secrets } in assigned {
             let shard = key.0.shard();
             match state.owners.hear(shard, epoch, link) {
                 EpochCheck::Outdated => {
@@ -125,7 +126,7 @@ impl HeldAttempts {
                     let log = LogSink::with_token(key.0, key.1, token, log_bytes_max, outlet);
                     state.held.insert(key, HeldAttempt::Running { cancel: cancel.clone(), log: log.clone() });
                     state.began(shard);
-                    begun.push(Attempt { key, task, input, tracing_id, scheduled_run, cancel, log });
+                    begun.push(Attempt { key, task, input, tracing_id, scheduled_run, secrets, cancel, log });
                 }
                 Err(reason) => {
                     refused += 1;

@@ -5,10 +5,10 @@ use punctual_core::attempt::AttemptNo;
 use punctual_core::shard::event::CreditKept;
 use punctual_core::shard::write::Epoch;
 use punctual_core::{ServerId, ShardId};
-use punctual_proto::convert::{BadMessage, job_id, read_attempt_ref, scheduled_run_from_wire};
+use punctual_proto::convert::{BadMessage, job_id, read_attempt_ref, scheduled_run_from_wire, secrets_from_wire};
 use punctual_proto::worker as wire;
 
-use crate::attempts::run_all;
+use crate::attempts::{GivenSecrets, run_all};
 use crate::held::{Key, PeerAddress, ReceivedAssignment, ServerGreeting};
 use crate::link::ServerLink;
 
@@ -101,6 +101,10 @@ fn read(
         input: assignment.input.map(|input| Bytes::copy_from_slice(&input)),
         tracing_id: (!assignment.tracing_id.is_empty()).then_some(assignment.tracing_id),
         scheduled_run: assignment.scheduled_run.map(scheduled_run_from_wire).transpose()?.map(Box::new),
+        secrets: GivenSecrets {
+            values: secrets_from_wire(assignment.secrets),
+            unavailable: Some(assignment.secrets_unavailable).filter(|reason| !reason.is_empty()),
+        },
     })
 }
 

@@ -27,6 +27,7 @@ mod builder;
 mod credentials;
 mod dial;
 mod downloads;
+mod enrolment;
 mod error;
 mod heartbeat;
 mod held;
@@ -43,7 +44,7 @@ mod tasks;
 mod upkeep;
 
 pub use builder::{SLOTS_MAX, Worker};
-pub use credentials::PlainHttp;
+pub use credentials::{HTTP_2, PlainHttp};
 pub use error::WorkerError;
 pub use journal::AttemptLog;
 pub use punctual_core::schedule::{ScheduledRun, SourceKind};

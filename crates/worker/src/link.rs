@@ -17,7 +17,6 @@ use tower::service_fn;
 use crate::attempts::AttemptRules;
 use crate::backoff::Backoff;
 use crate::credentials::{Bearer, Client, Credentials, PlainHttp};
-use crate::dial::dial;
 use crate::error::WorkerError;
 use crate::held::{HeldAttempts, LinkNo};
 use crate::spool::Spool;
@@ -68,10 +67,12 @@ impl RemoteServer {
         credentials: Arc<Credentials>,
     ) -> Result<Self, WorkerError> {
         let endpoint = match Endpoint::from_shared(url.clone()) {
-            Ok(endpoint) if endpoint.uri().scheme_str() == Some("http") => endpoint,
+            Ok(endpoint) if matches!(endpoint.uri().scheme_str(), Some("http" | "https")) => endpoint,
             _ => return Err(WorkerError::BadServer(url)),
         };
-        if credentials.plain_http == PlainHttp::LoopbackOnly && !endpoint.uri().host().is_some_and(host::is_loopback) {
+        let is_plain = endpoint.uri().scheme_str() == Some("http");
+        let is_elsewhere = is_plain && !endpoint.uri().host().is_some_and(host::is_loopback);
+        if credentials.plain_http == PlainHttp::LoopbackOnly && is_elsewhere {
             return Err(WorkerError::PlainHttp(url));
         }
         let beat_endpoint =
@@ -88,14 +89,14 @@ impl RemoteServer {
 
     /// Opens the connection of the stream.
     pub(crate) async fn connect(&self) -> Result<Channel, tonic::transport::Error> {
-        let distrust = Arc::clone(&self.credentials.distrust);
-        self.endpoint.connect_with_connector(service_fn(move |uri| dial(uri, Arc::clone(&distrust)))).await
+        let dialer = self.credentials.dialer();
+        self.endpoint.connect_with_connector(service_fn(move |uri| dialer.clone().dial(uri))).await
     }
 
     /// Opens a connection beside the stream.
     pub(crate) async fn connect_beside(&self) -> Result<Channel, tonic::transport::Error> {
-        let distrust = Arc::clone(&self.credentials.distrust);
-        self.beat_endpoint.connect_with_connector(service_fn(move |uri| dial(uri, Arc::clone(&distrust)))).await
+        let dialer = self.credentials.dialer();
+        self.beat_endpoint.connect_with_connector(service_fn(move |uri| dialer.clone().dial(uri))).await
     }
 
     pub(crate) fn heartbeat_every(&self, millis: u32) {

@@ -54,6 +54,11 @@ pub(crate) async fn run(
     };
     let mut servers = Servers::start(parts, &worker.servers)?;
     worker.asker.begin(id, servers.list());
+    let _renewal = worker.certificate.map(|certificate| {
+        let known = servers.list();
+        let urls = move || known.borrow().iter().map(|server| server.url.clone()).collect();
+        AbortOnDrop(tokio::spawn(certificate.keep_valid(Arc::new(urls))).abort_handle())
+    });
     let heart = heartbeat::spawn(servers.list(), Identity { id, secret }, phase)?;
     let upkeep = tokio::spawn(upkeep::keep(held.clone(), spool.clone()));
     let _upkeep = AbortOnDrop(upkeep.abort_handle());
@@ -132,7 +137,7 @@ async fn drain(held: &HeldAttempts, has_spool: bool, limit: Duration) {
     }
 }
 
-fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     match std::fs::read_to_string("/proc/sys/kernel/hostname") {
         Ok(name) if !name.trim().is_empty() => name.trim().to_owned(),
         _ => "worker".to_owned(),

@@ -24,10 +24,10 @@ use punctual_core::run::Run;
 use punctual_core::shard::event::Report;
 use punctual_exec::{
     Binaries, Call, Download, DownloadError, Downloads, ExecutionEnd, Executor, LogSink, NetworkPolicy, ProgramCache,
-    Programs,
+    Programs, guard_secrets,
 };
 use punctual_proto::bounds::bounded;
-use punctual_proto::convert::scheduled_run_from_wire;
+use punctual_proto::convert::{scheduled_run_from_wire, secrets_from_wire};
 use punctual_proto::worker as wire;
 use punctual_sandbox::{Launcher, LauncherOptions};
 use tokio::time::Instant;
@@ -138,6 +138,12 @@ async fn execute(
     // The worker that started this agent has decided whether its program may have a network.
     let binaries = Arc::new(Binaries::new(launcher, Arc::new(programs), NetworkPolicy::Allowed));
     let grace = binaries.grace(&run);
+    let secrets = secrets_from_wire(attempt.secrets);
+    let unavailable = Some(attempt.secrets_unavailable).filter(|reason| !reason.is_empty());
+    let redactor = match guard_secrets(&run, &secrets, unavailable, &log) {
+        Ok(redactor) => redactor,
+        Err(outcome) => return outcome.into(),
+    };
     let call = Call {
         job: handover.job,
         attempt: handover.attempt,
@@ -150,9 +156,18 @@ async fn execute(
         cancel: liveness.cancel().clone(),
         deadline,
     };
-    let execution = binaries.execute(call.with_values(true));
-    let Some(end) = deadline.and_then(|deadline| deadline.checked_add(grace)) else { return execution.await };
-    tokio::time::timeout_at(end, execution).await.unwrap_or_else(|_| {
+    let execution = binaries.execute(call.with_values(true, &secrets));
+    let redacted = |ended: ExecutionEnd| match &redactor {
+        Some(redactor) => ExecutionEnd {
+            outcome: redactor.redact_outcome(ended.outcome),
+            details: ended.details.map(|details| Box::new(redactor.redact_details(*details))),
+        },
+        None => ended,
+    };
+    let Some(end) = deadline.and_then(|deadline| deadline.checked_add(grace)) else {
+        return redacted(execution.await);
+    };
+    tokio::time::timeout_at(end, execution).await.map(redacted).unwrap_or_else(|_| {
         let class = FailureClass::Timeout;
         let reason = "timeout: it did not end in time".to_owned();
         Outcome::Failed(Failure { class, ran: Ran::Unknown, ..Failure::new(reason) }).into()

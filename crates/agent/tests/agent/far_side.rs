@@ -88,6 +88,8 @@ impl FarServer {
             log_bytes_max: 1 << 20,
             scheduled_run: None,
             files: Vec::new(),
+            secrets: Vec::new(),
+            secrets_unavailable: String::new(),
         };
         let script = Arc::new(Mutex::new(Script {
             attempt,

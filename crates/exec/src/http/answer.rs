@@ -7,6 +7,8 @@ use http::StatusCode;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 
+use crate::redact::Redactor;
+
 /// Read and kept of a body; the rest stays unread.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
@@ -18,10 +20,18 @@ const EXCERPT_BYTES_MAX: usize = 512;
 
 pub(crate) struct HttpAnswer {
     body: Vec<u8>,
+    /// The body without secrets, where the attempt has some: before anything is cut off, or a part of one would be left.
+    shown: Option<Vec<u8>>,
     cut: bool,
 }
 
-pub(crate) async fn read(incoming: &mut Incoming) -> Result<HttpAnswer, hyper::Error> {
+pub(crate) async fn read(incoming: &mut Incoming, redactor: Option<&Redactor>) -> Result<HttpAnswer, hyper::Error> {
+    let (body, cut) = read_body(incoming).await?;
+    let shown = redactor.map(|redactor| redactor.redact(&body).into_owned());
+    Ok(HttpAnswer { body, shown, cut })
+}
+
+async fn read_body(incoming: &mut Incoming) -> Result<(Vec<u8>, bool), hyper::Error> {
     let mut body = Vec::new();
     while let Some(frame) = incoming.frame().await {
         // What is not data is a trailer, and nobody asked for one.
@@ -29,10 +39,10 @@ pub(crate) async fn read(incoming: &mut Incoming) -> Result<HttpAnswer, hyper::E
         let room = BODY_BYTES_MAX - body.len();
         body.extend_from_slice(&chunk[..chunk.len().min(room)]);
         if chunk.len() > room {
-            return Ok(HttpAnswer { body, cut: true });
+            return Ok((body, true));
         }
     }
-    Ok(HttpAnswer { body, cut: false })
+    Ok((body, false))
 }
 
 impl HttpAnswer {
@@ -40,6 +50,11 @@ impl HttpAnswer {
         self.cut
     }
 
+    fn shown(&self) -> &[u8] {
+        self.shown.as_deref().unwrap_or(&self.body)
+    }
+
+    /// As it came, for decisions.
     pub(crate) fn text(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.body)
     }
@@ -54,14 +69,15 @@ impl HttpAnswer {
 
     /// The start of the body, for the log of a failure; `None` when there is no text.
     pub(crate) fn excerpt(&self) -> Option<String> {
-        let start = &self.body[..self.body.len().min(EXCERPT_BYTES_MAX)];
+        let shown = self.shown();
+        let start = &shown[..shown.len().min(EXCERPT_BYTES_MAX)];
         let text = String::from_utf8_lossy(start);
         let line: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         (!line.is_empty()).then_some(line)
     }
 
     pub(crate) fn to_output(&self, status: StatusCode) -> Bytes {
-        let text = self.text();
+        let text = String::from_utf8_lossy(self.shown());
         let kept = json_prefix(&text, BODY_JSON_BYTES_MAX);
         let output = serde_json::json!({
             "status": status.as_u16(),
@@ -95,7 +111,7 @@ mod tests {
     #[test]
     fn the_output_stays_small_whatever_the_body_holds() {
         for byte in [0, b'"', b'a', 0xff] {
-            let answer = HttpAnswer { body: vec![byte; BODY_BYTES_MAX], cut: false };
+            let answer = HttpAnswer { shown: None, body: vec![byte; BODY_BYTES_MAX], cut: false };
             let output = answer.to_output(StatusCode::OK);
             assert!(output.len() <= BODY_JSON_BYTES_MAX + 100, "{byte}: {}", output.len());
             let json: serde_json::Value = serde_json::from_slice(&output).unwrap();

@@ -5,6 +5,7 @@ use punctual_core::shard::event::CreditKept;
 use punctual_core::{ServerId, ShardId, Timestamp};
 
 use super::*;
+use crate::attempts::GivenSecrets;
 use crate::outgoing::SessionNo;
 
 const A: LinkNo = LinkNo(0);
@@ -53,6 +54,7 @@ fn refuse_from(held: &Arc<HeldAttempts>, link: LinkNo, epoch: u64, keys: impl In
         input: None,
         tracing_id: None,
         scheduled_run: None,
+        secrets: GivenSecrets::default(),
     });
     assert!(held.register(link, assigned.collect(), 0).is_empty());
 }

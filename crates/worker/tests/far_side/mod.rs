@@ -388,12 +388,9 @@ pub(crate) fn assignments(task: wire::TaskDefinition, jobs: &[JobId]) -> wire::S
     let assignment = |job: &JobId| wire::Assignment {
         job_id: id_bytes(job.to_bytes()),
         attempt: 1,
-        task: 0,
-        input: None,
-        tracing_id: String::new(),
         epoch: 1,
-        scheduled_run: None,
         token: token_of(job),
+        ..Default::default()
     };
     wire::ServerMessage { tasks: vec![task], assignments: jobs.iter().map(assignment).collect(), ..Default::default() }
 }
