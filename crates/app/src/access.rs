@@ -1,18 +1,21 @@
 //! Who may use a server. The one decision for REST and the worker protocol alike.
 //!
-//! Agents, peers and signed addresses bring credentials of their own, which `agents`, `secret` and the storage check.
+//! Agents, peers and signed addresses bring credentials of their own, which `agents`, `peer_key` and the storage check.
 
 use std::fmt;
 
 use hmac::{Hmac, Mac};
 use punctual_api::ErrorKind;
+use punctual_core::access::Rights;
 use punctual_core::hex;
+use punctual_pki::CertificateKind;
 use sha2::Sha256;
 
+use crate::principal::{Principal, PrincipalKind, Transport};
 use crate::{App, AppError, PeerKey, Result};
 
 /// Who holds the other end of a connection, by what the kernel says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SocketUser {
     /// The user that this server runs as.
     Own,
@@ -20,16 +23,8 @@ pub enum SocketUser {
     /// Another user of this machine.
     Other(u32),
     /// Another machine, a socket that is closed already, or a kernel that does not tell.
+    #[default]
     Unknown,
-}
-
-/// On whose behalf a request is made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Caller {
-    /// A process of the server's own user or of root, on the same machine.
-    LocalUser,
-    /// Whoever knows the access token.
-    TokenHolder,
 }
 
 /// What everybody but the server's own user and root has to know. All servers of a cluster have the same: it is derived from
@@ -72,14 +67,34 @@ impl fmt::Debug for AccessToken {
 
 impl App {
     /// Says on whose behalf a request is made, or which credential it lacks. `bearer` is the token that came with it.
-    pub fn authenticate(&self, user: SocketUser, bearer: Option<&str>) -> Result<Caller> {
-        if bearer.is_some_and(|bearer| self.0.access.is(bearer)) {
-            return Ok(Caller::TokenHolder);
+    pub fn authenticate(&self, transport: &Transport, bearer: Option<&str>) -> Result<Principal> {
+        let everything = |kind, name| Ok(Principal::new(kind, name, Rights::all()).at(transport.address));
+        // Before what the kernel says: whoever shows a certificate is its holder and nobody else.
+        if let (Some(name), None) = (&transport.certificate, bearer) {
+            return match name.kind {
+                CertificateKind::Worker => Ok(self.enrolled_principal(&name.id)?.at(transport.address)),
+                CertificateKind::Server => {
+                    let error = AppError::new(ErrorKind::Forbidden, "the certificate of a server is for peers");
+                    Err(error.hint("use a credential of your own"))
+                }
+            };
         }
-        let (kind, detail) = match (user, bearer) {
+        if bearer.is_some_and(|bearer| self.0.access.is(bearer)) {
+            // Commands of the server's own user find the token by themselves and send it.
+            return match transport.socket_user {
+                SocketUser::Own | SocketUser::Root => everything(PrincipalKind::LocalUser, "local"),
+                SocketUser::Other(_) | SocketUser::Unknown => everything(PrincipalKind::ClusterToken, "token"),
+            };
+        }
+        if let Some(identified) = bearer.and_then(|bearer| self.identify(bearer, transport)) {
+            return identified;
+        }
+        let (kind, detail) = match (transport.socket_user, bearer) {
             // Also for those who need none: whoever presents a token expects it to be checked.
             (_, Some(_)) => (ErrorKind::InvalidToken, "the access token is not this server's".to_owned()),
-            (SocketUser::Own | SocketUser::Root, None) => return Ok(Caller::LocalUser),
+            (SocketUser::Own | SocketUser::Root, None) => {
+                return everything(PrincipalKind::LocalUser, "local");
+            }
             (SocketUser::Other(uid), None) => {
                 (ErrorKind::Unauthenticated, format!("uid {uid} is not the user that this server runs as"))
             }
@@ -91,8 +106,30 @@ impl App {
             Some(file) => format!("the access token is in {}, which only the server's user can read", file.display()),
             None => "the server has no file with the access token; its log says why".to_owned(),
         };
-        let hint = format!("{place}; pass it with --token-file, in PUNCTUAL_TOKEN, or as Authorization: Bearer TOKEN");
+        let hint = format!(
+            "log in with `punctual login`, or use an API key; {place}; pass it with --token-file, in PUNCTUAL_TOKEN, or as \
+             Authorization: Bearer TOKEN"
+        );
         Err(AppError::new(kind, detail).hint(hint))
+    }
+
+    /// The principal with the rights that it has now, or the reason why its credential does not count any more. What lasts
+    /// longer than a request asks again, at least every [`Principal::CHECKED_EVERY`].
+    pub fn renew(&self, principal: &Principal) -> Result<Principal> {
+        if let Some(found) = self.identify_again(principal) {
+            return found;
+        }
+        match principal.kind() {
+            // The kernel's word holds for the connection, the token for as long as the cluster's secret.
+            PrincipalKind::LocalUser | PrincipalKind::ClusterToken | PrincipalKind::Server => Ok(principal.clone()),
+            PrincipalKind::Worker => {
+                Ok(self.enrolled_principal(principal.credential().unwrap_or_default())?.at(principal.address()))
+            }
+            PrincipalKind::Key | PrincipalKind::Person | PrincipalKind::Agent => {
+                let detail = format!("the credential of {} does not count any more", principal.name());
+                Err(AppError::new(ErrorKind::Unauthenticated, detail).hint("use another credential"))
+            }
+        }
     }
 }
 

@@ -24,6 +24,8 @@ pub use token::Claims;
 pub(crate) use token::{BadToken, TokenKey};
 
 use crate::logs::checked_marks;
+use crate::principal::By;
+use crate::principal::permission::ServeJobs;
 use crate::{App, AppError, Download, Result};
 
 /// On top of the attempt's time, so that its end can still be reported.
@@ -61,7 +63,7 @@ pub(crate) struct AgentQuestion {
 impl App {
     /// Lets an agent run an attempt that this worker was given; `None` for any other worker.
     /// `reached` is the address at which the worker reached this server.
-    pub async fn admit(&self, newcomer: Newcomer, reached: &str) -> Result<Option<Admission>> {
+    pub async fn admit(&self, _: &By<ServeJobs>, newcomer: Newcomer, reached: &str) -> Result<Option<Admission>> {
         check(&newcomer)?;
         let Newcomer { worker, job, attempt, artifact, host, pod } = newcomer;
         let Some(work) = self.work_with(worker, job, attempt, artifact).await? else { return Ok(None) };

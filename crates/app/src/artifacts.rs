@@ -24,8 +24,10 @@ use tokio::sync::Semaphore;
 pub use download::Download;
 pub use upload::Sent;
 
+use crate::principal::By;
+use crate::principal::permission::{EditArtifacts, ViewArtifacts};
 use crate::tasks::Defined;
-use crate::{App, AppError, Checked, Faults, Result, parameters, validate};
+use crate::{App, AppError, Checked, Faults, Result, cut, parameters, validate};
 
 /// How long an upload may take from its declaration on.
 pub const UPLOAD_WITHIN: Span = Span::from_secs(3600);
@@ -64,12 +66,18 @@ fn key(folder: &str, name: &str) -> Key {
 impl App {
     /// Declares a file. `reached` is the address at which the client reached this server, such as
     /// `http://127.0.0.1:8020`.
-    pub async fn create_artifact(&self, request: ArtifactRequest, reached: &str) -> Result<(ArtifactView, Defined)> {
+    pub async fn create_artifact(
+        &self,
+        by: &By<EditArtifacts>,
+        request: ArtifactRequest,
+        reached: &str,
+    ) -> Result<(ArtifactView, Defined)> {
         let new = self.check_artifact(request)?;
         let (artifact, defined) = match self.0.store.create_artifact(new).await? {
             CreatedArtifact::New(artifact) => (artifact, Defined::Created),
             CreatedArtifact::Known(artifact) => (artifact, Defined::Updated),
         };
+        by.changes(artifact.id.to_string());
         let upload = self.upload_target(&artifact, reached).await?;
         Ok((ArtifactView { upload, ..self.artifact_view(&artifact) }, defined))
     }
@@ -109,13 +117,13 @@ impl App {
     }
 
     /// What is known of an artifact. Looks whether its file has arrived, if it is pending.
-    pub async fn artifact(&self, id: ArtifactId) -> Result<ArtifactView> {
+    pub async fn artifact(&self, by: &By<ViewArtifacts>, id: ArtifactId) -> Result<ArtifactView> {
         let artifact = self.read_artifact(id).await?;
         if !matches!(artifact.state, ArtifactState::Pending { .. }) {
-            return Ok(self.artifact_view(&artifact));
+            return Ok(cut::artifact(by, self.artifact_view(&artifact)));
         }
         self.check_arrival(artifact).await?;
-        Ok(self.artifact_view(&self.read_artifact(id).await?))
+        Ok(cut::artifact(by, self.artifact_view(&self.read_artifact(id).await?)))
     }
 
     pub(crate) async fn read_artifact(&self, id: ArtifactId) -> Result<Artifact> {
@@ -123,13 +131,13 @@ impl App {
     }
 
     /// The newest first.
-    pub async fn list_artifacts(&self, query: &ArtifactQuery) -> Result<ArtifactList> {
+    pub async fn list_artifacts(&self, by: &By<ViewArtifacts>, query: &ArtifactQuery) -> Result<ArtifactList> {
         let (limit, after) = read_page(query)?;
         let artifacts = self.0.store.list_artifacts(after, limit).await?;
         let next = artifacts.last().filter(|_| artifacts.len() == limit);
         let next_cursor = next.map(|artifact| artifact.id.to_string());
         Ok(ArtifactList {
-            artifacts: artifacts.iter().map(|artifact| self.artifact_view(artifact)).collect(),
+            artifacts: artifacts.iter().map(|artifact| cut::artifact(by, self.artifact_view(artifact))).collect(),
             next_cursor,
         })
     }

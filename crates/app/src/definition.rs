@@ -51,7 +51,7 @@ fn without_secrets(mut spec: TaskSpec) -> TaskSpec {
         Run::Http(call) => {
             call.url = without_secrets_in_url(&call.url);
             for (name, value) in &mut call.headers {
-                if is_secret(name) {
+                if names_a_secret(name) {
                     *value = hidden();
                 }
             }
@@ -66,9 +66,47 @@ fn without_secrets(mut spec: TaskSpec) -> TaskSpec {
     spec
 }
 
+/// Leaves what a task is and by which rules it runs, and nothing of what it is given.
+pub(crate) fn without_inputs(spec: &mut TaskSpec) {
+    let hide = |text: &mut String| HIDDEN.clone_into(text);
+    match &mut spec.run {
+        Run::Binary(binary) => {
+            binary.args.iter_mut().for_each(hide);
+            binary.env.values_mut().for_each(hide);
+        }
+        Run::Http(call) => {
+            hide(&mut call.url);
+            call.headers.values_mut().for_each(hide);
+            call.body.iter_mut().for_each(hide);
+            call.expect_body.iter_mut().for_each(hide);
+        }
+        Run::Email(mail) => {
+            let lists = [&mut mail.to, &mut mail.cc, &mut mail.bcc];
+            lists.into_iter().flatten().for_each(hide);
+            hide(&mut mail.subject);
+            [&mut mail.reply_to, &mut mail.text, &mut mail.html].into_iter().flatten().for_each(hide);
+        }
+        Run::Slack(message) => {
+            hide(&mut message.webhook);
+            message.text.iter_mut().for_each(hide);
+        }
+        Run::Telegram(message) => {
+            hide(&mut message.chat);
+            message.text.iter_mut().for_each(hide);
+        }
+        Run::Command(command) => {
+            hide(&mut command.line);
+            command.environment.values_mut().for_each(hide);
+            [&mut command.name, &mut command.stdin, &mut command.directory].into_iter().flatten().for_each(hide);
+        }
+        Run::Probe(probe) => [&mut probe.output, &mut probe.witness].into_iter().flatten().for_each(hide),
+        Run::Handler(_) => {}
+    }
+}
+
 fn without_secrets_in_url(text: &str) -> String {
     let Ok(mut url) = Url::parse(text) else { return text.to_owned() };
-    let has_secret_parameter = url.query_pairs().any(|(name, _)| is_secret(&name));
+    let has_secret_parameter = url.query_pairs().any(|(name, _)| names_a_secret(&name));
     if url.username().is_empty() && url.password().is_none() && !hides_path(&url) && !has_secret_parameter {
         // As it was written.
         return text.to_owned();
@@ -84,7 +122,7 @@ fn without_secrets_in_url(text: &str) -> String {
     if has_secret_parameter {
         let shown = |(name, value): (_, _)| {
             let name: std::borrow::Cow<'_, str> = name;
-            let value: std::borrow::Cow<'_, str> = if is_secret(&name) { HIDDEN.into() } else { value };
+            let value: std::borrow::Cow<'_, str> = if names_a_secret(&name) { HIDDEN.into() } else { value };
             (name.into_owned(), value.into_owned())
         };
         let pairs: Vec<(String, String)> = url.query_pairs().map(shown).collect();
@@ -94,7 +132,7 @@ fn without_secrets_in_url(text: &str) -> String {
 }
 
 /// Whether what has this name is usually a secret.
-fn is_secret(name: &str) -> bool {
+pub(crate) fn names_a_secret(name: &str) -> bool {
     const PARTS: [&str; 9] =
         ["auth", "token", "secret", "password", "passwd", "key", "cookie", "signature", "credential"];
     let name = name.to_ascii_lowercase();
@@ -122,6 +160,34 @@ mod tests {
         ] {
             let shown = shown(run);
             assert!(!shown.contains("s3cret") && shown.contains("***"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn without_the_right_to_inputs_none_is_shown() {
+        let file = "artifact_01m7et433kee4803yssgvaf2fh";
+        for run in [
+            r#"{"http":{"url":"https://in.example/in","method":"POST","headers":{"X":"in"},"body":"in","expect_body":"in"}}"#,
+            r#"{"email":{"to":["in@in"],"cc":["in"],"bcc":["in"],"reply_to":"in","subject":"in","text":"in","html":"in"}}"#,
+            r#"{"slack":{"webhook":"in","text":"in"}}"#,
+            r#"{"telegram":{"chat":"in","text":"in"}}"#,
+            r#"{"command":{"line":"in","stdin":"in","environment":{"A":"in"}}}"#,
+            &format!(r#"{{"binary":{{"artifact":"{file}","args":["in"],"env":{{"A":"in"}}}}}}"#),
+        ] {
+            let mut spec = TaskSpec::new(serde_json::from_str(run).unwrap());
+            without_inputs(&mut spec);
+            let shown: serde_json::Value = serde_json::to_value(&spec.run).unwrap();
+            assert!(!values(&shown).any(|text| text.contains("in")), "{shown}");
+        }
+    }
+
+    /// Every text that is a value, kinds of tasks and names of fields aside.
+    fn values(json: &serde_json::Value) -> Box<dyn Iterator<Item = &str> + '_> {
+        match json {
+            serde_json::Value::String(text) => Box::new(std::iter::once(text.as_str())),
+            serde_json::Value::Array(all) => Box::new(all.iter().flat_map(values)),
+            serde_json::Value::Object(all) => Box::new(all.values().flat_map(values)),
+            _ => Box::new(std::iter::empty()),
         }
     }
 

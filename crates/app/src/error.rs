@@ -4,6 +4,7 @@
 //! command line replaces some hints (`hint` in `punctual/src/exit.rs`) and words of REST (`punctual/src/field_flags.rs`).
 
 use punctual_api::{ErrorKind, FieldCode, FieldError};
+use punctual_core::Span;
 use punctual_core::time::TimeError;
 use punctual_engine::EngineError;
 use punctual_store::{StoreError, StoreFault};
@@ -17,6 +18,8 @@ pub struct AppError {
     pub errors: Vec<FieldError>,
     /// What lies behind it, for the log and not for the client.
     pub cause: Option<String>,
+    /// When the same request may succeed, where that is known.
+    pub retry_after: Option<Span>,
 }
 
 impl AppError {
@@ -26,7 +29,7 @@ impl AppError {
     }
 
     pub fn new(kind: ErrorKind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), hint: None, errors: Vec::new(), cause: None }
+        Self { kind, detail: detail.into(), hint: None, errors: Vec::new(), cause: None, retry_after: None }
     }
 
     pub fn invalid(detail: impl Into<String>) -> Self {
@@ -79,6 +82,13 @@ impl AppError {
     #[must_use]
     pub fn because(mut self, cause: impl std::fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
+        self
+    }
+
+    /// The same error, and when to try again.
+    #[must_use]
+    pub fn retry_after(mut self, wait: Span) -> Self {
+        self.retry_after = Some(wait);
         self
     }
 

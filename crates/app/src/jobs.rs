@@ -15,8 +15,10 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::facts::Facts;
+use crate::principal::permission::{ControlJobs, ViewJobs};
+use crate::principal::{By, Principal};
 use crate::route::{Decided, Live};
-use crate::{App, AppError, Result, explain};
+use crate::{App, AppError, Result, cut, explain};
 
 /// How long to wait for a job's end before answering.
 #[derive(Debug, Clone, Copy)]
@@ -35,21 +37,23 @@ impl WaitFor {
 }
 
 impl App {
-    pub async fn job(&self, id: JobId, wait: Option<WaitFor>) -> Result<Job> {
-        let Some(WaitFor(limit)) = wait else { return self.read_job(id).await };
+    pub async fn job(&self, by: &By<ViewJobs>, id: JobId, wait: Option<WaitFor>) -> Result<Job> {
+        let Some(WaitFor(limit)) = wait else { return Ok(cut::job(by, self.read_job(id).await?)) };
         let deadline = Instant::now() + limit;
         loop {
             // Subscribed before the read, or an end in between would be missed.
             let finish = self.finish_of(id);
             let job = self.read_job(id).await?;
             if Instant::now() >= deadline || JobState::parse(&job.state).is_some_and(JobState::is_final) {
-                return Ok(job);
+                return Ok(cut::job(by, job));
             }
-            finish.wait(deadline).await;
+            finish.wait(deadline.min(Instant::now() + Principal::CHECKED_EVERY)).await;
+            by.check_again(self)?;
         }
     }
 
-    async fn read_job(&self, id: JobId) -> Result<Job> {
+    /// Uncut: for views of this crate that show less.
+    pub(crate) async fn read_job(&self, id: JobId) -> Result<Job> {
         // First what runs, then the rows: a job that ends in between is seen as ended.
         let live = self.live(id).await?;
         let record = self.0.store.job(id).await?.ok_or_else(|| not_found(id))?;
@@ -190,17 +194,17 @@ impl App {
     }
 
     /// Removes a job that has not started; it never will.
-    pub async fn delete_job(&self, id: JobId) -> Result<Answered> {
+    pub async fn delete_job(&self, _: &By<ControlJobs>, id: JobId) -> Result<Answered> {
         self.command(id, Command::Delete).await
     }
 
     /// Ends a job: at once if it waits; by asking its worker if it runs.
-    pub async fn cancel_job(&self, id: JobId) -> Result<Answered> {
+    pub async fn cancel_job(&self, _: &By<ControlJobs>, id: JobId) -> Result<Answered> {
         self.command(id, Command::Cancel).await
     }
 
     /// Makes a finished job eligible again.
-    pub async fn retry_job(&self, id: JobId) -> Result<Answered> {
+    pub async fn retry_job(&self, _: &By<ControlJobs>, id: JobId) -> Result<Answered> {
         // An answer that is lost is asked for again, and the job must not run once more for that.
         let command = match self.0.store.find(id).await? {
             FoundRow::Finished { counters, .. } => Command::RerunOnce(counters.next_attempt),
@@ -210,11 +214,11 @@ impl App {
     }
 
     /// Starts a waiting job now.
-    pub async fn run_job_now(&self, id: JobId) -> Result<Answered> {
+    pub async fn run_job_now(&self, _: &By<ControlJobs>, id: JobId) -> Result<Answered> {
         self.command(id, Command::RunNow).await
     }
 
-    async fn command(&self, id: JobId, command: Command) -> Result<Answered> {
+    pub(crate) async fn command(&self, id: JobId, command: Command) -> Result<Answered> {
         if id.shard().0 >= self.0.store.shard_count() {
             return Err(not_found(id));
         }

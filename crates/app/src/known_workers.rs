@@ -144,6 +144,7 @@ impl App {
 
     /// A worker's connection to this server ended.
     pub fn worker_parted(&self, worker: WorkerId, parting: Parting) {
+        self.0.enrolments.parted(worker);
         self.0.known_workers.parted(worker, parting, self.now());
     }
 

@@ -7,17 +7,22 @@ mod access;
 mod agents;
 mod artifacts;
 mod attempt_tokens;
+mod audit;
+mod authority;
 mod backfills;
 mod cluster;
 mod cursor;
+mod cut;
 mod definition;
 mod elf;
+mod enrolments;
 mod error;
 mod explain;
 mod facts;
 mod faults;
 mod forecast;
 mod hints;
+mod identities;
 mod jobs;
 mod known_workers;
 mod list;
@@ -25,16 +30,21 @@ pub mod logs;
 mod nodes;
 mod notify;
 pub mod parameters;
+mod peer_key;
 mod peers;
 mod placement;
 mod precondition;
+mod principal;
 mod ready;
+mod replays;
 mod route;
 mod schedules;
-mod secret;
+mod seal;
+mod secrets;
 mod servers;
 mod submit;
 mod submitted;
+mod task_rights;
 mod tasks;
 mod title;
 mod validate;
@@ -52,22 +62,31 @@ use punctual_core::{ArtifactId, ScheduleId, Span, Timestamp};
 use punctual_engine::{Clock, Engine, SCHEDULER};
 use punctual_store::Store;
 
-pub use access::{AccessToken, Caller, SocketUser};
+pub use access::{AccessToken, SocketUser};
 pub use agents::{Admission, Claims, Newcomer};
 pub use artifacts::{Download, Sent, UPLOAD_WITHIN};
 pub use attempt_tokens::{ATTEMPT_TOKEN_BYTES, AttemptTokens};
+pub use audit::{AuditEvent, AuditFault, AuditVerified, AuditVerifier};
+pub use authority::{
+    AUTHORITY_SETTLES, AuthorityError, KnownAuthorities, OVERLAP_DEFAULT, OVERLAP_MAX, OVERLAP_MIN, cluster_name,
+};
 pub use backfills::{AbortedJobs, BackfillAdvance, Backfilling};
+pub use enrolments::{CERTIFICATE_LIFETIME, IssuedCertificate};
 pub use error::AppError;
 pub use faults::{Checked, Faults};
 pub use jobs::WaitFor;
 pub use known_workers::Parting;
 pub use logs::{AttemptNumbers, LinesView, LogSize, LogView};
 pub use notify::{PutRule, Reports, Round};
+pub use peer_key::{BodyDigest, PEER_HEADER, PeerKey, Question};
 pub use peers::{Heard, PeerChanges, PeerError, Peers, Pulse};
 pub use precondition::Precondition;
+pub use principal::{By, ChangeNotes, Permission, Principal, PrincipalKind, Transport, permission};
 pub use punctual_store::Throttle;
+pub use replays::{Replays, StaleQuestion};
 pub use schedules::{Put, RequestZone};
-pub use secret::{PEER_HEADER, PeerKey, Question};
+pub use seal::{Entropy, RootKey, RootKeySource, RootKeys, UnlockError, Unlocked, VaultKey, unlock};
+pub use secrets::{AttemptSecrets, VaultParts};
 pub use submit::{KeyedRequest, SubmittedAnswer};
 pub use tasks::Defined;
 pub use validate::check_mail_to;
@@ -76,8 +95,11 @@ pub use workers::{CREDIT_MAX, LOG_BYTES_MAX, LOG_BYTES_MIN, Peer, PeerList, Work
 
 use crate::agents::{Agents, SharedLeases, TokenKey};
 use crate::artifacts::Handling;
+use crate::audit::AuditLog;
 use crate::cluster::Cluster;
+use crate::identities::Identities;
 use crate::ready::Readiness;
+use crate::secrets::Vault;
 use crate::tasks::NameCache;
 use crate::watch::Watching;
 
@@ -95,9 +117,17 @@ struct Inner {
     cluster: Cluster,
     peers: Arc<dyn Peers>,
     key: PeerKey,
+    /// Questions of peers that were answered.
+    replays: replays::Replays,
+    /// Workers on other hosts.
+    enrolments: enrolments::EnrolmentTable,
     access: AccessToken,
     tokens: TokenKey,
     attempt_tokens: AttemptTokens,
+    identities: Arc<Identities>,
+    audit: AuditLog,
+    vault: Vault,
+    root_keys: Arc<dyn RootKeySource>,
     agents: Agents,
     leases: SharedLeases,
     clock: Clock,
@@ -140,6 +170,8 @@ pub struct Settings {
     pub artifact_max: ByteSize,
     /// Artifacts that no task has needed for this long are removed.
     pub retention: Span,
+    /// Lines of the audit log are kept for this long.
+    pub audit_retention: Span,
     /// Where people reach the servers: links in notifications begin with it.
     pub public_url: String,
     /// A planned time that no server has handled for this long was missed; schedules may say otherwise.
@@ -222,6 +254,8 @@ pub struct Parts {
     pub peers: Arc<dyn Peers>,
     /// What peers must know to be answered.
     pub key: PeerKey,
+    /// What secrets are sealed with.
+    pub vault: VaultParts,
     /// Where uploaded files are.
     pub blobs: Blobs,
     pub settings: Settings,
@@ -230,7 +264,8 @@ pub struct Parts {
 impl App {
     /// Starts nothing: what happens by itself is in the crate `duties`.
     pub fn new(parts: Parts) -> Self {
-        let Parts { store, engine, clock, random, peers, key, blobs, settings } = parts;
+        let Parts { store, engine, clock, random, peers, key, vault, blobs, settings } = parts;
+        let VaultParts { key: vault_key, entropy, root_keys } = vault;
         let inner = Arc::new(Inner {
             cluster: Cluster::new(engine.clone(), settings.lease_ttl),
             store,
@@ -239,9 +274,15 @@ impl App {
             access: AccessToken::new(&key),
             tokens: TokenKey::new(&key),
             attempt_tokens: AttemptTokens::new(&key),
+            identities: Arc::new(Identities::new(entropy.clone())),
+            audit: AuditLog::new(&key),
+            vault: Vault::new(vault_key, entropy),
+            root_keys,
             agents: Agents::default(),
             leases: SharedLeases::default(),
             key,
+            replays: replays::Replays::default(),
+            enrolments: enrolments::EnrolmentTable::default(),
             started_at: clock(),
             clock,
             random,
@@ -276,6 +317,11 @@ impl App {
     /// What peers prove to know.
     pub fn peer_key(&self) -> &PeerKey {
         &self.0.key
+    }
+
+    /// Whether a question whose proof is valid is fresh. It is fresh once.
+    pub fn is_fresh(&self, question: Question) -> std::result::Result<(), StaleQuestion> {
+        self.0.replays.check(question, self.now())
     }
 
     /// What proves that an attempt was assigned to whoever speaks about it.

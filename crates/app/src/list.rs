@@ -13,10 +13,12 @@ use punctual_core::{AttemptNo, JobId, JobKey, JobState, ScheduleId, Span, TaskId
 use punctual_store::{Filter, FinishedJob, HotJob, JobPages, Order, Page, Position, Tables};
 
 use crate::jobs::{task_ref, waiting_late_by};
+use crate::principal::By;
+use crate::principal::permission::ViewJobs;
 use crate::route::Live;
 use crate::schedules::job_schedule;
 use crate::title::Titled;
-use crate::{App, AppError, Checked, Faults, Result, cursor, parameters, validate};
+use crate::{App, AppError, Checked, Faults, Result, cursor, cut, parameters, validate};
 
 /// Running jobs that are looked at for one page: one read of some milliseconds.
 const RUNNING_EXAMINED_MAX: usize = 2 * limits::PAGE_LEN_MAX;
@@ -91,13 +93,15 @@ impl JobQuery {
 }
 
 impl App {
-    pub async fn list_jobs(&self, query: ListQuery) -> Result<JobList> {
+    pub async fn list_jobs(&self, by: &By<ViewJobs>, query: ListQuery) -> Result<JobList> {
         let query = self.read_query(query).await?;
         let (page, uncertain) = match (query.scheduled, query.running) {
             (false, true) => self.page_without_waiting(&query).await?,
             (true, _) | (false, false) => self.page(&query).await?,
         };
-        Ok(JobList { uncertain, ..self.summarize(page).await? })
+        let list = self.summarize(page).await?;
+        let jobs = list.jobs.into_iter().map(|job| cut::summary(by, job)).collect();
+        Ok(JobList { jobs, uncertain, ..list })
     }
 
     /// Also whether some owner could not be asked.

@@ -18,6 +18,8 @@ pub use lines::LinesView;
 pub(crate) use marks::checked as checked_marks;
 
 use crate::jobs::not_found;
+use crate::principal::By;
+use crate::principal::permission::ViewLogs;
 use crate::route::Live;
 use crate::{App, AppError, LOG_BYTES_MAX, Result};
 
@@ -62,7 +64,11 @@ pub struct AttemptNumbers {
 impl App {
     /// A piece of an attempt's log; of the latest attempt if none is named. Letters of several bytes
     /// are not torn apart.
-    pub async fn log(&self, id: JobId, attempt: Option<u32>, offset: u64) -> Result<LogView> {
+    pub async fn log(&self, _: &By<ViewLogs>, id: JobId, attempt: Option<u32>, offset: u64) -> Result<LogView> {
+        self.read_log(id, attempt, offset).await
+    }
+
+    async fn read_log(&self, id: JobId, attempt: Option<u32>, offset: u64) -> Result<LogView> {
         if offset > LOG_BYTES_MAX {
             let detail = format!("must be at most {LOG_BYTES_MAX}: no log is longer");
             return Err(AppError::out_of_range("offset", detail));
@@ -82,7 +88,7 @@ impl App {
         Ok(LogView { attempt: number, bytes: piece.bytes, next_offset: piece.next_offset.max(offset), is_complete })
     }
 
-    pub async fn log_size(&self, id: JobId, attempt: Option<u32>) -> Result<LogSize> {
+    pub async fn log_size(&self, _: &By<ViewLogs>, id: JobId, attempt: Option<u32>) -> Result<LogSize> {
         let (number, is_over) = self.attempt_of_log(id, attempt).await?;
         let mut bytes = 0;
         if number > 0 {
@@ -96,7 +102,7 @@ impl App {
     }
 
     /// Exactly these bytes, which are there.
-    pub async fn log_range(&self, id: JobId, attempt: u32, range: Range<u64>) -> Result<Bytes> {
+    pub async fn log_range(&self, _: &By<ViewLogs>, id: JobId, attempt: u32, range: Range<u64>) -> Result<Bytes> {
         let attempt = AttemptNo(attempt);
         let mut missing = None;
         for _ in 0..MOVES_MAX {
@@ -125,7 +131,7 @@ impl App {
 
     /// Which attempt's log is asked for, and whether that has ended. 0: there is none yet.
     async fn attempt_of_log(&self, id: JobId, attempt: Option<u32>) -> Result<(u32, bool)> {
-        let known = self.attempt_numbers(id).await?;
+        let known = self.numbers_of(id).await?;
         match attempt {
             // One may be running of which nobody could be asked.
             Some(number) if number > 0 && (number <= known.latest || known.is_uncertain) => {
@@ -142,7 +148,11 @@ impl App {
 
     /// Which attempts the job has. Followers of logs ask several times a second, so nothing else of the job is read:
     /// neither a long input nor its task.
-    pub async fn attempt_numbers(&self, id: JobId) -> Result<AttemptNumbers> {
+    pub async fn attempt_numbers(&self, _: &By<ViewLogs>, id: JobId) -> Result<AttemptNumbers> {
+        self.numbers_of(id).await
+    }
+
+    async fn numbers_of(&self, id: JobId) -> Result<AttemptNumbers> {
         // First what runs, then the row: an attempt that ends in between is seen as ended.
         let live = self.live(id).await?;
         let (counters, is_final) = match self.0.store.find(id).await? {

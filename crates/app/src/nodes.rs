@@ -14,6 +14,8 @@ use tokio::time::timeout;
 
 use crate::cluster::Place;
 use crate::known_workers::GoneWorkers;
+use crate::principal::By;
+use crate::principal::permission::{ViewCluster, ViewWorkers};
 use crate::route::LOOK_LIMIT;
 use crate::{App, Result};
 
@@ -23,7 +25,7 @@ impl App {
     }
 
     /// The workers that any server knows, each once; then those that are gone.
-    pub async fn workers(&self, query: &WorkerQuery) -> Result<WorkerList> {
+    pub async fn workers(&self, _: &By<ViewWorkers>, query: &WorkerQuery) -> Result<WorkerList> {
         let gone = GoneWorkers::read(query)?;
         let places = self.0.cluster.schedulers();
         let mut workers: BTreeMap<WorkerId, WorkerView> = BTreeMap::new();
@@ -67,7 +69,7 @@ impl App {
         Ok(self.0.engine.workers().await?)
     }
 
-    pub async fn node(&self) -> Result<Node> {
+    pub async fn node(&self, _: &By<ViewCluster>) -> Result<Node> {
         let owned = self.0.engine.owned_shards().await?;
         Ok(Node {
             id: self.0.engine.server(),
@@ -83,7 +85,7 @@ impl App {
         })
     }
 
-    pub async fn stats(&self) -> Result<Stats> {
+    pub async fn stats(&self, _: &By<ViewCluster>) -> Result<Stats> {
         let counts = self.0.engine.counts().await?;
         let usage = usage();
         Ok(Stats {

@@ -15,6 +15,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::cluster::Place;
+use crate::secrets::plain_credentials;
 use crate::{App, WorkerProgram};
 
 /// What other servers said of their workers is believed for this long.
@@ -181,7 +182,8 @@ impl App {
         workers
     }
 
-    /// Why jobs of these tasks would wait if they were due now, each reason once.
+    /// Why jobs of these tasks would wait if they were due now, and what else should be done about those that were defined
+    /// inline, each reason once.
     pub(crate) async fn placement_warnings<'a>(&self, tasks: impl Iterator<Item = &'a Arc<Task>>) -> Vec<Warning> {
         let mut distinct: BTreeMap<TaskId, &Arc<Task>> = BTreeMap::new();
         for task in tasks.filter(|task| task.waits_for.is_none()) {
@@ -192,11 +194,12 @@ impl App {
         }
         let mut warnings: Vec<Warning> = Vec::new();
         for task in distinct.into_values() {
-            if let Some(warning) = self.lack_of(&task.spec).await.map(no_worker)
-                && !warnings.contains(&warning)
-                && warnings.len() < WARNINGS_MAX
-            {
-                warnings.push(warning);
+            // A task with a name warns where it is defined.
+            let credentials = if task.name.is_none() { plain_credentials(&task.spec) } else { Vec::new() };
+            for warning in self.lack_of(&task.spec).await.map(no_worker).into_iter().chain(credentials) {
+                if !warnings.contains(&warning) && warnings.len() < WARNINGS_MAX {
+                    warnings.push(warning);
+                }
             }
         }
         warnings

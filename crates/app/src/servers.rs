@@ -9,6 +9,8 @@ use punctual_core::{ServerId, Timestamp};
 use punctual_store::{DutyLease, Lease, MemberStatus, SeenMember};
 use tokio::time::timeout;
 
+use crate::principal::By;
+use crate::principal::permission::ViewCluster;
 use crate::route::LOOK_LIMIT;
 use crate::{App, Peer, Pulse, Result};
 
@@ -17,7 +19,7 @@ const GOODBYE: Duration = Duration::from_millis(200);
 
 impl App {
     /// Every server that has a row, with what the store and the server itself say of it.
-    pub async fn servers(&self) -> Result<ServerList> {
+    pub async fn servers(&self, _: &By<ViewCluster>) -> Result<ServerList> {
         let store = &self.0.store;
         let (members, leases, duties, now) =
             tokio::try_join!(store.members(), store.leases(), store.duties(), store.now())?;

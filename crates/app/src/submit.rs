@@ -15,7 +15,9 @@ use punctual_store::{FoundRow, IdempotencyKey, IdempotentAnswer, Interned, NewJo
 use sha2::{Digest, Sha256};
 
 use crate::faults::each;
-use crate::{App, AppError, Checked, Faults, Result, WaitFor, artifacts, validate};
+use crate::principal::By;
+use crate::principal::permission::{SubmitJobs, ViewJobs};
+use crate::{App, AppError, Checked, Faults, Result, WaitFor, artifacts, task_rights, validate};
 
 /// An answer is kept under its idempotency key for this long.
 const KEY_KEPT: Span = Span::from_secs(24 * 3600);
@@ -62,13 +64,14 @@ impl App {
     /// Submits one job, and answers when it is durable; with `wait`, when it has finished or that time is over.
     pub async fn submit(
         &self,
+        by: &By<SubmitJobs>,
         request: JobRequest,
         keyed: Option<KeyedRequest<'_>>,
         wait: Option<WaitFor>,
     ) -> Result<SubmittedAnswer<JobSubmitted>> {
         let tracing_id = request.tracing_id.clone();
         let Accepted { answer: SubmittedAnswer { answer, is_replayed }, tasks } =
-            self.submit_all(vec![request], keyed, "").await?;
+            self.submit_all(by, vec![request], keyed, "").await?;
         let id = *answer.ids.first().expect("one job makes one id");
         let mut answer = match tasks.first() {
             Some(task) => self.accepted(id, task, tracing_id, answer.warnings).await,
@@ -76,7 +79,8 @@ impl App {
         };
         // The job is accepted: what keeps us from looking at it does not change that.
         if let Some(wait) = wait
-            && let Ok(job) = Box::pin(self.job(id, Some(wait))).await
+            && let Ok(by) = by.also::<ViewJobs>()
+            && let Ok(job) = Box::pin(self.job(&by, id, Some(wait))).await
         {
             answer.state = job.state.clone();
             answer.due_at = job.due_at;
@@ -87,6 +91,7 @@ impl App {
 
     pub async fn submit_bulk(
         &self,
+        by: &By<SubmitJobs>,
         request: BulkRequest,
         keyed: Option<KeyedRequest<'_>>,
     ) -> Result<SubmittedAnswer<BulkSubmitted>> {
@@ -94,11 +99,12 @@ impl App {
             let detail = format!("must be 1 to {} jobs, not {}", limits::BULK_JOBS_MAX, request.jobs.len());
             return Err(AppError::length("/jobs", detail, request.jobs.len()));
         }
-        Ok(self.submit_all(request.jobs, keyed, "/jobs").await?.answer)
+        Ok(self.submit_all(by, request.jobs, keyed, "/jobs").await?.answer)
     }
 
     async fn submit_all(
         &self,
+        by: &By<SubmitJobs>,
         requests: Vec<JobRequest>,
         keyed: Option<KeyedRequest<'_>>,
         pointer: &str,
@@ -116,6 +122,9 @@ impl App {
             }
         }
         faults.finish()?;
+        for spec in requests.iter().filter_map(|request| request.inline.as_ref()) {
+            task_rights::check_inline(by, spec)?;
+        }
         let keyed = keyed.map(Keyed::read).transpose()?;
         if let Some(Keyed { key, fingerprint }) = &keyed {
             // Before the tasks are looked up: what is repeated has its answer, whatever became of them.
@@ -128,6 +137,10 @@ impl App {
             .iter()
             .map(|request| WantedTask { name: request.task.as_deref(), inline: request.inline.as_ref() })
             .collect();
+        for (place, spec) in requests.iter().enumerate().filter_map(|(place, one)| Some((place, one.inline.as_ref()?)))
+        {
+            self.check_secrets(spec, &format!("{}/inline", under(place))).await?;
+        }
         let tasks = self.resolve_tasks(&wanted, under).await?;
         let now = self.now();
         let jobs = self.build(requests, &tasks, now);
@@ -139,10 +152,8 @@ impl App {
             return Ok(Accepted { answer: Box::pin(self.replayed(submitted)).await?, tasks: Vec::new() });
         }
         self.0.submitted.fetch_add(ids.len() as u64, Ordering::Relaxed);
-        // Workers may come and go until a job of the far future is due.
-        let is_near = !hint.is_empty();
         self.tell_owners(hint);
-        let warnings = if is_near { self.placement_warnings(tasks.iter()).await } else { Vec::new() };
+        let warnings = self.placement_warnings(tasks.iter()).await;
         let answer = SubmittedAnswer { answer: BulkSubmitted { ids, warnings }, is_replayed: false };
         Ok(Accepted { answer, tasks })
     }

@@ -52,7 +52,7 @@ impl App {
             job: None,
         };
         // It may be gone: then only its id is known.
-        if let Ok(job) = self.job(id, None).await {
+        if let Ok(job) = self.read_job(id).await {
             answer.content = job.definition.as_ref().map(|known| self.content_of(&known.spec.run)).unwrap_or_default();
             answer.state = job.state;
             answer.title = job.title;

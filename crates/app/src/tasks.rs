@@ -9,8 +9,11 @@ use punctual_core::task::{Task, TaskSpec};
 use punctual_core::{Span, TaskId, Timestamp};
 use punctual_store::TaskChange;
 
+use crate::principal::By;
+use crate::principal::permission::{EditTasks, ViewTasks};
 use crate::route::LOOK_LIMIT;
-use crate::{App, AppError, Checked, Faults, Precondition, Result, artifacts, parameters, validate};
+use crate::secrets::plain_credentials;
+use crate::{App, AppError, Checked, Faults, Precondition, Result, artifacts, cut, parameters, task_rights, validate};
 
 /// Another server may have changed a task: what is known of a name is believed for this long.
 const NAME_BELIEVED: Span = Span::from_secs(1);
@@ -62,11 +65,14 @@ pub enum Defined {
 
 impl App {
     /// Defines a task that must not exist yet.
-    pub async fn create_task(&self, name: String, spec: TaskSpec) -> Result<TaskView> {
+    pub async fn create_task(&self, by: &By<EditTasks>, name: String, spec: TaskSpec) -> Result<TaskView> {
         let request = TaskRequest { name, spec };
         request.check()?;
         let TaskRequest { name, spec } = request;
         self.check_limits(&spec).map_err(|error| error.under("/spec"))?;
+        task_rights::check(by, &spec)?;
+        by.changes(&name);
+        self.check_secrets(&spec, "/spec").await?;
         let task = self.new_task(Some(name.clone()), spec);
         match self.0.store.create_task(task.clone()).await? {
             TaskChange::Done => Ok(view(&*self.adopt_task(task).await?)),
@@ -82,11 +88,19 @@ impl App {
     }
 
     /// Defines a task, or changes the one that has this name.
-    pub async fn put_task(&self, name: String, spec: TaskSpec, when: Precondition) -> Result<(TaskView, Defined)> {
+    pub async fn put_task(
+        &self,
+        by: &By<EditTasks>,
+        name: String,
+        spec: TaskSpec,
+        when: Precondition,
+    ) -> Result<(TaskView, Defined)> {
         let mut faults = Faults::default();
         faults.check(validate::name("name", &name));
         faults.check(validate::spec(&spec).and_then(|()| self.check_limits(&spec)));
         faults.finish()?;
+        task_rights::check(by, &spec)?;
+        self.check_secrets(&spec, "").await?;
         // Someone else may create, change or delete it between the look and the change.
         for _ in 0..8 {
             let Some(known) = self.0.store.task_by_name(&name).await? else {
@@ -102,6 +116,7 @@ impl App {
                 }
             };
             when.check(WHAT, &name, Some(known.revision))?;
+            by.was(described(&known));
             let task = Task { revision: known.revision + 1, updated_at: self.now(), spec: spec.clone(), ..known };
             match self.0.store.update_task(task.clone()).await? {
                 TaskChange::Done => {
@@ -125,15 +140,16 @@ impl App {
         validate::within(spec, self.0.settings.task_limits)
     }
 
-    pub async fn task(&self, name: &str) -> Result<TaskView> {
+    pub async fn task(&self, by: &By<ViewTasks>, name: &str) -> Result<TaskView> {
         validate::name("name", name)?;
-        Ok(view(&*self.task_named(name).await?))
+        Ok(cut::task(by, view(&*self.task_named(name).await?)))
     }
 
-    pub async fn delete_task(&self, name: &str, when: Precondition) -> Result<()> {
+    pub async fn delete_task(&self, by: &By<EditTasks>, name: &str, when: Precondition) -> Result<()> {
         validate::name("name", name)?;
         let task = self.read_task(name).await?;
         when.check(WHAT, name, Some(task.revision))?;
+        by.was(described(&task));
         let schedules = self.0.store.schedules_of_task(task.id, SCHEDULES_SHOWN_MAX).await?;
         if !schedules.is_empty() {
             let detail = format!("schedules refer to {name}: {}", schedules.join(", "));
@@ -151,11 +167,11 @@ impl App {
         }
     }
 
-    pub async fn list_tasks(&self, query: &TaskQuery) -> Result<TaskList> {
+    pub async fn list_tasks(&self, by: &By<ViewTasks>, query: &TaskQuery) -> Result<TaskList> {
         let (limit, cursor) = read_page(query)?;
         let tasks = self.0.store.list_tasks(cursor, limit).await?;
         let next_cursor = if tasks.len() < limit { None } else { tasks.last().and_then(|task| task.name.clone()) };
-        Ok(TaskList { tasks: tasks.iter().map(view).collect(), next_cursor })
+        Ok(TaskList { tasks: tasks.iter().map(|task| cut::task(by, view(task))).collect(), next_cursor })
     }
 
     /// The task of this name, as it was at most a second ago.
@@ -284,6 +300,11 @@ impl Checked for TaskQuery {
     }
 }
 
+/// For the audit log: the definition itself may hold secrets.
+fn described(task: &Task) -> String {
+    format!("revision {}, {}, queue {}", task.revision, task.spec.run.kind(), task.spec.queue)
+}
+
 fn not_found(name: &str) -> AppError {
     let shown: String = name.chars().take(limits::NAME_CHARS_MAX).collect();
     AppError::new(ErrorKind::TaskNotFound, format!("there is no task named {shown}"))
@@ -299,5 +320,6 @@ fn view(task: &Task) -> TaskView {
         updated_at: task.updated_at,
         spec: task.spec.clone(),
         waits_for: task.waits_for,
+        warnings: plain_credentials(&task.spec),
     }
 }

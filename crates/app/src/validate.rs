@@ -8,7 +8,8 @@ mod messages;
 
 use punctual_api::{FieldCode, limits};
 use punctual_core::json::depth;
-use punctual_core::run::{FACT_NAMES, check_placeholders};
+use punctual_core::run::{FACT_NAMES, check_placeholders, secrets_in};
+use punctual_core::secret::TASK_SECRETS_MAX;
 use punctual_core::task::{Handler, Probe, Run, TaskSpec};
 use punctual_core::{Span, characters};
 
@@ -54,6 +55,7 @@ pub(crate) fn spec(spec: &TaskSpec) -> Result<()> {
         faults.check(Err(error.code(FieldCode::OutOfRange)));
     }
     spec.run.clone().each_text(|pointer, _, text| faults.check(placeholders(pointer, text)));
+    faults.check(secrets(&spec.run));
     faults.check(match &spec.run {
         Run::Binary(call) => binary::check(call),
         Run::Http(call) => http::check(call),
@@ -68,6 +70,23 @@ pub(crate) fn spec(spec: &TaskSpec) -> Result<()> {
         faults.check(size(spec));
     }
     faults.finish()
+}
+
+/// Secrets go where only the program and the receiver see them.
+fn secrets(run: &Run) -> Result<()> {
+    const ARGUMENTS: &str = "/run/binary/args";
+    let places = run.secret_places();
+    if let Some((place, name)) = places.iter().find(|(place, _)| place == ARGUMENTS) {
+        let detail = format!("must not refer to the secret {name}: all users of a machine see arguments of processes");
+        return Err(AppError::field(place.clone(), detail).hint("put it into `env`"));
+    }
+    if run.secrets().len() > TASK_SECRETS_MAX {
+        let detail = format!("must refer to at most {TASK_SECRETS_MAX} secrets");
+        return Err(
+            AppError::too_long("/run", detail).hint("keep what belongs together as one secret, such as in JSON")
+        );
+    }
+    Ok(())
 }
 
 fn retries(spec: &TaskSpec, faults: &mut Faults) {
@@ -181,6 +200,10 @@ pub(crate) fn input(json: &str) -> Result<()> {
         return Err(AppError::too_long("/input", detail).hint("put large data into a file and pass its address"));
     }
     placeholders("/input", json)?;
+    if let Some(name) = secrets_in(json).first() {
+        let detail = format!("must not refer to the secret {name}: only definitions of tasks may");
+        return Err(AppError::field("/input", detail).hint("whoever submits jobs would get the secret"));
+    }
     if depth(json.as_bytes()) > limits::JSON_DEPTH_MAX {
         let detail = format!("must be nested at most {} deep", limits::JSON_DEPTH_MAX);
         return Err(AppError::too_long("/input", detail));

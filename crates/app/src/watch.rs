@@ -14,6 +14,8 @@ use tokio::sync::{broadcast, mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::cluster::Cluster;
+use crate::principal::By;
+use crate::principal::permission::ViewJobs;
 use crate::{App, Heard, Peer, Peers};
 
 /// Changes that a slow follower may be behind before it is told that it missed some.
@@ -63,7 +65,7 @@ impl App {
     }
 
     /// Changes from now on: when this returns, those of every peer that answers are followed.
-    pub async fn changes(&self) -> Changes {
+    pub async fn changes(&self, _: &By<ViewJobs>) -> Changes {
         let changes = self.follow_changes();
         let mut is_open = changes._feed.is_open.clone();
         let _ = tokio::time::timeout(OPEN_LIMIT, is_open.wait_for(|is_open| *is_open)).await;

@@ -12,6 +12,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::logs::checked_marks;
+use crate::principal::By;
+use crate::principal::permission::ServeJobs;
 use crate::{App, AppError, Result, validate};
 
 /// The longest log of an attempt that is kept or read, whatever the settings say: a server takes it into memory to archive it.
@@ -67,7 +69,8 @@ impl App {
     }
 
     /// A worker opened a stream.
-    pub async fn greet_worker(&self) -> Result<Greeting> {
+    pub async fn greet_worker(&self, by: &By<ServeJobs>) -> Result<Greeting> {
+        self.check_worker(by)?;
         if !self.0.settings.roles.scheduler {
             return Err(AppError::new(ErrorKind::Unavailable, "this server does not have the role scheduler"));
         }
@@ -76,13 +79,20 @@ impl App {
 
     /// A worker answered the greeting of this connection. The stream ends at once if the greeting is out of date.
     /// Dropping the session says that the worker is away.
-    pub fn connect_worker(&self, stream: StreamId, hello: WorkerHello) -> Result<(WorkerSession, OutgoingReceiver)> {
+    pub fn connect_worker(
+        &self,
+        by: &By<ServeJobs>,
+        stream: StreamId,
+        hello: WorkerHello,
+    ) -> Result<(WorkerSession, OutgoingReceiver)> {
         check(&hello)?;
+        let hello = self.in_scope(by, hello)?;
         if self.0.engine.connected_len() >= WORKERS_MAX {
             let error =
                 AppError::new(ErrorKind::TooManyRequests, format!("{WORKERS_MAX} workers are connected already"));
             return Err(error.hint("give each worker more slots, or add servers"));
         }
+        self.worker_serves(by, hello.worker);
         let now = self.now();
         self.0.known_workers.connected(SeenWorker {
             id: hello.worker,

@@ -1,5 +1,7 @@
 //! Commands on a job that a peer owns, whose answers get lost on the way.
 
+#[path = "world/local.rs"]
+mod local;
 #[path = "world/peers.rs"]
 mod peers;
 
@@ -8,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use punctual_api::ErrorKind;
-use punctual_app::{App, Parts, PeerKey, Roles, Settings};
+use punctual_app::{App, Parts, PeerKey, Roles, Settings, VaultParts};
 use punctual_blobs::{Blobs, UrlKey};
 use punctual_core::shard::event::{Command, Refusal, Reply};
 use punctual_core::shard::{Answer, Ask, LiveView};
@@ -19,6 +21,7 @@ use punctual_store::{ClusterSecret, Leases, Member, MemberStatus, Members, Submi
 use punctual_store_tests::fixture::{at, job_id, named_task, new_job, server, task_id, worker};
 use punctual_store_tests::model::ModelStore;
 
+use self::local::by;
 use self::peers::{FarSide, Wire};
 
 const LONG: Span = Span::from_secs(3600);
@@ -74,6 +77,7 @@ async fn world(answers: &[Option<Answer>]) -> World {
         random: Arc::new(|| 7),
         peers: Arc::new(Wire(Arc::clone(&owner))),
         key: PeerKey::new(ClusterSecret([1; 32])),
+        vault: VaultParts::for_tests(),
         blobs: Blobs::folder(&std::env::temp_dir().join("punctual-app-tests"), UrlKey::derive(&[1; 32])).unwrap(),
         settings: Settings {
             heartbeat: Span::from_secs(5),
@@ -82,6 +86,7 @@ async fn world(answers: &[Option<Answer>]) -> World {
             roles: Roles { api: true, scheduler: false },
             artifact_max: ByteSize::mib(1),
             retention: LONG,
+            audit_retention: Span::from_secs(86_400),
             worker_program: punctual_app::WorkerProgram::Worker,
             public_url: "http://127.0.0.1:8020".to_owned(),
             missed_after: Span::from_secs(60),
@@ -128,7 +133,7 @@ fn reply(reply: Reply) -> Option<Answer> {
 #[tokio::test]
 async fn a_delete_whose_answer_was_lost_ends_as_a_success() {
     let world = world(&[LOST, NOT_OWNER, reply(Reply::Done(JobState::Deleted))]).await;
-    assert_eq!(world.app.delete_job(world.job).await.unwrap().state, "deleted");
+    assert_eq!(world.app.delete_job(&by(&world.app), world.job).await.unwrap().state, "deleted");
     let delete = Ask::Job { id: world.job, command: Command::Delete };
     assert_eq!(*world.owner.asked.lock().unwrap(), [delete.clone(), delete.clone(), delete]);
 }
@@ -138,33 +143,36 @@ async fn a_run_now_that_worked_is_not_refused_for_having_worked() {
     let refused = || reply(Reply::Refused(JobState::Running, Refusal::AlreadyStarted));
     let again = world(&[LOST, refused()]).await;
     *again.owner.runs.lock().unwrap() = started(again.job, at(1));
-    assert_eq!(again.app.run_job_now(again.job).await.unwrap().state, "running");
+    assert_eq!(again.app.run_job_now(&by(&again.app), again.job).await.unwrap().state, "running");
     // It ran before anybody asked.
     let before = world(&[LOST, refused()]).await;
     *before.owner.runs.lock().unwrap() = started(before.job, at(0) - Span::from_secs(1));
-    assert_eq!(before.app.run_job_now(before.job).await.unwrap_err().kind, ErrorKind::JobAlreadyStarted);
+    assert_eq!(
+        before.app.run_job_now(&by(&before.app), before.job).await.unwrap_err().kind,
+        ErrorKind::JobAlreadyStarted
+    );
     // Nothing was lost: the owner knows best.
     let first = world(&[refused()]).await;
     *first.owner.runs.lock().unwrap() = started(first.job, at(1));
-    assert_eq!(first.app.run_job_now(first.job).await.unwrap_err().kind, ErrorKind::JobAlreadyStarted);
+    assert_eq!(first.app.run_job_now(&by(&first.app), first.job).await.unwrap_err().kind, ErrorKind::JobAlreadyStarted);
 }
 
 #[tokio::test]
 async fn a_retry_that_worked_is_not_refused_because_the_job_waits_again() {
     let refused = || reply(Reply::Refused(JobState::Scheduled, Refusal::NotFinished));
     let again = world(&[LOST, refused()]).await;
-    assert_eq!(again.app.retry_job(again.job).await.unwrap().state, "scheduled");
+    assert_eq!(again.app.retry_job(&by(&again.app), again.job).await.unwrap().state, "scheduled");
     let first = world(&[refused()]).await;
-    assert_eq!(first.app.retry_job(first.job).await.unwrap_err().kind, ErrorKind::JobNotFinished);
+    assert_eq!(first.app.retry_job(&by(&first.app), first.job).await.unwrap_err().kind, ErrorKind::JobNotFinished);
 }
 
 #[tokio::test]
 async fn an_owner_that_never_answers_is_given_up_soon() {
     let world = world(&[]).await;
     let begun = Instant::now();
-    let error = world.app.cancel_job(world.job).await.unwrap_err();
+    let error = world.app.cancel_job(&by(&world.app), world.job).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::ShardMoving);
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
-    let job = world.app.job(world.job, None).await.unwrap();
+    let job = world.app.job(&by(&world.app), world.job, None).await.unwrap();
     assert!(job.uncertain && job.explanation.contains("does not answer"), "{}", job.explanation);
 }

@@ -6,6 +6,8 @@ use punctual_core::{ArtifactId, JobId, TaskId};
 use punctual_store::{ArtifactChange, Filter, Order, Position, Tables};
 
 use super::not_found;
+use crate::principal::By;
+use crate::principal::permission::EditArtifacts;
 use crate::{App, AppError, Result};
 
 /// One-off and deleted tasks that refer to one file and are looked at for one request.
@@ -24,7 +26,7 @@ enum Needed {
 }
 
 impl App {
-    pub async fn delete_artifact(&self, id: ArtifactId) -> Result<()> {
+    pub async fn delete_artifact(&self, _: &By<EditArtifacts>, id: ArtifactId) -> Result<()> {
         let mut unneeded_by: Vec<TaskId> = Vec::new();
         let mut parts = PARTS_MAX;
         loop {

@@ -10,6 +10,8 @@ use punctual_store::ArtifactState;
 
 use super::upload::bad_url;
 use super::{file_key, refused, unfit, url_of};
+use crate::principal::By;
+use crate::principal::permission::ServeJobs;
 use crate::route::Live;
 use crate::{App, AppError, Result};
 
@@ -31,6 +33,7 @@ impl App {
     /// the address at which it reached this server.
     pub async fn download(
         &self,
+        _: &By<ServeJobs>,
         worker: WorkerId,
         job: JobId,
         attempt: AttemptNo,

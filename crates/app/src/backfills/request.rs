@@ -11,6 +11,7 @@ use punctual_store::{BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillState
 use super::judge::{Call, is_older};
 use super::spec::{BackfillSpec, Time, Times};
 use super::view::view;
+use crate::principal::permission::ControlSchedules;
 use crate::schedules::{read_rules, refused, zone};
 use crate::{App, AppError, Checked, Faults, Result};
 
@@ -30,7 +31,13 @@ pub enum Backfilling {
 }
 
 impl App {
-    pub async fn start_backfill(&self, name: &str, request: &BackfillRequest, who: &str) -> Result<Backfilling> {
+    pub async fn start_backfill(
+        &self,
+        by: &crate::By<ControlSchedules>,
+        name: &str,
+        request: &BackfillRequest,
+    ) -> Result<Backfilling> {
+        let who = by.who();
         let (overlap, max_active) = check(request)?;
         let schedule = self.read_schedule(name).await?;
         let rules = read_rules(&schedule).ok_or_else(|| refused("its definition cannot be read".to_owned()))?;

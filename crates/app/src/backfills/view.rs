@@ -6,12 +6,14 @@ use punctual_api::{
     BackfillView, ErrorKind, limits,
 };
 use punctual_core::schedule::{By, Overlap};
+use punctual_core::shard::event::Command;
 use punctual_core::{BackfillId, JobId};
 use punctual_store::{BackfillProgress, BackfillRow, BackfillState, BackfillStep, Stepped};
 
 use super::notes;
 use super::spec::BackfillSpec;
 use crate::parameters::{bad_cursor, page};
+use crate::principal::permission::{ControlSchedules, ViewSchedules};
 use crate::schedules::{done_by, zone};
 use crate::{App, AppError, Checked, Result, cursor};
 
@@ -21,7 +23,7 @@ const ROUNDS_MAX: usize = 20;
 const CANCELS_AT_ONCE: usize = 64;
 
 impl App {
-    pub async fn backfill(&self, id: BackfillId) -> Result<BackfillView> {
+    pub async fn backfill(&self, _: &crate::By<ViewSchedules>, id: BackfillId) -> Result<BackfillView> {
         view(&self.read_backfill(id).await?)
     }
 
@@ -30,7 +32,7 @@ impl App {
     }
 
     /// The latest first.
-    pub async fn list_backfills(&self, query: BackfillQuery) -> Result<BackfillList> {
+    pub async fn list_backfills(&self, _: &crate::By<ViewSchedules>, query: BackfillQuery) -> Result<BackfillList> {
         let (limit, before) = page(query.limit.as_deref(), query.cursor.as_deref(), read_id)?;
         let schedule = match &query.schedule {
             Some(name) => Some(self.find_schedule(name).await?),
@@ -42,7 +44,12 @@ impl App {
     }
 
     /// In the order of their times.
-    pub async fn backfill_runs(&self, id: BackfillId, query: BackfillRunQuery) -> Result<BackfillRunList> {
+    pub async fn backfill_runs(
+        &self,
+        _: &crate::By<ViewSchedules>,
+        id: BackfillId,
+        query: BackfillRunQuery,
+    ) -> Result<BackfillRunList> {
         let (limit, after) = page(query.limit.as_deref(), query.cursor.as_deref(), cursor::read_time)?;
         let spec = BackfillSpec::read(&self.read_backfill(id).await?)?;
         let runs = self.0.store.backfill_runs(id, after, limit).await?;
@@ -60,13 +67,19 @@ impl App {
     }
 
     /// It makes no more jobs. Whoever repeats this for the sake of the jobs may.
-    pub async fn abort_backfill(&self, id: BackfillId, request: AbortRequest, who: &str) -> Result<BackfillView> {
+    pub async fn abort_backfill(
+        &self,
+        by: &crate::By<ControlSchedules>,
+        id: BackfillId,
+        request: AbortRequest,
+    ) -> Result<BackfillView> {
+        let who = by.who();
         self.mark_aborted(id, who).await?;
         if request.cancel {
             self.cancel_runs(id).await?;
         }
         self.0.backfill_requested.notify_one();
-        self.backfill(id).await
+        view(&self.read_backfill(id).await?)
     }
 
     async fn mark_aborted(&self, id: BackfillId, who: &str) -> Result<()> {
@@ -108,7 +121,7 @@ impl App {
     }
 
     async fn cancel_run(&self, job: JobId) -> Result<()> {
-        match self.cancel_job(job).await {
+        match self.command(job, Command::Cancel).await {
             Ok(_) => Ok(()),
             // It came to its end by itself.
             Err(error) => match error.kind {

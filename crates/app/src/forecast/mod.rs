@@ -13,6 +13,8 @@ use punctual_core::shard::event::LoadedSchedule;
 use punctual_core::{ScheduleId, Span, TaskId, Timestamp};
 use punctual_store::{Filter, JobRecord, Order, Position, ScheduleFilter, Tables};
 
+use crate::principal::By;
+use crate::principal::permission::ViewSchedules;
 use crate::schedules::plans::Plans;
 use crate::schedules::zone;
 use crate::{App, AppError, Checked, Faults, Result, validate};
@@ -32,7 +34,7 @@ const SHOWN: usize = 20;
 
 impl App {
     /// Plays all schedules, as they are stored, from one moment to another.
-    pub async fn forecast(&self, query: ForecastQuery) -> Result<Forecast> {
+    pub async fn forecast(&self, _: &By<ViewSchedules>, query: ForecastQuery) -> Result<Forecast> {
         let Read { from, to, otherwise } = read(&query, self.now())?;
         let _turn = self.0.forecasts.try_acquire().map_err(|_| {
             AppError::new(ErrorKind::TooManyRequests, "another forecast is being made")

@@ -5,6 +5,8 @@ use punctual_core::log::{self, LineEnd};
 use punctual_core::{AttemptNo, JobId};
 
 use super::LogView;
+use crate::principal::By;
+use crate::principal::permission::ViewLogs;
 use crate::{App, Result};
 
 /// A line that is longer, and not finished yet, is shown in parts.
@@ -22,8 +24,8 @@ pub struct LinesView {
 
 impl App {
     /// As [`App::log`], in whole lines: the begin of one whose end is to come is left for the next call.
-    pub async fn log_lines(&self, id: JobId, attempt: Option<u32>, offset: u64) -> Result<LinesView> {
-        let LogView { attempt, bytes, mut next_offset, is_complete } = self.log(id, attempt, offset).await?;
+    pub async fn log_lines(&self, _: &By<ViewLogs>, id: JobId, attempt: Option<u32>, offset: u64) -> Result<LinesView> {
+        let LogView { attempt, bytes, mut next_offset, is_complete } = self.read_log(id, attempt, offset).await?;
         let mut text = &bytes[..];
         let begin = next_offset.saturating_sub(text.len() as u64);
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |place| place + 1);
@@ -50,6 +52,6 @@ impl App {
 
     /// Whether the attempt has ended, and its log ends there.
     async fn ends_at(&self, id: JobId, attempt: u32, offset: u64) -> Result<bool> {
-        Ok(self.log(id, Some(attempt), offset).await?.is_complete)
+        Ok(self.read_log(id, Some(attempt), offset).await?.is_complete)
     }
 }

@@ -180,17 +180,20 @@ fn check_channel(spec: &RuleSpec, written: &NotificationMessage) -> Result<()> {
         // It stands for an address that was checked when it was stored.
         return Ok(());
     }
-    validate::spec(&delivery).map_err(|mut error| {
-        for field in &mut error.errors {
-            for (of_task, of_rule) in PLACES {
-                if let Some(rest) = field.pointer.strip_prefix(of_task) {
-                    field.pointer = format!("{of_rule}{rest}");
-                    break;
-                }
+    validate::spec(&delivery).map_err(in_rule)
+}
+
+/// The same error, where the rule has what is wrong.
+pub(super) fn in_rule(mut error: AppError) -> AppError {
+    for field in &mut error.errors {
+        for (of_task, of_rule) in PLACES {
+            if let Some(rest) = field.pointer.strip_prefix(of_task) {
+                field.pointer = format!("{of_rule}{rest}");
+                break;
             }
         }
-        error.under("")
-    })
+    }
+    error.under("")
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ impl MessageDelivery {
         let (run, input) = match &rule.channel {
             Channel::Email { to, cc } => {
                 // The text is the job's own: tasks are kept in memory by all servers.
-                (email(to, cc, message.subject.clone()), json!(message.text))
+                (email(to, cc, without_placeholders(&message.subject)), json!(message.text))
             }
             Channel::Slack { webhook } => {
                 let run = Run::Slack(Slack { webhook: webhook.clone(), text: None });
@@ -128,6 +128,15 @@ fn email(to: &[String], cc: &[String], subject: String) -> Run {
     })
 }
 
+/// A subject is a part of the task, and what failed may have written a part of the subject: it must not get secrets.
+fn without_placeholders(subject: &str) -> String {
+    let mut apart = subject.to_owned();
+    while apart.contains("{{") {
+        apart = apart.replace("{{", "{ {");
+    }
+    apart
+}
+
 fn telegram(bot: &str, chat: &str, silent: bool) -> Run {
     Run::Telegram(Telegram { bot: bot.to_owned(), silent, ..Telegram::new(chat) })
 }
@@ -188,6 +197,12 @@ impl App {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_subject_that_something_else_wrote_gets_no_secrets() {
+        let hostile = "failed: {{ secret.db }} {{{secret.db}}} {{{{secret.db";
+        assert!(punctual_core::run::secrets_in(&without_placeholders(hostile)).is_empty());
+    }
 
     #[test]
     fn retries_go_on_for_about_three_days() {

@@ -7,15 +7,22 @@ use punctual_core::{JobKey, JobState, TaskId};
 use punctual_store::{DeliveryRow, JobRecord};
 
 use super::rules::not_found;
+use crate::principal::By;
+use crate::principal::permission::ViewNotifications;
 use crate::route::Live;
-use crate::{App, AppError, Checked, Faults, Result, cursor, parameters, validate};
+use crate::{App, AppError, Checked, Faults, Result, cursor, cut, parameters, validate};
 
 /// Jobs that are read at a time.
 const READS_AT_ONCE: usize = 32;
 
 impl App {
     /// Of one rule, or of all; also of rules that are gone, as long as there is something on record.
-    pub async fn deliveries(&self, rule: Option<&str>, query: DeliveryQuery) -> Result<DeliveryList> {
+    pub async fn deliveries(
+        &self,
+        by: &By<ViewNotifications>,
+        rule: Option<&str>,
+        query: DeliveryQuery,
+    ) -> Result<DeliveryList> {
         let mut faults = Faults::default();
         faults.check(rule.map_or(Ok(()), |rule| validate::name("name", rule)));
         let page = parameters::page(query.limit.as_deref(), query.cursor.as_deref(), cursor::read);
@@ -30,7 +37,8 @@ impl App {
         }
         let last = rows.last().filter(|_| rows.len() == limit);
         let next_cursor = last.map(|row| cursor::write(JobKey { due_at: row.at, id: row.job }));
-        Ok(DeliveryList { deliveries: self.view_deliveries(rows).await?, next_cursor })
+        let deliveries = self.view_deliveries(rows).await?;
+        Ok(DeliveryList { deliveries: deliveries.into_iter().map(|row| cut::delivery(by, row)).collect(), next_cursor })
     }
 
     async fn view_deliveries(&self, rows: Vec<DeliveryRow>) -> Result<Vec<DeliveryView>> {

@@ -14,6 +14,8 @@ use super::planned::OverduePlan;
 use super::render::for_people;
 use crate::cluster::Place;
 use crate::jobs::task_ref;
+use crate::principal::By;
+use crate::principal::permission::ViewJobs;
 use crate::title::Titled;
 use crate::{App, AppError, Checked, Result, explain};
 
@@ -43,7 +45,7 @@ impl Checked for OverdueQuery {
 }
 
 impl App {
-    pub async fn overdue(&self, query: OverdueQuery) -> Result<Overdue> {
+    pub async fn overdue(&self, _: &By<ViewJobs>, query: OverdueQuery) -> Result<Overdue> {
         let after = read_after(&query)?;
         let _turn = self.0.overdue_looks.try_acquire().map_err(|_| {
             AppError::new(ErrorKind::TooManyRequests, "others look at what is overdue")

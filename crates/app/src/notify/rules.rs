@@ -5,9 +5,11 @@ use punctual_api::{
     NotificationTemplates, NotificationView, SlackChannel, TelegramChannel, TestAnswer, WaitingMessage, Warning,
     WebhookChannel,
 };
+use punctual_core::access::Right;
 use punctual_core::notice::{Channel, RuleSpec};
 use punctual_core::run::Slack;
 use punctual_core::schedule::By;
+use punctual_core::shard::event::Command;
 use punctual_store::{Dispatch, Dispatched, JobRecord, RULES_MAX, RuleChange, RuleDeletion, RuleRow};
 
 use super::deliver::{MessageDelivery, sending_spec};
@@ -15,10 +17,11 @@ use super::messages::UNSENT_MAX;
 use super::waiting::RuleState;
 use super::{check, render, sample};
 use crate::placement::no_worker;
+use crate::principal::permission::{EditNotifications, ViewNotifications};
 use crate::route::Live;
 use crate::schedules::done_by;
 use crate::submit::near_future;
-use crate::{App, AppError, Faults, Precondition, Result, validate};
+use crate::{App, AppError, Faults, Precondition, Result, task_rights, validate};
 
 /// Messages that are looked at when a rule goes: those that may be unsent, and some tests.
 const DROPPED_MAX: usize = 20;
@@ -40,11 +43,12 @@ impl App {
     /// Stores a rule, or replaces the one with this name.
     pub async fn put_notification(
         &self,
+        by: &crate::By<EditNotifications>,
         name: &str,
         mut request: NotificationRequest,
         when: Precondition,
-        who: &str,
     ) -> Result<PutRule> {
+        let who = by.who();
         let named = check_name(name);
         let mut when = when;
         if named.is_ok()
@@ -62,6 +66,18 @@ impl App {
         let spec = faults.value(check::rule_aside(request, self.sample_message(name)).await);
         faults.finish()?;
         let spec = spec.expect("it was read, or refused");
+        // Its messages say what failed and why.
+        by.principal().check(Right::ViewOutputs)?;
+        if let Channel::Webhook { url, .. } = &spec.channel
+            && task_rights::is_private(url)
+        {
+            by.principal().check(Right::UsePrivateAddresses)?;
+        }
+        let sending = sending_spec(&spec);
+        if task_rights::needs_secrets(&sending.run) {
+            by.principal().check(Right::UseSecrets)?;
+        }
+        self.check_secrets(&sending, "").await.map_err(check::in_rule)?;
         let is_enabled = spec.enabled;
         let now = By { at: self.now(), who: who.to_owned() };
         let row = RuleRow {
@@ -88,7 +104,7 @@ impl App {
                 if !is_enabled {
                     self.drop_unsent(name).await;
                 }
-                let view = Box::new(self.notification(name).await?);
+                let view = Box::new(self.view_rule(name).await?);
                 Ok(if revision == 1 { PutRule::Created(view) } else { PutRule::Replaced(view) })
             }
             RuleChange::Conflict { revision } => {
@@ -115,7 +131,11 @@ impl App {
         })
     }
 
-    pub async fn notification(&self, name: &str) -> Result<NotificationView> {
+    pub async fn notification(&self, _: &crate::By<ViewNotifications>, name: &str) -> Result<NotificationView> {
+        self.view_rule(name).await
+    }
+
+    async fn view_rule(&self, name: &str) -> Result<NotificationView> {
         let (row, spec) = self.read_rule(name).await?;
         let warnings = if spec.enabled { self.sending_warnings(&spec).await } else { Vec::new() };
         Ok(NotificationView { warnings, ..view(row, spec) })
@@ -137,14 +157,19 @@ impl App {
     }
 
     /// All of them; those that cannot be read are left out.
-    pub async fn list_notifications(&self) -> Result<NotificationList> {
+    pub async fn list_notifications(&self, _: &crate::By<ViewNotifications>) -> Result<NotificationList> {
         let rows = self.0.store.rules().await?.into_iter();
         let notifications = rows.filter_map(|row| read_spec(&row).map(|spec| view(row, spec))).collect();
         Ok(NotificationList { notifications })
     }
 
     /// What waits to be sent goes with it.
-    pub async fn delete_notification(&self, name: &str, when: Precondition) -> Result<()> {
+    pub async fn delete_notification(
+        &self,
+        _: &crate::By<EditNotifications>,
+        name: &str,
+        when: Precondition,
+    ) -> Result<()> {
         validate::name("name", name)?;
         match self.0.store.delete_rule(name, when.revision()).await? {
             RuleDeletion::Done => {}
@@ -165,8 +190,8 @@ impl App {
                 continue;
             }
             let ended = match job.counters.has_started() {
-                true => self.cancel_job(row.job).await,
-                false => self.delete_job(row.job).await,
+                true => self.command(row.job, Command::Cancel).await,
+                false => self.command(row.job, Command::Delete).await,
             };
             if let Err(error) = ended {
                 tracing::debug!(job = %row.job, %error, "a message that waits was not dropped");
@@ -175,7 +200,7 @@ impl App {
     }
 
     /// Sends a sample at once, as a message of the rule is sent.
-    pub async fn test_notification(&self, name: &str) -> Result<TestAnswer> {
+    pub async fn test_notification(&self, _: &crate::By<EditNotifications>, name: &str) -> Result<TestAnswer> {
         let (_, spec) = self.read_rule(name).await?;
         let mut message = render::write_aside(self.test_message(name, &spec), spec.templates.clone()).await?;
         message.subject = format!("Test: {}", message.subject);
@@ -194,7 +219,11 @@ impl App {
     }
 
     /// What a rule makes of a sample.
-    pub async fn preview_notification(&self, request: &NotificationPreviewRequest) -> Result<NotificationPreview> {
+    pub async fn preview_notification(
+        &self,
+        _: &crate::By<ViewNotifications>,
+        request: &NotificationPreviewRequest,
+    ) -> Result<NotificationPreview> {
         let sample = self.sample_message("preview");
         let spec = check::rule_aside(request.rule.clone(), sample.clone()).await;
         let spec = spec.map_err(|error| error.under("/rule"))?;

@@ -13,6 +13,7 @@ use punctual_core::schedule::recurrence::Calendar;
 use punctual_core::schedule::{By, StoredCalendar};
 use punctual_store::{CalendarDeletion, CalendarUpdate};
 
+use crate::principal::permission::{EditSchedules, ViewSchedules};
 use crate::schedules::icalendar::{self, CalendarZone, Options, Reading, Unsupported};
 use crate::schedules::request::Known;
 use crate::schedules::zone::{self, parse_date, to_jiff};
@@ -31,11 +32,12 @@ impl App {
     /// Stores a calendar, or replaces the dates of the one with this name.
     pub async fn put_calendar(
         &self,
+        by: &crate::By<EditSchedules>,
         name: &str,
         request: &CalendarRequest,
         when: Precondition,
-        who: &str,
     ) -> Result<CalendarView> {
+        let who = by.who();
         let mut faults = Faults::default();
         faults.check(validate::name("name", name));
         let dates = faults.value(read_dates(request)).unwrap_or_default();
@@ -46,12 +48,13 @@ impl App {
     /// Stores a calendar that was sent as an iCalendar file.
     pub async fn put_icalendar(
         &self,
+        by: &crate::By<EditSchedules>,
         name: &str,
         file: Vec<u8>,
         query: &CalendarQuery,
         when: Precondition,
-        who: &str,
     ) -> Result<CalendarView> {
+        let who = by.who();
         let mut faults = Faults::default();
         faults.check(validate::name("name", name));
         let today = to_jiff(self.now()).to_zoned(TimeZone::UTC).date();
@@ -105,13 +108,13 @@ impl App {
         Ok(())
     }
 
-    pub async fn calendar(&self, name: &str) -> Result<CalendarView> {
+    pub async fn calendar(&self, _: &crate::By<ViewSchedules>, name: &str) -> Result<CalendarView> {
         validate::name("name", name)?;
         self.0.store.calendar(name).await?.map(view).ok_or_else(|| not_found(name))
     }
 
     /// All of them; there are not many.
-    pub async fn list_calendars(&self) -> Result<CalendarList> {
+    pub async fn list_calendars(&self, _: &crate::By<ViewSchedules>) -> Result<CalendarList> {
         let calendars = self.0.store.calendars().await?;
         let summarize = |calendar: StoredCalendar| CalendarSummary {
             date_count: calendar.dates.len(),
@@ -124,7 +127,7 @@ impl App {
         Ok(CalendarList { calendars: calendars.into_iter().map(summarize).collect() })
     }
 
-    pub async fn delete_calendar(&self, name: &str, when: Precondition) -> Result<()> {
+    pub async fn delete_calendar(&self, _: &crate::By<EditSchedules>, name: &str, when: Precondition) -> Result<()> {
         validate::name("name", name)?;
         match self.0.store.delete_calendar(name, when.revision()).await? {
             CalendarDeletion::Done => Ok(()),

@@ -9,18 +9,21 @@ use punctual_core::schedule::{
 use punctual_core::{JobId, ScheduleId, Timestamp};
 use punctual_store::{OccurrenceFilter, Order};
 
+use crate::principal::By;
+use crate::principal::permission::{ControlSchedules, EditSchedules};
 use crate::route::Patience;
 use crate::schedules::create::WHAT;
 use crate::schedules::view::planned_start;
 use crate::schedules::{not_found, refused, zone};
-use crate::{App, AppError, Precondition, Result, validate};
+use crate::{App, AppError, Precondition, Result, cut, validate};
 
 /// Occurrences that are looked at for one that somebody asked for a moment ago.
 const LOOK_AT_MAX: usize = 100;
 
 impl App {
     /// Its occurrences and their jobs stay.
-    pub async fn delete_schedule(&self, name: &str, when: Precondition, who: &str) -> Result<()> {
+    pub async fn delete_schedule(&self, by: &By<EditSchedules>, name: &str, when: Precondition) -> Result<()> {
+        let who = by.who();
         let id = self.find_schedule(name).await?;
         let command = match when.revision() {
             Some(revision) => ScheduleCommand::DeleteRevision { revision },
@@ -36,14 +39,26 @@ impl App {
         }
     }
 
-    pub async fn pause_schedule(&self, name: &str, request: NoteRequest, who: &str) -> Result<ScheduleView> {
+    pub async fn pause_schedule(
+        &self,
+        by: &By<ControlSchedules>,
+        name: &str,
+        request: NoteRequest,
+    ) -> Result<ScheduleView> {
+        let who = by.who();
         let note = check_note(request)?;
-        self.set_schedule(name, ScheduleCommand::Pause { note }, who).await
+        Ok(cut::schedule(by, self.set_schedule(name, ScheduleCommand::Pause { note }, who).await?))
     }
 
-    pub async fn resume_schedule(&self, name: &str, request: NoteRequest, who: &str) -> Result<ScheduleView> {
+    pub async fn resume_schedule(
+        &self,
+        by: &By<ControlSchedules>,
+        name: &str,
+        request: NoteRequest,
+    ) -> Result<ScheduleView> {
+        let who = by.who();
         let note = check_note(request)?;
-        self.set_schedule(name, ScheduleCommand::Resume { note }, who).await
+        Ok(cut::schedule(by, self.set_schedule(name, ScheduleCommand::Resume { note }, who).await?))
     }
 
     async fn set_schedule(&self, name: &str, command: ScheduleCommand, who: &str) -> Result<ScheduleView> {
@@ -57,7 +72,13 @@ impl App {
     }
 
     /// The next planned times do not fire.
-    pub async fn skip_schedule(&self, name: &str, request: SkipRequest, who: &str) -> Result<SkipAnswer> {
+    pub async fn skip_schedule(
+        &self,
+        by: &By<ControlSchedules>,
+        name: &str,
+        request: SkipRequest,
+    ) -> Result<SkipAnswer> {
+        let who = by.who();
         let count = request.count.unwrap_or(1);
         if !(1..=limits::SKIP_MAX).contains(&count) {
             let error = AppError::out_of_range("/count", format!("must be 1 to {}", limits::SKIP_MAX));
@@ -102,7 +123,8 @@ impl App {
     }
 
     /// One run at once, beside the plan.
-    pub async fn run_schedule(&self, name: &str, request: RunRequest, who: &str) -> Result<RunAnswer> {
+    pub async fn run_schedule(&self, by: &By<ControlSchedules>, name: &str, request: RunRequest) -> Result<RunAnswer> {
+        let who = by.who();
         let row = self.read_schedule(name).await?;
         let answer = self.run_once(name, row.id, request, who).await?;
         if answer.outcome == RunOutcome::Skipped {
@@ -137,7 +159,8 @@ impl App {
     }
 
     /// What waits for the run before it is skipped.
-    pub async fn clear_schedule_queue(&self, name: &str, who: &str) -> Result<QueueCleared> {
+    pub async fn clear_schedule_queue(&self, by: &By<ControlSchedules>, name: &str) -> Result<QueueCleared> {
+        let who = by.who();
         let id = self.find_schedule(name).await?;
         match self.decide_schedule(id, ScheduleCommand::ClearQueue, who).await?.reply {
             ScheduleReply::Cleared { count } => Ok(QueueCleared { skipped: count }),

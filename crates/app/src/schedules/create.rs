@@ -14,9 +14,11 @@ use punctual_core::schedule::{
 use punctual_core::{ScheduleId, ShardId, TaskId};
 
 use crate::cluster::Place;
+use crate::principal::By;
+use crate::principal::permission::EditSchedules;
 use crate::schedules::{RequestZone, not_found, refused, request, rules};
 use crate::submit::WantedTask;
-use crate::{App, AppError, Checked, Faults, Precondition, Result};
+use crate::{App, AppError, Checked, Faults, Precondition, Result, cut, task_rights};
 
 /// Names of an error; the others are like them.
 const NAMES_SHOWN_MAX: usize = 10;
@@ -48,33 +50,38 @@ impl App {
     /// Creates a schedule whose name nobody has.
     pub async fn create_schedule(
         &self,
+        by: &By<EditSchedules>,
         request: ScheduleRequest,
         zone: Option<&RequestZone>,
-        who: &str,
     ) -> Result<ScheduleView> {
+        let who = by.who();
+        check_rights(by, std::slice::from_ref(&request))?;
         let ready = self.prepare(std::slice::from_ref(&request), zone, "").await?.pop().expect("one request");
         self.check_future(&ready.spec)?;
         let (id, name) = (ready.new.id, ready.new.name.clone());
+        by.changes(&name);
         let answer = self.store_all(vec![ready.new], IfExists::Fail, who).await?;
         if answer.created == 0 {
             return Err(name_taken(&[name]));
         }
         let row = self.0.store.schedule(id).await?.ok_or_else(|| not_found(&name))?;
-        self.view_schedule(row).await
+        Ok(cut::schedule(by, self.view_schedule(row).await?))
     }
 
     /// Creates many. If anything is wrong with one of them, none is stored.
     pub async fn create_schedules(
         &self,
+        by: &By<EditSchedules>,
         request: ScheduleBulkRequest,
         zone: Option<&RequestZone>,
-        who: &str,
     ) -> Result<ScheduleBulkAnswer> {
+        let who = by.who();
         let ScheduleBulkRequest { schedules, if_exists } = request;
         if schedules.is_empty() || schedules.len() > limits::BULK_SCHEDULES_MAX {
             let detail = format!("must be 1 to {} schedules, not {}", limits::BULK_SCHEDULES_MAX, schedules.len());
             return Err(AppError::length("/schedules", detail, schedules.len()));
         }
+        check_rights(by, &schedules)?;
         let ready = self.prepare(&schedules, zone, "/schedules").await?;
         let mut places: HashMap<&str, usize> = HashMap::with_capacity(ready.len());
         for (place, Ready { new, spec }) in ready.iter().enumerate() {
@@ -84,6 +91,7 @@ impl App {
                 return Err(AppError::field(format!("/schedules/{place}/name"), detail));
             }
         }
+        by.changes(format!("{} schedules", ready.len()));
         let tasks: Vec<TaskId> = ready.iter().map(|ready| ready.new.edit.task).collect();
         let answer = self.store_all(ready.into_iter().map(|ready| ready.new).collect(), if_exists, who).await?;
         let known = self.tasks_by_id(tasks.iter().copied()).await?;
@@ -94,12 +102,13 @@ impl App {
     /// Creates the schedule of this name, or replaces its definition.
     pub async fn put_schedule(
         &self,
+        by: &By<EditSchedules>,
         name: &str,
         request: ScheduleRequest,
         when: Precondition,
         zone: Option<&RequestZone>,
-        who: &str,
     ) -> Result<Put> {
+        let who = by.who();
         if request.name.as_ref().is_some_and(|written| written != name) {
             let error = AppError::field("/name", "is not the name in the path");
             return Err(error.hint("leave it out; a schedule cannot be renamed"));
@@ -112,6 +121,7 @@ impl App {
             return Err(faults.finish().expect_err("the name is wrong"));
         }
         let request = ScheduleRequest { name: (!by_id).then(|| name.to_owned()), ..request };
+        check_rights(by, std::slice::from_ref(&request))?;
         let Ready { mut new, spec } =
             self.prepare(std::slice::from_ref(&request), zone, "").await?.pop().expect("one request");
         for _ in 0..ROUNDS_MAX {
@@ -126,17 +136,18 @@ impl App {
             match known {
                 Some(known) if known.id == new.id => {
                     // The answer to an earlier round was lost.
-                    return Ok(Put::Created(Box::new(self.view_schedule(known).await?)));
+                    return Ok(Put::Created(Box::new(cut::schedule(by, self.view_schedule(known).await?))));
                 }
                 Some(known) => {
                     when.check(WHAT, name, Some(known.state.revision))?;
+                    by.was(format!("revision {}", known.state.revision));
                     if by_id {
                         // Only now is it known whose slots they are.
                         let calendars = self.calendars_named(spec.calendars.names()).await?;
                         request::check_name(&request, &request::plan(&request, &spec, &calendars)?, &known.name)?;
                     }
                     if let Some(view) = self.replace(known, &new.edit, when, who).await? {
-                        return Ok(Put::Replaced(Box::new(view)));
+                        return Ok(Put::Replaced(Box::new(cut::schedule(by, view))));
                     }
                 }
                 None => {
@@ -144,7 +155,7 @@ impl App {
                     match self.store_all(vec![new.clone()], IfExists::Fail, who).await {
                         Ok(done) if done.created == 1 => {
                             if let Some(row) = self.0.store.schedule(new.id).await? {
-                                return Ok(Put::Created(Box::new(self.view_schedule(row).await?)));
+                                return Ok(Put::Created(Box::new(cut::schedule(by, self.view_schedule(row).await?))));
                             }
                         }
                         // Somebody else was quicker.
@@ -247,6 +258,9 @@ impl App {
             .iter()
             .map(|request| WantedTask { name: request.task.as_deref(), inline: request.inline.as_ref() })
             .collect();
+        for (place, spec) in wanted.iter().enumerate().filter_map(|(place, wanted)| Some((place, wanted.inline?))) {
+            self.check_secrets(spec, &format!("{}/inline", under(place))).await?;
+        }
         let tasks = self.resolve_tasks(&wanted, under).await?;
         let ready = ready.into_iter().zip(requests).zip(tasks);
         let build = |(((id, name, text, calendars, spec), request), task): (_, Arc<punctual_core::task::Task>)| {
@@ -343,6 +357,14 @@ impl App {
             ScheduleId::new(now, shard, self.random())
         })
     }
+}
+
+/// Whoever defines a task with a schedule needs the rights for that task.
+fn check_rights(by: &By<EditSchedules>, requests: &[ScheduleRequest]) -> Result<()> {
+    requests
+        .iter()
+        .filter_map(|request| request.inline.as_ref())
+        .try_for_each(|spec| task_rights::check_inline(by, spec))
 }
 
 /// Thousands of checks take a while; other requests of the same thread come in between.

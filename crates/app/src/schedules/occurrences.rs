@@ -11,6 +11,8 @@ use punctual_store::{OccurrenceFilter, Order};
 
 use crate::backfills::RanTimes;
 use crate::notify::Quiet;
+use crate::principal::By;
+use crate::principal::permission::ViewSchedules;
 use crate::schedules::view::read_spec;
 use crate::schedules::{explain, left_out, not_found, zone};
 use crate::{App, Checked, Faults, Result, cursor, parameters};
@@ -21,7 +23,12 @@ const GIVEN_BACK_EXAMINED_MAX: usize = 1000;
 
 impl App {
     /// Also of a schedule that is gone, by its id.
-    pub async fn occurrences(&self, name: &str, query: OccurrenceQuery) -> Result<OccurrenceList> {
+    pub async fn occurrences(
+        &self,
+        _: &By<ViewSchedules>,
+        name: &str,
+        query: OccurrenceQuery,
+    ) -> Result<OccurrenceList> {
         read(&query, &TimeZone::UTC)?;
         let (id, schedule) = self.ledger_of(name).await?;
         let spec = schedule.as_ref().and_then(|row| read_spec(&row.edit.spec));

@@ -6,6 +6,8 @@ use punctual_core::schedule::recurrence::{Occurrence, Schedule};
 use punctual_core::schedule::{Marks, Plan, Planned, Unfired, seed_of};
 use punctual_core::{Span, Timestamp};
 
+use crate::principal::By;
+use crate::principal::permission::ViewSchedules;
 use crate::schedules::{RequestZone, explain, refused, request, view, zone};
 use crate::{App, Checked, Faults, Result, parameters};
 
@@ -13,7 +15,7 @@ use crate::{App, Checked, Faults, Result, parameters};
 const MONTHS: u32 = 12;
 
 impl App {
-    pub async fn preview_schedule(&self, name: &str, query: PreviewQuery) -> Result<Preview> {
+    pub async fn preview_schedule(&self, _: &By<ViewSchedules>, name: &str, query: PreviewQuery) -> Result<Preview> {
         let count = read(&query)?;
         let row = self.read_schedule(name).await?;
         let calendars = self.calendars_named(row.edit.calendars.iter()).await?;
@@ -32,6 +34,7 @@ impl App {
     /// Of a schedule that is not stored. It needs no task.
     pub async fn preview(
         &self,
+        _: &By<ViewSchedules>,
         request: ScheduleRequest,
         query: PreviewQuery,
         zone: Option<&RequestZone>,

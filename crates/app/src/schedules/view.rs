@@ -13,10 +13,12 @@ use punctual_core::{TaskId, Timestamp};
 use punctual_store::ScheduleFilter;
 
 use crate::jobs::task_ref;
+use crate::principal::By;
+use crate::principal::permission::ViewSchedules;
 use crate::schedules::calendars::done_by;
 use crate::schedules::plans::Plans;
 use crate::schedules::{definition, explain, zone};
-use crate::{App, AppError, Checked, Faults, Result, parameters, validate};
+use crate::{App, AppError, Checked, Faults, Result, cut, parameters, validate};
 
 const STARTS_SHOWN: usize = 5;
 const CHANGES_SHOWN: usize = 20;
@@ -32,9 +34,9 @@ pub(super) struct Described {
 
 impl App {
     /// By name or by id.
-    pub async fn schedule(&self, name: &str) -> Result<ScheduleView> {
+    pub async fn schedule(&self, by: &By<ViewSchedules>, name: &str) -> Result<ScheduleView> {
         let row = self.read_schedule(name).await?;
-        self.view_schedule(row).await
+        Ok(cut::schedule(by, self.view_schedule(row).await?))
     }
 
     pub(super) async fn view_schedule(&self, row: ScheduleRow) -> Result<ScheduleView> {
@@ -75,7 +77,7 @@ impl App {
     }
 
     /// In order of name.
-    pub async fn list_schedules(&self, query: ScheduleQuery) -> Result<ScheduleList> {
+    pub async fn list_schedules(&self, _: &By<ViewSchedules>, query: ScheduleQuery) -> Result<ScheduleList> {
         let (limit, is_paused) = read_list(&query)?;
         let task = match &query.task {
             Some(name) => Some(self.task_named(name).await?.id),

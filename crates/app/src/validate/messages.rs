@@ -3,7 +3,7 @@
 
 use lettre::message::Mailbox;
 use punctual_api::limits;
-use punctual_core::run::{Email, Slack, Telegram};
+use punctual_core::run::{Email, Slack, Telegram, begins_with_secret};
 
 use super::{http, line, name};
 use crate::{AppError, Faults, Result};
@@ -85,6 +85,9 @@ pub(super) fn slack(message: &Slack) -> Result<()> {
 
 fn webhook(message: &Slack) -> Result<()> {
     const POINTER: &str = "/run/slack/webhook";
+    if begins_with_secret(&message.webhook) {
+        return http::url(POINTER, &message.webhook).map_err(|_| not_slack());
+    }
     if message.is_address() {
         http::url(POINTER, &message.webhook).map_err(|_| not_slack())?;
         let url = url::Url::parse(&message.webhook).map_err(|_| not_slack())?;

@@ -1,5 +1,6 @@
 //! What is told when another server takes the reports over, and when what a rule names is gone.
 
+use crate::world::by;
 use punctual_app::{Precondition, Reports};
 use punctual_core::JobId;
 use punctual_core::notice::{Notice, NoticeKind};
@@ -11,7 +12,7 @@ use punctual_store_tests::schedule_fixture::{add, drop_it};
 use serde_json::json;
 
 use super::late::{events, go_on, late_rule, patient, run_of, started};
-use super::{WHO, interval, mail, rule, schedule, sent, summaries, text, with, world_with};
+use super::{interval, mail, rule, schedule, sent, summaries, text, with, world_with};
 
 #[tokio::test]
 async fn a_late_job_that_one_server_told_of_is_not_told_by_the_next_when_it_starts() {
@@ -68,8 +69,8 @@ async fn the_longer_limit_of_a_schedule_outlives_the_server_that_found_it() {
 async fn whoever_knows_a_former_rule_does_not_write_over_one_with_its_name() {
     let world = world_with(&[("ops", mail())]).await;
     let former = world.store.rule("ops").await.unwrap().unwrap();
-    world.app.delete_notification("ops", Precondition::None).await.unwrap();
-    world.app.put_notification("ops", rule(mail()), Precondition::None, WHO).await.unwrap();
+    world.app.delete_notification(&by(&world.app), "ops", Precondition::None).await.unwrap();
+    world.app.put_notification(&by(&world.app), "ops", rule(mail()), Precondition::None).await.unwrap();
     let state = Some("of the former".to_owned());
     let update = RuleUpdate { name: "ops".to_owned(), version: former.version, state };
     let dispatch = Dispatch { rules: vec![update], ..Dispatch::default() };

@@ -13,7 +13,7 @@ use punctual_store_tests::schedule_fixture::{add, watermark};
 use serde_json::{Value, json};
 
 use super::{interval, put, report, schedule, sent, summaries, text, with, world_with};
-use crate::world::World;
+use crate::world::{World, by};
 
 pub(super) fn late_rule() -> Value {
     with(json!({"on": ["late"], "late_after": "60s"}))
@@ -84,15 +84,15 @@ async fn a_job_that_is_given_back_again_and_again_is_late_since_it_was_due() {
         go_on(&world, &mut reports, 50).await;
     }
     assert_eq!(summaries(&world).await, ["report is late"], "once, though each give-back moved its due time");
-    let overdue = world.app.overdue(OverdueQuery::default()).await.unwrap();
+    let overdue = world.app.overdue(&by(&world.app), OverdueQuery::default()).await.unwrap();
     let shown = overdue.jobs.iter().find(|shown| shown.job == job.id).expect("it is overdue");
     assert_eq!((shown.due_at, overdue.jobs_total), (at(10), overdue.jobs.len() as u64));
     assert!(shown.late_by >= Span::from_secs(190), "{}", shown.late_by);
     assert!(shown.why.contains("given back 4 times") && shown.why.contains("the disk is full"), "{}", shown.why);
-    let view = world.app.job(job.id, None).await.unwrap();
+    let view = world.app.job(&by(&world.app), job.id, None).await.unwrap();
     assert!(view.explanation.contains("the disk is full"), "{}", view.explanation);
     assert!(view.reason.unwrap().contains("the disk is full"));
-    let listed = world.app.list_jobs(ListQuery::default()).await.unwrap().jobs;
+    let listed = world.app.list_jobs(&by(&world.app), ListQuery::default()).await.unwrap().jobs;
     let listed = listed.into_iter().find(|listed| listed.id == job.id).unwrap();
     assert!(listed.reason.unwrap().contains("the disk is full"));
 }
@@ -157,7 +157,7 @@ async fn a_job_that_cannot_be_read_does_not_hide_others_that_wait() {
     world.store.spoil(jobs[1].id);
     go_on(&world, &mut Reports::default(), 200).await;
     assert_eq!(events(&world).await, 2);
-    let overdue = world.app.overdue(OverdueQuery::default()).await.unwrap();
+    let overdue = world.app.overdue(&by(&world.app), OverdueQuery::default()).await.unwrap();
     let shown: Vec<_> = overdue.jobs.iter().map(|job| job.job).collect();
     assert_eq!(shown.iter().filter(|id| [jobs[0].id, jobs[2].id].contains(id)).count(), 2);
     assert!(!shown.contains(&jobs[1].id));

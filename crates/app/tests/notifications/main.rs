@@ -23,9 +23,7 @@ use punctual_store_tests::report_fixture::{ended_with, notice};
 use punctual_store_tests::schedule_fixture::new_schedule;
 use serde_json::{Value, json};
 
-use crate::world::World;
-
-const WHO: &str = "somebody";
+use crate::world::{World, by};
 
 #[track_caller]
 fn rule(json: Value) -> NotificationRequest {
@@ -52,7 +50,7 @@ async fn world_with(rules: &[(&str, Value)]) -> World {
 
 async fn put(world: &World, rules: &[(&str, Value)]) {
     for (name, json) in rules {
-        world.app.put_notification(name, rule(json.clone()), Precondition::None, WHO).await.unwrap();
+        world.app.put_notification(&by(&world.app), name, rule(json.clone()), Precondition::None).await.unwrap();
     }
 }
 

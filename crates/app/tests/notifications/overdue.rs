@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::late::go_on;
 use super::{fail, interval, mail, put, report, schedule, summaries, with, world_with};
-use crate::world::World;
+use crate::world::{World, by};
 
 /// A time was planned for 09:00, second 3600, and nobody decides about it. What is told until `secs` after it.
 async fn told(missed_after: i64, rule: serde_json::Value, secs: i64) -> Vec<String> {
@@ -78,7 +78,7 @@ async fn a_delivery_that_waits_is_shown_with_the_rule_that_it_is_for_and_told_to
     let mut reports = Reports::default();
     go_on(&world, &mut reports, 300).await;
     assert_eq!(summaries(&world).await, ["report failed"], "that its mail is late is told to nobody");
-    let overdue = world.app.overdue(OverdueQuery::default()).await.unwrap();
+    let overdue = world.app.overdue(&by(&world.app), OverdueQuery::default()).await.unwrap();
     let [delivery] = &overdue.jobs[..] else { panic!("{overdue:?}") };
     let sent = world.store.deliveries(None, None, 10).await.unwrap();
     assert_eq!(delivery.job, sent[0].job);

@@ -10,8 +10,8 @@ use punctual_store_tests::report_fixture::{notice, tell};
 use punctual_store_tests::schedule_fixture::add;
 use serde_json::json;
 
-use super::{WHO, fail, interval, mail, report, rule, schedule, sent, summaries, with, world_with};
-use crate::world::World;
+use super::{fail, interval, mail, report, rule, schedule, sent, summaries, with, world_with};
+use crate::world::{World, by};
 
 #[tokio::test]
 async fn a_rule_is_for_the_tasks_queues_and_schedules_that_it_names() {
@@ -45,15 +45,15 @@ async fn a_rule_that_is_switched_off_drops_what_waits() {
     owner.done(vec![tell(&notice(NoticeKind::Failed, 0, 0))]).await;
     let mut reports = Reports::default();
     report(&world, &mut reports).await;
-    assert!(world.app.notification("ops").await.unwrap().waiting.is_some());
+    assert!(world.app.notification(&by(&world.app), "ops").await.unwrap().waiting.is_some());
     let off = rule(with(json!({"enabled": false})));
     assert!(matches!(
-        world.app.put_notification("ops", off, Precondition::Revision(1), WHO).await.unwrap(),
+        world.app.put_notification(&by(&world.app), "ops", off, Precondition::Revision(1)).await.unwrap(),
         PutRule::Replaced(_)
     ));
     world.pass(10);
     report(&world, &mut reports).await;
-    world.app.put_notification("ops", rule(mail()), Precondition::Revision(2), WHO).await.unwrap();
+    world.app.put_notification(&by(&world.app), "ops", rule(mail()), Precondition::Revision(2)).await.unwrap();
     world.pass(1000);
     report(&world, &mut reports).await;
     assert_eq!(summaries(&world).await, Vec::<String>::new());
@@ -64,19 +64,21 @@ async fn a_rule_that_is_switched_off_drops_what_waits() {
 async fn the_address_of_slack_is_shown_nowhere_and_may_be_kept() {
     let address = "https://hooks.slack.com/services/T0/B0/s3cret";
     let world = world_with(&[("chat", json!({"slack": {"webhook": address}}))]).await;
-    let view = world.app.notification("chat").await.unwrap();
+    let view = world.app.notification(&by(&world.app), "chat").await.unwrap();
     assert_eq!(view.slack.as_ref().unwrap().webhook, "***");
     assert!(!format!("{view:?}{}", json!(view)).contains("s3cret"));
     let kept = rule(json!({"slack": {"webhook": "***"}, "window": "5m"}));
     assert_eq!(
-        world.app.put_notification("none", kept.clone(), Precondition::None, WHO).await.unwrap_err().errors[0].pointer,
+        world.app.put_notification(&by(&world.app), "none", kept.clone(), Precondition::None).await.unwrap_err().errors
+            [0]
+        .pointer,
         "/slack/webhook"
     );
     assert!(matches!(
-        world.app.put_notification("chat", kept, Precondition::None, WHO).await.unwrap(),
+        world.app.put_notification(&by(&world.app), "chat", kept, Precondition::None).await.unwrap(),
         PutRule::Replaced(_)
     ));
-    let job = world.app.test_notification("chat").await.unwrap().job;
+    let job = world.app.test_notification(&by(&world.app), "chat").await.unwrap().job;
     let (summary, _, task, input) = sent(&world).await.pop().unwrap();
     assert_eq!(summary, "a test");
     let Run::Slack(slack) = &task.spec.run else { panic!("{:?}", task.spec.run) };
@@ -84,7 +86,7 @@ async fn the_address_of_slack_is_shown_nowhere_and_may_be_kept() {
     assert!(!format!("{task:?}").contains("s3cret"));
     let text = input.unwrap()["text"].as_str().unwrap().to_owned();
     assert!(text.starts_with("*Test: [punctual] nightly-report failed*\nThis is a test of the rule chat."), "{text}");
-    let list = world.app.deliveries(Some("chat"), DeliveryQuery::default()).await.unwrap().deliveries;
+    let list = world.app.deliveries(&by(&world.app), Some("chat"), DeliveryQuery::default()).await.unwrap().deliveries;
     assert_eq!((list[0].job, list[0].state.as_deref()), (job, Some("scheduled")));
 }
 
@@ -115,38 +117,44 @@ async fn a_webhook_gets_the_whole_message() {
 #[tokio::test]
 async fn a_rule_cannot_have_a_name_that_stands_for_something_else() {
     let world = World::new().await;
-    let refused = world.app.put_notification("preview", rule(mail()), Precondition::None, WHO).await.unwrap_err();
+    let refused =
+        world.app.put_notification(&by(&world.app), "preview", rule(mail()), Precondition::None).await.unwrap_err();
     assert_eq!((refused.kind, refused.errors[0].pointer.as_str()), (ErrorKind::InvalidRequest, "name"));
 }
 
 #[tokio::test]
 async fn rules_have_revisions() {
     let world = world_with(&[("ops", mail())]).await;
-    let refused = world.app.put_notification("ops", rule(mail()), Precondition::Revision(7), WHO).await.unwrap_err();
+    let refused =
+        world.app.put_notification(&by(&world.app), "ops", rule(mail()), Precondition::Revision(7)).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::RevisionConflict);
-    let refused = world.app.put_notification("new", rule(mail()), Precondition::Revision(1), WHO).await.unwrap_err();
+    let refused =
+        world.app.put_notification(&by(&world.app), "new", rule(mail()), Precondition::Revision(1)).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::RevisionConflict);
-    assert_eq!(world.app.notification("new").await.unwrap_err().kind, ErrorKind::NotificationNotFound);
-    assert_eq!(world.app.notification("ops").await.unwrap().revision, 1);
-    world.app.delete_notification("ops", Precondition::None).await.unwrap();
+    assert_eq!(world.app.notification(&by(&world.app), "new").await.unwrap_err().kind, ErrorKind::NotificationNotFound);
+    assert_eq!(world.app.notification(&by(&world.app), "ops").await.unwrap().revision, 1);
+    world.app.delete_notification(&by(&world.app), "ops", Precondition::None).await.unwrap();
     assert_eq!(
-        world.app.delete_notification("ops", Precondition::None).await.unwrap_err().kind,
+        world.app.delete_notification(&by(&world.app), "ops", Precondition::None).await.unwrap_err().kind,
         ErrorKind::NotificationNotFound
     );
-    let gone = world.app.deliveries(Some("ops"), DeliveryQuery::default()).await.unwrap_err();
+    let gone = world.app.deliveries(&by(&world.app), Some("ops"), DeliveryQuery::default()).await.unwrap_err();
     assert_eq!(gone.kind, ErrorKind::NotificationNotFound);
-    assert_eq!(world.app.list_notifications().await.unwrap().notifications, []);
+    assert_eq!(world.app.list_notifications(&by(&world.app)).await.unwrap().notifications, []);
 }
 
 #[tokio::test]
 async fn a_preview_shows_what_a_template_makes_of_everything_there_can_be() {
     let world = World::new().await;
     let request = |text: &str| NotificationPreviewRequest { rule: rule(with(json!({"templates": {"text": text}}))) };
-    let preview =
-        world.app.preview_notification(&request("{% for e in events %}{{ e.kind }} {% endfor %}")).await.unwrap();
+    let preview = world
+        .app
+        .preview_notification(&by(&world.app), &request("{% for e in events %}{{ e.kind }} {% endfor %}"))
+        .await
+        .unwrap();
     assert_eq!(preview.text, "quarantined lost failed missed overdue recovered ");
     assert_eq!(preview.subject.split(':').next(), Some("[punctual] nightly-report"));
-    let refused = world.app.preview_notification(&request("{{ nothing }}")).await.unwrap_err();
+    let refused = world.app.preview_notification(&by(&world.app), &request("{{ nothing }}")).await.unwrap_err();
     assert_eq!(refused.errors[0].pointer, "/rule/templates/text");
 }
 
@@ -157,7 +165,8 @@ async fn a_sample_does_not_contradict_itself() {
                     {{ e.planned_at | utc }}, at {{ e.at | utc }}\n{% endfor %}from {{ since | utc }} to {{ until | utc }}";
     let on = ["failed", "lost", "quarantined", "missed", "late", "recovered"];
     let rule = rule(with(json!({"on": on, "templates": {"text": template}})));
-    let told = world.app.preview_notification(&NotificationPreviewRequest { rule }).await.unwrap().text;
+    let told =
+        world.app.preview_notification(&by(&world.app), &NotificationPreviewRequest { rule }).await.unwrap().text;
     let silent = "the worker was silent for 30s";
     let planned = "planned 2026-11-16 07:53:48 UTC";
     let expected = [
@@ -178,7 +187,7 @@ async fn a_sample_does_not_contradict_itself() {
 #[tokio::test]
 async fn a_test_is_about_what_the_rule_tells() {
     let world = world_with(&[("late", with(json!({"on": ["late"]})))]).await;
-    world.app.test_notification("late").await.unwrap();
+    world.app.test_notification(&by(&world.app), "late").await.unwrap();
     let (.., task, _) = sent(&world).await.pop().unwrap();
     let Run::Email(mail) = task.spec.run else { panic!("it is a mail") };
     assert_eq!(mail.subject, "Test: [punctual] nightly-report is late");

@@ -1,5 +1,6 @@
 //! What is told, when, and how often.
 
+use crate::world::by;
 use punctual_api::OverdueQuery;
 use punctual_app::{Reports, Round};
 use punctual_core::Span;
@@ -24,7 +25,7 @@ async fn a_job_that_fails_becomes_one_message_a_second_later() {
     let mut reports = Reports::default();
     assert_eq!(reports.round(&world.app).await.unwrap(), Round::Done { is_more: false });
     assert_eq!(summaries(&world).await, Vec::<String>::new(), "others may come");
-    let waiting = world.app.notification("ops").await.unwrap().waiting.unwrap();
+    let waiting = world.app.notification(&by(&world.app), "ops").await.unwrap().waiting.unwrap();
     assert_eq!((waiting.events, waiting.send_at), (1, at(103)));
     world.pass(1);
     report(&world, &mut reports).await;
@@ -128,7 +129,7 @@ async fn a_storm_is_a_few_messages_with_all_in_them() {
     let sent = sent(&world).await;
     assert!(sent.len() <= 2, "{}", sent.len());
     assert_eq!(sent.iter().map(|(_, events, ..)| events).sum::<u32>(), 5000);
-    let ailing = &world.app.overdue(OverdueQuery::default()).await.unwrap().ailing[0];
+    let ailing = &world.app.overdue(&by(&world.app), OverdueQuery::default()).await.unwrap().ailing[0];
     assert_eq!((ailing.task.as_str(), ailing.failures), ("report", 5000));
 }
 
@@ -199,7 +200,7 @@ async fn a_planned_time_that_nobody_decides_about_is_told_once_and_shown() {
         world.pass(4);
     }
     assert_eq!(summaries(&world).await, ["report is overdue"]);
-    let overdue = world.app.overdue(OverdueQuery::default()).await.unwrap();
+    let overdue = world.app.overdue(&by(&world.app), OverdueQuery::default()).await.unwrap();
     let [planned] = &overdue.planned[..] else { panic!("{overdue:?}") };
     assert_eq!((planned.schedule.as_str(), planned.at), ("stuck", at(3600)));
     assert_eq!(planned.local, "2026-11-16T10:00:00+01:00");
@@ -242,7 +243,7 @@ async fn a_notice_without_a_task_is_that_of_its_job_and_quiet_ones_are_not_told(
     world.pass(60);
     report(&world, &mut Reports::default()).await;
     assert_eq!(summaries(&world).await, ["report failed"]);
-    let overdue = world.app.overdue(OverdueQuery { after: Some("5s".to_owned()) }).await.unwrap();
+    let overdue = world.app.overdue(&by(&world.app), OverdueQuery { after: Some("5s".to_owned()) }).await.unwrap();
     let shown: Vec<_> = overdue.jobs.iter().map(|job| job.job).collect();
     assert_eq!((shown, overdue.jobs_total), (vec![loud.id, silent.id], 2), "who looks sees what nobody is told of");
 }

@@ -1,5 +1,6 @@
 //! Messages that no worker takes, and what a message calls a job whose task has no name.
 
+use crate::world::by;
 use punctual_api::DeliveryQuery;
 use punctual_app::Reports;
 use punctual_core::notice::{Notice, NoticeKind};
@@ -26,10 +27,10 @@ async fn messages_that_nobody_sends_do_not_pile_up() {
     }
     let made = world.store.deliveries(None, None, 100).await.unwrap();
     assert_eq!(made.len(), 3, "{made:?}");
-    let waiting = world.app.notification("ops").await.unwrap().waiting.unwrap();
+    let waiting = world.app.notification(&by(&world.app), "ops").await.unwrap().waiting.unwrap();
     assert_eq!(waiting.events, 7, "what came after them is one message");
     assert_eq!(waiting.held.as_deref(), Some("the last 3 messages have not been sent"));
-    let log = world.app.deliveries(Some("ops"), DeliveryQuery::default()).await.unwrap().deliveries;
+    let log = world.app.deliveries(&by(&world.app), Some("ops"), DeliveryQuery::default()).await.unwrap().deliveries;
     assert!(log.iter().all(|message| message.state.as_deref() == Some("scheduled")), "{log:?}");
 
     // One of them is sent, and the rest follows in one message.

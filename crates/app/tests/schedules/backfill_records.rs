@@ -7,7 +7,7 @@ use punctual_store::{BackfillProgress, BackfillRow, BackfillState, BackfillStep,
 use punctual_store_tests::fixture::at;
 use punctual_store_tests::report_fixture::{RUNNING, backfill_job, new_backfill, step};
 
-use crate::world::{WHO, World};
+use crate::world::{World, by};
 
 /// Of one step.
 const STEP: usize = 1000;
@@ -29,7 +29,8 @@ async fn the_wanted_times_are_found_among_many_others() {
         assert_eq!(world.store.step_backfill(step).await.unwrap(), Stepped::Done);
     }
     let request = BackfillRequest { from: "2026-11-15".to_owned(), dry_run: true, ..BackfillRequest::default() };
-    let Backfilling::Planned(plan) = world.owner.start_backfill("hourly", &request, WHO).await.unwrap() else {
+    let Backfilling::Planned(plan) = world.owner.start_backfill(&by(&world.owner), "hourly", &request).await.unwrap()
+    else {
         panic!("it was started")
     };
     // 05:00, 06:00 and 07:00.

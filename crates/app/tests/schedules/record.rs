@@ -7,7 +7,7 @@ use punctual_app::Precondition;
 use punctual_core::{Span, Timestamp};
 
 use crate::worker::{Lasts, Worker};
-use crate::world::{WHO, World, eventually};
+use crate::world::{World, by, eventually};
 
 fn first(starts: &[PlannedStart]) -> Option<&str> {
     starts.first().map(|start| start.local.as_str())
@@ -30,14 +30,14 @@ async fn after_the_clock_was_set_back_the_next_start_is_one_that_will_fire() {
     world.set_back(Span::from_secs(1800));
     for app in [&world.owner, &world.front] {
         assert!(app.now() < nine);
-        let report = app.schedule("report").await.unwrap();
+        let report = app.schedule(&by(app), "report").await.unwrap();
         assert_eq!(first(&report.next), Some("2026-11-17T09:00:00+00:00"));
-        let other = app.schedule("other").await.unwrap();
+        let other = app.schedule(&by(app), "other").await.unwrap();
         assert_eq!(first(&other.next), Some("2026-11-16T10:00:00+00:00"), "nothing of it is decided");
-        let list = app.list_schedules(ScheduleQuery::default()).await.unwrap().schedules;
+        let list = app.list_schedules(&by(app), ScheduleQuery::default()).await.unwrap().schedules;
         let listed: Vec<_> = list.iter().map(|schedule| (schedule.name.as_str(), first(&schedule.next))).collect();
         assert_eq!(listed, [("other", first(&other.next)), ("report", first(&report.next))]);
-        let preview = app.preview_schedule("report", PreviewQuery::default()).await.unwrap();
+        let preview = app.preview_schedule(&by(app), "report", PreviewQuery::default()).await.unwrap();
         assert_eq!(preview.occurrences[0].local, "2026-11-17T09:00:00+00:00");
     }
 }
@@ -49,16 +49,16 @@ async fn jobs_keep_the_name_of_their_schedule_when_it_is_deleted() {
     let unnamed = world.create(r#"{"name":"nightly","inline":{"run":{"probe":{}}},"daily":"09:00"}"#).await;
     let mut jobs = Vec::new();
     for schedule in [&named, &unnamed] {
-        let run = world.owner.run_schedule(&schedule.name, RunRequest::default(), WHO).await.unwrap();
+        let run = world.owner.run_schedule(&by(&world.owner), &schedule.name, RunRequest::default()).await.unwrap();
         jobs.push(run.job.expect("it made a job"));
-        world.owner.delete_schedule(&schedule.name, Precondition::None, WHO).await.unwrap();
+        world.owner.delete_schedule(&by(&world.owner), &schedule.name, Precondition::None).await.unwrap();
     }
     // The other server has never seen the schedules.
     for (id, name, title) in [(jobs[0], "report", "t"), (jobs[1], "nightly", "nightly")] {
-        let job = world.front.job(id, None).await.unwrap();
+        let job = world.front.job(&by(&world.front), id, None).await.unwrap();
         assert_eq!(job.schedule.and_then(|schedule| schedule.name).as_deref(), Some(name));
         assert_eq!(job.title, title);
-        let list = world.front.list_jobs(Default::default()).await.unwrap().jobs;
+        let list = world.front.list_jobs(&by(&world.front), Default::default()).await.unwrap().jobs;
         let listed = list.into_iter().find(|job| job.id == id).expect("it is in the list");
         assert_eq!(listed.schedule.and_then(|schedule| schedule.name).as_deref(), Some(name));
         assert_eq!(listed.title, title);
@@ -66,8 +66,14 @@ async fn jobs_keep_the_name_of_their_schedule_when_it_is_deleted() {
 }
 
 async fn run_of(world: &World, name: &str) -> (OccurrenceView, JobSummary) {
-    let run = world.owner.occurrences(name, OccurrenceQuery::default()).await.unwrap().occurrences.remove(0);
-    let jobs = world.owner.list_jobs(Default::default()).await.unwrap().jobs;
+    let run = world
+        .owner
+        .occurrences(&by(&world.owner), name, OccurrenceQuery::default())
+        .await
+        .unwrap()
+        .occurrences
+        .remove(0);
+    let jobs = world.owner.list_jobs(&by(&world.owner), Default::default()).await.unwrap().jobs;
     let job = jobs.into_iter().find(|job| Some(job.id) == run.job).expect("it is in the list");
     (run, job)
 }
@@ -91,10 +97,11 @@ async fn a_run_that_waits_for_a_worker_is_late_before_it_starts() {
     let expected = format!("fired as {id}; waiting to start since 2026-11-16T09:00:00.000000Z, late by 15m");
     assert!(run.explanation.starts_with(&expected), "{}", run.explanation);
     assert_eq!(minutes(job.late_by), Some(15));
-    assert_eq!(minutes(world.owner.job(id, None).await.unwrap().late_by), Some(15));
+    assert_eq!(minutes(world.owner.job(&by(&world.owner), id, None).await.unwrap().late_by), Some(15));
 
     let _worker = Worker::start(&world.owner, Lasts::UntilCancelled).await;
-    eventually("it runs", || async { world.owner.job(id, None).await.unwrap().state == "running" }).await;
+    eventually("it runs", || async { world.owner.job(&by(&world.owner), id, None).await.unwrap().state == "running" })
+        .await;
     world.pass(Span::from_secs(3600));
     eventually("the late start is on record", || async {
         let (run, job) = run_of(&world, "report").await;

@@ -1,5 +1,6 @@
 //! A worker in this process that keeps a record of what it ran.
 
+use crate::world::by;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -43,7 +44,7 @@ impl Drop for Worker {
 impl Worker {
     pub(crate) async fn start(app: &App, lasts: Lasts) -> Self {
         let seen: Arc<Mutex<Seen>> = Arc::default();
-        let greeting = app.greet_worker().await.unwrap();
+        let greeting = app.greet_worker(&by(app)).await.unwrap();
         let spec = WorkerSpec {
             queues: vec!["default".to_owned()],
             capabilities: vec!["probe".to_owned()],
@@ -61,7 +62,7 @@ impl Worker {
             acquired: greeting.acquired,
             commands_as: String::new(),
         };
-        let (session, outgoing) = app.connect_worker(greeting.stream, hello).unwrap();
+        let (session, outgoing) = app.connect_worker(&by(app), greeting.stream, hello).unwrap();
         let task = tokio::spawn(serve(app.clone(), worker, session, outgoing, Arc::clone(&seen), lasts));
         Self { seen, task }
     }

@@ -1,11 +1,14 @@
 //! Two servers on the model store: one owns all shards, and the other has to ask it for everything.
 
+#[path = "../world/local.rs"]
+mod local;
+
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use punctual_api::{ScheduleRequest, ScheduleView};
-use punctual_app::{App, Parts, PeerKey, Precondition, Roles, Settings};
+use punctual_app::{App, Parts, PeerKey, Precondition, Roles, Settings, VaultParts};
 use punctual_blobs::{Blobs, UrlKey};
 use punctual_core::shard::{Answer, Ask};
 use punctual_core::size::ByteSize;
@@ -17,9 +20,11 @@ use punctual_store_tests::model::ModelStore;
 use serde_json::Value;
 use tempfile::TempDir;
 
+pub(crate) use self::local::by;
 use crate::peers::{FarSide, Wire};
 
-pub(crate) const WHO: &str = "somebody";
+/// What records call whoever runs the server.
+pub(crate) const WHO: &str = "local";
 
 /// A condition that has not come true by then never will.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -78,11 +83,15 @@ impl World {
         assert!(wire.app.set(owner.clone()).is_ok());
         let world = Self { owner, engine, blobs, settings, front, wire, store, passed, _folder: folder };
         eventually("the front knows the owner", || async {
-            world.front.create_schedule(request(r#"{"task":"t","daily":"09:00"}"#), None, WHO).await.is_ok()
+            world
+                .front
+                .create_schedule(&by(&world.front), request(r#"{"task":"t","daily":"09:00"}"#), None)
+                .await
+                .is_ok()
         })
         .await;
-        for schedule in world.owner.list_schedules(Default::default()).await.unwrap().schedules {
-            world.owner.delete_schedule(&schedule.name, Precondition::None, WHO).await.unwrap();
+        for schedule in world.owner.list_schedules(&by(&world.owner), Default::default()).await.unwrap().schedules {
+            world.owner.delete_schedule(&by(&world.owner), &schedule.name, Precondition::None).await.unwrap();
         }
         world
     }
@@ -97,18 +106,18 @@ impl World {
     }
 
     pub(crate) async fn create(&self, json: &str) -> ScheduleView {
-        self.owner.create_schedule(request(json), None, WHO).await.unwrap()
+        self.owner.create_schedule(&by(&self.owner), request(json), None).await.unwrap()
     }
 
     pub(crate) async fn names(&self) -> Vec<String> {
-        let list = self.owner.list_schedules(Default::default()).await.unwrap();
+        let list = self.owner.list_schedules(&by(&self.owner), Default::default()).await.unwrap();
         list.schedules.into_iter().map(|schedule| schedule.name).collect()
     }
 
     /// The verdicts of a schedule, the first one first.
     pub(crate) async fn verdicts(&self, name: &str) -> Vec<String> {
         let query = punctual_api::OccurrenceQuery { order: Some("asc".to_owned()), ..Default::default() };
-        let list = self.owner.occurrences(name, query).await.unwrap();
+        let list = self.owner.occurrences(&by(&self.owner), name, query).await.unwrap();
         list.occurrences.into_iter().map(|occurrence| occurrence.verdict).collect()
     }
 }
@@ -140,6 +149,7 @@ async fn app(
         random: Arc::new(move || random.fetch_add(1, Ordering::Relaxed)),
         peers: Arc::new(Wire(Arc::clone(wire))),
         key: PeerKey::new(ClusterSecret([1; 32])),
+        vault: VaultParts::for_tests(),
         blobs: blobs.clone(),
         settings: settings(roles),
     });
@@ -155,6 +165,7 @@ fn settings(roles: &[&str]) -> Settings {
         artifact_max: ByteSize::mib(1),
         log_limit: ByteSize::mib(1),
         retention: Span::from_secs(3600),
+        audit_retention: Span::from_secs(86_400),
         worker_program: punctual_app::WorkerProgram::Worker,
         public_url: "http://127.0.0.1:8020".to_owned(),
         missed_after: Span::from_secs(60),

@@ -1,12 +1,13 @@
 //! An app on the model store, with a clock of the test's own and its storage in a folder.
 
+mod local;
 mod peers;
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use punctual_app::{App, Parts, PeerKey, Roles, Settings};
+use punctual_app::{App, Parts, PeerKey, Roles, Settings, VaultParts};
 use punctual_blobs::{Blobs, UrlKey};
 use punctual_core::Span;
 use punctual_core::shard::{Answer, Ask};
@@ -17,6 +18,8 @@ use punctual_store_tests::fixture::{at, server};
 use punctual_store_tests::model::ModelStore;
 use tempfile::TempDir;
 
+#[allow(unused_imports, reason = "not every test asks for something")]
+pub(crate) use self::local::by;
 use self::peers::{FarSide, Wire};
 
 pub(crate) const RETENTION: i64 = 1000;
@@ -85,6 +88,7 @@ impl World {
             artifact_max: ByteSize::mib(1),
             log_limit: ByteSize::mib(1),
             retention: Span::from_secs(RETENTION),
+            audit_retention: Span::from_secs(86_400),
             worker_program: punctual_app::WorkerProgram::Worker,
             public_url: "http://127.0.0.1:8020".to_owned(),
             missed_after,
@@ -102,6 +106,7 @@ impl World {
             }),
             peers: Arc::new(Wire(Arc::new(Nobody))),
             key: PeerKey::new(ClusterSecret([1; 32])),
+            vault: VaultParts::for_tests(),
             blobs: blobs.clone(),
             settings: settings.clone(),
         });

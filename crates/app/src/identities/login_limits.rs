@@ -1,0 +1,216 @@
+//! How often somebody may try a password: by where they are, and by the name that they try.
+//!
+//! An attempt is counted before the password is checked, so that many at once count as many, and given back if it was right.
+//! What is remembered is bounded: of more sources or names than there is room for, those with the fewest failures go first.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use punctual_core::{Span, Timestamp};
+use sha2::{Digest, Sha256};
+
+use crate::access::SocketUser;
+
+/// Where an attempt comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Source {
+    /// A user of the server's own machine: there, all have one address.
+    User(u32),
+    /// The server's own user, or root.
+    Local,
+    V4([u8; 4]),
+    /// The network of an address: whoever has one address of IPv6 has 2⁶⁴.
+    V6([u8; 8]),
+    Unknown,
+}
+
+impl Source {
+    pub(crate) fn new(user: SocketUser, address: Option<IpAddr>) -> Self {
+        match user {
+            SocketUser::Other(uid) => return Self::User(uid),
+            SocketUser::Own | SocketUser::Root => return Self::Local,
+            SocketUser::Unknown => {}
+        }
+        match address.map(|address| address.to_canonical()) {
+            Some(IpAddr::V4(address)) => Self::V4(address.octets()),
+            Some(IpAddr::V6(address)) => {
+                let octets = address.octets();
+                Self::V6(octets[..8].try_into().expect("an address has 16 bytes"))
+            }
+            None => Self::Unknown,
+        }
+    }
+}
+
+/// So many failures at once, and one more in each interval.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    burst: i64,
+    every: Span,
+}
+
+/// Somebody who has forgotten which of their passwords it is.
+const BY_SOURCE: Rate = Rate { burst: 10, every: Span::from_secs(10) };
+/// From all sources together: a botnet that guesses one password tries it some 3,000 times a day. Larger than the limit of a
+/// source, so that one source alone cannot keep the person out elsewhere.
+const BY_NAME: Rate = Rate { burst: 30, every: Span::from_secs(30) };
+
+/// Names, and sources, that are remembered at a time.
+const REMEMBERED_MAX: usize = 10_000;
+
+type NameDigest = [u8; 16];
+
+#[derive(Debug, Default)]
+pub(crate) struct LoginLimits(Mutex<Remembered>);
+
+#[derive(Debug, Default)]
+struct Remembered {
+    sources: Buckets<Source>,
+    names: Buckets<NameDigest>,
+}
+
+/// An attempt that was admitted and counted.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    source: Source,
+    name: NameDigest,
+}
+
+impl LoginLimits {
+    /// Counts an attempt, or says how long to wait.
+    pub(crate) fn admit(&self, source: Source, name: &str, now: Timestamp) -> Result<Admitted, Span> {
+        let digest = Sha256::digest(name);
+        let name: NameDigest = digest[..16].try_into().expect("a digest is longer");
+        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        remembered.sources.take(source, BY_SOURCE, now)?;
+        if let Err(wait) = remembered.names.take(name, BY_NAME, now) {
+            remembered.sources.give_back(source, BY_SOURCE);
+            return Err(wait);
+        }
+        Ok(Admitted { source, name })
+    }
+
+    /// The password was right, or was not looked at: the attempt does not count.
+    pub(crate) fn forgive(&self, attempt: &Admitted) {
+        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        remembered.sources.give_back(attempt.source, BY_SOURCE);
+        remembered.names.give_back(attempt.name, BY_NAME);
+    }
+}
+
+/// When each would have no failures left, by the rate at which they are forgotten.
+#[derive(Debug)]
+struct Buckets<K>(HashMap<K, Timestamp>);
+
+impl<K> Default for Buckets<K> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<K: Eq + Hash + Copy> Buckets<K> {
+    fn take(&mut self, key: K, rate: Rate, now: Timestamp) -> Result<(), Span> {
+        let empty_at = self.0.get(&key).copied().unwrap_or(now).max(now);
+        let full = Span::from_micros(rate.every.as_micros() * (rate.burst - 1));
+        if empty_at.since(now) > full {
+            return Err((empty_at - full).since(now));
+        }
+        if !self.0.contains_key(&key) && self.0.len() >= REMEMBERED_MAX {
+            self.make_room(now);
+        }
+        self.0.insert(key, empty_at + rate.every);
+        Ok(())
+    }
+
+    fn give_back(&mut self, key: K, rate: Rate) {
+        if let Some(empty_at) = self.0.get_mut(&key) {
+            *empty_at = *empty_at - rate.every;
+        }
+    }
+
+    fn make_room(&mut self, now: Timestamp) {
+        self.0.retain(|_, empty_at| *empty_at > now);
+        if self.0.len() >= REMEMBERED_MAX
+            && let Some(mildest) = self.0.iter().min_by_key(|(_, empty_at)| **empty_at).map(|(key, _)| *key)
+        {
+            self.0.remove(&mildest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: i64) -> Timestamp {
+        Timestamp::EPOCH + Span::from_secs(1_000_000 + secs)
+    }
+
+    fn address(last: u8) -> Source {
+        Source::new(SocketUser::Unknown, Some(IpAddr::from([192, 0, 2, last])))
+    }
+
+    #[test]
+    fn a_source_that_floods_is_limited_and_others_are_not() {
+        let limits = LoginLimits::default();
+        for number in 0..BY_SOURCE.burst {
+            assert!(limits.admit(address(1), &format!("name {number}"), at(0)).is_ok());
+        }
+        let wait = limits.admit(address(1), "one more", at(0)).unwrap_err();
+        assert_eq!(wait, BY_SOURCE.every);
+        assert!(limits.admit(address(2), "ana", at(0)).is_ok(), "another source");
+        assert!(limits.admit(address(1), "ana", at(9)).is_err());
+        assert!(limits.admit(address(1), "ana", at(10)).is_ok(), "one more in each interval");
+        assert!(limits.admit(address(1), "ana", at(10)).is_err());
+    }
+
+    #[test]
+    fn one_source_cannot_keep_a_person_out_elsewhere_and_many_are_limited_together() {
+        let limits = LoginLimits::default();
+        for _ in 0..50 {
+            let _ = limits.admit(address(1), "ana", at(0));
+        }
+        assert!(limits.admit(address(2), "ana", at(0)).is_ok());
+        let tried = (3..200).filter(|last| limits.admit(address(*last), "ana", at(0)).is_ok()).count();
+        assert!(tried <= BY_NAME.burst as usize, "{tried}");
+        assert!(limits.admit(address(1), "bob", at(60)).is_ok());
+    }
+
+    #[test]
+    fn a_right_password_does_not_count() {
+        let limits = LoginLimits::default();
+        for _ in 0..100 {
+            let attempt = limits.admit(address(1), "ana", at(0)).unwrap();
+            limits.forgive(&attempt);
+        }
+    }
+
+    #[test]
+    fn users_of_this_machine_and_networks_of_ipv6_are_sources() {
+        let loopback = Some(IpAddr::from([127, 0, 0, 1]));
+        let users = [SocketUser::Own, SocketUser::Root, SocketUser::Other(7), SocketUser::Other(8)];
+        let sources = users.map(|user| Source::new(user, loopback));
+        assert_eq!(sources, [Source::Local, Source::Local, Source::User(7), Source::User(8)]);
+        let v6 = |text: &str| Source::new(SocketUser::Unknown, text.parse().ok());
+        assert_eq!(v6("2001:db8::1"), v6("2001:db8::ffff:1"));
+        assert_ne!(v6("2001:db8::1"), v6("2001:db8:0:1::1"));
+        assert_eq!(v6("::ffff:192.0.2.1"), address(1));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_the_worst_are_kept() {
+        let limits = LoginLimits::default();
+        for _ in 0..BY_SOURCE.burst {
+            limits.admit(address(1), "ana", at(0)).unwrap();
+        }
+        for number in 0..REMEMBERED_MAX as u32 + 100 {
+            let _ = limits.admit(Source::User(number), &number.to_string(), at(0));
+        }
+        let remembered = limits.0.lock().unwrap();
+        assert!(remembered.sources.0.len() <= REMEMBERED_MAX && remembered.names.0.len() <= REMEMBERED_MAX);
+        drop(remembered);
+        assert!(limits.admit(address(1), "ana", at(0)).is_err());
+    }
+}

@@ -1,0 +1,181 @@
+//! Seals and opens values, and remembers for a moment what the store said of each.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use punctual_core::schedule::By;
+use punctual_core::secret::SecretValue;
+use punctual_core::{Span, Timestamp};
+use punctual_store::{DEFAULT_NAMESPACE, SecretRow};
+
+use crate::seal::{Entropy, RootKeySource, RootKeys, VaultKey};
+
+/// Another server may have changed a secret: what was read is believed for this long.
+const BELIEVED: Span = Span::from_secs(1);
+/// What was read last is used for this long while the database cannot be reached.
+const USED_WITHOUT_DATABASE: Span = Span::from_secs(60);
+/// Beyond this the memory starts anew. More secrets than a namespace can have.
+const KNOWN_MAX: usize = 2000;
+
+/// What an app needs to keep secrets.
+pub struct VaultParts {
+    pub key: VaultKey,
+    pub entropy: Entropy,
+    pub root_keys: Arc<dyn RootKeySource>,
+}
+
+impl VaultParts {
+    /// With a key that everybody knows, and no root key.
+    pub fn for_tests() -> Self {
+        struct NoRootKey;
+        impl RootKeySource for NoRootKey {
+            fn place(&self) -> String {
+                "nowhere".to_owned()
+            }
+            fn read(&self) -> Result<Option<RootKeys>, String> {
+                Ok(None)
+            }
+            fn hold(&self) -> Result<Box<dyn Any + Send>, String> {
+                Ok(Box::new(()))
+            }
+            fn replace(&self, _: &RootKeys, _: Option<&RootKeys>) -> Result<Option<RootKeys>, String> {
+                Ok(None)
+            }
+        }
+        let next = AtomicU64::new(0);
+        let entropy = move || {
+            let mut bytes = [0; 32];
+            bytes[..8].copy_from_slice(&next.fetch_add(1, Ordering::Relaxed).to_be_bytes());
+            bytes
+        };
+        Self { key: VaultKey::new([1; 32]), entropy: Arc::new(entropy), root_keys: Arc::new(NoRootKey) }
+    }
+}
+
+struct Known {
+    row: Option<Arc<SecretRow>>,
+    read_at: Timestamp,
+}
+
+pub(crate) struct Vault {
+    key: VaultKey,
+    entropy: Entropy,
+    known: Mutex<HashMap<String, Known>>,
+}
+
+/// What is remembered of a secret.
+pub(super) enum Memory {
+    /// `None`: there is no such secret.
+    Fresh(Option<Arc<SecretRow>>),
+    /// Only to be used if the store cannot be asked.
+    Old(Option<Arc<SecretRow>>),
+    Nothing,
+}
+
+impl Vault {
+    pub(crate) fn new(key: VaultKey, entropy: Entropy) -> Self {
+        Self { key, entropy, known: Mutex::default() }
+    }
+
+    pub(super) fn entropy(&self) -> &Entropy {
+        &self.entropy
+    }
+
+    pub(super) fn seal(&self, name: &str, revision: u32, value: &[u8], changed: By) -> SecretRow {
+        let binding = binding(DEFAULT_NAMESPACE, name, revision);
+        SecretRow {
+            namespace: DEFAULT_NAMESPACE.to_owned(),
+            name: name.to_owned(),
+            revision,
+            sealed: self.key.0.seal(value, &binding, &self.entropy),
+            created: changed.clone(),
+            changed,
+        }
+    }
+
+    /// `None` if it was changed in the database, or sealed with another key.
+    pub(super) fn open(&self, row: &SecretRow) -> Option<SecretValue> {
+        let opened = self.key.0.open(&row.sealed, &binding(&row.namespace, &row.name, row.revision))?;
+        std::str::from_utf8(&opened).ok().map(SecretValue::new)
+    }
+
+    pub(super) fn recall(&self, name: &str, now: Timestamp) -> Memory {
+        let known = self.known();
+        let Some(Known { row, read_at }) = known.get(name) else { return Memory::Nothing };
+        // Read in the future: the clock went back.
+        match now.since(*read_at) {
+            _ if *read_at > now => Memory::Nothing,
+            age if age <= BELIEVED => Memory::Fresh(row.clone()),
+            age if age <= USED_WITHOUT_DATABASE => Memory::Old(row.clone()),
+            _ => Memory::Nothing,
+        }
+    }
+
+    pub(super) fn remember(&self, name: &str, row: Option<Arc<SecretRow>>, read_at: Timestamp) {
+        let mut known = self.known();
+        if known.len() >= KNOWN_MAX {
+            known.clear();
+        }
+        known.insert(name.to_owned(), Known { row, read_at });
+    }
+
+    pub(super) fn forget(&self, name: &str) {
+        self.known().remove(name);
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a value is bound to: it opens as nothing else.
+fn binding(namespace: &str, name: &str, revision: u32) -> Vec<u8> {
+    format!("punctual secret 1|{namespace}|{name}|{revision}").into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vault(key: u8) -> Vault {
+        Vault::new(VaultKey::new([key; 32]), VaultParts::for_tests().entropy)
+    }
+
+    fn by() -> By {
+        By { at: Timestamp::EPOCH, who: "ana".to_owned() }
+    }
+
+    #[test]
+    fn a_value_opens_as_the_secret_and_revision_that_it_is_of() {
+        let (vault, another) = (vault(1), vault(2));
+        let row = vault.seal("db", 3, b"s3cret", by());
+        assert!(!row.sealed.windows(6).any(|bytes| bytes == b"s3cret"));
+        assert_eq!(vault.open(&row).unwrap().expose(), "s3cret");
+        assert_ne!(vault.seal("db", 3, b"s3cret", by()).sealed, row.sealed, "a nonce is used once");
+        for other in [
+            SecretRow { name: "other".to_owned(), ..row.clone() },
+            SecretRow { namespace: "other".to_owned(), ..row.clone() },
+            SecretRow { revision: 2, ..row.clone() },
+            SecretRow { sealed: row.sealed[1..].to_vec(), ..row.clone() },
+        ] {
+            assert!(vault.open(&other).is_none(), "{other:?}");
+        }
+        assert!(another.open(&row).is_none(), "another key");
+    }
+
+    #[test]
+    fn what_was_read_is_believed_for_a_second_and_used_for_a_minute_without_the_database() {
+        let vault = vault(1);
+        let at = |secs| Timestamp::EPOCH + Span::from_secs(secs);
+        assert!(matches!(vault.recall("db", at(0)), Memory::Nothing));
+        vault.remember("db", None, at(10));
+        assert!(matches!(vault.recall("db", at(11)), Memory::Fresh(None)));
+        assert!(matches!(vault.recall("db", at(12)), Memory::Old(None)));
+        assert!(matches!(vault.recall("db", at(71)), Memory::Nothing));
+        assert!(matches!(vault.recall("db", at(9)), Memory::Nothing), "the clock went back");
+        vault.forget("db");
+        assert!(matches!(vault.recall("db", at(10)), Memory::Nothing));
+    }
+}
