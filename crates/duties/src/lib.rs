@@ -6,10 +6,13 @@
 
 mod arrivals;
 mod artifact_retention;
+mod audit;
 mod backfills;
 mod calendars;
 mod cluster_view;
 mod duty;
+mod enrolments;
+mod identities;
 mod log_archive;
 mod notifications;
 mod retention;
@@ -30,10 +33,13 @@ use punctual_store::Store;
 
 pub use arrivals::Arrivals;
 pub use artifact_retention::ArtifactRetention;
+pub use audit::{AuditRetention, CountedRefusals};
 pub use backfills::Backfills;
 pub use calendars::Calendars;
 pub use cluster_view::{ServerList, TaskRefresh};
 pub use duty::{Duty, Next, TickError};
+pub use enrolments::Enrolments;
+pub use identities::{IdentityRefresh, IdentityRetention};
 pub use log_archive::LogArchive;
 pub use notifications::Notifications;
 pub use retention::Retention;
@@ -61,8 +67,13 @@ pub fn all(context: &Context) -> Vec<Box<dyn Duty>> {
     vec![
         Box::new(Arrivals::new(context)),
         Box::new(ArtifactRetention::new(context)),
+        Box::new(AuditRetention::new(context)),
         Box::new(Backfills::new(context)),
         Box::new(Calendars::new(context)),
+        Box::new(IdentityRefresh::new(context)),
+        Box::new(IdentityRetention::new(context)),
+        Box::new(CountedRefusals::new(context)),
+        Box::new(Enrolments::new(context)),
         Box::new(LogArchive::new(context)),
         Box::new(Notifications::new(context)),
         Box::new(Retention::new(context)),

@@ -16,14 +16,14 @@ use punctual_duties::{ArtifactRetention, Duty, StorageSweep};
 use punctual_store_tests::fixture::at;
 use sha2::{Digest, Sha256};
 
-use world::{RETENTION, World};
+use world::{RETENTION, World, by};
 
 impl World {
     async fn declare(&self, bytes: &[u8]) -> (ArtifactId, Option<String>) {
         let digest = hex::encode(Sha256::digest(bytes));
         let size = bytes.len() as u64;
         let request = ArtifactRequest { name: None, size, sha256: digest, kind: ArtifactKind::Binary };
-        let (artifact, _) = self.app.create_artifact(request, "http://here").await.unwrap();
+        let (artifact, _) = self.app.create_artifact(&by(&self.app), request, "http://here").await.unwrap();
         (artifact.id, artifact.upload.map(|upload| upload.url))
     }
 
@@ -47,7 +47,7 @@ impl World {
     }
 
     async fn artifacts(&self) -> Vec<ArtifactId> {
-        let list = self.app.list_artifacts(&ArtifactQuery::default()).await.unwrap();
+        let list = self.app.list_artifacts(&by(&self.app), &ArtifactQuery::default()).await.unwrap();
         list.artifacts.iter().map(|artifact| artifact.id).collect()
     }
 
@@ -100,16 +100,16 @@ fn spec(artifact: ArtifactId) -> TaskSpec {
 async fn a_file_that_no_task_has_needed_for_the_retention_goes() {
     let world = World::new().await;
     let (needed, unused) = (world.push(1).await, world.push(2).await);
-    world.app.put_task("report".to_owned(), spec(needed), Precondition::None).await.unwrap();
+    world.app.put_task(&by(&world.app), "report".to_owned(), spec(needed), Precondition::None).await.unwrap();
     world.pass(RETENTION);
     assert_eq!(world.prune().await, 0);
     world.pass(1);
     assert_eq!(world.prune().await, 1);
     assert_eq!(world.files(), [needed.to_string()]);
-    assert_eq!(world.app.artifact(unused).await.unwrap_err().kind, ErrorKind::ArtifactNotFound);
+    assert_eq!(world.app.artifact(&by(&world.app), unused).await.unwrap_err().kind, ErrorKind::ArtifactNotFound);
     // The task lets go of it: from then on it counts.
     let probe = TaskSpec::new(Run::Probe(Probe::default()));
-    world.app.put_task("report".to_owned(), probe, Precondition::None).await.unwrap();
+    world.app.put_task(&by(&world.app), "report".to_owned(), probe, Precondition::None).await.unwrap();
     world.pass(RETENTION);
     assert_eq!(world.prune().await, 0);
     world.pass(1);
@@ -131,7 +131,7 @@ async fn an_upload_may_be_made_in_its_time_and_not_after_it() {
     let (same, url) = world.declare(&bytes).await;
     assert_eq!(same, id);
     world.send(id, &url.unwrap(), &bytes).await.unwrap();
-    assert_eq!(world.app.artifact(id).await.unwrap().state, "ready");
+    assert_eq!(world.app.artifact(&by(&world.app), id).await.unwrap().state, "ready");
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn declarations_whose_time_is_over_go_unless_a_task_waits() {
     let world = World::new().await;
     let (_, _) = world.declare(&program(1)).await;
     let (awaited, _) = world.declare(&program(2)).await;
-    world.app.put_task("report".to_owned(), spec(awaited), Precondition::None).await.unwrap();
+    world.app.put_task(&by(&world.app), "report".to_owned(), spec(awaited), Precondition::None).await.unwrap();
     world.pass(3601);
     assert_eq!(world.prune().await, 1);
     assert_eq!(world.artifacts().await, [awaited]);

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use punctual_core::shard::event::{Event, Loaded, Watch, WorkerSpec};
 use punctual_core::shard::{Counts, LiveView, Owner, WorkerStatus};
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, JobId, ServerId, ShardId, TaskId};
+use punctual_core::{AttemptNo, JobId, ServerId, ShardId, TaskId, WorkerId};
 use punctual_store::Store;
 use tokio::sync::{Notify, oneshot, watch};
 
@@ -134,6 +134,11 @@ impl Engine {
     /// Ends an attempt whose agent was not heard of for too long.
     pub fn agent_silent(&self, id: JobId, attempt: AttemptNo, host: Option<String>) {
         self.0.inbox.send(Input::Event(Event::AgentSilent { id, attempt, host }));
+    }
+
+    /// Ends what these workers run here, and their streams: they may not work any more.
+    pub fn workers_revoked(&self, workers: Vec<WorkerId>) {
+        self.0.inbox.send(Input::Event(Event::WorkersRevoked { workers }));
     }
 
     /// The attempts running here that agents must be heard of for.

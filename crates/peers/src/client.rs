@@ -6,23 +6,24 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual_app::{PEER_HEADER, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, Question};
+use punctual_app::{Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse};
 use punctual_core::shard::{AgentAsk, Answer, Ask, WorkerStatus};
 use punctual_core::{JobId, JobRow, ServerId, ShardId, Span, TaskId};
-use punctual_engine::{Runs, WorkerInfo};
+use punctual_engine::{Clock, Runs, WorkerInfo};
 use punctual_proto::convert::{BadMessage, id_bytes};
 use punctual_proto::peer as wire;
 use punctual_proto::peer::peer_client::PeerClient;
 use tokio::runtime::Handle;
-use tonic::transport::Channel;
 use tonic::{Request, Response, Status};
 
 use crate::link::Link;
+use crate::signed::{Asker, SignedChannel};
+use crate::tls::PeerTls;
 use crate::{ask, convert, watch};
 
 /// A commit of the owner, on a busy store.
@@ -40,7 +41,9 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = 64 << 20;
 /// The connections to all peers.
 pub struct GrpcPeers {
     key: PeerKey,
+    clock: Clock,
     server: ServerId,
+    tls: Option<PeerTls>,
     asked: Arc<AtomicU64>,
     links: Mutex<HashMap<ServerId, Arc<Link>>>,
     /// Where connections live, whoever asks first.
@@ -48,13 +51,15 @@ pub struct GrpcPeers {
 }
 
 impl GrpcPeers {
-    /// `server` is who asks.
-    pub fn new(key: PeerKey, server: ServerId) -> Self {
-        Self { key, server, asked: Arc::default(), links: Mutex::default(), runtime: Handle::try_current().ok() }
+    /// `server` is who asks, and `clock` the store's. Peers on other machines are asked over TLS alone.
+    pub fn new(key: PeerKey, clock: Clock, server: ServerId, tls: Option<PeerTls>) -> Self {
+        let runtime = Handle::try_current().ok();
+        Self { key, clock, server, tls, asked: Arc::default(), links: Mutex::default(), runtime }
     }
 
     fn asker(&self, peer: &Peer) -> Asker {
-        Asker { key: self.key.clone(), from: self.server, to: peer.id, asked: Arc::clone(&self.asked) }
+        let (key, clock) = (self.key.clone(), Arc::clone(&self.clock));
+        Asker { key, clock, from: self.server, to: peer.id, asked: Arc::clone(&self.asked) }
     }
 
     /// The connection to a peer; a new one is not open yet.
@@ -67,7 +72,7 @@ impl GrpcPeers {
         // Every start of a server is a new peer; those that are gone are not asked any more.
         links.retain(|_, link| link.is_in_use());
         let _entered = self.runtime.as_ref().map(Handle::enter);
-        let link = Link::new(peer, self.asker(peer)).map_err(|reason| failed(peer, reason))?;
+        let link = Link::new(peer, self.asker(peer), self.tls.as_ref()).map_err(|reason| failed(peer, reason))?;
         let link = Arc::new(link);
         links.insert(peer.id, Arc::clone(&link));
         Ok(link)
@@ -78,7 +83,7 @@ impl GrpcPeers {
         peer: &Peer,
         limit: Duration,
         question: Q,
-        call: impl FnOnce(PeerClient<Channel>, Request<Q>) -> F,
+        call: impl FnOnce(PeerClient<SignedChannel>, Request<Q>) -> F,
     ) -> Result<A, PeerError>
     where
         F: Future<Output = Result<Response<A>, Status>>,
@@ -86,34 +91,6 @@ impl GrpcPeers {
         let link = self.link(peer)?;
         let answer = link.ask(limit, question, call).await.map_err(|reason| failed(peer, reason))?;
         Ok(answer)
-    }
-}
-
-/// Signs questions to one peer, and knows its answers.
-#[derive(Clone)]
-pub(crate) struct Asker {
-    key: PeerKey,
-    from: ServerId,
-    pub(crate) to: ServerId,
-    asked: Arc<AtomicU64>,
-}
-
-impl Asker {
-    pub(crate) fn sign<Q>(&self, question: Q) -> (Request<Q>, Question) {
-        let number = self.asked.fetch_add(1, Ordering::Relaxed);
-        let asked = Question { from: self.from, to: self.to, number };
-        let mut request = Request::new(question);
-        let proof = self.key.ask(asked).parse().expect("hexadecimal digits are ASCII");
-        request.metadata_mut().insert(PEER_HEADER, proof);
-        (request, asked)
-    }
-
-    pub(crate) fn check<A>(&self, response: Response<A>, asked: Question) -> Result<A, String> {
-        let proof = response.metadata().get(PEER_HEADER).and_then(|proof| proof.to_str().ok());
-        if proof.is_some_and(|proof| self.key.answered(proof, asked)) {
-            return Ok(response.into_inner());
-        }
-        Err("something else answers at its address".to_owned())
     }
 }
 

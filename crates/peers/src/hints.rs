@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use punctual_core::JobRow;
 use punctual_core::job::Input;
+use punctual_core::{JobRow, ServerId};
 use punctual_proto::BATCH_BYTES_MAX;
 use punctual_proto::peer as wire;
 use punctual_proto::peer::peer_client::PeerClient;
 use tokio::sync::mpsc;
-use tonic::transport::Channel;
 
-use crate::client::Asker;
 use crate::convert;
+use crate::signed::SignedChannel;
 
 /// More than this waiting means that the peer does not keep up: its sweep is faster.
 const QUEUED_MAX: usize = 20_000;
@@ -46,10 +45,10 @@ pub(crate) struct Hints {
 }
 
 impl Hints {
-    pub(crate) fn start(client: PeerClient<Channel>, asker: Asker) -> Self {
+    pub(crate) fn start(client: PeerClient<SignedChannel>, peer: ServerId) -> Self {
         let (queue, rows) = mpsc::unbounded_channel();
         let queued = Arc::new(AtomicUsize::new(0));
-        tokio::spawn(run(client, asker, rows, Arc::clone(&queued)));
+        tokio::spawn(run(client, peer, rows, Arc::clone(&queued)));
         Self { queue, queued, copies: copies() }
     }
 
@@ -73,8 +72,8 @@ impl Hints {
 }
 
 async fn run(
-    mut client: PeerClient<Channel>,
-    asker: Asker,
+    mut client: PeerClient<SignedChannel>,
+    peer: ServerId,
     mut rows: mpsc::UnboundedReceiver<Vec<JobRow>>,
     queued: Arc<AtomicUsize>,
 ) {
@@ -85,10 +84,10 @@ async fn run(
         }
         queued.fetch_sub(waiting.len(), Ordering::Relaxed);
         for batch in Batches(waiting.into_iter().peekable()) {
-            let (request, _) = asker.sign(wire::HintRequest { jobs: batch });
+            let request = wire::HintRequest { jobs: batch };
             let sent = tokio::time::timeout(SEND_LIMIT, client.hint(request)).await;
             if !matches!(sent, Ok(Ok(_))) {
-                tracing::debug!(peer = %asker.to, "hints were lost; the owner's sweep finds their jobs");
+                tracing::debug!(%peer, "hints were lost; the owner's sweep finds their jobs");
                 break;
             }
         }

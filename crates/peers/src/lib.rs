@@ -9,8 +9,13 @@ mod client;
 mod convert;
 mod hints;
 mod link;
+mod proof;
 mod service;
+mod signed;
+mod tls;
 mod watch;
 
 pub use client::GrpcPeers;
-pub use service::{PeerService, question, service};
+pub use proof::checked;
+pub use service::{PeerService, service};
+pub use tls::PeerTls;

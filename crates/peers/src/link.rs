@@ -5,12 +5,15 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use punctual_app::Peer;
+use punctual_core::host;
 use punctual_proto::peer::peer_client::PeerClient;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Endpoint;
 use tonic::{Code, Request, Response, Status};
 
-use crate::client::{Asker, MESSAGE_BYTES_MAX};
+use crate::client::MESSAGE_BYTES_MAX;
 use crate::hints::Hints;
+use crate::signed::{Asker, SignedChannel};
+use crate::tls::PeerTls;
 
 /// Peers are near: one that takes longer is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -27,8 +30,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 const IN_USE: Duration = Duration::from_secs(300);
 
 pub(crate) struct Link {
-    client: PeerClient<Channel>,
-    asker: Asker,
+    client: PeerClient<SignedChannel>,
     pub(crate) hints: Hints,
     health: Mutex<Health>,
 }
@@ -40,24 +42,30 @@ struct Health {
 }
 
 impl Link {
-    pub(crate) fn new(peer: &Peer, asker: Asker) -> Result<Self, String> {
-        let endpoint = match Endpoint::from_shared(peer.address.clone()) {
-            Ok(endpoint) if endpoint.uri().scheme_str() == Some("http") => endpoint,
-            _ => return Err(format!("`{}` is not an address", peer.address)),
-        };
-        let channel = endpoint
+    pub(crate) fn new(peer: &Peer, asker: Asker, tls: Option<&PeerTls>) -> Result<Self, String> {
+        let endpoint = Endpoint::from_shared(peer.address.clone());
+        let endpoint = endpoint.map_err(|_| format!("`{}` is not an address", peer.address))?;
+        let endpoint = endpoint
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PONG_WITHIN)
             .keep_alive_while_idle(true)
             .initial_stream_window_size(WINDOW_BYTES)
-            .initial_connection_window_size(WINDOW_BYTES)
-            .connect_lazy();
+            .initial_connection_window_size(WINDOW_BYTES);
+        let is_here = endpoint.uri().host().is_some_and(host::is_loopback);
+        let channel = match (endpoint.uri().scheme_str(), tls) {
+            (Some("http"), _) if is_here => endpoint.connect_lazy(),
+            (Some("http"), _) => return Err(format!("{} is another machine, and has no TLS", peer.address)),
+            (Some("https"), Some(tls)) => tls.channel(peer, &endpoint).map_err(|error| error.to_string())?,
+            (Some("https"), None) => return Err(format!("{} has TLS, and this server has none", peer.address)),
+            _ => return Err(format!("`{}` is not an address", peer.address)),
+        };
+        let channel = SignedChannel::new(channel, asker);
         let client = PeerClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
-        let hints = Hints::start(client.clone(), asker.clone());
+        let hints = Hints::start(client.clone(), peer.id);
         let health = Mutex::new(Health { used_at: Instant::now(), pause: None });
-        Ok(Self { client, asker, hints, health })
+        Ok(Self { client, hints, health })
     }
 
     pub(crate) fn used(&self) {
@@ -68,12 +76,12 @@ impl Link {
         self.health.lock().expect("no panic while the lock is held").used_at.elapsed() < IN_USE
     }
 
-    /// Asks, and takes only an answer that comes from this peer.
+    /// Asks. Only an answer that comes from this peer is one.
     pub(crate) async fn ask<Q, A, F>(
         &self,
         limit: Duration,
         question: Q,
-        call: impl FnOnce(PeerClient<Channel>, Request<Q>) -> F,
+        call: impl FnOnce(PeerClient<SignedChannel>, Request<Q>) -> F,
     ) -> Result<A, String>
     where
         F: Future<Output = Result<Response<A>, Status>>,
@@ -81,11 +89,10 @@ impl Link {
         if self.is_paused() {
             return Err("it could not be reached a moment ago".to_owned());
         }
-        let (request, asked) = self.asker.sign(question);
-        match tokio::time::timeout(limit, call(self.client.clone(), request)).await {
+        match tokio::time::timeout(limit, call(self.client.clone(), Request::new(question))).await {
             Ok(Ok(response)) => {
                 self.answered();
-                self.asker.check(response, asked)
+                Ok(response.into_inner())
             }
             Ok(Err(status)) => {
                 if matches!(status.code(), Code::Unavailable | Code::ResourceExhausted) {

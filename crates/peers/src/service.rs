@@ -4,7 +4,6 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::stream::Stream;
-use http::HeaderMap;
 use punctual_app::{App, AppError, PEER_HEADER, Question, Throttle};
 use punctual_proto::MESSAGE_BYTES_MAX;
 use punctual_proto::convert::{BadMessage, job_id};
@@ -29,8 +28,10 @@ pub struct PeerService {
 type Replies = Pin<Box<dyn Stream<Item = Result<wire::WatchReply, Status>> + Send>>;
 
 impl PeerService {
+    /// The question that [`crate::checked`] has found to be a peer's.
     fn known<T>(&self, request: &Request<T>) -> Result<Question, Status> {
-        question(&self.app, request.metadata().as_ref())
+        let question = request.extensions().get::<Question>().copied();
+        question.ok_or_else(|| Status::unauthenticated("this is for servers of the same cluster"))
     }
 
     /// The answer, with the proof that it is ours.
@@ -40,14 +41,6 @@ impl PeerService {
         response.metadata_mut().insert(PEER_HEADER, proof);
         response
     }
-}
-
-/// Only servers of this cluster are answered. Says nothing of what was wrong.
-pub fn question(app: &App, headers: &HeaderMap) -> Result<Question, Status> {
-    let proof = headers.get(PEER_HEADER).and_then(|proof| proof.to_str().ok());
-    proof
-        .and_then(|proof| app.peer_key().asked(proof, app.server_id()))
-        .ok_or_else(|| Status::unauthenticated("this is for servers of the same cluster"))
 }
 
 #[tonic::async_trait]

@@ -10,7 +10,7 @@ use punctual_duties::{Duty, LogArchive, TickError};
 use punctual_store_tests::fixture::{at, counters, succeed};
 
 use super::{ENDED, day, tried_twice};
-use crate::world::World;
+use crate::world::{World, by};
 
 #[tokio::test]
 async fn a_log_moves_into_one_object_and_reads_the_same() {
@@ -31,9 +31,9 @@ async fn a_log_moves_into_one_object_and_reads_the_same() {
     let path = world.path(&job, 2).await.unwrap();
     assert!(path.starts_with(&format!("logs/{}/", day(ENDED))) && path.contains(&job.id.to_string()), "{path}");
     assert_eq!(std::fs::read(world.folder.path().join(&path)).unwrap(), long);
-    let from = world.app.log(job.id, None, 300_000).await.unwrap();
+    let from = world.app.log(&by(&world.app), job.id, None, 300_000).await.unwrap();
     assert_eq!(from.bytes[..], long[300_000..300_000 + from.bytes.len()]);
-    let beyond = world.app.log(job.id, None, 700_001).await.unwrap();
+    let beyond = world.app.log(&by(&world.app), job.id, None, 700_001).await.unwrap();
     assert!(beyond.bytes.is_empty() && beyond.is_complete && beyond.next_offset == 700_001);
     // There is nothing left to do.
     let before = world.objects();
@@ -164,8 +164,8 @@ async fn an_object_that_somebody_deleted_is_missed_by_name() {
     world.archive().await;
     let path = world.path(&job, 2).await.unwrap();
     std::fs::remove_file(world.folder.path().join(&path)).unwrap();
-    let error = world.app.log(job.id, None, 0).await.unwrap_err();
+    let error = world.app.log(&by(&world.app), job.id, None, 0).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
     assert!(error.detail.contains(&path), "{error}");
-    assert!(world.app.log_range(job.id, 2, 0..3).await.unwrap_err().detail.contains(&path));
+    assert!(world.app.log_range(&by(&world.app), job.id, 2, 0..3).await.unwrap_err().detail.contains(&path));
 }

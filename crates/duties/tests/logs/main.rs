@@ -19,7 +19,7 @@ use punctual_duties::{Duty, LogArchive, StorageSweep};
 use punctual_store::{LogChunk, NewJob, Store};
 use punctual_store_tests::fixture::{Owner, at, new_job, original, owner_of, retried, succeed};
 
-use crate::world::World;
+use crate::world::{World, by};
 
 /// When the attempts of the fixture ended.
 const ENDED: i64 = 102;
@@ -43,7 +43,7 @@ impl World {
     async fn lines(&self, job: &NewJob) -> Vec<(String, String, i64)> {
         let (mut lines, mut offset) = (Vec::new(), 0);
         loop {
-            let view = self.app.log_lines(job.id, Some(2), offset).await.unwrap();
+            let view = self.app.log_lines(&by(&self.app), job.id, Some(2), offset).await.unwrap();
             lines.extend(view.lines);
             offset = view.next_offset;
             if view.is_complete {
@@ -61,7 +61,7 @@ impl World {
     async fn log(&self, job: &NewJob, attempt: u32) -> Vec<u8> {
         let mut log = Vec::new();
         loop {
-            let view = self.app.log(job.id, Some(attempt), log.len() as u64).await.unwrap();
+            let view = self.app.log(&by(&self.app), job.id, Some(attempt), log.len() as u64).await.unwrap();
             log.extend_from_slice(&view.bytes);
             assert_eq!(view.next_offset, log.len() as u64);
             if view.is_complete {
@@ -71,7 +71,7 @@ impl World {
     }
 
     async fn path(&self, job: &NewJob, attempt: u32) -> Option<String> {
-        let job = self.app.job(job.id, None).await.unwrap();
+        let job = self.app.job(&by(&self.app), job.id, None).await.unwrap();
         job.attempts.into_iter().find(|found| found.attempt == attempt)?.log_path
     }
 

@@ -8,7 +8,7 @@ use punctual_store::{JobRecord, LogChunk, NewJob, Retention, Submission, Submit}
 use punctual_store_tests::fixture::{at, new_job, original, owner_of, succeed};
 
 use super::{ENDED, tried_twice};
-use crate::world::World;
+use crate::world::{World, by};
 
 #[tokio::test]
 async fn a_log_that_is_moved_between_two_looks_is_read_from_its_object() {
@@ -24,13 +24,13 @@ async fn a_log_that_is_moved_between_two_looks_is_read_from_its_object() {
         world.store.restore(pieces.clone());
         let (store, after) = (world.store.clone(), archived.clone());
         world.store.before_log(move || store.restore(after));
-        let view = world.app.log(job.id, Some(2), offset).await.unwrap();
+        let view = world.app.log(&by(&world.app), job.id, Some(2), offset).await.unwrap();
         assert_eq!((&view.bytes[..], view.is_complete), (&b"second"[offset as usize..], false));
     }
     world.store.restore(pieces);
     let (store, after) = (world.store.clone(), archived);
     world.store.before_log(move || store.restore(after));
-    assert_eq!(world.app.log_range(job.id, 2, 1..4).await.unwrap(), "eco");
+    assert_eq!(world.app.log_range(&by(&world.app), job.id, 2, 1..4).await.unwrap(), "eco");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -60,7 +60,7 @@ async fn a_reader_sees_the_same_log_while_it_is_moved() {
         while world.pieces() > 0 || reads < 300 {
             for job in &jobs {
                 assert_eq!(world.log(job, 1).await, content(job), "after {reads} reads");
-                let all = world.app.log_range(job.id, 1, 0..content(job).len() as u64).await.unwrap();
+                let all = world.app.log_range(&by(&world.app), job.id, 1, 0..content(job).len() as u64).await.unwrap();
                 assert_eq!(all, content(job));
                 reads += 1;
                 tokio::task::yield_now().await;
@@ -78,10 +78,10 @@ async fn bytes_are_read_by_their_range_wherever_they_are() {
     world.print(&job, 2, 0, b"one ").await;
     world.print(&job, 2, 4, b"two").await;
     let check = async |when: &str, end: u64, whole: &[u8]| {
-        let size = world.app.log_size(job.id, None).await.unwrap();
+        let size = world.app.log_size(&by(&world.app), job.id, None).await.unwrap();
         assert_eq!((size.attempt, size.bytes, size.is_over), (2, end, true), "{when}");
         for (first, last) in [(0, end), (2, 5), (0, 1), (end - 1, end)] {
-            let bytes = world.app.log_range(job.id, 2, first..last).await.unwrap();
+            let bytes = world.app.log_range(&by(&world.app), job.id, 2, first..last).await.unwrap();
             assert_eq!(bytes, whole[first as usize..last as usize], "{when}: {first}..{last}");
         }
     };
@@ -93,7 +93,7 @@ async fn bytes_are_read_by_their_range_wherever_they_are() {
     check("in both", 13, b"one two three").await;
     world.archive().await;
     check("in one object again", 13, b"one two three").await;
-    assert_eq!(world.app.log_size(job.id, Some(1)).await.unwrap().bytes, 0);
+    assert_eq!(world.app.log_size(&by(&world.app), job.id, Some(1)).await.unwrap().bytes, 0);
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn letters_are_not_torn_apart() {
     world.print(&job, 1, 0, b"half a letter: \xe2\x82").await;
     world.pass(ENDED + 3);
     for _ in 0..2 {
-        let first = world.app.log(job.id, Some(2), 0).await.unwrap();
+        let first = world.app.log(&by(&world.app), job.id, Some(2), 0).await.unwrap();
         assert!(std::str::from_utf8(&first.bytes).is_ok());
         assert_eq!(world.log(&job, 2).await, text.as_bytes());
         assert_eq!(world.log(&job, 1).await, b"half a letter: \xe2\x82");
@@ -173,13 +173,16 @@ async fn marks_that_are_none_are_not_kept_and_the_text_is() {
 async fn readers_learn_which_attempts_a_job_has() {
     let world = World::new().await;
     let (job, _owner) = tried_twice(&world.store).await;
-    let known = world.app.attempt_numbers(job.id).await.unwrap();
+    let known = world.app.attempt_numbers(&by(&world.app), job.id).await.unwrap();
     assert_eq!(known, AttemptNumbers { ended: 2, latest: 2, is_final: true, is_uncertain: false });
     // Nobody owns the shard of the next one, so an attempt may be running.
     let waiting = new_job(2, 10, 1);
     world.store.submit(Submission { jobs: vec![waiting.clone()], idempotency: None }).await.unwrap();
-    let known = world.app.attempt_numbers(waiting.id).await.unwrap();
+    let known = world.app.attempt_numbers(&by(&world.app), waiting.id).await.unwrap();
     assert_eq!(known, AttemptNumbers { ended: 0, latest: 0, is_final: false, is_uncertain: true });
-    assert!(world.app.log(waiting.id, Some(1), 0).await.is_ok() && world.app.log(job.id, Some(3), 0).await.is_err());
-    assert!(world.app.attempt_numbers(new_job(9, 10, 1).id).await.is_err());
+    assert!(
+        world.app.log(&by(&world.app), waiting.id, Some(1), 0).await.is_ok()
+            && world.app.log(&by(&world.app), job.id, Some(3), 0).await.is_err()
+    );
+    assert!(world.app.attempt_numbers(&by(&world.app), new_job(9, 10, 1).id).await.is_err());
 }

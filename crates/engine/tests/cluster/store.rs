@@ -9,22 +9,26 @@ use std::time::Instant;
 use async_trait::async_trait;
 use bytes::Bytes;
 use punctual_core::attempt::ArchivedLog;
-use punctual_core::schedule::{OccurrenceRow, ScheduleChange, ScheduleRow, StoredCalendar};
+use punctual_core::schedule::{By, OccurrenceRow, ScheduleChange, ScheduleRow, StoredCalendar};
 use punctual_core::shard::event::Load;
 use punctual_core::shard::write::{Epoch, SharedBatch};
 use punctual_core::task::Task;
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+    ArtifactId, AttemptNo, BackfillId, EnrolmentId, JobId, JobKey, JoinTokenId, ScheduleId, ServerId, ShardId, Span,
+    TaskId, Timestamp, WorkerId,
 };
 use punctual_store::{
-    Ailing, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, BackfillRow, BackfillRun,
-    BackfillStep, Backfilled, Backfills, CalendarDeletion, CalendarUpdate, ChunkMarks, ClusterSecret, CreatedArtifact,
-    DeliveryRow, Dispatch, Dispatched, DueWindow, DutyLease, Filter, FinishedJob, FoundRow, HotJob, IdempotencyKey,
-    Interned, JobPages, JobReads, JobRecord, KeptLog, LateOutcome, Lease, Leases, LoadPage, LoadedRow, LogArchive,
-    LogChunk, LogPiece, Logs, Member, Members, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order, Owned, Page,
-    Position, RerunRecord, Result, Retention, RuleChange, RuleDeletion, RuleRow, ScheduleFilter, Schedules, SeenMember,
-    SeenWorker, SeenWorkers, ShardSchedules, Stepped, Store, StoreError, Submission, Submit, Submitted, TaskChange,
-    Tasks, Transitions, WaitingNotice, WholeLog,
+    Ailing, Applied, Archived, Archiving, Arrival, Artifact, ArtifactChange, Artifacts, Audit, AuditAppended,
+    AuditBatch, AuditEnds, AuditPlace, AuditRow, Authorities, AuthorityRow, BackfillRow, BackfillRun, BackfillStep,
+    Backfilled, Backfills, CalendarDeletion, CalendarUpdate, ChunkMarks, ClusterSecret, CreatedArtifact, DeliveryRow,
+    Dispatch, Dispatched, DueWindow, DutyLease, Enrolment, EnrolmentChanges, Enrolments, Filter, FinishedJob, FoundRow,
+    HotJob, IdempotencyKey, Identities, IdentityChanges, IdentityId, Interned, JobPages, JobReads, JobRecord,
+    JoinRequest, JoinTokenRow, Joined, KeptLog, KeyChange, KeyRow, LateOutcome, Lease, Leases, LoadPage, LoadedRow,
+    LogArchive, LogChunk, LogPiece, Logs, Member, Members, NewArtifact, Notices, OccurrenceFilter, OpenStarts, Order,
+    Owned, Page, Position, RerunRecord, Result, Retention, RootKeyId, RuleChange, RuleDeletion, RuleRow,
+    ScheduleFilter, Schedules, SealedKey, SecretChange, SecretRow, Secrets, SeenMember, SeenWorker, SeenWorkers,
+    SessionChange, SessionRow, ShardSchedules, Stepped, Store, StoreError, Submission, Submit, Submitted, TaskChange,
+    Tasks, Transitions, UserChange, UserRow, UserSessions, Uses, WaitingNotice, WholeLog,
 };
 use punctual_store_tests::model::ModelStore;
 use tokio::sync::watch;
@@ -236,10 +240,26 @@ under_weather! {
             }
         }
     }
+    Audit {
+        audit_ends() -> AuditEnds;
+        append_audit(batch: AuditBatch) -> AuditAppended;
+        audit_rows(from: Option<u64>, order: Order, limit: usize) -> Vec<AuditRow>;
+        trim_audit(base: AuditPlace) -> usize;
+    }
     SeenWorkers {
         keep_workers(workers: Vec<SeenWorker>) -> ();
         workers_by_id(ids: Vec<WorkerId>) -> Vec<SeenWorker>;
         workers_since(since: Timestamp, limit: usize) -> Vec<SeenWorker>;
+    }
+    Enrolments {
+        add_join_token(token: JoinTokenRow) -> bool;
+        join_tokens() -> Vec<JoinTokenRow>;
+        join_token(id: JoinTokenId) -> Option<JoinTokenRow>;
+        revoke_join_token(id: JoinTokenId, at: Timestamp) -> bool;
+        enrol(request: JoinRequest) -> Joined;
+        renew_enrolment(id: EnrolmentId, now: Timestamp, expires_at: Timestamp) -> Option<Enrolment>;
+        revoke_enrolment(id: EnrolmentId, at: Timestamp) -> bool;
+        enrolments_changed(after: u64, limit: usize) -> EnrolmentChanges;
     }
     Members {
         beat(member: Member) -> ();
@@ -248,11 +268,49 @@ under_weather! {
         forget_members(before: Timestamp) -> usize;
         drop_duties(server: ServerId) -> ();
         duties() -> Vec<DutyLease>;
-        cluster_secret(proposed: ClusterSecret) -> ClusterSecret;
         {
             async fn hold_duty(&self, server: ServerId, duty: &str, ttl: Span) -> Result<Option<Epoch>> {
                 self.enter()?;
                 self.model.hold_duty(server, duty, ttl).await
+            }
+        }
+    }
+    Authorities {
+        authorities() -> Vec<AuthorityRow>;
+        add_authority(row: AuthorityRow, retire_others: Timestamp) -> bool;
+    }
+Secrets {
+        plain_cluster_secret() -> Option<ClusterSecret>;
+        sealed_keys() -> Vec<SealedKey>;
+        keep_sealed_key(key: SealedKey) -> SealedKey;
+        rewrap_keys(former: RootKeyId, keys: Vec<SealedKey>) -> bool;
+        put_secret(row: SecretRow) -> SecretChange;
+        {
+            async fn delete_secret(&self, namespace: &str, name: &str) -> Result<bool> {
+                self.enter()?;
+                self.model.delete_secret(namespace, name).await
+            }
+            async fn secrets_by_name(&self, namespace: &str, names: Vec<String>) -> Result<Vec<SecretRow>> {
+                self.enter()?;
+                self.model.secrets_by_name(namespace, names).await
+            }
+            async fn secrets(&self, namespace: &str) -> Result<Vec<SecretRow>> {
+                self.enter()?;
+                self.model.secrets(namespace).await
+            }
+            async fn tasks_with_secret(
+                &self,
+                namespace: &str,
+                name: &str,
+                now: Timestamp,
+                limit: usize,
+            ) -> Result<Vec<String>> {
+                self.enter()?;
+                self.model.tasks_with_secret(namespace, name, now, limit).await
+            }
+            async fn secret_uses(&self, namespace: &str) -> Result<Vec<(String, u64)>> {
+                self.enter()?;
+                self.model.secret_uses(namespace).await
             }
         }
     }
@@ -290,6 +348,18 @@ under_weather! {
         forget_pieces(job: JobId) -> ();
         dropped_logs(limit: usize) -> Vec<String>;
         forget_dropped_logs(paths: Vec<String>) -> ();
+    }
+    Identities {
+        identities_revision() -> u64;
+        identities_since(revision: u64) -> IdentityChanges;
+        add_key(key: KeyRow, replaces: Option<(IdentityId, Timestamp)>) -> KeyChange;
+        revoke_key(id: IdentityId, revoked: By) -> bool;
+        add_user(user: UserRow) -> UserChange;
+        change_user(user: UserRow, sessions: UserSessions) -> UserChange;
+        add_session(session: SessionRow, user_revision: u32) -> SessionChange;
+        end_session(id: IdentityId, at: Timestamp) -> bool;
+        note_uses(uses: Uses) -> ();
+        prune_identities(before: Timestamp) -> usize;
     }
     Retention {
         prune(before: Timestamp, now: Timestamp, limit: usize) -> usize;
