@@ -5,14 +5,19 @@
 
 use axum::extract::{MatchedPath, Request};
 use axum::response::{IntoResponse, Response};
-use http::header;
-use punctual_app::{App, AppError, SocketUser};
-use tonic::Status;
+use http::{Method, header};
+use punctual_api::ErrorKind;
+use punctual_app::{App, AppError, SocketUser, Transport};
+use tonic::Code;
 
+use crate::enrolment_service;
+use crate::network::{Encryption, Wire};
+use crate::permit::Asker;
 use crate::problem::Refused;
+use crate::proxies::Forwarded;
 
-/// Routes that need no [`punctual_app::Caller`], by what the router matched.
-pub(crate) const OPEN: [&str; 9] = [
+/// Routes that need no [`punctual_app::Principal`], by what the router matched.
+const OPEN: [&str; 10] = [
     // These say nothing about what is stored. Whoever watches the process has no credential.
     "/livez",
     "/readyz",
@@ -24,25 +29,60 @@ pub(crate) const OPEN: [&str; 9] = [
     "/v1/agent/{job}/{attempt}/outcome",
     // The signature of the address is checked by the storage.
     "/v1/artifacts/{id}/content",
-    // The proof of the cluster's secret is checked by `punctual_peers::PeerService`.
+    // The join token in the message is checked by the app.
+    enrolment_service::JOIN,
+    // The proof of the cluster's secret is checked by `punctual_peers::checked`.
     "/punctual.peer.v1.Peer/{method}",
 ];
+
+/// Begins a session: the credential is in the body, and checked by [`App::login`].
+const LOGIN: (Method, &str) = (Method::POST, "/v1/sessions");
+
+/// Whether a route needs no credential, or has one of its own.
+pub(crate) fn is_open(method: &Method, route: &str) -> bool {
+    OPEN.contains(&route) || (method, route) == (&LOGIN.0, LOGIN.1)
+}
 
 /// Headers of proxies. The kernel knows the user of the proxy, and not the one that it speaks for.
 const FORWARDED: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
 
-/// Adds the caller to the request.
-pub(crate) fn establish(app: &App, request: &mut Request) -> Result<(), AppError> {
+/// Adds on whose behalf the request is made, and what the transport knows; `None` for an open route.
+pub(crate) fn establish(
+    app: &App,
+    request: &mut Request,
+    wire: Option<&Wire>,
+    forwarded: Option<&Forwarded>,
+) -> Result<Option<Asker>, AppError> {
+    let transport = transport(request, wire, forwarded);
+    request.extensions_mut().insert(transport.clone());
     let route = request.extensions().get::<MatchedPath>();
-    if route.is_some_and(|route| OPEN.contains(&route.as_str())) {
-        return Ok(());
+    if route.is_some_and(|route| is_open(request.method(), route.as_str())) {
+        return Ok(None);
     }
-    let socket_user = request.extensions().get::<SocketUser>().copied();
+    // Nothing that came over a connection puts a principal there.
+    #[cfg(test)]
+    if let Some(principal) = request.extensions_mut().remove::<punctual_app::Principal>() {
+        let asker = Asker::new(principal);
+        request.extensions_mut().insert(asker.clone());
+        return Ok(Some(asker));
+    }
+    let asker = Asker::new(app.authenticate(&transport, bearer(request))?);
+    request.extensions_mut().insert(asker.clone());
+    Ok(Some(asker))
+}
+
+fn transport(request: &Request, wire: Option<&Wire>, forwarded: Option<&Forwarded>) -> Transport {
+    let Some(wire) = wire else { return Transport::default() };
     let is_forwarded = FORWARDED.iter().any(|name| request.headers().contains_key(*name));
-    let user = socket_user.filter(|_| !is_forwarded).unwrap_or(SocketUser::Unknown);
-    let caller = app.authenticate(user, bearer(request))?;
-    request.extensions_mut().insert(caller);
-    Ok(())
+    Transport {
+        socket_user: if is_forwarded { SocketUser::Unknown } else { wire.user },
+        address: match forwarded {
+            Some(forwarded) => forwarded.client,
+            None => wire.address,
+        },
+        certificate: wire.certificate.clone(),
+        is_encrypted: wire.encryption == Encryption::Tls || forwarded.is_some_and(|forwarded| forwarded.is_encrypted),
+    }
 }
 
 fn bearer(request: &Request) -> Option<&str> {
@@ -55,9 +95,14 @@ fn bearer(request: &Request) -> Option<&str> {
 pub(crate) fn refusal(error: AppError, request: &Request) -> Response {
     let is_grpc = request.headers().get(header::CONTENT_TYPE);
     let is_grpc = is_grpc.is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
-    if !is_grpc || error.kind.http_status() != 401 {
+    let code = match error.kind {
+        kind if kind.http_status() == 401 => Code::Unauthenticated,
+        ErrorKind::WorkerRevoked | ErrorKind::WorkerNotEnrolled => Code::PermissionDenied,
+        ErrorKind::Unavailable => Code::Unavailable,
+        _ => return Refused(error).into_response(),
+    };
+    if !is_grpc {
         return Refused(error).into_response();
     }
-    let AppError { detail, hint, .. } = error;
-    Status::unauthenticated(hint.map_or_else(|| detail.clone(), |hint| format!("{detail}; {hint}"))).into_http()
+    enrolment_service::with_code(code, &error).into_http()
 }

@@ -24,6 +24,7 @@ use serde::Deserialize;
 
 use crate::bodies::read_body;
 use crate::guard::Reached;
+use crate::outgoing::secrets_to_send;
 use crate::parse::{NoParams, Params};
 use crate::problem::{Problems, Refused};
 
@@ -105,6 +106,8 @@ pub(crate) async fn work(
     let files = app.agent_files(&work, &reached.url()).await?;
     let settings = app.settings();
     let Assignment { task, tracing_id, input, started_at, .. } = work.assignment;
+    let secrets = app.attempt_secrets(&task.spec.run).await;
+    let (secrets, secrets_unavailable) = secrets_to_send(Some(&secrets));
     let over_at = started_at + task.spec.timeout;
     Ok(protobuf(&wire::AgentAttempt {
         task: Some(wire::TaskDefinition {
@@ -122,6 +125,8 @@ pub(crate) async fn work(
         log_bytes_max: settings.log_limit.get() as u32,
         scheduled_run: work.scheduled_run.map(scheduled_run_to_wire),
         files: files.into_iter().map(file).collect(),
+        secrets,
+        secrets_unavailable,
     }))
 }
 

@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::StreamExt;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use punctual_api::{ArtifactList, ArtifactQuery, ArtifactRequest, ArtifactView};
+use punctual_app::permission::{EditArtifacts, ViewArtifacts};
 use punctual_app::{App, AppError, Checked, Defined, Faults, parameters};
 use punctual_blobs::SignedQuery;
 use serde::Deserialize;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 use crate::bodies::discard;
 use crate::guard::Reached;
 use crate::parse::{ArtifactPath, Json, NoParams, Params};
+use crate::permit::Permit;
 use crate::problem::{Problems, Refused};
 use crate::range::{ByteRange, range};
 
@@ -22,8 +24,12 @@ use crate::range::{ByteRange, range};
     (status = 200, description = "A page of artifacts", body = ArtifactList),
     Problems,
 ))]
-pub(crate) async fn list(State(app): State<App>, Params(query): Params<ArtifactQuery>) -> Result<Response, Refused> {
-    Ok(axum::Json(app.list_artifacts(&query).await?).into_response())
+pub(crate) async fn list(
+    Permit(by): Permit<ViewArtifacts>,
+    State(app): State<App>,
+    Params(query): Params<ArtifactQuery>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.list_artifacts(&by, &query).await?).into_response())
 }
 
 /// Declares a file by its size and digest, and says where to upload it. A file that is known
@@ -34,12 +40,13 @@ pub(crate) async fn list(State(app): State<App>, Params(query): Params<ArtifactQ
     Problems,
 ))]
 pub(crate) async fn create(
+    Permit(by): Permit<EditArtifacts>,
     State(app): State<App>,
     _: NoParams,
     Extension(reached): Extension<Reached>,
     body: Json<ArtifactRequest>,
 ) -> Result<Response, Refused> {
-    let (artifact, defined) = app.create_artifact(body.value, &reached.url()).await?;
+    let (artifact, defined) = app.create_artifact(&by, body.value, &reached.url()).await?;
     let status = match defined {
         Defined::Created => StatusCode::CREATED,
         Defined::Updated => StatusCode::OK,
@@ -54,11 +61,12 @@ pub(crate) async fn create(
     Problems,
 ))]
 pub(crate) async fn read(
+    Permit(by): Permit<ViewArtifacts>,
     State(app): State<App>,
     ArtifactPath(id): ArtifactPath,
     _: NoParams,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.artifact(id).await?).into_response())
+    Ok(axum::Json(app.artifact(&by, id).await?).into_response())
 }
 
 /// Deletes an artifact that no task, schedule or unfinished job needs, with its file.
@@ -67,11 +75,12 @@ pub(crate) async fn read(
     Problems,
 ))]
 pub(crate) async fn delete(
+    Permit(by): Permit<EditArtifacts>,
     State(app): State<App>,
     ArtifactPath(id): ArtifactPath,
     _: NoParams,
 ) -> Result<StatusCode, Refused> {
-    app.delete_artifact(id).await?;
+    app.delete_artifact(&by, id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -7,10 +7,11 @@ use punctual_api::{
     AbortRequest, BackfillList, BackfillPlan, BackfillQuery, BackfillRequest, BackfillRunList, BackfillRunQuery,
     BackfillView,
 };
+use punctual_app::permission::{ControlSchedules, ViewSchedules};
 use punctual_app::{App, Backfilling};
 
-use crate::WHO;
 use crate::parse::{BackfillPath, Json, JsonOrNothing, Name, NoParams, Params};
+use crate::permit::Permit;
 use crate::problem::{Problems, Refused};
 
 /// Runs planned times of the past. What became of them at the time stays on record as it is.
@@ -21,12 +22,13 @@ use crate::problem::{Problems, Refused};
     Problems,
 ))]
 pub(crate) async fn start(
+    Permit(by): Permit<ControlSchedules>,
     State(app): State<App>,
     Name(name): Name,
     _: NoParams,
     body: Json<BackfillRequest>,
 ) -> Result<Response, Refused> {
-    Ok(match app.start_backfill(&name, &body.value, WHO).await? {
+    Ok(match app.start_backfill(&by, &name, &body.value).await? {
         Backfilling::Planned(plan) => axum::Json(plan).into_response(),
         Backfilling::Started(backfill) => {
             let location = format!("/v1/backfills/{}", backfill.id);
@@ -40,8 +42,12 @@ pub(crate) async fn start(
     (status = 200, description = "A page of backfills", body = BackfillList),
     Problems,
 ))]
-pub(crate) async fn list(State(app): State<App>, Params(query): Params<BackfillQuery>) -> Result<Response, Refused> {
-    Ok(axum::Json(app.list_backfills(query).await?).into_response())
+pub(crate) async fn list(
+    Permit(by): Permit<ViewSchedules>,
+    State(app): State<App>,
+    Params(query): Params<BackfillQuery>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.list_backfills(&by, query).await?).into_response())
 }
 
 /// Reads a backfill and how far it has come.
@@ -50,11 +56,12 @@ pub(crate) async fn list(State(app): State<App>, Params(query): Params<BackfillQ
     Problems,
 ))]
 pub(crate) async fn read(
+    Permit(by): Permit<ViewSchedules>,
     State(app): State<App>,
     BackfillPath(id): BackfillPath,
     _: NoParams,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.backfill(id).await?).into_response())
+    Ok(axum::Json(app.backfill(&by, id).await?).into_response())
 }
 
 /// The times of a backfill that got a job, in order.
@@ -64,11 +71,12 @@ pub(crate) async fn read(
     Problems,
 ))]
 pub(crate) async fn runs(
+    Permit(by): Permit<ViewSchedules>,
     State(app): State<App>,
     BackfillPath(id): BackfillPath,
     Params(query): Params<BackfillRunQuery>,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.backfill_runs(id, query).await?).into_response())
+    Ok(axum::Json(app.backfill_runs(&by, id, query).await?).into_response())
 }
 
 /// Aborts a backfill: it makes no more jobs. With `cancel`, those that have not ended are cancelled, too.
@@ -78,10 +86,11 @@ pub(crate) async fn runs(
     Problems,
 ))]
 pub(crate) async fn abort(
+    Permit(by): Permit<ControlSchedules>,
     State(app): State<App>,
     BackfillPath(id): BackfillPath,
     _: NoParams,
     JsonOrNothing(request): JsonOrNothing<AbortRequest>,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.abort_backfill(id, request, WHO).await?).into_response())
+    Ok(axum::Json(app.abort_backfill(&by, id, request).await?).into_response())
 }

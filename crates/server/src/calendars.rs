@@ -4,12 +4,13 @@ use axum::extract::{FromRequest, Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use punctual_api::{CalendarList, CalendarQuery, CalendarRequest, CalendarView, limits};
+use punctual_app::permission::{EditSchedules, ViewSchedules};
 use punctual_app::{App, AppError};
 
-use crate::WHO;
 use crate::bodies::read_body;
 use crate::conditions::{When, tagged};
 use crate::parse::{Json, Name, NoParams, Params, check_content_encoding, content_type};
+use crate::permit::Permit;
 use crate::problem::{Problems, Refused};
 
 /// Lists the calendars in order of their names.
@@ -17,8 +18,12 @@ use crate::problem::{Problems, Refused};
     (status = 200, description = "All calendars", body = CalendarList),
     Problems,
 ))]
-pub(crate) async fn list(State(app): State<App>, _: NoParams) -> Result<Response, Refused> {
-    Ok(axum::Json(app.list_calendars().await?).into_response())
+pub(crate) async fn list(
+    Permit(by): Permit<ViewSchedules>,
+    State(app): State<App>,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.list_calendars(&by).await?).into_response())
 }
 
 /// Reads a calendar.
@@ -28,8 +33,13 @@ pub(crate) async fn list(State(app): State<App>, _: NoParams) -> Result<Response
     (status = 304, description = "The calendar is as the `ETag` says"),
     Problems,
 ))]
-pub(crate) async fn read(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<Response, Refused> {
-    let calendar = app.calendar(&name).await?;
+pub(crate) async fn read(
+    Permit(by): Permit<ViewSchedules>,
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    let calendar = app.calendar(&by, &name).await?;
     Ok(tagged(StatusCode::OK, calendar.revision, &calendar))
 }
 
@@ -60,6 +70,7 @@ impl<S: Send + Sync> FromRequest<S> for Dates {
     Problems,
 ))]
 pub(crate) async fn put(
+    Permit(by): Permit<EditSchedules>,
     State(app): State<App>,
     Name(name): Name,
     Params(query): Params<CalendarQuery>,
@@ -71,8 +82,8 @@ pub(crate) async fn put(
             let error = AppError::invalid("the parameters `zone` and `skip_unsupported` are for iCalendar files");
             return Err(error.hint("send the file as text/calendar, or leave out the parameters").into());
         }
-        Dates::Listed(request) => app.put_calendar(&name, &request, when, WHO).await?,
-        Dates::File(file) => app.put_icalendar(&name, file, &query, when, WHO).await?,
+        Dates::Listed(request) => app.put_calendar(&by, &name, &request, when).await?,
+        Dates::File(file) => app.put_icalendar(&by, &name, file, &query, when).await?,
     };
     Ok(tagged(StatusCode::OK, calendar.revision, &calendar))
 }
@@ -84,11 +95,12 @@ pub(crate) async fn put(
     Problems,
 ))]
 pub(crate) async fn delete(
+    Permit(by): Permit<EditSchedules>,
     State(app): State<App>,
     Name(name): Name,
     _: NoParams,
     When(when): When,
 ) -> Result<StatusCode, Refused> {
-    app.delete_calendar(&name, when).await?;
+    app.delete_calendar(&by, &name, when).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -8,6 +8,7 @@ use axum::response::sse::{Event, KeepAlive};
 use axum::response::{IntoResponse, Response, Sse};
 use futures_util::stream;
 use punctual_api::JobChange;
+use punctual_app::permission::ViewJobs;
 use punctual_app::{App, Changes, Heard};
 use punctual_core::JobId;
 use punctual_core::shard::event::Change;
@@ -15,6 +16,7 @@ use tokio::sync::SemaphorePermit;
 
 use crate::guard;
 use crate::parse::{JobPath, NoParams};
+use crate::permit::Permit;
 use crate::problem::{Problems, Refused};
 
 /// Follows all jobs. Each `change` event is a JobChange; `missed` says that some were lost: how
@@ -23,9 +25,13 @@ use crate::problem::{Problems, Refused};
     (status = 200, description = "Changes as they come: each `change` event has a JobChange as its data", body = punctual_api::JobChange, content_type = "text/event-stream"),
     Problems,
 ))]
-pub(crate) async fn all(State(app): State<App>, _: NoParams) -> Result<Response, Refused> {
+pub(crate) async fn all(
+    Permit(by): Permit<ViewJobs>,
+    State(app): State<App>,
+    _: NoParams,
+) -> Result<Response, Refused> {
     let place = guard::follower()?;
-    Ok(stream_changes(app.changes().await, None, place))
+    Ok(stream_changes(app.changes(&by).await, None, place))
 }
 
 /// Follows one job, until it has finished.
@@ -33,10 +39,15 @@ pub(crate) async fn all(State(app): State<App>, _: NoParams) -> Result<Response,
     (status = 200, description = "Changes as they come: each `change` event has a JobChange as its data", body = punctual_api::JobChange, content_type = "text/event-stream"),
     Problems,
 ))]
-pub(crate) async fn of_job(State(app): State<App>, JobPath(id): JobPath, _: NoParams) -> Result<Response, Refused> {
+pub(crate) async fn of_job(
+    Permit(by): Permit<ViewJobs>,
+    State(app): State<App>,
+    JobPath(id): JobPath,
+    _: NoParams,
+) -> Result<Response, Refused> {
     // Subscribed before the look, or a change in between would be missed.
-    let changes = app.changes().await;
-    let job = app.job(id, None).await?;
+    let changes = app.changes(&by).await;
+    let job = app.job(&by, id, None).await?;
     let first = JobChange {
         id,
         state: job.state,

@@ -5,7 +5,10 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::stream::{self, Stream};
-use punctual_app::{Admission, App, AppError, AttemptTokens, Download, Newcomer, Peer, PeerList};
+use http::Extensions;
+use punctual_api::ErrorKind;
+use punctual_app::permission::ServeJobs;
+use punctual_app::{Admission, App, AppError, By, Download, Newcomer, Peer, PeerList};
 use punctual_core::shard::write::Epoch;
 use punctual_core::{ArtifactId, AttemptNo, JobId, ShardId, WorkerId};
 use punctual_engine::{Greeting, OutgoingReceiver};
@@ -18,7 +21,8 @@ use tokio::sync::oneshot;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::guard::Reached;
-use crate::outgoing::Messages;
+use crate::outgoing::{Messages, SeenTasks};
+use crate::permit::permit;
 use crate::problem;
 use crate::worker_stream::attend;
 
@@ -47,11 +51,12 @@ impl Worker for WorkerService {
     type WorkStream = ServerMessages;
 
     async fn work(&self, request: Request<Streaming<wire::WorkerMessage>>) -> Result<Response<ServerMessages>, Status> {
-        let greeting = self.app.greet_worker().await.map_err(|error| refused(&error))?;
+        let by = self.serves(request.extensions())?;
+        let greeting = self.app.greet_worker(&by).await.map_err(|error| refused(&error))?;
         let (welcome, welcomed) = oneshot::channel();
         let (open, closed) = oneshot::channel();
-        tokio::spawn(attend(self.app.clone(), greeting.stream, request.into_inner(), welcome, closed));
-        Ok(Response::new(speak(self.app.attempt_tokens().clone(), greeting_message(greeting), welcomed, open)))
+        tokio::spawn(attend(self.app.clone(), by, greeting.stream, request.into_inner(), welcome, closed));
+        Ok(Response::new(speak(self.app.clone(), greeting_message(greeting), welcomed, open)))
     }
 
     type HeartbeatStream = Complaints;
@@ -60,6 +65,7 @@ impl Worker for WorkerService {
         &self,
         request: Request<Streaming<wire::HeartbeatRequest>>,
     ) -> Result<Response<Complaints>, Status> {
+        self.serves(request.extensions())?;
         let listener = (self.app.clone(), request.into_inner(), None);
         let complaints = stream::try_unfold(listener, |(app, mut beats, mut known)| async move {
             loop {
@@ -87,6 +93,7 @@ impl Worker for WorkerService {
     }
 
     async fn download(&self, request: Request<wire::DownloadRequest>) -> Result<Response<wire::DownloadReply>, Status> {
+        let by = self.serves(request.extensions())?;
         let reached = request.extensions().get::<Reached>().cloned();
         let reached = reached.ok_or_else(|| Status::internal("the request does not name its host"))?;
         let wire::DownloadRequest { worker_id, job_id, attempt, artifact_id, token } = request.into_inner();
@@ -94,7 +101,7 @@ impl Worker for WorkerService {
         let job = convert::job_id(&job_id).map_err(|error| Status::invalid_argument(error.to_string()))?;
         self.check_token(job, AttemptNo(attempt), &token)?;
         let artifact = read_artifact_id(&artifact_id)?;
-        let found = self.app.download(worker, job, AttemptNo(attempt), artifact, &reached.url()).await;
+        let found = self.app.download(&by, worker, job, AttemptNo(attempt), artifact, &reached.url()).await;
         match found.map_err(|error| refused(&error))? {
             Some(download) => Ok(Response::new(download_reply(download))),
             None => Err(not_its_attempt()),
@@ -102,13 +109,14 @@ impl Worker for WorkerService {
     }
 
     async fn admit(&self, request: Request<wire::AdmitRequest>) -> Result<Response<wire::AdmitReply>, Status> {
+        let by = self.serves(request.extensions())?;
         let reached = request.extensions().get::<Reached>().cloned();
         let reached = reached.ok_or_else(|| Status::internal("the request does not name its host"))?;
         let request = request.into_inner();
         let token = request.token.clone();
         let newcomer = read_newcomer(request)?;
         self.check_token(newcomer.job, newcomer.attempt, &token)?;
-        match self.app.admit(newcomer, &reached.url()).await.map_err(|error| refused(&error))? {
+        match self.app.admit(&by, newcomer, &reached.url()).await.map_err(|error| refused(&error))? {
             Some(Admission { token, download }) => {
                 Ok(Response::new(wire::AdmitReply { token, download: Some(download_reply(download)) }))
             }
@@ -118,6 +126,13 @@ impl Worker for WorkerService {
 }
 
 impl WorkerService {
+    /// Whoever may speak as a worker.
+    fn serves(&self, extensions: &Extensions) -> Result<By<ServeJobs>, Status> {
+        let by = permit::<ServeJobs>(extensions).map_err(|error| refused(&error))?;
+        self.app.check_worker(&by).map_err(|error| refused(&error))?;
+        Ok(by)
+    }
+
     fn check_token(&self, job: JobId, attempt: AttemptNo, token: &[u8]) -> Result<(), Status> {
         if self.app.attempt_tokens().is_of(job, attempt, token) { Ok(()) } else { Err(not_its_attempt()) }
     }
@@ -152,7 +167,8 @@ pub(crate) struct Welcomed {
 
 /// The sending side of a stream.
 struct Speaker {
-    tokens: AttemptTokens,
+    app: App,
+    seen: SeenTasks,
     ready: VecDeque<wire::ServerMessage>,
     stage: Stage,
     /// Dropped with the stream, which ends the receiving side too.
@@ -167,13 +183,13 @@ enum Stage {
 }
 
 fn speak(
-    tokens: AttemptTokens,
+    app: App,
     greeting: wire::ServerMessage,
     welcomed: oneshot::Receiver<Result<Welcomed, Status>>,
     open: oneshot::Sender<()>,
 ) -> ServerMessages {
     let ready = VecDeque::from([greeting]);
-    let speaker = Speaker { tokens, ready, stage: Stage::Greeted(welcomed), _open: open };
+    let speaker = Speaker { app, seen: SeenTasks::default(), ready, stage: Stage::Greeted(welcomed), _open: open };
     Box::pin(stream::unfold(speaker, |mut speaker| async move {
         let message = speaker.next().await?;
         Some((message, speaker))
@@ -205,7 +221,8 @@ impl Speaker {
                             if taken == 0 {
                                 return None;
                             }
-                            let mut messages = Messages::new(&self.tokens);
+                            let secrets = self.seen.secrets(&self.app, &batch).await;
+                            let mut messages = Messages::new(self.app.attempt_tokens(), &secrets);
                             for outgoing in batch {
                                 messages.add(outgoing);
                             }
@@ -259,6 +276,9 @@ fn read_artifact_id(bytes: &[u8]) -> Result<ArtifactId, Status> {
 
 pub(crate) fn refused(error: &AppError) -> Status {
     problem::log_call(error, "a worker's call failed");
+    if error.kind == ErrorKind::Forbidden {
+        return Status::permission_denied(error.detail.clone());
+    }
     Status::new(error.kind.grpc_code().into(), error.detail.clone())
 }
 

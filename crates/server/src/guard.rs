@@ -14,16 +14,19 @@ use axum::extract::{Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use http::uri::Authority;
+use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use punctual_api::ErrorKind;
-use punctual_app::{App, AppError, Caller};
-use punctual_core::host;
+use punctual_app::{App, AppError};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tonic::Status;
 
+use crate::audited::{self, Audited};
 use crate::connections::Connection;
+use crate::network::{Encryption, Network, Wire};
+use crate::permit;
 use crate::problem::{self, Refused};
+use crate::proxies::Forwarded;
 use crate::streams::{self, Place, Streams};
 use crate::{access, agent, answers, bodies, lists, unabandoned};
 
@@ -51,6 +54,7 @@ const PROBES: [&str; 2] = ["/livez", "/readyz"];
 
 struct Guard {
     app: App,
+    network: Network,
     requests: Arc<Semaphore>,
     /// Those that wait for a job take minutes, and must not keep out those that take none.
     waits: Arc<Semaphore>,
@@ -76,7 +80,7 @@ impl Guard {
     }
 
     /// Takes a place for a request whose body has arrived, and answers it.
-    async fn answer(&self, request: Request, next: Next) -> Response {
+    async fn answer(&self, request: Request, next: Next, audited: &Audited) -> Response {
         let Ok(permit) = Arc::clone(self.lane(&request)).try_acquire_owned() else {
             let error = AppError::new(ErrorKind::TooManyRequests, "too many requests at a time");
             return Refused(error.hint("wait a moment, and send many jobs in one request")).into_response();
@@ -86,7 +90,13 @@ impl Guard {
         } else if request.method().is_safe() {
             answers::counted(next.run(request).await).await
         } else {
-            unabandoned::to_its_end(permit, next.run(request)).await
+            let audited = audited.clone();
+            let answered = async move {
+                let response = next.run(request).await;
+                audited.changed(response.status(), audited::error_kind(&response)).await;
+                response
+            };
+            unabandoned::to_its_end(permit, answered).await
         }
     }
 }
@@ -97,67 +107,82 @@ fn is_file(request: &Request) -> bool {
     path.starts_with("/v1/artifacts/") && path.ends_with("/content")
 }
 
-pub(crate) fn wrap(router: Router, app: App, grpc_streams_max: usize) -> Router {
+pub(crate) fn wrap(router: Router, app: App, network: Network, grpc_streams_max: usize) -> Router {
     let lane = || Arc::new(Semaphore::new(REQUESTS_MAX));
     let streams = Streams::new(grpc_streams_max);
-    let guard = Guard { app, requests: lane(), waits: lane(), agents: lane(), files: lane(), streams };
+    let guard = Guard { app, network, requests: lane(), waits: lane(), agents: lane(), files: lane(), streams };
     router.layer(from_fn_with_state(Arc::new(guard), pass))
 }
 
 /// The host at which the client reached this server.
 #[derive(Clone)]
-pub(crate) struct Reached(Authority);
+pub(crate) struct Reached {
+    scheme: Scheme,
+    host: Authority,
+}
 
 impl Reached {
     /// Such as `http://127.0.0.1:8020`.
     pub(crate) fn url(&self) -> String {
-        format!("http://{}", self.0)
+        format!("{}://{}", self.scheme, self.host)
     }
 }
 
 async fn pass(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
     let request_id = format!("req_{:016x}", guard.app.random());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    if let Some(host) = host_of(&request) {
-        request.extensions_mut().insert(Reached(host));
-    }
     let connection = request.extensions_mut().remove::<Connection>();
+    let wire = request.extensions_mut().remove::<Wire>();
+    let forwarded = forwarded(&guard.network, wire.as_ref(), request.headers());
+    let reached = reached(&request, wire.as_ref(), forwarded.as_ref());
+    if let Some(reached) = &reached {
+        request.extensions_mut().insert(reached.clone());
+    }
     let (mut busy, mut place) = (None, None);
     let mut begin = || busy = connection.as_ref().map(Connection::busy);
-    let established = check(&request).and_then(|()| access::establish(&guard.app, &mut request));
-    if let (Some(connection), Some(_)) = (&connection, request.extensions().get::<Caller>()) {
+    let established = check(&guard.network, wire.as_ref(), reached.as_ref(), request.headers())
+        .and_then(|()| access::establish(&guard.app, &mut request, wire.as_ref(), forwarded.as_ref()));
+    let asker = established.as_ref().ok().cloned().flatten();
+    let refused = established.as_ref().err().map(|error| error.kind);
+    if let (Some(connection), Some(_)) = (&connection, &asker) {
         connection.has_access();
     }
+    let audited = Audited::of(&guard.app, asker.clone(), &request);
     let response = match established {
         Err(error) => access::refusal(error, &request),
-        Ok(()) if streams::is_call(&path) => match call_place(&guard, &request) {
-            Ok(found) => {
+        Ok(_) if streams::is_call(&path) => match call_place(&guard, request).await {
+            Ok((request, found)) => {
                 place = Some(found);
                 begin();
                 next.run(request).await
             }
             Err(status) => status.into_http(),
         },
-        Ok(()) if PROBES.contains(&path.as_str()) => {
+        Ok(_) if PROBES.contains(&path.as_str()) => {
             begin();
             next.run(request).await
         }
         // Nobody reads the body of a safe request, and a file is read by its handler.
-        Ok(()) if is_file(&request) || request.method().is_safe() => {
+        Ok(_) if is_file(&request) || request.method().is_safe() => {
             begin();
-            guard.answer(request, next).await
+            guard.answer(request, next, &audited).await
         }
-        Ok(()) => {
+        Ok(_) => {
             let arriving = connection.as_ref().map(Connection::arriving);
             match bodies::arrived(request).await {
                 Ok((request, _held)) => {
                     begin();
                     drop(arriving);
-                    guard.answer(request, next).await
+                    guard.answer(request, next, &audited).await
                 }
                 Err(error) => Refused(error).into_response(),
             }
         }
+    };
+    audited.answered(refused.or_else(|| audited::error_kind(&response)));
+    let response = match &asker {
+        Some(asker) => permit::watched(&guard.app, asker, response),
+        None => response,
     };
     let mut response = problem::finish(response, &request_id, &method, &path);
     if method == Method::HEAD {
@@ -187,25 +212,55 @@ fn without_body(response: &mut Response) {
 }
 
 /// Whoever is no peer gets no place among them.
-fn call_place(guard: &Guard, request: &Request) -> Result<Place, Status> {
+async fn call_place(guard: &Guard, request: Request) -> Result<(Request, Place), Status> {
     let path = request.uri().path();
-    if streams::is_of_peer(path) {
-        punctual_peers::question(&guard.app, request.headers())?;
+    if !streams::is_of_peer(path) {
+        let place = guard.streams.place(path)?;
+        return Ok((request, place));
     }
-    guard.streams.place(path)
+    let request = punctual_peers::checked(&guard.app, request).await?;
+    let place = guard.streams.place(request.uri().path())?;
+    Ok((request.map(Body::new), place))
 }
 
-fn check(request: &Request) -> Result<(), AppError> {
-    let refused = |detail: String| {
-        AppError::new(ErrorKind::ForbiddenHost, detail)
-            .hint("this server answers only to localhost and loopback addresses")
+/// What a proxy of ours says of the client that it speaks for. `None` if the other end of the connection is none: its headers
+/// prove nothing.
+fn forwarded(network: &Network, wire: Option<&Wire>, headers: &HeaderMap) -> Option<Forwarded> {
+    let address = wire?.address?;
+    network.proxies.contains(address).then(|| Forwarded::read(headers, &network.proxies))
+}
+
+fn reached(request: &Request, wire: Option<&Wire>, forwarded: Option<&Forwarded>) -> Option<Reached> {
+    let host = match forwarded.and_then(|forwarded| forwarded.host.clone()) {
+        Some(host) => host,
+        None => host_of(request)?,
     };
-    let host = host_of(request).ok_or_else(|| refused("the request does not name one host".to_owned()))?;
-    if !is_this_machine(&host) {
-        let shown: String = host.as_str().chars().take(100).collect();
+    let encryption = wire.map_or(Encryption::Plain, |wire| wire.encryption);
+    let is_encrypted = encryption == Encryption::Tls || forwarded.is_some_and(|forwarded| forwarded.is_encrypted);
+    let scheme = if is_encrypted { Encryption::Tls.scheme() } else { Encryption::Plain.scheme() };
+    Some(Reached { scheme, host })
+}
+
+fn check(
+    network: &Network,
+    wire: Option<&Wire>,
+    reached: Option<&Reached>,
+    headers: &HeaderMap,
+) -> Result<(), AppError> {
+    let refused = |detail: String| {
+        let hint = if network.tls.is_none() && network.proxies.is_empty() {
+            "this server answers only to localhost and loopback addresses"
+        } else {
+            "use the address that the server advertises, or add this name to its setting `public_hosts`"
+        };
+        AppError::new(ErrorKind::ForbiddenHost, detail).hint(hint)
+    };
+    let reached = reached.ok_or_else(|| refused("the request does not name one host".to_owned()))?;
+    if !network.serves(&reached.host, wire) {
+        let shown: String = reached.host.as_str().chars().take(100).collect();
         return Err(refused(format!("{shown} is not a name of this server")));
     }
-    check_origin(request.headers(), &host)
+    check_origin(headers, reached)
 }
 
 /// HTTP/2 carries the host in the URI, HTTP/1.1 in a header.
@@ -221,19 +276,7 @@ fn host_of(request: &Request) -> Option<Authority> {
     value.to_str().ok()?.parse().ok()
 }
 
-/// The whole authority is compared: the parser takes `[::1].evil` for the host `[::1]`, and a user name before the host is for
-/// readers to trip over.
-fn is_this_machine(authority: &Authority) -> bool {
-    let host = authority.host();
-    let port = match authority.as_str().strip_prefix(host) {
-        Some("") => return host::is_loopback(host),
-        Some(rest) => rest.strip_prefix(':'),
-        None => None,
-    };
-    host::is_loopback(host) && port.is_some_and(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
-}
-
-fn check_origin(headers: &HeaderMap, host: &Authority) -> Result<(), AppError> {
+fn check_origin(headers: &HeaderMap, reached: &Reached) -> Result<(), AppError> {
     let refused = || {
         AppError::new(ErrorKind::ForbiddenOrigin, "a web page of another origin sent this request")
             .hint("use the command line or a program; pages of this server's own are allowed")
@@ -244,11 +287,18 @@ fn check_origin(headers: &HeaderMap, host: &Authority) -> Result<(), AppError> {
     }
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
     // With the port: what else listens on this machine is not ours.
-    let own = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
-    if own.is_some_and(|own| own.eq_ignore_ascii_case(host.as_str())) {
+    let own = origin.to_str().ok().is_some_and(|origin| is_own(origin, &reached.url()));
+    if own {
         return Ok(());
     }
     Err(refused())
+}
+
+/// Browsers write the scheme in lower case. The host is compared as names are.
+fn is_own(origin: &str, url: &str) -> bool {
+    let split =
+        |text: &'_ str| text.split_once("://").map(|(scheme, rest)| (scheme.to_owned(), rest.to_ascii_lowercase()));
+    split(origin).is_some_and(|own| Some(own) == split(url))
 }
 
 #[cfg(test)]
@@ -264,6 +314,11 @@ mod tests {
             builder = builder.header(header::ORIGIN, origin);
         }
         builder.body(axum::body::Body::empty()).unwrap()
+    }
+
+    fn check(request: &Request) -> Result<(), AppError> {
+        let reached = reached(request, None, None);
+        super::check(&Network::default(), None, reached.as_ref(), request.headers())
     }
 
     #[test]
@@ -306,5 +361,45 @@ mod tests {
             assert!(check(&request(Some("localhost:8020"), Some(origin))).is_err(), "{origin}");
         }
         assert!(check(&request(Some("localhost:8020"), Some("http://localhost:8020"))).is_ok());
+    }
+
+    #[test]
+    fn with_tls_the_own_origin_has_https_also_behind_a_proxy() {
+        let network = Network { hosts: ["p.example".to_owned()].into(), ..Network::default() };
+        let wire = |encryption| Wire {
+            user: punctual_app::SocketUser::Unknown,
+            address: None,
+            local: None,
+            encryption,
+            certificate: None,
+        };
+        let check = |encryption, forwarded: Option<&Forwarded>, origin: &str| {
+            let (request, wire) = (request(Some("p.example"), Some(origin)), wire(encryption));
+            let reached = super::reached(&request, Some(&wire), forwarded);
+            super::check(&network, Some(&wire), reached.as_ref(), request.headers()).is_ok()
+        };
+        let https = Forwarded { is_encrypted: true, ..Forwarded::default() };
+        assert!(check(Encryption::Tls, None, "https://p.example"));
+        assert!(!check(Encryption::Tls, None, "http://p.example"));
+        assert!(check(Encryption::Plain, Some(&https), "https://p.example"));
+        assert!(!check(Encryption::Plain, None, "https://p.example"), "nobody vouches for TLS");
+        assert!(!check(Encryption::Tls, None, "https://p.example.evil"));
+    }
+
+    #[test]
+    fn headers_of_proxies_are_believed_only_from_them() {
+        let network = Network { proxies: "10.0.0.5".parse().unwrap(), ..Network::default() };
+        let mut headers = HeaderMap::new();
+        headers.insert("x-forwarded-for", HeaderValue::from_static("127.0.0.1"));
+        let wire = |address: &str| Wire {
+            user: punctual_app::SocketUser::Unknown,
+            address: Some(address.parse().unwrap()),
+            local: None,
+            encryption: Encryption::Plain,
+            certificate: None,
+        };
+        assert!(forwarded(&network, Some(&wire("10.0.0.5")), &headers).is_some());
+        assert_eq!(forwarded(&network, Some(&wire("10.0.0.6")), &headers), None);
+        assert_eq!(forwarded(&Network::default(), Some(&wire("127.0.0.1")), &headers), None);
     }
 }

@@ -4,10 +4,12 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use punctual_api::{Answered, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSubmitted, ListQuery, limits};
+use punctual_app::permission::{ControlJobs, SubmitJobs, ViewJobs};
 use punctual_app::{App, AppError, Checked, Faults, KeyedRequest, WaitFor};
 use serde::{Deserialize, Serialize};
 
 use crate::parse::{JobPath, Json, NoParams, Params};
+use crate::permit::Permit;
 use crate::problem::{Problems, Refused};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -21,6 +23,7 @@ const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-re
     Problems,
 ))]
 pub(crate) async fn submit(
+    Permit(by): Permit<SubmitJobs>,
     State(app): State<App>,
     Params(query): Params<ReadQuery>,
     headers: HeaderMap,
@@ -30,7 +33,7 @@ pub(crate) async fn submit(
     let wait = faults.value(query.wait.as_deref().map(WaitFor::parse).transpose()).flatten();
     let keyed = faults.value(keyed(&headers, &body.bytes)).flatten();
     faults.finish()?;
-    let submitted = app.submit(body.value, keyed, wait).await?;
+    let submitted = app.submit(&by, body.value, keyed, wait).await?;
     let mut response = created(&submitted.answer, submitted.is_replayed);
     let location = HeaderValue::try_from(submitted.answer.links.itself).expect("an id is ASCII");
     response.headers_mut().insert(header::LOCATION, location);
@@ -44,13 +47,14 @@ pub(crate) async fn submit(
     Problems,
 ))]
 pub(crate) async fn submit_bulk(
+    Permit(by): Permit<SubmitJobs>,
     State(app): State<App>,
     _: NoParams,
     headers: HeaderMap,
     body: Json<BulkRequest, { limits::BULK_BODY_BYTES_MAX }>,
 ) -> Result<Response, Refused> {
     let keyed = keyed(&headers, &body.bytes)?;
-    let submitted = app.submit_bulk(body.value, keyed).await?;
+    let submitted = app.submit_bulk(&by, body.value, keyed).await?;
     Ok(created(&submitted.answer, submitted.is_replayed))
 }
 
@@ -84,8 +88,12 @@ fn created(answer: &impl Serialize, is_replayed: bool) -> Response {
     (status = 200, description = "A page of jobs", body = JobList),
     Problems,
 ))]
-pub(crate) async fn list(State(app): State<App>, Params(query): Params<ListQuery>) -> Result<Response, Refused> {
-    Ok(axum::Json(app.list_jobs(query).await?).into_response())
+pub(crate) async fn list(
+    Permit(by): Permit<ViewJobs>,
+    State(app): State<App>,
+    Params(query): Params<ListQuery>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.list_jobs(&by, query).await?).into_response())
 }
 
 #[derive(Deserialize, utoipa::IntoParams)]
@@ -108,12 +116,13 @@ impl Checked for ReadQuery {
     Problems,
 ))]
 pub(crate) async fn read(
+    Permit(by): Permit<ViewJobs>,
     State(app): State<App>,
     JobPath(id): JobPath,
     Params(query): Params<ReadQuery>,
 ) -> Result<Response, Refused> {
     let wait = query.wait.as_deref().map(WaitFor::parse).transpose()?;
-    Ok(axum::Json(app.job(id, wait).await?).into_response())
+    Ok(axum::Json(app.job(&by, id, wait).await?).into_response())
 }
 
 /// Deletes a job that has not started. Once this is answered with success, it never will.
@@ -121,8 +130,13 @@ pub(crate) async fn read(
     (status = 200, description = "Done", body = Answered),
     Problems,
 ))]
-pub(crate) async fn delete(State(app): State<App>, JobPath(id): JobPath, _: NoParams) -> Result<Response, Refused> {
-    Ok(answered(app.delete_job(id).await?))
+pub(crate) async fn delete(
+    Permit(by): Permit<ControlJobs>,
+    State(app): State<App>,
+    JobPath(id): JobPath,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    Ok(answered(app.delete_job(&by, id).await?))
 }
 
 /// Ends a job. 200: it is cancelled. 202: it runs, and its worker is being asked.
@@ -131,8 +145,13 @@ pub(crate) async fn delete(State(app): State<App>, JobPath(id): JobPath, _: NoPa
     (status = 202, description = "A running attempt was asked to end", body = Answered),
     Problems,
 ))]
-pub(crate) async fn cancel(State(app): State<App>, JobPath(id): JobPath, _: NoParams) -> Result<Response, Refused> {
-    Ok(answered(app.cancel_job(id).await?))
+pub(crate) async fn cancel(
+    Permit(by): Permit<ControlJobs>,
+    State(app): State<App>,
+    JobPath(id): JobPath,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    Ok(answered(app.cancel_job(&by, id).await?))
 }
 
 /// Makes a finished job eligible again, with a fresh count of retries.
@@ -140,8 +159,13 @@ pub(crate) async fn cancel(State(app): State<App>, JobPath(id): JobPath, _: NoPa
     (status = 200, description = "Done", body = Answered),
     Problems,
 ))]
-pub(crate) async fn retry(State(app): State<App>, JobPath(id): JobPath, _: NoParams) -> Result<Response, Refused> {
-    Ok(answered(app.retry_job(id).await?))
+pub(crate) async fn retry(
+    Permit(by): Permit<ControlJobs>,
+    State(app): State<App>,
+    JobPath(id): JobPath,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    Ok(answered(app.retry_job(&by, id).await?))
 }
 
 /// Starts a waiting job now.
@@ -149,8 +173,13 @@ pub(crate) async fn retry(State(app): State<App>, JobPath(id): JobPath, _: NoPar
     (status = 200, description = "Done", body = Answered),
     Problems,
 ))]
-pub(crate) async fn run_now(State(app): State<App>, JobPath(id): JobPath, _: NoParams) -> Result<Response, Refused> {
-    Ok(answered(app.run_job_now(id).await?))
+pub(crate) async fn run_now(
+    Permit(by): Permit<ControlJobs>,
+    State(app): State<App>,
+    JobPath(id): JobPath,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    Ok(answered(app.run_job_now(&by, id).await?))
 }
 
 fn answered(answer: Answered) -> Response {

@@ -1,13 +1,16 @@
 //! REST, server-sent events and gRPC on one port: parse, call one method of the
 //! app, map the answer.
 //!
-//! Nothing but loopback is served. There the server's own user and root need no credential, and everybody else needs the access
+//! Without TLS nothing but loopback is served, except to proxies that were named; see [`network`]. On loopback the server's own user and root need no credential, and everybody else needs the access
 //! token; see [`access`]. A web page in the user's browser cannot reach it either; see [`guard`].
 
 mod access;
 mod agent;
 mod answers;
 mod artifacts;
+mod audit;
+mod audited;
+mod authority;
 mod backfills;
 mod bodies;
 mod by_name;
@@ -15,22 +18,33 @@ mod calendars;
 mod conditions;
 mod connections;
 mod document;
+mod enrolment_service;
+mod enrolments;
 mod events;
 mod grpc;
 mod guard;
+mod handshakes;
 mod health;
+mod identities;
 mod jobs;
 mod lists;
 mod logs;
+#[cfg(test)]
+mod matrix;
 mod misfits;
+mod network;
 mod nodes;
+mod not_tls;
 mod notifications;
 mod outgoing;
 mod parameters;
 mod parse;
+mod permit;
 mod problem;
+mod proxies;
 mod range;
 mod schedules;
+mod secrets;
 mod serve;
 mod socket_owner;
 mod streams;
@@ -50,11 +64,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub use health::starting;
+pub use network::Network;
+pub use proxies::Proxies;
 pub use serve::serve;
 pub use socket_owner::listening_user;
-
-/// On whose behalf something is done. There are no identities yet.
-const WHO: &str = "local";
 
 #[derive(OpenApi)]
 #[openapi(
@@ -101,6 +114,9 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(backfills::abort))
         .routes(routes!(calendars::list))
         .routes(routes!(calendars::read, calendars::put, calendars::delete))
+        .routes(routes!(secrets::list))
+        .routes(routes!(secrets::put, secrets::delete))
+        .routes(routes!(secrets::rotate_root_key))
         .routes(routes!(notifications::list))
         .routes(routes!(notifications::preview))
         .routes(routes!(notifications::read, notifications::put, notifications::delete))
@@ -115,10 +131,27 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(agent::heartbeat))
         .routes(routes!(agent::logs))
         .routes(routes!(agent::outcome))
+        .routes(routes!(audit::list))
+        .routes(routes!(audit::export))
+        .routes(routes!(identities::list_keys, identities::create_key))
+        .routes(routes!(identities::read_key, identities::revoke_key))
+        .routes(routes!(identities::rotate_key))
+        .routes(routes!(identities::list_users, identities::create_user))
+        .routes(routes!(identities::read_user, identities::edit_user, identities::delete_user))
+        .routes(routes!(identities::set_password))
+        .routes(routes!(identities::list_sessions, identities::login))
+        .routes(routes!(identities::end_session))
+        .routes(routes!(identities::whoami))
         .routes(routes!(nodes::workers))
+        .routes(routes!(enrolments::list_tokens, enrolments::create_token))
+        .routes(routes!(enrolments::delete_token))
+        .routes(routes!(enrolments::list))
+        .routes(routes!(enrolments::revoke))
         .routes(routes!(nodes::servers))
         .routes(routes!(nodes::server))
         .routes(routes!(nodes::stats))
+        .routes(routes!(authority::read))
+        .routes(routes!(authority::rotate))
         .routes(routes!(health::live))
         .routes(routes!(health::ready))
         .routes(routes!(health::problem))
@@ -136,7 +169,7 @@ fn openapi() -> serde_json::Value {
     (status = 200, description = "The document", body = Object, content_type = "application/json"),
     problem::Problems,
 ))]
-async fn served_document(_: parse::NoParams) -> Response {
+async fn served_document(_: permit::Anybody, _: parse::NoParams) -> Response {
     static DOCUMENT: LazyLock<String> = LazyLock::new(|| format!("{:#}", openapi()));
     ([(http::header::CONTENT_TYPE, "application/json")], DOCUMENT.as_str()).into_response()
 }
@@ -151,7 +184,7 @@ pub enum Rest {
 
 /// Everything that is served, behind the guard. Of each kind of call that workers and peers make, at most
 /// `grpc_streams_max` are under way at a time.
-pub fn router(app: App, rest: Rest, grpc_streams_max: usize) -> Router {
+pub fn router(app: App, rest: Rest, network: Network, grpc_streams_max: usize) -> Router {
     let api = match rest {
         Rest::Served => api(),
         Rest::ProbesOnly => OpenApiRouter::new()
@@ -168,6 +201,8 @@ pub fn router(app: App, rest: Rest, grpc_streams_max: usize) -> Router {
     let router = api
         .layer(axum::middleware::from_fn(conditions::answer_not_modified))
         .route("/punctual.worker.v1.Worker/{method}", post_service(grpc::service(app.clone())))
+        .route(enrolment_service::JOIN, post_service(enrolment_service::service(app.clone())))
+        .route(enrolment_service::RENEW, post_service(enrolment_service::service(app.clone())))
         .route("/punctual.peer.v1.Peer/{method}", post_service(punctual_peers::service(app.clone())))
         .fallback(move || async move {
             let error = match rest {
@@ -182,5 +217,5 @@ pub fn router(app: App, rest: Rest, grpc_streams_max: usize) -> Router {
             let error = AppError::new(ErrorKind::MethodNotAllowed, "this address does not take this method");
             problem::Refused(error.hint("the header `Allow` of this answer lists those that it takes"))
         });
-    guard::wrap(router.with_state(app.clone()), app, grpc_streams_max)
+    guard::wrap(router.with_state(app.clone()), app, network, grpc_streams_max)
 }

@@ -73,6 +73,7 @@ pub(crate) fn is_list(request: &Request) -> bool {
         [Some("v1"), Some(all), None, ..] => matches!(
             all,
             "artifacts"
+                | "audit"
                 | "backfills"
                 | "calendars"
                 | "deliveries"
@@ -83,6 +84,7 @@ pub(crate) fn is_list(request: &Request) -> bool {
                 | "schedules"
                 | "tasks"
         ),
+        [Some("v1"), Some("audit"), Some("export"), None, ..] => true,
         [Some("v1"), Some(_), Some(_), Some(of_one), None] => {
             matches!(of_one, "deliveries" | "occurrences" | "preview" | "runs")
         }
@@ -172,6 +174,8 @@ mod tests {
             "/v1/notifications/n/deliveries",
             "/v1/forecast",
             "/v1/overdue",
+            "/v1/audit",
+            "/v1/audit/export?after_seq=7",
         ] {
             assert!(is_list("GET", path) && is_list("HEAD", path) && !is_list("POST", path), "{path}");
         }

@@ -9,8 +9,9 @@ use axum::response::{IntoResponse, Response, Sse};
 use futures_util::stream;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use punctual_api::{ErrorKind, LogLines};
+use punctual_app::permission::ViewLogs;
 use punctual_app::{
-    App, AppError, AttemptNumbers, Checked, Faults, LOG_BYTES_MAX, LinesView, LogSize, LogView, parameters,
+    App, AppError, AttemptNumbers, By, Checked, Faults, LOG_BYTES_MAX, LinesView, LogSize, LogView, parameters,
 };
 use punctual_core::JobId;
 use serde::Deserialize;
@@ -18,6 +19,7 @@ use tokio::sync::SemaphorePermit;
 
 use crate::guard;
 use crate::parse::{JobPath, Params};
+use crate::permit::Permit;
 use crate::problem::{Problems, Refused};
 use crate::range::{ByteRange, range};
 
@@ -88,6 +90,7 @@ impl Checked for LogQuery {
     Problems,
 ))]
 pub(crate) async fn read(
+    Permit(by): Permit<ViewLogs>,
     State(app): State<App>,
     JobPath(id): JobPath,
     Params(query): Params<LogQuery>,
@@ -101,32 +104,38 @@ pub(crate) async fn read(
             Some((attempt, offset)) => (attempt.or(only), offset),
             None => (only, offset.unwrap_or(0)),
         };
-        let first = piece(&app, id, attempt, offset, format).await?;
-        return Ok(follow(app, id, only, first, format, guard::follower()?).into_response());
+        let first = piece(&app, &by, id, attempt, offset, format).await?;
+        return Ok(follow(app, by, id, only, first, format, guard::follower()?).into_response());
     }
     if format == Format::Json {
         if headers.contains_key(header::RANGE) {
             return Err(AppError::field("format", "must be text with a Range: ranges are of bytes").into());
         }
-        return read_lines(&app, id, only, offset.unwrap_or(0)).await;
+        return read_lines(&app, &by, id, only, offset.unwrap_or(0)).await;
     }
     // Without a validator that could match, `If-Range` asks for the whole.
     if let (Some(value), None, None) = (headers.get(header::RANGE), offset, headers.get(header::IF_RANGE)) {
-        let size = app.log_size(id, only).await?;
+        let size = app.log_size(&by, id, only).await?;
         match range(value, size.bytes) {
-            ByteRange::Part(part) => return read_part(&app, id, size, part).await,
+            ByteRange::Part(part) => return read_part(&app, &by, id, size, part).await,
             ByteRange::Nothing => return Ok(nothing_there(size)),
             ByteRange::Whole => {}
         }
     }
-    let view = app.log(id, only, offset.unwrap_or(0)).await?;
+    let view = app.log(&by, id, only, offset.unwrap_or(0)).await?;
     let mut response = text(view.bytes, view.attempt);
     response.headers_mut().insert(NEXT_OFFSET, view.next_offset.into());
     Ok(response)
 }
 
-async fn read_lines(app: &App, id: JobId, attempt: Option<u32>, offset: u64) -> Result<Response, Refused> {
-    let LinesView { attempt, lines, next_offset, .. } = app.log_lines(id, attempt, offset).await?;
+async fn read_lines(
+    app: &App,
+    by: &By<ViewLogs>,
+    id: JobId,
+    attempt: Option<u32>,
+    offset: u64,
+) -> Result<Response, Refused> {
+    let LinesView { attempt, lines, next_offset, .. } = app.log_lines(by, id, attempt, offset).await?;
     let mut response = axum::Json(LogLines { attempt, next_offset, lines }).into_response();
     response.headers_mut().insert(ATTEMPT, attempt.into());
     response.headers_mut().insert(NEXT_OFFSET, next_offset.into());
@@ -142,16 +151,23 @@ struct Piece {
     is_complete: bool,
 }
 
-async fn piece(app: &App, id: JobId, attempt: Option<u32>, offset: u64, format: Format) -> Result<Piece, AppError> {
+async fn piece(
+    app: &App,
+    by: &By<ViewLogs>,
+    id: JobId,
+    attempt: Option<u32>,
+    offset: u64,
+    format: Format,
+) -> Result<Piece, AppError> {
     match format {
         Format::Text => {
-            let LogView { attempt, bytes, next_offset, is_complete } = app.log(id, attempt, offset).await?;
+            let LogView { attempt, bytes, next_offset, is_complete } = app.log(by, id, attempt, offset).await?;
             let text = String::from_utf8_lossy(&bytes);
             let data = (!text.is_empty()).then(|| serde_json::to_string(&text).expect("text is JSON"));
             Ok(Piece { attempt, data, next_offset, is_complete })
         }
         Format::Json => {
-            let LinesView { attempt, lines, next_offset, is_complete } = app.log_lines(id, attempt, offset).await?;
+            let LinesView { attempt, lines, next_offset, is_complete } = app.log_lines(by, id, attempt, offset).await?;
             let data = (!lines.is_empty()).then(|| serde_json::to_string(&lines).expect("lines are JSON"));
             Ok(Piece { attempt, data, next_offset, is_complete })
         }
@@ -167,8 +183,14 @@ fn text(bytes: bytes::Bytes, attempt: u32) -> Response {
     response
 }
 
-async fn read_part(app: &App, id: JobId, size: LogSize, part: std::ops::Range<u64>) -> Result<Response, Refused> {
-    let bytes = app.log_range(id, size.attempt, part.clone()).await?;
+async fn read_part(
+    app: &App,
+    by: &By<ViewLogs>,
+    id: JobId,
+    size: LogSize,
+    part: std::ops::Range<u64>,
+) -> Result<Response, Refused> {
+    let bytes = app.log_range(by, id, size.attempt, part.clone()).await?;
     let mut response = text(bytes, size.attempt);
     *response.status_mut() = StatusCode::PARTIAL_CONTENT;
     // A log that is being written has no length yet.
@@ -200,6 +222,7 @@ fn last_event(text: &str) -> Result<(Option<u32>, u64), AppError> {
 
 struct Follower {
     app: App,
+    by: By<ViewLogs>,
     id: JobId,
     /// `None` follows from attempt to attempt.
     only: Option<u32>,
@@ -213,6 +236,7 @@ struct Follower {
 
 fn follow(
     app: App,
+    by: By<ViewLogs>,
     id: JobId,
     only: Option<u32>,
     first: Piece,
@@ -220,7 +244,7 @@ fn follow(
     place: SemaphorePermit<'static>,
 ) -> Sse<impl stream::Stream<Item = Result<Event, Infallible>>> {
     let (attempt, offset) = (first.attempt, first.next_offset);
-    let follower = Follower { app, id, only, format, attempt, offset, piece: Some(first), _place: place };
+    let follower = Follower { app, by, id, only, format, attempt, offset, piece: Some(first), _place: place };
     let events = stream::unfold(Some(follower), |follower| async move {
         let mut follower = follower?;
         match follower.next().await {
@@ -284,7 +308,7 @@ impl Follower {
     /// On in the attempt at hand, to its end: a next one that has begun waits.
     async fn read(&mut self) -> Option<Piece> {
         let attempt = if self.attempt > 0 { Some(self.attempt) } else { self.only };
-        piece(&self.app, self.id, attempt, self.offset, self.format).await.ok()
+        piece(&self.app, &self.by, self.id, attempt, self.offset, self.format).await.ok()
     }
 
     /// `None` when the job cannot be read.
@@ -292,7 +316,7 @@ impl Follower {
         if self.only.is_some() {
             return Some(Then::End);
         }
-        let AttemptNumbers { latest, is_final, .. } = self.app.attempt_numbers(self.id).await.ok()?;
+        let AttemptNumbers { latest, is_final, .. } = self.app.attempt_numbers(&self.by, self.id).await.ok()?;
         Some(if latest > self.attempt {
             Then::Attempt(self.attempt + 1)
         } else if is_final {

@@ -4,8 +4,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use punctual_api::{Node, ServerList, Stats, WorkerList, WorkerQuery};
 use punctual_app::App;
+use punctual_app::permission::{ViewCluster, ViewWorkers};
 
 use crate::parse::{NoParams, Params};
+use crate::permit::Permit;
 use crate::problem::{Problems, Refused};
 
 /// The workers of all servers, each once. Its slots and what it runs are summed over them.
@@ -13,8 +15,12 @@ use crate::problem::{Problems, Refused};
     (status = 200, description = "The workers", body = WorkerList),
     Problems,
 ))]
-pub(crate) async fn workers(State(app): State<App>, Params(query): Params<WorkerQuery>) -> Result<Response, Refused> {
-    Ok(axum::Json(app.workers(&query).await?).into_response())
+pub(crate) async fn workers(
+    Permit(by): Permit<ViewWorkers>,
+    State(app): State<App>,
+    Params(query): Params<WorkerQuery>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.workers(&by, &query).await?).into_response())
 }
 
 /// The servers of the cluster, with what each owns and does.
@@ -22,8 +28,12 @@ pub(crate) async fn workers(State(app): State<App>, Params(query): Params<Worker
     (status = 200, description = "The servers", body = ServerList),
     Problems,
 ))]
-pub(crate) async fn servers(State(app): State<App>, _: NoParams) -> Result<Response, Refused> {
-    Ok(axum::Json(app.servers().await?).into_response())
+pub(crate) async fn servers(
+    Permit(by): Permit<ViewCluster>,
+    State(app): State<App>,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.servers(&by).await?).into_response())
 }
 
 /// The server that answers.
@@ -31,8 +41,12 @@ pub(crate) async fn servers(State(app): State<App>, _: NoParams) -> Result<Respo
     (status = 200, description = "The server", body = Node),
     Problems,
 ))]
-pub(crate) async fn server(State(app): State<App>, _: NoParams) -> Result<Response, Refused> {
-    Ok(axum::Json(app.node().await?).into_response())
+pub(crate) async fn server(
+    Permit(by): Permit<ViewCluster>,
+    State(app): State<App>,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.node(&by).await?).into_response())
 }
 
 /// What this server has done since it started.
@@ -40,6 +54,10 @@ pub(crate) async fn server(State(app): State<App>, _: NoParams) -> Result<Respon
     (status = 200, description = "The figures", body = Stats),
     Problems,
 ))]
-pub(crate) async fn stats(State(app): State<App>, _: NoParams) -> Result<Response, Refused> {
-    Ok(axum::Json(app.stats().await?).into_response())
+pub(crate) async fn stats(
+    Permit(by): Permit<ViewCluster>,
+    State(app): State<App>,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.stats(&by).await?).into_response())
 }

@@ -7,12 +7,13 @@ use punctual_api::{
     DeliveryList, DeliveryQuery, NotificationList, NotificationPreview, NotificationPreviewRequest,
     NotificationRequest, NotificationView, Overdue, OverdueQuery, TestAnswer,
 };
+use punctual_app::permission::{EditNotifications, ViewJobs, ViewNotifications};
 use punctual_app::{App, AppError, Checked, PutRule, parameters};
 use serde::Deserialize;
 
-use crate::WHO;
 use crate::conditions::{When, tagged};
 use crate::parse::{Json, Name, NoParams, Params};
+use crate::permit::Permit;
 use crate::problem::{Problems, Refused};
 
 /// Lists the notification rules in order of their names.
@@ -20,8 +21,12 @@ use crate::problem::{Problems, Refused};
     (status = 200, description = "All rules", body = NotificationList),
     Problems,
 ))]
-pub(crate) async fn list(State(app): State<App>, _: NoParams) -> Result<Response, Refused> {
-    Ok(axum::Json(app.list_notifications().await?).into_response())
+pub(crate) async fn list(
+    Permit(by): Permit<ViewNotifications>,
+    State(app): State<App>,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.list_notifications(&by).await?).into_response())
 }
 
 /// Reads a notification rule.
@@ -31,8 +36,13 @@ pub(crate) async fn list(State(app): State<App>, _: NoParams) -> Result<Response
     (status = 304, description = "The rule is as the `ETag` says"),
     Problems,
 ))]
-pub(crate) async fn read(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<Response, Refused> {
-    let rule = app.notification(&name).await?;
+pub(crate) async fn read(
+    Permit(by): Permit<ViewNotifications>,
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    let rule = app.notification(&by, &name).await?;
     Ok(tagged(StatusCode::OK, rule.revision, &rule))
 }
 
@@ -65,6 +75,7 @@ impl Checked for PutQuery {
     Problems,
 ))]
 pub(crate) async fn put(
+    Permit(by): Permit<EditNotifications>,
     State(app): State<App>,
     Name(name): Name,
     Params(query): Params<PutQuery>,
@@ -72,7 +83,7 @@ pub(crate) async fn put(
     body: Json<NotificationRequest>,
 ) -> Result<Response, Refused> {
     let when = when.with_revision(query.read()?)?;
-    Ok(match app.put_notification(&name, body.value, when, WHO).await? {
+    Ok(match app.put_notification(&by, &name, body.value, when).await? {
         PutRule::Created(rule) => created(&rule),
         PutRule::Replaced(rule) => tagged(StatusCode::OK, rule.revision, &*rule),
     })
@@ -92,12 +103,13 @@ fn created(rule: &NotificationView) -> Response {
     Problems,
 ))]
 pub(crate) async fn delete(
+    Permit(by): Permit<EditNotifications>,
     State(app): State<App>,
     Name(name): Name,
     _: NoParams,
     When(when): When,
 ) -> Result<StatusCode, Refused> {
-    app.delete_notification(&name, when).await?;
+    app.delete_notification(&by, &name, when).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -106,8 +118,13 @@ pub(crate) async fn delete(
     (status = 200, description = "The job is durable", body = TestAnswer),
     Problems,
 ))]
-pub(crate) async fn test(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<Response, Refused> {
-    Ok(axum::Json(app.test_notification(&name).await?).into_response())
+pub(crate) async fn test(
+    Permit(by): Permit<EditNotifications>,
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.test_notification(&by, &name).await?).into_response())
 }
 
 /// Shows what a rule, which is not stored, makes of a sample with everything that there can be.
@@ -117,11 +134,12 @@ pub(crate) async fn test(State(app): State<App>, Name(name): Name, _: NoParams) 
     Problems,
 ))]
 pub(crate) async fn preview(
+    Permit(by): Permit<ViewNotifications>,
     State(app): State<App>,
     _: NoParams,
     body: Json<NotificationPreviewRequest>,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.preview_notification(&body.value).await?).into_response())
+    Ok(axum::Json(app.preview_notification(&by, &body.value).await?).into_response())
 }
 
 /// Lists what was sent by a rule, the latest first.
@@ -131,11 +149,12 @@ pub(crate) async fn preview(
     Problems,
 ))]
 pub(crate) async fn deliveries_of(
+    Permit(by): Permit<ViewNotifications>,
     State(app): State<App>,
     Name(name): Name,
     Params(query): Params<DeliveryQuery>,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.deliveries(Some(&name), query).await?).into_response())
+    Ok(axum::Json(app.deliveries(&by, Some(&name), query).await?).into_response())
 }
 
 /// Lists what was sent by all rules, the latest first.
@@ -144,10 +163,11 @@ pub(crate) async fn deliveries_of(
     Problems,
 ))]
 pub(crate) async fn deliveries(
+    Permit(by): Permit<ViewNotifications>,
     State(app): State<App>,
     Params(query): Params<DeliveryQuery>,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.deliveries(None, query).await?).into_response())
+    Ok(axum::Json(app.deliveries(&by, None, query).await?).into_response())
 }
 
 /// Shows what should have started and has not, and why; and which tasks have failed and not succeeded since.
@@ -155,6 +175,10 @@ pub(crate) async fn deliveries(
     (status = 200, description = "What is late now", body = Overdue),
     Problems,
 ))]
-pub(crate) async fn overdue(State(app): State<App>, Params(query): Params<OverdueQuery>) -> Result<Response, Refused> {
-    Ok(axum::Json(app.overdue(query).await?).into_response())
+pub(crate) async fn overdue(
+    Permit(by): Permit<ViewJobs>,
+    State(app): State<App>,
+    Params(query): Params<OverdueQuery>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.overdue(&by, query).await?).into_response())
 }

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use prost::Message;
-use punctual_app::{ATTEMPT_TOKEN_BYTES, AttemptTokens};
+use punctual_app::{ATTEMPT_TOKEN_BYTES, App, AttemptSecrets, AttemptTokens};
 use punctual_core::TaskId;
 use punctual_core::run::Command;
 use punctual_core::shard::event::{Assignment, CreditKept};
 use punctual_core::task::{Run, Task};
 use punctual_engine::Outgoing;
 use punctual_proto::BATCH_BYTES_MAX;
-use punctual_proto::convert::{attempt_ref, id_bytes, scheduled_run_to_wire};
+use punctual_proto::convert::{attempt_ref, id_bytes, scheduled_run_to_wire, secrets_to_wire};
 use punctual_proto::worker as wire;
 
 /// What an entry costs beside its payload.
@@ -26,11 +26,16 @@ pub(crate) struct Messages<'t> {
     bytes: usize,
     /// Places of the tasks in the current message.
     places: HashMap<(TaskId, u32), u32>,
+    secrets: &'t TaskSecrets,
 }
 
+/// The secrets of tasks that refer to some, by task and revision.
+pub(crate) type TaskSecrets = HashMap<(TaskId, u32), AttemptSecrets>;
+
 impl<'t> Messages<'t> {
-    pub(crate) fn new(tokens: &'t AttemptTokens) -> Self {
-        Self { tokens, done: Vec::new(), current: wire::ServerMessage::default(), bytes: 0, places: HashMap::new() }
+    pub(crate) fn new(tokens: &'t AttemptTokens, secrets: &'t TaskSecrets) -> Self {
+        let current = wire::ServerMessage::default();
+        Self { tokens, done: Vec::new(), current, bytes: 0, places: HashMap::new(), secrets }
     }
 
     pub(crate) fn add(&mut self, outgoing: Outgoing) {
@@ -66,7 +71,10 @@ impl<'t> Messages<'t> {
         let scheduled_run = assignment.origin.map(|origin| scheduled_run_to_wire(origin.scheduled_run()));
         let run_bytes = scheduled_run.as_ref().map_or(0, Message::encoded_len);
         let payload = input.as_ref().map_or(0, Bytes::len) + tracing_id.len() + run_bytes + ATTEMPT_TOKEN_BYTES;
-        self.make_room(ENTRY_BYTES + payload);
+        let secrets = self.secrets.get(&(assignment.task.id, assignment.task.revision));
+        let (secrets, secrets_unavailable) = secrets_to_send(secrets);
+        let secret_bytes: usize = secrets.iter().map(Message::encoded_len).sum();
+        self.make_room(ENTRY_BYTES + payload + secret_bytes + secrets_unavailable.len());
         let task = self.place_of(&assignment.task);
         self.current.assignments.push(wire::Assignment {
             job_id: id_bytes(id.to_bytes()),
@@ -76,6 +84,8 @@ impl<'t> Messages<'t> {
             tracing_id,
             epoch: assignment.epoch.0,
             scheduled_run,
+            secrets,
+            secrets_unavailable,
             token: Bytes::copy_from_slice(&self.tokens.token(id, attempt)),
         });
     }
@@ -112,6 +122,39 @@ impl<'t> Messages<'t> {
             self.done.push(self.current);
         }
         self.done
+    }
+}
+
+pub(crate) fn secrets_to_send(secrets: Option<&AttemptSecrets>) -> (Vec<wire::Secret>, String) {
+    let Some(AttemptSecrets { values, unavailable }) = secrets else { return (Vec::new(), String::new()) };
+    (secrets_to_wire(values), unavailable.clone().unwrap_or_default())
+}
+
+/// Beyond this many tasks the memory starts anew.
+const SEEN_TASKS_MAX: usize = 1024;
+
+/// Which tasks refer to secrets: nearly none do, and the others must cost nothing.
+#[derive(Default)]
+pub(crate) struct SeenTasks(HashMap<(TaskId, u32), bool>);
+
+impl SeenTasks {
+    fn refers_to_secrets(&mut self, task: &Task) -> bool {
+        if self.0.len() >= SEEN_TASKS_MAX {
+            self.0.clear();
+        }
+        *self.0.entry((task.id, task.revision)).or_insert_with(|| !task.spec.run.secrets().is_empty())
+    }
+
+    /// The secrets of the assignments, whose starts are durable. Waits for the store only where a task refers to some.
+    pub(crate) async fn secrets(&mut self, app: &App, batch: &[Outgoing]) -> TaskSecrets {
+        let mut secrets = TaskSecrets::new();
+        for assignment in batch.iter().flat_map(|outgoing| &outgoing.assignments) {
+            let task = &assignment.task;
+            if self.refers_to_secrets(task) && !secrets.contains_key(&(task.id, task.revision)) {
+                secrets.insert((task.id, task.revision), app.attempt_secrets(&task.spec.run).await);
+            }
+        }
+        secrets
     }
 }
 

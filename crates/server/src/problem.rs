@@ -77,7 +77,9 @@ impl IntoResponse for Refused {
         let status = status(self.0.kind);
         let mut response = status.into_response();
         if self.0.kind.is_retryable() {
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+            let known = self.0.retry_after.map(|wait| HeaderValue::from(wait.to_std().as_secs_f64().ceil() as u64));
+            let retry_after = known.unwrap_or(HeaderValue::from_static(RETRY_AFTER));
+            response.headers_mut().insert(header::RETRY_AFTER, retry_after);
         }
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -9,12 +9,13 @@ use punctual_api::{
     RunAnswer, RunRequest, ScheduleBulkAnswer, ScheduleBulkRequest, ScheduleList, ScheduleQuery, ScheduleRequest,
     ScheduleView, SkipAnswer, SkipRequest, limits,
 };
+use punctual_app::permission::{ControlSchedules, EditSchedules, ViewSchedules};
 use punctual_app::{App, AppError, Checked, Put, RequestZone, parameters};
 use serde::Deserialize;
 
-use crate::WHO;
 use crate::conditions::{When, tagged};
 use crate::parse::{Json, JsonOrNothing, Name, NoParams, Params};
+use crate::permit::Permit;
 use crate::problem::{Problems, Refused};
 
 const TIME_ZONE: HeaderName = HeaderName::from_static("time-zone");
@@ -41,8 +42,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Zone {
     (status = 200, description = "A page of schedules", body = ScheduleList),
     Problems,
 ))]
-pub(crate) async fn list(State(app): State<App>, Params(query): Params<ScheduleQuery>) -> Result<Response, Refused> {
-    Ok(axum::Json(app.list_schedules(query).await?).into_response())
+pub(crate) async fn list(
+    Permit(by): Permit<ViewSchedules>,
+    State(app): State<App>,
+    Params(query): Params<ScheduleQuery>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.list_schedules(&by, query).await?).into_response())
 }
 
 /// Creates a schedule. The answer comes after the commit.
@@ -53,12 +58,13 @@ pub(crate) async fn list(State(app): State<App>, Params(query): Params<ScheduleQ
     Problems,
 ))]
 pub(crate) async fn create(
+    Permit(by): Permit<EditSchedules>,
     State(app): State<App>,
     _: NoParams,
     Zone(zone): Zone,
     body: Json<ScheduleRequest>,
 ) -> Result<Response, Refused> {
-    Ok(created(&app.create_schedule(body.value, zone.as_ref(), WHO).await?))
+    Ok(created(&app.create_schedule(&by, body.value, zone.as_ref()).await?))
 }
 
 /// Creates up to 10,000 schedules. If anything is wrong with one of them, none is stored.
@@ -69,12 +75,13 @@ pub(crate) async fn create(
     Problems,
 ))]
 pub(crate) async fn create_bulk(
+    Permit(by): Permit<EditSchedules>,
     State(app): State<App>,
     _: NoParams,
     Zone(zone): Zone,
     body: Json<ScheduleBulkRequest, { limits::BULK_BODY_BYTES_MAX }>,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.create_schedules(body.value, zone.as_ref(), WHO).await?).into_response())
+    Ok(axum::Json(app.create_schedules(&by, body.value, zone.as_ref()).await?).into_response())
 }
 
 /// Reads a schedule, by its name or its id.
@@ -84,8 +91,13 @@ pub(crate) async fn create_bulk(
     (status = 304, description = "The schedule is as the `ETag` says"),
     Problems,
 ))]
-pub(crate) async fn read(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<Response, Refused> {
-    let schedule = app.schedule(&name).await?;
+pub(crate) async fn read(
+    Permit(by): Permit<ViewSchedules>,
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    let schedule = app.schedule(&by, &name).await?;
     Ok(tagged(StatusCode::OK, schedule.revision, &schedule))
 }
 
@@ -120,6 +132,7 @@ impl Checked for PutQuery {
     Problems,
 ))]
 pub(crate) async fn put(
+    Permit(by): Permit<EditSchedules>,
     State(app): State<App>,
     Name(name): Name,
     Params(query): Params<PutQuery>,
@@ -128,7 +141,7 @@ pub(crate) async fn put(
     body: Json<ScheduleRequest>,
 ) -> Result<Response, Refused> {
     let when = when.with_revision(query.read()?)?;
-    Ok(match app.put_schedule(&name, body.value, when, zone.as_ref(), WHO).await? {
+    Ok(match app.put_schedule(&by, &name, body.value, when, zone.as_ref()).await? {
         Put::Created(schedule) => created(&schedule),
         Put::Replaced(schedule) => tagged(StatusCode::OK, schedule.revision, &*schedule),
     })
@@ -148,12 +161,13 @@ fn created(schedule: &ScheduleView) -> Response {
     Problems,
 ))]
 pub(crate) async fn delete(
+    Permit(by): Permit<EditSchedules>,
     State(app): State<App>,
     Name(name): Name,
     _: NoParams,
     When(when): When,
 ) -> Result<StatusCode, Refused> {
-    app.delete_schedule(&name, when, WHO).await?;
+    app.delete_schedule(&by, &name, when).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -164,12 +178,13 @@ pub(crate) async fn delete(
     Problems,
 ))]
 pub(crate) async fn pause(
+    Permit(by): Permit<ControlSchedules>,
     State(app): State<App>,
     Name(name): Name,
     _: NoParams,
     JsonOrNothing(note): JsonOrNothing<NoteRequest>,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.pause_schedule(&name, note, WHO).await?).into_response())
+    Ok(axum::Json(app.pause_schedule(&by, &name, note).await?).into_response())
 }
 
 /// Resumes a schedule that was paused.
@@ -179,12 +194,13 @@ pub(crate) async fn pause(
     Problems,
 ))]
 pub(crate) async fn resume(
+    Permit(by): Permit<ControlSchedules>,
     State(app): State<App>,
     Name(name): Name,
     _: NoParams,
     JsonOrNothing(note): JsonOrNothing<NoteRequest>,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.resume_schedule(&name, note, WHO).await?).into_response())
+    Ok(axum::Json(app.resume_schedule(&by, &name, note).await?).into_response())
 }
 
 /// Skips the next planned times.
@@ -194,12 +210,13 @@ pub(crate) async fn resume(
     Problems,
 ))]
 pub(crate) async fn skip(
+    Permit(by): Permit<ControlSchedules>,
     State(app): State<App>,
     Name(name): Name,
     _: NoParams,
     JsonOrNothing(request): JsonOrNothing<SkipRequest>,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.skip_schedule(&name, request, WHO).await?).into_response())
+    Ok(axum::Json(app.skip_schedule(&by, &name, request).await?).into_response())
 }
 
 /// Runs a schedule's task once, now, beside the plan. If a run of the schedule has not ended, its overlap policy decides, or
@@ -210,12 +227,13 @@ pub(crate) async fn skip(
     Problems,
 ))]
 pub(crate) async fn run(
+    Permit(by): Permit<ControlSchedules>,
     State(app): State<App>,
     Name(name): Name,
     _: NoParams,
     JsonOrNothing(request): JsonOrNothing<RunRequest>,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.run_schedule(&name, request, WHO).await?).into_response())
+    Ok(axum::Json(app.run_schedule(&by, &name, request).await?).into_response())
 }
 
 /// Skips all runs that wait for the one before them. The run that is active goes on.
@@ -224,8 +242,13 @@ pub(crate) async fn run(
     (status = 200, description = "They are on record as skipped_by_request", body = QueueCleared),
     Problems,
 ))]
-pub(crate) async fn clear_queue(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<Response, Refused> {
-    Ok(axum::Json(app.clear_schedule_queue(&name, WHO).await?).into_response())
+pub(crate) async fn clear_queue(
+    Permit(by): Permit<ControlSchedules>,
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.clear_schedule_queue(&by, &name).await?).into_response())
 }
 
 /// What became of a schedule's planned times. Also of one that was deleted, by its id.
@@ -234,11 +257,12 @@ pub(crate) async fn clear_queue(State(app): State<App>, Name(name): Name, _: NoP
     Problems,
 ))]
 pub(crate) async fn occurrences(
+    Permit(by): Permit<ViewSchedules>,
     State(app): State<App>,
     Name(name): Name,
     Params(query): Params<OccurrenceQuery>,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.occurrences(&name, query).await?).into_response())
+    Ok(axum::Json(app.occurrences(&by, &name, query).await?).into_response())
 }
 
 /// When a schedule will fire.
@@ -247,11 +271,12 @@ pub(crate) async fn occurrences(
     Problems,
 ))]
 pub(crate) async fn preview(
+    Permit(by): Permit<ViewSchedules>,
     State(app): State<App>,
     Name(name): Name,
     Params(query): Params<PreviewQuery>,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.preview_schedule(&name, query).await?).into_response())
+    Ok(axum::Json(app.preview_schedule(&by, &name, query).await?).into_response())
 }
 
 /// Plays all schedules from one moment to another: how often they start, how many runs there are at once, and when.
@@ -260,10 +285,11 @@ pub(crate) async fn preview(
     Problems,
 ))]
 pub(crate) async fn forecast(
+    Permit(by): Permit<ViewSchedules>,
     State(app): State<App>,
     Params(query): Params<ForecastQuery>,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.forecast(query).await?).into_response())
+    Ok(axum::Json(app.forecast(&by, query).await?).into_response())
 }
 
 /// When a schedule would fire. Nothing is stored; a task need not be named.
@@ -274,10 +300,11 @@ pub(crate) async fn forecast(
     Problems,
 ))]
 pub(crate) async fn preview_new(
+    Permit(by): Permit<ViewSchedules>,
     State(app): State<App>,
     Params(query): Params<PreviewQuery>,
     Zone(zone): Zone,
     body: Json<ScheduleRequest>,
 ) -> Result<Response, Refused> {
-    Ok(axum::Json(app.preview(body.value, query, zone.as_ref()).await?).into_response())
+    Ok(axum::Json(app.preview(&by, body.value, query, zone.as_ref()).await?).into_response())
 }

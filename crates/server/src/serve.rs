@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -10,12 +11,15 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use punctual_app::{SocketUser, Throttle};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tower::ServiceExt;
 
 use crate::connections::{Connection, Connections};
-use crate::socket_owner;
+use crate::handshakes::Handshakes;
+use crate::network::{Encryption, Network, Wire};
+use crate::{not_tls, socket_owner};
 
 /// A client that has not sent its headers by then is cut off. It counts from the answer
 /// before, so it is also how long an idle connection is kept for the next request.
@@ -36,10 +40,12 @@ const PARTING: Duration = Duration::from_millis(100);
 const SEND_BUFFER_BYTES: usize = 64 << 10;
 
 static NOT_ACCEPTED: Throttle = Throttle::new(Duration::from_secs(10));
+static NO_HANDSHAKE: Throttle = Throttle::new(Duration::from_secs(10));
 
 /// Serves until `shutdown` resolves, then lets open requests end.
-pub async fn serve(router: Router, listener: TcpListener, shutdown: impl Future<Output = ()>) {
+pub async fn serve(router: Router, listener: TcpListener, network: Network, shutdown: impl Future<Output = ()>) {
     let builder = builder();
+    let door = Arc::new(Door { network, handshakes: Handshakes::default() });
     let connections = Connections::default();
     // Each connection has a sender: when all of them are gone, all connections have ended.
     let (alive, mut all_ended) = mpsc::channel::<Never>(1);
@@ -61,7 +67,8 @@ pub async fn serve(router: Router, listener: TcpListener, shutdown: impl Future<
             () = &mut shutdown => break,
         };
         let _ = stream.set_nodelay(true);
-        let served = Served { router: router.clone(), builder: builder.clone(), connection: connections.open() };
+        let (router, builder, door) = (router.clone(), builder.clone(), Arc::clone(&door));
+        let served = Served { router, builder, door, connection: connections.open() };
         let (alive, stopped) = (alive.clone(), stopped.clone());
         tokio::spawn(async move {
             served.serve(stream, stopped).await;
@@ -74,18 +81,38 @@ pub async fn serve(router: Router, listener: TcpListener, shutdown: impl Future<
 
 enum Never {}
 
+/// What all connections pass.
+struct Door {
+    network: Network,
+    handshakes: Handshakes,
+}
+
 /// One connection.
 struct Served {
     router: Router,
     builder: Builder<TokioExecutor>,
+    door: Arc<Door>,
     connection: Connection,
 }
+
+/// So few that what follows is not copied once more.
+const FIRST_BYTES: usize = 32;
+/// The first byte of a TLS record that begins a handshake.
+const TLS_HANDSHAKE: u8 = 0x16;
 
 impl Served {
     async fn serve(self, stream: TcpStream, stopped: watch::Receiver<()>) {
         let connection = &self.connection;
-        // Once for all requests of the connection, and at once: a client that is gone by then is nobody.
-        let user = socket_owner::user_of(&stream).await;
+        let ip =
+            |address: std::io::Result<std::net::SocketAddr>| address.ok().map(|address| address.ip().to_canonical());
+        let (address, local) = (ip(stream.peer_addr()), ip(stream.local_addr()));
+        let Network { tls, proxies, .. } = &self.door.network;
+        // Once for all requests of the connection, and at once: a client that is gone by then is nobody. The kernel knows the
+        // user of a proxy, and not the one that it speaks for.
+        let user = match address {
+            Some(address) if proxies.contains(address) => SocketUser::Unknown,
+            _ => socket_owner::user_of(&stream).await,
+        };
         if matches!(user, SocketUser::Own | SocketUser::Root) {
             connection.has_access();
         }
@@ -99,11 +126,58 @@ impl Served {
         if !matches!(first, Ok(Ok(1))) {
             return;
         }
+        let encryption = if tls.is_some() { Encryption::Tls } else { Encryption::Plain };
+        let mut wire = Wire { user, address, local, encryption, certificate: None };
+        let Some(tls) = tls else {
+            if address.is_none_or(|address| !self.door.network.takes_plain_from(address)) {
+                return not_tls::refuse_stranger(stream).await;
+            }
+            return self.answer(stream, wire, stopped).await;
+        };
+        if byte[0] != TLS_HANDSHAKE {
+            return not_tls::refuse(stream, byte[0]).await;
+        }
+        let accepted = tokio::select! {
+            accepted = self.door.handshakes.accept(stream, tls, address) => accepted,
+            () = connection.unwanted() => return,
+            () = closed(stopped.clone()) => return,
+        };
+        let stream = match accepted {
+            Ok(stream) => stream,
+            Err(reason) => {
+                if let Some(left_out) = NO_HANDSHAKE.pass() {
+                    tracing::info!(?address, %reason, left_out, "a TLS handshake failed");
+                }
+                return;
+            }
+        };
+        match tls.client_name(stream.get_ref().1.peer_certificates()) {
+            Ok(name) => wire.certificate = name.map(Arc::new),
+            Err(error) => return tracing::info!(?address, %error, "a client's certificate is refused"),
+        }
+        // As above: the handshake may have been all that the client had to say.
+        let mut stream = BufReader::with_capacity(FIRST_BYTES, stream);
+        let first = tokio::select! {
+            first = tokio::time::timeout(HEADERS_WITHIN, stream.fill_buf()) => first,
+            () = connection.unwanted() => return,
+            () = closed(stopped.clone()) => return,
+        };
+        if matches!(first, Ok(Ok(bytes)) if !bytes.is_empty()) {
+            self.answer(stream, wire, stopped).await;
+        }
+    }
+
+    /// Answers the requests of a connection until its end.
+    async fn answer<S>(&self, stream: S, wire: Wire, stopped: watch::Receiver<()>)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let connection = &self.connection;
         // The guard takes it out again when the body of the request has arrived.
         let own = connection.clone();
-        let service = self.router.map_request(move |mut request: http::Request<Incoming>| {
+        let service = self.router.clone().map_request(move |mut request: http::Request<Incoming>| {
             request.extensions_mut().insert(own.clone());
-            request.extensions_mut().insert(user);
+            request.extensions_mut().insert(wire.clone());
             request
         });
         let service = TowerToHyperService::new(service);

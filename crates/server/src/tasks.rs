@@ -4,11 +4,13 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use punctual_api::{TaskList, TaskQuery, TaskRequest, TaskView};
+use punctual_app::permission::{EditTasks, ViewTasks};
 use punctual_app::{App, Defined};
 use punctual_core::task::TaskSpec;
 
 use crate::conditions::{When, tagged};
 use crate::parse::{Json, Name, NoParams, Params};
+use crate::permit::Permit;
 use crate::problem::{Problems, Refused};
 
 /// Lists tasks in order of their names.
@@ -16,8 +18,12 @@ use crate::problem::{Problems, Refused};
     (status = 200, description = "A page of tasks", body = TaskList),
     Problems,
 ))]
-pub(crate) async fn list(State(app): State<App>, Params(query): Params<TaskQuery>) -> Result<Response, Refused> {
-    Ok(axum::Json(app.list_tasks(&query).await?).into_response())
+pub(crate) async fn list(
+    Permit(by): Permit<ViewTasks>,
+    State(app): State<App>,
+    Params(query): Params<TaskQuery>,
+) -> Result<Response, Refused> {
+    Ok(axum::Json(app.list_tasks(&by, &query).await?).into_response())
 }
 
 /// Defines a task that does not exist yet.
@@ -25,9 +31,14 @@ pub(crate) async fn list(State(app): State<App>, Params(query): Params<TaskQuery
     (status = 201, description = "The task is defined", body = TaskView),
     Problems,
 ))]
-pub(crate) async fn create(State(app): State<App>, _: NoParams, body: Json<TaskRequest>) -> Result<Response, Refused> {
+pub(crate) async fn create(
+    Permit(by): Permit<EditTasks>,
+    State(app): State<App>,
+    _: NoParams,
+    body: Json<TaskRequest>,
+) -> Result<Response, Refused> {
     let TaskRequest { name, spec } = body.value;
-    Ok(answer(StatusCode::CREATED, app.create_task(name, spec).await?))
+    Ok(answer(StatusCode::CREATED, app.create_task(&by, name, spec).await?))
 }
 
 /// Reads a task.
@@ -37,8 +48,13 @@ pub(crate) async fn create(State(app): State<App>, _: NoParams, body: Json<TaskR
     (status = 304, description = "The task is as the `ETag` says"),
     Problems,
 ))]
-pub(crate) async fn read(State(app): State<App>, Name(name): Name, _: NoParams) -> Result<Response, Refused> {
-    Ok(answer(StatusCode::OK, app.task(&name).await?))
+pub(crate) async fn read(
+    Permit(by): Permit<ViewTasks>,
+    State(app): State<App>,
+    Name(name): Name,
+    _: NoParams,
+) -> Result<Response, Refused> {
+    Ok(answer(StatusCode::OK, app.task(&by, &name).await?))
 }
 
 /// Defines a task, or changes the one of this name.
@@ -49,13 +65,14 @@ pub(crate) async fn read(State(app): State<App>, Name(name): Name, _: NoParams) 
     Problems,
 ))]
 pub(crate) async fn put(
+    Permit(by): Permit<EditTasks>,
     State(app): State<App>,
     Name(name): Name,
     _: NoParams,
     When(when): When,
     body: Json<TaskSpec>,
 ) -> Result<Response, Refused> {
-    let (task, defined) = app.put_task(name, body.value, when).await?;
+    let (task, defined) = app.put_task(&by, name, body.value, when).await?;
     let status = match defined {
         Defined::Created => StatusCode::CREATED,
         Defined::Updated => StatusCode::OK,
@@ -70,12 +87,13 @@ pub(crate) async fn put(
     Problems,
 ))]
 pub(crate) async fn delete(
+    Permit(by): Permit<EditTasks>,
     State(app): State<App>,
     Name(name): Name,
     _: NoParams,
     When(when): When,
 ) -> Result<StatusCode, Refused> {
-    app.delete_task(&name, when).await?;
+    app.delete_task(&by, &name, when).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

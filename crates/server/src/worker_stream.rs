@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use punctual_app::{App, CREDIT_MAX, Parting, Throttle, WorkerHello};
+use punctual_app::permission::ServeJobs;
+use punctual_app::{App, By, CREDIT_MAX, Parting, Throttle, WorkerHello};
 use punctual_core::shard::event::{Report, StreamId, WorkerSpec};
 use punctual_core::{AttemptNo, JobId, WorkerId};
 use punctual_engine::WorkerSession;
@@ -37,6 +38,7 @@ static REFUSED: Throttle = Throttle::new(Duration::from_secs(10));
 /// One worker's stream, from its hello to its end.
 pub(crate) async fn attend(
     app: App,
+    by: By<ServeJobs>,
     stream: StreamId,
     mut inbound: Streaming<wire::WorkerMessage>,
     welcome: oneshot::Sender<Result<Welcomed, Status>>,
@@ -47,7 +49,7 @@ pub(crate) async fn attend(
         first = tokio::time::timeout(HELLO_WITHIN, inbound.message()) => first,
     };
     let first = first.unwrap_or_else(|_| Err(Status::deadline_exceeded("the worker did not say hello")));
-    match first.and_then(|first| meet(&app, stream, first)) {
+    match first.and_then(|first| meet(&app, &by, stream, first)) {
         Err(status) => {
             let _ = welcome.send(Err(status));
         }
@@ -62,13 +64,13 @@ pub(crate) async fn attend(
 
 type Met = (WorkerId, WorkerSession, wire::WorkerMessage, Welcomed);
 
-fn meet(app: &App, stream: StreamId, first: Option<wire::WorkerMessage>) -> Result<Met, Status> {
+fn meet(app: &App, by: &By<ServeJobs>, stream: StreamId, first: Option<wire::WorkerMessage>) -> Result<Met, Status> {
     let mut first = first.unwrap_or_default();
     let hello = first.hello.take().ok_or_else(|| Status::invalid_argument("the first message must be a hello"))?;
     let hello = read_hello(hello)?;
     let worker = hello.worker;
     let name = hello.name.clone();
-    let (session, outgoing) = app.connect_worker(stream, hello).map_err(|error| refused(&error))?;
+    let (session, outgoing) = app.connect_worker(by, stream, hello).map_err(|error| refused(&error))?;
     let (settings, mut peers) = (app.settings(), app.announced());
     tracing::info!(%worker, name, "a worker connected");
     let message = wire::Welcome {

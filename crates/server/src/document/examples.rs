@@ -45,6 +45,12 @@ fn request(operation: &str) -> Option<Value> {
         "create_schedule" | "apply_schedule" | "preview" => schedule,
         "create_schedules" => json!({ "schedules": [schedule] }),
         "create_backfill" => json!({ "from": "2026-11-01", "to": "2026-11-08" }),
+        "create_key" => json!({ "name": "deploy", "role": "operator", "expires_in": "90d" }),
+        "rotate_key" => json!({ "overlap": "24h" }),
+        "create_user" => json!({ "name": "ana", "role": "developer", "mail": "ana@example.com" }),
+        "edit_user" => json!({ "role": "operator" }),
+        "set_password" => json!({ "password": "correct horse battery staple" }),
+        "login" => json!({ "name": "ana", "password": "correct horse battery staple" }),
         _ => return None,
     })
 }

@@ -10,15 +10,18 @@ mod tests;
 use serde_json::{Value, json};
 
 /// Each with what it is about, in the order of a reader's interest.
-const TAGS: [(&str, &str); 10] = [
+const TAGS: [(&str, &str); 13] = [
     ("tasks", "Definitions of what to run, by which rules. A job is one run of a task."),
     ("jobs", "Submit work, follow it, and change its course."),
     ("schedules", "When a task runs again and again, and what became of each planned time."),
     ("backfills", "Run a schedule for a range of past times."),
     ("calendars", "Dates that schedules leave out or keep to."),
+    ("secrets", "Named values that tasks refer to and that nobody can read again."),
     ("notifications", "Who is notified of failures, late and missed runs; and what is late now."),
     ("artifacts", "Uploaded files that tasks run or read."),
+    ("audit", "Who changed what, and what was refused."),
     ("nodes", "The servers and workers of the cluster."),
+    ("identities", "API keys, people, their sessions, and on whose behalf a request is made."),
     ("agents", "For agents, which run one attempt each with a token of their own. Bodies are protobuf messages."),
     ("health", "Probes, kinds of problems, and this document."),
 ];
@@ -31,7 +34,8 @@ pub(crate) fn complete(mut document: Value) -> Value {
         BEARER: {
             "type": "http",
             "scheme": "bearer",
-            "description": "The access token: the content of the file `token` in the server's `data_dir`.",
+            "description": "A key (`punctual_key_…`), the token of a session (`punctual_session_…`), or the access token: the content of \
+                the file `token` in the server's `data_dir`.",
         },
         ATTEMPT: {
             "type": "http",
@@ -44,6 +48,8 @@ pub(crate) fn complete(mut document: Value) -> Value {
     document["tags"] =
         TAGS.iter().map(|(name, description)| json!({ "name": name, "description": description })).collect();
     name_variants(&mut document["components"]["schemas"]);
+    let parts = unite_parts(&mut document["components"]["schemas"]);
+    drop_united_parts(&mut document, &parts);
     type_durations(&mut document["components"]["schemas"]);
     let components = document["components"].clone();
     for operation in operations_mut(&mut document) {
@@ -53,6 +59,41 @@ pub(crate) fn complete(mut document: Value) -> Value {
         examples::complete(operation, &components);
     }
     document
+}
+
+/// Writes an object that consists of others as one object: generated clients and checks of unknown fields read that better than
+/// `allOf`.
+fn unite_parts(schemas: &mut Value) -> Vec<String> {
+    let (known, mut names) = (schemas.clone(), Vec::new());
+    for schema in schemas.as_object_mut().into_iter().flat_map(|all| all.values_mut()) {
+        let Some(parts) = schema.as_object_mut().and_then(|schema| schema.remove("allOf")) else { continue };
+        let (mut properties, mut required) = (serde_json::Map::new(), Vec::new());
+        for part in parts.as_array().into_iter().flatten() {
+            let name = part["$ref"].as_str().and_then(|path| path.rsplit('/').next());
+            names.extend(name.map(str::to_owned));
+            let part = name.map_or(part, |name| &known[name]);
+            properties.extend(
+                part["properties"].as_object().into_iter().flatten().map(|(name, of)| (name.clone(), of.clone())),
+            );
+            required.extend(part["required"].as_array().into_iter().flatten().cloned());
+        }
+        schema["type"] = json!("object");
+        schema["properties"] = properties.into();
+        schema["required"] = required.into();
+    }
+    names
+}
+
+/// Removes schemas of which nothing is left but their fields in others.
+fn drop_united_parts(document: &mut Value, parts: &[String]) {
+    for name in parts {
+        let reference = format!("\"#/components/schemas/{name}\"");
+        if !document.to_string().contains(&reference)
+            && let Some(schemas) = document["components"]["schemas"].as_object_mut()
+        {
+            schemas.remove(name);
+        }
+    }
 }
 
 fn operations_mut(document: &mut Value) -> impl Iterator<Item = &mut Value> {
@@ -68,7 +109,8 @@ const ATTEMPT: &str = "attempt";
 /// Says which operations take another credential than most, or none.
 fn secure(operation: &mut Value) {
     // Files have signed addresses.
-    const OPEN: [&str; 5] = ["live", "ready", "get_problem", "download_artifact", "upload_artifact"];
+    // A login has the password.
+    const OPEN: [&str; 6] = ["live", "ready", "get_problem", "download_artifact", "upload_artifact", "login"];
     if operation["tags"][0] == "agents" {
         operation["security"] = json!([{ ATTEMPT: [] }]);
     } else if OPEN.iter().any(|open| operation["operationId"] == *open) {

@@ -58,6 +58,9 @@ fn known(name: &str, place: &str, tag: &str, reads: bool) -> Option<Known> {
         ("path", "id") => Known::new(text(), an_id(tag), format!("The id of one of the {tag}.")),
         ("path", "name") => Known::new(text(), "nightly", format!("The name of one of the {tag}.")),
         ("path", "job") => Known::new(text(), an_id("jobs"), "The id of a job."),
+        ("path", "key") => Known::new(text(), "deploy", "The id of a key, or the name that a valid key has."),
+        ("path", "user") => Known::new(text(), "ana", "The name of a user."),
+        ("path", "session") => Known::new(text(), "current", "The id of a session, or `current`."),
         ("path", "attempt") => Known::new(number(1), 1, "The number of an attempt."),
         ("path", "code") => Known::new(text(), "job_not_found", "The stable code of a kind of problem."),
         ("query", "limit") => {
@@ -82,6 +85,7 @@ fn known(name: &str, place: &str, tag: &str, reads: bool) -> Option<Known> {
         ("query", "revision") => Known::new(number(1), 3, "Only if this is the revision by now."),
         ("query", "paused") => Known::new(flag(), true, "Only those that are paused, or only those that are not."),
         ("query", "skip_unsupported") => Known::new(flag(), true, "Leaves out what is not supported."),
+        ("query", "force") => Known::new(flag(), true, "Deletes it although tasks refer to it."),
         ("query", "gone") => Known::new(words(&["none", "lost", "all"]), "lost", "Also workers that are gone."),
         ("query", "order") => Known::new(words(&["desc", "asc"]), "desc", "The latest first, or the earliest."),
         ("query", "state") => {
@@ -98,6 +102,14 @@ fn known(name: &str, place: &str, tag: &str, reads: bool) -> Option<Known> {
         }
         ("query", "from" | "to" | "before") => Known::new(text(), "2026-11-16T08:00:00Z", "A time or a date."),
         ("query", "wait" | "after" | "assume") => Known::new(text(), "30s", "A duration, such as `30s` or `5m`."),
+        ("query", "principal") => Known::new(text(), "user:ana", "Who did it."),
+        ("query", "action") => Known::new(text(), "apply_task", "The `operationId` of what was done."),
+        ("query", "object") => Known::new(text(), "nightly", "What it was done to."),
+        ("query", "outcome") => Known::new(text(), "done", "`done`, or the code of an error."),
+        ("query", "since" | "until") => {
+            Known::new(json!({ "type": "string", "format": "date-time" }), "2026-11-16T08:00:00Z", "A time.")
+        }
+        ("query", "after_seq") => Known::new(number(0), 1000, "The number of the last line that is there already."),
         ("query", "task" | "schedule" | "prefix") => Known::new(text(), "nightly", "A name."),
         ("query", "queue") => Known::new(text(), "default", "The name of a queue."),
         ("query", "zone") => Known::new(text(), "Europe/Berlin", "The IANA name of a time zone."),
