@@ -63,6 +63,14 @@ impl ClientError {
         }
     }
 
+    /// Why TLS failed, if that is why the server could not be reached.
+    pub fn tls_trouble(&self) -> Option<punctual_pki::Explanation> {
+        match self {
+            Self::Unreachable { source, .. } => punctual_pki::explain(source),
+            _ => None,
+        }
+    }
+
     /// Why the server could not be reached, in a few words: `connection refused`.
     pub fn unreachable_because(&self) -> Option<String> {
         let Self::Unreachable { source, .. } = self else {
@@ -70,6 +78,9 @@ impl ClientError {
         };
         if source.is_timeout() {
             return Some("no answer in time".to_owned());
+        }
+        if let Some(trouble) = self.tls_trouble() {
+            return Some(trouble.reason);
         }
         let mut cause: &dyn Error = source;
         loop {

@@ -7,14 +7,19 @@
 //! servers, the next one is asked when one cannot be reached.
 
 mod artifacts;
+mod audit;
+mod authority;
 mod backfills;
 mod calendars;
+mod enrolments;
 mod error;
+mod identities;
 mod jobs;
 mod listeners;
 mod nodes;
 mod notifications;
 mod schedules;
+mod secrets;
 mod send;
 mod sse;
 mod tasks;
@@ -49,6 +54,8 @@ pub struct Client {
     /// The place of the server that answered last.
     current: Arc<AtomicUsize>,
     repeat_budget: Duration,
+    /// How connections with TLS are made. The authorities of the system are trusted without.
+    tls: Option<rustls::ClientConfig>,
     /// The access token for each server, if it needs one.
     tokens: Arc<[Option<HeaderValue>]>,
 }
@@ -60,10 +67,23 @@ impl Client {
         let bases: Arc<[Url]> = url.split(',').map(|url| parse_base(url.trim())).collect::<Result<_, _>>()?;
         // Another part of the process may have chosen a provider already; any will do.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = builder(&bases).build().map_err(ClientError::Setup)?;
+        let http = builder(&bases, None).build().map_err(ClientError::Setup)?;
         let http = bases.iter().map(|_| http.clone()).collect();
         let tokens = bases.iter().map(|_| None).collect();
-        Ok(Self { http, bases, current: Arc::default(), repeat_budget: REPEAT_BUDGET, tokens })
+        Ok(Self { http, bases, current: Arc::default(), repeat_budget: REPEAT_BUDGET, tls: None, tokens })
+    }
+
+    /// Whether a server is asked over TLS.
+    pub fn uses_tls(&self) -> bool {
+        self.bases.iter().any(|base| base.scheme() == "https")
+    }
+
+    /// Trusts other servers than those that the system trusts. Called before [`Self::with_listener_check`].
+    pub fn with_tls(mut self, config: rustls::ClientConfig) -> Result<Self, ClientError> {
+        let http = builder(&self.bases, Some(&config)).build().map_err(ClientError::Setup)?;
+        self.http = self.bases.iter().map(|_| http.clone()).collect();
+        self.tls = Some(config);
+        Ok(self)
     }
 
     /// Shows each server the access token that `token` answers for its address. It goes to these servers and nowhere else.
@@ -91,7 +111,7 @@ impl Client {
             let trusted: Vec<SocketAddr> = all.iter().copied().filter(|address| distrust(*address).is_none()).collect();
             // Without any, the check of all of them says why.
             let addresses = if trusted.is_empty() { all } else { trusted };
-            let mut builder = builder(&self.bases);
+            let mut builder = builder(&self.bases, self.tls.as_ref());
             if base.host_str() == Some("localhost") && !addresses.is_empty() {
                 builder = builder.resolve_to_addrs("localhost", &addresses);
             }
@@ -153,7 +173,7 @@ impl Client {
     }
 }
 
-fn builder(bases: &[Url]) -> reqwest::ClientBuilder {
+fn builder(bases: &[Url], tls: Option<&rustls::ClientConfig>) -> reqwest::ClientBuilder {
     let builder = reqwest::Client::builder()
         .user_agent(concat!("punctual/", env!("CARGO_PKG_VERSION")))
         .no_proxy()
@@ -164,7 +184,10 @@ fn builder(bases: &[Url]) -> reqwest::ClientBuilder {
         // Looking for the system's certificates fails on machines that have none.
         return builder.tls_certs_only([]);
     }
-    builder
+    match tls {
+        Some(config) => builder.tls_backend_preconfigured(config.clone()),
+        None => builder,
+    }
 }
 
 fn written(base: &Url) -> &str {

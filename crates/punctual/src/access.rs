@@ -14,6 +14,7 @@ use punctual_app::{AccessToken, SocketUser};
 use punctual_client::loopback_addresses;
 
 use crate::config::Config;
+use crate::context::ChosenContext;
 use crate::exit::usage;
 use crate::folders;
 
@@ -50,7 +51,7 @@ pub(crate) fn keep_token(data_dir: &Path, token: &AccessToken) -> Option<PathBuf
 }
 
 /// Never half-written: a reader finds the old file or the new one.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn write_whole(path: &Path, text: &str) -> io::Result<()> {
     let draft = path.with_added_extension(format!("{}.new", std::process::id()));
     let _ = std::fs::remove_file(&draft);
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(&draft)?;
@@ -110,11 +111,22 @@ fn note_folders() -> Vec<PathBuf> {
     bases.into_iter().flatten().map(|base| base.join("punctual/servers")).collect()
 }
 
-/// The token that the settings name, or the one of a server of this user.
-pub(crate) fn token_source(config: &Config) -> anyhow::Result<TokenSource> {
+/// The token that the settings name, that of a context for its own servers, or the one of a server of this user.
+pub(crate) fn token_source(config: &Config, context: Option<&ChosenContext>) -> anyhow::Result<TokenSource> {
     if let Some(token) = token_of_environment() {
         let token = checked(&token).map_err(|reason| usage(format!("{TOKEN_VARIABLE}: {reason}"), "correct it"))?;
         return Ok(Arc::new(move |_| Some(token.clone())));
+    }
+    if let Some(context) = context.filter(|_| config.given("token_file").is_none()) {
+        let own: Vec<String> = servers(&context.context.server).map(str::to_owned).collect();
+        // A command that prints the token is run only if the token is for a server that is asked.
+        if servers(&config.server()?).any(|server| own.iter().any(|own| own == server))
+            && let Some(token) = context.context.token(&context.name)?
+        {
+            return Ok(Arc::new(
+                move |url: &str| if own.iter().any(|own| own == url) { Some(token.clone()) } else { find(url) },
+            ));
+        }
     }
     match config.token_file()?.map(PathBuf::from) {
         None => Ok(Arc::new(find)),
@@ -126,11 +138,16 @@ pub(crate) fn token_source(config: &Config) -> anyhow::Result<TokenSource> {
     }
 }
 
+/// The addresses of a list, as the client writes them.
+fn servers(list: &str) -> impl Iterator<Item = &str> {
+    list.split(',').map(|server| server.trim().trim_end_matches('/'))
+}
+
 fn token_of_environment() -> Option<String> {
     std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty())
 }
 
-fn read_token(path: &Path) -> Result<String, String> {
+pub(crate) fn read_token(path: &Path) -> Result<String, String> {
     let cannot = |error: io::Error| format!("cannot read {}: {error}", path.display());
     let file = File::open(path).map_err(cannot)?;
     let found = file.metadata().map_err(cannot)?;
@@ -147,7 +164,7 @@ fn read_token(path: &Path) -> Result<String, String> {
 }
 
 /// What a header can carry.
-fn checked(text: &str) -> Result<String, String> {
+pub(crate) fn checked(text: &str) -> Result<String, String> {
     let text = text.trim();
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err("this is not an access token".to_owned());
@@ -210,13 +227,23 @@ fn uid_of(user: &str, known: &str) -> Option<u32> {
 
 /// The token of a server of this user at an address of this machine. Clients check who listens there before they send it.
 fn find(url: &str) -> Option<String> {
+    let token = read_own(&token_file_of(url)?).ok()?;
+    checked(&token).ok()
+}
+
+/// The data folder of a server of this user at an address of this machine.
+pub(crate) fn data_dir_of(url: &str) -> Option<PathBuf> {
+    token_file_of(url)?.parent().map(Path::to_owned)
+}
+
+fn token_file_of(url: &str) -> Option<PathBuf> {
     loopback_addresses(url).into_iter().find_map(|address| {
         let notes = note_folders().into_iter().map(|folder| folder.join(address.to_string()));
         let written = |note: &PathBuf| note.metadata().and_then(|found| found.modified()).ok();
         // A server that was killed may have left a note elsewhere.
         let note = notes.filter(|note| read_own(note).is_ok()).max_by_key(written)?;
-        let token = read_own(Path::new(&read_own(&note).ok()?)).ok()?;
-        checked(&token).ok()
+        let path = PathBuf::from(read_own(&note).ok()?);
+        path.exists().then_some(path)
     })
 }
 

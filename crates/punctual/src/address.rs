@@ -10,11 +10,14 @@ use std::time::Duration;
 use anyhow::Context;
 use punctual_client::Client;
 use punctual_core::ServerId;
+use punctual_pki::{ClientTls, Trust};
+use punctual_server::Network;
 use punctual_store::Store;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::exit::conflict;
+use crate::tls::ServerSide;
 
 /// A server answers in milliseconds. The rest is for a machine that is busy.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
@@ -28,7 +31,10 @@ pub(crate) async fn check(
     server: ServerId,
     advertised: &str,
     store: &dyn Store,
+    network: Network,
+    tls: Option<&ServerSide>,
 ) -> anyhow::Result<()> {
+    let client = client(advertised, tls)?;
     let own = listener.try_clone().context("cannot prepare the socket")?;
     own.set_nonblocking(true).context("cannot prepare the socket")?;
     let own = tokio::net::TcpListener::from_std(own).context("cannot prepare the socket")?;
@@ -37,14 +43,19 @@ pub(crate) async fn check(
         // Ended by dropping the other end.
         let _ = stopped.await;
     };
-    tokio::spawn(async move { punctual_server::serve(punctual_server::starting(server), own, until).await });
-    let answering = who_answers(advertised).await;
+    tokio::spawn(async move { punctual_server::serve(punctual_server::starting(server), own, network, until).await });
+    let answering = who_answers(&client, advertised).await;
     drop(stop);
-    let Some(other) = answering else {
-        return Err(conflict(
-            format!("nobody answers at the address {advertised}, where workers and other servers reach this server"),
-            "set --advertise to an address that leads to this server, or leave it out to use the address of --listen",
-        ));
+    let other = match answering {
+        Ok(other) => other,
+        Err(reason) => {
+            return Err(conflict(
+                format!(
+                    "nobody answers at the address {advertised}, where workers and other servers reach this server{reason}"
+                ),
+                "set --advertise to an address that leads to this server, or leave it out to use the address of --listen",
+            ));
+        }
     };
     if other == server {
         return Ok(());
@@ -64,18 +75,33 @@ pub(crate) async fn check(
     ))
 }
 
-/// The server that answers at the address, as soon as one does.
-async fn who_answers(address: &str) -> Option<ServerId> {
-    let client = Client::new(address).ok()?.with_repeat_budget(Duration::ZERO);
+/// Trusts what this server may show itself, beside the authorities of the system.
+fn client(address: &str, tls: Option<&ServerSide>) -> anyhow::Result<Client> {
+    let client = Client::new(address)?.with_repeat_budget(Duration::ZERO);
+    match tls {
+        Some(tls) if client.uses_tls() => {
+            let tls = ClientTls::new(&Trust::SystemAnd(tls.own_certificates()), None, &[b"http/1.1"]);
+            Ok(client.with_tls(tls.context("cannot use TLS")?.config().as_ref().clone())?)
+        }
+        _ => Ok(client),
+    }
+}
+
+/// The server that answers at the address, as soon as one does; or why there was no answer, if TLS is the reason.
+async fn who_answers(client: &Client, address: &str) -> Result<ServerId, String> {
     let deadline = Instant::now() + WAIT_MAX;
+    let mut reason = String::new();
     while Instant::now() < deadline {
         match timeout(ANSWER_LIMIT, client.who_answers()).await {
-            Ok(Ok(Some(server))) => return Some(server),
+            Ok(Ok(Some(server))) => return Ok(server),
             Ok(Ok(None)) => tracing::debug!(address, "what answers at the advertised address is no server"),
-            Ok(Err(error)) => tracing::debug!(%error, address, "nobody answers at the advertised address"),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, address, "nobody answers at the advertised address");
+                reason = error.tls_trouble().map_or_else(String::new, |trouble| format!(": {trouble}"));
+            }
             Err(_) => tracing::debug!(address, "the advertised address did not answer in time"),
         }
         sleep(ASK_EVERY).await;
     }
-    None
+    Err(reason)
 }

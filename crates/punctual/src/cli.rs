@@ -78,6 +78,12 @@ pub(crate) enum Command {
     /// Manage calendars: dates on which schedules do or do not run
     #[command(subcommand)]
     Calendar(cmd::calendar::CalendarVerb),
+    /// Manage secrets: values that tasks refer to and nobody can read again
+    #[command(subcommand)]
+    Secret(cmd::secret::SecretVerb),
+    /// Manage the root key, which seals secrets in the database
+    #[command(subcommand)]
+    RootKey(cmd::secret::RootKeyVerb),
     /// Send notifications about what failed, was missed or is late
     #[command(subcommand)]
     Notify(cmd::notify::NotifyVerb),
@@ -91,6 +97,30 @@ pub(crate) enum Command {
     /// Manage uploaded files
     #[command(subcommand)]
     Artifact(cmd::artifact::ArtifactVerb),
+    /// Log in with a name and a password, and keep the session in a context
+    Login(cmd::session::LoginArgs),
+    /// End the session of the context in use
+    Logout,
+    /// Show on whose behalf commands ask the server, and what they may do
+    Whoami,
+    /// Manage API keys: credentials for programs
+    #[command(subcommand)]
+    Key(cmd::key::KeyVerb),
+    /// Manage the people who may log in
+    #[command(subcommand)]
+    User(cmd::user::UserVerb),
+    /// Manage sessions: who is logged in
+    #[command(subcommand)]
+    Session(cmd::session::SessionVerb),
+    /// Manage contexts: the servers that you use, with their credentials
+    #[command(subcommand)]
+    Context(cmd::context::ContextVerb),
+    /// See who changed what, and verify that the record is complete
+    #[command(subcommand)]
+    Audit(cmd::audit::AuditVerb),
+    /// Show or replace the authority that issues the cluster's certificates
+    #[command(subcommand)]
+    Authority(cmd::authority::AuthorityVerb),
     /// Explain a job's state, or what a state, an error or an exit code means
     Explain(cmd::explain::ExplainArgs),
     /// Bring the schema of a PostgreSQL up to date, or see how it stands
@@ -129,6 +159,15 @@ pub(crate) fn runs_a_file(args: impl Iterator<Item = std::ffi::OsString>) -> boo
     words.windows(2).any(is_file)
 }
 
+/// What a command has to do with saved contexts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ContextUse {
+    No,
+    Yes,
+    /// It may be the first to name it.
+    Makes,
+}
+
 /// How many threads a command is worth.
 pub(crate) enum Threads {
     One,
@@ -165,12 +204,26 @@ impl Command {
     pub(crate) fn uses(&self) -> Uses {
         match self {
             Self::Completions(_) | Self::ExitCodes | Self::Agent(_) => Uses::Nothing,
+            Self::Context(_) => Uses::Only(&["server"]),
             // It shows them, and goes by none.
             Self::Config(_) | Self::Bench(_) => Uses::Only(&[]),
             Self::Migrate(_) => Uses::Only(&["database"]),
             Self::Doctor(_) => Uses::Everything,
             _ if self.minds_signals() => Uses::Everything,
             _ => Uses::Client,
+        }
+    }
+
+    /// Whether the command goes by a saved context. What runs for long does not: a login is a person's.
+    pub(crate) fn context_use(&self) -> ContextUse {
+        match self {
+            Self::Completions(_) | Self::ExitCodes | Self::Agent(_) | Self::Bench(_) | Self::Migrate(_) => {
+                ContextUse::No
+            }
+            Self::Context(_) => ContextUse::No,
+            Self::Login(_) => ContextUse::Makes,
+            _ if self.minds_signals() => ContextUse::No,
+            _ => ContextUse::Yes,
         }
     }
 

@@ -1,23 +1,38 @@
 //! What every command is given: the settings, and where its output goes.
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 
 use punctual_client::Client;
 use punctual_worker::PlainHttp;
 use tracing_subscriber::EnvFilter;
 
 use crate::access::{self, TokenSource, TrustedUsers};
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, ContextUse};
 use crate::config::{Config, Sources, Untrusted, unknown_variables};
 use crate::exit::usage;
 use crate::output::{Chatter, Output};
+use crate::saved_contexts::{SavedContext, SavedContexts, context_name};
+use crate::trust::TrustedAuthorities;
 use crate::zone::Zone;
+
+/// What commands speak, as TLS names it.
+const HTTP_1: &[u8] = b"http/1.1";
 
 /// What every command is given.
 pub(crate) struct Context {
     pub(crate) config: Config,
     pub(crate) out: Output,
+    /// The saved context that this command goes by.
+    pub(crate) saved: Option<ChosenContext>,
     verbose: u8,
+}
+
+/// A saved context and its name.
+#[derive(Debug, Clone)]
+pub(crate) struct ChosenContext {
+    pub(crate) name: String,
+    pub(crate) context: SavedContext,
 }
 
 impl Context {
@@ -26,7 +41,8 @@ impl Context {
         let environment = |name: &str| std::env::var(name).ok();
         let untrusted = if cli.command.minds_signals() { Untrusted::Refuse } else { Untrusted::Ignore };
         let file = cli.global.config.clone();
-        let config = Config::load(&Sources { flags: &flags, environment: &environment, file, untrusted })?;
+        let mut config = Config::load(&Sources { flags: &flags, environment: &environment, file, untrusted })?;
+        let saved = chosen_context(&cli.command, &mut config)?;
         let left_out = config.check_local(cli.command.uses())?;
         let mistakes = mistaken_variables(&cli.command)?;
         let chatter = if cli.global.quiet { Chatter::Quiet } else { Chatter::Hints };
@@ -34,11 +50,26 @@ impl Context {
         for warning in config.ignored.iter().chain(&left_out).chain(&mistakes) {
             out.hint(&format!("warning: {warning}"));
         }
-        Ok(Self { config, out, verbose: cli.global.verbose })
+        Ok(Self { config, out, saved, verbose: cli.global.verbose })
     }
 
     pub(crate) fn client(&self) -> anyhow::Result<Client> {
-        let client = Client::new(&self.config.server()?)?;
+        self.client_at(&self.config.server()?)
+    }
+
+    /// A client of the server at an address, with all that the settings say about servers.
+    pub(crate) fn client_at(&self, url: &str) -> anyhow::Result<Client> {
+        let token = self.token_source()?;
+        Ok(self.client_without_token_at(url)?.with_tokens(|url| token(url)))
+    }
+
+    /// For a login, which shows no other credential.
+    pub(crate) fn client_without_token(&self) -> anyhow::Result<Client> {
+        self.client_without_token_at(&self.config.server()?)
+    }
+
+    fn client_without_token_at(&self, url: &str) -> anyhow::Result<Client> {
+        let client = Client::new(url)?;
         if let (PlainHttp::LoopbackOnly, Some(url)) = (self.plain_http()?, client.plain_http_elsewhere()) {
             return Err(usage(
                 format!(
@@ -47,14 +78,45 @@ impl Context {
                 "use https, or an SSH tunnel; --allow-plain-http allows it in a network that you trust",
             ));
         }
-        let token = self.token_source()?;
+        let client = if client.uses_tls() {
+            let tls = self.trusted_authorities(&client)?.client(&[HTTP_1]);
+            let tls = tls.map_err(|reason| usage(format!("no TLS: {reason}"), "correct the setting `ca_file`"))?;
+            client.with_tls(tls.config().as_ref().clone())?
+        } else {
+            client
+        };
         let trusted_users = TrustedUsers::new(&self.config)?;
-        Ok(client.with_listener_check(move |address| trusted_users.distrust(address))?.with_tokens(|url| token(url)))
+        Ok(client.with_listener_check(move |address| trusted_users.distrust(address))?)
+    }
+
+    /// Whom to trust over TLS at the addresses of a client.
+    pub(crate) fn trusted_authorities(&self, client: &Client) -> anyhow::Result<TrustedAuthorities> {
+        TrustedAuthorities::new(&self.config, client.urls().map(str::to_owned))
     }
 
     /// Where the access token comes from.
     pub(crate) fn token_source(&self) -> anyhow::Result<TokenSource> {
-        access::token_source(&self.config)
+        access::token_source(&self.config, self.saved.as_ref())
+    }
+
+    /// The context that a flag or the environment names.
+    pub(crate) fn asked_context(&self) -> anyhow::Result<Option<String>> {
+        let name = self.config.context()?;
+        if let Some(name) = &name {
+            context_name(name).map_err(|reason| self.config.refused("context", reason))?;
+        }
+        Ok(name)
+    }
+
+    /// The server that a flag or the environment names.
+    pub(crate) fn given_server(&self) -> anyhow::Result<Option<String>> {
+        self.config.given("server").is_some().then(|| self.config.server()).transpose()
+    }
+
+    /// The file of authorities that a flag or the environment names, as it is found from everywhere.
+    pub(crate) fn ca_file(&self) -> Option<PathBuf> {
+        let path = self.config.given("ca_file").filter(|path| !path.is_empty())?;
+        Some(std::path::absolute(path).unwrap_or_else(|_| PathBuf::from(path)))
     }
 
     pub(crate) fn plain_http(&self) -> anyhow::Result<PlainHttp> {
@@ -93,6 +155,28 @@ impl Context {
             .try_init()
             .map_err(|error| anyhow::anyhow!("cannot start logging: {error}"))
     }
+}
+
+/// Finds the context that a command goes by, and has the settings follow it.
+fn chosen_context(command: &Command, config: &mut Config) -> anyhow::Result<Option<ChosenContext>> {
+    let contexts = match command.context_use() {
+        ContextUse::No => return Ok(None),
+        ContextUse::Yes | ContextUse::Makes => SavedContexts::read()?,
+    };
+    let asked = config.context()?;
+    let chosen = match contexts.chosen(asked.as_deref()) {
+        Err(_) if command.context_use() == ContextUse::Makes => return Ok(None),
+        chosen => chosen?,
+    };
+    let Some((name, context)) = chosen else { return Ok(None) };
+    let mut values = vec![("server", context.server.clone())];
+    // It is the server's own: another server has another one.
+    let is_followed = config.given("server").is_none_or(|given| given == context.server);
+    if let Some(path) = context.ca_file.as_ref().filter(|_| is_followed) {
+        values.push(("ca_file", path.display().to_string()));
+    }
+    config.adopt(name, &values);
+    Ok(Some(ChosenContext { name: name.to_owned(), context: context.clone() }))
 }
 
 /// Variables that look like settings and are none. Whoever runs for long does not start with one: it would do something else than

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use punctual_api::{ErrorKind, FieldError, Problem};
 use punctual_client::ClientError;
+use punctual_worker::WorkerError;
 use serde::Serialize;
 
 macro_rules! exits {
@@ -129,6 +130,11 @@ impl Report {
             };
             return Self::of(refusal.exit, code, format!("{error:#}"), &refusal.hint);
         }
+        if let Some(WorkerError::JoinRefused { code, .. }) = error.downcast_ref::<WorkerError>() {
+            let kind = ErrorKind::from_code(code);
+            let exit = kind.map_or(Exit::NotAllowed, Exit::of_kind);
+            return Self::of(exit, code, format!("{error:#}"), "");
+        }
         match error.downcast_ref::<ClientError>() {
             Some(cause) => Self::of_client(error, cause),
             None => Self::of(Exit::Error, "error", format!("{error:#}"), ""),
@@ -143,7 +149,8 @@ impl Report {
         match cause {
             ClientError::Unreachable { url, .. } => {
                 let because = cause.unreachable_because().unwrap_or_default();
-                let hint = "start a server with `punctual dev`, or name another one with --server";
+                let usual = "start a server with `punctual dev`, or name another one with --server";
+                let hint = cause.tls_trouble().map_or(usual, |trouble| trouble.fix.unwrap_or_default());
                 Self::of(Exit::Unreachable, "unreachable", format!("cannot reach {url}: {because}"), hint)
             }
             ClientError::Problem(problem) => {
@@ -232,6 +239,22 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::InvalidRequest | ErrorKind::PayloadTooLarge | ErrorKind::RangeNotSatisfiable => {
             Server("correct the input and try again")
         }
+        ErrorKind::AuthorityRotating => Server("see `punctual authority show`"),
+        ErrorKind::TlsRequired => Server("write https:// in place of http://"),
+        ErrorKind::Forbidden => Server("ask an administrator for a role or a key that has the right"),
+        ErrorKind::CredentialExpired | ErrorKind::CredentialRevoked => {
+            Server("log in with `punctual login`, or use another key")
+        }
+        ErrorKind::LoginFailed => Command("try again; an administrator can set a new password"),
+        ErrorKind::TooManyLogins => Server("wait a moment and try again"),
+        ErrorKind::KeyNotFound => Command("see what there is with `punctual key list`"),
+        ErrorKind::UserNotFound => Command("see what there is with `punctual user list`"),
+        ErrorKind::SessionNotFound => Command("see what there is with `punctual session list`"),
+        ErrorKind::KeyExists => Command("choose another name, or replace it with `punctual key rotate`"),
+        ErrorKind::KeyEnded => Command("see what there is with `punctual key list`, and create a new one"),
+        ErrorKind::TooManyKeys => Command("delete those that nobody needs with `punctual key delete`"),
+        ErrorKind::UserExists => Command("change it with `punctual user edit`, or choose another name"),
+        ErrorKind::TooManyUsers => Command("delete those that nobody needs with `punctual user delete`"),
         ErrorKind::ForbiddenHost => Server("use the address that `punctual dev` or `punctual server` printed"),
         ErrorKind::ForbiddenOrigin => Server("send the request from outside a browser"),
         ErrorKind::NotFound | ErrorKind::MethodNotAllowed | ErrorKind::UnsupportedMediaType => {
@@ -245,6 +268,10 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::ScheduleNotFound => Command("see what there is with `punctual schedule list`"),
         ErrorKind::BackfillNotFound => Command("see what there is with `punctual backfill list`"),
         ErrorKind::CalendarNotFound => Command("see what there is with `punctual calendar list`"),
+        ErrorKind::SecretNotFound => Command("see what there is with `punctual secret list`"),
+        ErrorKind::SecretInUse => Command("change or delete those tasks first, or delete it with --force"),
+        ErrorKind::TooManySecrets => Command("delete those that no task needs with `punctual secret delete`"),
+        ErrorKind::RootKeyRefused => Server("see docs/secrets.md"),
         ErrorKind::NotificationNotFound => Command("see what there is with `punctual notify list`"),
         ErrorKind::TaskInUse => {
             Command("delete those schedules first, or give them another task with `punctual schedule edit`")
@@ -281,6 +308,19 @@ fn hint(kind: ErrorKind) -> Hint {
         }
         ErrorKind::IdempotencyKeyReused => Command("use another --idempotency-key"),
         ErrorKind::NotServedHere => Command("name a server that has the role api with --server"),
+        ErrorKind::InvalidJoinToken
+        | ErrorKind::ForeignJoinToken
+        | ErrorKind::JoinTokenExpired
+        | ErrorKind::JoinTokenRevoked
+        | ErrorKind::JoinTokenUsedUp
+        | ErrorKind::WorkerRevoked
+        | ErrorKind::WorkerNotEnrolled
+        | ErrorKind::OutOfScope => Server("make another token with `punctual worker token create`"),
+        ErrorKind::WorkerTokenNotFound => Command("see what there is with `punctual worker token list`"),
+        ErrorKind::EnrolmentNotFound => Command("see what there is with `punctual worker enrolments`"),
+        ErrorKind::TooManyWorkerTokens => Server("make fewer tokens with more uses"),
+        ErrorKind::TooManyEnrolments => Server("revoke workers that are gone with `punctual worker revoke`"),
+        ErrorKind::NoAuthority => Server("start the servers with TLS; see docs/tls.md"),
         ErrorKind::TooManyRequests | ErrorKind::RequestTimeout | ErrorKind::Unavailable | ErrorKind::ShardMoving => {
             Server("try again in a moment")
         }

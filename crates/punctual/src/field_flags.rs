@@ -134,6 +134,22 @@ pub(crate) const OF_BACKFILLS: Flags = &[
     ("cursor", "--cursor"),
 ];
 
+pub(crate) const OF_KEYS: Flags = &[
+    ("/name", "the key's name"),
+    ("/role", "--role"),
+    ("/rights", "--right"),
+    ("/expires_in", "--expires-in"),
+    ("/overlap", "--overlap"),
+];
+
+pub(crate) const OF_USERS: Flags = &[
+    ("/name", "the user's name"),
+    ("/mail", "--mail"),
+    ("/role", "--role"),
+    ("/password", "the password"),
+    ("/current", "the present password"),
+];
+
 pub(crate) const OF_CALENDARS: Flags = &[
     ("name", "the calendar's name"),
     ("If-Match", "--if-revision"),
@@ -192,10 +208,28 @@ pub(crate) const SCHEDULE_WORDS: Words = &[
     ("`max_runs`", "--max-runs"),
 ];
 
+pub(crate) const KEY_WORDS: Words = &[
+    ("GET /v1/keys lists them", "`punctual key list` shows them"),
+    ("GET /v1/keys shows", "`punctual key list` shows"),
+];
+
+pub(crate) const USER_WORDS: Words = &[
+    (
+        "GET /v1/users lists them; POST /v1/users adds one",
+        "`punctual user list` shows them; `punctual user create` adds one",
+    ),
+    ("GET /v1/sessions lists them", "`punctual session list` shows them"),
+];
+
 pub(crate) const CALENDAR_WORDS: Words = &[
     ("skip_unsupported=true", "--skip-unsupported"),
     ("`zone`", "--zone"),
     ("send the dates as JSON: {\"dates\": [\"2026-12-25\"]}", "write the dates into a file, one a line"),
+];
+
+pub(crate) const SECRET_WORDS: Words = &[
+    ("or delete it anyway with force=true", "or delete it anyway with --force"),
+    ("GET /v1/secrets", "`punctual secret list`"),
 ];
 
 pub(crate) const FORECAST_WORDS: Words = &[("`from`", "--from")];

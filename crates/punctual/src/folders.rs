@@ -19,8 +19,20 @@ const STICKY: u32 = 0o1000;
 const OTHERS_WRITE: u32 = 0o022;
 
 /// How the names of what Punctual keeps in folders begin: in that of the database, in the storage, the cache and the spool.
-const OURS: [&str; 10] =
-    ["punctual.db", "token", "storage", "spool", "programs", "agents", "artifact", "logs", ".uploads", "worker_"];
+const OURS: [&str; 12] = [
+    "punctual.db",
+    "token",
+    "root.key",
+    "storage",
+    "spool",
+    "identity",
+    "programs",
+    "agents",
+    "artifact",
+    "logs",
+    ".uploads",
+    "worker_",
+];
 
 /// So far below a folder its sub-folders are looked at. Those of the storage that lie deeper have one for each job, and nobody
 /// else can have made any in a folder that only we can write to.

@@ -2,12 +2,12 @@
 //! concrete store, storage or transport.
 
 use std::future::Future;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
-use punctual_app::{AccessToken, App, Parts, PeerKey, Settings, WorkerProgram};
+use punctual_app::{AccessToken, App, Parts, PeerKey, RootKeySource, Settings, Unlocked, VaultParts, WorkerProgram};
 use punctual_blobs::{BlobError, Blobs, UrlKey};
 use punctual_core::schedule::recurrence::ZoneData;
 use punctual_core::{ServerId, Span};
@@ -16,20 +16,24 @@ use punctual_engine::{Engine, EngineConfig, MemberConfig, StartError};
 use punctual_exec::{Account, Binaries, Commands, Downloads, ProgramCache, Programs};
 use punctual_peers::GrpcPeers;
 use punctual_sandbox::{Launcher, LauncherOptions, Protection};
-use punctual_server::Rest;
+use punctual_server::{Network, Rest};
 use punctual_store::ClusterSecret;
 use punctual_store_sqlite::DataLoss;
-use punctual_worker::{PlainHttp, Worker};
+use punctual_worker::{HTTP_2, PlainHttp, Worker};
 use tokio::sync::oneshot;
 
-use crate::access::{self, TokenSource, TrustedUsers};
+use crate::access::{self, Published, TokenSource, TrustedUsers};
 use crate::address;
 use crate::agents;
-use crate::config::{Database, SandboxSettings, ServerSettings, Spawn, Storage, WorkerSettings};
+use crate::config::{Database, SandboxSettings, ServerSettings, Spawn, Storage, TlsMode, WorkerSettings};
 use crate::exit::failed;
 use crate::folders::make_private;
+use crate::join::JoinOptions;
 use crate::memory;
+use crate::root_key::{self, RootKeyPlace};
 use crate::stores::OpenStore;
+use crate::tls::ServerSide;
+use crate::trust::TrustedAuthorities;
 use crate::{clock, random};
 
 #[derive(Debug)]
@@ -45,6 +49,8 @@ pub(crate) struct ServerOptions {
 #[derive(Debug)]
 pub(crate) struct ServerReady {
     pub(crate) address: SocketAddr,
+    /// Such as `http://127.0.0.1:8020`.
+    pub(crate) url: String,
     /// The store and how it writes, as `GET /v1/server` says it.
     pub(crate) store: String,
 }
@@ -58,6 +64,10 @@ pub(crate) struct WorkerOptions {
     /// Whose servers on this machine the worker takes work from.
     pub(crate) trusted_users: TrustedUsers,
     pub(crate) plain_http: PlainHttp,
+    /// Whom the worker trusts over TLS.
+    pub(crate) authorities: TrustedAuthorities,
+    /// For a worker that shows a certificate.
+    pub(crate) join: Option<JoinOptions>,
 }
 
 /// Runs a server until `shutdown` ends, and then until it has drained.
@@ -71,16 +81,30 @@ pub(crate) async fn run_server(
     settings.task_defaults().set();
     let numbers = random::numbers()?;
     let address = listener.local_addr().context("cannot read the address")?;
+    let url = match &settings.advertise {
+        // Nobody can use the address of all interfaces.
+        Some(advertised) if address.ip().is_unspecified() => advertised.clone(),
+        _ => format!("{}://{address}", settings.scheme()),
+    };
     let opened = OpenStore::open(&settings, data_loss).await?;
     let store = opened.as_store();
-    let proposed = ClusterSecret(random::secret()?);
-    let secret = store.cluster_secret(proposed).await.context("cannot read the cluster's secret")?;
+    let root_keys = settings.root_key.clone().unwrap_or_else(|| RootKeyPlace::usual(&settings.data_dir));
+    let root_keys: Arc<dyn RootKeySource> = Arc::new(root_keys);
+    let entropy = root_key::entropy()?;
+    let Unlocked { cluster: secret, root_key: _, vault } =
+        punctual_app::unlock(&*store, &*root_keys, &entropy).await.map_err(root_key::not_unlocked)?;
     let key = PeerKey::new(secret);
     let blobs = open_storage(&settings, secret)?;
     let config = engine_config(&settings, address, [numbers(), numbers()]);
     let server = config.server;
+    let tls = ServerSide::start(&settings, &store, &key, server).await?;
+    let network = Network {
+        tls: tls.as_ref().map(|side| Arc::clone(&side.tls)),
+        hosts: served_hosts(&settings).into(),
+        proxies: settings.proxies.clone(),
+    };
     if settings.database != Database::Embedded {
-        address::check(&listener, server, &config.member.address, &*store).await?;
+        address::check(&listener, server, &config.member.address, &*store, network.clone(), tls.as_ref()).await?;
     }
     let token_file = access::keep_token(&settings.data_dir, &AccessToken::new(&key));
     let engine = Engine::start(Arc::clone(&store), config).await.map_err(not_started)?;
@@ -91,7 +115,8 @@ pub(crate) async fn run_server(
         roles: settings.roles,
         artifact_max: settings.artifact_max,
         retention: settings.retention,
-        public_url: settings.public_url.clone().unwrap_or_else(|| format!("http://{address}")),
+        audit_retention: settings.audit_retention,
+        public_url: settings.public_url.clone().unwrap_or_else(|| url.clone()),
         worker_program,
         missed_after: settings.missed_after,
         log_limit: settings.log_limit,
@@ -103,11 +128,19 @@ pub(crate) async fn run_server(
         engine: engine.clone(),
         clock: engine.clock(),
         random: numbers,
-        peers: Arc::new(GrpcPeers::new(key.clone(), server)),
+        peers: Arc::new(GrpcPeers::new(
+            key.clone(),
+            engine.clock(),
+            server,
+            tls.as_ref().map(|side| side.peers.clone()),
+        )),
         key,
+        vault: VaultParts { key: vault, entropy, root_keys },
         blobs: blobs.clone(),
         settings: app_settings.clone(),
     });
+    // Whoever comes first with a key is not refused because nobody has looked yet.
+    app.refresh_identities().await.context("cannot read keys and sessions")?;
     let duties = punctual_duties::all(&punctual_duties::Context {
         app: app.clone(),
         store: Arc::clone(&store),
@@ -121,8 +154,9 @@ pub(crate) async fn run_server(
 
     listener.set_nonblocking(true).context("cannot prepare the socket")?;
     let listener = tokio::net::TcpListener::from_std(listener).context("cannot prepare the socket")?;
-    let _published = token_file.and_then(|token_file| access::publish(address, &token_file));
-    let _ = ready.send(ServerReady { address, store: store.description() });
+    let _published: Vec<_> = token_file.iter().flat_map(|file| note_token(address, file)).collect();
+    let fresh = tls.map(ServerSide::keep_fresh);
+    let _ = ready.send(ServerReady { address, url, store: store.description() });
     let mut was_stopped = false;
     let until = async {
         tokio::select! {
@@ -133,14 +167,34 @@ pub(crate) async fn run_server(
         was_stopped = engine.stop().await;
         app.say_goodbye().await;
     };
-    let router = punctual_server::router(app.clone(), rest, settings.grpc_streams_max);
-    punctual_server::serve(router, listener, until).await;
+    let router = punctual_server::router(app.clone(), rest, network.clone(), settings.grpc_streams_max);
+    punctual_server::serve(router, listener, network, until).await;
+    if let Some(fresh) = fresh {
+        fresh.abort();
+    }
     // After the connections: workers that parted are recorded by a duty.
     duties.stop().await;
     drop((engine, store, app));
     opened.close().await.context("cannot close the store")?;
     anyhow::ensure!(was_stopped, "the engine broke down; its last words are in the log");
     Ok(())
+}
+
+/// The hosts that requests may name beside loopback. Without TLS and proxies nobody comes from elsewhere.
+fn served_hosts(settings: &ServerSettings) -> Vec<String> {
+    if settings.tls == TlsMode::Off && settings.proxies.is_empty() { Vec::new() } else { settings.hosts() }
+}
+
+/// Commands on this machine use its loopback addresses where a server listens on all of them.
+fn note_token(address: SocketAddr, token_file: &Path) -> Vec<Published> {
+    let addresses: Vec<SocketAddr> = match address.ip() {
+        ip if !ip.is_unspecified() => vec![address],
+        IpAddr::V4(_) => vec![(Ipv4Addr::LOCALHOST, address.port()).into()],
+        IpAddr::V6(_) => [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()]
+            .map(|ip| SocketAddr::new(ip, address.port()))
+            .into(),
+    };
+    addresses.into_iter().filter_map(|address| access::publish(address, token_file)).collect()
 }
 
 fn open_storage(settings: &ServerSettings, secret: ClusterSecret) -> anyhow::Result<Blobs> {
@@ -168,7 +222,7 @@ fn engine_config(settings: &ServerSettings, address: SocketAddr, random: [u64; 2
         Database::Postgres(_) => config.owner.lanes = punctual_store_postgres::LANES.into(),
     }
     config.member = MemberConfig {
-        address: settings.advertise.clone().unwrap_or_else(|| format!("http://{address}")),
+        address: settings.advertise.clone().unwrap_or_else(|| format!("{}://{address}", settings.scheme())),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         roles: settings.roles.names(),
         zone_data: ZoneData::in_use().version.clone().unwrap_or_default(),
@@ -250,10 +304,14 @@ async fn binaries(programs: Arc<Programs>, sandbox: &SandboxSettings) -> anyhow:
 }
 
 /// The folder of programs, and of files that tasks read.
-fn programs(downloads: Arc<dyn Downloads>, cache: ProgramCache) -> anyhow::Result<Arc<Programs>> {
+fn programs(
+    authorities: Option<&str>,
+    downloads: Arc<dyn Downloads>,
+    cache: ProgramCache,
+) -> anyhow::Result<Arc<Programs>> {
     make_private(&cache.folder, "--cache-dir")?;
     let folder = cache.folder.display().to_string();
-    let programs = Programs::new(downloads, cache).map_err(|error| {
+    let programs = Programs::trusting(authorities, downloads, cache).map_err(|error| {
         failed(format!("cannot use the folder {folder}: {error}"), "name another one with --cache-dir")
     })?;
     Ok(Arc::new(programs))
@@ -265,11 +323,14 @@ pub(crate) async fn run_worker(
     options: WorkerOptions,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> anyhow::Result<()> {
-    let WorkerOptions { servers, name, settings, token, trusted_users, plain_http } = options;
+    let WorkerOptions { servers, name, mut settings, token, trusted_users, plain_http, authorities, join } = options;
+    tokio::pin!(shutdown);
+    let mut own_authorities = authorities.pem().map_err(|reason| failed(reason, "correct --ca-file"))?;
     let mut worker = Worker::connect_any(servers.clone())
         .token(move |url| token(url))
         .distrust(move |address| trusted_users.distrust(address))
         .plain_http(plain_http)
+        .tls(move || authorities.client(&[HTTP_2]))
         .name(name.clone())
         .slots(settings.slots)
         .queues(settings.queues)
@@ -281,7 +342,17 @@ pub(crate) async fn run_worker(
     if settings.probe_effects {
         worker = worker.probe_effects();
     }
-    let programs = programs(worker.downloads(), settings.programs)?;
+    if let Some(JoinOptions { folder, token }) = join {
+        make_private(&folder, "identity_dir")?;
+        worker = worker.join(folder, token);
+        own_authorities = tokio::select! {
+            enrolled = worker.enrol() => enrolled?,
+            () = &mut shutdown => return Ok(()),
+        };
+    }
+    // Agents are told whom to trust; what is named for them goes first.
+    settings.agents.authorities = settings.agents.authorities.or_else(|| own_authorities.clone());
+    let programs = programs(own_authorities.as_deref(), worker.downloads(), settings.programs)?;
     if settings.allow_commands {
         worker = worker.executor(Commands::new(Account::own()).files(Arc::clone(&programs)));
     }
@@ -299,7 +370,7 @@ pub(crate) async fn run_worker(
     for (key, value) in settings.labels {
         worker = worker.label(key, value);
     }
-    let ran = worker.run_until(shutdown).await;
+    let ran = worker.run_until(&mut shutdown).await;
     // What did not end in time is being ended by force.
     if let Some(all_ended) = all_ended
         && tokio::time::timeout(agents::FAREWELL_MAX, all_ended).await.is_err()

@@ -9,6 +9,8 @@ use punctual_client::Client;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
+use crate::root_key::ROOT_KEY_FILE;
+
 pub(crate) const START_LIMIT: Duration = Duration::from_secs(120);
 
 /// Our own executable, blind to the settings of this machine and this user.
@@ -45,6 +47,8 @@ pub(crate) async fn spawn_server(
     let mut command = punctual(dir, "server", &name, settings)?;
     let data = dir.join(format!("data-{place}"));
     command.args(["--listen", "127.0.0.1:0", "--data-dir"]).arg(data).stdout(Stdio::piped());
+    // Servers of one database share a root key; each has a folder of its own.
+    command.args(["--root-key", &format!("file:{}", dir.join(ROOT_KEY_FILE).display())]);
     let mut child = command.spawn().context("cannot start a server")?;
     let stdout = child.stdout.take().expect("it was just piped");
     let mut lines = BufReader::new(stdout).lines();

@@ -19,11 +19,12 @@ use super::Context;
 use super::server::{StartFlags, bind, ready_json, until_ready};
 use super::worker::{commands_allowed, host_name};
 use crate::access::TrustedUsers;
-use crate::config::{Database, DevFlags, Origin, ServerSettings, WorkerSettings, guard_in_dev};
-use crate::exit::Exit;
+use crate::config::{Database, DevFlags, Origin, ServerSettings, TlsMode, WorkerSettings, guard_in_dev};
+use crate::exit::{Exit, usage};
 use crate::folders::make_data_dir;
 use crate::output::Format;
 use crate::signals::{Stop, Until};
+use crate::trust::TrustedAuthorities;
 use crate::wiring::{self, ServerOptions, ServerReady, WorkerOptions};
 
 #[derive(Debug, Args)]
@@ -58,6 +59,7 @@ impl DataDir {
 pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit> {
     context.start_logging("warn")?;
     let mut settings = ServerSettings::new(&context.config)?;
+    check_local(&settings)?;
     let mut worker_settings = WorkerSettings::new(&context.config)?;
     // What people try first runs on their own machine.
     worker_settings.sandbox = worker_settings.sandbox.or_none();
@@ -98,17 +100,19 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
     let options = ServerOptions { listener, settings, data_loss, worker_program: WorkerProgram::Dev };
     let mut server = tokio::spawn(wiring::run_server(options, ready_sender, server_stop));
     let ready = until_ready(ready, &mut server).await?;
-    let url = format!("http://{}", ready.address);
+    let url = ready.url.clone();
     if worker_settings.allow_commands {
         context.out.hint(&commands_allowed(&Account::own().name));
     }
     let options = WorkerOptions {
+        authorities: TrustedAuthorities::new(&context.config, [url.clone()])?,
         servers: vec![url],
         name: host_name(),
         settings: worker_settings,
         token: context.token_source()?,
         trusted_users: TrustedUsers::OWN,
         plain_http: PlainHttp::LoopbackOnly,
+        join: None,
     };
     let mut worker = tokio::spawn(wiring::run_worker(options, stop.requested()));
     announce(&ready, asked, &database, &data_dir, context)?;
@@ -125,6 +129,21 @@ pub(crate) async fn run(args: DevArgs, context: &Context) -> anyhow::Result<Exit
     worked?;
     context.out.hint("Stopped; nothing was left running.");
     Ok(Exit::Ok)
+}
+
+/// What people try first is for this machine alone.
+fn check_local(settings: &ServerSettings) -> anyhow::Result<()> {
+    let fix = "use `punctual server` and `punctual worker`; see docs/tls.md";
+    if settings.tls != TlsMode::Off {
+        return Err(usage("`punctual dev` has no TLS, and the setting `tls` asks for it", fix));
+    }
+    if !settings.listen.ip().is_loopback() {
+        return Err(usage(
+            format!("`punctual dev` listens on this machine alone, and not on {}", settings.listen),
+            fix,
+        ));
+    }
+    Ok(())
 }
 
 /// For this user alone, whatever the umask.
@@ -205,7 +224,11 @@ mod tests {
     #[test]
     fn the_welcome_names_the_address_the_folder_and_what_to_try() {
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let ready = |port| ServerReady { address: at(port), store: "sqlite, synchronous=full".to_owned() };
+        let ready = |port| ServerReady {
+            address: at(port),
+            url: format!("http://{}", at(port)),
+            store: "sqlite, synchronous=full".to_owned(),
+        };
         let kept = ".punctual";
         let server = "http://127.0.0.1:8020";
         let calls = "the public internet and this machine";
@@ -219,7 +242,7 @@ mod tests {
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let kept = ".punctual";
         for asked in [9201, 0] {
-            let ready = ServerReady { address: at(9201), store: String::new() };
+            let ready = ServerReady { address: at(9201), url: String::new(), store: String::new() };
             let text = welcome(&ready, at(asked), "http://127.0.0.1:8020", kept, "");
             assert_eq!(text.matches("--server http://127.0.0.1:9201").count(), 3, "{text}");
             assert!(!text.contains("was taken"), "{text}");

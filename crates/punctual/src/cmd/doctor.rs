@@ -5,6 +5,7 @@ mod containers;
 mod data;
 mod database;
 mod sandbox;
+mod tls;
 mod waiting;
 mod zones;
 
@@ -83,7 +84,11 @@ impl Row for Check {
 pub(crate) async fn run(_: DoctorArgs, context: &Context) -> anyhow::Result<Exit> {
     let mut checks = Vec::new();
     let answered = with_server(context, &mut checks).await;
-    match ServerSettings::new(&context.config) {
+    let settings = ServerSettings::new(&context.config);
+    if let Ok(settings) = &settings {
+        checks.extend(tls::of_settings(context, settings).await);
+    }
+    match settings {
         Ok(ServerSettings { database: Database::Postgres(connection), clock_skew_max, .. }) => {
             checks.extend(database::checks(&connection, clock_skew_max).await);
         }
@@ -137,6 +142,7 @@ async fn with_server(context: &Context, checks: &mut Vec<Check>) -> Answered {
     checks.push(Check::pass("server", format!("{} answers", client.url())));
     checks.push(version(&node.version));
     checks.push(clock(before, node.now, now()));
+    checks.extend(tls::of_server(context, &client).await);
     checks.push(ready(&client).await);
     checks.push(store(&node));
     answered.node = Some(node);

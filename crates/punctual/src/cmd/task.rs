@@ -10,7 +10,7 @@ use super::Context;
 use crate::exit::{Exit, usage};
 use crate::field_flags::{self, in_flags};
 use crate::input::{misfit, read_file};
-use crate::output::{Format, Output};
+use crate::output::{Format, Output, note};
 use crate::task_flags::{JobInput, SpecFlags, Unset, priority, sparse};
 use crate::view;
 use crate::when::whole;
@@ -173,6 +173,7 @@ async fn apply(args: &ApplyArgs, client: &Client, out: &Output) -> anyhow::Resul
         Some(changes) if changes.is_empty() => "nothing changed".to_owned(),
         Some(changes) => format!("changed: {}", changes.join(", ")),
     };
+    task.warnings.iter().for_each(|warning| note(&format!("warning: {}", warning.detail)));
     out.hint(&format!("Revision {}, {told}. Next: punctual run {}", task.revision, task.name));
     Ok(())
 }

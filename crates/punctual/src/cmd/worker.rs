@@ -2,13 +2,16 @@
 
 use clap::{Args, Subcommand};
 use punctual_api::{WorkerQuery, WorkerView};
+use punctual_core::EnrolmentId;
 use punctual_exec::Account;
 
 use super::Context;
+use super::worker_tokens::{self, EnrolmentArgs, TokenVerb};
 use crate::access::TrustedUsers;
-use crate::config::{WorkerFlags, WorkerSettings};
+use crate::config::{Origin, WorkerFlags, WorkerSettings};
 use crate::exit::Exit;
 use crate::folders::make_data_dir;
+use crate::join;
 use crate::signals::{Stop, Until};
 use crate::wiring::{self, WorkerOptions};
 
@@ -36,6 +39,17 @@ pub(crate) enum WorkerVerb {
         #[arg(short, long)]
         all: bool,
     },
+    /// Manage the tokens with which workers on other hosts join
+    #[command(subcommand)]
+    Token(TokenVerb),
+    /// List the workers that joined with a token, and what they may do
+    Enrolments(EnrolmentArgs),
+    /// Cut workers that joined off: within seconds they are nobody, and what they run is lost
+    Revoke {
+        /// The ids of their enrolments, as `punctual worker enrolments` lists them
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<EnrolmentId>,
+    },
 }
 
 /// The name of this machine, for people; nothing depends on it.
@@ -46,13 +60,19 @@ pub(crate) fn host_name() -> String {
 }
 
 pub(crate) async fn run(args: WorkerArgs, context: &Context) -> anyhow::Result<Exit> {
-    if let Some(WorkerVerb::List { all }) = args.verb {
-        return list(all, context).await;
+    match args.verb {
+        Some(WorkerVerb::List { all }) => return list(all, context).await,
+        Some(WorkerVerb::Token(verb)) => return worker_tokens::run(verb, context).await,
+        Some(WorkerVerb::Enrolments(args)) => return worker_tokens::enrolments(args, context).await,
+        Some(WorkerVerb::Revoke { ids }) => return worker_tokens::revoke(ids, context).await,
+        None => {}
     }
     context.start_logging("info")?;
     // A wrong address is told at once; a server that is not there yet is waited for.
-    let servers: Vec<String> = context.client()?.urls().map(str::to_owned).collect();
-    let settings = WorkerSettings::new(&context.config)?;
+    let client = context.client()?;
+    let servers: Vec<String> = client.urls().map(str::to_owned).collect();
+    let authorities = context.trusted_authorities(&client)?;
+    let mut settings = WorkerSettings::new(&context.config)?;
     if let ("", Some(data_dir)) = (context.config.text("spool_dir"), settings.spool_dir.parent()) {
         make_data_dir(data_dir, "--spool-dir")?;
     }
@@ -63,10 +83,15 @@ pub(crate) async fn run(args: WorkerArgs, context: &Context) -> anyhow::Result<E
         context.out.hint(&commands_allowed(&Account::own().name));
     }
     context.out.hint(&format!("Connecting to {} with {} slots.", servers.join(" and "), settings.slots));
+    let join = join::options(&context.config, &settings, &servers)?;
+    // One that joined serves all queues that it may, unless somebody names some of them.
+    if join.is_some() && context.config.value("queues").origin == Origin::Default {
+        settings.queues.clear();
+    }
     let (token, plain_http) = (context.token_source()?, context.plain_http()?);
     let name = args.name.unwrap_or_else(host_name);
     let trusted_users = TrustedUsers::new(&context.config)?;
-    let options = WorkerOptions { servers, name, settings, token, trusted_users, plain_http };
+    let options = WorkerOptions { servers, name, settings, token, trusted_users, plain_http, authorities, join };
     wiring::run_worker(options, stop.requested()).await?;
     Ok(Exit::Ok)
 }

@@ -26,6 +26,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+pub(crate) use addresses::host_of;
 pub(crate) use agents::{AgentsSettings, ContainerPlace, Spawn};
 pub(crate) use database::{Connection, Database};
 pub(crate) use file::unknown as unknown_setting;
@@ -35,8 +36,8 @@ pub(crate) use sandbox::SandboxSettings;
 pub(crate) use sending::guard_in_dev;
 pub(crate) use setting::{Setting, variable};
 pub(crate) use storage::Storage;
-pub(crate) use table::{Durability, ServerSettings, WorkerSettings, settings};
-pub(crate) use trust::{Untrusted, Uses};
+pub(crate) use table::{Durability, ServerSettings, TlsMode, WorkerSettings, settings};
+pub(crate) use trust::{Untrusted, Uses, distrust};
 pub(crate) use variables::unknown as unknown_variables;
 
 use self::file::{Found, SettingsFile};
@@ -49,6 +50,8 @@ use crate::exit::usage;
 pub(crate) enum Origin {
     Flag,
     Environment(String),
+    /// A saved context, by its name.
+    Context(String),
     File(PathBuf),
     Default,
 }
@@ -58,6 +61,7 @@ impl fmt::Display for Origin {
         match self {
             Self::Flag => f.write_str("flag"),
             Self::Environment(name) => write!(f, "environment {name}"),
+            Self::Context(name) => write!(f, "context {name}"),
             Self::File(path) => write!(f, "file {}", path.display()),
             Self::Default => f.write_str("default"),
         }
@@ -122,6 +126,24 @@ impl Config {
             values.insert(setting.key, value);
         }
         Ok(Self { values, file, ignored, not_local })
+    }
+
+    /// Takes values of a context, which go before files and defaults, and after flags and the environment.
+    pub(crate) fn adopt(&mut self, context: &str, values: &[(&str, String)]) {
+        for (key, text) in values {
+            let Some(value) = self.values.get_mut(*key) else { continue };
+            if matches!(value.origin, Origin::File(_) | Origin::Default) {
+                *value = Value { text: text.clone(), origin: Origin::Context(context.to_owned()) };
+                // Nobody would have gone by the file.
+                self.not_local.retain(|found| found.setting.key != *key);
+            }
+        }
+    }
+
+    /// The text of a setting that a flag or the environment gives.
+    pub(crate) fn given(&self, key: &str) -> Option<&str> {
+        let value = self.values.get(key)?;
+        matches!(value.origin, Origin::Flag | Origin::Environment(_)).then_some(value.text.as_str())
     }
 
     /// Refuses a command that would go by what the file in the current folder cannot set. Of the rest, people are warned.

@@ -89,9 +89,9 @@ fn a_switch_in_the_file_may_be_a_boolean() {
 #[test]
 fn values_out_of_range_are_refused_and_say_where_they_were_written() {
     for (variable, value, answer) in [
-        ("PUNCTUAL_LISTEN", "0.0.0.0:8020", "there is no authentication yet"),
-        ("PUNCTUAL_LISTEN", "[::]:8020", "there is no authentication yet"),
-        ("PUNCTUAL_LISTEN", "192.168.1.7:8020", "there is no authentication yet"),
+        ("PUNCTUAL_LISTEN", "0.0.0.0:8020", "without TLS"),
+        ("PUNCTUAL_LISTEN", "[::]:8020", "without TLS"),
+        ("PUNCTUAL_LISTEN", "192.168.1.7:8020", "without TLS"),
         ("PUNCTUAL_LISTEN", "8020", "is not an address"),
         ("PUNCTUAL_SHARDS", "0", "is not a number from 1 to 1024"),
         ("PUNCTUAL_HEARTBEAT", "soon", "setting heartbeat (environment PUNCTUAL_HEARTBEAT): `soon` is not a duration"),

@@ -21,7 +21,7 @@ pub(crate) enum Untrusted {
 }
 
 /// Why a settings file is not read. A link counts like the file that it leads to: whoever owns either chooses what is read.
-pub(super) fn distrust(path: &Path) -> Option<String> {
+pub(crate) fn distrust(path: &Path) -> Option<String> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let link = path.symlink_metadata().ok().filter(Metadata::is_symlink);
     let link = link.filter(|link| link.uid() != uid && link.uid() != 0);

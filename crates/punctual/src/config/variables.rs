@@ -3,8 +3,9 @@
 use super::{file, settings};
 
 /// Variables that are no settings.
-const OTHERS: [&str; 3] = [
+const OTHERS: [&str; 4] = [
     "PUNCTUAL_CONFIG",
+    "PUNCTUAL_JOIN_TOKEN",
     "PUNCTUAL_TOKEN",
     // Tells tests which program to run.
     "PUNCTUAL_BIN",

@@ -20,6 +20,13 @@ pub(super) fn spool_folder(config: &Config) -> anyhow::Result<PathBuf> {
     }
 }
 
+pub(super) fn identity_folder(config: &Config) -> anyhow::Result<PathBuf> {
+    match config.identity_dir()? {
+        Some(folder) => Ok(folder),
+        None => Ok(config.data_dir()?.join("identity")),
+    }
+}
+
 pub(super) fn program_cache(config: &Config) -> anyhow::Result<ProgramCache> {
     let folder = match config.cache_dir()? {
         Some(folder) => folder,

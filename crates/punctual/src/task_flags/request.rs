@@ -8,7 +8,7 @@ use punctual_core::task::{HttpCall, Method, default_http_timeout};
 
 use super::{JobInput, word};
 use crate::exit::usage;
-use crate::input::text_or_file;
+use crate::input::{read_file, text_or_file};
 use crate::when::{parse_span, whole};
 
 /// What is no call. That a call is required does not keep clap from taking these instead.
@@ -20,7 +20,8 @@ pub(super) struct RequestFlags {
     /// GET, HEAD, POST, PUT, PATCH or DELETE [default: GET; POST if there is a body or an input]
     #[arg(long, requires = "http", conflicts_with_all = ["ping", "webhook", "message", "probe", "handler", "command"])]
     method: Option<String>,
-    /// A header of the request, as 'Name: value'; may be repeated
+    /// A header of the request, as 'Name: value', or @file with one a line, so that values are not in the arguments; may be
+    /// repeated
     #[arg(short = 'H', long = "header", value_name = "HEADER", requires = "request", conflicts_with_all = OTHERS)]
     headers: Vec<String>,
     /// The body of the request: text, @file, or - for stdin. Without it, the job's input
@@ -77,15 +78,9 @@ impl RequestFlags {
                 format!("use {instead}, or leave out {flag}"),
             ));
         }
-        let headers = self.headers.iter().map(|header| {
-            let (name, value) = header
-                .split_once(':')
-                .ok_or_else(|| usage(format!("--header: `{header}` has no colon"), "write it like 'Name: value'"))?;
-            Ok((name.trim().to_owned(), value.trim().to_owned()))
-        });
         Ok(HttpCall {
             method,
-            headers: headers.collect::<anyhow::Result<BTreeMap<_, _>>>()?,
+            headers: self.headers()?,
             body: self.body.as_deref().map(text_or_file).transpose()?,
             expect_status: self.expect_status.clone(),
             expect_body: self.expect_body.clone(),
@@ -98,6 +93,30 @@ impl RequestFlags {
         })
     }
 
+    fn headers(&self) -> anyhow::Result<BTreeMap<String, String>> {
+        let mut headers = BTreeMap::new();
+        for written in &self.headers {
+            let Some(file) = written.strip_prefix('@') else {
+                let header = header(written).ok_or_else(|| {
+                    usage(format!("--header: `{written}` has no colon"), "write it like 'Name: value'")
+                })?;
+                headers.extend([header]);
+                continue;
+            };
+            for (number, line) in (1..).zip(read_file(file)?.lines()) {
+                if line.trim().is_empty() {
+                    continue;
+                }
+                // The line may be a password.
+                let header = header(line).ok_or_else(|| {
+                    usage(format!("--header: line {number} of {file} has no colon"), "write it like 'Name: value'")
+                })?;
+                headers.extend([header]);
+            }
+        }
+        Ok(headers)
+    }
+
     fn method(&self, means: Means, input: JobInput) -> anyhow::Result<Method> {
         Ok(match (&self.method, means) {
             (Some(method), _) => word(&method.to_ascii_uppercase()).map_err(|_| {
@@ -108,5 +127,35 @@ impl RequestFlags {
             (None, Means::AsTold) if self.body.is_some() || input == JobInput::Given => Method::Post,
             (None, Means::AsTold) => Method::Get,
         })
+    }
+}
+
+fn header(text: &str) -> Option<(String, String)> {
+    let (name, value) = text.split_once(':')?;
+    Some((name.trim().to_owned(), value.trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn headers_are_read_from_arguments_and_files() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        write!(file, "Authorization: Bearer s3cret:x\r\n\nX-B: 2\n").unwrap();
+        let path = file.path().to_str().unwrap().to_owned();
+        let read = |headers: &[&str]| {
+            let headers = headers.iter().map(|header| (*header).to_owned()).collect();
+            RequestFlags { headers, ..RequestFlags::default() }.headers().map_err(|error| error.to_string())
+        };
+        let expected = [("Authorization", "Bearer s3cret:x"), ("X-A", "1"), ("X-B", "2")];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        assert_eq!(read(&["X-A: 1", &format!("@{path}")]), Ok(expected));
+        writeln!(file, "s3cret").unwrap();
+        let refused = read(&[&format!("@{path}")]).unwrap_err();
+        assert!(refused.contains("line 4 of") && !refused.contains("s3cret"), "{refused}");
+        assert!(read(&["X-A"]).unwrap_err().contains("`X-A` has no colon"));
     }
 }

@@ -1,13 +1,17 @@
 //! What all that is listed and shown looks like: in tables, and in detail.
 
 mod artifact;
+mod audit;
 pub(crate) mod backfill;
 mod calendar;
+mod enrolment;
+mod identity;
 mod job;
 pub(crate) mod notification;
 mod occurrence;
 mod overdue;
 pub(crate) mod schedule;
+mod secret;
 mod server;
 mod task;
 mod task_changes;
@@ -18,6 +22,7 @@ use std::fmt::Write as _;
 
 pub(crate) use artifact::artifact;
 pub(crate) use calendar::calendar;
+pub(crate) use identity::{key, user, whoami};
 pub(crate) use job::{job, late_line, notification_line, task_ref};
 pub(crate) use occurrence::backfilled_words;
 pub(crate) use overdue::without_lateness;

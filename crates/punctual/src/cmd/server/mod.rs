@@ -117,11 +117,12 @@ pub(crate) async fn run(args: ServerArgs, context: &Context) -> anyhow::Result<E
 fn announce(ready: &ServerReady, place: &str, context: &Context) -> anyhow::Result<()> {
     match context.out.format {
         Format::Table | Format::Name => {
-            context.out.hint(&format!(
-                "Listening on http://{} ({}, in {place}). Only this machine can reach it; other users need the \
-                 access token.",
-                ready.address, ready.store,
-            ));
+            let who = if ready.address.ip().is_loopback() {
+                "Only this machine can reach it; other users need the access token."
+            } else {
+                "Other machines can reach it; everybody there needs the access token."
+            };
+            context.out.hint(&format!("Listening on {} ({}, in {place}). {who}", ready.url, ready.store));
             Ok(())
         }
         Format::Json | Format::Jsonl => context.out.line(&ready_json(ready, place)),
@@ -129,8 +130,7 @@ fn announce(ready: &ServerReady, place: &str, context: &Context) -> anyhow::Resu
 }
 
 pub(crate) fn ready_json(ready: &ServerReady, place: &str) -> String {
-    let url = format!("http://{}", ready.address);
-    json!({ "url": url, "store": ready.store, "place": place }).to_string()
+    json!({ "url": ready.url, "store": ready.store, "place": place }).to_string()
 }
 
 async fn status(context: &Context) -> anyhow::Result<Exit> {

@@ -1,12 +1,13 @@
 //! Settings of commands that ask a server.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use jiff::tz::TimeZone;
 use tracing_subscriber::EnvFilter;
 
 use super::{CLIENTS, EVERY};
-use crate::config::kind::{one_of, parsed, text, yes_or_no};
+use crate::config::kind::{folder, one_of, parsed, text, yes_or_no};
 use crate::config::setting::{Role, setting, settings, unset};
 use crate::output::{ColorChoice, Format};
 use crate::when::zone_of;
@@ -18,12 +19,18 @@ settings! {
         server: String = text(),
             setting("http://127.0.0.1:8020", "The server to talk to, or several separated by commas")
                 .flag(EVERY, "URL").repeats().not_local().read_by(&[Role::Client, Role::Worker]);
+        context: Option<String> = text().or_none(),
+            unset("the one that `punctual context use` chose", "The saved context to use: a server with its credential")
+                .flag(EVERY, "NAME").rare().not_local();
         token_file: Option<String> = text().or_none(),
             unset("the token of a server of the same user", "A file with the access token; only users other than the server's need one")
                 .flag(EVERY, "FILE").rare().not_local().read_by(&[Role::Client, Role::Worker]);
         server_user: Option<String> = text().or_none(),
             unset("this user, root and the owner of `token_file`", "The user whose server may listen on this machine, by name or number, beside this user and root")
                 .flag(EVERY, "USER").rare().not_local().read_by(&[Role::Client, Role::Worker]);
+        ca_file: Option<PathBuf> = folder().described("a path").or_none(),
+            unset("the authorities of the system", "A file with the certificates of the authorities to trust, in PEM")
+                .flag(EVERY, "FILE").rare().not_local().read_by(&[Role::Client, Role::Worker]);
         allow_plain_http: bool = yes_or_no(),
             setting("false", "Allow plain http:// to servers on other machines, in a network that you trust")
                 .switch(EVERY).rare().not_local().read_by(&[Role::Client, Role::Worker]);

@@ -8,7 +8,7 @@ mod server;
 mod storage;
 mod worker;
 
-pub(crate) use server::{Durability, ServerSettings};
+pub(crate) use server::{Durability, ServerSettings, TlsMode};
 pub(crate) use worker::WorkerSettings;
 
 use super::Setting;
@@ -17,6 +17,7 @@ use super::setting::{FlagCommand, Role, Section};
 const EVERY: &[FlagCommand] = &[FlagCommand::Every];
 const SERVER: &[FlagCommand] = &[FlagCommand::Server];
 const SERVER_AND_DEV: &[FlagCommand] = &[FlagCommand::Server, FlagCommand::Dev];
+const WORKER: &[FlagCommand] = &[FlagCommand::Worker];
 const WORKER_AND_DEV: &[FlagCommand] = &[FlagCommand::Worker, FlagCommand::Dev];
 
 const CLIENTS: &[Role] = &[Role::Client];

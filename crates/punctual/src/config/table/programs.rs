@@ -19,6 +19,9 @@ settings! {
         spool_dir: Option<PathBuf> = folder().or_none(),
             unset("the folder `spool` in `data_dir`", "Where a worker keeps outcomes that it could not report yet")
                 .flag(WORKER_AND_DEV, "DIR").local_if_inside();
+        identity_dir: Option<PathBuf> = folder().or_none(),
+            unset("the folder `identity` in `data_dir`", "Where a worker that joined keeps its key and its certificate")
+                .not_local();
         cache_dir: Option<PathBuf> = folder().or_none(),
             unset("the folder `programs` in `data_dir`", "Where a worker keeps the programs that it downloaded")
                 .flag(WORKER_AND_DEV, "DIR").local_if_inside();

@@ -9,9 +9,23 @@ use punctual_core::size::ByteSize;
 use punctual_core::{ShardId, Span};
 
 use super::{SERVER, SERVER_AND_DEV, SERVERS};
+use punctual_server::Proxies;
+
 use crate::config::kind::{Kind, folder, number, one_of, parsed, size, span};
 use crate::config::setting::{FlagCommand, Role, setting, settings, unset};
 use crate::config::{Database, Storage, addresses, server};
+use crate::root_key::RootKeyPlace;
+
+/// Where the certificate comes from that a server shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TlsMode {
+    /// No TLS.
+    Off,
+    /// From files that somebody renews.
+    Files,
+    /// From the cluster's own authority.
+    Cluster,
+}
 
 /// How much a commit survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,10 +62,29 @@ settings! {
             setting("127.0.0.1:8020", "The address to listen on; port 0 takes any that is free")
                 .flag(SERVER_AND_DEV, "ADDRESS").in_dev("127.0.0.1:8020, or the next free port").not_local();
         advertise: Option<String> = parsed(addresses::advertise).or_none(),
-            unset("http:// and the address of `listen`", "The URL at which peers and workers reach the server")
+            unset("http:// or https:// and the address of `listen`", "The URL at which peers and workers reach the server")
                 .flag(SERVER, "URL").not_local();
+        tls: TlsMode = one_of(&[("off", TlsMode::Off), ("files", TlsMode::Files), ("cluster", TlsMode::Cluster)]),
+            setting(
+                "off",
+                "Where the server's certificate comes from: cluster (the cluster's own authority), files (`tls_cert` and \
+                 `tls_key`), or off for plain HTTP on loopback",
+            )
+            .flag(SERVER, "MODE").not_local();
+        tls_cert: Option<PathBuf> = folder().described("a path").or_none(),
+            unset("none", "The file with the certificate and its chain, in PEM; read again when it changes")
+                .flag(SERVER, "FILE").not_local();
+        tls_key: Option<PathBuf> = folder().described("a path").or_none(),
+            unset("none", "The file with the private key of `tls_cert`, in PEM; read again when it changes")
+                .flag(SERVER, "FILE").not_local();
+        public_hosts: Vec<String> = parsed(addresses::public_hosts).described("names and IP addresses, separated by commas"),
+            unset("none", "Names and IP addresses by which people and workers reach the server, beside that of `advertise`")
+                .flag(SERVER, "HOSTS").repeats().not_local();
+        proxies: Proxies = parsed(addresses::proxies).described("IP addresses and networks, separated by commas"),
+            unset("none", "Addresses of proxies in front of the server; only their X-Forwarded headers are believed")
+                .flag(SERVER, "ADDRESSES").repeats().not_local();
         public_url: Option<String> = parsed(addresses::public_url).or_none(),
-            unset("http:// and the address of `listen`", "The URL that links in notifications begin with")
+            unset("http:// or https:// and the address of `listen`", "The URL that links in notifications begin with")
                 .flag(SERVER, "URL");
         roles: Roles = parsed(server::roles).described("api, scheduler or both"),
             setting("api,scheduler", "What the server does: api, scheduler or both, separated by commas")
@@ -59,6 +92,14 @@ settings! {
         data_dir: PathBuf = folder(),
             setting(".punctual", "The folder of the embedded database, the access token and a worker's files")
                 .flag(SERVER_AND_DEV, "DIR").local_if_inside().read_by(&[Role::Server, Role::Worker]);
+        root_key: Option<RootKeyPlace> = parsed(RootKeyPlace::parse).or_none()
+            .described("file:PATH, credential:NAME, env:NAME or command:LINE"),
+            unset(
+                "the systemd credential punctual-root-key, or root.key in `data_dir`",
+                "Where the root key is, which seals secrets in the database; all servers of a database need the same. \
+                 A file is made at the first start",
+            )
+            .flag(SERVER_AND_DEV, "PLACE").not_local();
         lease_ttl: Span = span(SECOND, Span::from_secs(600)),
             setting("10s", "A server that is silent for this long loses its shards to the others").flag(SERVER, "TIME");
         clock_skew_max: Span = span(millis(10), HOUR),
@@ -69,6 +110,8 @@ settings! {
                 .flag(SERVER_AND_DEV, "TIME");
         retention: Span = span(Span::from_secs(60), Span::MAX),
             setting("7d", "How long finished jobs are kept").flag(SERVER_AND_DEV, "TIME");
+        audit_retention: Span = span(HOUR, Span::MAX),
+            setting("365d", "How long lines of the audit log are kept").flag(SERVER_AND_DEV, "TIME");
         prune_interval: Span = span(SECOND, HOUR),
             setting("60s", "How often records older than `retention` are removed");
     }

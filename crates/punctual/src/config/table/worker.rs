@@ -8,8 +8,8 @@ use punctual_core::Span;
 use punctual_exec::ProgramCache;
 use punctual_worker::{AttemptLog, SLOTS_MAX, Sending};
 
-use super::{WORKER_AND_DEV, WORKERS};
-use crate::config::kind::{number, one_of, parsed, span, yes_or_no};
+use super::{WORKER, WORKER_AND_DEV, WORKERS};
+use crate::config::kind::{number, one_of, parsed, span, text, yes_or_no};
 use crate::config::setting::{setting, settings, unset};
 use crate::config::{AgentsSettings, SandboxSettings, sending, worker};
 
@@ -21,6 +21,7 @@ settings! {
 
     composed {
         spool_dir: PathBuf = worker::spool_folder;
+        identity_dir: PathBuf = worker::identity_folder;
         programs: ProgramCache = worker::program_cache;
         sandbox: SandboxSettings = SandboxSettings::new;
         agents: AgentsSettings = AgentsSettings::new;
@@ -34,6 +35,9 @@ settings! {
             setting("default", "The queues to serve, separated by commas").flag(WORKER_AND_DEV, "NAMES");
         labels: BTreeMap<String, String> = parsed(worker::labels).described("key=value,…"),
             unset("", "What tasks can require of a worker, as key=value separated by commas").flag(WORKER_AND_DEV, "LABELS");
+        join: Option<String> = text().or_none(),
+            unset("", "A file with a join token, for a worker on another host than the servers; needed once")
+                .flag(WORKER, "FILE").not_local();
         drain_timeout: Span = span(Span::ZERO, Span::from_secs(86_400)),
             setting("30s", "How long running jobs may take to end when the worker stops").flag(WORKER_AND_DEV, "TIME");
         log_attempts: AttemptLog = one_of(&[
