@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use prost::Message;
+use punctual_app::RootKeys;
 use punctual_core::attempt::{Details, Failure, Outcome};
 use punctual_core::shard::event::Report;
 use punctual_core::task::Run;
@@ -12,6 +13,7 @@ use punctual_core::{ArtifactId, AttemptNo, JobId};
 use punctual_exec::{Admission, AdmissionGrant, Admissions};
 use punctual_proto::convert::outcome_to_wire;
 use punctual_proto::worker as wire;
+use punctual_store::{RootKeyId, SealedKey};
 use punctual_worker::{Call, ExecutionEnd, Executor, Worker};
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -277,9 +279,14 @@ async fn expired_and_wrong_typed_claims_are_refused_although_their_signature_is_
     let mut stage = Stage::new(&[]).await;
     let Admittance { job, admitted, .. } = stage.admitted().await;
     let database = rusqlite::Connection::open(stage.world.home.file("data/punctual.db")).expect("the database");
-    let secret: Vec<u8> = database
-        .query_row("SELECT value FROM meta WHERE key = 'cluster_secret'", [], |row| row.get(0))
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(SealedKey { label: row.get(0)?, root_key: RootKeyId(row.get(1)?), sealed: row.get(2)? })
+    };
+    let sealed = database
+        .query_row("SELECT label, root_key, sealed FROM sealed_key WHERE label = 'cluster'", [], read)
         .expect("the cluster's secret");
+    let root_keys = std::fs::read_to_string(stage.world.home.file("data/root.key")).expect("the root key");
+    let secret = RootKeys::read(&root_keys).expect("a root key").open(&sealed).expect("it opens").to_vec();
     let good = claims_of(&admitted.token);
     assert_eq!((good["sub"].as_str(), good["attempt"].as_u64()), (Some(job.to_string().as_str()), Some(1)));
     assert_eq!(

@@ -143,7 +143,7 @@ fn a_server_does_not_listen_where_others_can_reach_it() {
             .expect("the program runs");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{listen}: {said}");
-        assert!(said.contains("no authentication yet") && said.contains("127.0.0.1"), "{listen}: {said}");
+        assert!(said.contains("without TLS") && said.contains("127.0.0.1"), "{listen}: {said}");
         assert!(!home.file("data").exists(), "{listen}: it left something behind");
     }
 }

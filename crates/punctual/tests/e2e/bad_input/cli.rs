@@ -160,7 +160,7 @@ async fn lines_that_make_no_sense_are_refused_before_anyone_is_asked() {
         ("task apply --probe {}", "has no name"),
         ("task apply a -f misspelt.json --probe {}", "both a file and flags"),
         ("server --listen 8020", "is not an address"),
-        ("server --listen 0.0.0.0:8020", "no authentication yet"),
+        ("server --listen 0.0.0.0:8020", "without TLS"),
         ("server --shards 0", "from 1 to 1024"),
         ("server --shards many", "from 1 to 1024"),
         ("server --heartbeat soon", "is not a duration"),

@@ -19,6 +19,8 @@ impl Cluster {
         let output = Command::new(PUNCTUAL)
             .args(["server", "-o", "json", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(self.home.file("other"))
+            .arg("--root-key")
+            .arg(self.home.file("data/root.key"))
             .args(flags)
             .env("PUNCTUAL_DATABASE", &self.database)
             .current_dir(self.home.path())

@@ -111,6 +111,8 @@ async fn head_is_answered_wherever_get_is() {
         "/v1/server".to_owned(),
         "/v1/stats".to_owned(),
         "/v1/overdue".to_owned(),
+        "/v1/audit".to_owned(),
+        "/v1/audit/export".to_owned(),
     ];
     let http = plain_http();
     for path in paths {

@@ -46,27 +46,58 @@ async fn every_documented_route_answers_as_documented() {
 
     visit_schedules(&world).await;
     visit_notifications(&world).await;
+    visit_identities(&world).await;
 
     api.get("/v1/workers").await.expect(200);
     let servers = api.get("/v1/servers").await.expect(200);
     assert_eq!(servers.body.pointer("/servers/0/answered"), Some(&Value::Bool(true)));
     api.get("/v1/server").await.expect(200);
     api.get("/v1/stats").await.expect(200);
+    api.get("/v1/audit?principal=local&since=2020-01-01T00:00:00Z&limit=5").await.expect(200);
+    api.get("/v1/audit/export?after_seq=1").await.expect(200);
+    // Without TLS there is none.
+    api.get("/v1/authority").await.refused(404, "not_found");
+    api.post("/v1/authority/rotate", json!({ "overlap": "1s" })).await.refused(400, "invalid_request");
     api.delete("/v1/tasks/other").await.expect(204);
+
+    visit_enrolments(&world).await;
+    api.get("/v1/secrets").await.expect(200);
 
     let mut not_seen = api.not_yet_seen();
     // Their bodies are not JSON: the tests of artifacts send and fetch real files, and those of agents speak for
-    // real attempts.
+    // real attempts. Only servers with TLS have an authority.
     let elsewhere = [
+        "get_authority",
+        "rotate_authority",
         "upload_artifact",
         "download_artifact",
         "get_agent_work",
         "beat_agent",
         "append_agent_log",
         "end_agent_attempt",
+        // These need TLS: the tests of enrolments have it.
+        "create_worker_token",
+        "delete_worker_token",
+        "revoke_worker",
+        // Values are no JSON either: the tests of secrets set, delete and seal them anew.
+        "set_secret",
+        "delete_secret",
+        "rotate_root_key",
     ];
     not_seen.retain(|operation| !elsewhere.contains(&operation.as_str()));
     assert!(not_seen.is_empty(), "the tour leaves out {not_seen:?}");
+}
+
+/// Without TLS nobody can join; other tests have workers that do.
+async fn visit_enrolments(world: &World) {
+    let api = &world.api;
+    let token = json!({ "queues": ["images"], "kinds": ["binary"], "labels": { "gpu": "true" }, "expires_in": "1h" });
+    api.post("/v1/worker-tokens", token).await.refused(409, "no_authority");
+    api.get("/v1/worker-tokens").await.expect(200);
+    let unknown = "01m7et433kee4803yssgvaf2fh";
+    api.delete(&format!("/v1/worker-tokens/jointoken_{unknown}")).await.refused(404, "worker_token_not_found");
+    api.get("/v1/worker-enrolments?limit=5").await.expect(200);
+    api.delete(&format!("/v1/worker-enrolments/enrolment_{unknown}")).await.refused(404, "enrolment_not_found");
 }
 
 async fn visit_notifications(world: &World) {
@@ -190,4 +221,32 @@ async fn the_server_and_its_workers_show_what_they_do() {
     assert_eq!(job.str("/attempts/0/worker"), worker["id"].as_str().expect("an id"));
     assert_eq!(job.str("/attempts/0/server"), node.str("/id"));
     assert_eq!(job.body.pointer("/attempts/0/finished_at"), None::<&Value>);
+}
+
+async fn visit_identities(world: &World) {
+    let api = &world.api;
+    assert_eq!(api.get("/v1/whoami").await.expect(200).str("/name"), "local");
+    let made =
+        api.post("/v1/keys", json!({ "name": "ci", "rights": ["jobs.view"], "expires_in": "P90D" })).await.expect(201);
+    assert_eq!(made.body.pointer("/key/rights"), Some(&json!(["jobs.view"])));
+    api.post("/v1/keys", json!({ "name": "ci", "role": "viewer" })).await.refused(409, "key_exists");
+    api.post("/v1/keys/ci/rotate", json!({ "overlap": "1h" })).await.expect(201);
+    api.get("/v1/keys").await.expect(200);
+    api.get(&format!("/v1/keys/{}", made.str("/key/id"))).await.expect(200);
+    api.delete("/v1/keys/ci").await.expect(204);
+    api.get("/v1/keys/ci").await.refused(404, "key_not_found");
+    let user =
+        json!({ "name": "ana", "role": "viewer", "password": "correct horse battery", "mail": "ana@example.com" });
+    api.post("/v1/users", user).await.expect(201);
+    api.get("/v1/users").await.expect(200);
+    api.get("/v1/users/ana").await.expect(200);
+    let path = "/v1/users/ana";
+    api.send(reqwest::Method::PATCH, path, Some(json!({ "role": "operator" })), &[]).await.expect(200);
+    api.put("/v1/users/ana/password", json!({ "password": "short" })).await.refused(400, "invalid_request");
+    api.put("/v1/users/ana/password", json!({ "password": "another long password" })).await.expect(204);
+    let login = json!({ "name": "ana", "password": "another long password" });
+    let session = api.post("/v1/sessions", login).await.expect(201);
+    api.get("/v1/sessions").await.expect(200);
+    api.delete(&format!("/v1/sessions/{}", session.str("/session/id"))).await.expect(204);
+    api.delete("/v1/users/ana").await.expect(204);
 }
