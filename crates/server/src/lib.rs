@@ -1,8 +1,9 @@
 //! REST, server-sent events and gRPC on one port: parse, call one method of the
 //! app, map the answer.
 //!
-//! Without TLS nothing but loopback is served, except to proxies that were named; see [`network`]. On loopback the server's own user and root need no credential, and everybody else needs the access
-//! token; see [`access`]. A web page in the user's browser cannot reach it either; see [`guard`].
+//! Without TLS nothing but loopback is served, except to proxies that were named; see [`network`]. On loopback the server's own
+//! user and root need no credential, and everybody else needs one; see [`access`]. A web page in the user's browser cannot reach
+//! it either; see [`guard`].
 
 mod access;
 mod agent;
