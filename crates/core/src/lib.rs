@@ -18,6 +18,7 @@ pub mod log;
 pub mod notice;
 pub mod random;
 pub mod retry;
+mod rfc3339;
 pub mod run;
 pub mod schedule;
 pub mod secret;

@@ -9,6 +9,8 @@ use std::ops::{Add, Sub};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::rfc3339;
+
 /// An instant: microseconds since 1970-01-01T00:00:00Z, up to [`Timestamp::MAX`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
@@ -66,6 +68,9 @@ impl Timestamp {
 
     /// Reads RFC 3339; the zone is required, so that no two readers differ.
     pub fn parse(text: &str) -> Result<Self, TimeError> {
+        if let Some(micros) = rfc3339::read(text) {
+            return Self::from_micros(micros).ok_or(TimeError::OutOfRange);
+        }
         let parsed: jiff::Timestamp = text.parse().map_err(|_| {
             let has_all_parts = jiff::fmt::temporal::Pieces::parse(text)
                 .is_ok_and(|pieces| pieces.time().is_some() && pieces.offset().is_some());
@@ -147,10 +152,7 @@ impl Sub<Span> for Timestamp {
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_microsecond(self.0) {
-            Ok(timestamp) => write!(f, "{timestamp:.6}"),
-            Err(_) => write!(f, "{}us", self.0),
-        }
+        f.write_str(std::str::from_utf8(&rfc3339::write(self.0)).expect("digits and signs are ASCII"))
     }
 }
 
@@ -175,7 +177,8 @@ impl fmt::Debug for Span {
 
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        let text = rfc3339::write(self.0);
+        serializer.serialize_str(std::str::from_utf8(&text).expect("digits and signs are ASCII"))
     }
 }
 
