@@ -6,6 +6,7 @@
 //! fence read in the same transaction. The port is `punctual-store`; the modules
 //! here carry its names.
 
+mod answers;
 mod archive;
 mod artifacts;
 mod audit;

@@ -14,6 +14,7 @@ use punctual_store::{Result, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::answers::Answers;
 use crate::commits::Commits;
 use crate::health::Health;
 
@@ -110,7 +111,7 @@ impl Db {
 }
 
 /// One call: run inside the transaction, answered after it.
-trait Operation: Send {
+pub(crate) trait Operation: Send {
     fn rows(&self) -> usize;
     fn run(&mut self, db: &mut Db) -> rusqlite::Result<()>;
     /// `failed` says why the transaction did not commit.
@@ -166,9 +167,10 @@ pub(crate) struct Writer {
 impl Writer {
     pub(crate) fn start(db: Db, health: Arc<Health>) -> Result<Self> {
         let (inbox, messages) = mpsc::channel(INBOX_MAX);
+        let answers = Answers::start();
         let thread = std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
-            .spawn(move || write_until_closed(db, &health, messages))
+            .spawn(move || write_until_closed(db, &health, &answers, messages))
             .map_err(|error| StoreError::Unavailable(format!("cannot start the writer: {error}")))?;
         Ok(Self { inbox: Some(inbox), thread: Mutex::new(Some(thread)) })
     }
@@ -214,7 +216,7 @@ impl Drop for Writer {
     }
 }
 
-fn write_until_closed(mut db: Db, health: &Health, mut messages: mpsc::Receiver<Message>) {
+fn write_until_closed(mut db: Db, health: &Health, answers: &Answers, mut messages: mpsc::Receiver<Message>) {
     let mut received = Vec::with_capacity(GROUP_OPERATIONS_MAX);
     let mut group = Vec::with_capacity(GROUP_OPERATIONS_MAX);
     // Zero: every sender is gone, and so is everything that was queued.
@@ -227,13 +229,13 @@ fn write_until_closed(mut db: Db, health: &Health, mut messages: mpsc::Receiver<
                     group.push(operation);
                     if rows >= GROUP_ROWS_MAX {
                         rows = 0;
-                        commit_group(&mut db, health, &mut group);
+                        commit_group(&mut db, health, answers, &mut group);
                     }
                 }
                 Message::Close => messages.close(),
             }
         }
-        commit_group(&mut db, health, &mut group);
+        commit_group(&mut db, health, answers, &mut group);
     }
     if health.is_corrupt() {
         // Whoever repairs it wants the file and the log as they are.
@@ -249,7 +251,7 @@ fn write_until_closed(mut db: Db, health: &Health, mut messages: mpsc::Receiver<
     }
 }
 
-fn commit_group(db: &mut Db, health: &Health, group: &mut Vec<Box<dyn Operation>>) {
+fn commit_group(db: &mut Db, health: &Health, answers: &Answers, group: &mut Vec<Box<dyn Operation>>) {
     if group.is_empty() {
         return;
     }
@@ -264,9 +266,7 @@ fn commit_group(db: &mut Db, health: &Health, group: &mut Vec<Box<dyn Operation>
         db.commits.iter_mut().for_each(Commits::committed);
         health.committed();
     }
-    for operation in group.drain(..) {
-        operation.answer(failed.as_ref());
-    }
+    answers.give(group, failed);
 }
 
 fn roll_back(db: &mut Db, health: &Health, error: &rusqlite::Error) -> StoreError {
