@@ -57,13 +57,35 @@ use reader::Readers;
 use rusqlite::Connection;
 use writer::{Db, Failure, Writer};
 
-/// The text of `queries/<name>.sql`.
-macro_rules! sql {
+/// The whole text of `queries/<name>.sql`, as a literal.
+macro_rules! sql_text {
     ($name:literal) => {
         include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/queries/", $name, ".sql"))
     };
 }
+pub(crate) use sql_text;
+
+/// The statement of `queries/<name>.sql`, without the comment above it. Prepared statements are found by their whole text,
+/// and the comment is mostly longer than the rest.
+macro_rules! sql {
+    ($name:literal) => {
+        const { $crate::statement_of($crate::sql_text!($name)) }
+    };
+}
 pub(crate) use sql;
+
+/// The text behind the lines at its beginning that are comments.
+const fn statement_of(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    let mut begin = 0;
+    while begin + 1 < bytes.len() && bytes[begin] == b'-' && bytes[begin + 1] == b'-' {
+        while begin < bytes.len() && bytes[begin] != b'\n' {
+            begin += 1;
+        }
+        begin += 1;
+    }
+    text.split_at(begin).1
+}
 
 /// A handle; clones share one open file, which is closed with the last of them.
 #[derive(Clone)]
@@ -184,5 +206,15 @@ impl Store for SqliteStore {
         // The commit is counted in the database, so it writes a page.
         self.write(1, |_| Ok(())).await?;
         self.shared.health.recovered()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_statement_is_the_text_without_the_comment_above_it() {
+        assert_eq!(super::statement_of("-- One.\n-- Two.\nSELECT 1 -- three\n"), "SELECT 1 -- three\n");
+        assert_eq!(super::statement_of("SELECT 1"), "SELECT 1");
+        assert!(sql!("take_job").starts_with("DELETE FROM job"));
     }
 }

@@ -135,8 +135,8 @@ pub(super) fn occurrences(
     let mut from = filter.from.map_or(0, Timestamp::as_micros);
     let mut before = filter.before.map_or(i64::MAX, Timestamp::as_micros);
     let text = match order {
-        Order::Ascending => concat!(sql!("occurrences"), "ORDER BY at"),
-        Order::Descending => concat!(sql!("occurrences"), "ORDER BY at DESC"),
+        Order::Ascending => concat!(crate::sql_text!("occurrences"), "ORDER BY at"),
+        Order::Descending => concat!(crate::sql_text!("occurrences"), "ORDER BY at DESC"),
     };
     if let Some(after) = after.map(Timestamp::as_micros) {
         match order {
