@@ -7,6 +7,7 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,9 @@ use crate::options::Durability;
 use crate::sql;
 
 const SUFFIX: &str = "-commits";
+const COUNT_DIGITS: usize = 20;
+/// Of the check sum, in hex.
+const CHECK_DIGITS: usize = 16;
 const FIRST_LINE: &str = "punctual commits 1";
 /// The flag of `punctual server`, for messages.
 const ACCEPT: &str = "--accept-data-loss";
@@ -90,7 +94,51 @@ impl Record {
 
 /// FNV-1a: against a torn write, not against people.
 fn checksum(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    checksum_from(CHECKSUM_OF_NOTHING, text.as_bytes())
+}
+
+const CHECKSUM_OF_NOTHING: u64 = 0xcbf2_9ce4_8422_2325;
+
+fn checksum_from(before: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(before, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// The text of a record of which only the count changes. Each commit writes one.
+struct CountingText {
+    text: Vec<u8>,
+    /// Where the digits of the count are.
+    count: Range<usize>,
+    /// Where the check sum is, after all that it is of.
+    check: Range<usize>,
+    /// Of what stands before the count.
+    sum_before: u64,
+}
+
+impl CountingText {
+    fn of(record: &Record) -> Self {
+        let text = record.text();
+        let place = |name: &str, len: usize| {
+            let begin = text.find(name).expect("the text has all fields") + name.len();
+            begin..begin + len
+        };
+        let (count, check) = (place("\ncommits ", COUNT_DIGITS), place("\ncheck ", CHECK_DIGITS));
+        let sum_before = checksum(&text[..count.start]);
+        Self { text: text.into_bytes(), count, check, sum_before }
+    }
+
+    fn with_count(&mut self, commits: i64) -> &[u8] {
+        let mut left = commits;
+        for digit in self.text[self.count.clone()].iter_mut().rev() {
+            *digit = b'0' + (left % 10) as u8;
+            left /= 10;
+        }
+        let checked = self.count.start..self.check.start - "check ".len();
+        let sum = checksum_from(self.sum_before, &self.text[checked]);
+        for (place, digit) in self.text[self.check.clone()].iter_mut().enumerate() {
+            *digit = b"0123456789abcdef"[(sum >> (4 * (CHECK_DIGITS - 1 - place))) as usize & 15];
+        }
+        &self.text
+    }
 }
 
 /// What was found beside the database before it was opened.
@@ -274,6 +322,7 @@ pub(crate) struct Commits {
     /// The write-ahead log.
     log: File,
     record: Record,
+    text: CountingText,
     has_failed: bool,
 }
 
@@ -302,7 +351,8 @@ impl Commits {
             Ok(file)
         };
         let file = make().map_err(|error| error_of_io(&path, "cannot write", &error))?;
-        Ok(Self { store: store.to_owned(), file, log, record, has_failed: false })
+        let text = CountingText::of(&record);
+        Ok(Self { store: store.to_owned(), file, log, record, text, has_failed: false })
     }
 
     /// Inside the transaction, as its last statement.
@@ -323,6 +373,7 @@ impl Commits {
             tracing::warn!(%error, "the write-ahead log could not be ended");
         }
         self.record.stopped = FileState::of(&self.store);
+        self.text = CountingText::of(&self.record);
         self.write();
         if let Err(error) = self.file.sync_all() {
             tracing::warn!(%error, "the count of commits could not be flushed");
@@ -339,7 +390,7 @@ impl Commits {
     }
 
     fn write(&mut self) {
-        let written = self.file.write_all_at(self.record.text().as_bytes(), 0);
+        let written = self.file.write_all_at(self.text.with_count(self.record.commits), 0);
         if let Err(error) = &written
             && !self.has_failed
         {
@@ -366,6 +417,17 @@ mod tests {
         let running = Record { commits: i64::MAX, is_durable: true, stopped: None, ..record() };
         assert_eq!(Record::read(&running.text()), Some(running.clone()));
         assert_eq!(running.text().len(), text.len());
+    }
+
+    #[test]
+    fn a_text_with_another_count_is_that_of_the_whole_record() {
+        for stopped in [record().stopped, None] {
+            let mut text = CountingText::of(&Record { stopped, ..record() });
+            for commits in [0, 1, 12_346, i64::MAX] {
+                let expected = Record { commits, stopped, ..record() }.text();
+                assert_eq!(text.with_count(commits), expected.as_bytes());
+            }
+        }
     }
 
     #[test]
