@@ -241,7 +241,7 @@ impl Owner {
             self.notices.settled(notice, &live.task, self.now);
         }
         self.release_start(ended.and_then(|live| live.stage.starts()));
-        if let Some((schedule, at)) = settle.success_of {
+        if let Some(&(schedule, at)) = settle.success_of.as_deref() {
             let shard = self.shard_mut(id.shard()).expect("checked by the caller");
             shard.schedules.succeeded(schedule, at);
         }
@@ -346,9 +346,9 @@ impl Owner {
 impl Live {
     /// The planned time that has succeeded when the job ends as `state`. Only where the schedule is of the job's shard,
     /// whose fence covers both.
-    pub(super) fn success_of(&self, state: JobState) -> Option<(ScheduleId, Timestamp)> {
+    pub(super) fn success_of(&self, state: JobState) -> Option<Box<(ScheduleId, Timestamp)>> {
         let source = self.source.as_deref().filter(|source| source.schedule.shard() == self.key.shard())?;
-        (state == JobState::Succeeded).then_some((source.schedule, source.at))
+        (state == JobState::Succeeded).then(|| Box::new((source.schedule, source.at)))
     }
 
     pub(super) fn assignment(

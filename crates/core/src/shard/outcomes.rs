@@ -142,7 +142,7 @@ impl Owner {
         let key = live.key;
         live.stage = Stage::Ending { run: Some(run) };
         let ending = attempt.ending;
-        let write = match ruling.consequence {
+        let mut write = match ruling.consequence {
             Consequence::Settle { state, counters } => {
                 live.counters = counters;
                 JobWrite::Settle(Settle {
@@ -170,12 +170,10 @@ impl Owner {
         if !self.answers.is_ended_by_agent(id) {
             self.fleet.release(run.worker, id);
         }
-        let write = match write {
-            JobWrite::Settle(settle) => {
-                JobWrite::Settle(Settle { notice: self.notice_of_end(id, settle.state), ..settle })
-            }
-            other => other,
-        };
+        // In place: a write is large, and each job that ends moves one.
+        if let JobWrite::Settle(settle) = &mut write {
+            settle.notice = self.notice_of_end(id, settle.state);
+        }
         self.push(write);
     }
 

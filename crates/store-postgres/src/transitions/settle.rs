@@ -37,7 +37,7 @@ pub(super) fn statements(settles: &[&Settle], nodes: &Numbers, wanted: &mut Vec<
 /// One row for each schedule: a row can be updated once by a statement.
 fn keep_successes(settles: &[&Settle], wanted: &mut Vec<Statement>) {
     let mut latest: BTreeMap<ScheduleId, Timestamp> = BTreeMap::new();
-    for (schedule, at) in settles.iter().filter_map(|settle| settle.success_of) {
+    for &(schedule, at) in settles.iter().filter_map(|settle| settle.success_of.as_deref()) {
         let known = latest.entry(schedule).or_insert(at);
         *known = at.max(*known);
     }

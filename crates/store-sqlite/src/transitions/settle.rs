@@ -50,7 +50,7 @@ impl<'c> Settling<'c> {
         one_row(copied, || format!("{} is not there to be settled", key.id))?;
         let taken = self.take.execute(params![shard, due_at, id])?;
         one_row(taken, || format!("{} was copied and is not there to be removed", key.id))?;
-        if let Some((schedule, at)) = settle.success_of {
+        if let Some(&(schedule, at)) = settle.success_of.as_deref() {
             let mut statement = self.conn.prepare_cached(sql!("schedule_succeeded"))?;
             statement.execute(params![schedule.shard().0, schedule.to_bytes(), at.as_micros()])?;
         }

@@ -333,7 +333,7 @@ pub(super) async fn the_last_success_of_a_schedule_is_the_latest_planned_time_th
     assert_eq!(last().await, None);
     let ends = |run: &Decision, secs: i64| {
         let end = settled(key_of(run), 1, JobState::Succeeded, Ending::Succeeded);
-        Write::Job(JobWrite::Settle(Settle { success_of: Some((schedule.id, at(secs))), ..end }))
+        Write::Job(JobWrite::Settle(Settle { success_of: Some(Box::new((schedule.id, at(secs)))), ..end }))
     };
     // Two in one batch, the later first; then one of an earlier time.
     owner.done(vec![ends(&runs[2], 180), ends(&runs[1], 120)]).await;

@@ -116,7 +116,7 @@ impl State {
         }
         self.finished.put(key.id, finished);
         self.forget_cancel(key.id, *cancel);
-        if let Some((schedule, at)) = settle.success_of {
+        if let Some(&(schedule, at)) = settle.success_of.as_deref() {
             self.schedule_succeeded(schedule, at);
         }
         Ok(())

@@ -127,8 +127,9 @@ pub struct Settle {
     pub cancel: CancelMark,
     /// Void if the end is.
     pub notice: Option<Box<Notice>>,
-    /// The planned time of a scheduled run that succeeded: the schedule's last success, unless a later one is known.
-    pub success_of: Option<(ScheduleId, Timestamp)>,
+    /// The planned time of a scheduled run that succeeded: the schedule's last success, unless a later one is known. Boxed:
+    /// most jobs are of no schedule.
+    pub success_of: Option<Box<(ScheduleId, Timestamp)>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
