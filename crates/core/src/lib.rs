@@ -11,6 +11,7 @@ pub mod give_backs;
 pub mod hex;
 pub mod host;
 pub mod id;
+pub mod id_map;
 pub mod job;
 pub mod json;
 pub mod lifecycle;

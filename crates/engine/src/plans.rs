@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, Weak};
 
 use punctual_core::TaskId;
+use punctual_core::id_map::IdMap;
 use punctual_core::schedule::recurrence::Calendar;
 use punctual_core::schedule::{Origin, OriginSchedule, Plan, PlanError};
 use punctual_core::shard::event::LoadedSchedule;
@@ -156,7 +157,7 @@ impl Plans {
         Ok(rows.into_iter().filter_map(|row| self.loaded(row, &found)).collect())
     }
 
-    fn loaded(&self, row: LoadedRow, tasks: &HashMap<TaskId, Arc<Task>>) -> Option<LoadedSchedule> {
+    fn loaded(&self, row: LoadedRow, tasks: &IdMap<TaskId, Arc<Task>>) -> Option<LoadedSchedule> {
         let LoadedRow { id, name, task, spec, priority, has_input, state } = row;
         let Some(task) = tasks.get(&task).cloned() else {
             tracing::error!(schedule = %name, %task, "the schedule's task is not in the store; it does not fire");

@@ -55,12 +55,24 @@ impl Streams {
         &mut self,
         sends: Vec<(WorkerId, StreamId, Send)>,
     ) -> Vec<(WorkerId, StreamId, Vec<Assignment>)> {
-        let mut outgoing: HashMap<WorkerId, (StreamId, Outgoing, Vec<Assignment>)> = HashMap::new();
+        let mut outgoing: Vec<(WorkerId, StreamId, Outgoing, Vec<Assignment>)> = Vec::new();
+        let mut places: HashMap<(WorkerId, StreamId), Option<usize>> = HashMap::new();
+        // Neighbours mostly go to one worker, and are not looked up one by one.
+        let mut last: Option<((WorkerId, StreamId), Option<usize>)> = None;
         for (worker, stream, send) in sends {
-            if self.0.get(&worker).is_none_or(|(known, _)| *known != stream) {
-                continue;
-            }
-            let (_, message, unread) = outgoing.entry(worker).or_insert_with(|| (stream, Outgoing::default(), vec![]));
+            let key = (worker, stream);
+            let place = match last {
+                Some((known, place)) if known == key => place,
+                _ => *places.entry(key).or_insert_with(|| {
+                    let is_open = self.0.get(&worker).is_some_and(|(known, _)| *known == stream);
+                    is_open.then(|| {
+                        outgoing.push((worker, stream, Outgoing::default(), Vec::new()));
+                        outgoing.len() - 1
+                    })
+                }),
+            };
+            last = Some((key, place));
+            let Some((_, _, message, unread)) = place.map(|place| &mut outgoing[place]) else { continue };
             match send {
                 Send::Assign(assignment) if is_incomplete(&assignment) => unread.push(assignment),
                 Send::Assign(assignment) => message.assignments.push(assignment),
@@ -72,7 +84,7 @@ impl Streams {
             }
         }
         let mut to_read = Vec::new();
-        for (worker, (stream, message, unread)) in outgoing {
+        for (worker, stream, message, unread) in outgoing {
             self.send_one(worker, stream, message);
             if !unread.is_empty() {
                 to_read.push((worker, stream, unread));

@@ -1,8 +1,8 @@
 //! The definitions that jobs run by, kept near.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use punctual_core::id_map::IdMap;
 use punctual_core::shard::event::Loaded;
 use punctual_core::task::Task;
 use punctual_core::{JobRow, TaskId};
@@ -16,13 +16,13 @@ pub(crate) struct TaskCache(Mutex<Cached>);
 
 #[derive(Default)]
 struct Cached {
-    tasks: HashMap<TaskId, Arc<Task>>,
+    tasks: IdMap<TaskId, Arc<Task>>,
     /// The generation of the store when the tasks were read.
     generation: u64,
 }
 
 impl TaskCache {
-    fn tasks<T>(&self, look: impl FnOnce(&mut HashMap<TaskId, Arc<Task>>) -> T) -> T {
+    fn tasks<T>(&self, look: impl FnOnce(&mut IdMap<TaskId, Arc<Task>>) -> T) -> T {
         look(&mut self.0.lock().expect("no panic while the lock is held").tasks)
     }
 
@@ -55,9 +55,9 @@ impl TaskCache {
         &self,
         store: &dyn Store,
         ids: impl Iterator<Item = TaskId>,
-    ) -> Result<HashMap<TaskId, Arc<Task>>> {
+    ) -> Result<IdMap<TaskId, Arc<Task>>> {
         self.follow(store);
-        let mut found: HashMap<TaskId, Arc<Task>> = HashMap::new();
+        let mut found: IdMap<TaskId, Arc<Task>> = IdMap::default();
         let mut missing: Vec<TaskId> = Vec::new();
         let mut last = None;
         for id in ids {
@@ -97,7 +97,7 @@ impl TaskCache {
     }
 }
 
-fn put(cached: &mut HashMap<TaskId, Arc<Task>>, task: Arc<Task>) {
+fn put(cached: &mut IdMap<TaskId, Arc<Task>>, task: Arc<Task>) {
     if cached.len() >= CACHED_MAX {
         cached.clear();
     }

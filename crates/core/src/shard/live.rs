@@ -1,12 +1,11 @@
 //! What the owner keeps in memory of a shard and of each job near its time.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use crate::attempt::AttemptNo;
 use crate::give_backs::{GiveBacks, GivenBack};
 use crate::id::{JobId, ShardId, WorkerId};
+use crate::id_map::{IdMap, IdSet};
 use crate::job::{Counters, Input, JobKey};
 use crate::schedule::{Source, SourceKind};
 use crate::shard::event::{Command, Loaded, TakenSchedules, Token};
@@ -17,30 +16,6 @@ use crate::shard::sweeps::Sweeps;
 use crate::shard::write::{CancelMark, Epoch, StartsId};
 use crate::task::{Priority, Task};
 use crate::time::{Span, Timestamp};
-
-/// Hashes an id by its own random bits: quick, and the same in every run, so that
-/// a simulation repeats itself.
-#[derive(Default)]
-pub(super) struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.0 = (self.0.rotate_left(5) ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        }
-    }
-    fn write_u128(&mut self, value: u128) {
-        self.0 = ((value as u64) ^ ((value >> 64) as u64)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-    fn finish(&self) -> u64 {
-        self.0 ^ (self.0 >> 32)
-    }
-}
-
-pub(super) type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
-pub(super) type IdSet<K> = HashSet<K, BuildHasherDefault<IdHasher>>;
 
 pub(super) struct Shard {
     pub(super) id: ShardId,

@@ -1,6 +1,6 @@
 //! The durable records of starts, and how many jobs of each have not ended.
 
-use crate::shard::live::IdMap;
+use crate::id_map::IdMap;
 use crate::shard::write::StartsId;
 
 #[derive(Default)]

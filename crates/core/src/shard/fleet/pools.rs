@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 
 use crate::id::{TaskId, WorkerId};
+use crate::id_map::IdMap;
 use crate::shard::event::WorkerSpec;
 use crate::shard::{Config, planted};
 use crate::task::Task;
@@ -76,7 +77,7 @@ pub(super) struct WorkerPools {
     all: Vec<WorkerPool>,
     by_needs: HashMap<Needs, PoolId>,
     /// The pools of tasks seen lately, so that a job costs no comparison of texts.
-    by_task: HashMap<(TaskId, u32), PoolId>,
+    by_task: IdMap<(TaskId, u32), PoolId>,
     arrivals: Arrivals,
 }
 
@@ -86,7 +87,7 @@ const TASK_CACHE_MAX: usize = 4096;
 impl WorkerPools {
     pub(super) fn new(config: &Config) -> Self {
         let arrivals = if planted!(config, FileNotAwaited) { Arrivals::Ignored } else { Arrivals::Awaited };
-        Self { all: Vec::new(), by_needs: HashMap::new(), by_task: HashMap::new(), arrivals }
+        Self { all: Vec::new(), by_needs: HashMap::new(), by_task: IdMap::default(), arrivals }
     }
 
     /// The pool of a task. A pool that was not seen before is added with the workers that `add` returns.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::pools::PoolId;
 use crate::attempt::AttemptNo;
 use crate::id::JobId;
+use crate::id_map::IdSet;
 use crate::shard::event::{CreditKept, StreamId, WorkerSpec};
-use crate::shard::live::IdSet;
 use crate::time::Timestamp;
 
 pub(super) struct Worker {

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 
 use crate::id::{ScheduleId, TaskId};
+use crate::id_map::IdHasher;
 use crate::schedule::{Pause, Plan, Planned, ScheduleState, seed_of};
 use crate::shard::event::LoadedSchedule;
-use crate::shard::live::IdHasher;
 use crate::task::{Priority, Task};
 use crate::time::Timestamp;
 

@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::id::JobId;
-use crate::shard::live::IdMap;
+use crate::id_map::IdMap;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(in crate::shard) struct ReadNo(u64);
