@@ -6,6 +6,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .bytes(".")
         // Most outcomes have none, and a worker holds many.
         .boxed(".punctual.worker.v1.Outcome.details")
+        // Most jobs are of no schedule.
+        .boxed(".punctual.worker.v1.Assignment.scheduled_run")
         // What is written to a log by mistake must not have it.
         .skip_debug([".punctual.worker.v1.Secret"])
         .compile_fds(descriptors)?;

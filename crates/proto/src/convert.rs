@@ -7,6 +7,7 @@ use punctual_core::secret::{SecretValue, SecretValues};
 use punctual_core::shard::event::Report;
 use punctual_core::{JobId, ScheduleId, Span, Timestamp};
 
+use crate::ShortBytes;
 use crate::worker as wire;
 
 /// Why a message was refused.
@@ -31,6 +32,11 @@ pub fn id_bytes(id: [u8; 16]) -> Bytes {
 
 pub fn attempt_ref(id: JobId, attempt: AttemptNo) -> wire::AttemptRef {
     wire::AttemptRef { job_id: id_bytes(id.to_bytes()), attempt: attempt.0 }
+}
+
+/// The same, with the job's id in bytes that are shared with others.
+pub fn attempt_ref_in(id: JobId, attempt: AttemptNo, bytes: &mut ShortBytes) -> wire::AttemptRef {
+    wire::AttemptRef { job_id: bytes.copy(&id.to_bytes()), attempt: attempt.0 }
 }
 
 pub fn read_attempt_ref(wire: &wire::AttemptRef) -> Result<(JobId, AttemptNo), BadMessage> {
@@ -76,6 +82,15 @@ pub fn secrets_from_wire(secrets: Vec<wire::Secret>) -> SecretValues {
 }
 
 pub fn outcome_to_wire(report: &Report) -> wire::Outcome {
+    outcome_in(report, id_bytes(report.id.to_bytes()))
+}
+
+/// The same, with the job's id in bytes that are shared with others.
+pub fn outcome_to_wire_in(report: &Report, bytes: &mut ShortBytes) -> wire::Outcome {
+    outcome_in(report, bytes.copy(&report.id.to_bytes()))
+}
+
+fn outcome_in(report: &Report, job_id: Bytes) -> wire::Outcome {
     use wire::outcome::Result as R;
     let result = match &report.outcome {
         Outcome::Succeeded { output } => R::Succeeded(wire::Succeeded { output: output.clone() }),
@@ -96,7 +111,7 @@ pub fn outcome_to_wire(report: &Report) -> wire::Outcome {
         Outcome::NotStarted { reason } => R::NotStarted(wire::NotStarted { reason: reason.clone() }),
     };
     wire::Outcome {
-        job_id: id_bytes(report.id.to_bytes()),
+        job_id,
         attempt: report.attempt.0,
         result: Some(result),
         details: report.details.as_deref().map(|details| Box::new(details_to_wire(details))),

@@ -4,6 +4,9 @@
 pub mod bounds;
 pub mod convert;
 pub mod identity;
+mod short_bytes;
+
+pub use short_bytes::ShortBytes;
 
 /// Between a server and a worker.
 pub mod worker {

@@ -1,19 +1,19 @@
 //! The engine's messages for a worker, in the words of the protocol.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use bytes::Bytes;
 use prost::Message;
 use punctual_app::{ATTEMPT_TOKEN_BYTES, App, AttemptSecrets, AttemptTokens};
 use punctual_core::TaskId;
+use punctual_core::id_map::IdMap;
 use punctual_core::run::Command;
 use punctual_core::shard::event::{Assignment, CreditKept};
 use punctual_core::task::{Run, Task};
 use punctual_engine::Outgoing;
-use punctual_proto::BATCH_BYTES_MAX;
-use punctual_proto::convert::{attempt_ref, id_bytes, scheduled_run_to_wire, secrets_to_wire};
+use punctual_proto::convert::{attempt_ref_in, id_bytes, scheduled_run_to_wire, secrets_to_wire};
 use punctual_proto::worker as wire;
+use punctual_proto::{BATCH_BYTES_MAX, ShortBytes};
 
 /// What an entry costs beside its payload.
 const ENTRY_BYTES: usize = 64;
@@ -25,17 +25,19 @@ pub(crate) struct Messages<'t> {
     current: wire::ServerMessage,
     bytes: usize,
     /// Places of the tasks in the current message.
-    places: HashMap<(TaskId, u32), u32>,
+    places: IdMap<(TaskId, u32), u32>,
+    short: ShortBytes,
     secrets: &'t TaskSecrets,
 }
 
 /// The secrets of tasks that refer to some, by task and revision.
-pub(crate) type TaskSecrets = HashMap<(TaskId, u32), AttemptSecrets>;
+pub(crate) type TaskSecrets = IdMap<(TaskId, u32), AttemptSecrets>;
 
 impl<'t> Messages<'t> {
     pub(crate) fn new(tokens: &'t AttemptTokens, secrets: &'t TaskSecrets) -> Self {
         let current = wire::ServerMessage::default();
-        Self { tokens, done: Vec::new(), current, bytes: 0, places: HashMap::new(), secrets }
+        let short = ShortBytes::of_a_message();
+        Self { tokens, done: Vec::new(), current, bytes: 0, places: IdMap::default(), short, secrets }
     }
 
     pub(crate) fn add(&mut self, outgoing: Outgoing) {
@@ -49,15 +51,15 @@ impl<'t> Messages<'t> {
         }
         for (id, attempt) in outgoing.acks {
             self.make_room(ENTRY_BYTES);
-            self.current.acks.push(attempt_ref(id, attempt));
+            self.current.acks.push(attempt_ref_in(id, attempt, &mut self.short));
         }
         for (id, attempt) in outgoing.cancels {
             self.make_room(ENTRY_BYTES);
-            self.current.cancels.push(attempt_ref(id, attempt));
+            self.current.cancels.push(attempt_ref_in(id, attempt, &mut self.short));
         }
         for (id, attempt) in outgoing.stops {
             self.make_room(ENTRY_BYTES);
-            self.current.stops.push(attempt_ref(id, attempt));
+            self.current.stops.push(attempt_ref_in(id, attempt, &mut self.short));
         }
         for assignment in outgoing.assignments {
             self.assign(assignment);
@@ -68,8 +70,8 @@ impl<'t> Messages<'t> {
         let (id, attempt) = (assignment.key.id, assignment.attempt);
         let input = assignment.input.into_bytes();
         let tracing_id = assignment.tracing_id.unwrap_or_default();
-        let scheduled_run = assignment.origin.map(|origin| scheduled_run_to_wire(origin.scheduled_run()));
-        let run_bytes = scheduled_run.as_ref().map_or(0, Message::encoded_len);
+        let scheduled_run = assignment.origin.map(|origin| Box::new(scheduled_run_to_wire(origin.scheduled_run())));
+        let run_bytes = scheduled_run.as_deref().map_or(0, Message::encoded_len);
         let payload = input.as_ref().map_or(0, Bytes::len) + tracing_id.len() + run_bytes + ATTEMPT_TOKEN_BYTES;
         let secrets = self.secrets.get(&(assignment.task.id, assignment.task.revision));
         let (secrets, secrets_unavailable) = secrets_to_send(secrets);
@@ -77,7 +79,7 @@ impl<'t> Messages<'t> {
         self.make_room(ENTRY_BYTES + payload + secret_bytes + secrets_unavailable.len());
         let task = self.place_of(&assignment.task);
         self.current.assignments.push(wire::Assignment {
-            job_id: id_bytes(id.to_bytes()),
+            job_id: self.short.copy(&id.to_bytes()),
             attempt: attempt.0,
             task,
             input,
@@ -86,7 +88,7 @@ impl<'t> Messages<'t> {
             scheduled_run,
             secrets,
             secrets_unavailable,
-            token: Bytes::copy_from_slice(&self.tokens.token(id, attempt)),
+            token: self.short.copy(&self.tokens.token(id, attempt)),
         });
     }
 
@@ -135,7 +137,7 @@ const SEEN_TASKS_MAX: usize = 1024;
 
 /// Which tasks refer to secrets: nearly none do, and the others must cost nothing.
 #[derive(Default)]
-pub(crate) struct SeenTasks(HashMap<(TaskId, u32), bool>);
+pub(crate) struct SeenTasks(IdMap<(TaskId, u32), bool>);
 
 impl SeenTasks {
     fn refers_to_secrets(&mut self, task: &Task) -> bool {
@@ -147,7 +149,7 @@ impl SeenTasks {
 
     /// The secrets of the assignments, whose starts are durable. Waits for the store only where a task refers to some.
     pub(crate) async fn secrets(&mut self, app: &App, batch: &[Outgoing]) -> TaskSecrets {
-        let mut secrets = TaskSecrets::new();
+        let mut secrets = TaskSecrets::default();
         for assignment in batch.iter().flat_map(|outgoing| &outgoing.assignments) {
             let task = &assignment.task;
             if self.refers_to_secrets(task) && !secrets.contains_key(&(task.id, task.revision)) {

@@ -173,8 +173,8 @@ impl Listener {
     fn take_outcomes(&self, outcomes: Vec<wire::Outcome>) -> Result<(), BadMessage> {
         let mut reports = Vec::with_capacity(outcomes.len());
         let mut unproven = Vec::new();
-        for outcome in outcomes {
-            let token = outcome.token.clone();
+        for mut outcome in outcomes {
+            let token = std::mem::take(&mut outcome.token);
             let report: Report = convert::outcome_from_wire(outcome)?;
             if self.app.attempt_tokens().is_of(report.id, report.attempt, &token) {
                 reports.push(bounded_report(report));

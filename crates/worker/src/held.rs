@@ -18,7 +18,8 @@ use punctual_core::schedule::ScheduledRun;
 use punctual_core::shard::event::Report;
 use punctual_core::shard::write::Epoch;
 use punctual_exec::{Cancel, LogOutlet, LogSink};
-use punctual_proto::convert::outcome_to_wire;
+use punctual_proto::ShortBytes;
+use punctual_proto::convert::outcome_to_wire_in;
 use punctual_proto::worker as wire;
 use tokio::sync::Notify;
 
@@ -149,6 +150,7 @@ impl HeldAttempts {
     /// Records the reports of attempts that ended. Attempts that were stopped meanwhile are not reported.
     pub(crate) fn finish(&self, reports: impl IntoIterator<Item = Report>) {
         let mut state = self.state();
+        let mut short = ShortBytes::of_attempts();
         let mut in_doubt = false;
         for report in reports {
             let key = (report.id, report.attempt);
@@ -163,7 +165,7 @@ impl HeldAttempts {
             }
             let log = closed.is_written.then_some(log);
             state.ended(report.id.shard());
-            let outcome = wire::Outcome { token, ..outcome_to_wire(&report) };
+            let outcome = wire::Outcome { token, ..outcome_to_wire_in(&report, &mut short) };
             state.keep(key, outcome, log, SpoolState::InMemory);
             in_doubt |= state.post(key) == Posting::InDoubt;
         }

@@ -5,6 +5,7 @@ use punctual_core::attempt::AttemptNo;
 use punctual_core::shard::event::CreditKept;
 use punctual_core::shard::write::Epoch;
 use punctual_core::{ServerId, ShardId};
+use punctual_proto::ShortBytes;
 use punctual_proto::convert::{BadMessage, job_id, read_attempt_ref, scheduled_run_from_wire, secrets_from_wire};
 use punctual_proto::worker as wire;
 
@@ -36,8 +37,11 @@ impl ServerLink {
         }
         if !message.assignments.is_empty() {
             let tasks: Vec<_> = message.tasks.iter().map(|task| self.tasks.read(task)).collect();
+            let mut short = ShortBytes::of_attempts();
             let assigned = message.assignments.into_iter().filter_map(|assignment| {
-                read(assignment, &tasks).inspect_err(|error| tracing::warn!(%error, "an assignment was ignored")).ok()
+                read(assignment, &tasks, &mut short)
+                    .inspect_err(|error| tracing::warn!(%error, "an assignment was ignored"))
+                    .ok()
             });
             let assigned = assigned.filter(|assigned| !stopped.contains(&assigned.key)).collect();
             let attempts = held.register(link, assigned, self.log_bytes_max);
@@ -86,6 +90,7 @@ fn read_peers(peers: wire::Peers) -> Vec<PeerAddress> {
 fn read(
     assignment: wire::Assignment,
     tasks: &[Result<std::sync::Arc<crate::tasks::RunnableTask>, String>],
+    short: &mut ShortBytes,
 ) -> Result<ReceivedAssignment, BadMessage> {
     let key = (job_id(&assignment.job_id)?, AttemptNo(assignment.attempt));
     let task = match tasks.get(assignment.task as usize) {
@@ -97,10 +102,10 @@ fn read(
         epoch: Epoch(assignment.epoch),
         task,
         // Copies, or they would keep the whole message in memory while it runs.
-        token: Bytes::copy_from_slice(&assignment.token),
+        token: short.copy(&assignment.token),
         input: assignment.input.map(|input| Bytes::copy_from_slice(&input)),
         tracing_id: (!assignment.tracing_id.is_empty()).then_some(assignment.tracing_id),
-        scheduled_run: assignment.scheduled_run.map(scheduled_run_from_wire).transpose()?.map(Box::new),
+        scheduled_run: assignment.scheduled_run.map(|run| scheduled_run_from_wire(*run)).transpose()?.map(Box::new),
         secrets: GivenSecrets {
             values: secrets_from_wire(assignment.secrets),
             unavailable: Some(assignment.secrets_unavailable).filter(|reason| !reason.is_empty()),

@@ -3,12 +3,12 @@
 //! There is no timer. The transport asks for the next message when it can send one, so an idle stream sends at once and
 //! a busy one sends large batches. Only the newest stream to a server gets messages; a replaced stream ends.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::Stream;
 use futures_util::stream::unfold;
+use punctual_core::id_map::IdMap;
 use punctual_proto::BATCH_BYTES_MAX;
 use punctual_proto::convert::id_bytes;
 use punctual_proto::worker as wire;
@@ -128,7 +128,7 @@ impl LinkState {
 
     fn take_outcomes(
         &mut self,
-        held: &mut HashMap<Key, HeldAttempt>,
+        held: &mut IdMap<Key, HeldAttempt>,
         outcomes: &mut Vec<wire::Outcome>,
         mut bytes: usize,
         now: Instant,

@@ -1,12 +1,13 @@
 //! The data behind the lock of [`super::HeldAttempts`]. Every method keeps the counters consistent.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 use bytes::Bytes;
 use prost::Message;
 use punctual_core::attempt::Outcome;
 use punctual_core::credits::Credits;
+use punctual_core::id_map::IdMap;
 use punctual_core::shard::event::Report;
 use punctual_core::{ShardId, Timestamp};
 use punctual_exec::{Cancel, LogSink};
@@ -23,7 +24,7 @@ const UNACKED_BYTES_MAX: usize = 64 << 20;
 pub(crate) const UNACKED_LEN_MAX: usize = 1 << 16;
 
 pub(crate) struct HeldState {
-    pub(crate) held: HashMap<Key, HeldAttempt>,
+    pub(crate) held: IdMap<Key, HeldAttempt>,
     pub(crate) running: usize,
     pub(crate) links: BTreeMap<LinkNo, LinkState>,
     pub(super) owners: Owners,
@@ -41,8 +42,12 @@ pub(crate) struct HeldState {
 }
 
 pub(crate) enum HeldAttempt {
-    Running { cancel: Cancel, log: LogSink },
-    Finished(FinishedAttempt),
+    Running {
+        cancel: Cancel,
+        log: LogSink,
+    },
+    /// Boxed: it is much larger, and every attempt passes through the map as a running one.
+    Finished(Box<FinishedAttempt>),
 }
 
 pub(crate) struct FinishedAttempt {
@@ -81,7 +86,7 @@ impl SpoolState {
 impl HeldState {
     pub(super) fn new(slots: u32) -> Self {
         Self {
-            held: HashMap::new(),
+            held: IdMap::default(),
             running: 0,
             links: BTreeMap::new(),
             owners: Owners::default(),
@@ -113,7 +118,8 @@ impl HeldState {
 
     pub(super) fn keep(&mut self, key: Key, outcome: wire::Outcome, log: Option<LogSink>, kept: SpoolState) {
         self.unacked_bytes += outcome_bytes(&outcome);
-        self.held.insert(key, HeldAttempt::Finished(FinishedAttempt { outcome, log, kept, sent_at: None }));
+        let finished = FinishedAttempt { outcome, log, kept, sent_at: None };
+        self.held.insert(key, HeldAttempt::Finished(Box::new(finished)));
         self.weigh();
     }
 
