@@ -70,7 +70,7 @@ struct Text {
     marks_left: usize,
     pen: Pen,
     /// The last bytes, after the first half of the log was full.
-    tail: Option<Tail>,
+    tail: Option<Box<Tail>>,
     /// Pieces that were taken at least once, kept in case the server that took them is lost.
     pieces: Vec<LogPiece>,
     /// The first piece to take again.
@@ -78,7 +78,7 @@ struct Text {
     announced: bool,
     closed: bool,
     /// Of each stream, for an attempt with secrets.
-    redaction: Option<Redaction>,
+    redaction: Option<Box<Redaction>>,
 }
 
 /// Takes secrets out before anything is kept.
@@ -208,7 +208,7 @@ impl LogSink {
     pub fn redact(&self, redactor: &Redactor) {
         let (stdout, stderr) = (redactor.stream(), redactor.stream());
         let redaction = Redaction { redactor: redactor.clone(), stdout, stderr };
-        self.text().redaction = Some(redaction);
+        self.text().redaction = Some(Box::new(redaction));
     }
 
     /// What takes secrets out, for those who cut a text before they log or return it.
@@ -310,7 +310,7 @@ impl LogSink {
         }
         text.closed = true;
         if let Some(tail) = text.tail.take() {
-            text.append_tail(tail, clock::now().as_micros() / 1000);
+            text.append_tail(*tail, clock::now().as_micros() / 1000);
             is_to_announce |= !std::mem::replace(&mut text.announced, true);
         }
         ClosedLog { is_written: text.len() > 0, is_to_announce }
