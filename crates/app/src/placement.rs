@@ -1,7 +1,7 @@
 //! Whether some connected worker can run a task: one answer, in the same words, for submissions, lists, explanations and
 //! notification rules. Does not decide where a job runs; see core::shard::ready.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ const BELIEVED: Duration = Duration::from_secs(1);
 const TASKS_MAX: usize = 100;
 /// Reasons that one answer gives.
 const WARNINGS_MAX: usize = 10;
+/// Tasks whose workers were looked for and are remembered. Beyond it the memory starts anew.
+const FOUND_MAX: usize = 1024;
 
 /// The connected workers of the other servers; `None` if not all of them answered.
 type Answer = Option<Arc<[WorkerSpec]>>;
@@ -34,6 +36,16 @@ pub(crate) struct Seen {
     latest: RwLock<Option<(Instant, Answer)>>,
     /// Held by whoever asks them.
     asking: Mutex<()>,
+    /// By task and revision, with the number of connection changes of this server. Each submission asks, and most are of
+    /// few tasks.
+    found: RwLock<HashMap<(TaskId, u32), (u64, Found)>>,
+}
+
+/// What was found when workers for a task were looked for.
+struct Found {
+    /// The workers of the other servers. `None`: a worker of this server can run the task.
+    elsewhere: Option<Arc<[WorkerSpec]>>,
+    lack: Option<String>,
 }
 
 impl Seen {
@@ -41,6 +53,25 @@ impl Seen {
     fn latest(&self) -> Option<Answer> {
         let latest = self.latest.read().unwrap_or_else(PoisonError::into_inner);
         latest.as_ref().filter(|(at, _)| at.elapsed() <= BELIEVED).map(|(_, answer)| answer.clone())
+    }
+
+    /// What is known of a task. `None`: other workers are connected by now.
+    fn found(&self, task: &Task, changes: u64) -> Option<Option<String>> {
+        let all = self.found.read().unwrap_or_else(PoisonError::into_inner);
+        let (_, found) = all.get(&(task.id, task.revision)).filter(|(then, _)| *then == changes)?;
+        let is_current = match &found.elsewhere {
+            None => true,
+            Some(then) => matches!(self.latest(), Some(Some(now)) if Arc::ptr_eq(then, &now)),
+        };
+        is_current.then(|| found.lack.clone())
+    }
+
+    fn remember(&self, task: &Task, changes: u64, found: Found) {
+        let mut all = self.found.write().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= FOUND_MAX {
+            all.clear();
+        }
+        all.insert((task.id, task.revision), (changes, found));
     }
 
     fn put(&self, answer: Answer) {
@@ -149,9 +180,26 @@ fn labels(spec: &TaskSpec) -> String {
 impl App {
     /// What no worker of the cluster has that the task needs. `None` if one can run it, or if not all servers answered.
     pub(crate) async fn lack_of(&self, spec: &TaskSpec) -> Option<String> {
+        self.look_for_workers(spec).await?.lack
+    }
+
+    /// The same for a stored task, from memory as long as the same workers are connected.
+    async fn lack_of_task(&self, task: &Task) -> Option<String> {
+        let changes = self.0.engine.connection_changes();
+        if let Some(lack) = self.0.workers_seen.found(task, changes) {
+            return lack;
+        }
+        let found = self.look_for_workers(&task.spec).await?;
+        let lack = found.lack.clone();
+        self.0.workers_seen.remember(task, changes, found);
+        lack
+    }
+
+    /// `None` if not all servers answered.
+    async fn look_for_workers(&self, spec: &TaskSpec) -> Option<Found> {
         // From memory: nearly always some worker here can.
         if self.0.engine.any_connected(|worker| can_run(spec, worker)) {
-            return None;
+            return Some(Found { elsewhere: None, lack: None });
         }
         let elsewhere = match self.0.workers_seen.latest() {
             Some(seen) => seen?,
@@ -160,7 +208,8 @@ impl App {
         // Those of this server again: one may have connected meanwhile.
         let mut workers = self.0.engine.connected_specs();
         workers.extend(elsewhere.iter().cloned());
-        lack(spec, &workers, self.0.settings.worker_program)
+        let lack = lack(spec, &workers, self.0.settings.worker_program);
+        Some(Found { elsewhere: Some(elsewhere), lack })
     }
 
     async fn ask_elsewhere(&self) -> Answer {
@@ -185,18 +234,22 @@ impl App {
     /// Why jobs of these tasks would wait if they were due now, and what else should be done about those that were defined
     /// inline, each reason once.
     pub(crate) async fn placement_warnings<'a>(&self, tasks: impl Iterator<Item = &'a Arc<Task>>) -> Vec<Warning> {
-        let mut distinct: BTreeMap<TaskId, &Arc<Task>> = BTreeMap::new();
+        let mut distinct: Vec<&Arc<Task>> = Vec::new();
         for task in tasks.filter(|task| task.waits_for.is_none()) {
             if distinct.len() == TASKS_MAX {
                 break;
             }
-            distinct.entry(task.id).or_insert(task);
+            // Nearly always the last one: the jobs of a request are of few tasks.
+            if !distinct.iter().rev().any(|known| known.id == task.id) {
+                distinct.push(task);
+            }
         }
+        distinct.sort_unstable_by_key(|task| task.id);
         let mut warnings: Vec<Warning> = Vec::new();
-        for task in distinct.into_values() {
+        for task in distinct {
             // A task with a name warns where it is defined.
             let credentials = if task.name.is_none() { plain_credentials(&task.spec) } else { Vec::new() };
-            for warning in self.lack_of(&task.spec).await.map(no_worker).into_iter().chain(credentials) {
+            for warning in self.lack_of_task(task).await.map(no_worker).into_iter().chain(credentials) {
                 if !warnings.contains(&warning) && warnings.len() < WARNINGS_MAX {
                     warnings.push(warning);
                 }

@@ -185,6 +185,11 @@ impl Engine {
         self.0.connections.registry.any_connected(test)
     }
 
+    /// Another number as soon as other workers are connected to this server.
+    pub fn connection_changes(&self) -> u64 {
+        self.0.connections.registry.changes()
+    }
+
     /// How many workers are connected to this server. Read from memory.
     pub fn connected_len(&self) -> usize {
         self.0.connections.registry.connected_len()

@@ -67,6 +67,30 @@ async fn a_job_that_no_worker_can_run_is_accepted_with_a_warning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn submissions_are_warned_again_when_the_worker_leaves() {
+    let home = Home::new();
+    let server = home.server();
+    let api = Checked::new(&server).await;
+    let put = api.put("/v1/tasks/ping", json!({ "run": { "probe": {} } })).await;
+    put.expect(201);
+    let submit = || async {
+        let submitted = api.post("/v1/jobs", json!({ "task": "ping" })).await.expect(201);
+        submitted.body["warnings"][0]["code"].as_str().map(str::to_owned)
+    };
+    // Twice each: the second answer comes from memory.
+    for _ in 0..2 {
+        assert_eq!(submit().await.as_deref(), Some("no_worker"));
+    }
+    let worker = home.worker(&server, &[]);
+    connected(&api, 1).await;
+    for _ in 0..2 {
+        assert_eq!(submit().await, None);
+    }
+    drop(worker);
+    eventually("a submission is warned", || async { submit().await.is_some() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn whoever_runs_or_waits_for_such_a_job_is_told_why() {
     let home = Home::new();
     let server = home.server();
