@@ -189,6 +189,11 @@ impl App {
         wanted: &[WantedTask<'_>],
         under: impl Fn(usize) -> String,
     ) -> Result<Vec<Arc<Task>>> {
+        // Most requests are of one job and name its task.
+        if let [WantedTask { name: Some(name), .. }] = wanted {
+            let found = self.task_named(name).await.map_err(|error| unfound(error, &under(0)))?;
+            return Ok(vec![found]);
+        }
         let mut tasks: Vec<Option<Arc<Task>>> = vec![None; wanted.len()];
         let mut inline: Vec<(usize, &TaskSpec)> = Vec::new();
         let named = self.tasks_named(wanted, &under).await?;
@@ -222,7 +227,7 @@ impl App {
         for part in names.chunks(LOOKUPS_AT_ONCE) {
             let found = join_all(part.iter().map(|(_, name)| self.task_named(name))).await;
             for ((place, name), found) in part.iter().zip(found) {
-                let found = found.map_err(|error| AppError { errors: vec![], ..error }.at(&under(*place)))?;
+                let found = found.map_err(|error| unfound(error, &under(*place)))?;
                 named.insert(*name, found);
             }
         }
@@ -302,6 +307,11 @@ impl App {
         let owned = self.0.cluster.owned_here();
         if owned.is_empty() { (0..self.0.store.shard_count()).map(ShardId).collect() } else { owned }
     }
+}
+
+/// Why the task of a job is not there, with the job's place in the request.
+fn unfound(error: AppError, place: &str) -> AppError {
+    AppError { errors: vec![], ..error }.at(place)
 }
 
 impl AppError {
