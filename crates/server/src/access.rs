@@ -5,7 +5,7 @@
 
 use axum::extract::{MatchedPath, Request};
 use axum::response::{IntoResponse, Response};
-use http::{Method, header};
+use http::{HeaderName, Method, header};
 use punctual_api::ErrorKind;
 use punctual_app::{App, AppError, SocketUser, Transport};
 use tonic::Code;
@@ -44,7 +44,8 @@ pub(crate) fn is_open(method: &Method, route: &str) -> bool {
 }
 
 /// Headers of proxies. The kernel knows the user of the proxy, and not the one that it speaks for.
-const FORWARDED: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
+static FORWARDED: [HeaderName; 4] =
+    [header::FORWARDED, header::VIA, HeaderName::from_static("x-forwarded-for"), HeaderName::from_static("x-real-ip")];
 
 /// Adds on whose behalf the request is made, and what the transport knows; `None` for an open route.
 pub(crate) fn establish(
@@ -73,7 +74,7 @@ pub(crate) fn establish(
 
 fn transport(request: &Request, wire: Option<&Wire>, forwarded: Option<&Forwarded>) -> Transport {
     let Some(wire) = wire else { return Transport::default() };
-    let is_forwarded = FORWARDED.iter().any(|name| request.headers().contains_key(*name));
+    let is_forwarded = FORWARDED.iter().any(|name| request.headers().contains_key(name));
     Transport {
         socket_user: if is_forwarded { SocketUser::Unknown } else { wire.user },
         address: match forwarded {

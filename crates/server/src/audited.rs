@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use axum::extract::{MatchedPath, Request};
 use axum::response::Response;
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Uri};
 use punctual_api::ErrorKind;
 use punctual_app::{App, AuditEvent, Transport};
 
@@ -19,7 +19,7 @@ use crate::problem::Refused;
 /// nothing.
 pub(crate) const LEFT_OUT: [&str; 4] = ["create_job", "create_jobs", "preview", "preview_notification"];
 
-/// The routes of submissions. Nothing is looked up for them.
+/// The routes of submissions, by POST. Nothing is looked up for them.
 const SUBMISSIONS: [&str; 2] = ["/v1/jobs", "/v1/jobs/bulk"];
 
 /// A dry run is answered with 200, a backfill with 201.
@@ -47,7 +47,7 @@ pub(crate) struct Audited {
     address: Option<IpAddr>,
     method: Method,
     route: Option<MatchedPath>,
-    path: String,
+    uri: Uri,
 }
 
 impl Audited {
@@ -58,16 +58,26 @@ impl Audited {
             address: request.extensions().get::<Transport>().and_then(|transport| transport.address),
             method: request.method().clone(),
             route: request.extensions().get::<MatchedPath>().cloned(),
-            path: request.uri().path().to_owned(),
+            uri: request.uri().clone(),
         }
+    }
+
+    pub(crate) fn method(&self) -> &Method {
+        &self.method
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.uri.path()
+    }
+
+    /// Whether the request submits jobs, which are on record by themselves.
+    pub(crate) fn is_submission(&self) -> bool {
+        self.method == Method::POST && self.route.as_ref().is_some_and(|route| SUBMISSIONS.contains(&route.as_str()))
     }
 
     /// After a request that may have changed something, and before it is answered.
     pub(crate) async fn changed(&self, status: StatusCode, error: Option<ErrorKind>) {
         let Some(asker) = &self.asker else { return };
-        if self.route.as_ref().is_some_and(|route| SUBMISSIONS.contains(&route.as_str())) && status.is_success() {
-            return;
-        }
         let action = self.action();
         if !status.is_success() && !status.is_server_error()
             || LEFT_OUT.contains(&action.as_str())
@@ -117,8 +127,8 @@ impl Audited {
         let key = (method.as_str().to_owned(), route.as_str().to_owned());
         match OPERATIONS.get(&key) {
             Some(operation) => operation.clone(),
-            None if crate::streams::is_call(&self.path) => {
-                self.path.trim_start_matches('/').chars().take(CALL_CHARS_MAX).collect()
+            None if crate::streams::is_call(self.path()) => {
+                self.path().trim_start_matches('/').chars().take(CALL_CHARS_MAX).collect()
             }
             None => "unknown".to_owned(),
         }
@@ -127,10 +137,10 @@ impl Audited {
     /// What the path names, such as the name of a task.
     fn object(&self) -> Option<String> {
         let route = self.route.as_ref()?;
-        if crate::streams::is_call(&self.path) {
+        if crate::streams::is_call(self.path()) {
             return None;
         }
-        let named = route.as_str().split('/').zip(self.path.split('/'));
+        let named = route.as_str().split('/').zip(self.path().split('/'));
         let named: Vec<&str> = named.filter(|(part, _)| part.starts_with('{')).map(|(_, value)| value).collect();
         (!named.is_empty()).then(|| named.join("/"))
     }

@@ -3,9 +3,11 @@
 //! A body is read before its request takes a place among those that are worked on, so a client that sends slowly keeps
 //! nobody out. Files are streamed by their handler and are not read here.
 
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
-use axum::body::{Body, HttpBody};
+use axum::body::{Body, BodyDataStream, HttpBody};
 use axum::extract::Request;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt;
@@ -70,14 +72,21 @@ pub(crate) async fn arrived(request: Request) -> Result<(Request, Held), AppErro
 }
 
 async fn read(body: Body, max: usize, within: Duration, held: &mut Held) -> Result<Bytes, AppError> {
-    let began = Instant::now();
     let mut body = body.into_data_stream();
     let mut whole = BytesMut::new();
     let mut room = STEP_BYTES;
+    let mut at_once = first_piece(&mut body).await;
+    let began = Instant::now();
     loop {
-        let earned = Duration::from_secs(whole.len() as u64 / BYTES_PER_SECOND_MIN);
-        let piece = tokio::time::timeout_at(began + within + earned, body.next()).await;
-        let Some(piece) = piece.map_err(|_| too_slow())? else { return Ok(whole.freeze()) };
+        let piece = match at_once.take() {
+            Some(piece) => piece,
+            None => {
+                let earned = Duration::from_secs(whole.len() as u64 / BYTES_PER_SECOND_MIN);
+                let piece = tokio::time::timeout_at(began + within + earned, body.next()).await;
+                piece.map_err(|_| too_slow())?
+            }
+        };
+        let Some(piece) = piece else { return Ok(whole.freeze()) };
         let piece = piece.map_err(|_| AppError::invalid("the body ended before it was complete"))?;
         let len = whole.len() + piece.len();
         if len > max {
@@ -93,6 +102,23 @@ async fn read(body: Body, max: usize, within: Duration, held: &mut Held) -> Resu
         }
         whole.extend_from_slice(&piece);
     }
+}
+
+/// The first piece of a body, or its end, if that came with the head of the request, as it does with nearly all: then there is
+/// no timer to be set. `None`: it is still on its way.
+async fn first_piece(body: &mut BodyDataStream) -> Option<Option<Result<Bytes, axum::Error>>> {
+    let mut looks = 0;
+    poll_fn(|context| match body.poll_next_unpin(context) {
+        Poll::Ready(piece) => Poll::Ready(Some(piece)),
+        // The connection hands the piece on only after it was asked for.
+        Poll::Pending if looks == 0 => {
+            looks += 1;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+        Poll::Pending => Poll::Ready(None),
+    })
+    .await
 }
 
 fn too_slow() -> AppError {

@@ -90,14 +90,13 @@ fn read_etag(text: &str) -> Result<u32, AppError> {
     })
 }
 
-/// Answers 304 instead of a definition that the client has.
-pub(crate) async fn answer_not_modified(request: Request, next: Next) -> Response {
-    let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-    let known: Vec<HeaderValue> = match is_read {
-        true => request.headers().get_all(header::IF_NONE_MATCH).iter().cloned().collect(),
-        false => Vec::new(),
-    };
+/// Answers a safe request, with 304 instead of a definition that the client has.
+pub(crate) async fn answer(request: Request, next: Next) -> Response {
+    let known: Vec<HeaderValue> = request.headers().get_all(header::IF_NONE_MATCH).iter().cloned().collect();
     let response = next.run(request).await;
+    if known.is_empty() {
+        return response;
+    }
     match response.headers().get(header::ETAG) {
         Some(etag) if response.status() == StatusCode::OK && is_known(&known, etag) => {
             (StatusCode::NOT_MODIFIED, [(header::ETAG, etag.clone())]).into_response()

@@ -201,6 +201,13 @@ impl Drop for Inner {
 /// A body on its way. Dropped when it has arrived.
 pub(crate) struct Arriving(Connection);
 
+impl Arriving {
+    /// The body has arrived, and the request begins.
+    pub(crate) fn arrived(self) -> Busy {
+        self.0.busy()
+    }
+}
+
 impl Drop for Arriving {
     fn drop(&mut self) {
         self.0.0.place.state().arriving -= 1;

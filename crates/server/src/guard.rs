@@ -22,13 +22,13 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tonic::Status;
 
 use crate::audited::{self, Audited};
-use crate::connections::Connection;
-use crate::network::{Encryption, Network, Wire};
+use crate::connections::{Arriving, Connection};
+use crate::network::{Encryption, Link, Network, Wire};
 use crate::permit;
 use crate::problem::{self, Refused};
 use crate::proxies::Forwarded;
 use crate::streams::{self, Place, Streams};
-use crate::{access, agent, answers, bodies, lists, unabandoned};
+use crate::{access, agent, answers, bodies, conditions, lists, unabandoned};
 
 /// Requests that are worked on at a time. Beyond it they are refused at once: a
 /// queue would only make all of them late.
@@ -48,6 +48,7 @@ pub(crate) fn follower() -> Result<SemaphorePermit<'static>, AppError> {
 }
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Outside of all lanes: whoever restarts a server that does not answer must hear from one that is busy.
 const PROBES: [&str; 2] = ["/livez", "/readyz"];
@@ -88,7 +89,9 @@ impl Guard {
         if lists::is_list(&request) {
             answers::counted(lists::answer(request, next).await).await
         } else if request.method().is_safe() {
-            answers::counted(next.run(request).await).await
+            answers::counted(conditions::answer(request, next).await).await
+        } else if audited.is_submission() {
+            unabandoned::to_its_end(permit, next.run(request)).await
         } else {
             let audited = audited.clone();
             let answered = async move {
@@ -129,28 +132,26 @@ impl Reached {
 }
 
 async fn pass(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
-    let request_id = format!("req_{:016x}", guard.app.random());
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let connection = request.extensions_mut().remove::<Connection>();
-    let wire = request.extensions_mut().remove::<Wire>();
-    let forwarded = forwarded(&guard.network, wire.as_ref(), request.headers());
-    let reached = reached(&request, wire.as_ref(), forwarded.as_ref());
+    let link = request.extensions_mut().remove::<Arc<Link>>();
+    let (connection, wire) = link.as_deref().map(|link| (&link.connection, &link.wire)).unzip();
+    let forwarded = forwarded(&guard.network, wire, request.headers());
+    let reached = reached(&request, wire, forwarded.as_ref());
     if let Some(reached) = &reached {
         request.extensions_mut().insert(reached.clone());
     }
     let (mut busy, mut place) = (None, None);
-    let mut begin = || busy = connection.as_ref().map(Connection::busy);
-    let established = check(&guard.network, wire.as_ref(), reached.as_ref(), request.headers())
-        .and_then(|()| access::establish(&guard.app, &mut request, wire.as_ref(), forwarded.as_ref()));
+    let mut begin = || busy = connection.map(Connection::busy);
+    let established = check(&guard.network, wire, reached.as_ref(), request.headers())
+        .and_then(|()| access::establish(&guard.app, &mut request, wire, forwarded.as_ref()));
     let asker = established.as_ref().ok().cloned().flatten();
     let refused = established.as_ref().err().map(|error| error.kind);
-    if let (Some(connection), Some(_)) = (&connection, &asker) {
+    if let (Some(connection), Some(_)) = (connection, &asker) {
         connection.has_access();
     }
     let audited = Audited::of(&guard.app, asker.clone(), &request);
     let response = match established {
         Err(error) => access::refusal(error, &request),
-        Ok(_) if streams::is_call(&path) => match call_place(&guard, request).await {
+        Ok(_) if streams::is_call(audited.path()) => match call_place(&guard, request).await {
             Ok((request, found)) => {
                 place = Some(found);
                 begin();
@@ -158,7 +159,7 @@ async fn pass(State(guard): State<Arc<Guard>>, mut request: Request, next: Next)
             }
             Err(status) => status.into_http(),
         },
-        Ok(_) if PROBES.contains(&path.as_str()) => {
+        Ok(_) if PROBES.contains(&audited.path()) => {
             begin();
             next.run(request).await
         }
@@ -168,11 +169,10 @@ async fn pass(State(guard): State<Arc<Guard>>, mut request: Request, next: Next)
             guard.answer(request, next, &audited).await
         }
         Ok(_) => {
-            let arriving = connection.as_ref().map(Connection::arriving);
+            let arriving = connection.map(Connection::arriving);
             match bodies::arrived(request).await {
                 Ok((request, _held)) => {
-                    begin();
-                    drop(arriving);
+                    busy = arriving.map(Arriving::arrived);
                     guard.answer(request, next, &audited).await
                 }
                 Err(error) => Refused(error).into_response(),
@@ -184,16 +184,38 @@ async fn pass(State(guard): State<Arc<Guard>>, mut request: Request, next: Next)
         Some(asker) => permit::watched(&guard.app, asker, response),
         None => response,
     };
-    let mut response = problem::finish(response, &request_id, &method, &path);
-    if method == Method::HEAD {
+    let request_id = RequestId::new(guard.app.random());
+    let mut response = problem::finish(response, request_id.as_str(), audited.method(), audited.path());
+    if audited.method() == Method::HEAD {
         without_body(&mut response);
     }
     let headers = response.headers_mut();
-    headers.insert(REQUEST_ID, HeaderValue::from_str(&request_id).expect("hexadecimal digits"));
+    headers.insert(REQUEST_ID, HeaderValue::from_str(request_id.as_str()).expect("hexadecimal digits"));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     match busy {
         Some(busy) => busy.until_answered(response, place),
         None => response,
+    }
+}
+
+/// Such as `req_0123456789abcdef`. Each request has one, so it is written without the heap.
+struct RequestId([u8; Self::PREFIX.len() + 16]);
+
+impl RequestId {
+    const PREFIX: &[u8] = b"req_";
+
+    fn new(random: u64) -> Self {
+        let mut text = [0; Self::PREFIX.len() + 16];
+        let (prefix, digits) = text.split_at_mut(Self::PREFIX.len());
+        prefix.copy_from_slice(Self::PREFIX);
+        for (place, digit) in digits.iter_mut().enumerate() {
+            *digit = b"0123456789abcdef"[(random >> (60 - 4 * place)) as usize & 15];
+        }
+        Self(text)
+    }
+
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("the prefix and the digits are ASCII")
     }
 }
 
@@ -281,7 +303,7 @@ fn check_origin(headers: &HeaderMap, reached: &Reached) -> Result<(), AppError> 
         AppError::new(ErrorKind::ForbiddenOrigin, "a web page of another origin sent this request")
             .hint("use the command line or a program; pages of this server's own are allowed")
     };
-    let site = headers.get("sec-fetch-site").map(|value| value.as_bytes());
+    let site = headers.get(SEC_FETCH_SITE).map(|value| value.as_bytes());
     if site.is_some_and(|site| site != b"same-origin" && site != b"none") {
         return Err(refused());
     }

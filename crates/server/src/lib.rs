@@ -200,7 +200,6 @@ pub fn router(app: App, rest: Rest, network: Network, grpc_streams_max: usize) -
     };
     let (api, _) = api.split_for_parts();
     let router = api
-        .layer(axum::middleware::from_fn(conditions::answer_not_modified))
         .route("/punctual.worker.v1.Worker/{method}", post_service(grpc::service(app.clone())))
         .route(enrolment_service::JOIN, post_service(enrolment_service::service(app.clone())))
         .route(enrolment_service::RENEW, post_service(enrolment_service::service(app.clone())))

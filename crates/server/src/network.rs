@@ -8,6 +8,7 @@ use punctual_app::SocketUser;
 use punctual_core::host;
 use punctual_pki::{CertificateName, ServerTls};
 
+use crate::connections::Connection;
 use crate::proxies::Proxies;
 
 /// Without TLS, names and proxies, a server is reached on loopback alone.
@@ -32,6 +33,12 @@ pub(crate) struct Wire {
     pub(crate) encryption: Encryption,
     /// Verified in the handshake.
     pub(crate) certificate: Option<Arc<CertificateName>>,
+}
+
+/// The connection of a request. Goes with each of its requests to the guard.
+pub(crate) struct Link {
+    pub(crate) connection: Connection,
+    pub(crate) wire: Wire,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

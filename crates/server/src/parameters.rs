@@ -1,10 +1,13 @@
 //! Query parameters that do not fit: all that is wrong with them, in words of our own, as in bodies.
 
+use std::iter::empty;
+
 use axum::extract::Query;
 use http::Uri;
 use punctual_api::{FieldCode, Misfit};
 use punctual_app::{AppError, Checked, Faults};
 use serde::de::DeserializeOwned;
+use serde::de::value::{Error as NoMisfit, MapDeserializer};
 
 /// Parameters that hold several values. They may be given several times, or once with commas between the values.
 const LISTS: [&str; 2] = ["state", "verdict"];
@@ -21,6 +24,11 @@ struct Part {
 
 /// Reads again and again, each time without what did not fit the time before, and checks the rest.
 pub(crate) fn read_query<T: DeserializeOwned + Checked>(query: &str) -> Result<T, AppError> {
+    if query.is_empty()
+        && let Ok(value) = T::deserialize(MapDeserializer::<_, NoMisfit>::new(empty::<(&str, &str)>()))
+    {
+        return Ok(value);
+    }
     let mut parts = parts(query);
     let mut found = match look::<T>(&parts) {
         Ok(value) => return Ok(value),

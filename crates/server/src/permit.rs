@@ -4,6 +4,7 @@
 //! `Permit(by): Permit<SubmitJobs>`. What the handler asked for is kept for the guard, which looks again while a stream is
 //! open, and gives out no answer of a route that asked for nothing and is not open to everybody.
 
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -60,26 +61,37 @@ fn asker(extensions: &Extensions) -> Result<&Asker, AppError> {
     })
 }
 
-/// On whose behalf a request is made, and which rights its handler asked for.
+/// On whose behalf a request is made, and which rights its handler asked for. Shared by all that look at one request.
 #[derive(Debug, Clone)]
-pub(crate) struct Asker {
+pub(crate) struct Asker(Arc<Asking>);
+
+#[derive(Debug)]
+pub(crate) struct Asking {
     pub(crate) principal: Arc<Principal>,
     /// `None`: its handler has not asked for anything.
-    asked: Arc<Mutex<Option<Rights>>>,
+    asked: Mutex<Option<Rights>>,
     /// It asked for a right that the principal does not have.
-    was_refused: Arc<AtomicBool>,
+    was_refused: AtomicBool,
     /// What the use case says about its change.
     pub(crate) notes: Arc<ChangeNotes>,
 }
 
+impl Deref for Asker {
+    type Target = Asking;
+
+    fn deref(&self) -> &Asking {
+        &self.0
+    }
+}
+
 impl Asker {
     pub(crate) fn new(principal: Principal) -> Self {
-        Self {
+        Self(Arc::new(Asking {
             principal: Arc::new(principal),
-            asked: Arc::default(),
-            was_refused: Arc::default(),
+            asked: Mutex::default(),
+            was_refused: AtomicBool::default(),
             notes: Arc::default(),
-        }
+        }))
     }
 
     fn note(&self, rights: Rights) {
@@ -105,8 +117,8 @@ impl Asker {
 /// right: that is a defect, and closed.
 pub(crate) fn watched(app: &App, asker: &Asker, response: Response) -> Response {
     // A call that failed before its handler, as one of an unknown method does, has shown nothing either.
-    let failed_call = response.headers().get("grpc-status").is_some_and(|status| status != "0");
-    if response.status().is_success() && !failed_call && asker.asked().is_none() {
+    let failed_call = || response.headers().get("grpc-status").is_some_and(|status| status != "0");
+    if response.status().is_success() && asker.asked().is_none() && !failed_call() {
         let error = AppError::new(ErrorKind::Internal, "the route names no right");
         return Refused(error.hint("this is a defect")).into_response();
     }

@@ -18,7 +18,7 @@ use tower::ServiceExt;
 
 use crate::connections::{Connection, Connections};
 use crate::handshakes::Handshakes;
-use crate::network::{Encryption, Network, Wire};
+use crate::network::{Encryption, Link, Network, Wire};
 use crate::{not_tls, socket_owner};
 
 /// A client that has not sent its headers by then is cut off. It counts from the answer
@@ -174,10 +174,9 @@ impl Served {
     {
         let connection = &self.connection;
         // The guard takes it out again when the body of the request has arrived.
-        let own = connection.clone();
+        let link = Arc::new(Link { connection: connection.clone(), wire });
         let service = self.router.clone().map_request(move |mut request: http::Request<Incoming>| {
-            request.extensions_mut().insert(own.clone());
-            request.extensions_mut().insert(wire.clone());
+            request.extensions_mut().insert(Arc::clone(&link));
             request
         });
         let service = TowerToHyperService::new(service);
