@@ -116,7 +116,7 @@ pub struct JobLinks {
 
 impl JobLinks {
     pub fn new(id: JobId) -> Self {
-        let itself = ["/v1/jobs/", &id.to_string()].concat();
+        let itself = id.with_text(|id| ["/v1/jobs/", id].concat());
         Self { logs: [&itself, "/logs"].concat(), events: [&itself, "/events"].concat(), itself }
     }
 }

@@ -87,7 +87,7 @@ macro_rules! id {
 
         impl $name {
             /// Hands the text to `take` without putting it on the heap: answers to submissions hold many ids.
-            fn with_text<T>(self, take: impl FnOnce(&str) -> T) -> T {
+            pub fn with_text<T>(self, take: impl FnOnce(&str) -> T) -> T {
                 const PREFIX: &[u8] = concat!($prefix, "_").as_bytes();
                 let mut text = [0; PREFIX.len() + TEXT_LEN];
                 text[..PREFIX.len()].copy_from_slice(PREFIX);

@@ -6,11 +6,12 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use punctual_api::{Answered, BulkRequest, BulkSubmitted, Job, JobList, JobRequest, JobSubmitted, ListQuery, limits};
 use punctual_app::permission::{ControlJobs, SubmitJobs, ViewJobs};
 use punctual_app::{App, AppError, Checked, Faults, KeyedRequest, WaitFor};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::parse::{JobPath, Json, NoParams, Params};
 use crate::permit::Permit;
 use crate::problem::{Problems, Refused};
+use crate::submitted_json::submitted_json;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -34,7 +35,7 @@ pub(crate) async fn submit(
     let keyed = faults.value(keyed(&headers, &body.bytes)).flatten();
     faults.finish()?;
     let submitted = app.submit(&by, body.value, keyed, wait).await?;
-    let mut response = created(&submitted.answer, submitted.is_replayed);
+    let mut response = created(submitted_json(&submitted.answer), submitted.is_replayed);
     let location = HeaderValue::try_from(submitted.answer.links.itself).expect("an id is ASCII");
     response.headers_mut().insert(header::LOCATION, location);
     Ok(response)
@@ -55,7 +56,8 @@ pub(crate) async fn submit_bulk(
 ) -> Result<Response, Refused> {
     let keyed = keyed(&headers, &body.bytes)?;
     let submitted = app.submit_bulk(&by, body.value, keyed).await?;
-    Ok(created(&submitted.answer, submitted.is_replayed))
+    let json = serde_json::to_vec(&submitted.answer).expect("an answer is JSON");
+    Ok(created(json, submitted.is_replayed))
 }
 
 fn keyed<'a>(headers: &'a HeaderMap, body: &'a [u8]) -> Result<Option<KeyedRequest<'a>>, AppError> {
@@ -69,12 +71,7 @@ fn keyed<'a>(headers: &'a HeaderMap, body: &'a [u8]) -> Result<Option<KeyedReque
     Ok(Some(KeyedRequest { key, body }))
 }
 
-/// Room for the answer to one job, so that it is not made larger again and again.
-const ANSWER_BYTES: usize = 1 << 10;
-
-fn created(answer: &impl Serialize, is_replayed: bool) -> Response {
-    let mut json = Vec::with_capacity(ANSWER_BYTES);
-    serde_json::to_writer(&mut json, answer).expect("an answer is JSON");
+fn created(json: Vec<u8>, is_replayed: bool) -> Response {
     let content_type = [(header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"))];
     let mut response = (StatusCode::CREATED, content_type, json).into_response();
     if is_replayed {

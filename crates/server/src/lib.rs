@@ -49,6 +49,7 @@ mod secrets;
 mod serve;
 mod socket_owner;
 mod streams;
+mod submitted_json;
 mod tasks;
 mod unabandoned;
 mod worker_stream;
