@@ -7,16 +7,17 @@
 //! access cannot take connections from those who have it.
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, HttpBody};
 use axum::response::Response;
 use bytes::Bytes;
+use futures_util::task::AtomicWaker;
 use http_body::{Frame, SizeHint};
-use tokio::sync::Notify;
 
 use crate::streams::Place;
 
@@ -40,8 +41,27 @@ struct All {
 
 #[derive(Default)]
 struct Open {
-    close: Notify,
+    close: CloseSignal,
     state: Mutex<State>,
+}
+
+/// Tells the task of a connection to close it. The task looks at it whenever the connection moves on, so a look takes no lock.
+#[derive(Default)]
+struct CloseSignal {
+    is_set: AtomicBool,
+    task: AtomicWaker,
+}
+
+impl CloseSignal {
+    fn set(&self) {
+        self.is_set.store(true, Ordering::Release);
+        self.task.wake();
+    }
+
+    fn poll(&self, context: &Context<'_>) -> Poll<()> {
+        self.task.register(context.waker());
+        if self.is_set.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
+    }
 }
 
 #[derive(Default)]
@@ -131,7 +151,7 @@ impl All {
             // It may have become busy meanwhile.
             if state.waits_since == Some(since) {
                 self.end_waiting(&mut state);
-                place.close.notify_one();
+                place.close.set();
             }
         }
     }
@@ -157,12 +177,18 @@ impl Connections {
         all.begin_to_wait(place.state());
         Connection(Arc::new(Inner { all: Arc::clone(all), number, place }))
     }
+
+    /// The server stops: all that are open are to be closed once their requests are answered.
+    pub(crate) fn close_all(&self) {
+        let open: Vec<Arc<Open>> = self.0.open().values().cloned().collect();
+        open.iter().for_each(|place| place.close.set());
+    }
 }
 
 impl Connection {
-    /// Resolves when it is to be closed.
+    /// Resolves when it is to be closed. Only the task of the connection waits for it.
     pub(crate) async fn unwanted(&self) {
-        self.0.place.close.notified().await;
+        poll_fn(|context| self.0.place.close.poll(context)).await;
     }
 
     pub(crate) fn is_busy(&self) -> bool {

@@ -13,7 +13,7 @@ use hyper_util::service::TowerToHyperService;
 use punctual_app::{SocketUser, Throttle};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tower::ServiceExt;
 
 use crate::connections::{Connection, Connections};
@@ -49,7 +49,6 @@ pub async fn serve(router: Router, listener: TcpListener, network: Network, shut
     let connections = Connections::default();
     // Each connection has a sender: when all of them are gone, all connections have ended.
     let (alive, mut all_ended) = mpsc::channel::<Never>(1);
-    let (stop, stopped) = watch::channel(());
     let mut shutdown = std::pin::pin!(shutdown);
     loop {
         let stream = tokio::select! {
@@ -69,13 +68,14 @@ pub async fn serve(router: Router, listener: TcpListener, network: Network, shut
         let _ = stream.set_nodelay(true);
         let (router, builder, door) = (router.clone(), builder.clone(), Arc::clone(&door));
         let served = Served { router, builder, door, connection: connections.open() };
-        let (alive, stopped) = (alive.clone(), stopped.clone());
+        let alive = alive.clone();
         tokio::spawn(async move {
-            served.serve(stream, stopped).await;
+            served.serve(stream).await;
             drop(alive);
         });
     }
-    drop((listener, alive, stop));
+    drop((listener, alive));
+    connections.close_all();
     let _ = tokio::time::timeout(GOODBYE, all_ended.recv()).await;
 }
 
@@ -101,7 +101,7 @@ const FIRST_BYTES: usize = 32;
 const TLS_HANDSHAKE: u8 = 0x16;
 
 impl Served {
-    async fn serve(self, stream: TcpStream, stopped: watch::Receiver<()>) {
+    async fn serve(self, stream: TcpStream) {
         let connection = &self.connection;
         let ip =
             |address: std::io::Result<std::net::SocketAddr>| address.ok().map(|address| address.ip().to_canonical());
@@ -121,7 +121,6 @@ impl Served {
         let first = tokio::select! {
             first = tokio::time::timeout(HEADERS_WITHIN, stream.peek(&mut byte)) => first,
             () = connection.unwanted() => return,
-            () = closed(stopped.clone()) => return,
         };
         if !matches!(first, Ok(Ok(1))) {
             return;
@@ -132,7 +131,7 @@ impl Served {
             if address.is_none_or(|address| !self.door.network.takes_plain_from(address)) {
                 return not_tls::refuse_stranger(stream).await;
             }
-            return self.answer(stream, wire, stopped).await;
+            return self.answer(stream, wire).await;
         };
         if byte[0] != TLS_HANDSHAKE {
             return not_tls::refuse(stream, byte[0]).await;
@@ -140,7 +139,6 @@ impl Served {
         let accepted = tokio::select! {
             accepted = self.door.handshakes.accept(stream, tls, address) => accepted,
             () = connection.unwanted() => return,
-            () = closed(stopped.clone()) => return,
         };
         let stream = match accepted {
             Ok(stream) => stream,
@@ -160,15 +158,14 @@ impl Served {
         let first = tokio::select! {
             first = tokio::time::timeout(HEADERS_WITHIN, stream.fill_buf()) => first,
             () = connection.unwanted() => return,
-            () = closed(stopped.clone()) => return,
         };
         if matches!(first, Ok(Ok(bytes)) if !bytes.is_empty()) {
-            self.answer(stream, wire, stopped).await;
+            self.answer(stream, wire).await;
         }
     }
 
     /// Answers the requests of a connection until its end.
-    async fn answer<S>(&self, stream: S, wire: Wire, stopped: watch::Receiver<()>)
+    async fn answer<S>(&self, stream: S, wire: Wire)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -184,7 +181,6 @@ impl Served {
         let ended = tokio::select! {
             ended = &mut served => Some(ended),
             () = connection.unwanted() => None,
-            () = closed(stopped) => None,
         };
         let ended = match ended {
             Some(ended) => ended,
@@ -207,11 +203,6 @@ impl Served {
             tracing::debug!(error = %error, "a connection ended with an error");
         }
     }
-}
-
-/// Resolves when the server stops.
-async fn closed(mut stopped: watch::Receiver<()>) {
-    while stopped.changed().await.is_ok() {}
 }
 
 fn builder() -> Builder<TokioExecutor> {
