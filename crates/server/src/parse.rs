@@ -57,6 +57,10 @@ pub(crate) fn content_type(headers: &HeaderMap) -> &str {
 }
 
 fn check_content_type(headers: &HeaderMap) -> Result<(), Refused> {
+    // As nearly all clients write it.
+    if headers.get(header::CONTENT_TYPE).is_some_and(|value| value == "application/json") {
+        return Ok(());
+    }
     if content_type(headers).eq_ignore_ascii_case("application/json") {
         return Ok(());
     }
