@@ -27,6 +27,7 @@ use crate::network::{Encryption, Link, Network, Wire};
 use crate::permit;
 use crate::problem::{self, Refused};
 use crate::proxies::Forwarded;
+use crate::request_id::RequestId;
 use crate::streams::{self, Place, Streams};
 use crate::{access, agent, answers, bodies, conditions, lists, unabandoned};
 
@@ -195,27 +196,6 @@ async fn pass(State(guard): State<Arc<Guard>>, mut request: Request, next: Next)
     match busy {
         Some(busy) => busy.until_answered(response, place),
         None => response,
-    }
-}
-
-/// Such as `req_0123456789abcdef`. Each request has one, so it is written without the heap.
-struct RequestId([u8; Self::PREFIX.len() + 16]);
-
-impl RequestId {
-    const PREFIX: &[u8] = b"req_";
-
-    fn new(random: u64) -> Self {
-        let mut text = [0; Self::PREFIX.len() + 16];
-        let (prefix, digits) = text.split_at_mut(Self::PREFIX.len());
-        prefix.copy_from_slice(Self::PREFIX);
-        for (place, digit) in digits.iter_mut().enumerate() {
-            *digit = b"0123456789abcdef"[(random >> (60 - 4 * place)) as usize & 15];
-        }
-        Self(text)
-    }
-
-    fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.0).expect("the prefix and the digits are ASCII")
     }
 }
 

@@ -44,6 +44,7 @@ mod permit;
 mod problem;
 mod proxies;
 mod range;
+mod request_id;
 mod schedules;
 mod secrets;
 mod serve;

@@ -5,9 +5,10 @@
 //! never flushed: it may be behind the database, which proves nothing, and is ahead of it only after a loss. See
 //! docs/adr/0017-lost-commits.md.
 
+mod counting_text;
+
 use std::fs::File;
 use std::io::ErrorKind;
-use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -19,11 +20,9 @@ use crate::fault::{error_of, error_of_io};
 use crate::lock::beside;
 use crate::options::Durability;
 use crate::sql;
+use counting_text::CountingText;
 
 const SUFFIX: &str = "-commits";
-const COUNT_DIGITS: usize = 20;
-/// Of the check sum, in hex.
-const CHECK_DIGITS: usize = 16;
 const FIRST_LINE: &str = "punctual commits 1";
 /// The flag of `punctual server`, for messages.
 const ACCEPT: &str = "--accept-data-loss";
@@ -101,44 +100,6 @@ const CHECKSUM_OF_NOTHING: u64 = 0xcbf2_9ce4_8422_2325;
 
 fn checksum_from(before: u64, bytes: &[u8]) -> u64 {
     bytes.iter().fold(before, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// The text of a record of which only the count changes. Each commit writes one.
-struct CountingText {
-    text: Vec<u8>,
-    /// Where the digits of the count are.
-    count: Range<usize>,
-    /// Where the check sum is, after all that it is of.
-    check: Range<usize>,
-    /// Of what stands before the count.
-    sum_before: u64,
-}
-
-impl CountingText {
-    fn of(record: &Record) -> Self {
-        let text = record.text();
-        let place = |name: &str, len: usize| {
-            let begin = text.find(name).expect("the text has all fields") + name.len();
-            begin..begin + len
-        };
-        let (count, check) = (place("\ncommits ", COUNT_DIGITS), place("\ncheck ", CHECK_DIGITS));
-        let sum_before = checksum(&text[..count.start]);
-        Self { text: text.into_bytes(), count, check, sum_before }
-    }
-
-    fn with_count(&mut self, commits: i64) -> &[u8] {
-        let mut left = commits;
-        for digit in self.text[self.count.clone()].iter_mut().rev() {
-            *digit = b'0' + (left % 10) as u8;
-            left /= 10;
-        }
-        let checked = self.count.start..self.check.start - "check ".len();
-        let sum = checksum_from(self.sum_before, &self.text[checked]);
-        for (place, digit) in self.text[self.check.clone()].iter_mut().enumerate() {
-            *digit = b"0123456789abcdef"[(sum >> (4 * (CHECK_DIGITS - 1 - place))) as usize & 15];
-        }
-        &self.text
-    }
 }
 
 /// What was found beside the database before it was opened.
@@ -404,7 +365,7 @@ impl Commits {
 mod tests {
     use super::*;
 
-    fn record() -> Record {
+    pub(super) fn record() -> Record {
         let stopped = Some(FileState { bytes: 4096, changed_at: (1_700_000_000, 7) });
         let identity = "0123456789abcdef0123456789abcdef".to_owned();
         Record { identity, commits: 12_345, is_durable: false, boot: "b".repeat(36), stopped }
@@ -417,17 +378,6 @@ mod tests {
         let running = Record { commits: i64::MAX, is_durable: true, stopped: None, ..record() };
         assert_eq!(Record::read(&running.text()), Some(running.clone()));
         assert_eq!(running.text().len(), text.len());
-    }
-
-    #[test]
-    fn a_text_with_another_count_is_that_of_the_whole_record() {
-        for stopped in [record().stopped, None] {
-            let mut text = CountingText::of(&Record { stopped, ..record() });
-            for commits in [0, 1, 12_346, i64::MAX] {
-                let expected = Record { commits, stopped, ..record() }.text();
-                assert_eq!(text.with_count(commits), expected.as_bytes());
-            }
-        }
     }
 
     #[test]
