@@ -34,13 +34,14 @@ impl Browser {
     }
 
     async fn go(&mut self, method: Method, url: Url, form: Option<Vec<(String, String)>>) -> Page {
+        // What a person types is of no site, wherever it leads; a form is of the site of its page.
+        let site = if form.is_some() { "cross-site" } else { "none" };
         let (mut method, mut url, mut form, mut way) = (method, url, form, Vec::new());
         for _ in 0..REDIRECTS_MAX {
             way.push(url.to_string());
             let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
             let mut request = self.http.request(method, url.clone()).header(COOKIE, cookies.join("; "));
-            // As a navigation that the page of another site began.
-            request = request.header("sec-fetch-site", if way.len() > 1 { "cross-site" } else { "none" });
+            request = request.header("sec-fetch-site", site);
             request = request.header("sec-fetch-mode", "navigate").header("sec-fetch-dest", "document");
             if let Some(form) = form.take() {
                 let mut encoded = Url::parse("http://form").expect("a URL");
