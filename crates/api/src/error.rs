@@ -38,6 +38,7 @@ kinds! {
     InvalidToken "invalid_token" 401 4 "The token is not valid";
     CredentialExpired "credential_expired" 401 4 "The key or session has expired";
     CredentialRevoked "credential_revoked" 401 4 "The key or session does not count any more";
+    OpenIdRefused "openid_refused" 401 4 "The login by OpenID Connect was refused";
     LoginFailed "login_failed" 401 4 "The name or the password is wrong";
 InvalidJoinToken "invalid_join_token" 401 4 "The join token is not valid";
     ForeignJoinToken "foreign_join_token" 401 4 "The join token is for another cluster";
@@ -54,6 +55,7 @@ InvalidJoinToken "invalid_join_token" 401 4 "The join token is not valid";
     WrongAttempt "wrong_attempt" 403 4 "The token is for another attempt";
     ForbiddenOrigin "forbidden_origin" 403 4 "Requests from other web pages are refused";
     NotFound "not_found" 404 5 "There is nothing here";
+    OpenIdOff "openid_off" 404 5 "Login by OpenID Connect is not set up";
     TaskNotFound "task_not_found" 404 5 "There is no such task";
     JobNotFound "job_not_found" 404 5 "There is no such job";
     ArtifactNotFound "artifact_not_found" 404 5 "There is no such artifact";
@@ -113,6 +115,7 @@ WorkerTokenNotFound "worker_token_not_found" 404 5 "There is no such join token"
     Internal "internal" 500 1 "Something is wrong in the server";
     DatabaseCorrupt "database_corrupt" 500 1 "The database is corrupt";
     Unavailable "unavailable" 503 7 "The server cannot answer now";
+    ProviderUnavailable "provider_unavailable" 503 7 "The OpenID Connect provider cannot be used";
     DatabaseUnavailable "database_unavailable" 503 7 "The database cannot be reached";
     DiskFull "disk_full" 503 7 "The disk of the database is full";
     DatabaseFileReplaced "database_file_replaced" 503 7 "The database file was moved or deleted";
@@ -142,8 +145,14 @@ impl ErrorKind {
 
     /// Whether the same request may succeed later.
     pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::TooManyRequests | Self::TooManyLogins | Self::RequestTimeout | Self::ShardMoving)
-            || (self.is_outage() && !matches!(self, Self::DatabaseCorrupt))
+        matches!(
+            self,
+            Self::TooManyRequests
+                | Self::TooManyLogins
+                | Self::RequestTimeout
+                | Self::ShardMoving
+                | Self::ProviderUnavailable
+        ) || (self.is_outage() && !matches!(self, Self::DatabaseCorrupt))
     }
 
     /// Whether the server cannot do anything now, whatever it is asked.

@@ -178,12 +178,25 @@ pub struct UserView {
     pub disabled: bool,
     /// Whether there is a password.
     pub has_password: bool,
+    /// Who the person is at the provider of OpenID Connect, if they log in there.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub openid: Option<OpenIdAccount>,
     /// Sessions that are open.
     pub sessions: usize,
     /// Grows with each change.
     pub revision: u32,
     pub created: DoneBy,
     pub changed: DoneBy,
+}
+
+/// An account at a provider of OpenID Connect.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct OpenIdAccount {
+    #[schema(example = "https://id.example.com")]
+    pub issuer: String,
+    /// What the provider calls the person for good.
+    #[schema(example = "248289761001")]
+    pub subject: String,
 }
 
 /// People in order of name.

@@ -20,7 +20,8 @@ pub mod misfit;
 pub mod node;
 pub mod notification;
 pub mod occurrence;
-pub mod overdue;
+pub mod openid;
+mod overdue;
 pub mod schedule;
 pub mod schedule_request;
 mod schema;
@@ -53,8 +54,8 @@ pub use event::JobChange;
 pub use forecast::{Busy, Forecast, ForecastQuery, HourOfForecast, ScheduleForecast};
 pub use friendly::make_durations_friendly;
 pub use identity::{
-    KeyCreated, KeyList, KeyRequest, KeyState, KeyView, LoginRequest, PasswordRequest, RotateRequest, SecretText,
-    SessionCreated, SessionList, SessionView, UserEdit, UserList, UserRequest, UserView, Whoami,
+    KeyCreated, KeyList, KeyRequest, KeyState, KeyView, LoginRequest, OpenIdAccount, PasswordRequest, RotateRequest,
+    SecretText, SessionCreated, SessionList, SessionView, UserEdit, UserList, UserRequest, UserView, Whoami,
 };
 pub use job::{Answered, Job, JobSchedule, Rerun, TaskRef};
 pub use job_list::{JobList, JobSummary, ListQuery};
@@ -69,6 +70,10 @@ pub use notification::{
 pub use occurrence::{
     ClockChangeView, LeftOutTime, OccurrenceList, OccurrenceQuery, OccurrenceView, Preview, PreviewQuery,
     PreviewedTime, UnfiredBy,
+};
+pub use openid::{
+    BrowserLoginQuery, DeviceLogin, DevicePending, DevicePollRequest, DeviceStatus, LoginExchange, ProviderAnswerQuery,
+    login_check,
 };
 pub use overdue::{AilingTask, Overdue, OverdueJob, OverdueQuery, OverdueTime};
 pub use schedule::{

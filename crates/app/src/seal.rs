@@ -84,7 +84,7 @@ fn derive(key: &[u8], label: &[u8]) -> [u8; 32] {
 pub(crate) struct DataKey(Zeroizing<[u8; 32]>);
 
 impl DataKey {
-    fn new(bytes: [u8; 32]) -> Self {
+    pub(crate) fn new(bytes: [u8; 32]) -> Self {
         Self(Zeroizing::new(bytes))
     }
 

@@ -97,7 +97,7 @@ pub(crate) enum Command {
     /// Manage uploaded files
     #[command(subcommand)]
     Artifact(cmd::artifact::ArtifactVerb),
-    /// Log in with a name and a password, and keep the session in a context
+    /// Log in, and keep the session in a context
     Login(cmd::session::LoginArgs),
     /// End the session of the context in use
     Logout,

@@ -245,6 +245,9 @@ fn hint(kind: ErrorKind) -> Hint {
         ErrorKind::CredentialExpired | ErrorKind::CredentialRevoked => {
             Server("log in with `punctual login`, or use another key")
         }
+        ErrorKind::OpenIdRefused => Server("begin again with `punctual login --oidc`"),
+        ErrorKind::OpenIdOff => Server("log in with a name and a password"),
+        ErrorKind::ProviderUnavailable => Server("try again later; the server's log says why"),
         ErrorKind::LoginFailed => Command("try again; an administrator can set a new password"),
         ErrorKind::TooManyLogins => Server("wait a moment and try again"),
         ErrorKind::KeyNotFound => Command("see what there is with `punctual key list`"),

@@ -17,6 +17,7 @@ mod folders;
 mod input;
 mod join;
 mod memory;
+mod openid;
 mod output;
 mod password;
 mod random;

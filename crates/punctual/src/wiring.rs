@@ -30,6 +30,7 @@ use crate::exit::failed;
 use crate::folders::make_private;
 use crate::join::JoinOptions;
 use crate::memory;
+use crate::openid;
 use crate::root_key::{self, RootKeyPlace};
 use crate::stores::OpenStore;
 use crate::tls::ServerSide;
@@ -139,6 +140,7 @@ pub(crate) async fn run_server(
         blobs: blobs.clone(),
         settings: app_settings.clone(),
     });
+    openid::set_up(&app, &settings.openid, engine.clock())?;
     // Whoever comes first with a key is not refused because nobody has looked yet.
     app.refresh_identities().await.context("cannot read keys and sessions")?;
     let duties = punctual_duties::all(&punctual_duties::Context {

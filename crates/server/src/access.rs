@@ -17,7 +17,7 @@ use crate::problem::Refused;
 use crate::proxies::Forwarded;
 
 /// Routes that need no [`punctual_app::Principal`], by what the router matched.
-const OPEN: [&str; 10] = [
+const OPEN: [&str; 15] = [
     // These say nothing about what is stored. Whoever watches the process has no credential.
     "/livez",
     "/readyz",
@@ -29,6 +29,12 @@ const OPEN: [&str; 10] = [
     "/v1/agent/{job}/{attempt}/outcome",
     // The signature of the address is checked by the storage.
     "/v1/artifacts/{id}/content",
+    // They begin sessions: what a provider or a login under way proves is checked by the app.
+    crate::oidc::START,
+    crate::oidc::CALLBACK,
+    "/v1/login/oidc/exchange",
+    "/v1/login/oidc/device",
+    "/v1/login/oidc/device/poll",
     // The join token in the message is checked by the app.
     enrolment_service::JOIN,
     // The proof of the cluster's secret is checked by `punctual_peers::checked`.

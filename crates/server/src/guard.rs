@@ -29,7 +29,7 @@ use crate::problem::{self, Refused};
 use crate::proxies::Forwarded;
 use crate::request_id::RequestId;
 use crate::streams::{self, Place, Streams};
-use crate::{access, agent, answers, bodies, conditions, lists, unabandoned};
+use crate::{access, agent, answers, bodies, conditions, lists, oidc, unabandoned};
 
 /// Requests that are worked on at a time. Beyond it they are refused at once: a
 /// queue would only make all of them late.
@@ -130,6 +130,11 @@ impl Reached {
     pub(crate) fn url(&self) -> String {
         format!("{}://{}", self.scheme, self.host)
     }
+
+    /// Also by a proxy of ours.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.scheme == Encryption::Tls.scheme()
+    }
 }
 
 async fn pass(State(guard): State<Arc<Guard>>, mut request: Request, next: Next) -> Response {
@@ -142,7 +147,8 @@ async fn pass(State(guard): State<Arc<Guard>>, mut request: Request, next: Next)
     }
     let (mut busy, mut place) = (None, None);
     let mut begin = || busy = connection.map(Connection::busy);
-    let established = check(&guard.network, wire, reached.as_ref(), request.headers())
+    let established = check_host(&guard.network, wire, reached.as_ref())
+        .and_then(|()| check_origin(request.headers(), reached.as_ref(), oidc::is_return(&request)))
         .and_then(|()| access::establish(&guard.app, &mut request, wire, forwarded.as_ref()));
     let asker = established.as_ref().ok().cloned().flatten();
     let refused = established.as_ref().err().map(|error| error.kind);
@@ -243,12 +249,7 @@ fn reached(request: &Request, wire: Option<&Wire>, forwarded: Option<&Forwarded>
     Some(Reached { scheme, host })
 }
 
-fn check(
-    network: &Network,
-    wire: Option<&Wire>,
-    reached: Option<&Reached>,
-    headers: &HeaderMap,
-) -> Result<(), AppError> {
+fn check_host(network: &Network, wire: Option<&Wire>, reached: Option<&Reached>) -> Result<(), AppError> {
     let refused = |detail: String| {
         let hint = if network.tls.is_none() && network.proxies.is_empty() {
             "this server answers only to localhost and loopback addresses"
@@ -262,7 +263,7 @@ fn check(
         let shown: String = reached.host.as_str().chars().take(100).collect();
         return Err(refused(format!("{shown} is not a name of this server")));
     }
-    check_origin(headers, reached)
+    Ok(())
 }
 
 /// HTTP/2 carries the host in the URI, HTTP/1.1 in a header.
@@ -278,18 +279,20 @@ fn host_of(request: &Request) -> Option<Authority> {
     value.to_str().ok()?.parse().ok()
 }
 
-fn check_origin(headers: &HeaderMap, reached: &Reached) -> Result<(), AppError> {
+/// `is_return`: a provider of OpenID Connect sends the browser back, from its own pages.
+fn check_origin(headers: &HeaderMap, reached: Option<&Reached>, is_return: bool) -> Result<(), AppError> {
     let refused = || {
         AppError::new(ErrorKind::ForbiddenOrigin, "a web page of another origin sent this request")
             .hint("use the command line or a program; pages of this server's own are allowed")
     };
     let site = headers.get(SEC_FETCH_SITE).map(|value| value.as_bytes());
-    if site.is_some_and(|site| site != b"same-origin" && site != b"none") {
+    if !is_return && site.is_some_and(|site| site != b"same-origin" && site != b"none") {
         return Err(refused());
     }
     let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
     // With the port: what else listens on this machine is not ours.
-    let own = origin.to_str().ok().is_some_and(|origin| is_own(origin, &reached.url()));
+    let is_ours = |origin: &str| reached.is_some_and(|reached| is_own(origin, &reached.url()));
+    let own = origin.to_str().ok().is_some_and(is_ours);
     if own {
         return Ok(());
     }
@@ -318,15 +321,25 @@ mod tests {
         builder.body(axum::body::Body::empty()).unwrap()
     }
 
-    fn check(request: &Request) -> Result<(), AppError> {
+    fn check_local(request: &Request) -> Result<(), AppError> {
         let reached = reached(request, None, None);
-        super::check(&Network::default(), None, reached.as_ref(), request.headers())
+        check(&Network::default(), None, reached.as_ref(), request)
+    }
+
+    fn check(
+        network: &Network,
+        wire: Option<&Wire>,
+        reached: Option<&Reached>,
+        request: &Request,
+    ) -> Result<(), AppError> {
+        check_host(network, wire, reached)?;
+        check_origin(request.headers(), reached, oidc::is_return(request))
     }
 
     #[test]
     fn only_loopback_names_are_served() {
         for host in ["localhost", "localhost:8020", "127.0.0.1:8020", "127.8.8.8", "[::1]:8020"] {
-            assert!(check(&request(Some(host), None)).is_ok(), "{host}");
+            assert!(check_local(&request(Some(host), None)).is_ok(), "{host}");
         }
         for host in [
             "evil.example",
@@ -342,9 +355,9 @@ mod tests {
             "[127.0.0.1]",
             "localhost:80:80",
         ] {
-            assert!(check(&request(Some(host), None)).is_err(), "{host}");
+            assert!(check_local(&request(Some(host), None)).is_err(), "{host}");
         }
-        assert!(check(&request(None, None)).is_err());
+        assert!(check_local(&request(None, None)).is_err());
     }
 
     #[test]
@@ -360,9 +373,9 @@ mod tests {
             "file://",
             "",
         ] {
-            assert!(check(&request(Some("localhost:8020"), Some(origin))).is_err(), "{origin}");
+            assert!(check_local(&request(Some("localhost:8020"), Some(origin))).is_err(), "{origin}");
         }
-        assert!(check(&request(Some("localhost:8020"), Some("http://localhost:8020"))).is_ok());
+        assert!(check_local(&request(Some("localhost:8020"), Some("http://localhost:8020"))).is_ok());
     }
 
     #[test]
@@ -378,7 +391,7 @@ mod tests {
         let check = |encryption, forwarded: Option<&Forwarded>, origin: &str| {
             let (request, wire) = (request(Some("p.example"), Some(origin)), wire(encryption));
             let reached = super::reached(&request, Some(&wire), forwarded);
-            super::check(&network, Some(&wire), reached.as_ref(), request.headers()).is_ok()
+            super::tests::check(&network, Some(&wire), reached.as_ref(), &request).is_ok()
         };
         let https = Forwarded { is_encrypted: true, ..Forwarded::default() };
         assert!(check(Encryption::Tls, None, "https://p.example"));

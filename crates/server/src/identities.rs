@@ -17,7 +17,7 @@ use crate::permit::{Anybody, Permit};
 use crate::problem::{Problems, Refused};
 
 /// An answer that holds a secret: nobody on the way may keep it.
-fn secret(status: StatusCode, answer: impl Serialize) -> Response {
+pub(crate) fn secret(status: StatusCode, answer: impl Serialize) -> Response {
     let no_store = [(header::CACHE_CONTROL, HeaderValue::from_static("no-store"))];
     (status, no_store, axum::Json(answer)).into_response()
 }

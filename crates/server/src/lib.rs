@@ -37,6 +37,7 @@ mod network;
 mod nodes;
 mod not_tls;
 mod notifications;
+mod oidc;
 mod outgoing;
 mod parameters;
 mod parse;
@@ -145,6 +146,11 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(identities::list_sessions, identities::login))
         .routes(routes!(identities::end_session))
         .routes(routes!(identities::whoami))
+        .routes(routes!(oidc::start))
+        .routes(routes!(oidc::callback))
+        .routes(routes!(oidc::exchange))
+        .routes(routes!(oidc::begin_device))
+        .routes(routes!(oidc::poll_device))
         .routes(routes!(nodes::workers))
         .routes(routes!(enrolments::list_tokens, enrolments::create_token))
         .routes(routes!(enrolments::delete_token))

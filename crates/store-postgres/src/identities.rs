@@ -5,8 +5,9 @@ use async_trait::async_trait;
 use punctual_core::Timestamp;
 use punctual_core::schedule::By;
 use punctual_store::{
-    Identities, IdentityChanges, IdentityId, KEYS_MAX, KeyChange, KeyRow, PasswordHash, Result, SESSIONS_MAX,
-    SESSIONS_OF_USER_MAX, SecretDigest, SessionChange, SessionRow, USERS_MAX, UserChange, UserRow, UserSessions, Uses,
+    Identities, IdentityChanges, IdentityId, KEYS_MAX, KeyChange, KeyRow, OpenIdSubject, PasswordHash, Result,
+    SESSIONS_MAX, SESSIONS_OF_USER_MAX, SecretDigest, SessionChange, SessionRow, USERS_MAX, UserChange, UserRow,
+    UserSessions, Uses,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -205,10 +206,15 @@ async fn add_key(
 }
 
 async fn add_user(conn: &Conn, changed_in: i64, user: &UserRow) -> Done<UserChange> {
-    let UserRow { id, name, mail, role, password, disabled, revision, created, changed, deleted_at: _ } = user;
+    let UserRow { id, name, mail, role, password, openid, disabled, revision, created, changed, deleted_at: _ } = user;
     let name = codec::text(name);
     if conn.query_opt(sql!("identity_user_name_taken"), &[&name]).await?.is_some() {
         return Ok(UserChange::NameTaken);
+    }
+    let (issuer, subject) = openid.as_ref().map(|OpenIdSubject { issuer, subject }| (issuer, subject)).unzip();
+    let (issuer, subject) = (issuer.map(|text| codec::text(text)), subject.map(|text| codec::text(text)));
+    if subject.is_some() && conn.query_opt(sql!("identity_user_subject_taken"), &[&issuer, &subject]).await?.is_some() {
+        return Ok(UserChange::SubjectTaken);
     }
     let added = conn
         .execute(
@@ -226,6 +232,8 @@ async fn add_user(conn: &Conn, changed_in: i64, user: &UserRow) -> Done<UserChan
                 &codec::text(&created.who),
                 &changed.at.as_micros(),
                 &codec::text(&changed.who),
+                &issuer,
+                &subject,
                 &rows_max(USERS_MAX),
             ],
         )
@@ -247,7 +255,8 @@ async fn change_user(conn: &Conn, changed_in: i64, user: &UserRow, sessions: Use
         }
         Some(_) => {}
     }
-    let UserRow { id, name: _, mail, role, password, disabled, revision, created: _, changed, deleted_at } = user;
+    let UserRow { id, name: _, mail, role, password, openid: _, disabled, revision, created: _, changed, deleted_at } =
+        user;
     let (id, at, who) = (number(*id), changed.at.as_micros(), codec::text(&changed.who));
     conn.execute(
         sql!("update_identity_user"),
@@ -277,6 +286,9 @@ async fn change_user(conn: &Conn, changed_in: i64, user: &UserRow, sessions: Use
 async fn add_session(conn: &Conn, changed: i64, session: &SessionRow, checked: u32) -> Done<SessionChange> {
     if user_revision(conn, session.user).await? != Some(checked) {
         return Ok(SessionChange::Stale);
+    }
+    if conn.query_opt(sql!("identity_session_taken"), &[&number(session.id)]).await?.is_some() {
+        return Ok(SessionChange::IdTaken);
     }
     let SessionRow { id, digest, user, created_at, expires_at, last_used_at, ended_at: _, address } = session;
     let others_max = rows_max(SESSIONS_OF_USER_MAX - 1);
@@ -346,7 +358,13 @@ fn read_user(row: &Row) -> Read<UserRow> {
         created: codec::by(row, 7)?,
         changed: codec::by(row, 9)?,
         deleted_at: codec::time_or_none(row, 11)?,
+        openid: read_openid(row)?,
     })
+}
+
+fn read_openid(row: &Row) -> Read<Option<OpenIdSubject>> {
+    let (issuer, subject): (Option<String>, Option<String>) = (codec::value(row, 12)?, codec::value(row, 13)?);
+    Ok(issuer.zip(subject).map(|(issuer, subject)| OpenIdSubject { issuer, subject }))
 }
 
 fn read_session(row: &Row) -> Read<SessionRow> {

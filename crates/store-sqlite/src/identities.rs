@@ -4,8 +4,9 @@ use async_trait::async_trait;
 use punctual_core::Timestamp;
 use punctual_core::schedule::By;
 use punctual_store::{
-    Identities, IdentityChanges, IdentityId, KEYS_MAX, KeyChange, KeyRow, PasswordHash, Result, SESSIONS_MAX,
-    SESSIONS_OF_USER_MAX, SecretDigest, SessionChange, SessionRow, USERS_MAX, UserChange, UserRow, UserSessions, Uses,
+    Identities, IdentityChanges, IdentityId, KEYS_MAX, KeyChange, KeyRow, OpenIdSubject, PasswordHash, Result,
+    SESSIONS_MAX, SESSIONS_OF_USER_MAX, SecretDigest, SessionChange, SessionRow, USERS_MAX, UserChange, UserRow,
+    UserSessions, Uses,
 };
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
@@ -170,10 +171,15 @@ fn add_user(conn: &Connection, user: &UserRow) -> Done<UserChange> {
     if conn.prepare_cached(sql!("identity_user_name_taken"))?.exists([&user.name])? {
         return Ok(UserChange::NameTaken);
     }
+    if let Some(OpenIdSubject { issuer, subject }) = &user.openid
+        && conn.prepare_cached(sql!("identity_user_subject_taken"))?.exists([issuer, subject])?
+    {
+        return Ok(UserChange::SubjectTaken);
+    }
     if count(conn, sql!("count_identity_users"))? >= USERS_MAX {
         return Ok(UserChange::Full);
     }
-    let UserRow { id, name, mail, role, password, disabled, revision, created, changed, deleted_at: _ } = user;
+    let UserRow { id, name, mail, role, password, openid, disabled, revision, created, changed, deleted_at: _ } = user;
     let row = params![
         number(*id),
         next(conn)?,
@@ -187,6 +193,8 @@ fn add_user(conn: &Connection, user: &UserRow) -> Done<UserChange> {
         created.who,
         changed.at.as_micros(),
         changed.who,
+        openid.as_ref().map(|openid| &openid.issuer),
+        openid.as_ref().map(|openid| &openid.subject),
     ];
     execute(conn, sql!("insert_identity_user"), row)?;
     Ok(UserChange::Done)
@@ -207,7 +215,8 @@ fn change_user(conn: &Connection, user: &UserRow, sessions: UserSessions) -> Don
         Some(_) => {}
     }
     let number_of_change = next(conn)?;
-    let UserRow { id, name: _, mail, role, password, disabled, revision, created: _, changed, deleted_at } = user;
+    let UserRow { id, name: _, mail, role, password, openid: _, disabled, revision, created: _, changed, deleted_at } =
+        user;
     let row = params![
         number(*id),
         number_of_change,
@@ -235,6 +244,9 @@ fn change_user(conn: &Connection, user: &UserRow, sessions: UserSessions) -> Don
 fn add_session(conn: &Connection, session: &SessionRow, checked: u32) -> Done<SessionChange> {
     if user_revision(conn, session.user)? != Some(checked) {
         return Ok(SessionChange::Stale);
+    }
+    if conn.prepare_cached(sql!("identity_session_taken"))?.exists([number(session.id)])? {
+        return Ok(SessionChange::IdTaken);
     }
     if count(conn, sql!("count_identity_sessions"))? >= SESSIONS_MAX {
         return Ok(SessionChange::Full);
@@ -286,7 +298,13 @@ fn read_user(row: &Row<'_>) -> rusqlite::Result<UserRow> {
         created: codec::by(row, 7)?,
         changed: codec::by(row, 9)?,
         deleted_at: codec::or_none(row, 11, codec::time)?,
+        openid: read_openid(row)?,
     })
+}
+
+fn read_openid(row: &Row<'_>) -> rusqlite::Result<Option<OpenIdSubject>> {
+    let (issuer, subject): (Option<String>, Option<String>) = (row.get(12)?, row.get(13)?);
+    Ok(issuer.zip(subject).map(|(issuer, subject)| OpenIdSubject { issuer, subject }))
 }
 
 fn read_session(row: &Row<'_>) -> rusqlite::Result<SessionRow> {

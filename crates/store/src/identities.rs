@@ -77,6 +77,13 @@ pub struct KeyRow {
     pub revoked: Option<By>,
 }
 
+/// A person at a provider: the subject means somebody only together with the issuer.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OpenIdSubject {
+    pub issuer: String,
+    pub subject: String,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct UserRow {
     pub id: IdentityId,
@@ -85,8 +92,10 @@ pub struct UserRow {
     pub mail: Option<String>,
     /// The name of a role; a store does not look into it.
     pub role: String,
-    /// `None`: nobody can log in as this person.
+    /// `None`: nobody can log in as this person with a password.
     pub password: Option<PasswordHash>,
+    /// Who the person is at a provider of OpenID Connect. Of one person who is not deleted. It never changes.
+    pub openid: Option<OpenIdSubject>,
     pub disabled: bool,
     /// Grows by one with each change, from 1 on.
     pub revision: u32,
@@ -134,6 +143,8 @@ pub enum KeyChange {
 pub enum UserChange {
     Done,
     NameTaken,
+    /// Another person is the same one at the provider.
+    SubjectTaken,
     /// There are [`USERS_MAX`].
     Full,
     /// There is no such person, or not any more.
@@ -149,6 +160,8 @@ pub enum SessionChange {
     Done,
     /// The person is gone or was changed since the password was checked. Nothing was stored.
     Stale,
+    /// There is a session of this id, or was one not long ago.
+    IdTaken,
     /// There are [`SESSIONS_MAX`].
     Full,
 }
@@ -185,7 +198,7 @@ pub trait Identities: Send + Sync + 'static {
     /// Stores a person.
     async fn add_user(&self, user: UserRow) -> Result<UserChange>;
 
-    /// Replaces all of a row but its name and who made it. Its revision must be one more than the stored one. With
+    /// Replaces all of a row but its name, its provider's person and who made it. Its revision must be one more than the stored one. With
     /// `deleted_at` the person is gone: the name is free, the sessions end and the keys made on their behalf are revoked.
     async fn change_user(&self, user: UserRow, sessions: UserSessions) -> Result<UserChange>;
 

@@ -49,7 +49,7 @@ pub use enrolments::{
 };
 pub use error::{StoreError, StoreFault};
 pub use identities::{
-    Identities, IdentityChanges, IdentityId, KEYS_MAX, KeyChange, KeyRow, PasswordHash, SESSIONS_MAX,
+    Identities, IdentityChanges, IdentityId, KEYS_MAX, KeyChange, KeyRow, OpenIdSubject, PasswordHash, SESSIONS_MAX,
     SESSIONS_OF_USER_MAX, SecretDigest, SessionChange, SessionRow, USERS_MAX, UserChange, UserRow, UserSessions, Uses,
 };
 pub use jobs::{

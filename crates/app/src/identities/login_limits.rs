@@ -75,7 +75,7 @@ struct Remembered {
 #[derive(Debug)]
 pub(crate) struct Admitted {
     source: Source,
-    name: NameDigest,
+    name: Option<NameDigest>,
 }
 
 impl LoginLimits {
@@ -89,14 +89,28 @@ impl LoginLimits {
             remembered.sources.give_back(source, BY_SOURCE);
             return Err(wait);
         }
-        Ok(Admitted { source, name })
+        Ok(Admitted { source, name: Some(name) })
+    }
+
+    /// The same for a login that shows no name before it succeeds.
+    pub(crate) fn admit_source(&self, source: Source, now: Timestamp) -> Result<Admitted, Span> {
+        let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        remembered.sources.take(source, BY_SOURCE, now)?;
+        Ok(Admitted { source, name: None })
+    }
+
+    /// The login of an earlier attempt from there succeeded.
+    pub(crate) fn forgive_source(&self, source: Source) {
+        self.forgive(&Admitted { source, name: None });
     }
 
     /// The password was right, or was not looked at: the attempt does not count.
     pub(crate) fn forgive(&self, attempt: &Admitted) {
         let mut remembered = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         remembered.sources.give_back(attempt.source, BY_SOURCE);
-        remembered.names.give_back(attempt.name, BY_NAME);
+        if let Some(name) = attempt.name {
+            remembered.names.give_back(name, BY_NAME);
+        }
     }
 }
 

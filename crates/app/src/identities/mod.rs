@@ -8,6 +8,7 @@ mod credential;
 mod grant;
 mod keys;
 mod login_limits;
+mod openid;
 mod passwords;
 mod sessions;
 mod snapshot;
@@ -24,6 +25,7 @@ use subtle::ConstantTimeEq;
 
 use self::credential::{Credential, CredentialKind, Malformed};
 use self::login_limits::LoginLimits;
+pub use self::openid::{BegunLogin, DevicePolled, FinishedLogin, GroupRules, OpenIdParts};
 use self::passwords::Passwords;
 use self::snapshot::{Key, Session, Snapshot};
 use crate::principal::{Principal, PrincipalKind, Transport};
@@ -49,6 +51,8 @@ pub(crate) struct Identities {
     uses: Mutex<Unwritten>,
     passwords: Passwords,
     logins: LoginLimits,
+    /// Unless it is not set up.
+    openid: std::sync::OnceLock<openid::OpenIdLogins>,
     entropy: Entropy,
 }
 
@@ -67,6 +71,7 @@ impl Identities {
             uses: Mutex::default(),
             passwords: Passwords::default(),
             logins: LoginLimits::default(),
+            openid: std::sync::OnceLock::new(),
             entropy,
         }
     }

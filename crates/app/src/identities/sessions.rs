@@ -1,13 +1,14 @@
 //! Sessions: logging in with name and password, and ending it.
 
 use punctual_api::{ErrorKind, FieldCode, LoginRequest, SecretText, SessionCreated, SessionList, SessionView, limits};
+use punctual_core::Span;
 use punctual_core::access::Right;
-use punctual_store::{IdentityId, SESSIONS_MAX, SessionChange, SessionRow};
+use punctual_store::{IdentityId, SESSIONS_MAX, SessionChange, SessionRow, UserRow};
 
 use super::login_limits::{Admitted, Source};
 use super::passwords::Verdict;
 use super::snapshot::{Session, Snapshot};
-use super::{CredentialKind, SESSION_LIFE, check_session, credential_of, id_of};
+use super::{CredentialKind, SESSION_LIFE, check_session, credential, credential_of, id_of};
 use crate::audit::AuditEvent;
 use crate::principal::{Principal, Transport};
 use crate::{App, AppError, Checked, Result};
@@ -33,29 +34,43 @@ impl App {
         let verdict = verdict.inspect_err(|_| identities.logins.forgive(&attempt))?;
         let (Verdict::Right, Some(user)) = (verdict, able) else { return Err(wrong()) };
         identities.logins.forgive(&attempt);
-        let (id, text, digest) = identities.new_credential(CredentialKind::Session);
+        let begun = self.begin_session(transport, &user, identities.new_id(), SESSION_LIFE, None).await?;
+        // The password was changed, or the person disabled, while it was checked.
+        begun.ok_or_else(wrong)
+    }
+
+    /// A session of somebody who proved who they are; `None` if they changed since, or if the id was used. `way` is how they
+    /// logged in, if not with a password.
+    pub(super) async fn begin_session(
+        &self,
+        transport: &Transport,
+        user: &UserRow,
+        id: IdentityId,
+        life: Span,
+        way: Option<&str>,
+    ) -> Result<Option<SessionCreated>> {
+        let (text, digest) = credential::new(CredentialKind::Session, id, self.identities().random());
         let now = self.now();
         let row = SessionRow {
             id,
             digest,
             user: user.id,
             created_at: now,
-            expires_at: now + SESSION_LIFE,
+            expires_at: now + life,
             last_used_at: now,
             ended_at: None,
             address: transport.address.map(|address| address.to_string()),
         };
         match self.0.store.add_session(row.clone(), user.revision).await? {
             SessionChange::Done => {}
-            // The password was changed, or the person disabled, while it was checked.
-            SessionChange::Stale => return Err(wrong()),
+            SessionChange::Stale | SessionChange::IdTaken => return Ok(None),
             SessionChange::Full => {
                 let detail = format!("there are {SESSIONS_MAX} sessions, the most there may be");
                 return Err(AppError::new(ErrorKind::TooManyLogins, detail).hint("end sessions that nobody needs"));
             }
         }
         self.refresh_after_change().await;
-        self.record_login(&text, transport).await;
+        self.record_login(&text, transport, way).await;
         let session = SessionView {
             id: id.to_string(),
             user: user.name.clone(),
@@ -65,7 +80,7 @@ impl App {
             address: row.address,
             current: true,
         };
-        Ok(SessionCreated { session, token: SecretText(text) })
+        Ok(Some(SessionCreated { session, token: SecretText(text) }))
     }
 
     /// One's own open sessions; of all people, with the right to manage them.
@@ -121,9 +136,9 @@ impl App {
         }
     }
 
-    async fn record_login(&self, token: &str, transport: &Transport) {
+    async fn record_login(&self, token: &str, transport: &Transport, way: Option<&str>) {
         let Some(Ok(principal)) = self.identify(token, transport) else { return };
-        if let Err(error) = self.record(AuditEvent::new(&principal, "login", AuditEvent::DONE)).await {
+        if let Err(error) = self.record(AuditEvent::new(&principal, "login", AuditEvent::DONE).object(way)).await {
             tracing::error!(%error, who = principal.name(), "a login is missing in the audit log");
         }
     }
@@ -131,13 +146,21 @@ impl App {
     /// Counts an attempt to give a password, and refuses it if there were too many.
     pub(super) fn admit_login(&self, transport: &Transport, name: &str) -> Result<Admitted> {
         let source = Source::new(transport.socket_user, transport.address);
-        self.identities().logins.admit(source, name, self.now()).map_err(|wait| {
-            let seconds = wait.to_std().as_secs_f64().ceil();
-            let detail = "too many logins failed with this name or from this address";
-            AppError::new(ErrorKind::TooManyLogins, detail)
-                .hint(format!("wait {seconds} s, and try again"))
-                .retry_after(wait)
-        })
+        self.identities().logins.admit(source, name, self.now()).map_err(too_many)
+    }
+
+    /// The same for a login without a name.
+    pub(super) fn admit_nameless_login(&self, transport: &Transport) -> Result<Admitted> {
+        let source = Source::new(transport.socket_user, transport.address);
+        self.identities().logins.admit_source(source, self.now()).map_err(too_many)
+    }
+}
+
+impl App {
+    /// Gives an attempt back that another request of the same login counted.
+    pub(super) fn forgive_nameless_login(&self, transport: &Transport) {
+        let source = Source::new(transport.socket_user, transport.address);
+        self.identities().logins.forgive_source(source);
     }
 }
 
@@ -156,6 +179,12 @@ impl Whose {
             Self::Nobodys => false,
         }
     }
+}
+
+fn too_many(wait: Span) -> AppError {
+    let seconds = wait.to_std().as_secs_f64().ceil();
+    let detail = "too many logins failed with this name or from this address";
+    AppError::new(ErrorKind::TooManyLogins, detail).hint(format!("wait {seconds} s, and try again")).retry_after(wait)
 }
 
 fn wrong() -> AppError {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use punctual_api::{ErrorKind, PasswordRequest, SecretText, UserEdit, UserList, UserRequest, UserView, limits};
+use punctual_api::{
+    ErrorKind, OpenIdAccount, PasswordRequest, SecretText, UserEdit, UserList, UserRequest, UserView, limits,
+};
 use punctual_core::access::{Right, Rights, Role};
 use punctual_core::schedule::By as Done;
 use punctual_store::{USERS_MAX, UserChange, UserRow, UserSessions};
@@ -46,6 +48,7 @@ impl App {
             mail: request.mail.clone().filter(|mail| !mail.is_empty()),
             role: request.role.clone(),
             password,
+            openid: None,
             disabled: false,
             revision: 1,
             changed: created.clone(),
@@ -62,10 +65,8 @@ impl App {
                 let detail = format!("there is a user named {}", request.name);
                 Err(AppError::new(ErrorKind::UserExists, detail).hint("choose another name, or change that user"))
             }
-            UserChange::Full | UserChange::Absent | UserChange::Conflict { .. } => {
-                let detail = format!("there are {USERS_MAX} users, the most there may be");
-                let hint = "delete users that nobody needs; those that were deleted are removed after 7 days";
-                Err(AppError::new(ErrorKind::TooManyUsers, detail).hint(hint))
+            UserChange::Full | UserChange::Absent | UserChange::SubjectTaken | UserChange::Conflict { .. } => {
+                Err(too_many_users())
             }
         }
     }
@@ -121,6 +122,10 @@ impl App {
             self.check_own_password(transport, name, request.current.as_ref()).await?;
         } else {
             principal.check(Right::ManagePeople)?;
+        }
+        if self.find_user(name).is_ok_and(|user| user.openid.is_some()) {
+            let error = AppError::field("/password", "cannot be set: this user logs in by OpenID Connect");
+            return Err(error.hint("a password would outlive their account at the provider; create another user"));
         }
         let hash = self.identities().passwords.hash(&request.password, self.salt()?).await?;
         let asker = if is_own { None } else { Some(principal) };
@@ -189,7 +194,7 @@ impl App {
                     return Ok(());
                 }
                 UserChange::Absent => return Err(not_found(name)),
-                UserChange::Conflict { .. } | UserChange::NameTaken | UserChange::Full => {}
+                UserChange::Conflict { .. } | UserChange::NameTaken | UserChange::SubjectTaken | UserChange::Full => {}
             }
         }
         Err(AppError::new(ErrorKind::TooManyRequests, format!("others change the user {name} all the time"))
@@ -216,6 +221,10 @@ impl App {
             role: user.role.clone(),
             disabled: user.disabled,
             has_password: user.password.is_some(),
+            openid: user
+                .openid
+                .as_ref()
+                .map(|openid| OpenIdAccount { issuer: openid.issuer.clone(), subject: openid.subject.clone() }),
             sessions: open.filter(|session| check_session(snapshot, session, now).is_ok()).count(),
             revision: user.revision,
             created: done_by(user.created.clone()),
@@ -227,6 +236,12 @@ impl App {
         let random = self.identities().random();
         Ok(random[..16].try_into().expect("16 of 32 bytes"))
     }
+}
+
+pub(super) fn too_many_users() -> AppError {
+    let detail = format!("there are {USERS_MAX} users, the most there may be");
+    let hint = "delete users that nobody needs; those that were deleted are removed after 7 days";
+    AppError::new(ErrorKind::TooManyUsers, detail).hint(hint)
 }
 
 fn not_found(name: &str) -> AppError {

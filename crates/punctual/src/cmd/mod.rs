@@ -19,6 +19,7 @@ pub(crate) mod key;
 pub(crate) mod logs;
 pub(crate) mod migrate;
 pub(crate) mod notify;
+mod oidc_login;
 pub(crate) mod overdue;
 pub(crate) mod ps;
 pub(crate) mod run;

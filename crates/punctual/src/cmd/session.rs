@@ -4,9 +4,9 @@ use std::io::{BufRead, IsTerminal, Write};
 
 use clap::{Args, Subcommand};
 use punctual_api::{ErrorKind, LoginRequest, SecretText, SessionCreated};
-use punctual_client::ClientError;
+use punctual_client::{Client, ClientError};
 
-use super::Context;
+use super::{Context, oidc_login};
 use crate::exit::{Exit, usage};
 use crate::field_flags::{OF_USERS, USER_WORDS, in_flags, in_words};
 use crate::output::{Format, note};
@@ -31,7 +31,9 @@ pub(crate) enum SessionVerb {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     punctual login --server https://jobs.example.com --user ana\n  \
-    punctual login --user ana --password-stdin < password.txt\n\n\
+    punctual login --user ana --password-stdin < password.txt\n  \
+    punctual login --oidc\n  \
+    punctual login --device\n\n\
     The session is kept in $XDG_CONFIG_HOME/punctual/contexts.toml, which only you can read, under the name that\n\
     --context gives or the server's. There is no flag for the password: everybody can read command lines.")]
 pub(crate) struct LoginArgs {
@@ -41,6 +43,15 @@ pub(crate) struct LoginArgs {
     /// Read the password from stdin
     #[arg(long)]
     password_stdin: bool,
+    /// Log in with a browser on this machine, at the OpenID Connect provider of the server
+    #[arg(long, conflicts_with_all = ["user", "password_stdin"])]
+    oidc: bool,
+    /// Log in at that provider with a browser on any machine, by typing a code there
+    #[arg(long, conflicts_with_all = ["oidc", "user", "password_stdin"])]
+    device: bool,
+    /// Print the address, and start no browser
+    #[arg(long, requires = "oidc")]
+    no_browser: bool,
 }
 
 fn named(error: ClientError) -> anyhow::Error {
@@ -68,14 +79,27 @@ pub(crate) async fn run(verb: SessionVerb, context: &Context) -> anyhow::Result<
 /// Begins a session and keeps it in a context, which is the current one from then on.
 pub(crate) async fn login(args: LoginArgs, context: &Context) -> anyhow::Result<Exit> {
     let client = context.client_without_token()?;
-    let LoginArgs { user, password_stdin } = args;
+    let LoginArgs { user, password_stdin, oidc, device, no_browser } = args;
+    if oidc || device {
+        let created = match device {
+            true => oidc_login::by_device(&client).await?,
+            false => oidc_login::by_browser(&client, no_browser).await?,
+        };
+        return keep(created, &client, context);
+    }
     let user = match user.or_else(|| context.saved.as_ref()?.context.user.clone().filter(|_| password_stdin)) {
         Some(user) => user,
         None => ask_name()?,
     };
     let password = Asking::new(password_stdin).ask(&format!("Password of {user} at {}: ", client.url()))?;
-    let request = LoginRequest { name: user.clone(), password };
-    let SessionCreated { session, token: SecretText(token) } = client.login(&request).await.map_err(named)?;
+    let request = LoginRequest { name: user, password };
+    keep(client.login(&request).await.map_err(named)?, &client, context)
+}
+
+/// Keeps a session in a context.
+fn keep(created: SessionCreated, client: &Client, context: &Context) -> anyhow::Result<Exit> {
+    let SessionCreated { session, token: SecretText(token) } = created;
+    let user = session.user.clone();
     let server = client.urls().collect::<Vec<_>>().join(",");
     let asked_name = context.asked_context()?;
     let name = SavedContexts::change(|contexts| {

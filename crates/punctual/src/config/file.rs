@@ -116,6 +116,8 @@ fn flatten(value: &toml::Value) -> Option<String> {
         toml::Value::Float(number) => Some(number.to_string()),
         toml::Value::Boolean(value) => Some(value.to_string()),
         toml::Value::Datetime(_) => None,
+        // Tables in a list have names and values of their own: they stay apart as JSON.
+        toml::Value::Array(values) if values.iter().any(toml::Value::is_table) => serde_json::to_string(values).ok(),
         toml::Value::Array(values) => {
             let texts: Option<Vec<_>> = values.iter().map(|value| value.as_str()).collect();
             texts.map(|texts| texts.join(","))

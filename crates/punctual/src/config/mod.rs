@@ -36,7 +36,7 @@ pub(crate) use sandbox::SandboxSettings;
 pub(crate) use sending::guard_in_dev;
 pub(crate) use setting::{Setting, variable};
 pub(crate) use storage::Storage;
-pub(crate) use table::{Durability, ServerSettings, TlsMode, WorkerSettings, settings};
+pub(crate) use table::{Durability, OpenIdSettings, ServerSettings, TlsMode, WorkerSettings, settings};
 pub(crate) use trust::{Untrusted, Uses, distrust};
 pub(crate) use variables::unknown as unknown_variables;
 

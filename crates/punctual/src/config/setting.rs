@@ -30,6 +30,7 @@ pub(crate) struct Setting {
 pub(crate) enum Section {
     CommandLine,
     Servers,
+    Logins,
     Database,
     Storage,
     Polling,
@@ -43,9 +44,10 @@ pub(crate) enum Section {
 }
 
 impl Section {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::CommandLine,
         Self::Servers,
+        Self::Logins,
         Self::Database,
         Self::Storage,
         Self::Polling,
@@ -62,6 +64,7 @@ impl Section {
         match self {
             Self::CommandLine => "Command line",
             Self::Servers => "Servers",
+            Self::Logins => "Login by OpenID Connect",
             Self::Database => "Database",
             Self::Storage => "Uploaded files and logs",
             Self::Polling => "Polling and batches",

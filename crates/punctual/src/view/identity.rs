@@ -58,7 +58,10 @@ pub(crate) fn user(user: &UserView, out: &Output) -> anyhow::Result<()> {
     if let Some(mail) = &user.mail {
         out.line(&format!("  mail      {mail}"))?;
     }
-    out.line(&format!("  password  {}", if user.has_password { "set" } else { "none" }))?;
+    match &user.openid {
+        Some(openid) => out.line(&format!("  openid    {} at {}", openid.subject, openid.issuer))?,
+        None => out.line(&format!("  password  {}", if user.has_password { "set" } else { "none" }))?,
+    }
     out.line(&format!("  sessions  {}", user.sessions))?;
     out.line(&format!("  created   {} by {}", out.zone.show(user.created.at), user.created.who))?;
     out.line(&format!("  changed   {} by {}", out.zone.show(user.changed.at), user.changed.who))
@@ -119,7 +122,7 @@ impl Row for UserView {
     }
 
     fn cells(&self, out: &Output) -> Vec<Cell> {
-        let state = match (self.disabled, self.has_password) {
+        let state = match (self.disabled, self.has_password || self.openid.is_some()) {
             (true, _) => "disabled",
             (false, true) => "active",
             (false, false) => "no password",

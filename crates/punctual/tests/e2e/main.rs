@@ -27,6 +27,7 @@ mod logs;
 mod mailbox;
 mod notifications;
 mod openapi;
+mod openid;
 mod placement;
 mod private_files;
 mod process_logs;

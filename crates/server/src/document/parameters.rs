@@ -86,6 +86,16 @@ fn known(name: &str, place: &str, tag: &str, reads: bool) -> Option<Known> {
         ("query", "paused") => Known::new(flag(), true, "Only those that are paused, or only those that are not."),
         ("query", "skip_unsupported") => Known::new(flag(), true, "Leaves out what is not supported."),
         ("query", "force") => Known::new(flag(), true, "Deletes it although tasks refer to it."),
+        ("query", "port") => Known::new(number(1024), 41_000, "Where the command line listens on loopback."),
+        ("query", "challenge") => {
+            let example = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+            Known::new(text(), example, "The SHA-256 of what only the command line knows, in base64url.")
+        }
+        ("query", "moved") => Known::new(flag(), true, "The browser comes from another address of the server."),
+        ("query", "state") if tag == "logins" => Known::new(text(), "3f0c9a7be1d24c58", "Comes back as it is."),
+        ("query", "code") => Known::new(text(), "Zm9v", "What the provider gave the browser."),
+        ("query", "iss") => Known::new(text(), "https://id.example.com", "The issuer, if the provider says it."),
+        ("query", "error" | "error_description") => Known::new(text(), "access_denied", "Why the provider refused."),
         ("query", "gone") => Known::new(words(&["none", "lost", "all"]), "lost", "Also workers that are gone."),
         ("query", "order") => Known::new(words(&["desc", "asc"]), "desc", "The latest first, or the earliest."),
         ("query", "state") => {

@@ -1,7 +1,7 @@
 use futures_util::future::join_all;
 use punctual_store::{
-    IdentityChanges, IdentityId, KeyChange, KeyRow, PasswordHash, SESSIONS_OF_USER_MAX, SecretDigest, SessionChange,
-    SessionRow, Store, UserChange, UserRow, UserSessions, Uses,
+    IdentityChanges, IdentityId, KeyChange, KeyRow, OpenIdSubject, PasswordHash, SESSIONS_OF_USER_MAX, SecretDigest,
+    SessionChange, SessionRow, Store, UserChange, UserRow, UserSessions, Uses,
 };
 
 use crate::fixture::*;
@@ -35,6 +35,7 @@ fn user(number: u64, name: &str) -> UserRow {
         mail: None,
         role: "developer".to_owned(),
         password: Some(PasswordHash("$argon2id$one".to_owned())),
+        openid: None,
         disabled: false,
         revision: 1,
         created: by("local", 10),
@@ -225,6 +226,43 @@ pub(super) async fn a_change_of_a_password_ends_the_sessions_of_that_person_alon
     let ended: Vec<_> = now.sessions.iter().map(|session| session.ended_at).collect();
     assert_eq!(ended, [Some(at(30)), None]);
     assert_eq!(now.users[0], changed);
+}
+
+pub(super) async fn a_subject_belongs_to_one_person_who_is_not_deleted(store: &dyn Store) {
+    let openid =
+        |issuer: &str, subject: &str| Some(OpenIdSubject { issuer: issuer.to_owned(), subject: subject.to_owned() });
+    let ana = UserRow { openid: openid("https://id.example", "1 \"ü\""), password: None, ..user(1, "ana") };
+    assert_eq!(store.add_user(ana.clone()).await.unwrap(), UserChange::Done);
+    let same = UserRow { openid: ana.openid.clone(), ..user(2, "bob") };
+    assert_eq!(store.add_user(same.clone()).await.unwrap(), UserChange::SubjectTaken);
+    assert_eq!(all(store).await.users, [ana.clone()]);
+    for (number, name, openid) in [
+        (3, "eve", openid("https://other.example", "1 \"ü\"")),
+        (4, "joe", openid("https://id.example", "2")),
+        (5, "kim", None),
+        (6, "lea", None),
+    ] {
+        assert_eq!(store.add_user(UserRow { openid, ..user(number, name) }).await.unwrap(), UserChange::Done, "{name}");
+    }
+    // A change does not make them somebody else.
+    let moved = UserRow { openid: openid("https://id.example", "9"), revision: 2, ..ana.clone() };
+    assert_eq!(store.change_user(moved, UserSessions::Keep).await.unwrap(), UserChange::Done);
+    assert_eq!(all(store).await.users[0].openid, ana.openid);
+    let gone = UserRow { revision: 3, deleted_at: Some(at(30)), ..ana };
+    assert_eq!(store.change_user(gone, UserSessions::End).await.unwrap(), UserChange::Done);
+    assert_eq!(store.add_user(same).await.unwrap(), UserChange::Done);
+}
+
+pub(super) async fn an_id_is_that_of_one_session_also_after_its_end(store: &dyn Store) {
+    with_user(store, 1, "ana").await;
+    with_user(store, 2, "bob").await;
+    let answers = join_all((1..3).map(|user| store.add_session(session(10, user, 5), 1))).await;
+    let answers: Vec<SessionChange> = answers.into_iter().map(Result::unwrap).collect();
+    assert_eq!(answers.iter().filter(|answer| **answer == SessionChange::Done).count(), 1, "{answers:?}");
+    assert_eq!(answers.iter().filter(|answer| **answer == SessionChange::IdTaken).count(), 1, "{answers:?}");
+    assert!(store.end_session(id(10), at(8)).await.unwrap());
+    assert_eq!(store.add_session(session(10, 1, 9), 1).await.unwrap(), SessionChange::IdTaken);
+    assert_eq!(all(store).await.sessions.len(), 1);
 }
 
 pub(super) async fn every_change_has_a_later_revision(store: &dyn Store) {

@@ -408,6 +408,8 @@ cases! { ($)
         a_session_ends_once,
         of_many_sessions_of_a_person_the_oldest_end,
         a_change_of_a_password_ends_the_sessions_of_that_person_alone,
+        a_subject_belongs_to_one_person_who_is_not_deleted,
+        an_id_is_that_of_one_session_also_after_its_end,
         every_change_has_a_later_revision,
         changes_at_once_are_all_seen,
         times_of_last_use_never_go_back,

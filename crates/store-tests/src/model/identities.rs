@@ -50,6 +50,11 @@ impl Identities for ModelStore {
             if state.users.values().any(|(_, other)| other.name == user.name && other.deleted_at.is_none()) {
                 return Ok(UserChange::NameTaken);
             }
+            let is_same =
+                |other: &UserRow| user.openid.is_some() && other.openid == user.openid && other.deleted_at.is_none();
+            if state.users.values().any(|(_, other)| is_same(other)) {
+                return Ok(UserChange::SubjectTaken);
+            }
             if state.users.len() >= USERS_MAX {
                 return Ok(UserChange::Full);
             }
@@ -165,7 +170,8 @@ impl State {
         }
         let change = self.next_identities_revision();
         let (is_deleted, id, by) = (user.deleted_at.is_some(), user.id, user.changed.clone());
-        self.users.put(id, (change, UserRow { name: found.name, created: found.created, ..user }));
+        self.users
+            .put(id, (change, UserRow { name: found.name, openid: found.openid, created: found.created, ..user }));
         if sessions == UserSessions::End || is_deleted {
             for session in self.open_sessions(id) {
                 self.end_session(session, change, by.at);
@@ -194,6 +200,9 @@ impl State {
         let user = self.users.get(&session.user).map(|(_, user)| user);
         if !user.is_some_and(|user| user.deleted_at.is_none() && user.revision == user_revision) {
             return SessionChange::Stale;
+        }
+        if self.sessions.get(&session.id).is_some() {
+            return SessionChange::IdTaken;
         }
         if self.sessions.len() >= SESSIONS_MAX {
             return SessionChange::Full;

@@ -3,11 +3,13 @@
 
 mod client;
 mod messages;
+mod openid;
 mod programs;
 mod server;
 mod storage;
 mod worker;
 
+pub(crate) use openid::OpenIdSettings;
 pub(crate) use server::{Durability, ServerSettings, TlsMode};
 pub(crate) use worker::WorkerSettings;
 
@@ -34,6 +36,7 @@ pub(super) fn of_section(section: Section) -> impl Iterator<Item = &'static Sett
         client::SETTINGS,
         storage::SETTINGS,
         server::SETTINGS,
+        openid::SETTINGS,
         worker::SETTINGS,
         programs::SETTINGS,
         messages::SETTINGS,

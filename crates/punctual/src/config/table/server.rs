@@ -13,7 +13,7 @@ use punctual_server::Proxies;
 
 use crate::config::kind::{Kind, folder, number, one_of, parsed, size, span};
 use crate::config::setting::{FlagCommand, Role, setting, settings, unset};
-use crate::config::{Database, Storage, addresses, server};
+use crate::config::{Database, OpenIdSettings, Storage, addresses, server};
 use crate::root_key::RootKeyPlace;
 
 /// Where the certificate comes from that a server shows.
@@ -55,6 +55,7 @@ settings! {
 
     composed {
         storage: Storage = Storage::read;
+        openid: OpenIdSettings = OpenIdSettings::read;
     }
 
     Servers {

@@ -1,0 +1,5 @@
+-- People who log in at a provider of OpenID Connect are known by its issuer and their subject there.
+ALTER TABLE identity_user ADD COLUMN openid_issuer text COLLATE "C", ADD COLUMN openid_subject text COLLATE "C";
+
+CREATE UNIQUE INDEX identity_user_openid ON identity_user (openid_issuer, openid_subject)
+    WHERE deleted_at IS NULL AND openid_subject IS NOT NULL;
