@@ -21,6 +21,7 @@ pub mod retry;
 pub mod run;
 pub mod schedule;
 pub mod secret;
+pub mod server_choice;
 pub mod shard;
 pub mod size;
 pub mod task;
