@@ -37,6 +37,8 @@ pub(crate) enum Verify {
     Lists(Passed),
     /// Clients that disconnect before their answer; `-- --clients 400 --postgres`
     Leavers(Passed),
+    /// Many servers and thousands of workers, each connected to a few servers: every job runs, and rare workers are found
+    Fleet(Passed),
     /// Thousands of clients that are slow, idle or list without pause; `-- --postgres`
     Floods(Passed),
     /// Compares when schedules fire with a brute-force walk, for random expressions in all zones, and the
@@ -115,6 +117,7 @@ pub(crate) fn run(what: Verify) -> anyhow::Result<()> {
         Verify::Load(passed) => verifier("load", passed),
         Verify::Lists(passed) => verifier("lists", passed),
         Verify::Leavers(passed) => verifier("leavers", passed),
+        Verify::Fleet(passed) => verifier("fleet", passed),
         Verify::Floods(passed) => verifier("floods", passed),
         Verify::Faults(passed) => verifier("faults", passed),
         Verify::Disk(passed) => verifier("disk", passed),

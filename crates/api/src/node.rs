@@ -26,6 +26,10 @@ pub struct WorkerView {
     pub labels: BTreeMap<String, String>,
     pub slots: u32,
     pub running: u32,
+    /// The servers that it is connected to.
+    #[schema(schema_with = schema::server_ids)]
+    #[serde(default)]
+    pub servers: Vec<ServerId>,
     #[schema(value_type = String, format = DateTime)]
     pub last_seen_at: Timestamp,
     /// The user that runs commands on the worker's machine, outside of the sandbox, if it runs any.
@@ -105,7 +109,7 @@ pub struct ServerView {
     pub shards: Vec<OwnedShard>,
     /// What it does for all servers.
     pub duties: Vec<HeldDuty>,
-    /// Connected workers.
+    /// Workers that are connected to it. A worker connects to several servers.
     pub workers: u32,
     /// Attempts that run now.
     pub running: u32,

@@ -53,6 +53,10 @@ pub(crate) fn server_id() -> Object {
     id(ServerId::PREFIX)
 }
 
+pub(crate) fn server_ids() -> Array {
+    ArrayBuilder::new().items(server_id()).build()
+}
+
 fn words(words: impl Iterator<Item = &'static str>) -> Object {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words)).build()
 }

@@ -82,6 +82,11 @@ impl Cluster {
         others.chain([Place::Here]).collect()
     }
 
+    /// Every other server that workers connect to.
+    pub(crate) fn scheduler_peers(&self) -> Vec<Peer> {
+        self.alive(&self.picture.borrow()).filter(|seen| is_scheduler(seen)).map(peer).collect()
+    }
+
     /// Every other server.
     pub(crate) fn peers(&self) -> Vec<Peer> {
         self.alive(&self.picture.borrow()).map(peer).collect()

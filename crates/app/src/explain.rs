@@ -3,13 +3,13 @@
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::give_backs::GivenBack;
 use punctual_core::shard::LiveView;
-use punctual_core::shard::event::WorkerSpec;
 use punctual_core::task::Task;
 use punctual_core::{ArtifactId, Counters, JobState, Span, Timestamp};
 use punctual_store::{Artifact, ArtifactState, FinishedJob, HotJob};
 
+use crate::WorkerProgram;
 use crate::cluster::Place;
-use crate::{WorkerProgram, placement};
+use crate::shard_workers::ShardWorkers;
 
 pub(crate) fn running(job: &HotJob, task: Option<&Task>, view: &LiveView, dead_after: Span) -> String {
     let mut text = given_back(job, task).unwrap_or_default();
@@ -29,7 +29,7 @@ pub(crate) fn waiting(
     attempts: &[AttemptRecord],
     task: Option<&Task>,
     awaited: Option<&Artifact>,
-    workers: &[WorkerSpec],
+    workers: &ShardWorkers,
     program: WorkerProgram,
     now: Timestamp,
 ) -> String {
@@ -56,7 +56,7 @@ pub(crate) fn waiting(
     }
     let wanted = match (arrival, task) {
         (Some(arrival), _) => format!("it {arrival}"),
-        (None, Some(task)) => placement::waits_for(&task.spec, workers, program),
+        (None, Some(task)) => workers.waits_for(&task.spec, program),
         (None, None) => "its task is gone".to_owned(),
     };
     text += &format!("It has been due for {}: {wanted}.", rounded(now, job.due_since()));
@@ -107,11 +107,6 @@ pub(crate) fn unknown(job: &HotJob, place: &Place, now: Timestamp) -> String {
     };
     let given_back = given_back(job, None).unwrap_or_default();
     format!("{given_back}{due} Whether it runs now is not known: {why}. Ask again in a few seconds.")
-}
-
-/// Whether a worker must be started, or another one, for a job of this task to run.
-pub(crate) fn is_unserved(task: &Task, workers: &[WorkerSpec]) -> bool {
-    task.waits_for.is_none() && !workers.iter().any(|worker| placement::can_run(&task.spec, worker))
 }
 
 pub(crate) fn finished(job: &FinishedJob) -> String {

@@ -198,6 +198,7 @@ fn gone_view(row: SeenWorker) -> WorkerView {
         labels: BTreeMap::new(),
         slots: 0,
         running: 0,
+        servers: Vec::new(),
         last_seen_at: row.last_seen_at,
         commands_as: None,
     }

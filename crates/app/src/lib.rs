@@ -42,6 +42,7 @@ mod schedules;
 mod seal;
 mod secrets;
 mod servers;
+mod shard_workers;
 mod submit;
 mod submitted;
 mod task_rights;
@@ -50,6 +51,7 @@ mod title;
 mod validate;
 mod wait;
 mod watch;
+mod worker_requests;
 mod workers;
 
 use std::path::PathBuf;
@@ -80,7 +82,7 @@ pub use known_workers::Parting;
 pub use logs::{AttemptNumbers, LinesView, LogSize, LogView};
 pub use notify::{PutRule, Reports, Round};
 pub use peer_key::{BodyDigest, PEER_HEADER, PeerKey, Question};
-pub use peers::{Heard, PeerChanges, PeerError, Peers, Pulse};
+pub use peers::{Heard, PeerChanges, PeerError, Peers, Pulse, WorkersThere};
 pub use precondition::Precondition;
 pub use principal::{By, ChangeNotes, Permission, Principal, PrincipalKind, Transport, permission};
 pub use punctual_openid::Answer as ProviderAnswer;
@@ -93,6 +95,7 @@ pub use submit::{KeyedRequest, SubmittedAnswer};
 pub use tasks::Defined;
 pub use validate::check_mail_to;
 pub use watch::Changes;
+pub use worker_requests::{InvitedWorkers, POOLS_ASKED_MAX, WORKERS_ASKED_MAX, WorkerRequest};
 pub use workers::{CREDIT_MAX, LOG_BYTES_MAX, LOG_BYTES_MIN, Peer, PeerList, WorkerHello};
 
 use crate::agents::{Agents, SharedLeases, TokenKey};
@@ -139,6 +142,7 @@ struct Inner {
     schedule_names: title::Names<ScheduleId>,
     programs: title::Names<ArtifactId>,
     workers_seen: placement::Seen,
+    worker_requests: worker_requests::WorkerRequests,
     known_workers: known_workers::KnownWorkers,
     blobs: Blobs,
     handling: Handling,
@@ -292,6 +296,7 @@ impl App {
             schedule_names: title::Names::default(),
             programs: title::Names::default(),
             workers_seen: placement::Seen::default(),
+            worker_requests: worker_requests::WorkerRequests::default(),
             known_workers: known_workers::KnownWorkers::default(),
             blobs,
             handling: Handling::default(),

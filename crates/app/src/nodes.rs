@@ -7,13 +7,13 @@ use futures_util::future::join_all;
 use punctual_api::{Node, Stats, WorkerList, WorkerQuery, WorkerView};
 use punctual_core::schedule::recurrence::ZoneData;
 use punctual_core::shard::WorkerStatus;
-use punctual_core::shard::event::WorkerSpec;
-use punctual_core::{ServerId, ShardId, WorkerId};
+use punctual_core::{ServerId, WorkerId};
 use punctual_engine::WorkerInfo;
 use tokio::time::timeout;
 
 use crate::cluster::Place;
 use crate::known_workers::GoneWorkers;
+use crate::peers::WorkersThere;
 use crate::principal::By;
 use crate::principal::permission::{ViewCluster, ViewWorkers};
 use crate::route::LOOK_LIMIT;
@@ -32,9 +32,13 @@ impl App {
         let answers = join_all(places.iter().map(|place| self.workers_at(place))).await;
         // One that is connected to a server that does not answer must not pass for gone.
         let gone = if answers.iter().all(Option::is_some) { gone } else { GoneWorkers::None };
-        for known in answers.into_iter().flatten() {
-            for (status, info) in known {
-                let view = worker_view(status, info);
+        for (place, there) in places.iter().zip(answers) {
+            let server = match place {
+                Place::At(peer) => peer.id,
+                Place::Here | Place::Nowhere => self.server_id(),
+            };
+            for (status, info) in there.unwrap_or_default().known {
+                let view = worker_view(server, status, info);
                 workers.entry(view.id).and_modify(|seen| join_views(seen, &view)).or_insert(view);
             }
         }
@@ -42,14 +46,8 @@ impl App {
         Ok(WorkerList { workers: workers.into_values().chain(gone).collect() })
     }
 
-    /// What the workers can do that are connected to the owner of this shard.
-    pub(crate) async fn workers_of(&self, shard: ShardId) -> Vec<WorkerSpec> {
-        let workers = self.workers_at(&self.0.cluster.place(shard)).await.unwrap_or_default().into_iter();
-        workers.filter(|(status, _)| status.is_connected).map(|(_, info)| info.spec).collect()
-    }
-
     /// None if the server does not answer in time.
-    pub(crate) async fn workers_at(&self, place: &Place) -> Option<Vec<(WorkerStatus, WorkerInfo)>> {
+    pub(crate) async fn workers_at(&self, place: &Place) -> Option<WorkersThere> {
         match place {
             Place::Here => self.workers_here().await.ok(),
             Place::At(peer) => match timeout(LOOK_LIMIT, self.0.peers.workers(peer)).await {
@@ -64,9 +62,9 @@ impl App {
         }
     }
 
-    /// The workers that this server knows.
-    pub async fn workers_here(&self) -> Result<Vec<(WorkerStatus, WorkerInfo)>> {
-        Ok(self.0.engine.workers().await?)
+    /// The workers that this server knows, and those that it lacks.
+    pub async fn workers_here(&self) -> Result<WorkersThere> {
+        Ok(WorkersThere { known: self.0.engine.workers().await?, requests: self.worker_requests_here() })
     }
 
     pub async fn node(&self, _: &By<ViewCluster>) -> Result<Node> {
@@ -109,7 +107,7 @@ impl App {
     }
 }
 
-fn worker_view(status: WorkerStatus, info: WorkerInfo) -> WorkerView {
+fn worker_view(server: ServerId, status: WorkerStatus, info: WorkerInfo) -> WorkerView {
     WorkerView {
         id: status.id,
         name: info.name,
@@ -126,6 +124,7 @@ fn worker_view(status: WorkerStatus, info: WorkerInfo) -> WorkerView {
         labels: info.spec.labels,
         slots: status.credit,
         running: status.running,
+        servers: if status.is_connected { vec![server] } else { Vec::new() },
         last_seen_at: status.seen_at,
         commands_as: Some(info.commands_as).filter(|user| !user.is_empty()),
     }
@@ -144,6 +143,8 @@ fn join_views(seen: &mut WorkerView, other: &WorkerView) {
     }
     seen.slots += other.slots;
     seen.running += other.running;
+    seen.servers.extend_from_slice(&other.servers);
+    seen.servers.sort_unstable();
     seen.last_seen_at = seen.last_seen_at.max(other.last_seen_at);
 }
 

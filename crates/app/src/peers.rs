@@ -8,11 +8,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use punctual_core::shard::event::Change;
-use punctual_core::shard::{Answer, Ask, WorkerStatus};
+use punctual_core::shard::{Answer, Ask, WorkerStatus, WorkersWanted};
 use punctual_core::{JobId, JobRow, ServerId, Span, TaskId};
 use punctual_engine::{Runs, WorkerInfo};
 
-use crate::Peer;
+use crate::{InvitedWorkers, Peer, WorkerRequest};
 
 #[derive(Debug, thiserror::Error)]
 #[error("{peer} did not answer: {reason}")]
@@ -29,6 +29,13 @@ pub struct Pulse {
     pub lag: Span,
     /// Its clock minus the store's in microseconds, if that was measured.
     pub skew_us: Option<i64>,
+}
+
+/// The workers that a server knows, and those that it lacks.
+#[derive(Debug, Clone, Default)]
+pub struct WorkersThere {
+    pub known: Vec<(WorkerStatus, WorkerInfo)>,
+    pub requests: Vec<WorkerRequest>,
 }
 
 /// What a follower hears.
@@ -63,7 +70,10 @@ pub trait Peers: Send + Sync + 'static {
 
     async fn task_changed(&self, peer: &Peer, id: TaskId, name: &str) -> Asked<()>;
 
-    async fn workers(&self, peer: &Peer) -> Asked<Vec<(WorkerStatus, WorkerInfo)>>;
+    async fn workers(&self, peer: &Peer) -> Asked<WorkersThere>;
+
+    /// This server wants workers. `turn` counts its questions.
+    async fn invite_workers(&self, peer: &Peer, wanted: &WorkersWanted, turn: u64) -> Asked<InvitedWorkers>;
 
     async fn pulse(&self, peer: &Peer) -> Asked<Pulse>;
 

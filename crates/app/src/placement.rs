@@ -28,7 +28,7 @@ const WARNINGS_MAX: usize = 10;
 const FOUND_MAX: usize = 1024;
 
 /// The connected workers of the other servers; `None` if not all of them answered.
-type Answer = Option<Arc<[WorkerSpec]>>;
+pub(crate) type Answer = Option<Arc<[WorkerSpec]>>;
 
 /// What the other servers said of their workers a moment ago.
 #[derive(Default)]
@@ -201,15 +201,20 @@ impl App {
         if self.0.engine.any_connected(|worker| can_run(spec, worker)) {
             return Some(Found { elsewhere: None, lack: None });
         }
-        let elsewhere = match self.0.workers_seen.latest() {
-            Some(seen) => seen?,
-            None => Box::pin(self.ask_elsewhere()).await?,
-        };
+        let elsewhere = self.workers_elsewhere().await?;
         // Those of this server again: one may have connected meanwhile.
         let mut workers = self.0.engine.connected_specs();
         workers.extend(elsewhere.iter().cloned());
         let lack = lack(spec, &workers, self.0.settings.worker_program);
         Some(Found { elsewhere: Some(elsewhere), lack })
+    }
+
+    /// The workers that are connected to other servers, as of a moment ago; `None` if not all servers answered.
+    pub(crate) async fn workers_elsewhere(&self) -> Answer {
+        match self.0.workers_seen.latest() {
+            Some(seen) => seen,
+            None => Box::pin(self.ask_elsewhere()).await,
+        }
     }
 
     async fn ask_elsewhere(&self) -> Answer {
@@ -224,7 +229,7 @@ impl App {
         let answers = join_all(others.map(|place| self.workers_at(place))).await;
         let answers: Option<Vec<_>> = answers.into_iter().collect();
         let workers = answers.map(|answers| {
-            let known = answers.into_iter().flatten();
+            let known = answers.into_iter().flat_map(|there| there.known);
             known.filter(|(status, _)| status.is_connected).map(|(_, info)| info.spec).collect()
         });
         seen.put(workers.clone());

@@ -68,6 +68,8 @@ struct Account {
     /// Attempts that run and are the server's.
     active: u32,
     demand: u32,
+    /// The stream is to be closed, so the server gets no credit any more.
+    is_released: bool,
 }
 
 impl Account {
@@ -144,6 +146,40 @@ impl<L: Ord + Copy> Credits<L> {
         if let Some(account) = self.accounts.get_mut(&link).filter(|account| account.is_up) {
             account.demand = jobs;
         }
+    }
+
+    /// The stream to this server is to be closed: its credit is taken back first, so that nothing is on its way to the
+    /// worker when the stream ends. Look at the [plan](Credits::plan).
+    pub fn release(&mut self, link: L) {
+        self.set_released(link, true);
+    }
+
+    /// The server is needed after all. True if it was to be released.
+    pub fn retain(&mut self, link: L) -> bool {
+        self.set_released(link, false)
+    }
+
+    fn set_released(&mut self, link: L, is_released: bool) -> bool {
+        let account = self.accounts.get_mut(&link);
+        account.is_some_and(|account| std::mem::replace(&mut account.is_released, is_released) != is_released)
+    }
+
+    /// Whether the server has confirmed that nothing of it runs on this worker, or will.
+    pub fn is_released(&self, link: L) -> bool {
+        self.accounts.get(&link).is_some_and(|account| {
+            let is_settled = account.is_up && !account.is_open && !account.is_untold;
+            account.is_released && is_settled && account.told == 0 && account.bound == 0 && account.active == 0
+        })
+    }
+
+    /// Whether jobs of the server wait for a slot here.
+    pub fn is_demanded(&self, link: L) -> bool {
+        self.accounts.get(&link).is_some_and(|account| account.demand > 0)
+    }
+
+    /// Whether jobs of the server run here, or wait for a slot here.
+    pub fn is_used(&self, link: L) -> bool {
+        self.accounts.get(&link).is_some_and(|account| account.active > 0 || account.demand > 0)
     }
 
     /// True when more runs than the server may count on: it gave up a shard, and with it what
@@ -261,7 +297,8 @@ impl<L: Ord + Copy> Credits<L> {
             let account = self.accounts.get_mut(link).expect("wishes are of accounts");
             if account.can_change() && account.told > *wish {
                 let step = account.told - wish;
-                account.tell(account.told - if at_once { step } else { step.div_ceil(2) });
+                let is_whole_step = at_once || account.is_released;
+                account.tell(account.told - if is_whole_step { step } else { step.div_ceil(2) });
                 self.next_lowering = now + MOVE_EVERY;
             }
         }
@@ -299,16 +336,24 @@ impl<L: Ord + Copy> Credits<L> {
 
     /// The servers that the slots are divided among.
     fn members(&self, now: Timestamp) -> impl Iterator<Item = (L, &Account)> {
-        let is_member = move |account: &Account| account.is_up || account.expected_until > now;
+        let is_member =
+            move |account: &Account| !account.is_released && (account.is_up || account.expected_until > now);
         self.accounts.iter().filter(move |(_, account)| is_member(account)).map(|(link, account)| (*link, account))
     }
 
     /// The credit that each server should have.
     fn wishes(&self, now: Timestamp) -> Vec<(L, u32)> {
+        let released = |account: &Account| account.is_up && account.is_released;
+        let nothing = self.accounts.iter().filter(|(_, account)| released(account)).map(|(link, _)| (*link, 0));
         let members: Vec<_> = self.members(now).collect();
         if self.grant != Grant::Slots {
-            return members.into_iter().map(|(link, _)| (link, 0)).collect();
+            return members.into_iter().map(|(link, _)| (link, 0)).chain(nothing).collect();
         }
+        self.shares(members, now).into_iter().chain(nothing).collect()
+    }
+
+    /// What each of the servers gets that have a share.
+    fn shares(&self, members: Vec<(L, &Account)>, now: Timestamp) -> Vec<(L, u32)> {
         let even = divide(self.slots, members.len(), 0);
         let needy = members.iter().filter(|(_, account)| account.demand > 0).count();
         if needy == 0 {
@@ -324,12 +369,14 @@ impl<L: Ord + Copy> Credits<L> {
         let rest = self.slots.saturating_sub(kept.iter().flatten().sum());
         let mut shares = divide(rest, needy, turn(now)).into_iter();
         let share = |kept: Option<u32>| kept.unwrap_or_else(|| shares.next().expect("one for each in need"));
-        members.into_iter().map(|(link, _)| link).zip(kept.into_iter().map(share)).collect()
+        let shares: Vec<u32> = kept.into_iter().map(share).collect();
+        members.into_iter().map(|(link, _)| link).zip(shares).collect()
     }
 
     /// When the turn goes on, where there are turns.
     fn next_turn(&self, now: Timestamp) -> Option<Timestamp> {
-        let needy = self.accounts.values().filter(|account| account.is_up && account.demand > 0).count();
+        let is_needy = |account: &&Account| account.is_up && !account.is_released && account.demand > 0;
+        let needy = self.accounts.values().filter(is_needy).count();
         let next = Timestamp::saturating_from_micros((turn(now) as i64 + 1) * TURN.as_micros());
         (needy > self.slots as usize).then_some(next)
     }

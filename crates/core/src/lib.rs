@@ -23,6 +23,7 @@ mod rfc3339;
 pub mod run;
 pub mod schedule;
 pub mod secret;
+pub mod server_choice;
 pub mod shard;
 pub mod size;
 pub mod task;

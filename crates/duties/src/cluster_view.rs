@@ -66,6 +66,37 @@ impl Duty for ServerList {
     }
 }
 
+/// How often it is looked whether jobs lack workers. Answered from memory, and workers for what is due in a few seconds are
+/// asked for ahead.
+const WORKERS_EVERY: Duration = Duration::from_millis(500);
+
+/// Asks other servers for the workers that this server's jobs lack.
+pub struct WorkerRequests {
+    app: App,
+}
+
+impl WorkerRequests {
+    pub fn new(context: &Context) -> Self {
+        Self { app: context.app.clone() }
+    }
+}
+
+#[async_trait]
+impl Duty for WorkerRequests {
+    fn name(&self) -> &'static str {
+        "worker-requests"
+    }
+
+    fn lease(&self) -> Option<&'static str> {
+        None
+    }
+
+    async fn tick(&mut self) -> Result<Next, TickError> {
+        self.app.request_workers().await?;
+        Ok(Next::After(WORKERS_EVERY))
+    }
+}
+
 /// Reads task definitions again that another server may have changed.
 pub struct TaskRefresh {
     app: App,

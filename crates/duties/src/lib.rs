@@ -36,7 +36,7 @@ pub use artifact_retention::ArtifactRetention;
 pub use audit::{AuditRetention, CountedRefusals};
 pub use backfills::Backfills;
 pub use calendars::Calendars;
-pub use cluster_view::{ServerList, TaskRefresh};
+pub use cluster_view::{ServerList, TaskRefresh, WorkerRequests};
 pub use duty::{Duty, Next, TickError};
 pub use enrolments::Enrolments;
 pub use identities::{IdentityRefresh, IdentityRetention};
@@ -84,5 +84,6 @@ pub fn all(context: &Context) -> Vec<Box<dyn Duty>> {
         Box::new(TaskRefresh::new(context)),
         Box::new(WatchList::new(context)),
         Box::new(WorkerRecords::new(context)),
+        Box::new(WorkerRequests::new(context)),
     ]
 }

@@ -50,6 +50,12 @@ impl WorkerSession {
         self.inbox.send(Input::Refused { worker, stream, attempts });
     }
 
+    /// Tells the worker to connect to these servers as well.
+    pub fn invite(&self, servers: Vec<ServerId>) {
+        let (worker, stream) = (self.worker, self.stream);
+        self.inbox.send(Input::Invited { worker, stream, servers });
+    }
+
     /// Waits until the driver has taken all that this connection told it.
     pub async fn taken(&self) {
         self.inbox.taken().await;

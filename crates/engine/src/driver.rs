@@ -18,7 +18,7 @@ use futures_util::stream::FuturesOrdered;
 use punctual_core::shard::event::{Assignment, Event, LostWorker, StreamId, Token};
 use punctual_core::shard::write::{BatchSeq, SharedBatch};
 use punctual_core::shard::{Answer, Owner};
-use punctual_core::{ShardId, WorkerId};
+use punctual_core::{ServerId, ShardId, WorkerId};
 use punctual_store::{Applied, Store, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -166,6 +166,14 @@ impl Driver {
             Input::Refused { worker, stream, attempts } => {
                 self.streams.send_one(worker, stream, Outgoing { acks: attempts, ..Outgoing::default() });
             }
+            Input::Invited { worker, stream, servers } => self.invite(worker, stream, servers),
+            Input::WorkersWanted { by, wanted, turn, answer } => {
+                let fitting = self.owner.fitting_workers(&wanted, turn);
+                for (worker, stream) in fitting.pools.iter().flatten().chain(&fitting.workers) {
+                    self.invite(*worker, *stream, vec![by]);
+                }
+                let _ = answer.send(fitting);
+            }
             Input::Applied { seq, result } => self.applied(seq, result),
             Input::InputsRead { worker, stream, assignments } => {
                 self.held_back.push((worker, stream, assignments));
@@ -187,6 +195,11 @@ impl Driver {
                 }
             }
         }
+    }
+
+    /// Tells a worker to connect to these servers, too.
+    fn invite(&mut self, worker: WorkerId, stream: StreamId, invitations: Vec<ServerId>) {
+        self.streams.send_one(worker, stream, Outgoing { invitations, ..Outgoing::default() });
     }
 
     fn ask(&mut self, OpenAsk { ask, made, sender }: OpenAsk) {
@@ -288,6 +301,7 @@ fn is_too_late(input: &Input) -> bool {
     match input {
         Input::Event(event) => !matches!(event, Event::Released { .. } | Event::WorkerDisconnected { .. }),
         Input::Connected { .. } | Input::Asks(_) | Input::Refused { .. } | Input::Stop => true,
+        Input::Invited { .. } | Input::WorkersWanted { .. } => true,
         Input::Applied { .. }
         | Input::InputsRead { .. }
         | Input::Renewed { .. }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use punctual_core::shard::event::{Assignment, Event, Made, StreamId};
 use punctual_core::shard::write::BatchSeq;
-use punctual_core::shard::{Answer, Ask, Owner};
-use punctual_core::{AttemptNo, JobId, ShardId, WorkerId};
+use punctual_core::shard::{Answer, Ask, FittingWorkers, Owner, WorkersWanted};
+use punctual_core::{AttemptNo, JobId, ServerId, ShardId, WorkerId};
 use punctual_store::{Applied, StoreError};
 use tokio::sync::oneshot;
 
@@ -36,6 +36,19 @@ pub(crate) enum Input {
         worker: WorkerId,
         stream: StreamId,
         attempts: Vec<(JobId, AttemptNo)>,
+    },
+    /// These servers have jobs for the worker, or own the shards of attempts that it holds.
+    Invited {
+        worker: WorkerId,
+        stream: StreamId,
+        servers: Vec<ServerId>,
+    },
+    /// Another server wants workers of this one; answers how many were told.
+    WorkersWanted {
+        by: ServerId,
+        wanted: WorkersWanted,
+        turn: usize,
+        answer: oneshot::Sender<FittingWorkers>,
     },
     Applied {
         seq: BatchSeq,

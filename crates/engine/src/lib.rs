@@ -29,6 +29,7 @@ mod start;
 mod streams;
 mod tasks;
 mod worker_registry;
+mod worker_requests;
 mod zone_data;
 
 pub use clock::{Monotonic, Skew, StoreClock};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use punctual_core::shard::event::{AssignedInput, Assignment, CreditKept, Send, StreamId};
-use punctual_core::{AttemptNo, JobId, WorkerId};
+use punctual_core::{AttemptNo, JobId, ServerId, WorkerId};
 
 use crate::outgoing::{Full, OutgoingSender};
 
@@ -17,6 +17,8 @@ pub struct Outgoing {
     pub stops: Vec<(JobId, AttemptNo)>,
     pub credit: Option<CreditKept>,
     pub demand: Option<u32>,
+    /// Servers that the worker should connect to as well.
+    pub invitations: Vec<ServerId>,
 }
 
 impl Outgoing {

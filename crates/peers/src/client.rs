@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use punctual_app::{Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse};
-use punctual_core::shard::{AgentAsk, Answer, Ask, WorkerStatus};
+use punctual_app::{InvitedWorkers, Peer, PeerChanges, PeerError, PeerKey, Peers, Pulse, WorkersThere};
+use punctual_core::shard::{AgentAsk, Answer, Ask, WorkersWanted};
 use punctual_core::{JobId, JobRow, ServerId, ShardId, Span, TaskId};
-use punctual_engine::{Clock, Runs, WorkerInfo};
+use punctual_engine::{Clock, Runs};
 use punctual_proto::convert::{BadMessage, id_bytes};
 use punctual_proto::peer as wire;
 use punctual_proto::peer::peer_client::PeerClient;
@@ -172,11 +172,27 @@ impl Peers for GrpcPeers {
         reply.await.map(drop)
     }
 
-    async fn workers(&self, peer: &Peer) -> Result<Vec<(WorkerStatus, WorkerInfo)>, PeerError> {
+    async fn workers(&self, peer: &Peer) -> Result<WorkersThere, PeerError> {
         let request = wire::WorkersRequest {};
         let reply =
             self.call(peer, LOOK_LIMIT, request, |mut client, request| async move { client.workers(request).await });
-        reply.await?.workers.into_iter().map(convert::worker_from_wire).collect::<Result<_, _>>().map_err(bad(peer))
+        let wire::WorkersReply { workers, requests } = reply.await?;
+        let known = workers.into_iter().map(convert::worker_from_wire).collect::<Result<_, _>>().map_err(bad(peer))?;
+        let requests =
+            requests.into_iter().map(convert::request_from_wire).collect::<Result<_, _>>().map_err(bad(peer))?;
+        Ok(WorkersThere { known, requests })
+    }
+
+    async fn invite_workers(
+        &self,
+        peer: &Peer,
+        wanted: &WorkersWanted,
+        turn: u64,
+    ) -> Result<InvitedWorkers, PeerError> {
+        let request = convert::wanted_to_wire(wanted, turn);
+        let reply = self
+            .call(peer, LOOK_LIMIT, request, |mut client, request| async move { client.invite_workers(request).await });
+        convert::invited_from_wire(reply.await?).map_err(bad(peer))
     }
 
     async fn pulse(&self, peer: &Peer) -> Result<Pulse, PeerError> {

@@ -1,10 +1,11 @@
 //! What servers tell each other besides, in the words of the wire and back.
 
 use prost::bytes::Bytes;
+use punctual_app::{InvitedWorkers, WorkerRequest};
 use punctual_core::job::Input;
 use punctual_core::schedule::Source;
 use punctual_core::shard::event::{Change, WorkerSpec};
-use punctual_core::shard::{LiveView, WorkerStatus};
+use punctual_core::shard::{LiveView, PoolWanted, Who, WorkerNeeds, WorkerStatus, WorkersWanted};
 use punctual_core::task::Priority;
 use punctual_core::{AttemptNo, Counters, JobKey, JobRow, JobState, TaskId, Timestamp, WorkerId};
 use punctual_engine::WorkerInfo;
@@ -148,6 +149,59 @@ pub(crate) fn worker_from_wire(worker: wire::WorkerInfo) -> Result<(WorkerStatus
     Ok((status, info))
 }
 
+pub(crate) fn needs_to_wire(needs: WorkerNeeds) -> wire::WorkerNeeds {
+    let WorkerNeeds { queue, capability, labels } = needs;
+    wire::WorkerNeeds { queue, capability, labels: labels.into_iter().collect() }
+}
+
+fn needs_from_wire(needs: Option<wire::WorkerNeeds>) -> Result<WorkerNeeds, BadMessage> {
+    let wire::WorkerNeeds { queue, capability, labels } = needs.ok_or(BadMessage("it does not say what it needs"))?;
+    Ok(WorkerNeeds { queue, capability, labels: labels.into_iter().collect() })
+}
+
+pub(crate) fn request_to_wire(request: WorkerRequest) -> wire::WorkerRequest {
+    let WorkerRequest { needs, since, servers, invited } = request;
+    wire::WorkerRequest { needs: Some(needs_to_wire(needs)), since: since.as_micros(), servers, invited }
+}
+
+pub(crate) fn request_from_wire(request: wire::WorkerRequest) -> Result<WorkerRequest, BadMessage> {
+    let wire::WorkerRequest { needs, since, servers, invited } = request;
+    Ok(WorkerRequest { needs: needs_from_wire(needs)?, since: time(since)?, servers, invited })
+}
+
+pub(crate) fn wanted_to_wire(wanted: &WorkersWanted, turn: u64) -> wire::InviteWorkersRequest {
+    let pool = |pool: &PoolWanted| wire::WantedPool {
+        needs: Some(needs_to_wire(pool.needs.clone())),
+        count: u32::try_from(pool.count).unwrap_or(u32::MAX),
+        idle_only: pool.who == Who::Idle,
+    };
+    wire::InviteWorkersRequest {
+        pools: wanted.pools.iter().map(pool).collect(),
+        worker_ids: wanted.workers.iter().map(|id| id_bytes(id.to_bytes())).collect(),
+        turn,
+    }
+}
+
+pub(crate) fn wanted_from_wire(request: wire::InviteWorkersRequest) -> Result<(WorkersWanted, u64), BadMessage> {
+    let pool = |pool: wire::WantedPool| {
+        let who = if pool.idle_only { Who::Idle } else { Who::Anyone };
+        Ok(PoolWanted { needs: needs_from_wire(pool.needs)?, who, count: pool.count as usize })
+    };
+    let pools = request.pools.into_iter().map(pool).collect::<Result<_, _>>()?;
+    let workers = request.worker_ids.iter().map(|id| worker_id(id)).collect::<Result<_, _>>()?;
+    Ok((WorkersWanted { pools, workers }, request.turn))
+}
+
+pub(crate) fn invited_to_wire(invited: InvitedWorkers) -> wire::InviteWorkersReply {
+    let workers = invited.workers.into_iter().map(|id| id_bytes(id.to_bytes())).collect();
+    wire::InviteWorkersReply { invited: invited.pools, worker_ids: workers }
+}
+
+pub(crate) fn invited_from_wire(reply: wire::InviteWorkersReply) -> Result<InvitedWorkers, BadMessage> {
+    let workers = reply.worker_ids.iter().map(|id| worker_id(id)).collect::<Result<_, _>>()?;
+    Ok(InvitedWorkers { pools: reply.invited, workers })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,5 +250,21 @@ mod tests {
         assert_eq!(running_from_wire(&running_to_wire(&view)), Ok(view));
         let change = Change { id: job(), state: JobState::Running, attempt: Some(AttemptNo(1)), at: Timestamp::EPOCH };
         assert_eq!(change_from_wire(&change_to_wire(&change)), Ok(change));
+    }
+    #[test]
+    fn what_a_server_wants_of_others_survives_the_wire() {
+        let needs = WorkerNeeds {
+            queue: "q".to_owned(),
+            capability: "probe".to_owned(),
+            labels: [("gpu".to_owned(), "yes".to_owned())].into(),
+        };
+        let worker = WorkerId::new(Timestamp::EPOCH, 5);
+        let pools = [Who::Idle, Who::Anyone].map(|who| PoolWanted { needs: needs.clone(), who, count: 3 });
+        let wanted = WorkersWanted { pools: pools.to_vec(), workers: vec![worker] };
+        assert_eq!(wanted_from_wire(wanted_to_wire(&wanted, 9)), Ok((wanted, 9)));
+        let invited = InvitedWorkers { pools: vec![2, 0], workers: vec![worker] };
+        assert_eq!(invited_from_wire(invited_to_wire(invited.clone())), Ok(invited));
+        let request = WorkerRequest { needs, since: Timestamp::EPOCH, servers: 19, invited: 1 };
+        assert_eq!(request_from_wire(request_to_wire(request.clone())), Ok(request));
     }
 }

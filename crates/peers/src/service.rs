@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::stream::Stream;
-use punctual_app::{App, AppError, PEER_HEADER, Question, Throttle};
+use punctual_app::{App, AppError, PEER_HEADER, Question, Throttle, WorkersThere};
 use punctual_proto::MESSAGE_BYTES_MAX;
 use punctual_proto::convert::{BadMessage, job_id};
 use punctual_proto::peer as wire;
@@ -101,9 +101,20 @@ impl Peer for PeerService {
 
     async fn workers(&self, request: Request<wire::WorkersRequest>) -> Result<Response<wire::WorkersReply>, Status> {
         let asked = self.known(&request)?;
-        let workers = self.app.workers_here().await.map_err(refused)?;
-        Ok(self
-            .answer(asked, wire::WorkersReply { workers: workers.into_iter().map(convert::worker_to_wire).collect() }))
+        let WorkersThere { known, requests } = self.app.workers_here().await.map_err(refused)?;
+        let workers = known.into_iter().map(convert::worker_to_wire).collect();
+        let requests = requests.into_iter().map(convert::request_to_wire).collect();
+        Ok(self.answer(asked, wire::WorkersReply { workers, requests }))
+    }
+
+    async fn invite_workers(
+        &self,
+        request: Request<wire::InviteWorkersRequest>,
+    ) -> Result<Response<wire::InviteWorkersReply>, Status> {
+        let asked = self.known(&request)?;
+        let (wanted, turn) = convert::wanted_from_wire(request.into_inner()).map_err(bad)?;
+        let invited = self.app.peer_wants_workers(asked.from, wanted, turn).await.map_err(refused)?;
+        Ok(self.answer(asked, convert::invited_to_wire(invited)))
     }
 
     async fn stats(&self, request: Request<wire::StatsRequest>) -> Result<Response<wire::StatsReply>, Status> {

@@ -333,6 +333,7 @@ pub(crate) async fn run_worker(
         .distrust(move |address| trusted_users.distrust(address))
         .plain_http(plain_http)
         .tls(move || authorities.client(&[HTTP_2]))
+        .servers_max(settings.worker_servers)
         .name(name.clone())
         .slots(settings.slots)
         .queues(settings.queues)

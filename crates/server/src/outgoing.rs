@@ -5,18 +5,23 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use prost::Message;
 use punctual_app::{ATTEMPT_TOKEN_BYTES, App, AttemptSecrets, AttemptTokens};
-use punctual_core::TaskId;
 use punctual_core::id_map::IdMap;
 use punctual_core::run::Command;
 use punctual_core::shard::event::{Assignment, CreditKept};
 use punctual_core::task::{Run, Task};
+use punctual_core::{Span, TaskId};
 use punctual_engine::Outgoing;
 use punctual_proto::convert::{attempt_ref_in, id_bytes, scheduled_run_to_wire, secrets_to_wire};
 use punctual_proto::worker as wire;
 use punctual_proto::{BATCH_BYTES_MAX, ShortBytes};
 
+use crate::grpc::to_millis;
+
 /// What an entry costs beside its payload.
 const ENTRY_BYTES: usize = 64;
+
+/// A worker connects at once, and what it is needed for begins soon after.
+const INVITED_FOR: Span = Span::from_secs(30);
 
 /// Gathers entries into messages of bounded size.
 pub(crate) struct Messages<'t> {
@@ -48,6 +53,11 @@ impl<'t> Messages<'t> {
         if let Some(demand) = outgoing.demand {
             self.make_room(ENTRY_BYTES);
             self.current.demand = Some(demand);
+        }
+        for server in outgoing.invitations {
+            self.make_room(ENTRY_BYTES);
+            let for_ms = to_millis(INVITED_FOR);
+            self.current.invitations.push(wire::Invitation { server_id: id_bytes(server.to_bytes()), for_ms });
         }
         for (id, attempt) in outgoing.acks {
             self.make_room(ENTRY_BYTES);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use punctual_app::permission::ServeJobs;
 use punctual_app::{App, By, CREDIT_MAX, Parting, Throttle, WorkerHello};
 use punctual_core::shard::event::{Report, StreamId, WorkerSpec};
-use punctual_core::{AttemptNo, JobId, WorkerId};
+use punctual_core::{AttemptNo, JobId, ShardId, WorkerId};
 use punctual_engine::WorkerSession;
 use punctual_proto::bounds::bounded_report;
 use punctual_proto::convert::{self, BadMessage};
@@ -53,16 +53,18 @@ pub(crate) async fn attend(
         Err(status) => {
             let _ = welcome.send(Err(status));
         }
-        Ok((worker, session, first, welcomed)) => {
+        Ok((worker, session, first, welcomed, held)) => {
             // Not heard when the stream is gone already; then `closed` says so.
             let _ = welcome.send(Ok(welcomed));
             let listener = Listener { app, worker, session, untaken: 0 };
+            listener.invite_to_owners(held.into_iter());
             listener.receive(inbound, first, closed).await;
         }
     }
 }
 
-type Met = (WorkerId, WorkerSession, wire::WorkerMessage, Welcomed);
+/// With the shards of the attempts that the worker holds.
+type Met = (WorkerId, WorkerSession, wire::WorkerMessage, Welcomed, Vec<ShardId>);
 
 fn meet(app: &App, by: &By<ServeJobs>, stream: StreamId, first: Option<wire::WorkerMessage>) -> Result<Met, Status> {
     let mut first = first.unwrap_or_default();
@@ -70,6 +72,7 @@ fn meet(app: &App, by: &By<ServeJobs>, stream: StreamId, first: Option<wire::Wor
     let hello = read_hello(hello)?;
     let worker = hello.worker;
     let name = hello.name.clone();
+    let held = hello.held.iter().map(|(job, _)| job.shard()).collect();
     let (session, outgoing) = app.connect_worker(by, stream, hello).map_err(|error| refused(&error))?;
     let (settings, mut peers) = (app.settings(), app.announced());
     tracing::info!(%worker, name, "a worker connected");
@@ -81,7 +84,7 @@ fn meet(app: &App, by: &By<ServeJobs>, stream: StreamId, first: Option<wire::Wor
         log_bytes_max: settings.log_limit.get() as u32,
         peers: Some(peers_message(&peers.borrow_and_update())),
     };
-    Ok((worker, session, first, Welcomed { message, outgoing, peers }))
+    Ok((worker, session, first, Welcomed { message, outgoing, peers }, held))
 }
 
 /// The receiving side of a stream.
@@ -182,6 +185,7 @@ impl Listener {
                 unproven.push((report.id, report.attempt));
             }
         }
+        self.invite_to_owners(reports.iter().map(|report| report.id.shard()));
         if !reports.is_empty() {
             self.session.report(reports);
         }
@@ -191,6 +195,14 @@ impl Listener {
             self.session.refuse(unproven);
         }
         Ok(())
+    }
+
+    /// Tells the worker to connect to the servers that own these shards now: only they acknowledge an outcome.
+    fn invite_to_owners(&self, shards: impl Iterator<Item = ShardId>) {
+        let owners = self.app.owners_elsewhere(shards);
+        if !owners.is_empty() {
+            self.session.invite(owners);
+        }
     }
 
     fn read_logs(&self, logs: Vec<wire::LogChunk>) -> Result<Vec<LogChunk>, BadMessage> {

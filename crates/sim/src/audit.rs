@@ -13,6 +13,8 @@ use crate::simulation::{Health, Simulation};
 const SETTLED_AFTER: Span = Span::from_secs(30);
 /// A missed hint costs one floor sweep of 10 s; the rest is for reading and writing.
 const LATE_MAX: Span = Span::from_secs(15);
+/// A worker that is connected to other servers is asked for, twice if need be, and its slots move.
+const REACHED_MAX: Span = Span::from_secs(45);
 const GONE_MAX: Span = Span::from_secs(60);
 
 impl Simulation {
@@ -37,25 +39,30 @@ impl Simulation {
     }
 
     fn audit_due(&mut self, running: &BTreeSet<JobId>) {
-        let mut waits = BTreeSet::new();
+        let (mut waits, mut far_waits) = (BTreeSet::new(), BTreeSet::new());
         for job in self.store.hot() {
-            let id = job.key.id;
-            let is_neglected = job.key.due_at < self.now
-                && !running.contains(&id)
-                && self.store.task(job.task).waits_for.is_none()
-                && self.could_start(id, &self.store.task(job.task).spec.queue);
-            if is_neglected {
+            let (id, task) = (job.key.id, self.store.task(job.task));
+            if job.key.due_at >= self.now || running.contains(&id) || task.waits_for.is_some() {
+                continue;
+            }
+            if self.could_start(id, &task.spec.queue) {
                 waits.insert(id);
             }
-        }
-        self.waits.retain(|id, _| waits.contains(id));
-        for id in waits {
-            let since = *self.waits.entry(id).or_insert(self.now);
-            let late = self.now.since(since);
-            if late == LATE_MAX {
-                self.note(Fact::Neglected { id, late });
+            if self.could_be_reached(id.shard(), &task.spec.queue) {
+                far_waits.insert(id);
             }
         }
+        let mut known = (std::mem::take(&mut self.waits), std::mem::take(&mut self.far_waits));
+        for (known, waits, max) in [(&mut known.0, waits, LATE_MAX), (&mut known.1, far_waits, REACHED_MAX)] {
+            known.retain(|id, _| waits.contains(id));
+            for id in waits {
+                let late = self.now.since(*known.entry(id).or_insert(self.now));
+                if late == max {
+                    self.note(Fact::Neglected { id, late });
+                }
+            }
+        }
+        (self.waits, self.far_waits) = known;
     }
 
     /// The job's shard has an owner, and that owner has an idle worker which serves the

@@ -56,6 +56,10 @@ pub enum Window {
     HintLate,
     HintTwice,
     SpoolReplayed,
+    /// A server without a worker for its jobs got one that is connected to another.
+    WorkerInvited,
+    /// A worker closed its stream to a server that did not need it any more.
+    ServerLeftByWorker,
     OutcomeRepeated,
     SubmitReplayed,
     CommandNotOwner,
@@ -106,7 +110,7 @@ pub enum Window {
 }
 
 impl Window {
-    pub const ALL: [Self; 71] = [
+    pub const ALL: [Self; 73] = [
         Self::CrashBetweenApplyAndAnswer,
         Self::DeadServersBatchApplied,
         Self::DeadServersBatchDropped,
@@ -145,6 +149,8 @@ impl Window {
         Self::HintLate,
         Self::HintTwice,
         Self::SpoolReplayed,
+        Self::WorkerInvited,
+        Self::ServerLeftByWorker,
         Self::OutcomeRepeated,
         Self::SubmitReplayed,
         Self::CommandNotOwner,

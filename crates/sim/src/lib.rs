@@ -16,6 +16,7 @@ pub mod check;
 mod client;
 pub mod coverage;
 mod execution;
+mod few_links;
 pub mod history;
 mod nemesis;
 mod net;

@@ -66,6 +66,10 @@ pub(crate) enum ToWorker {
     Demand {
         jobs: u32,
     },
+    /// This server, by its place, asks for the worker or owns the shard of an attempt that it holds.
+    Invitation {
+        server: usize,
+    },
 }
 
 pub(crate) enum ToServer {

@@ -28,6 +28,8 @@ pub(crate) const QUEUES: [&str; 2] = ["default", "other"];
 pub(crate) struct Plan {
     pub servers: usize,
     pub workers: usize,
+    /// How many servers a worker connects to.
+    pub links_max: usize,
     pub shards: u16,
     /// Faults happen for this long.
     pub chaos: Span,
@@ -106,7 +108,8 @@ pub(crate) struct HintFaults {
 }
 
 impl Plan {
-    pub(crate) fn draw(rng: &mut Rng, options: Options) -> Self {
+    /// `few` draws what came later, so that the seeds from before mean what they meant.
+    pub(crate) fn draw(rng: &mut Rng, few: &mut Rng, options: Options) -> Self {
         let servers = *rng.pick(&[1, 1, 2, 2, 3]);
         let chaos = Span::from_secs(rng.range(100, 240));
         let mut faults = Vec::new();
@@ -124,6 +127,7 @@ impl Plan {
         Self {
             servers,
             workers: rng.range(2, 5) as usize,
+            links_max: if few.percent(50) { few.range(1, 2) as usize } else { servers },
             shards: rng.range(1, 5) as u16,
             chaos,
             submissions: rng.range(30, 100) as usize,

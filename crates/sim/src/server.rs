@@ -17,12 +17,13 @@ use punctual_core::shard::event::{
     Token, Watch,
 };
 use punctual_core::shard::write::{BatchSeq, Epoch, StartsId, Void};
-use punctual_core::shard::{Ask, Config, Owner};
+use punctual_core::shard::{Ask, Config, Owner, WorkersWanted};
 use punctual_core::task::Task;
 use punctual_core::{AttemptNo, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId};
 use punctual_store::Owned;
 
 use crate::coverage::Window;
+use crate::few_links::WORKERS_EVERY;
 use crate::history::Fact;
 use crate::net::{ToServer, ToWorker};
 use crate::options::Planted;
@@ -80,6 +81,13 @@ pub(crate) enum ServerStep {
         planned: Timestamp,
     },
     RenewLeases,
+    /// Looks whether jobs lack workers.
+    RequestWorkers,
+    /// Another server lacks workers.
+    WorkersWanted {
+        by: usize,
+        wanted: WorkersWanted,
+    },
     Leased {
         kept: Vec<Owned>,
         taken: Vec<Adoption>,
@@ -215,6 +223,9 @@ impl Simulation {
         };
         let node = self.servers[place].node();
         self.after(Span::ZERO, Action::Server(node, ServerStep::RenewLeases));
+        if self.plan.links_max < self.servers.len() {
+            self.after(WORKERS_EVERY, Action::Server(node, ServerStep::RequestWorkers));
+        }
     }
 
     pub(crate) fn server_now(&self, place: usize) -> Timestamp {
@@ -247,6 +258,14 @@ impl Simulation {
                 self.refresh_tasks(place);
                 self.look_what_to_watch(place);
                 self.look_at_calendars(place);
+                return;
+            }
+            ServerStep::RequestWorkers => {
+                self.request_workers(place);
+                return;
+            }
+            ServerStep::WorkersWanted { by, wanted } => {
+                self.workers_wanted(place, by, &wanted);
                 return;
             }
             ServerStep::Leased { kept, taken } => self.leased(place, &kept, taken),

@@ -28,6 +28,8 @@ use punctual_store_tests::model::State as Snapshot;
 pub(crate) struct Simulation {
     pub(crate) now: Timestamp,
     pub(crate) rng: Rng,
+    /// Draws what concerns workers that are connected to some servers only.
+    pub(crate) few_rng: Rng,
     pub(crate) plan: Plan,
     pub(crate) bug: Option<Planted>,
     pub(crate) store: SimStore,
@@ -45,6 +47,8 @@ pub(crate) struct Simulation {
     pub(crate) healed_at: Option<Timestamp>,
     /// Since when each job has waited although it could start.
     pub(crate) waits: BTreeMap<JobId, Timestamp>,
+    /// Since when each job has waited although a worker could be reached for it.
+    pub(crate) far_waits: BTreeMap<JobId, Timestamp>,
     pub(crate) steps: u64,
     queue: BinaryHeap<Reverse<TimedAction>>,
     planned: u64,
@@ -105,14 +109,19 @@ impl Ord for TimedAction {
 /// How long after the faults have stopped everything that is due must have ended.
 const QUIET_MAX: Span = Span::from_secs(1800);
 
+/// Any number: it makes another sequence of the same seed.
+const FEW_SEED: u64 = 0x6665_7720_6c69_6e6b;
+
 impl Simulation {
     pub(crate) fn new(seed: u64, options: Options) -> Self {
         let mut rng = Rng::new(seed);
-        let plan = Plan::draw(&mut rng, options);
+        let mut few_rng = Rng::new(seed ^ FEW_SEED);
+        let plan = Plan::draw(&mut rng, &mut few_rng, options);
         let store = SimStore::new(plan.shards, &plan.tasks, START, options.bug);
         let mut simulation = Self {
             now: START,
             rng,
+            few_rng,
             bug: options.bug,
             store,
             servers: (0..plan.servers).map(Server::down).collect(),
@@ -126,6 +135,7 @@ impl Simulation {
             left_behind: None,
             healed_at: None,
             waits: BTreeMap::new(),
+            far_waits: BTreeMap::new(),
             steps: 0,
             queue: BinaryHeap::new(),
             planned: 0,

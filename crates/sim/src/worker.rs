@@ -1,4 +1,4 @@
-//! A worker process: slots, one stream to each server, and what it holds until
+//! A worker process: slots, a stream to each server that it has chosen or that asked for it, and what it holds until
 //! somebody acknowledges it. It is also the witness: it writes down when an
 //! execution really begins and ends.
 //!
@@ -54,6 +54,10 @@ pub(crate) struct Link {
     pub(crate) stream: Option<StreamId>,
     pub(crate) is_ready: bool,
     pub(crate) is_partitioned: bool,
+    /// The worker keeps a stream to the server.
+    pub(crate) is_wanted: bool,
+    /// When the server last asked for the worker, if the worker did not choose it.
+    pub(crate) asked_at: Option<Timestamp>,
 }
 
 pub(crate) enum HeldAttempt {
@@ -146,6 +150,7 @@ impl Simulation {
     pub(crate) fn boot_worker(&mut self, place: usize, spool: Vec<Report>) {
         let id = WorkerId::new(self.now, self.rng.next());
         let servers = self.servers.len();
+        let chosen = self.choose_servers(id);
         // Now and then fewer than there are servers.
         let slots = if self.rng.percent(15) { 1 } else { servers as i64 * self.rng.range(2, 5) } as u32;
         // Two serve every queue, so that no job waits in vain.
@@ -155,6 +160,9 @@ impl Simulation {
         for (link, before) in links.iter_mut().zip(&worker.links) {
             link.is_partitioned = before.is_partitioned;
         }
+        for server in &chosen {
+            links[*server].is_wanted = true;
+        }
         let mut died = std::mem::take(&mut worker.died);
         died.insert(worker.id, self.now);
         let life = worker.life + 1;
@@ -162,14 +170,14 @@ impl Simulation {
             spool.into_iter().map(|report| ((report.id, report.attempt), HeldAttempt::Finished(report))).collect();
         let queues = queues.iter().map(|queue| (*queue).to_owned()).collect();
         let mut credits = Credits::new(slots);
-        for server in 0..servers {
+        for &server in &chosen {
             credits.add(server, Expected::Yes, self.now);
         }
         let down = Worker::down(place, servers);
         *worker = Worker { id, life, health: Health::Up, slots, queues, links, held, died, credits, ..down };
         let node = worker.node();
         self.note(Fact::Joined { worker: id, slots });
-        for server in 0..servers {
+        for server in chosen {
             let delay = self.rng.millis(0, 1000);
             self.after(delay, Action::Worker(node, WorkerStep::Connect { server }));
         }
@@ -221,6 +229,7 @@ impl Simulation {
                 self.report(place, reports);
                 self.agents_tell_again(place);
                 self.maybe_rest(place);
+                self.leave_servers(place);
                 self.after(REPEAT_EVERY, Action::Worker(node, WorkerStep::Repeat));
             }
             WorkerStep::Beat => self.beat(place),
@@ -230,7 +239,8 @@ impl Simulation {
 
     fn connect(&mut self, place: usize, server: usize) {
         let node = self.workers[place].node();
-        if self.workers[place].links[server].stream.is_some() {
+        let link = &self.workers[place].links[server];
+        if link.stream.is_some() || !link.is_wanted {
             return;
         }
         if self.servers[server].health == Health::Down || self.workers[place].links[server].is_partitioned {
@@ -255,6 +265,7 @@ impl Simulation {
             ToWorker::Assign(assignment) => self.assigned(place, server, assignment),
             ToWorker::Credit(kept) => self.workers[place].credits.kept(server, kept),
             ToWorker::Demand { jobs } => self.workers[place].credits.demand(server, jobs),
+            ToWorker::Invitation { server } => self.invited(place, server),
             ToWorker::Ack { id, attempt } => {
                 let worker = &mut self.workers[place];
                 // An acknowledgement of an attempt that still runs is meant for an older outcome.
@@ -411,7 +422,8 @@ impl Simulation {
     fn beat(&mut self, place: usize) {
         let (node, id) = (self.workers[place].node(), self.workers[place].id);
         for server in 0..self.servers.len() {
-            if self.workers[place].links[server].is_partitioned || (!self.is_calm() && self.rng.percent(5)) {
+            let link = &self.workers[place].links[server];
+            if link.is_partitioned || !link.is_wanted || (!self.is_calm() && self.rng.percent(5)) {
                 continue;
             }
             let to = self.servers[server].node();

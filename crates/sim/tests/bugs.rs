@@ -61,6 +61,7 @@ planted!(
     running_what_a_schedule_has_given_up_is_found Planted::Core(Bug::MissedAfterIgnored);
     runs_that_somebody_asks_for_and_that_meet_are_found Planted::Core(Bug::ManualRunsMeet);
     an_edit_that_forgets_a_skip_is_found Planted::Core(Bug::EditDropsSkip);
+    not_asking_other_servers_for_workers_is_found Planted::Core(Bug::WorkersNotRequested);
     a_store_without_a_fence_is_found Planted::NoFence;
     acknowledging_a_submission_before_it_is_stored_is_found Planted::SubmitAckedFirst;
     assigning_again_on_reconnect_is_found Planted::AssignedAgain;

@@ -14,6 +14,7 @@ pub mod downtime;
 pub mod exactly_once;
 pub mod faults;
 mod findings;
+pub mod fleet;
 pub mod floods;
 pub mod history;
 pub mod leavers;

@@ -1,4 +1,4 @@
-//! `verify exactly-once | load | lists | leavers | floods | faults | disk | schedules | downtime`, and `verify check` to judge a kept run
+//! `verify exactly-once | load | lists | leavers | fleet | floods | faults | disk | schedules | downtime`, and `verify check` to judge a kept run
 //! again.
 
 use std::path::PathBuf;
@@ -10,6 +10,7 @@ use punctual_verify::disk::{Disk, enter_own_mounts};
 use punctual_verify::downtime::Downtime;
 use punctual_verify::exactly_once::ExactlyOnce;
 use punctual_verify::faults::{Faults, Timing, enter_own_network};
+use punctual_verify::fleet::{self, Fleet, FleetWorkers};
 use punctual_verify::floods::{FloodArgs, Floods, flood, lower_priority, raise_open_files};
 use punctual_verify::history::{History, RunFolder};
 use punctual_verify::leavers::Leavers;
@@ -40,6 +41,8 @@ enum Command {
     Leavers(Leavers),
     /// Thousands of clients that are slow, idle or list without pause: starts and submissions stay as quick
     Floods(Floods),
+    /// Many servers and thousands of workers, each connected to a few servers: every job runs, and rare workers are found
+    Fleet(Fleet),
     /// What a cluster does while its parts are killed, stopped, cut off and confused
     Faults(Faults),
     /// What a server on the embedded database does when its disk is full or its files are moved or damaged
@@ -58,6 +61,8 @@ enum Command {
     #[command(hide = true)]
     Worker(worker::WorkerArgs),
     #[command(hide = true)]
+    FleetWorkers(FleetWorkers),
+    #[command(hide = true)]
     Flood(FloodArgs),
 }
 
@@ -70,7 +75,7 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     // Before there are threads: they inherit it.
     match args.command {
-        Command::Floods(_) => raise_open_files()?,
+        Command::Floods(_) | Command::Fleet(_) | Command::FleetWorkers(_) => raise_open_files()?,
         Command::Flood(_) => {
             raise_open_files()?;
             lower_priority()?;
@@ -87,6 +92,10 @@ async fn run(Args { command, keep }: Args) -> anyhow::Result<ExitCode> {
     match command {
         Command::Worker(args) => {
             worker::run(args).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::FleetWorkers(args) => {
+            fleet::run_workers(args).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Flood(args) => {
@@ -119,6 +128,7 @@ async fn run(Args { command, keep }: Args) -> anyhow::Result<ExitCode> {
             rounds("lists", run.rounds, &keep, async |round, folder| run.round(round, folder).await).await
         }
         Command::Leavers(run) => rounds("leavers", run.rounds, &keep, async |_, folder| run.round(folder).await).await,
+        Command::Fleet(run) => rounds("fleet", run.rounds, &keep, async |_, folder| run.round(folder).await).await,
         Command::Floods(run) => rounds("floods", run.rounds, &keep, async |_, folder| run.round(folder).await).await,
         Command::Schedules(run) => {
             rounds("schedules", run.rounds, &keep, async |round, folder| run.round(round, folder).await).await

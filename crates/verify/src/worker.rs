@@ -38,7 +38,7 @@ pub async fn run(args: WorkerArgs) -> anyhow::Result<()> {
     Ok(worker.run_until(stdin_closed()).await?)
 }
 
-async fn stdin_closed() {
+pub(crate) async fn stdin_closed() {
     let (sender, closed) = tokio::sync::oneshot::channel();
     // A thread of its own: a read of stdin cannot be called off.
     std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Short forms of `cargo xtask verify exactly-once | load | lists | floods | faults | disk | schedules | downtime`, against the debug build.
+//! Short forms of `cargo xtask verify exactly-once | load | lists | fleet | floods | faults | disk | schedules | downtime`, against the debug build.
 //! The limits on lateness are those of a busy machine; the long runs have the real ones.
 
 use std::path::Path;
@@ -8,6 +8,7 @@ use punctual_verify::disk;
 use punctual_verify::downtime::Downtime;
 use punctual_verify::exactly_once::ExactlyOnce;
 use punctual_verify::faults::{CELLS, Faults, Timing};
+use punctual_verify::fleet::Fleet;
 use punctual_verify::floods::Floods;
 use punctual_verify::history::RunFolder;
 use punctual_verify::lists::Lists;
@@ -43,6 +44,15 @@ async fn three_servers_do_every_job_once() {
     };
     let folder = RunFolder::fresh(keep(), "load").unwrap();
     let findings = run.round(1, &folder).await.unwrap();
+    assert!(findings.is_good(), "{:?}; see {}", findings.faults, folder.path().display());
+    folder.remove().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_that_are_connected_to_a_few_servers_run_the_jobs_of_all() {
+    let run = Fleet { servers: 6, workers: 24, connections: 2, jobs: 10, seconds: 1, rare_within: 20.0, rounds: 1 };
+    let folder = RunFolder::fresh(keep(), "fleet").unwrap();
+    let findings = run.round(&folder).await.unwrap();
     assert!(findings.is_good(), "{:?}; see {}", findings.faults, folder.path().display());
     folder.remove().unwrap();
 }

@@ -39,12 +39,17 @@ const _: () = assert!(
     "a hello lists all that is held, in one message"
 );
 
+/// Enough that a server which stops leaves its workers busy, and few enough that a server of a large cluster has a fraction
+/// of all workers.
+pub const SERVERS_MAX_DEFAULT: u32 = 5;
+
 const DRAIN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
 const CANCEL_GRACE_DEFAULT: Duration = Duration::from_secs(5);
 
 /// A worker that has not started yet.
 pub struct Worker {
     pub(crate) servers: Vec<String>,
+    pub(crate) servers_max: u32,
     pub(crate) name: Option<String>,
     pub(crate) slots: u32,
     pub(crate) queues: Vec<String>,
@@ -74,6 +79,7 @@ impl Worker {
     pub fn connect_any(urls: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             servers: urls.into_iter().map(Into::into).collect(),
+            servers_max: SERVERS_MAX_DEFAULT,
             name: None,
             slots: SLOTS_DEFAULT,
             queues: Vec::new(),
@@ -95,10 +101,18 @@ impl Worker {
     }
 
     /// Adds the address of a server. One server that can be reached is enough to discover the others. The slots are
-    /// divided among all servers and move to where jobs wait.
+    /// divided among the servers that it is connected to and move to where jobs wait.
     #[must_use]
     pub fn server(mut self, url: impl Into<String>) -> Self {
         self.servers.push(url.into());
+        self
+    }
+
+    /// How many servers the worker connects to, of those that there are (default: 5; 0 for all). It also connects to others
+    /// for as long as they have jobs that no worker of theirs can run.
+    #[must_use]
+    pub fn servers_max(mut self, count: u32) -> Self {
+        self.servers_max = count;
         self
     }
 

@@ -7,6 +7,7 @@
 mod links;
 mod owners;
 mod state;
+mod survey;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -25,10 +26,11 @@ use tokio::sync::Notify;
 
 use crate::attempts::{Attempt, GivenSecrets};
 use crate::tasks::RunnableTask;
-pub(crate) use links::{HelloContent, IsAlias, LinkNo, LinkStage, LinkState, PeerAddress, ServerGreeting, Survey};
+pub(crate) use links::{HelloContent, IsAlias, LinkNo, LinkStage, LinkState, PeerAddress, ServerGreeting};
 use owners::EpochCheck;
 pub(crate) use state::{HeldAttempt, HeldState, SpoolState, UNACKED_LEN_MAX, outcome_bytes};
 use state::{Posting, not_started};
+pub(crate) use survey::{LinkSurvey, Survey};
 
 pub(crate) type Key = (JobId, AttemptNo);
 pub(crate) type KeyedOutcome = (Key, wire::Outcome);

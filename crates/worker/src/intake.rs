@@ -4,7 +4,7 @@ use bytes::Bytes;
 use punctual_core::attempt::AttemptNo;
 use punctual_core::shard::event::CreditKept;
 use punctual_core::shard::write::Epoch;
-use punctual_core::{ServerId, ShardId};
+use punctual_core::{ServerId, ShardId, Span};
 use punctual_proto::ShortBytes;
 use punctual_proto::convert::{BadMessage, job_id, read_attempt_ref, scheduled_run_from_wire, secrets_from_wire};
 use punctual_proto::worker as wire;
@@ -27,6 +27,9 @@ impl ServerLink {
         }
         if let Some(jobs) = message.demand {
             held.demanded(link, jobs);
+        }
+        if !message.invitations.is_empty() {
+            held.invited(message.invitations.iter().filter_map(read_invitation));
         }
         let mut spooled = held.acked(keys(&message.acks));
         // Before the assignments, which may need the slots; and what is stopped in the same
@@ -85,6 +88,10 @@ fn read_peers(peers: wire::Peers) -> Vec<PeerAddress> {
         Some(PeerAddress { server, address: peer.address.trim_end_matches('/').to_owned() })
     };
     peers.peers.into_iter().filter_map(read).collect()
+}
+
+fn read_invitation(invitation: &wire::Invitation) -> Option<(ServerId, Span)> {
+    Some((ServerId::from_bytes(&invitation.server_id)?, Span::from_millis(invitation.for_ms.into())))
 }
 
 fn read(

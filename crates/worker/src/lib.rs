@@ -24,6 +24,7 @@ mod asker;
 mod attempts;
 mod backoff;
 mod builder;
+mod choice;
 mod credentials;
 mod dial;
 mod downloads;
@@ -43,7 +44,7 @@ mod status;
 mod tasks;
 mod upkeep;
 
-pub use builder::{SLOTS_MAX, Worker};
+pub use builder::{SERVERS_MAX_DEFAULT, SLOTS_MAX, Worker};
 pub use credentials::{HTTP_2, PlainHttp};
 pub use error::WorkerError;
 pub use journal::AttemptLog;

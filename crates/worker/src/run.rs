@@ -52,7 +52,7 @@ pub(crate) async fn run(
         seed,
         credentials: Arc::new(worker.credentials),
     };
-    let mut servers = Servers::start(parts, &worker.servers)?;
+    let mut servers = Servers::start(parts, &worker.servers, worker.servers_max)?;
     worker.asker.begin(id, servers.list());
     let _renewal = worker.certificate.map(|certificate| {
         let known = servers.list();

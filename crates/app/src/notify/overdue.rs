@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use punctual_api::{AilingTask, ErrorKind, Overdue, OverdueJob, OverdueQuery, OverdueTime};
-use punctual_core::shard::event::WorkerSpec;
 use punctual_core::{ShardId, Span, Timestamp};
 use punctual_store::HotJob;
 
@@ -16,6 +15,7 @@ use crate::cluster::Place;
 use crate::jobs::task_ref;
 use crate::principal::By;
 use crate::principal::permission::ViewJobs;
+use crate::shard_workers::ShardWorkers;
 use crate::title::Titled;
 use crate::{App, AppError, Checked, Result, explain};
 
@@ -89,7 +89,7 @@ impl App {
         let tasks = self.tasks_by_id(jobs.iter().map(|job| job.task)).await?;
         let schedules = jobs.iter().filter_map(|job| Some(job.source?.schedule));
         let titles = self.titles(tasks.values().map(|task| &**task), schedules).await;
-        let mut workers: BTreeMap<ShardId, Vec<WorkerSpec>> = BTreeMap::new();
+        let mut workers: BTreeMap<ShardId, ShardWorkers> = BTreeMap::new();
         let mut shown = Vec::with_capacity(jobs.len());
         for job in jobs {
             let shard = job.key.shard();
@@ -104,7 +104,7 @@ impl App {
                     let awaited = self.awaited(task).await?;
                     let program = self.0.settings.worker_program;
                     let why = explain::waiting(&job, &[], task, awaited.as_ref(), workers, program, now);
-                    (why, task.is_some_and(|task| explain::is_unserved(task, workers)))
+                    (why, task.is_some_and(|task| workers.is_unserved(task)))
                 }
             };
             let why = match task.and_then(|task| delivered_rule(job.tracing_id.as_deref(), task)) {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use punctual_app::{Peer, PeerChanges, PeerError, Peers, Pulse};
-use punctual_core::shard::{Answer, Ask, WorkerStatus};
+use punctual_app::{InvitedWorkers, Peer, PeerChanges, PeerError, Peers, Pulse, WorkersThere};
+use punctual_core::shard::{Answer, Ask, WorkersWanted};
 use punctual_core::{JobId, JobRow, TaskId};
-use punctual_engine::{Runs, WorkerInfo};
+use punctual_engine::Runs;
 
 /// The server at the other end. `None` is an answer that never arrives.
 #[async_trait::async_trait]
@@ -41,7 +41,10 @@ impl<T: FarSide> Peers for Wire<T> {
     async fn task_changed(&self, peer: &Peer, _: TaskId, _: &str) -> Result<(), PeerError> {
         Err(lost(peer))
     }
-    async fn workers(&self, peer: &Peer) -> Result<Vec<(WorkerStatus, WorkerInfo)>, PeerError> {
+    async fn workers(&self, peer: &Peer) -> Result<WorkersThere, PeerError> {
+        Err(lost(peer))
+    }
+    async fn invite_workers(&self, peer: &Peer, _: &WorkersWanted, _: u64) -> Result<InvitedWorkers, PeerError> {
         Err(lost(peer))
     }
     async fn pulse(&self, peer: &Peer) -> Result<Pulse, PeerError> {

@@ -399,3 +399,47 @@ fn no_two_servers_ever_count_on_the_same_slot() {
         assert_eq!(had, even, "seed {seed}");
     }
 }
+
+#[test]
+fn a_server_is_released_when_it_has_confirmed_that_nothing_of_it_runs() {
+    let mut credits = credits(8, 2);
+    for link in [0, 1] {
+        credits.open(link, T0);
+        confirm(&mut credits, link);
+    }
+    credits.began(1);
+    credits.release(1);
+    credits.plan(T0);
+    assert_eq!(credits.take_untold(1), Some(0));
+    assert!(!credits.is_released(1), "it has not answered yet");
+    credits.kept(1, CreditKept { told: 0, bound: 1 });
+    assert!(!credits.is_released(1), "an attempt runs");
+    credits.ended(1);
+    credits.kept(1, CreditKept { told: 0, bound: 0 });
+    assert!(credits.is_released(1));
+    credits.plan(at_ms(200));
+    assert_eq!(credits.take_untold(0), Some(8), "its slots serve the other one");
+}
+
+#[test]
+fn a_server_that_is_needed_again_gets_its_share_back() {
+    let mut credits = credits(8, 2);
+    for link in [0, 1] {
+        credits.open(link, T0);
+        confirm(&mut credits, link);
+    }
+    credits.release(1);
+    for at in [T0, at_ms(200)] {
+        credits.plan(at);
+        confirm(&mut credits, 1);
+    }
+    credits.demand(1, 3);
+    assert!(credits.is_used(1));
+    credits.retain(1);
+    assert!(!credits.is_released(1));
+    for millis in [400, 600, 800, 1000] {
+        credits.plan(at_ms(millis));
+        [0, 1].map(|link| confirm(&mut credits, link));
+    }
+    assert_eq!([0, 1].map(|link| credits.accounts[&link].told), [1, 7]);
+}

@@ -66,10 +66,12 @@ pub enum Bug {
     ManualRunsMeet,
     /// An edit forgets which times are to be skipped.
     EditDropsSkip,
+    /// An owner without a worker for its jobs does not ask other servers for theirs.
+    WorkersNotRequested,
 }
 
 impl Bug {
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 27] = [
         Self::ExecuteBeforeDurable,
         Self::DeleteIgnoresRunning,
         Self::AnswerBeforeDurable,
@@ -96,6 +98,7 @@ impl Bug {
         Self::MissedAfterIgnored,
         Self::ManualRunsMeet,
         Self::EditDropsSkip,
+        Self::WorkersNotRequested,
     ];
 }
 

@@ -43,6 +43,7 @@ mod sweeps;
 mod takeover;
 mod view;
 mod window;
+mod worker_requests;
 mod workers;
 pub mod write;
 
@@ -58,8 +59,10 @@ pub use ask::{AgentAnswer, AgentAsk, AgentWork, Answer, Ask};
 #[cfg(feature = "planted-bugs")]
 pub use bug::Bug;
 pub use config::Config;
+pub use fleet::{Who, WorkerNeeds};
 use planted::planted;
 pub use view::{Counts, LiveView, WorkerStatus};
+pub use worker_requests::{FittingWorkers, PoolWanted, WorkersWanted};
 
 use crate::id::{ServerId, ShardId};
 use crate::random::SplitMix64;

@@ -19,6 +19,7 @@ mod agents;
 mod give_backs;
 mod notices;
 mod window;
+mod worker_requests;
 mod workers;
 
 const SHARD: ShardId = ShardId(0);

@@ -36,6 +36,13 @@ impl PoolQueue {
     }
 }
 
+/// A pool whose jobs need a worker now or soon.
+pub(super) struct PressingPool {
+    pub(super) pool: PoolId,
+    pub(super) ready: usize,
+    pub(super) due_since: Option<Timestamp>,
+}
+
 pub(super) struct Window {
     /// Queues by the index of their pool.
     queues: Vec<PoolQueue>,
@@ -152,6 +159,17 @@ impl Window {
     /// How many jobs of these pools wait for a worker.
     pub(super) fn ready_in(&self, pools: &[PoolId]) -> usize {
         pools.iter().filter_map(|pool| self.queue(*pool)).map(|queue| queue.ready.len()).sum()
+    }
+
+    /// Pools with jobs that are due, or will be by `limit`: how many are due, and since when the first of them is.
+    pub(super) fn pressing(&self, limit: Timestamp) -> Vec<PressingPool> {
+        let pressing = |(place, queue): (usize, &PoolQueue)| {
+            let ready = queue.ready.len();
+            let is_soon = || queue.waiting.first().is_some_and(|key| key.due_at <= limit);
+            let due_since = queue.ready.first().map(|(_, id)| id.due_at());
+            (ready > 0 || is_soon()).then_some(PressingPool { pool: PoolId::at(place), ready, due_since })
+        };
+        self.queues.iter().enumerate().filter_map(pressing).collect()
     }
 
     /// The last job of the pool in order of due time.

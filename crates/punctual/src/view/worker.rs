@@ -9,13 +9,14 @@ use crate::view::one_line;
 
 impl Row for WorkerView {
     const HEADER: &'static [&'static str] =
-        &["ID", "NAME", "HOST", "STATE", "RUNNING", "QUEUES", "RUNS", "LABELS", "SEEN", "VERSION"];
+        &["ID", "NAME", "HOST", "STATE", "RUNNING", "SERVERS", "QUEUES", "RUNS", "LABELS", "SEEN", "VERSION"];
     const YIELDS: &'static [Yield] = &[
         Yield::ShortTimes,
         Yield::Cut("RUNS", 32),
         Yield::Cut("LABELS", 24),
         Yield::Drop("VERSION"),
         Yield::Drop("HOST"),
+        Yield::Drop("SERVERS"),
         Yield::Cut("RUNS", 20),
         Yield::Cut("LABELS", 16),
         Yield::Cut("QUEUES", 12),
@@ -41,6 +42,7 @@ impl Row for WorkerView {
             Cell::new(one_line(self.host.as_deref().unwrap_or("-"))),
             Cell::new(&self.state),
             Cell::new(if self.is_gone() { "-".to_owned() } else { format!("{}/{}", self.running, self.slots) }),
+            Cell::new(if self.servers.is_empty() { "-".to_owned() } else { self.servers.len().to_string() }),
             Cell::new(or_dash(self.queues.join(","))),
             Cell::new(or_dash(one_line(&self.capabilities.join(", ")))),
             Cell::new(or_dash(one_line(&labels(self)))),

@@ -64,7 +64,7 @@ impl Simulation {
 
     /// Its lease may be over: it stops acting until it has asked. Nothing depends on it
     /// but what people see, so that half of the seeds do without.
-    pub(super) fn is_suspended(&self, place: usize) -> bool {
+    pub(crate) fn is_suspended(&self, place: usize) -> bool {
         self.plan.self_fencing && self.now > self.servers[place].acts_until
     }
 

@@ -33,6 +33,7 @@ impl Simulation {
                 let adopted = held.iter().filter(|attempt| server.adopted.contains(attempt)).count();
                 server.granted(worker, spec.credit);
                 let before = server.streams.insert(worker, stream);
+                let shards: Vec<_> = held.iter().map(|(job, _)| job.shard()).collect();
                 server.owner.handle(Event::WorkerHello { worker, stream, spec, held }, now);
                 for _ in 0..adopted {
                     self.hit(Window::AdoptedStartHeld);
@@ -40,6 +41,7 @@ impl Simulation {
                 if let Some(before) = before {
                     self.break_stream(before);
                 }
+                self.invite_to_owners(place, stream, shards.into_iter());
                 if self.has(Planted::AssignedAgain) {
                     for again in self.servers[place].assigned.remove(&worker).unwrap_or_default() {
                         self.send_to_worker(stream, again);
@@ -47,7 +49,9 @@ impl Simulation {
                 }
             }
             ToServer::Outcomes { worker, reports } if server.streams.get(&worker) == Some(&stream) => {
+                let shards: Vec<_> = reports.iter().map(|report| report.id.shard()).collect();
                 server.owner.handle(Event::Outcomes { worker, reports }, now);
+                self.invite_to_owners(place, stream, shards.into_iter());
             }
             ToServer::Credit { worker, credit } => {
                 server.granted(worker, credit);

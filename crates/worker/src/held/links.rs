@@ -82,13 +82,6 @@ pub(crate) struct HelloContent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IsAlias;
 
-pub(crate) struct Survey {
-    pub(crate) links: Vec<(LinkNo, LinkStage, Option<ServerId>)>,
-    pub(crate) peers: Vec<PeerAddress>,
-    /// No server can be reached.
-    pub(crate) is_cut_off: bool,
-}
-
 impl HeldAttempts {
     pub(crate) fn add_link(&self, link: LinkNo, expected: Expected) {
         let now = self.now();
@@ -223,17 +216,6 @@ impl HeldAttempts {
         state.links.iter().any(|(no, other)| *no != link && other.is_open() && other.server == Some(server))
     }
 
-    /// The links, and the peers that reachable servers announce. If no server can be reached, the last announcements
-    /// are used.
-    pub(crate) fn survey(&self) -> Survey {
-        let state = self.state();
-        let is_cut_off = !state.links.values().any(LinkState::is_up);
-        let heard = state.links.values().filter(|link| is_cut_off || link.is_up());
-        let peers = heard.flat_map(|link| link.announced.iter().cloned()).collect();
-        let links = state.links.iter().map(|(no, link)| (*no, link.stage, link.server)).collect();
-        Survey { links, peers, is_cut_off }
-    }
-
     pub(crate) fn announced(&self, link: LinkNo, peers: Vec<PeerAddress>) {
         if let Some(link) = self.state().links.get_mut(&link) {
             link.announced = peers;
@@ -245,6 +227,9 @@ impl HeldAttempts {
         let mut state = self.state();
         state.credits.kept(link, kept);
         self.replan(&mut state);
+        if state.credits.is_released(link) {
+            self.servers.notify_one();
+        }
     }
 
     pub(crate) fn demanded(&self, link: LinkNo, jobs: u32) {

@@ -9,7 +9,7 @@ use punctual_core::attempt::Outcome;
 use punctual_core::credits::Credits;
 use punctual_core::id_map::IdMap;
 use punctual_core::shard::event::Report;
-use punctual_core::{ShardId, Timestamp};
+use punctual_core::{ServerId, ShardId, Timestamp};
 use punctual_exec::{Cancel, LogSink};
 use punctual_proto::convert::outcome_to_wire;
 use punctual_proto::worker as wire;
@@ -29,6 +29,8 @@ pub(crate) struct HeldState {
     pub(crate) links: BTreeMap<LinkNo, LinkState>,
     pub(super) owners: Owners,
     pub(crate) credits: Credits<LinkNo>,
+    /// Servers that have asked for this worker, and for how long that holds.
+    pub(super) invited: BTreeMap<ServerId, Timestamp>,
     /// When the credits are to be divided again.
     pub(crate) plan_at: Option<Timestamp>,
     /// Something happened that the division of slots depends on.
@@ -91,6 +93,7 @@ impl HeldState {
             links: BTreeMap::new(),
             owners: Owners::default(),
             credits: Credits::new(slots),
+            invited: BTreeMap::new(),
             plan_at: None,
             is_plan_due: false,
             stray_logs: Vec::new(),

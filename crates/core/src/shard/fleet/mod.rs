@@ -4,12 +4,15 @@
 //! Knows which worker can run which pool of jobs. Does not know the jobs themselves, nor what becomes of them.
 
 mod credit_demand;
+mod fitting;
 mod pools;
 mod worker;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use fitting::Who;
 pub(super) use pools::PoolId;
+pub use pools::WorkerNeeds;
 
 use crate::attempt::AttemptNo;
 use crate::id::{JobId, WorkerId};

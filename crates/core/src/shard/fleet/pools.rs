@@ -26,19 +26,19 @@ impl PoolId {
     }
 }
 
-/// What a worker must offer.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Needs {
-    queue: String,
-    capability: String,
-    labels: BTreeMap<String, String>,
+/// What a worker must offer to run the jobs of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerNeeds {
+    pub queue: String,
+    pub capability: String,
+    pub labels: BTreeMap<String, String>,
 }
 
 /// What a task asks for whose file has not arrived. No worker has it: what workers name has no
 /// such character in it.
 const ARRIVAL: &str = "\0arrival";
 
-impl Needs {
+impl WorkerNeeds {
     fn of(task: &Task, arrivals: Arrivals) -> Self {
         let waits = task.waits_for.is_some() && arrivals == Arrivals::Awaited;
         Self {
@@ -48,7 +48,7 @@ impl Needs {
         }
     }
 
-    pub(super) fn are_met_by(&self, worker: &WorkerSpec) -> bool {
+    pub fn are_met_by(&self, worker: &WorkerSpec) -> bool {
         self.capability != ARRIVAL
             && worker.queues.contains(&self.queue)
             && worker.capabilities.contains(&self.capability)
@@ -65,7 +65,7 @@ enum Arrivals {
 }
 
 struct WorkerPool {
-    needs: Needs,
+    needs: WorkerNeeds,
     /// Workers with a free slot.
     idle: BTreeSet<WorkerId>,
     /// The worker that was served last: the turn goes round.
@@ -75,7 +75,7 @@ struct WorkerPool {
 /// All pools that were seen, and the workers of each that have a free slot.
 pub(super) struct WorkerPools {
     all: Vec<WorkerPool>,
-    by_needs: HashMap<Needs, PoolId>,
+    by_needs: HashMap<WorkerNeeds, PoolId>,
     /// The pools of tasks seen lately, so that a job costs no comparison of texts.
     by_task: IdMap<(TaskId, u32), PoolId>,
     arrivals: Arrivals,
@@ -91,11 +91,11 @@ impl WorkerPools {
     }
 
     /// The pool of a task. A pool that was not seen before is added with the workers that `add` returns.
-    pub(super) fn of(&mut self, task: &Task, add: impl FnOnce(PoolId, &Needs) -> BTreeSet<WorkerId>) -> PoolId {
+    pub(super) fn of(&mut self, task: &Task, add: impl FnOnce(PoolId, &WorkerNeeds) -> BTreeSet<WorkerId>) -> PoolId {
         if let Some(&pool) = self.by_task.get(&(task.id, task.revision)) {
             return pool;
         }
-        let needs = Needs::of(task, self.arrivals);
+        let needs = WorkerNeeds::of(task, self.arrivals);
         let pool = match self.by_needs.get(&needs) {
             Some(&pool) => pool,
             None => {
@@ -134,6 +134,16 @@ impl WorkerPools {
         for &pool in pools {
             self.all[pool.0].idle.remove(&worker);
         }
+    }
+
+    /// What a worker of the pool must offer.
+    pub(super) fn needs(&self, pool: PoolId) -> Option<&WorkerNeeds> {
+        self.all.get(pool.0).map(|pool| &pool.needs)
+    }
+
+    /// Workers of a pool with these needs that have a free slot; `None` if no job has needed them yet.
+    pub(super) fn idle_for(&self, needs: &WorkerNeeds) -> Option<&BTreeSet<WorkerId>> {
+        self.by_needs.get(needs).map(|pool| &self.all[pool.0].idle)
     }
 
     /// How many workers of the pool have a free slot.

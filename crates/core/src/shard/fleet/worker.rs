@@ -46,6 +46,10 @@ impl Worker {
         }
     }
 
+    pub(super) fn is_connected(&self) -> bool {
+        self.stream.is_some()
+    }
+
     /// Slots in use are counted from what it runs, never kept as a number.
     fn in_use(&self) -> usize {
         self.jobs.len() + self.left_over.len()

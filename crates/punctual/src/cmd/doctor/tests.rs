@@ -20,6 +20,7 @@ pub(super) fn worker(state: &str, queue: &str) -> WorkerView {
         labels: BTreeMap::new(),
         slots: 8,
         running: 0,
+        servers: Vec::new(),
         last_seen_at: at(1),
         commands_as: None,
     }

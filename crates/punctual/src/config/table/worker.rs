@@ -35,6 +35,9 @@ settings! {
             setting("default", "The queues to serve, separated by commas").flag(WORKER_AND_DEV, "NAMES");
         labels: BTreeMap<String, String> = parsed(worker::labels).described("key=value,…"),
             unset("", "What tasks can require of a worker, as key=value separated by commas").flag(WORKER_AND_DEV, "LABELS");
+        worker_servers: u32 = number(0, 256),
+            setting("5", "The number of servers that the worker connects to in a larger cluster; 0 for all")
+                .flag(WORKER, "N").not_local();
         join: Option<String> = text().or_none(),
             unset("", "A file with a join token, for a worker on another host than the servers; needed once")
                 .flag(WORKER, "FILE").not_local();

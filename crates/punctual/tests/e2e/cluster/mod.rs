@@ -3,6 +3,7 @@
 mod address;
 mod commands;
 mod database;
+mod few_connections;
 mod follow;
 mod migrate;
 mod peers;

@@ -1,0 +1,149 @@
+//! The workers for the jobs of one shard, as explanations need them: those that are connected to its owner, those that are
+//! connected to other servers, and what the owner asks other servers for.
+
+use punctual_core::ShardId;
+use punctual_core::shard::WorkerNeeds;
+use punctual_core::shard::event::WorkerSpec;
+use punctual_core::task::{Task, TaskSpec, default_queue};
+
+use crate::cluster::Place;
+use crate::peers::WorkersThere;
+use crate::placement::{can_run, lack, waits_for};
+use crate::{App, WorkerProgram, WorkerRequest};
+
+#[derive(Default)]
+pub(crate) struct ShardWorkers {
+    /// Connected to the owner of the shard.
+    pub(crate) here: Vec<WorkerSpec>,
+    /// Connected to any server.
+    pub(crate) anywhere: Vec<WorkerSpec>,
+    pub(crate) requests: Vec<WorkerRequest>,
+}
+
+impl ShardWorkers {
+    /// What a due job of this task waits for.
+    pub(crate) fn waits_for(&self, spec: &TaskSpec, program: WorkerProgram) -> String {
+        if self.here.iter().any(|worker| can_run(spec, worker)) {
+            return waits_for(spec, &self.here, program);
+        }
+        let asked = self.request(spec).map(asked);
+        match (lack(spec, &self.anywhere, program), asked) {
+            (Some(lack), Some(asked)) => format!("{lack}; {asked}"),
+            (Some(lack), None) => lack,
+            (None, Some(asked)) => {
+                format!("the server of its shard has no connection to a worker that can run it yet; {asked}")
+            }
+            (None, None) => "the server of its shard has no connection to a worker that can run it yet, and asks the \
+                             other servers for one"
+                .to_owned(),
+        }
+    }
+
+    fn request(&self, spec: &TaskSpec) -> Option<&WorkerRequest> {
+        self.requests.iter().find(|request| is_for(&request.needs, spec)).filter(|request| request.servers > 0)
+    }
+
+    /// Whether a worker must be started, or another one, for a job of this task to run.
+    pub(crate) fn is_unserved(&self, task: &Task) -> bool {
+        let can_run = |worker: &WorkerSpec| can_run(&task.spec, worker);
+        task.waits_for.is_none() && !self.here.iter().chain(&self.anywhere).any(can_run)
+    }
+}
+
+fn is_for(needs: &WorkerNeeds, spec: &TaskSpec) -> bool {
+    needs.queue == spec.queue && needs.labels == spec.labels && needs.capability == spec.run.capability()
+}
+
+/// Such as: asked 19 servers for workers with label gpu=yes since 2026-11-18T12:00:00Z, 1 worker was told to connect
+fn asked(request: &WorkerRequest) -> String {
+    let WorkerRequest { needs, since, servers, invited } = request;
+    let servers = if *servers == 1 { "1 server".to_owned() } else { format!("{servers} servers") };
+    let mut kinds: Vec<String> = Vec::new();
+    if needs.queue != default_queue() {
+        kinds.push(format!("of queue {}", needs.queue));
+    }
+    if needs.labels.is_empty() {
+        kinds.push(format!("that can run {}", needs.capability));
+    } else {
+        let labels: Vec<String> = needs.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        kinds.push(format!("with label {}", labels.join(",")));
+    }
+    let mut text = format!("asked {servers} for workers {} since {since}", kinds.join(" "));
+    match invited {
+        0 => {}
+        1 => text += ", and 1 worker was told to connect",
+        more => text += &format!(", and {more} workers were told to connect"),
+    }
+    text
+}
+
+impl App {
+    /// The workers for the jobs of this shard.
+    pub(crate) async fn workers_of(&self, shard: ShardId) -> ShardWorkers {
+        let place = self.0.cluster.place(shard);
+        let WorkersThere { known, requests } = self.workers_at(&place).await.unwrap_or_default();
+        let connected = known.into_iter().filter(|(status, _)| status.is_connected);
+        let here: Vec<WorkerSpec> = connected.map(|(_, info)| info.spec).collect();
+        let mut anywhere = here.clone();
+        anywhere.extend(self.0.engine.connected_specs());
+        if place != Place::Nowhere
+            && let Some(elsewhere) = self.workers_elsewhere().await
+        {
+            anywhere.extend(elsewhere.iter().cloned());
+        }
+        ShardWorkers { here, anywhere, requests }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use punctual_core::Timestamp;
+    use punctual_core::task::{Probe, Run};
+
+    use super::*;
+
+    fn worker(labels: &[(&str, &str)]) -> WorkerSpec {
+        let labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        WorkerSpec { queues: vec!["default".to_owned()], capabilities: vec!["probe".to_owned()], labels, credit: 1 }
+    }
+
+    fn gpu_task() -> TaskSpec {
+        let labels = BTreeMap::from([("gpu".to_owned(), "yes".to_owned())]);
+        TaskSpec { labels, ..TaskSpec::new(Run::Probe(Probe::default())) }
+    }
+
+    fn request(invited: u32) -> WorkerRequest {
+        let spec = gpu_task();
+        let needs = WorkerNeeds { queue: spec.queue, capability: "probe".to_owned(), labels: spec.labels };
+        WorkerRequest { needs, since: Timestamp::EPOCH, servers: 19, invited }
+    }
+
+    fn check(workers: ShardWorkers, expected: &str) {
+        assert_eq!(workers.waits_for(&gpu_task(), WorkerProgram::Worker), expected);
+    }
+
+    #[test]
+    fn a_job_whose_owner_has_no_worker_says_who_was_asked() {
+        let gpu = || worker(&[("gpu", "yes")]);
+        check(
+            ShardWorkers { here: vec![gpu()], anywhere: vec![gpu()], requests: Vec::new() },
+            "the workers that can run it are busy",
+        );
+        check(
+            ShardWorkers { here: vec![worker(&[])], anywhere: vec![worker(&[])], requests: vec![request(0)] },
+            "no connected worker that runs probes has gpu=yes; start one with `punctual worker --labels gpu=yes`; asked \
+             19 servers for workers with label gpu=yes since 1970-01-01T00:00:00Z",
+        );
+        check(
+            ShardWorkers { here: vec![], anywhere: vec![gpu()], requests: vec![request(1)] },
+            "the server of its shard has no connection to a worker that can run it yet; asked 19 servers for workers with \
+             label gpu=yes since 1970-01-01T00:00:00Z, and 1 worker was told to connect",
+        );
+        check(
+            ShardWorkers { here: vec![], anywhere: vec![gpu()], requests: vec![] },
+            "the server of its shard has no connection to a worker that can run it yet, and asks the other servers for one",
+        );
+    }
+}

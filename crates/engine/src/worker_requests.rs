@@ -1,0 +1,30 @@
+//! Workers that this server's jobs lack, and workers of this server that another one wants.
+
+use punctual_core::ServerId;
+use punctual_core::shard::{FittingWorkers, Owner, WorkersWanted};
+use tokio::sync::oneshot;
+
+use crate::handle::{Engine, EngineError};
+use crate::inbox::Input;
+
+impl Engine {
+    /// What the jobs of this server lack now. Nothing while its leases may be over: others may own its shards.
+    pub async fn workers_wanted(&self) -> Result<WorkersWanted, EngineError> {
+        if !self.is_current() {
+            return Ok(WorkersWanted::default());
+        }
+        self.query(Owner::workers_wanted).await
+    }
+
+    /// Tells workers of this server that `by` has jobs for them, and answers which.
+    pub async fn invite_workers(
+        &self,
+        by: ServerId,
+        wanted: WorkersWanted,
+        turn: usize,
+    ) -> Result<FittingWorkers, EngineError> {
+        let (answer, told) = oneshot::channel();
+        self.0.inbox.send(Input::WorkersWanted { by, wanted, turn, answer });
+        told.await.map_err(|_| EngineError::Stopped)
+    }
+}
