@@ -164,6 +164,11 @@ impl<L: Ord + Copy> Credits<L> {
         account.is_some_and(|account| std::mem::replace(&mut account.is_released, is_released) != is_released)
     }
 
+    /// Whether the stream to this server is to be closed.
+    pub fn is_being_released(&self, link: L) -> bool {
+        self.accounts.get(&link).is_some_and(|account| account.is_released)
+    }
+
     /// Whether the server has confirmed that nothing of it runs on this worker, or will.
     pub fn is_released(&self, link: L) -> bool {
         self.accounts.get(&link).is_some_and(|account| {

@@ -80,8 +80,13 @@ impl Simulation {
         let worker = &mut self.workers[place];
         let node = worker.node();
         worker.credits.retain(server);
-        worker.links[server].asked_at = Some(now);
-        if worker.links[server].is_wanted {
+        let link = &mut worker.links[server];
+        // One that the worker has chosen stays without being asked for.
+        if link.is_wanted && link.asked_at.is_none() {
+            return;
+        }
+        link.asked_at = Some(now);
+        if link.is_wanted {
             return;
         }
         worker.links[server].is_wanted = true;

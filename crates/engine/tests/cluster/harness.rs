@@ -140,11 +140,13 @@ pub(crate) struct Worker {
     held: Arc<Mutex<BTreeMap<(JobId, AttemptNo), Report>>>,
     /// What was executed, in order.
     pub(crate) ran: Arc<Mutex<Vec<(JobId, AttemptNo)>>>,
+    /// The servers that it was invited to.
+    pub(crate) invited: Arc<Mutex<Vec<ServerId>>>,
 }
 
 impl Worker {
     pub(crate) fn new() -> Self {
-        Self { id: WorkerId::new(START, 1), held: Arc::default(), ran: Arc::default() }
+        Self { id: WorkerId::new(START, 1), held: Arc::default(), ran: Arc::default(), invited: Arc::default() }
     }
 
     pub(crate) fn has_run(&self, id: JobId) -> bool {
@@ -180,6 +182,7 @@ impl Worker {
                         }
                     };
                     let Some(message) = message else { break };
+                    worker.invited.lock().unwrap().extend(&message.invitations);
                     let mut reports = Vec::new();
                     for assignment in message.assignments {
                         let (id, attempt) = (assignment.key.id, assignment.attempt);

@@ -8,3 +8,4 @@ mod schedules;
 mod shares;
 mod stalls;
 mod store;
+mod worker_requests;

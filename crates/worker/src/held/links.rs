@@ -236,6 +236,10 @@ impl HeldAttempts {
         let mut state = self.state();
         state.credits.demand(link, jobs);
         self.replan(&mut state);
+        if jobs > 0 && state.credits.is_being_released(link) {
+            // It is needed after all.
+            self.servers.notify_one();
+        }
     }
 
     pub(super) fn replan_if_due(&self, state: &mut HeldState) {

@@ -71,7 +71,14 @@ fn a_request_that_made_jobs_twice_or_in_part_is_found() {
     let promise = "one request makes one set of jobs";
     let again = |builder: HistoryBuilder, jobs: Vec<JobId>| {
         let task = Arc::new(
-            crate::plan::Plan::draw(&mut crate::rng::Rng::new(1), crate::Options::default()).tasks[0].as_ref().clone(),
+            crate::plan::Plan::draw(
+                &mut crate::rng::Rng::new(1),
+                &mut crate::rng::Rng::new(1),
+                crate::Options::default(),
+            )
+            .tasks[0]
+                .as_ref()
+                .clone(),
         );
         builder.fact(Fact::Submit { request: RequestNo(1), jobs, task })
     };
