@@ -17,7 +17,7 @@ use punctual_api::{
 use punctual_blobs::{BlobError, Key, SignedUrl};
 use punctual_core::run::Run;
 use punctual_core::size::ByteSize;
-use punctual_core::{ArtifactId, Span, hex};
+use punctual_core::{ArtifactId, NamespaceId, Span, hex};
 use punctual_store::{Artifact, ArtifactKind as StoredKind, ArtifactState, CreatedArtifact, NewArtifact, Unfit};
 use tokio::sync::Semaphore;
 
@@ -97,7 +97,16 @@ impl App {
         }
         let now = self.now();
         let id = ArtifactId::new(now, self.random());
-        Ok(NewArtifact { id, name, size, sha256: digest, kind, created_at: now, until: now + UPLOAD_WITHIN })
+        Ok(NewArtifact {
+            namespace: NamespaceId::DEFAULT,
+            id,
+            name,
+            size,
+            sha256: digest,
+            kind,
+            created_at: now,
+            until: now + UPLOAD_WITHIN,
+        })
     }
 
     /// Where to send the file of a pending artifact.
@@ -133,7 +142,7 @@ impl App {
     /// The newest first.
     pub async fn list_artifacts(&self, by: &By<ViewArtifacts>, query: &ArtifactQuery) -> Result<ArtifactList> {
         let (limit, after) = read_page(query)?;
-        let artifacts = self.0.store.list_artifacts(after, limit).await?;
+        let artifacts = self.0.store.list_artifacts(NamespaceId::DEFAULT, after, limit).await?;
         let next = artifacts.last().filter(|_| artifacts.len() == limit);
         let next_cursor = next.map(|artifact| artifact.id.to_string());
         Ok(ArtifactList {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use punctual_api::{JobNotification, JobSchedule, LateOutcome, RetryCount, TaskDefinition};
 use punctual_core::attempt::AttemptRecord;
 use punctual_core::task::Task;
-use punctual_core::{JobId, Span, WorkerId};
+use punctual_core::{JobId, NamespaceId, Span, WorkerId};
 use punctual_store::{JobRecord, LateOutcome as LateRow, SeenWorker};
 
 use crate::notify::delivered_rule;
@@ -92,7 +92,11 @@ impl App {
         // A delivery is recorded at the moment for which its job is made.
         let after = id.due_at() + Span::from_micros(1);
         let before = Some((after, JobId::first_at(after)));
-        let rows = self.0.store.deliveries(Some(rule.to_owned()), before, DELIVERIES_EXAMINED_MAX).await?;
+        let rows = self
+            .0
+            .store
+            .deliveries(NamespaceId::DEFAULT, Some(rule.to_owned()), before, DELIVERIES_EXAMINED_MAX)
+            .await?;
         let summary = rows.into_iter().find(|row| row.job == id).map(|row| row.summary);
         Ok(JobNotification { rule: rule.to_owned(), summary })
     }

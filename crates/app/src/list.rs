@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use punctual_api::{JobList, JobSummary, ListQuery, limits};
 use punctual_core::schedule::Source;
 use punctual_core::task::{Run, Task};
-use punctual_core::{AttemptNo, JobId, JobKey, JobState, ScheduleId, Span, TaskId, Timestamp};
+use punctual_core::{AttemptNo, JobId, JobKey, JobState, NamespaceId, ScheduleId, Span, TaskId, Timestamp};
 use punctual_store::{Filter, FinishedJob, HotJob, JobPages, Order, Page, Position, Tables};
 
 use crate::jobs::{task_ref, waiting_late_by};
@@ -275,6 +275,7 @@ impl App {
             running: includes(JobState::Running),
             finished: read.states.is_empty() || !finished_states.is_empty(),
             filter: Filter {
+                namespace: Some(NamespaceId::DEFAULT),
                 tables: Tables::Both,
                 task,
                 kind: query.kind,

@@ -12,8 +12,8 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use hmac::{Hmac, Mac};
-use punctual_core::hex;
-use punctual_store::{CLUSTER_SECRET, ClusterSecret, DEFAULT_NAMESPACE, RootKeyId, SealedKey, Store, StoreError};
+use punctual_core::{NamespaceName, hex};
+use punctual_store::{CLUSTER_SECRET, ClusterSecret, RootKeyId, SealedKey, Store, StoreError};
 use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
@@ -234,7 +234,7 @@ impl VaultKey {
 }
 
 fn data_key_label() -> String {
-    format!("namespace/{DEFAULT_NAMESPACE}")
+    format!("namespace/{}", NamespaceName::DEFAULT)
 }
 
 /// Opens the keys of a database, and makes those that it does not have yet. Several servers may do so at once.

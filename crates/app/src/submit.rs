@@ -10,7 +10,7 @@ use punctual_api::{BulkRequest, BulkSubmitted, ErrorKind, JobRequest, JobSubmitt
 use punctual_core::job::Input;
 use punctual_core::shard::event::Loaded;
 use punctual_core::task::{Task, TaskSpec};
-use punctual_core::{Counters, JobId, JobKey, JobRow, ShardId, Span, Timestamp};
+use punctual_core::{Counters, JobId, JobKey, JobRow, NamespaceId, ShardId, Span, Timestamp};
 use punctual_store::{FoundRow, IdempotencyKey, IdempotentAnswer, Interned, NewJob, Submission, Submitted};
 use sha2::{Digest, Sha256};
 
@@ -285,6 +285,7 @@ impl App {
             let run_at = request.run_at.or(request.delay.map(|delay| now + delay));
             let due_at = run_at.unwrap_or(now).max(now);
             NewJob {
+                namespace: task.namespace,
                 id: JobId::new(due_at, shard, self.random()),
                 task: task.id,
                 priority: request.priority.unwrap_or(task.spec.priority),
@@ -374,7 +375,10 @@ impl Keyed {
             return Err(AppError::field("Idempotency-Key", "must not be empty"));
         }
         validate::text("Idempotency-Key", request.key, limits::IDEMPOTENCY_KEY_CHARS_MAX)?;
-        Ok(Self { key: IdempotencyKey(request.key.to_owned()), fingerprint: Sha256::digest(request.body).into() })
+        Ok(Self {
+            key: IdempotencyKey { namespace: NamespaceId::DEFAULT, key: request.key.to_owned() },
+            fingerprint: Sha256::digest(request.body).into(),
+        })
     }
 
     fn answer(self, ids: &[JobId], now: Timestamp) -> IdempotentAnswer {

@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock};
 use futures_util::future::join_all;
 use punctual_api::{ErrorKind, TaskList, TaskQuery, TaskRequest, TaskView, limits};
 use punctual_core::task::{Task, TaskSpec};
-use punctual_core::{Span, TaskId, Timestamp};
+use punctual_core::{NamespaceId, Span, TaskId, Timestamp};
 use punctual_store::TaskChange;
 
 use crate::principal::By;
@@ -103,7 +103,7 @@ impl App {
         self.check_secrets(&spec, "").await?;
         // Someone else may create, change or delete it between the look and the change.
         for _ in 0..8 {
-            let Some(known) = self.0.store.task_by_name(&name).await? else {
+            let Some(known) = self.0.store.task_by_name(NamespaceId::DEFAULT, &name).await? else {
                 when.check(WHAT, &name, None)?;
                 let task = self.new_task(Some(name.clone()), spec.clone());
                 match self.0.store.create_task(task.clone()).await? {
@@ -169,7 +169,7 @@ impl App {
 
     pub async fn list_tasks(&self, by: &By<ViewTasks>, query: &TaskQuery) -> Result<TaskList> {
         let (limit, cursor) = read_page(query)?;
-        let tasks = self.0.store.list_tasks(cursor, limit).await?;
+        let tasks = self.0.store.list_tasks(NamespaceId::DEFAULT, cursor, limit).await?;
         let next_cursor = if tasks.len() < limit { None } else { tasks.last().and_then(|task| task.name.clone()) };
         Ok(TaskList { tasks: tasks.iter().map(|task| cut::task(by, view(task))).collect(), next_cursor })
     }
@@ -185,7 +185,7 @@ impl App {
     }
 
     async fn read_task(&self, name: &str) -> Result<Task> {
-        self.0.store.task_by_name(name).await?.ok_or_else(|| not_found(name))
+        self.0.store.task_by_name(NamespaceId::DEFAULT, name).await?.ok_or_else(|| not_found(name))
     }
 
     /// Definitions by id, also of deleted and one-off tasks.
@@ -212,6 +212,7 @@ impl App {
     pub(crate) fn new_task(&self, name: Option<String>, spec: TaskSpec) -> Task {
         let now = self.now();
         Task {
+            namespace: NamespaceId::DEFAULT,
             id: TaskId::new(now, self.random()),
             name,
             revision: 1,

@@ -8,7 +8,7 @@ use punctual_core::attempt::FailureClass;
 use punctual_core::retry::{FailureClasses, RetryPolicy};
 use punctual_core::shard::Config;
 use punctual_core::task::{DeliveryMode, OnLost, Probe, Run, Task, TaskSpec};
-use punctual_core::{ArtifactId, Span, TaskId, Timestamp};
+use punctual_core::{ArtifactId, NamespaceId, Span, TaskId, Timestamp};
 
 use crate::options::{Options, Planted};
 use crate::rng::Rng;
@@ -202,6 +202,7 @@ fn draw_task(rng: &mut Rng, number: u64) -> Task {
     spec.quiet = rng.percent(10);
     let waits_for = rng.percent(20).then(|| ArtifactId::new(START, number));
     Task {
+        namespace: NamespaceId::DEFAULT,
         id: TaskId::new(START, number),
         name: Some(format!("task-{number}")),
         revision: 1,

@@ -2,8 +2,8 @@
 -- Index: the primary keys.
 -- Concurrency: under the shards' fences.
 DELETE FROM calendar_use USING (
-    SELECT schedule.id, jsonb_array_elements_text(schedule.calendars) AS calendar
+    SELECT schedule.id, schedule.namespace, jsonb_array_elements_text(schedule.calendars) AS calendar
     FROM unnest($1::smallint[], $2::uuid[]) AS old (shard, id)
     JOIN schedule ON schedule.shard = old.shard AND schedule.id = old.id
 ) AS former
-WHERE calendar_use.calendar = former.calendar AND calendar_use.schedule = former.id
+WHERE calendar_use.namespace = former.namespace AND calendar_use.calendar = former.calendar AND calendar_use.schedule = former.id

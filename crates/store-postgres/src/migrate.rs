@@ -39,6 +39,7 @@ const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0019_identities",
     "0020_audit",
     "0021_secrets",
+    "0022_namespaces",
 ];
 
 /// Every migration that the program or the database knows, in order. Changes nothing.

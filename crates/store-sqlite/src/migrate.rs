@@ -31,6 +31,7 @@ pub(crate) const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0020_identities",
     "0021_audit",
     "0022_secrets",
+    "0023_namespaces",
 ];
 
 /// Why the schema could not be brought up to date.

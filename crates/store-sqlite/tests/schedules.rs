@@ -57,7 +57,7 @@ async fn a_verdict_or_a_calendar_that_cannot_be_read_is_refused_by_name() {
     let read = store.occurrences(schedule.id, OccurrenceFilter::default(), None, Order::Ascending, 10).await;
     assert!(matches!(&read, Err(StoreError::Inconsistent(text)) if text.contains("not a verdict")), "{read:?}");
     raw(&folder).execute("INSERT INTO calendar VALUES (1, 'days', '[\"2026-02-30\"]', 0, 'ada')", []).unwrap();
-    let read = store.calendars().await;
+    let read = store.calendars(None).await;
     assert!(matches!(&read, Err(StoreError::Inconsistent(_))), "{read:?}");
 }
 

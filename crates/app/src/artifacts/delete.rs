@@ -2,7 +2,7 @@
 //! not finished. One-off and deleted tasks stay on record with their jobs and keep nothing by themselves.
 
 use punctual_api::ErrorKind;
-use punctual_core::{ArtifactId, JobId, TaskId};
+use punctual_core::{ArtifactId, JobId, NamespaceId, TaskId};
 use punctual_store::{ArtifactChange, Filter, Order, Position, Tables};
 
 use super::not_found;
@@ -51,7 +51,7 @@ impl App {
     async fn need_of(&self, task: TaskId, name: Option<String>, parts: &mut usize) -> Result<Option<Needed>> {
         if let Some(name) = name {
             // One that was deleted keeps its name on record, and another may have it by now.
-            let known = self.0.store.task_by_name(&name).await?;
+            let known = self.0.store.task_by_name(NamespaceId::DEFAULT, &name).await?;
             if known.is_some_and(|known| known.id == task) {
                 return Ok(Some(Needed::ByTask(name)));
             }

@@ -5,7 +5,7 @@ use punctual_api::{
     BackfillInclude, BackfillPlan, BackfillRequest, BackfillTime, BackfillView, ErrorKind, UnknownTimes, limits,
 };
 use punctual_core::schedule::{By, Overlap, ScheduleRow};
-use punctual_core::{BackfillId, Timestamp};
+use punctual_core::{BackfillId, NamespaceId, Timestamp};
 use punctual_store::{BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillState};
 
 use super::judge::{Call, is_older};
@@ -60,6 +60,7 @@ impl App {
         }
         let now = self.now();
         let row = BackfillRow {
+            namespace: NamespaceId::DEFAULT,
             id: BackfillId::new(now, self.random()),
             schedule: schedule.id,
             schedule_name: schedule.name,

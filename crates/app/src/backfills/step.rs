@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use punctual_core::schedule::{By, ScheduleRow, Source, SourceKind};
 use punctual_core::task::Task;
-use punctual_core::{JobId, JobState, Span, Timestamp};
+use punctual_core::{JobId, JobState, NamespaceId, Span, Timestamp};
 use punctual_store::{BackfillProgress, BackfillRow, BackfillState, BackfillStep, NewJob, Stepped};
 use tokio::sync::Notify;
 
@@ -224,6 +224,7 @@ impl App {
             let due_at = now + Span::from_micros(place as i64);
             let source = Source { schedule: row.schedule, at: *at, kind: SourceKind::Backfill, is_tracked: false };
             let job = NewJob {
+                namespace: task.namespace,
                 id: JobId::new(due_at, row.schedule.shard(), self.random()),
                 task: task.id,
                 priority: schedule.edit.priority.unwrap_or(task.spec.priority),

@@ -7,7 +7,7 @@ use punctual_api::{
 };
 use punctual_core::schedule::{By, Overlap};
 use punctual_core::shard::event::Command;
-use punctual_core::{BackfillId, JobId};
+use punctual_core::{BackfillId, JobId, NamespaceId};
 use punctual_store::{BackfillProgress, BackfillRow, BackfillState, BackfillStep, Stepped};
 
 use super::notes;
@@ -38,7 +38,7 @@ impl App {
             Some(name) => Some(self.find_schedule(name).await?),
             None => None,
         };
-        let rows = self.0.store.list_backfills(schedule, before, limit).await?;
+        let rows = self.0.store.list_backfills(NamespaceId::DEFAULT, schedule, before, limit).await?;
         let next_cursor = rows.last().filter(|_| rows.len() == limit).map(|last| last.id.to_string());
         Ok(BackfillList { backfills: rows.iter().map(view).collect::<Result<_>>()?, next_cursor })
     }

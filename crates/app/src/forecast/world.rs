@@ -214,6 +214,7 @@ mod tests {
         let mut spec = ScheduleSpec::new(recurrence::ScheduleSpec::new(rule.parse().unwrap(), "UTC"));
         spec.overlap = overlap;
         let task = Task {
+            namespace: punctual_core::NamespaceId::DEFAULT,
             id: TaskId::new(from, number),
             name: None,
             revision: 1,

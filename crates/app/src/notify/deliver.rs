@@ -5,7 +5,7 @@ use punctual_api::NotificationMessage;
 use punctual_core::notice::{Channel, RuleSpec};
 use punctual_core::retry::RetryPolicy;
 use punctual_core::task::{Email, HttpCall, Method, Priority, Run, Slack, Task, TaskSpec, Telegram};
-use punctual_core::{JobId, Span, Timestamp};
+use punctual_core::{JobId, NamespaceId, Span, Timestamp};
 use punctual_store::{DeliveryRow, NewJob};
 use serde_json::json;
 use std::sync::Arc;
@@ -71,6 +71,7 @@ impl MessageDelivery {
 
     fn record(&self, job: JobId, at: Timestamp) -> DeliveryRow {
         DeliveryRow {
+            namespace: NamespaceId::DEFAULT,
             rule: self.rule.clone(),
             at,
             job,
@@ -181,6 +182,7 @@ impl App {
             let id = JobId::new(now, shard, self.random());
             jobs.push(NewJob {
                 id,
+                namespace: task.namespace,
                 task: task.id,
                 priority: task.spec.priority,
                 submitted_at: now,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use punctual_core::notice::{NoticeKind, RuleSpec};
 use punctual_core::schedule::ScheduleRow;
 use punctual_core::task::Task;
-use punctual_core::{ScheduleId, Span, TaskId};
+use punctual_core::{NamespaceId, ScheduleId, Span, TaskId};
 
 use super::event::{Event, EventKind};
 use super::outages::{read_each, skip_unreadable};
@@ -72,6 +72,6 @@ impl App {
             return Ok(BTreeMap::new());
         }
         let names = names.into_iter().cloned().collect();
-        Ok(skip_unreadable(self.0.store.schedule_ids(names).await)?.into_iter().collect())
+        Ok(skip_unreadable(self.0.store.schedule_ids(NamespaceId::DEFAULT, names).await)?.into_iter().collect())
     }
 }

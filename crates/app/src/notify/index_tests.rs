@@ -2,7 +2,7 @@ use punctual_core::notice::{Channel, NoticeKind, RuleSpec, Templates};
 use punctual_core::run::Probe;
 use punctual_core::schedule::By;
 use punctual_core::task::{Run, Task, TaskSpec};
-use punctual_core::{ShardId, Span, TaskId, Timestamp};
+use punctual_core::{NamespaceId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::RuleRow;
 
 use super::super::event::EventKind;
@@ -24,6 +24,7 @@ fn schedule_id(number: u64) -> ScheduleId {
 fn task(number: u64) -> Task {
     let spec = TaskSpec { queue: format!("queue-{}", number % QUEUES), ..TaskSpec::new(Run::Probe(Probe::default())) };
     Task {
+        namespace: NamespaceId::DEFAULT,
         id: task_id(number),
         name: (!number.is_multiple_of(3)).then(|| format!("task-{number}")),
         revision: 1,
@@ -65,6 +66,7 @@ fn rule(number: u64, tasks: &[u64], queues: &[u64], schedules: &[u64]) -> Rule {
     };
     let by = By { at: Timestamp::EPOCH, who: "somebody".to_owned() };
     let row = RuleRow {
+        namespace: NamespaceId::DEFAULT,
         name: format!("rule-{number}"),
         spec: serde_json::to_string(&spec).unwrap(),
         revision: 1,

@@ -126,11 +126,11 @@ impl App {
         after: Option<JobKey>,
         limit: usize,
     ) -> Result<Page<HotJob, JobKey>> {
-        let window = DueWindow { from, before: until + INSTANT, after };
+        let window = DueWindow { namespace: None, from, before: until + INSTANT, after };
         let due = self.0.store.list_due(window, limit).await?;
         let before_from = JobKey { due_at: from - INSTANT, id: JobId::last_at(Timestamp::MAX) };
         let after = after.map_or(before_from, |after| after.max(before_from));
-        let given_back = self.0.store.given_back(Some(after), until, limit).await?;
+        let given_back = self.0.store.given_back(None, Some(after), until, limit).await?;
         // Neither was read beyond its end, so that nothing beyond the nearer of the two is known.
         let next = match (due.next, given_back.next) {
             (Some(one), Some(other)) => Some(one.min(other)),

@@ -1,8 +1,8 @@
 //! The messages that are to be sent now.
 
 use punctual_api::NotificationMessage;
-use punctual_core::Timestamp;
 use punctual_core::notice::Templates;
+use punctual_core::{NamespaceId, Timestamp};
 use punctual_store::JobRecord;
 
 use super::deliver::MessageDelivery;
@@ -46,7 +46,7 @@ impl App {
 impl App {
     /// Whether the last messages of a rule all wait, for a worker or for a retry: more of them would only pile up.
     async fn has_many_unsent(&self, rule: &str) -> Result<bool> {
-        let rows = self.0.store.deliveries(Some(rule.to_owned()), None, UNSENT_MAX).await?;
+        let rows = self.0.store.deliveries(NamespaceId::DEFAULT, Some(rule.to_owned()), None, UNSENT_MAX).await?;
         if rows.len() < UNSENT_MAX {
             return Ok(false);
         }

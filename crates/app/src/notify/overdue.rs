@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 
 use punctual_api::{AilingTask, ErrorKind, Overdue, OverdueJob, OverdueQuery, OverdueTime};
 use punctual_core::shard::event::WorkerSpec;
-use punctual_core::{ShardId, Span, Timestamp};
+use punctual_core::{NamespaceId, ShardId, Span, Timestamp};
 use punctual_store::HotJob;
 
 use super::deliver::delivered_rule;
@@ -150,7 +150,7 @@ impl App {
     }
 
     async fn ailing_tasks(&self) -> Result<Vec<AilingTask>> {
-        let ailing = self.0.store.ailing(SHOWN_MAX).await?;
+        let ailing = self.0.store.ailing(Some(NamespaceId::DEFAULT), SHOWN_MAX).await?;
         let tasks = self.tasks_by_id(ailing.iter().map(|ailing| ailing.task)).await?;
         let titles = self.titles(tasks.values().map(|task| &**task), std::iter::empty()).await;
         let name = |id| tasks.get(&id).map_or_else(|| id.to_string(), |task| titles.of_task(task));

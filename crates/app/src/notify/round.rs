@@ -117,7 +117,7 @@ impl Reports {
     }
 
     async fn read_rules(&mut self, app: &App, now: Timestamp) -> Result<Vec<Rule>> {
-        let rows = app.0.store.rules().await?;
+        let rows = app.0.store.rules(None).await?;
         let decided_within = app.0.settings.decided_within();
         let (mut rules, mut unreadable) = (Vec::with_capacity(rows.len()), BTreeSet::new());
         for row in rows {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use punctual_core::notice::{NoticeKind, RuleSpec};
-use punctual_core::{ScheduleId, Span, Timestamp};
+use punctual_core::{NamespaceId, ScheduleId, Span, Timestamp};
 use punctual_store::{RuleRow, RuleUpdate};
 
 use super::cursor::{LateCursor, is_watching};
@@ -196,7 +196,12 @@ impl Rule {
         if !is_cursor_new && self.stored.differs_by_its_cursor_only(&self.state) {
             return None;
         }
-        Some(RuleUpdate { name: self.name.clone(), version: self.version, state: self.state.write() })
+        Some(RuleUpdate {
+            namespace: NamespaceId::DEFAULT,
+            name: self.name.clone(),
+            version: self.version,
+            state: self.state.write(),
+        })
     }
 }
 

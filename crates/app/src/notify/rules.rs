@@ -5,6 +5,7 @@ use punctual_api::{
     NotificationTemplates, NotificationView, SlackChannel, TelegramChannel, TestAnswer, WaitingMessage, Warning,
     WebhookChannel,
 };
+use punctual_core::NamespaceId;
 use punctual_core::access::Right;
 use punctual_core::notice::{Channel, RuleSpec};
 use punctual_core::run::Slack;
@@ -81,6 +82,7 @@ impl App {
         let is_enabled = spec.enabled;
         let now = By { at: self.now(), who: who.to_owned() };
         let row = RuleRow {
+            namespace: NamespaceId::DEFAULT,
             name: name.to_owned(),
             spec: serde_json::to_string(&spec).expect("a rule is JSON"),
             revision: 0,
@@ -95,7 +97,7 @@ impl App {
             Precondition::Absent => Some(0),
             Precondition::Revision(revision) => Some(revision),
             Precondition::Exists => {
-                let revision = self.0.store.rule(name).await?.map(|row| row.revision);
+                let revision = self.0.store.rule(NamespaceId::DEFAULT, name).await?.map(|row| row.revision);
                 when.expect(WHAT, name, revision)?
             }
         };
@@ -120,7 +122,7 @@ impl App {
 
     /// The address that `***` stands for.
     async fn kept_webhook(&self, name: &str) -> Result<(String, u32)> {
-        let row = self.0.store.rule(name).await?;
+        let row = self.0.store.rule(NamespaceId::DEFAULT, name).await?;
         let kept = row.as_ref().and_then(|row| match read_spec(row)?.channel {
             Channel::Slack { webhook } => Some((webhook, row.revision)),
             Channel::Email { .. } | Channel::Telegram { .. } | Channel::Webhook { .. } => None,
@@ -148,7 +150,7 @@ impl App {
 
     async fn read_rule(&self, name: &str) -> Result<(RuleRow, RuleSpec)> {
         validate::name("name", name)?;
-        let row = self.0.store.rule(name).await?.ok_or_else(|| not_found(name))?;
+        let row = self.0.store.rule(NamespaceId::DEFAULT, name).await?.ok_or_else(|| not_found(name))?;
         let spec = read_spec(&row).ok_or_else(|| {
             AppError::new(ErrorKind::Internal, format!("the notification rule {name} cannot be read"))
                 .hint("it may be of a newer version; PUT /v1/notifications/{name} replaces it")
@@ -158,7 +160,7 @@ impl App {
 
     /// All of them; those that cannot be read are left out.
     pub async fn list_notifications(&self, _: &crate::By<ViewNotifications>) -> Result<NotificationList> {
-        let rows = self.0.store.rules().await?.into_iter();
+        let rows = self.0.store.rules(Some(NamespaceId::DEFAULT)).await?.into_iter();
         let notifications = rows.filter_map(|row| read_spec(&row).map(|spec| view(row, spec))).collect();
         Ok(NotificationList { notifications })
     }
@@ -171,7 +173,7 @@ impl App {
         when: Precondition,
     ) -> Result<()> {
         validate::name("name", name)?;
-        match self.0.store.delete_rule(name, when.revision()).await? {
+        match self.0.store.delete_rule(NamespaceId::DEFAULT, name, when.revision()).await? {
             RuleDeletion::Done => {}
             RuleDeletion::Absent => return Err(not_found(name)),
             RuleDeletion::Conflict { revision } => return Err(when.refusal(WHAT, name, Some(revision))),
@@ -183,7 +185,10 @@ impl App {
     /// Deletes the last messages of a rule that wait for a worker, and cancels those that wait for a retry: what was started
     /// cannot be deleted. One that is being sent is left alone, and one that cannot be ended now is sent after all.
     async fn drop_unsent(&self, rule: &str) {
-        let Ok(rows) = self.0.store.deliveries(Some(rule.to_owned()), None, DROPPED_MAX).await else { return };
+        let Ok(rows) = self.0.store.deliveries(NamespaceId::DEFAULT, Some(rule.to_owned()), None, DROPPED_MAX).await
+        else {
+            return;
+        };
         for row in rows {
             let Ok(Some(JobRecord::Hot { job, .. })) = self.0.store.job(row.job).await else { continue };
             if !matches!(self.live(row.job).await, Ok(Live::Waiting)) {

@@ -9,6 +9,7 @@ use jiff::tz::TimeZone;
 use punctual_api::{
     CalendarList, CalendarQuery, CalendarRequest, CalendarSummary, CalendarView, DoneBy, ErrorKind, limits,
 };
+use punctual_core::NamespaceId;
 use punctual_core::schedule::recurrence::Calendar;
 use punctual_core::schedule::{By, StoredCalendar};
 use punctual_store::{CalendarDeletion, CalendarUpdate};
@@ -82,11 +83,17 @@ impl App {
     ) -> Result<CalendarView> {
         // Someone else may store or delete it between the look and the change.
         for _ in 0..ROUNDS_MAX {
-            let former = self.0.store.calendar(name).await?;
+            let former = self.0.store.calendar(NamespaceId::DEFAULT, name).await?;
             let expected = when.expect(WHAT, name, former.as_ref().map(|former| former.revision))?;
             self.check_size(name, former, dates.len()).await?;
             let changed = By { at: self.now(), who: who.to_owned() };
-            let calendar = StoredCalendar { name: name.to_owned(), dates: dates.clone(), revision: 0, changed };
+            let calendar = StoredCalendar {
+                namespace: NamespaceId::DEFAULT,
+                name: name.to_owned(),
+                dates: dates.clone(),
+                revision: 0,
+                changed,
+            };
             match self.0.store.put_calendar(calendar.clone(), expected).await? {
                 CalendarUpdate::Done { revision } => return Ok(view(StoredCalendar { revision, ..calendar })),
                 CalendarUpdate::Conflict { .. } => {}
@@ -97,7 +104,8 @@ impl App {
 
     /// Whether there may be one more calendar, or one with so many dates.
     async fn check_size(&self, name: &str, former: Option<StoredCalendar>, date_count: usize) -> Result<()> {
-        if former.is_none() && self.0.store.calendars().await?.len() >= limits::CALENDARS_MAX {
+        if former.is_none() && self.0.store.calendars(Some(NamespaceId::DEFAULT)).await?.len() >= limits::CALENDARS_MAX
+        {
             let detail = format!("there are {} calendars, the most there may be", limits::CALENDARS_MAX);
             let error = AppError::new(ErrorKind::TooManyCalendars, detail);
             return Err(error.hint("delete those that no schedule needs any more"));
@@ -110,12 +118,12 @@ impl App {
 
     pub async fn calendar(&self, _: &crate::By<ViewSchedules>, name: &str) -> Result<CalendarView> {
         validate::name("name", name)?;
-        self.0.store.calendar(name).await?.map(view).ok_or_else(|| not_found(name))
+        self.0.store.calendar(NamespaceId::DEFAULT, name).await?.map(view).ok_or_else(|| not_found(name))
     }
 
     /// All of them; there are not many.
     pub async fn list_calendars(&self, _: &crate::By<ViewSchedules>) -> Result<CalendarList> {
-        let calendars = self.0.store.calendars().await?;
+        let calendars = self.0.store.calendars(Some(NamespaceId::DEFAULT)).await?;
         let summarize = |calendar: StoredCalendar| CalendarSummary {
             date_count: calendar.dates.len(),
             first: calendar.dates.first().map(ToString::to_string),
@@ -129,7 +137,7 @@ impl App {
 
     pub async fn delete_calendar(&self, _: &crate::By<EditSchedules>, name: &str, when: Precondition) -> Result<()> {
         validate::name("name", name)?;
-        match self.0.store.delete_calendar(name, when.revision()).await? {
+        match self.0.store.delete_calendar(NamespaceId::DEFAULT, name, when.revision()).await? {
             CalendarDeletion::Done => Ok(()),
             CalendarDeletion::Absent => Err(not_found(name)),
             CalendarDeletion::Conflict { revision } => Err(when.refusal(WHAT, name, Some(revision))),
@@ -144,9 +152,9 @@ impl App {
     pub(crate) async fn calendars_named<'a>(&self, names: impl Iterator<Item = &'a String>) -> Result<Known> {
         let names: BTreeSet<&String> = names.collect();
         let read: Vec<StoredCalendar> = if names.len() > READ_ONE_BY_ONE_MAX {
-            self.0.store.calendars().await?
+            self.0.store.calendars(Some(NamespaceId::DEFAULT)).await?
         } else {
-            let reads = names.iter().map(|name| self.0.store.calendar(name));
+            let reads = names.iter().map(|name| self.0.store.calendar(NamespaceId::DEFAULT, name));
             try_join_all(reads).await?.into_iter().flatten().collect()
         };
         let known = read.into_iter().filter(|calendar| names.contains(&calendar.name)).map(|calendar| {

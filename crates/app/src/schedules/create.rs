@@ -11,7 +11,7 @@ use punctual_api::{
 use punctual_core::schedule::{
     NewSchedule, Plan, ScheduleCommand, ScheduleEdit, ScheduleReply, ScheduleRow, ScheduleSpec,
 };
-use punctual_core::{ScheduleId, ShardId, TaskId};
+use punctual_core::{NamespaceId, ScheduleId, ShardId, TaskId};
 
 use crate::cluster::Place;
 use crate::principal::By;
@@ -267,7 +267,7 @@ impl App {
             let request: &ScheduleRequest = request;
             let input = request.input.as_ref().map(|json| Bytes::copy_from_slice(json.get().as_bytes()));
             let edit = ScheduleEdit { task: task.id, spec: text, calendars, priority: request.priority, input };
-            Ready { new: NewSchedule { id, name, edit }, spec }
+            Ready { new: NewSchedule { id, namespace: task.namespace, name, edit }, spec }
         };
         Ok(ready.map(build).collect())
     }
@@ -338,7 +338,7 @@ impl App {
 
     async fn known_names(&self, new: &[NewSchedule]) -> Result<HashMap<String, ScheduleId>> {
         let names = new.iter().map(|new| new.name.clone()).collect();
-        Ok(self.0.store.schedule_ids(names).await?.into_iter().collect())
+        Ok(self.0.store.schedule_ids(NamespaceId::DEFAULT, names).await?.into_iter().collect())
     }
 
     /// New ids, spread over shards that this server owns; if it owns none, over those that somebody owns.

@@ -22,8 +22,8 @@ mod view;
 pub(crate) mod zone;
 
 use punctual_api::{ErrorKind, JobSchedule, limits};
-use punctual_core::ScheduleId;
 use punctual_core::schedule::{ChangeKind, ScheduleRow, ScheduleSpec, Source};
+use punctual_core::{NamespaceId, ScheduleId};
 use punctual_store::Result as StoreResult;
 
 use crate::title::Titles;
@@ -52,7 +52,7 @@ impl App {
             let is_ours = id.shard().0 < self.0.store.shard_count();
             return if is_ours { Ok(id) } else { Err(not_found(name)) };
         }
-        let found = self.0.store.schedule_ids(vec![name.to_owned()]).await?;
+        let found = self.0.store.schedule_ids(NamespaceId::DEFAULT, vec![name.to_owned()]).await?;
         found.first().map(|(_, id)| *id).ok_or_else(|| not_found(name))
     }
 

@@ -87,7 +87,7 @@ impl App {
         // A job that has not started is due when it was due first, unless workers gave it back.
         let keys = jobs.iter().map(|id| JobKey { due_at: id.due_at(), id: *id }).collect();
         let mut hot = self.0.store.hot_jobs(keys).await?;
-        let given_back = self.0.store.given_back(None, now, GIVEN_BACK_EXAMINED_MAX).await?.rows.into_iter();
+        let given_back = self.0.store.given_back(None, None, now, GIVEN_BACK_EXAMINED_MAX).await?.rows.into_iter();
         hot.extend(given_back.filter(|job| jobs.contains(&job.key.id)));
         let waiting = self.waiting_of(hot, Quiet::Shown).await?;
         Ok(waiting.into_iter().map(|job| job.key.id).collect())

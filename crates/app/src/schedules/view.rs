@@ -9,7 +9,7 @@ use punctual_api::{
 };
 use punctual_core::schedule::recurrence::Calendar;
 use punctual_core::schedule::{Plan, PlanError, ScheduleChange, ScheduleRow, ScheduleSpec, seed_of};
-use punctual_core::{TaskId, Timestamp};
+use punctual_core::{NamespaceId, TaskId, Timestamp};
 use punctual_store::ScheduleFilter;
 
 use crate::jobs::task_ref;
@@ -83,7 +83,7 @@ impl App {
             Some(name) => Some(self.task_named(name).await?.id),
             None => None,
         };
-        let filter = ScheduleFilter { task, is_paused, prefix: query.prefix };
+        let filter = ScheduleFilter { namespace: NamespaceId::DEFAULT, task, is_paused, prefix: query.prefix };
         let (rows, next_cursor) = self.0.store.list_schedules(filter, query.cursor, limit).await?;
         Ok(ScheduleList { schedules: self.summarize_schedules(rows).await?, next_cursor })
     }

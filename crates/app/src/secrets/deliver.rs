@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use punctual_core::NamespaceId;
 use punctual_core::run::Run;
 use punctual_core::secret::SecretValues;
-use punctual_store::{DEFAULT_NAMESPACE, SecretRow};
+use punctual_store::SecretRow;
 
 use super::vault::Memory;
 use crate::{App, Result};
@@ -61,7 +62,7 @@ impl App {
         if missing.is_empty() {
             return Ok(rows);
         }
-        match self.0.store.secrets_by_name(DEFAULT_NAMESPACE, missing.clone()).await {
+        match self.0.store.secrets_by_name(NamespaceId::DEFAULT, missing.clone()).await {
             Ok(read) => {
                 for name in missing {
                     let row = read.iter().find(|row| row.name == name).cloned().map(Arc::new);

@@ -8,9 +8,10 @@ mod references;
 mod vault;
 
 use punctual_api::{DoneBy, ErrorKind, FieldCode, RootKeyRotated, SecretList, SecretQuery, SecretView};
+use punctual_core::NamespaceId;
 use punctual_core::schedule::By as ChangedBy;
 use punctual_core::secret::{SECRET_BYTES_MAX, SECRET_BYTES_MIN, SECRET_NAME_BYTES_MAX, is_secret_name};
-use punctual_store::{DEFAULT_NAMESPACE, SECRETS_MAX, SecretChange, SecretRow};
+use punctual_store::{SECRETS_MAX, SecretChange, SecretRow};
 use zeroize::Zeroizing;
 
 use crate::principal::By;
@@ -62,8 +63,8 @@ impl App {
 
     /// All of them, without their values.
     pub async fn list_secrets(&self, _: &By<ViewSecrets>) -> Result<SecretList> {
-        let rows = self.0.store.secrets(DEFAULT_NAMESPACE).await?;
-        let uses = self.0.store.secret_uses(DEFAULT_NAMESPACE).await?;
+        let rows = self.0.store.secrets(NamespaceId::DEFAULT).await?;
+        let uses = self.0.store.secret_uses(NamespaceId::DEFAULT).await?;
         let used_by = |name: &str| {
             let place = uses.binary_search_by(|(used, _)| used.as_str().cmp(name));
             place.map_or(0, |place| uses[place].1)
@@ -81,14 +82,14 @@ impl App {
             tracing::debug!(secret = name, "a secret is deleted although tasks may refer to it");
         } else {
             let (store, now) = (&self.0.store, self.now());
-            let users = store.tasks_with_secret(DEFAULT_NAMESPACE, name, now, TASKS_SHOWN_MAX).await?;
+            let users = store.tasks_with_secret(NamespaceId::DEFAULT, name, now, TASKS_SHOWN_MAX).await?;
             if !users.is_empty() && self.read_secret(name).await?.is_some() {
                 let detail = format!("tasks refer to {name}: {}", users.join(", "));
                 let error = AppError::new(ErrorKind::SecretInUse, detail);
                 return Err(error.hint("change or delete those tasks first, or delete it anyway with force=true"));
             }
         }
-        let is_gone = self.0.store.delete_secret(DEFAULT_NAMESPACE, name).await?;
+        let is_gone = self.0.store.delete_secret(NamespaceId::DEFAULT, name).await?;
         self.0.vault.forget(name);
         if is_gone { Ok(()) } else { Err(not_found(name)) }
     }
@@ -117,7 +118,7 @@ impl App {
 
     /// As it is in the store now.
     async fn read_secret(&self, name: &str) -> Result<Option<SecretRow>> {
-        let rows = self.0.store.secrets_by_name(DEFAULT_NAMESPACE, vec![name.to_owned()]).await?;
+        let rows = self.0.store.secrets_by_name(NamespaceId::DEFAULT, vec![name.to_owned()]).await?;
         Ok(rows.into_iter().next())
     }
 }

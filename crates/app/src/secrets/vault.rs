@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use punctual_core::schedule::By;
 use punctual_core::secret::SecretValue;
-use punctual_core::{Span, Timestamp};
-use punctual_store::{DEFAULT_NAMESPACE, SecretRow};
+use punctual_core::{NamespaceId, NamespaceName, Span, Timestamp};
+use punctual_store::SecretRow;
 
 use crate::seal::{Entropy, RootKeySource, RootKeys, VaultKey};
 
@@ -84,9 +84,9 @@ impl Vault {
     }
 
     pub(super) fn seal(&self, name: &str, revision: u32, value: &[u8], changed: By) -> SecretRow {
-        let binding = binding(DEFAULT_NAMESPACE, name, revision);
+        let binding = binding(NamespaceId::DEFAULT, name, revision);
         SecretRow {
-            namespace: DEFAULT_NAMESPACE.to_owned(),
+            namespace: NamespaceId::DEFAULT,
             name: name.to_owned(),
             revision,
             sealed: self.key.0.seal(value, &binding, &self.entropy),
@@ -97,7 +97,7 @@ impl Vault {
 
     /// `None` if it was changed in the database, or sealed with another key.
     pub(super) fn open(&self, row: &SecretRow) -> Option<SecretValue> {
-        let opened = self.key.0.open(&row.sealed, &binding(&row.namespace, &row.name, row.revision))?;
+        let opened = self.key.0.open(&row.sealed, &binding(row.namespace, &row.name, row.revision))?;
         std::str::from_utf8(&opened).ok().map(SecretValue::new)
     }
 
@@ -131,7 +131,12 @@ impl Vault {
 }
 
 /// What a value is bound to: it opens as nothing else.
-fn binding(namespace: &str, name: &str, revision: u32) -> Vec<u8> {
+/// The default namespace has its name in it, as versions before others were wrote it.
+fn binding(namespace: NamespaceId, name: &str, revision: u32) -> Vec<u8> {
+    let namespace = match namespace.or_none() {
+        None => NamespaceName::DEFAULT.to_owned(),
+        Some(number) => number.to_string(),
+    };
     format!("punctual secret 1|{namespace}|{name}|{revision}").into_bytes()
 }
 
@@ -156,7 +161,7 @@ mod tests {
         assert_ne!(vault.seal("db", 3, b"s3cret", by()).sealed, row.sealed, "a nonce is used once");
         for other in [
             SecretRow { name: "other".to_owned(), ..row.clone() },
-            SecretRow { namespace: "other".to_owned(), ..row.clone() },
+            SecretRow { namespace: NamespaceId(1), ..row.clone() },
             SecretRow { revision: 2, ..row.clone() },
             SecretRow { sealed: row.sealed[1..].to_vec(), ..row.clone() },
         ] {

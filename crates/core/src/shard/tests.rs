@@ -1,6 +1,7 @@
 //! Facts about the owner, one step at a time. The simulator looks for what these
 //! did not think of.
 
+use crate::NamespaceId;
 use std::sync::Arc;
 
 use super::event::{
@@ -40,6 +41,7 @@ impl Bench {
     fn with(spec: TaskSpec, config: Config) -> Self {
         let now = Timestamp::from_micros(1_000_000_000_000).unwrap();
         let task = Task {
+            namespace: NamespaceId::DEFAULT,
             id: TaskId::new(now, 1),
             name: None,
             revision: 1,

@@ -10,7 +10,7 @@ use punctual_core::shard::write::{
 };
 use punctual_core::task::{Probe, Run, Task, TaskSpec};
 use punctual_core::{
-    AttemptNo, Counters, JobId, JobKey, JobState, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
+    AttemptNo, Counters, JobId, JobKey, JobState, NamespaceId, ServerId, ShardId, Span, TaskId, Timestamp, WorkerId,
 };
 use punctual_promises::StartRecord;
 use punctual_store::{FinishedJob, HotJob, JobRecord, Owned};
@@ -58,6 +58,7 @@ impl HistoryBuilder {
         spec.node_retry.jitter = 0.0;
         adjust(&mut spec);
         let task = Task {
+            namespace: NamespaceId::DEFAULT,
             id: TaskId::new(START, 1),
             name: None,
             revision: 1,
@@ -252,6 +253,7 @@ impl HistoryBuilder {
     pub(super) fn still_hot(self, due_at: Timestamp) -> Self {
         let (id, task) = (self.id, self.task.id);
         let job = HotJob {
+            namespace: NamespaceId::DEFAULT,
             key: JobKey { due_at, id },
             task,
             priority: Default::default(),
@@ -268,6 +270,7 @@ impl HistoryBuilder {
     pub(super) fn finished(self, state: JobState, reason: Option<&str>) -> Self {
         let (id, task) = (self.id, self.task.id);
         let job = FinishedJob {
+            namespace: NamespaceId::DEFAULT,
             id,
             task,
             priority: Default::default(),

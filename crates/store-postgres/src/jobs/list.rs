@@ -6,8 +6,8 @@ mod finished;
 mod hot;
 mod merge;
 
-use punctual_core::{JobId, Timestamp};
-use punctual_store::{Filter, JobPages, Order, Page, Position};
+use punctual_core::{JobId, NamespaceId, Timestamp};
+use punctual_store::{Filter, HotJob, JobPages, Order, Page, Position};
 use tokio_postgres::{Error, Row};
 
 pub(super) use self::due::{due, given_back};
@@ -50,10 +50,12 @@ pub(super) async fn jobs(
         return Ok((JobPages { hot: Page::EMPTY, finished: finished.page(&rows, filter, position)? }, Vec::new()));
     }
     let mut unreadable = Vec::new();
-    if let Some(tracing_id) = &filter.tracing_id {
-        let filters = filter.task.is_some() || filter.kind.is_some() || filter.queue.is_some();
+    let tenant = filter.namespace.and_then(NamespaceId::or_none);
+    if filter.tracing_id.is_some() || tenant.is_some() {
+        let is_narrowed = filter.task.is_some() || filter.kind.is_some() || filter.queue.is_some();
+        let filters = is_narrowed || (filter.tracing_id.is_some() && filter.namespace.is_some());
         let each = rows_of_each(1, filters, position.limit);
-        let mut steps = vec![traced(conn, tracing_id, filter, position, each).await?];
+        let mut steps = vec![indexed(conn, filter, position, each).await?];
         steps.extend(finished.steps(filter, position));
         let mut rows = snapshot(conn, steps).await?;
         let rest = rows.split_off(1);
@@ -75,21 +77,21 @@ pub(super) async fn jobs(
     Err(Trouble::inconsistent(format!("{} jobs in a row have ids that cannot be read", READS_MAX * hot.each)))
 }
 
-/// Hot jobs with one tracing id. They have an index in order of id, so that moved ones need no list of their own.
-async fn traced(
-    conn: &Conn,
-    tracing_id: &str,
-    filter: &Filter,
-    position: Position,
-    each: usize,
-) -> Result<Step, Trouble> {
-    let text = match position.order {
-        Order::Ascending => sql!("list_hot_traced"),
-        Order::Descending => sql!("list_hot_traced_backwards"),
+/// Hot jobs with one tracing id, or of one namespace other than the default one. They have an index in order of id, so that
+/// moved ones need no list of their own.
+async fn indexed(conn: &Conn, filter: &Filter, position: Position, each: usize) -> Result<Step, Trouble> {
+    let text = match (&filter.tracing_id, position.order) {
+        (Some(_), Order::Ascending) => sql!("list_hot_traced"),
+        (Some(_), Order::Descending) => sql!("list_hot_traced_backwards"),
+        (None, Order::Ascending) => sql!("list_hot_of_namespace"),
+        (None, Order::Descending) => sql!("list_hot_of_namespace_backwards"),
     };
     let (low, high) = id_range(filter, position);
-    let params: Vec<Param> =
-        vec![Box::new(low), Box::new(high), Box::new(each as i64), Box::new(tracing_id.to_owned())];
+    let selector: Param = match &filter.tracing_id {
+        Some(tracing_id) => Box::new(tracing_id.clone()),
+        None => Box::new(filter.namespace.and_then(codec::namespace_or_none)),
+    };
+    let params: Vec<Param> = vec![Box::new(low), Box::new(high), Box::new(each as i64), selector];
     Ok(Step::Prepared(conn.prepare(text).await?, params))
 }
 
@@ -124,6 +126,18 @@ fn id_range(filter: &Filter, position: Position) -> (Uuid, Uuid) {
         }
     }
     (Uuid(low.to_be_bytes()), Uuid(high.to_be_bytes()))
+}
+
+/// Whether the row is of the namespace that is asked for.
+fn is_of(row: &Row, filter: &Filter, column: usize) -> Read<bool> {
+    match filter.namespace {
+        Some(wanted) => Ok(codec::namespace(row, column)? == wanted),
+        None => Ok(true),
+    }
+}
+
+fn is_in(namespace: Option<NamespaceId>, job: &HotJob) -> bool {
+    namespace.is_none_or(|namespace| namespace == job.namespace)
 }
 
 /// `column` holds the task's id, `kind` and the one after it what the task says.

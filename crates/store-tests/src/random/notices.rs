@@ -1,7 +1,7 @@
 //! Chooses what people are told, and what becomes of it.
 
 use punctual_core::notice::{Notice, NoticeKind};
-use punctual_core::{ShardId, Span, TaskId};
+use punctual_core::{NamespaceId, ShardId, Span, TaskId};
 use punctual_store::{Ailing, DeliveryRow, Dispatch, NewJob, RuleRow, RuleUpdate};
 
 use super::operation::Operation;
@@ -74,7 +74,7 @@ impl Plan {
 
     fn put_rule(&mut self, model: &ModelStore) -> Operation {
         let name = self.rule();
-        let known = model.rule_now(&name).map_or(0, |rule| rule.revision);
+        let known = model.rule_now(NamespaceId::DEFAULT, &name).map_or(0, |rule| rule.revision);
         let expected = self.random.one_in(2).then(|| known + u32::from(self.random.one_in(4)));
         let spec = format!("spec {}", self.now);
         let version = self.random.below(1 << 40);
@@ -118,13 +118,13 @@ impl Plan {
 
     /// `None` of one that is not there, but now and then.
     fn rule_update(&mut self, model: &ModelStore, name: &str) -> Option<RuleUpdate> {
-        let version = match model.rule_now(name) {
+        let version = match model.rule_now(NamespaceId::DEFAULT, name) {
             Some(rule) => rule.version + u64::from(self.random.one_in(10)),
             None if self.random.one_in(10) => 0,
             None => return None,
         };
         let state = (!self.random.one_in(4)).then(|| format!("state {}", self.now));
-        Some(RuleUpdate { name: name.to_owned(), version, state })
+        Some(RuleUpdate { namespace: NamespaceId::DEFAULT, name: name.to_owned(), version, state })
     }
 
     fn ailing(&mut self, task: TaskId) -> Ailing {
@@ -133,6 +133,13 @@ impl Plan {
 
     fn delivery(&mut self, job: &NewJob) -> DeliveryRow {
         let (rule, summary) = (self.rule(), format!("summary {}", self.now));
-        DeliveryRow { rule, at: at(self.random.below(60) as i64), job: job.id, events: self.now as u32, summary }
+        DeliveryRow {
+            namespace: NamespaceId::DEFAULT,
+            rule,
+            at: at(self.random.below(60) as i64),
+            job: job.id,
+            events: self.now as u32,
+            summary,
+        }
     }
 }

@@ -8,7 +8,8 @@ use punctual_core::shard::event::Load;
 use punctual_core::shard::write::SharedBatch;
 use punctual_core::task::Task;
 use punctual_core::{
-    ArtifactId, AttemptNo, BackfillId, JobId, JobKey, ScheduleId, ServerId, ShardId, Span, TaskId, Timestamp,
+    ArtifactId, AttemptNo, BackfillId, JobId, JobKey, NamespaceId, ScheduleId, ServerId, ShardId, Span, TaskId,
+    Timestamp,
 };
 use punctual_store::{
     Ailing, Applied, Archiving, BackfillRow, BackfillStep, Dispatch, Dispatched, DueWindow, Filter, LogChunk,
@@ -106,12 +107,12 @@ impl Operation {
             Self::UpdateTask(task) => shown(store.update_task(task).await),
             Self::DeleteTask(id, expected) => shown(store.delete_task(id, expected).await),
             Self::InternTasks(tasks) => shown(store.intern_tasks(tasks).await),
-            Self::TaskByName(name) => shown(store.task_by_name(&name).await),
+            Self::TaskByName(name) => shown(store.task_by_name(NamespaceId::DEFAULT, &name).await),
             Self::TasksById(ids) => shown(store.tasks_by_id(ids).await),
-            Self::ListTasks(after, limit) => shown(store.list_tasks(after, limit).await),
+            Self::ListTasks(after, limit) => shown(store.list_tasks(NamespaceId::DEFAULT, after, limit).await),
             Self::CreateArtifact(artifact) => shown(store.create_artifact(artifact).await),
             Self::Artifact(id) => shown(store.artifact(id).await),
-            Self::ListArtifacts(after, limit) => shown(store.list_artifacts(after, limit).await),
+            Self::ListArtifacts(after, limit) => shown(store.list_artifacts(NamespaceId::DEFAULT, after, limit).await),
             Self::PendingArtifacts(after, limit) => shown(store.pending_artifacts(after, limit).await),
             Self::ArtifactArrived(id, at) => shown(store.artifact_arrived(id, at, Some("x86_64".to_owned())).await),
             Self::RefuseArtifact(id, at) => shown(store.refuse_artifact(id, at, "it is a script".to_owned()).await),
@@ -139,11 +140,13 @@ impl Operation {
             }
             Self::ListJobs(filter, position) => shown(store.list_jobs(filter, position).await),
             Self::ListDue(window, limit) => shown(store.list_due(window, limit).await),
-            Self::GivenBack(after, until, limit) => shown(store.given_back(after, until, limit).await),
+            Self::GivenBack(after, until, limit) => shown(store.given_back(None, after, until, limit).await),
             Self::ShardSchedules(shard) => shown(store.shard_schedules(shard).await),
             Self::LoadSchedules(shard, after, limit) => shown(store.load_schedules(shard, after, limit).await),
             Self::Schedule(id) => shown(store.schedule(id).await),
-            Self::ScheduleIds(names) => shown(store.schedule_ids(names).await.map(BTreeSet::from_iter)),
+            Self::ScheduleIds(names) => {
+                shown(store.schedule_ids(NamespaceId::DEFAULT, names).await.map(BTreeSet::from_iter))
+            }
             Self::ListSchedules(filter, after, limit) => shown(store.list_schedules(filter, after, limit).await),
             Self::SchedulesOfTask(task, limit) => shown(store.schedules_of_task(task, limit).await),
             Self::ScheduleChanges(id, limit) => shown(store.schedule_changes(id, limit).await),
@@ -151,27 +154,34 @@ impl Operation {
                 shown(store.occurrences(id, filter, after, order, limit).await)
             }
             Self::PutCalendar(calendar, expected) => shown(store.put_calendar(calendar, expected).await),
-            Self::DeleteCalendar(name, expected) => shown(store.delete_calendar(&name, expected).await),
-            Self::Calendars => shown(store.calendars().await),
+            Self::DeleteCalendar(name, expected) => {
+                shown(store.delete_calendar(NamespaceId::DEFAULT, &name, expected).await)
+            }
+            Self::Calendars => shown(store.calendars(None).await),
             Self::CalendarsRevision => shown(store.calendars_revision().await),
             Self::SchedulesWithCalendars(names, after, limit) => {
+                let names = names.into_iter().map(|name| (NamespaceId::DEFAULT, name)).collect();
                 shown(store.schedules_with_calendars(names, after, limit).await)
             }
             Self::Watermarks => shown(store.watermarks().await),
             Self::PutRule(row, expected) => shown(store.put_rule(row, expected).await),
-            Self::DeleteRule(name, expected) => shown(store.delete_rule(&name, expected).await),
-            Self::Rule(name) => shown(store.rule(&name).await),
-            Self::Rules => shown(store.rules().await),
+            Self::DeleteRule(name, expected) => shown(store.delete_rule(NamespaceId::DEFAULT, &name, expected).await),
+            Self::Rule(name) => shown(store.rule(NamespaceId::DEFAULT, &name).await),
+            Self::Rules => shown(store.rules(None).await),
             Self::WaitingNotices(limit) => shown(store.waiting_notices(limit).await.map(without_numbers)),
             Self::Dispatch(places, dispatch) => {
                 format!("dispatch {}", shown(take_places(store, &places, dispatch).await))
             }
             Self::AilingOf(tasks) => shown(store.ailing_of(tasks).await.map(by_task)),
-            Self::Ailing(limit) => shown(store.ailing(limit).await),
-            Self::Deliveries(rule, before, limit) => shown(store.deliveries(rule, before, limit).await),
+            Self::Ailing(limit) => shown(store.ailing(None, limit).await),
+            Self::Deliveries(rule, before, limit) => {
+                shown(store.deliveries(NamespaceId::DEFAULT, rule, before, limit).await)
+            }
             Self::AddBackfill(row) => shown(store.add_backfill(row).await),
             Self::Backfill(id) => shown(store.backfill(id).await),
-            Self::ListBackfills(schedule, before, limit) => shown(store.list_backfills(schedule, before, limit).await),
+            Self::ListBackfills(schedule, before, limit) => {
+                shown(store.list_backfills(NamespaceId::DEFAULT, schedule, before, limit).await)
+            }
             Self::RunningBackfills => shown(store.running_backfills().await),
             Self::StepBackfill(step) => format!("step {}", shown(store.step_backfill(step).await)),
             Self::OpenRuns(id, limit) => shown(store.open_runs(id, limit).await),

@@ -7,7 +7,7 @@ use punctual_core::shard::write::{
     Batch, BatchSeq, CancelMark, Epoch, JobWrite, Requeue, Rerun, ResolveLost, Settle, StaleOutcome, StartsId, Write,
 };
 use punctual_core::task::Task;
-use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, ShardId, Span, TaskId, Timestamp};
+use punctual_core::{AttemptNo, Counters, JobId, JobKey, JobState, NamespaceId, ShardId, Span, TaskId, Timestamp};
 use punctual_store::{
     DueWindow, Filter, FoundRow, IdempotencyKey, IdempotentAnswer, NewJob, Order, Position, Submission, Tables,
 };
@@ -132,7 +132,7 @@ impl Plan {
         self.jobs.extend(jobs.iter().map(|job| job.id));
         let now = at(self.now);
         let idempotency = self.random.one_in(3).then(|| IdempotentAnswer {
-            key: IdempotencyKey(self.random.pick(&NAMES).to_owned()),
+            key: IdempotencyKey { namespace: NamespaceId::DEFAULT, key: self.random.pick(&NAMES).to_owned() },
             fingerprint: [self.random.below(2) as u8; 32],
             answer: text(&format!("answer {}", self.now)),
             now,
@@ -145,6 +145,7 @@ impl Plan {
         let shard = if self.random.one_in(50) { ShardId(SHARDS) } else { self.shard() };
         let input_len = self.random.pick(&[1, 100, 1024, 1025]);
         NewJob {
+            namespace: NamespaceId::DEFAULT,
             id: JobId::new(self.moment(), shard, self.random.draw()),
             task: task_id(self.random.below(3)),
             priority: priority(self.random.pick(&[-1, 0, 0, 1, 5])),
@@ -385,7 +386,7 @@ impl Plan {
 
     fn due_window(&mut self) -> DueWindow {
         let after = self.random.one_in(2).then(|| JobKey { due_at: self.moment(), id: self.job() });
-        DueWindow { from: self.moment(), before: self.moment(), after }
+        DueWindow { namespace: None, from: self.moment(), before: self.moment(), after }
     }
 
     fn load(&mut self) -> Load {

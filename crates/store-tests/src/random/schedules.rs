@@ -7,7 +7,7 @@ use punctual_core::schedule::{
     SourceKind, StoredCalendar, Verdict,
 };
 use punctual_core::shard::write::{Decision, FiredJob, JobWrite, ScheduleWrite, Write};
-use punctual_core::{JobId, JobKey, ScheduleId, ShardId, TaskId, Timestamp};
+use punctual_core::{JobId, JobKey, NamespaceId, ScheduleId, ShardId, TaskId, Timestamp};
 use punctual_store::{OccurrenceFilter, Order, ScheduleFilter};
 
 use super::operation::Operation;
@@ -212,6 +212,7 @@ impl Plan {
 
     fn schedule_filter(&mut self) -> ScheduleFilter {
         ScheduleFilter {
+            namespace: NamespaceId::DEFAULT,
             task: self.random.one_in(3).then(|| self.random.pick(&all_tasks())),
             is_paused: self.random.one_in(2).then(|| self.random.one_in(2)),
             prefix: self.random.one_in(2).then(|| self.random.pick(&["", "a", "alp", "b", "B", "ä"]).to_owned()),
@@ -230,6 +231,12 @@ impl Plan {
         // Never the one that is absent.
         let name = self.random.pick(&CALENDARS[..2]).to_owned();
         let days = (1..=self.random.below(5) as i8).map(|day| jiff::civil::date(2026, 12, day));
-        StoredCalendar { name, dates: days.collect(), revision: 0, changed: by("ada", self.now) }
+        StoredCalendar {
+            namespace: NamespaceId::DEFAULT,
+            name,
+            dates: days.collect(),
+            revision: 0,
+            changed: by("ada", self.now),
+        }
     }
 }

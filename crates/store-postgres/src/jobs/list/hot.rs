@@ -6,7 +6,7 @@ use punctual_store::{Filter, HotJob, Order, Page, Position, UNREADABLE_NAMED_MAX
 use tokio_postgres::{Row, Statement};
 
 use super::merge::{List, merge, page};
-use super::{Bound, NO_ID, Unreadable, fits_task, id_range, rows_of_each};
+use super::{Bound, NO_ID, Unreadable, fits_task, id_range, is_of, rows_of_each};
 use crate::codec::{self, Read, Uuid};
 use crate::connection::Conn;
 use crate::jobs::record::read_hot;
@@ -45,7 +45,9 @@ impl HotList {
             Order::Descending => (sql!("list_hot_backwards"), sql!("list_moved_backwards")),
         };
         let shards = usize::from(shard_count);
-        let filters = filter.task.is_some() || filter.kind.is_some() || filter.queue.is_some();
+        // Of the default namespace as well: its jobs stand among those of others.
+        let is_narrowed = filter.task.is_some() || filter.kind.is_some() || filter.queue.is_some();
+        let filters = is_narrowed || filter.namespace.is_some();
         Ok(Self {
             in_place: conn.prepare(in_place).await?,
             moved: conn.prepare(moved).await?,
@@ -193,7 +195,8 @@ pub(super) fn read_key(row: &Row) -> Read<JobKey> {
 
 pub(super) fn examine_hot(row: &Row, filter: &Filter, unreadable: &mut Vec<Unreadable>) -> Found {
     let key = read_key(row).map_err(|error| leave_out(unreadable, None, error)).ok()?;
-    let fits = fits_task(row, filter, hot_job::TASK, hot_job::COUNT);
+    let is_of = is_of(row, filter, hot_job::NAMESPACE);
+    let fits = is_of.and_then(|is_of| Ok(is_of && fits_task(row, filter, hot_job::TASK, hot_job::COUNT)?));
     let job = fits.and_then(|fits| if fits { read_hot(row).map(Some) } else { Ok(None) });
     Some((key.id, job.map_err(|error| leave_out(unreadable, Some(key.id), error)).ok().flatten()))
 }
