@@ -239,6 +239,7 @@ mod tests {
 
     fn worker(queue: &str, capability: &str, labels: &[(&str, &str)]) -> WorkerSpec {
         WorkerSpec {
+            namespaces: punctual_core::namespace::ServedNamespaces::All,
             queues: vec![queue.to_owned()],
             capabilities: vec![capability.to_owned()],
             labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),

@@ -1,5 +1,6 @@
 //! Namespaces: the tenants of a cluster. Everything that a user names or makes is in one, and its key begins with it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -32,6 +33,31 @@ impl NamespaceId {
 impl fmt::Display for NamespaceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "namespace {}", self.0)
+    }
+}
+
+/// The namespaces whose jobs a worker may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServedNamespaces {
+    All,
+    Only(BTreeSet<NamespaceId>),
+}
+
+impl ServedNamespaces {
+    pub fn serves(&self, namespace: NamespaceId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(served) => served.contains(&namespace),
+        }
+    }
+
+    /// Those in both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::All, one) | (one, Self::All) => one,
+            (Self::Only(one), Self::Only(other)) => Self::Only(one.intersection(&other).copied().collect()),
+        }
     }
 }
 
@@ -123,6 +149,15 @@ mod tests {
         for bad in ["", "-a", "a-", "-", "A", "a_b", "a.b", "a/b", "ä", " a", "a\n", too_long.as_str()] {
             assert_eq!(bad.parse::<NamespaceName>(), Err(NotANamespaceName), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_worker_serves_what_both_sides_say() {
+        let only = |ids: &[u32]| ServedNamespaces::Only(ids.iter().map(|id| NamespaceId(*id)).collect());
+        assert_eq!(ServedNamespaces::All.and(only(&[1])), only(&[1]));
+        assert_eq!(only(&[1, 2]).and(only(&[2, 3])), only(&[2]));
+        assert_eq!(only(&[1]).and(ServedNamespaces::All), only(&[1]));
+        assert!(ServedNamespaces::All.serves(NamespaceId(7)) && !only(&[]).serves(NamespaceId::DEFAULT));
     }
 
     #[test]

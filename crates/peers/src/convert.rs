@@ -2,11 +2,12 @@
 
 use prost::bytes::Bytes;
 use punctual_core::job::Input;
+use punctual_core::namespace::ServedNamespaces;
 use punctual_core::schedule::Source;
 use punctual_core::shard::event::{Change, WorkerSpec};
 use punctual_core::shard::{LiveView, WorkerStatus};
 use punctual_core::task::Priority;
-use punctual_core::{AttemptNo, Counters, JobKey, JobRow, JobState, TaskId, Timestamp, WorkerId};
+use punctual_core::{AttemptNo, Counters, JobKey, JobRow, JobState, NamespaceId, TaskId, Timestamp, WorkerId};
 use punctual_engine::WorkerInfo;
 use punctual_proto::convert::{BadMessage, id_bytes, job_id};
 use punctual_proto::peer as wire;
@@ -113,10 +114,16 @@ pub(crate) fn change_from_wire(change: &wire::Change) -> Result<Change, BadMessa
 }
 
 pub(crate) fn worker_to_wire((status, info): (WorkerStatus, WorkerInfo)) -> wire::WorkerInfo {
+    let (serves_only_namespaces, namespaces) = match info.spec.namespaces {
+        ServedNamespaces::All => (false, Vec::new()),
+        ServedNamespaces::Only(served) => (true, served.into_iter().map(|namespace| namespace.0).collect()),
+    };
     wire::WorkerInfo {
         worker_id: id_bytes(status.id.to_bytes()),
         name: info.name,
         version: info.version,
+        serves_only_namespaces,
+        namespaces,
         is_connected: status.is_connected,
         queues: info.spec.queues,
         capabilities: info.spec.capabilities,
@@ -137,7 +144,12 @@ pub(crate) fn worker_from_wire(worker: wire::WorkerInfo) -> Result<(WorkerStatus
         running: worker.running,
         seen_at: time(worker.seen_at)?,
     };
+    let namespaces = match worker.serves_only_namespaces {
+        true => ServedNamespaces::Only(worker.namespaces.into_iter().map(NamespaceId).collect()),
+        false => ServedNamespaces::All,
+    };
     let spec = WorkerSpec {
+        namespaces,
         queues: worker.queues,
         capabilities: worker.capabilities,
         labels: worker.labels.into_iter().collect(),

@@ -185,6 +185,9 @@ fn draw_config(rng: &mut Rng, options: Options) -> Config {
     }
 }
 
+/// Another namespace than the default one.
+pub(crate) const TENANT: NamespaceId = NamespaceId(1);
+
 fn draw_task(rng: &mut Rng, number: u64) -> Task {
     let mut spec = TaskSpec::new(Run::Probe(Probe::default()));
     spec.queue = rng.pick(&QUEUES).to_string();
@@ -200,9 +203,10 @@ fn draw_task(rng: &mut Rng, number: u64) -> Task {
     spec.timeout = *rng.pick(&[Span::from_secs(4), Span::from_secs(10), Span::from_secs(20)]);
     spec.queue_timeout = *rng.pick(&[None, None, None, Some(Span::from_secs(2)), Some(Span::from_secs(15))]);
     spec.quiet = rng.percent(10);
+    let namespace = if rng.percent(30) { TENANT } else { NamespaceId::DEFAULT };
     let waits_for = rng.percent(20).then(|| ArtifactId::new(START, number));
     Task {
-        namespace: NamespaceId::DEFAULT,
+        namespace,
         id: TaskId::new(START, number),
         name: Some(format!("task-{number}")),
         revision: 1,

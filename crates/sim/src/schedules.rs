@@ -11,7 +11,7 @@ use punctual_core::shard::Answer;
 use punctual_core::shard::event::{Made, Token};
 use punctual_core::shard::write::{ScheduleWrite, SharedBatch, Void, Write};
 use punctual_core::task::Task;
-use punctual_core::{NamespaceId, ScheduleId, ShardId, Span, Timestamp};
+use punctual_core::{ScheduleId, ShardId, Span, Timestamp};
 
 use crate::calendars::CALENDAR;
 use crate::history::Fact;
@@ -124,7 +124,7 @@ impl Simulation {
     fn create(&mut self, task: Arc<Task>, name: String, edit: ScheduleEdit) {
         let shard = ShardId(self.rng.below(usize::from(self.plan.shards)) as u16);
         let id = ScheduleId::new(self.now, shard, self.rng.next());
-        let new = Box::new(NewSchedule { namespace: NamespaceId::DEFAULT, id, name, edit });
+        let new = Box::new(NewSchedule { namespace: task.namespace, id, name, edit });
         self.schedules.asked.insert(id, task);
         self.schedules.unconfirmed.insert(id, new.clone());
         self.ask_schedule(id, ScheduleCommand::Create(new));

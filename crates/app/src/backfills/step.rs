@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use punctual_core::schedule::{By, ScheduleRow, Source, SourceKind};
 use punctual_core::task::Task;
-use punctual_core::{JobId, JobState, NamespaceId, Span, Timestamp};
+use punctual_core::{JobId, JobState, Span, Timestamp};
 use punctual_store::{BackfillProgress, BackfillRow, BackfillState, BackfillStep, NewJob, Stepped};
 use tokio::sync::Notify;
 

@@ -101,7 +101,7 @@ impl App {
         filled.map_err(|_| AppError::new(ErrorKind::Internal, "the operating system gave no random numbers"))?;
         let text = punctual_pki::JoinToken::new(JoinTokenId::new(now, self.random()), secret, authority);
         let scope = WorkerScope {
-            namespace: NAMESPACE.to_owned(),
+            namespaces: vec![NAMESPACE.to_owned()],
             queues: distinct(&request.queues),
             labels: request.labels.clone(),
             kinds: distinct(&request.kinds),
@@ -170,7 +170,7 @@ fn view(row: JoinTokenRow, now: Timestamp) -> WorkerToken {
     WorkerToken {
         id: row.id,
         state: state.to_owned(),
-        namespace: row.scope.namespace,
+        namespace: row.scope.namespaces.join(", "),
         queues: row.scope.queues,
         kinds: row.scope.kinds,
         labels: row.scope.labels,

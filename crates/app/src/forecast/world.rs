@@ -97,6 +97,7 @@ impl World {
             }
         }
         let spec = WorkerSpec {
+            namespaces: punctual_core::namespace::ServedNamespaces::All,
             queues: vec![default_queue()],
             capabilities: vec![Run::Probe(Probe::default()).capability()],
             labels: BTreeMap::new(),

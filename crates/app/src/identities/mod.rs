@@ -32,7 +32,7 @@ use crate::{App, AppError, Entropy, Result};
 /// How long keys and sessions count while the store cannot be asked whether they still do. A failover of PostgreSQL takes less.
 const TRUSTED_FOR: Span = Span::from_secs(60);
 /// The only namespace there is.
-const NAMESPACE: &str = "default";
+pub(crate) const NAMESPACE: &str = "default";
 /// A session that was not used for this long has ended.
 const SESSION_IDLE_MAX: Span = Span::from_secs(7 * 86_400);
 /// A session ends after this, however much it is used.

@@ -3,10 +3,10 @@
 use crate::world::by;
 use punctual_api::OverdueQuery;
 use punctual_app::{Reports, Round};
+use punctual_core::Span;
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::schedule::Verdict;
 use punctual_core::task::Run;
-use punctual_core::{Span};
 use punctual_store::{NewJob, Notices, Tasks};
 use punctual_store_tests::fixture::{at, named_task, new_job, original, owner_of, start, submit, task_id};
 use punctual_store_tests::report_fixture::{notice, tell};

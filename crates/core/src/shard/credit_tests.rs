@@ -55,6 +55,7 @@ impl Bench {
     fn connect(&mut self, worker: u64, credit: u32, held: Vec<(JobId, AttemptNo)>) -> WorkerId {
         let id = WorkerId::new(Timestamp::EPOCH, worker);
         let spec = WorkerSpec {
+            namespaces: crate::namespace::ServedNamespaces::All,
             queues: vec!["default".into()],
             capabilities: vec!["probe".into()],
             labels: Default::default(),

@@ -8,6 +8,7 @@ use crate::attempt::{AttemptNo, Details, Outcome};
 use crate::id::{JobId, ScheduleId, ShardId, TaskId, WorkerId};
 use crate::job::{Counters, JobKey, JobRow};
 use crate::lifecycle::JobState;
+use crate::namespace::ServedNamespaces;
 use crate::schedule::{OccurrenceRow, Origin, Plan, ScheduleState, Source};
 use crate::shard::ask::{Answer, Ask};
 use crate::shard::write::{Epoch, OpenStart, StartsId};
@@ -193,6 +194,7 @@ pub enum Event {
 /// What a worker can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerSpec {
+    pub namespaces: ServedNamespaces,
     pub queues: Vec<String>,
     pub capabilities: Vec<String>,
     pub labels: std::collections::BTreeMap<String, String>,

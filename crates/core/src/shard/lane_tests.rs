@@ -48,6 +48,7 @@ impl Bench {
             );
         }
         let spec = WorkerSpec {
+            namespaces: crate::namespace::ServedNamespaces::All,
             queues: vec!["default".into()],
             capabilities: vec!["probe".into()],
             labels: Default::default(),

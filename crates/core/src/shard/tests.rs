@@ -135,6 +135,7 @@ fn replies(effects: Effects) -> Vec<Reply> {
 
 fn worker_spec() -> WorkerSpec {
     WorkerSpec {
+        namespaces: crate::namespace::ServedNamespaces::All,
         queues: vec!["default".into()],
         capabilities: vec!["probe".into()],
         labels: Default::default(),

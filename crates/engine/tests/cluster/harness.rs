@@ -163,6 +163,7 @@ impl Worker {
 
     fn info() -> WorkerInfo {
         let spec = WorkerSpec {
+            namespaces: punctual_core::namespace::ServedNamespaces::All,
             queues: vec!["default".into()],
             capabilities: vec!["probe".into()],
             labels: BTreeMap::new(),

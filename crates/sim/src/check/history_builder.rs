@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use punctual_core::attempt::{AttemptRecord, Details, Ending, Failure, FailureClass, Outcome};
+use punctual_core::namespace::ServedNamespaces;
 use punctual_core::notice::{Notice, NoticeKind};
 use punctual_core::shard::event::{Command, Reply, Token};
 use punctual_core::shard::write::{
@@ -77,11 +78,9 @@ impl HistoryBuilder {
             details: None,
             notice_kind: None,
         };
-        builder.fact(Fact::Joined { worker: worker(), slots: 1 }).fact(Fact::Submit {
-            request: RequestNo(1),
-            jobs: vec![id],
-            task,
-        })
+        builder
+            .fact(Fact::Joined { worker: worker(), slots: 1, namespaces: ServedNamespaces::All })
+            .fact(Fact::Submit { request: RequestNo(1), jobs: vec![id], task })
     }
 
     pub(super) fn fact(mut self, fact: Fact) -> Self {

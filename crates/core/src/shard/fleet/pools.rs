@@ -1,12 +1,13 @@
 //! Worker pools: the workers that can run the same jobs.
 //!
-//! A pool is a queue, a capability and labels. Every task belongs to one pool, and a worker serves each pool whose
+//! A pool is a namespace, a queue, a capability and labels. Every task belongs to one pool, and a worker serves each pool whose
 //! needs it meets. A task whose file has not arrived belongs to a pool that no worker serves.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 
 use crate::id::{TaskId, WorkerId};
+use crate::namespace::NamespaceId;
 use crate::shard::event::WorkerSpec;
 use crate::shard::{Config, planted};
 use crate::task::Task;
@@ -28,6 +29,7 @@ impl PoolId {
 /// What a worker must offer.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Needs {
+    namespace: NamespaceId,
     queue: String,
     capability: String,
     labels: BTreeMap<String, String>,
@@ -38,9 +40,10 @@ pub(super) struct Needs {
 const ARRIVAL: &str = "\0arrival";
 
 impl Needs {
-    fn of(task: &Task, arrivals: Arrivals) -> Self {
-        let waits = task.waits_for.is_some() && arrivals == Arrivals::Awaited;
+    fn of(task: &Task, rules: PoolRules) -> Self {
+        let waits = task.waits_for.is_some() && rules.arrivals == Arrivals::Awaited;
         Self {
+            namespace: if rules.tenants == Tenants::Ignored { NamespaceId::DEFAULT } else { task.namespace },
             queue: task.spec.queue.clone(),
             capability: if waits { ARRIVAL.to_owned() } else { task.spec.run.capability() },
             labels: task.spec.labels.clone(),
@@ -49,6 +52,7 @@ impl Needs {
 
     pub(super) fn are_met_by(&self, worker: &WorkerSpec) -> bool {
         self.capability != ARRIVAL
+            && worker.namespaces.serves(self.namespace)
             && worker.queues.contains(&self.queue)
             && worker.capabilities.contains(&self.capability)
             && self.labels.iter().all(|(key, value)| worker.labels.get(key) == Some(value))
@@ -61,6 +65,21 @@ enum Arrivals {
     Awaited,
     /// A planted bug.
     Ignored,
+}
+
+/// Whether a job runs only where its namespace is served.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tenants {
+    Separate,
+    /// A planted bug.
+    Ignored,
+}
+
+/// What pools go by.
+#[derive(Clone, Copy)]
+struct PoolRules {
+    arrivals: Arrivals,
+    tenants: Tenants,
 }
 
 struct WorkerPool {
@@ -77,7 +96,7 @@ pub(super) struct WorkerPools {
     by_needs: HashMap<Needs, PoolId>,
     /// The pools of tasks seen lately, so that a job costs no comparison of texts.
     by_task: HashMap<(TaskId, u32), PoolId>,
-    arrivals: Arrivals,
+    rules: PoolRules,
 }
 
 /// Beyond this the cache of tasks starts anew.
@@ -86,7 +105,9 @@ const TASK_CACHE_MAX: usize = 4096;
 impl WorkerPools {
     pub(super) fn new(config: &Config) -> Self {
         let arrivals = if planted!(config, FileNotAwaited) { Arrivals::Ignored } else { Arrivals::Awaited };
-        Self { all: Vec::new(), by_needs: HashMap::new(), by_task: HashMap::new(), arrivals }
+        let tenants = if planted!(config, NamespaceIgnored) { Tenants::Ignored } else { Tenants::Separate };
+        let rules = PoolRules { arrivals, tenants };
+        Self { all: Vec::new(), by_needs: HashMap::new(), by_task: HashMap::new(), rules }
     }
 
     /// The pool of a task. A pool that was not seen before is added with the workers that `add` returns.
@@ -94,7 +115,7 @@ impl WorkerPools {
         if let Some(&pool) = self.by_task.get(&(task.id, task.revision)) {
             return pool;
         }
-        let needs = Needs::of(task, self.arrivals);
+        let needs = Needs::of(task, self.rules);
         let pool = match self.by_needs.get(&needs) {
             Some(&pool) => pool,
             None => {

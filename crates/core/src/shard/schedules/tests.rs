@@ -88,6 +88,7 @@ impl Bench {
         let load = self.owner.take_effects().schedule_loads.pop().expect("a takeover reads schedules");
         self.owner.handle(Event::Schedules { load, rows, next: None, calendars: 0 }, self.now);
         let spec = WorkerSpec {
+            namespaces: crate::namespace::ServedNamespaces::All,
             queues: vec!["default".into()],
             capabilities: vec!["probe".into()],
             labels: BTreeMap::default(),
