@@ -56,7 +56,7 @@ pub(crate) fn waiting(
     }
     let wanted = match (arrival, task) {
         (Some(arrival), _) => format!("it {arrival}"),
-        (None, Some(task)) => placement::waits_for(&task.spec, workers, program),
+        (None, Some(task)) => placement::waits_for(&task.spec, &placement::of_tenant(task.namespace, workers), program),
         (None, None) => "its task is gone".to_owned(),
     };
     text += &format!("It has been due for {}: {wanted}.", rounded(now, job.due_since()));
@@ -111,7 +111,9 @@ pub(crate) fn unknown(job: &HotJob, place: &Place, now: Timestamp) -> String {
 
 /// Whether a worker must be started, or another one, for a job of this task to run.
 pub(crate) fn is_unserved(task: &Task, workers: &[WorkerSpec]) -> bool {
-    task.waits_for.is_none() && !workers.iter().any(|worker| placement::can_run(&task.spec, worker))
+    let serves = |worker: &WorkerSpec| worker.namespaces.serves(task.namespace);
+    let can_run = |worker: &WorkerSpec| serves(worker) && placement::can_run(&task.spec, worker);
+    task.waits_for.is_none() && !workers.iter().any(can_run)
 }
 
 pub(crate) fn finished(job: &FinishedJob) -> String {

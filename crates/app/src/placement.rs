@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use punctual_api::Warning;
-use punctual_core::TaskId;
 use punctual_core::run::{Binary, Network};
 use punctual_core::shard::event::WorkerSpec;
 use punctual_core::task::{Run, Task, TaskSpec, default_queue};
+use punctual_core::{NamespaceId, TaskId};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -46,6 +46,11 @@ impl Seen {
     fn put(&self, answer: Answer) {
         *self.latest.write().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), answer));
     }
+}
+
+/// The workers that a tenant knows of: those that serve its namespace.
+pub(crate) fn of_tenant(namespace: NamespaceId, workers: &[WorkerSpec]) -> Vec<WorkerSpec> {
+    workers.iter().filter(|worker| worker.namespaces.serves(namespace)).cloned().collect()
 }
 
 pub(crate) fn can_run(spec: &TaskSpec, worker: &WorkerSpec) -> bool {
@@ -148,9 +153,9 @@ fn labels(spec: &TaskSpec) -> String {
 
 impl App {
     /// What no worker of the cluster has that the task needs. `None` if one can run it, or if not all servers answered.
-    pub(crate) async fn lack_of(&self, spec: &TaskSpec) -> Option<String> {
+    pub(crate) async fn lack_of(&self, namespace: NamespaceId, spec: &TaskSpec) -> Option<String> {
         // From memory: nearly always some worker here can.
-        if self.0.engine.any_connected(|worker| can_run(spec, worker)) {
+        if self.0.engine.any_connected(|worker| worker.namespaces.serves(namespace) && can_run(spec, worker)) {
             return None;
         }
         let elsewhere = match self.0.workers_seen.latest() {
@@ -160,7 +165,7 @@ impl App {
         // Those of this server again: one may have connected meanwhile.
         let mut workers = self.0.engine.connected_specs();
         workers.extend(elsewhere.iter().cloned());
-        lack(spec, &workers, self.0.settings.worker_program)
+        lack(spec, &of_tenant(namespace, &workers), self.0.settings.worker_program)
     }
 
     async fn ask_elsewhere(&self) -> Answer {
@@ -196,7 +201,8 @@ impl App {
         for task in distinct.into_values() {
             // A task with a name warns where it is defined.
             let credentials = if task.name.is_none() { plain_credentials(&task.spec) } else { Vec::new() };
-            for warning in self.lack_of(&task.spec).await.map(no_worker).into_iter().chain(credentials) {
+            for warning in self.lack_of(task.namespace, &task.spec).await.map(no_worker).into_iter().chain(credentials)
+            {
                 if !warnings.contains(&warning) && warnings.len() < WARNINGS_MAX {
                     warnings.push(warning);
                 }
@@ -217,7 +223,7 @@ impl App {
             }
             let reason = match task.waits_for {
                 Some(artifact) => format!("waits for {artifact} to arrive"),
-                None => self.lack_of(&task.spec).await.unwrap_or_else(busy),
+                None => self.lack_of(task.namespace, &task.spec).await.unwrap_or_else(busy),
             };
             reasons.insert(task.id, reason);
         }
@@ -234,6 +240,7 @@ mod tests {
     use super::*;
     use punctual_core::Timestamp;
     use punctual_core::id::ArtifactId;
+    use punctual_core::namespace::ServedNamespaces;
     use punctual_core::run::Command;
     use punctual_core::task::Handler;
 
@@ -245,6 +252,15 @@ mod tests {
             labels: labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
             credit: 1,
         }
+    }
+
+    #[test]
+    fn a_tenant_knows_only_the_workers_that_serve_it() {
+        let all = worker("default", "probe", &[]);
+        let theirs = WorkerSpec { namespaces: ServedNamespaces::Only([NamespaceId(2)].into()), ..all.clone() };
+        let workers = [theirs.clone(), all.clone()];
+        assert_eq!(of_tenant(NamespaceId(1), &workers), [all.clone()]);
+        assert_eq!(of_tenant(NamespaceId(2), &workers), [theirs, all]);
     }
 
     #[test]

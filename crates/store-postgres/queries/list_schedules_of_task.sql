@@ -10,8 +10,8 @@ SELECT schedule.id, schedule.name, schedule.task, schedule.spec, schedule.priori
        schedule.changed_at, schedule.changed_by, schedule.place = $4, schedule.fits
 FROM (
     SELECT *, row_number() OVER (ORDER BY name) AS place,
-           $5::boolean IS NULL OR (paused_at IS NOT NULL) = $5 AS fits
-    FROM schedule WHERE task = $8 AND namespace = $7 AND name > $1 AND name >= $2 AND name < $3
+           namespace = $7 AND ($5::boolean IS NULL OR (paused_at IS NOT NULL) = $5) AS fits
+    FROM schedule WHERE task = $8 AND name > $1 AND name >= $2 AND name < $3
     ORDER BY name LIMIT $4
 ) AS schedule
 WHERE schedule.fits OR schedule.place = $4

@@ -3,4 +3,4 @@
 -- Concurrency: a snapshot.
 SELECT id, schedule, schedule_name, spec, created_at, created_by, version, state, reached, total, made, passed_over,
        succeeded, failed, cancelled, ended_at, ended_by, note, namespace
-FROM backfill WHERE namespace = ?4 AND schedule = ?3 AND id < ?1 ORDER BY id DESC LIMIT ?2
+FROM backfill WHERE schedule = ?3 AND +namespace = ?4 AND id < ?1 ORDER BY id DESC LIMIT ?2

@@ -99,9 +99,9 @@ impl NamespaceContent {
     }
 }
 
-/// Whoever stores something in a namespace has looked whether it is there. If the namespace is deleted at the same moment,
-/// tasks, artifacts, calendars, secrets and rules are either found by the deletion or refused as `Inconsistent`. A job
-/// that is submitted at the same moment may remain: it runs, and its history goes by retention.
+/// Whoever stores something in a namespace looks first whether it is there; stores of other things do not look. What is
+/// stored at the same moment as its namespace is deleted may remain. Nobody finds it, because the number is not given again:
+/// a job that was submitted then runs, and goes by retention.
 #[async_trait]
 pub trait Namespaces: Send + Sync + 'static {
     /// Stores a new namespace under a number that none had before. Crash before: there is no namespace, and its number

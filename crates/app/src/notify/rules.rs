@@ -145,7 +145,7 @@ impl App {
 
     /// Why messages of a rule would wait if they were made now.
     async fn sending_warnings(&self, spec: &RuleSpec) -> Vec<Warning> {
-        self.lack_of(&sending_spec(spec)).await.map(no_worker).into_iter().collect()
+        self.lack_of(NamespaceId::DEFAULT, &sending_spec(spec)).await.map(no_worker).into_iter().collect()
     }
 
     async fn read_rule(&self, name: &str) -> Result<(RuleRow, RuleSpec)> {

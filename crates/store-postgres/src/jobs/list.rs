@@ -44,37 +44,43 @@ pub(super) async fn jobs(
     filter: &Filter,
     position: Position,
 ) -> Result<(JobPages, Vec<Unreadable>), Trouble> {
-    let finished = FinishedList::prepare(conn, filter, position).await?;
-    if !filter.tables.has_hot() {
-        let rows = snapshot(conn, finished.steps(filter, position)).await?;
-        return Ok((JobPages { hot: Page::EMPTY, finished: finished.page(&rows, filter, position)? }, Vec::new()));
-    }
+    let mut finished = FinishedList::prepare(conn, filter, position).await?;
     let mut unreadable = Vec::new();
     let tenant = filter.namespace.and_then(NamespaceId::or_none);
-    if filter.tracing_id.is_some() || tenant.is_some() {
-        let is_narrowed = filter.task.is_some() || filter.kind.is_some() || filter.queue.is_some();
-        let filters = is_narrowed || (filter.tracing_id.is_some() && filter.namespace.is_some());
-        let each = rows_of_each(1, filters, position.limit);
-        let mut steps = vec![indexed(conn, filter, position, each).await?];
-        steps.extend(finished.steps(filter, position));
-        let mut rows = snapshot(conn, steps).await?;
-        let rest = rows.split_off(1);
-        let examined: Vec<_> = rows[0].iter().filter_map(|row| examine_hot(row, filter, &mut unreadable)).collect();
-        let hot = page(examined, rows[0].len() >= each, position.limit);
-        return Ok((JobPages { hot, finished: finished.page(&rest, filter, position)? }, unreadable));
-    }
-    let mut hot = HotList::prepare(conn, shard_count, filter, position).await?;
+    let mut hot = match filter.tables.has_hot() && filter.tracing_id.is_none() && tenant.is_none() {
+        true => Some(HotList::prepare(conn, shard_count, filter, position).await?),
+        false => None,
+    };
+    let is_narrowed = filter.task.is_some() || filter.kind.is_some() || filter.queue.is_some();
+    let filters = is_narrowed || (filter.tracing_id.is_some() && filter.namespace.is_some());
+    let each = rows_of_each(1, filters, position.limit);
     for _ in 0..READS_MAX {
-        let mut steps = hot.steps();
+        unreadable.clear();
+        let mut steps = match &hot {
+            Some(hot) => hot.steps(),
+            None if filter.tables.has_hot() => vec![indexed(conn, filter, position, each).await?],
+            None => Vec::new(),
+        };
+        let hot_steps = steps.len();
         steps.extend(finished.steps(filter, position));
         let mut rows = snapshot(conn, steps).await?;
-        let rest = rows.split_off(HotList::STEPS);
-        if let Some(page) = hot.page(&rows, filter, position, &mut unreadable)? {
-            let finished = finished.page(&rest, filter, position)?;
-            return Ok((JobPages { hot: page, finished }, unreadable));
+        let rest = rows.split_off(hot_steps);
+        let of_hot = match &mut hot {
+            Some(hot) => hot.page(&rows, filter, position, &mut unreadable)?,
+            None => Some(rows.first().map_or(Page::EMPTY, |rows| {
+                let examined = rows.iter().filter_map(|row| examine_hot(row, filter, &mut unreadable)).collect();
+                page(examined, rows.len() >= each, position.limit)
+            })),
+        };
+        let of_history = finished.page(&rest, filter, position)?;
+        if let Some(hot) = of_hot
+            && !finished.is_to_widen(&of_history, position.limit)
+        {
+            return Ok((JobPages { hot, finished: of_history }, unreadable));
         }
     }
-    Err(Trouble::inconsistent(format!("{} jobs in a row have ids that cannot be read", READS_MAX * hot.each)))
+    let each = hot.map_or(each, |hot| hot.each);
+    Err(Trouble::inconsistent(format!("{} jobs in a row have ids that cannot be read", READS_MAX * each)))
 }
 
 /// Hot jobs with one tracing id, or of one namespace other than the default one. They have an index in order of id, so that

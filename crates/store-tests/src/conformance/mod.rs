@@ -21,6 +21,7 @@ mod lists;
 mod loads;
 mod logs;
 mod members;
+mod namespaces;
 mod notices;
 mod requeues;
 mod retention;
@@ -67,6 +68,20 @@ macro_rules! cases {
 }
 
 cases! { ($)
+    namespaces {
+        the_default_namespace_always_exists,
+        the_number_of_a_namespace_is_never_given_again,
+        a_namespace_is_changed_only_from_the_expected_revision,
+        a_namespace_that_is_in_use_is_not_deleted,
+        tasks_of_one_name_and_content_are_one_in_each_namespace,
+        schedules_and_calendars_of_one_name_are_one_in_each_namespace,
+        an_artifact_is_known_only_in_its_namespace,
+        rules_secrets_and_deliveries_of_one_name_are_one_in_each_namespace,
+        an_idempotency_key_is_one_in_each_namespace,
+        a_job_is_in_the_namespace_of_its_task,
+        a_list_of_one_namespace_never_shows_the_jobs_of_another,
+        a_job_stays_in_its_namespace_whatever_becomes_of_it,
+    }
     enrolments {
         a_join_token_reads_back_as_it_was_added,
         a_join_token_admits_as_many_workers_as_it_has_uses,

@@ -19,6 +19,8 @@ pub(super) struct FinishedList {
     statement: Statement,
     selectors: Vec<Selector>,
     each: usize,
+    /// How many rows may be read of each list.
+    widest: usize,
 }
 
 enum Selector {
@@ -35,11 +37,9 @@ impl FinishedList {
         // they are few and rare; then the task; then everything.
         let tenant = filter.namespace.and_then(codec::namespace_or_none);
         let unsuccessful = !filter.states.is_empty() && !filter.states.contains(&JobState::Succeeded);
-        // Jobs of the default namespace stand among those of others.
-        let is_default = filter.namespace.is_some() && tenant.is_none();
-        let mut filters = is_default || filter.kind.is_some() || filter.queue.is_some();
+        let mut filters = filter.kind.is_some() || filter.queue.is_some();
         let (texts, mut selectors): ([&str; 2], Vec<Selector>) = if let Some(tracing_id) = &filter.tracing_id {
-            filters |= filter.task.is_some() || !filter.states.is_empty() || filter.namespace.is_some();
+            filters |= filter.task.is_some() || !filter.states.is_empty();
             let selectors = vec![Selector::Traced(tracing_id.clone())];
             ([sql!("list_finished_traced"), sql!("list_finished_traced_backwards")], selectors)
         } else if let Some(namespace) = tenant
@@ -72,7 +72,8 @@ impl FinishedList {
             Order::Descending => texts[1],
         };
         let each = rows_of_each(selectors.len(), filters, position.limit);
-        Ok(Self { statement: conn.prepare(text).await?, selectors, each })
+        let widest = rows_of_each(selectors.len(), true, position.limit);
+        Ok(Self { statement: conn.prepare(text).await?, selectors, each, widest })
     }
 
     pub(super) fn steps(&self, filter: &Filter, position: Position) -> Vec<Step> {
@@ -89,6 +90,15 @@ impl FinishedList {
             Step::Prepared(self.statement.clone(), params)
         };
         self.selectors.iter().map(step).collect()
+    }
+
+    /// Jobs of other namespaces took the place of those that are asked for: the lists have to be read again, further.
+    pub(super) fn is_to_widen(&mut self, page: &Page<FinishedJob>, limit: usize) -> bool {
+        let is_short = page.next.is_some() && page.rows.len() < limit && self.each < self.widest;
+        if is_short {
+            self.each = self.widest;
+        }
+        is_short
     }
 
     pub(super) fn page(

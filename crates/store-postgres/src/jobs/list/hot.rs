@@ -45,9 +45,8 @@ impl HotList {
             Order::Descending => (sql!("list_hot_backwards"), sql!("list_moved_backwards")),
         };
         let shards = usize::from(shard_count);
-        // Of the default namespace as well: its jobs stand among those of others.
-        let is_narrowed = filter.task.is_some() || filter.kind.is_some() || filter.queue.is_some();
-        let filters = is_narrowed || filter.namespace.is_some();
+        // Where there is one namespace, all jobs are of it. If not, a page that is not full is read again.
+        let filters = filter.task.is_some() || filter.kind.is_some() || filter.queue.is_some();
         Ok(Self {
             in_place: conn.prepare(in_place).await?,
             moved: conn.prepare(moved).await?,
