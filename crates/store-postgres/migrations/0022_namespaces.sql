@@ -55,6 +55,7 @@ ALTER TABLE calendar_use DROP CONSTRAINT calendar_use_pkey;
 ALTER TABLE calendar_use ADD PRIMARY KEY (namespace, calendar, schedule);
 DROP INDEX calendar_use_name;
 CREATE INDEX calendar_use_name ON calendar_use (namespace, calendar, name);
+CREATE INDEX calendar_use_schedule ON calendar_use (schedule);
 
 ALTER TABLE notification_rule ADD COLUMN namespace integer NOT NULL DEFAULT 0;
 ALTER TABLE notification_rule DROP CONSTRAINT notification_rule_pkey;

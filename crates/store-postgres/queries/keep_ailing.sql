@@ -5,4 +5,5 @@ INSERT INTO ailing (task, since, last, failures, namespace)
 SELECT new.task, new.since, new.last, new.failures, coalesce(task.namespace, 0)
 FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::integer[]) AS new (task, since, last, failures)
 LEFT JOIN task ON task.id = new.task
-ON CONFLICT (task) DO UPDATE SET since = excluded.since, last = excluded.last, failures = excluded.failures
+ON CONFLICT (task) DO UPDATE SET
+    since = excluded.since, last = excluded.last, failures = excluded.failures, namespace = excluded.namespace

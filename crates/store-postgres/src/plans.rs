@@ -205,7 +205,7 @@ async fn check_all(conn: &Conn, maintenance: &Conn, when: &str) {
         ("prune_schedule_changes", "schedule_change_at"),
         ("schedules_with_calendars", "calendar_use_pkey on calendar_use"),
         ("calendar_users", "calendar_use_name on calendar_use"),
-        ("forget_calendars", "calendar_use_pkey on calendar_use"),
+        ("forget_calendars", "calendar_use_schedule on calendar_use"),
         ("sealed_keys", "sealed_key_pkey on sealed_key"),
         ("secrets", "secret_pkey on secret"),
         ("secrets_by_name", "secret_pkey on secret"),

@@ -73,9 +73,7 @@ pub(super) async fn jobs(
             })),
         };
         let of_history = finished.page(&rest, filter, position)?;
-        if let Some(hot) = of_hot
-            && !finished.is_to_widen(&of_history, position.limit)
-        {
+        if let (Some(hot), Some(of_history)) = (of_hot, of_history) {
             return Ok((JobPages { hot, finished: of_history }, unreadable));
         }
     }

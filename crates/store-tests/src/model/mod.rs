@@ -104,7 +104,8 @@ pub struct State {
     /// The largest that any notice ever had, also one that is gone.
     last_notice: Table<(), i64>,
     rules: Table<(NamespaceId, String), RuleRow>,
-    ailing: Table<TaskId, Ailing>,
+    /// Each with the namespace that its task had when it was put.
+    ailing: Table<TaskId, (NamespaceId, Ailing)>,
     deliveries: Table<(Timestamp, JobId), DeliveryRow>,
     backfills: Table<BackfillId, BackfillRow>,
     backfill_runs: Table<(BackfillId, Timestamp), BackfillRun>,

@@ -77,13 +77,14 @@ impl ModelStore {
 
     pub fn ailing_of_now(&self, tasks: &[TaskId]) -> Vec<Ailing> {
         let state = self.state();
-        state.ailing.values().filter(|ailing| tasks.contains(&ailing.task)).cloned().collect()
+        let ailing = state.ailing.values().map(|(_, ailing)| ailing);
+        ailing.filter(|ailing| tasks.contains(&ailing.task)).cloned().collect()
     }
 
     pub fn ailing_now(&self, namespace: Option<NamespaceId>, limit: usize) -> Vec<Ailing> {
         let state = self.state();
-        let wanted = |ailing: &&Ailing| namespace.is_none_or(|namespace| namespace == state.namespace_of(ailing.task));
-        let mut all: Vec<Ailing> = state.ailing.values().filter(wanted).cloned().collect();
+        let of_namespace = state.ailing.values().filter(|(of, _)| namespace.is_none_or(|namespace| namespace == *of));
+        let mut all: Vec<Ailing> = of_namespace.map(|(_, ailing)| ailing.clone()).collect();
         all.sort_by_key(|ailing| std::cmp::Reverse((ailing.last, ailing.task)));
         all.truncate(limit);
         all
@@ -137,7 +138,7 @@ impl State {
             self.rules.put(key, RuleRow { state, version: version + 1, ..rule });
         }
         for task in ailing {
-            self.ailing.put(task.task, task);
+            self.ailing.put(task.task, (self.namespace_of(task.task), task));
         }
         for task in &well {
             self.ailing.take(task);
@@ -153,7 +154,7 @@ impl State {
 
     pub(super) fn forget_reports(&mut self, before: Timestamp) {
         self.deliveries.take_all(|(at, _), _| *at < before);
-        self.ailing.take_all(|_, ailing| ailing.last < before);
+        self.ailing.take_all(|_, (_, ailing)| ailing.last < before);
     }
 }
 

@@ -80,7 +80,11 @@ impl ModelStore {
 
     pub fn schedules_of_task_now(&self, task: TaskId, limit: usize) -> Vec<String> {
         let state = self.state();
-        state.by_name().filter(|row| row.edit.task == task).take(limit).map(|row| row.name.clone()).collect()
+        let of_task = state.schedules.values().filter(|row| row.edit.task == task);
+        let mut names: Vec<String> = of_task.map(|row| row.name.clone()).collect();
+        names.sort_unstable();
+        names.truncate(limit);
+        names
     }
 
     pub fn schedule_changes_now(&self, id: ScheduleId, limit: usize) -> Vec<ScheduleChange> {

@@ -36,7 +36,12 @@ impl Plan {
             0..5 => {
                 let schedule = self.random.pick(&all_schedules()[..3]);
                 let progress = self.progress();
-                Operation::AddBackfill(BackfillRow { schedule, progress, ..new_backfill(n) })
+                Operation::AddBackfill(BackfillRow {
+                    namespace: self.namespace(),
+                    schedule,
+                    progress,
+                    ..new_backfill(n)
+                })
             }
             5 => Operation::Backfill(id),
             6 => {

@@ -92,21 +92,13 @@ impl FinishedList {
         self.selectors.iter().map(step).collect()
     }
 
-    /// Jobs of other namespaces took the place of those that are asked for: the lists have to be read again, further.
-    pub(super) fn is_to_widen(&mut self, page: &Page<FinishedJob>, limit: usize) -> bool {
-        let is_short = page.next.is_some() && page.rows.len() < limit && self.each < self.widest;
-        if is_short {
-            self.each = self.widest;
-        }
-        is_short
-    }
-
+    /// `None`: the read has to be repeated, as it is set now.
     pub(super) fn page(
-        &self,
+        &mut self,
         answers: &[Vec<Row>],
         filter: &Filter,
         position: Position,
-    ) -> Result<Page<FinishedJob>, Trouble> {
+    ) -> Result<Option<Page<FinishedJob>>, Trouble> {
         let list = |rows: &Vec<Row>| {
             let examined = rows.iter().map(|row| {
                 let (id, job) = examine_finished(row, filter)?;
@@ -115,7 +107,14 @@ impl FinishedList {
             Ok(List { is_cut: rows.len() >= self.each, rows: examined.collect::<Read<_>>()? })
         };
         let (examined, end) = merge(answers.iter().map(list).collect::<Read<_>>()?, position.order);
-        Ok(page(examined.into_iter().map(|(_, found)| found).collect(), end.is_some(), position.limit))
+        let last = examined.last().map(|(id, _)| *id);
+        let page = page(examined.into_iter().map(|(_, found)| found).collect(), end.is_some(), position.limit);
+        // Jobs of other namespaces took the place of those that are asked for.
+        if page.next.is_some() && page.next == last && self.each < self.widest {
+            self.each = self.widest;
+            return Ok(None);
+        }
+        Ok(Some(page))
     }
 }
 

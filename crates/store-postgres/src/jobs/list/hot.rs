@@ -109,9 +109,10 @@ impl HotList {
             self.each = self.widest;
             return Ok(None);
         }
+        let last = examined.last().map(|(id, _)| *id);
         let page = page(examined, end.is_some(), position.limit);
-        // Jobs that were moved took the place of others.
-        if page.next.is_some() && page.rows.len() < position.limit && self.each < self.widest {
+        // Jobs that were moved, or that are of other namespaces, took the place of others.
+        if page.next.is_some() && page.next == last && self.each < self.widest {
             self.each = self.widest;
             return Ok(None);
         }
