@@ -44,7 +44,7 @@ impl Simulation {
             let is_neglected = job.key.due_at < self.now
                 && !running.contains(&id)
                 && self.store.task(job.task).waits_for.is_none()
-                && self.could_start(id, &self.store.task(job.task));
+                && self.could_start(id, self.store.task(job.task));
             if is_neglected {
                 waits.insert(id);
             }

@@ -38,7 +38,6 @@ pub struct AllNamespaces {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "one is made for each change")]
 pub enum NamespaceChange {
     Done(NamespaceRow),
     /// Another namespace has this name.

@@ -32,8 +32,6 @@ pub(super) struct HotList {
 }
 
 impl HotList {
-    pub(super) const STEPS: usize = 2;
-
     pub(super) async fn prepare(
         conn: &Conn,
         shard_count: u16,
