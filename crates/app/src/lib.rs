@@ -21,12 +21,14 @@ mod explain;
 mod facts;
 mod faults;
 mod forecast;
+mod grants;
 mod hints;
 mod identities;
 mod jobs;
 mod known_workers;
 mod list;
 pub mod logs;
+mod namespaces;
 mod nodes;
 mod notify;
 pub mod parameters;
@@ -77,6 +79,7 @@ pub use faults::{Checked, Faults};
 pub use jobs::WaitFor;
 pub use known_workers::Parting;
 pub use logs::{AttemptNumbers, LinesView, LogSize, LogView};
+pub use namespaces::Namespace;
 pub use notify::{PutRule, Reports, Round};
 pub use peer_key::{BodyDigest, PEER_HEADER, PeerKey, Question};
 pub use peers::{Heard, PeerChanges, PeerError, Peers, Pulse};
@@ -121,6 +124,8 @@ struct Inner {
     replays: replays::Replays,
     /// Workers on other hosts.
     enrolments: enrolments::EnrolmentTable,
+    namespaces: namespaces::NamespaceTable,
+    own_jobs: namespaces::OwnJobs,
     access: AccessToken,
     tokens: TokenKey,
     attempt_tokens: AttemptTokens,
@@ -283,6 +288,8 @@ impl App {
             key,
             replays: replays::Replays::default(),
             enrolments: enrolments::EnrolmentTable::default(),
+            namespaces: namespaces::NamespaceTable::default(),
+            own_jobs: namespaces::OwnJobs::default(),
             started_at: clock(),
             clock,
             random,

@@ -12,7 +12,8 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use hmac::{Hmac, Mac};
-use punctual_core::{NamespaceName, hex};
+use punctual_core::hex;
+use punctual_core::namespace::NamespaceName;
 use punctual_store::{CLUSTER_SECRET, ClusterSecret, RootKeyId, SealedKey, Store, StoreError};
 use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};

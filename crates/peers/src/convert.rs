@@ -2,12 +2,12 @@
 
 use prost::bytes::Bytes;
 use punctual_core::job::Input;
-use punctual_core::namespace::ServedNamespaces;
+use punctual_core::namespace::{NamespaceId, ServedNamespaces};
 use punctual_core::schedule::Source;
 use punctual_core::shard::event::{Change, WorkerSpec};
 use punctual_core::shard::{LiveView, WorkerStatus};
 use punctual_core::task::Priority;
-use punctual_core::{AttemptNo, Counters, JobKey, JobRow, JobState, NamespaceId, TaskId, Timestamp, WorkerId};
+use punctual_core::{AttemptNo, Counters, JobKey, JobRow, JobState, TaskId, Timestamp, WorkerId};
 use punctual_engine::WorkerInfo;
 use punctual_proto::convert::{BadMessage, id_bytes, job_id};
 use punctual_proto::peer as wire;
@@ -101,12 +101,14 @@ pub(crate) fn change_to_wire(change: &Change) -> wire::Change {
         state: change.state.as_str().to_owned(),
         attempt: change.attempt.map(|attempt| attempt.0),
         at: change.at.as_micros(),
+        namespace: change.namespace.map(|namespace| namespace.0),
     }
 }
 
 pub(crate) fn change_from_wire(change: &wire::Change) -> Result<Change, BadMessage> {
     Ok(Change {
         id: job_id(&change.job_id)?,
+        namespace: change.namespace.map(NamespaceId),
         state: state(&change.state)?,
         attempt: change.attempt.map(AttemptNo),
         at: time(change.at)?,
@@ -206,7 +208,14 @@ mod tests {
             worker_is_connected: false,
         };
         assert_eq!(running_from_wire(&running_to_wire(&view)), Ok(view));
-        let change = Change { id: job(), state: JobState::Running, attempt: Some(AttemptNo(1)), at: Timestamp::EPOCH };
+        let namespace = Some(NamespaceId(7));
+        let change = Change {
+            id: job(),
+            namespace,
+            state: JobState::Running,
+            attempt: Some(AttemptNo(1)),
+            at: Timestamp::EPOCH,
+        };
         assert_eq!(change_from_wire(&change_to_wire(&change)), Ok(change));
     }
 }

@@ -140,6 +140,7 @@ pub(crate) async fn run_server(
         settings: app_settings.clone(),
     });
     // Whoever comes first with a key is not refused because nobody has looked yet.
+    app.refresh_namespaces().await.context("cannot read namespaces")?;
     app.refresh_identities().await.context("cannot read keys and sessions")?;
     let duties = punctual_duties::all(&punctual_duties::Context {
         app: app.clone(),

@@ -6,7 +6,7 @@
 use axum::extract::{MatchedPath, Request};
 use axum::response::{IntoResponse, Response};
 use http::{Method, header};
-use punctual_api::ErrorKind;
+use punctual_api::{ErrorKind, NAMESPACE_HEADER};
 use punctual_app::{App, AppError, SocketUser, Transport};
 use tonic::Code;
 
@@ -66,7 +66,8 @@ pub(crate) fn establish(
         request.extensions_mut().insert(asker.clone());
         return Ok(Some(asker));
     }
-    let asker = Asker::new(app.authenticate(&transport, bearer(request))?);
+    let namespace = namespace(request)?;
+    let asker = Asker::new(app.authenticate(&transport, bearer(request), namespace)?);
     request.extensions_mut().insert(asker.clone());
     Ok(Some(asker))
 }
@@ -89,6 +90,19 @@ fn bearer(request: &Request) -> Option<&str> {
     let value = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// The namespace that a request names. One that cannot be read names none that there is.
+fn namespace(request: &Request) -> Result<Option<&str>, AppError> {
+    let mut values = request.headers().get_all(NAMESPACE_HEADER).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let once = values.next().is_none();
+    value
+        .to_str()
+        .ok()
+        .filter(|_| once)
+        .map(|name| Some(name.trim()))
+        .ok_or_else(|| AppError::field("Punctual-Namespace", "must be given once, and be the name of a namespace"))
 }
 
 /// The refusal in the words of the request's protocol.

@@ -79,7 +79,7 @@ impl Audited {
         let outcome = error.map_or(AuditEvent::DONE, ErrorKind::code);
         let (object, before) = asker.notes.take();
         let object = object.or_else(|| self.object());
-        let event = AuditEvent::new(&asker.principal, action, outcome);
+        let event = asker.placed(AuditEvent::new(&asker.principal, action, outcome));
         let event = event.object(object.as_deref()).before(before.as_deref());
         if let Err(error) = self.app.record(event.clone()).await {
             tracing::error!(%error, ?event, "a change is missing in the audit log");
@@ -93,7 +93,7 @@ impl Audited {
         let Some(kind) = error.or(forbidden) else { return };
         let (action, object) = (self.action(), self.object());
         let event = match (&self.asker, kind) {
-            (Some(asker), ErrorKind::Forbidden) => AuditEvent::new(&asker.principal, action, kind.code()),
+            (Some(asker), ErrorKind::Forbidden) => asker.placed(AuditEvent::new(&asker.principal, action, kind.code())),
             (
                 _,
                 ErrorKind::Unauthenticated

@@ -33,6 +33,7 @@ mod logs;
 #[cfg(test)]
 mod matrix;
 mod misfits;
+mod namespaces;
 mod network;
 mod nodes;
 mod not_tls;
@@ -143,6 +144,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(identities::list_sessions, identities::login))
         .routes(routes!(identities::end_session))
         .routes(routes!(identities::whoami))
+        .routes(routes!(namespaces::list, namespaces::create))
+        .routes(routes!(namespaces::read, namespaces::edit, namespaces::delete))
         .routes(routes!(nodes::workers))
         .routes(routes!(enrolments::list_tokens, enrolments::create_token))
         .routes(routes!(enrolments::delete_token))

@@ -40,6 +40,7 @@ const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0020_audit",
     "0021_secrets",
     "0022_namespaces",
+    "0023_namespace_roles",
 ];
 
 /// Every migration that the program or the database knows, in order. Changes nothing.

@@ -32,6 +32,7 @@ pub(crate) const MIGRATIONS: &[Migration] = punctual_store::migrations![
     "0021_audit",
     "0022_secrets",
     "0023_namespaces",
+    "0024_namespace_roles",
 ];
 
 /// Why the schema could not be brought up to date.

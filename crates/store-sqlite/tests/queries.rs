@@ -168,7 +168,7 @@ fn queries_that_need_a_partial_index_use_it() {
         ("identity_keys_since", "identity_key_changed (changed>?)"),
         ("identity_users_since", "identity_user_changed (changed>?)"),
         ("identity_sessions_since", "identity_session_changed (changed>?)"),
-        ("identity_key_name_taken", "identity_key_name (name=?)"),
+        ("identity_key_name_taken", "identity_key_name (namespace=? AND name=?)"),
         ("identity_user_name_taken", "identity_user_name (name=?)"),
         ("revoke_identity_keys_of_user", "identity_key_owner (owner=?)"),
         ("end_identity_sessions_of_user", "identity_session_user (user_id=?)"),

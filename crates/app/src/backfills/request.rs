@@ -5,7 +5,7 @@ use punctual_api::{
     BackfillInclude, BackfillPlan, BackfillRequest, BackfillTime, BackfillView, ErrorKind, UnknownTimes, limits,
 };
 use punctual_core::schedule::{By, Overlap, ScheduleRow};
-use punctual_core::{BackfillId, NamespaceId, Timestamp};
+use punctual_core::{BackfillId, Timestamp};
 use punctual_store::{BACKFILLS_MAX, BackfillProgress, BackfillRow, BackfillState};
 
 use super::judge::{Call, is_older};
@@ -39,12 +39,12 @@ impl App {
     ) -> Result<Backfilling> {
         let who = by.who();
         let (overlap, max_active) = check(request)?;
-        let schedule = self.read_schedule(name).await?;
+        let schedule = self.read_schedule(by.namespace(), name).await?;
         let rules = read_rules(&schedule).ok_or_else(|| refused("its definition cannot be read".to_owned()))?;
         let (from, to) = self.range(request, &rules.when.zone)?;
         let (include, older) = (request.include, request.unknown);
         let mut spec = BackfillSpec { from, to, overlap, max_active, include, older, unknown: None, rules };
-        let times = self.times_of(&spec, &schedule.name).await?;
+        let times = self.times_of(&spec, schedule.namespace, &schedule.name).await?;
         let times = times.map_err(|error| refused(format!("its times cannot be worked out: {error}")))?;
         let times = list(times).await?;
         spec.unknown = self.unknown_times(&schedule, &spec, &times);
@@ -60,8 +60,8 @@ impl App {
         }
         let now = self.now();
         let row = BackfillRow {
-            namespace: NamespaceId::DEFAULT,
             id: BackfillId::new(now, self.random()),
+            namespace: schedule.namespace,
             schedule: schedule.id,
             schedule_name: schedule.name,
             spec: spec.write(),

@@ -9,10 +9,9 @@ mod table;
 mod tokens;
 
 use punctual_api::{EnrolmentList, EnrolmentQuery, EnrolmentView, ErrorKind};
-use punctual_core::namespace::ServedNamespaces;
 use punctual_core::shard::event::WorkerSpec;
 use punctual_core::worker_scope::OutOfScope;
-use punctual_core::{EnrolmentId, NamespaceId, Timestamp, WorkerId};
+use punctual_core::{EnrolmentId, Timestamp, WorkerId};
 use punctual_store::Enrolment;
 
 pub use join::{CERTIFICATE_LIFETIME, IssuedCertificate};
@@ -154,7 +153,7 @@ impl App {
             AppError::new(ErrorKind::OutOfScope, detail).hint(format!("it permits {}", permitted.join(", ")))
         };
         let WorkerHello { spec, commands_as, .. } = hello;
-        let permitted = permitted_namespaces(&row.scope.namespaces);
+        let permitted = self.namespaces_named(&row.scope.namespaces);
         let spec: WorkerSpec = row.scope.narrow(spec, permitted).map_err(|out| match out {
             OutOfScope::Namespaces => refused("namespaces", &row.scope.namespaces),
             OutOfScope::Queues => refused("queues", &row.scope.queues),
@@ -170,12 +169,6 @@ impl App {
             self.0.enrolments.serves(worker, enrolment);
         }
     }
-}
-
-/// Those of the names that are namespaces.
-fn permitted_namespaces(names: &[String]) -> ServedNamespaces {
-    let is_default = names.iter().any(|name| name == crate::identities::NAMESPACE);
-    ServedNamespaces::Only(is_default.then_some(NamespaceId::DEFAULT).into_iter().collect())
 }
 
 fn gone() -> AppError {
@@ -200,7 +193,7 @@ fn view(row: &Enrolment, now: Timestamp) -> EnrolmentView {
         id: row.id,
         name: row.name.clone(),
         state: state.to_owned(),
-        namespace: scope.namespaces.join(", "),
+        namespaces: scope.namespaces,
         queues: scope.queues,
         kinds: scope.kinds,
         labels: scope.labels,

@@ -8,7 +8,7 @@ mod references;
 mod vault;
 
 use punctual_api::{DoneBy, ErrorKind, FieldCode, RootKeyRotated, SecretList, SecretQuery, SecretView};
-use punctual_core::NamespaceId;
+use punctual_core::namespace::NamespaceId;
 use punctual_core::schedule::By as ChangedBy;
 use punctual_core::secret::{SECRET_BYTES_MAX, SECRET_BYTES_MIN, SECRET_NAME_BYTES_MAX, is_secret_name};
 use punctual_store::{SECRETS_MAX, SecretChange, SecretRow};
@@ -36,17 +36,17 @@ impl App {
         let who = by.who();
         check_name(name)?;
         check_value(&value)?;
-        let mut revision = self.read_secret(name).await?.map_or(0, |row| row.revision);
+        let mut revision = self.read_secret(by.namespace(), name).await?.map_or(0, |row| row.revision);
         if revision > 0 {
             by.was(format!("revision {revision}"));
         }
         for _ in 0..PUT_TRIES {
             let changed = ChangedBy { at: self.now(), who: who.to_owned() };
-            let row = self.0.vault.seal(name, revision.saturating_add(1), &value, changed);
+            let row = self.0.vault.seal(by.namespace(), name, revision.saturating_add(1), &value, changed);
             match self.0.store.put_secret(row).await? {
                 SecretChange::Done => {
-                    self.0.vault.forget(name);
-                    let stored = self.read_secret(name).await?;
+                    self.0.vault.forget(by.namespace(), name);
+                    let stored = self.read_secret(by.namespace(), name).await?;
                     return stored.map(|row| view(row, None)).ok_or_else(|| not_found(name));
                 }
                 SecretChange::Conflict { revision: found } => revision = found,
@@ -62,9 +62,9 @@ impl App {
     }
 
     /// All of them, without their values.
-    pub async fn list_secrets(&self, _: &By<ViewSecrets>) -> Result<SecretList> {
-        let rows = self.0.store.secrets(NamespaceId::DEFAULT).await?;
-        let uses = self.0.store.secret_uses(NamespaceId::DEFAULT).await?;
+    pub async fn list_secrets(&self, by: &By<ViewSecrets>) -> Result<SecretList> {
+        let rows = self.0.store.secrets(by.namespace()).await?;
+        let uses = self.0.store.secret_uses(by.namespace()).await?;
         let used_by = |name: &str| {
             let place = uses.binary_search_by(|(used, _)| used.as_str().cmp(name));
             place.map_or(0, |place| uses[place].1)
@@ -76,21 +76,21 @@ impl App {
         Ok(SecretList { secrets: secrets.collect() })
     }
 
-    pub async fn delete_secret(&self, _: &By<EditSecrets>, name: &str, query: &SecretQuery) -> Result<()> {
+    pub async fn delete_secret(&self, by: &By<EditSecrets>, name: &str, query: &SecretQuery) -> Result<()> {
         check_name(name)?;
         if is_forced(query)? {
             tracing::debug!(secret = name, "a secret is deleted although tasks may refer to it");
         } else {
             let (store, now) = (&self.0.store, self.now());
-            let users = store.tasks_with_secret(NamespaceId::DEFAULT, name, now, TASKS_SHOWN_MAX).await?;
-            if !users.is_empty() && self.read_secret(name).await?.is_some() {
+            let users = store.tasks_with_secret(by.namespace(), name, now, TASKS_SHOWN_MAX).await?;
+            if !users.is_empty() && self.read_secret(by.namespace(), name).await?.is_some() {
                 let detail = format!("tasks refer to {name}: {}", users.join(", "));
                 let error = AppError::new(ErrorKind::SecretInUse, detail);
                 return Err(error.hint("change or delete those tasks first, or delete it anyway with force=true"));
             }
         }
-        let is_gone = self.0.store.delete_secret(NamespaceId::DEFAULT, name).await?;
-        self.0.vault.forget(name);
+        let is_gone = self.0.store.delete_secret(by.namespace(), name).await?;
+        self.0.vault.forget(by.namespace(), name);
         if is_gone { Ok(()) } else { Err(not_found(name)) }
     }
 
@@ -117,8 +117,8 @@ impl App {
     }
 
     /// As it is in the store now.
-    async fn read_secret(&self, name: &str) -> Result<Option<SecretRow>> {
-        let rows = self.0.store.secrets_by_name(NamespaceId::DEFAULT, vec![name.to_owned()]).await?;
+    async fn read_secret(&self, namespace: NamespaceId, name: &str) -> Result<Option<SecretRow>> {
+        let rows = self.0.store.secrets_by_name(namespace, vec![name.to_owned()]).await?;
         Ok(rows.into_iter().next())
     }
 }

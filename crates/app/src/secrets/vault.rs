@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use punctual_core::namespace::{NamespaceId, NamespaceName};
 use punctual_core::schedule::By;
 use punctual_core::secret::SecretValue;
-use punctual_core::{NamespaceId, NamespaceName, Span, Timestamp};
+use punctual_core::{Span, Timestamp};
 use punctual_store::SecretRow;
 
 use crate::seal::{Entropy, RootKeySource, RootKeys, VaultKey};
@@ -62,7 +63,7 @@ struct Known {
 pub(crate) struct Vault {
     key: VaultKey,
     entropy: Entropy,
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<(NamespaceId, String), Known>>,
 }
 
 /// What is remembered of a secret.
@@ -83,10 +84,17 @@ impl Vault {
         &self.entropy
     }
 
-    pub(super) fn seal(&self, name: &str, revision: u32, value: &[u8], changed: By) -> SecretRow {
-        let binding = binding(NamespaceId::DEFAULT, name, revision);
+    pub(super) fn seal(
+        &self,
+        namespace: NamespaceId,
+        name: &str,
+        revision: u32,
+        value: &[u8],
+        changed: By,
+    ) -> SecretRow {
+        let binding = binding(namespace, name, revision);
         SecretRow {
-            namespace: NamespaceId::DEFAULT,
+            namespace,
             name: name.to_owned(),
             revision,
             sealed: self.key.0.seal(value, &binding, &self.entropy),
@@ -101,9 +109,9 @@ impl Vault {
         std::str::from_utf8(&opened).ok().map(SecretValue::new)
     }
 
-    pub(super) fn recall(&self, name: &str, now: Timestamp) -> Memory {
+    pub(super) fn recall(&self, namespace: NamespaceId, name: &str, now: Timestamp) -> Memory {
         let known = self.known();
-        let Some(Known { row, read_at }) = known.get(name) else { return Memory::Nothing };
+        let Some(Known { row, read_at }) = known.get(&(namespace, name.to_owned())) else { return Memory::Nothing };
         // Read in the future: the clock went back.
         match now.since(*read_at) {
             _ if *read_at > now => Memory::Nothing,
@@ -113,30 +121,28 @@ impl Vault {
         }
     }
 
-    pub(super) fn remember(&self, name: &str, row: Option<Arc<SecretRow>>, read_at: Timestamp) {
+    pub(super) fn remember(&self, namespace: NamespaceId, name: &str, row: Option<Arc<SecretRow>>, read_at: Timestamp) {
         let mut known = self.known();
         if known.len() >= KNOWN_MAX {
             known.clear();
         }
-        known.insert(name.to_owned(), Known { row, read_at });
+        known.insert((namespace, name.to_owned()), Known { row, read_at });
     }
 
-    pub(super) fn forget(&self, name: &str) {
-        self.known().remove(name);
+    pub(super) fn forget(&self, namespace: NamespaceId, name: &str) {
+        self.known().remove(&(namespace, name.to_owned()));
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<String, Known>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<(NamespaceId, String), Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a value is bound to: it opens as nothing else.
-/// The default namespace has its name in it, as versions before others were wrote it.
+/// What a value is bound to: it opens as nothing else. The default namespace goes by its name, as before there were others, and
+/// those by their numbers, which no other has after them.
 fn binding(namespace: NamespaceId, name: &str, revision: u32) -> Vec<u8> {
-    let namespace = match namespace.or_none() {
-        None => NamespaceName::DEFAULT.to_owned(),
-        Some(number) => number.to_string(),
-    };
+    let namespace =
+        if namespace.is_default() { NamespaceName::DEFAULT.to_owned() } else { format!("#{}", namespace.0) };
     format!("punctual secret 1|{namespace}|{name}|{revision}").into_bytes()
 }
 
@@ -155,10 +161,14 @@ mod tests {
     #[test]
     fn a_value_opens_as_the_secret_and_revision_that_it_is_of() {
         let (vault, another) = (vault(1), vault(2));
-        let row = vault.seal("db", 3, b"s3cret", by());
+        let row = vault.seal(NamespaceId::DEFAULT, "db", 3, b"s3cret", by());
         assert!(!row.sealed.windows(6).any(|bytes| bytes == b"s3cret"));
         assert_eq!(vault.open(&row).unwrap().expose(), "s3cret");
-        assert_ne!(vault.seal("db", 3, b"s3cret", by()).sealed, row.sealed, "a nonce is used once");
+        assert_ne!(
+            vault.seal(NamespaceId::DEFAULT, "db", 3, b"s3cret", by()).sealed,
+            row.sealed,
+            "a nonce is used once"
+        );
         for other in [
             SecretRow { name: "other".to_owned(), ..row.clone() },
             SecretRow { namespace: NamespaceId(1), ..row.clone() },
@@ -174,13 +184,13 @@ mod tests {
     fn what_was_read_is_believed_for_a_second_and_used_for_a_minute_without_the_database() {
         let vault = vault(1);
         let at = |secs| Timestamp::EPOCH + Span::from_secs(secs);
-        assert!(matches!(vault.recall("db", at(0)), Memory::Nothing));
-        vault.remember("db", None, at(10));
-        assert!(matches!(vault.recall("db", at(11)), Memory::Fresh(None)));
-        assert!(matches!(vault.recall("db", at(12)), Memory::Old(None)));
-        assert!(matches!(vault.recall("db", at(71)), Memory::Nothing));
-        assert!(matches!(vault.recall("db", at(9)), Memory::Nothing), "the clock went back");
-        vault.forget("db");
-        assert!(matches!(vault.recall("db", at(10)), Memory::Nothing));
+        assert!(matches!(vault.recall(NamespaceId::DEFAULT, "db", at(0)), Memory::Nothing));
+        vault.remember(NamespaceId::DEFAULT, "db", None, at(10));
+        assert!(matches!(vault.recall(NamespaceId::DEFAULT, "db", at(11)), Memory::Fresh(None)));
+        assert!(matches!(vault.recall(NamespaceId::DEFAULT, "db", at(12)), Memory::Old(None)));
+        assert!(matches!(vault.recall(NamespaceId::DEFAULT, "db", at(71)), Memory::Nothing));
+        assert!(matches!(vault.recall(NamespaceId::DEFAULT, "db", at(9)), Memory::Nothing), "the clock went back");
+        vault.forget(NamespaceId::DEFAULT, "db");
+        assert!(matches!(vault.recall(NamespaceId::DEFAULT, "db", at(10)), Memory::Nothing));
     }
 }

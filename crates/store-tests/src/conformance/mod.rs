@@ -414,6 +414,7 @@ cases! { ($)
     identities {
         a_key_reads_back_as_it_was_added,
         a_name_belongs_to_one_key_that_is_neither_revoked_nor_replaced,
+        keys_of_two_namespaces_may_have_one_name,
         a_key_is_replaced_once_and_never_lasts_longer_for_it,
         a_key_is_revoked_once,
         a_person_reads_back_as_they_were_added,
