@@ -41,6 +41,7 @@ mod secrets;
 mod sends;
 mod settings;
 mod slow_clients;
+mod tenants;
 mod terminal;
 mod tls;
 mod untrusted_listeners;
