@@ -13,6 +13,7 @@ mod backfills;
 mod cluster;
 mod cursor;
 mod cut;
+mod data_keys;
 mod definition;
 mod elf;
 mod enrolments;
@@ -40,6 +41,7 @@ mod replays;
 mod route;
 mod schedules;
 mod seal;
+mod sealing;
 mod secrets;
 mod servers;
 mod submit;
@@ -71,6 +73,7 @@ pub use authority::{
     AUTHORITY_SETTLES, AuthorityError, KnownAuthorities, OVERLAP_DEFAULT, OVERLAP_MAX, OVERLAP_MIN, cluster_name,
 };
 pub use backfills::{AbortedJobs, BackfillAdvance, Backfilling};
+pub use data_keys::VaultKey;
 pub use enrolments::{CERTIFICATE_LIFETIME, IssuedCertificate};
 pub use error::AppError;
 pub use faults::{Checked, Faults};
@@ -85,7 +88,8 @@ pub use principal::{By, ChangeNotes, Permission, Principal, PrincipalKind, Trans
 pub use punctual_store::Throttle;
 pub use replays::{Replays, StaleQuestion};
 pub use schedules::{Put, RequestZone};
-pub use seal::{Entropy, RootKey, RootKeySource, RootKeys, UnlockError, Unlocked, VaultKey, unlock};
+pub use seal::{RootKey, RootKeySource, RootKeys, UnlockError, Unlocked, unlock};
+pub use sealing::{Entropy, NoRandomness};
 pub use secrets::{AttemptSecrets, VaultParts};
 pub use submit::{KeyedRequest, SubmittedAnswer};
 pub use tasks::Defined;

@@ -97,7 +97,7 @@ pub(crate) async fn run_server(
     let blobs = open_storage(&settings, secret)?;
     let config = engine_config(&settings, address, [numbers(), numbers()]);
     let server = config.server;
-    let tls = ServerSide::start(&settings, &store, &key, server).await?;
+    let tls = ServerSide::start(&settings, &store, &key, &entropy, server).await?;
     let network = Network {
         tls: tls.as_ref().map(|side| Arc::clone(&side.tls)),
         hosts: served_hosts(&settings).into(),

@@ -118,6 +118,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(secrets::list))
         .routes(routes!(secrets::put, secrets::delete))
         .routes(routes!(secrets::rotate_root_key))
+        .routes(routes!(secrets::rotate_data_key))
         .routes(routes!(notifications::list))
         .routes(routes!(notifications::preview))
         .routes(routes!(notifications::read, notifications::put, notifications::delete))

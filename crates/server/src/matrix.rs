@@ -111,6 +111,7 @@ const TABLE: &[(&str, Needs)] = &[
     ("set_secret", right(Right::EditSecrets)),
     ("delete_secret", right(Right::EditSecrets)),
     ("rotate_root_key", right(Right::ManageCluster)),
+    ("rotate_data_key", right(Right::ManageCluster)),
     ("list_audit", right(Right::ReadAudit)),
     ("export_audit", right(Right::ReadAudit)),
     ("list_workers", right(Right::ViewWorkers)),

@@ -57,6 +57,14 @@ impl Secrets for PostgresStore {
         Ok(changed?)
     }
 
+    async fn drop_sealed_key(&self, label: &str) -> Result<bool> {
+        self.open()?;
+        let conn = self.shared.people_reads.take().await?;
+        let removed = conn.execute(sql!("drop_sealed_key"), &[&codec::text(label)]).await?;
+        conn.done();
+        Ok(removed == 1)
+    }
+
     async fn put_secret(&self, row: SecretRow) -> Result<SecretChange> {
         self.open()?;
         let conn = self.shared.people_reads.take().await?;

@@ -36,6 +36,11 @@ impl Secrets for SqliteStore {
         self.write(keys.len(), move |db| rewrap(&db.conn, former, &keys)).await
     }
 
+    async fn drop_sealed_key(&self, label: &str) -> Result<bool> {
+        let label = label.to_owned();
+        self.write(1, move |db| Ok(db.conn.prepare_cached(sql!("drop_sealed_key"))?.execute([label])? > 0)).await
+    }
+
     async fn put_secret(&self, row: SecretRow) -> Result<SecretChange> {
         self.write(1, move |db| put(&db.conn, &row)).await
     }

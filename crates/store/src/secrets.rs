@@ -77,6 +77,9 @@ pub trait Secrets: Send + Sync + 'static {
     /// sealed with `former` now and no other is stored.
     async fn rewrap_keys(&self, former: RootKeyId, keys: Vec<SealedKey>) -> Result<bool>;
 
+    /// Removes a sealed key. False if it was not there. Not for the cluster's secret, which everything hangs on.
+    async fn drop_sealed_key(&self, label: &str) -> Result<bool>;
+
     /// Stores a secret whose revision is the one after the stored one, or 1 of a new one. Of a new one `changed` is who
     /// created it.
     async fn put_secret(&self, row: SecretRow) -> Result<SecretChange>;

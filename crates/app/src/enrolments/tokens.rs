@@ -9,7 +9,6 @@ use punctual_core::run::Run;
 use punctual_core::worker_scope::WorkerScope;
 use punctual_core::{JoinTokenId, Span, Timestamp};
 use punctual_store::{JOIN_TOKENS_MAX, JoinRefusal, JoinTokenRow};
-use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::authority::KnownAuthorities;
 use crate::principal::By;
@@ -96,9 +95,7 @@ impl App {
         request.check()?;
         let now = self.now();
         let authority = self.known_authorities(now).await?.for_servers(now).fingerprint();
-        let mut secret = [0; 32];
-        let filled = SystemRandom::new().fill(&mut secret);
-        filled.map_err(|_| AppError::new(ErrorKind::Internal, "the operating system gave no random numbers"))?;
+        let secret = (self.0.vault.entropy())()?;
         let text = punctual_pki::JoinToken::new(JoinTokenId::new(now, self.random()), secret, authority);
         let scope = WorkerScope {
             namespace: NAMESPACE.to_owned(),
@@ -154,7 +151,8 @@ impl App {
             let error = AppError::new(ErrorKind::NoAuthority, detail);
             return Err(error.hint("start the servers with `--tls cluster`; workers on the same machine need no token"));
         }
-        KnownAuthorities::load_or_make(&*self.0.store, &self.0.key, now).await.map_err(|error| {
+        let entropy = self.0.vault.entropy();
+        KnownAuthorities::load_or_make(&*self.0.store, &self.0.key, entropy, now).await.map_err(|error| {
             AppError::new(ErrorKind::Internal, "the authority of the cluster cannot be used").because(error)
         })
     }

@@ -48,7 +48,7 @@ impl App {
         let now = self.now();
         let expires_at = self.expiry(by.principal(), request.expires_in, now)?;
         let owner = self.person_behind(by.principal());
-        let (id, text, digest) = self.identities().new_credential(CredentialKind::Key);
+        let (id, text, digest) = self.identities().new_credential(CredentialKind::Key)?;
         let row = KeyRow {
             id,
             digest,
@@ -84,7 +84,7 @@ impl App {
         let now = self.now();
         let former_life = old.row.expires_at.map(|expires_at| expires_at.since(old.row.created.at));
         let expires_at = self.expiry(by.principal(), request.expires_in.or(former_life), now)?;
-        let (id, text, digest) = self.identities().new_credential(CredentialKind::Key);
+        let (id, text, digest) = self.identities().new_credential(CredentialKind::Key)?;
         let row = KeyRow {
             id,
             digest,

@@ -80,20 +80,20 @@ impl Identities {
         change(&mut self.snapshot.write().unwrap_or_else(PoisonError::into_inner));
     }
 
-    fn random(&self) -> [u8; 32] {
-        (self.entropy)()
+    fn random(&self) -> Result<[u8; 32]> {
+        Ok((self.entropy)()?)
     }
 
-    fn new_id(&self) -> IdentityId {
-        let [a, b, c, d, e, f, g, h, ..] = self.random();
-        IdentityId(u64::from_be_bytes([a, b, c, d, e, f, g, h]))
+    fn new_id(&self) -> Result<IdentityId> {
+        let [a, b, c, d, e, f, g, h, ..] = self.random()?;
+        Ok(IdentityId(u64::from_be_bytes([a, b, c, d, e, f, g, h])))
     }
 
     /// A new id, and the text and the digest of its secret.
-    fn new_credential(&self, kind: CredentialKind) -> (IdentityId, String, SecretDigest) {
-        let id = self.new_id();
-        let (text, digest) = credential::new(kind, id, self.random());
-        (id, text, digest)
+    fn new_credential(&self, kind: CredentialKind) -> Result<(IdentityId, String, SecretDigest)> {
+        let id = self.new_id()?;
+        let (text, digest) = credential::new(kind, id, self.random()?);
+        Ok((id, text, digest))
     }
 
     /// The snapshot, unless it is too old to be believed.

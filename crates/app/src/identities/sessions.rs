@@ -33,7 +33,7 @@ impl App {
         let verdict = verdict.inspect_err(|_| identities.logins.forgive(&attempt))?;
         let (Verdict::Right, Some(user)) = (verdict, able) else { return Err(wrong()) };
         identities.logins.forgive(&attempt);
-        let (id, text, digest) = identities.new_credential(CredentialKind::Session);
+        let (id, text, digest) = identities.new_credential(CredentialKind::Session)?;
         let now = self.now();
         let row = SessionRow {
             id,

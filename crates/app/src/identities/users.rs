@@ -41,7 +41,7 @@ impl App {
         };
         let created = Done { at: self.now(), who: by.who().to_owned() };
         let row = UserRow {
-            id: identities.new_id(),
+            id: identities.new_id()?,
             name: request.name.clone(),
             mail: request.mail.clone().filter(|mail| !mail.is_empty()),
             role: request.role.clone(),
@@ -224,7 +224,7 @@ impl App {
     }
 
     fn salt(&self) -> Result<[u8; 16]> {
-        let random = self.identities().random();
+        let random = self.identities().random()?;
         Ok(random[..16].try_into().expect("16 of 32 bytes"))
     }
 }

@@ -32,6 +32,12 @@ impl App {
                 return AttemptSecrets { unavailable, ..AttemptSecrets::default() };
             }
         };
+        if rows.iter().any(|row| self.0.vault.open(row).is_none())
+            && self.0.vault.may_look(self.now())
+            && let Err(error) = self.refresh_data_keys().await
+        {
+            tracing::warn!(%error, "the data keys that other servers made cannot be opened");
+        }
         let mut values = Vec::with_capacity(rows.len());
         for row in rows {
             match self.0.vault.open(&row) {

@@ -5,17 +5,17 @@
 
 mod deliver;
 mod references;
+mod rotate;
 mod vault;
 
-use punctual_api::{DoneBy, ErrorKind, FieldCode, RootKeyRotated, SecretList, SecretQuery, SecretView};
+use punctual_api::{DoneBy, ErrorKind, FieldCode, SecretList, SecretQuery, SecretView};
 use punctual_core::schedule::By as ChangedBy;
 use punctual_core::secret::{SECRET_BYTES_MAX, SECRET_BYTES_MIN, SECRET_NAME_BYTES_MAX, is_secret_name};
 use punctual_store::{DEFAULT_NAMESPACE, SECRETS_MAX, SecretChange, SecretRow};
 use zeroize::Zeroizing;
 
 use crate::principal::By;
-use crate::principal::permission::{EditSecrets, ManageCluster, ViewSecrets};
-use crate::seal::{self, Rotation, UnlockError};
+use crate::principal::permission::{EditSecrets, ViewSecrets};
 use crate::{App, AppError, Checked, Result, parameters};
 
 pub use deliver::AttemptSecrets;
@@ -41,7 +41,9 @@ impl App {
         }
         for _ in 0..PUT_TRIES {
             let changed = ChangedBy { at: self.now(), who: who.to_owned() };
-            let row = self.0.vault.seal(name, revision.saturating_add(1), &value, changed);
+            // Another server may have made a key.
+            self.refresh_data_keys().await?;
+            let row = self.0.vault.seal(name, revision.saturating_add(1), &value, changed)?;
             match self.0.store.put_secret(row).await? {
                 SecretChange::Done => {
                     self.0.vault.forget(name);
@@ -91,28 +93,6 @@ impl App {
         let is_gone = self.0.store.delete_secret(DEFAULT_NAMESPACE, name).await?;
         self.0.vault.forget(name);
         if is_gone { Ok(()) } else { Err(not_found(name)) }
-    }
-
-    /// Seals the keys of the database with a new root key. Running servers go on: they need the root key at their start alone.
-    pub async fn rotate_root_key(&self, _: &By<ManageCluster>) -> Result<RootKeyRotated> {
-        let refused =
-            |detail: String, hint: &str| Err(AppError::new(ErrorKind::RootKeyRefused, detail).hint(hint.to_owned()));
-        let source = &*self.0.root_keys;
-        match seal::rotate(&*self.0.store, source, self.0.vault.entropy()).await {
-            Ok(Rotation::Done { former, current }) => {
-                tracing::warn!(%former, %current, place = source.place(), "the root key was rotated");
-                Ok(RootKeyRotated { former: former.to_string(), current: current.to_string(), place: source.place() })
-            }
-            Ok(Rotation::NoNewKey { current }) => refused(
-                format!("{} has no key before {current}, and the server cannot write there", source.place()),
-                "put a new key on a line before the one in use, for all servers, and rotate again",
-            ),
-            Ok(Rotation::Conflict) => {
-                refused("the root key is being rotated elsewhere".to_owned(), "look at the result of that first")
-            }
-            Err(UnlockError::Store(error)) => Err(error.into()),
-            Err(error) => refused(error.to_string(), "see docs/secrets.md"),
-        }
     }
 
     /// As it is in the store now.

@@ -3,14 +3,17 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use punctual_core::schedule::By;
 use punctual_core::secret::SecretValue;
 use punctual_core::{Span, Timestamp};
 use punctual_store::{DEFAULT_NAMESPACE, SecretRow};
+use zeroize::Zeroizing;
 
-use crate::seal::{Entropy, RootKeySource, RootKeys, VaultKey};
+use crate::data_keys::{Sealed, VaultKey};
+use crate::seal::{RootKeySource, RootKeys};
+use crate::sealing::{Entropy, NoRandomness};
 
 /// Another server may have changed a secret: what was read is believed for this long.
 const BELIEVED: Span = Span::from_secs(1);
@@ -48,7 +51,7 @@ impl VaultParts {
         let entropy = move || {
             let mut bytes = [0; 32];
             bytes[..8].copy_from_slice(&next.fetch_add(1, Ordering::Relaxed).to_be_bytes());
-            bytes
+            Ok(bytes)
         };
         Self { key: VaultKey::new([1; 32]), entropy: Arc::new(entropy), root_keys: Arc::new(NoRootKey) }
     }
@@ -60,9 +63,13 @@ struct Known {
 }
 
 pub(crate) struct Vault {
-    key: VaultKey,
+    keys: RwLock<VaultKey>,
     entropy: Entropy,
     known: Mutex<HashMap<String, Known>>,
+    /// When it was last looked whether there are other keys, because a value did not open.
+    looked_at: Mutex<Option<Timestamp>>,
+    /// One rotation at a time.
+    pub(super) rotating: tokio::sync::Mutex<()>,
 }
 
 /// What is remembered of a secret.
@@ -76,29 +83,60 @@ pub(super) enum Memory {
 
 impl Vault {
     pub(crate) fn new(key: VaultKey, entropy: Entropy) -> Self {
-        Self { key, entropy, known: Mutex::default() }
+        Self {
+            keys: RwLock::new(key),
+            entropy,
+            known: Mutex::default(),
+            looked_at: Mutex::default(),
+            rotating: tokio::sync::Mutex::default(),
+        }
     }
 
-    pub(super) fn entropy(&self) -> &Entropy {
+    pub(crate) fn entropy(&self) -> &Entropy {
         &self.entropy
     }
 
-    pub(super) fn seal(&self, name: &str, revision: u32, value: &[u8], changed: By) -> SecretRow {
+    pub(super) fn keys(&self) -> RwLockReadGuard<'_, VaultKey> {
+        self.keys.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn replace_keys(&self, keys: VaultKey) {
+        *self.keys.write().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    /// Whether it is time to look for other keys. Somebody who changes rows in the database must not make servers read their
+    /// root key for each attempt.
+    pub(super) fn may_look(&self, now: Timestamp) -> bool {
+        let mut looked_at = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = looked_at.is_none_or(|at| now < at || now.since(at) >= BELIEVED);
+        if is_due {
+            *looked_at = Some(now);
+        }
+        is_due
+    }
+
+    pub(super) fn seal(&self, name: &str, revision: u32, value: &[u8], changed: By) -> Result<SecretRow, NoRandomness> {
         let binding = binding(DEFAULT_NAMESPACE, name, revision);
-        SecretRow {
+        let sealed = self.keys().newest().seal(value, &binding, &self.entropy)?;
+        Ok(SecretRow {
             namespace: DEFAULT_NAMESPACE.to_owned(),
             name: name.to_owned(),
             revision,
-            sealed: self.key.0.seal(value, &binding, &self.entropy),
+            sealed,
             created: changed.clone(),
             changed,
-        }
+        })
     }
 
     /// `None` if it was changed in the database, or sealed with another key.
     pub(super) fn open(&self, row: &SecretRow) -> Option<SecretValue> {
-        let opened = self.key.0.open(&row.sealed, &binding(&row.namespace, &row.name, row.revision))?;
+        let (opened, _) = self.unseal(row)?;
         std::str::from_utf8(&opened).ok().map(SecretValue::new)
+    }
+
+    /// The value, and whether it was sealed with the key in use.
+    pub(super) fn unseal(&self, row: &SecretRow) -> Option<(Zeroizing<Vec<u8>>, Sealed)> {
+        self.keys().open(&row.sealed, &binding(&row.namespace, &row.name, row.revision))
     }
 
     pub(super) fn recall(&self, name: &str, now: Timestamp) -> Memory {
@@ -150,10 +188,10 @@ mod tests {
     #[test]
     fn a_value_opens_as_the_secret_and_revision_that_it_is_of() {
         let (vault, another) = (vault(1), vault(2));
-        let row = vault.seal("db", 3, b"s3cret", by());
+        let row = vault.seal("db", 3, b"s3cret", by()).unwrap();
         assert!(!row.sealed.windows(6).any(|bytes| bytes == b"s3cret"));
         assert_eq!(vault.open(&row).unwrap().expose(), "s3cret");
-        assert_ne!(vault.seal("db", 3, b"s3cret", by()).sealed, row.sealed, "a nonce is used once");
+        assert_ne!(vault.seal("db", 3, b"s3cret", by()).unwrap().sealed, row.sealed, "a nonce is used once");
         for other in [
             SecretRow { name: "other".to_owned(), ..row.clone() },
             SecretRow { namespace: "other".to_owned(), ..row.clone() },

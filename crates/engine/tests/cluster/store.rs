@@ -286,6 +286,10 @@ Secrets {
         rewrap_keys(former: RootKeyId, keys: Vec<SealedKey>) -> bool;
         put_secret(row: SecretRow) -> SecretChange;
         {
+            async fn drop_sealed_key(&self, label: &str) -> Result<bool> {
+                self.enter()?;
+                self.model.drop_sealed_key(label).await
+            }
             async fn delete_secret(&self, namespace: &str, name: &str) -> Result<bool> {
                 self.enter()?;
                 self.model.delete_secret(namespace, name).await

@@ -379,6 +379,7 @@ cases! { ($)
     secrets {
         the_first_sealed_key_of_a_label_is_everyones,
         of_sealed_keys_that_are_kept_at_once_one_stays,
+        a_sealed_key_is_removed_alone,
         keys_are_sealed_anew_all_at_once_or_not,
         a_secret_reads_back_as_it_was_put,
         a_secret_is_changed_from_the_revision_before,

@@ -65,6 +65,20 @@ pub(super) async fn keys_are_sealed_anew_all_at_once_or_not(store: &dyn Store) {
     assert!(!rewrap(1, &new).await.unwrap(), "somebody was faster");
 }
 
+pub(super) async fn a_sealed_key_is_removed_alone(store: &dyn Store) {
+    for label in ["a", "a/1", "b"] {
+        store.keep_sealed_key(key(label, 1, 1)).await.unwrap();
+    }
+    assert!(store.drop_sealed_key("a").await.unwrap());
+    assert!(!store.drop_sealed_key("a").await.unwrap(), "it is gone");
+    assert_eq!(store.sealed_keys().await.unwrap(), [key("a/1", 1, 1), key("b", 1, 1)]);
+    let others = [key("a/1", 2, 2), key("b", 2, 2)];
+    assert!(
+        store.rewrap_keys(RootKeyId([1; 8]), others.to_vec()).await.unwrap(),
+        "the others are sealed anew without it"
+    );
+}
+
 pub(super) async fn a_secret_reads_back_as_it_was_put(store: &dyn Store) {
     let first = secret("db.password-1", 1, "ana");
     assert_eq!(store.put_secret(first.clone()).await.unwrap(), SecretChange::Done);

@@ -266,6 +266,9 @@ impl Secrets for ModelStore {
     async fn keep_sealed_key(&self, key: SealedKey) -> Result<SealedKey> {
         self.keep_sealed_key_now(key)
     }
+    async fn drop_sealed_key(&self, label: &str) -> Result<bool> {
+        self.drop_sealed_key_now(label)
+    }
     async fn rewrap_keys(&self, former: RootKeyId, keys: Vec<SealedKey>) -> Result<bool> {
         self.rewrap_keys_now(former, keys)
     }

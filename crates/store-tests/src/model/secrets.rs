@@ -49,6 +49,10 @@ impl ModelStore {
         })
     }
 
+    pub fn drop_sealed_key_now(&self, label: &str) -> Result<bool> {
+        self.state().all_or_nothing(|state| Ok(state.sealed_keys.take(&label.to_owned()).is_some()))
+    }
+
     pub fn put_secret_now(&self, row: SecretRow) -> Result<SecretChange> {
         self.state().all_or_nothing(|state| {
             let key = (row.namespace.clone(), row.name.clone());

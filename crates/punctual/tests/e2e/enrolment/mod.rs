@@ -1,6 +1,7 @@
 //! Workers that join over TLS with a token, what they may do, and how they are cut off.
 
-mod guest;
+pub(crate) mod guest;
+mod rotation;
 mod strangers;
 
 use std::path::{Path, PathBuf};
