@@ -36,6 +36,7 @@ mod peers;
 mod placement;
 mod precondition;
 mod principal;
+pub mod rates;
 mod ready;
 mod replays;
 mod route;
@@ -182,6 +183,8 @@ pub struct Settings {
     pub missed_after: Span,
     /// What is kept of the log of one attempt; workers are told.
     pub log_limit: ByteSize,
+    /// How many requests a second each key, person and worker may send. 0 is no limit.
+    pub request_rate: u32,
     pub task_limits: TaskLimits,
     /// Where the access token is, for the errors of those who lack it.
     pub token_file: Option<PathBuf>,

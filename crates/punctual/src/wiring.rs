@@ -120,6 +120,7 @@ pub(crate) async fn run_server(
         worker_program,
         missed_after: settings.missed_after,
         log_limit: settings.log_limit,
+        request_rate: settings.request_rate,
         task_limits: settings.task_limits(),
         token_file: token_file.clone(),
     };

@@ -46,15 +46,15 @@ pub(crate) fn is_open(method: &Method, route: &str) -> bool {
 /// Headers of proxies. The kernel knows the user of the proxy, and not the one that it speaks for.
 const FORWARDED: [&str; 4] = ["forwarded", "via", "x-forwarded-for", "x-real-ip"];
 
-/// Adds on whose behalf the request is made, and what the transport knows; `None` for an open route.
-pub(crate) fn establish(
-    app: &App,
-    request: &mut Request,
-    wire: Option<&Wire>,
-    forwarded: Option<&Forwarded>,
-) -> Result<Option<Asker>, AppError> {
+/// Adds what the transport knows.
+pub(crate) fn note_transport(request: &mut Request, wire: Option<&Wire>, forwarded: Option<&Forwarded>) {
     let transport = transport(request, wire, forwarded);
-    request.extensions_mut().insert(transport.clone());
+    request.extensions_mut().insert(transport);
+}
+
+/// Adds on whose behalf the request is made; `None` for an open route.
+pub(crate) fn establish(app: &App, request: &mut Request) -> Result<Option<Asker>, AppError> {
+    let transport = request.extensions().get::<Transport>().cloned().unwrap_or_default();
     let route = request.extensions().get::<MatchedPath>();
     if route.is_some_and(|route| is_open(request.method(), route.as_str())) {
         return Ok(None);
@@ -99,6 +99,7 @@ pub(crate) fn refusal(error: AppError, request: &Request) -> Response {
         kind if kind.http_status() == 401 => Code::Unauthenticated,
         ErrorKind::WorkerRevoked | ErrorKind::WorkerNotEnrolled => Code::PermissionDenied,
         ErrorKind::Unavailable => Code::Unavailable,
+        ErrorKind::TooManyRequests => Code::ResourceExhausted,
         _ => return Refused(error).into_response(),
     };
     if !is_grpc {

@@ -44,6 +44,7 @@ mod permit;
 mod problem;
 mod proxies;
 mod range;
+mod rates;
 mod schedules;
 mod secrets;
 mod serve;

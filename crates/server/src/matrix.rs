@@ -2,7 +2,7 @@
 
 #[path = "../../app/tests/world/mod.rs"]
 #[expect(dead_code, reason = "other tests use more of it")]
-mod world;
+pub(crate) mod world;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -4,12 +4,13 @@ use punctual_api::{ErrorKind, FieldCode, LoginRequest, SecretText, SessionCreate
 use punctual_core::access::Right;
 use punctual_store::{IdentityId, SESSIONS_MAX, SessionChange, SessionRow};
 
-use super::login_limits::{Admitted, Source};
+use super::login_limits::Admitted;
 use super::passwords::Verdict;
 use super::snapshot::{Session, Snapshot};
 use super::{CredentialKind, SESSION_LIFE, check_session, credential_of, id_of};
 use crate::audit::AuditEvent;
 use crate::principal::{Principal, Transport};
+use crate::rates::Source;
 use crate::{App, AppError, Checked, Result};
 
 /// Stands for the session that a request is made with.

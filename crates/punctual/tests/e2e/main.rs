@@ -30,6 +30,7 @@ mod openapi;
 mod placement;
 mod private_files;
 mod process_logs;
+mod rates;
 mod raw;
 mod readme;
 mod record;
