@@ -93,6 +93,8 @@ impl Audited {
         let Some(kind) = error.or(forbidden) else { return };
         let (action, object) = (self.action(), self.object());
         let event = match (&self.asker, kind) {
+            // A signed address or the token of an attempt that does not count.
+            (None, ErrorKind::Forbidden) => AuditEvent::by_nobody(self.address, action, kind.code()),
             (Some(asker), ErrorKind::Forbidden) => AuditEvent::new(&asker.principal, action, kind.code()),
             (
                 _,
@@ -101,7 +103,13 @@ impl Audited {
                 | ErrorKind::CredentialExpired
                 | ErrorKind::CredentialRevoked
                 | ErrorKind::LoginFailed
-                | ErrorKind::TooManyLogins,
+                | ErrorKind::TooManyLogins
+                | ErrorKind::ForbiddenHost
+                | ErrorKind::ForbiddenOrigin
+                | ErrorKind::BadSignature
+                | ErrorKind::UrlExpired
+                | ErrorKind::WorkerRevoked
+                | ErrorKind::WorkerNotEnrolled,
             ) => AuditEvent::by_nobody(self.address, action, kind.code()),
             _ => return,
         };

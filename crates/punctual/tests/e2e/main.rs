@@ -20,6 +20,7 @@ mod foreign;
 mod grpc_streams;
 mod harness;
 mod health;
+mod hostile_clients;
 mod hostile_worker;
 mod identity;
 mod leavers;
