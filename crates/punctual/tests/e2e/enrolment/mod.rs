@@ -1,5 +1,6 @@
 //! Workers that join over TLS with a token, what they may do, and how they are cut off.
 
+mod every_field;
 pub(crate) mod guest;
 mod rotation;
 mod strangers;
