@@ -97,7 +97,7 @@ pub(crate) async fn run(verb: SecretVerb, context: &Context) -> anyhow::Result<E
                 Format::Json | Format::Jsonl => out.json(&rotated)?,
                 Format::Name | Format::Table => out.line(&rotated.current)?,
             }
-            out.hint(&format!("{} secrets were sealed with it. Their values stay the same.", rotated.resealed));
+            out.hint(&format!("Secrets that were sealed with it: {}. Their values stay the same.", rotated.resealed));
         }
         SecretVerb::Delete { names, force } => {
             let query = SecretQuery { force: force.then(|| true.to_string()) };
